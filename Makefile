@@ -1,0 +1,88 @@
+# `make help` lists the targets. Everything is written below this folder: environment, caches, settings of Jupyter and IPython.
+# Any variable that is already set in the environment is left as it is, so shared caches stay shared: HF_HOME=~/.cache/huggingface make reports
+
+PYTHON ?= python3.11
+VENV = .venv
+BIN = $(VENV)/bin
+CACHE = $(CURDIR)/.cache
+
+PIP_CACHE_DIR ?= $(CACHE)/pip
+HF_HOME ?= $(CACHE)/huggingface
+TORCH_HOME ?= $(CACHE)/torch
+MPLCONFIGDIR ?= $(CACHE)/matplotlib
+IPYTHONDIR ?= $(CACHE)/ipython
+JUPYTER_CONFIG_DIR ?= $(CACHE)/jupyter/config
+JUPYTER_DATA_DIR ?= $(CACHE)/jupyter/data
+JUPYTER_RUNTIME_DIR ?= $(CACHE)/jupyter/runtime
+XDG_CACHE_HOME ?= $(CACHE)/xdg/cache
+XDG_CONFIG_HOME ?= $(CACHE)/xdg/config
+XDG_DATA_HOME ?= $(CACHE)/xdg/data
+XDG_STATE_HOME ?= $(CACHE)/xdg/state
+# Two that are only asked for their version, by pip and by JupyterLab, and write into their homes all the same.
+RUSTUP_HOME ?= $(CACHE)/rustup
+NPM_CONFIG_CACHE ?= $(CACHE)/npm
+# OpenMP threads that wait must sleep: two torch processes that spin on the same cores slow each other down many times over.
+OMP_WAIT_POLICY ?= PASSIVE
+GOMP_SPINCOUNT ?= 0
+TOKENIZERS_PARALLELISM ?= false
+HF_HUB_DISABLE_TELEMETRY ?= 1
+PIP_DISABLE_PIP_VERSION_CHECK ?= 1
+export PIP_CACHE_DIR HF_HOME TORCH_HOME MPLCONFIGDIR IPYTHONDIR JUPYTER_CONFIG_DIR JUPYTER_DATA_DIR JUPYTER_RUNTIME_DIR
+export XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME RUSTUP_HOME NPM_CONFIG_CACHE
+export OMP_WAIT_POLICY GOMP_SPINCOUNT TOKENIZERS_PARALLELISM HF_HUB_DISABLE_TELEMETRY PIP_DISABLE_PIP_VERSION_CHECK
+
+# The constraints are passed to every install; the build uses the environment's own setuptools, since a build of its own would not see them.
+INSTALL = $(BIN)/python -m pip install --quiet --no-build-isolation --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help venv reports test docs bench notebooks sync check-sync clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
+
+.cache: # IPython makes its folder only where there is one above it
+	mkdir -p $@
+
+venv: $(VENV)/.stamp ## make the environment .venv with the pinned versions (PYTHON=... chooses the Python, 3.11 by default)
+
+$(VENV)/.stamp: pyproject.toml constraints.txt | .cache
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(INSTALL) setuptools
+	$(INSTALL) --editable '.[dev,minilm]'
+	touch $@
+
+$(VENV)/.stamp-docs: $(VENV)/.stamp
+	$(INSTALL) --editable '.[docs]'
+	touch $@
+
+$(VENV)/.stamp-bench: $(VENV)/.stamp
+	$(INSTALL) --editable '.[bench]'
+	touch $@
+
+reports: $(VENV)/.stamp | .cache ## run what is missing at the planted scale, render the reports from all results, compare with the committed runs
+	$(BIN)/debias-nb batch --profile planted
+	$(BIN)/debias-nb report --fresh
+	$(BIN)/debias-nb agree
+
+test: $(VENV)/.stamp | .cache ## run every library notebook, then the tests
+	OMP_NUM_THREADS=1 $(BIN)/nbdev_test --n_workers 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+docs: $(VENV)/.stamp-docs | .cache ## run the notebooks and build the pages in _docs/
+	OMP_NUM_THREADS=1 $(BIN)/python tools/docs.py
+
+bench: $(VENV)/.stamp-bench | .cache ## time one training step of the regularisers
+	$(BIN)/python bench/itvreg_step.py
+
+notebooks: $(VENV)/.stamp | .cache ## open the notebooks in JupyterLab
+	$(BIN)/jupyter lab nbs
+
+sync: $(VENV)/.stamp | .cache ## make the library, the reports and README.md anew from notebooks and results
+	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py --mend
+
+check-sync: $(VENV)/.stamp | .cache ## say whether library, notebooks, reports and README.md agree
+	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py
+
+clean: ## remove the environment, caches, unfinished and finished runs in _runs/, and built pages
+	rm -rf $(VENV) .cache _runs _docs _proc .pytest_cache .ruff_cache .hypothesis .coverage *.egg-info
+	find $(wildcard bench debias_nb nbs tests tools) \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +

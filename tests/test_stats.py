@@ -1,0 +1,144 @@
+"""Intervals against scipy and against the truth of simulated experiments; what cannot be compared is refused."""
+import dataclasses, math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from scipy import stats
+
+from debias_nb.metrics import auc_at, bootstrap_weights
+from debias_nb.stats import Paired, interval, joint_bootstrap, mean_std, paired, verdict
+
+numbers = st.floats(-1, 1).map(lambda x: round(x, 6))
+several = st.lists(numbers, min_size=2, max_size=6).filter(lambda v: np.ptp(v) > 1e-3)
+
+def matrix(n, B=50, seed=0, scale=.02): return np.random.default_rng(seed).normal(.5, scale, (n, B))
+
+@given(several, st.sampled_from([.5, .9, .95]))
+def test_seeds_alone_is_the_textbook_interval(values, level):
+    i = interval(values, level=level)
+    assert np.allclose((i.low, i.high), stats.t.interval(level, len(values) - 1, np.mean(values), stats.sem(values)))
+    assert (i.value, i.std) == mean_std(values) and i.n == len(values)
+
+@given(several, several)
+def test_paired_seeds_are_the_textbook_test(a, b):
+    n = min(len(a), len(b))
+    a, b = np.array(a[:n]), np.array(b[:n])
+    if np.ptp(a - b) < 1e-3: return
+    p, book = paired(a, b), stats.ttest_rel(a, b)
+    assert np.isclose(p.p, book.pvalue) and np.allclose((p.low, p.high), book.confidence_interval(.95)) and p.n == n
+
+@given(several, st.integers(0, 99))
+@settings(deadline=None)
+def test_both_parts_add_up(values, seed):
+    r = matrix(len(values), seed=seed)
+    i, seeds, items = interval(values, r), np.var(values, ddof=1) / len(values), r.mean(0).var(ddof=1)
+    df = (seeds + items)**2 / (seeds**2 / (len(values) - 1) + items**2 / 49)
+    assert np.isclose(i.high - i.value, stats.t.ppf(.975, df) * math.sqrt(seeds + items)) and np.isclose(i.value - i.low, i.high - i.value)
+
+@given(several, st.floats(-1, 1), st.integers(0, 9))
+@settings(deadline=None)
+def test_shift_sign_and_order_of_replicates(values, shift, seed):
+    a, b, ra, rb = np.array(values), np.array(values)[::-1], matrix(len(values), seed=seed), matrix(len(values), seed=seed + 100)
+    p, q = paired(a, b, ra, rb), paired(b, a, rb, ra)
+    assert np.allclose((p.difference, p.low, p.high, p.p), (-q.difference, -q.high, -q.low, q.p))
+    moved, order = paired(a + shift, b + shift, ra + shift, rb + shift), np.random.default_rng(seed).permutation(50)
+    assert np.allclose(dataclasses.astuple(p)[:5], dataclasses.astuple(moved)[:5])
+    assert np.allclose(dataclasses.astuple(p)[:5], dataclasses.astuple(paired(a, b, ra[:, order], rb[:, order]))[:5])
+
+def test_p_and_interval_say_the_same():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        p = paired(rng.normal(.1, .1, 3), rng.normal(0, .1, 3), matrix(3, seed=1), matrix(3, seed=2))
+        assert (p.p < .05) == (verdict(p) != "within noise")
+
+def test_one_run_no_run_and_equal_runs():
+    r = matrix(1)
+    one = interval([.5], r)
+    assert math.isnan(one.std) and "seeds not covered" in one.method and np.isclose(one.high - .5, stats.t.ppf(.975, 49) * r.std(ddof=1))
+    alone = interval([.5])
+    assert math.isnan(alone.low) and math.isnan(alone.high) and alone.value == .5 and "test items not covered" in alone.method
+    same = interval([.5, .5, .5])
+    assert same.low == same.high == .5 and same.std == 0
+    with pytest.raises(ValueError, match="no verdict"): verdict(paired([.5], [.4]))
+    nothing = paired([.5, .25], [.5, .25], matrix(2), matrix(2))
+    assert (nothing.difference, nothing.low, nothing.high, nothing.p) == (0, 0, 0, 1) and verdict(nothing) == "within noise"
+    assert paired([.75, .5], [.5, .25]).p == 0 and math.isnan(paired([.5], [.4]).p)
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_a_deterministic_side_meets_every_seed(swap):
+    a, b, ra, rb = [.5], [.6, .7, .65], matrix(1), matrix(3, seed=1)
+    if swap: a, b, ra, rb = b, a, rb, ra
+    p = paired(a, b, ra, rb)
+    full = paired(np.broadcast_to(a, 3), np.broadcast_to(b, 3), np.broadcast_to(ra, (3, 50)), np.broadcast_to(rb, (3, 50)))
+    assert (p.difference, p.low, p.high, p.n, p.p) == (full.difference, full.low, full.high, 3, full.p)
+    assert p.method.startswith(("b" if swap else "a") + " is one run, taken as deterministic") and "deterministic" not in full.method
+
+def test_resamples_without_a_class_are_left_out_on_both_sides():
+    ra, rb = matrix(3, 100, seed=1), matrix(3, 100, seed=2)
+    without = paired([1, 2, 4], [0, 3, 1], ra[:, 2:], rb[:, 2:])
+    ra[2, 0] = rb[0, 1] = np.nan
+    p = paired([1, 2, 4], [0, 3, 1], ra, rb)
+    assert (p.low, p.high) == (without.low, without.high) and "98 resamples" in p.method and "2 left out" in p.method
+    assert "1 left out" in joint_bootstrap(ra).method
+    ra[0, :20] = np.nan
+    for wrong in (lambda: interval([1, 2, 3], ra), lambda: joint_bootstrap(ra), lambda: paired([1, 2, 4], [0, 3, 1], ra, rb)):
+        with pytest.raises(ValueError, match="too small"): wrong()
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: mean_std([1, np.inf]), r"values\[1\] is inf"), (lambda: mean_std(3.), "one number a seed"),
+    (lambda: interval([]), "one number a seed"),
+    (lambda: interval([1, 2], np.ones(5)), r"\(2 seeds"), (lambda: interval([1, 2], np.ones((2, 1))), "at least 2 replicates"),
+    (lambda: interval([1, 2], [[1, np.inf], [1, 2]]), "seed 0, replicate 1 is inf"), (lambda: interval([1, 2], [[1, 2], [1]]), r"\[2, 1\]"),
+    (lambda: interval([1, 2], level=1), "level"),
+    (lambda: joint_bootstrap(np.ones((2, 9)), level=0), "level"), (lambda: paired([1, 2], [1, 2], level=95), "level"),
+    (lambda: paired([], [1]), "a_values"),
+    (lambda: paired([1, np.nan], [1, 2]), r"a_values\[1\] is nan"), (lambda: paired([1, 2], [1, 2, 3]), "a has 2 seeds and b has 3"),
+    (lambda: paired([1, 2], [1, 2], b_replicates=np.ones((2, 9))), "only b has replicates"),
+    (lambda: paired([1, 2], [1, 2], np.ones((3, 9)), np.ones((2, 9))), r"a_replicates: shape \(2 seeds"),
+    (lambda: paired([1, 2], [1, 2], np.ones((2, 9)), np.ones((2, 10))), "same resamples"),
+    (lambda: verdict(Paired(.1, 0, .2, 3, .1, "m"), math.nan), "margin nan"),
+])
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=message): call()
+
+@pytest.mark.parametrize("low, high, margin, expected", [
+    (.1, .3, 0, "holds"), (-.3, -.1, 0, "does not"), (-.1, .1, 0, "within noise"), (0, .1, 0, "within noise"), (-.1, 0, 0, "within noise"),
+    (-.1, .1, .2, "holds"), (-.1, .1, .1, "within noise"), (-.5, -.3, .2, "does not"), (.1, .3, -.2, "within noise"),
+    (.1, .3, -.4, "does not"), (.1, .3, -.05, "holds"),
+])
+def test_verdicts(low, high, margin, expected): assert verdict(Paired((low + high) / 2, low, high, 3, .5, "by hand"), margin) == expected
+
+@pytest.mark.parametrize("seeds_sd, items_sd, both_sd, least, most", [
+    (1, 0, 0, .93, .97), (1, .3, 0, .9, .97), (0, 1, 0, .93, .97), (0, 1, 1, .93, .99), (0, 0, 1, .95, 1)])
+def test_coverage(seeds_sd, items_sd, both_sd, least, most):
+    "Normal seeds and test items, an ideal bootstrap: 95 % cover about what they promise, wherever the variance comes from."
+    rng, covered, n, B = np.random.default_rng(5), 0, 3, 200
+    for _ in range(1500):
+        v = rng.normal(0, seeds_sd, n) + rng.normal(0, items_sd) + rng.normal(0, both_sd, n)
+        i = interval(v, v[:, None] + rng.normal(0, items_sd, B) + rng.normal(0, both_sd, (n, B)))
+        covered += i.low <= 0 <= i.high
+    assert least < covered / 1500 < most
+
+def test_percentiles_of_three_seeds_cover_too_little():
+    rng, covered = np.random.default_rng(0), 0
+    for k in range(400):
+        v = rng.normal(0, 1, 3)
+        i = joint_bootstrap(v[:, None] + rng.normal(0, .1, 100), draws=300, seed=k)
+        covered += i.low <= 0 <= i.high
+    assert covered / 400 < .85
+
+def test_joint_bootstrap_is_seeded():
+    r = matrix(3)
+    assert joint_bootstrap(r, seed=1) == joint_bootstrap(r, seed=1) != joint_bootstrap(r, seed=2)
+
+def test_from_scores_to_a_verdict_that_separate_resamples_miss():
+    rng = np.random.default_rng(0)
+    y = rng.random(1500) < .3
+    hard = rng.normal(y, 1)
+    a, b = ([hard + gain * y + rng.normal(0, .15, 1500) for _ in range(3)] for gain in (.15, 0))
+    ra, rb = (np.array([auc_at(s, y, 1, bootstrap_weights(1500, 200, 0)) for s in side]) for side in (a, b))
+    other = np.array([auc_at(s, y, 1, bootstrap_weights(1500, 200, 1)) for s in b])
+    va, vb = ([auc_at(s, y, 1) for s in side] for side in (a, b))
+    shared, separate = paired(va, vb, ra, rb), paired(va, vb, ra, other)
+    assert verdict(shared) == "holds" and shared.high - shared.low < .5 * (separate.high - separate.low)

@@ -1,0 +1,254 @@
+"""Properties of the planted world that a notebook cell cannot say well: across processes, across configurations, at the limits."""
+import json, os, subprocess, sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from debias_nb.config import WorldConfig
+from debias_nb.worlds import ONSETS, SPECIAL, SPLITS, STRONG, Catalogue, Lexicon, fingerprint, relevant, strong_world, vocabulary_sha256, wordpiece_vocabulary
+
+SMALL = dict(types=12, unseen_types=5, train_pairs=120, broad_pairs=150, queries=25, items=90, test_negatives=5)
+
+def small(**dials) -> Catalogue: return Catalogue(WorldConfig(**SMALL | dials))
+
+def parts(world): return {"broad": world.broad(), "train": world.train_pairs(), "labelled": world.labelled_pairs(),
+                          **{s: world.split(s) for s in SPLITS}, **{f"test {s}": world.test_pairs(s) for s in SPLITS}}
+
+def prints(world): return {name: fingerprint(p) for name, p in parts(world).items()}
+
+def lexicon_words(world): return [w for a in (world.nouns, world.attribute_words, world.brands, world.fillers) for w in a.ravel()]
+
+def cut(word, vocabulary):
+    "Greedy longest match, as any WordPiece tokenizer."
+    found, start = [], 0
+    while start < len(word):
+        end = next((e for e in range(len(word), start, -1) if "##" * (start > 0) + word[start:e] in vocabulary), None)
+        if end is None: return ["[UNK]"]
+        found, start = found + ["##" * (start > 0) + word[start:end]], end
+    return found
+
+worlds = st.builds(small, seed=st.integers(0, 10**6), p=st.floats(0, 1), brand_match=st.floats(0, 1), p_ood=st.floats(0, 1), decoys=st.floats(0, 1),
+                   p_attr=st.floats(0, 1), p_noun=st.floats(0, 1), known=st.floats(0, 1), aknown=st.floats(0, 1), p_broad=st.floats(0, 1),
+                   attributes=st.sampled_from(["shared", "local"]), accessories=st.floats(0, .8), prefix_brands=st.floats(0, .5), negatives=st.integers(1, 4))
+few = settings(max_examples=15, deadline=None)
+
+# ---------------------------------------------------------------- the same in every process
+
+def in_another_process(hash_seed):
+    code = ("import json; from debias_nb.config import WorldConfig; from debias_nb.worlds import *\n"
+            f"w = Catalogue(WorldConfig(**{SMALL!r}))\n"
+            "parts = {'broad': w.broad(), 'train': w.train_pairs(), 'labelled': w.labelled_pairs()}\n"
+            "for s in SPLITS: parts |= {s: w.split(s), 'test ' + s: w.test_pairs(s)}\n"
+            "v = wordpiece_vocabulary((t.text for pair in parts['broad'] for t in pair), 500)\n"
+            "print(json.dumps([{k: fingerprint(p) for k, p in parts.items()}, v, vocabulary_sha256(v)]))")
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+def test_same_in_every_process():
+    one, two = in_another_process("1"), in_another_process("4242")
+    assert one == two
+    assert one[0] == prints(small())
+    vocabulary = wordpiece_vocabulary((t.text for pair in small().broad() for t in pair), 500)
+    assert one[1] == vocabulary and one[2] == vocabulary_sha256(vocabulary)
+
+def test_asking_twice_or_in_another_order_changes_nothing():
+    world = small()
+    forward = prints(world)
+    backward = {s: fingerprint(world.split(s)) for s in reversed(SPLITS)}
+    assert prints(world) == forward and all(forward[s] == f for s, f in backward.items())
+
+def test_another_seed_is_another_world():
+    one, two = prints(small()), prints(small(seed=1))
+    assert all(one[k] != two[k] for k in one) and set(lexicon_words(small())) != set(lexicon_words(small(seed=1)))
+
+def test_fingerprint_sees_labels_and_relevance():
+    world = small()
+    pairs, task = world.labelled_pairs(), world.split("iid")
+    before = fingerprint(pairs), fingerprint(task)
+    pairs.labels[0] = 1 - pairs.labels[0]
+    task.decoy[0] = task.decoy[0] + 1
+    assert fingerprint(pairs) != before[0] and fingerprint(task) != before[1]
+
+@pytest.mark.parametrize("change, may_differ", [
+    (dict(train_pairs=60), {"train", "labelled"}), (dict(broad_pairs=20), {"broad"}), (dict(negatives=1), {"labelled"}),
+    (dict(queries=20), {*SPLITS, *(f"test {s}" for s in SPLITS)}), (dict(items=95), {*SPLITS, *(f"test {s}" for s in SPLITS)}),
+    (dict(test_negatives=4), {f"test {s}" for s in SPLITS}), (dict(p_broad=.5), {"broad"}), (dict(known=.5, aknown=.5), {"broad"}),
+    (dict(p_ood=.5), {"uncoupled", "unseen", "test uncoupled", "test unseen"}), (dict(decoys=.2), {*SPLITS, *(f"test {s}" for s in SPLITS)})])
+def test_a_dial_moves_its_own_parts_alone(change, may_differ):
+    one, two = prints(small()), prints(small(**change))
+    assert {k for k in one if one[k] != two[k]} == may_differ
+
+# ---------------------------------------------------------------- what holds in any world
+@few
+@given(worlds)
+def test_labels_follow_the_definition(world):
+    c = world.config
+    train, labelled = world.train_pairs(), world.labelled_pairs()
+    assert len(train) == c.train_pairs and train.labels.all() and all(map(relevant, train.left, train.right))
+    assert len(labelled) == c.train_pairs * (1 + c.negatives) and labelled.labels.sum() == c.train_pairs
+    assert all(relevant(a, b) == bool(l) for a, b, l in zip(labelled.left, labelled.right, labelled.labels))
+    assert all(labelled.left[i] == train.left[g] for i, g in enumerate(labelled.group))
+    assert (np.bincount(labelled.group, labelled.labels) == 1).all(), "one relevant pair a query"
+    assert set(labelled.right) <= set(train.right), "others are training items"
+    assert all(map(relevant, *zip(*world.broad())))
+    assert {t.type for side in (train.left, train.right) for t in side} <= set(range(c.types)), "no unseen type in training"
+
+@few
+@given(worlds, st.sampled_from(SPLITS))
+def test_splits_follow_the_definition(world, name):
+    c, task, pairs = world.config, world.split(name), world.test_pairs(name)
+    assert task.name == name and len(task.queries) == c.queries and len(task.items) == c.items
+    for q, hits in zip(task.queries, task.relevant): assert hits.tolist() == [i for i, z in enumerate(task.items) if relevant(q, z)]
+    assert all(p in hits for p, hits in zip(task.positive, task.relevant)) and len(set(task.positive)) == c.queries
+    decoys = [(q, task.items[d]) for q, d in zip(task.queries, task.decoy) if d >= 0]
+    assert len(decoys) == round(c.decoys * c.queries)
+    assert all(d.brand == q.brand and d.type == world.type_of[q.brand] and not relevant(q, d) for q, d in decoys)
+    allowed = range(c.types, c.types + c.unseen_types) if name == "unseen" else range(c.types)
+    others = set(range(c.items)) - set(task.decoy.tolist())
+    assert {t.type for t in task.queries} | {task.items[i].type for i in others} <= set(allowed)
+    assert task.accessory.tolist() == [t.accessory for t in task.queries]
+    labels = np.array([relevant(a, b) for a, b in zip(pairs.left, pairs.right)])
+    assert (pairs.labels == labels).all() and pairs.labels.sum() == c.queries and len(pairs) == c.queries * (1 + c.test_negatives)
+    for g, q in enumerate(task.queries):
+        mine = [pairs.right[i] for i in np.flatnonzero(pairs.group == g)]
+        assert mine[0] == task.items[task.positive[g]] and (task.decoy[g] < 0 or task.items[task.decoy[g]] in mine)
+
+@few
+@given(worlds)
+def test_lexicon(world):
+    words = lexicon_words(world)
+    assert len(words) == len(set(words)) and not any(c.isdigit() for w in words for c in w)
+    ordinary = np.flatnonzero(~world.accessory)
+    seen = ordinary[ordinary < world.config.types]
+    assert (world.brands_of[world.accessory] == -1).all() and (world.redealt[world.accessory] == -1).all()
+    assert sorted(world.brands_of[seen].ravel()) == sorted(world.redealt[seen].ravel()) == list(range(len(world.brands)))
+    assert all(not set(world.brands_of[t]) & set(world.redealt[t]) for t in seen), "a derangement"
+    assert all((world.type_of[world.brands_of[t]] == t).all() for t in seen)
+    assert (world.prefix_of >= 0).sum() == round(world.config.prefix_brands * len(world.brands))
+    for b, p in enumerate(world.prefix_of):
+        begins = [o for o in words if o != world.brands[b] and world.brands[b].startswith(o)]
+        assert begins == ([world.brands[p]] if p >= 0 else []) and (p < 0 or world.type_of[b] != world.type_of[p])
+
+@few
+@given(worlds)
+def test_titles_say_what_they_are(world):
+    texts = [t for pair in world.broad(60) for t in pair] + world.train_pairs().left + world.split("unseen").items
+    for t in texts:
+        assert t.words and len(t.words) == len(t.roles) == len(t.causal) == len(set(t.words)) and t.text.split() == list(t.words)
+        assert t.accessory == world.accessory[t.type] and "brand" not in t.roles[1:] and 0 <= t.brand < len(world.brands)
+        for word, role, causal in zip(t.words, t.roles, t.causal):
+            assert causal == (role in ("noun", "attribute") or (role == "brand" and t.accessory))
+            if role == "brand": assert word == world.brands[t.brand]
+            elif role == "noun": assert word in world.nouns[t.type]
+            elif role == "attribute": assert any(word in world.attribute_words[s, v] for s, v in zip(world.slots_of[t.type], t.values))
+            elif role == "filler": assert word in set(world.fillers)
+            else: assert role == "code" and word[0] in ONSETS and len(word) == 3 and word[1:].isdigit()
+    assert all(t.roles[0] == "brand" for t in texts[120:]), "only titles of the broad corpus are silent about the brand"
+
+@few
+@given(worlds)
+def test_vocabulary_never_gives_unk(world):
+    broad = [t.text for pair in world.broad() for t in pair]
+    vocabulary = wordpiece_vocabulary(broad, 400)
+    known = set(vocabulary)
+    assert len(known) == len(vocabulary) <= 400 and tuple(vocabulary[:5]) == SPECIAL
+    assert vocabulary == wordpiece_vocabulary(list(reversed(broad)), 400), "the order of the texts does not matter"
+    for word in {w for text in broad for w in text.split()}:
+        assert "".join(p.removeprefix("##") for p in cut(word, known)) == word
+        if not word.isalpha(): assert cut(word, known) == [word[0], "##" + word[1], "##" + word[2]]
+
+@pytest.mark.parametrize("config", [WorldConfig(), strong_world(seed=3)])
+def test_vocabulary_of_the_whole_world(config):
+    world = Catalogue(config)
+    known = set(wordpiece_vocabulary((t.text for pair in world.broad() for t in pair), 2500))
+    train = world.labelled_pairs().texts()
+    tasks = [world.split(s).texts() for s in SPLITS]
+    pieces = {w: cut(w, known) for side in (*train, *(x for t in tasks for x in t)) for text in side for w in text.split()}
+    assert not any("[UNK]" in p for p in pieces.values())
+    begun = {world.brands[b]: world.brands[p] for b, p in enumerate(world.prefix_of) if p >= 0}
+    assert begun and all(pieces[b] == [p, "##" + b[len(p):]] for b, p in begun.items() if b in pieces), "a brand begun by another shares its piece"
+    assert all(len(p) == 1 for w, p in pieces.items() if w.isalpha() and w not in begun)
+
+def test_a_small_vocabulary_keeps_the_frequent_words():
+    texts = ["aaaa"] * 5 + ["bbbb"] * 3 + ["cccc aaaabb"]
+    assert wordpiece_vocabulary(texts, 100)[5 + 6:] == ["aaaa", "bbbb", "cccc", "##bb"]
+    assert wordpiece_vocabulary(texts, 5 + 6 + 1)[-1] == "aaaa"
+    with pytest.raises(ValueError, match="size: 10 pieces"): wordpiece_vocabulary(texts, 10)
+
+# ---------------------------------------------------------------- the dials do what they say
+def shares(world, texts, brands): return np.mean([t.brand in brands[t.type] for t in texts if not t.accessory])
+def near(share, expected, n): return abs(share - expected) < 4 * np.sqrt(max(expected * (1 - expected), 1e-9) / n) + 1e-9
+
+@pytest.mark.parametrize("p", [0., .3, .9, 1.])
+def test_brands_go_with_types_as_often_as_p_says(p):
+    world = Catalogue(WorldConfig(p=p, p_broad=p, queries=900, items=2500))
+    chance, train, n = 2 / len(world.brands), world.train_pairs(), 700 # at least so many ordinary titles
+    tied = p + (1 - p) * chance
+    for texts, brands in ((train.left, world.brands_of), (train.right, world.brands_of), (world.split("iid").queries, world.brands_of),
+                          (world.split("redealt").queries, world.redealt), ([a for a, _ in world.broad(1500)], world.brands_of)):
+        assert near(shares(world, texts, brands), tied, n)
+    for split in ("uncoupled", "unseen"): assert near(shares(world, world.split(split).queries, world.brands_of), chance, n)
+    assert near(shares(world, world.split("redealt").queries, world.brands_of), (1 - p) * chance, n)
+
+@pytest.mark.parametrize("p_ood", [.5, 1.])
+def test_p_ood_ties_brands_in_two_splits(p_ood):
+    world = Catalogue(WorldConfig(p_ood=p_ood, queries=900, items=2500))
+    for split in ("uncoupled", "unseen"):
+        assert near(shares(world, world.split(split).queries, world.brands_of), p_ood + (1 - p_ood) * 2 / len(world.brands), 700)
+
+def test_at_the_limits():
+    same = lambda pairs: [a.brand == b.brand for a, b in zip(pairs.left, pairs.right) if not a.accessory]
+    matched, free = Catalogue(WorldConfig(brand_match=1)).train_pairs(), Catalogue(WorldConfig(p=0, brand_match=0)).train_pairs()
+    assert all(same(matched)) and np.mean(same(free)) < .02
+    assert all(a.brand == b.brand for a, b in zip(free.left, free.right) if a.accessory), "an accessory's brand is part of what is asked"
+    full, bare = small(p_noun=1, p_attr=1).train_pairs(), small(p_noun=0, p_attr=0)
+    assert all(t.roles.count("noun") == 1 and t.roles.count("attribute") == 2 for t in full.left)
+    assert not any({"noun", "attribute"} & set(t.roles) for t in bare.train_pairs().left)
+    assert all(any(r in ("noun", "attribute") for r in t.roles) for pair in bare.broad() for t in pair)
+    assert (small(decoys=0).split("iid").decoy == -1).all() and (small(decoys=1).split("iid").decoy >= 0).all()
+    assert not small(accessories=0).train_pairs().accessory.any() and (small(prefix_brands=0).prefix_of == -1).all()
+
+def test_the_broad_corpus_mixes_known_synonyms_alone():
+    def mixed(world): # of pairs that say their noun twice: how many say it differently
+        said = [[[w for w, r in zip(t.words, t.roles) if r == "noun"] for t in pair] for pair in world.broad(3000)]
+        return np.mean([a != b for a, b in said if a and b])
+    assert mixed(small(known=0)) == 0 and abs(mixed(small(known=1)) - .75) < .06
+    half = small(known=.5)
+    assert half.known.sum() == round(.5 * 17) and 0 < mixed(half) < .6
+    assert {t.type for pair in half.broad(3000) for t in pair} == set(range(17)), "unseen types included"
+    assert 0.45 < np.mean(["brand" in t.roles for pair in half.broad(3000) for t in pair]) < .55
+
+def test_words_of_a_kind_are_equally_frequent():
+    world = Catalogue(WorldConfig(broad_pairs=8000))
+    counts = {w: 0 for w in lexicon_words(world)}
+    for pair in world.broad():
+        for t in pair:
+            for w in t.words:
+                if w in counts: counts[w] += 1
+    for kind in (world.nouns, world.brands, world.fillers):
+        found = np.array([counts[w] for w in kind.ravel()])
+        assert (abs(found - found.mean()) < 6 * np.sqrt(found.mean())).all()
+
+def test_local_attributes_name_the_type():
+    world = small(attributes="local")
+    assert len(world.attribute_words) == 2 * 17 and len(set(world.slots_of.ravel())) == 2 * 17
+    assert all(len(set(pair)) == 2 for pair in small().slots_of)
+
+@pytest.mark.parametrize("dials, message", [
+    (dict(accessories=1), "accessories"), (dict(prefix_brands=.8), "prefix_brands"), (dict(types=8000), "lower `types`"), (dict(seed=-1), "seed")])
+def test_impossible_lexica_are_refused(dials, message):
+    with pytest.raises(ValueError, match=message): Lexicon(WorldConfig(**dials))
+
+def test_impossible_parts_are_refused():
+    with pytest.raises(ValueError, match="items: 30 are too few for 25 queries"): small(items=30).split("iid")
+    with pytest.raises(ValueError, match="test_negatives: 90 asked for"): small(test_negatives=90).test_pairs("iid")
+    with pytest.raises(ValueError, match="raise `train_pairs`"): small(train_pairs=1).labelled_pairs()
+    with pytest.raises(ValueError, match="did you mean 'uncoupled'"): small().split("uncupled")
+    with pytest.raises(ValueError, match="no split"): small().test_pairs("ood")
+
+def test_the_strong_world_is_a_change_of_the_mild_one():
+    changed = {k: v for k, v in strong_world().model_dump().items() if v != getattr(WorldConfig(), k)}
+    assert changed == STRONG and strong_world(p=.5).p == .5
