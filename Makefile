@@ -35,7 +35,7 @@ export OMP_WAIT_POLICY GOMP_SPINCOUNT TOKENIZERS_PARALLELISM HF_HUB_DISABLE_TELE
 INSTALL = $(BIN)/python -m pip install --quiet --no-build-isolation --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test docs bench notebooks sync check-sync clean
+.PHONY: help venv reports test docs bench notebooks reference sync check-sync clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -76,6 +76,10 @@ bench: $(VENV)/.stamp-bench | .cache ## time one training step of the regularise
 
 notebooks: $(VENV)/.stamp | .cache ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab nbs
+
+reference: ## take this machine's planted records as the committed reference
+	mkdir -p results/itvreg
+	cp _runs/itvreg/*.planted.jsonl results/itvreg/
 
 sync: $(VENV)/.stamp | .cache ## make the library, the reports and README.md anew from notebooks and results
 	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py --mend

@@ -6,7 +6,7 @@
 __all__ = ['Profile', 'Share', 'Probability', 'Regulariser', 'Intervention', 'ConfigError', 'project_root', 'cache_dir',
            'StrictLoader', 'load_yaml', 'Strict', 'WorldConfig', 'PretrainConfig', 'EncoderConfig', 'CorpusConfig',
            'MethodConfig', 'TrainConfig', 'RunConfig', 'run_id', 'BlockConfig', 'ColumnConfig', 'TableConfig',
-           'ExperimentConfig', 'nearest', 'explain', 'load_experiment']
+           'nearest', 'ExperimentConfig', 'explain', 'load_experiment']
 
 # %% ../nbs/00_config.ipynb #8c7c3a29
 import difflib, hashlib, itertools, json, re
@@ -239,6 +239,13 @@ class TableConfig(Strict):
     also: tuple[str, ...] = ()                    # further metrics, shown below the table
     columns: Annotated[tuple[ColumnConfig, ...], Field(min_length=1)]
 
+def nearest(word: str, known) -> str:
+    "`; did you mean …?` with the closest known name, else the names there are."
+    known = list(known)
+    close = difflib.get_close_matches(word, known, 1, .6)
+    return f"; did you mean {close[0]!r}?" if close else f" (known: {', '.join(map(repr, known))})"
+
+# %% ../nbs/00_config.ipynb #47fd7556
 class ExperimentConfig(Strict):
     "All runs of one table or figure at one profile."
     paper: str
@@ -277,12 +284,6 @@ class ExperimentConfig(Strict):
                 found.setdefault(r.id, r)
         return list(found.values())
 
-def nearest(word: str, known) -> str:
-    "`; did you mean …?` with the closest known name, else the names there are."
-    known = list(known)
-    close = difflib.get_close_matches(word, known, 1, .6)
-    return f"; did you mean {close[0]!r}?" if close else f" (known: {', '.join(map(repr, known))})"
-
 # %% ../nbs/00_config.ipynb #205160df
 def _fields_at(model, loc):
     "Field names of the pydantic model that `loc` points into."
@@ -311,6 +312,7 @@ def explain(
         else: lines.append(f"{source}: {where}: {e['msg']}" + (f", got {e['input']!r}" if not isinstance(e["input"], dict) else ""))
     return "\n".join(dict.fromkeys(lines))
 
+# %% ../nbs/00_config.ipynb #ff79f4f2
 def load_experiment(
     name: str, # `paper/experiment`, e.g. `itvreg/table03`
     profile: Profile,

@@ -217,13 +217,13 @@ def check_folder(
 ) -> Path:
     "Refuse a model folder that is not safe to load. Raises `EncoderError` naming the file."
     if not (folder / "modules.json").is_file(): raise EncoderError(f"{folder}: no modules.json, so this is no sentence-transformers folder")
-    weights = sorted(folder.rglob("*.safetensors"))
-    pickles = sorted(p.name for pattern in ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt") for p in folder.rglob(pattern))
-    if not weights:
-        found = f"only {', '.join(pickles)}, which are pickles" if pickles else "no weights at all"
-        raise EncoderError(f"{folder}: {found}; weights must be safetensors (convert them once, where you trust the source)")
     for module in json.loads((folder / "modules.json").read_text()):
         if not module["type"].startswith("sentence_transformers."): raise EncoderError(f"{folder / 'modules.json'}: {module['type']} is code from outside sentence-transformers, and is not run")
+        place = folder / module["path"]
+        pickles = sorted(p.name for pattern in ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt") for p in place.glob(pattern))
+        if pickles and not any(place.glob("*.safetensors")):
+            raise EncoderError(f"{place}: only {', '.join(pickles)}, which are pickles; weights must be safetensors (convert them once, where you trust the source)")
+    if not any(folder.rglob("*.safetensors")): raise EncoderError(f"{folder}: no weights at all; they must be safetensors")
     if sha256:
         actual = sha256_file(folder / "model.safetensors")
         if actual != sha256: raise EncoderError(f"{folder / 'model.safetensors'}: sha256 is {actual}, expected {sha256}; the file is left as it is and is not used")
@@ -265,7 +265,7 @@ def _snapshot(hub: str, revision: str, looked: list[str]) -> Path:
     from huggingface_hub import snapshot_download
     try: return Path(snapshot_download(hub, revision=revision, allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model"], etag_timeout=5))
     except Exception as e: # the hub client raises a dozen unrelated classes when there is no network
-        reason = str(e).splitlines()[0]
+        reason = next(iter(str(e).splitlines()), "no reason given")
         raise EncoderError(f"encoder {hub!r} at {revision} was not found. Looked in: {'; '.join(looked)}; the hub ({type(e).__name__}: {reason})") from None
 
 # %% ../nbs/20_encoders.ipynb #bc67ae81
@@ -393,13 +393,12 @@ def load_encoder(
 ):
     "The SentenceTransformer a configuration names, in evaluation mode. Raises `EncoderError` when it is not found, not safe, or not of the declared kind."
     from sentence_transformers import SentenceTransformer
+    declared = True
     if isinstance(config, str):
         if config in ("tiny", "tiny-static"): config = planted_default(config)
         else:
             card = encoder_cards().get(config)
-            config = EncoderConfig(name=config, kind=card.kind if card else "transformer")
-            declared = card is not None
-    else: declared = True
+            config, declared = EncoderConfig(name=config, kind=card.kind if card else "transformer"), card is not None
     model = planted_encoder(config) if config.pretrain else SentenceTransformer(str(find_folder(config)), device="cpu", local_files_only=True, trust_remote_code=False)
     if declared and is_static(model) != (config.kind == "static"): raise EncoderError(f"encoder {config.name!r} is {'static' if is_static(model) else 'a transformer'}, but its configuration says {config.kind}")
     return model.to(device).eval()

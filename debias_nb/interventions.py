@@ -137,4 +137,4 @@ def importance_by_role(
     row, column = np.nonzero(owner >= 0)
     role = [titles[i].roles[owner[i, j]] for i, j in zip(row, column)]
     mass = pd.DataFrame(dict(title=row, role=role, s=s[row, column])).pivot_table(index="title", columns="role", values="s", aggfunc="sum", fill_value=0.)
-    return mass.div(mass.sum(1), axis=0)
+    return mass.div(mass.sum(axis=1), axis=0)

@@ -77,10 +77,10 @@ class FrozenBase:
         return embed(self.model, tokens, self.dtype).to(tokens.ids.device)
 
 class CachedBase(FrozenBase):
-    "The same, with f0(X) and f0(Z) computed once for a whole training set, and f0(X') once an epoch."
+    "The same, with f0(X) computed once for a whole training set, f0(X') once an epoch, and f0(Z) when it is first asked for: ITVReg and OutReg never do."
     def __init__(self, model, left: Tokens, right: Tokens, dtype: str = "fp32"):
         super().__init__(model, dtype)
-        self.left, self.values, self.kept = left, {"x": embed(model, left, dtype), "z": embed(model, right, dtype)}, None
+        self.left, self.right, self.values, self.kept = left, right, {"x": embed(model, left, dtype)}, None
 
     def prepare(self, share: float, kind: str, seed: int, epoch: int):
         "Compute f0(X') of every row for one epoch's interventions."
@@ -89,7 +89,9 @@ class CachedBase(FrozenBase):
         chosen, _ = choose(self.left, share, seed, epoch, rows)
         self.values["x'"], self.kept = embed(self.model, intervene(self.model, self.left, chosen, kind, seed, epoch, rows), self.dtype), (share, kind, seed, epoch)
 
-    def __call__(self, tokens, part, rows, epoch): return self.values[part][torch.as_tensor(rows).cpu()].to(tokens.ids.device)
+    def __call__(self, tokens, part, rows, epoch):
+        if part == "z" and part not in self.values: self.values[part] = embed(self.model, self.right, self.dtype)
+        return self.values[part][torch.as_tensor(rows).cpu()].to(tokens.ids.device)
 
 # %% ../nbs/30_itvreg.ipynb #7e01e235
 class MatchingLoss(torch.nn.Module):

@@ -205,15 +205,17 @@ SOURCES = { # training file, evaluation file, further files kept out of training
     "quora": (_File("nlx-quora_train.tsv"), _File("test.tsv", _WITH_ID, "replace"), _File("nlx-quora_test.tsv"), _File("dev.tsv", _WITH_ID, "replace"),
               _File("bimpm-test.ketm.txt", ("left", "right", "label"))),
     "superuser": (_File("train.tsv"), _File("test.tsv")),
+    "askubuntu_shah": (_File("train.tsv"), _File("test.tsv")), # the paper's own AskUbuntu
+    "qqp": (_File("train.tsv"), _File("test.tsv")),
 }
 
 def _read(dataset, source, download):
     pairs = read_pairs(locate(dataset, source.file, download), source.columns, source.encoding_errors, name=f"{dataset} {source.file}")
     return replace(pairs, files={f"{dataset}/{source.file}": pairs.files[source.file]})
 
-# %% ../nbs/11_questions.ipynb #ce7db3e0
+# %% ../nbs/11_questions.ipynb #126d22c0
 def load_questions(
-    name: str, # `askubuntu`, `quora` or `superuser`
+    name: str, # one of `SOURCES`, e.g. `askubuntu`
     part: Literal["train", "test", "heldout"],
     share: float = 1., # of the training pairs, in (0, 1]
     share_seed: int = 0, # draws share and holdout

@@ -79,11 +79,12 @@ def fine_tune(
     loss = make_loss(method, model, frozen, seed)
     with tempfile.TemporaryDirectory() as folder, single_thread(training.threads):
         args = training_arguments(folder, num_train_epochs=training.epochs, per_device_train_batch_size=training.batch_size, seed=seed, warmup_steps=training.warmup_steps,
-                                  bf16=dtype == "bf16", disable_tqdm=not progress, use_cpu=next(model.parameters()).device.type == "cpu", learning_rate=training.learning_rate)
+                                  bf16=dtype == "bf16", disable_tqdm=not progress, use_cpu=next(model.parameters()).device.type == "cpu", learning_rate=training.learning_rate,
+                                  weight_decay=training.weight_decay) # the trainer sets it itself, on all but biases and norms
         optimizer = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[training.optimizer]
         trainer = MatchingTrainer(
             model=model, args=args, loss=loss, train_dataset=Dataset.from_dict({"row": range(len(pairs))}), data_collator=PairCollator(pairs), callbacks=[loss.callback],
-            optimizer_cls_and_kwargs=(optimizer, dict(lr=training.learning_rate, weight_decay=training.weight_decay, fused=True)))
+            optimizer_cls_and_kwargs=(optimizer, dict(lr=training.learning_rate, fused=True)))
         trainer.train()
     model.eval()
     return loss

@@ -1,0 +1,50 @@
+"Encoders, worlds and experiments that several tests use: small, random, made here."
+import os
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+import numpy as np
+import torch
+import transformers
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding, Transformer
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from transformers import BertConfig, BertModel, BertTokenizerFast
+
+from debias_nb.config import BlockConfig, CorpusConfig, EncoderConfig, ExperimentConfig, MethodConfig, PretrainConfig, TrainConfig, WorldConfig
+
+WORDS = "red blue old new large small kettle lamp chair table for with of the how what why ? . ,".split()
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s", "##ing", *LETTERS, *(f"##{c}" for c in LETTERS)]
+
+def bert(folder, layers=1, seed=0):
+    "A random BERT in `folder`/bert, as sentence-transformers saves it."
+    transformers.utils.logging.set_verbosity_error(); transformers.utils.logging.disable_progress_bar()
+    work = folder / "work"; work.mkdir(parents=True)
+    (work / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", "utf-8")
+    torch.manual_seed(seed)
+    BertModel(BertConfig(vocab_size=len(VOCABULARY), hidden_size=32, num_hidden_layers=layers, num_attention_heads=2, intermediate_size=64, max_position_embeddings=40)).save_pretrained(work)
+    BertTokenizerFast(vocab=str(work / "vocab.txt"), model_max_length=40).save_pretrained(work)
+    model = SentenceTransformer(modules=[Transformer(str(work), max_seq_length=40), Pooling(32, pooling_mode="mean")], device="cpu")
+    model.save(str(folder / "bert"), create_model_card=False)
+    return folder / "bert"
+
+def table(folder, seed=0):
+    "A random static table in `folder`/table, as sentence-transformers saves it."
+    tokenizer = Tokenizer(models.WordPiece({w: i for i, w in enumerate(VOCABULARY)}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    weights = np.random.default_rng(seed).normal(size=(len(VOCABULARY), 16)).astype("float32")
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu").save(str(folder / "table"), create_model_card=False)
+    return folder / "table"
+
+def load(folder): return SentenceTransformer(str(folder), device="cpu").eval()
+
+WORLD = WorldConfig(types=16, unseen_types=6, train_pairs=400, broad_pairs=800, queries=60, items=200, test_negatives=10)
+STATIC = EncoderConfig(name="tiny-static", kind="static", world=WORLD, pretrain=PretrainConfig(steps=60, batch_size=64, learning_rate=2e-2))
+METHODS = [MethodConfig(name="Base", trained=False), MethodConfig(name="Finetuned"), MethodConfig(name="ITVReg", regulariser="itvreg", weight=1., mask_share=.5),
+           MethodConfig(name="OutReg", regulariser="outreg", weight=1.), MethodConfig(name="ITVAug", augmentation="itvaug", mask_share=.5)]
+
+def experiment(methods=("Base", "Finetuned", "ITVReg"), seeds=(0, 1), **training):
+    "A toy world, a static table."
+    training = TrainConfig(**(dict(learning_rate=2e-2, epochs=2, batch_size=128) | training))
+    return ExperimentConfig(paper="itvreg", experiment="demo", profile="planted", title="A demonstration", scale="a toy world", encoders=[STATIC], methods=METHODS,
+                            blocks=[BlockConfig(encoders=["tiny-static"], corpora=[CorpusConfig(name="catalogue", world=WORLD)], methods=methods, training=training, seeds=seeds, evaluate=["iid", "unseen"])])

@@ -1,0 +1,282 @@
+"The command line from outside: what is refused before a kernel starts, what survives being stopped, and the same bytes twice."
+import json, os, shutil, signal, subprocess, sys, time
+from pathlib import Path
+
+import nbformat
+import papermill
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from debias_nb import cli, experiments
+from debias_nb.cli import app
+from debias_nb.config import cache_dir, load_experiment
+from debias_nb.records import Store, comparable, read
+from made import experiment
+
+ROOT = Path(cli.__file__).parent.parent
+ENV = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]), "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+SETTINGS = dict(title="A toy", scale="none", encoders=[], methods=[], blocks=[])
+
+def shell(*args): return CliRunner().invoke(app, [str(a) for a in args])
+
+def outside(*args, cwd, **env):
+    "The command line in a process of its own."
+    return subprocess.run([sys.executable, "-m", "debias_nb.cli", *args], cwd=cwd, env=ENV | env, capture_output=True, text=True, timeout=500)
+
+class Project:
+    "A project of toy notebooks, one code cell each."
+    def __init__(self, folder):
+        self.folder = folder
+        for name in ("configs/toy", "nbs/papers/toy"): (folder / name).mkdir(parents=True)
+        shutil.copy(ROOT / "settings.ini", folder)
+
+    def add(self, name, body="", parameters='profile: str = "planted"\nseeds: list[int] | None = None\nweight: float = 0.1\nfresh: bool = False', tags=("parameters",), copies=1):
+        code = nbformat.v4.new_code_cell
+        nb = nbformat.v4.new_notebook(cells=[*(code(parameters, metadata={"tags": list(tags)}) for _ in range(copies)), code(body)], metadata={"kernelspec": dict(name="python3", display_name="python3", language="python")})
+        nbformat.write(nb, self.folder / f"nbs/papers/toy/{name}.ipynb")
+        self.configure(name)
+
+    def configure(self, name, profile="planted", **changes):
+        (self.folder / f"configs/toy/{name}.{profile}.yaml").write_text(yaml.safe_dump(SETTINGS | dict(paper="toy", experiment=name, profile=profile) | changes))
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Project(tmp_path)
+
+@pytest.fixture
+def no_kernel(monkeypatch):
+    "Whoever starts a notebook fails the test."
+    monkeypatch.setattr(papermill, "execute_notebook", lambda *a, **k: pytest.fail("a kernel was about to start"))
+
+# refused before a kernel starts
+
+@pytest.mark.parametrize("args, words", [
+    (["toy/good", "-p", "sedes=[1]"], "good has no parameter 'sedes'; did you mean 'seeds'?"),
+    (["toy/good", "-p", "workers=2"], "good has no parameter 'workers' (known: 'profile', 'seeds', 'weight', 'fresh')"),
+    (["toy/good", "--workers", "2"], "good has no parameter 'workers'"),
+    (["toy/good", "-p", "weight=much"], "good: weight must be float, got 'much'"),
+    (["toy/good", "-p", "weight=true"], "weight must be float, got True"),
+    (["toy/good", "-p", "weight=null"], "weight must be float, got None"),
+    (["toy/good", "-p", "seeds=7"], "seeds must be list[int] | None, got 7"),
+    (["toy/good", "-p", "seeds=[1.0]"], "seeds must be list[int] | None, got [1.0]"),
+    (["toy/good", "--seeds", "1,two"], "seeds must be list[int] | None, got [1, 'two']"),
+    (["toy/good", "-p", "fresh=1"], "fresh must be bool, got 1"),
+    (["toy/good", "-p", "seeds"], "-p wants name=value, got 'seeds'"),
+    (["toy/good", "-p", "seeds=[1"], "-p seeds: '[1' is no YAML value"),
+    (["toy/good", "-p", "seeds=[1]", "--seeds", "2"], "seeds is given twice"),
+    (["toy/good", "-p", "weight=1", "-p", "weight=2"], "weight is given twice"),
+    (["toy/good", "-p", "profile=small"], "profile is given twice, as -p and as --profile"),
+    (["toy/untagged"], "untagged.ipynb: 0 code cells are tagged `parameters`, exactly one must be"),
+    (["toy/doubled"], "doubled.ipynb: 2 code cells are tagged `parameters`, exactly one must be"),
+    (["toy/computed"], "computed.ipynb: the default of seed is no literal"),
+    (["toy/plain"], "plain.ipynb: parameters line 1 is not `name: type = literal`"),
+    (["toy/broken"], "broken.ipynb: parameters line 2: invalid syntax"),
+    (["toy/odd", "-p", "kind=7"], "odd: the type of kind, dict, is not made of int, float, str, bool, list and None"),
+    (["toy/damaged"], "damaged.ipynb: no notebook"),
+    (["toy/godo"], "no template 'toy/godo'; did you mean 'toy/good'?"),
+    (["../secrets"], "no template '../secrets'"),
+    (["toy/good", "--profile", "plantd"], "no profile 'plantd'; did you mean 'planted'?"),
+    (["toy/good", "--profile", "paper"], "no configuration toy/good.paper; did you mean 'toy/good."),
+    (["toy/mistyped"], "configs/toy/mistyped.planted.yaml: titel: unknown key; did you mean 'title'?")])
+def test_refused_before_a_kernel_starts(project, no_kernel, args, words):
+    project.add("good"); project.configure("good", "small")
+    project.add("untagged", tags=()); project.add("doubled", copies=2); project.add("damaged"); project.add("mistyped"); project.configure("mistyped", titel="A toy")
+    project.add("computed", parameters="seed: int = int(3)"); project.add("plain", parameters="seed = 3"); project.add("odd", parameters="profile: str = \"planted\"\nkind: dict = {}"); project.add("broken", parameters="seed: int = 3\nprofile: str =")
+    (project.folder / "nbs/papers/toy/damaged.ipynb").write_text('{"cells": [')
+    done = shell("run", *args)
+    assert done.exit_code == 2 and done.stderr.startswith("debias-nb: ") and words in done.stderr, done.output
+    assert done.stdout == "" and not (project.folder / "_runs").exists()
+
+def test_papermill_itself_would_have_run_it(project):
+    "Why the checks are there: a parameter that no cell declares stops nothing."
+    project.add("untagged", "print(weight)", tags=())
+    done = papermill.execute_notebook(project.folder / "nbs/papers/toy/untagged.ipynb", project.folder / "out.ipynb", parameters={"wieght": 7}, progress_bar=False, kernel_name="python3")
+    assert done.cells[-1].outputs[0].text == "0.1\n"
+
+def test_the_real_templates_declare_what_the_options_give(no_kernel):
+    "Every option of `run` is a parameter of the table's notebook; other profiles and names are refused here too."
+    declared = cli.declared(ROOT / "nbs/papers/itvreg/table03.ipynb")
+    assert {"profile", "seeds", "methods", "encoders", "weight", "workers", "fresh"} == declared.keys()
+    for args, words in ((["itvreg/tabel03"], "did you mean 'itvreg/table03'?"), (["itvreg/table03", "-p", "encoder=[tiny]"], "did you mean 'encoders'?"), (["itvreg/table03", "-p", "methods=ITVReg"], "methods must be list[str] | None, got 'ITVReg'")):
+        done = shell("run", *args)
+        assert done.exit_code == 2 and words in done.stderr
+
+# running, failing, going on
+
+def text(path): return [o["text"] for c in nbformat.read(path, 4).cells for o in c.get("outputs", []) if "text" in o]
+
+def test_parameters_reach_the_notebook_and_its_kernel_is_this_python(project, monkeypatch):
+    "Whatever kernel somebody has registered under the name that the notebook asks for."
+    (project.folder / "jupyter/kernels/python3").mkdir(parents=True)
+    (project.folder / "jupyter/kernels/python3/kernel.json").write_text(json.dumps(dict(argv=["/bin/false", "{connection_file}"], display_name="another", language="python")))
+    monkeypatch.setenv("JUPYTER_PATH", str(project.folder / "jupyter"))
+    project.add("good", "import os, sys; print(sys.executable, os.getcwd(), seeds, weight, fresh, profile)")
+    (project.folder / "deep/down").mkdir(parents=True); monkeypatch.chdir(project.folder / "deep/down")
+    template = (project.folder / "nbs/papers/toy/good.ipynb").read_bytes()
+    done = shell("run", "toy/good", "--seeds", "7,8", "-p", "weight=1e-1", "--fresh")
+    assert done.exit_code == 0 and "executed: ../../_runs/notebooks/toy/good.planted.ipynb" in done.stdout
+    assert text(project.folder / "_runs/notebooks/toy/good.planted.ipynb") == [f"{sys.executable} {project.folder} [7, 8] 0.1 True planted\n"]
+    assert (project.folder / "nbs/papers/toy/good.ipynb").read_bytes() == template
+
+def test_a_batch_goes_on_after_failures(project):
+    project.add("a_raises", "print('before'); raise ValueError('the loss of nerve'); print('after')")
+    project.add("b_untagged", tags=()); project.add("c_dies", "import os; os._exit(3)"); project.add("d_mistyped"); project.configure("d_mistyped", titel="A toy")
+    project.add("e_other_profile"); (project.folder / "configs/toy/e_other_profile.planted.yaml").rename(project.folder / "configs/toy/e_other_profile.small.yaml")
+    project.add("z_good", "print('it ran')")
+    done = outside("batch", cwd=project.folder)
+    failed = [line for line in done.stderr.splitlines() if line.startswith("failed: ")]
+    assert done.returncode == 1 and "1 of 5 notebooks at profile planted executed" in done.stdout and len(failed) == 4, done.stderr
+    for line, words in zip(failed, ("toy/a_raises: ValueError: the loss of nerve", "toy/b_untagged: ", "toy/c_dies: DeadKernelError", "toy/d_mistyped: configs/toy/d_mistyped.planted.yaml")): assert words in line
+    runs = project.folder / "_runs/notebooks/toy"
+    assert text(runs / "z_good.planted.ipynb") == ["it ran\n"] and text(runs / "a_raises.planted.ipynb")[-1] == "before\n" and not (runs / "b_untagged.planted.ipynb").exists()
+    for name, says in (("a_raises", "toy/a_raises at planted failed: ValueError: the loss of nerve"), ("c_dies", "toy/c_dies at planted failed: DeadKernelError")):
+        done = shell("run", f"toy/{name}")
+        assert done.exit_code == 1 and says in done.stderr
+
+def test_a_batch_of_nothing_is_refused(project, no_kernel):
+    project.add("good")
+    done = shell("batch", "--profile", "small")
+    assert done.exit_code == 2 and "no notebook has a configuration at profile small" in done.stderr
+
+def alive(pid):
+    try: os.kill(pid, 0)
+    except ProcessLookupError: return False
+    return True
+
+def wait_for(condition, process, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(.005)
+
+STOPPABLE = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n" # a background process of a shell starts with SIGINT ignored
+
+@pytest.mark.parametrize("command", [["run", "toy/a"], ["batch"]], ids=["run", "batch"])
+def test_ctrl_c_ends_the_kernel_too(project, command):
+    project.add("a", "import os, pathlib, time\npathlib.Path('pid').write_text(f'{os.getpid()}\\n'); time.sleep(300)"); project.add("b", "open('later', 'w')")
+    pid = project.folder / "pid"
+    code = STOPPABLE + "import sys\nfrom debias_nb.cli import app\napp(sys.argv[1:])"
+    process = subprocess.Popen([sys.executable, "-c", code, *command], cwd=project.folder, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: pid.exists() and pid.read_text().endswith("\n"), process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "interrupted; finished runs are kept" in err
+    deadline = time.monotonic() + 30
+    while alive(int(pid.read_text())) and time.monotonic() < deadline: time.sleep(.05)
+    assert not alive(int(pid.read_text())) and not (project.folder / "later").exists()
+
+# experiments that are stopped, or run by several
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    "A cache of its own for the planted encoders of these experiments."
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("cache")
+        patch.setenv("DEBIAS_NB_CACHE", str(folder))
+        yield folder
+
+@pytest.fixture(scope="module")
+def finished(cache, tmp_path_factory):
+    "All runs of an experiment, made by one worker."
+    store, runs = Store(tmp_path_factory.mktemp("store")), experiment(seeds=range(3)).runs()
+    out = experiments.run_all(runs, store, workers=1, progress=False)
+    assert len(runs) == 7 and out.trained == [r.id for r in runs] and not out.failed and not out.missing
+    return runs, out.records
+
+CHILD = STOPPABLE + """
+import sys
+from debias_nb.experiments import run_all
+from debias_nb.records import Store
+from made import experiment
+run_all(experiment(seeds=range(3)).runs(), Store(sys.argv[1]), workers=1, progress=False)
+print("came to its end")
+"""
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=lambda s: s.name)
+def test_what_had_finished_is_kept(finished, cache, tmp_path, stop):
+    runs, expected = finished
+    store = Store(tmp_path); path = store.path(runs[0])
+    process = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path)], env=ENV | {"DEBIAS_NB_CACHE": str(cache)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: path.exists() and path.read_bytes().count(b"\n") >= 1, process)
+    process.send_signal(stop)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == -stop and "came to its end" not in out and ("KeyboardInterrupt" in err) == (stop == signal.SIGINT)
+    kept = [r["id"] for r in read(path)]
+    assert 1 <= len(kept) < len(runs) and kept == [r.id for r in runs[: len(kept)]]
+    lines = path.read_bytes()
+    again = experiments.run_all(runs, store, workers=1, progress=False)
+    assert again.trained == [r.id for r in runs[len(kept):]] and path.read_bytes().startswith(lines), "the rest, and nothing twice"
+    assert {k: comparable(r) for k, r in again.records.items()} == {k: comparable(r) for k, r in expected.items()}
+
+def test_two_workers_give_what_one_gives(finished, tmp_path):
+    runs, expected = finished
+    out = experiments.run_all(runs, Store(tmp_path), workers=2, progress=False)
+    assert sorted(out.trained) == sorted(r.id for r in runs) and list(out.records) == [r.id for r in runs], "in whatever order they finished"
+    assert {k: comparable(r) for k, r in out.records.items()} == {k: comparable(r) for k, r in expected.items()}
+    assert len(read(Store(tmp_path).path(runs[0]))) == len(runs)
+
+def test_a_worker_that_fails_does_not_stop_the_other(cache, tmp_path):
+    runs = [*experiment(["Finetuned"], [0], learning_rate=1e38).runs(), *experiment(["Finetuned"], [1, 2]).runs()]
+    out = experiments.run_all(runs, Store(tmp_path), workers=2, progress=False)
+    assert out.failed == {runs[0].id: "step 1: the loss is nan"} and set(out.trained) == {r.id for r in runs[1:]}
+
+# status and report
+
+def test_status_accounts_for_every_cell_of_the_paper():
+    done = shell("status", "--json")
+    cells = json.loads(done.stdout)
+    assert done.exit_code == 0
+    printed = yaml.safe_load((ROOT / "expected/itvreg.yaml").read_text())["tables"]
+    for table, count in (("table3", 84), ("table2", 24)):
+        mine = [c for c in cells if (c["paper"], c["table"], c["profile"]) == ("itvreg", table, "paper")]
+        expected = {(" · ".join([c["row"].get("base", ""), c["row"]["method"]]), c["column"]): c["value"] for c in printed[table]["cells"]}
+        assert len(mine) == len(expected) == count
+        assert {(c["row"], c["column"]): c["expected"] for c in mine} == expected
+        assert all((c["value"] is None) == (c["status"] in ("not run", "failed")) and (c["value"] is not None or c["why"]) for c in mine)
+    assert all(c["expected"] is None for c in cells if c["profile"] != "paper"), "reduced runs are not compared with the paper"
+    assert {c["profile"] for c in cells} == {"planted", "small", "paper"} and all(c["command"] for c in cells if c["table"] == "table3")
+
+def test_status_for_readers():
+    done = shell("status")
+    assert done.exit_code == 0 and all(word in done.stdout for word in ("table3", "table2", "planted", "small", "paper", "84"))
+
+def test_reports_are_the_same_bytes_twice(tmp_path):
+    done = shell("report", "--out", tmp_path / "a")
+    assert done.exit_code == 0, done.output
+    other = outside("report", "--out", "b", cwd=tmp_path, PYTHONHASHSEED="7", MPLBACKEND="svg", TZ="Asia/Tokyo")
+    assert other.returncode == 0, other.stderr
+    a, b = ({p.relative_to(tmp_path / name).as_posix(): p.read_bytes() for p in (tmp_path / name).rglob("*") if p.is_file()} for name in "ab")
+    assert a == b and {"itvreg/table03.md", "itvreg/table03.csv", "itvreg/table03.tex", "itvreg/table03.paper.svg"} <= a.keys()
+    assert len(done.stdout.splitlines()) == len(other.stdout.splitlines()) == len(a)
+    assert not any(str(tmp_path).encode() in data or str(ROOT).encode() in data for data in a.values())
+
+# the whole way
+
+def test_smoke(tmp_path):
+    "Encoder, notebook, kernel, records: one seed of one method, through the real command line; again, it is loaded; a deleted record is one run."
+    for name in ("configs", "expected", "nbs/papers"): shutil.copytree(ROOT / name, tmp_path / name)
+    shutil.copy(ROOT / "settings.ini", tmp_path)
+    runs = tmp_path / "records"
+    args = ["run", "itvreg/table03", "--profile", "planted", "--seeds", "7", "-p", "methods=[Finetuned]", "-p", "encoders=[tiny]", "--workers", "1"]
+    env = dict(DEBIAS_NB_RUNS=str(runs), DEBIAS_NB_CACHE=str(cache_dir("encoders").parent))
+    def go():
+        done = outside(*args, cwd=tmp_path, **env)
+        assert done.returncode == 0, done.stderr
+        return next(t for t in text(tmp_path / "_runs/notebooks/itvreg/table03.planted.ipynb") if "run now" in t), done.stdout
+    said, shown = go()
+    path = runs / "itvreg/table03.planted.jsonl"
+    first, before = read(path), path.read_bytes()
+    corpora = [c.display for c in load_experiment("itvreg/table03", "planted", ROOT).blocks[0].corpora]
+    assert said.startswith(f"{len(corpora)} records, {len(corpora)} of them run now; 0 runs lack something; 0 failed") and "executed: " in shown
+    assert [r["config"]["corpus"]["label"] for r in first] == corpora
+    for r in first: assert (r["seed"], r["config"]["seed"], r["config"]["method"]["name"], r["config"]["encoder"]["label"], r["status"]) == (7, 7, "Finetuned", "tiny", "finished")
+    assert all(0 < r["metrics"]["iid"]["auc05"] <= 1 for r in first) and [p.name for p in runs.rglob("*.jsonl")] == [path.name] and not list((tmp_path / "_runs").rglob("*.jsonl"))
+
+    assert "0 of them run now" in go()[0] and path.read_bytes() == before
+
+    assert Store(runs).delete(first[0]["id"]) == 1
+    assert f"{len(corpora)} records, 1 of them run now" in go()[0]
+    assert path.read_bytes().startswith(b"".join(before.splitlines(keepends=True)[1:])) and len(read(path)) == len(first)
+    assert {r["id"]: comparable(r) for r in read(path)} == {r["id"]: comparable(r) for r in first}
