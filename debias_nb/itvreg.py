@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from .encoders import Tokens, embed, encode_tokens, from_features, is_static, stack
-from .interventions import choose, intervene
+from .interventions import choose, intervene, row_keys
 
 # %% ../nbs/30_itvreg.ipynb #9f81a584
 def cosines(
@@ -79,8 +79,10 @@ class FrozenBase:
 class CachedBase(FrozenBase):
     "The same, with f0(X) computed once for a whole training set, f0(X') once an epoch, and f0(Z) when it is first asked for: ITVReg and OutReg never do."
     def __init__(self, model, left: Tokens, right: Tokens, dtype: str = "fp32"):
+        import numpy as np
         super().__init__(model, dtype)
-        self.left, self.right, self.values, self.kept = left, right, {"x": embed(model, left, dtype)}, None
+        _, first, row = np.unique(row_keys(left), return_index=True, return_inverse=True) # a query stands in several pairs and is embedded once
+        self.left, self.right, self.values, self.kept = left, right, {"x": embed(model, left[first], dtype)[row]}, None
 
     def prepare(self, share: float, kind: str, seed: int, epoch: int):
         "Compute f0(X') of every row for one epoch's interventions."
