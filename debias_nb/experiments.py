@@ -90,13 +90,13 @@ def score(model, pairs: LabelledPairs, config: EncoderConfig) -> np.ndarray: # (
     n = len(pairs.left)
     return (vectors[:n] * vectors[n:]).sum(1).numpy()
 
-def evaluate(model, run: RunConfig) -> tuple[dict, dict, dict, dict]: # metrics, replicates, data, missing
+def evaluate(model, run: RunConfig) -> tuple[dict, dict, dict, list]: # metrics, replicates, data, names of missing sets
     "All evaluation sets of a run that are there; bootstrap replicates of the metric that tables show."
     from debias_nb.metrics import evaluate_pairs
-    metrics, replicates, data, missing = {}, {}, {}, {}
+    metrics, replicates, data, missing = {}, {}, {}, []
     for name in run.evaluate:
         try: pairs = evaluation_pairs(name, run.corpus, run.eval_world)
-        except MissingData as e: missing[name] = str(e); continue
+        except MissingData: missing.append(name); continue
         values, resampled = evaluate_pairs(score(model, pairs, run.encoder), pairs.labels, pairs.groups, pairs.subsets, name=name)
         main = "auc05[ordinary]" if "ordinary" in pairs.subsets else "auc05"
         metrics[name], replicates[name], data[f"test {name}"] = values, {main: resampled[main]}, pairs.info
