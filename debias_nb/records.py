@@ -166,8 +166,9 @@ def _write(path, data): # one write at the end of a file, or none
             written = os.write(fd, data)
             if written != len(data): raise OSError(f"only {written} of {len(data)} bytes could be written")
             os.fsync(fd)
-        except BaseException:
-            with suppress(OSError): os.ftruncate(fd, size)
+        except BaseException as e:
+            with suppress(OSError):
+                if isinstance(e, OSError) or os.fstat(fd).st_size != size + len(data): os.ftruncate(fd, size)
             raise
     finally: os.close(fd)
 

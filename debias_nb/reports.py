@@ -6,8 +6,8 @@
 __all__ = ['SCALE', 'COMPLETE', 'PROFILES', 'REFERENCE', 'STYLE', 'SVG', 'TERMS', 'AGREE', 'Cell', 'status_of', 'series', 'fill',
            'experiment_cells', 'wanting', 'all_experiments', 'papers', 'results', 'all_cells', 'status_json',
            'difference', 'signed', 'bracket', 'distinct', 'shown', 'markdown_table', 'with_numbers', 'grid', 'readings',
-           'against_reference', 'panels', 'gain_figure', 'svg', 'term_sizes', 'provenance', 'render', 'csv', 'latex',
-           'agreement']
+           'against_reference', 'panels', 'gain_figure', 'svg', 'term_sizes', 'provenance', 'background', 'render',
+           'csv', 'latex', 'agreement']
 
 # %% ../nbs/51_reports.ipynb #c4ecb7b3
 import io, json, math
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .config import ExperimentConfig, load_experiment, project_root
+from .config import ExperimentConfig, load_experiment, load_yaml, project_root
 from .experiments import store_for
 from .records import Store, latest
 from .registry import load_expected
@@ -186,8 +186,8 @@ def difference(
     d = paired(va, vb, ra, rb) if ra and rb else paired(va, vb)
     return replace(d, difference=scale * d.difference, low=scale * d.low, high=scale * d.high)
 
-# %% ../nbs/51_reports.ipynb #f38bfea2
-def signed(x: float, digits: int = 1) -> str: return f"{x:+.{digits}f}".replace("-", "−")
+# %% ../nbs/51_reports.ipynb #5a101242
+def signed(x: float, digits: int = 1) -> str: return f"{x:+.{digits}f}".replace("-", "−") if round(x, digits) else f"{0:.{digits}f}" # no minus zero
 def bracket(d: Paired, digits: int = 1) -> str: return f"{signed(d.difference, digits)} [{signed(d.low, digits)}, {signed(d.high, digits)}]"
 def distinct(cells: list[Cell], name: str) -> list: return list(dict.fromkeys(getattr(c, name) for c in cells)) # in order of appearance
 
@@ -202,8 +202,8 @@ def markdown_table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join([line(header), "|---|" + "---:|" * (len(header) - 1), *map(line, rows)])
 
 def with_numbers(cells: list[Cell]) -> list[str]:
-    "The columns in which something was run."
-    return [k for k in distinct(cells, "column") if any(c.value is not None for c in cells if c.column == k)]
+    "The columns for which something was trained and tested."
+    return [k for k in distinct(cells, "column") if any(c.value is not None and c.method != "Base" for c in cells if c.column == k)]
 
 def grid(cells: list[Cell], text=shown) -> str:
     "One table: methods down, columns across, without the columns in which nothing was run."
@@ -290,7 +290,7 @@ TERMS = ["encoder", "corpus", "method", "least squares", "term, raw", "term, wei
 # %% ../nbs/51_reports.ipynb #af098e65
 def provenance(records: list[dict]) -> list[str]:
     "Footer lines: cost, device, commits, versions, and the fingerprints of encoders and data."
-    if not records: return []
+    if not (records := [r for r in records if r["status"] == "finished"]): return []
     seen = lambda values: ", ".join(sorted(set(values)))
     packages = {f"{k} {v}" for r in records for k, v in r["environment"]["packages"].items() if k in ("torch", "transformers", "sentence-transformers", "numpy")}
     seconds = [r["seconds"] for r in records]
@@ -299,23 +299,32 @@ def provenance(records: list[dict]) -> list[str]:
             "Encoders: " + seen(f"{r['encoder']['name']} `{r['encoder']['fingerprint'][:12]}`" for r in records) + ".",
             "Data: " + seen(f"{name} `{info['fingerprint'][:12]}`" for r in records for name, info in r["data"].items()) + "."]
 
+# %% ../nbs/51_reports.ipynb #e5706de2
+def background(e: ExperimentConfig, root: Path | None = None) -> list[str]:
+    "What the base encoders had seen before, where that touches on the test sets; from their cards."
+    cards = load_yaml(Path(root or project_root()) / "configs" / "encoders.yaml")
+    seen = [(x.display, cards[x.name]) for x in e.encoders if x.name in cards and not cards[x.name]["zero_shot"]]
+    return ["Base figures here are not zero-shot:\n" + "\n".join(f"- {name}: {card['trained_on']}" for name, card in seen)] if seen else []
+
 # %% ../nbs/51_reports.ipynb #a7c99d3c
 def _section(e: ExperimentConfig, cells: list[Cell], found: dict, name: str) -> str:
     "What was measured at one reduced profile."
     out = [f"## Profile `{e.profile}`: {e.scale}", *([e.note] if e.note else [])]
     if not with_numbers(cells): return "\n\n".join([*out, "Not run yet: " + "; ".join(distinct([c for c in cells if c.why], "why")) + f". `{cells[0].command}`"])
-    out += [f"![Gain in distribution against gain out of it](./{name}.{e.profile}.svg)"] if panels(cells) else []
-    out += ["Gains over Base in distribution (x) and out of it (y), with 95 % intervals over seeds and test items.", *readings(cells, found, e.table.metric)]
-    for encoder in distinct(cells, "encoder"):
+    out += background(e)
+    if panels(cells): out += [f"![Gain in distribution against gain out of it](./{name}.{e.profile}.svg)", "Gains over Base in distribution (x) and out of it (y), with 95 % intervals over seeds and test items. Intervals here and below are not adjusted for the number of comparisons."]
+    out += readings(cells, found, e.table.metric)
+    run = [x for x in distinct(cells, "encoder") if with_numbers([c for c in cells if c.encoder == x])]
+    for encoder in run:
         mine = [c for c in cells if c.encoder == encoder]
         out += [f"### {encoder}", grid(mine), against_reference(mine, found, e.table.metric)]
     for metric in e.table.also:
         other = [fill(replace(c, value=None, status="not run", why=None), c.records, found, metric) for c in cells]
-        out += [f"### {metric}"] + [f"{encoder}\n\n{grid([c for c in other if c.encoder == encoder])}" for encoder in distinct(cells, "encoder")]
+        out += [f"### {metric}"] + [f"{encoder}\n\n{grid([c for c in other if c.encoder == encoder])}" for encoder in run]
     if terms := term_sizes(list(found.values())): out += ["### Size of each term late in training", markdown_table(TERMS, terms)]
     if empty := [c for c in cells if c.value is None]:
         out += ["Not run at this profile:", "\n".join(f"- {', '.join(distinct([c for c in empty if c.why == why], 'column'))} ({sum(c.why == why for c in empty)} cells): {why}. `{empty[0].command}`" for why in distinct(empty, "why"))]
-    return "\n\n".join([*out, *provenance(list(found.values()))])
+    return "\n\n".join(filter(None, [*out, *provenance(list(found.values()))]))
 
 def _paper_section(e: ExperimentConfig, cells: list[Cell], table) -> str:
     "The paper's numbers, ours beside them where there are any."
@@ -337,7 +346,7 @@ def _search_section(e: ExperimentConfig, records: list[dict]) -> str:
     from debias_nb.search import search_table
     bold = lambda r, text: f"**{text}**" if r["chosen"] else text
     rows = [[bold(r, r["kind"]), f"{r['learning_rate']:g}", r["epochs"], r["batch_size"], bold(r, f"{100 * r['mean']:.2f}") if r["n"] else "—", r["n"]] for r in search_table(e, records)]
-    return "\n\n".join([f"## Profile `{e.profile}`: {e.scale}", "AUC(0.05) of plain fine-tuning on held-out training data in percent, averaged over encoders and corpora; chosen settings in bold.",
+    return "\n\n".join([f"## Profile `{e.profile}`: {e.scale}", "AUC(0.05) of plain fine-tuning on held-out training data in percent, averaged over encoders and corpora. Chosen, in bold: within a tenth of a point of the best, the fewest epochs.",
                         markdown_table(["encoders", "learning rate", "epochs", "batch size", "held-out mean", "runs"], rows), *provenance(records)])
 
 # %% ../nbs/51_reports.ipynb #338cfe18

@@ -2,6 +2,7 @@
 import os
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "") # to the last bit, repeats agree on a CPU only
 import numpy as np
 import torch
 import transformers

@@ -3,6 +3,7 @@ import json, os, shutil, signal, subprocess, sys, time
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import papermill
 import pytest
 import yaml
@@ -11,11 +12,12 @@ from typer.testing import CliRunner
 from debias_nb import cli, experiments
 from debias_nb.cli import app
 from debias_nb.config import cache_dir, load_experiment
-from debias_nb.records import Store, comparable, read
+from debias_nb.records import Store, comparable, failed_record, make_record, read
 from made import experiment
 
 ROOT = Path(cli.__file__).parent.parent
 ENV = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]), "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+CACHE = cache_dir("encoders").parent # what the project has trained already, whatever the fixtures below say
 SETTINGS = dict(title="A toy", scale="none", encoders=[], methods=[], blocks=[])
 
 def shell(*args): return CliRunner().invoke(app, [str(a) for a in args])
@@ -180,9 +182,9 @@ def cache(tmp_path_factory):
 @pytest.fixture(scope="module")
 def finished(cache, tmp_path_factory):
     "All runs of an experiment, made by one worker."
-    store, runs = Store(tmp_path_factory.mktemp("store")), experiment(seeds=range(3)).runs()
+    store, runs = Store(tmp_path_factory.mktemp("store")), experiment(seeds=range(2)).runs()
     out = experiments.run_all(runs, store, workers=1, progress=False)
-    assert len(runs) == 7 and out.trained == [r.id for r in runs] and not out.failed and not out.missing
+    assert len(runs) == 5 and out.trained == [r.id for r in runs] and not out.failed and not out.missing
     return runs, out.records
 
 CHILD = STOPPABLE + """
@@ -190,7 +192,7 @@ import sys
 from debias_nb.experiments import run_all
 from debias_nb.records import Store
 from made import experiment
-run_all(experiment(seeds=range(3)).runs(), Store(sys.argv[1]), workers=1, progress=False)
+run_all(experiment(seeds=range(2)).runs(), Store(sys.argv[1]), workers=1, progress=False)
 print("came to its end")
 """
 
@@ -209,6 +211,17 @@ def test_what_had_finished_is_kept(finished, cache, tmp_path, stop):
     again = experiments.run_all(runs, store, workers=1, progress=False)
     assert again.trained == [r.id for r in runs[len(kept):]] and path.read_bytes().startswith(lines), "the rest, and nothing twice"
     assert {k: comparable(r) for k, r in again.records.items()} == {k: comparable(r) for k, r in expected.items()}
+
+def test_ctrl_c_while_a_record_is_written(finished, tmp_path, monkeypatch):
+    "On a slow disk: a line that is there stays, half a line goes."
+    record, write = next(iter(finished[1].values())), os.write
+    def interrupted(*args): raise KeyboardInterrupt
+    for name, call, there in (("fsync", interrupted, 1), ("write", lambda fd, data: interrupted(write(fd, data)), 1), ("write", lambda fd, data: interrupted(write(fd, data[:100])), 0)):
+        store = Store(tmp_path / f"{name}{there}")
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt): patch.setattr(os, name, call); store.append(record)
+        assert store.all() == [record] * there
+        store.append(record)
+        assert store.all() == [record] * (there + 1)
 
 def test_two_workers_give_what_one_gives(finished, tmp_path):
     runs, expected = finished
@@ -242,15 +255,44 @@ def test_status_for_readers():
     done = shell("status")
     assert done.exit_code == 0 and all(word in done.stdout for word in ("table3", "table2", "planted", "small", "paper", "84"))
 
-def test_reports_are_the_same_bytes_twice(tmp_path):
-    done = shell("report", "--out", tmp_path / "a")
-    assert done.exit_code == 0, done.output
+def test_reports_are_the_same_bytes_twice(tmp_path, monkeypatch):
+    "From a copy of this project's records, in two processes."
+    for name in ("configs", "expected", "results"): shutil.copytree(ROOT / name, tmp_path / name)
+    shutil.copy(ROOT / "settings.ini", tmp_path); monkeypatch.chdir(tmp_path)
+    done = shell("report", "--out", "a")
+    assert done.exit_code == 0, done.exception
     other = outside("report", "--out", "b", cwd=tmp_path, PYTHONHASHSEED="7", MPLBACKEND="svg", TZ="Asia/Tokyo")
     assert other.returncode == 0, other.stderr
     a, b = ({p.relative_to(tmp_path / name).as_posix(): p.read_bytes() for p in (tmp_path / name).rglob("*") if p.is_file()} for name in "ab")
     assert a == b and {"itvreg/table03.md", "itvreg/table03.csv", "itvreg/table03.tex", "itvreg/table03.paper.svg"} <= a.keys()
     assert len(done.stdout.splitlines()) == len(other.stdout.splitlines()) == len(a)
     assert not any(str(tmp_path).encode() in data or str(ROOT).encode() in data for data in a.values())
+
+@pytest.mark.parametrize("keep", ["one encoder", "no reference", "failures", "everything"])
+def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch, keep):
+    "Invented numbers for a part of the runs: a page is written, with the encoders of which something was trained."
+    shutil.copytree(ROOT / "expected", tmp_path / "expected"); (tmp_path / "configs/itvreg").mkdir(parents=True)
+    for name in ("configs/datasets.yaml", "configs/encoders.yaml", "configs/itvreg/table03.small.yaml", "settings.ini"): shutil.copy(ROOT / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    table, store, rng = load_experiment("itvreg/table03", "small"), Store(tmp_path / "results"), np.random.default_rng(0)
+    runs = table.runs()
+    chosen = {"one encoder": [r for r in runs if r.encoder.name == "potion-base-2M" or not r.method.trained], "no reference": [r for r in runs if r.method.name not in ("Base", "Finetuned")],
+              "failures": runs[::2], "everything": runs}[keep]
+    for i, run in enumerate(chosen):
+        if keep == "failures" and i % 3 == 1: store.append(failed_record(run, "the loss is nan", 7)); continue
+        there = [s for s in run.evaluate if s != "superuser"]
+        store.append(make_record(run, {s: {"auc05": rng.random(), "auc": rng.random()} for s in there}, data={"train": dict(fingerprint="ab" * 32)}, encoder=dict(name=run.encoder.name, fingerprint="cd" * 32), device="cpu", dtype="fp32",
+                                 seconds=1., peak_memory=1, curve=dict(step=[1, 2], erm=[.2, .1], **({"raw": [.1, .1], "weighted": [.01, .01]} if run.method.regulariser != "none" else {})),
+                                 replicates={s: {"auc05": rng.random(20).tolist()} for s in there}))
+    done = shell("report", "--out", "pages")
+    assert done.exit_code == 0, done.exception
+    page, cells = (tmp_path / "pages/itvreg/table03.md").read_text(), [c for c in json.loads(shell("status", "--json").stdout) if c["profile"] == "small"]
+    finished = {r["id"] for r in store.all() if r["status"] == "finished"}
+    assert {i for c in cells for i in c["records"]} == finished and (keep != "everything" or all(c["status"] == "measured" for c in cells if "SuperUser" not in c["column"]))
+    shown = [e.display for e in table.encoders if f"### {e.display}\n" in page]
+    assert shown == [e.display for e in table.encoders if any(c["value"] is not None and c["row"].startswith(e.display) and not c["row"].endswith("Base") for c in cells)] and "None" not in page and "nan" not in page.replace("the loss is nan", "")
+    if keep == "failures": assert any(c["status"] == "failed" and "training stopped: the loss is nan" in c["why"] for c in cells)
+    assert f"{len(finished)} runs, " in page
 
 # the whole way
 
@@ -260,7 +302,7 @@ def test_smoke(tmp_path):
     shutil.copy(ROOT / "settings.ini", tmp_path)
     runs = tmp_path / "records"
     args = ["run", "itvreg/table03", "--profile", "planted", "--seeds", "7", "-p", "methods=[Finetuned]", "-p", "encoders=[tiny]", "--workers", "1"]
-    env = dict(DEBIAS_NB_RUNS=str(runs), DEBIAS_NB_CACHE=str(cache_dir("encoders").parent))
+    env = dict(DEBIAS_NB_RUNS=str(runs), DEBIAS_NB_CACHE=str(CACHE))
     def go():
         done = outside(*args, cwd=tmp_path, **env)
         assert done.returncode == 0, done.stderr
