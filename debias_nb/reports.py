@@ -306,18 +306,19 @@ def background(e: ExperimentConfig, root: Path | None = None) -> list[str]:
     seen = [(x.display, cards[x.name]) for x in e.encoders if x.name in cards and not cards[x.name]["zero_shot"]]
     return ["Base figures here are not zero-shot:\n" + "\n".join(f"- {name}: {card['trained_on']}" for name, card in seen)] if seen else []
 
-# %% ../nbs/51_reports.ipynb #a7c99d3c
-def _section(e: ExperimentConfig, cells: list[Cell], found: dict, name: str) -> str:
+# %% ../nbs/51_reports.ipynb #af21680c
+def _section(e: ExperimentConfig, cells: list[Cell], found: dict, name: str, root: Path | None = None) -> str:
     "What was measured at one reduced profile."
     out = [f"## Profile `{e.profile}`: {e.scale}", *([e.note] if e.note else [])]
     if not with_numbers(cells): return "\n\n".join([*out, "Not run yet: " + "; ".join(distinct([c for c in cells if c.why], "why")) + f". `{cells[0].command}`"])
-    out += background(e)
+    out += background(e, root)
     if panels(cells): out += [f"![Gain in distribution against gain out of it](./{name}.{e.profile}.svg)", "Gains over Base in distribution (x) and out of it (y), with 95 % intervals over seeds and test items. Intervals here and below are not adjusted for the number of comparisons."]
     out += readings(cells, found, e.table.metric)
     run = [x for x in distinct(cells, "encoder") if with_numbers([c for c in cells if c.encoder == x])]
     for encoder in run:
         mine = [c for c in cells if c.encoder == encoder]
-        out += [f"### {encoder}", grid(mine), against_reference(mine, found, e.table.metric)]
+        seeds = max((c.n for c in mine if c.method != "Base"), default=0)
+        out += [f"### {encoder}", "One seed: the intervals cover the draw of test items, not that of training." if seeds == 1 else None, grid(mine), against_reference(mine, found, e.table.metric)]
     for metric in e.table.also:
         other = [fill(replace(c, value=None, status="not run", why=None), c.records, found, metric) for c in cells]
         out += [f"### {metric}"] + [f"{encoder}\n\n{grid([c for c in other if c.encoder == encoder])}" for encoder in run]
@@ -371,10 +372,11 @@ def render(
         table, pages, everything = expected.tables[mine[0].table.id], [], []
         for e in mine:
             store = results(e.profile, root, fresh)
-            cells, found = experiment_cells(e, store, root), latest(store.records(paper, name, e.profile))
+            asked = {r.id for r in e.runs()} # records of other settings in the same file are none of the table's
+            cells, found = experiment_cells(e, store, root), {i: r for i, r in latest(store.records(paper, name, e.profile)).items() if i in asked}
             everything += cells
             if fig := gain_figure(cells, found, e.table.metric, columns=4 if e.profile == "paper" else 3): write(f"{name}.{e.profile}.svg", svg(fig))
-            pages.append(_paper_section(e, cells, table) + f"\n\n![Gains in and out of distribution in the paper's cells](./{name}.paper.svg)" if e.profile == "paper" else _section(e, cells, found, name))
+            pages.append(_paper_section(e, cells, table) + f"\n\n![Gains in and out of distribution in the paper's cells](./{name}.paper.svg)" if e.profile == "paper" else _section(e, cells, found, name, root))
         head = [f"# {mine[0].title}", f"> {expected.title}, {table.caption} ({table.metric}, {table.unit}). Rendered from `results/` and `expected/` by `debias-nb report`; reduced runs are not compared with the paper cell by cell."]
         write(f"{name}.md", "\n\n".join(head + pages) + "\n")
         write(f"{name}.csv", csv(everything)); write(f"{name}.tex", latex(everything))

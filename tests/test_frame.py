@@ -159,7 +159,7 @@ def test_every_install_is_constrained_and_every_target_has_help(tmp_path):
     lines = [line for line in make("-n", "docs", "bench", cwd=tmp_path).stdout.splitlines() if "pip install" in line]
     assert len(lines) == 4 and all("--constraint constraints.txt" in line and "--no-build-isolation" in line for line in lines)
     listed = re.findall(r"^  make ([\w-]+)", make("help", cwd=tmp_path).stdout, flags=re.M)
-    assert {"venv", "reports", "test", "docs", "bench", "notebooks", "sync", "check-sync", "clean", "help"} == set(listed)
+    assert {"venv", "reports", "test", "docs", "bench", "notebooks", "reference", "sync", "check-sync", "clean", "help"} == set(listed)
 
 @needs_make
 def test_clean_removes_what_was_made_and_nothing_else(tmp_path):
