@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from .encoders import Tokens, embed, encode_tokens, from_features, is_static, stack
-from .interventions import choose, intervene, row_keys
+from .interventions import choose, intervene, random_bits, row_keys
 
 # %% ../nbs/30_itvreg.ipynb #9f81a584
 def cosines(
@@ -124,14 +124,21 @@ class MatchingLoss(torch.nn.Module):
         x, z = (from_features(self.model, f) for f in sentence_features)
         rows, labels, n = sentence_features[0].get("row"), labels.float(), len(x)
         xe, weight = self.extra(x, rows)
-        out = encode_tokens(self.model, stack(x, z, *([xe] if xe is not None else [])))
-        fx, fz, fe = out[:n], out[n : 2 * n], out[2 * n :]
+        together = xe is not None and is_static(self.model)
+        out = encode_tokens(self.model, stack(x, z, *([xe] if together else [])))
+        fx, fz, fe = out[:n], out[n : 2 * n], out[2 * n :] if together or xe is None else self.aside(xe)
         erm, raw = mse(fx, fz, labels), self.term(fx, fz, fe, x, z, xe, weight, labels, rows)
         terms = {"erm": erm} if raw is None else self.combine(erm, raw, weight)
         self.history.append({"erm": erm.detach()} | ({} if raw is None else {"raw": raw.detach(), "weighted": terms[self.term_name].detach()}))
         return terms
 
     def combine(self, erm, raw, weight): return {"erm": erm, self.term_name: self.weight * raw}
+
+    def aside(self, xe: Tokens): # f(X'), with dropout named by seed and step
+        device = xe.ids.device
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(int(random_bits(self.seed, len(self.history), [0], 1, stream=2)[0, 0] >> 1))
+            return encode_tokens(self.model, xe)
 
 # %% ../nbs/30_itvreg.ipynb #b7a2dba2
 def _callback(self):

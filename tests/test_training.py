@@ -175,7 +175,7 @@ def test_the_loss_has_the_gradient_of_the_formula(made, detached, same):
     assert torch.allclose(model[0].embedding.weight.grad, W.grad, atol=1e-6) == same
     assert base[0].embedding.weight.grad is None
 
-# one forward pass a step; a base encoder that stays as it is
+# what a step encodes; a base encoder that stays as it is
 
 def counted(model):
     calls = []
@@ -184,13 +184,25 @@ def counted(model):
 
 @pytest.mark.parametrize("name", ["bert", "table"])
 @pytest.mark.parametrize("method, texts", [(FINETUNED, 2), (OUTREG, 2), (ITVREG, 3), (ITVAUG, 3), (MethodConfig(name="MaskReg", regulariser="maskreg", weight=.1, mask_share=.15), 3)], ids=lambda m: getattr(m, "name", ""))
-def test_one_forward_pass_a_step(made, name, method, texts):
+def test_what_a_step_encodes(made, name, method, texts):
     model, base, (left, right, labels) = load(made[name]), load(made[name]), few(20)
     calls, data, before = counted(model), pair_tokens(base, left, right, labels), state(base)
     needs_base = method in (OUTREG, ITVREG, ITVAUG)
     fine_tune(model, base if needs_base else None, data, method, TrainConfig(learning_rate=1e-3, epochs=2, batch_size=8), seed=0)
-    assert calls == [texts * 8, texts * 8, texts * 4] * 2
+    passes = lambda n: [2 * n, n] if texts == 3 and name == "bert" else [texts * n] # dropout of X and Z must not depend on X': a pass of its own
+    assert calls == [*passes(8), *passes(8), *passes(4)] * 2
     assert unchanged(base, before) and not base.training and not unchanged(model, before)
+
+@pytest.mark.parametrize("regulariser", ["itvreg", "maskreg", "outreg", "simcse"])
+def test_strength_zero_is_plain_fine_tuning_with_dropout_on(made, regulariser):
+    share = {"mask_share": .5} if regulariser in ("itvreg", "maskreg") else {}
+    tuned = []
+    for method in (FINETUNED, MethodConfig(name="zero", regulariser=regulariser, weight=0., **share)):
+        model, base, (left, right, labels) = load(made["bert"]), load(made["bert"]), few(20)
+        assert model[0].auto_model.config.hidden_dropout_prob > 0
+        fine_tune(model, base, pair_tokens(base, left, right, labels), method, TrainConfig(learning_rate=1e-3, epochs=2, batch_size=8), seed=0)
+        tuned.append(state(model))
+    assert tuned[0].keys() == tuned[1].keys() and all(torch.equal(a, tuned[1][k]) for k, a in tuned[0].items())
 
 def test_the_base_encoder_is_asked_once_a_text_and_epoch(made):
     base, (left, right, labels) = load(made["bert"]), few(20)
