@@ -248,11 +248,11 @@ def _gain(at, found, encoder, column, method, metric): # value, distance to the 
     if d := difference(a, b, found, metric): return d.difference, d.difference - d.low, d.high - d.difference
     if a.value is None and a.expected is not None and b.expected is not None: return a.expected - b.expected, 0., 0.
 
-def gain_figure(cells: list[Cell], found: dict, metric: str = "auc05", columns: int = 3):
+def gain_figure(cells: list[Cell], found: dict, metric: str = "auc05"):
     "One panel for each encoder and shift: gain over Base in distribution (x) and out of it (y), with 95 % intervals. None without numbers."
     import matplotlib.pyplot as plt
     if not (todo := panels(cells)): return None
-    columns, at = min(columns, len(todo)), {(c.encoder, c.column, c.method): c for c in cells}
+    columns, at = min(3 if len(todo) % 4 else 4, len(todo)), {(c.encoder, c.column, c.method): c for c in cells}
     rows, seen = -(-len(todo) // columns), {}
     with plt.rc_context(SVG):
         fig, axes = plt.subplots(rows, columns, figsize=(3.1 * columns, 2.5 * rows + .5), squeeze=False, layout="constrained")
@@ -375,7 +375,7 @@ def render(
             asked = {r.id for r in e.runs()} # records of other settings in the same file are none of the table's
             cells, found = experiment_cells(e, store, root), {i: r for i, r in latest(store.records(paper, name, e.profile)).items() if i in asked}
             everything += cells
-            if fig := gain_figure(cells, found, e.table.metric, columns=4 if e.profile == "paper" else 3): write(f"{name}.{e.profile}.svg", svg(fig))
+            if fig := gain_figure(cells, found, e.table.metric): write(f"{name}.{e.profile}.svg", svg(fig))
             pages.append(_paper_section(e, cells, table) + f"\n\n![Gains in and out of distribution in the paper's cells](./{name}.paper.svg)" if e.profile == "paper" else _section(e, cells, found, name, root))
         head = [f"# {mine[0].title}", f"> {expected.title}, {table.caption} ({table.metric}, {table.unit}). Rendered from `results/` and `expected/` by `debias-nb report`; reduced runs are not compared with the paper cell by cell."]
         write(f"{name}.md", "\n\n".join(head + pages) + "\n")
