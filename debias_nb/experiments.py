@@ -188,7 +188,7 @@ def run_all(
     progress: bool = True,
 ) -> Outcome:
     "Run what has no record yet. Ctrl-C keeps what has finished."
-    from tqdm.auto import tqdm
+    from tqdm import tqdm
     out = Outcome({}, {}, {}, [])
     todo = []
     for run in runs:
