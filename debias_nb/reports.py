@@ -4,19 +4,20 @@
 
 # %% auto #0
 __all__ = ['SCALE', 'COMPLETE', 'PROFILES', 'REFERENCE', 'STYLE', 'SVG', 'TERMS', 'AGREE', 'Cell', 'status_of', 'series', 'fill',
-           'experiment_cells', 'wanting', 'all_experiments', 'papers', 'results', 'all_cells', 'status_json',
+           'experiment_cells', 'wanting', 'reasons', 'all_experiments', 'papers', 'results', 'all_cells', 'status_json',
            'difference', 'signed', 'bracket', 'distinct', 'shown', 'markdown_table', 'with_numbers', 'grid', 'readings',
            'against_reference', 'panels', 'gain_figure', 'svg', 'term_sizes', 'provenance', 'background', 'render',
            'csv', 'latex', 'agreement']
 
-# %% ../nbs/51_reports.ipynb #c4ecb7b3
+# %% ../nbs/51_reports.ipynb #b4ea5c2c
 import io, json, math
+from typing import get_args
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from .config import ExperimentConfig, load_experiment, load_yaml, project_root
+from .config import ExperimentConfig, Profile, load_experiment, load_yaml, project_root
 from .experiments import store_for
 from .records import Store, latest
 from .registry import load_expected
@@ -135,8 +136,12 @@ def wanting(cell: Cell) -> str:
     if cell.profile == "paper": lacks.append("a GPU, and the two encoders from the hub at pinned revisions")
     return "; ".join(lacks) or "has not been run"
 
-# %% ../nbs/51_reports.ipynb #89dbbf6d
-PROFILES = ("planted", "small", "paper")
+def reasons(cells: list[Cell]) -> list[str]: # each once, in order of appearance
+    "What the cells lack, taken apart where a cell lacks several things."
+    return list(dict.fromkeys(part for c in cells if c.why for part in c.why.split("; ")))
+
+# %% ../nbs/51_reports.ipynb #b831bec2
+PROFILES = get_args(Profile)
 
 def all_experiments(paper: str, root: Path | None = None) -> list[ExperimentConfig]:
     "Every configuration of a paper, in the order of names and profiles."
@@ -332,7 +337,7 @@ def _paper_section(e: ExperimentConfig, cells: list[Cell], table) -> str:
     def text(c):
         printed = f"{c.expected:.{table.decimals}f}" + (f" ± {c.expected_std:.{table.decimals}f}" if c.expected_std is not None else "")
         return printed if c.value is None else f"{shown(c, table.decimals)} / {printed} / {c.status}"
-    lacking = dict.fromkeys(part for c in cells if c.value is None and c.why for part in c.why.split("; "))
+    lacking = reasons([c for c in cells if c.value is None])
     out = [f"## Profile `{e.profile}`: {e.scale}", "Ours / the paper's / status of the cell. Where one number stands alone, it is the paper's, and the cell has not been run here."]
     if lacking: out += [f"Not run: {sum(c.value is None for c in cells)} of {len(cells)} cells. What is lacking:", "\n".join(f"- {why}" for why in lacking), f"Then `{cells[0].command}`."]
     for encoder in distinct(cells, "encoder"):

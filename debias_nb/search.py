@@ -33,8 +33,10 @@ def search_table(
                 mean=sum(r["values"]) / len(r["values"]) if r["values"] else math.nan, n=len(r["values"]), complete=len(r["values"]) == r["asked"]) for r in rows.values()]
     out.sort(key=lambda r: (r["kind"], -r["mean"] if r["complete"] else math.inf))
     for kind in dict.fromkeys(r["kind"] for r in out):
-        tied = [r for r in out if r["kind"] == kind and r["complete"] and r["mean"] >= max(q["mean"] for q in out if q["kind"] == kind and q["complete"]) - TIE]
-        for r in out: r["chosen"] = r.get("chosen", False) or bool(tied) and r is min(tied, key=lambda q: (q["epochs"], -q["mean"]))
+        mine = [r for r in out if r["kind"] == kind]
+        tied = [r for r in mine if r["complete"] and r["mean"] >= mine[0]["mean"] - TIE] # the best complete one stands first
+        chosen = min(tied, key=lambda r: (r["epochs"], -r["mean"]), default=None)
+        for r in mine: r["chosen"] = r is chosen
     return out
 
 def best_training(experiment: ExperimentConfig, records: list[dict], kind: str) -> TrainConfig: # kind: static or transformer
