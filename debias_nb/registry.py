@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['DataFile', 'DataError', 'DataSet', 'Registry', 'load_registry', 'sha256_of', 'ChangedData', 'verified',
-           'cache_folder', 'MissingData', 'locate', 'fetch', 'inventory', 'Cell', 'ExpectedTable', 'Expected',
-           'load_expected']
+           'cache_folder', 'MissingData', 'locate', 'fetch', 'inventory', 'Cell', 'ExpectedTable', 'ExpectedList',
+           'Expected', 'load_expected']
 
 # %% ../nbs/10_registry.ipynb #987a3bf4
 import functools, os
@@ -182,10 +182,14 @@ class Cell(Strict):
     "One number of a table, as printed."
     row: dict[str, str]                            # e.g. {base: NLI, method: ITVReg}
     column: str
-    value: float
+    value: float | None                            # None: no number stands there; `note` says so
     std: Annotated[float, Field(ge=0)] | None = None # over the paper's seeds; None: none is printed
     doubtful: bool = False                         # the paper contradicts this number elsewhere
     note: str | None = None
+
+    @property
+    def label(self) -> str: # the row's name below its base: `OutReg 1`, `MaskReg 0.15`, `Finetuned 1e-5`
+        return " ".join(f"{float(v):g}" if k == "weight" and v != "none" else v for k, v in self.row.items() if k != "base" and (k == "method" or v != "none"))
 
 class ExpectedTable(Strict):
     "A table of a paper. Raises `ValueError` for a repeated cell, rows of different make and impossible values."
@@ -203,7 +207,8 @@ class ExpectedTable(Strict):
         for c in self.cells:
             if (key := (*c.row.items(), c.column)) in seen: raise ValueError(f"the cell {c.row} × {c.column!r} stands twice")
             if list(c.row) != list(self.cells[0].row): raise ValueError(f"the row {c.row} is not made like the first one, {self.cells[0].row}")
-            if not 0 <= c.value <= top or (c.std or 0) > top: raise ValueError(f"the cell {c.row} × {c.column!r}: {c.value} is no {self.unit}")
+            if c.value is None and (c.std is not None or not c.note): raise ValueError(f"the cell {c.row} × {c.column!r}: without a value it takes a note, and no std")
+            if not 0 <= (c.value or 0) <= top or (c.std or 0) > top: raise ValueError(f"the cell {c.row} × {c.column!r}: {c.value} is no {self.unit}")
             if c.doubtful and not c.note: raise ValueError(f"the cell {c.row} × {c.column!r} is doubtful without a note")
             seen.add(key)
         return self
@@ -214,12 +219,28 @@ class ExpectedTable(Strict):
             if c.column == column and c.row == row: return c
         raise KeyError(f"no cell {row} × {column!r}; columns: {sorted({c.column for c in self.cells})}")
 
+# %% ../nbs/10_registry.ipynb #11abcdf2
+class ExpectedList(Strict):
+    "A table that lists titles of items for one query. Raises `ValueError` for lists that are empty, of unequal length, or name an item twice."
+    caption: str
+    query: str
+    rows: dict[str, tuple[str, ...]]               # method -> titles, the closest first
+    notes: tuple[str, ...] = ()                    # where the paper's prose says otherwise
+
+    @model_validator(mode="after")
+    def _coherent(self):
+        if len({len(titles) for titles in self.rows.values()} | {0}) != 2: raise ValueError(f"every method needs as many titles as the others, got {({m: len(t) for m, t in self.rows.items()})}")
+        for m, titles in self.rows.items():
+            if len(set(titles)) < len(titles): raise ValueError(f"{m}: a title stands twice")
+        return self
+
 # %% ../nbs/10_registry.ipynb #d8220925
 class Expected(Strict):
     "What one paper prints."
     paper: str                                     # the name used in configs/, results/ and reports/
     title: str
     tables: dict[str, ExpectedTable]
+    lists: dict[str, ExpectedList] = {}
 
 def load_expected(
     paper: str, # e.g. `itvreg`

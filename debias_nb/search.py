@@ -11,20 +11,21 @@ import math
 from .config import ConfigError, ExperimentConfig, TrainConfig
 from .records import latest
 
-# %% ../nbs/44_search.ipynb #4c661850
-TIE = .001 # of AUC(0.05)
+# %% ../nbs/44_search.ipynb #df322837
+TIE = .001 # of AUC(0.05) or P@1
 
 def is_search(experiment: ExperimentConfig) -> bool:
     "Whether an experiment tries several training settings and makes no table."
-    return experiment.table is None and any(isinstance(b.training, tuple) and len(b.training) > 1 for b in experiment.blocks)
+    return not experiment.tables and any(isinstance(b.training, tuple) and len(b.training) > 1 for b in experiment.blocks)
 
 def search_table(
     experiment: ExperimentConfig,
     records: list[dict],
-    metric: str = "auc05",
+    metric: str | None = None, # default: P@1 for titles, AUC(0.05) for pairs
 ) -> list[dict]: # kind, learning_rate, epochs, batch_size, mean, n, complete, chosen
     "Every setting of a search with its mean on held-out training data, best first within each kind of encoder."
     found, rows = latest(records), {}
+    metric = metric or ("p1" if experiment.blocks[0].corpora[0].task == "titles" else "auc05")
     for run in experiment.runs():
         row = rows.setdefault((run.encoder.kind, run.training), dict(kind=run.encoder.kind, training=run.training, values=[], asked=0))
         row["asked"] += 1
