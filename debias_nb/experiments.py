@@ -91,8 +91,12 @@ def _titles_held_out(split, corpus: CorpusConfig):
 @lru_cache(maxsize=4)
 def title_split(corpus: CorpusConfig):
     "The `titles.TitleSplit` of a corpus of titles. Raises `MissingData` when its files are not there, `ValueError` for a split that leaves nothing."
-    from debias_nb.titles import catalogue_titles, load_titles, split_titles
-    split = catalogue_titles(catalogue(corpus.world)) if corpus.world else split_titles(load_titles(corpus.name), corpus.by, corpus.until, corpus.held_out, share=corpus.share, share_seed=corpus.share_seed)
+    from debias_nb.titles import catalogue_titles, join_titles, load_titles, split_titles
+    if corpus.world: split = catalogue_titles(catalogue(corpus.world))
+    else:
+        early, *late = (load_titles(part) for part in corpus.name.split("+")) # two collections of different years are joined
+        titles = join_titles(early, *late, corpus.name) if late else early
+        split = split_titles(titles, corpus.by, corpus.until, corpus.held_out, None if titles.published is not None else .2, corpus.share, corpus.share_seed)
     return _titles_held_out(split, corpus) if corpus.holdout else split
 
 @lru_cache(maxsize=4)

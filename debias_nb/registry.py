@@ -180,16 +180,12 @@ def inventory(
 # %% ../nbs/10_registry.ipynb #15126355
 class Cell(Strict):
     "One number of a table, as printed."
-    row: dict[str, str]                            # e.g. {base: NLI, method: ITVReg}
+    row: dict[str, str]                            # e.g. {base: NLI, method: ITVReg}; Base has no weight, mask share or rate
     column: str
     value: float | None                            # None: no number stands there; `note` says so
     std: Annotated[float, Field(ge=0)] | None = None # over the paper's seeds; None: none is printed
     doubtful: bool = False                         # the paper contradicts this number elsewhere
     note: str | None = None
-
-    @property
-    def label(self) -> str: # the row's name below its base: `OutReg 1`, `MaskReg 0.15`, `Finetuned 1e-5`
-        return " ".join(f"{float(v):g}" if k == "weight" and v != "none" else v for k, v in self.row.items() if k != "base" and (k == "method" or v != "none"))
 
 class ExpectedTable(Strict):
     "A table of a paper. Raises `ValueError` for a repeated cell, rows of different make and impossible values."
@@ -203,10 +199,10 @@ class ExpectedTable(Strict):
     @model_validator(mode="after")
     def _coherent(self):
         if not self.cells: raise ValueError("a table without cells")
-        seen, top = set(), 100 if self.unit == "percent" else 1
+        seen, top, keys = set(), 100 if self.unit == "percent" else 1, max((list(c.row) for c in self.cells), key=len)
         for c in self.cells:
             if (key := (*c.row.items(), c.column)) in seen: raise ValueError(f"the cell {c.row} × {c.column!r} stands twice")
-            if list(c.row) != list(self.cells[0].row): raise ValueError(f"the row {c.row} is not made like the first one, {self.cells[0].row}")
+            if list(c.row) != (keys if c.row.get("method") != "Base" else [k for k in keys if k in c.row or k in ("base", "method")]): raise ValueError(f"the row {c.row} is not made like the others, of {', '.join(keys)}")
             if c.value is None and (c.std is not None or not c.note): raise ValueError(f"the cell {c.row} × {c.column!r}: without a value it takes a note, and no std")
             if not 0 <= (c.value or 0) <= top or (c.std or 0) > top: raise ValueError(f"the cell {c.row} × {c.column!r}: {c.value} is no {self.unit}")
             if c.doubtful and not c.note: raise ValueError(f"the cell {c.row} × {c.column!r} is doubtful without a note")

@@ -36,26 +36,42 @@ def _unkey(keys): # scores and indices again
     bits = (keys >> 32).int()
     return torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).view(torch.float32), _LAST - (keys & _LAST)
 
-# %% ../nbs/41_retrieval.ipynb #d7acbecc
-def _hide(block, own, first): # (b, c) scores, changed in place; (b,) index of each query's own item; index of the block's first item
-    at = own - first
-    rows = ((at >= 0) & (at < block.shape[1])).nonzero()[:, 0]
-    block[rows, at[rows]] = float("-inf")
+# %% ../nbs/41_retrieval.ipynb #862a4fbe
+def _barred(own, excluded, n, m) -> sp.csr_array: # (n, m) bool: what is no candidate
+    "Raises `ValueError` naming the argument that does not fit."
+    out = sp.csr_array((n, m), dtype=bool)
+    if excluded is not None:
+        if not sp.issparse(excluded) or excluded.shape != (n, m): raise ValueError(f"excluded must be a sparse matrix ({n}, {m}), got {type(excluded).__name__} {getattr(excluded, 'shape', '')}")
+        out = sp.csr_array(excluded, dtype=bool)
+    if own is not None:
+        own = np.asarray(own)
+        if own.shape != (n,) or own.dtype.kind != "i": raise ValueError(f"own must hold {n} item numbers, one a query, got {own.dtype} {own.shape}")
+        if len(bad := np.flatnonzero((own < -1) | (own >= m))): raise ValueError(f"own[{bad[0]}] is {own[bad[0]]}; there are {m} items, and -1 stands for none")
+        rows = np.flatnonzero(own >= 0)
+        out = sp.csr_array(out + sp.csr_array((np.ones(len(rows), bool), (rows, own[rows])), shape=(n, m)))
+    return out
 
-def _double_blocks(queries, items, own, block_bytes):
-    "Every block of scores as they are defined: first query, first item, (b, c) float32; -inf for a query's own item."
+def _hide(block, barred, query, item): # (b, c) scores, changed in place, from this query and item on; (n, m) csr
+    part = barred[query:query + len(block)]
+    row, column = np.repeat(np.arange(len(block)), np.diff(part.indptr)), part.indices - item
+    there = (column >= 0) & (column < block.shape[1])
+    block[tuple(torch.as_tensor(x[there], device=block.device).long() for x in (row, column))] = float("-inf")
+
+# %% ../nbs/41_retrieval.ipynb #930fef92
+def _double_blocks(queries, items, barred, block_bytes):
+    "Every block of scores as they are defined: first query, first item, (b, c) float32; -inf for what is barred."
     width = max(1, min(len(items), 4096, block_bytes // 256))
     rows = max(1, block_bytes // (32 * width))
     for i in range(0, len(queries), rows):
-        part, mine = queries[i:i + rows].double(), own[i:i + rows]
+        part = queries[i:i + rows].double()
         for j in range(0, len(items), width):
             scores = (part @ items[j:j + width].double().T).float()
-            _hide(scores, mine, j)
+            _hide(scores, barred, i, j)
             yield i, j, scores
 
-def _exact(queries, items, kept, own, block_bytes) -> torch.Tensor: # (n, kept) keys, largest first
+def _exact(queries, items, kept, barred, block_bytes) -> torch.Tensor: # (n, kept) keys, largest first
     best = torch.full((len(queries), kept), torch.iinfo(torch.long).min, device=queries.device)
-    for i, j, scores in _double_blocks(queries, items, own, block_bytes):
+    for i, j, scores in _double_blocks(queries, items, barred, block_bytes):
         at, index = slice(i, i + len(scores)), torch.arange(j, j + scores.shape[1], device=queries.device)
         best[at] = torch.cat([best[at], _keys(scores, index)], 1).topk(kept).values
     return best
@@ -72,9 +88,9 @@ def _open(groups, floor, kept): # (b, GROUP, g) scores; (b,) worst candidate so 
         floor = torch.nextafter(top.values[:, -1].float(), floor.new_tensor(float("-inf"), dtype=torch.float32))
         row, group = torch.arange(len(groups), device=groups.device).repeat_interleave(kept), top.indices.flatten()
     scores = groups[row, :, group]
-    column = group[:, None] + width * torch.arange(groups.shape[1], device=groups.device)
     beats = scores > floor[row, None]
-    return row[:, None].expand_as(beats)[beats], column[beats], scores[beats]
+    pair, member = beats.nonzero().T
+    return row[pair], group[pair] + width * member, scores[beats]
 
 # %% ../nbs/41_retrieval.ipynb #da436d70
 def _merge(best, index, block, first): # (b, kept) rough scores, best first, and their items; (b, c) new ones, of items from `first` on
@@ -90,43 +106,47 @@ def _merge(best, index, block, first): # (b, kept) rough scores, best first, and
     best, at = wide.topk(kept)
     return best, wide_index.gather(1, at)
 
-# %% ../nbs/41_retrieval.ipynb #c75cb0f6
-def _lengths(rows, near): # (n, d), and the same in a rougher type
-    "Lengths of the rows and of what rounding took from them."
-    return rows.norm(dim=1), (rows - near).norm(dim=1)
+# %% ../nbs/41_retrieval.ipynb #e10206c0
+def _rounded(rows, centre, out): # (n, d), (d,); (n, d) of a rougher type, filled
+    "Fill `out` with rows - centre; (2, n): how long these are, and what rounding took from them. Piece by piece, to save memory."
+    parts = []
+    for near, part in zip(out.split(1024), rows.split(1024)):
+        shifted = part - centre
+        parts.append(torch.stack([shifted.norm(dim=1), shifted.sub_(near.copy_(shifted)).norm(dim=1)]))
+    return torch.cat(parts, 1)
 
-def _scan(queries, items, kept, own, rough, block_bytes):
-    "Candidates (n, kept) by scores in the type `rough`, and (n,) double: no other item scores higher than this."
+def _scan(queries, items, kept, barred, rough, block_bytes):
+    "Candidates (n, kept) by scores in the type `rough`, best first, these scores, and (n,) double: no other item scores higher than this."
     (n, d), m = queries.shape, len(items)
-    width = max(GROUP * kept, min(2**14, block_bytes // (64 * rough.itemsize)))
+    width = max(GROUP * kept, min(2**14, block_bytes // (512 * rough.itemsize)))
     width = GROUP * -(-m // (max(1, m // width) * GROUP)) # blocks of nearly equal size
     rows = min(n, max(1, block_bytes // (width * rough.itemsize)))
     new = lambda *shape, dtype=rough: torch.zeros(shape, dtype=dtype, device=queries.device)
-    near, part, out = queries.to(rough), new(width, d), new(rows, width)
+    near, part, out = new(n, d), new(width, d), new(rows, width)
+    q, q_cut = _rounded(queries, queries.new_zeros(d), near).double()
     best, index = new(n, kept).fill_(float("-inf")), new(n, kept, dtype=torch.int32)
     centre, length, cut = items.mean(0), 0., 0. # the longest item (less the centre), and the most that rounding took from one
     for j in range(0, m, width):
-        shifted = items[j:j + width] - centre
-        c = len(part[:len(shifted)].copy_(shifted))
-        length, cut = (max(a, b.max().item()) for a, b in zip((length, cut), _lengths(shifted, part[:c])))
+        c = len(items[j:j + width])
+        length, cut = (max(a, b) for a, b in zip((length, cut), _rounded(items[j:j + width], centre, part[:c]).amax(1).tolist()))
         for i in range(0, n, rows):
             at = slice(i, i + rows)
             block = torch.mm(near[at], part.T, out=out[:len(near[at])])
             block[:, c:] = float("-inf")
-            _hide(block, own[at], j)
+            _hide(block, barred, i, j)
             best[at], index[at] = _merge(best[at], index[at], block, j)
-    q, q_cut = (torch.cat(x).double() for x in zip(*(_lengths(*x) for x in zip(queries.split(rows), near.split(rows)))))
     off = q_cut * length + (q + q_cut) * (cut + (d + 8) * 2**-23 * (length + cut))
     worst = best[:, -1].double()
-    return index.long(), worst + torch.finfo(rough).eps * worst.abs() + 1.001 * off + queries.double() @ centre.double()
+    bound = worst + torch.finfo(rough).eps * worst.abs() + 1.001 * off + queries.double() @ centre.double()
+    return index.long(), best, bound + 2**-23 * bound.abs() # scores are rounded to single precision in the end
 
-# %% ../nbs/41_retrieval.ipynb #c5ab45d1
-def _guess(queries, items, k, own, rough, block_bytes):
+# %% ../nbs/41_retrieval.ipynb #e8fff47b
+def _guess(queries, items, k, barred, rough, block_bytes):
     "Keys (n, k + 1) of the best candidates, largest first, and (n,) bool: these are proved to be the best k, and all that tie with the k-th are known."
-    index, bound = _scan(queries, items, _kept(k), own, rough, block_bytes)
-    rows = max(1, block_bytes // (16 * index.shape[1] * items.shape[1]))
+    index, guessed, bound = _scan(queries, items, _kept(k), barred, rough, block_bytes)
+    rows = max(1, block_bytes // (32 * index.shape[1] * items.shape[1]))
     parts = [torch.einsum("bcd,bd->bc", items[i].double(), q.double()).float() for q, i in zip(queries.split(rows), index.split(rows))]
-    keys = _keys(torch.cat(parts), index).topk(k + 1).values
+    keys = _keys(torch.cat(parts).masked_fill_(guessed == float("-inf"), float("-inf")), index).topk(k + 1).values
     return keys, _unkey(keys[:, k - 1])[0] > bound
 
 def _kept(k): return 2 * k + 16 # candidates of a guess
@@ -136,23 +156,22 @@ def _rough_types(device) -> tuple: # the quickest first
     "Types to guess in. Single precision only where torch was not told to round its products."
     able = torch.cpu.get_capabilities() if device.type == "cpu" else {}
     types = (torch.bfloat16,) if able.get("avx512_bf16") or able.get("amx_bf16") else ()
-    return (*types, torch.float32) if torch.get_float32_matmul_precision() == "highest" else types
+    products = (torch.backends.mkldnn if device.type == "cpu" else torch.backends.cuda).matmul.fp32_precision
+    return (*types, torch.float32) if products in ("none", "ieee") else types
 
-def _checked(queries, items, own, k): # own as a tensor beside the queries
+def _checked(queries, items, own, excluded, k) -> sp.csr_array: # (n, m) bool: what is no candidate
     "Raises `ValueError` naming the argument and its first bad row."
     for name, x in (("queries", queries), ("items", items)):
-        if not torch.is_tensor(x) or x.ndim != 2 or not x.is_floating_point(): raise ValueError(f"{name} must be a matrix of floats, a vector a row, got {getattr(x, 'dtype', type(x).__name__)} {tuple(getattr(x, 'shape', ()))}")
+        if not torch.is_tensor(x) or x.ndim != 2 or not x.is_floating_point(): raise ValueError(f"{name} must be a torch matrix of floats, a vector a row, got {type(x).__name__} {getattr(x, 'dtype', '')} {tuple(getattr(x, 'shape', ()))}")
         if not (ok := torch.isfinite(x.double().sum(1) if x.dtype == torch.float16 else x.sum(1))).all() and len(bad := (~torch.isfinite(x[~ok])).any(1).nonzero()):
             raise ValueError(f"{name}: row {(~ok).nonzero()[bad[0, 0], 0].item()} is not finite")
     (n, d), m = queries.shape, len(items)
     if items.shape[1] != d: raise ValueError(f"queries have {d} dimensions, items {items.shape[1]}")
     if queries.device != items.device: raise ValueError(f"queries are on {queries.device}, items on {items.device}")
-    own = torch.full((n,), -1) if own is None else torch.as_tensor(own)
-    if own.shape != (n,) or own.is_floating_point(): raise ValueError(f"own must hold {n} item numbers, one a query, got {own.dtype} {tuple(own.shape)}")
-    if len(bad := ((own < -1) | (own >= m)).nonzero()): raise ValueError(f"own[{bad[0, 0]}] is {own[bad[0, 0]]}; there are {m} items, and -1 stands for none")
-    candidates = m - int((own >= 0).any())
-    if not 1 <= k <= candidates: raise ValueError(f"k is {k}, but a query has {candidates} candidates" + (" (its own item is none)" if candidates < m else ""))
-    return own.to(queries.device).long()
+    barred = _barred(own, excluded, n, m)
+    candidates = m - np.diff(barred.indptr) if n else np.array([m])
+    if not 1 <= k <= candidates.min(): raise ValueError(f"k is {k}, but query {candidates.argmin()} has {candidates.min()} candidates among {m} items")
+    return barred
 
 # %% ../nbs/41_retrieval.ipynb #f24252cc
 @torch.no_grad()
@@ -160,21 +179,26 @@ def top_k(
     queries: torch.Tensor,      # (n, d) finite floats, on the CPU or a GPU
     items: torch.Tensor,        # (m, d) finite floats, m < 2**31, on the same device
     k: int,                     # items wanted, 1 to the number of candidates
-    own=None,                   # (n,) index of an item that is no candidate for this query, or -1
+    own=None,                   # (n,) index of an item that is no candidate for its query, or -1
     block_bytes: int = 2**24,   # about the memory of one block of scores
     rough: tuple | None = None, # types to guess in, in turn; () computes everything in double precision; default: what the processor is quick with
+    excluded=None,              # (n, m) sparse booleans: further pairs that are no candidates
 ) -> TopK:
     "The k items with the largest dot products, exactly. Raises `ValueError` naming the argument that does not fit."
-    own = _checked(queries, items, own, k)
+    barred = _checked(queries, items, own, excluded, k)
     queries, items = (x if x.dtype == torch.float64 else x.float() for x in (queries, items))
-    keys, pending = own.new_full((len(queries), k + 1), torch.iinfo(torch.long).min), torch.arange(len(queries), device=own.device)
+    keys = torch.full((len(queries), k + 1), torch.iinfo(torch.long).min, device=queries.device)
+    pending = torch.arange(len(queries), device=queries.device)
+    rest = lambda: (queries, items, barred) if len(pending) == len(queries) else (queries[pending], items, barred[pending.cpu().numpy()])
     for kind in _rough_types(queries.device) if rough is None else rough:
         if not len(pending) or len(items) < GROUP * _kept(k): break
-        part = (queries, own) if len(pending) == len(queries) else (queries[pending], own[pending])
-        found, proved = _guess(part[0], items, k, part[1], kind, block_bytes)
+        q, x, bars = rest()
+        found, proved = _guess(q, x, k, bars, kind, block_bytes)
         keys[pending[proved]], pending = found[proved], pending[~proved]
-    kept = min(k + 1, len(items))
-    if len(pending): keys[pending, :kept] = _exact(queries[pending], items, kept, own[pending], block_bytes)
+    if len(pending):
+        q, x, bars = rest()
+        kept = min(k + 1, len(items))
+        keys[pending, :kept] = _exact(q, x, kept, bars, block_bytes)
     scores, index = (x.cpu() for x in _unkey(keys))
     return TopK(index[:, :k].contiguous(), scores[:, :k].contiguous(), scores[:, k] == scores[:, k - 1])
 
@@ -194,19 +218,20 @@ def last_ties(
     own=None,              # (n,) as in `top_k`
     within: int | None = None, # only where the place `within` has the last score: other ties cannot matter up to there; default: everywhere
     block_bytes: int = 2**24,
+    excluded=None,             # (n, m) as in `top_k`
 ) -> Ties:
     "Complete the ties that go on beyond what was retrieved, by computing these queries' scores again. Raises `ValueError` naming the argument that does not fit."
-    relevance, own = _relevance(relevance, queries, items), _checked(queries, items, own, top.items.shape[1])
-    unclosed = (top.tied & (top.scores[:, (within or top.scores.shape[1]) - 1] == top.scores[:, -1])).nonzero()[:, 0]
-    at, edge = unclosed.to(queries.device), top.scores[:, -1].to(queries.device)
-    size, row, column = np.zeros(len(queries), np.int64), *(torch.as_tensor(x, device=queries.device).long() for x in relevance[unclosed.numpy()].nonzero())
-    for i, _, scores in _double_blocks(queries[at], items, own[at], block_bytes):
+    relevance, barred = _relevance(relevance, queries, items), _checked(queries, items, own, excluded, top.items.shape[1])
+    unclosed = (top.tied & (top.scores[:, (within or top.scores.shape[1]) - 1] == top.scores[:, -1])).nonzero()[:, 0].numpy()
+    at, edge, size = torch.as_tensor(unclosed, device=queries.device), top.scores[:, -1].to(queries.device), np.zeros(len(queries), np.int64)
+    for i, _, scores in _double_blocks(queries[at], items, barred[unclosed], block_bytes):
         part = at[i:i + len(scores)]
         size[part.cpu().numpy()] += (scores == edge[part, None]).sum(1).cpu().numpy()
-    row, step = at[row], max(1, block_bytes // (16 * queries.shape[1]))
+    row, column = (relevance[unclosed] > barred[unclosed]).nonzero()
+    row, column = (torch.as_tensor(x, device=queries.device).long() for x in (unclosed[row], column))
+    step = max(1, block_bytes // (16 * queries.shape[1]))
     scores = torch.cat([edge[:0], *((queries[r].double() * items[c].double()).sum(1).float() for r, c in zip(row.split(step), column.split(step)))])
-    hit = (scores == edge[row]) & (own[row] != column)
-    row, column = row[hit].cpu().numpy(), column[hit].cpu().numpy()
+    row, column = (x[scores == edge[row]].cpu().numpy() for x in (row, column))
     return Ties(size, sp.csr_array((np.ones(len(row), bool), (row, column)), shape=relevance.shape))
 
 # %% ../nbs/41_retrieval.ipynb #bdbac115
@@ -214,7 +239,7 @@ def _relevance(relevance, queries, items): # anything with a length; csr boolean
     "Raises `ValueError` for a wrong shape, or naming the first query without a relevant item."
     if not sp.issparse(relevance) or relevance.shape != (len(queries), len(items)):
         raise ValueError(f"relevance must be a sparse matrix ({len(queries)}, {len(items)}), got {type(relevance).__name__} {getattr(relevance, 'shape', '')}")
-    csr = sp.csr_array(relevance, dtype=bool)
+    csr = sp.csr_array(relevance, dtype=bool, copy=True)
     csr.sum_duplicates(); csr.eliminate_zeros()
     if len(bad := np.flatnonzero(np.diff(csr.indptr) == 0)): raise ValueError(f"query {bad[0]} has no relevant item ({len(bad)} of {csr.shape[0]} queries)")
     return csr
@@ -317,35 +342,33 @@ def _parts(task, relevance, frequency) -> dict[str, np.ndarray]: # name -> (n,) 
         parts["ordinary"] = (~accessory).astype(float)
     return {name: weight for name, weight in parts.items() if weight.any()}
 
-def _checked_task(queries, items, task): # relevance and frequency, ready to use
+def _checked_task(queries, items, task, k): # relevance, frequency and what is barred, ready to use
+    "Raises `ValueError` naming the task."
     for name, x, titles in (("queries", queries, task.queries), ("items", items, task.items)):
         if len(x) != len(titles): raise ValueError(f"{task.name}: {len(x)} vectors for {len(titles)} {name}")
-    try: relevance = _relevance(task.relevance, queries, items)
+    try: relevance, barred = _relevance(task.relevance, queries, items), _checked(queries, items, task.own, getattr(task, "excluded", None), k)
     except ValueError as e: raise ValueError(f"{task.name}: {e}") from None
-    own, frequency = np.asarray(task.own), np.asarray(task.frequency, dtype=float)
+    frequency = np.asarray(task.frequency, dtype=float)
     if frequency.shape != (len(items),) or not (frequency >= 0).all(): raise ValueError(f"{task.name}: frequency must hold {len(items)} counts")
-    if own.shape == (len(queries),) and len(bad := np.flatnonzero(_at(relevance, own.clip(0)[:, None])[:, 0] * (own >= 0))):
-        raise ValueError(f"{task.name}: query {bad[0]} has its own item among the relevant ones")
-    return relevance, frequency
+    if len(bad := np.flatnonzero(relevance.multiply(barred).sum(1))): raise ValueError(f"{task.name}: query {bad[0]} has a relevant item that is no candidate")
+    return relevance, frequency, barred
 
 # %% ../nbs/41_retrieval.ipynb #e68cc901
 def evaluate_retrieval(
     queries: torch.Tensor,    # (n, d) embeddings of the task's queries
     items: torch.Tensor,      # (m, d) and of its items
-    task,                     # a task of titles: name, queries, items, relevance, own, categories, frequency, accessory
+    task,                     # a `titles.TitleTask`, or anything with its name, queries, items, relevance, own, excluded, categories, frequency, accessory
     ks=(1, 3, 5),             # places
     replicates: int = 100,    # bootstrap resamples of the queries
     seed: int = 0,            # of the resamples: the same for all methods that are to be compared
     block_bytes: int = 2**24, # as in `top_k`
 ) -> tuple[dict[str, float], dict[str, list[float]]]: # `p1`, `psp1`, …, `p1[part]` as fractions; replicates of `p1` and its parts, nan where one lacks the part
     "P@k, propensity-scored P@k, and P@1 by part. Raises `ValueError` naming the task."
-    relevance, frequency = _checked_task(queries, items, task)
-    own = torch.as_tensor(np.asarray(task.own))
     most = max(ks)
-    k = max(most, min(2 * most, len(items) - int((own >= 0).any()))) # twice the places: most ties end there
-    try: top = top_k(queries, items, k, own, block_bytes)
-    except ValueError as e: raise ValueError(f"{task.name}: {e}") from None
-    ties = last_ties(queries, items, top, relevance, own, most, block_bytes)
+    relevance, frequency, barred = _checked_task(queries, items, task, most)
+    k = min(2 * most, len(items) - np.diff(barred.indptr).max()) # twice the places: most ties end there
+    top = top_k(queries, items, k, None, block_bytes, excluded=barred)
+    ties = last_ties(queries, items, top, relevance, None, most, block_bytes, barred)
     hits = precision_at(top, relevance, sorted({1, *ks}), ties)
     metrics = {f"p{k}": float(hits[k].mean()) for k in ks}
     if frequency.sum() >= 3: metrics |= {f"psp{k}": v for k, v in psp_at(top, relevance, propensities(frequency, frequency.sum()), ks, ties).items()}
@@ -365,9 +388,9 @@ def top_lists(
     k: int = 5,
 ) -> list[list[tuple[int, float, bool]]]: # of each of these queries: (item, score, whether it is relevant), best first
     "The first items of some queries. Raises `ValueError` naming the task."
-    relevance, _ = _checked_task(queries, items, task)
+    relevance, _, barred = _checked_task(queries, items, task, k)
     if len(bad := [r for r in rows if not 0 <= r < len(queries)]): raise ValueError(f"{task.name}: there is no query {bad[0]}, only {len(queries)}")
     rows = np.asarray(rows, dtype=int)
-    top = top_k(queries[torch.from_numpy(rows).to(queries.device)], items, k, np.asarray(task.own)[rows])
+    top = top_k(queries[torch.as_tensor(rows, device=queries.device)], items, k, excluded=barred[rows])
     hits = _at(relevance[rows], top.items.numpy()) > 0
     return [list(zip(*columns)) for columns in zip(top.items.tolist(), top.scores.tolist(), hits.tolist())]

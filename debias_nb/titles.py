@@ -39,7 +39,8 @@ def _pairs(
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise ValueError(f"{name}: {what} must be a sparse matrix or an (n, 2) array of integers, got {pairs.dtype} {pairs.shape}")
     pairs = pairs.astype(np.int64)
-    if (bad := (pairs[:, 0] < 0) | (pairs[:, 0] >= len(queries))).any(): raise ValueError(f"{name}: {what} names query {pairs[bad][0, 0]}, and there are {len(queries)} queries, from 0")
+    if (bad := (pairs[:, 0] < 0) | (pairs[:, 0] >= len(queries))).any():
+        raise ValueError(f"{name}: {what} names query {pairs[bad][0, 0]}, and there are {len(queries)} queries, from 0")
     if (bad := (pairs[:, 1] < 0) | (pairs[:, 1] >= len(items))).any():
         q, i = pairs[bad][0]
         raise ValueError(f"{name}: {what} of query {q} ({queries[q]!r}) names item {i}, and there are {len(items)} items, from 0")
@@ -95,7 +96,8 @@ class Titles:
 
     @cached_property
     def fingerprint(self) -> str: return _digest(self.queries, self.items, self.relevance, self.own, self.excluded) # 64 hex digits, over texts and relevance
-    def __repr__(self): return f"Titles({self.name}: {len(self.queries):,} queries, {len(self.items):,} items, {self.relevance.nnz:,} pairs, fingerprint {self.fingerprint[:12]})"
+    def __repr__(self):
+        return f"Titles({self.name}: {len(self.queries):,} queries, {len(self.items):,} items, {self.relevance.nnz:,} pairs, fingerprint {self.fingerprint[:12]})"
 
 # %% ../nbs/12_titles.ipynb #ad55696b
 def _mapped(pairs, q_codes, i_codes, width) -> tuple[np.ndarray, int, int]: # keys query * width + item, distinct and sorted; pairs without a title; repeated
@@ -106,7 +108,8 @@ def _mapped(pairs, q_codes, i_codes, width) -> tuple[np.ndarray, int, int]: # ke
 
 def _column(name, what, column, queries): # years, categories, published: one for each query
     if column is None: return None
-    if len(column) < len(queries): raise ValueError(f"{name}: {len(column)} {what} for {len(queries)} queries, the first without is query {len(column)} ({queries[len(column)]!r})")
+    if len(column) < len(queries):
+        raise ValueError(f"{name}: {len(column)} {what} for {len(queries)} queries, the first without is query {len(column)} ({queries[len(column)]!r})")
     if len(column) > len(queries): raise ValueError(f"{name}: {len(column)} {what} for {len(queries)} queries")
     if what == "categories": return np.array(["" if c is None else str(c) for c in column], dtype=str)
     column, kind = np.asarray(column), dict(years="iu", published="b")[what]
@@ -212,7 +215,8 @@ def _lf_targets(path, records, labels: int) -> np.ndarray: # (n, 2) row and labe
 def _lf_categories(path, uids: list[str]) -> np.ndarray: # (queries,) str, "" where the file says nothing
     "Raises `DataError` naming file and line."
     rows = [line.split("\t") for line in Path(path).read_text("utf-8").removesuffix("\n").split("\n")]
-    if (bad := next((n for n, r in enumerate(rows, 1) if len(r) != 2), None)): raise DataError(f"{path}:{bad}: {len(rows[bad - 1])} column{'s' * (len(rows[bad - 1]) != 1)}, expected 2 (uid, category)")
+    if (bad := next((n for n, r in enumerate(rows, 1) if len(r) != 2), None)):
+        raise DataError(f"{path}:{bad}: {len(rows[bad - 1])} column{'s' * (len(rows[bad - 1]) != 1)}, expected 2 (uid, category)")
     of = dict(zip(_once(path, [r[0] for r in rows]), (r[1].strip() for r in rows)))
     return np.array([of.get(u, "") for u in uids], dtype=str)
 
@@ -287,7 +291,8 @@ def read_music(
     "Titles of albums and of the albums also bought. Raises `DataError` naming file and line."
     records = _json_lines(path, {"asin": str, "title": str, "categories": list, "related": dict}, ["asin"])
     _once(path, [r["asin"] for r in records])
-    if (bad := next((n for n, r in enumerate(records, 1) if not isinstance(r.get("related", {}).get("also_bought", []), list)), None)): raise DataError(f"{path}:{bad}: also_bought is no list")
+    if (bad := next((n for n, r in enumerate(records, 1) if not isinstance(r.get("related", {}).get("also_bought", []), list)), None)):
+        raise DataError(f"{path}:{bad}: also_bought is no list")
     titled = [r for r in records if _title(r).strip()]
     asins = pd.Index([r["asin"] for r in titled], dtype=object)
     bought = pd.Series([r.get("related", {}).get("also_bought", []) for r in titled], dtype=object).explode().dropna()
@@ -372,7 +377,8 @@ class TitleTask:
     def candidates(self, rows) -> np.ndarray: # rows: slice, mask or positions of queries -> (len(rows), items) bool
         return ~self.barred[rows].toarray()
 
-    def __repr__(self): return f"TitleTask({self.name}: {len(self.queries):,} queries, {len(self.items):,} items, {self.info['new items']:,} of them new, {self.relevance.nnz:,} pairs)"
+    def __repr__(self):
+        return f"TitleTask({self.name}: {len(self.queries):,} queries, {len(self.items):,} items, {self.info['new items']:,} of them new, {self.relevance.nnz:,} pairs)"
 
 # %% ../nbs/12_titles.ipynb #37d2527d
 def _check(task) -> None:
@@ -381,7 +387,8 @@ def _check(task) -> None:
     for what, n in dict(own=queries, categories=queries, years=queries, accessory=queries, frequency=items).items():
         if (column := getattr(task, what)) is not None and len(column) != n: raise ValueError(f"{task.name}: {len(column)} {what}, expected {n}")
     for what in ("relevance", "excluded"):
-        if (matrix := getattr(task, what)) is not None and matrix.shape != (queries, items): raise ValueError(f"{task.name}: {what} is {matrix.shape}, expected {queries, items}")
+        if (matrix := getattr(task, what)) is not None and matrix.shape != (queries, items):
+            raise ValueError(f"{task.name}: {what} is {matrix.shape}, expected {queries, items}")
     for bad, why in ((items - task.barred.getnnz(1) <= 0, "has no candidates"), (task.relevance.getnnz(1) == 0, "has no relevant item"),
                      (task.relevance.multiply(task.barred).getnnz(1) > 0, "has a relevant item that is no candidate")):
         if bad.any(): raise ValueError(f"{task.name}: query {bad.argmax()} ({task.queries[bad.argmax()]!r}) {why} ({bad.sum():,} of {queries:,} queries)")
@@ -425,7 +432,8 @@ def _shifted(titles, by, until, held_out) -> np.ndarray: # (queries,) bool, True
         if len(held_out): raise ValueError(f"held_out={held_out!r} is for a split by category, this one is by year")
         if titles.years is None: raise ValueError(f"by='year': {name} has no years")
         first, last = int(titles.years.min()), int(titles.years.max())
-        if isinstance(until, bool) or not isinstance(until, (int, np.integer)): raise ValueError(f"until={until!r}: the last year of training is expected, from {first} to {last - 1}")
+        if isinstance(until, bool) or not isinstance(until, (int, np.integer)):
+            raise ValueError(f"until={until!r}: the last year of training is expected, from {first} to {last - 1}")
         if until < first: raise ValueError(f"until={until} leaves no training query, the first year of {name} is {first}")
         if until >= last: raise ValueError(f"until={until} leaves no ood query, the last year of {name} is {last}")
         return titles.years > until
@@ -462,7 +470,8 @@ def _drawn(titles, shifted, test_share, share, seed) -> tuple[np.ndarray, np.nda
 def _part(titles, rows, items): # rows, items: positions -> columns of a training or test set
     place = np.full(len(titles.items) + 1, -1); place[items] = np.arange(len(items))
     cut = lambda m: None if m is None else m[rows][:, items].tocsr()
-    return dict(queries=[titles.queries[r] for r in rows], items=[titles.items[i] for i in items], relevance=cut(titles.relevance), own=place[titles.own[rows]], excluded=cut(titles.excluded))
+    return dict(queries=[titles.queries[r] for r in rows], items=[titles.items[i] for i in items],
+                relevance=cut(titles.relevance), own=place[titles.own[rows]], excluded=cut(titles.excluded))
 
 def _task(titles, name, rows, items, frequency, **info) -> TitleTask: # frequency: (all items,)
     of = lambda column: None if column is None else column[rows]
@@ -500,8 +509,10 @@ def join_titles(
     name: str,
 ) -> Titles: # all queries of the earlier collection, those of the later one that are new, the items of both
     "One set of titles from two collections. Raises `ValueError` when years are missing or overlap."
-    if early.years is None or late.years is None: raise ValueError(f"{early.name} and {late.name} are joined in time, and {(early if early.years is None else late).name} has no years")
-    if early.years.max() >= late.years.min(): raise ValueError(f"{late.name} begins in {late.years.min()}, which is not after {early.name} ends ({early.years.max()})")
+    if early.years is None or late.years is None:
+        raise ValueError(f"{early.name} and {late.name} are joined in time, and {(early if early.years is None else late).name} has no years")
+    if early.years.max() >= late.years.min():
+        raise ValueError(f"{late.name} begins in {late.years.min()}, which is not after {early.name} ends ({early.years.max()})")
     known = {q.lower() for q in early.queries}
     new = np.flatnonzero([q.lower() not in known for q in late.queries])
     if not len(new): raise ValueError(f"{late.name} has no query that {early.name} lacks")
@@ -509,13 +520,15 @@ def join_titles(
     both = lambda column: None if getattr(early, column) is None or getattr(late, column) is None else np.concatenate([getattr(early, column), getattr(late, column)[new]])
     counts = {"queries of the later collection that the earlier one has": len(late.queries) - len(new)}
     excluded = None if early.excluded is None and late.excluded is None else block_diag([none(early), none(late)[new]])
-    joined = make_titles(name, early.queries + [late.queries[n] for n in new], early.items + late.items, block_diag([early.relevance, late.relevance[new]], format="csr"),
+    joined = make_titles(name, early.queries + [late.queries[n] for n in new], early.items + late.items,
+                         block_diag([early.relevance, late.relevance[new]], format="csr"),
                          both("years"), both("categories"), counts, both("published"), excluded)
     return replace(joined, files={**early.files, **late.files})
 
-# %% ../nbs/12_titles.ipynb #7a145c92
+# %% ../nbs/12_titles.ipynb #2a0893d0
 def _joined(n: int, ticks: int) -> np.ndarray: # (ticks + 1,) how many of n have joined at each tick
-    if isinstance(ticks, bool) or not isinstance(ticks, (int, np.integer)) or not 1 <= ticks <= n: raise ValueError(f"ticks must be a whole number from 1 to {n:,}, the queries that join, got {ticks!r}")
+    if isinstance(ticks, bool) or not isinstance(ticks, (int, np.integer)) or not 1 <= ticks <= n:
+        raise ValueError(f"ticks must be a whole number from 1 to {n:,}, the queries that join, got {ticks!r}")
     return np.round(np.arange(ticks + 1) * n / ticks).astype(int)
 
 def mix_ticks(
@@ -545,8 +558,8 @@ def _same(left: np.ndarray, right: np.ndarray) -> csr_matrix: # concepts of quer
 def _retrieval(catalogue, name, queries, items, categories=None, **info) -> TitleTask: # queries, items: of worlds.Text
     trained, asked, there = concept_ids(catalogue.train_pairs().right, queries, items)
     frequency = np.bincount(trained, minlength=max(trained.max(), there.max()) + 1)[there]
-    return TitleTask(f"catalogue {name}", [t.text for t in queries], [t.text for t in items], _same(asked, there), np.full(len(queries), -1), categories, None, frequency, info,
-                     np.array([t.accessory for t in queries], dtype=bool))
+    return TitleTask(f"catalogue {name}", [t.text for t in queries], [t.text for t in items], _same(asked, there), np.full(len(queries), -1),
+                     categories, None, frequency, info, np.array([t.accessory for t in queries], dtype=bool))
 
 def _groups(catalogue, part: Retrieval) -> np.ndarray: # (queries,) five groups of unseen types
     return np.array([f"group {(t.type - catalogue.config.types) % 5 + 1}" for t in part.queries])
@@ -577,5 +590,5 @@ def mix_catalogue(
     brought = [np.append(hits, d) if d >= 0 else hits for hits, d in zip(new.relevant, new.decoy)]
     arrives[np.concatenate(brought)] = len(new.queries)
     np.minimum.at(arrives, np.concatenate(brought), np.repeat(np.arange(len(brought)), [len(b) for b in brought]))
-    return [_retrieval(catalogue, f"tick {t}", iid.queries + new.queries[:n], iid.items + [new.items[i] for i in np.flatnonzero(arrives < n)], tick=t, **{"ood queries": int(n)})
-            for t, n in enumerate(joined)]
+    come = [[new.items[i] for i in np.flatnonzero(arrives < n)] for n in joined]
+    return [_retrieval(catalogue, f"tick {t}", iid.queries + new.queries[:n], iid.items + come[t], tick=t, **{"ood queries": int(n)}) for t, n in enumerate(joined)]

@@ -1,22 +1,35 @@
-"""The bench runs, measures what it says, and keeps no numbers that others disturbed. No timing is asserted."""
-import importlib.util, json, math, os, subprocess, sys
+"""The benches run, measure what they say, and keep no numbers that others disturbed. No timing is asserted."""
+import json, math, os, subprocess, sys
+from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+
+import common
+import importance
+import itvreg_step as bench
+import made
+import retrieval
+from debias_nb.encoders import tokenise
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPT = ROOT / "bench" / "itvreg_step.py"
-spec = importlib.util.spec_from_file_location("itvreg_step", SCRIPT)
-sys.modules["itvreg_step"] = bench = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(bench)
+needs = lambda name: pytest.mark.skipif(find_spec(name) is None, reason=f"{name} is not installed (extra bench)")
+
+def quick(script, *options): # what is printed, and the record
+    done = subprocess.run([sys.executable, ROOT / "bench" / f"{script}.py", "--quick", *options], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout.splitlines()[-1])
+    assert record["bench"] == script and record["threads"] == 1 and 0 < record["cpu_share"] < 1.5 and record["settings"]["repeats"] == 2
+    assert record["warning"] is not None or record["load"]["start"] <= common.LOAD and record["cpu_share"] >= common.SHARE
+    assert ("WARNING" in done.stdout) == (record["warning"] is not None)
+    return done.stdout, record
 
 
 def test_quick_run_prints_a_record():
-    done = subprocess.run([sys.executable, SCRIPT, "--quick", "--encoder", "tiny-static"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    record = json.loads(done.stdout.splitlines()[-1])
-    assert record["threads"] == 1 and 0 < record["cpu_share"] < 1.5 and record["settings"] == dict(repeats=2, epochs=1, batch=32)
-    assert list(record["encoders"]) == ["tiny-static"]
+    printed, record = quick("itvreg_step", "--encoder", "tiny-static")
+    assert record["settings"] == dict(repeats=2, epochs=1, batch=32) and list(record["encoders"]) == ["tiny-static"]
     result = record["encoders"]["tiny-static"]
     assert result["kind"] == "static" and result["steps"] == 4 and result["tokens"] > 1
     variants = result["variants"]
@@ -25,29 +38,86 @@ def test_quick_run_prints_a_record():
         assert all(math.isfinite(x) and x > 0 for what in ("ratio", "step_ms") for x in v[what].values()), name
         for s in v.values(): assert s["q1"] <= s["median"] <= s["q3"]
         assert (v["base_ms"]["median"] > 0) == (name not in ("plain", "maskreg")), "the base encoder's time is seen where there is one, and only there"
-        assert v["base_ms"]["q3"] < v["step_ms"]["q3"] and name in done.stdout
+        assert v["base_ms"]["q3"] < v["step_ms"]["q3"] and name in printed
     assert variants["plain"]["ratio"] == dict(median=1., q1=1., q3=1.)
-    assert record["warning"] is not None or record["load"]["start"] <= bench.LOAD and record["cpu_share"] >= bench.SHARE
-    assert ("WARNING" in done.stdout) == (record["warning"] is not None)
+
+
+@needs("faiss")
+def test_retrieval_bench():
+    printed, record = quick("retrieval")
+    assert set(record["variants"]) == {retrieval.FAISS, retrieval.OURS, retrieval.SINGLE}
+    for name, v in record["variants"].items():
+        assert name in printed and all(math.isfinite(x) and x > 0 for what in ("seconds", "speed") for x in v[what].values())
+        assert v["same"] > .99 and v["difference"] <= retrieval.AGREE and (v["extra_mb"] is None or 0 < v["extra_mb"] < 500)
+    assert record["variants"][retrieval.FAISS]["speed"]["median"] == 1 and record["variants"][retrieval.OURS]["same"] == 1
+
+
+def test_retrieval_bench_refuses_a_missed_item():
+    q, x = retrieval.vectors(5, 300, 16)
+    found, scores = retrieval.variants(q, x, 3)[retrieval.OURS]()
+    swapped, worse = found[:, [1, 0, 2]], found.copy()
+    worse[4, 2] = (set(range(300)) - set(found[4])).pop()
+    both = {retrieval.OURS: (found, scores), "other": (swapped, None)}
+    assert retrieval.agreement(q, x, both)["other"]["same"] == pytest.approx(1 / 3) # places differ, items do not
+    with pytest.raises(RuntimeError, match="other: the scores of its items differ"): retrieval.agreement(q, x, both | {"other": (worse, None)})
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux only")
+def test_extra_memory_is_the_peak_not_what_is_left():
+    assert 45e6 < retrieval.extra_memory(lambda: np.ones(50_000_000 // 8)) < 80e6
+
+
+@needs("captum")
+def test_importance_bench():
+    printed, record = quick("importance", "--encoder", "tiny-static")
+    assert list(record["encoders"]) == ["tiny-static"]
+    result = record["encoders"]["tiny-static"]
+    assert result["difference"] <= importance.AGREE and 1 < result["tokens"] <= result["longest"] <= 32
+    for name, v in result["variants"].items(): assert name in printed and all(x > 0 for what in ("ms", "ratio") for x in v[what].values())
+    assert result["variants"][importance.OURS]["ratio"]["median"] == 1
+
+
+@needs("captum")
+def test_captum_is_asked_for_the_same_values(tmp_path):
+    model = made.load(made.bert(tmp_path))
+    tokens = tokenise(model, ["red kettle", "old blue lamp for a table", "chair"])
+    runs = importance.variants(model, tokens)
+    assert len(runs) == 4 and importance.agreement(runs, tokens.ordinary) < 1e-6
+    assert (runs[importance.OURS]()[tokens.ordinary] > 1e-4).all()
+
+
+def test_importance_bench_refuses_other_values():
+    values, ordinary = torch.tensor([[.1, .2], [.3, math.nan]]), torch.tensor([[True, True], [True, False]])
+    runs = {importance.OURS: lambda: values, "other": lambda: values + 1e-6}
+    assert importance.agreement(runs, ordinary) == pytest.approx(1e-6, rel=.1)
+    for wrong in (1e-4, math.nan):
+        with pytest.raises(RuntimeError, match="other: values differ"): importance.agreement(runs | {"other": lambda wrong=wrong: values + wrong}, ordinary)
+
+
+def test_meter_adds_up():
+    meter = common.Meter()
+    for _ in range(2):
+        with meter: sum(range(300_000))
+    assert 0 < meter.cpu <= 1.5 * meter.wall < 10 and meter.share == meter.cpu / meter.wall
 
 
 @pytest.mark.parametrize("load, share, threads, quotable", [(0., 1., 1, True), (1.5, .95, 1, True), (1.51, 1., 1, False), (0., .9, 1, False), (2.9, 1., 2, True), (3.1, 1., 2, False)])
-def test_a_busy_machine_is_warned_of(load, share, threads, quotable): assert (bench.warning(load, share, threads) is None) == quotable
+def test_a_busy_machine_is_warned_of(load, share, threads, quotable): assert (common.warning(load, share, threads) is None) == quotable
 
 
 def test_a_warning_says_all_that_was_wrong():
-    assert "2.00 at the start, above 1.5 and this process had a core for 80% of the time" in bench.warning(2., .8)
+    assert "2.00 at the start, above 1.5 and this process had a core for 80% of the time" in common.warning(2., .8)
 
 
 def test_disturbed_numbers_are_not_kept(tmp_path, capsys):
     path = tmp_path / "record.json"
-    assert bench.keep(dict(warning=bench.warning(9.)), path) == 1 and not path.exists() and "9.00" in capsys.readouterr().err
-    assert bench.keep(dict(warning=None, x=1), path) == 0 and json.loads(path.read_text("utf-8")) == dict(warning=None, x=1)
+    assert common.keep(dict(warning=common.warning(9.)), path) == 1 and not path.exists() and "9.00" in capsys.readouterr().err
+    assert common.keep(dict(warning=None, x=1), path) == 0 and json.loads(path.read_text("utf-8")) == dict(warning=None, x=1)
 
 
 def test_spread():
-    assert bench.spread([3., 1., 2., 5., 4.]) == dict(median=3., q1=2., q3=4.)
-    assert bench.spread([7.]) == dict(median=7., q1=7., q3=7.)
+    assert common.spread([3., 1., 2., 5., 4.]) == dict(median=3., q1=2., q3=4.)
+    assert common.spread([7.]) == dict(median=7., q1=7., q3=7.)
 
 
 def test_clock_counts_nested_stretches_once(monkeypatch):
@@ -77,13 +147,21 @@ def test_ratios_are_taken_inside_a_round(monkeypatch):
 
 
 @pytest.mark.parametrize("options, words", [(["--steps", "0"], "--steps must be at least 1"), (["--steps", "5", "--epochs", "2"], "(5) must be a multiple"), (["--epochs", "7"], "must be a multiple"), (["--batch", "1"], "--batch must be at least 2"),
-                                            (["--quick", "--write"], "worth writing")])
+                                            (["--quick", "--write"], "worth writing"), (["--repeats", "0"], "--repeats must be at least 1")])
 def test_options_that_make_no_sense(options, words, capsys):
     with pytest.raises(SystemExit): bench.arguments(options)
     assert words in capsys.readouterr().err
 
 
-def test_importing_the_bench_changes_nothing():
-    done = subprocess.run([sys.executable, "-c", "import os, sys; before = dict(os.environ); import itvreg_step; assert before == dict(os.environ) and 'torch' not in sys.modules"],
-                          cwd=SCRIPT.parent, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True, text=True)
+@pytest.mark.parametrize("other, option", [(retrieval, "--queries"), (retrieval, "--k"), (importance, "--texts")])
+def test_options_of_the_other_benches(other, option, capsys):
+    with pytest.raises(SystemExit): other.arguments([option, "0"])
+    assert f"{option} must be at least 1" in capsys.readouterr().err
+    with pytest.raises(SystemExit): other.arguments(["--quick", "--write"])
+
+
+@pytest.mark.parametrize("script", ["itvreg_step", "retrieval", "importance"])
+def test_importing_a_bench_changes_nothing(script):
+    done = subprocess.run([sys.executable, "-c", f"import os, sys; before = dict(os.environ); import {script}; assert before == dict(os.environ) and 'torch' not in sys.modules"],
+                          cwd=ROOT / "bench", env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,8 @@ import pytest
 from debias_nb import registry as r
 from debias_nb.config import ConfigError
 
-BY_HAND = {"superuser", "askubuntu_shah", "qqp"}
+BY_HAND = {"superuser", "askubuntu_shah", "qqp", "lf_amazontitles131k", "lf_amazontitles1_3m"}
+DERIVED = {"amazon2014_music_alsobought"} # made from a published file: no address, but a hash
 
 GOOD, WRONG = b"duplicate\tone?\ttwo?\n" * 2000, b"duplicate\tONE?\ttwo?\n" * 2000
 SHA = hashlib.sha256(GOOD).hexdigest()
@@ -152,8 +153,9 @@ def test_shipped_registry_is_pinned():
     registry = r.load_registry()
     assert set(registry.datasets) >= {"askubuntu", "quora", "superuser"}
     files = [(name, f) for name, about in registry.datasets.items() for f in about.files]
-    assert all(f.url.startswith("https://") and f.sha256 and f.bytes for name, f in files if name not in BY_HAND)
+    assert all(f.url.startswith("https://") and f.sha256 and f.bytes for name, f in files if name not in BY_HAND | DERIVED)
     assert all(f.url is None and f.sha256 is None for name, f in files if name in BY_HAND)
+    assert all(f.url is None and f.sha256 and f.bytes for name, f in files if name in DERIVED)
     assert len({f.url for _, f in files if f.url}) == len({f.sha256 for _, f in files if f.url}) == sum(f.url is not None for _, f in files)
 
 
