@@ -1,5 +1,5 @@
 """What exact top-k retrieval costs in time and memory, beside a flat faiss index. See README.md."""
-import gc, json, os, subprocess, sys
+import gc, json, os, subprocess, sys, threading
 from pathlib import Path
 
 from common import THREADS, Meter, cell, checked, finish, one_thread, parser, rounds, seconds, spread, table, warning
@@ -54,16 +54,22 @@ def agreement(queries, items, results) -> dict: # share of equal items; largest 
 # ---------------------------------------------------------------- memory, of a process of its own each
 
 def extra_memory(run) -> int | None: # bytes; None where the system does not tell
-    "How far the resident memory of this process rises above where it stood."
-    status = lambda key: 1024 * int(next(line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(key)))
-    try: Path("/proc/self/clear_refs").write_text("5") # the peak starts anew
+    "How far this process's own memory rises above where it stood, looked at every 2 ms. Pages of libraries, which come and go, are not counted."
+    def anonymous(): return 1024 * int(next(line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon")))
+    try: before = anonymous()
     except OSError: return None
-    before = status("VmRSS")
-    run()
-    return status("VmHWM") - before
+    peak, over = [before], threading.Event()
+    def watch():
+        while not over.wait(.002): peak.append(max(peak.pop(), anonymous()))
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try: run()
+    finally: over.set(); watcher.join()
+    return max(*peak, anonymous()) - before
 
 def memory(name, o) -> float | None: # MB
-    done = subprocess.run([sys.executable, __file__, "--memory", name, *(f"--{k}={getattr(o, k)}" for k in ("queries", "items", "dimensions", "k"))], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, __file__, "--memory", name, *(f"--{k}={getattr(o, k)}" for k in ("queries", "items", "dimensions", "k"))],
+                          env=os.environ | {"MALLOC_MMAP_THRESHOLD_": "1000000"}, capture_output=True, text=True) # freed blocks go back at once, or the peak depends on chance
     if done.returncode: raise RuntimeError(f"{name}: {done.stderr.strip().splitlines()[-1]}")
     found = json.loads(done.stdout)
     return None if found is None else float(f"{found / 1e6:.4g}")

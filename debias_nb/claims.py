@@ -277,10 +277,14 @@ def check_paper(claim: Claim, expected: Expected) -> Own:
     results = [r for c in claim.paper for r in compared(c, expected)]
     return Own(tally(results), results)
 
-# %% ../nbs/53_claims.ipynb #ba19c6ee
+# %% ../nbs/53_claims.ipynb #c854ea98
 def within(column: str, names: Names) -> bool: return any(fnmatchcase(column, p) for p in listed(names))
 
-def looked_at(what: Measured, cells: list[Cell], groups: dict[str, Group]) -> list[Cell]:
+def looked_at(
+    what: Measured,
+    cells: list[Cell],         # of all tables and profiles of the paper
+    groups: dict[str, Group],  # of columns
+) -> list[Cell]:
     "The cells a selector may compare. Raises `ValueError` naming the nearest method, column or group of the table."
     mine = [c for c in cells if c.table == what.table]
     if not mine: return []
@@ -308,7 +312,11 @@ class Comparison:
     difference: Paired | None = None   # a minus b, percentage points
     why: str | None = None             # why there is no verdict
 
-def expand(claim: Claim, cells: list[Cell], groups: dict[str, Group] | None = None) -> list[Comparison]:
+def expand(
+    claim: Claim,
+    cells: list[Cell],                           # of all tables and profiles of the paper
+    groups: dict[str, Group] | None = None,      # of columns, from the claims' file
+) -> list[Comparison]:
     "Every comparison that tests a claim, not yet judged. Raises `ValueError` as `looked_at`, naming the claim."
     out = []
     for what in claim.measured:
@@ -470,7 +478,8 @@ def render_errata(
     expected, claims = load_expected(paper, root), load_claims(paper, root)
     rows = [[f"[{e.id}](#{anchor(e)})", e.title, e.kind, check_erratum(e, expected).verdict] for e in claims.errata]
     head = [f"# Errata: {expected.title}", "Places where the paper's text and its printed cells do not go together, or where a reader may stumble. Statements are in our words, "
-            "every number is recomputed from `expected/`; percentage points, also where the paper prints fractions. In a *contradiction* the checks state what the text says; in an *oddity* they state what is odd.", text_table(["", "", "kind", "verdict"], rows)]
+            "every number is recomputed from `expected/`; percentage points, also where the paper prints fractions. "
+            "In a *contradiction* the checks state what the text says; in an *oddity* they state what is odd.", text_table(["", "", "kind", "verdict"], rows)]
     return "\n\n".join(head + [erratum_section(e, expected) for e in claims.errata]) + "\n"
 
 def anchor(e: Erratum) -> str: # as GitHub makes it from the heading

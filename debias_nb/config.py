@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['Profile', 'Share', 'Probability', 'Regulariser', 'Intervention', 'Measure', 'ConfigError', 'project_root',
-           'cache_dir', 'StrictLoader', 'load_yaml', 'Strict', 'WorldConfig', 'PretrainConfig', 'EncoderConfig',
-           'CorpusConfig', 'MethodConfig', 'TrainConfig', 'RunConfig', 'run_id', 'BlockConfig', 'ColumnConfig',
-           'TableConfig', 'nearest', 'ExperimentConfig', 'explain', 'load_experiment']
+           'cache_dir', 'StrictLoader', 'once_per_state', 'load_yaml', 'Strict', 'WorldConfig', 'PretrainConfig',
+           'EncoderConfig', 'CorpusConfig', 'MethodConfig', 'TrainConfig', 'RunConfig', 'run_id', 'BlockConfig',
+           'ColumnConfig', 'TableConfig', 'nearest', 'ExperimentConfig', 'explain', 'load_experiment']
 
-# %% ../nbs/00_config.ipynb #8c7c3a29
-import difflib, hashlib, itertools, json, re
+# %% ../nbs/00_config.ipynb #846be56a
+import difflib, functools, hashlib, itertools, json, re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -56,6 +56,19 @@ def _mapping(loader, node, deep=False):
     return yaml.SafeLoader.construct_mapping(loader, node, deep=deep)
 
 StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+def once_per_state(
+    load, # (path, *further) -> anything that is not changed later
+): # the same function, which reads a file again only when size or time of change differ
+    "Remember what was made of a file. Reports ask for the same few files thousands of times."
+    @functools.lru_cache(maxsize=512)
+    def remembered(path, state, *further): return load(path, *further)
+    @functools.wraps(load)
+    def asked(path, *further):
+        try: status = Path(path).stat()
+        except OSError: return load(path, *further)
+        return remembered(Path(path).absolute(), (status.st_size, status.st_mtime_ns), *further)
+    return asked
 
 def load_yaml(
     path: str | Path, # a YAML file with a mapping at its top
@@ -356,7 +369,12 @@ def explain(
         else: lines.append(f"{source}: {where}: {e['msg']}" + (f", got {e['input']!r}" if not isinstance(e["input"], dict) else ""))
     return "\n".join(dict.fromkeys(lines))
 
-# %% ../nbs/00_config.ipynb #ff79f4f2
+# %% ../nbs/00_config.ipynb #48070d08
+@once_per_state
+def _experiment(path, source):
+    try: return ExperimentConfig.model_validate(load_yaml(path))
+    except ValidationError as e: raise ConfigError(explain(e, ExperimentConfig, source)) from None
+
 def load_experiment(
     name: str, # `paper/experiment`, e.g. `itvreg/table03`
     profile: Profile,
@@ -369,8 +387,7 @@ def load_experiment(
         known = sorted(str(p.relative_to(root / "configs"))[: -len(".yaml")] for p in root.glob("configs/*/*.yaml"))
         raise ConfigError(f"no configuration {name}.{profile}{nearest(f'{name}.{profile}', known)}")
     source = str(path.relative_to(root))
-    try: config = ExperimentConfig.model_validate(load_yaml(path))
-    except ValidationError as e: raise ConfigError(explain(e, ExperimentConfig, source)) from None
+    config = _experiment(path, source)
     if (f"{config.paper}/{config.experiment}", config.profile) != (name, profile):
         raise ConfigError(f"{source}: says it is {config.paper}/{config.experiment} at {config.profile}")
     return config

@@ -365,6 +365,7 @@ def narrow(
     methods: list[str] | None = None,     # names; default: all
     encoders: list[str] | None = None,    # labels, as in the tables
     weight: float | None = None,          # lambda of every method that has one
+    full: bool = True,                    # with the blocks that take long and are left out by default
 ) -> ExperimentConfig:
     "An experiment with fewer runs, or with other ones. Raises `ConfigError` for a name it does not have."
     for asked, kind in ((methods, "methods"), (encoders, "encoders")):
@@ -373,7 +374,7 @@ def narrow(
             if name not in known: raise ConfigError(f"{experiment.paper}/{experiment.experiment} has no {kind[:-1]} {name!r}{nearest(name, known)}")
     if weight is not None and weight < 0: raise ConfigError(f"weight (lambda) must not be negative, got {weight}")
     blocks = [b.model_copy(update=dict(seeds=tuple(seeds) if seeds else b.seeds, methods=tuple(m for m in b.methods if not methods or m in methods),
-                                       encoders=tuple(e for e in b.encoders if not encoders or e in encoders))) for b in experiment.blocks]
+                                       encoders=tuple(e for e in b.encoders if not encoders or e in encoders))) for b in experiment.blocks if full or not b.full]
     changed = tuple(m.model_copy(update=dict(weight=weight)) if weight is not None and m.regulariser != "none" else m for m in experiment.methods)
     return experiment.model_copy(update=dict(blocks=tuple(blocks), methods=changed))
 

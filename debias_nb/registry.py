@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 import pooch
 from pydantic import Field, ValidationError, model_validator
 
-from .config import ConfigError, Strict, explain, load_yaml, nearest, project_root
+from .config import ConfigError, Strict, explain, load_yaml, nearest, once_per_state, project_root
 
 # %% ../nbs/10_registry.ipynb #a896d12f
 class DataFile(Strict):
@@ -70,14 +70,17 @@ class Registry(Strict):
         if file not in files: raise DataError(f"data set {dataset!r} has no file {file!r}{nearest(file, files)}")
         return files[file]
 
-# %% ../nbs/10_registry.ipynb #c6efe2c4
+# %% ../nbs/10_registry.ipynb #71b9c2d8
+@once_per_state
+def _registry(path):
+    try: return Registry.model_validate(load_yaml(path))
+    except ValidationError as e: raise ConfigError(explain(e, Registry, "configs/datasets.yaml")) from None
+
 def load_registry(
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> Registry:
     "Read and validate `configs/datasets.yaml`. Raises `ConfigError`."
-    path = (Path(root) if root else project_root()) / "configs" / "datasets.yaml"
-    try: return Registry.model_validate(load_yaml(path))
-    except ValidationError as e: raise ConfigError(explain(e, Registry, "configs/datasets.yaml")) from None
+    return _registry((Path(root) if root else project_root()) / "configs" / "datasets.yaml")
 
 # %% ../nbs/10_registry.ipynb #c0ace442
 @functools.lru_cache(maxsize=4096)
@@ -238,6 +241,11 @@ class Expected(Strict):
     tables: dict[str, ExpectedTable]
     lists: dict[str, ExpectedList] = {}
 
+@once_per_state
+def _expected(path, paper):
+    try: return Expected.model_validate(load_yaml(path))
+    except ValidationError as e: raise ConfigError(explain(e, Expected, f"expected/{paper}.yaml")) from None
+
 def load_expected(
     paper: str, # e.g. `itvreg`
     root: str | Path | None = None, # the project's root; default: found from here
@@ -245,7 +253,6 @@ def load_expected(
     "Read and validate `expected/<paper>.yaml`. Raises `ConfigError` naming file and key."
     root = Path(root) if root else project_root(); path = root / "expected" / f"{paper}.yaml"
     if not path.is_file(): raise ConfigError(f"no expected/{paper}.yaml{nearest(paper, sorted(p.stem for p in root.glob('expected/*.yaml')))}")
-    try: expected = Expected.model_validate(load_yaml(path))
-    except ValidationError as e: raise ConfigError(explain(e, Expected, f"expected/{paper}.yaml")) from None
+    expected = _expected(path, paper)
     if expected.paper != paper: raise ConfigError(f"expected/{paper}.yaml: says it is {expected.paper}")
     return expected

@@ -5,12 +5,13 @@
 # %% auto #0
 __all__ = ['SCALE', 'REFERENCE', 'COMPLETE', 'PROFILES', 'TERMS', 'AGREE', 'Cell', 'status_of', 'series', 'fill', 'found_records',
            'row_name', 'printed_cell', 'block_rows', 'runs_of', 'table_cells', 'experiment_cells', 'wanting', 'reasons',
-           'picked_cases', 'case_section', 'all_experiments', 'papers', 'results', 'all_cells', 'status_json',
-           'difference', 'signed', 'bracket', 'distinct', 'shown', 'markdown_table', 'with_numbers', 'grid', 'readings',
-           'against_reference', 'panels', 'gain_rows', 'term_sizes', 'provenance', 'background', 'Picture',
-           'metric_name', 'figure_of', 'weighted_name', 'strengths', 'strength_rows', 'strength_section',
+           'picked_cases', 'case_section', 'all_experiments', 'papers', 'results', 'all_found', 'all_cells',
+           'status_json', 'difference', 'signed', 'bracket', 'distinct', 'shown', 'markdown_table', 'with_numbers',
+           'grid', 'readings', 'against_reference', 'panels', 'gain_rows', 'term_sizes', 'provenance', 'background',
+           'Picture', 'metric_name', 'figure_of', 'weighted_name', 'strengths', 'strength_rows', 'strength_section',
            'mechanism_rows', 'trajectory_rows', 'rank_correlations', 'trajectory_section', 'world_section',
-           'table_section', 'section', 'folded', 'show', 'render', 'csv', 'latex', 'agreement']
+           'table_section', 'section', 'configuration', 'came_of', 'folded', 'show', 'render', 'csv', 'latex',
+           'agreement']
 
 # %% ../nbs/51_reports.ipynb #b4ea5c2c
 import io, json, math
@@ -245,17 +246,9 @@ def results(
     "Where a report reads its records."
     return store_for(profile, root) if fresh and profile == "planted" else Store(Path(root or project_root()) / "results")
 
-def all_cells(root: Path | None = None, fresh: bool = False) -> list[Cell]: # `fresh` as in `results`
-    "Every cell of every table and profile."
-    root, cells = Path(root or project_root()), []
-    for paper in papers(root):
-        mine = [c for e in all_experiments(paper, root) for c in experiment_cells(e, results(e.profile, root, fresh), root)]
-        have, expected = {(c.table, c.encoder, c.method, c.column) for c in mine if c.profile == "paper"}, load_expected(paper, root)
-        mine += [Cell(paper, name, "paper", p.row.get("base", ""), row_name(p.row), p.column, "", "", "", expected=p.value, expected_std=p.std, why=p.note if p.value is None else "no configuration makes this table")
-                 for name, table in expected.tables.items() for p in table.cells if (name, p.row.get("base", ""), row_name(p.row), p.column) not in have]
-        mine += [c for name, listed in expected.lists.items() for c in _list_cells(paper, name, listed, root, fresh)]
-        cells += sorted(mine, key=lambda c: (int("".join(filter(str.isdigit, c.table)) or 99), PROFILES.index(c.profile))) # Table 2 before Table 11, and ours last
-    return cells
+def all_found(root: Path | None = None, fresh: bool = False) -> dict[str, dict]: # id -> record
+    "The newest record of every run of every paper and profile."
+    return {i: r for paper in papers(root) for e in all_experiments(paper, root) for i, r in found_records(e, results(e.profile, root, fresh)).items()}
 
 def _list_cells(paper: str, name: str, listed, root: Path, fresh: bool) -> list[Cell]: # of a table that lists items instead of numbers
     "One cell a method: how many of the five items listed for the case's query are right."
@@ -266,6 +259,19 @@ def _list_cells(paper: str, name: str, listed, root: Path, fresh: bool) -> list[
             out += [Cell(paper, name, e.profile, case["encoder"], m, "right among the top five items", "ood", case["corpus"], case["evaluate"], value=20. * sum(right for _, right in c["top"]), n=1, status="measured", records=[c["record"]])
                     for m, c in case["methods"].items()]
     return out
+
+# %% ../nbs/51_reports.ipynb #f712f24c
+def all_cells(root: Path | None = None, fresh: bool = False) -> list[Cell]: # `fresh` as in `results`
+    "Every cell of every table and profile."
+    root, cells = Path(root or project_root()), []
+    for paper in papers(root):
+        mine = [c for e in all_experiments(paper, root) for c in experiment_cells(e, results(e.profile, root, fresh), root)]
+        have, expected = {(c.table, base, c.method, c.column) for c in mine if c.profile == "paper" for base in (c.encoder, "")}, load_expected(paper, root) # some tables name no base encoder
+        mine += [Cell(paper, name, "paper", p.row.get("base", ""), row_name(p.row), p.column, "", "", "", expected=p.value, expected_std=p.std, why=p.note if p.value is None else "no configuration makes this table")
+                 for name, table in expected.tables.items() for p in table.cells if (name, p.row.get("base", ""), row_name(p.row), p.column) not in have]
+        mine += [c for name, listed in expected.lists.items() for c in _list_cells(paper, name, listed, root, fresh)]
+        cells += sorted(mine, key=lambda c: (int("".join(filter(str.isdigit, c.table)) or 99), PROFILES.index(c.profile))) # Table 2 before Table 11, and ours last
+    return cells
 
 def status_json(cells: list[Cell]) -> str:
     "Cells as a JSON list of objects with paper, table, row, column, expected, profile, value, low, high, n, status, records, why and command."
@@ -281,7 +287,8 @@ def difference(
     "a minus b, paired by seed and test item."
     if a.status not in COMPLETE or b.status not in COMPLETE: return None
     scale, (va, ra), (vb, rb) = SCALE[a.unit], *(series([found[i] for i in c.records], c.evaluate, c.metric) for c in (a, b))
-    if len(va) != len(vb) and 1 not in (len(va), len(vb)): return None # other seeds
+    seeds = [sorted(found[i]["seed"] for i in c.records) for c in (a, b)]
+    if seeds[0] != seeds[1] and "Base" not in (a.method, b.method): return None # nothing to pair
     d = paired(va, vb, ra, rb) if ra and rb and len(ra[0]) == len(rb[0]) else paired(va, vb)
     return replace(d, difference=scale * d.difference, low=scale * d.low, high=scale * d.high)
 
@@ -392,6 +399,7 @@ class Picture:
     draw: object   # () -> matplotlib Figure
     def svg(self) -> bytes: return svg(self.draw())
 
+# %% ../nbs/51_reports.ipynb #c37e9b93
 def metric_name(metric: str) -> str: return metric.split("[")[0].replace("auc05", "AUC(0.05)").replace("psp", "PSP@").replace("p1", "P@1").replace("p5", "P@5") # as a reader knows it
 
 def figure_of(table, cells: list[Cell], found: dict) -> list: # Pictures, then their caption
@@ -611,6 +619,21 @@ def section(e: ExperimentConfig, store: Store, root: Path | None = None) -> list
     out += case_section(picked_cases(found)) + strength_section(everything, found) + trajectory_section(found)
     if terms := term_sizes(list(found.values())): out += ["### Size of each term late in training", folded("every encoder, corpus and method", markdown_table(TERMS, terms))]
     return out + provenance(list(found.values()))
+
+def configuration(e: ExperimentConfig) -> list[str]:
+    "What an experiment runs: its scale, methods and blocks."
+    settings = lambda b: b.training if isinstance(b.training, tuple) else (b.training,)
+    corpus = lambda c: c.display + (f" ({c.share:.0%})" if c.share < 1 else "")
+    blocks = [["; ".join(b.encoders), ", ".join(map(corpus, b.corpora)), ", ".join(b.methods), ", ".join(dict.fromkeys(f"{t.learning_rate:g}" for t in settings(b))), ", ".join(dict.fromkeys(str(t.epochs) for t in settings(b))),
+               settings(b)[0].batch_size, settings(b)[0].loss, ", ".join(map(str, b.seeds)), b.of or e.experiment] for b in e.blocks]
+    methods = [[m.name, m.augmentation if m.augmentation != "none" else m.regulariser, m.weight or "", m.mask_share or ""] for m in e.methods]
+    return [f"**Profile `{e.profile}`:** {e.scale}. {e.note or ''}"] + ([markdown_table(["method", "regulariser", "λ", "mask share"], methods), markdown_table(["encoders", "trained on", "methods", "learning rate", "epochs", "batch", "loss", "seeds", "runs of"], blocks)] if blocks else [])
+
+def came_of(outcome) -> list[str]: # of `experiments.run_all`
+    "What was loaded, what was run now, and what runs lack. Raises `RuntimeError` naming the runs that failed."
+    if outcome.failed: raise RuntimeError("; ".join(f"{k}: {v}" for k, v in outcome.failed.items()))
+    counts = f"{len(outcome.records)} records, {len(outcome.trained)} of them run now; {len(outcome.missing)} runs lack something."
+    return [counts, *(f"- {why}" for why in dict.fromkeys(outcome.missing.values()))]
 
 def folded(title: str, text: str) -> str: return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>" # as GitHub folds it
 
