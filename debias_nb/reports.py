@@ -288,7 +288,7 @@ def difference(
     if a.status not in COMPLETE or b.status not in COMPLETE: return None
     scale, (va, ra), (vb, rb) = SCALE[a.unit], *(series([found[i] for i in c.records], c.evaluate, c.metric) for c in (a, b))
     seeds = [sorted(found[i]["seed"] for i in c.records) for c in (a, b)]
-    if seeds[0] != seeds[1] and "Base" not in (a.method, b.method): return None # nothing to pair
+    if seeds[0] != seeds[1] and not any(c.method == "Base" and len(x) == 1 for c, x in zip((a, b), seeds)): return None # nothing to pair
     d = paired(va, vb, ra, rb) if ra and rb and len(ra[0]) == len(rb[0]) else paired(va, vb)
     return replace(d, difference=scale * d.difference, low=scale * d.low, high=scale * d.high)
 
