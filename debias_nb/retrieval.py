@@ -137,7 +137,8 @@ def _scan(queries, items, kept, barred, rough, block_bytes):
             best[at], index[at] = _merge(best[at], index[at], block, j)
     off = q_cut * length + (q + q_cut) * (cut + (d + 8) * 2**-23 * (length + cut))
     worst = best[:, -1].double()
-    bound = worst + torch.finfo(rough).eps * worst.abs() + 1.001 * off + queries.double() @ centre.double()
+    shift = torch.cat([part.double() @ centre.double() for part in queries.split(1024)])
+    bound = worst + torch.finfo(rough).eps * worst.abs() + 1.001 * off + shift
     return index.long(), best, bound + 2**-23 * bound.abs() # scores are rounded to single precision in the end
 
 # %% ../nbs/41_retrieval.ipynb #e8fff47b

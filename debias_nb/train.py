@@ -34,7 +34,7 @@ class PairTokens:
 
     def targets(self, rows): # (n,) labels, or (n, n) bool: which items of the batch are relevant to which of its queries
         if self.relevance is None: return self.labels[rows]
-        return torch.from_numpy(self.relevance[self.query[rows]].toarray()[:, self.item[rows]] > 0)
+        return torch.from_numpy(self.relevance[self.query[rows]][:, self.item[rows]].toarray() > 0)
 
 def pair_tokens(
     model,
