@@ -595,6 +595,8 @@ def strength_match(
     "Gains in and out of distribution at equal strength. Raises `ValueError` for a table that `tidy` refuses, or a strength that is not positive."
     rows = tidy(frame, ("method",), ("strength",), "iid", "ood", panel="panel")
     if (bad := rows.strength <= 0).any(): raise ValueError(f"column 'strength': {rows.strength[bad].iloc[0]:g} is not positive")
+    low, high = math.floor(math.log10(rows.strength.min())), math.ceil(math.log10(rows.strength.max()))
+    decades = [10. ** d for d in range(low, high + 1, max(1, (high - low) // 3))]
     style, ends = against(rows.method, reference), {}
     fig, cells = panes(rows, "panel", rows=2, height=2.1, sharex=True)
     for panel, ax, value in ((panel, ax, value) for panel, axes in cells.items() for ax, value in zip(axes, ("iid", "ood"))):
@@ -602,7 +604,7 @@ def strength_match(
         for k, (method, look) in enumerate(style.items()):
             if method != reference and len(own := only(rows, panel=panel, method=method).sort_values("strength")):
                 curve(ax, own.strength, own, value, look); ends[ax][method] = own[value].iloc[-1]
-        ax.set_xscale("log"); ax.set_xlabel(fit(ax, label) if value == "ood" else "")
+        ax.set_xscale("log"); ax.set_xticks(decades, [f"{d:g}" for d in decades]); ax.set_xticks([], minor=True); ax.set_xlabel(fit(ax, label) if value == "ood" else "")
         if ax.get_subplotspec().is_first_col(): ax.set_ylabel(f"gain in {metric},\n{value} (points)")
     name_methods(fig, cells, ends, style)
     return fig

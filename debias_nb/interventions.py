@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from .encoders import EncoderError, Tokens, embed, is_static, mask_id, special_ids, tokenise
+from .encoders import EncoderError, Tokens, embed, is_static, mask_id, special_ids, token_vectors, tokenise
 
 # %% ../nbs/21_interventions.ipynb #b9ae9616
 def _mix(x: np.ndarray) -> np.ndarray:
@@ -87,7 +87,17 @@ def intervene(
     order = (~gone.mask).long().argsort(dim=1, stable=True)
     return Tokens(*(getattr(gone, f).gather(1, order) for f in ("ids", "mask", "ordinary")))
 
-# %% ../nbs/21_interventions.ipynb #a97755e9
+# %% ../nbs/21_interventions.ipynb #54010f60
+def _table_importance(model, part: Tokens) -> torch.Tensor: # (n, L)
+    "Importance under a mean of token vectors: with the sum $v$ of a text's vectors, the cosine of $v$ and $v - v_j$ needs no forward pass."
+    vectors = token_vectors(model, part) * part.mask[..., None]
+    whole = vectors.sum(1)
+    square, along = (whole**2).sum(1, keepdim=True), (vectors @ whole[:, :, None])[..., 0] # v·v and v·v_j
+    rest = (square - 2 * along + (vectors**2).sum(2)).clamp(min=0)                          # |v - v_j|²
+    cosine = torch.where(square * rest > 0, (square - along) / (square * rest).sqrt().clamp(min=1e-30), 0.)
+    return torch.where(part.ordinary, 1 - cosine, float("nan"))
+
+@torch.no_grad()
 def importance(
     model,
     tokens: Tokens,
@@ -99,6 +109,7 @@ def importance(
     out = torch.full(tokens.ids.shape, float("nan"))
     for start in range(0, len(tokens), rows_at_once):
         part = tokens[slice(start, start + rows_at_once)]
+        if is_static(model): out[start : start + len(part), : part.ids.shape[1]] = _table_importance(model, part).cpu(); continue
         row, column = part.ordinary.nonzero(as_tuple=True)
         chosen = torch.zeros(len(row), part.ids.shape[1], dtype=torch.bool)
         chosen[torch.arange(len(row)), column] = True

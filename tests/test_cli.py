@@ -108,7 +108,7 @@ def test_the_real_templates_declare_what_the_options_give(no_kernel):
 
 # running, failing, going on
 
-def text(path): return [o.get("text") or o.get("data", {}).get("text/markdown", "") for c in nbformat.read(path, 4).cells for o in c.get("outputs", [])]
+def text(path): return [t for c in nbformat.read(path, 4).cells for o in c.get("outputs", []) if (t := o.get("text") or o.get("data", {}).get("text/markdown"))]
 
 def test_parameters_reach_the_notebook_and_its_kernel_is_this_python(project, monkeypatch):
     "Whatever kernel somebody has registered under the name that the notebook asks for."
