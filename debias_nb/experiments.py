@@ -178,8 +178,9 @@ def evaluate_titles(model, run: RunConfig, name: str) -> tuple[dict, dict, dict]
         named = set() if task.categories is None or name != "iid" and corpus.by != "year" else {f"p1[{c}]" for c in task.categories} # categories are of interest where they are held out
         keep = {f"p1{suffix}": main} if suffix else {k: k for k in v if k not in named}
         values |= {new: v[k] for new, k in keep.items()}
-        kept = [new for new, k in keep.items() if k in (main, "p1") or k in r and (name == "iid" or "bin" not in k)]
-        resampled |= {new: r[keep[new]][: 40 if suffix or keep[new] not in (main, "p1") else None] for new in kept if np.isfinite(r[keep[new]]).all()} # fewer resamples for parts of a set: records stay small
+        parts = set(r) if "mix" in run.evaluate or corpus.by == "category" else () # records stay small: parts of a set where a table shows them, and with fewer resamples
+        kept = [new for new, k in keep.items() if k == main or k in parts and (name == "iid" or "bin" not in k)]
+        resampled |= {new: np.round(r[keep[new]], 4)[: None if new == main else 40].tolist() for new in kept if np.isfinite(r[keep[new]]).all()}
         data[f"test {name}{suffix}"] = task.info
     if name != "mix": values |= importance_shares(model, run.encoder, catalogue(corpus.world).split(name).queries if corpus.world else task.queries)
     return values, resampled, data
@@ -211,7 +212,8 @@ STRENGTHS = {"ITVReg": dict(regulariser="itvreg", mask_share=.5), "ITVReg (0.15)
 def look(model, run: RunConfig) -> dict: # `<set> <metric>` -> value
     "The figures of all evaluation sets in short, for the course of training."
     metrics = evaluate(model, run)[0]
-    return {f"{name} {k}": v for name, values in metrics.items() for k, v in values.items() if k in ("p1", "p1[ordinary]", "auc05", "auc05[ordinary]", "brand importance", "causal importance", "peak importance")}
+    main = lambda values: next(k for k in ("p1[ordinary]", "p1", "auc05[ordinary]", "auc05") if k in values)
+    return {f"{name} {k}": round(v, 4) for name, values in metrics.items() for k, v in values.items() if k in (main(values), "brand importance", "causal importance")}
 
 def cases(model, run: RunConfig, name: str, most: int = 100) -> list[dict]: # query, tokens, importance, top, relevant; causal in a planted world
     "Token importance and top five items of some queries, the same for every method: the first ones of the set, accessories apart."
