@@ -212,7 +212,7 @@ STRENGTHS = {"ITVReg": dict(regulariser="itvreg", mask_share=.5), "ITVReg (0.15)
 def look(model, run: RunConfig) -> dict: # `<set> <metric>` -> value
     "The figures of all evaluation sets in short, for the course of training."
     metrics = evaluate(model, run)[0]
-    main = lambda values: next(k for k in ("p1[ordinary]", "p1", "auc05[ordinary]", "auc05") if k in values)
+    main = lambda values: next((k for k in ("p1[ordinary]", "p1", "auc05[ordinary]", "auc05") if k in values), None)
     return {f"{name} {k}": round(v, 4) for name, values in metrics.items() for k, v in values.items() if k in (main(values), "brand importance", "causal importance")}
 
 def cases(model, run: RunConfig, name: str, most: int = 100) -> list[dict]: # query, tokens, importance, top, relevant; causal in a planted world
