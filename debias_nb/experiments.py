@@ -6,7 +6,7 @@
 __all__ = ['PLANTED', 'STRENGTHS', 'LabelledPairs', 'catalogue', 'training_pairs', 'evaluation_pairs', 'title_split', 'title_mix',
            'title_tasks', 'vectors', 'score', 'training_tokens', 'importance_shares', 'evaluate_titles', 'evaluate_set',
            'evaluate', 'look', 'cases', 'train', 'execute', 'quiet', 'Outcome', 'absent', 'run_all', 'narrow',
-           'store_for']
+           'stand_in', 'dry_runs', 'dry_step', 'store_for']
 
 # %% ../nbs/50_experiments.ipynb #61077d6f
 import copy, logging, os, sys, time, warnings
@@ -379,6 +379,31 @@ def narrow(
                                        encoders=tuple(e for e in b.encoders if not encoders or e in encoders))) for b in experiment.blocks if full or not b.full]
     changed = tuple(m.model_copy(update=dict(weight=weight)) if weight is not None and m.regulariser != "none" else m for m in experiment.methods)
     return experiment.model_copy(update=dict(blocks=tuple(blocks), methods=changed))
+
+# %% ../nbs/50_experiments.ipynb #8082ec5f
+def stand_in(encoder: EncoderConfig) -> EncoderConfig:
+    "A small planted encoder of the same kind and length."
+    from debias_nb.config import PretrainConfig
+    recipe = PretrainConfig(steps=2, batch_size=16, learning_rate=1e-3, warmup_steps=0, vocabulary=600)
+    return EncoderConfig(name="tiny" if encoder.kind == "transformer" else "tiny-static", kind=encoder.kind, max_length=encoder.max_length, world=WorldConfig(types=12, unseen_types=4, broad_pairs=100), pretrain=recipe)
+
+def dry_runs(experiment: ExperimentConfig) -> list[RunConfig]:
+    "One run of each kind that an experiment asks for: every method with every way of training."
+    kinds = {}
+    for run in experiment.runs():
+        if run.method.trained: kinds.setdefault((run.encoder.kind, run.method, run.training, run.corpus.task), run)
+    return list(kinds.values())
+
+def dry_step(run: RunConfig) -> dict[str, float]: # the terms of the loss in the one step
+    "Train one step as a run says, on a stand-in encoder and a few planted texts. Raises what a real run would for settings that do not fit."
+    from debias_nb.train import PairTokens, fine_tune
+    world = WorldConfig(types=12, unseen_types=4, train_pairs=16, negatives=1, queries=20, items=60)
+    encoder, corpus = stand_in(run.encoder), CorpusConfig(name="catalogue", task=run.corpus.task, world=world)
+    base, tokens = _base(encoder)[0], training_tokens(encoder, corpus)[0]
+    few = PairTokens(tokens.left[:16], tokens.right[:16], tokens.labels[:16], tokens.relevance, None if tokens.query is None else tokens.query[:16], None if tokens.item is None else tokens.item[:16])
+    loss = fine_tune(copy.deepcopy(base), base if run.method.needs_base else None, few, run.method, run.training.model_copy(update=dict(epochs=1)), run.seed, run.encoder.dtype)
+    if len(loss.history) != 1 or not all(np.isfinite(float(v)) for v in loss.history[0].values()): raise RuntimeError(f"{run.id}: {len(loss.history)} steps, {loss.history}")
+    return {k: float(v) for k, v in loss.history[0].items()}
 
 # %% ../nbs/50_experiments.ipynb #bf31ff14
 def store_for(profile: str, root: str | Path | None = None) -> Store:

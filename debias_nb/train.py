@@ -96,7 +96,7 @@ class BestEpoch(TrainerCallback):
 
 class Watch(TrainerCallback):
     "Look at the encoder before training and at `moments` steps, evenly spaced, of which the last is the end."
-    def __init__(self, model, look, moments: int = 8): # look: model -> dict of floats
+    def __init__(self, model, look, moments: int = 6): # look: model -> dict of floats
         self.model, self.look, self.moments, self.seen = model, look, moments, []
 
     def _at(self, step): self.seen.append({"step": step} | self.look(self.model))

@@ -1,0 +1,27 @@
+"The configurations for a GPU and for data placed by hand: they load, and one step of each kind of run that they ask for works on a stand-in."
+import pytest
+
+from debias_nb.experiments import dry_runs, dry_step, quiet
+from debias_nb.reports import all_experiments
+
+PAPER = {e.experiment: e for e in all_experiments("itvreg") if e.profile == "paper"}
+
+def test_every_table_has_a_configuration():
+    assert {t.id for e in PAPER.values() for t in e.tables} >= {f"table{n}" for n in range(1, 18)} - {"table9", "table10"} and "table09" in PAPER
+
+@pytest.mark.parametrize("name", PAPER)
+def test_one_step_of_every_kind_of_run(name):
+    quiet()
+    runs = dry_runs(PAPER[name])
+    assert runs and {r.method.name for r in runs} == {m.name for m in PAPER[name].methods if m.trained}
+    for run in runs:
+        terms = dry_step(run)
+        assert terms["erm"] > 0 and ("raw" in terms) == (run.method.regulariser != "none" or run.method.augmentation == "itvaug")
+
+def test_the_papers_settings():
+    titles, questions = PAPER["table02"].blocks[0].training, PAPER["table11"].blocks
+    assert (titles.loss, titles.margin, titles.hardest, titles.batch_size, titles.epochs, titles.learning_rate) == ("hinge", 1., 1, 900, 200, 1e-4)
+    assert {b.corpora[0].name: b.training.epochs for b in questions} == {"qqp": 4, "askubuntu_shah": 1, "superuser": 1} and {b.training.batch_size for b in questions} == {250}
+    assert {b.training.epochs for b in PAPER["table14"].blocks if b.corpora[0].name == "qqp"} == {20}
+    assert {b.training.learning_rate for b in PAPER["table17"].blocks} == {1e-5} and {b.training.select for b in PAPER["table17"].blocks} == {"best"}
+    for e in PAPER.values(): assert {x.max_length for x in e.encoders} == {32} and all(len(b.seeds) == 3 for b in e.blocks if e.experiment != "table09")
