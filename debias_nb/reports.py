@@ -328,11 +328,11 @@ def readings(cells: list[Cell], found: dict) -> list[str]:
     return out
 
 def against_reference(cells: list[Cell], found: dict) -> str | None:
-    "A table of paired differences from plain fine-tuning, in bold where the interval leaves out zero."
+    "A table of paired differences from plain fine-tuning, in bold where the interval, as printed, leaves out zero."
     at, columns = {(c.method, c.column): c for c in cells}, with_numbers(cells)
     def text(m, k):
         d = difference(at[m, k], at[REFERENCE, k], found) if (m, k) in at and (REFERENCE, k) in at else None
-        return "—" if d is None else f"**{bracket(d)}**" if d.low > 0 or d.high < 0 else bracket(d)
+        return "—" if d is None else f"**{bracket(d)}**" if round(d.low, 1) > 0 or round(d.high, 1) < 0 else bracket(d)
     rows = [[m, *(text(m, k) for k in columns)] for m in distinct(cells, "method") if m != REFERENCE]
     return markdown_table([f"minus {REFERENCE}", *columns], rows) if columns else None
 
@@ -411,10 +411,9 @@ def figure_of(table, cells: list[Cell], found: dict) -> list: # Pictures, then t
 def _gain_picture(cells, found):
     import pandas as pd
     from debias_nb.figures import gain_plane
-    rows = gain_rows(cells, found)
-    groups = [g for e in dict.fromkeys(r["encoder"] for r in rows) for g in _parted([r for r in rows if r["encoder"] == e], 6)]
-    draw = lambda g: lambda: gain_plane(pd.DataFrame([r | dict(panel=f"{r['encoder']}: {r['y']}") for r in g]), metric_name(cells[0].metric))
-    return ("Gain in distribution against gain out of it", [draw(g) for g in groups],
+    rows = [r | dict(panel=f"{r['encoder']}: {r['y']}") for r in gain_rows(cells, found)]
+    draw = lambda g: lambda: gain_plane(pd.DataFrame(g), metric_name(cells[0].metric))
+    return ("Gain in distribution against gain out of it", [draw(g) for g in _parted(rows, 6)],
             "Gains over Base in distribution (x) and out of it (y), with 95 % intervals over seeds and test items. Intervals here and below are not adjusted for the number of comparisons.")
 
 def _parted(rows, most): # rows of at most so many panels each
