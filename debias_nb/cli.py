@@ -287,7 +287,7 @@ def agree():
     from debias_nb.reports import agreement, all_cells
     with told():
         a = agreement(all_cells(fresh=True), all_cells())
-        typer.echo(f"{a['agree']} of {a['cells']} planted cells agree with the committed reference within {a['tolerance']:g} points; {a['identical']} are identical.")
+        typer.echo(f"{a['agree']} of {a['cells']} planted cells agree with the committed reference within {a['tolerance']:g} points; {a['identical']} are identical." + (f" {a['left_out']} more belong to the full grid, which was not run here." if a["left_out"] else ""))
         for line in a["apart"]: typer.echo(f"  {line}")
 
 # %% ../nbs/54_cli.ipynb #fa8a4135

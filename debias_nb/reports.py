@@ -706,10 +706,11 @@ def agreement(
     fresh: list[Cell],
     reference: list[Cell],
     tolerance: float = AGREE, # in the table's unit
-) -> dict: # cells, identical, agree, and the names of those that do not
+) -> dict: # cells, identical, agree, the names of those that do not, and how many belong to the full grid and were not run here
     "How many planted cells with a reference value come out as in the reference."
     key = lambda c: (c.paper, c.table, c.encoder, c.method, c.column)
     old, new = ({key(c): c for c in cells if c.profile == "planted" and c.value is not None} for cells in (reference, fresh))
-    gap = {k: abs(new[k].value - c.value) if k in new else math.inf for k, c in old.items()}
-    return dict(cells=len(gap), identical=sum(g == 0 for g in gap.values()), agree=sum(g <= tolerance for g in gap.values()), tolerance=tolerance,
+    left_out = [k for k, c in old.items() if k not in new and (c.command or "").endswith(" --full")]
+    gap = {k: abs(new[k].value - c.value) if k in new else math.inf for k, c in old.items() if k not in left_out}
+    return dict(left_out=len(left_out), cells=len(gap), identical=sum(g == 0 for g in gap.values()), agree=sum(g <= tolerance for g in gap.values()), tolerance=tolerance,
                 apart=[f"{' · '.join(k[1:])}: {'absent' if g == math.inf else f'{g:.2f} apart'}" for k, g in gap.items() if g > tolerance])
