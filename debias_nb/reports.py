@@ -4,14 +4,14 @@
 
 # %% auto #0
 __all__ = ['SCALE', 'REFERENCE', 'COMPLETE', 'PROFILES', 'TERMS', 'AGREE', 'Cell', 'status_of', 'series', 'fill', 'found_records',
-           'row_name', 'printed_cell', 'block_rows', 'runs_of', 'table_cells', 'experiment_cells', 'wanting', 'reasons',
-           'picked_cases', 'case_section', 'all_experiments', 'papers', 'results', 'all_found', 'all_cells',
-           'status_json', 'difference', 'signed', 'bracket', 'distinct', 'shown', 'markdown_table', 'with_numbers',
-           'grid', 'readings', 'against_reference', 'panels', 'gain_rows', 'term_sizes', 'provenance', 'background',
-           'Picture', 'metric_name', 'figure_of', 'weighted_name', 'strengths', 'strength_rows', 'strength_section',
-           'mechanism_rows', 'trajectory_rows', 'rank_correlations', 'trajectory_section', 'world_section',
-           'table_section', 'section', 'configuration', 'came_of', 'folded', 'show', 'render', 'csv', 'latex',
-           'agreement']
+           'row_name', 'printed_cell', 'block_rows', 'runs_of', 'weighted_name', 'table_cells', 'experiment_cells',
+           'wanting', 'reasons', 'picked_cases', 'case_section', 'all_experiments', 'papers', 'results', 'all_found',
+           'all_cells', 'status_json', 'difference', 'signed', 'digits_of', 'bracket', 'distinct', 'shown',
+           'markdown_table', 'with_numbers', 'grid', 'readings', 'against_reference', 'panels', 'gain_rows',
+           'term_sizes', 'provenance', 'background', 'Picture', 'metric_name', 'figure_of', 'strengths',
+           'strength_rows', 'strength_section', 'mechanism_rows', 'trajectory_rows', 'rank_correlations',
+           'trajectory_section', 'world_section', 'table_section', 'section', 'configuration', 'came_of', 'folded',
+           'show', 'render', 'csv', 'latex', 'agreement']
 
 # %% ../nbs/51_reports.ipynb #b4ea5c2c
 import io, json, math
@@ -145,6 +145,13 @@ def runs_of(runs: list, encoder: str, method: str, rate: float | None, column, c
             and (r.corpus == corpus if r.corpus else r.eval_corpus == corpus if r.eval_corpus else r.eval_world == corpus.world)
             and (r.training is None or (rate is None or r.training.learning_rate == rate) and (column.epochs is None or r.training.epochs == column.epochs))]
 
+# %% ../nbs/51_reports.ipynb #4e9c1d9d
+def weighted_name(method: str) -> tuple[str, float] | None: # `OutReg 0.1` -> OutReg, 0.1
+    "A method's name taken apart where it ends with a strength."
+    name, _, weight = method.rpartition(" ")
+    try: return name, float(weight)
+    except ValueError: return None
+
 # %% ../nbs/51_reports.ipynb #7b25af7c
 def table_cells(
     experiment: ExperimentConfig,
@@ -168,7 +175,11 @@ def table_cells(
             cells[e, name, column.label] = _beside_paper(cell, expected) if experiment.profile == "paper" and expected else cell
     for cell in cells.values():
         if cell.status == "not run" and not cell.why: cell.why = wanting(cell)
-    return sorted(cells.values(), key=lambda c: (list(roles).index(c.encoder))) # blocks that share an encoder are read together
+    order, names = list(roles), list(table.methods or dict.fromkeys(c.method for c in cells.values()))
+    named = [table.rows.get(m, m) for m in names]
+    family = {(weighted_name(m) or (m,))[0]: i for i, m in reversed(list(enumerate(named)))}
+    place = lambda m: (named.index(m),) if table.methods else (family[(weighted_name(m) or (m,))[0]], (weighted_name(m) or (m, 0.))[1])
+    return sorted(cells.values(), key=lambda c: (order.index(c.encoder), place(c.method))) # blocks that share an encoder are read together, and the strengths of a method from weak to strong
 
 def experiment_cells(experiment: ExperimentConfig, store: Store, root: Path | None = None) -> list[Cell]:
     "Every cell of all tables of an experiment."
@@ -205,7 +216,8 @@ def picked_cases(found: dict[str, dict], most: int = 2) -> list[dict]: # encoder
         if not {"Base", REFERENCE} <= mine.keys(): continue
         base, tuned = mine["Base"][1], mine[REFERENCE][1]
         rise = [np.subtract(t["importance"], b["importance"]) for b, t in zip(base, tuned)]
-        for i in sorted(range(len(rise)), key=lambda i: -rise[i].max())[:most]:
+        told = [i for i in range(len(rise)) if any(base[i].get("causal", [True]))] # a planted query may say nothing that bears on relevance
+        for i in sorted(told, key=lambda i: -rise[i].max())[:most]:
             out.append(dict(encoder=encoder, corpus=corpus, evaluate=name, query=base[i]["query"], rise=float(rise[i].max()), token=base[i]["tokens"][int(rise[i].argmax())], tokens=base[i]["tokens"],
                             relevant=base[i]["relevant"], causal=base[i].get("causal"),
                             methods={m: dict(importance=listed[i]["importance"], top=listed[i]["top"], record=r["id"]) for m, (r, listed) in mine.items()}))
@@ -215,7 +227,7 @@ def case_section(cases: list[dict]) -> list:
     "Case studies as tables and figures: the five items that each method puts first, right ones marked, and the importance of every token."
     from debias_nb.figures import importance_bars
     import pandas as pd
-    out = ["### Case studies", "Picked by a rule: of the queries on record, those in which plain fine-tuning raised the importance of one token most. ✓ marks a relevant item, first seed of each method."] if cases else []
+    out = ["### Case studies", "Picked by a rule: of the queries on record (in a planted world, of those that say a causal word), those in which plain fine-tuning raised the importance of one token most. ✓ marks a relevant item, first seed of each method."] if cases else []
     for i, c in enumerate(cases, 1):
         truth = "" if c["causal"] is None else ". Causal words of the query: " + ", ".join(f"`{t}`" for t, k in zip(c["tokens"], c["causal"]) if k)
         out += [f"**{c['encoder']}, {c['corpus']}, {c['evaluate']}: “{c['query']}”**, token `{c['token']}`, rise {c['rise']:+.2f}{truth}. Relevant: " + "; ".join(c["relevant"]) + ".",
@@ -292,8 +304,9 @@ def difference(
     d = paired(va, vb, ra, rb) if ra and rb and len(ra[0]) == len(rb[0]) else paired(va, vb)
     return replace(d, difference=scale * d.difference, low=scale * d.low, high=scale * d.high)
 
-# %% ../nbs/51_reports.ipynb #5a101242
+# %% ../nbs/51_reports.ipynb #59dd3f36
 def signed(x: float, digits: int = 1) -> str: return f"{x:+.{digits}f}".replace("-", "−") if round(x, digits) else f"{0:.{digits}f}" # no minus zero
+def digits_of(cells: list[Cell]) -> int: return 3 if cells and cells[0].unit == "fraction" else 1 # of a table
 def bracket(d: Paired, digits: int = 1) -> str: return f"{signed(d.difference, digits)} [{signed(d.low, digits)}, {signed(d.high, digits)}]"
 def distinct(cells: list[Cell], name: str) -> list: return list(dict.fromkeys(getattr(c, name) for c in cells)) # in order of appearance
 
@@ -311,10 +324,10 @@ def with_numbers(cells: list[Cell]) -> list[str]:
     "The columns for which something was trained and tested."
     return [k for k in distinct(cells, "column") if any(c.value is not None and c.method != "Base" for c in cells if c.column == k)]
 
-def grid(cells: list[Cell], text=shown) -> str:
+def grid(cells: list[Cell]) -> str:
     "One table: methods down, columns across, without the columns in which nothing was run."
     at, columns = {(c.method, c.column): c for c in cells}, with_numbers(cells)
-    return markdown_table(["", *columns], [[m, *(text(at.get((m, k))) for k in columns)] for m in distinct(cells, "method")])
+    return markdown_table(["", *columns], [[m, *(shown(at.get((m, k)), digits_of(cells)) for k in columns)] for m in distinct(cells, "method")])
 
 # %% ../nbs/51_reports.ipynb #8ad3cd5e
 def readings(cells: list[Cell], found: dict) -> list[str]:
@@ -329,10 +342,11 @@ def readings(cells: list[Cell], found: dict) -> list[str]:
 
 def against_reference(cells: list[Cell], found: dict) -> str | None:
     "A table of paired differences from plain fine-tuning, in bold where the interval, as printed, leaves out zero."
-    at, columns = {(c.method, c.column): c for c in cells}, with_numbers(cells)
+    at, columns, digits = {(c.method, c.column): c for c in cells}, with_numbers(cells), digits_of(cells)
+    if not any(m == REFERENCE for m, _ in at): return None
     def text(m, k):
         d = difference(at[m, k], at[REFERENCE, k], found) if (m, k) in at and (REFERENCE, k) in at else None
-        return "—" if d is None else f"**{bracket(d)}**" if round(d.low, 1) > 0 or round(d.high, 1) < 0 else bracket(d)
+        return "—" if d is None else f"**{bracket(d, digits)}**" if round(d.low, digits) > 0 or round(d.high, digits) < 0 else bracket(d, digits)
     rows = [[m, *(text(m, k) for k in columns)] for m in distinct(cells, "method") if m != REFERENCE]
     return markdown_table([f"minus {REFERENCE}", *columns], rows) if columns else None
 
@@ -369,7 +383,7 @@ def term_sizes(records: list[dict]) -> list[list[str]]: # encoder, corpus, metho
     late = lambda curves, key: np.mean([np.mean(c[key][-max(1, len(c[key]) // 5):]) for c in curves])
     return [[*k, *(f"{late(v, key):.4f}" for key in ("erm", "raw", "weighted"))] for k, v in groups.items()]
 
-TERMS = ["encoder", "corpus", "method", "least squares", "term, raw", "term, weighted"]
+TERMS = ["encoder", "corpus", "method", "data term", "regulariser, raw", "weighted"]
 
 # %% ../nbs/51_reports.ipynb #af098e65
 def provenance(records: list[dict]) -> list[str]:
@@ -443,13 +457,7 @@ def _ticks_picture(cells, found):
     rows = _gains(cells, found, lambda c: dict(tick=int(c.column.split()[-1]), share=int(c.column.split()[-1]) / last))
     return "Gain over plain fine-tuning as shifted queries and items come in", [lambda: temporal_mix(pd.DataFrame(rows))] if rows else [], "Gain in P@1 over plain fine-tuning while shifted queries and their items join the test set, tick by tick, with 95 % intervals."
 
-# %% ../nbs/51_reports.ipynb #4e9c1d9d
-def weighted_name(method: str) -> tuple[str, float] | None: # `OutReg 0.1` -> OutReg, 0.1
-    "A method's name taken apart where it ends with a strength."
-    name, _, weight = method.rpartition(" ")
-    try: return name, float(weight)
-    except ValueError: return None
-
+# %% ../nbs/51_reports.ipynb #45e774d3
 def _path_picture(cells, found):
     import pandas as pd
     from debias_nb.figures import strength_path
@@ -483,7 +491,7 @@ def strengths(found: dict[str, dict]) -> dict[tuple, dict]: # (encoder, corpus) 
 
 def strength_rows(cells: list[Cell], found: dict) -> list[dict]: # method, weight, strength, panel, iid, ood and their ends: gains over plain fine-tuning
     "Gains at each strength, one row a method, weight and pair of columns."
-    at, norms, out = {(c.encoder, c.column, c.method): c for c in cells}, strengths(found), []
+    at, norms, out, several = {(c.encoder, c.column, c.method): c for c in cells}, strengths(found), [], len(distinct(cells, "encoder")) > 1
     for encoder, iid, ood in panels(cells):
         corpus = at[encoder, iid, REFERENCE].corpus
         for m in distinct(cells, "method"):
@@ -492,7 +500,7 @@ def strength_rows(cells: list[Cell], found: dict) -> list[dict]: # method, weigh
             d = [difference(at[encoder, k, m], at[encoder, k, REFERENCE], found) if (encoder, k, m) in at else None for k in (iid, ood)]
             if not all(d): continue
             ends = {f"{k}{end}": v for k, x in zip(("iid", "ood"), d) for end, v in (("", x.difference), ("_low", x.low), ("_high", x.high))}
-            out.append(dict(method=name, weight=weight, strength=weight * g[name] / (.1 * g["OutReg"]), panel=f"{encoder}, {corpus}: {ood}") | ends)
+            out.append(dict(method=name, weight=weight, strength=weight * g[name] / (.1 * g["OutReg"]), panel=f"{encoder}: {ood}" if several else ood) | ends)
     return out
 
 def strength_section(cells: list[Cell], found: dict) -> list:
@@ -502,7 +510,7 @@ def strength_section(cells: list[Cell], found: dict) -> list:
     if not (rows := strength_rows(cells, found)): return []
     norms = [[f"{e}, {c}", k, f"{v:.4g}", f"{.1 * g['OutReg'] / v:.3g}" if v and k != "erm" else ""] for (e, c), g in strengths(found).items() for k, v in g.items()]
     return ["### At equal strength (ours)", "Strength is λ times the gradient norm of the raw term at the plainly fine-tuned encoder; 1 is OutReg at the paper's λ = 0.1. Gains over plain fine-tuning, with 95 % intervals.",
-            Picture("strength", "Gains over plain fine-tuning against strength", lambda: strength_match(pd.DataFrame(rows))),
+            Picture("strength", "Gains over plain fine-tuning against strength", lambda: strength_match(pd.DataFrame(rows), metric_name(cells[0].metric))),
             folded("gradient norms", markdown_table(["encoder, corpus", "term", "gradient norm of the raw term", "λ of the same strength as OutReg at 0.1"], norms)),
             folded("all figures", markdown_table(["panel, method", "λ", "strength", "in distribution", "out of it"],
                    [[f"{r['panel']}, {r['method']}", f"{r['weight']:g}", f"{r['strength']:.3g}", *(f"{signed(r[k])} [{signed(r[k + '_low'])}, {signed(r[k + '_high'])}]" for k in ("iid", "ood"))] for r in rows]))]
@@ -583,7 +591,8 @@ def table_section(e: ExperimentConfig, table, cells: list[Cell], found: dict) ->
         out += [f"#### {encoder}: {shown_by}, {mine[0].unit}", "One seed: the intervals cover the draw of test items, not that of training." if seeds == 1 else None, grid(mine), against_reference(mine, found)]
     for metric in table.also:
         other = [fill(replace(c, value=None, status="not run", why=None, metric=metric), c.records, found) for c in cells]
-        out += [f"#### {metric}"] + [f"{encoder}\n\n{grid([c for c in other if c.encoder == encoder])}" for encoder in run if with_numbers([c for c in other if c.encoder == encoder])]
+        grids = [f"{encoder}\n\n{grid([c for c in other if c.encoder == encoder])}" for encoder in run if with_numbers([c for c in other if c.encoder == encoder])]
+        if grids: out.append(folded(f"{metric_name(metric)}, {cells[0].unit}" + ("" if "[" in metric else ", all queries" if metric[0] in "pa" and metric[-1].isdigit() else ""), "\n\n".join(grids)))
     if empty := [c for c in cells if c.value is None]:
         out += ["Not run at this profile:", "\n".join(f"- {', '.join(distinct([c for c in empty if c.why == why], 'column'))} ({sum(c.why == why for c in empty)} cells): {why}. `{empty[0].command}`" for why in distinct(empty, "why"))]
     return [p for p in out if p]
