@@ -31,6 +31,8 @@ export PIP_CACHE_DIR HF_HOME TORCH_HOME MPLCONFIGDIR IPYTHONDIR JUPYTER_CONFIG_D
 export XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME RUSTUP_HOME NPM_CONFIG_CACHE
 export OMP_WAIT_POLICY GOMP_SPINCOUNT TOKENIZERS_PARALLELISM HF_HUB_DISABLE_TELEMETRY PIP_DISABLE_PIP_VERSION_CHECK
 
+BENCHES = itvreg_step titles_epoch throughput retrieval importance
+
 # The constraints are passed to every install; the build uses the environment's own setuptools, since a build of its own would not see them.
 INSTALL = $(BIN)/python -m pip install --quiet --no-build-isolation --constraint constraints.txt
 
@@ -71,8 +73,8 @@ test: $(VENV)/.stamp | .cache ## run every library notebook, then the tests
 docs: $(VENV)/.stamp-docs | .cache ## run the notebooks and build the pages in _docs/
 	OMP_NUM_THREADS=1 $(BIN)/python tools/docs.py
 
-bench: $(VENV)/.stamp-bench | .cache ## time one training step of the regularisers
-	$(BIN)/python bench/itvreg_step.py
+bench: $(VENV)/.stamp-bench | .cache ## run every bench, one after the other: ratios of times, nothing is written
+	for bench in $(BENCHES); do $(BIN)/python bench/$$bench.py || exit 1; done
 
 notebooks: $(VENV)/.stamp | .cache ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab nbs

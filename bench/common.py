@@ -144,8 +144,8 @@ def fine_tuning(variant, encoder, pairs, training) -> tuple: # the tuned model; 
     if len(loss.history) != (steps := -(-len(pairs) // training.batch_size) * training.epochs): raise RuntimeError(f"{variant.name}: {len(loss.history)} steps instead of {steps}")
     return model, clock.seconds["training"] + clock.seconds.get("before", 0.), clock.seconds.get("base", 0.)
 
-def against_plain(variants, encoder, pairs, training, figures, scale, repeats, say) -> dict: # figures: names of the two, e.g. `step_ms` and `base_ms`; scale: what a second counts
-    "Training with each variant, and with its base encoder, as a multiple of plain fine-tuning."
+def against_plain(variants, encoder, pairs, training, figures, scale, repeats, say) -> dict: # variant -> both figures and the ratio; figures: names of whole and base encoder's time
+    "Training with each variant beside plain fine-tuning. A second counts `scale`: 1000 by the number of steps for milliseconds a step."
     by_name = {v.name: v for v in variants}
     def once(name): return {f: scale * s for f, s in zip(figures, fine_tuning(by_name[name], encoder, pairs, training)[1:])}
     return compare(list(by_name), once, PLAIN.name, repeats, say)
@@ -206,10 +206,8 @@ def parser(doc: str, path: Path, repeats: int, quick: str) -> argparse.ArgumentP
     p.add_argument("--write", action="store_true", help=f"write {path.name}, unless other processes disturbed")
     return p
 
-def ask_encoders(p: argparse.ArgumentParser, which: str, named: str = "tiny, tiny-static, or a folder under DEBIAS_NB_MODELS"):
-    p.add_argument("--encoder", action="append", help=f"{named}; may be repeated (default: {which})")
-
-ALL = "the planted ones and the static ones found there"
+def ask_encoders(p: argparse.ArgumentParser, default: str = "the planted ones and the static ones found there"):
+    p.add_argument("--encoder", action="append", help=f"tiny, tiny-static, or a folder under DEBIAS_NB_MODELS; may be repeated (default: {default})")
 
 def ask_steps(p: argparse.ArgumentParser, epochs: str): # epochs: why their number matters
     p.add_argument("--steps", type=int, help="steps of one run (default: " + ", ".join(f"{n} for a {k} encoder" for k, n in STEPS.items()) + ")")

@@ -1,8 +1,8 @@
 """What the importance of all tokens costs, beside captum's feature ablation on the same encoder. See README.md."""
-import gc, os, sys
+import gc, sys
 from pathlib import Path
 
-from common import THREADS, Meter, cell, checked, default_encoders, finish, one_thread, parser, rounds, seconds, spread, table, warning
+from common import Meter, ask_encoders, begin, cell, checked, compare, default_encoders, finish, loaded, parser, seconds, table
 
 RECORD = Path(__file__).resolve().with_suffix(".json")
 OURS, TOGETHER, SINGLY, STEPWISE = "importance", "captum, one call for all texts", "captum, a call a text", "captum, a call a text, a pass a token"
@@ -50,9 +50,8 @@ def agreement(runs, ordinary) -> float: # largest difference to ours
     return max(off.values())
 
 def measure(runs, repeats, say) -> dict: # variant -> ms and ratio to ours, each with its quartiles
-    def once(name): gc.collect(); return 1000 * seconds(runs[name])
-    kept = rounds(list(runs), once, repeats, say)
-    return {name: {"ms": spread([r[name] for r in kept]), "ratio": spread([r[name] / r[OURS] for r in kept])} for name in runs}
+    def once(name): gc.collect(); return {"ms": 1000 * seconds(runs[name])}
+    return compare(list(runs), once, OURS, repeats, say)
 
 def shown(name, result) -> str:
     rows = [(n, cell(v["ms"]), cell(v["ratio"])) for n, v in result["variants"].items()]
@@ -60,31 +59,25 @@ def shown(name, result) -> str:
 
 def arguments(argv):
     p = parser(__doc__, RECORD, 9, "16 texts, 2 rounds")
-    p.add_argument("--encoder", action="append", help="tiny, tiny-static, or a folder under DEBIAS_NB_MODELS; may be repeated (default: the planted ones and the static ones found there)")
+    ask_encoders(p)
     p.add_argument("--texts", type=int, default=256, help="how many (%(default)s)")
     o = p.parse_args(argv)
     if o.quick: o.texts, o.repeats = 16, 2
     return checked(p, o, "texts")
 
 def main(argv=None) -> int:
-    o, load = arguments(argv), os.getloadavg()[0]
-    one_thread()
-    if why := warning(load): print(f"WARNING: {why}", file=sys.stderr)
-    from debias_nb.encoders import is_static, load_encoder, single_thread, tokenise
-    from debias_nb.experiments import quiet
-    quiet()
+    o, load = arguments(argv), begin()
+    from debias_nb.encoders import tokenise
     import captum
     results, meter = {}, Meter()
-    with single_thread(THREADS):
-        for name in o.encoder or default_encoders():
-            encoder = load_encoder(name)
-            tokens = tokenise(encoder, planted_texts(o.texts), 32)
-            runs = variants(encoder, tokens)
-            difference = agreement(runs, tokens.ordinary)
-            with meter: timed = measure(runs, o.repeats, lambda line, name=name: print(f"{name}: {line}", file=sys.stderr))
-            results[name] = {"kind": "static" if is_static(encoder) else "transformer", "tokens": float(f"{tokens.mask.sum().item() / len(tokens):.4g}"), "longest": tokens.ids.shape[1],
-                             "difference": float(f"{difference:.2g}"), "variants": timed}
-            print(shown(name, results[name]), end="\n\n")
+    for name, encoder, kind in loaded(o.encoder or default_encoders()):
+        tokens = tokenise(encoder, planted_texts(o.texts), 32)
+        runs = variants(encoder, tokens)
+        difference = agreement(runs, tokens.ordinary)
+        with meter: timed = measure(runs, o.repeats, lambda line, name=name: print(f"{name}: {line}", file=sys.stderr))
+        results[name] = {"kind": kind, "tokens": float(f"{tokens.mask.sum().item() / len(tokens):.4g}"), "longest": tokens.ids.shape[1], "difference": float(f"{difference:.2g}"),
+                         "variants": timed}
+        print(shown(name, results[name]), end="\n\n")
     note = f"ratios: medians over {o.repeats} rounds [quartiles]; above 1 {OURS} is the faster one"
     return finish(RECORD, note, o.write, load, meter, {k: getattr(o, k) for k in ("repeats", "texts")}, {"encoders": results, "captum": captum.__version__})
 

@@ -2,7 +2,7 @@
 import sys
 from pathlib import Path
 
-from common import (ALL, ITVREG, MASKREG, ON_THE_WAY, OUTREG, PLAIN, QUARTER, STEPS, THREADS, Meter, against_plain, ask_encoders, ask_steps, begin, checked_steps, default_encoders,
+from common import (ITVREG, MASKREG, ON_THE_WAY, OUTREG, PLAIN, QUARTER, STEPS, THREADS, Meter, against_plain, ask_encoders, ask_steps, begin, checked_steps, default_encoders,
                     finish, loaded, parser, planted_pairs, shown_against_plain, tokens_a_text)
 
 RECORD = Path(__file__).resolve().with_suffix(".json")
@@ -11,7 +11,7 @@ FIGURES = ("step_ms", "base_ms")
 
 def arguments(argv):
     p = parser(__doc__, RECORD, 9, "4 steps, 2 rounds")
-    ask_encoders(p, ALL)
+    ask_encoders(p)
     ask_steps(p, "base values of unchanged texts are prepared once for all of them")
     return checked_steps(p, p.parse_args(argv))
 

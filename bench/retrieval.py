@@ -2,7 +2,7 @@
 import gc, json, os, subprocess, sys, threading
 from pathlib import Path
 
-from common import THREADS, Meter, cell, checked, finish, one_thread, parser, rounds, seconds, spread, table, warning
+from common import THREADS, Meter, begin, cell, checked, finish, parser, rounds, seconds, spread, table
 
 RECORD = Path(__file__).resolve().with_suffix(".json")
 FAISS, OURS, SINGLE = "faiss IndexFlatIP", "top_k", "top_k, no bfloat16"
@@ -98,8 +98,7 @@ def arguments(argv):
     return checked(p, o, "queries", "items", "dimensions", "k")
 
 def main(argv=None) -> int:
-    o, load = arguments(argv), os.getloadavg()[0]
-    one_thread()
+    o, load = arguments(argv), begin()
     import faiss
     import torch
     faiss.omp_set_num_threads(THREADS); torch.set_num_threads(THREADS)
@@ -111,7 +110,6 @@ def main(argv=None) -> int:
         gc.collect()
         print(json.dumps(extra_memory(runs[o.memory])))
         return 0
-    if why := warning(load): print(f"WARNING: {why}", file=sys.stderr)
     agree = agreement(queries, items, {name: run() for name, run in runs.items()})
     meter = Meter()
     with meter: timed = measure(runs, o.repeats, lambda line: print(line, file=sys.stderr))

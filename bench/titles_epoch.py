@@ -28,7 +28,7 @@ def some_pairs(encoder, titles, n): # `train.PairTokens` of n relevant pairs
 
 def arguments(argv):
     p = parser(__doc__, RECORD, 5, "4 steps, 2 rounds")
-    ask_encoders(p, "the static ones, planted or found there", "tiny-static, tiny, or a folder under DEBIAS_NB_MODELS")
+    ask_encoders(p, "the static ones, planted or found there")
     p.add_argument("--pairs", type=int, default=80_000, help="relevant pairs of a query and an item in an epoch (%(default)s)")
     p.add_argument("--epochs", type=int, default=1, help="epochs of a run (%(default)s): base values of unchanged texts are prepared once for all of them")
     p.add_argument("--batch", type=int, default=900, help="pairs in a step (%(default)s)")

@@ -114,7 +114,9 @@ class FrozenBase:
     def __init__(self, model, dtype: str = "fp32"):
         self.model, self.dtype = model, dtype
 
+    @torch.no_grad()
     def __call__(self, tokens: Tokens, part: str, rows, epoch: int) -> torch.Tensor: # (n, d)
+        if is_static(self.model): return encode_tokens(self.model, tokens.to(next(self.model.parameters()).device)).to(tokens.ids.device) # nothing to sort or cut for a table
         return embed(self.model, tokens, self.dtype).to(tokens.ids.device)
 
 class CachedBase(FrozenBase):
@@ -147,7 +149,7 @@ def same_make(base, model) -> None:
 # %% ../nbs/30_itvreg.ipynb #3ba824a0
 class MatchingLoss(torch.nn.Module):
     "Plain fine-tuning. Subclasses add one regulariser."
-    term_name, needs_base = None, False
+    term_name, needs_base, reads_items = None, False, False
 
     def __init__(
         self,
@@ -201,7 +203,7 @@ def _forward(
     known = relevant_in_batch(x, z) if labels is None else labels if labels.dim() == 2 else labels.float()
     part = self.regularised(n)
     sub = lambda t: t if part is None or t is None else t[part]
-    xs, zs, rs = sub(x), sub(z), sub(rows)
+    xs, zs, rs = sub(x), sub(z) if self.reads_items else None, sub(rows)
     xe, weight = self.extra(xs, rs)
     together = xe is not None and is_static(self.model)
     out = encode_tokens(self.model, stack(x, z, *([xe] if together else [])))
@@ -275,7 +277,7 @@ class SimCSELoss(MatchingLoss):
 
 class ITVAugLoss(_Intervening):
     "Least squares on the pairs and on their intervened twins (our reading of the paper's ITVAug); no lambda."
-    term_name, needs_base = "itvaug", True
+    term_name, needs_base, reads_items = "itvaug", True, True
     def term(self, fx, fz, fe, x, z, xe, weight, labels, rows):
         f0x, f0z, f0e = self.base(x, "x", rows, self.epoch), self.base(z, "z", rows, self.epoch), self.base(xe, "x'", rows, self.epoch)
         target = itvaug_target(labels, cosines(f0x, f0z), cosines(f0e, f0z))

@@ -194,7 +194,7 @@ class ExpectedTable(Strict):
     "A table of a paper. Raises `ValueError` for a repeated cell, rows of different make and impossible values."
     caption: str
     metric: str
-    unit: Literal["percent", "fraction"]
+    unit: Literal["percent", "fraction", "count"]
     decimals: Annotated[int, Field(ge=0)] = 2      # as printed
     tolerance: Annotated[float, Field(gt=0)]       # largest difference, in `unit`, that counts as near
     cells: tuple[Cell, ...]
@@ -202,7 +202,7 @@ class ExpectedTable(Strict):
     @model_validator(mode="after")
     def _coherent(self):
         if not self.cells: raise ValueError("a table without cells")
-        seen, top, keys = set(), 100 if self.unit == "percent" else 1, max((list(c.row) for c in self.cells), key=len)
+        seen, top, keys = set(), {"percent": 100, "fraction": 1, "count": float("inf")}[self.unit], max((list(c.row) for c in self.cells), key=len)
         for c in self.cells:
             if (key := (*c.row.items(), c.column)) in seen: raise ValueError(f"the cell {c.row} × {c.column!r} stands twice")
             if list(c.row) != (keys if c.row.get("method") != "Base" else [k for k in keys if k in c.row or k in ("base", "method")]): raise ValueError(f"the row {c.row} is not made like the others, of {', '.join(keys)}")

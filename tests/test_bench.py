@@ -12,9 +12,13 @@ import importance
 import itvreg_step as bench
 import made
 import retrieval
+import throughput
+import titles_epoch
+from debias_nb.config import TrainConfig
 from debias_nb.encoders import tokenise
 
 ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = ["itvreg_step", "titles_epoch", "throughput", "retrieval", "importance"]
 needs = lambda name: pytest.mark.skipif(find_spec(name) is None, reason=f"{name} is not installed (extra bench)")
 
 def quick(script, *options): # what is printed, and the record
@@ -27,19 +31,58 @@ def quick(script, *options): # what is printed, and the record
     return done.stdout, record
 
 
+def check_against_plain(printed, variants, expected, total, base):
+    assert list(variants) == [v.name for v in expected]
+    for name, v in variants.items():
+        assert all(math.isfinite(x) and x > 0 for what in ("ratio", total) for x in v[what].values()), name
+        for s in v.values(): assert s["q1"] <= s["median"] <= s["q3"]
+        assert (v[base]["median"] > 0) == (name not in ("plain", "maskreg")), "the base encoder's time is seen where there is one, and only there"
+        assert v[base]["q3"] < v[total]["q3"] and name in printed
+    assert variants["plain"]["ratio"] == dict(median=1., q1=1., q3=1.)
+
+
 def test_quick_run_prints_a_record():
     printed, record = quick("itvreg_step", "--encoder", "tiny-static")
     assert record["settings"] == dict(repeats=2, epochs=1, batch=32) and list(record["encoders"]) == ["tiny-static"]
     result = record["encoders"]["tiny-static"]
     assert result["kind"] == "static" and result["steps"] == 4 and result["tokens"] > 1
-    variants = result["variants"]
-    assert list(variants) == [v.name for v in bench.VARIANTS]
-    for name, v in variants.items():
-        assert all(math.isfinite(x) and x > 0 for what in ("ratio", "step_ms") for x in v[what].values()), name
-        for s in v.values(): assert s["q1"] <= s["median"] <= s["q3"]
-        assert (v["base_ms"]["median"] > 0) == (name not in ("plain", "maskreg")), "the base encoder's time is seen where there is one, and only there"
-        assert v["base_ms"]["q3"] < v["step_ms"]["q3"] and name in printed
-    assert variants["plain"]["ratio"] == dict(median=1., q1=1., q3=1.)
+    check_against_plain(printed, result["variants"], bench.VARIANTS, "step_ms", "base_ms")
+
+
+def test_titles_bench():
+    printed, record = quick("titles_epoch", "--encoder", "tiny-static", "--batch", "60")
+    assert record["settings"] == dict(repeats=2, pairs=240, epochs=1, batch=60, queries=775, items=775) and list(record["encoders"]) == ["tiny-static"]
+    check_against_plain(printed, record["encoders"]["tiny-static"]["variants"], titles_epoch.VARIANTS, "epoch_s", "base_s")
+
+
+def test_titles_are_as_many_relevant_pairs_as_asked_for(tmp_path):
+    model, titles = made.load(made.bert(tmp_path)), titles_epoch.planted_titles(30)
+    pairs = titles_epoch.some_pairs(model, titles, 30)
+    assert len(pairs) == len(pairs.left) == len(pairs.right) == 30 and titles.relevance[pairs.query, pairs.item].all()
+    assert pairs.targets(torch.arange(30)).diagonal().all()
+    assert len({(q, i) for q, i in zip(pairs.query.tolist(), pairs.item.tolist())}) == 30
+    with pytest.raises(ValueError, match="9,999,999 relevant pairs are wanted"): titles_epoch.some_pairs(model, titles, 9_999_999)
+
+
+def test_throughput_bench():
+    printed, record = quick("throughput", "--encoder", "tiny-static")
+    assert record["settings"] == dict(repeats=2, epochs=1, batch=32) and list(record["encoders"]) == ["tiny-static"]
+    result = record["encoders"]["tiny-static"]
+    assert list(result["variants"]) == [throughput.THEIRS, throughput.OURS] and result["steps"] == 4 and result["difference"] <= throughput.AGREE
+    for name, v in result["variants"].items():
+        assert name in printed and all(math.isfinite(x) and x > 0 for s in v.values() for x in s.values()) and v["tokenising"]["q3"] < 1
+    assert result["variants"][throughput.THEIRS]["ratio"] == dict(median=1., q1=1., q3=1.)
+
+
+def test_both_trainers_train_the_same(tmp_path):
+    "With dropout they would not: the difference is seen when a trainer does something else."
+    model, training = made.load(made.bert(tmp_path)), TrainConfig(learning_rate=1e-3, epochs=2, batch_size=4)
+    texts = ["red kettle", "old blue lamp", "chair", "small chair", "lamp"] * 2, ["kettle", "a lamp", "red chair", "table", "red lamp"] * 2, np.array([1, 1, 0, 0, 1] * 2, np.float32)
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    assert throughput.agreement(model, texts, training) < 1e-5
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items()), "neither trains the encoder that it is given"
+    slower = lambda *args: throughput.theirs(*args[:2], training.model_copy(update=dict(learning_rate=1e-4)))
+    with pytest.raises(RuntimeError, match="differ by up to"): throughput.agreement(model, texts, training, throughput.RUNS | {throughput.THEIRS: slower})
 
 
 @needs("faiss")
@@ -122,8 +165,8 @@ def test_spread():
 
 def test_clock_counts_nested_stretches_once(monkeypatch):
     now = iter([0., 1., 3., 10.])
-    monkeypatch.setattr(bench.time, "perf_counter", lambda: next(now))
-    clock = bench.Clock()
+    monkeypatch.setattr(common.time, "perf_counter", lambda: next(now))
+    clock = common.Clock()
     with clock("a"):
         with clock("b"):
             with clock("a"), clock("b"): pass
@@ -136,31 +179,39 @@ def test_ratios_are_taken_inside_a_round(monkeypatch):
     def run(variant, *_):
         calls.append(variant.name)
         i = (len(calls) - 1) // len(bench.VARIANTS)
-        return dict(step_ms=10**i * (1. if variant is bench.PLAIN else 2.), base_ms=0.)
-    monkeypatch.setattr(bench, "run", run)
-    result = bench.measure(None, None, None, 1, 3, lambda line: None)
+        return None, 10**i * (1. if variant is bench.PLAIN else 2.), 0.
+    monkeypatch.setattr(common, "fine_tuning", run)
+    result = common.against_plain(bench.VARIANTS, None, None, None, bench.FIGURES, 1, 3, lambda line: None)
     n = len(bench.VARIANTS)
     rounds = [calls[i : i + n] for i in range(0, len(calls), n)]
     assert len(rounds) == 4 and all(sorted(r) == sorted(calls[:n]) for r in rounds) and len({r[0] for r in rounds}) == 4
     assert {name: v["ratio"]["median"] for name, v in result.items()} == {v.name: 1. if v is bench.PLAIN else 2. for v in bench.VARIANTS}
-    assert result["plain"]["step_ms"]["median"] == 100.
+    assert result["plain"]["step_ms"]["median"] == 100. and result["plain"]["base_ms"]["median"] == 0.
 
 
+@pytest.mark.parametrize("script", [bench, throughput])
 @pytest.mark.parametrize("options, words", [(["--steps", "0"], "--steps must be at least 1"), (["--steps", "5", "--epochs", "2"], "(5) must be a multiple"), (["--epochs", "7"], "must be a multiple"), (["--batch", "1"], "--batch must be at least 2"),
                                             (["--quick", "--write"], "worth writing"), (["--repeats", "0"], "--repeats must be at least 1")])
-def test_options_that_make_no_sense(options, words, capsys):
-    with pytest.raises(SystemExit): bench.arguments(options)
+def test_options_that_make_no_sense(script, options, words, capsys):
+    with pytest.raises(SystemExit): script.arguments(options)
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("other, option", [(retrieval, "--queries"), (retrieval, "--k"), (importance, "--texts")])
+@pytest.mark.parametrize("other, option", [(retrieval, "--queries"), (retrieval, "--k"), (importance, "--texts"), (titles_epoch, "--pairs"), (titles_epoch, "--batch")])
 def test_options_of_the_other_benches(other, option, capsys):
     with pytest.raises(SystemExit): other.arguments([option, "0"])
     assert f"{option} must be at least 1" in capsys.readouterr().err
     with pytest.raises(SystemExit): other.arguments(["--quick", "--write"])
 
 
-@pytest.mark.parametrize("script", ["itvreg_step", "retrieval", "importance"])
+def test_make_bench_runs_all_of_them():
+    "Every script has a section in the README and its turn in the Makefile."
+    scripts = {p.stem for p in (ROOT / "bench").glob("*.py")} - {"common"}
+    listed = next(line for line in (ROOT / "Makefile").read_text("utf-8").splitlines() if line.startswith("BENCHES = ")).split()[2:]
+    assert scripts == set(SCRIPTS) == set(listed) and all(f"## `{s}.py`: " in (ROOT / "bench" / "README.md").read_text("utf-8") for s in scripts)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_importing_a_bench_changes_nothing(script):
     done = subprocess.run([sys.executable, "-c", f"import os, sys; before = dict(os.environ); import {script}; assert before == dict(os.environ) and 'torch' not in sys.modules"],
                           cwd=ROOT / "bench", env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True, text=True)

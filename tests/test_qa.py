@@ -1,0 +1,342 @@
+"Reading, filtering and disturbing candidate answers: odd bytes, properties on random data, and the facts of the published files."
+import gzip, json, os, subprocess, sys
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from debias_nb import qa
+from debias_nb.registry import DataError, MissingData, load_registry, locate
+
+real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason="DEBIAS_NB_DATA is not set: the published files are not at hand")
+TRIPLE = ("question", "answer", "label")
+FILTERED = {("wikiqa", "train"): (873, 8672, 1040), ("wikiqa", "dev"): (122, 1126, 136), ("wikiqa", "test"): (237, 2341, 283), ("selqa", "dev"): (785, 9377, 893), ("selqa", "test"): (1590, 19435, 1798),
+            ("antique", "dev"): (200, 2193, 1584), ("antique", "test"): (200, 6589, 2530), ("qnli", "dev"): (4100, 5463, 2702)}
+
+
+def made(*rows, name="made", grades=None, part=None): # rows: id, answer, label
+    ids, answers, labels = zip(*rows)
+    return qa.Answers(name, list(ids), [f"{i}?" for i in ids], list(answers), list(labels), grades, part=part)
+
+
+def write(path, data):
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def load(name, part, **kwargs):
+    try: return qa.load_answers(name, part, download=False, **kwargs)
+    except MissingData as e: pytest.skip(str(e).splitlines()[0])
+
+
+def file(dataset, name):
+    try: return locate(dataset, name, False)
+    except MissingData as e: pytest.skip(str(e).splitlines()[0])
+
+
+# ---- the columns
+
+@pytest.mark.parametrize("change, words", [
+    ({"answers": ["x"]}, "unequal lengths: 3 question_ids, 3 questions, 1 answers, 3 labels"), ({"grades": [4, 1]}, "3 labels, 2 grades"), ({"labels": [1, 0, 2]}, "labels[2] is 2"), ({"labels": [1, 0, .5]}, "labels[2] is 0.5"),
+    ({"labels": [1, 0, float("nan")]}, "labels[2] is nan"), ({"grades": [4, 0, 1]}, "grades[1] is 0, not one of 1, 2, 3, 4"), ({"grades": [4, 1, 5]}, "grades[2] is 5"), ({"grades": [4, 2.5, 1]}, "grades[1] is 2.5"),
+    ({"grades": [2, 1, 1]}, "labels[0] is 1, but the grade is 2"), ({"grades": [4, 3, 1]}, "labels[1] is 0, but the grade is 3")])
+def test_refused_columns(change, words):
+    with pytest.raises(ValueError) as e: replace(made(("a", "x", 1), ("a", "y", 0), ("b", "z", 0)), **change)
+    assert words in str(e.value) and str(e.value).startswith("made: ")
+
+
+def test_columns_cannot_be_changed_and_are_no_views():
+    labels = np.array([1, 0]); a = qa.Answers("a", ["q"] * 2, ["q?"] * 2, ["x", "y"], labels); labels[0] = 0
+    assert a.labels.tolist() == [1, 0]
+    with pytest.raises(ValueError, match="read-only"): a.labels[0] = 0
+
+
+def test_fingerprint_sees_every_column_and_the_order():
+    base = made(("a", "x", 1), ("a", "y", 0), ("b", "z", 1), grades=[4, 2, 3])
+    others = [replace(base, **{c: [*getattr(base, c)[:2], new]}) for c, new in (("question_ids", "c"), ("questions", "c?"), ("answers", "w"))]
+    others += [replace(base, labels=[1, 0, 0], grades=[4, 2, 2]), replace(base, grades=[4, 1, 3]), replace(base, grades=None), base.take([1, 0, 2]), base.take([0, 1])]
+    assert len({a.fingerprint for a in [base, *others]}) == 9
+    assert replace(base, name="other", counts={"x": 1}, part="dev").fingerprint == base.fingerprint
+
+
+def test_groups_are_by_id():
+    a = made(("b", "x", 1), ("a", "y", 0), ("b", "z", 0)); a = replace(a, questions=["same?"] * 3)
+    assert a.groups().tolist() == [0, 1, 0] and a.frame().columns.tolist() == ["question_id", "question", "answer", "label"]
+    assert qa.describe(a)["questions worded as another"] == 2
+    empty = a.take([]); assert len(empty) == 0 and empty.groups().shape == (0,) and qa.filter_questions(empty).counts["dropped candidates"] == 0
+
+
+# ---- questions that cannot be ranked
+
+def test_one_candidate_is_counted_and_kept():
+    a = made(("a", "x", 1), ("b", "y", 1), ("b", "z", 0))
+    assert qa.describe(a)["questions with one candidate"] == qa.describe(a)["questions with only relevant candidates"] == 1 and len(qa.filter_questions(a)) == 3
+    assert qa.filter_questions(a, only=True).question_ids == ["b", "b"]
+
+
+def test_questions_without_a_relevant_candidate_are_dropped_and_counted():
+    a = made(("a", "x", 0), ("b", "y", 1), ("a", "z", 0), ("c", "u", 0), ("b", "v", 0))
+    kept = qa.filter_questions(a)
+    assert qa.describe(a)["questions without a relevant candidate"] == 2 and kept.answers == ["y", "v"]
+    assert kept.counts == {"dropped questions: no relevant candidate": 2, "dropped questions: only relevant candidates": 0, "dropped candidates": 3}
+
+
+rows_of = st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("uvwxyz"), st.integers(0, 1)), min_size=1, max_size=40)
+
+
+@settings(max_examples=80, deadline=None)
+@given(rows_of, st.booleans(), st.booleans())
+def test_filter_against_pandas(rows, without, only):
+    a = made(*rows); kept = qa.filter_questions(a, without, only)
+    want = a.frame().groupby("question_id").filter(lambda g: not (without and g.label.sum() == 0) and not (only and g.label.all()))
+    assert kept.frame().to_dict("list") == want.to_dict("list")
+    assert sum(v for k, v in kept.counts.items() if k.startswith("dropped questions")) == len(set(a.question_ids)) - len(set(kept.question_ids))
+    assert qa.describe(a)["repeated candidates"] == len(rows) - len({r[:2] for r in rows})
+
+
+# ---- reading
+
+@pytest.mark.parametrize("data, answers", [
+    (b"q\ta?\tb\t1", ["b"]),                                                   # no line end at the end
+    (b"q\ta?\tb\t1\r\nq\ta?\tc\t0\r\n", ["b", "c"]),                            # CRLF
+    (b'q\ta?\t"b\t1\nq\ta?\tc"\t0\n', ['"b', 'c"']),                            # quotation marks are text
+    ("q\ta?\t b\u2028\x85\x0b\x1c c \t1\n".encode(), [" b\u2028\x85\x0b\x1c c "])]) # none of these ends a line; nothing is stripped
+def test_to_the_letter(tmp_path, data, answers):
+    assert qa.read_answers(write(tmp_path / "a.tsv", data)).answers == answers
+    assert qa.read_answers(write(tmp_path / "a.tsv.gz", gzip.compress(data))).answers == answers
+
+
+@pytest.mark.parametrize("line, words", [
+    ("", "1 column, expected 5"), ("q\ta?\tb\t1", "4 columns, expected 5"), ("q\ta?\tb\t1\t4\t5", "6 columns"), ("q\t\tb\t1\t4", "the question is empty"), ("q\ta?\t \u00a0\t1\t4", "the answer is empty"),
+    (" \ta?\tb\t1\t4", "the question_id is empty"), ("q\ta?\tb\tyes\t4", "'yes' is not a label"), ("q\ta?\tb\t1\t0", "the grade '0' is not 1, 2, 3 or 4"), ("q\ta?\tb\t1\t5", "the grade '5'"), ("q\ta?\tb\t1\t", "the grade ''"),
+    ("q\ta?\tb\t0\t3", "label 0, but the grade is 3"), ("q0\tother?\tb\t0\t1", "question 'q0' has another text than in line 1"), ("\ufeffq\ta?\tb\t1\t4", "byte order mark"), (b"q\ta\xff\tb\t1\t4", "not UTF-8 at byte 4")])
+def test_refused_lines(tmp_path, line, words):
+    line = line if isinstance(line, bytes) else line.encode()
+    with pytest.raises(DataError, match="a.tsv:2: ") as e: qa.read_answers(write(tmp_path / "a.tsv", b"q0\tx?\ty\t1\t4\n" + line + b"\nq0\tx?\tz\t0\t2\n"))
+    assert words in str(e.value)
+
+
+@pytest.mark.parametrize("line, words", [("{", "not JSON"), ("[1]", "a JSON object is expected, found list"), ("", "not JSON"), ('{"question_id": "q", "question": "a?", "label": 1}', "no 'answer'"), ('{"question": "a?", "answer": "b", "label": 1}', "no 'question_id'"),
+    ('{"question_id": "q", "question": "a?", "answer": "b"}', "neither 'label' nor 'grade'"), ('{"question_id": "q", "question": "a?", "answer": 3, "label": 1}', "the answer is 3"), ('{"question_id": 1.5, "question": "a?", "answer": "b", "label": 1}', "the question_id is 1.5"),
+    ('{"question_id": "q", "question": "a?", "answer": "b", "label": 1, "grade": 9}', "the grade '9'"), ('{"question_id": "q", "question": "a?", "answer": "b", "label": 1, "grade": 4}', "graded and ungraded")])
+def test_refused_json(tmp_path, line, words):
+    first = '{"question_id": "q", "question": "a?", "answer": "x", "label": true, "more": [1]}'
+    with pytest.raises(DataError, match="a.jsonl:2: ") as e: qa.read_answers(write(tmp_path / "a.jsonl", f"{first}\n{line}\n"))
+    assert words in str(e.value)
+    assert qa.read_answers(write(tmp_path / "b.jsonl", first)).labels.tolist() == [1]
+
+
+def test_refused_files_and_parameters(tmp_path):
+    with pytest.raises(DataError, match="a.tsv:1: .*a.tsv:3: .*and 7 more of 10 lines"): qa.read_answers(write(tmp_path / "a.tsv", "x\n" * 10))
+    with pytest.raises(DataError, match="the file is empty"): qa.read_answers(write(tmp_path / "a.tsv", ""))
+    with pytest.raises(DataError, match="only a header"): qa.read_answers(write(tmp_path / "a.tsv", "\t".join(qa.COLUMNS) + "\n"), header=True)
+    with pytest.raises(DataError, match="a.tsv:1: a header is expected, but this is a row of data"): qa.read_answers(write(tmp_path / "a.tsv", "q\ta?\tb\t1\n"), header=True)
+    with pytest.raises(DataError, match="a.tsv:1: 'label' is not a label"): qa.read_answers(write(tmp_path / "a.tsv", "\t".join(qa.COLUMNS[:4]) + "\n"))
+    with pytest.raises(DataError, match="a.tsv.gz: the file is damaged"): qa.read_answers(write(tmp_path / "a.tsv.gz", gzip.compress(b"q\ta?\tb\t1\n" * 99)[:30]))
+    with pytest.raises(FileNotFoundError, match="nowhere.tsv"): qa.read_answers(tmp_path / "nowhere.tsv")
+    good = write(tmp_path / "good.tsv", "a?\tb\t1\n")
+    for kwargs, words in [(dict(format="csv"), "'tsv' or 'jsonl', got 'csv'"), (dict(columns=("question", "label")), "'answer' must be there once"), (dict(columns=("question", "answer")), "'label' or 'grade'"),
+                          (dict(columns=TRIPLE), "needed without the column 'question_id'"), (dict(group_by="run"), "and only then"), (dict(columns=TRIPLE, group_by="rum"), "'run', 'text' or None, got 'rum'")]:
+        with pytest.raises(ValueError) as e: qa.read_answers(good, **{"format": "tsv", **kwargs})
+        assert words in str(e.value), kwargs
+
+
+text = st.text(st.characters(exclude_characters="\t\n\r\ufeff", exclude_categories=["Cs"]), min_size=1, max_size=12).filter(str.strip)
+rows_read = st.lists(st.tuples(st.sampled_from(["q1", "q2", "q3"]), text, st.integers(1, 4)), min_size=1, max_size=20)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows_read)
+def test_what_is_written_is_read(tmp_path_factory, rows):
+    folder = tmp_path_factory.mktemp("a")
+    tsv = write(folder / "a.tsv", "".join(f"{i}\tWhat of {i}?\t{a}\t{int(g >= 3)}\t{g}\n" for i, a, g in rows))
+    lines = write(folder / "a.jsonl", "".join(json.dumps(dict(question_id=i, question=f"What of {i}?", answer=a, grade=g)) + "\n" for i, a, g in rows))
+    got = qa.read_answers(tsv)
+    assert list(zip(got.question_ids, got.answers, got.grades.tolist())) == rows and got.fingerprint == qa.read_answers(lines).fingerprint
+    assert got.counts["questions read"] == len({r[0] for r in rows}) == got.groups().max() + 1
+
+
+def test_quoting_is_asked_for(tmp_path):
+    path = write(tmp_path / "a.tsv", 'a?\t"say ""yes"""\t1\n')
+    read = lambda **kw: qa.read_answers(path, columns=TRIPLE, group_by="run", **kw).answers[0]
+    assert read(quoting=True) == 'say "yes"' and read() == '"say ""yes"""'
+    with pytest.raises(DataError, match="a.tsv:1: wrong quoting"): qa.read_answers(write(tmp_path / "a.tsv", 'a?\t"one\ntwo"\t1\n'), columns=TRIPLE, group_by="run", quoting=True)
+
+
+@pytest.mark.parametrize("read, line, words", [("read_queries", "7", "an id, a tab"), ("read_queries", "1\twhy?", "the id '1' stands twice"), ("read_queries", "2\thow?", "a question stands twice"),
+                                               ("read_qrels", "1 Q0 x", "3 columns, expected 4"), ("read_qrels", "1 Q0 x 5", "the grade '5'")])
+def test_refused_judgements(tmp_path, read, line, words):
+    first = "1\thow?" if read == "read_queries" else "1\tU0\tx\t4"
+    with pytest.raises(DataError, match="j.txt:2: ") as e: getattr(qa, read)(write(tmp_path / "j.txt", f"{first}\n{line}\n"))
+    assert words in str(e.value)
+
+
+@pytest.mark.parametrize("name, part, words", [("wikiQA", "test", "did you mean 'wikiqa'?"), ("antiqueqa", "dev", "did you mean 'antique'?"), ("nowhere", "dev", "known: 'wikiqa', 'selqa', 'antique', 'qnli'"), ("selqa", "tset", "did you mean 'test'?"), ("qnli", "train", "qnli has no part 'train'")])
+def test_unknown_names(name, part, words):
+    with pytest.raises(ValueError) as e: qa.load_answers(name, part)
+    assert words in str(e.value)
+
+
+def test_texts_by_hand(tmp_path, monkeypatch):
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path)); monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    for name, part, file in (("selqa", "train", "selqa-ass-train.tsv"), ("antique", "train", "scan-train.tsv")):
+        with pytest.raises(MissingData) as e: qa.load_answers(name, part)
+        assert f"place it as {name}/{file}" in str(e.value) and "git hash-object" in str(e.value) and "columns question" in str(e.value)
+    (tmp_path / "selqa").mkdir()
+    write(tmp_path / "selqa/selqa-ass-train.tsv", "a?\tx\t1\na?\ty\t0\nb?\tz\t1\na?\tu\t0\n")
+    got = qa.load_answers("selqa", "train")
+    assert got.groups().tolist() == [0, 0, 1, 2] and got.counts["questions in the paper"] == 5529 and got.counts["questions without a relevant candidate"] == 1, "the paper drops none here"
+
+
+def test_sources_are_registered():
+    registry = load_registry()
+    for name, s in qa.SOURCES.items():
+        for p, f in s.files.items(): registry.entry(s.dataset or name, f); [registry.entry(name, x) for x in s.judged.get(p, ())]
+        assert set(s.drops) | set(s.judged) | set(s.paper) <= set(s.files)
+
+
+def test_light_to_import():
+    heavy = subprocess.run([sys.executable, "-c", "import sys, debias_nb.qa; print([m for m in ('torch', 'pandas', 'scipy', 'matplotlib', 'transformers') if m in sys.modules])"], capture_output=True, text=True, check=True).stdout.strip()
+    assert heavy == "[]"
+
+
+# ---- noise and perturbation
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 300), st.floats(0, 1), st.integers(0, 5))
+def test_exactly_so_many_labels_are_switched(n, share, seed):
+    a = made(*((str(i % 7), f"x{i}", i % 3 == 0) for i in range(n)), part="train")
+    noisy, flipped = qa.flip_labels(a, share, seed)
+    assert len(flipped) == round(share * n) == noisy.counts["switched labels"] and (np.diff(flipped) > 0).all()
+    assert ((noisy.labels != a.labels) == np.isin(np.arange(n), flipped)).all() and noisy.answers == a.answers and noisy.question_ids == a.question_ids
+    assert qa.flip_labels(a, share, seed).answers.fingerprint == noisy.fingerprint and not a.counts
+
+
+def test_every_position_is_as_likely():
+    drawn = Counter(i for seed in range(400) for i in qa.flip_labels(made(*((str(i), "x", 1) for i in range(10))), .3, seed).flipped.tolist())
+    assert sum(drawn.values()) == 1200 and all(80 < drawn[i] < 160 for i in range(10)), "120 each; one standard deviation is 9"
+
+
+@pytest.mark.parametrize("share", [-.1, 1.1, 20, float("nan")])
+def test_shares_outside(share):
+    with pytest.raises(ValueError, match="share must be in"): qa.flip_labels(made(("a", "x", 1)), share, 0)
+    with pytest.raises(ValueError, match="share must be in"): qa.perturb(["a"], share, 0)
+
+
+@pytest.mark.parametrize("part", ["dev", "test"])
+def test_evaluation_labels_are_never_switched(part):
+    with pytest.raises(ValueError, match="made is for evaluation"): qa.flip_labels(made(("a", "x", 1), part=part), .2, 0)
+
+
+def redo(text, edit):
+    at, c = edit.at, edit.characters
+    if edit.kind == "insert": assert len(c) == 1 and 0 <= at <= len(text); return text[:at] + c + text[at:]
+    assert text[at:at + len(c)] == c, "the record says what stood there"
+    if edit.kind == "delete": assert len(c) == 1; return text[:at] + text[at + 1:]
+    assert len(c) == 2 and c[0] != c[1]; return text[:at] + c[1] + c[0] + text[at + 2:]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.text(min_size=1, max_size=15).filter(str.strip), max_size=30), st.floats(0, 1), st.integers(0, 5), st.integers(1, 3))
+def test_exactly_what_is_recorded_changes(texts, share, seed, n):
+    before = list(texts); changed, edits = qa.perturb(texts, share, seed, n)
+    again = list(texts)
+    for e in edits: again[e.text] = redo(again[e.text], e)
+    assert again == changed and texts == before
+    assert set(Counter(e.text for e in edits).values()) <= {n} and len(edits) == n * round(share * len(texts))
+    assert all(t.strip() for t in changed) and (n > 1 or sum(a != b for a, b in zip(texts, changed)) == len(edits))
+
+
+def test_all_kinds_and_places_occur():
+    edits = qa.perturb(["abcd"] * 3000, 1., 0).edits
+    kinds, places = Counter(e.kind for e in edits), {k: {e.at for e in edits if e.kind == k} for k in ("swap", "insert", "delete")}
+    assert all(900 < kinds[k] < 1100 for k in places) and places == {"swap": {0, 1, 2}, "insert": {0, 1, 2, 3, 4}, "delete": {0, 1, 2, 3}}
+    assert {e.kind for e in qa.perturb(["a"] * 50, 1., 0).edits} == {"insert"} and {e.kind for e in qa.perturb(["aa"] * 50, 1., 0).edits} == {"insert", "delete"}
+
+
+def test_an_edit_depends_on_seed_and_place_alone():
+    texts = [f"sentence number {i}" for i in range(20)]
+    some, more = qa.perturb(texts, .3, 1), qa.perturb(texts, .6, 1)
+    assert set(some.edits) <= set(more.edits) and some != qa.perturb(texts, .3, 2)
+    with pytest.raises(ValueError, match="edits must be at least 1"): qa.perturb(texts, .3, 0, 0)
+    with pytest.raises(ValueError, match=r"texts\[2\] is blank"): qa.perturb(["a", "b", "\t"], .3, 0)
+
+
+# ---- the published files
+
+@real
+@pytest.mark.parametrize("name, part", FILTERED)
+def test_sizes_are_those_of_the_paper(name, part):
+    a = load(name, part)
+    assert (a.counts["questions"], a.counts["candidates"], a.counts["relevant"]) == FILTERED[name, part] and a.part == part
+    if name != "qnli": assert (a.counts["questions in the paper"], a.counts["candidates in the paper"]) == FILTERED[name, part][:2] == qa.SOURCES[name].paper[part]
+
+
+@real
+def test_wikiqa_filters():
+    unfiltered = {p: load("wikiqa", p, filtered=False) for p in ("train", "dev", "test")}
+    size = lambda a: (len(set(a.question_ids)), len(a))
+    assert {p: size(a) for p, a in unfiltered.items()} == {"train": (2118, 20360), "dev": (296, 2733), "test": (633, 6165)} and sum(len(set(a.question_ids)) for a in unfiltered.values()) == 3047
+    assert sum(len(a) for a in unfiltered.values()) == 29258, "as the paper says of the original"
+    assert {p: size(qa.filter_questions(a)) for p, a in unfiltered.items()} == {"train": (873, 8672), "dev": (126, 1130), "test": (243, 2351)}
+    assert {p: size(qa.filter_questions(a, only=True)) for p, a in unfiltered.items()} == {"train": (857, 8651), "dev": (122, 1126), "test": (237, 2341)}
+    assert unfiltered["dev"].counts["questions with one candidate"] == 10 and "questions in the paper" not in unfiltered["dev"].counts
+
+
+@real
+@pytest.mark.parametrize("part", ["train", "dev", "test"])
+def test_wikiqa_is_the_papers_own(part):
+    theirs = qa.read_answers(file("wikiqa", f"scan-{part}.tsv"), columns=TRIPLE, group_by="run"); ours = load("wikiqa", part)
+    assert ours.frame()[["question", "answer", "label"]].equals(theirs.frame()[["question", "answer", "label"]]) and (ours.groups() == theirs.groups()).all()
+
+
+@real
+@pytest.mark.parametrize("part, empty, paraphrases", [("dev", 42, 394), ("test", 84, 789)])
+def test_selqa_groups_are_those_of_the_json(part, empty, paraphrases):
+    a, objects = load("selqa", part), json.loads(file("selqa", f"selqa-ass-{part}.json").read_bytes())
+    there = [(i, int(k in o["answers"])) for i, o in enumerate(objects) for k, c in enumerate(o["candidates"]) if c.strip()]
+    assert list(zip(a.groups().tolist(), a.labels.tolist())) == there and sum(not c.strip() for o in objects for c in o["candidates"]) == empty and sum(o["is_paraphrase"] for o in objects) == paraphrases
+    assert a.counts["questions worded as another"] == (2 if part == "dev" else 0)
+
+
+@real
+def test_quirks_are_counted():
+    got = lambda name, part, *keys: tuple(load(name, part).counts[k] for k in keys)
+    odd = ("repeated candidates", "candidates with both labels", "candidates with several grades")
+    assert got("selqa", "dev", *odd[:2]) == (10, 2) and got("selqa", "test", *odd[:2]) == (43, 6) and got("antique", "test", *odd) == (14, 4, 5) and got("wikiqa", "test", *odd[:2]) == (1, 0)
+    first = ("first candidate relevant", "first candidate relevant, random order")
+    assert {(n, p): tuple(map(round, got(n, p, *first))) for n, p in FILTERED if n != "qnli"} == {("wikiqa", "train"): (378, 168), ("wikiqa", "dev"): (62, 22), ("wikiqa", "test"): (106, 44),
+        ("selqa", "dev"): (186, 97), ("selqa", "test"): (384, 192), ("antique", "dev"): (200, 147), ("antique", "test"): (200, 77)}
+    assert got("antique", "dev", "questions with only relevant candidates") == (37,) and got("antique", "test", "questions with only relevant candidates") == (1,) and got("wikiqa", "train", "questions with only relevant candidates") == (16,)
+    assert sum(got("antique", p, "rows with no-break spaces", "rows with HTML entities") != (0, 0) for p in ("dev", "test")) == 2
+
+
+@real
+def test_what_parts_share():
+    for name, a, b, shared in (("wikiqa", "train", "dev", 165), ("wikiqa", "train", "test", 151), ("wikiqa", "dev", "test", 23), ("selqa", "dev", "test", 4379)): assert qa.overlap(load(name, a), load(name, b)) == {"questions": 0, "answers": shared}
+    assert qa.overlap(load("antique", "dev"), load("antique", "test"))["questions"] == 0
+
+
+@real
+def test_antique_grades_and_ids():
+    for part, grades, queries in (("dev", [101, 508, 633, 951], "train"), ("test", [1642, 2417, 1196, 1334], "test")):
+        a, asked = load("antique", part), qa.read_queries(file("antique", f"antique-{queries}-queries.txt"))
+        assert np.bincount(a.grades).tolist() == [0, *grades] and all(asked[i] == q for i, q in zip(a.question_ids, a.questions)) and len(a.files) == 3
+    judged = qa.read_qrels(file("antique", "antique-train.qrel")); rest = [j for q, j in judged.items() if q not in set(load("antique", "dev").question_ids)]
+    assert (len(judged), len(rest), sum(map(len, rest)), sum(g >= 3 for j in rest for _, g in j)) == (2426, 2226, 25229, 18229) and (2226, 25229) == qa.SOURCES["antique"].paper["train"]
+
+
+@real
+def test_antique_must_be_read_with_quoting():
+    path = file("antique", "scan-dev.tsv"); columns = (*TRIPLE, "grade")
+    letter, quoted = (qa.read_answers(path, columns=columns, group_by="text", quoting=q) for q in (False, True))
+    assert sum(a != b for x, y in ((letter.questions, quoted.questions), (letter.answers, quoted.answers)) for a, b in zip(x, y)) == 341
+    assert len(set(letter.questions) - set(quoted.questions)) == 11
+
+
+@real
+def test_qnli_questions_are_scattered():
+    a = load("qnli", "dev"); runs = 1 + sum(x != y for x, y in zip(a.questions, a.questions[1:]))
+    assert (runs, a.counts["questions"], a.counts["questions with one candidate"], a.counts["questions without a relevant candidate"]) == (5462, 4100, 2738, 1398)
