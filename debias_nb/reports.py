@@ -525,7 +525,7 @@ def mechanism_rows(found: dict[str, dict]) -> list[dict]: # method, weight, seed
         for name, m in r["metrics"].items():
             main = next((k for k in ("p1[ordinary]", "auc05[ordinary]") if k in m), None)
             if name == "iid" or main is None or "brand importance" not in m: continue
-            out.append(dict(method=(weighted_name(c["method"]["name"]) or (c["method"]["name"],))[0], weight=c["method"]["weight"], seed=r["seed"],
+            out.append(dict(method=(weighted_name(c["method"]["name"]) or (c["method"]["name"],))[0], weight=c["method"]["weight"] or math.nan, seed=r["seed"],
                             panel=f"{c['encoder']['label'] or c['encoder']['name']}: {c['corpus']['label'] or c['corpus']['name']} -> {name}", spurious=m["brand importance"], causal=m["causal importance"], ood=100 * m[main]))
     return out
 
@@ -550,7 +550,9 @@ def rank_correlations(rows: list[dict]) -> dict[str, Interval]: # panel -> Spear
     for panel in dict.fromkeys(r["panel"] for r in rows):
         seeds = {s: [r for r in rows if r["panel"] == panel and r["seed"] == s] for s in dict.fromkeys(r["seed"] for r in rows)}
         values = [float(spearmanr([r["spurious"] for r in mine], [r["ood"] for r in mine]).statistic) for mine in seeds.values() if len(mine) > 3]
-        if values and all(map(math.isfinite, values)): out[panel] = interval(values)
+        if values and all(map(math.isfinite, values)):
+            mean = interval(values)
+            out[panel] = replace(mean, low=max(mean.low, -1.), high=min(mean.high, 1.)) # a t-interval knows no bounds
     return out
 
 def trajectory_section(found: dict) -> list:
@@ -566,7 +568,7 @@ def trajectory_section(found: dict) -> list:
     text += [f"- {panel}: {signed(c.value, 2)} [{signed(c.low, 2)}, {signed(c.high, 2)}], {c.n} seeds" for panel, c in rank_correlations(runs).items()]
     return ["### Importance over training (planted truth)", "Share of importance on brands, which are spurious here, and on nouns and attributes, which cause relevance; mean over seeds, bands from the lowest seed to the highest. Accessories apart.",
             Picture("training", "Importance on spurious and causal words over training", lambda: mass_over_training(frame[frame.panel.isin(first.values())])),
-            Picture("mechanism", "Accuracy out of distribution against importance on brands", lambda: mechanism(pd.DataFrame(runs))), "\n".join([text[0], "", *text[1:]])]
+            Picture("reason", "Accuracy out of distribution against importance on brands", lambda: mechanism(pd.DataFrame(runs))), "\n".join([text[0], "", *text[1:]])]
 
 # %% ../nbs/51_reports.ipynb #c064aa64
 def world_section(world) -> list:
