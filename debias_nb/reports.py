@@ -563,6 +563,7 @@ def trajectory_section(found: dict) -> list:
     frame = pd.DataFrame(rows).groupby(["panel", "method", "step"], sort=False)[["spurious", "causal", "value"]].agg(["mean", "min", "max"]).reset_index()
     frame.columns = [a if b in ("", "mean") else f"{a}_{b}" for a, b in frame.columns]
     frame = frame.rename(columns={"spurious_min": "low", "spurious_max": "high", "causal_min": "causal_low", "causal_max": "causal_high"})
+    for k, low, high in (("spurious", "low", "high"), ("causal", "causal_low", "causal_high")): frame[k] = frame[k].clip(frame[low], frame[high]) # the mean of equal numbers is rounded
     first = {p.rpartition(" -> ")[0]: p for p in reversed(frame.panel.unique()) if not p.endswith("-> iid")} # the first shifted set of each encoder and corpus
     runs, text = mechanism_rows(found), ["Rank correlation, over methods and strengths, of accuracy out of distribution with the share of importance on brands; mean over seeds with a 95 % interval. The paper's account predicts a negative one."]
     text += [f"- {panel}: {signed(c.value, 2)} [{signed(c.low, 2)}, {signed(c.high, 2)}], {c.n} seeds" for panel, c in rank_correlations(runs).items()]
