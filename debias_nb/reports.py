@@ -175,8 +175,8 @@ def table_cells(
             cells[e, name, column.label] = _beside_paper(cell, expected) if experiment.profile == "paper" and expected else cell
     for cell in cells.values():
         if cell.status == "not run" and not cell.why: cell.why = wanting(cell)
-    order, names = list(roles), list(table.methods or dict.fromkeys(c.method for c in cells.values()))
-    named = [table.rows.get(m, m) for m in names]
+    order, names = list(roles), table.methods or [m.name for m in experiment.methods]
+    named = list(dict.fromkeys([*(table.rows.get(m, m) for m in names), *(c.method for c in cells.values())]))
     family = {(weighted_name(m) or (m,))[0]: i for i, m in reversed(list(enumerate(named)))}
     place = lambda m: (named.index(m),) if table.methods else (family[(weighted_name(m) or (m,))[0]], (weighted_name(m) or (m, 0.))[1])
     return sorted(cells.values(), key=lambda c: (order.index(c.encoder), place(c.method))) # blocks that share an encoder are read together, and the strengths of a method from weak to strong
