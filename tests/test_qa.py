@@ -324,7 +324,8 @@ def test_antique_grades_and_ids():
     for part, grades, queries in (("dev", [101, 508, 633, 951], "train"), ("test", [1642, 2417, 1196, 1334], "test")):
         a, asked = load("antique", part), qa.read_queries(file("antique", f"antique-{queries}-queries.txt"))
         assert np.bincount(a.grades).tolist() == [0, *grades] and all(asked[i] == q for i, q in zip(a.question_ids, a.questions)) and len(a.files) == 3
-    judged = qa.read_qrels(file("antique", "antique-train.qrel")); rest = [j for q, j in judged.items() if q not in set(load("antique", "dev").question_ids)]
+    judged, dev = qa.read_qrels(file("antique", "antique-train.qrel")), set(load("antique", "dev").question_ids)
+    rest = [j for q, j in judged.items() if q not in dev]
     assert (len(judged), len(rest), sum(map(len, rest)), sum(g >= 3 for j in rest for _, g in j)) == (2426, 2226, 25229, 18229) and (2226, 25229) == qa.SOURCES["antique"].paper["train"]
 
 
