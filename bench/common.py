@@ -58,6 +58,18 @@ def compare(names, once, reference, repeats, say) -> dict: # name -> each figure
     figures = list(kept[0][reference])
     return {name: {f: spread([r[name][f] for r in kept]) for f in figures} | {"ratio": spread([r[name][figures[0]] / r[reference][figures[0]] for r in kept])} for name in names}
 
+def measured(runs, reference, repeats, say) -> dict: # runs: name -> function; -> name -> ms and ratio to the reference, each with its quartiles
+    def once(name): gc.collect(); return {"ms": 1000 * seconds(runs[name])}
+    return compare(list(runs), once, reference, repeats, say)
+
+def agreeing(runs, reference, most, what, where=slice(None)) -> float: # runs: name -> function that gives a tensor; -> largest difference to the reference
+    "Raises `RuntimeError` naming the variant that disagrees by more than `most`."
+    values = {name: run() for name, run in runs.items()}
+    off = {name: (v - values[reference])[where].abs().max().item() for name, v in values.items()}
+    for name, d in off.items():
+        if not d <= most: raise RuntimeError(f"{name}: {what} differ by up to {d:g} from those of {reference}, more than {most:g}")
+    return max(off.values())
+
 def seconds(run) -> float:
     start = time.perf_counter()
     run()

@@ -1,8 +1,8 @@
 """What the importance of all tokens costs, beside captum's feature ablation on the same encoder. See README.md."""
-import gc, sys
+import sys
 from pathlib import Path
 
-from common import Meter, ask_encoders, begin, cell, checked, compare, default_encoders, finish, loaded, parser, seconds, table
+from common import Meter, agreeing, ask_encoders, begin, cell, checked, default_encoders, finish, loaded, measured, parser, table
 
 RECORD = Path(__file__).resolve().with_suffix(".json")
 OURS, TOGETHER, SINGLY, STEPWISE = "importance", "captum, one call for all texts", "captum, a call a text", "captum, a call a text, a pass a token"
@@ -41,17 +41,7 @@ def variants(model, tokens) -> dict: # name -> a function that gives (n, L) valu
         return out
     return {OURS: lambda: importance(model, tokens), TOGETHER: lambda: ablation(model, tokens, 1), SINGLY: lambda: singly(None), STEPWISE: lambda: singly(1)}
 
-def agreement(runs, ordinary) -> float: # largest difference to ours
-    "Raises `RuntimeError` naming the variant that disagrees."
-    values = {name: run() for name, run in runs.items()}
-    off = {name: (v - values[OURS])[ordinary].abs().max().item() for name, v in values.items()}
-    for name, d in off.items():
-        if not d <= AGREE: raise RuntimeError(f"{name}: values differ by up to {d:g} from those of {OURS}, more than {AGREE:g}")
-    return max(off.values())
-
-def measure(runs, repeats, say) -> dict: # variant -> ms and ratio to ours, each with its quartiles
-    def once(name): gc.collect(); return {"ms": 1000 * seconds(runs[name])}
-    return compare(list(runs), once, OURS, repeats, say)
+def agreement(runs, ordinary) -> float: return agreeing(runs, OURS, AGREE, "values", ordinary) # largest difference to ours, at the tokens that are ordinary
 
 def shown(name, result) -> str:
     rows = [(n, cell(v["ms"]), cell(v["ratio"])) for n, v in result["variants"].items()]
@@ -74,7 +64,7 @@ def main(argv=None) -> int:
         tokens = tokenise(encoder, planted_texts(o.texts), 32)
         runs = variants(encoder, tokens)
         difference = agreement(runs, tokens.ordinary)
-        with meter: timed = measure(runs, o.repeats, lambda line, name=name: print(f"{name}: {line}", file=sys.stderr))
+        with meter: timed = measured(runs, OURS, o.repeats, lambda line, name=name: print(f"{name}: {line}", file=sys.stderr))
         results[name] = {"kind": kind, "tokens": float(f"{tokens.mask.sum().item() / len(tokens):.4g}"), "longest": tokens.ids.shape[1], "difference": float(f"{difference:.2g}"),
                          "variants": timed}
         print(shown(name, results[name]), end="\n\n")

@@ -1,9 +1,9 @@
 """What ranking metrics cost, beside ir-measures on the same candidates. See README.md."""
-import gc, sys
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from common import Meter, begin, cell, checked, compare, finish, parser, seconds, table
+from common import Meter, begin, cell, checked, finish, measured, parser, table
 
 RECORD = Path(__file__).resolve().with_suffix(".json")
 OURS, PREPARED, CONVERTED = "rank_metrics", "ir-measures, prepared", "ir-measures, conversion included"
@@ -66,10 +66,6 @@ def agreement(data, theirs=None) -> float: # largest difference; theirs: (measur
     if not (d := abs(ours[worst] - theirs[worst])) <= AGREE: raise RuntimeError(f"{worst[0]} of question {worst[1]} is {ours[worst]:.12g} here and {theirs[worst]:.12g} in ir-measures")
     return d
 
-def measure(runs, repeats, say) -> dict: # variant -> ms and ratio to ours, each with its quartiles
-    def once(name): gc.collect(); return {"ms": 1000 * seconds(runs[name])}
-    return compare(list(runs), once, OURS, repeats, say)
-
 def shown(name, sizes, difference, timed) -> str:
     rows = [(n, cell(v["ms"]), cell(v["ratio"])) for n, v in timed.items()]
     return table((f"{name} ({sizes['questions']:,} questions, {sizes['candidates']:,} candidates, values within {difference:.1g})", "ms", f"ratio to {OURS}"), rows)
@@ -95,7 +91,7 @@ def main(argv=None) -> int:
     name, data = candidates(o)
     difference, runs = agreement(data), variants(data)
     meter = Meter()
-    with meter: timed = measure(runs, o.repeats, lambda line: print(line, file=sys.stderr))
+    with meter: timed = measured(runs, OURS, o.repeats, lambda line: print(line, file=sys.stderr))
     sizes = {"questions": len(set(data[0])), "candidates": len(data[0])}
     print(shown(name, sizes, difference, timed), end="\n\n")
     note = f"medians over {o.repeats} rounds [quartiles]; above 1 {OURS} is the faster one"

@@ -1,10 +1,10 @@
 """What learning the weights of a batch costs, beside the same objective with d × d covariances and autograd. See README.md."""
-import gc, sys
+import sys
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-from common import THREADS, Meter, begin, cell, checked, compare, finish, parser, seconds, table
+from common import THREADS, Meter, agreeing, begin, cell, checked, finish, measured, parser, table
 
 RECORD = Path(__file__).resolve().with_suffix(".json")
 OURS, GRAM, DIRECT, AUTOGRAD = "learn_weights", "gram", "direct", "autograd, d × d"
@@ -65,17 +65,7 @@ def chosen(features, memory) -> str: # gram or direct
     from debias_nb.scan import Decorrelation
     return Decorrelation(torch.zeros(len(features) + len(memory.features), features.shape[1], 1)).through
 
-def agreement(runs) -> float: # largest difference of a weight from ours
-    "Raises `RuntimeError` naming the variant that disagrees."
-    values = {name: run() for name, run in runs.items()}
-    off = {name: (v - values[OURS]).abs().max().item() for name, v in values.items()}
-    for name, d in off.items():
-        if not d <= AGREE: raise RuntimeError(f"{name}: weights differ by up to {d:g} from those of {OURS}, more than {AGREE:g}")
-    return max(off.values())
-
-def measure(runs, repeats, say) -> dict: # variant -> ms and ratio to ours, each with its quartiles
-    def once(name): gc.collect(); return {"ms": 1000 * seconds(runs[name])}
-    return compare(list(runs), once, OURS, repeats, say)
+def agreement(runs) -> float: return agreeing(runs, OURS, AGREE, "weights") # largest difference of a weight from ours
 
 def shown(result, samples) -> str: # result: width -> what was found for it
     median = lambda v, what: f"{v[what]['median']:.4g}"
@@ -103,7 +93,7 @@ def main(argv=None) -> int:
             data = samples(o.batch, width)
             runs = variants(data)
             difference = agreement(runs)
-            with meter: timed = measure(runs, o.repeats, lambda line, width=width: print(f"{width} features: {line}", file=sys.stderr))
+            with meter: timed = measured(runs, OURS, o.repeats, lambda line, width=width: print(f"{width} features: {line}", file=sys.stderr))
             results[str(width)] = {"auto": chosen(data[0], data[2]), "difference": float(f"{difference:.2g}"), "variants": timed}
     print(shown(results, 2 * o.batch), end="\n\n")
     note = f"medians over {o.repeats} rounds [quartiles]; ratio above 1: {OURS} is the faster one"

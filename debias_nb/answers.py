@@ -19,13 +19,13 @@ from torch import nn
 from transformers import PrinterCallback, Trainer
 
 from .config import EncoderConfig, MethodConfig, ScanConfig, TrainConfig
-from .encoders import single_thread, training_arguments
+from .encoders import single_thread
 from .metrics import rank_metrics, rank_replicates
 from .pairs import LengthSampler, PairEncoder, PairInputs, load_pair_encoder
 from .qa import Answers, high_overlap, misled
 from .records import TrainingFailed
-from .scan import HEADS, Memory, ScanHead, diagnose, learn_weights, oracle_weights, scan_loss
-from .train import BestEpoch
+from .scan import HEADS, Memory, ScanHead, diagnose, effective_size, learn_weights, oracle_weights, scan_loss, shuffled_within
+from .train import BestEpoch, arguments_for, optimizer_for
 
 # %% ../nbs/46_answers.ipynb #d8decbf0
 class AnswerModel(nn.Module):
@@ -105,12 +105,7 @@ class Weigher:
         found = learn_weights(hidden, labels, self.memory, generator=self.generator, **self.settings)
         if self.memory is not None: self.memory.update(hidden, found, labels)
         self.fitted = found.loss
-        if self.scan.weights == "learned": return found.values
-        w = found.values.clone()
-        for c in labels.unique():
-            own = (labels == c).nonzero().flatten()
-            w[own] = w[own[torch.randperm(len(own), generator=self.generator).to(own.device)]]
-        return w
+        return found.values if self.scan.weights == "learned" else shuffled_within(found.values, labels, self.generator)
 
 # %% ../nbs/46_answers.ipynb #1e2f4931
 def _told(self, weights, labels, rows) -> dict[str, float]:
@@ -118,7 +113,7 @@ def _told(self, weights, labels, rows) -> dict[str, float]:
     if weights is None: return {"effective size": 1., "largest": 1., "right answers": 1., "conflicting": 1., "fitted loss": 1.}
     w, conflict = weights / weights.mean(), self.conflicting[rows.cpu()].to(labels.device)
     mean = lambda mask: float(w[mask].mean()) if mask.any() else float("nan")
-    return {"effective size": float(w.sum()**2 / w.square().sum() / len(w)), "largest": float(w.max()), "right answers": mean(labels == 1), "conflicting": mean(conflict), "fitted loss": self.fitted}
+    return {"effective size": effective_size(w), "largest": float(w.max()), "right answers": mean(labels == 1), "conflicting": mean(conflict), "fitted loss": self.fitted}
 
 def _asked(self, weights, hidden, labels) -> dict[str, float]:
     "What weights do to fresh random features of a batch, and what they do shuffled."
@@ -201,13 +196,10 @@ def fit_answers(
     if training.loss != "cross-entropy": raise ValueError(f"answers are trained with cross-entropy, got loss {training.loss!r}")
     scan, best = scan or ScanConfig(weights="uniform"), BestEpoch(model, validate) if validate else None
     rows = Dataset.from_dict({"row": range(len(data)), "length": data.inputs.lengths.tolist()})
-    optimizer = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[training.optimizer]
     with tempfile.TemporaryDirectory() as own, single_thread(training.threads):
-        args = training_arguments(folder or own, num_train_epochs=training.epochs, per_device_train_batch_size=training.batch_size, seed=seed, learning_rate=training.learning_rate,
-                                  warmup_steps=training.warmup_steps, weight_decay=training.weight_decay, bf16=dtype == "bf16", use_cpu=next(model.parameters()).device.type == "cpu",
-                                  remove_unused_columns=False, save_strategy="epoch" if folder else "no")
+        args = arguments_for(training, folder or own, model, seed, dtype, remove_unused_columns=False, save_strategy="epoch" if folder else "no")
         trainer = AnswerTrainer(model=model, args=args, train_dataset=rows, data_collator=AnswerCollator(data), weigher=Weigher(scan, data, seed), contrast=scan.contrast,
-                                callbacks=[*([best] if best else []), *callbacks], optimizer_cls_and_kwargs=(optimizer, dict(lr=training.learning_rate, fused=True)))
+                                callbacks=[*([best] if best else []), *callbacks], optimizer_cls_and_kwargs=optimizer_for(training))
         trainer.train(resume_from_checkpoint=resume)
     model.eval()
     trainer.scores = best.scores if best else []

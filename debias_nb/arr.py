@@ -350,15 +350,18 @@ def history_summary(
 def _strength(gamma):
     if not 0 <= gamma < math.inf: raise ValueError(f"gamma must be finite and not negative, got {gamma}")
 
+def _topic_part(cosines, topic_cosines, gamma):
+    _strength(gamma)
+    if cosines.shape != topic_cosines.shape: raise ValueError(f"cosines of shapes {tuple(cosines.shape)} and {tuple(topic_cosines.shape)}: they must be of the same texts")
+    return gamma * topic_cosines.to(cosines)
+
 def product_of_experts(
     cosines: torch.Tensor,       # (n, n) of the student
     topic_cosines: torch.Tensor, # (n, n) of the topic model
     gamma: float,                # its strength, >= 0
 ) -> torch.Tensor: # (n, n) scores to train the base loss on
     "Our extension: student and topic model together explain who wrote what. Raises `ValueError` for a gamma that is negative or not finite, or shapes that differ."
-    _strength(gamma)
-    if cosines.shape != topic_cosines.shape: raise ValueError(f"cosines of shapes {tuple(cosines.shape)} and {tuple(topic_cosines.shape)}: they must be of the same texts")
-    return cosines + gamma * topic_cosines.to(cosines)
+    return cosines + _topic_part(cosines, topic_cosines, gamma)
 
 def corrected_teacher(
     cosines: torch.Tensor,       # (n, n) of the teacher
@@ -366,8 +369,7 @@ def corrected_teacher(
     gamma: float,                # what is taken off for a topic in common, >= 0
 ) -> torch.Tensor: # (n, n) scores to distil from
     "Our extension: the teacher, less what texts share in topic. Raises `ValueError` as `product_of_experts` does."
-    _strength(gamma)
-    return cosines - (product_of_experts(cosines, topic_cosines, gamma) - cosines)
+    return cosines - _topic_part(cosines, topic_cosines, gamma)
 
 # %% ../nbs/31_arr.ipynb #8f4725cb
 class ProductOfExpertsLoss(TopicLoss):

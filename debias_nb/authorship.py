@@ -23,7 +23,7 @@ import pandas as pd
 import scipy.sparse as sp
 
 from .config import AuthorsWorldConfig, nearest
-from .registry import DataError, locate, sha256_of
+from .registry import DataError, bad_lines, locate, sha256_of
 
 # %% ../nbs/14_authorship.ipynb #ca4cb278
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,9 +147,6 @@ def _utf8(raw: bytes, where: str) -> str:
         odd = raw[e.start:e.start + 1]
         raise DataError(f"{where}: not UTF-8 at byte {e.start + 1} ({odd!r}, {odd.decode('cp1252', 'replace')!r} in cp1252): write the whole file in one encoding, UTF-8") from None
 
-def _say(path, bad, n): # the first reasons, and how many there are
-    return DataError("; ".join(f"{path}:{line}: {reason}" for line, reason in bad[:3]) + (f"; and {len(bad) - 3:,} more of {n:,} texts" if len(bad) > 3 else ""))
-
 def _json(line: str) -> dict:
     "Raises `ValueError` with the reason."
     try: values = json.loads(line)
@@ -204,7 +201,7 @@ def read_texts(
             if rows and (row[1] is None) != (rows[0][1] is None): raise ValueError("some texts have a topic and some have none")
         except ValueError as e: bad.append((number, str(e))); continue
         rows.append(row)
-    if bad: raise _say(path, bad, n)
+    if bad: raise bad_lines(path, bad, n, "texts")
     if not rows: raise DataError(f"{path}: only a header")
     return _texts(name or Path(path).name, rows, counts={"texts read": len(rows)}, files={Path(path).name: sha256_of(path)})
 
@@ -234,7 +231,7 @@ def read_reviews(
                 rows += [_row(dict(author=r["user_id"], topic=r["category"], text=t, date=d)) for _, t, d in found if t]
                 blank, marked = blank + sum(not t for _, t, _ in found), marked + sum(raw.strip() != t for raw, t, _ in found)
             except (KeyError, TypeError, AttributeError, ValueError) as e: bad.append((number, str(e) if type(e) is ValueError else f"not a line of reviews ({type(e).__name__}: {e})"))
-        if bad: raise _say(path, bad, n)
+        if bad: raise bad_lines(path, bad, n, "texts")
     if not rows: raise DataError(f"{', '.join(map(str, paths)) or 'no files'}: no reviews")
     return _texts(name, rows, counts={"texts read": len(rows) + blank, "blank texts": blank, "texts with markup": marked}, files={Path(p).name: sha256_of(p) for p in paths})
 
@@ -309,7 +306,7 @@ def _by_id(path, what) -> Iterator[tuple[int, str, object]]: # line, id, what(va
             if seen.setdefault(key, number) != number: raise ValueError(f"the id {key!r} stands in line {seen[key]} too")
             yield number, key, what(values)
         except ValueError as e: bad.append((number, str(e)))
-    if bad: raise _say(path, bad, n)
+    if bad: raise bad_lines(path, bad, n, "texts")
 
 def _truth(values):
     authors = _pair(values, "authors", (str, int))

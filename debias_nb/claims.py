@@ -7,10 +7,10 @@ __all__ = ['Names', 'KEYS', 'RELATIONS', 'POINTS', 'JUDGED', 'INTRO', 'Side', 'l
            'Check', 'places', 'chosen', 'Checked', 'short', 'side_name', 'in_points', 'side_text', 'taken', 'less',
            'compared', 'TitleCheck', 'read_titles', 'ShareCheck', 'read_shares', 'RowsCheck', 'read_rows', 'Minus',
            'Measured', 'at_metric', 'Claim', 'Erratum', 'Group', 'Alias', 'Claims', 'carried_out', 'load_claims', 'Own',
-           'tally', 'check_paper', 'within', 'looked_at', 'Comparison', 'resolved', 'expand', 'untrained', 'contrast',
-           'judged', 'overall', 'counts', 'Entry', 'ledger', 'text_table', 'folded', 'checked_table',
-           'comparison_table', 'spans', 'claim_section', 'anchored', 'paper_line', 'alias_line', 'render_claims',
-           'labelled', 'check_erratum', 'erratum_section', 'render_errata', 'anchor']
+           'tally', 'check_paper', 'within', 'looked_at', 'Comparison', 'resolved', 'expand', 'judged', 'overall',
+           'counts', 'Entry', 'ledger', 'text_table', 'folded', 'checked_table', 'comparison_table', 'spans',
+           'claim_section', 'anchored', 'paper_line', 'alias_line', 'render_claims', 'labelled', 'check_erratum',
+           'erratum_section', 'render_errata', 'anchor']
 
 # %% ../nbs/53_claims.ipynb #2e3aec2e
 from collections import Counter
@@ -20,14 +20,13 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from .config import ConfigError, Profile, Strict, explain, load_yaml, nearest, project_root
 from .registry import Expected, ExpectedTable, load_expected
 from .registry import Cell as Printed
-from .reports import COMPLETE, PROFILES, Cell, bracket, distinct, markdown_table, row_name, series, signed
-from .stats import Paired, paired, verdict
+from .reports import COMPLETE, PROFILES, Cell, bracket, contrast, distinct, markdown_table, row_name, scaled, signed
+from .stats import Paired, verdict
 
 # %% ../nbs/53_claims.ipynb #5f23ecfe
 Names = str | tuple[str, ...]
@@ -495,32 +494,13 @@ def expand(
             if (all(of) or any(of) and place[1]) and all(m for m, _ in sides): out.append(Comparison(claim.id, what, *place, sides, of))
     return out
 
-# %% ../nbs/53_claims.ipynb #738e77cf
-def untrained(cell: Cell, found: dict[str, dict]) -> bool:
-    "Whether a cell is one run of a method that is not trained, and so has no seeds."
-    setting = found[cell.records[0]].get("config", {})
-    return len(cell.records) == 1 and (cell.method == "Base" or "training" in setting and setting["training"] is None)
-
-def contrast(
-    cells: tuple[Cell, ...],    # two or four, all complete
-    found: dict[str, dict],     # id -> record
-) -> Paired | None: # percentage points; None for runs of other seeds
-    "a minus b, or (a minus b) minus (c minus d), run by run and resample by resample. Raises `ValueError` as `stats.paired`."
-    if len({tuple(sorted(found[i]["seed"] for i in c.records)) for c in cells if not untrained(c, found)}) > 1: return None
-    values, resamples = zip(*(series([found[i] for i in c.records], c.evaluate, c.metric) for c in cells))
-    shared = all(resamples) and len({len(r[0]) for r in resamples}) == 1
-    parts = [[np.asarray(x, float) for x in part] for part in ((values, resamples) if shared else (values,))]
-    if len(cells) == 4: parts = [(x[0] - x[1], x[2] - x[3]) for x in parts]
-    d = paired(*(x for part in parts for x in part))
-    return replace(d, difference=100 * d.difference, low=100 * d.low, high=100 * d.high) # records hold fractions, whatever the table prints
-
 # %% ../nbs/53_claims.ipynb #10e7e6a7
 def judged(c: Comparison, found: dict[str, dict]) -> Comparison: # `found`: id -> record
     "A comparison with difference and verdict, or the reason why there is none."
     lacking = ["no configuration makes one of the cells" if x is None else x.why or x.status for x in c.cells if x is None or x.status not in COMPLETE]
     if not lacking: lacking = [f"the records have no {x.metric}" for x in c.cells if any(x.metric not in found[i]["metrics"].get(x.evaluate, {}) for i in x.records)]
     if lacking: return replace(c, why="; ".join(dict.fromkeys(lacking)))
-    if (d := contrast(c.cells, found)) is None: return replace(c, why="the sides were run with other seeds")
+    if (d := scaled(contrast(c.cells, found), 100)) is None: return replace(c, why="the sides were run with other seeds")
     try: return replace(c, difference=d, verdict=verdict(d, c.what.margin))
     except ValueError: return replace(c, difference=d, verdict="no interval", why=d.method)
 

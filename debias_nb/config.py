@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['Profile', 'Share', 'Probability', 'Regulariser', 'Intervention', 'Measure', 'ConfigError', 'project_root',
            'cache_dir', 'StrictLoader', 'once_per_state', 'load_yaml', 'Strict', 'WorldConfig', 'AnswersWorldConfig',
-           'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig', 'CorpusConfig', 'ScanConfig', 'MethodConfig',
-           'TransferConfig', 'TrainConfig', 'RunConfig', 'run_id', 'BlockConfig', 'ColumnConfig', 'TableConfig',
-           'nearest', 'ExperimentConfig', 'explain', 'load_experiment']
+           'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig', 'SplitConfig', 'CorpusConfig', 'ScanConfig',
+           'AuthorsConfig', 'MethodConfig', 'TransferConfig', 'TrainConfig', 'RunConfig', 'run_id', 'BlockConfig',
+           'ColumnConfig', 'TableConfig', 'nearest', 'ExperimentConfig', 'explain', 'load_experiment']
 
 # %% ../nbs/00_config.ipynb #846be56a
 import difflib, functools, hashlib, itertools, json, re
@@ -188,7 +188,7 @@ class EncoderConfig(Strict):
     world: WorldConfig | None = None              # the world whose broad corpus trained it (planted encoders)
     pretrain: PretrainConfig | None = None        # and the recipe (planted encoders)
     units: Annotated[int, Field(ge=1)] | None = None # of an alignment network
-    embedding: Annotated[int, Field(ge=1)] | None = None # numbers in a word vector of an alignment network called `learned`; otherwise the vectors are those of the static encoder it is named after, and frozen
+    embedding: Annotated[int, Field(ge=1)] | None = None # numbers in a word vector of an encoder called `learned`, which begins with random ones; an alignment network that is called otherwise has those of the static encoder it is named after, frozen
 
     @property
     def display(self) -> str: return self.label or self.name # the name in tables
@@ -199,39 +199,58 @@ class EncoderConfig(Strict):
         if planted != (self.world is not None and self.pretrain is not None):
             raise ValueError(f"encoder {self.name!r}: `world` and `pretrain` belong to the planted encoders tiny and tiny-static, and to them alone")
         if (self.kind == "alignment") != (self.units is not None): raise ValueError(f"encoder {self.name!r}: `units` belongs to alignment networks, and is required there")
-        if (self.name == "learned") != (self.embedding is not None): raise ValueError(f"encoder {self.name!r}: `embedding` belongs to an alignment network called `learned`, and is required there")
+        if (self.name == "learned") != (self.embedding is not None): raise ValueError(f"encoder {self.name!r}: `embedding` belongs to encoders called `learned`, and is required there")
+        if self.name == "learned" and self.kind not in ("alignment", "static"): raise ValueError("encoder 'learned' is an alignment network or a static table")
         return self
 
-# %% ../nbs/00_config.ipynb #264be52e
+# %% ../nbs/00_config.ipynb #f0ed4d60
+class SplitConfig(Strict):
+    "How the texts of authors are divided (`14_authorship`)."
+    scheme: Literal["paper", "aware", "published"] = "paper" # by the most prolific authors and topics; the same, topics that are alike on one side; or as published, in parts of their own
+    authors: Annotated[float, Field(gt=0, le=1)] = .5 # share of the authors that are for training
+    topics: Annotated[float, Field(gt=0, lt=1)] = .5 # share of the topics that are
+    share: Share = .8                             # of the candidates, picked for training
+    size: Annotated[int, Field(ge=1)] | None = None # texts of a test, at most
+    similarity: Annotated[float, Field(gt=-1, lt=1)] = .1 # of topics that are kept together (`aware`)
+    linkage: Literal["average", "single", "complete"] = "average" # of clusters of topics (`aware`)
+    validation: Literal["inside", "across"] = "inside" # texts of training authors on training topics, as in the paper; or authors and topics of training set apart, a quarter of each
+    seed: Annotated[int, Field(ge=0)] = 0         # draws what is picked and held out
+
 class CorpusConfig(Strict):
     "What a run is trained on."
-    name: str                                     # a corpus of questions, of titles or of answers; `catalogue` and `answers` are planted
+    name: str                                     # a corpus of questions, of titles, of answers or of authors; `catalogue`, `answers` and `authors` are planted
     share: Share = 1.                             # share of the training pairs used
     share_seed: int = 0                           # draws that share, the same for every training seed
     holdout: Annotated[float, Field(ge=0, lt=1)] = 0. # share of training questions held out, as evaluation set `heldout`
-    world: WorldConfig | AnswersWorldConfig | None = None # for `catalogue` and `answers`; the test splits come from the same world
+    world: WorldConfig | AnswersWorldConfig | AuthorsWorldConfig | None = None # for planted corpora; the test splits come from the same world
     label: str | None = None                      # what the tables call it; default: its name
-    task: Literal["pairs", "titles", "answers"] = "pairs" # labelled pairs, titles to retrieve titles for, or questions with candidate answers
+    task: Literal["pairs", "titles", "answers", "authors"] = "pairs" # labelled pairs, titles to retrieve titles for, questions with candidate answers, or texts by authors on topics
     by: Literal["year", "category"] | None = None # what shifts the test titles of a real corpus
     until: int | None = None                      # last year of training, where the shift is in time
     held_out: tuple[str, ...] = ()                # categories kept for testing, where the shift is in category
     ticks: Annotated[int, Field(ge=0)] = 0        # steps in which the evaluation set `mix` lets the shifted titles in
     flip: Probability = 0.                        # share of the training labels that are switched (answers)
     noise_seed: int = 0                           # draws what is switched, and what evaluation sets `… perturbed` perturb
+    split: SplitConfig | None = None              # of texts by authors; a planted world without one has no validation
+    cleaned: tuple[Literal["quotes", "signatures"], ...] = () # what is taken out of texts by authors
+    likeness: Probability = 0.                    # of the topics of the test across topics with those of training (planted authors)
 
     @property
     def display(self) -> str: return self.label or self.name # the name in tables
 
     @model_validator(mode="after")
     def _coherent(self):
-        if self.name in ("catalogue", "answers") and self.world is None or self.world is not None and self.name != self.world.name:
+        if self.name in ("catalogue", "answers", "authors") and self.world is None or self.world is not None and self.name != self.world.name:
             raise ValueError(f"corpus {self.name!r}: `world` belongs to the planted corpora, whose name it bears")
-        if self.name == "answers" and self.task != "answers" or self.name == "catalogue" and self.task == "answers": raise ValueError(f"corpus {self.name!r}: task {self.task!r} does not fit")
+        if self.name in ("answers", "authors") and self.task != self.name or self.name == "catalogue" and self.task in ("answers", "authors"): raise ValueError(f"corpus {self.name!r}: task {self.task!r} does not fit")
         if self.flip and self.task != "answers": raise ValueError(f"corpus {self.name!r}: `flip` belongs to answers")
         if (self.task == "titles" and not self.world) != (self.by is not None): raise ValueError(f"corpus {self.name!r}: `by` belongs to titles of a real corpus, and is required there")
         if (self.by == "year") != (self.until is not None): raise ValueError(f"corpus {self.name!r}: `until` belongs to a split by year, and is required there")
         if (self.by == "category") != bool(self.held_out): raise ValueError(f"corpus {self.name!r}: `held_out` belongs to a split by category, and is required there")
         if self.ticks and self.task != "titles": raise ValueError(f"corpus {self.name!r}: `ticks` belongs to titles")
+        if (self.split or self.cleaned) and self.task != "authors": raise ValueError(f"corpus {self.name!r}: `split` and `cleaned` belong to authors")
+        if self.task == "authors" and not self.world and not self.split: raise ValueError(f"corpus {self.name!r}: texts by authors need a `split`")
+        if self.likeness and self.name != "authors": raise ValueError(f"corpus {self.name!r}: `likeness` belongs to planted authors")
         return self
 
 # %% ../nbs/00_config.ipynb #f40c5dc3
@@ -252,6 +271,24 @@ class ScanConfig(Strict):
     contrast: Annotated[float, Field(ge=0)] = 1.  # strength of the contrastive loss; 0 leaves a second classification loss alone
     temperature: Annotated[float, Field(gt=0)] = 1. # tau of the contrastive loss
 
+class AuthorsConfig(Strict):
+    "How a representation of authors is made: counted, or trained by a base loss, and perhaps by a student of that (`31_arr`)."
+    counted: Literal["bow", "tfidf", "char", "function words"] | None = None # rows that are counted; nothing is trained
+    base: Literal["cl", "mll"] = "cl"             # the base loss: contrastive, or over all authors
+    student: Literal["none", "arr", "corrected"] = "none" # what is distilled from the base: ARR, or a teacher less the topic (ours)
+    variant: Literal["paper", "released"] = "paper" # of Eq. 3 (ARR)
+    bias: Probability | None = None               # B of all batches; None: Eq. 2 (ARR); 0: plain self-distillation
+    gamma: Annotated[float, Field(ge=0)] = 0.     # strength of the topic model, in a product of experts (no student) or a corrected teacher
+    epochs: Annotated[int, Field(ge=1)] | None = None # of what is kept, where they are others than the block's
+
+    @model_validator(mode="after")
+    def _fits(self):
+        if self.counted and self.model_copy(update=dict(counted=None)) != AuthorsConfig(): raise ValueError("what is counted takes no loss and no student")
+        if self.student != "arr" and (self.variant != "paper" or self.bias is not None): raise ValueError("`variant` and `bias` belong to the student `arr`")
+        if self.student == "corrected" and not self.gamma: raise ValueError("a corrected teacher needs `gamma`")
+        if self.gamma and (self.student == "arr" or self.student == "none" and self.base != "cl"): raise ValueError("`gamma` belongs to a corrected teacher, or to the base `cl` without a student (product of experts)")
+        return self
+
 class MethodConfig(Strict):
     "One row of a table: plain fine-tuning plus at most one regulariser or augmentation."
     name: str
@@ -265,6 +302,7 @@ class MethodConfig(Strict):
     interpolate: tuple[Share, ...] = ()           # WiSE-FT: weights so far from the base encoder's (0) to the tuned ones (1) are tested as well
     scan: ScanConfig | None = None                # sample weights and language debiasing (answers)
     transfer: bool = False                        # whether training on another corpus comes first (answers)
+    authors: AuthorsConfig | None = None          # base loss and student (authors)
 
     @property
     def needs_base(self) -> bool: return self.regulariser in ("itvreg", "outreg", "l2sp") or self.augmentation == "itvaug" # in training
@@ -276,6 +314,7 @@ class MethodConfig(Strict):
         if not self.trained and (self.regulariser != "none" or self.augmentation != "none" or self.interpolate or self.scan or self.transfer): raise ValueError(f"method {self.name!r}: an encoder that is not trained takes no regulariser")
         if self.regulariser != "none" and self.augmentation != "none": raise ValueError(f"method {self.name!r}: a regulariser or an augmentation, not both")
         if self.regulariser == "none" and self.weight: raise ValueError(f"method {self.name!r}: a weight without a regulariser")
+        if self.authors and self.trained == (self.authors.counted is not None): raise ValueError(f"method {self.name!r}: what is counted is not trained, and what is not trained has no loss")
         if self.rows < 1 and self.regulariser == "none": raise ValueError(f"method {self.name!r}: `rows` without a regulariser")
         return self
 
@@ -289,10 +328,10 @@ class TransferConfig(Strict):
 
 class TrainConfig(Strict):
     "Settings of fine-tuning, the same for every method of a block."
-    loss: Literal["mse", "hinge", "cross-entropy"] = "mse" # of cosine and label, contrastive with hard negatives of the batch, or of a classifier on pairs
+    loss: Literal["mse", "hinge", "cross-entropy", "authors"] = "mse" # of cosine and label, contrastive with hard negatives of the batch, of a classifier on pairs, or the one that the method names
     margin: Annotated[float, Field(gt=0, le=2)] | None = None # of the hinge
     hardest: Annotated[int, Field(ge=1)] | None = None # negatives of a query in the hinge
-    temperature: Annotated[float, Field(gt=0)] | None = None # of the weights of these negatives; None: equal weights
+    temperature: Annotated[float, Field(gt=0)] | None = None # of the weights of these negatives, None: equal weights; or tau of the losses of authors
     learning_rate: Annotated[float, Field(gt=0)]
     epochs: Annotated[int, Field(ge=1)]
     batch_size: Annotated[int, Field(ge=2)]
@@ -303,11 +342,16 @@ class TrainConfig(Strict):
     select: Literal["last", "best"] = "last"      # the encoder after the last epoch, or after the one that did best on held-out training data (answers: on the development set, by MAP)
     positive_weight: Annotated[float, Field(gt=0)] = 1. # of right answers in the cross-entropy
     transfer: TransferConfig | None = None        # the first stage, of methods that ask for one
+    student_epochs: Annotated[int, Field(ge=1)] | None = None # of a distilled student (authors); None: as many as its teacher had
+    further_rates: tuple[Annotated[float, Field(gt=0)], ...] = () # learning rates to try beside `learning_rate`; kept is the best by R@8 on the validation texts (authors)
+    further_temperatures: tuple[Annotated[float, Field(gt=0)], ...] = () # the same for `temperature`; each rate meets each temperature
 
     @model_validator(mode="after")
     def _hinge(self):
         if (self.loss == "hinge") != (self.margin is not None and self.hardest is not None): raise ValueError("`margin` and `hardest` belong to the hinge, and are required there")
-        if self.loss != "hinge" and self.temperature is not None: raise ValueError("`temperature` belongs to the hinge")
+        if self.loss not in ("hinge", "authors") and self.temperature is not None: raise ValueError("`temperature` belongs to the hinge and to authors")
+        if self.loss == "authors" and self.temperature is None: raise ValueError("the losses of authors need a `temperature`")
+        if self.loss != "authors" and (self.student_epochs or self.further_rates or self.further_temperatures): raise ValueError("`student_epochs`, `further_rates` and `further_temperatures` belong to authors")
         if self.loss != "cross-entropy" and (self.positive_weight != 1 or self.transfer): raise ValueError("`positive_weight` and `transfer` belong to the cross-entropy")
         return self
 
@@ -324,8 +368,8 @@ class RunConfig(Strict):
     corpus: CorpusConfig | None = None            # None for an encoder that is not trained
     training: TrainConfig | None = None
     evaluate: tuple[str, ...]                     # names of evaluation sets
-    eval_world: WorldConfig | AnswersWorldConfig | None = None # the world that planted evaluation sets come from
-    eval_corpus: CorpusConfig | None = None       # the titles or answers that an encoder which is not trained is tested on
+    eval_world: WorldConfig | AnswersWorldConfig | AuthorsWorldConfig | None = None # the world that planted evaluation sets come from
+    eval_corpus: CorpusConfig | None = None       # the titles, answers or authors that an encoder which is not trained is tested on
     measure: tuple[Measure, ...] = ()             # what else is looked at
     seed: int = 0
 
@@ -334,7 +378,7 @@ class RunConfig(Strict):
     @property
     def data(self) -> CorpusConfig | None: return self.corpus or self.eval_corpus # what it is trained on, or else tested on
     @property
-    def titles(self) -> bool: return self.data is not None and self.data.task == "titles"
+    def task(self) -> str: return self.data.task if self.data else "pairs"
 
 def run_id(
     run: RunConfig,
@@ -379,6 +423,7 @@ class TableConfig(Strict):
     methods: tuple[str, ...] | None = None        # rows; default: all
     encoders: tuple[str, ...] | None = None       # default: all
     rows: dict[str, str] = {}                     # method -> what this table calls it
+    against: dict[str, str] = {}                  # method -> the one that it is compared with; default: plain fine-tuning
     figure: Literal["gain", "bins", "ticks", "path", "interpolation"] | None = None # drawn from the cells
 
 def nearest(word: str, known) -> str:
@@ -400,7 +445,7 @@ class ExperimentConfig(Strict):
     methods: tuple[MethodConfig, ...]
     blocks: tuple[BlockConfig, ...]
     tables: tuple[TableConfig, ...] = ()
-    world: WorldConfig | AnswersWorldConfig | None = None # a world that is drawn, not trained on
+    world: WorldConfig | AnswersWorldConfig | AuthorsWorldConfig | None = None # a world that is drawn, not trained on
     drawings: tuple[str, ...] = ()                # methods whose modules are drawn
 
     def _named(self, kind: str, name: str):

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['RECIPE', 'EncoderError', 'Tokens', 'stack', 'is_static', 'special_ids', 'mask_id', 'as_tokens', 'tokenise',
            'from_features', 'encode_tokens', 'token_vectors', 'autocast', 'embed', 'embed_texts', 'weights_hash',
-           'encoder_fingerprint', 'EncoderCard', 'encoder_cards', 'check_folder', 'package_folder', 'find_folder',
-           'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments', 'QuietTrainer', 'pretrain',
-           'planted_encoder', 'load_encoder', 'planted_default']
+           'encoder_fingerprint', 'EncoderCard', 'encoder_cards', 'check_folder', 'check_weights', 'package_folder',
+           'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments', 'QuietTrainer',
+           'pretrain', 'planted_encoder', 'load_encoder', 'planted_default']
 
 # %% ../nbs/20_encoders.ipynb #b8f6c600
 import json, os, shutil
@@ -230,9 +230,15 @@ def check_folder(
         if pickles and not any(place.glob("*.safetensors")):
             raise EncoderError(f"{place}: only {', '.join(pickles)}, which are pickles; weights must be safetensors (convert them once, where you trust the source)")
     if not any(folder.rglob("*.safetensors")): raise EncoderError(f"{folder}: no weights at all; they must be safetensors")
-    if sha256:
-        actual = sha256_file(folder / "model.safetensors")
-        if actual != sha256: raise EncoderError(f"{folder / 'model.safetensors'}: sha256 is {actual}, expected {sha256}; the file is left as it is and is not used")
+    return check_weights(folder, sha256)
+
+def check_weights(
+    folder: Path,
+    sha256: str | None, # expected hash of model.safetensors; None: any
+) -> Path:
+    "Raises `EncoderError` for other weights than expected."
+    if sha256 and (actual := sha256_file(folder / "model.safetensors")) != sha256:
+        raise EncoderError(f"{folder / 'model.safetensors'}: sha256 is {actual}, expected {sha256}; the file is left as it is and is not used")
     return folder
 
 # %% ../nbs/20_encoders.ipynb #5211e979
@@ -246,19 +252,20 @@ def package_folder(package: str) -> Path | None:
 def find_folder(
     config: EncoderConfig,
     download: bool = True, # ask the hub when nothing is found here
+    check=None,            # (folder, sha256 of its weights or None) -> the folder to use; None: `check_folder`
 ) -> Path:
     "The folder of an encoder's files: `DEBIAS_NB_MODELS`, a package, then the hub. Raises `EncoderError` saying where it looked."
-    card = encoder_cards().get(config.name)
+    card, check = encoder_cards().get(config.name), check or check_folder
     looked, short = [], config.name.split("/")[-1]
     if card and card.package:
-        if folder := package_folder(card.package): return check_folder(folder, card.sha256)
+        if folder := package_folder(card.package): return check(folder, card.sha256)
         looked.append(f"the Python package {card.package} (not installed: pip install 'debias-nb[{short}]')")
     if root := os.environ.get("DEBIAS_NB_MODELS"):
-        if (folder := Path(root) / short).is_dir(): return check_folder(folder, card.sha256 if card else None)
+        if (folder := Path(root) / short).is_dir(): return check(folder, card.sha256 if card else None)
         looked.append(f"the folder {Path(root) / short}")
     else: looked.append("DEBIAS_NB_MODELS (not set)")
     hub, revision = config.name if "/" in config.name else card.hub if card else None, config.revision or (card.revision if card else None)
-    if hub and download and revision: return check_folder(_snapshot(hub, revision, looked), None)
+    if hub and download and revision: return check(_snapshot(hub, revision, looked), None)
     looked.append(f"the hub's {hub} (not asked: no revision is pinned; give the commit you want as `revision`)" if hub and not revision else
                   f"the hub's {hub} (not asked)" if hub else "the hub (no id is known for this name)")
     known = [n for n in (*encoder_cards(), "tiny", "tiny-static")]

@@ -188,7 +188,7 @@ def evaluate_titles(model, run: RunConfig, name: str) -> tuple[dict, dict, dict]
 def evaluate_set(model, run: RunConfig, name: str) -> tuple[dict, dict, dict]: # metrics, replicates, data
     "One evaluation set of pairs or titles. Raises `MissingData`."
     from debias_nb.metrics import evaluate_pairs
-    if run.titles: return evaluate_titles(model, run, name)
+    if run.task == "titles": return evaluate_titles(model, run, name)
     pairs = evaluation_pairs(name, run.corpus, run.eval_world)
     values, resampled = evaluate_pairs(score(model, pairs, run.encoder), pairs.labels, pairs.groups, pairs.subsets, name=name)
     main = "auc05[ordinary]" if "ordinary" in pairs.subsets else "auc05"
@@ -253,15 +253,13 @@ def train(run: RunConfig) -> tuple: # the tuned encoder, its curve, what the rec
         extra["gradient norms"] = gradient_norms(model, base, tokens, {k: MethodConfig(name=k, **m) for k, m in STRENGTHS.items()}, run.training, run.seed)
     return model, curve_summary(loss.history), data, extra
 
-# %% ../nbs/50_experiments.ipynb #0b129cbd
-def _answers(run: RunConfig) -> bool: return run.data is not None and run.data.task == "answers" # such runs are `48_selection`'s
-
+# %% ../nbs/50_experiments.ipynb #1c055b4f
 def execute(run: RunConfig) -> dict: # the record
     "Train and evaluate one run. Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
     from debias_nb.encoders import single_thread
     from debias_nb.train import interpolated
     quiet(); _settled()
-    if _answers(run):
+    if run.task == "answers":
         from debias_nb.selection import execute_selection
         return execute_selection(run)
     start = time.monotonic()
@@ -302,10 +300,10 @@ class Outcome:
 
 def absent(run: RunConfig) -> str | None:
     "What a run needs and does not find, in words; None when it can run."
-    if _answers(run):
+    if run.task == "answers":
         from debias_nb.selection import needed
         return run.method.trained and (_lacks(_encoder_found, run.encoder) or _lacks(needed, run.corpus, run.training.transfer if run.method.transfer else None)) or None
-    return _lacks(_encoder_found, run.encoder) or (_lacks(title_split if run.titles else training_pairs, run.data) if run.data else None)
+    return _lacks(_encoder_found, run.encoder) or (_lacks(title_split if run.task == "titles" else training_pairs, run.data) if run.data else None)
 
 @lru_cache(maxsize=None)
 def _lacks(load, *what) -> str | None: # asked once a process: a hub that does not answer takes half a minute to say so
@@ -315,12 +313,13 @@ def _lacks(load, *what) -> str | None: # asked once a process: a hub that does n
 
 def _encoder_found(encoder: EncoderConfig):
     from debias_nb.encoders import find_folder
-    if not encoder.pretrain and encoder.name != "learned": find_folder(encoder)
+    from debias_nb.pairs import find_transformer
+    if not encoder.pretrain and encoder.name != "learned": (find_transformer if encoder.kind == "cross" else find_folder)(encoder)
 
 def _stale(record: dict, run: RunConfig) -> bool:
     "Whether an evaluation set that was missing when the record was made is there now."
-    if run.titles: return False # titles come with their test sets
-    if _answers(run):
+    if run.task == "titles": return False # titles come with their test sets
+    if run.task == "answers":
         from debias_nb.selection import evaluation_answers
         return any(not _lacks(evaluation_answers, name, run.data) for name in run.evaluate if name not in record["metrics"])
     return any(not _lacks(evaluation_pairs, name, run.corpus, run.eval_world) for name in run.evaluate if name not in record["metrics"])
@@ -407,7 +406,7 @@ def dry_runs(experiment: ExperimentConfig) -> list[RunConfig]:
 def dry_step(run: RunConfig) -> dict[str, float]: # the terms of the loss in the one step
     "Train one step as a run says, on a stand-in encoder and a few planted texts. Raises what a real run would for settings that do not fit."
     from debias_nb.train import PairTokens, fine_tune
-    if _answers(run): return _dry_selection(run)
+    if run.task == "answers": return _dry_selection(run)
     world = WorldConfig(types=12, unseen_types=4, train_pairs=16, negatives=1, queries=20, items=60)
     encoder, corpus = stand_in(run.encoder), CorpusConfig(name="catalogue", task=run.corpus.task, world=world)
     base, tokens = _base(encoder)[0], training_tokens(encoder, corpus)[0]
@@ -425,8 +424,9 @@ def _dry_selection(run: RunConfig) -> dict[str, float]:
     few = planted_answers(AnswersWorldConfig(name="answers", questions=4, tests=2), "train")
     transfer = run.training.transfer and run.training.transfer.model_copy(update=dict(epochs=1))
     training = run.training.model_copy(update=dict(epochs=1, transfer=transfer))
-    model = answer_model(stand_in(run.encoder), run.method, training, few.questions + few.answers, run.seed)
-    data = answer_tokens(model.encoder, few, stand_in(run.encoder).max_length)
+    encoder = stand_in(run.encoder)
+    model = answer_model(encoder, run.method, training, few.questions + few.answers, run.seed)
+    data = answer_tokens(model.encoder, few, encoder.max_length)
     stages = [s for s in train_stages(model, data, run.method, training, run.seed, run.encoder.dtype, transfer=data if run.method.transfer else None) if s]
     if any(len(s.history) != -(-len(data) // training.batch_size) or not all(np.isfinite(v) for v in s.history[0].values()) for s in stages): raise RuntimeError(f"{run.id}: {[s.history for s in stages]}")
     return stages[-1].history[0]

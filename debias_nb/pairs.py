@@ -9,7 +9,7 @@ __all__ = ['PADDING', 'UNKNOWN', 'MAKERS', 'Ragged', 'place', 'PairInputs', 'Apa
            'directions', 'load_pair_encoder']
 
 # %% ../nbs/22_pairs.ipynb #ca012b1d
-import itertools, json, os, re
+import itertools, json, re
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,7 @@ from torch import nn
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from .config import EncoderConfig
-from .encoders import EncoderError, _snapshot, check_folder, encoder_cards, find_folder, load_encoder, package_folder
-from .records import sha256_file
+from .encoders import EncoderError, check_folder, check_weights, find_folder, load_encoder
 
 # %% ../nbs/22_pairs.ipynb #1b49fbe9
 @dataclass(frozen=True, eq=False)
@@ -308,21 +307,13 @@ def transformer_folder(
     if not (folder / "config.json").is_file(): raise EncoderError(f"{folder}: neither modules.json nor config.json, so this is no folder of an encoder")
     if not any(folder.glob("*.safetensors")): raise EncoderError(f"{folder}: no safetensors; weights in other formats may be pickles, and are not opened")
     if "auto_map" in json.loads((folder / "config.json").read_text()): raise EncoderError(f"{folder / 'config.json'}: auto_map names code of the repository, which is not run")
-    if sha256 and (actual := sha256_file(folder / "model.safetensors")) != sha256:
-        raise EncoderError(f"{folder / 'model.safetensors'}: sha256 is {actual}, expected {sha256}; the file is left as it is and is not used")
-    return folder
+    return check_weights(folder, sha256)
 
 def find_transformer(
     config: EncoderConfig, # of kind `cross`
 ) -> Path:
     "The folder of a transformer: as `find_folder`, and plain folders of transformers, too. Raises `EncoderError` saying where it looked."
-    card, root = encoder_cards().get(config.name), os.environ.get("DEBIAS_NB_MODELS")
-    local = Path(root) / config.name.split("/")[-1] if root else None
-    if not (card and card.package and package_folder(card.package)):
-        if local and local.is_dir(): return transformer_folder(local, card.sha256 if card else None)
-        hub, revision = config.name if "/" in config.name else card.hub if card else None, config.revision or (card.revision if card else None)
-        if hub and revision: return transformer_folder(_snapshot(hub, revision, [f"the folder {local}" if local else "DEBIAS_NB_MODELS (not set)"]))
-    return transformer_folder(find_folder(config))
+    return find_folder(config, check=transformer_folder)
 
 # %% ../nbs/22_pairs.ipynb #71f6d74f
 def directions(

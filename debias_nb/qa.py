@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from .config import AnswersWorldConfig, nearest
-from .registry import DataError, locate, sha256_of
+from .registry import DataError, bad_lines, locate, sha256_of
 
 # %% ../nbs/13_qa.ipynb #61690671
 RELEVANT = 3 # grades run from 1 to 4; this one and above count as relevant
@@ -162,10 +162,6 @@ def _lines(path) -> list[bytes]: # without their ends
     if not lines: raise DataError(f"{path}: the file is empty")
     return [line.removesuffix(b"\r") for line in lines]
 
-def _say(path, bad, n): # the first reasons, and how many there are
-    more = f"; and {len(bad) - 3:,} more of {n:,} lines" if len(bad) > 3 else ""
-    return DataError("; ".join(f"{path}:{line}: {reason}" for line, reason in bad[:3]) + more)
-
 def _format(path, format): # tsv or jsonl
     suffix = Path(path).name.removesuffix(".gz").rpartition(".")[2]
     if format is None and suffix in ("tsv", "jsonl"): return suffix
@@ -211,7 +207,7 @@ def read_answers(
             if rows and (grade is None) != (rows[0][4] is None): raise ValueError("graded and ungraded lines in one file")
         except ValueError as e: bad.append((number, str(e))); continue
         ids.setdefault(key if group_by == "run" else question, key); rows.append((key, question, answer, label, grade))
-    if bad: raise _say(path, bad, len(lines))
+    if bad: raise bad_lines(path, bad, len(lines))
     if not rows: raise DataError(f"{path}: only a header")
     key, question, answer, label, grade = map(list, zip(*rows))
     return Answers(name or Path(path).name, key, question, answer, label, None if grade[0] is None else grade, {"lines": len(lines), "candidates read": len(rows), "questions read": len(asked)}, {Path(path).name: sha256_of(path)}, part)
@@ -228,7 +224,7 @@ def read_queries(
         elif cells[0] in queries: bad.append((number, f"the id {cells[0]!r} stands twice"))
         else: queries[cells[0]] = cells[1]
     if not bad and len(set(queries.values())) < len(queries): bad.append((len(queries), "a question stands twice, up to this line"))
-    if bad: raise _say(path, bad, len(lines))
+    if bad: raise bad_lines(path, bad, len(lines))
     return queries
 
 def read_qrels(
@@ -241,7 +237,7 @@ def read_qrels(
         if len(cells) != 4: bad.append((number, f"{len(cells)} columns, expected 4 (query, any word, passage, grade)"))
         elif cells[3] not in ("1", "2", "3", "4"): bad.append((number, f"the grade {cells[3]!r} is not 1, 2, 3 or 4"))
         else: judged[cells[0]].append((cells[2], int(cells[3])))
-    if bad: raise _say(path, bad, len(lines))
+    if bad: raise bad_lines(path, bad, len(lines))
     return dict(judged)
 
 def identify(answers: Answers, queries: Mapping[str, str], judged: Mapping[str, list]) -> Answers: # with the ids of the queries

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from .config import nearest
-from .registry import DataError, locate, sha256_of
+from .registry import DataError, bad_lines, locate, sha256_of
 
 # %% ../nbs/11_questions.ipynb #e2fab56e
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,9 +103,7 @@ def read_pairs(
     for number, raw in enumerate(lines, 1):
         try: rows.append(_parse(raw.removesuffix(b"\r"), columns, encoding_errors))
         except ValueError as e: bad.append(Refused(number, str(e)))
-    if bad and on_error == "raise":
-        raise DataError("; ".join(f"{path}:{b.line}: {b.reason}" for b in bad[:3])
-                        + (f"; and {len(bad) - 3:,} more of {len(lines):,} lines" if len(bad) > 3 else ""))
+    if bad and on_error == "raise": raise bad_lines(path, bad, len(lines))
     labels, left, right, damaged = map(list, zip(*rows)) if rows else ([], [], [], [])
     counts = {"lines": len(lines), "refused lines": len(bad), "undecodable lines": sum(damaged), "pairs": len(rows)}
     pairs = QuestionPairs(name or Path(path).name, left, right, np.array(labels, np.int8), counts, {Path(path).name: sha256_of(path)})

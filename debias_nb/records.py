@@ -325,6 +325,9 @@ class Store:
         return files
 
     def _next(self, files) -> Path: return files[0].with_suffix(f".{len(files) + 1}.jsonl")
+    def _everything(self) -> list[Path]: # by name, the parts of one experiment in the order they were filled
+        firsts = sorted(p for p in self.folder.glob("*/*.jsonl") if not p.stem.rpartition(".")[2].isdigit())
+        return [path for p in firsts for path in self._files(p.parent.name, *p.stem.rsplit(".", 1)) if path.exists()]
 
     def path(self, config: RunConfig) -> Path:
         "The file that a run's record goes to; an `ExperimentConfig` will do as well."
@@ -336,7 +339,7 @@ class Store:
 
     def all(self) -> list[dict]:
         "All records of the folder, file by file. Raises `RecordError`, as `read` does."
-        return [r for path in sorted(self.folder.glob("*/*.jsonl")) for r in read(path)]
+        return [r for path in self._everything() for r in read(path)]
 
     def find(self, run: str | RunConfig) -> dict | None:
         "The newest finished record of a run, by its id or its configuration. Raises `RecordError`, as `read` does."
@@ -352,10 +355,10 @@ class Store:
 
     def delete(self, run: str | RunConfig, older: bool = False) -> int:
         "Remove a run's records, finished or failed (with `older`: all but the last one), and say how many. Raises `RecordError`."
-        paths = sorted(self.folder.glob("*/*.jsonl")) if isinstance(run, str) else self._files(run.paper, run.experiment, run.profile)
-        run_id = run if isinstance(run, str) else run.id
-        newest = next((path for path in reversed(paths) if any(r["id"] == run_id for r in read(path))), None) if older and len(paths) > 1 else paths[-1] if paths else None
-        return sum(_drop(path, run_id, older and path == newest) for path in paths)
+        run_id, paths = (run, self._everything()) if isinstance(run, str) else (run.id, self._files(run.paper, run.experiment, run.profile))
+        holds = lambda path: len(paths) == 1 or any(r["id"] == run_id for r in read(path)) # a single file is read by `_drop` alone
+        newest = next(filter(holds, reversed(paths)), None) if older else None # of it the last record stays
+        return sum(_drop(path, run_id, path == newest) for path in paths)
 
 # %% ../nbs/01_records.ipynb #a4c1e172
 class TrainingFailed(RuntimeError):

@@ -7,12 +7,13 @@ __all__ = ['SCALE', 'REFERENCE', 'UNTRAINED', 'COMPLETE', 'PROFILES', 'TERMS', '
            'fill', 'found_records', 'called', 'row_name', 'printed_cell', 'block_rows', 'runs_of', 'weighted_name',
            'table_cells', 'experiment_cells', 'wanting', 'reasons', 'picked_cases', 'case_section', 'same_question',
            'picked_answers', 'all_experiments', 'papers', 'results', 'all_found', 'all_cells', 'status_json',
-           'difference', 'signed', 'digits_of', 'bracket', 'distinct', 'shown', 'markdown_table', 'with_numbers',
-           'grid', 'readings', 'against_reference', 'panels', 'gain_rows', 'term_sizes', 'provenance', 'background',
-           'Picture', 'metric_name', 'figure_of', 'strengths', 'strength_rows', 'strength_section', 'mechanism_rows',
-           'trajectory_rows', 'rank_correlations', 'trajectory_section', 'world_section', 'answer_case_section',
-           'weight_rows', 'weight_section', 'drawing_section', 'question_rows', 'question_section', 'table_section',
-           'section', 'configuration', 'came_of', 'folded', 'show', 'render', 'csv', 'latex', 'agreement']
+           'untrained', 'contrast', 'scaled', 'difference', 'signed', 'digits_of', 'bracket', 'distinct', 'shown',
+           'markdown_table', 'with_numbers', 'grid', 'readings', 'against_reference', 'panels', 'gain_rows',
+           'term_sizes', 'provenance', 'background', 'Picture', 'metric_name', 'figure_of', 'strengths',
+           'strength_rows', 'strength_section', 'mechanism_rows', 'trajectory_rows', 'rank_correlations',
+           'trajectory_section', 'world_section', 'answer_case_section', 'weight_rows', 'weight_section',
+           'drawing_section', 'question_rows', 'question_section', 'table_section', 'section', 'configuration',
+           'came_of', 'folded', 'show', 'render', 'csv', 'latex', 'agreement']
 
 # %% ../nbs/51_reports.ipynb #b4ea5c2c
 import io, json, math
@@ -206,11 +207,14 @@ def reasons(cells: list[Cell]) -> list[str]: # each once, in order of appearance
     "What the cells lack, taken apart where a cell lacks several things."
     return list(dict.fromkeys(part for c in cells if c.why for part in c.why.split("; ")))
 
-# %% ../nbs/51_reports.ipynb #72fbbbad
+# %% ../nbs/51_reports.ipynb #68b524b3
+def _of_answers(record: dict) -> bool: return (record["config"].get("corpus") or record["config"].get("eval_corpus") or {}).get("task") == "answers"
+
 def picked_cases(found: dict[str, dict], most: int = 2) -> list[dict]: # encoder, corpus, evaluate, query, rise, token, tokens, relevant, causal, methods: name -> importance, top, record
     "The queries with the largest rise of one token's importance from Base to plain fine-tuning, for each encoder, corpus and evaluation set; first seed."
     groups = {}
     for r in found.values():
+        if _of_answers(r): continue # those are `picked_answers`'
         c = r["config"]
         for name, listed in r.get("extra", {}).get("cases", {}).items():
             corpus = c["corpus"] or c["eval_corpus"]
@@ -243,9 +247,7 @@ def case_section(cases: list[dict]) -> list:
         out.append(Picture(f"importance{i}", f"Importance of every token of the query {c['query']}", lambda frame=frame: importance_bars(frame)))
     return out
 
-# %% ../nbs/51_reports.ipynb #aa29de1e
-def _of_answers(record: dict) -> bool: return (record["config"].get("corpus") or record["config"].get("eval_corpus") or {}).get("task") == "answers"
-
+# %% ../nbs/51_reports.ipynb #7e092b5b
 def same_question(a: str, b: str) -> bool: return "".join(c for c in a.lower() if c.isalnum()) == "".join(c for c in b.lower() if c.isalnum()) # spaces and marks apart
 
 def picked_answers(found: dict[str, dict]) -> list[dict]: # encoder, corpus, evaluate, methods: name -> (record id, cases), first seed
@@ -291,7 +293,7 @@ def _list_cells(paper: str, name: str, listed, root: Path, fresh: bool) -> list[
         for p in picked_answers(found): # the printed question, where it is among those on record
             out += [Cell(paper, name, e.profile, p["encoder"], m, "right answer to the printed question", "iid", p["corpus"], p["evaluate"], unit="fraction", value=float(c["right"]), n=1, status="measured", records=[record])
                     for m, (record, told) in p["methods"].items() for c in told if same_question(c["question"], listed.query)]
-        for case in picked_cases({i: r for i, r in found.items() if not _of_answers(r)})[:1]:
+        for case in picked_cases(found)[:1]:
             out += [Cell(paper, name, e.profile, case["encoder"], m, "right among the top five items", "ood", case["corpus"], case["evaluate"], value=20. * sum(right for _, right in c["top"]), n=1, status="measured", records=[c["record"]])
                     for m, c in case["methods"].items()]
     return out
@@ -315,19 +317,33 @@ def status_json(cells: list[Cell]) -> str:
     keys = ("paper", "table", "row", "column", "expected", "profile", "value", "low", "high", "n", "status", "records", "why", "command")
     return json.dumps([{k: getattr(c, k) for k in keys} for c in cells], indent=1)
 
-# %% ../nbs/51_reports.ipynb #1fd32ced
+# %% ../nbs/51_reports.ipynb #3bd427f5
+def untrained(cell: Cell, found: dict[str, dict]) -> bool:
+    "Whether a cell is one run of a method that is not trained, and so has no seeds."
+    setting = found[cell.records[0]].get("config", {})
+    return len(cell.records) == 1 and (setting["training"] is None if "training" in setting else cell.method in UNTRAINED)
+
+def contrast(
+    cells: tuple[Cell, ...],    # two or four, all complete
+    found: dict[str, dict],     # id -> record
+) -> Paired | None: # as fractions, which is what records hold; None for runs of other seeds
+    "a minus b, or (a minus b) minus (c minus d), run by run and resample by resample. Raises `ValueError` as `stats.paired`."
+    if len({tuple(sorted(found[i]["seed"] for i in c.records)) for c in cells if not untrained(c, found)}) > 1: return None
+    values, resamples = zip(*(series([found[i] for i in c.records], c.evaluate, c.metric) for c in cells))
+    shared = all(resamples) and len({len(r[0]) for r in resamples}) == 1
+    parts = [[np.asarray(x, float) for x in part] for part in ((values, resamples) if shared else (values,))]
+    if len(cells) == 4: parts = [(x[0] - x[1], x[2] - x[3]) for x in parts]
+    return paired(*(x for part in parts for x in part))
+
+def scaled(d: Paired | None, by: float) -> Paired | None: return d and replace(d, difference=by * d.difference, low=by * d.low, high=by * d.high)
+
 def difference(
     a: Cell,
     b: Cell,                 # of the same column
     found: dict[str, dict],  # id -> record
 ) -> Paired | None: # in the table's unit; None where a side is incomplete
     "a minus b, paired by seed and test item."
-    if a.status not in COMPLETE or b.status not in COMPLETE: return None
-    scale, (va, ra), (vb, rb) = SCALE[a.unit], *(series([found[i] for i in c.records], c.evaluate, c.metric) for c in (a, b))
-    seeds = [sorted(found[i]["seed"] for i in c.records) for c in (a, b)]
-    if seeds[0] != seeds[1] and not any(c.method in UNTRAINED and len(x) == 1 for c, x in zip((a, b), seeds)): return None # nothing to pair
-    d = paired(va, vb, ra, rb) if ra and rb and len(ra[0]) == len(rb[0]) else paired(va, vb)
-    return replace(d, difference=scale * d.difference, low=scale * d.low, high=scale * d.high)
+    return scaled(contrast((a, b), found), SCALE[a.unit]) if a.status in COMPLETE and b.status in COMPLETE else None
 
 # %% ../nbs/51_reports.ipynb #fc3d71f4
 def signed(x: float, digits: int = 1) -> str: return f"{x:+.{digits}f}".replace("-", "−") if round(x, digits) else f"{0:.{digits}f}" # no minus zero
@@ -654,13 +670,14 @@ def weight_section(found: dict[str, dict]) -> list:
 # %% ../nbs/51_reports.ipynb #4b21ce2f
 def drawing_section(e: ExperimentConfig, method: str) -> list[Picture]:
     "The modules that a method trains on the experiment's first encoder, drawn."
-    from debias_nb.answers import answer_model
-    from debias_nb.config import TrainConfig
-    from debias_nb.figures import scan_drawing
     encoder, m = e.encoders[0], next(m for m in e.methods if m.name == method)
-    model = answer_model(encoder, m, TrainConfig(loss="cross-entropy", learning_rate=1, epochs=1, batch_size=2), ["a word"])
-    name = "-".join(method.lower().replace("/", "").split())
-    return [f"### {method}", Picture(name, f"What is trained by {method}, and what is used at inference", lambda: scan_drawing(model.head, encoder.display, model.encoder.width))]
+    def draw():
+        from debias_nb.answers import answer_model
+        from debias_nb.config import TrainConfig
+        from debias_nb.figures import scan_drawing
+        model = answer_model(encoder, m, TrainConfig(loss="cross-entropy", learning_rate=1, epochs=1, batch_size=2), ["a word"])
+        return scan_drawing(model.head, encoder.display, model.encoder.width)
+    return [f"### {method}", Picture("-".join(method.lower().replace("/", "").split()), f"What is trained by {method}, and what is used at inference", draw)]
 
 # %% ../nbs/51_reports.ipynb #1e3f9296
 def question_rows(found: dict[str, dict]) -> list[list[str]]: # encoder and corpus, evaluation set, method, questions, seeds, difference, p
@@ -738,7 +755,7 @@ def section(e: ExperimentConfig, store: Store, root: Path | None = None) -> list
     filled = [(t, table_cells(e, t, found, root)) for t in e.tables]
     for table, cells in filled: out += table_section(e, table, cells, found)
     out += question_section(found, {c.evaluate for t in e.tables for c in t.columns} or None) + weight_section(found) + answer_case_section(found, load_expected(e.paper, root).lists)
-    out += case_section(picked_cases({i: r for i, r in found.items() if not _of_answers(r)})) + strength_section([c for t, cells in filled if t.figure == "path" for c in cells], found) + trajectory_section(found)
+    out += case_section(picked_cases(found)) + strength_section([c for t, cells in filled if t.figure == "path" for c in cells], found) + trajectory_section(found)
     if terms := term_sizes(list(found.values())): out += ["### Size of each term late in training", folded("every encoder, corpus and method", markdown_table(TERMS, terms))]
     return out + provenance(list(found.values()))
 

@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['KINDS', 'FORMS', 'PAIRS', 'HALF', 'VARIANTS', 'GATES', 'OUTPUTS', 'HEADS', 'Planted', 'ridge_world', 'standardise',
            'FourierFunctions', 'fourier', 'random_features', 'weighted_covariance', 'direct_loss', 'Decorrelation',
-           'Memory', 'Weights', 'check_features', 'learn_weights', 'diagnose', 'average_weights', 'oracle_weights',
-           'pair_world', 'LanguageDebiasing', 'contrastive_loss', 'ScanHead', 'scan_loss']
+           'Memory', 'Weights', 'check_features', 'learn_weights', 'effective_size', 'shuffled_within', 'diagnose',
+           'average_weights', 'oracle_weights', 'pair_world', 'LanguageDebiasing', 'contrastive_loss', 'ScanHead',
+           'scan_loss']
 
 # %% ../nbs/32_scan.ipynb #87e63ecb
 import warnings
@@ -427,6 +428,22 @@ def _learn(learner, z, form, steps, lr, kinds, r, pairs, classes, generator):
     with torch.no_grad(): last = float(loss(learner.all()) / loss(start))
     return result(last, "")
 
+# %% ../nbs/32_scan.ipynb #68f9a335
+def effective_size(weights: torch.Tensor) -> float: # (n,) -> in (0, 1]: how many equal weights would be as even, as a share of n
+    return float(weights.sum()**2 / weights.square().sum() / len(weights))
+
+def shuffled_within(
+    weights: torch.Tensor, # (n,)
+    labels: torch.Tensor,  # (n,) class numbers
+    generator: torch.Generator,
+) -> torch.Tensor: # (n,)
+    "The same weights in other hands, class by class."
+    out = weights.clone()
+    for c in labels.unique():
+        own = (labels == c).nonzero().flatten()
+        out[own] = weights[own[torch.randperm(len(own), generator=generator).to(own.device)]]
+    return out
+
 # %% ../nbs/32_scan.ipynb #ea38d08e
 def diagnose(
     weights,                            # `Weights`, or (n,) weights from anywhere
@@ -447,10 +464,7 @@ def diagnose(
     if centre == "class" and labels is None: raise ValueError("centre='class' needs labels")
     for name, mask in (groups or {}).items():
         if mask.shape != w.shape or mask.dtype != torch.bool: raise ValueError(f"groups[{name!r}] must be ({len(w)},) of bool, got {tuple(mask.shape)} of {mask.dtype}")
-    shuffled, classes = w.clone(), torch.zeros(len(w), dtype=torch.long) if labels is None else labels.cpu()
-    for c in classes.unique():
-        own = (classes == c).nonzero().flatten()
-        shuffled[own] = w[own[torch.randperm(len(own), generator=generator)]]
+    shuffled = shuffled_within(w, torch.zeros(len(w), dtype=torch.long) if labels is None else labels, generator)
     z, losses = standardise(features), []
     for _ in range(draws):
         loss = Decorrelation(random_features(z, r, generator), classes=labels if centre == "class" else None)
@@ -458,7 +472,7 @@ def diagnose(
     uniform, mine, control = np.sum(losses, 0)
     constant = int((z == 0).all(0).sum())
     ratio = lambda loss: float(loss / uniform) if uniform > 0 else float("nan")
-    out = {"effective size": float(w.sum()**2 / w.square().sum() / len(w)), "largest": float(w.max() / w.mean()), "mean": float(w.mean()), "negative": int((w < 0).sum())}
+    out = {"effective size": effective_size(w), "largest": float(w.max() / w.mean()), "mean": float(w.mean()), "negative": int((w < 0).sum())}
     out |= {f"mean of class {c}": float(w[labels == c].mean() / w.mean()) for c in ([] if labels is None else labels.unique().tolist())}
     out |= {f"mean of {name}": float(w[mask].mean() / w.mean()) for name, mask in (groups or {}).items()}
     out |= {"fresh loss": ratio(mine), "fresh loss, shuffled": ratio(control), "constant features": constant}

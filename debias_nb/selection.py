@@ -17,7 +17,7 @@ from .answers import AnswerModel, answer_model, answer_scores, answer_tokens, di
 from .config import ConfigError, CorpusConfig, EncoderConfig, RunConfig, nearest
 from .encoders import single_thread, weights_hash
 from .metrics import rank_metrics
-from .qa import SOURCES, Answers, flip_labels, load_answers, perturb, planted_answers, shared_words
+from .qa import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers, shared_words
 from .records import make_record, this_machine
 from .registry import MissingData
 from .train import curve_summary
@@ -54,7 +54,9 @@ def evaluation_answers(
     if "test" not in SOURCES[name].files: raise ConfigError(f"{name} has no test part")
     return load_answers(name, "test")
 
-# %% ../nbs/48_selection.ipynb #25baab5a
+# %% ../nbs/48_selection.ipynb #bb06120d
+def _about(answers: Answers) -> dict: return dict(fingerprint=answers.fingerprint, counts=answers.counts) # for the record
+
 _NAMES = {"wikiqa": "WikiQA", "selqa": "SelQA", "antique": "ANTIQUE"}
 
 def counts(corpus: CorpusConfig) -> tuple[dict, dict]: # `WikiQA #Q Train` and so on -> number; data for the record
@@ -65,7 +67,7 @@ def counts(corpus: CorpusConfig) -> tuple[dict, dict]: # `WikiQA #Q Train` and s
         try: answers = planted_answers(corpus.world, "iid" if part == "test" else part) if corpus.world else load_answers(key, part)
         except MissingData as e: lacking = e; continue
         out |= {f"{names[key]} #Q {part.title()}": float(len(set(answers.question_ids))), f"{names[key]} #A {part.title()}": float(len(answers))}
-        data[f"{part} {key}"] = dict(fingerprint=answers.fingerprint, counts=answers.counts)
+        data[f"{part} {key}"] = _about(answers)
     if not out: raise lacking
     return out, data
 
@@ -85,14 +87,14 @@ def train_selection(run: RunConfig) -> tuple: # the trained model, its curves, d
     identity, device = weights_hash(model.encoder).hexdigest(), _device() # of the weights that the run starts from
     answers, dev = training_answers(corpus), training_answers(corpus, "dev")
     tokens = lambda a: answer_tokens(model.encoder, a, run.encoder.max_length)
-    chosen_by = tokens(dev).inputs if run.training.select == "best" else None
+    chosen_by = model.encoder.tokenise(dev.questions, dev.answers, run.encoder.max_length) if run.training.select == "best" else None
     validate = (lambda m: rank_metrics(answer_scores(m, chosen_by, dtype=run.encoder.dtype), dev.labels, dev.question_ids, unanswered="exclude")[0]["map"]) if chosen_by else None
     first, last = train_stages(model.to(device), tokens(answers), run.method, run.training, run.seed, run.encoder.dtype, validate, tokens(_transferred(stage)) if stage else None)
     extra = {"weights": diary_summary(last.diary) | {"fresh": last.fresh}} if last.diary else {}
     if first: extra["first stage"] = curve_summary(first.history)
     if last.scores: extra["development MAP"] = [round(x, 5) for x in last.scores]
     used = {f"train {corpus.name}": answers, **({f"dev {corpus.name}": dev} if validate else {}), **({f"transfer {stage.corpus}": _transferred(stage)} if stage else {})}
-    data = {k: dict(fingerprint=a.fingerprint, counts=a.counts) for k, a in used.items()}
+    data = {k: _about(a) for k, a in used.items()}
     return model, identity, curve_summary(last.history), data, extra
 
 def _device() -> str:
@@ -107,11 +109,10 @@ def score_answers(
 ) -> np.ndarray: # (n,)
     "Scores of all candidates."
     if model is None: return shared_words(answers)
-    return answer_scores(model, answer_tokens(model.encoder, answers, run.encoder.max_length).inputs, dtype=run.encoder.dtype)
+    return answer_scores(model, model.encoder.tokenise(answers.questions, answers.answers, run.encoder.max_length), dtype=run.encoder.dtype)
 
 def chosen(scores: np.ndarray, answers: Answers) -> list[dict]: # question, answer, right, relevant, misled
     "The candidate that each question gets, for case studies; of equal scores the first."
-    from debias_nb.qa import misled
     groups, away, out = answers.groups(), misled(answers), []
     for g in range(groups.max() + 1):
         rows = np.flatnonzero(groups == g)
@@ -137,7 +138,7 @@ def execute_selection(run: RunConfig) -> dict: # the record
             except MissingData: missing.append(name); continue
             scores = score_answers(model, answers, run)
             metrics[name], replicates[name], each = evaluate_answers(scores, answers)
-            data[f"test {name}"] = dict(fingerprint=answers.fingerprint, counts=answers.counts)
+            data[f"test {name}"] = _about(answers)
             if len(each) <= MANY: questions[name] = each
             if "cases" in run.measure: told[name] = chosen(scores, answers)
     extra |= dict(training=dict(seconds=round(trained - start, 3)), missing=missing, questions=questions) | ({"cases": told} if told else {})

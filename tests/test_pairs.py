@@ -311,13 +311,13 @@ def test_plain_folders_that_are_not_safe(models):
 
 def test_another_file_than_the_card_says(models, monkeypatch):
     card = encoders.EncoderCard(kind="transformer", hub="somebody/plain", sha256="53aa", licence="none", trained_on="nothing", zero_shot=True)
-    monkeypatch.setattr(pairs, "encoder_cards", lambda: {"somebody/plain": card})
+    monkeypatch.setattr(encoders, "encoder_cards", lambda: {"somebody/plain": card})
     with pytest.raises(EncoderError, match="sha256 is .*, expected 53aa"): find_transformer(CONFIGS["plain"])
 
 def test_a_pinned_revision_is_asked_of_the_hub(models, monkeypatch, tmp_path):
     asked = []
     def snapshot(hub, revision, looked): asked.append((hub, revision, looked)); return models / "plain"
-    monkeypatch.setattr(pairs, "_snapshot", snapshot)
+    monkeypatch.setattr(encoders, "_snapshot", snapshot)
     assert find_transformer(EncoderConfig(name="somebody/roberta", kind="cross", revision="abc")) == models / "plain"
     assert asked == [("somebody/roberta", "abc", [f"the folder {tmp_path / 'roberta'}"])]
     assert find_transformer(CONFIGS["plain"]) == models / "plain" and len(asked) == 1, "what is here is not asked for"
