@@ -341,6 +341,7 @@ SOURCES = {
     "amazon2023_user_category": _Source(("training.jsonl", "validation.jsonl", "test.jsonl"), lambda paths, name, _: read_reviews(paths, name)),
     "newsgroups20_authors": _table("newsgroups20_authors.jsonl.gz"),
     "pan20_train": _pairs, "pan20_test": _pairs, "pan21_test": _pairs,
+    "amazon2018_reviews": _table("texts.jsonl"), "reddit_pushshift": _table("texts.jsonl"),
 }
 
 def load_texts(

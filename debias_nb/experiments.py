@@ -262,6 +262,9 @@ def execute(run: RunConfig) -> dict: # the record
     if run.task == "answers":
         from debias_nb.selection import execute_selection
         return execute_selection(run)
+    if run.task == "authors":
+        from debias_nb.attribution import execute_attribution
+        return execute_attribution(run)
     start = time.monotonic()
     base, identity = _base(run.encoder)
     with single_thread(run.training.threads if run.training else 1):
@@ -303,6 +306,10 @@ def absent(run: RunConfig) -> str | None:
     if run.task == "answers":
         from debias_nb.selection import needed
         return run.method.trained and (_lacks(_encoder_found, run.encoder) or _lacks(needed, run.corpus, run.training.transfer if run.method.transfer else None)) or None
+    if run.task == "authors":
+        from debias_nb.attribution import author_split
+        embeds = run.method.trained or not run.method.authors and run.evaluate != ("counts",) # the others count
+        return embeds and _lacks(_encoder_found, run.encoder) or _lacks(author_split, run.data)
     return _lacks(_encoder_found, run.encoder) or (_lacks(title_split if run.task == "titles" else training_pairs, run.data) if run.data else None)
 
 @lru_cache(maxsize=None)
@@ -318,7 +325,7 @@ def _encoder_found(encoder: EncoderConfig):
 
 def _stale(record: dict, run: RunConfig) -> bool:
     "Whether an evaluation set that was missing when the record was made is there now."
-    if run.task == "titles": return False # titles come with their test sets
+    if run.task in ("titles", "authors"): return False # they come with their test sets
     if run.task == "answers":
         from debias_nb.selection import evaluation_answers
         return any(not _lacks(evaluation_answers, name, run.data) for name in run.evaluate if name not in record["metrics"])
@@ -393,7 +400,7 @@ def stand_in(encoder: EncoderConfig) -> EncoderConfig:
     from debias_nb.config import PretrainConfig
     recipe = PretrainConfig(steps=2, batch_size=16, learning_rate=1e-3, warmup_steps=0, vocabulary=600)
     if encoder.kind == "alignment": return EncoderConfig(name="learned", kind="alignment", max_length=encoder.max_length, units=8, embedding=8)
-    length = min(encoder.max_length, 64) if encoder.kind == "cross" else encoder.max_length # more positions than that the planted transformer has not
+    length = encoder.max_length if encoder.kind == "static" else min(encoder.max_length, 64) # more positions than that the planted transformer has not
     return EncoderConfig(name="tiny-static" if encoder.kind == "static" else "tiny", kind=encoder.kind, max_length=length, world=WorldConfig(types=12, unseen_types=4, broad_pairs=100), pretrain=recipe)
 
 def dry_runs(experiment: ExperimentConfig) -> list[RunConfig]:
@@ -407,6 +414,7 @@ def dry_step(run: RunConfig) -> dict[str, float]: # the terms of the loss in the
     "Train one step as a run says, on a stand-in encoder and a few planted texts. Raises what a real run would for settings that do not fit."
     from debias_nb.train import PairTokens, fine_tune
     if run.task == "answers": return _dry_selection(run)
+    if run.task == "authors": return _dry_attribution(run)
     world = WorldConfig(types=12, unseen_types=4, train_pairs=16, negatives=1, queries=20, items=60)
     encoder, corpus = stand_in(run.encoder), CorpusConfig(name="catalogue", task=run.corpus.task, world=world)
     base, tokens = _base(encoder)[0], training_tokens(encoder, corpus)[0]
@@ -430,6 +438,16 @@ def _dry_selection(run: RunConfig) -> dict[str, float]:
     stages = [s for s in train_stages(model, data, run.method, training, run.seed, run.encoder.dtype, transfer=data if run.method.transfer else None) if s]
     if any(len(s.history) != -(-len(data) // training.batch_size) or not all(np.isfinite(v) for v in s.history[0].values()) for s in stages): raise RuntimeError(f"{run.id}: {[s.history for s in stages]}")
     return stages[-1].history[0]
+
+def _dry_attribution(run: RunConfig) -> dict[str, float]:
+    "The same for authors: one step of what is kept, after one of its teacher."
+    from debias_nb.attribution import tuned
+    from debias_nb.config import AuthorsConfig, AuthorsWorldConfig
+    corpus = CorpusConfig(name="authors", task="authors", world=AuthorsWorldConfig(name="authors", authors=8, test_authors=2, texts=2, tokens=20))
+    training = run.training.model_copy(update=dict(epochs=1, student_epochs=None, further_rates=(), further_temperatures=()))
+    done = tuned(corpus, stand_in(run.encoder), training, (run.method.authors or AuthorsConfig()).model_copy(update=dict(epochs=None)), run.seed)
+    if len(done.history) != -(-16 // training.batch_size) or not all(np.isfinite(float(v)) for v in done.history[0].values()): raise RuntimeError(f"{run.id}: {done.history}")
+    return {k: float(v) for k, v in done.history[0].items()}
 
 # %% ../nbs/50_experiments.ipynb #bf31ff14
 def store_for(profile: str, root: str | Path | None = None) -> Store:
