@@ -23,6 +23,7 @@ from .metrics import bootstrap_weights
 from .records import TrainingFailed, make_record, this_machine
 from .retrieval import first_hits, recall_at, reciprocal_rank
 from .train import arguments_for, curve_summary, optimizer_for
+from .worlds import author_words
 
 # %% ../nbs/49_attribution.ipynb #f9edd253
 APART = .25 # share of the training authors, and of their topics, that are set apart where validation is across topics
@@ -134,9 +135,14 @@ def fit_authors(
     pairs = not isinstance(loss, MulticlassLoss)
     with tempfile.TemporaryDirectory() as folder, single_thread(training.threads):
         args = arguments_for(training, folder, model, seed, dtype, num_train_epochs=epochs, **({"batch_sampler": AuthorPairSampler} if pairs else {}))
-        QuietTrainer(model=model, args=args, loss=loss, train_dataset=Dataset.from_dict({"row": range(len(labels)), "label": labels}), data_collator=AuthorCollator(tokens, labels),
-                     optimizer_cls_and_kwargs=optimizer_for(training)).train()
-    if not all(np.isfinite(float(h["loss"])) for h in loss.history): raise TrainingFailed(f"the loss is not finite after {next(i for i, h in enumerate(loss.history) if not np.isfinite(float(h['loss'])))} steps")
+        trainer = QuietTrainer(model=model, args=args, loss=loss, train_dataset=Dataset.from_dict({"row": range(len(labels)), "label": labels}), data_collator=AuthorCollator(tokens, labels),
+                               optimizer_cls_and_kwargs=optimizer_for(training))
+        try: trainer.train()
+        except ValueError as e: # the losses refuse cosines that are not numbers
+            if "is not finite" in str(e): raise TrainingFailed(len(loss.history) + 1, str(e)) from None
+            raise
+    for step, h in enumerate(loss.history, 1):
+        if not np.isfinite(float(h["loss"])): raise TrainingFailed(step, f"the loss is {float(h['loss'])}")
     return model.eval()
 
 # %% ../nbs/49_attribution.ipynb #68ce86f2
@@ -227,12 +233,15 @@ def counts(corpus: CorpusConfig) -> dict[str, float]: # `Training samples` and s
             except ValueError: pass # topics that cannot be told from authors
     return out
 
-def excerpt(texts: list[str], words: list[str], length: int = 25) -> str: # words
-    "Of the text with most of the words (the first, where several have as many), a stretch from the first of them on."
-    spoken = [[w.strip(".,;:!?()\"'*").lower() for w in t.split()] for t in texts]
-    best = max(range(len(texts)), key=lambda i: len(set(words) & set(spoken[i])))
-    at = next((i for i, w in enumerate(spoken[best]) if w in words), 0)
-    return " ".join(texts[best].split()[at : at + length])
+def excerpt(texts: list[str], words: list[str], length: int = 12) -> str: # words
+    "The stretch with the most different words of those asked for, the first where several have as many, anywhere in the texts."
+    best, most = " ".join(texts[0].split()[:length]), 0
+    for text in texts:
+        told = text.split()
+        hits = [(i, w) for i, w in enumerate(w.strip(".,;:!?()\"'*").lower() for w in told) if w in words]
+        for k, (i, _) in enumerate(hits):
+            if (n := len({w for j, w in hits[k:] if j < i + length})) > most: best, most = " ".join(told[i : i + length]), n
+    return best
 
 def leaks(corpus: CorpusConfig, pairs: int = 5) -> list[dict]: # test topic, training topic, cosine, words, test, training (excerpts)
     "The pairs of topics across a split that are most alike. Raises as `nearest_topics`."
@@ -254,7 +263,7 @@ def representation(run: RunConfig) -> tuple: # (part -> rows), identity of the e
     "What maps a run's texts to rows: counted, as the encoder came, or trained."
     method, corpus = run.method.authors or AuthorsConfig(), run.data
     if method.counted:
-        rows = text_rows(method.counted, author_split(corpus).train.text)
+        rows = text_rows(method.counted, author_split(corpus).train.text, author_words(corpus.world).style.tolist() if corpus.world else None) # a planted language has function words of its own
         return (lambda part: rows(author_split(corpus).parts()[part].text)), f"none: {method.counted} of the training texts", {}, {}
     identity = encoder_fingerprint(_loaded(run.encoder)) if run.encoder.name != "learned" else weights_hash(beginning(run.encoder, corpus, run.seed)).hexdigest()
     by = lambda model: lambda part: embed(model, _tokens(run.encoder, corpus, part), run.encoder.dtype)

@@ -204,7 +204,18 @@ def _counted(name: str, profile: str, full: bool) -> str:
     empty = [c for c in cells if c.value is None]
     return f"{len(cells) - len(empty)} of {len(cells)} cells" + (f"; not run: {'; '.join(reasons(empty))}" if empty else "") if cells else "no table"
 
-# %% ../nbs/54_cli.ipynb #d76d0a74
+# %% ../nbs/54_cli.ipynb #bf5f74ac
+def _attempt(name: str, profile: str, parameters: dict) -> tuple[str, str | None]: # name, why it failed
+    "Execute one notebook, in a process of its own."
+    from debias_nb.config import ConfigError
+    from nbclient.exceptions import DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+    try: _execute(name, profile, parameters)
+    except (PapermillExecutionError, DeadKernelError) as e: return name, _failure(e)
+    except (RunnerError, ConfigError) as e: return name, str(e)
+    return name, None
+
+#| export
 @app.command()
 def batch(
     profile: Profile = "planted",
@@ -215,19 +226,18 @@ def batch(
     "Make every run of this profile, then execute every notebook that has a configuration there; a failure does not stop the rest."
     from rich.console import Console
     from rich.progress import track
-    from debias_nb.config import ConfigError, project_root
-    from nbclient.exceptions import DeadKernelError
-    from papermill.exceptions import PapermillExecutionError
+    from debias_nb.config import project_root
+    from debias_nb.experiments import cores
+    from joblib import Parallel, delayed
     failed = {}
     with told():
         names = _templates(_profile(profile), project_root())
         if not names: raise RunnerError(f"no notebook has a configuration at profile {profile}")
         try:
             _run_first(names, profile, fresh, full, workers)
-            for name in track(names, "notebooks", console=Console(stderr=True)):
-                try: _execute(name, profile, ({"full": True} if full else {}) | ({"workers": workers} if workers else {}))
-                except (PapermillExecutionError, DeadKernelError) as e: failed[name] = _failure(e)
-                except (RunnerError, ConfigError) as e: failed[name] = str(e)
+            done = Parallel(min(workers or cores(), len(names)), return_as="generator_unordered")(delayed(_attempt)(name, profile, ({"full": True} if full else {}) | ({"workers": workers} if workers else {})) for name in names)
+            why = dict(track(done, "notebooks", total=len(names), console=Console(stderr=True)))
+            failed = {name: why[name] for name in names if why[name]}
         except KeyboardInterrupt: typer.echo(INTERRUPTED, err=True); raise typer.Exit(130) from None
         for name in names: typer.echo(f"{name}: {_counted(name, profile, full)}")
     typer.echo(f"\n{len(names) - len(failed)} of {len(names)} notebooks at profile {profile} executed")
@@ -240,7 +250,10 @@ def _ledger(folder: Path, fresh: bool) -> list[Path]: # what was written
     from debias_nb.claims import render_claims, render_errata
     from debias_nb.config import project_root
     from debias_nb.reports import all_cells, all_found, papers
-    texts = {folder / "CLAIMS.md": render_claims(all_cells(fresh=fresh), all_found(fresh=fresh))}
+    from debias_nb.summary import render_summary
+    cells, found = all_cells(fresh=fresh), all_found(fresh=fresh)
+    title, ledger = render_claims(cells, found).split("\n\n", 1)
+    texts = {folder / "CLAIMS.md": "\n\n".join(part for part in (title, render_summary(cells, found) if (project_root() / "configs/summary.yaml").is_file() else "", "## The ledger", ledger) if part)}
     texts |= {folder / paper / "ERRATA.md": render_errata(paper) for paper in papers() if (project_root() / "claims" / f"{paper}.yaml").is_file()}
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True); path.write_text(text, "utf-8")
@@ -254,11 +267,12 @@ def report(
 ):
     "Render all tables, figures and pages from records alone."
     from debias_nb.config import project_root
+    from debias_nb.experiments import cores
     from debias_nb.reports import papers, render
     with told():
         folder = out or project_root() / ("_runs/reports" if fresh else "reports")
         for paper in papers():
-            for path in render(paper, folder, fresh=fresh): typer.echo(os.path.relpath(path))
+            for path in render(paper, folder, fresh=fresh, workers=cores()): typer.echo(os.path.relpath(path))
         for path in _ledger(folder, fresh): typer.echo(os.path.relpath(path))
 
 @app.command()

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['PLANTED', 'STRENGTHS', 'LabelledPairs', 'catalogue', 'training_pairs', 'evaluation_pairs', 'title_split', 'title_mix',
            'title_tasks', 'vectors', 'score', 'training_tokens', 'importance_shares', 'evaluate_titles', 'evaluate_set',
-           'evaluate', 'look', 'cases', 'train', 'execute', 'quiet', 'Outcome', 'absent', 'run_all', 'narrow',
+           'evaluate', 'look', 'cases', 'train', 'execute', 'quiet', 'Outcome', 'absent', 'run_all', 'cores', 'narrow',
            'stand_in', 'dry_runs', 'dry_step', 'store_for']
 
 # %% ../nbs/50_experiments.ipynb #1aa00cc8
@@ -363,14 +363,14 @@ def run_all(
 def _parallel(todo, store, workers):
     "Results as they come, from one process or several."
     if not todo: return
-    workers = min(workers or _cores(), len(todo))
+    workers = min(workers or cores(), len(todo))
     if workers == 1: yield from (_work(run, store, fresh) for run, fresh in todo); return
     from joblib import Parallel, delayed, parallel_config
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs") # loky renews a worker whose memory has grown; its finished jobs are kept
     with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
         yield from Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=workers)(delayed(_work)(run, store, fresh) for run, fresh in todo)
 
-def _cores() -> int:
+def cores() -> int: # processes that work side by side: one on a GPU
     import torch
     return 1 if torch.cuda.is_available() else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 

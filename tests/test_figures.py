@@ -219,6 +219,148 @@ def test_what_is_no_head_is_refused():
     with pytest.raises(ValueError, match="gives 32 numbers.*takes 64"): F.scan_drawing(heads()["paper"], "e", 32)
     with pytest.raises(ValueError, match="encoder_name is empty"): F.scan_drawing(heads()["paper"], "", 64)
 
+# ---------------------------------------------------------------- ARR, from its loss
+
+KINDS_OF_LOSS = ["ARR", "released", "fixed", "self", "corrected", "corrected by nothing", "product", "product with nothing", "CL", "MLL"]
+
+def author_loss(name, texts=30, words=1234567, width=768, temperature=.125):
+    import torch
+    from scipy import sparse
+    from debias_nb import arr as A
+    class Encoder(torch.nn.Linear): # all that a drawing asks of a model
+        def get_embedding_dimension(self): return self.out_features
+    model, g, h = Encoder(2, width), torch.ones(texts, width), sparse.csr_array((np.ones(texts), (range(texts), range(texts))), shape=(texts, words))
+    return {"ARR": lambda: A.ARRLoss(model, g, h, temperature), "released": lambda: A.ARRLoss(model, g, h, temperature, variant="released"), "fixed": lambda: A.ARRLoss(model, g, h, temperature, bias=.3333333),
+            "self": lambda: A.ARRLoss(model, g, h, temperature, bias=0.), "corrected": lambda: A.CorrectedTeacherLoss(model, g, h, temperature, .125), "corrected by nothing": lambda: A.CorrectedTeacherLoss(model, g, h, temperature, 0.),
+            "product": lambda: A.ProductOfExpertsLoss(model, h, temperature, .125), "product with nothing": lambda: A.ProductOfExpertsLoss(model, h, temperature, 0.),
+            "CL": lambda: A.ContrastiveAuthorLoss(model, temperature), "MLL": lambda: A.MulticlassLoss(model, 12345)}[name]()
+
+each_loss = pytest.mark.parametrize("name", KINDS_OF_LOSS)
+
+@each_loss
+@pytest.mark.parametrize("encoder, base, topics", [("e", "", "TF-IDF"), ("organisation/a-model$name$_with-a-LONG-NAME-uncased-v2", "CL", "bag of words"), ("W" * 200, "W" * 200, "W" * 200)])
+def test_an_author_loss_fits_its_boxes(name, encoder, base, topics):
+    loss = author_loss(name, *([30, 1234567, 768, .125] if encoder == "e" else [1312124, 2000000, 4, .0123456]))
+    fig, lines = F.arr_drawing(loss, encoder, base, topics), F.arr_boxes(loss, encoder, base, topics)
+    ax, back, held, (spots, _) = fig.axes[0], fig.axes[0].transData.inverted().transform, 0, F.arr_places(lines)
+    boxes = {p.get_label(): back(p.get_window_extent()) for p in ax.patches if p.get_label() in lines}
+    assert fig.get_figwidth() == F.WIDTH and boxes.keys() == lines.keys() == spots.keys() and min(t.get_size() for t in ax.texts if t.get_text()) >= 8
+    for t in ax.texts:
+        (left, bottom), (right, top) = back(t.get_window_extent())
+        assert left > 0 and right < 2 * F.WIDTH and bottom > ax.get_ylim()[0] and top < ax.get_ylim()[1]
+        for (l, b), (r, u) in boxes.values():
+            if right > l and left < r and top > b and bottom < u and t.get_text():
+                held += 1
+                assert left > l and right < r and bottom > b and top < u, t.get_text()
+    assert held == sum(map(len, lines.values()))
+    edges = list(boxes.values())
+    for i, (low, high) in enumerate(edges):
+        assert low[1] > ax.get_ylim()[0] and high[1] < ax.get_ylim()[1] and all((low > h).any() or (high < l).any() for l, h in edges[:i]), "boxes stand apart"
+    for points, *_ in F.arr_arrows(lines, spots):
+        for a, b in zip(points, points[1:]):
+            on = np.linspace(a, b, 100)
+            for low, high in edges: assert not ((on > low + .02) & (on < high - .02)).all(1).any()
+
+@each_loss
+def test_arrows_of_an_author_loss_meet_only_where_texts_part(name):
+    boxes = F.arr_boxes(author_loss(name), "a name in\nfour lines " * 9)
+    spots, _ = F.arr_places(boxes)
+    pieces = [(i, np.array(a), np.array(b)) for i, (points, *_) in enumerate(F.arr_arrows(boxes, spots)) for a, b in zip(points, points[1:])]
+    assert all(min(abs(a - b)) < 1e-9 for _, a, b in pieces), "level or upright"
+    for i, a, b in pieces:
+        for j, c, d in pieces:
+            if i >= j: continue
+            low, high = np.maximum(np.minimum(a, b), np.minimum(c, d)), np.minimum(np.maximum(a, b), np.maximum(c, d))
+            if (low <= high + 1e-9).all(): assert {"G", "H"} <= boxes.keys() and np.allclose(low, (2.95, spots["H"][1])) and np.allclose(high, low)
+
+def test_the_drawing_is_of_the_loss():
+    found = {name: F.arr_boxes(author_loss(name), "e", "CL") for name in KINDS_OF_LOSS}
+    text = {name: {box: " ".join(lines) for box, lines in boxes.items()} for name, boxes in found.items()}
+    assert {name: "".join(b for b in "GHBS" if b in boxes) for name, boxes in found.items()} == {"ARR": "GHBS", "released": "GHBS", "fixed": "GBS", "self": "GBS", "corrected": "GHS", "corrected by nothing": "GS",
+                                                                                              "product": "H", "product with nothing": "", "CL": "", "MLL": ""}
+    assert len({str(boxes) for boxes in found.values()}) == len(found) - 1 and found["product with nothing"] == found["CL"], "each its own"
+    assert F.svg(F.arr_drawing(author_loss("product with nothing"), "e")) == F.svg(F.arr_drawing(author_loss("CL"), "e"))
+    assert text["ARR"]["G"] == "base model $G$ trained by CL, then frozen 30 texts, 768 numbers each" and text["ARR"]["H"].endswith("30 texts, 1,234,567 words") and text["ARR"]["f"].endswith("768 numbers")
+    assert text["ARR"]["p"].endswith("$\\tau$ = 0.125") and text["corrected"]["S"].endswith("$\\gamma$ = 0.125, $\\tau$ = 0.125") and text["product"]["p"].endswith("$\\gamma$ = 0.125, $\\tau$ = 0.125")
+    assert text["fixed"]["B"] == "bias $B$ 0.333333 in all batches" and F.arr_boxes(author_loss("corrected", temperature=.0123456), "e")["S"][-2:] == ["$\\gamma$ = 0.125", "$\\tau$ = 0.0123456"] and text["ARR"]["S"] != text["released"]["S"] and "trained, then frozen" in " ".join(F.arr_boxes(author_loss("ARR"), "e")["G"])
+    assert "Linear 768 → 12345" in text["MLL"]["p"] and "12,345 authors" in text["MLL"]["L"]
+    for name in ("ARR", "CL"): assert F.svg(F.arr_drawing(author_loss(name), "e")) == F.svg(F.arr_drawing(author_loss(name), "e"))
+
+def test_what_is_frozen_is_struck_through():
+    strokes = {name: len(F.arr_drawing(author_loss(name), "e").axes[0].lines) // 2 for name in KINDS_OF_LOSS}
+    assert strokes == {"ARR": 3, "released": 3, "fixed": 2, "self": 2, "corrected": 3, "corrected by nothing": 2, "product": 2, "product with nothing": 0, "CL": 0, "MLL": 0} # one in the key
+
+def test_what_is_no_author_loss_is_refused():
+    import torch
+    from debias_nb.arr import ARRLoss
+    with pytest.raises(ValueError, match="one of MulticlassLoss.*got Linear"): F.arr_drawing(torch.nn.Linear(3, 2), "e")
+    loss = author_loss("ARR"); loss.__class__ = type("MyLoss", (ARRLoss,), {})
+    with pytest.raises(ValueError, match="got MyLoss"): F.arr_drawing(loss, "e")
+    with pytest.raises(ValueError, match="encoder_name is empty"): F.arr_drawing(author_loss("CL"), "")
+    with pytest.raises(ValueError, match="topics is empty"): F.arr_drawing(author_loss("ARR"), "e", topics=" ")
+
+# ---------------------------------------------------------------- a split of authors and topics
+
+def corpus(n, authors, topics, seed=0):
+    from debias_nb.authorship import Texts
+    rng = np.random.default_rng(seed)
+    pick = lambda k: np.minimum(rng.geometric(min(.5, 3 / k), n) - 1, k - 1)
+    return Texts("a corpus", [f"author {a}" for a in pick(authors)], [f"topic {t}" for t in pick(topics)], [f"text {i}" for i in range(n)])
+
+def areas(fig): # colour -> covered area
+    from matplotlib.colors import to_hex
+    return {to_hex(p.get_facecolor()): sum(np.ptp(q[:, 0]) * np.ptp(q[:, 1]) for q in p.get_path().to_polygons()) for p in fig.axes[0].patches}
+
+@pytest.mark.parametrize("n, authors, topics, columns, rows", [(40, 5, 3, 60, 40), (400, 40, 10, 60, 40), (400, 40, 10, 7, 3), (3000, 200, 90, 60, 40), (3000, 200, 90, 1, 1)])
+def test_every_text_is_in_a_field_of_its_part(n, authors, topics, columns, rows):
+    from debias_nb.authorship import paper_split
+    texts = corpus(n, authors, topics)
+    for split in (paper_split(texts, .4, .4), paper_split(texts, .4, .4, tests=("open",), size=10)):
+        where, fields, fig = F.text_parts(split, texts), F.split_fields(split, texts, columns, rows), F.split_drawing(split, texts, columns, rows)
+        for part, own in split.parts().items():
+            assert (fields[part].sum(), (where == part).sum()) == (len(own),) * 2 and {texts.text[i] for i in np.flatnonzero(where == part)} == set(own.text)
+            assert any(t.get_text() == f"{F.PART_STYLE[part][0]}: {len(own):,} text{'s' * (len(own) != 1)}" for t in fig.legends[0].get_texts())
+        counts = fields[list(F.PART_STYLE)]
+        assert counts.to_numpy().sum() == n and (counts.max(axis=1) == [r[r["most"]] for _, r in fields.iterrows()]).all() and (fields.next != fields.most).all() and "left out" not in set(fields.next)
+        assert fields.column.max() < columns and fields.row.max() < rows and not fields.duplicated(["row", "column"]).any() and fields.row.iloc[0] == 0
+        side = lambda k, step, end: np.minimum((k + 1) * step, end) - k * step
+        a, t = len(set(texts.author)), len(set(texts.topic))
+        area = pd.Series(side(fields.column, -(-a // columns), a) * side(fields.row, -(-t // rows), t)).groupby(fields.most).sum()
+        assert areas(fig) == {F.PART_STYLE[p][1]: v for p, v in area.items()}, "rows of one colour are joined, and lose nothing"
+
+def test_the_most_come_first():
+    from debias_nb.authorship import paper_split
+    texts = corpus(400, 12, 6)
+    fields = F.split_fields(paper_split(texts, .5, .5), texts)
+    for axis in ("column", "row"):
+        sizes = fields.groupby(axis)[list(F.PART_STYLE)].sum().sum(axis=1)
+        assert (sizes.diff().dropna() <= 0).all()
+
+@pytest.mark.parametrize("n, authors, topics", [(40, 4, 3), (300, 50, 28), (9000, 900, 300)])
+def test_the_picture_of_a_split_is_whole(n, authors, topics):
+    from debias_nb.authorship import paper_split
+    texts = corpus(n, authors, topics)
+    texts = texts.take(range(n), topic=[f"{t} with a $long$ name, and then some" for t in texts.topic])
+    split = paper_split(texts, .4, .4, tests=("cross", "iid", "open"))
+    fig = F.split_drawing(split, texts)
+    with F.styled(): box = fig.get_tightbbox()
+    assert box.x0 > -.02 and box.y0 > -.02 and box.x1 < fig.get_figwidth() + .02 and box.y1 < fig.get_figheight() + .02 and fig.get_figwidth() == F.WIDTH
+    assert min(t.get_size() for t in fig.findobj(Text) if t.get_text()) >= 8
+    heights = sorted(t.get_window_extent().y0 for t in fig.axes[0].get_yticklabels())
+    assert min(np.diff(heights)) > 10 and len(F.svg(fig)) < 300_000
+    also = len(split.tests["cross"]) + len(split.tests["iid"])
+    assert any(t.get_text() == f"open test: {len(split.tests['open']):,} texts, {also:,} of them in another test" for t in fig.legends[0].get_texts())
+    assert F.svg(F.split_drawing(split, texts)) == F.svg(F.split_drawing(split, texts))
+
+def test_a_split_of_other_texts_is_refused():
+    from debias_nb.authorship import paper_split
+    texts = corpus(200, 20, 8)
+    split = paper_split(texts, .4, .4)
+    with pytest.raises(ValueError, match="the split was made of other texts"): F.split_drawing(split, corpus(200, 20, 8, seed=1))
+    with pytest.raises(ValueError, match="the split was made of other texts"): F.split_drawing(split, texts.take(range(100)))
+    with pytest.raises(ValueError, match="a corpus has no topics"): F.split_drawing(split, texts.take(range(200), topic=None))
+    with pytest.raises(ValueError, match="at least 1, got 60 and 0"): F.split_drawing(split, texts, rows=0)
+
 # ---------------------------------------------------------------- the causal graph
 
 @pytest.fixture(scope="module")

@@ -39,6 +39,22 @@ def test_one_step_of_every_kind_of_run_on_answers(name):
         terms = step(run)
         assert terms["sw"] > 0 and ("cl" in terms) == (run.method.scan is not None and run.method.scan.debias != "none")
 
+ARR = {e.experiment: e for e in all_experiments("arr") if e.profile == "paper"}
+
+def test_every_table_of_authorship_has_a_configuration():
+    assert {t.id for e in ARR.values() for t in e.tables} == {"table1", "table2", "table3"} and "table04" in ARR
+
+@pytest.mark.parametrize("name", ["table02", "table03"])
+def test_one_step_of_every_kind_of_run_on_authors(name):
+    quiet()
+    runs = dry_runs(ARR[name])
+    assert {r.method.name for r in runs} == {m.name for m in ARR[name].methods if m.trained} and {r.seed for r in ARR[name].runs() if r.method.trained} == {0, 43, 314}
+    for run in runs:
+        t = run.training
+        assert {t.learning_rate, *t.further_rates} == {1e-3, 1e-4, 1e-5} and {t.temperature, *t.further_temperatures} == {.5, .1, .05, .01} and (t.batch_size, t.epochs, t.student_epochs) == (64, 3, 1)
+        terms = step(run)
+        assert terms["loss"] > 0 and ("B" in terms) == (run.method.authors.student == "arr") and ("accuracy" in terms) == (run.method.name == "MLL")
+
 def test_the_papers_settings():
     titles, questions = PAPER["table02"].blocks[0].training, PAPER["table11"].blocks
     assert (titles.loss, titles.margin, titles.hardest, titles.batch_size, titles.epochs, titles.learning_rate) == ("hinge", 1., 1, 900, 200, 1e-4)
