@@ -174,7 +174,7 @@ def evaluate_authors(
 ) -> Found:
     "R@8, MRR and the topics of the neighbours. Raises `ValueError` for rows that do not fit."
     if rows.shape[0] != len(texts): raise ValueError(f"{texts.name}: {rows.shape[0]} rows for {len(texts)} texts")
-    hits = first_hits(rows[halves.queries], rows[halves.targets], halves.relevance(), min(NEAR, len(halves.targets)))
+    hits = first_hits(rows[halves.queries], rows[halves.targets], halves.relevance(), min(NEAR, len(halves.targets)), progress=len(halves.queries) > 20_000)
     every = np.ones(len(hits), bool)
     values = {"r8": (recall_at(hits, NEAR), every), "mrr": (reciprocal_rank(hits), every)} | (neighbours(texts, halves, hits.nearest) if texts.topic is not None else {})
     asks = halves.author[halves.queries]

@@ -16,8 +16,8 @@ __all__ = ['REFERENCE', 'SCALE', 'UNTRAINED', 'COMPLETE', 'PROFILES', 'TERMS', '
            'question_section', 'table_section', 'section', 'configuration', 'came_of', 'show', 'render', 'csv', 'latex',
            'agreement']
 
-# %% ../nbs/51_reports.ipynb #b4ea5c2c
-import io, json, math
+# %% ../nbs/51_reports.ipynb #bf47f97f
+import contextlib, io, json, math
 from typing import get_args
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -862,9 +862,12 @@ def _search_section(e: ExperimentConfig, records: list[dict]) -> list[str]:
     return [f"{'P@1' if e.blocks[0].corpora[0].task == 'titles' else 'AUC(0.05)'} of plain fine-tuning on held-out training data in percent, averaged over encoders and corpora. Chosen, in bold: within a tenth of a point of the best, the fewest epochs.",
                         markdown_table(["encoders", "learning rate", "epochs", "batch size", "held-out mean", "runs"], rows), *provenance(records)]
 
-# %% ../nbs/51_reports.ipynb #e51f308a
+# %% ../nbs/51_reports.ipynb #4d31edfe
 def _page(paper: str, name: str, folder: Path, root: Path, fresh: bool) -> list[Path]: # what was written
-    "One experiment's page, its figures, and its cells as CSV and LaTeX."
+    "One experiment's page, its figures, and its cells as CSV and LaTeX; perhaps in a process that was started elsewhere."
+    with contextlib.chdir(root): return _written(paper, name, folder, root, fresh)
+
+def _written(paper, name, folder, root, fresh) -> list[Path]:
     expected, mine, text, everything, written = load_expected(paper, root), [e for e in all_experiments(paper, root) if e.experiment == name], [], [], []
     def write(file, data):
         (folder / file).write_bytes(data if isinstance(data, bytes) else data.encode()); written.append(folder / file)
@@ -890,7 +893,7 @@ def render(
 ) -> list[Path]: # what was written
     "Write all pages of a paper from records and expected numbers."
     from joblib import Parallel, delayed
-    root, folder = Path(root or project_root()), Path(out) / paper
+    root, folder = Path(root or project_root()).resolve(), (Path(out) / paper).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     names = dict.fromkeys(e.experiment for e in all_experiments(paper, root))
     return [path for page in Parallel(workers)(delayed(_page)(paper, name, folder, root, fresh) for name in names) for path in page]

@@ -53,10 +53,11 @@ def load_summary(root: str | Path | None = None) -> Summary:
     try: return Summary.model_validate(load_yaml(path))
     except ValidationError as e: raise ConfigError(explain(e, Summary, "configs/summary.yaml")) from None
 
-# %% ../nbs/52_summary.ipynb #5b8bf925
+# %% ../nbs/52_summary.ipynb #ede5d1e6
 def compared(remedy: Remedy, column: str, cells: list[Cell], found: dict[str, dict]) -> tuple: # the difference in percentage points or None, its reading
-    "One column of a row. Raises `ConfigError` for names that no table has."
+    "One column of a row. Raises `ConfigError` for a method that the column has no cell of; a column without any cell is not run."
     mine = {c.method: c for c in cells if (c.paper, c.profile, c.table, c.encoder, c.column) == (remedy.paper, remedy.profile, remedy.table, remedy.encoder, column)}
+    if not mine: return None, "not run"
     for method in (remedy.method, remedy.against):
         if method not in mine: raise ConfigError(f"configs/summary.yaml: {remedy.paper}, {remedy.table}, {remedy.profile}, {remedy.encoder}, {column}: no {method!r}{nearest(method, mine)}")
     pair = mine[remedy.method], mine[remedy.against]

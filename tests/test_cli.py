@@ -168,7 +168,7 @@ def test_ctrl_c_ends_the_kernel_too(project, command):
     assert process.returncode == 130 and "interrupted; finished runs are kept" in err
     deadline = time.monotonic() + 30
     while alive(int(pid.read_text())) and time.monotonic() < deadline: time.sleep(.05)
-    assert not alive(int(pid.read_text())) and not (project.folder / "later").exists()
+    assert not alive(int(pid.read_text())) and (command == ["batch"] or not (project.folder / "later").exists()) # of a batch, a second notebook runs beside the first where there is a second core
 
 # experiments that are stopped, or run by several
 
