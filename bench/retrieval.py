@@ -67,8 +67,8 @@ def extra_memory(run) -> int | None: # bytes; None where the system does not tel
     finally: over.set(); watcher.join()
     return max(*peak, anonymous()) - before
 
-def memory(name, o) -> float | None: # MB
-    done = subprocess.run([sys.executable, __file__, "--memory", name, *(f"--{k}={getattr(o, k)}" for k in ("queries", "items", "dimensions", "k"))],
+def memory(name, o, script=__file__, sizes=("queries", "items", "dimensions", "k")) -> float | None: # MB; sizes: options that the script is given on
+    done = subprocess.run([sys.executable, script, "--memory", name, *(f"--{k}={getattr(o, k)}" for k in sizes)],
                           env=os.environ | {"MALLOC_MMAP_THRESHOLD_": "1000000"}, capture_output=True, text=True) # freed blocks go back at once, or the peak depends on chance
     if done.returncode: raise RuntimeError(f"{name}: {done.stderr.strip().splitlines()[-1]}")
     found = json.loads(done.stdout)

@@ -411,17 +411,48 @@ class FirstHit:
 
     def __len__(self): return len(self.above)
 
-def _score_blocks(queries, items, rows, columns): # first query, first item, (b, c) float32; all items at once where they are sparse
-    turned = items.T.tocsr() if sp.issparse(items) else None
-    for i in range(0, queries.shape[0], rows):
-        part = queries[i:i + rows]
-        if turned is not None: yield i, 0, torch.from_numpy((part @ turned).toarray().astype(np.float32, copy=False))
-        else: yield from ((i, j, part.float() @ items[j:j + columns].float().T) for j in range(0, items.shape[0], columns))
+class _Rows: # `len` of a sparse matrix is refused by scipy
+    def __init__(self, x): self.n = x.shape[0]
+    def __len__(self): return self.n
 
 def _pair_scores(queries, items, row, column, at_once=2**13): # (p,) float32 of p pairs
     if sp.issparse(queries): some = lambda r, c: torch.from_numpy(np.asarray(queries[r.numpy()].multiply(items[c.numpy()]).sum(1), np.float32).ravel())
     else: some = lambda r, c: (queries[r].float() * items[c].float()).sum(1)
     return torch.cat([some(*pairs) for pairs in zip(row.split(at_once), column.split(at_once))])
+
+# %% ../nbs/41_retrieval.ipynb #2511f9f9
+class _Rough:
+    "Products in a type that the processor is quick with, and what they prove."
+    def __init__(self, queries, kind):
+        self.near, self.centre = torch.empty(queries.shape, dtype=kind, device=queries.device), torch.zeros(queries.shape[1], device=queries.device)
+        self.length, self.cut = _rounded(queries, self.centre, self.near)
+
+    def items(self, items): # (c, d) of the block that is next
+        self.block = torch.empty(items.shape, dtype=self.near.dtype, device=items.device)
+        self.longest, self.most = _rounded(items, self.centre, self.block).amax(1)
+
+    def below(self, query, floor): # (b,) numbers of queries, (b,); (b,) bool: no score of the block is above it
+        highest, q, cut = (self.near.index_select(0, query) @ self.block.T).amax(1).float(), self.length[query], self.cut[query]
+        off = cut * self.longest + (q + cut) * (self.most + (len(self.centre) + 8) * 2**-23 * (self.longest + self.most))
+        return highest + torch.finfo(self.near.dtype).eps * highest.abs() + 1.001 * off < floor
+
+def _score_blocks(queries, items, rows, columns, floor): # floor: (b,) numbers of queries -> (b,)
+    "Numbers of queries (b,), first item, (b, c) float32 scores, of those queries that have one above their floor."
+    (n, _), m, place = queries.shape, items.shape[0], getattr(queries, "device", None)
+    rough = _Rough(queries, torch.bfloat16) if torch.is_tensor(queries) and torch.bfloat16 in _rough_types(place) else None
+    opened = torch.zeros(n, device=place) # blocks so far that held such a score
+    for seen, j in enumerate(range(0, m, columns)):
+        part = items[j:j + columns].float() if torch.is_tensor(items) else items.T.tocsr()
+        if rough: rough.items(part)
+        for i in range(0, n, rows):
+            block, here = queries[i:i + rows], torch.arange(i, min(n, i + rows), device=place)
+            if rough and len(some := (2 * opened[here] < seen).nonzero()[:, 0]): # a guess is worth its time where it proves something every other time
+                left = torch.ones_like(here, dtype=torch.bool)
+                left[some] = ~rough.below(here[some], floor(here[some]))
+                block, here = block.index_select(0, left.nonzero()[:, 0]), here[left]
+            scores = block.float() @ part.T if torch.is_tensor(block) else torch.from_numpy((block @ part).toarray().astype(np.float32, copy=False))
+            opened[here] += (found := scores.amax(1) > floor(here))
+            yield (here, j, scores) if found.all() else (here[found], j, scores.index_select(0, found.nonzero()[:, 0])) # which copies rows quicker than a mask does
 
 # %% ../nbs/41_retrieval.ipynb #689362c2
 @torch.no_grad()
@@ -430,38 +461,35 @@ def first_hits(
     items,                     # (m, d) of the same kind
     relevance,                 # (n, m) sparse booleans, each row with a True
     nearest: int = 0,          # how many of the first items to keep, at most m
-    block_bytes: int = 2**25,  # about the memory of one block of scores
+    block_bytes: int = 2**24,  # about the memory of one block of scores
     progress: bool = False,    # show a bar
 ) -> FirstHit:
-    "The place of the first relevant item, exactly up to `TIE`. Raises `ValueError` for matrices that do not fit, a query without a relevant item, or a score that is not finite."
+    "The place of the first relevant item, exactly up to `TIE`. Raises `ValueError` for matrices that do not fit, a query without a relevant item, or a row that is not finite."
     from tqdm import tqdm
     relevance = _relevance(relevance, _Rows(queries), _Rows(items))
     if sp.issparse(queries) != sp.issparse(items): raise ValueError("queries and items must both be sparse, or both be torch matrices")
     if queries.shape[1] != items.shape[1]: raise ValueError(f"queries have {queries.shape[1]} dimensions, items {items.shape[1]}")
+    for name, x in (("queries", queries), ("items", items)):
+        if not (fine := np.isfinite(np.asarray(x.sum(1)).ravel()) if sp.issparse(x) else torch.isfinite(x.sum(1, dtype=torch.float32))).all(): raise ValueError(f"{name}: row {int((~fine).nonzero()[0][0])} is not finite")
     n, m = relevance.shape
     if not 0 <= nearest <= m: raise ValueError(f"nearest must be 0 to {m}, got {nearest}")
-    columns = m if sp.issparse(items) else min(m, max(1, math.isqrt(block_bytes // 8))) # a product of two squares takes the least time
+    columns = m if sp.issparse(items) else min(m, max(1, math.isqrt(block_bytes // 8)))
     rows, place = max(1, block_bytes // (8 * columns)), getattr(queries, "device", None)
     row, column = (torch.as_tensor(x, device=place).long() for x in (np.repeat(np.arange(n), np.diff(relevance.indptr)), relevance.indices))
     mine = _pair_scores(queries, items, row, column)
     best = torch.full((n,), -torch.inf, device=place).scatter_reduce_(0, row, mine, "amax")
     above, level, right = torch.zeros((3, n), dtype=torch.long, device=place)
     right.index_add_(0, row, (mine > best[row] - TIE).long())
-    top = torch.full((n, nearest), -torch.inf, device=place), torch.zeros((n, nearest), dtype=torch.long, device=place)
-    for i, j, scores in tqdm(_score_blocks(queries, items, rows, columns), total=-(-n // rows) * -(-m // columns), disable=not progress, unit="block"):
-        here, flags = slice(i, i + len(scores)), torch.empty_like(scores)
-        if not (fine := torch.isfinite(scores.sum(1))).all(): raise ValueError(f"query {i + int((~fine).nonzero()[0])} has a score that is not finite")
-        for count, edge in ((above, best + TIE), (level, best - TIE)): count[here] += torch.gt(scores, edge[here, None], out=flags).sum(1).long() # summed as floats, which is quicker
-        if nearest:
-            values, at = (torch.cat([t[here], more], 1) for t, more in zip(top, scores.topk(min(nearest, scores.shape[1]))))
-            at[:, nearest:] += j
-            top[0][here], order = values.topk(nearest)
-            top[1][here] = at.gather(1, order)
-    return FirstHit(*(c.cpu().numpy() for c in (above, torch.maximum(level - above, right), right)), top[1].cpu() if nearest else None)
-
-class _Rows: # `len` of a sparse matrix is refused by scipy
-    def __init__(self, x): self.n = x.shape[0]
-    def __len__(self): return self.n
+    top, at = torch.full((n, nearest), -torch.inf, device=place), torch.zeros((n, nearest), dtype=torch.long, device=place)
+    floor = lambda q: torch.minimum(best[q] - TIE, top[q, -1]) if nearest else best[q] - TIE
+    for q, j, scores in tqdm(_score_blocks(queries, items, rows, columns, floor), total=-(-n // rows) * -(-m // columns), disable=not progress, unit="block"):
+        flags = torch.empty_like(scores) # summed as floats, which is quicker
+        for count, edge in ((above, best[q] + TIE), (level, best[q] - TIE)): count[q] += torch.gt(scores, edge[:, None], out=flags).sum(1).long()
+        if nearest and len(new := (scores.amax(1) > top[q, -1]).nonzero()[:, 0]):
+            values, item = scores.index_select(0, new).topk(min(nearest, scores.shape[1]))
+            top[q[new]], order = torch.cat([top[q[new]], values], 1).topk(nearest)
+            at[q[new]] = torch.cat([at[q[new]], item + j], 1).gather(1, order)
+    return FirstHit(*(c.cpu().numpy() for c in (above, torch.maximum(level - above, right), right)), at.cpu() if nearest else None)
 
 # %% ../nbs/41_retrieval.ipynb #1f21d379
 def recall_at(
@@ -479,8 +507,11 @@ def reciprocal_rank(
 ) -> np.ndarray: # (n,) in [0, 1]
     "One over the rank of the first relevant item, mean over all orders of tied items. Raises `ValueError` for a cut < 1."
     if cut is not None and cut < 1: raise ValueError(f"cut must be at least 1, got {cut}")
-    out = 1 / (first.above + 1.)
-    for i in np.flatnonzero(first.tied > first.right): # others come before it with some chance
-        before = np.arange(first.tied[i] - first.right[i] + 1)
-        out[i] = (nhypergeom.pmf(before, first.tied[i], first.tied[i] - first.right[i], 1) / (first.above[i] + before + 1) * (True if cut is None else first.above[i] + before < cut)).sum()
-    return out if cut is None else np.where((first.tied == first.right) & (first.above >= cut), 0., out)
+    most = math.inf if cut is None else cut
+    kinds, which = np.unique(np.stack([first.above, first.tied, first.right], 1), axis=0, return_inverse=True)
+    out = np.where(kinds[:, 0] < most, 1 / (kinds[:, 0] + 1.), 0.)
+    for tied, right in np.unique(kinds[kinds[:, 1] > kinds[:, 2], 1:], axis=0): # others come before it with some chance
+        some, before = (kinds[:, 1:] == (tied, right)).all(1), np.arange(tied - right + 1)
+        rank = kinds[some, :1] + before + 1
+        out[some] = (nhypergeom.pmf(before, tied, tied - right, 1) / rank * (rank <= most)).sum(1)
+    return out[which.ravel()]

@@ -1,0 +1,142 @@
+"""The benches of authorship regularisation run, compare what is the same, and say so when it is not. No timing is asserted."""
+import math
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+
+import arr_epoch
+import first_hits
+from test_bench import in_a_process, needs, quick
+from test_bench_scan import positive
+
+torch.set_num_threads(1)
+
+SMALL = arr_epoch.Size(authors=10, epochs=1, rate=1e-2, batch=8)
+
+@pytest.fixture(scope="module")
+def some(): # encoder, teacher, data
+    encoder, data = arr_epoch.material("table", SMALL.authors)
+    return encoder, arr_epoch.taught(encoder, data, SMALL), data
+
+# an epoch of ARR
+
+def test_arr_epoch_bench():
+    printed, record = quick("arr_epoch", "--encoder", "table")
+    assert record["settings"] == dict(repeats=2) and list(record["encoders"]) == ["table"]
+    result = record["encoders"]["table"]
+    assert (result["texts"], result["batch"], result["epoch"], result["epochs"]) == (72, 8, 3, 2) and 100 < result["tokens"] < 150 and 0 <= result["difference"] <= arr_epoch.AGREE
+    assert list(result["variants"]) == list(arr_epoch.NAMES) and ("has paid never" in printed) == (result["paid_after"] is None)
+    positive(result["variants"], "step_ms", "once_ms", "to_cl", "to_arr")
+    for name, v in result["variants"].items():
+        assert name in printed and (v["topics"]["median"] > 0) == (name != arr_epoch.CL) and (v["teacher"]["median"] > 0) == (name == arr_epoch.ANEW)
+        assert v["topics"]["q3"] + v["teacher"]["q3"] < 1 and (f"{v['once_ms']['median']:.4g}" in printed or name == arr_epoch.CL), "what is done once is printed"
+    assert result["variants"][arr_epoch.CL]["to_cl"] == result["variants"][arr_epoch.ARR]["to_arr"] == dict(median=1., q1=1., q3=1.)
+
+
+def test_both_ways_give_the_same_losses(some):
+    encoder, teacher, data = some
+    before = {k: v.clone() for m in (encoder, teacher) for k, v in m.state_dict().items()}
+    assert arr_epoch.compared(*some, replace(SMALL, epochs=2)) <= arr_epoch.AGREE
+    assert all(torch.equal(v, before[k]) for k, v in teacher.state_dict().items()) and not torch.equal(*(m[0].embedding.weight for m in (encoder, teacher))), "the teacher has learned, and learns no more"
+    found = {v: arr_epoch.training_run(v, *some, SMALL)[0] for v in (arr_epoch.ARR, arr_epoch.ANEW)}
+    weights = [loss.model[0].embedding.weight for loss in found.values()]
+    assert torch.allclose(*weights, atol=1e-5) and not torch.allclose(weights[0], encoder[0].embedding.weight, atol=1e-3), "both train the same student"
+
+
+def test_students_that_are_compared_do_not_learn(some):
+    assert torch.equal(arr_epoch.training_run(arr_epoch.ARR, *some, SMALL, rate=0.)[0].model[0].embedding.weight, some[0][0].embedding.weight)
+
+
+def test_other_tables_are_noticed(some):
+    encoder, teacher, data = some
+    vectors, rows = arr_epoch.tables(teacher, data)
+    for wrong in ((arr_epoch.tables(encoder, data)[0], rows), (vectors, rows[::-1])):
+        with patch.object(arr_epoch, "tables", lambda *_, wrong=wrong: wrong), pytest.raises(RuntimeError, match="ARR, all anew: the loss of batch 0 is"): arr_epoch.compared(*some, SMALL)
+
+
+def test_losses_that_differ_are_refused():
+    losses = torch.tensor([3., 2., 1.])
+    assert arr_epoch.agreement({arr_epoch.ARR: losses, arr_epoch.ANEW: losses + torch.tensor([0, 0, 5e-7])}) == pytest.approx(4.8e-7, rel=.1)
+    for wrong in (1e-5, math.nan):
+        with pytest.raises(RuntimeError, match="loss of batch 1 is"): arr_epoch.agreement({arr_epoch.ARR: losses, arr_epoch.ANEW: losses + torch.tensor([0, wrong, 0])})
+
+
+def test_steps_are_counted(some):
+    encoder, teacher, data = some
+    assert arr_epoch.steps_of(data, SMALL) == 3 and arr_epoch.steps_of(data, replace(SMALL, batch=18, epochs=2)) == 2, "a last batch of one author is left out"
+    with patch.object(arr_epoch, "steps_of", lambda *_: 4), pytest.raises(RuntimeError, match="CL: 3 steps instead of 4"): arr_epoch.training_run(arr_epoch.CL, *some, SMALL)
+
+
+def test_when_tables_have_paid():
+    def timed(once, step): return {"once_ms": {"median": once}, "step_ms": {"median": step}}
+    paid = lambda with_tables, without: arr_epoch.paid_after({arr_epoch.ARR: timed(*with_tables), arr_epoch.ANEW: timed(*without)}, 10)
+    assert paid((130., 5.), (30., 7.)) == 5. and paid((30., 5.), (130., 7.)) == 0. and paid((130., 7.), (30., 7.)) is None
+
+# the first relevant item
+
+@needs("faiss")
+def test_first_hits_bench():
+    printed, record = quick("first_hits", run=in_a_process)
+    assert {k: v for k, v in record["settings"].items() if k != "guess"} == dict(repeats=2, queries=300, targets=2000, dimensions=64)
+    assert list(record["variants"]) == [first_hits.FAISS, first_hits.OURS, first_hits.SINGLE] and all(name in printed for name in record["variants"])
+    positive(record["variants"], "seconds", "speed")
+    for v in record["variants"].values():
+        assert v["extra_mb"] is None or 0 < v["extra_mb"] < 500
+        assert .1 < v["recall"] < .9 and v["recall"] == record["variants"][first_hits.FAISS]["recall"] and v["reciprocal_rank"] == pytest.approx(record["variants"][first_hits.FAISS]["reciprocal_rank"], abs=1e-5)
+    assert record["variants"][first_hits.FAISS]["speed"]["median"] == 1
+
+
+def test_partners_are_planted():
+    queries, targets, writes, wrote = first_hits.planted(90, 120, 32)
+    assert all(torch.allclose(x.norm(dim=1), torch.ones(len(x)), atol=1e-5) for x in (queries, targets))
+    marks = first_hits.relevance(writes, wrote)
+    assert marks.shape == (90, 120) and (marks.toarray() == (writes[:, None] == wrote).numpy()).all() and set(marks.sum(1).tolist()) == {4} and set(torch.bincount(writes).tolist()) == {3}
+    best = (queries @ targets.T).where(torch.from_numpy(marks.toarray()), torch.tensor(-1.)).amax(1)
+    assert best.min() < .3 and best.max() > .8, "some are easy to find, some cannot be"
+
+
+@needs("faiss")
+@pytest.mark.parametrize("copies", [1, 2])
+def test_both_ways_find_the_same(copies):
+    "Targets that stand in the file twice tie, and any order of them is right."
+    queries, targets, writes, wrote = first_hits.planted(60, 300, 16)
+    data = queries, targets.repeat(copies, 1), writes, torch.cat([wrote, *[len(wrote) + wrote] * (copies - 1)])
+    found = first_hits.agreement({name: run() for name, run in first_hits.variants(*data).items()})
+    assert found[first_hits.FAISS]["tied"] == 0 and (found[first_hits.OURS]["tied"] > .9) == (copies == 2)
+    if copies == 1: assert found[first_hits.OURS] == found[first_hits.FAISS]
+
+
+def test_other_ranks_are_refused():
+    recall, reciprocal, best, worst = np.array([1., .5, 0]), np.array([1., (1 / 8 + 1 / 9) / 2, 0]), np.array([1, 8, 101]), np.array([1, 9, 102])
+    ours = {first_hits.OURS: (recall, reciprocal, best, worst)}
+    for rank in (8., 9.): # as the tie is broken
+        theirs = np.array([1, rank, np.inf])
+        assert first_hits.agreement(ours | {"other": ((theirs <= 8) * 1., 1 / theirs, theirs, theirs)})["other"]["recall"] == pytest.approx((1 + (rank == 8)) / 3, abs=1e-6)
+    assert first_hits.agreement(ours)[first_hits.OURS]["tied"] == pytest.approx(1 / 3, abs=1e-4), "a tie beyond the cut does not count"
+    for query, rank in ((0, 2.), (1, 10.), (1, np.inf), (2, 100.), (0, np.nan)):
+        theirs = np.array([1, 8, np.inf])
+        theirs[query] = rank
+        with pytest.raises(RuntimeError, match=f"other: query {query} has rank"): first_hits.agreement(ours | {"other": ((theirs <= 8) * 1., 1 / theirs, theirs, theirs)})
+    with pytest.raises(RuntimeError, match="other: query 0 has rank 1, R@8 0"): first_hits.agreement(ours | {"other": (recall * 0, reciprocal, best, worst)})
+
+
+def test_one_variant_never_guesses():
+    from debias_nb import retrieval
+    seen, own = [], retrieval._rough_types
+    data = first_hits.planted(12, 30, 8)
+    marks = first_hits.relevance(*data[2:])
+    with patch.object(retrieval, "_Rough", lambda *args: seen.append(args)): first_hits.by_counting(*data[:2], marks, ())
+    assert not seen and retrieval._rough_types is own
+    with patch.object(retrieval, "_rough_types", lambda device: (torch.bfloat16,)), patch.object(retrieval, "_Rough", side_effect=RuntimeError("guessed")), pytest.raises(RuntimeError, match="guessed"): first_hits.by_counting(*data[:2], marks)
+
+# options
+
+@pytest.mark.parametrize("bench, options, words", [(arr_epoch, ["--authors", "1"], "--authors must be at least 2"), (arr_epoch, ["--epochs", "0"], "--epochs must be at least 1"), (arr_epoch, ["--encoder", "x"], "invalid choice"),
+                                                   (first_hits, ["--targets", "0"], "--targets must be at least 1"), (first_hits, ["--repeats", "0"], "--repeats must be at least 1"), (first_hits, ["--memory", "x"], "invalid choice"),
+                                                   *((b, ["--quick", "--write"], "worth writing") for b in (arr_epoch, first_hits))])
+def test_options_that_make_no_sense(bench, options, words, capsys):
+    with pytest.raises(SystemExit): bench.arguments(options)
+    assert words in capsys.readouterr().err
