@@ -1196,7 +1196,7 @@ def bias_course(
     for panel, (ax,) in cells.items():
         for k, (method, look) in enumerate(style.items()):
             if len(own := only(rows, panel=panel, method=method).sort_values("part")): band(ax, own, look, "-", k / len(style))
-        ax.set(xlim=(0, 1), ylim=(0, None), xticks=[0, .5, 1]); ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        ax.set(xlim=(0, 1), ylim=(0, 1.08 * rows.value_high.max() or 1), xticks=[0, .5, 1]); ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         if ax.get_subplotspec().is_last_row(): ax.set_xlabel("training passed")
         if ax.get_subplotspec().is_first_col(): ax.set_ylabel("B")
     legend(fig, style, "-")

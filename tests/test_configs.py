@@ -6,7 +6,7 @@ import pytest
 
 from debias_nb.config import RunConfig, load_experiment, project_root
 from debias_nb.records import latest
-from debias_nb.reports import COMPLETE, all_cells, all_experiments, results
+from debias_nb.reports import COMPLETE, all_cells, all_experiments, papers, results
 from debias_nb.search import best_training
 
 ROOT = project_root(Path(__file__).parent)
@@ -47,10 +47,10 @@ def test_the_committed_grid_is_complete(profile, every_cell):
     apart = [(c.row, c.column, c.status) for c in cells if c.status not in COMPLETE and not (c.encoder.startswith("MiniLM") and c.status in ("partial", "not run"))] # hours of a CPU, and made over several days
     assert cells and not apart, apart
 
-@pytest.mark.parametrize("name, profile", [(e.experiment, e.profile) for e in all_experiments("itvreg") if e.profile != "paper"])
-def test_committed_records_are_of_this_configuration(name, profile):
-    asked = {r.id: r for r in load_experiment(f"itvreg/{name}", profile).runs()}
-    for run_id, record in latest(results(profile).records("itvreg", name, profile)).items():
+@pytest.mark.parametrize("paper, name, profile", [(p, e.experiment, e.profile) for p in papers() for e in all_experiments(p) if e.profile != "paper"])
+def test_committed_records_are_of_this_configuration(paper, name, profile):
+    asked = {r.id: r for r in load_experiment(f"{paper}/{name}", profile).runs()}
+    for run_id, record in latest(results(profile).records(paper, name, profile)).items():
         assert run_id in asked, f"{run_id}: no configuration asks for this record"
         assert RunConfig.model_validate(record["config"]) == asked[run_id], "settings added since have defaults that mean: as before"
 

@@ -5,7 +5,7 @@ import pytest
 from debias_nb.config import BlockConfig, ColumnConfig, ConfigError, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig, TableConfig, TrainConfig
 from debias_nb.experiments import execute, narrow, run_all
 from debias_nb.records import Store, make_record
-from debias_nb.reports import all_experiments, experiment_cells, found_records, picked_cases, section
+from debias_nb.reports import all_experiments, experiment_cells, found_records, papers, picked_cases, section
 from made import METHODS, STATIC, WORLD
 
 TITLES = CorpusConfig(name="catalogue", task="titles", world=WORLD, ticks=2)
@@ -26,9 +26,10 @@ def test_a_borrowed_run_is_the_owners(tmp_path):
     cells = experiment_cells(borrower, store)
     assert {c.method for c in cells} == {"Base", "ERM"} and [round(c.value) for c in cells if c.column == "iid"] == [10, 25] and len(found_records(borrower, store)) == 3
 
-def test_every_borrowed_run_of_this_project_has_an_owner():
+@pytest.mark.parametrize("paper", papers())
+def test_every_borrowed_run_of_this_project_has_an_owner(paper):
     for profile in ("planted", "small", "paper"):
-        mine = {e.experiment: e for e in all_experiments("itvreg") if e.profile == profile}
+        mine = {e.experiment: e for e in all_experiments(paper) if e.profile == profile}
         own = {name: {r.id for r in e.runs() if r.experiment == name} for name, e in mine.items()}
         for e in mine.values():
             for r in e.runs(): assert r.experiment in own and r.id in own[r.experiment], f"{e.experiment}, {profile}: {r.id} belongs to no experiment"
