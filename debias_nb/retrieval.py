@@ -432,7 +432,9 @@ class _Rough:
         self.longest, self.most = _rounded(items, self.centre, self.block).amax(1)
 
     def below(self, query, floor): # (b,) numbers of queries, (b,); (b,) bool: no score of the block is above it
-        highest, q, cut = (self.near.index_select(0, query) @ self.block.T).amax(1).float(), self.length[query], self.cut[query]
+        rows = query.new_zeros(-(-len(query) // 64) * 64) # of few different numbers: a kernel is made and kept for each
+        rows[:len(query)] = query
+        highest, q, cut = (self.near.index_select(0, rows) @ self.block.T).amax(1)[:len(query)].float(), self.length[query], self.cut[query]
         off = cut * self.longest + (q + cut) * (self.most + (len(self.centre) + 8) * 2**-23 * (self.longest + self.most))
         return highest + torch.finfo(self.near.dtype).eps * highest.abs() + 1.001 * off < floor
 

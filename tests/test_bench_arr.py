@@ -9,6 +9,7 @@ import torch
 
 import arr_epoch
 import first_hits
+from debias_nb.encoders import embed
 from test_bench import in_a_process, needs, quick
 from test_bench_scan import positive
 
@@ -42,8 +43,8 @@ def test_both_ways_give_the_same_losses(some):
     assert arr_epoch.compared(*some, replace(SMALL, epochs=2)) <= arr_epoch.AGREE
     assert all(torch.equal(v, before[k]) for k, v in teacher.state_dict().items()) and not torch.equal(*(m[0].embedding.weight for m in (encoder, teacher))), "the teacher has learned, and learns no more"
     found = {v: arr_epoch.training_run(v, *some, SMALL)[0] for v in (arr_epoch.ARR, arr_epoch.ANEW)}
-    weights = [loss.model[0].embedding.weight for loss in found.values()]
-    assert torch.allclose(*weights, atol=1e-5) and not torch.allclose(weights[0], encoder[0].embedding.weight, atol=1e-3), "both train the same student"
+    vectors = [embed(loss.model, data.tokens) for loss in found.values()] # not weights: where a gradient is next to nothing, Adam makes much of rounding
+    assert torch.allclose(*vectors, atol=1e-4) and not torch.allclose(vectors[0], embed(encoder, data.tokens), atol=1e-2), "both train the same student"
 
 
 def test_students_that_are_compared_do_not_learn(some):
