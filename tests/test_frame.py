@@ -234,8 +234,10 @@ def test_a_check_that_fails_has_found_that():
 
 def test_readme_is_the_run_index_without_its_hidden_cells(toy):
     notebook(toy / "nbs/index.ipynb", ("md", "# Toy\n\n> See [one](00_one.ipynb) and [settings](../settings.ini#x), not `](this)`."), ("code", "#| hide\nx = 41"),
-             ("code", "#| eval: true\nx + 1"), ("code", "#| echo: false\nprint('shown')"), ("code", "#| eval: false\nraise SystemExit"))
+             ("code", "#| eval: true\nx + 1"), ("code", "#| echo: false\nprint('shown')"), ("code", "#| eval: false\nraise SystemExit"),
+             ("code", "#| echo: false\nfrom IPython.display import Markdown\nMarkdown('a table of [pages](../settings.ini)')"))
     text = readme.readme(toy)
+    assert "a table of [pages](settings.ini)" in text, "what code shows is seen from the root, too"
     assert "[one](nbs/00_one.ipynb)" in text and "[settings](settings.ini#x)" in text and "`](this)`" in text
     assert "```python\nx + 1\n```\n\n    42\n" in text, "run with the hidden cell, shown without it"
     assert "41" not in text and "#|" not in text and "print" not in text and "    shown" in text

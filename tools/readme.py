@@ -26,6 +26,8 @@ def readable(nb, root: Path = ROOT):
             cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr" and own.get("output") != "false"]
             if any(kind.startswith("image/") for o in cell.outputs for kind in o.get("data", {})):
                 sys.exit(f"{SOURCE}: cell {i} shows a picture, and README.md has no place to keep one")
+            for o in cell.outputs:
+                if "text/markdown" in o.get("data", {}): o["data"]["text/markdown"] = relink("".join(o["data"]["text/markdown"]), resolve)
             cell.source = without_flags(cell.source)
             if own.get("echo") == "false": cell.metadata["transient"] = {"remove_source": True}
         shown.append(cell)
