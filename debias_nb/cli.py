@@ -275,6 +275,7 @@ def report(
             for path in render(paper, folder, fresh=fresh, workers=cores()): typer.echo(os.path.relpath(path))
         for path in _ledger(folder, fresh): typer.echo(os.path.relpath(path))
 
+# %% ../nbs/54_cli.ipynb #9e79c505
 @app.command()
 def status(
     json_: Annotated[bool, typer.Option("--json", help="every cell as a JSON list")] = False,

@@ -216,6 +216,7 @@ class SplitConfig(Strict):
     validation: Literal["inside", "across"] = "inside" # texts of training authors on training topics, as in the paper; or authors and topics of training set apart, a quarter of each
     seed: Annotated[int, Field(ge=0)] = 0         # draws what is picked and held out
 
+# %% ../nbs/00_config.ipynb #264be52e
 class CorpusConfig(Strict):
     "What a run is trained on."
     name: str                                     # a corpus of questions, of titles, of answers or of authors; `catalogue`, `answers` and `authors` are planted
@@ -271,6 +272,7 @@ class ScanConfig(Strict):
     contrast: Annotated[float, Field(ge=0)] = 1.  # strength of the contrastive loss; 0 leaves a second classification loss alone
     temperature: Annotated[float, Field(gt=0)] = 1. # tau of the contrastive loss
 
+# %% ../nbs/00_config.ipynb #88c8fa54
 class AuthorsConfig(Strict):
     "How a representation of authors is made: counted, or trained by a base loss, and perhaps by a student of that (`31_arr`)."
     counted: Literal["bow", "tfidf", "char", "function words"] | None = None # rows that are counted; nothing is trained
@@ -289,6 +291,7 @@ class AuthorsConfig(Strict):
         if self.gamma and (self.student == "arr" or self.student == "none" and self.base != "cl"): raise ValueError("`gamma` belongs to a corrected teacher, or to the base `cl` without a student (product of experts)")
         return self
 
+# %% ../nbs/00_config.ipynb #0ba5bbb1
 class MethodConfig(Strict):
     "One row of a table: plain fine-tuning plus at most one regulariser or augmentation."
     name: str
