@@ -1,5 +1,6 @@
 "Claims of the authorship paper: its cells recomputed, means checked as sums, gains in one place minus gains in another, and verdicts on made-up runs."
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -133,7 +134,7 @@ def test_no_verdict_is_typed_in_the_file():
 
 # ---- our configurations
 
-REAL = [c for c in all_cells() if c.paper == "arr"]
+REAL = [replace(c, value=None, status="not run", records=[]) for c in all_cells() if c.paper == "arr"] # whatever has been run of them
 def alone(claim, what): return claim.model_copy(update=dict(measured=(what,)))
 def expanded(claim, cells=REAL): return expand(claim, cells, CLAIMS.groups, CLAIMS.methods)
 

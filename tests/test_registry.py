@@ -8,7 +8,7 @@ import pytest
 from debias_nb import registry as r
 from debias_nb.config import ConfigError
 
-BY_HAND = {"superuser", "askubuntu_shah", "qqp", "asnq", "lf_amazontitles131k", "lf_amazontitles1_3m", "pan20_train", "pan20_test", "pan21_test"}
+BY_HAND = {"superuser", "askubuntu_shah", "qqp", "asnq", "lf_amazontitles131k", "lf_amazontitles1_3m", "pan20_train", "pan20_test", "pan21_test", "amazon2018_reviews", "reddit_pushshift"}
 BY_HAND_FILES = {("selqa", "selqa-ass-train.tsv"), ("antique", "scan-train.tsv")} # the other files of these have addresses
 DERIVED = {"amazon2014_music_alsobought", "pan19_fanfiction", "reddit_tldr_users", "newsgroups20_authors"} # made from a published file: no address, but a hash
 
