@@ -39,8 +39,7 @@ def _validated_across(split: AuthorSplit, seed: int) -> AuthorSplit:
 def _planted(corpus: CorpusConfig) -> AuthorSplit:
     train, tests = planted_texts(corpus.world, "train"), {"cross": planted_texts(corpus.world, "cross", corpus.likeness), "iid": planted_texts(corpus.world, "iid")}
     if not corpus.split: return AuthorSplit("planted authors", train, train.take([]), tests)
-    order = np.random.default_rng([corpus.split.seed, 5]).permutation(len(train))
-    out, kept = np.sort(order[: round((1 - corpus.split.share) * len(train))]), np.sort(order[round((1 - corpus.split.share) * len(train)) :])
+    out, kept = map(np.sort, np.split(np.random.default_rng([corpus.split.seed, 5]).permutation(len(train)), [round((1 - corpus.split.share) * len(train))]))
     return AuthorSplit("planted authors", train.take(kept), train.take(out, name="authors validation"), tests)
 
 PUBLISHED = {"pan20_train": ("pan20_test", {"cross": "pan21_test"})} # corpora whose parts were published apart: validation, tests
@@ -158,7 +157,7 @@ class Found:
 
 def neighbours(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str, tuple]: # metric -> (q,) values and booleans: which of them count
     "Shares of the nearest targets that are on the query's topic; of those by other authors, for queries that have any."
-    topic, author = (np.unique(np.array(v, dtype=object), return_inverse=True)[1] for v in (texts.topic, texts.author))
+    topic, author = author_ids(np.array(texts.topic, dtype=object)), halves.author
     q, t = halves.queries, halves.targets[nearest.numpy()]
     same, false = topic[t] == topic[q][:, None], author[t] != author[q][:, None]
     all_of_them = np.bincount(topic[halves.targets], minlength=topic.max() + 1)[topic[q]] / len(halves.targets)
@@ -204,18 +203,19 @@ def tuned(corpus: CorpusConfig, encoder: EncoderConfig, training: TrainConfig, m
     base = _teacher(corpus, encoder, training, AuthorsConfig(base=method.base), seed) if method.student != "none" else None
     parts, tokens = author_split(corpus), _tokens(encoder, corpus, "train")
     labels, rows, teacher = author_ids(parts.train.author), lambda: topic_rows(corpus), base and embed(base.model, tokens, encoder.dtype)
-    epochs, best, tried, options = method.epochs or (base and training.student_epochs) or training.epochs, None, [], settings(training, method)
+    epochs, best, most, tried, options = method.epochs or (base and training.student_epochs) or training.epochs, None, -1., [], settings(training, method)
     if len(options) > 1: halves = query_target(parts.validation, corpus.split.seed)
     for rate, temperature in options:
         model = beginning(encoder, corpus, seed)
         loss = author_loss(method, model, labels, temperature, rows, teacher, seed)
         try: fit_authors(model, loss, tokens, labels, training.model_copy(update=dict(learning_rate=rate)), epochs, seed, encoder.dtype)
         except TrainingFailed as e: failure = e; tried.append(dict(learning_rate=rate, temperature=temperature, failed=str(e))); continue
-        score = evaluate_authors(embed(model, _tokens(encoder, corpus, "validation"), encoder.dtype), parts.validation, halves, 2).metrics["r8"] if len(options) > 1 else None
-        tried.append(dict(learning_rate=rate, temperature=temperature) | ({} if score is None else {"r8": round(score, 5)}))
-        if best is None or score is not None and score > best[0]: best = score, model, loss.history, dict(learning_rate=rate, temperature=temperature)
+        setting, score = dict(learning_rate=rate, temperature=temperature), 0.
+        if len(options) > 1: score = evaluate_authors(embed(model, _tokens(encoder, corpus, "validation"), encoder.dtype), parts.validation, halves, 2).metrics["r8"]
+        tried.append(setting | ({"r8": round(score, 5)} if len(options) > 1 else {}))
+        if score > most: best, most = Tuned(model, setting, tried, loss.history, base and base.setting), score
     if best is None: raise failure
-    return Tuned(*best[1:2], best[3], tried, best[2], base and base.setting)
+    return best
 
 _teacher = lru_cache(maxsize=6)(tuned) # two bases, three seeds: as many as a table's students take in turn
 

@@ -8,7 +8,7 @@ __all__ = ['Names', 'KEYS', 'RELATIONS', 'POINTS', 'JUDGED', 'INTRO', 'KINDS', '
            'taken', 'less', 'compared', 'TitleCheck', 'read_titles', 'ShareCheck', 'read_shares', 'RowsCheck',
            'read_rows', 'Spot', 'Elsewhere', 'Minus', 'Measured', 'at_metric', 'Claim', 'Erratum', 'Group', 'Alias',
            'Claims', 'carried_out', 'load_claims', 'Own', 'tally', 'check_paper', 'within', 'must_have', 'looked_at',
-           'Comparison', 'resolved', 'expand', 'judged', 'overall', 'counts', 'Entry', 'ledger', 'text_table', 'folded',
+           'Comparison', 'resolved', 'expand', 'judged', 'overall', 'counts', 'Entry', 'ledger', 'text_table',
            'checked_table', 'comparison_table', 'spans', 'claim_section', 'anchored', 'paper_line', 'alias_line',
            'render_claims', 'labelled', 'check_erratum', 'erratum_section', 'render_errata', 'anchor']
 
@@ -25,7 +25,7 @@ from pydantic import Field, ValidationError, model_validator
 from .config import ConfigError, Profile, Strict, explain, load_yaml, nearest, project_root
 from .registry import Expected, ExpectedTable, load_expected
 from .registry import Cell as Printed
-from .reports import COMPLETE, PROFILES, Cell, bracket, contrast, distinct, markdown_table, row_name, scaled, signed
+from .reports import COMPLETE, PROFILES, Cell, bracket, contrast, distinct, folded, markdown_table, row_name, scaled, signed
 from .stats import Paired, verdict
 
 # %% ../nbs/53_claims.ipynb #5f23ecfe
@@ -594,10 +594,9 @@ def ledger(
         out += [Entry(claim, p, [c for c in comparisons if c.profile == p]) for p in PROFILES]
     return out
 
-# %% ../nbs/53_claims.ipynb #75746093
+# %% ../nbs/53_claims.ipynb #7b44c49f
 def text_table(header: list[str], rows: list[list[str]]) -> str: return markdown_table(header, rows).replace("---:|", "---|") # for words: left aligned
 
-def folded(title: str, text: str) -> str: return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
 
 def checked_table(results: list[Checked]) -> str:
     "Comparisons of printed cells, one a line."
@@ -668,9 +667,10 @@ def render_claims(
     cells: list[Cell],              # of all tables and profiles
     found: dict[str, dict],         # id -> record
     root: str | Path | None = None,
+    opening: str | None = None,     # what stands before the ledger, which then has a heading; perhaps nothing
 ) -> str: # markdown
     "The page of all claims of all papers that have a file in `claims/`. Raises as `ledger`."
-    root, out, names = Path(root or project_root()), ["# Claims", INTRO], sorted(p.stem for p in Path(root or project_root()).glob("claims/*.yaml"))
+    root, out, names = Path(root or project_root()), ["# Claims", *([] if opening is None else [*filter(None, [opening]), "## The ledger"]), INTRO], sorted(p.stem for p in Path(root or project_root()).glob("claims/*.yaml"))
     out.append("\n".join(paper_line(load_expected(p, root), load_claims(p, root)) for p in names))
     for paper in names:
         expected, claims, entries = load_expected(paper, root), load_claims(paper, root), ledger(paper, cells, found, root)

@@ -215,7 +215,6 @@ def _attempt(name: str, profile: str, parameters: dict) -> tuple[str, str | None
     except (RunnerError, ConfigError) as e: return name, str(e)
     return name, None
 
-#| export
 @app.command()
 def batch(
     profile: Profile = "planted",
@@ -252,8 +251,8 @@ def _ledger(folder: Path, fresh: bool) -> list[Path]: # what was written
     from debias_nb.reports import all_cells, all_found, papers
     from debias_nb.summary import render_summary
     cells, found = all_cells(fresh=fresh), all_found(fresh=fresh)
-    title, ledger = render_claims(cells, found).split("\n\n", 1)
-    texts = {folder / "CLAIMS.md": "\n\n".join(part for part in (title, render_summary(cells, found) if (project_root() / "configs/summary.yaml").is_file() else "", "## The ledger", ledger) if part)}
+    opening = render_summary(cells, found) if (project_root() / "configs/summary.yaml").is_file() else ""
+    texts = {folder / "CLAIMS.md": render_claims(cells, found, opening=opening)}
     texts |= {folder / paper / "ERRATA.md": render_errata(paper) for paper in papers() if (project_root() / "claims" / f"{paper}.yaml").is_file()}
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True); path.write_text(text, "utf-8")

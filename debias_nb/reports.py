@@ -630,7 +630,6 @@ def _drawn_split(world):
     pool = texts.take(few, name="planted authors")
     return split_drawing(paper_split(pool, .5, .5), pool)
 
-#| export
 def world_section(world) -> list:
     "The causal graph of a planted world, and the measurements that found its arrows."
     if world.name == "authors": return [Picture("split", "Which texts are for training and which for the tests", lambda: _drawn_split(world))]
@@ -697,7 +696,6 @@ def _drawn_authors(encoder, method):
     texts, model = author_split(corpus).train, beginning(encoder, corpus)
     return arr_drawing(author_loss(method, model, author_ids(texts.author), .1, lambda: topic_rows(corpus), embed_texts(model, texts.text)), encoder.display, method.base.upper())
 
-#| export
 def drawing_section(e: ExperimentConfig, method: str) -> list[Picture]:
     "The modules that a method trains on the experiment's first encoder, drawn."
     encoder, m = e.encoders[0], next(m for m in e.methods if m.name == method)
