@@ -145,7 +145,7 @@ def direct_loss(
     squared = weighted_covariance(z.flatten(2), weights, form, classes).square().view(groups, d, b, d, b)
     return (squared.sum((0, 2, 4)) * (1 - torch.eye(d).to(squared))).sum() / 2
 
-# %% ../nbs/32_scan.ipynb #0719ba8e
+# %% ../nbs/32_scan.ipynb #74bda36a
 def _own(left, right, weights=None): # each feature's covariances of its own functions, (g, d, b, b)
     if left.shape[-1] == 1: return ((left * right) if weights is None else left * right * weights[:, None, None]).sum(1)[..., None]
     return torch.einsum("gnjb,gnjc->gjbc", left if weights is None else left * weights[:, None, None], right)
@@ -170,13 +170,17 @@ class Decorrelation:
         self.single = form == "moment" and self.member.shape[1] == 1 # one mean for all
         self.through = through if through != "auto" else "gram" if self.n < d * b or self.single and self.n < (d * b)**2 / 4 else "direct"
         if form == "moment": self.z = self.z - self.z.mean(1, keepdim=True) # the loss does not notice, rounding does
+        self.z = self.z.contiguous() # products of strided matrices copy them each time
+        self.flat = self.z.flatten(2)
+        self.wide = self.flat.transpose(0, 1).flatten(1) # (n, groups · functions)
         if self.through == "gram":
-            self.gram = self.z.flatten(2) @ self.z.flatten(2).mT # (groups, n, n)
+            self.gram = self.flat @ self.flat.mT # (groups, n, n)
             if self.single: # stacked, so that one product of a matrix and a vector serves all groups
                 self.squared, self.stacked = self.gram.square().sum(0), self.gram.flatten(0, 1)
-                self.wide = self.z.flatten(2).transpose(0, 1).flatten(1).contiguous() # (n, groups · functions)
                 self.squares = self.wide.square() if b == 1 else None
-        else: self.apart = 1 - torch.kron(torch.eye(d), torch.ones(b, b)).to(features)  # pairs of different features
+        else:
+            self.across = self.flat.mT.contiguous() # (groups, functions, n)
+            self.apart = 1 - torch.kron(torch.eye(d), torch.ones(b, b)).to(features)  # pairs of different features
 
     def __call__(self, weights: torch.Tensor) -> torch.Tensor: # (n,) -> scalar that can be differentiated once
         return _Loss.apply(weights, self)
@@ -184,15 +188,14 @@ class Decorrelation:
     def slope(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: # (n,) -> value, and its gradient (n,)
         return (_moment if self.form == "moment" else _paper)(self, weights)
 
-# %% ../nbs/32_scan.ipynb #779bc2cb
+# %% ../nbs/32_scan.ipynb #3fae7bba
 def _one_mean(self, weights): # of `moment`, where all have one mean
     p = weights / weights.sum()
     if self.through == "direct":
-        flat = self.z.flatten(2)
-        mean = p @ flat                                                    # (groups, functions)
-        apart = torch.baddbmm(mean[:, :, None] * mean[:, None], (flat * p[:, None]).mT, flat, beta=-1) * self.apart
-        towards = (apart @ mean[..., None]).squeeze(-1)
-        each = torch.einsum("gnj,gnj->n", flat @ apart - 2 * towards[:, None], flat) + (mean * towards).sum()
+        mean = (p @ self.wide).view(len(self.flat), -1)                    # (groups, functions)
+        apart = torch.baddbmm(mean[:, :, None] * mean[:, None], self.across * p, self.flat, beta=-1).mul_(self.apart)
+        towards = apart @ mean[..., None]
+        each = torch.baddbmm(towards.mT, self.flat, apart, beta=-2).mul_(self.flat).sum((0, 2)) + (mean[:, None] @ towards).sum()
     else:
         a = (self.stacked @ p).view(-1, self.n)                            # (groups, n)
         c, mean = a @ p, p @ self.wide
@@ -206,11 +209,11 @@ def _one_mean(self, weights): # of `moment`, where all have one mean
     value = p @ each
     return value / 2, (each - value) / weights.sum()
 
-# %% ../nbs/32_scan.ipynb #988bd8dc
+# %% ../nbs/32_scan.ipynb #0ecccd5b
 def _moment(self, weights):
     if self.single: return _one_mean(self, weights)
     p, share = weights / weights.sum(), _shares(weights, self.member)
-    z = self.z - (self.member @ (share.T @ self.z.flatten(2))).view_as(self.z)
+    z = self.z - (self.member @ (share.T @ self.flat)).view_as(self.z)
     if self.through == "direct":
         flat = z.flatten(2)
         each = (flat @ ((flat * p[:, None]).mT @ flat * self.apart) * flat).sum((0, 2))
@@ -228,7 +231,7 @@ def _paper(self, weights):
     if self.through == "direct":
         flat = u.flatten(2)
         covariance = flat.mT @ flat / n * self.apart
-        return covariance.square().sum() / 2, 2 * (flat @ covariance * self.z.flatten(2)).sum((0, 2)) / n
+        return covariance.square().sum() / 2, 2 * (flat @ covariance * self.flat).sum((0, 2)) / n
     left = self.gram * weights                                             # z_i · u_k, u = w z
     left = left - left.mean(-1, keepdim=True)
     centred = left * weights[:, None]
