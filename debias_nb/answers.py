@@ -7,7 +7,7 @@ __all__ = ['WEIGHER', 'SHOWN', 'AnswerModel', 'answer_model', 'AnswerTokens', 'a
            'EpochSampler', 'AnswerTrainer', 'fit_answers', 'diary_summary', 'answer_scores', 'train_stages',
            'evaluate_answers']
 
-# %% ../nbs/46_answers.ipynb #c833c710
+# %% ../nbs/46_answers.ipynb #588bd813
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from torch import nn
 from transformers import PrinterCallback, Trainer
 
 from .config import EncoderConfig, MethodConfig, ScanConfig, TrainConfig
-from .encoders import single_thread
+from .encoders import autocast, single_thread
 from .metrics import rank_metrics, rank_replicates
 from .pairs import LengthSampler, PairEncoder, PairInputs, load_pair_encoder
 from .qa import Answers, high_overlap, misled
@@ -214,7 +214,7 @@ def diary_summary(
     mean = lambda values: None if all(np.isnan(v) for v in values) else float(f"{np.nanmean(values):.4g}")
     return {k: [mean([diary[i][k] for i in s]) for s in np.array_split(np.arange(len(diary)), min(points, len(diary)))] for k in (diary[0] if diary else {})}
 
-# %% ../nbs/46_answers.ipynb #7ec973a9
+# %% ../nbs/46_answers.ipynb #457a5a13
 @torch.no_grad()
 def answer_scores(
     model: AnswerModel,
@@ -228,7 +228,7 @@ def answer_scores(
     order = torch.from_numpy(np.argsort(-inputs.lengths, kind="stable"))
     for rows in order.split(batch_size):
         batch = {k: v.to(device) for k, v in inputs.batch(rows).items()}
-        with torch.autocast(device.type, torch.bfloat16, enabled=dtype == "bf16"): out[rows] = model.head.scores(model(**batch)).float().cpu()
+        with autocast(dtype, device): out[rows] = model.head.scores(model(**batch)).float().cpu()
     model.train(was)
     return out.numpy()
 

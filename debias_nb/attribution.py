@@ -7,7 +7,7 @@ __all__ = ['APART', 'PUBLISHED', 'NEAR', 'RESAMPLED', 'PARTS', 'MOST', 'author_s
            'author_loss', 'fit_authors', 'Found', 'neighbours', 'evaluate_authors', 'Tuned', 'settings', 'tuned',
            'counts', 'excerpt', 'leaks', 'representation', 'execute_attribution']
 
-# %% ../nbs/49_attribution.ipynb #868749a6
+# %% ../nbs/49_attribution.ipynb #43224ab9
 import copy, tempfile, time
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,7 +18,7 @@ import torch
 from .arr import ARRLoss, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacherLoss, MulticlassLoss, ProductOfExpertsLoss, author_ids, history_summary, text_rows
 from .authorship import SOURCES, AuthorSplit, Halves, Texts, describe, leakage, leakage_aware_split, load_texts, nearest_topics, paper_split, planted_texts, query_target
 from .config import AuthorsConfig, ConfigError, CorpusConfig, EncoderConfig, RunConfig, TrainConfig, nearest
-from .encoders import QuietTrainer, embed, encoder_fingerprint, load_encoder, single_thread, tokenise, weights_hash
+from .encoders import QuietTrainer, best_device, embed, encoder_fingerprint, load_encoder, single_thread, tokenise, weights_hash
 from .metrics import bootstrap_weights
 from .records import TrainingFailed, make_record, this_machine
 from .retrieval import first_hits, recall_at, reciprocal_rank
@@ -61,7 +61,7 @@ def author_split(corpus: CorpusConfig) -> AuthorSplit:
             split = divide(texts, s.authors, s.topics, share=s.share, size=s.size, seed=s.seed)
     return _validated_across(split, corpus.split.seed) if corpus.split and corpus.split.validation == "across" else split
 
-# %% ../nbs/49_attribution.ipynb #31a29e29
+# %% ../nbs/49_attribution.ipynb #b0ee9da8
 def learned_table(
     texts: list[str],  # its vocabulary is made of them, word by word, capitals kept
     width: int,
@@ -78,9 +78,7 @@ def learned_table(
     return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu")
 
 @lru_cache(maxsize=2)
-def _loaded(encoder: EncoderConfig): return load_encoder(encoder, _device())
-
-def _device() -> str: return "cuda" if torch.cuda.is_available() else "cpu"
+def _loaded(encoder: EncoderConfig): return load_encoder(encoder, best_device())
 
 def beginning(
     encoder: EncoderConfig,
@@ -88,7 +86,7 @@ def beginning(
     seed: int = 0, # of a `learned` table
 ): # a new model each time
     "The model as it is before any training. Raises `EncoderError` or `MissingData`."
-    return learned_table(author_split(corpus).train.text, encoder.embedding, seed).to(_device()) if encoder.name == "learned" else copy.deepcopy(_loaded(encoder))
+    return learned_table(author_split(corpus).train.text, encoder.embedding, seed).to(best_device()) if encoder.name == "learned" else copy.deepcopy(_loaded(encoder))
 
 @lru_cache(maxsize=6)
 def _tokens(encoder: EncoderConfig, corpus: CorpusConfig, part: str):

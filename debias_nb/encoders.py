@@ -7,7 +7,7 @@ __all__ = ['RECIPE', 'EncoderError', 'Tokens', 'stack', 'is_static', 'special_id
            'from_features', 'encode_tokens', 'token_vectors', 'autocast', 'embed', 'embed_texts', 'weights_hash',
            'encoder_fingerprint', 'EncoderCard', 'encoder_cards', 'check_folder', 'check_weights', 'package_folder',
            'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments', 'QuietTrainer',
-           'pretrain', 'planted_encoder', 'load_encoder', 'planted_default']
+           'pretrain', 'planted_encoder', 'best_device', 'load_encoder', 'planted_default']
 
 # %% ../nbs/20_encoders.ipynb #b8f6c600
 import json, os, shutil
@@ -399,7 +399,9 @@ def planted_encoder(
         if actual != expected: raise EncoderError(f"{home}: the {what} are not those it was trained with ({actual[:12]} instead of {expected[:12]}); delete the folder to train it anew")
     return model
 
-# %% ../nbs/20_encoders.ipynb #843bbcdb
+# %% ../nbs/20_encoders.ipynb #aa3dd32a
+def best_device() -> str: return "cuda" if torch.cuda.is_available() else "cpu" # where runs train and evaluate
+
 def load_encoder(
     config: EncoderConfig | str, # or a name: `minilm`, a folder under DEBIAS_NB_MODELS, a hub id
     device: str = "cpu",

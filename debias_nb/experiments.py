@@ -113,13 +113,12 @@ def title_tasks(name: str, corpus: CorpusConfig) -> dict: # suffix of its metric
     if name not in tests: raise ConfigError(f"evaluation set {name!r} is not known{nearest(name, (*tests, 'mix'))}")
     return {"": tests[name]}
 
-# %% ../nbs/50_experiments.ipynb #3038e01d
+# %% ../nbs/50_experiments.ipynb #a52019a4
 @lru_cache(maxsize=3)
 def _base(config: EncoderConfig):
     "A base encoder and its fingerprint, loaded once a process and never trained."
-    from debias_nb.encoders import encoder_fingerprint, load_encoder
-    import torch
-    model = load_encoder(config, "cuda" if torch.cuda.is_available() else "cpu")
+    from debias_nb.encoders import best_device, encoder_fingerprint, load_encoder
+    model = load_encoder(config, best_device())
     return model, encoder_fingerprint(model)
 
 @lru_cache(maxsize=16)

@@ -6,7 +6,7 @@
 __all__ = ['PERTURBED', 'MANY', 'training_answers', 'evaluation_answers', 'counts', 'train_selection', 'score_answers', 'chosen',
            'execute_selection', 'needed']
 
-# %% ../nbs/48_selection.ipynb #dcdc5782
+# %% ../nbs/48_selection.ipynb #807794cd
 import time
 from dataclasses import replace
 from functools import lru_cache
@@ -15,7 +15,7 @@ import numpy as np
 
 from .answers import AnswerModel, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, train_stages
 from .config import ConfigError, CorpusConfig, EncoderConfig, RunConfig, nearest
-from .encoders import single_thread, weights_hash
+from .encoders import best_device, single_thread, weights_hash
 from .metrics import rank_metrics
 from .qa import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers, shared_words
 from .records import make_record, this_machine
@@ -71,7 +71,7 @@ def counts(corpus: CorpusConfig) -> tuple[dict, dict]: # `WikiQA #Q Train` and s
     if not out: raise lacking
     return out, data
 
-# %% ../nbs/48_selection.ipynb #c74e48b5
+# %% ../nbs/48_selection.ipynb #6581001e
 @lru_cache(maxsize=2)
 def _texts(corpus: CorpusConfig, encoder: EncoderConfig, transfer) -> tuple[str, ...] | None: # the vocabulary of an encoder called `learned`
     if encoder.name != "learned": return None
@@ -84,7 +84,7 @@ def train_selection(run: RunConfig) -> tuple: # the trained model, its curves, d
     "Train as a run says. Raises `TrainingFailed`, `MissingData` or `EncoderError`."
     stage, corpus = run.training.transfer if run.method.transfer else None, run.corpus
     model = answer_model(run.encoder, run.method, run.training, _texts(corpus, run.encoder, stage), run.seed)
-    identity, device = weights_hash(model.encoder).hexdigest(), _device() # of the weights that the run starts from
+    identity, device = weights_hash(model.encoder).hexdigest(), best_device() # of the weights that the run starts from
     answers, dev = training_answers(corpus), training_answers(corpus, "dev")
     tokens = lambda a: answer_tokens(model.encoder, a, run.encoder.max_length)
     chosen_by = model.encoder.tokenise(dev.questions, dev.answers, run.encoder.max_length) if run.training.select == "best" else None
@@ -96,10 +96,6 @@ def train_selection(run: RunConfig) -> tuple: # the trained model, its curves, d
     used = {f"train {corpus.name}": answers, **({f"dev {corpus.name}": dev} if validate else {}), **({f"transfer {stage.corpus}": _transferred(stage)} if stage else {})}
     data = {k: _about(a) for k, a in used.items()}
     return model, identity, curve_summary(last.history), data, extra
-
-def _device() -> str:
-    import torch
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 # %% ../nbs/48_selection.ipynb #18b915e5
 def score_answers(
