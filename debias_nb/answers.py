@@ -79,7 +79,7 @@ class AnswerCollator:
         rows = torch.tensor([f["row"] for f in features])
         return self.data.inputs.batch(rows) | {"labels": self.data.labels[rows], "row": rows}
 
-# %% ../nbs/46_answers.ipynb #d5cde524
+# %% ../nbs/46_answers.ipynb #7a71ac13
 class Weigher:
     "Sample weights for the batches of one training run, and a diary of what they did."
     def __init__(self,
@@ -90,7 +90,7 @@ class Weigher:
         self.scan, self.conflicting, self.generator = scan, data.conflicting, torch.Generator().manual_seed(seed)
         self.memory = Memory(scan.memory, scan.alpha, size=280) if scan.memory != "none" and scan.weights in ("learned", "shuffled") else None
         self.oracle = oracle_weights(data.labels, data.overlap.long()) if scan.weights == "oracle" else None
-        self.settings = dict(variant=scan.variant, r=scan.functions) | (dict(penalty=scan.penalty, class_mass=scan.class_mass) if scan.variant == "fixed" else {})
+        self.settings = dict(variant=scan.variant, r=scan.functions) | (dict(lr=scan.rate) if scan.rate else {}) | (dict(penalty=scan.penalty, class_mass=scan.class_mass) if scan.variant == "fixed" else {})
         self.fitted = float("nan")
 
     def __call__(self,

@@ -8,11 +8,11 @@ __all__ = ['Names', 'KEYS', 'RELATIONS', 'POINTS', 'JUDGED', 'INTRO', 'KINDS', '
            'taken', 'less', 'compared', 'TitleCheck', 'read_titles', 'ShareCheck', 'read_shares', 'RowsCheck',
            'read_rows', 'Spot', 'Elsewhere', 'Minus', 'Measured', 'at_metric', 'Claim', 'Erratum', 'Group', 'Alias',
            'Claims', 'carried_out', 'load_claims', 'Own', 'tally', 'check_paper', 'within', 'must_have', 'looked_at',
-           'Comparison', 'resolved', 'expand', 'judged', 'overall', 'counts', 'Entry', 'ledger', 'text_table',
+           'Comparison', 'resolved', 'expand', 'judged', 'overall', 'counts', 'Entry', 'ledger', 'plural', 'text_table',
            'checked_table', 'comparison_table', 'spans', 'claim_section', 'anchored', 'paper_line', 'alias_line',
            'render_claims', 'labelled', 'check_erratum', 'erratum_section', 'render_errata', 'anchor']
 
-# %% ../nbs/53_claims.ipynb #2e3aec2e
+# %% ../nbs/53_claims.ipynb #2310f15a
 from collections import Counter
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -25,7 +25,7 @@ from pydantic import Field, ValidationError, model_validator
 from .config import ConfigError, Profile, Strict, explain, load_yaml, nearest, project_root
 from .registry import Expected, ExpectedTable, load_expected
 from .registry import Cell as Printed
-from .reports import COMPLETE, PROFILES, Cell, bracket, contrast, distinct, folded, markdown_table, row_name, scaled, signed
+from .reports import COMPLETE, PROFILES, SEEDS_ALONE, Cell, bracket, contrast, distinct, folded, markdown_table, row_name, scaled, signed
 from .stats import Paired, verdict
 
 # %% ../nbs/53_claims.ipynb #5f23ecfe
@@ -594,9 +594,10 @@ def ledger(
         out += [Entry(claim, p, [c for c in comparisons if c.profile == p]) for p in PROFILES]
     return out
 
-# %% ../nbs/53_claims.ipynb #7b44c49f
-def text_table(header: list[str], rows: list[list[str]]) -> str: return markdown_table(header, rows).replace("---:|", "---|") # for words: left aligned
+# %% ../nbs/53_claims.ipynb #ceac6c1d
+def plural(n: int, noun: str) -> str: return f"{n} {noun}" + "s" * (n != 1)
 
+def text_table(header: list[str], rows: list[list[str]]) -> str: return markdown_table(header, rows).replace("---:|", "---|") # for words: left aligned
 
 def checked_table(results: list[Checked]) -> str:
     "Comparisons of printed cells, one a line."
@@ -611,9 +612,9 @@ def comparison_table(comparisons: list[Comparison]) -> str:
     found = lambda c: bracket(c.difference) if c.verdict in JUDGED else signed(c.difference.difference)
     rows = [[c.profile, short(c.what.table), c.encoder, c.column, c.text, found(c), f"> {0 - c.what.margin:g}".replace("-", "−"), c.difference.n, c.verdict] for c in run]
     table = [text_table(["profile", "table", "encoder", "column", "difference", "with 95 % interval", "asked for", "runs", "verdict"], rows)] if rows else []
-    return "\n\n".join(table + ([f"{len(comparisons) - len(run)} comparisons were not run. What they lack:\n" + "\n".join(f"- {w} ({n})" for w, n in why.items())] if why else []))
+    return "\n\n".join(table + ([f"{plural(len(comparisons) - len(run), 'comparison')} not run. What is lacking:\n" + "\n".join(f"- {w} ({n})" for w, n in why.items())] if why else []))
 
-# %% ../nbs/53_claims.ipynb #bb0f70d6
+# %% ../nbs/53_claims.ipynb #e585aeae
 def spans(comparisons: list[Comparison]) -> str:
     "The one difference with its interval, or the smallest and the largest."
     d = sorted((c.difference for c in comparisons if c.verdict in JUDGED), key=lambda d: d.difference)
@@ -622,7 +623,7 @@ def spans(comparisons: list[Comparison]) -> str:
 def claim_section(claim: Claim, own: Own, entries: list[Entry]) -> str:
     "One claim: the paper's own cells, every selector at every profile, and the single comparisons folded away."
     out = [f"### {claim.id}", f"{claim.statement} *{claim.source}.*", claim.note]
-    out += [f"**The paper's own cells:** {own.verdict}."] + ([folded(f"{len(own.results)} comparisons of printed cells", checked_table(own.results))] if own.results else [])
+    out += [f"**The paper's own cells:** {own.verdict}."] + ([folded(f"{plural(len(own.results), 'comparison')} of printed cells", checked_table(own.results))] if own.results else [])
     rows = []
     for e in entries:
         run = any(c.difference for c in e.comparisons)
@@ -635,10 +636,10 @@ def claim_section(claim: Claim, own: Own, entries: list[Entry]) -> str:
     none = "not run, no table of ours has these cells yet" if claim.measured else "none tests it"
     out += [text_table(["profile", "tested", "verdict", "comparisons", "differences"], rows)] if rows else [f"**Our runs:** {none}."]
     out += ["Where ours is not the paper's situation: " + "; ".join(a) + "."] if (a := list(dict.fromkeys(w.analogue for w in claim.measured if w.analogue))) else []
-    if every := [c for e in entries for c in e.comparisons]: out.append(folded(f"{len(every)} comparisons of our runs", comparison_table(every)))
+    if every := [c for e in entries for c in e.comparisons]: out.append(folded(f"{plural(len(every), 'comparison')} of our runs", comparison_table(every)))
     return "\n\n".join(filter(None, out))
 
-# %% ../nbs/53_claims.ipynb #2cdd9a0f
+# %% ../nbs/53_claims.ipynb #40c7e42f
 INTRO = ("Each claim is stated in our words and tested twice: on the numbers that the paper prints, and on our runs, at the scale they were made at. "
          "Nothing on this page is typed by hand: it is computed from `claims/`, `expected/` and `results/`.\n\n"
          "A comparison of our runs is a difference of two methods on the same test items, paired by seed. It *holds* where the whole 95 % interval, over seeds and test items "
@@ -646,7 +647,8 @@ INTRO = ("Each claim is stated in our words and tested twice: on the numbers tha
          "comparisons that were run hold, and does not where any of them does not. **The intervals are not adjusted for the number of comparisons:** of twenty comparisons of "
          "methods that do not differ, one is expected to leave the noise. Profiles `planted` and `small` are reduced: they test the direction of a claim, not its size in the paper's setting.\n\n"
          "Numbers are in percentage points, also where a paper prints fractions of 1. *(a − b) − (c − d)* is a difference of differences: what one method loses minus what another loses, "
-         "or a gain on some questions minus the gain on others; it is paired in the same way. Where a side was measured elsewhere than the line says, the difference names the table (T3) or the column.")
+         "or a gain on some questions minus the gain on others; it is paired in the same way. Where a side was measured elsewhere than the line says, the difference names the table (T3) or the column. "
+         + SEEDS_ALONE)
 
 # %% ../nbs/53_claims.ipynb #837360e6
 def anchored(title: str) -> str: # as GitHub makes it from a heading

@@ -254,7 +254,7 @@ class CorpusConfig(Strict):
         if self.likeness and self.name != "authors": raise ValueError(f"corpus {self.name!r}: `likeness` belongs to planted authors")
         return self
 
-# %% ../nbs/00_config.ipynb #f40c5dc3
+# %% ../nbs/00_config.ipynb #8bf6c651
 Regulariser = Literal["none", "itvreg", "maskreg", "simcse", "outreg", "l2sp"]
 Intervention = Literal["mask", "delete", "pad", "random"]
 
@@ -264,6 +264,7 @@ class ScanConfig(Strict):
     variant: Literal["paper", "released", "fixed"] = "fixed" # of the learner
     penalty: Annotated[float, Field(ge=0)] = .3   # on the spread of weights (`fixed`)
     functions: Annotated[int, Field(ge=1)] = 5    # random functions of each feature, r
+    rate: Annotated[float, Field(gt=0)] | None = None # learning rate of the weights; None: the variant's own
     class_mass: Literal["free", "keep"] = "keep"  # whether each class keeps its share of all weight
     memory: Literal["none", "ema", "queue"] = "queue" # of samples and weights of earlier batches
     alpha: Annotated[float, Field(ge=0, lt=1)] = .9 # how much of the old an `ema` keeps

@@ -184,7 +184,7 @@ def inventory(
             rows.append(row)
     return rows
 
-# %% ../nbs/10_registry.ipynb #15126355
+# %% ../nbs/10_registry.ipynb #074f2d61
 class Cell(Strict):
     "One number of a table, as printed."
     row: dict[str, str]                            # e.g. {base: NLI, method: ITVReg}; Base has no weight, mask share or rate
@@ -192,6 +192,7 @@ class Cell(Strict):
     value: float | None                            # None: no number stands there; `note` says so
     std: Annotated[float, Field(ge=0)] | None = None # over the paper's seeds; None: none is printed
     doubtful: bool = False                         # the paper contradicts this number elsewhere
+    quoted: bool = False                           # copied by the paper from earlier work
     note: str | None = None
 
 class ExpectedTable(Strict):

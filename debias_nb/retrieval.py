@@ -356,7 +356,7 @@ def _checked_task(queries, items, task, k): # relevance, frequency and what is b
     if len(bad := np.flatnonzero(relevance.multiply(barred).sum(1))): raise ValueError(f"{task.name}: query {bad[0]} has a relevant item that is no candidate")
     return relevance, frequency, barred
 
-# %% ../nbs/41_retrieval.ipynb #e68cc901
+# %% ../nbs/41_retrieval.ipynb #a1047c5d
 def evaluate_retrieval(
     queries: torch.Tensor,    # (n, d) embeddings of the task's queries
     items: torch.Tensor,      # (m, d) and of its items
@@ -374,7 +374,7 @@ def evaluate_retrieval(
     ties = last_ties(queries, items, top, relevance, None, most, block_bytes, barred)
     hits = precision_at(top, relevance, sorted({1, *ks}), ties)
     metrics = {f"p{k}": float(hits[k].mean()) for k in ks}
-    if frequency.sum() >= 3: metrics |= {f"psp{k}": v for k, v in psp_at(top, relevance, propensities(frequency, frequency.sum()), ks, ties).items()}
+    if frequency.sum() >= 3: metrics |= {f"psp{k}": v for k, v in psp_at(top, relevance, propensities(frequency, frequency.sum(), *getattr(task, "propensity", ())), ks, ties).items()}
     drawn, kept = bootstrap_weights(len(queries), replicates, seed).astype(float), {}
     for name, weight in {"": np.ones(len(queries)), **_parts(task, relevance, frequency)}.items():
         key, there = f"p1[{name}]" if name else "p1", drawn @ weight

@@ -250,7 +250,7 @@ class _Loss(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad): return grad * ctx.saved_tensors[0], None
 
-# %% ../nbs/32_scan.ipynb #05201406
+# %% ../nbs/32_scan.ipynb #bbbe46da
 HALF = (torch.float16, torch.bfloat16) # features in these are taken to single precision
 
 class Memory:
@@ -274,6 +274,7 @@ class Memory:
         f, w = features.detach().float().clone() if features.dtype in HALF else features.detach().clone(), getattr(weights, "raw", weights).detach().clone()
         if self.features is None: self.features, self.weights = f[:0], w[:0]
         self.check(f)
+        self.features, self.weights, self.labels = (None if v is None else v.to(f.device) for v in (self.features, self.weights, self.labels)) # a checkpoint's come from the CPU
         if self.kind == "ema": # the first samples; a longer batch brings new ones, a shorter leaves the rest
             n, mix = min(len(f), len(self.features)), lambda old, new: torch.cat([self.alpha * old[:n] + (1 - self.alpha) * new[:n], new[n:], old[n:]])
             self.features, self.weights = mix(self.features, f), mix(self.weights, w)

@@ -181,3 +181,10 @@ def test_missing_data_and_encoders_are_told(monkeypatch, tmp_path):
 def test_dry_steps_train_what_they_say():
     terms = dry_step(run_of(SCAN, encoder=EncoderConfig(name="FacebookAI/roberta-base", kind="cross", max_length=128)))
     assert set(terms) == {"sw", "ce", "cl"} and all(np.isfinite(v) for v in terms.values())
+
+def test_the_weights_have_a_learning_rate_of_their_own(train):
+    from debias_nb.answers import Weigher
+    data = answer_tokens(model_for(MethodConfig(name="plain"), train).encoder, train)
+    rows, hidden = torch.arange(24), torch.randn(24, 6, generator=torch.Generator().manual_seed(0))
+    spread = lambda **s: float(Weigher(ScanConfig(memory="none", **s), data, 0)(hidden, data.labels[rows], rows, 1.).std())
+    assert spread(rate=1e-3) < .1 * spread() and spread(rate=.1) == spread()

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from debias_nb import encoders
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
@@ -291,3 +292,13 @@ def die_while_training(cache):
     def save(self, *args, **options): os._exit(9)
     SentenceTransformer.save = save
     planted_encoder(QUICK, Path(cache))
+
+def test_base_and_tuned_encoder_must_share_tokenizer_and_make(folder, tmp_path):
+    from debias_nb.itvreg import same_make
+    model = load_encoder(config("table"))
+    same_make(model, load_encoder(config("table")))
+    file = table(tmp_path / "other") / "tokenizer.json"
+    file.write_text(file.read_text().replace('"kettle"', '"cauldron"'))
+    with pytest.raises(ValueError, match="different tokenizers"): same_make(model, SentenceTransformer(str(file.parent), device="cpu"))
+    narrow = SentenceTransformer(modules=[StaticEmbedding(model[0].tokenizer, embedding_weights=model[0].embedding.weight[:, :8].detach().numpy())], device="cpu")
+    with pytest.raises(ValueError, match="differ in make.*16.*8"): same_make(model, narrow)

@@ -358,3 +358,12 @@ def test_inference_is_the_classifier_alone():
     (lambda: scan_loss({"sw": 1.}, sw=float("nan")), "sw must be at least 0"), (lambda: ScanHead(8)(torch.zeros(2, 8), torch.zeros(2, dtype=torch.long), torch.ones(3)), r"shape \(2,\)")])
 def test_what_head_and_loss_refuse(call, message):
     with pytest.raises(ValueError, match=message): call()
+
+@pytest.mark.parametrize("kind", ["ema", "queue"])
+def test_a_memory_from_a_checkpoint_follows_the_batch_to_its_device(kind):
+    "A checkpoint is read onto the CPU; `meta` stands in for a GPU."
+    memory = Memory(kind, size=8)
+    memory.update(torch.randn(4, 3), torch.ones(4), torch.zeros(4, dtype=torch.long))
+    away = lambda x: x.to("meta")
+    memory.update(away(torch.randn(4, 3)), away(torch.ones(4)), away(torch.zeros(4, dtype=torch.long)))
+    assert {memory.features.device.type, memory.weights.device.type} == {"meta"}

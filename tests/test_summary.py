@@ -24,6 +24,6 @@ def test_sentences_stand_and_fall_with_their_rows(committed):
     readings = {name: tuple(compared(r, c, *committed)[1] for c in (r.out, r.within)) for name, r in summary.rows.items()}
     for a in summary.advice: assert (a.text in page) == stands(a, readings)
     assert any(a.text in page for a in summary.advice) and len(page.split("|")[0].split()) < 400, "half a page"
-    opposite = {"gains": "loses", "loses": "gains", "level": "gains", "not run": "not run"}
+    opposite = {"gains": "loses", "loses": "gains", "level": "gains", "undecided": "gains", "not run": "not run"}
     turned = {k: tuple(map(opposite.get, v)) for k, v in readings.items()}
     for a in summary.advice: assert not stands(a, turned) or all(asked == "*, *" for asked in a.rests.values())

@@ -366,6 +366,12 @@ def test_loading_follows_the_files(places):
     assert t.load_titles("lf_amazontitles131k").queries[-1] == "Hoe"
 
 
+def test_propensities_are_those_of_the_corpus():
+    for name, ab in (("LF-AmazonTitles-131K", (.6, 2.6)), ("lf_amazontitles1_3m", (.6, 2.6)), ("LF-WikiSeeAlso", (.5, .4)), ("library", (.55, 1.5))):
+        made = library(); object.__setattr__(made, "name", name)
+        assert t.split_titles(made, until=2004).tests["ood"].propensity == ab
+
+
 def test_missing_files_say_so(places):
     for name in t.SOURCES:
         with pytest.raises(MissingData, match="is missing"): t.load_titles(name, download=False)
