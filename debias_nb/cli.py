@@ -243,16 +243,17 @@ def batch(
     for name, why in failed.items(): typer.echo(f"failed: {name}: {why}", err=True)
     if failed: raise typer.Exit(1)
 
-# %% ../nbs/54_cli.ipynb #7e37e1f0
+# %% ../nbs/54_cli.ipynb #edef4620
 def _ledger(folder: Path, fresh: bool) -> list[Path]: # what was written
     "The claims of all papers, and where each paper's text and cells disagree."
     from debias_nb.claims import render_claims, render_errata
     from debias_nb.config import project_root
     from debias_nb.reports import all_cells, all_found, papers
-    from debias_nb.summary import render_summary
+    from debias_nb.summary import render_speed, render_summary
     cells, found = all_cells(fresh=fresh), all_found(fresh=fresh)
     opening = render_summary(cells, found) if (project_root() / "configs/summary.yaml").is_file() else ""
     texts = {folder / "CLAIMS.md": render_claims(cells, found, opening=opening)}
+    if (project_root() / "bench/aims.yaml").is_file(): texts[folder / "SPEED.md"] = render_speed()
     texts |= {folder / paper / "ERRATA.md": render_errata(paper) for paper in papers() if (project_root() / "claims" / f"{paper}.yaml").is_file()}
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True); path.write_text(text, "utf-8")

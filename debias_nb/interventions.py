@@ -43,7 +43,7 @@ def row_keys(
     weights = _mix(np.arange(ids.shape[1], dtype=np.uint64))[None]
     with np.errstate(over="ignore"): return (_mix(ids + weights) * mask).sum(1, dtype=np.uint64)
 
-# %% ../nbs/21_interventions.ipynb #82a7f38a
+# %% ../nbs/21_interventions.ipynb #e7b038c2
 def choose(
     tokens: Tokens,
     share: float,     # p, share of the ordinary tokens, in (0, 1)
@@ -57,8 +57,9 @@ def choose(
     n = tokens.ordinary.sum(1)
     k = torch.minimum((share * n).round().clamp(min=1), n - 1).clamp(min=0)
     bits = torch.from_numpy((random_bits(seed, epoch, rows, tokens.ids.shape[1]) >> np.uint64(1)).astype(np.int64)).to(tokens.ids.device)
-    rank = bits.masked_fill(~tokens.ordinary, torch.iinfo(torch.long).max).argsort(dim=1, stable=True).argsort(1)
-    return (rank < k[:, None]) & tokens.ordinary, (n > 1).float()
+    order = bits.masked_fill(~tokens.ordinary, torch.iinfo(torch.long).max).argsort(dim=1, stable=True)
+    first = torch.arange(order.shape[1], device=order.device) < k[:, None] # the first k of each row's order
+    return torch.zeros_like(first).scatter_(1, order, first) & tokens.ordinary, (n > 1).float()
 
 # %% ../nbs/21_interventions.ipynb #3f9d861c
 def ordinary_vocabulary(model) -> np.ndarray: # ids that may replace a token
