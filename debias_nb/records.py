@@ -57,7 +57,7 @@ def fingerprint(
     "The sha256 of the canonical JSON: keys sorted, no spaces, no NaN. Raises `RecordError` naming the key."
     return sha256_text(json.dumps(plain(obj), sort_keys=True, separators=(",", ":"), allow_nan=False))
 
-# %% ../nbs/01_records.ipynb #babbbd01
+# %% ../nbs/01_records.ipynb #b43b4e4f
 PACKAGES = "torch transformers sentence-transformers tokenizers numpy scipy scikit-learn datasets accelerate debias-nb".split()
 
 def _git(root, *args): # what git says in a folder, even inside a git hook, whose variables point elsewhere
@@ -67,12 +67,12 @@ def _git(root, *args): # what git says in a folder, even inside a git hook, whos
 
 def git_state(
     root: str | Path | None = None, # the top of a git work tree; default: the project that this code lies in
-) -> dict: # commit: 40 hex digits, dirty: whether anything but results/ and reports/ differs; both None where there is no git
+) -> dict: # commit: 40 hex digits, dirty: whether anything but results/, reports/ and the records of bench/ differs; both None where there is no git
     "The state of the project's code."
     with suppress(OSError, subprocess.SubprocessError, ConfigError):
         root = Path(root) if root else project_root(Path(__file__).parent if "__file__" in globals() else None)
         if Path(_git(root, "rev-parse", "--show-toplevel")).samefile(root):
-            return {"commit": _git(root, "rev-parse", "HEAD"), "dirty": _git(root, "status", "--porcelain", "--", ".", ":!results", ":!reports") != ""}
+            return {"commit": _git(root, "rev-parse", "HEAD"), "dirty": _git(root, "status", "--porcelain", "--", ".", ":!results", ":!reports", ":!bench/*.json") != ""}
     return {"commit": None, "dirty": None}
 
 # %% ../nbs/01_records.ipynb #a6986a4d

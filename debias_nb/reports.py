@@ -245,7 +245,7 @@ def case_section(cases: list[dict]) -> list:
     out = ["### Case studies", "Picked by a rule: of the first hundred queries of a set (in a planted world, of those that say a causal word), those in which plain fine-tuning raised the importance of one token most. ✓ marks a relevant item, first seed of each method."] if cases else []
     for i, c in enumerate(cases, 1):
         truth = "" if c["causal"] is None else ". Causal words of the query: " + ", ".join(f"`{t}`" for t, k in zip(c["tokens"], c["causal"]) if k)
-        longer = {t: sorted({w for v in c["methods"].values() for title, _ in v["top"] for w in title.split() if w != t and w.startswith(t)}) for t, k in zip(c["tokens"], c["causal"] or ()) if not k}
+        longer = {t: sorted({w for v in c["methods"].values() for title, _ in v["top"] for w in title.split() if w != t and w.startswith(t)}) for t, k in zip(c["tokens"], c["causal"] or ()) if not k and len(t) > 3}
         truth += "".join(f". `{t}` also begins " + ", ".join(f"`{w}`" for w in ws) for t, ws in longer.items() if ws)
         out += [f"**{c['encoder']}, {c['corpus']}, {c['evaluate']}: “{c['query']}”**, token `{c['token']}`, rise {c['rise']:+.2f}{truth}. Relevant: " + "; ".join(c["relevant"]) + ".",
                 markdown_table(["", *(str(k) for k in range(1, 6))], [[m, *(f"{'✓ ' if right else ''}{title}" for title, right in v["top"])] for m, v in c["methods"].items()])]
