@@ -138,4 +138,11 @@ def render_speed(root: str | Path | None = None) -> str: # markdown
     made = [[name, f"{r['environment']['commit'][:10]}{' with changes' * bool(r['environment'].get('dirty'))}", r["environment"].get("cpu") or "", str(r["threads"]), "; ".join(f"{k} {v:,}" if isinstance(v, int) else f"{k} {', '.join(v) if isinstance(v, list) else v}" for k, v in r["settings"].items())] for name, r in sorted(used.items())]
     left = lambda *table: markdown_table(*table).replace("---:|", "---|")
     return "\n\n".join(["# Speed", "Ratios of two things in one run, medians with quartiles over rounds; `bench/README.md` says how each is measured. An aim is met where the median reaches it.",
-                        left(["what", "bench", "ratio", "aim", ""], rows), "Where the records come from:", left(["bench", "commit", "processor", "threads", "settings"], made)]) + "\n"
+                        left(["what", "bench", "ratio", "aim", ""], rows), *_crossover(used.get("weights")), "Where the records come from:", left(["bench", "commit", "processor", "threads", "settings"], made)]) + "\n"
+
+def _crossover(record: dict | None) -> list[str]: # of SCAN's weight learner: from how many features on n × n products are the faster way
+    if record is None: return []
+    ms = {int(d): {k: w["variants"][k]["ms"]["median"] for k in ("gram", "direct")} | {"takes": w["auto"]} for d, w in record["widths"].items()}
+    rows = [[d, f"{t['gram']:.3g}", f"{t['direct']:.3g}", t["takes"]] for d, t in sorted(ms.items())]
+    return [f"Where the weight learner crosses over, {2 * record['settings']['batch']} samples with the memory's, milliseconds for the weights of a batch: by d × d covariances (`direct`) where features are few, by n × n products of the samples (`gram`) where they are many.",
+            markdown_table(["features", "gram", "direct", "taken"], rows)]
