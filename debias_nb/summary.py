@@ -143,6 +143,6 @@ def render_speed(root: str | Path | None = None) -> str: # markdown
 def _crossover(record: dict | None) -> list[str]: # of SCAN's weight learner: from how many features on n × n products are the faster way
     if record is None: return []
     ms = {int(d): {k: w["variants"][k]["ms"]["median"] for k in ("gram", "direct")} | {"takes": w["auto"]} for d, w in record["widths"].items()}
-    rows = [[d, f"{t['gram']:.3g}", f"{t['direct']:.3g}", t["takes"]] for d, t in sorted(ms.items())]
+    rows = [[d, *(f"{t[k]:,.0f}" for k in ("gram", "direct")), t["takes"]] for d, t in sorted(ms.items())]
     return [f"Where the weight learner crosses over, {2 * record['settings']['batch']} samples with the memory's, milliseconds for the weights of a batch: by d × d covariances (`direct`) where features are few, by n × n products of the samples (`gram`) where they are many.",
             markdown_table(["features", "gram", "direct", "taken"], rows)]
