@@ -259,7 +259,7 @@ def test_status_for_readers():
 
 def test_reports_are_the_same_bytes_twice(tmp_path, monkeypatch):
     "From a copy of some of this project's records, in two processes. `tools/sync.py` does the same with all of them."
-    for name in ("claims", "configs", "expected", "results"): shutil.copytree(ROOT / name, tmp_path / name)
+    for name in ("bench", "claims", "configs", "expected", "results"): shutil.copytree(ROOT / name, tmp_path / name)
     for path in (tmp_path / "configs").glob("*/*.yaml"):
         if f"{path.parent.name}/{path.stem}" not in ("itvreg/figure01.planted", "itvreg/table02.planted", "itvreg/table03.paper", "scan/table03.paper"): path.unlink()
     shutil.copy(ROOT / "settings.ini", tmp_path); monkeypatch.chdir(tmp_path)
