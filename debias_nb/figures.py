@@ -758,8 +758,9 @@ def _name_points(ax, mine, points, style: dict, method: str, crowd: bool):
     if points is not None and not crowd: labels += [(r.method, r.iid, r.ood, style[r.method].color) for r in points.itertuples()]
     label_points(ax, labels, np.vstack(busy), size=8.5)
 
-# %% ../nbs/45_figures.ipynb #b72148c6
+# %% ../nbs/45_figures.ipynb #e0419f9a
 WEIGHT_STYLE = {"shuffled": ("v", "#b0b0b0"), "oracle": ("P", "#222222"), "released": ("X", "#882255"), "free": ("*", "#56b4e9"), "w/o FD+LD": ("s", "#d55e00"), "Finetuned": ("s", "#d55e00"),
+                "fixed": ("h", "#56b4e9"), "paper": ("^", "#e69f00"),
                 "w/o FD": ("^", "#e69f00"), "w/o LD": ("D", "#009e73"), "FD": ("D", "#009e73"), "SCAN": ("o", "#0072b2")} # word of a name -> marker and colour; the first that fits
 
 def weight_looks(
