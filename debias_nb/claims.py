@@ -8,7 +8,7 @@ __all__ = ['Names', 'KEYS', 'RELATIONS', 'POINTS', 'JUDGED', 'INTRO', 'KINDS', '
            'taken', 'less', 'compared', 'TitleCheck', 'read_titles', 'ShareCheck', 'read_shares', 'RowsCheck',
            'read_rows', 'Spot', 'Elsewhere', 'Minus', 'Measured', 'at_metric', 'Claim', 'Erratum', 'Group', 'Alias',
            'Claims', 'carried_out', 'load_claims', 'Own', 'tally', 'check_paper', 'within', 'must_have', 'looked_at',
-           'Comparison', 'resolved', 'expand', 'judged', 'overall', 'counts', 'Entry', 'ledger', 'plural', 'text_table',
+           'Comparison', 'resolved', 'expand', 'judged', 'overall', 'counts', 'Entry', 'ledger', 'plural',
            'checked_table', 'comparison_table', 'spans', 'claim_section', 'anchored', 'paper_line', 'alias_line',
            'render_claims', 'labelled', 'check_erratum', 'erratum_section', 'render_errata', 'anchor']
 
@@ -25,7 +25,7 @@ from pydantic import Field, ValidationError, model_validator
 from .config import ConfigError, Profile, Strict, explain, load_yaml, nearest, project_root
 from .registry import Expected, ExpectedTable, load_expected
 from .registry import Cell as Printed
-from .reports import COMPLETE, PROFILES, SEEDS_ALONE, Cell, bracket, contrast, distinct, folded, markdown_table, row_name, scaled, signed
+from .reports import COMPLETE, PROFILES, SEEDS_ALONE, Cell, bracket, contrast, distinct, folded, row_name, scaled, signed, text_table
 from .stats import Paired, verdict
 
 # %% ../nbs/53_claims.ipynb #5f23ecfe
@@ -594,10 +594,8 @@ def ledger(
         out += [Entry(claim, p, [c for c in comparisons if c.profile == p]) for p in PROFILES]
     return out
 
-# %% ../nbs/53_claims.ipynb #ceac6c1d
+# %% ../nbs/53_claims.ipynb #b55c8746
 def plural(n: int, noun: str) -> str: return f"{n} {noun}" + "s" * (n != 1)
-
-def text_table(header: list[str], rows: list[list[str]]) -> str: return markdown_table(header, rows).replace("---:|", "---|") # for words: left aligned
 
 def checked_table(results: list[Checked]) -> str:
     "Comparisons of printed cells, one a line."

@@ -8,8 +8,8 @@ __all__ = ['REFERENCE', 'SCALE', 'UNTRAINED', 'COMPLETE', 'PROFILES', 'SEEDS_ALO
            'runs_of', 'weighted_name', 'table_cells', 'experiment_cells', 'wanting', 'reasons', 'picked_cases',
            'case_section', 'same_question', 'picked_answers', 'all_experiments', 'papers', 'results', 'all_found',
            'all_cells', 'status_json', 'untrained', 'contrast', 'scaled', 'difference', 'signed', 'digits_of',
-           'bracket', 'distinct', 'shown', 'folded', 'markdown_table', 'with_numbers', 'grid', 'readings',
-           'against_reference', 'panels', 'gain_rows', 'term_sizes', 'provenance', 'background', 'Picture',
+           'bracket', 'distinct', 'shown', 'folded', 'markdown_table', 'text_table', 'with_numbers', 'grid', 'readings',
+           'against_reference', 'panels', 'gain_rows', 'term_sizes', 'commit_of', 'provenance', 'background', 'Picture',
            'metric_name', 'figure_of', 'strengths', 'strength_rows', 'strength_section', 'mechanism_rows',
            'trajectory_rows', 'rank_correlations', 'trajectory_section', 'world_section', 'answer_case_section',
            'weight_rows', 'weight_section', 'drawing_section', 'of_authors', 'setting_section', 'bias_section',
@@ -371,6 +371,8 @@ def markdown_table(header: list[str], rows: list[list[str]]) -> str:
     line = lambda cells: "| " + " | ".join(str(c).replace("|", "\\|") for c in cells) + " |"
     return "\n".join([line(header), "|---|" + "---:|" * (len(header) - 1), *map(line, rows)])
 
+def text_table(header: list[str], rows: list[list[str]]) -> str: return markdown_table(header, rows).replace("---:|", "---|") # for words: left aligned
+
 def with_numbers(cells: list[Cell]) -> list[str]:
     "The columns for which something was trained and tested."
     return [k for k in distinct(cells, "column") if any(c.value is not None and c.method not in UNTRAINED for c in cells if c.column == k)]
@@ -438,16 +440,19 @@ def term_sizes(records: list[dict]) -> list[list[str]]: # encoder, corpus, metho
 
 TERMS = ["encoder", "corpus", "method", "data term", "regulariser, raw", "weighted"]
 
-# %% ../nbs/51_reports.ipynb #3822c650
+# %% ../nbs/51_reports.ipynb #0cf4b37a
+def commit_of(environment: dict) -> str: return (environment["commit"] or "none")[:10] + " with changes" * bool(environment.get("dirty")) # of a record
+
 def provenance(records: list[dict]) -> list[str]:
     "Footer lines: cost, device, commits, versions, and the fingerprints of encoders and data."
     if not (records := [r for r in records if r["status"] == "finished"]): return []
     seen = lambda values: ", ".join(sorted(set(values)))
     packages = {f"{k} {v}" for r in records for k, v in r["environment"]["packages"].items() if k in ("torch", "transformers", "sentence-transformers", "numpy")}
+    encoders = {f"{r['encoder']['name']} `{r['encoder']['fingerprint'][:12]}`" for r in records if not r["encoder"]["fingerprint"].startswith("none")}
     seconds = [r["seconds"] for r in records]
     return [f"{len(records)} runs, {sum(seconds) / 60:.0f} minutes of one core in all, {np.median(seconds):.0f} s the median run; {seen(r['device'] + ' ' + r['dtype'] for r in records)}.",
-            f"Commits {seen((r['environment']['commit'] or 'none')[:10] + ' with changes' * bool(r['environment'].get('dirty')) for r in records)}. {seen(packages)}.",
-            *(["Encoders: " + encoders + "."] if (encoders := seen(f"{r['encoder']['name']} `{r['encoder']['fingerprint'][:12]}`" for r in records if not r["encoder"]["fingerprint"].startswith("none"))) else []),
+            f"Commits {seen(commit_of(r['environment']) for r in records)}. {seen(packages)}.",
+            *(["Encoders: " + seen(encoders) + "."] if encoders else []),
             "Data: " + seen(f"{name} `{info['fingerprint'][:12]}`" for r in records for name, info in r["data"].items()) + "."]
 
 # %% ../nbs/51_reports.ipynb #e5706de2
@@ -542,7 +547,7 @@ def strengths(found: dict[str, dict]) -> dict[tuple, dict]: # (encoder, corpus) 
             groups.setdefault((called(c["encoder"]), called(c["corpus"])), {}).setdefault(k, []).append(v)
     return {key: {k: float(np.mean(v)) for k, v in g.items()} for key, g in groups.items()}
 
-def strength_rows(cells: list[Cell], found: dict) -> list[dict]: # method, weight, strength, panel, iid, ood and their ends: gains over plain fine-tuning
+def strength_rows(cells: list[Cell], found: dict) -> list[dict]: # method, weight, strength, panel, cells in distribution and out of it, iid, ood and their ends: gains over plain fine-tuning
     "Gains at each strength, one row a method, weight and pair of columns."
     at, norms, out, several = {(c.encoder, c.column, c.method): c for c in cells}, strengths(found), [], len(distinct(cells, "encoder")) > 1
     for encoder, iid, ood in panels(cells):
@@ -550,20 +555,21 @@ def strength_rows(cells: list[Cell], found: dict) -> list[dict]: # method, weigh
         for m in distinct(cells, "method"):
             name, weight = weighted_name(m) or (m, None)
             if weight is None or name not in (g := norms.get((encoder, corpus), {})): continue
-            d = [difference(at[encoder, k, m], at[encoder, k, REFERENCE], found) if (encoder, k, m) in at else None for k in (iid, ood)]
+            pair = [at.get((encoder, k, m)) for k in (iid, ood)]
+            d = [difference(c, at[encoder, k, REFERENCE], found) if c else None for c, k in zip(pair, (iid, ood))]
             if not all(d): continue
             ends = {f"{k}{end}": v for k, x in zip(("iid", "ood"), d) for end, v in (("", x.difference), ("_low", x.low), ("_high", x.high))}
-            out.append(dict(method=name, weight=weight, strength=weight * g[name] / (.1 * g["OutReg"]), panel=f"{encoder}: {ood}" if several else ood) | ends)
+            out.append(dict(method=name, weight=weight, strength=weight * g[name] / (.1 * g["OutReg"]), panel=f"{encoder}: {ood}" if several else ood, cells=pair) | ends)
     return out
 
-def _at_strength_one(cells, found, rows) -> list[str]: # each method at the λ that comes nearest to OutReg's strength, minus OutReg
-    at, several, out = {(c.encoder, c.column, c.method): c for c in cells}, len(distinct(cells, "encoder")) > 1, []
-    for encoder, iid, ood in panels(cells):
-        mine = [r for r in rows if r["panel"] == (f"{encoder}: {ood}" if several else ood)]
-        for m in dict.fromkeys(r["method"] for r in mine if r["method"] != "OutReg"):
-            best = min((r for r in mine if r["method"] == m), key=lambda r: abs(math.log(r["strength"])) if r["strength"] > 0 else math.inf)
-            d = [difference(at[encoder, k, f"{m} {best['weight']:g}"], at[encoder, k, "OutReg 0.1"], found) if {(encoder, k, f"{m} {best['weight']:g}"), (encoder, k, "OutReg 0.1")} <= at.keys() else None for k in (iid, ood)]
-            if all(d): out.append([f"{encoder}: {ood}" if several else ood, m, f"{best['weight']:g}", f"{best['strength']:.2g}", *map(bracket, d)])
+# %% ../nbs/51_reports.ipynb #7b2d8ddf
+def _at_strength_one(rows, found) -> list[str]: # of `strength_rows`: each method at the λ that comes nearest to OutReg's strength, minus OutReg
+    out, apart = [], lambda r: abs(math.log(r["strength"])) if r["strength"] > 0 else math.inf
+    for panel, method in dict.fromkeys((r["panel"], r["method"]) for r in rows if r["method"] != "OutReg"):
+        outreg = next((r for r in rows if (r["panel"], r["method"], r["weight"]) == (panel, "OutReg", .1)), None)
+        best = min((r for r in rows if (r["panel"], r["method"]) == (panel, method)), key=apart)
+        d = [difference(a, b, found) for a, b in zip(best["cells"], outreg["cells"])] if outreg else [None]
+        if all(d): out.append([panel, method, f"{best['weight']:g}", f"{best['strength']:.2g}", *map(bracket, d)])
     return ["Each method at the λ of its path that comes nearest to strength 1, minus OutReg at 0.1. Where that strength is far from 1, the path has no λ that compares.", markdown_table(["panel", "method", "λ", "strength", "in distribution", "out of it"], out)] if out else []
 
 def strength_section(cells: list[Cell], found: dict) -> list:
@@ -574,7 +580,7 @@ def strength_section(cells: list[Cell], found: dict) -> list:
     norms = [[f"{e}, {c}", k, f"{v:.4g}", f"{.1 * g['OutReg'] / v:.3g}" if v and k != "erm" else ""] for (e, c), g in strengths(found).items() for k, v in g.items()]
     return ["### At equal strength (ours)", "Strength is λ times the gradient norm of the raw term at the plainly fine-tuned encoder; 1 is OutReg at the paper's λ = 0.1. Gains over plain fine-tuning, with 95 % intervals.",
             Picture("strength", "Gains over plain fine-tuning against strength", lambda: strength_match(pd.DataFrame(rows), metric_name(cells[0].metric))),
-            *_at_strength_one(cells, found, rows),
+            *_at_strength_one(rows, found),
             folded("gradient norms", markdown_table(["encoder, corpus", "term", "gradient norm of the raw term", "λ of the same strength as OutReg at 0.1"], norms)),
             folded("all figures", markdown_table(["panel, method", "λ", "strength", "in distribution", "out of it"],
                    [[f"{r['panel']}, {r['method']}", f"{r['weight']:g}", f"{r['strength']:.3g}", *(f"{signed(r[k])} [{signed(r[k + '_low'])}, {signed(r[k + '_high'])}]" for k in ("iid", "ood"))] for r in rows]))]
@@ -729,7 +735,7 @@ def drawing_section(e: ExperimentConfig, method: str) -> list[Picture]:
         return scan_drawing(model.head, encoder.display, model.encoder.width)
     return [f"### {method}", Picture("-".join(method.lower().replace("/", "").replace("+", "").split()), f"What is trained by {method}, and what is used at inference", draw)]
 
-# %% ../nbs/51_reports.ipynb #55e6a131
+# %% ../nbs/51_reports.ipynb #67ddfd20
 def of_authors(found: dict[str, dict], key: str) -> dict[tuple, list[dict]]: # (encoder and corpus, method) -> records by seed
     "The records that have `key` among what else they say, in the order of the experiment."
     groups = {}
@@ -765,7 +771,7 @@ def leak_section(found: dict[str, dict]) -> list[str]:
     for (_, name), rs in of_authors(found, "leaks").items():
         corpus = rs[0]["config"]["corpus"] or rs[0]["config"]["eval_corpus"]
         rows = [[f"{l['test topic']} / {l['training topic']}", f"{l['cosine']:.2f}", ", ".join(l["words"]), *(" ".join(f"**{w}**" if w.strip(".,;:!?()\"'*").lower() in l["words"] else w.replace("*", "") for w in l[side].split()) for side in ("test", "training"))] for l in rs[0]["extra"]["leaks"]]
-        out += [f"#### {name} ({corpus['name']})", markdown_table(["topic of the test / of training", "cosine", "shared words", "test", "training"], rows).replace("---:|", "---|")]
+        out += [f"#### {name} ({corpus['name']})", text_table(["topic of the test / of training", "cosine", "shared words", "test", "training"], rows)]
     return ["### Topics that are alike across the split", "Picked by a rule: the test topics nearest to a training topic by the cosine of their mean TF-IDF vectors, less the mean of all; the words that add most to it; and on each side the dozen words in a row that hold most of them.", *out] if out else []
 
 # %% ../nbs/51_reports.ipynb #25d547fb
@@ -886,9 +892,10 @@ def _search_section(e: ExperimentConfig, records: list[dict]) -> list[str]:
     "Every setting of a search, the chosen ones in bold."
     if not records: return [f"Not run here. `debias-nb run {e.paper}/{e.experiment} --profile {e.profile}" + (" --full" if all(b.full for b in e.blocks) else "") + "`"]
     bold = lambda r, text: f"**{text}**" if r["chosen"] else text
-    rows = [[bold(r, r["kind"]), f"{r['learning_rate']:g}", r["epochs"], r["batch_size"], bold(r, f"{100 * r['mean']:.2f}") if r["n"] else "—", r["n"]] for r in search_table(e, records)]
+    tried = search_table(e, records)
+    rows = [[bold(r, r["kind"]), f"{r['learning_rate']:g}", r["epochs"], r["batch_size"], bold(r, f"{100 * r['mean']:.2f}") if r["n"] else "—", r["n"]] for r in tried]
     return [f"{'P@1' if e.blocks[0].corpora[0].task == 'titles' else 'AUC(0.05)'} of plain fine-tuning on held-out training data in percent, averaged over encoders and corpora. Chosen, in bold: within a tenth of a point of the best, the fewest epochs.",
-                        markdown_table(["encoders", "learning rate", "epochs", "batch size", "held-out mean", "runs"], rows), *_edges(search_table(e, records)), *provenance(records)]
+                        markdown_table(["encoders", "learning rate", "epochs", "batch size", "held-out mean", "runs"], rows), *_edges(tried), *provenance(records)]
 
 def _edges(tried: list[dict]) -> list[str]: # a sentence where the chosen setting has no neighbour on one side
     out = []

@@ -14,7 +14,7 @@ from typing import Annotated
 from pydantic import Field, ValidationError, model_validator
 
 from .config import ConfigError, Profile, Strict, explain, load_yaml, nearest, project_root
-from .reports import COMPLETE, Cell, bracket, contrast, markdown_table, scaled
+from .reports import COMPLETE, Cell, bracket, commit_of, contrast, markdown_table, scaled, text_table
 
 # %% ../nbs/52_summary.ipynb #fdd558b6
 READINGS = ("gains", "loses", "level", "undecided", "not run")
@@ -85,7 +85,7 @@ def render_summary(
     rows = [[str(i), r.shift, f"{r.method}, minus {r.against}", f"{r.paper}, {r.profile}, {r.encoder}", *(show(*x) for x in results[name])] for i, (name, r) in enumerate(summary.rows.items(), 1)]
     if all(x == "not run" for pair in readings.values() for x in pair): return ""
     head = "Percentage points, with 95 % intervals over seeds and test items. A sentence stands here while the rows behind it read as it says; at other scales, and with other encoders, look again."
-    return "\n\n".join(["## What to do", head, *(["\n".join(said)] if said else []), markdown_table(["", "how the test differs", "method", "measured on", "out of distribution", "in distribution"], rows).replace("---:|", "---|")])
+    return "\n\n".join(["## What to do", head, *(["\n".join(said)] if said else []), text_table(["", "how the test differs", "method", "measured on", "out of distribution", "in distribution"], rows)])
 
 # %% ../nbs/52_summary.ipynb #1ffeda00
 class Aim(Strict):
@@ -111,6 +111,7 @@ def load_aims(root: str | Path | None = None) -> tuple[Aim, ...]:
     try: return Aims.model_validate(load_yaml(Path(root or project_root()) / "bench" / "aims.yaml")).aims
     except ValidationError as e: raise ConfigError(explain(e, Aims, "bench/aims.yaml")) from None
 
+# %% ../nbs/52_summary.ipynb #7127fff4
 def reached(
     aim: Aim,
     record: dict, # of the bench
@@ -126,23 +127,25 @@ def reached(
     median = found["median"] / by
     return median, (found["q1"] / by, found["q3"] / by) if "q1" in found else None, median >= aim.least if aim.least is not None else median <= aim.most
 
-def render_speed(root: str | Path | None = None) -> str: # markdown
-    "The page of speed. Raises `ConfigError` as `load_aims` and `reached` do."
-    root, rows, used = Path(root or project_root()), [], {}
-    for aim in load_aims(root):
-        file, asked = root / "bench" / f"{aim.bench}.json", f"at least {aim.least:g}" if aim.least is not None else f"at most {aim.most:g}"
-        if not file.is_file(): rows.append([aim.asks, aim.bench, "—", asked, "not measured"]); continue
-        used[aim.bench] = record = json.loads(file.read_text("utf-8"))
-        median, ends, met = reached(aim, record)
-        rows.append([aim.asks, aim.bench, f"{median:.3g}" + (f" [{ends[0]:.3g}, {ends[1]:.3g}]" if ends else ""), asked, "met" if met else "**missed**"])
-    made = [[name, f"{r['environment']['commit'][:10]}{' with changes' * bool(r['environment'].get('dirty'))}", r["environment"].get("cpu") or "", str(r["threads"]), "; ".join(f"{k} {v:,}" if isinstance(v, int) else f"{k} {', '.join(v) if isinstance(v, list) else v}" for k, v in r["settings"].items())] for name, r in sorted(used.items())]
-    left = lambda *table: markdown_table(*table).replace("---:|", "---|")
-    return "\n\n".join(["# Speed", "Ratios of two things in one run, medians with quartiles over rounds; `bench/README.md` says how each is measured. An aim is met where the median reaches it.",
-                        left(["what", "bench", "ratio", "aim", ""], rows), *_crossover(used.get("weights")), "Where the records come from:", left(["bench", "commit", "processor", "threads", "settings"], made)]) + "\n"
-
+# %% ../nbs/52_summary.ipynb #540a0c36
 def _crossover(record: dict | None) -> list[str]: # of SCAN's weight learner: from how many features on n × n products are the faster way
     if record is None: return []
     ms = {int(d): {k: w["variants"][k]["ms"]["median"] for k in ("gram", "direct")} | {"takes": w["auto"]} for d, w in record["widths"].items()}
     rows = [[d, *(f"{t[k]:,.0f}" for k in ("gram", "direct")), t["takes"]] for d, t in sorted(ms.items())]
     return [f"Where the weight learner crosses over, {2 * record['settings']['batch']} samples with the memory's, milliseconds for the weights of a batch: by d × d covariances (`direct`) where features are few, by n × n products of the samples (`gram`) where they are many.",
             markdown_table(["features", "gram", "direct", "taken"], rows)]
+
+def _setting(key, value) -> str: return f"{key} {value:,}" if isinstance(value, int) else f"{key} {', '.join(value) if isinstance(value, list) else value}"
+
+def render_speed(root: str | Path | None = None) -> str: # markdown
+    "The page of speed. Raises `ConfigError` as `load_aims` and `reached` do."
+    folder, aims, rows = Path(root or project_root()) / "bench", load_aims(root), []
+    records = {name: json.loads(file.read_text("utf-8")) for name in sorted({a.bench for a in aims}) if (file := folder / f"{name}.json").is_file()}
+    for aim in aims:
+        asked = f"at least {aim.least:g}" if aim.least is not None else f"at most {aim.most:g}"
+        if aim.bench not in records: rows.append([aim.asks, aim.bench, "—", asked, "not measured"]); continue
+        median, ends, met = reached(aim, records[aim.bench])
+        rows.append([aim.asks, aim.bench, f"{median:.3g}" + (f" [{ends[0]:.3g}, {ends[1]:.3g}]" if ends else ""), asked, "met" if met else "**missed**"])
+    made = [[name, commit_of(r["environment"]), r["environment"].get("cpu") or "", str(r["threads"]), "; ".join(_setting(k, v) for k, v in r["settings"].items())] for name, r in records.items()]
+    return "\n\n".join(["# Speed", "Ratios of two things in one run, medians with quartiles over rounds; `bench/README.md` says how each is measured. An aim is met where the median reaches it.",
+                        text_table(["what", "bench", "ratio", "aim", ""], rows), *_crossover(records.get("weights")), "Where the records come from:", text_table(["bench", "commit", "processor", "threads", "settings"], made)]) + "\n"

@@ -480,7 +480,7 @@ PROPENSITY = {"lf_amazon": (.6, 2.6), "lf_wiki": (.5, .4)} # A and B that the re
 def _task(titles, name, rows, items, frequency, **info) -> TitleTask: # frequency: (all items,)
     of = lambda column: None if column is None else column[rows]
     return TitleTask(name=f"{titles.name} {name}", categories=of(titles.categories), years=of(titles.years), frequency=frequency[items], info=info,
-                     propensity=next((ab for start, ab in PROPENSITY.items() if titles.name.lower().replace("-", "_").startswith(start)), (.55, 1.5)), **_part(titles, rows, items))
+                     propensity=next((ab for start, ab in PROPENSITY.items() if titles.name.lower().replace("-", "_").startswith(start)), TitleTask.propensity), **_part(titles, rows, items))
 
 def _reached(titles, rows) -> np.ndarray: # items relevant to any of the queries
     return np.unique(titles.relevance[rows].indices)
