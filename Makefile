@@ -69,8 +69,8 @@ reports: $(VENV)/.stamp | .cache ## run what is missing at the planted scale, re
 test: $(VENV)/.stamp | .cache ## run every library notebook, and the tests beside them
 	$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs=2) test-notebooks test-python
 
-test-notebooks: $(VENV)/.stamp | .cache
-	OMP_NUM_THREADS=1 $(BIN)/nbdev_test --n_workers 2
+test-notebooks: $(VENV)/.stamp | .cache # as nbdev_test runs them; the outputs are compared with those that are stored
+	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py
 
 test-python: $(VENV)/.stamp | .cache
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
@@ -87,7 +87,9 @@ notebooks: $(VENV)/.stamp | .cache ## open the notebooks in JupyterLab
 reference: ## take this machine's planted records as the committed reference
 	cd _runs && for file in */*.planted*.jsonl; do mkdir -p ../results/$$(dirname $$file) && cp $$file ../results/$$file; done
 
-sync: $(VENV)/.stamp | .cache ## make the library, the reports and README.md anew from notebooks and results
+sync: $(VENV)/.stamp | .cache ## make the library, the outputs of the notebooks, the reports and README.md anew
+	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py --mend library
+	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py --keep
 	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py --mend
 
 check-sync: $(VENV)/.stamp | .cache ## say whether library, notebooks, reports and README.md agree

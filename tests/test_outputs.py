@@ -1,0 +1,114 @@
+"Stored outputs: what is kept, what is compared, and what is refused."
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import outputs
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def stream(text):
+    return {"name": "stdout", "output_type": "stream", "text": [text]}
+
+
+def result(**data):
+    return {"data": data, "metadata": {}, "output_type": "execute_result", "execution_count": None}
+
+
+def test_words_are_compared_exactly_and_numbers_nearly():
+    assert outputs.same_text("AUC 0.50012 of 3", "AUC 0.50013 of 3")
+    assert outputs.same_text("loss   1.0", "loss 1.0"), "columns move with the width of numbers"
+    assert not outputs.same_text("AUC 0.50", "AUC 0.52")
+    assert not outputs.same_text("AUC 0.50", "P@1 0.50")
+    assert not outputs.same_text("1 2", "1 2 3")
+    assert outputs.same_text("torch 2.13.0", "torch 2.13.0")
+
+
+WRONG = [("1,234.5", "1,334.5"), ("-0.25", "0.25"), ("−0.25", "-0.35"), ("1e-1", "1e-2"), ("17 %", "18 %"), ("3/4", "3/5")]
+
+
+@pytest.mark.parametrize("value, wrong", WRONG)
+def test_a_wrong_number_is_found_in_every_unit(value, wrong):
+    assert outputs.same_text(value, value)
+    assert not outputs.same_text(value, wrong)
+
+
+def test_on_another_processor_only_the_shape_counts():
+    old = result(**{"text/plain": "0.1"})
+    new = result(**{"text/plain": "0.9"})
+    assert outputs.differs([old], [new], exactly=True).startswith("text/plain differs")
+    assert outputs.differs([old], [new], exactly=False) == ""
+    table = "<tr><th>method</th></tr><tr><td>1</td></tr>"
+    other = table.replace("method", "encoder")
+    longer = table + "<tr><td>2</td></tr>"
+    for changed in (other, longer):
+        assert outputs.differs([result(**{"text/html": table})], [result(**{"text/html": changed})], exactly=False)
+
+
+def test_outputs_that_come_or_go_are_found_everywhere():
+    picture = result(**{"image/png": "aGk="})
+    assert outputs.differs([picture], [result(**{"image/png": "eW91"})], exactly=True) == "", "pictures by presence"
+    assert "0 outputs are stored, 1 were made" in outputs.differs([], [picture], exactly=False)
+    assert "image/png is stored" in outputs.differs([picture], [stream("x")], exactly=False)
+
+
+def test_what_is_kept_names_no_folder_and_no_error_stream(tmp_path):
+    assert outputs.kept({"output_type": "stream", "name": "stderr", "text": ["a warning"]}) is None
+    assert outputs.kept(result(**{"application/vnd.jupyter.widget-view+json": {}})) is None
+    assert outputs.kept(stream(f"{ROOT}/nbs and {Path.home()}"))["text"] == ["…/nbs and …"]
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    "A project of one notebook, with a copy of the tools."
+    shutil.copytree(ROOT / "tools", tmp_path / "tools")
+    shutil.copy(ROOT / "settings.ini", tmp_path)
+    (tmp_path / "nbs").mkdir()
+    cells = [
+        nbformat.v4.new_markdown_cell("# One\n\n> First."),
+        nbformat.v4.new_code_cell("x = 1 / 3"),
+        nbformat.v4.new_code_cell("print('third', x)"),
+        nbformat.v4.new_code_cell("import os\nos.getpid()", metadata={"tags": ["varies"]}),
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "nbs/00_one.ipynb")
+    return tmp_path
+
+
+def tool(project, *arguments):
+    command = [sys.executable, "tools/outputs.py", "--workers", "1", *arguments]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True)
+
+
+def changed(project, **source):
+    "Rewrites cells of the notebook: cell2='print(x)'."
+    path = project / "nbs/00_one.ipynb"
+    nb = json.loads(path.read_text())
+    for name, text in source.items():
+        nb["cells"][int(name[-1])]["source"] = [text]
+    path.write_text(json.dumps(nb))
+
+
+def test_outputs_are_stored_compared_and_refused(project):
+    assert tool(project).returncode == 1, "nothing is stored yet"
+    assert tool(project, "--keep").returncode == 0
+    cell = json.loads((project / "nbs/00_one.ipynb").read_text())["cells"][2]
+    assert cell["outputs"] == [stream("third 0.3333333333333333\n")] and cell["execution_count"] is None
+    again = tool(project)
+    assert again.returncode == 0 and "1 passed, 0 failed" in again.stdout, again.stdout
+
+    changed(project, cell1="x = 2 / 3")
+    wrong = tool(project)
+    assert wrong.returncode == 1 and "cell 2" in wrong.stdout and "stream differs" in wrong.stdout
+
+    changed(project, cell1="x = 1 / 3", cell2="print('third',  x)")
+    stale = tool(project)
+    assert stale.returncode == 1 and "its output belongs to another source" in stale.stdout
+
+    changed(project, cell2="raise ValueError('the loss of nerve')")
+    failed = tool(project)
+    assert failed.returncode == 1 and "the loss of nerve" in failed.stdout and "Cell #" in failed.stdout
