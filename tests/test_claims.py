@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from debias_nb.claims import check_erratum, check_paper, compared, counts, expand, judged, ledger, load_claims, overall, render_claims, render_errata
-from debias_nb.config import ConfigError, load_yaml, project_root
+from debias_nb.config import ConfigError, project_root
 from debias_nb.registry import Expected, load_expected
 from debias_nb.reports import Cell, all_cells
 
@@ -28,18 +28,6 @@ def changed(table, column, value, **row):
 
 # ---- the paper's own cells
 
-def test_every_claim_is_there():
-    assert [c.id for c in CLAIMS.claims] == [f"A{i}" for i in range(1, 14)] + [f"R-A{i}" for i in range(1, 9)]
-    assert [e.id for e in CLAIMS.errata] == list(range(1, 14))
-    assert all(c.measured for c in CLAIMS.claims)
-
-
-@pytest.mark.parametrize("id, verdict", {"A1": "holds", "A2": "does not", "A3": "holds", "A4": "holds", "A5": "holds in 3 of 4", "A6": "holds in 19 of 20", "A7": "holds in 2 of 4", "A8": "holds", "A9": "holds",
-    "A10": "holds in 5 of 8", "A11": "holds in 15 of 20", "A12": "holds", "A13": "not testable", "R-A1": "holds in 35 of 40", "R-A2": "holds in 11 of 12", "R-A3": "holds", "R-A4": "holds in 7 of 8", "R-A5": "holds",
-    "R-A6": "holds", "R-A7": "not testable", "R-A8": "not testable"}.items())
-def test_verdicts_of_the_paper_on_itself(id, verdict): assert OWN[id].verdict == verdict
-
-
 # Differences worked out by hand from the printed tables, in the order of the file.
 @pytest.mark.parametrize("id, values", {"A1": [1.94, 2.30], "A2": [-.31], "A3": [.01, .03, 1.06, 1.22], "A4": [.52, .60, 1.68, 1.08], "A5": [.52, 1.68, .43, -1.08], "A7": [-.27, 1.34, -.98, 1.43], "A8": [12.61, 10.48],
     "A9": [.68, 1.23, 1.23], "R-A4": [24.20, 16.18, 5.40, -5.26, 1.26, 1.18, 4.34, 4.04], "R-A5": [14.15, 27.22, 13.17, 28.02], "A12": [1.2, 6.7, 12.1, 16.0, 15.9, 20.8]}.items())
@@ -57,11 +45,6 @@ def test_counts_recomputed():
     assert (sum(share[:8]), sum(share[8:]), len(share[8:])) == (8, 7, 12), "0.15 suits MaskReg in 8 of 8, 0.50 ITVReg in 7 of 12"
     assert [r.where for r in OWN["A6"].results if not r.holds] == ["T8 · Kitchen and Dining"], "where ITVReg is above Base"
     assert [r.where for r in OWN["A10"].results[:4] if r.holds] == ["T3 · MSMARCO · AskUbuntu -> Quora", "T3 · MSMARCO · SuperUser -> Quora"]
-
-
-@pytest.mark.parametrize("id, verdict, fails", [(1, "contradicted in 1 of 2", 1), (2, "contradicted in 6 of 12", 6), (3, "contradicted in 5 of 12", 5), (4, "confirmed", 0), (5, "contradicted in 1 of 16", 1), (7, "contradicted in 5 of 8", 5),
-    (8, "contradicted in 5 of 12", 5), (9, "contradicted in 3 of 8", 3), (10, "confirmed", 0), (11, "contradicted in 1 of 2", 1), (12, "confirmed", 0), (13, "contradicted", 3)])
-def test_errata_recomputed(id, verdict, fails): assert (ERRATA[id].verdict, sum(r.holds is False for r in ERRATA[id].results)) == (verdict, fails)
 
 
 def test_numbers_of_the_errata():
@@ -133,12 +116,6 @@ def test_mistakes_in_the_file(tmp_path, old, new, words):
 def test_no_file(tmp_path):
     (tmp_path / "claims").mkdir()
     with pytest.raises(ConfigError, match="no claims/itvreg.yaml"): load_claims("itvreg", tmp_path)
-
-
-def test_no_verdict_is_typed_in_the_file():
-    words = re.compile(r"\b(holds|verdict|contradicted|confirmed|within noise)\b")
-    values = [v for c in load_yaml(project_root() / "claims/itvreg.yaml")["claims"] for v in (c["statement"], c["source"], c.get("note", ""))]
-    assert not [v for v in values if words.search(v)]
 
 
 # ---- our runs
