@@ -148,7 +148,7 @@ def clocked_base(clock, cached):
 def fine_tuning(variant, encoder, pairs, training) -> tuple: # the tuned model; seconds of training, and of these in the frozen base encoder, preparation included
     "One run of `train.fine_tune`, timed."
     from debias_nb import train
-    from debias_nb.config import MethodConfig
+    from debias_nb.repro.config import MethodConfig
     model, clock, method = copy.deepcopy(encoder), Clock(), MethodConfig(name=variant.name, **variant.method)
     gc.collect()
     with patch.object(train, "CachedBase", clocked_base(clock, variant.cached)), patch.object(train, "MatchingTrainer", clocked_trainer(clock)):

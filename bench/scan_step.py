@@ -69,7 +69,8 @@ def material(name, size): # a pair encoder, and `answers.AnswerTokens` of one ru
 def training_run(variant, encoder, data, batch) -> dict: # ms of a step, and of these for the weights
     "One run of `answers.fit_answers`, timed. What weights do to fresh functions is asked eight times a training, however long, and is left out."
     from debias_nb import answers
-    from debias_nb.config import EncoderConfig, MethodConfig, ScanConfig, TrainConfig
+    from debias_nb.config import EncoderConfig
+    from debias_nb.repro.config import MethodConfig, ScanConfig, TrainConfig
     scan, clock = None if VARIANTS[variant] is None else ScanConfig(**VARIANTS[variant]), Clock()
     training = TrainConfig(loss="cross-entropy", learning_rate=1e-3, epochs=1, batch_size=batch, threads=THREADS)
     class Weigher(answers.Weigher):

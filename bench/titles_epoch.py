@@ -40,7 +40,7 @@ def arguments(argv):
 
 def main(argv=None) -> int:
     o, load = arguments(argv), begin()
-    from debias_nb.config import TrainConfig
+    from debias_nb.repro.config import TrainConfig
     training = TrainConfig(loss="hinge", margin=.3, hardest=10, temperature=.1, learning_rate=1e-3, epochs=o.epochs, batch_size=o.batch, threads=THREADS)
     results, meter, titles = {}, Meter(), planted_titles(o.pairs)
     for name, encoder, kind in loaded(o.encoder or [n for n in default_encoders() if n != "tiny"]):

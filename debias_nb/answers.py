@@ -18,7 +18,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import PrinterCallback, Trainer
 
-from .config import EncoderConfig, MethodConfig, ScanConfig, TrainConfig
+from .config import EncoderConfig
+
+from .repro.config import MethodConfig, ScanConfig, TrainConfig
 from .encoders import autocast, single_thread
 from .metrics import rank_metrics, rank_replicates
 from .pairs import LengthSampler, PairEncoder, PairInputs, load_pair_encoder

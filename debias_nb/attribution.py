@@ -17,7 +17,8 @@ import torch
 
 from .arr import ARRLoss, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacherLoss, MulticlassLoss, ProductOfExpertsLoss, author_ids, history_summary, text_rows
 from .authorship import SOURCES, AuthorSplit, Halves, Texts, describe, leakage, leakage_aware_split, load_texts, nearest_topics, paper_split, planted_texts, query_target
-from .config import AuthorsConfig, ConfigError, CorpusConfig, EncoderConfig, RunConfig, TrainConfig, nearest
+from .config import ConfigError, EncoderConfig, nearest
+from .repro.config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
 from .encoders import QuietTrainer, best_device, embed, encoder_fingerprint, load_encoder, single_thread, tokenise, weights_hash
 from .metrics import bootstrap_weights
 from .records import TrainingFailed, make_record, this_machine

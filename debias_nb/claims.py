@@ -22,7 +22,9 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, ValidationError, model_validator
 
-from .config import ConfigError, Profile, Strict, explain, load_yaml, nearest, project_root
+from .config import ConfigError, Strict, explain, load_yaml, nearest, project_root
+
+from .repro.config import Profile
 from .registry import Expected, ExpectedTable, load_expected
 from .registry import Cell as Printed
 from .reports import COMPLETE, PROFILES, SEEDS_ALONE, Cell, bracket, contrast, distinct, folded, row_name, scaled, signed, text_table

@@ -201,7 +201,8 @@ def _profile(value: str) -> str:
 # %% ../nbs/54_cli.ipynb #326bbf15
 def _execute(name: str, profile: str, parameters: dict) -> Path:
     "Execute the notebook of an experiment at a profile; the executed copy."
-    from debias_nb.config import load_experiment, project_root
+    from debias_nb.config import project_root
+    from debias_nb.repro.config import load_experiment
     root = project_root()
     template = template_path(name, root)
     load_experiment(name, profile, root)
@@ -266,7 +267,7 @@ def run(
 # %% ../nbs/54_cli.ipynb #a15dcd7c
 def _print_tables(name: str, profile: str):
     "The tables of an experiment on the terminal, one block a table and encoder."
-    from debias_nb.config import load_experiment
+    from debias_nb.repro.config import load_experiment
     from debias_nb.experiments import store_for
     from debias_nb.reports import experiment_cells, grid, reasons
     experiment = load_experiment(name, profile)
@@ -284,7 +285,7 @@ def _templates(profile: str, root: Path) -> list[str]: # `paper/experiment`
     return [n for n in templates(root) if (root / "configs" / f"{n}.{profile}.yaml").is_file()]
 
 def _narrowed(name: str, profile: str, full: bool):
-    from debias_nb.config import load_experiment
+    from debias_nb.repro.config import load_experiment
     from debias_nb.experiments import narrow
     return narrow(load_experiment(name, profile), full=full)
 

@@ -23,7 +23,13 @@ from pydantic import ValidationError
 from sentence_transformers import SentenceTransformerTrainer
 from transformers import PrinterCallback
 
-from .config import ConfigError, EncoderConfig, PretrainConfig, Strict, WorldConfig, cache_dir, explain, load_yaml, nearest, project_root
+from debias_nb.config import (
+
+    ConfigError, EncoderConfig, PretrainConfig, Strict, WorldConfig, cache_dir, explain, load_yaml, nearest,
+
+    project_root,
+
+)
 from .records import fingerprint, sha256_file
 from .worlds import Catalogue, vocabulary_sha256, wordpiece_vocabulary
 

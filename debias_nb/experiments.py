@@ -16,7 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from .config import ConfigError, CorpusConfig, EncoderConfig, ExperimentConfig, RunConfig, WorldConfig, nearest, project_root
+from .config import ConfigError, EncoderConfig, WorldConfig, nearest, project_root
+
+from .repro.config import CorpusConfig, ExperimentConfig, RunConfig
 from .records import Store, TrainingFailed, fingerprint, make_record, run_or_load, this_machine
 from .registry import MissingData
 
@@ -236,7 +238,7 @@ def cases(model, run: RunConfig, name: str, most: int = 100) -> list[dict]: # qu
 # %% ../nbs/50_experiments.ipynb #9a2c7312
 def train(run: RunConfig) -> tuple: # the tuned encoder, its curve, what the record says of the data, what else was looked at
     "Fine-tune as a run says. Raises `TrainingFailed`."
-    from debias_nb.config import MethodConfig
+    from debias_nb.repro.config import MethodConfig
     from debias_nb.metrics import auc_at
     from debias_nb.train import BestEpoch, Watch, curve_summary, fine_tune, gradient_norms
     base, (tokens, data) = _base(run.encoder)[0], training_tokens(run.encoder, run.corpus)
@@ -441,7 +443,8 @@ def _dry_selection(run: RunConfig) -> dict[str, float]:
 def _dry_attribution(run: RunConfig) -> dict[str, float]:
     "The same for authors: one step of what is kept, after one of its teacher."
     from debias_nb.attribution import tuned
-    from debias_nb.config import AuthorsConfig, AuthorsWorldConfig
+    from debias_nb.config import AuthorsWorldConfig
+    from debias_nb.repro.config import AuthorsConfig
     corpus = CorpusConfig(name="authors", task="authors", world=AuthorsWorldConfig(name="authors", authors=8, test_authors=2, texts=2, tokens=20))
     training = run.training.model_copy(update=dict(epochs=1, student_epochs=None, further_rates=(), further_temperatures=()))
     done = tuned(corpus, stand_in(run.encoder), training, (run.method.authors or AuthorsConfig()).model_copy(update=dict(epochs=None)), run.seed)

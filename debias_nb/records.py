@@ -10,7 +10,6 @@ __all__ = ['PACKAGES', 'GIT_VARIABLES', 'NOT_CODE', 'SCHEMA', 'LOCK_SECONDS', 'F
 # %% ../nbs/01_records.ipynb #228eac66
 import importlib.metadata
 import json
-import math
 import os
 import platform
 import re
@@ -26,7 +25,9 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from .config import ConfigError, RunConfig, project_root
+from .config import ConfigError, project_root
+
+from .repro.config import RunConfig
 from .hashes import NotPlain, fingerprint, plain, sha256_file, sha256_text
 
 # %% ../nbs/01_records.ipynb #0aa7f28d

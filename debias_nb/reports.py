@@ -24,7 +24,9 @@ from pathlib import Path
 
 import numpy as np
 
-from .config import ExperimentConfig, Profile, load_experiment, load_yaml, project_root
+from .config import load_yaml, project_root
+
+from .repro.config import ExperimentConfig, Profile, load_experiment
 from .experiments import store_for
 from .figures import svg
 from .records import Store, latest
@@ -716,7 +718,8 @@ def weight_section(found: dict[str, dict], renamed: dict[str, str] | None = None
 def _drawn_authors(encoder, method):
     from debias_nb.arr import author_ids
     from debias_nb.attribution import author_loss, author_split, beginning, topic_rows
-    from debias_nb.config import AuthorsWorldConfig, CorpusConfig
+    from debias_nb.config import AuthorsWorldConfig
+    from debias_nb.repro.config import CorpusConfig
     from debias_nb.encoders import embed_texts
     from debias_nb.figures import arr_drawing
     corpus = CorpusConfig(name="authors", task="authors", world=AuthorsWorldConfig(name="authors"))
@@ -729,7 +732,7 @@ def drawing_section(e: ExperimentConfig, method: str) -> list[Picture]:
     def draw():
         if m.authors: return _drawn_authors(encoder, m.authors)
         from debias_nb.answers import answer_model
-        from debias_nb.config import TrainConfig
+        from debias_nb.repro.config import TrainConfig
         from debias_nb.figures import scan_drawing
         model = answer_model(encoder, m, TrainConfig(loss="cross-entropy", learning_rate=1, epochs=1, batch_size=2), ["a word"])
         return scan_drawing(model.head, encoder.display, model.encoder.width)

@@ -8,7 +8,9 @@ __all__ = ['TIE', 'is_search', 'search_table', 'best_training']
 # %% ../nbs/44_search.ipynb #adaccec1
 import math
 
-from .config import ConfigError, ExperimentConfig, TrainConfig
+from .config import ConfigError
+
+from .repro.config import ExperimentConfig, TrainConfig
 from .records import latest
 
 # %% ../nbs/44_search.ipynb #df322837

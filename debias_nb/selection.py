@@ -14,7 +14,8 @@ from functools import lru_cache
 import numpy as np
 
 from .answers import AnswerModel, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, train_stages
-from .config import ConfigError, CorpusConfig, EncoderConfig, RunConfig, nearest
+from .config import ConfigError, EncoderConfig, nearest
+from .repro.config import CorpusConfig, RunConfig
 from .encoders import best_device, single_thread, weights_hash
 from .metrics import rank_metrics
 from .qa import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers, shared_words

@@ -13,7 +13,9 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError, model_validator
 
-from .config import ConfigError, Profile, Strict, explain, load_yaml, nearest, project_root
+from .config import ConfigError, Strict, explain, load_yaml, nearest, project_root
+
+from .repro.config import Profile
 from .reports import COMPLETE, Cell, bracket, commit_of, contrast, markdown_table, scaled, text_table
 
 # %% ../nbs/52_summary.ipynb #fdd558b6

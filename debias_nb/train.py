@@ -15,7 +15,7 @@ import torch
 from sentence_transformers.base.data_collator import BaseDataCollator
 from transformers import TrainerCallback
 
-from .config import MethodConfig, TrainConfig
+from .repro.config import MethodConfig, TrainConfig
 from .encoders import QuietTrainer, Tokens, single_thread, tokenise, training_arguments
 from .itvreg import CachedBase, FrozenBase, MatchingLoss, make_loss, same_make
 from .records import TrainingFailed

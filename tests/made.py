@@ -11,7 +11,9 @@ from sentence_transformers.sentence_transformer.modules import Pooling, StaticEm
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
-from debias_nb.config import BlockConfig, CorpusConfig, EncoderConfig, ExperimentConfig, MethodConfig, PretrainConfig, TrainConfig, WorldConfig
+from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
+
+from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
 
 WORDS = "red blue old new large small kettle lamp chair table for with of the how what why ? . ,".split()
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

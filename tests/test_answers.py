@@ -10,7 +10,8 @@ from safetensors.torch import load_file
 
 from debias_nb import selection
 from debias_nb.answers import (WEIGHER, AnswerCollator, Weigher, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, fit_answers, train_stages)
-from debias_nb.config import AnswersWorldConfig, CorpusConfig, EncoderConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
+from debias_nb.config import AnswersWorldConfig, EncoderConfig
+from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
 from debias_nb.experiments import absent, dry_step, execute
 from debias_nb.qa import Answers, planted_answers
 from debias_nb.records import TrainingFailed, comparable

@@ -12,7 +12,8 @@ from debias_nb import attribution, reports
 from debias_nb.arr import ARRLoss, author_ids
 from debias_nb.attribution import (author_loss, author_split, beginning, counts, evaluate_authors, excerpt, execute_attribution, fit_authors, leaks, learned_table, settings, topic_rows, tuned)
 from debias_nb.authorship import Texts, query_target
-from debias_nb.config import AuthorsConfig, AuthorsWorldConfig, ConfigError, CorpusConfig, EncoderConfig, MethodConfig, RunConfig, SplitConfig, TrainConfig
+from debias_nb.config import AuthorsWorldConfig, ConfigError, EncoderConfig
+from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, SplitConfig, TrainConfig
 from debias_nb.encoders import embed, tokenise
 from debias_nb.experiments import absent, dry_step, execute, run_all
 from debias_nb.records import Store, TrainingFailed, comparable

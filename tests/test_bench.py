@@ -15,7 +15,7 @@ import made
 import retrieval
 import throughput
 import titles_epoch
-from debias_nb.config import TrainConfig
+from debias_nb.repro.config import TrainConfig
 from debias_nb.encoders import single_thread, tokenise
 
 ROOT = Path(__file__).resolve().parents[1]

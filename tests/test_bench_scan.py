@@ -10,7 +10,7 @@ import ranking
 import scan_step
 import weights
 from debias_nb import scan
-from debias_nb.config import ScanConfig
+from debias_nb.repro.config import ScanConfig
 from test_bench import needs, quick
 
 torch.set_num_threads(1)

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from debias_nb.config import RunConfig, load_experiment, project_root
+from debias_nb.config import project_root
+
+from debias_nb.repro.config import RunConfig, load_experiment
 from debias_nb.records import latest
 from debias_nb.reports import COMPLETE, all_cells, all_experiments, papers, results
 from debias_nb.search import best_training

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from debias_nb import records
-from debias_nb.config import CorpusConfig, EncoderConfig, MethodConfig, RunConfig, TrainConfig
+from debias_nb.config import EncoderConfig
+from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
 from debias_nb.records import RecordError, Store, TrainingFailed, append, comparable, encode, failed_record, latest, make_record, read, run_or_load
 
 LEAST = {"schema": 1, "id": "a", "status": "finished", "config": {}, "metrics": {}}

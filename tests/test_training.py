@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 
 from debias_nb import encoders, experiments, itvreg as methods
-from debias_nb.config import MethodConfig, RunConfig, TrainConfig
+from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
 from debias_nb.encoders import Tokens, embed_texts, encode_tokens, encoder_fingerprint, single_thread, stack, tokenise
 from debias_nb.interventions import choose, intervene
 from debias_nb.itvreg import CachedBase, FrozenBase, ITVAugLoss, ITVRegLoss, MaskRegLoss, OutRegLoss, SimCSELoss, cosines, itvreg

@@ -1,0 +1,1 @@
+"What only this companion to the papers needs: runs, records, pages."
