@@ -8,32 +8,74 @@ __all__ = ['auc_at', 'bootstrap_weights', 'evaluate_pairs', 'p_at_1', 'rank_metr
 # %% ../nbs/40_metrics.ipynb #513be005
 import numpy as np
 
+
+def _prefix(name):
+    "How an error names its evaluation set."
+    return f"{name}: " if name else ""
+
+
+def _first_bad(bad):
+    "The position of the first true value, or None."
+    found = np.flatnonzero(bad)
+    return found[0] if found.size else None
+
+
 def _checked(scores, labels, name):
     "Scores as floats and labels as booleans. Raises `ValueError` naming the evaluation set and the first bad position."
-    at = f"{name}: " if name else ""
-    scores, labels = np.asarray(scores, dtype=float), np.asarray(labels)
+    at = _prefix(name)
+    scores = np.asarray(scores, dtype=float)
+    labels = np.asarray(labels)
     if scores.ndim != 1 or scores.shape != labels.shape:
-        raise ValueError(f"{at}two vectors of equal length are expected, got scores {scores.shape} and labels {labels.shape}")
-    if (bad := np.flatnonzero(~np.isfinite(scores))).size:
-        raise ValueError(f"{at}scores[{bad[0]}] is {scores[bad[0]]} ({bad.size} of {scores.size} scores are not finite)")
-    if labels.dtype.kind not in "biuf": raise ValueError(f"{at}labels are 0 or 1, got {labels.dtype}")
-    if (bad := np.flatnonzero((labels != 0) & (labels != 1))).size: raise ValueError(f"{at}labels[{bad[0]}] is {labels[bad[0]]}; labels are 0 or 1")
-    if len(found := np.unique(labels)) < 2:
-        raise ValueError(f"{at}both classes are needed, got {labels.size} labels" + (f", all {int(found[0])}" if found.size else ""))
+        got = f"scores {scores.shape} and labels {labels.shape}"
+        raise ValueError(f"{at}two vectors of equal length are expected, got {got}")
+    bad = ~np.isfinite(scores)
+    if bad.any():
+        i = _first_bad(bad)
+        raise ValueError(f"{at}scores[{i}] is {scores[i]} ({bad.sum()} of {bad.size} scores are not finite)")
+    if labels.dtype.kind not in "biuf":
+        raise ValueError(f"{at}labels are 0 or 1, got {labels.dtype}")
+    bad = (labels != 0) & (labels != 1)
+    if bad.any():
+        i = _first_bad(bad)
+        raise ValueError(f"{at}labels[{i}] is {labels[i]}; labels are 0 or 1")
+    found = np.unique(labels)
+    if len(found) < 2:
+        same = f", all {int(found[0])}" if found.size else ""
+        raise ValueError(f"{at}both classes are needed, got {labels.size} labels{same}")
     return scores, labels == 1
 
 # %% ../nbs/40_metrics.ipynb #9d8e5c6a
-def _area(weights, positive, ends, max_fpr): # (b, n) and (n,) in the order of the scores; (groups,) last position of each tie
+def _corners(weights, side, ends):
+    "Weight of one class down to the end of each tie, with a 0 in front; a row for each row of weights."
+    counted = np.cumsum(weights * side, axis=1, dtype=float)
+    return np.pad(counted.take(ends, axis=1), ((0, 0), (1, 0)))
+
+
+def _area(weights, positive, ends, max_fpr): # (b, n) and (n,) in the order of the scores; (groups,) last place of each tie
     "Area under the straight-line ROC from 0 to `max_fpr`, over `max_fpr`; one value a row."
-    tp, fp = (np.pad(np.cumsum(weights * side, axis=1, dtype=float).take(ends, axis=1), ((0, 0), (1, 0))) for side in (positive, ~positive))
+    tp = _corners(weights, positive, ends)
+    fp = _corners(weights, ~positive, ends)
     limit = max_fpr * fp[:, -1:]
-    rise, run, inside = np.diff(tp), np.diff(fp), np.diff(np.minimum(fp, limit))
+    rise = np.diff(tp)
+    run = np.diff(fp)
+    inside = np.diff(np.minimum(fp, limit))
     part = np.divide(inside, run, out=np.zeros_like(run), where=run > 0) # share of each segment left of the limit
     total = limit[:, 0] * tp[:, -1]
     area = (inside * (tp[:, :-1] + part * rise / 2)).sum(1)
     return np.divide(area, total, out=np.full(len(tp), np.nan), where=total > 0).clip(0, 1)
 
 # %% ../nbs/40_metrics.ipynb #817e6198
+def _checked_weights(weights, n, at):
+    "Weights as an array of rows. Raises `ValueError`."
+    w = np.asarray(weights)
+    if w.ndim != 2 or w.shape[1] != n:
+        raise ValueError(f"{at}weights must have shape (B, {n}), got {w.shape}")
+    finite = w.dtype.kind != "f" or np.isfinite(w).all()
+    if not finite or (w.size and w.min() < 0):
+        raise ValueError(f"{at}weights must be finite and not negative")
+    return w
+
+
 def auc_at(
     scores,               # (n,) finite; higher = more likely a match
     labels,               # (n,) 0 or 1
@@ -41,38 +83,52 @@ def auc_at(
     weights=None,         # (B, n) non-negative: how often each pair counts in each of B resamples
     name: str = "",       # the evaluation set, for error messages
 ) -> float | np.ndarray:  # in [0, 1], chance = max_fpr / 2; with `weights` (B,), nan where a resample lacks a class
-    "Area under the ROC curve for false positive rates up to `max_fpr`, divided by `max_fpr`; ties averaged. Raises `ValueError` for unusable input."
+    """Area under the ROC curve for false positive rates up to `max_fpr`, divided by `max_fpr`; ties averaged.
+    Raises `ValueError` for unusable input."""
     scores, positive = _checked(scores, labels, name)
-    at, n = f"{name}: " if name else "", len(scores)
-    if not 0 < max_fpr <= 1: raise ValueError(f"{at}max_fpr must lie in (0, 1], got {max_fpr}")
-    w = np.ones((1, n), np.uint8) if weights is None else np.asarray(weights)
-    if w.ndim != 2 or w.shape[1] != n: raise ValueError(f"{at}weights must have shape (B, {n}), got {w.shape}")
-    if w.dtype.kind == "f" and not np.isfinite(w).all() or w.size and w.min() < 0: raise ValueError(f"{at}weights must be finite and not negative")
+    at = _prefix(name)
+    n = len(scores)
+    if not 0 < max_fpr <= 1:
+        raise ValueError(f"{at}max_fpr must lie in (0, 1], got {max_fpr}")
+    rows = np.ones((1, n), np.uint8) if weights is None else _checked_weights(weights, n, at)
     order = np.argsort(-scores)
     ends = np.flatnonzero(np.diff(scores[order], append=-np.inf))
-    rows = max(1, 2**26 // (64 * n)) # eight arrays of doubles in about 64 MB
-    areas = [_area(w[i:i + rows].take(order, axis=1), positive[order], ends, max_fpr) for i in range(0, len(w), rows)]
-    return float(areas[0][0]) if weights is None else np.concatenate(areas or [np.empty(0)])
+    step = max(1, 2**26 // (64 * n)) # eight arrays of doubles in about 64 MB
+    areas = [np.empty(0)]
+    for i in range(0, len(rows), step):
+        sorted_weights = rows[i:i + step].take(order, axis=1)
+        areas.append(_area(sorted_weights, positive[order], ends, max_fpr))
+    areas = np.concatenate(areas)
+    return float(areas[0]) if weights is None else areas
 
 # %% ../nbs/40_metrics.ipynb #a187301e
+def _members(groups, n):
+    "The number of groups, and the group of each pair. Raises `ValueError` for a missing group."
+    groups = np.asarray(groups)
+    if groups.shape != (n,):
+        raise ValueError(f"groups must have shape ({n},), got {groups.shape}")
+    for i, group in enumerate(groups.tolist()):
+        if group is None or group != group:
+            raise ValueError(f"groups[{i}] is {groups[i]}: every pair needs a group")
+    names, member = np.unique(groups, return_inverse=True)
+    return len(names), member
+
+
 def bootstrap_weights(
     n: int,                # pairs (or queries) in the evaluation set
     replicates: int = 200, # resamples
     seed: int = 0,
     groups=None,           # (n,) names; pairs with the same name are drawn together
 ) -> np.ndarray: # (replicates, n) uint8: how often each pair is in each resample
-    "Draws with replacement, as counts; the first rows do not depend on how many follow. Raises `ValueError` for bad sizes or a missing group."
-    if n < 1 or replicates < 2: raise ValueError(f"at least 1 pair and 2 replicates are needed, got n={n}, replicates={replicates}")
-    units, member = n, slice(None)
-    if groups is not None:
-        groups = np.asarray(groups)
-        if groups.shape != (n,): raise ValueError(f"groups must have shape ({n},), got {groups.shape}")
-        bad = [i for i, g in enumerate(groups.tolist()) if g is None or g != g]
-        if bad: raise ValueError(f"groups[{bad[0]}] is {groups[bad[0]]}: every pair needs a group")
-        names, member = np.unique(groups, return_inverse=True)
-        units = len(names)
-    rng, counts = np.random.default_rng(seed), np.empty((replicates, units), np.uint8)
-    for row in counts: row[:] = np.bincount(rng.integers(units, size=units), minlength=units)
+    """Draws with replacement, as counts; the first rows do not depend on how many follow.
+    Raises `ValueError` for bad sizes or a missing group."""
+    if n < 1 or replicates < 2:
+        raise ValueError(f"at least 1 pair and 2 replicates are needed, got n={n}, replicates={replicates}")
+    units, member = (n, slice(None)) if groups is None else _members(groups, n)
+    rng = np.random.default_rng(seed)
+    counts = np.empty((replicates, units), np.uint8)
+    for row in counts:
+        row[:] = np.bincount(rng.integers(units, size=units), minlength=units)
     return counts[:, member]
 
 # %% ../nbs/40_metrics.ipynb #b2f7f6dd
@@ -84,19 +140,26 @@ def evaluate_pairs(
     replicates: int = 200,
     seed: int = 0,         # of the resamples: the same for all methods that are to be compared
     name: str = "",        # the evaluation set, for error messages
-) -> tuple[dict[str, float], dict[str, list[float]]]: # `auc05`, `auc`, `auc05[subset]` as fractions; their replicates, nan where one lacks a class
-    "AUC(0.05) and AUC of scored pairs, with bootstrap replicates. Raises `ValueError` naming the evaluation set or the subset."
+) -> tuple[dict[str, float], dict[str, list[float]]]: # fractions; their replicates, nan where one lacks a class
+    """AUC(0.05) (`auc05`, and `auc05[subset]`) and AUC (`auc`) of scored pairs, with bootstrap replicates.
+    Raises `ValueError` naming the evaluation set or the subset."""
     scores, positive = _checked(scores, labels, name)
-    weights = np.vstack([np.ones(len(scores), np.uint8), bootstrap_weights(len(scores), replicates, seed, groups)]) # first row: the set itself
+    n = len(scores)
+    itself = np.ones(n, np.uint8)
+    weights = np.vstack([itself, bootstrap_weights(n, replicates, seed, groups)])
     parts = {"auc05": (slice(None), .05), "auc": (slice(None), 1.)}
     for key, mask in (subsets or {}).items():
         mask = np.asarray(mask)
         if mask.dtype != bool or mask.shape != scores.shape:
-            raise ValueError(f"{name}[{key}]: ({len(scores)},) booleans are expected, got {mask.dtype} {mask.shape}")
+            raise ValueError(f"{name}[{key}]: ({n},) booleans are expected, got {mask.dtype} {mask.shape}")
         _checked(scores[mask], positive[mask], f"{name}[{key}]")
-        parts[f"auc05[{key}]"] = mask, .05
-    values = {key: auc_at(scores[rows], positive[rows], max_fpr, weights[:, rows], name) for key, (rows, max_fpr) in parts.items()}
-    return {key: float(v[0]) for key, v in values.items()}, {key: v[1:].tolist() for key, v in values.items()}
+        parts[f"auc05[{key}]"] = (mask, .05)
+    values, resampled = {}, {}
+    for key, (rows, max_fpr) in parts.items():
+        areas = auc_at(scores[rows], positive[rows], max_fpr, weights[:, rows], name)
+        values[key] = float(areas[0])
+        resampled[key] = areas[1:].tolist()
+    return values, resampled
 
 # %% ../nbs/40_metrics.ipynb #0fdee5d7
 def p_at_1(
@@ -105,17 +168,27 @@ def p_at_1(
     name: str = "",   # the evaluation set, for error messages
 ) -> np.ndarray: # (queries,) in [0, 1]
     "Chance that the item ranked first is relevant, ties drawn at random. Raises `ValueError` naming the query."
-    at, scores, relevance = f"{name}: " if name else "", np.asarray(scores), np.asarray(relevance)
+    at = _prefix(name)
+    scores = np.asarray(scores)
+    relevance = np.asarray(relevance)
     if scores.ndim != 2 or scores.shape != relevance.shape:
-        raise ValueError(f"{at}two (queries, items) matrices of equal shape are expected, got scores {scores.shape} and relevance {relevance.shape}")
-    if relevance.dtype != bool: raise ValueError(f"{at}relevance must be boolean, got {relevance.dtype}")
-    if len(bad := np.argwhere(~np.isfinite(scores))): raise ValueError(f"{at}query {bad[0][0]}, item {bad[0][1]}: the score is {scores[tuple(bad[0])]}")
-    if len(bad := np.flatnonzero(~relevance.any(1))): raise ValueError(f"{at}query {bad[0]} has no relevant item ({len(bad)} of {len(scores)} queries)")
+        got = f"scores {scores.shape} and relevance {relevance.shape}"
+        raise ValueError(f"{at}two (queries, items) matrices of equal shape are expected, got {got}")
+    if relevance.dtype != bool:
+        raise ValueError(f"{at}relevance must be boolean, got {relevance.dtype}")
+    bad = np.argwhere(~np.isfinite(scores))
+    if len(bad):
+        query, item = bad[0]
+        raise ValueError(f"{at}query {query}, item {item}: the score is {scores[query, item]}")
+    lost = np.flatnonzero(~relevance.any(1))
+    if len(lost):
+        raise ValueError(f"{at}query {lost[0]} has no relevant item ({len(lost)} of {len(scores)} queries)")
     first = scores == scores.max(1, keepdims=True)
     return (first & relevance).sum(1) / first.sum(1)
 
 # %% ../nbs/40_metrics.ipynb #3b8cd493
 from typing import NamedTuple
+
 
 class _Ties(NamedTuple):
     "Candidates sorted by question, then by falling score; arrays over places unless said otherwise."
@@ -127,64 +200,118 @@ class _Ties(NamedTuple):
     size: np.ndarray     # candidates in it
     passed: np.ndarray   # places of the tie above this one, 0 … size - 1
 
+
+def _changes(values):
+    "Where a value differs from the one before it; the first one does."
+    return np.append(True, values[1:] != values[:-1])
+
+
 def _ties(scores, question): # (n,) each; questions are numbers 0 … Q - 1, each present
     "Where the ties are."
     order = np.lexsort((-scores, question))
-    s, q, place = scores[order], question[order], np.arange(len(scores))
-    leads = np.append(True, q[1:] != q[:-1])
-    opens = leads | np.append(True, s[1:] != s[:-1])
-    start, tie = np.flatnonzero(opens), np.cumsum(opens) - 1
-    rank = place - np.flatnonzero(leads)[q] + 1
-    return _Ties(order, q, rank, start, tie, np.diff(start, append=len(s))[tie], place - start[tie])
+    question = question[order]
+    place = np.arange(len(scores))
+    leads = _changes(question)
+    opens = leads | _changes(scores[order])
+    start = np.flatnonzero(opens)
+    tie = np.cumsum(opens) - 1
+    rank = place - np.flatnonzero(leads)[question] + 1
+    size = np.diff(start, append=len(scores))[tie]
+    return _Ties(order, question, rank, start, tie, size, place - start[tie])
 
 # %% ../nbs/40_metrics.ipynb #fce3daa6
 from scipy.special import gammaln
 
-def _choose(n, k): return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+def _choose(n, k):
+    "Logarithm of the binomial coefficient."
+    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
 
 def _binary(t, relevant): # (n,) booleans; at least one relevant candidate a question
     "Expected average precision, reciprocal rank and P@1 over the orders of ties, (Q,) each."
     x = relevant[t.order].astype(float)
-    above, inside = np.cumsum(x) - x, np.add.reduceat(x, t.start)[t.tie]
+    above = np.cumsum(x) - x
+    inside = np.add.reduceat(x, t.start)[t.tie]
     found = above[t.start][t.tie] - above[t.rank == 1][t.question] # relevant above the tie
     share = inside / t.size
-    precision = (found + 1 + t.passed * (inside - 1) / np.maximum(t.size - 1, 1)) / t.rank
+
+    others = t.passed * (inside - 1) / np.maximum(t.size - 1, 1) # relevant ones of the tie above the place, expected
+    precision = (found + 1 + others) / t.rank
     ap = np.bincount(t.question, share * precision) / np.bincount(t.question, x)
+
     may = (found == 0) & (inside > 0) & (t.passed <= t.size - inside) # the first relevant one may stand here
     n, r, j = t.size[may], inside[may], t.passed[may]
-    rr = np.bincount(t.question[may], np.exp(_choose(n - 1 - j, r - 1) - _choose(n, r)) / t.rank[may])
+    chance = np.exp(_choose(n - 1 - j, r - 1) - _choose(n, r))
+    rr = np.bincount(t.question[may], chance / t.rank[may])
     return {"map": ap, "mrr": rr, "p1": share[t.rank == 1]}
 
 # %% ../nbs/40_metrics.ipynb #03449059
 def _ndcg(t, gains, k): # (n,) not negative, some gain in every question; k ranks
     "Expected nDCG@k over the orders of ties, (Q,)."
-    g, discount = gains[t.order], (t.rank <= k) / np.log2(1. + t.rank)
-    dcg = lambda gain: np.bincount(t.question, gain * discount)
-    return dcg((np.add.reduceat(g, t.start)[t.tie]) / t.size) / dcg(g[np.lexsort((-g, t.question))])
+    gains = gains[t.order]
+    discount = (t.rank <= k) / np.log2(1. + t.rank)
+    mean_of_tie = np.add.reduceat(gains, t.start)[t.tie] / t.size
+    best = gains[np.lexsort((-gains, t.question))]
+    return np.bincount(t.question, mean_of_tie * discount) / np.bincount(t.question, best * discount)
 
 # %% ../nbs/40_metrics.ipynb #ef10948a
+def _check_whole(values, key, low, high, names, at):
+    "Raises `ValueError` naming the question of the first value that is no whole number from `low` to `high`."
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"{at}{key} are numbers, got {values.dtype}")
+    v = values.astype(float)
+    i = _first_bad(~((v >= low) & (v <= high) & (v == np.round(v))))
+    if i is not None:
+        place = f"{at}{key}[{i}] (question {names[i]!r}) is {values[i]}"
+        raise ValueError(f"{place}; {key} are whole numbers from {low} to {high}")
+
+
 def _candidates(scores, labels, groups, grades, levels, name):
-    "Scores, relevance, question names, question of each candidate, gains. Raises `ValueError` naming the question of the first bad value."
-    at = f"{name}: " if name else ""
-    scores, labels, groups = np.asarray(scores, dtype=float), np.asarray(labels), np.asarray(groups)
-    given = {"scores": scores, "labels": labels, "groups": groups} | ({} if grades is None else {"grades": np.asarray(grades)})
+    """Scores, relevance, question names, question of each candidate, gains.
+    Raises `ValueError` naming the question of the first bad value."""
+    at = _prefix(name)
+    scores = np.asarray(scores, dtype=float)
+    given = {"scores": scores, "labels": np.asarray(labels), "groups": np.asarray(groups)}
+    if grades is not None:
+        given["grades"] = np.asarray(grades)
     if scores.ndim != 1 or not scores.size or any(v.shape != scores.shape for v in given.values()):
-        raise ValueError(f"{at}vectors of one length are expected, not empty; got " + ", ".join(f"{k} {v.shape}" for k, v in given.items()))
-    names = groups.tolist()
-    if (bad := [i for i, g in enumerate(names) if g is None or g != g]):
-        raise ValueError(f"{at}groups[{bad[0]}] is {names[bad[0]]}: every candidate needs a question")
-    for key, low, high in (("labels", 0, 1), ("grades", *levels)):
-        if key not in given: continue
-        if given[key].dtype.kind not in "biuf": raise ValueError(f"{at}{key} are numbers, got {given[key].dtype}")
-        v = given[key].astype(float)
-        if (bad := np.flatnonzero(~((v >= low) & (v <= high) & (v == np.round(v))))).size:
-            raise ValueError(f"{at}{key}[{bad[0]}] (question {names[bad[0]]!r}) is {given[key][bad[0]]}; {key} are whole numbers from {low} to {high}")
-    if (bad := np.flatnonzero(~np.isfinite(scores))).size:
-        raise ValueError(f"{at}scores[{bad[0]}] (question {names[bad[0]]!r}) is {scores[bad[0]]} ({bad.size} of {scores.size} scores are not finite)")
-    ids, question = np.unique(groups, return_inverse=True)
-    return scores, labels == 1, ids, question, None if grades is None else given["grades"].astype(float) - levels[0]
+        got = ", ".join(f"{key} {v.shape}" for key, v in given.items())
+        raise ValueError(f"{at}vectors of one length are expected, not empty; got {got}")
+    names = given["groups"].tolist()
+    for i, group in enumerate(names):
+        if group is None or group != group:
+            raise ValueError(f"{at}groups[{i}] is {group}: every candidate needs a question")
+    _check_whole(given["labels"], "labels", 0, 1, names, at)
+    if grades is not None:
+        _check_whole(given["grades"], "grades", *levels, names, at)
+    bad = ~np.isfinite(scores)
+    if bad.any():
+        i = _first_bad(bad)
+        count = f"{bad.sum()} of {bad.size} scores are not finite"
+        raise ValueError(f"{at}scores[{i}] (question {names[i]!r}) is {scores[i]} ({count})")
+    ids, question = np.unique(given["groups"], return_inverse=True)
+    gains = None if grades is None else given["grades"].astype(float) - levels[0]
+    return scores, given["labels"] == 1, ids, question, gains
 
 # %% ../nbs/40_metrics.ipynb #2e37d912
+def _check_options(cutoffs, levels, unanswered, at):
+    "Raises `ValueError` for options of `rank_metrics` that make no sense."
+    if unanswered not in ("error", "exclude"):
+        raise ValueError(f'{at}unanswered is "error" or "exclude", got {unanswered!r}')
+    if any(k < 1 or k != int(k) for k in cutoffs):
+        raise ValueError(f"{at}cutoffs are whole numbers from 1, got {cutoffs}")
+    if not levels[0] < levels[1]:
+        raise ValueError(f"{at}levels are the lowest and the highest grade, got {levels}")
+
+
+def _gains(relevant, grades):
+    "Suffix of the metric -> gain of each candidate: the labels, or the grades and their exponential."
+    if grades is None:
+        return {"": relevant.astype(float)}
+    return {"": grades, "_exp": 2**grades - 1}
+
+
 def rank_metrics(
     scores,         # (n,) finite; higher = more likely an answer
     labels,         # (n,) 0 or 1
@@ -195,24 +322,34 @@ def rank_metrics(
     cutoffs: tuple[int, ...] = (1, 3, 10), # k of nDCG@k, at least 1
     levels: tuple[int, int] = (1, 4),      # lowest grade, of gain 0, and highest
     unanswered: str = "error",             # a question without a relevant candidate: "error" or "exclude"
-) -> tuple[dict[str, float], dict[str, np.ndarray], np.ndarray]: # means; values, (questions,) in [0, 1]; sorted question ids
-    "MAP, MRR, P@1 (`p1`), nDCG@k (`ndcg3`; with grades also `ndcg3_exp`), expected over the orders of ties. Raises `ValueError` naming the question."
-    at = f"{name}: " if name else ""
-    if unanswered not in ("error", "exclude"): raise ValueError(f'{at}unanswered is "error" or "exclude", got {unanswered!r}')
-    if any(k < 1 or k != int(k) for k in cutoffs): raise ValueError(f"{at}cutoffs are whole numbers from 1, got {cutoffs}")
-    if not levels[0] < levels[1]: raise ValueError(f"{at}levels are the lowest and the highest grade, got {levels}")
-    scores, relevant, ids, question, gains = _candidates(scores, labels, groups, grades, levels, name)
+) -> tuple[dict[str, float], dict[str, np.ndarray], np.ndarray]: # means; values, (questions,) in [0, 1]; question ids
+    """MAP, MRR, P@1 (`p1`), nDCG@k (`ndcg3`; with grades also `ndcg3_exp`), expected over the orders of ties.
+    Questions come in the order of their ids. Raises `ValueError` naming the question."""
+    at = _prefix(name)
+    _check_options(cutoffs, levels, unanswered, at)
+    scores, relevant, ids, question, grades = _candidates(scores, labels, groups, grades, levels, name)
+
     empty = np.bincount(question, relevant) == 0
     if empty.any() and (unanswered == "error" or empty.all()):
-        raise ValueError(f"{at}question {ids[empty].tolist()[0]!r} has no relevant candidate ({empty.sum()} of {len(ids)}; see `unanswered`)")
-    gain = {"": relevant.astype(float)} if gains is None else {"": gains, "_exp": 2**gains - 1}
-    if (flat := np.flatnonzero((np.bincount(question, gain[""]) == 0) & ~empty)).size:
-        raise ValueError(f"{at}question {ids[flat].tolist()[0]!r} has a relevant candidate, but all its grades are {levels[0]}")
+        count = f"{empty.sum()} of {len(ids)}; see `unanswered`"
+        raise ValueError(f"{at}question {ids[empty].tolist()[0]!r} has no relevant candidate ({count})")
+    gains = _gains(relevant, grades)
+    flat = (np.bincount(question, gains[""]) == 0) & ~empty
+    if flat.any():
+        lowest = f"but all its grades are {levels[0]}"
+        raise ValueError(f"{at}question {ids[flat].tolist()[0]!r} has a relevant candidate, {lowest}")
+
     rows = ~empty[question]
-    t = _ties(scores[rows], (np.cumsum(~empty) - 1)[question[rows]])
-    values = _binary(t, relevant[rows]) | {f"ndcg{k}{s}": _ndcg(t, g[rows], k) for s, g in gain.items() for k in cutoffs}
+    renumbered = (np.cumsum(~empty) - 1)[question[rows]]
+    ties = _ties(scores[rows], renumbered)
+    values = _binary(ties, relevant[rows])
+    for suffix, gain in gains.items():
+        for k in cutoffs:
+            values[f"ndcg{k}{suffix}"] = _ndcg(ties, gain[rows], k)
     means = {key: float(v.mean()) for key, v in values.items()}
-    return means | ({"excluded": int(empty.sum())} if unanswered == "exclude" else {}), values, ids[~empty]
+    if unanswered == "exclude":
+        means["excluded"] = int(empty.sum())
+    return means, values, ids[~empty]
 
 # %% ../nbs/40_metrics.ipynb #89aaa393
 def rank_replicates(
@@ -220,11 +357,13 @@ def rank_replicates(
     replicates: int = 200,
     seed: int = 0, # of the resamples: the same for all methods that are to be compared
 ) -> dict[str, list[float]]: # metric -> its mean over each resample of the questions
-    "Bootstrap replicates over questions. Raises `ValueError` where metrics differ in length or there is nothing to draw from."
-    lengths = {key: np.shape(v) for key, v in values.items()}
-    if len(set(lengths.values())) != 1 or len(*set(lengths.values())) != 1:
-        raise ValueError(f"one value a question is expected for every metric, got {lengths}")
-    n, = next(iter(lengths.values()))
+    """Bootstrap replicates over questions.
+    Raises `ValueError` where metrics differ in length or there is nothing to draw from."""
+    shapes = {key: np.shape(v) for key, v in values.items()}
+    different = set(shapes.values())
+    if len(different) != 1 or len(*different) != 1:
+        raise ValueError(f"one value a question is expected for every metric, got {shapes}")
+    n = different.pop()[0]
     weights = bootstrap_weights(n, replicates, seed)
     return {key: (weights @ np.asarray(v, dtype=float) / n).tolist() for key, v in values.items()}
 
@@ -235,17 +374,27 @@ def randomisation_test(
     draws: int = 10_000, # swaps of the names, at least 1
     seed: int = 0,
 ) -> float: # two-sided, from 1 / (draws + 1) to 1
-    "p-value for no difference of the means, by swapping the two values of each question at random. Raises `ValueError` for unusable input."
-    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    if a.ndim != 1 or not a.size or a.shape != b.shape: raise ValueError(f"two vectors of one length are expected, not empty; got a {a.shape} and b {b.shape}")
-    for key, v in (("a", a), ("b", b)):
-        if (bad := np.flatnonzero(~np.isfinite(v))).size: raise ValueError(f"{key}[{bad[0]}] is {v[bad[0]]}")
-    if draws < 1: raise ValueError(f"at least 1 draw is needed, got {draws}")
-    d, rng, extreme = a - b, np.random.default_rng(seed), 0
+    """p-value for no difference of the means, by swapping the two values of each question at random.
+    Raises `ValueError` for unusable input."""
+    a = np.asarray(a, dtype=float)
+    b = np.asarray(b, dtype=float)
+    if a.ndim != 1 or not a.size or a.shape != b.shape:
+        raise ValueError(f"two vectors of one length are expected, not empty; got a {a.shape} and b {b.shape}")
+    for key, values in (("a", a), ("b", b)):
+        i = _first_bad(~np.isfinite(values))
+        if i is not None:
+            raise ValueError(f"{key}[{i}] is {values[i]}")
+    if draws < 1:
+        raise ValueError(f"at least 1 draw is needed, got {draws}")
+    d = a - b
     least = abs(d.sum()) - 1e-12 * np.abs(d).sum() # sums in another order may differ in the last digit
-    rows = max(1, 2**21 // d.size)
-    for i in range(0, draws, rows):
-        coins = rng.integers(256, size=(min(rows, draws - i), -(-d.size // 8)), dtype=np.uint8)
+    rng = np.random.default_rng(seed)
+    step = max(1, 2**21 // d.size)
+    extreme = 0
+    for i in range(0, draws, step):
+        rows = min(step, draws - i)
+        coins = rng.integers(256, size=(rows, -(-d.size // 8)), dtype=np.uint8)
         swapped = np.unpackbits(coins, axis=1, count=d.size)
-        extreme += int((np.abs(d.sum() - 2 * (swapped @ d)) >= least).sum())
+        differences = np.abs(d.sum() - 2 * (swapped @ d))
+        extreme += int((differences >= least).sum())
     return (extreme + 1) / (draws + 1)

@@ -12,56 +12,87 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
+
 def _values(values, what):
     "One finite number a seed. Raises `ValueError` naming the argument and the seed's position."
     v = np.asarray(values, dtype=float)
-    if v.ndim != 1 or not v.size: raise ValueError(f"{what}: one number a seed is expected, got shape {v.shape}")
-    if (bad := np.flatnonzero(~np.isfinite(v))).size: raise ValueError(f"{what}[{bad[0]}] is {v[bad[0]]}")
+    if v.ndim != 1 or not v.size:
+        raise ValueError(f"{what}: one number a seed is expected, got shape {v.shape}")
+    bad = np.flatnonzero(~np.isfinite(v))
+    if bad.size:
+        raise ValueError(f"{what}[{bad[0]}] is {v[bad[0]]}")
     return v
+
 
 def mean_std(
     values, # (seeds,) one number a seed
 ) -> tuple[float, float]: # mean and sample standard deviation (nan for one seed)
     "Mean ± standard deviation as papers print it. Raises `ValueError` for no values, nan or infinity."
     v = _values(values, "values")
-    return float(v.mean()), float(v.std(ddof=1)) if v.size > 1 else math.nan
+    std = float(v.std(ddof=1)) if v.size > 1 else math.nan
+    return float(v.mean()), std
 
 # %% ../nbs/43_stats.ipynb #68774cd2
 def _matrix(replicates, n, what):
     "Replicates as an (n, B) array. Raises `ValueError` naming the argument."
-    try: r = np.asarray(replicates, dtype=float)
+    try:
+        r = np.asarray(replicates, dtype=float)
     except ValueError:
-        raise ValueError(f"{what}: every seed needs the same number of replicates, got {[np.size(row) for row in replicates]}") from None
+        sizes = [np.size(row) for row in replicates]
+        raise ValueError(f"{what}: every seed needs the same number of replicates, got {sizes}") from None
     if r.ndim != 2 or len(r) != n or r.shape[1] < 2:
         raise ValueError(f"{what}: shape ({n} seeds, at least 2 replicates) is expected, got {r.shape}")
-    if len(bad := np.argwhere(np.isinf(r))): raise ValueError(f"{what}: seed {bad[0][0]}, replicate {bad[0][1]} is {r[tuple(bad[0])]}")
+    bad = np.argwhere(np.isinf(r))
+    if len(bad):
+        seed, replicate = bad[0]
+        raise ValueError(f"{what}: seed {seed}, replicate {replicate} is {r[seed, replicate]}")
     return r
 
+
 def _complete(r, what): # (n, B), nan where a resample lacks a class
-    "The resamples that have a value for every seed, and how many have not. Raises `ValueError` when these exceed a tenth."
+    """The resamples that have a value for every seed, and how many have not.
+    Raises `ValueError` when these exceed a tenth."""
     keep = ~np.isnan(r).any(0)
+    dropped = int((~keep).sum())
     if keep.mean() < .9:
         first = np.argwhere(np.isnan(r))[0][0]
-        raise ValueError(f"{what}: {(~keep).sum()} of {keep.size} resamples have no value (first at seed {first}): the test set is too small")
-    return r[:, keep], int((~keep).sum())
+        lost = f"{dropped} of {keep.size} resamples have no value (first at seed {first})"
+        raise ValueError(f"{what}: {lost}: the test set is too small")
+    return r[:, keep], dropped
 
 # %% ../nbs/43_stats.ipynb #7c84e26e
-def _left_out(dropped): return f" ({dropped} left out: a class was missing)" if dropped else ""
+def _left_out(dropped):
+    return f" ({dropped} left out: a class was missing)" if dropped else ""
+
+
+def _covered(v, r, dropped):
+    "What an interval covers, in words."
+    seeds = f"t over {len(v)} seeds" if len(v) > 1 else "one run, seeds not covered"
+    if r is None:
+        return f"{seeds}, test items not covered"
+    return f"{seeds}, {r.shape[1]} resamples of the test items{_left_out(dropped)}"
+
 
 def _spread(v, r, dropped): # (n,) values; (n, B) replicates or None; number of resamples left out
     "Standard error of the mean over seeds, its degrees of freedom, and what they are made of."
-    parts = [(v.var(ddof=1) / len(v), len(v) - 1)] if len(v) > 1 else []
-    if r is not None: parts.append((r.mean(0).var(ddof=1), r.shape[1] - 1))
-    total, weakness = sum(part for part, _ in parts), sum(part**2 / df for part, df in parts)
-    seeds = f"t over {len(v)} seeds" if len(v) > 1 else "one run, seeds not covered"
-    items = "test items not covered" if r is None else f"{r.shape[1]} resamples of the test items" + _left_out(dropped)
-    return math.sqrt(total) if parts else math.nan, total**2 / weakness if weakness else 1., f"{seeds}, {items}"
+    parts = [] # variance and degrees of freedom
+    if len(v) > 1:
+        parts.append((v.var(ddof=1) / len(v), len(v) - 1))
+    if r is not None:
+        parts.append((r.mean(0).var(ddof=1), r.shape[1] - 1))
+    total = sum(variance for variance, _ in parts)
+    weakness = sum(variance**2 / df for variance, df in parts)
+    error = math.sqrt(total) if parts else math.nan
+    df = total**2 / weakness if weakness else 1.
+    return error, df, _covered(v, r, dropped)
 
 # %% ../nbs/43_stats.ipynb #3e3f0e97
 def _upper(level):
     "The upper quantile of a two-sided level. Raises `ValueError` outside (0, 1)."
-    if not 0 < level < 1: raise ValueError(f"level must lie in (0, 1), got {level}")
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie in (0, 1), got {level}")
     return (1 + level) / 2
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -73,14 +104,19 @@ class Interval:
     std: float   # sample standard deviation over seeds, nan for one
     method: str  # what the interval covers
 
+
 def interval(
     values,             # (seeds,) one number a seed
     replicates=None,    # (seeds, B) bootstrap values on shared resamples of the test items
     level: float = .95, # in (0, 1)
 ) -> Interval:
-    "t-interval for the mean over seeds, covering seeds and test items as far as each is given. Raises `ValueError` for unusable input."
-    upper, v = _upper(level), _values(values, "values")
-    r, dropped = (None, 0) if replicates is None else _complete(_matrix(replicates, len(v), "replicates"), "replicates")
+    """t-interval for the mean over seeds, covering seeds and test items as far as each is given.
+    Raises `ValueError` for unusable input."""
+    upper = _upper(level)
+    v = _values(values, "values")
+    r, dropped = None, 0
+    if replicates is not None:
+        r, dropped = _complete(_matrix(replicates, len(v), "replicates"), "replicates")
     se, df, method = _spread(v, r, dropped)
     mean, std = mean_std(v)
     half = float(stdtrit(df, upper)) * se
@@ -93,13 +129,19 @@ def joint_bootstrap(
     seed: int = 0,
     level: float = .95, # in (0, 1)
 ) -> Interval:
-    "Percentile interval that resamples seeds and test items together; with few seeds it covers too little. Raises `ValueError` for unusable input."
-    upper, (r, dropped) = _upper(level), _complete(_matrix(replicates, len(replicates), "replicates"), "replicates")
-    rng, (n, B) = np.random.default_rng(seed), r.shape
-    means = r[rng.integers(n, size=(draws, n)), rng.integers(B, size=(draws, 1))].mean(1)
-    mean, std = mean_std(r.mean(1))
+    """Percentile interval that resamples seeds and test items together; with few seeds it covers too little.
+    Raises `ValueError` for unusable input."""
+    upper = _upper(level)
+    r, dropped = _complete(_matrix(replicates, len(replicates), "replicates"), "replicates")
+    n, B = r.shape
+    rng = np.random.default_rng(seed)
+    seeds = rng.integers(n, size=(draws, n))
+    resamples = rng.integers(B, size=(draws, 1))
+    means = r[seeds, resamples].mean(1)
     low, high = np.quantile(means, (1 - upper, upper))
-    return Interval(mean, float(low), float(high), n, std, f"percentiles of {draws} joint draws: {n} seeds, {B} resamples" + _left_out(dropped))
+    mean, std = mean_std(r.mean(1))
+    method = f"percentiles of {draws} joint draws: {n} seeds, {B} resamples{_left_out(dropped)}"
+    return Interval(mean, float(low), float(high), n, std, method)
 
 # %% ../nbs/43_stats.ipynb #38bffab2
 @dataclass(frozen=True)
@@ -111,6 +153,34 @@ class Paired:
     n: int            # pairs of runs
     p: float          # two-sided, for no difference
     method: str       # what the interval covers
+    seeds_alone: bool = False # whether the draw of test items is not covered
+
+
+def _paired_replicates(a, b, a_replicates, b_replicates):
+    "Replicates of the difference, and how many were left out; None where neither side has any. Raises `ValueError`."
+    if a_replicates is None and b_replicates is None:
+        return None, 0
+    if a_replicates is None or b_replicates is None:
+        side = "b" if a_replicates is None else "a"
+        raise ValueError(f"only {side} has replicates: both sides are needed, or none")
+    ra = _matrix(a_replicates, len(a), "a_replicates")
+    rb = _matrix(b_replicates, len(b), "b_replicates")
+    if ra.shape[1] != rb.shape[1]:
+        counts = f"a has {ra.shape[1]} replicates and b has {rb.shape[1]}"
+        raise ValueError(f"{counts}: these are not the same resamples")
+    return _complete(ra - rb, "replicates of the difference")
+
+
+def _p_value(mean, se, df):
+    "Two-sided p-value of a mean under Student's t."
+    if math.isnan(se):
+        return math.nan
+    if mean == 0:
+        return 1.
+    if se == 0:
+        return 0.
+    return float(2 * stdtr(df, -abs(mean) / se))
+
 
 def paired(
     a_values,           # (seeds,) or, for a method without randomness, (1,)
@@ -120,21 +190,21 @@ def paired(
     level: float = .95, # in (0, 1)
 ) -> Paired:
     "a minus b over the same seeds and the same test items. Raises `ValueError` for runs that cannot be paired."
-    upper, a, b = _upper(level), _values(a_values, "a_values"), _values(b_values, "b_values")
+    upper = _upper(level)
+    a = _values(a_values, "a_values")
+    b = _values(b_values, "b_values")
     if len(a) != len(b) and 1 not in (len(a), len(b)):
-        raise ValueError(f"a has {len(a)} seeds and b has {len(b)}: runs are paired seed by seed, and only a single run is taken as deterministic")
-    if (a_replicates is None) != (b_replicates is None):
-        raise ValueError(f"only {'b' if a_replicates is None else 'a'} has replicates: both sides are needed, or none")
-    d, r, dropped = a - b, None, 0
-    if a_replicates is not None:
-        ra, rb = _matrix(a_replicates, len(a), "a_replicates"), _matrix(b_replicates, len(b), "b_replicates")
-        if ra.shape[1] != rb.shape[1]: raise ValueError(f"a has {ra.shape[1]} replicates and b has {rb.shape[1]}: these are not the same resamples")
-        r, dropped = _complete(ra - rb, "replicates of the difference")
+        why = "runs are paired seed by seed, and only a single run is taken as deterministic"
+        raise ValueError(f"a has {len(a)} seeds and b has {len(b)}: {why}")
+    r, dropped = _paired_replicates(a, b, a_replicates, b_replicates)
+    d = a - b
     se, df, method = _spread(d, r, dropped)
-    if len(a) != len(b): method = f"{'a' if len(a) == 1 else 'b'} is one run, taken as deterministic; {method}"
-    mean, half = float(d.mean()), float(stdtrit(df, upper)) * se
-    p = math.nan if math.isnan(se) else 1. if mean == 0 else 0. if se == 0 else float(2 * stdtr(df, -abs(mean) / se))
-    return Paired(mean, mean - half, mean + half, len(d), p, method)
+    if len(a) != len(b):
+        single = "a" if len(a) == 1 else "b"
+        method = f"{single} is one run, taken as deterministic; {method}"
+    mean = float(d.mean())
+    half = float(stdtrit(df, upper)) * se
+    return Paired(mean, mean - half, mean + half, len(d), _p_value(mean, se, df), method, r is None)
 
 # %% ../nbs/43_stats.ipynb #b0cb7377
 def verdict(
@@ -142,5 +212,10 @@ def verdict(
     margin: float = 0.,  # the claim: a minus b exceeds -margin
 ) -> str: # "holds", "does not" or "within noise"
     "What the interval says of the claim. Raises `ValueError` where there is no interval."
-    if math.isnan(paired.low) or not math.isfinite(margin): raise ValueError(f"no verdict on {paired.difference:g} with margin {margin:g}: {paired.method}")
-    return "holds" if paired.low > -margin else "does not" if paired.high < -margin else "within noise"
+    if math.isnan(paired.low) or not math.isfinite(margin):
+        raise ValueError(f"no verdict on {paired.difference:g} with margin {margin:g}: {paired.method}")
+    if paired.low > -margin:
+        return "holds"
+    if paired.high < -margin:
+        return "does not"
+    return "within noise"
