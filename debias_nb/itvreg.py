@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['HINGE', 'simcse', 'LOSSES', 'cosines', 'mse', 'hinge', 'relevant_in_batch', 'itvreg', 'maskreg', 'outreg', 'l2sp',
-           'itvaug_target', 'FrozenBase', 'CachedBase', 'same_make', 'MatchingLoss', 'ITVRegLoss', 'MaskRegLoss',
-           'OutRegLoss', 'L2SPLoss', 'SimCSELoss', 'ITVAugLoss', 'WordDropoutLoss', 'make_loss']
+           'itvaug_target', 'FrozenBase', 'CachedBase', 'same_make', 'Batch', 'MatchingLoss', 'ITVRegLoss',
+           'MaskRegLoss', 'OutRegLoss', 'L2SPLoss', 'SimCSELoss', 'ITVAugLoss', 'WordDropoutLoss', 'make_loss']
 
 # %% ../nbs/30_itvreg.ipynb #1f638f24
 from functools import partial
@@ -24,6 +24,7 @@ def cosines(
     "Row by row cosines of unit vectors."
     return (a * b).sum(-1)
 
+
 def mse(
     fx: torch.Tensor,     # (n, d) f(X)
     fz: torch.Tensor,     # (n, d) f(Z)
@@ -33,38 +34,62 @@ def mse(
     return F.mse_loss(cosines(fx, fz), labels)
 
 # %% ../nbs/30_itvreg.ipynb #3a921fc6
-HINGE = {"paper": dict(margin=1., hardest=1, temperature=None), "ngame": dict(margin=.3, hardest=10, temperature=.1)} # two presets of `hinge`
+HINGE = { # two presets of `hinge`
+    "paper": {"margin": 1., "hardest": 1, "temperature": None},
+    "ngame": {"margin": .3, "hardest": 10, "temperature": .1},
+}
+
 
 def hinge(
     fx: torch.Tensor,                 # (n, d) f(X)
     fz: torch.Tensor,                 # (n, d) f(Z), row i relevant to query i
-    relevant: torch.Tensor,           # (n, n) bool: item j is known to be relevant to query i, and is then no negative of it
+    relevant: torch.Tensor,           # (n, n) bool: item j is known to be relevant to query i: it is no negative of it
     margin: float = .3,               # m > 0, in cosines
     hardest: int = 10,                # negatives of a query, or all there are
-    temperature: float | None = .1,   # of the weights softmax(cosine / temperature) of these negatives; None: equal weights
+    temperature: float | None = .1,   # of the weights softmax(cosine / temperature) of these; None: equal weights
 ) -> torch.Tensor: # scalar, in [0, margin + 2]
     "Contrastive hinge with online hard negatives (Section 3); a query without any negative counts 0."
     scores = fx @ fz.T
-    negative = scores.masked_fill(relevant, float("-inf")).topk(min(hardest, len(fz)), dim=1).values
+    others = scores.masked_fill(relevant, float("-inf"))
+    negative = others.topk(min(hardest, len(fz)), dim=1).values
     there = negative > float("-inf")
-    excess = (margin + negative - scores.diagonal()[:, None]).clamp(min=0).masked_fill(~there, 0)
-    weight = there.float() if temperature is None else (negative.detach().masked_fill(~there, -2) / temperature).softmax(1) * there # the weights are no way to lower the loss
-    return ((excess * weight).sum(1) / weight.sum(1).clamp(min=1e-9)).mean()
+    excess = margin + negative - scores.diagonal()[:, None]
+    excess = excess.clamp(min=0).masked_fill(~there, 0)
+    if temperature is None:
+        weight = there.float()
+    else: # detached: the weights are no way to lower the loss
+        logits = negative.detach().masked_fill(~there, -2) / temperature
+        weight = logits.softmax(1) * there
+    by_query = (excess * weight).sum(1) / weight.sum(1).clamp(min=1e-9)
+    return by_query.mean()
 
 # %% ../nbs/30_itvreg.ipynb #9c24e3e5
+def _numbered(tokens: Tokens) -> torch.Tensor: # (n,), equal for equal texts
+    "A number for each distinct text."
+    import numpy as np
+    _, number = np.unique(row_keys(tokens), return_inverse=True)
+    return torch.from_numpy(number).to(tokens.ids.device)
+
+
 def relevant_in_batch(
     x: Tokens, # n queries
     z: Tokens, # their n items
 ) -> torch.Tensor: # (n, n) bool
-    "Which items are relevant to which queries, as far as the pairs of the batch say it; texts are the same when their tokens are."
-    import numpy as np
-    q, i = (torch.from_numpy(np.unique(row_keys(t), return_inverse=True)[1]).to(x.ids.device) for t in (x, z))
-    same_query, same_item = (k[:, None] == k[None] for k in (q, i))
+    """Which items are relevant to which queries, as far as the pairs of the batch say it.
+    Texts are the same when their tokens are."""
+    query = _numbered(x)
+    item = _numbered(z)
+    same_query = query[:, None] == query[None]
+    same_item = item[:, None] == item[None]
     return (same_query.float() @ same_item.float()) > 0
 
 # %% ../nbs/30_itvreg.ipynb #0764ea02
 def _mean(values: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
-    return values.mean() if weight is None else (values * weight).sum() / weight.sum().clamp(min=1)
+    "Mean over the rows that have a weight."
+    if weight is None:
+        return values.mean()
+    return (values * weight).sum() / weight.sum().clamp(min=1)
+
 
 def itvreg(
     similarity: torch.Tensor,      # (n,) f(X)·f(X')
@@ -73,6 +98,7 @@ def itvreg(
 ) -> torch.Tensor: # scalar, in [0, 4]
     "ITVReg (Eq. 1): mean squared difference of the importance of X' under the encoder and under its base."
     return _mean((similarity - base_similarity) ** 2, weight)
+
 
 def maskreg(
     similarity: torch.Tensor, # (n,) f(X)·f(X')
@@ -83,6 +109,7 @@ def maskreg(
 
 # %% ../nbs/30_itvreg.ipynb #ec19d926
 simcse = maskreg
+
 
 def outreg(
     fx: torch.Tensor,  # (n, d) f(X)
@@ -97,7 +124,8 @@ def l2sp(
     base,       # iterable of tensors of the same shapes: θ0
 ) -> torch.Tensor: # scalar, >= 0, unbounded
     "L2-SP: the sum over all weights of the squared distance to the base encoder's."
-    return sum(((p - p0) ** 2).sum() for p, p0 in zip(parameters, base, strict=True))
+    pairs = zip(parameters, base, strict=True)
+    return sum(((p - p0) ** 2).sum() for p, p0 in pairs)
 
 # %% ../nbs/30_itvreg.ipynb #aecfe646
 def itvaug_target(
@@ -112,44 +140,92 @@ def itvaug_target(
 class FrozenBase:
     "Embeddings of the base encoder, computed when asked. `part` and `rows` are for `CachedBase`, which remembers."
     def __init__(self, model, dtype: str = "fp32"):
-        self.model, self.dtype = model, dtype
+        self.model = model
+        self.dtype = dtype
 
     @torch.no_grad()
     def __call__(self, tokens: Tokens, part: str, rows, epoch: int) -> torch.Tensor: # (n, d)
-        if is_static(self.model): return encode_tokens(self.model, tokens.to(next(self.model.parameters()).device)).to(tokens.ids.device) # nothing to sort or cut for a table
-        return embed(self.model, tokens, self.dtype).to(tokens.ids.device)
+        device = tokens.ids.device
+        if is_static(self.model): # nothing to sort or cut for a table
+            here = next(self.model.parameters()).device
+            return encode_tokens(self.model, tokens.to(here)).to(device)
+        return embed(self.model, tokens, self.dtype).to(device)
+
 
 class CachedBase(FrozenBase):
-    "The same, with f0(X) computed once for a whole training set, f0(X') once an epoch, and f0(Z) when it is first asked for: ITVReg and OutReg never do."
+    """The same with f0(X) computed once for a whole training set, f0(X') once an epoch, and f0(Z) when it is first
+    asked for: ITVReg and OutReg never do."""
     def __init__(self, model, left: Tokens, right: Tokens, dtype: str = "fp32"):
         import numpy as np
         super().__init__(model, dtype)
-        _, first, row = np.unique(row_keys(left), return_index=True, return_inverse=True) # a query stands in several pairs and is embedded once
-        self.left, self.right, self.values, self.kept = left, right, {"x": embed(model, left[first], dtype)[row]}, None
+        self.left = left
+        self.right = right
+        self.kept = None # what the interventions behind f0(X') were drawn with
+        # a query stands in several pairs and is embedded once
+        _, first, row = np.unique(row_keys(left), return_index=True, return_inverse=True)
+        self.values = {"x": embed(model, left[first], dtype)[row]}
 
     def prepare(self, share: float, kind: str, seed: int, epoch: int):
         "Compute f0(X') of every row for one epoch's interventions."
         import numpy as np
         rows = np.arange(len(self.left))
         chosen, _ = choose(self.left, share, seed, epoch, rows)
-        self.values["x'"], self.kept = embed(self.model, intervene(self.model, self.left, chosen, kind, seed, epoch, rows), self.dtype), (share, kind, seed, epoch)
+        intervened = intervene(self.model, self.left, chosen, kind, seed, epoch, rows)
+        self.values["x'"] = embed(self.model, intervened, self.dtype)
+        self.kept = (share, kind, seed, epoch)
 
     def __call__(self, tokens, part, rows, epoch):
-        if part == "x'" and part not in self.values: return super().__call__(tokens, part, rows, epoch) # not prepared
-        if part == "z" and part not in self.values: self.values[part] = embed(self.model, self.right, self.dtype)
+        if part == "x'" and part not in self.values: # not prepared
+            return super().__call__(tokens, part, rows, epoch)
+        if part == "z" and part not in self.values:
+            self.values[part] = embed(self.model, self.right, self.dtype)
         return self.values[part][torch.as_tensor(rows).cpu()].to(tokens.ids.device)
 
 # %% ../nbs/30_itvreg.ipynb #e9726bfb
+def _shapes(model) -> dict[str, tuple]:
+    return {name: tuple(value.shape) for name, value in model.state_dict().items()}
+
+
 def same_make(base, model) -> None:
     "Raises `ValueError` for two encoders whose weights differ in shape, or whose tokenizers differ."
-    if base.tokenizer.get_vocab() != model.tokenizer.get_vocab(): raise ValueError("base and tuned encoder have different tokenizers: the same id is not the same token")
-    a, b = ({k: tuple(v.shape) for k, v in m.state_dict().items()} for m in (base, model))
-    if a != b: raise ValueError(f"base and tuned encoder differ in make: {next(f'{k} is {a.get(k)} and {b.get(k)}' for k in {**a, **b} if a.get(k) != b.get(k))}")
+    if base.tokenizer.get_vocab() != model.tokenizer.get_vocab():
+        raise ValueError("base and tuned encoder have different tokenizers: the same id is not the same token")
+    a = _shapes(base)
+    b = _shapes(model)
+    for name in {**a, **b}:
+        if a.get(name) != b.get(name):
+            raise ValueError(f"base and tuned encoder differ in make: {name} is {a.get(name)} and {b.get(name)}")
 
 # %% ../nbs/30_itvreg.ipynb #3ba824a0
+from dataclasses import dataclass
+
+
+@dataclass
+class Batch:
+    "What a regulariser may look at: texts as tokens and their embeddings, all of the same rows."
+    x: Tokens                          # queries X
+    z: Tokens                          # items Z
+    rows: torch.Tensor | None          # names of the rows, where the data set has them
+    labels: torch.Tensor               # R, or which items are known to be relevant
+    fx: torch.Tensor | None = None     # (n, d) f(X)
+    fz: torch.Tensor | None = None     # (n, d) f(Z)
+    other: Tokens | None = None        # further texts, e.g. the intervened queries X'
+    fo: torch.Tensor | None = None     # (n, d) their embeddings
+    weight: torch.Tensor | None = None # (n,) 0 where there was nothing to intervene on
+
+    def part(self, rows) -> "Batch": # rows: positions; None: all
+        "The texts and labels of some rows."
+        if rows is None:
+            return self
+        names = None if self.rows is None else self.rows[rows]
+        return Batch(self.x[rows], self.z[rows], names, self.labels[rows])
+
+
 class MatchingLoss(torch.nn.Module):
     "Plain fine-tuning. Subclasses add one regulariser."
-    term_name, needs_base, reads_items = None, False, False
+    term_name = None
+    needs_base = False
+    intervenes = False
 
     def __init__(
         self,
@@ -163,140 +239,249 @@ class MatchingLoss(torch.nn.Module):
         share: float = 1.,        # share of each batch that is regularised, in (0, 1]
     ):
         super().__init__()
-        if not 0 < share <= 1: raise ValueError(f"share must lie in (0, 1], got {share}")
-        if weight < 0: raise ValueError(f"weight (lambda) must not be negative, got {weight}")
-        if self.needs_base and base is None: raise ValueError(f"{type(self).__name__} compares with the base encoder: pass `base`, a copy of the model from before training")
-        if base is model: raise ValueError("`base` is the model itself, which training will change: pass a deep copy")
-        if base is not None: same_make(base.model if isinstance(base, FrozenBase) else base, model)
-        self.model, self.weight, self.mask_share, self.intervention, self.seed = model, weight, mask_share, intervention, seed
-        self.objective, self.share, self.epoch, self.history = objective, share, 0, []
-        self.__dict__["base"] = base if isinstance(base, FrozenBase) or base is None else FrozenBase(base) # not a submodule: no optimiser, no device moves
+        self._check(model, base, weight, share)
+        self.model = model
+        self.weight = weight
+        self.mask_share = mask_share
+        self.intervention = intervention
+        self.seed = seed
+        self.objective = objective
+        self.share = share
+        self.epoch = 0
+        self.history = []
+        if base is not None and not isinstance(base, FrozenBase):
+            base = FrozenBase(base)
+        self.__dict__["base"] = base # not a submodule: no optimiser, no device moves
 
-    def augment(self, x: Tokens, z: Tokens, rows): return x, z # the texts that are trained on
-    def extra(self, x: Tokens, rows): return None, None # Tokens to encode as well, and the weight of each row
-    def term(self, fx, fz, fe, x, z, xe, weight, labels, rows): return None
+    def _check(self, model, base, weight, share):
+        if not 0 < share <= 1:
+            raise ValueError(f"share must lie in (0, 1], got {share}")
+        if weight < 0:
+            raise ValueError(f"weight (lambda) must not be negative, got {weight}")
+        if self.needs_base and base is None:
+            what = "compares with the base encoder: pass `base`, a copy of the model from before training"
+            raise ValueError(f"{type(self).__name__} {what}")
+        if base is model:
+            raise ValueError("`base` is the model itself, which training will change: pass a deep copy")
+        if base is not None:
+            same_make(base.model if isinstance(base, FrozenBase) else base, model)
 
-    def combine(self, erm, raw, weight): return {"erm": erm, self.term_name: self.weight * raw}
+    def augment(self, x: Tokens, z: Tokens, rows): # the texts that are trained on
+        return x, z
+
+    def extra(self, x: Tokens, rows): # Tokens to encode as well, and the weight of each row
+        return None, None
+
+    def term(self, batch: Batch): # the regulariser, a scalar; None where there is none
+        return None
+
+    def combine(self, erm, raw, weight) -> dict:
+        return {"erm": erm, self.term_name: self.weight * raw}
+
+    def forward(
+        self,
+        sentence_features,   # two columns of a batch: queries and items
+        labels=None,         # (n,) in [0, 1]; for the hinge (n, n) bool, or None: what the batch says is relevant
+    ) -> dict: # the terms, weighted; their sum is the loss
+        "One pass of the student over all texts of the batch."
+        rows = sentence_features[0].get("row")
+        x, z = (from_features(self.model, features) for features in sentence_features)
+        x, z = self.augment(x, z, rows)
+        whole = Batch(x, z, rows, self._known(x, z, labels))
+        n = len(x)
+        kept = self.regularised(n)
+        part = whole.part(kept)
+        part.other, part.weight = self.extra(part.x, part.rows)
+
+        fx, fz, part.fo = self._encoded(x, z, part.other)
+        erm = self.objective(fx, fz, whole.labels)
+        part.fx = fx if kept is None else fx[kept]
+        part.fz = fz if kept is None else fz[kept]
+        raw = self.term(part)
+        terms = {"erm": erm} if raw is None else self.combine(erm, raw, part.weight)
+        self._log(erm, raw, terms)
+        return terms
+
+    def _known(self, x, z, labels):
+        "Labels as floats, or which items are relevant to which queries."
+        if labels is None:
+            if self.objective is mse:
+                need = "give the data set a column of them, or the loss another objective"
+                raise ValueError(f"least squares needs labels: {need}")
+            return relevant_in_batch(x, z)
+        return labels if labels.dim() == 2 else labels.float()
+
+    def _encoded(self, x, z, other):
+        "Embeddings of queries, items and further texts. A static table encodes them all at once."
+        n = len(x)
+        together = other is not None and is_static(self.model)
+        out = encode_tokens(self.model, stack(x, z, other) if together else stack(x, z))
+        if other is None:
+            return out[:n], out[n:], None
+        return out[:n], out[n : 2 * n], out[2 * n :] if together else self.aside(other)
+
+    def _log(self, erm, raw, terms):
+        step = {"erm": erm.detach()}
+        if raw is not None:
+            step |= {"raw": raw.detach(), "weighted": terms[self.term_name].detach()}
+        self.history.append(step)
 
     def regularised(self, n: int): # rows of the batch that the regulariser sees, another draw in each step; None: all
-        if self.share == 1: return None
-        order = random_bits(self.seed, len(self.history), [0], n, stream=3)[0].argsort(kind="stable")
-        return torch.from_numpy(order[: max(1, round(self.share * n))].copy())
+        if self.share == 1:
+            return None
+        bits = random_bits(self.seed, len(self.history), [0], n, stream=3)[0]
+        order = bits.argsort(kind="stable")
+        count = max(1, round(self.share * n))
+        return torch.from_numpy(order[:count].copy())
 
-    def aside(self, xe: Tokens): # f(X'), with dropout named by seed and step
-        device = xe.ids.device
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(int(random_bits(self.seed, len(self.history), [0], 1, stream=2)[0, 0] >> 1))
-            return encode_tokens(self.model, xe)
+    def aside(self, other: Tokens) -> torch.Tensor:
+        "Embeddings of further texts, with dropout named by seed and step."
+        device = other.ids.device
+        devices = [device] if device.type == "cuda" else []
+        bits = random_bits(self.seed, len(self.history), [0], 1, stream=2)[0, 0]
+        with torch.random.fork_rng(devices):
+            torch.manual_seed(int(bits >> 1))
+            return encode_tokens(self.model, other)
 
-# %% ../nbs/30_itvreg.ipynb #6d13fdc5
-def _forward(
-    self,
-    sentence_features,   # two columns of a batch: queries and items
-    labels=None,         # (n,) in [0, 1]; for the hinge (n, n) bool, or None: what the batch itself says is relevant
-) -> dict: # the terms, weighted; their sum is the loss
-    "One pass of the student over all texts of the batch."
-    rows = sentence_features[0].get("row")
-    x, z = self.augment(*(from_features(self.model, f) for f in sentence_features), rows)
-    n = len(x)
-    if labels is None and self.objective is mse: raise ValueError("least squares needs labels: give the data set a column of them, or the loss another objective")
-    known = relevant_in_batch(x, z) if labels is None else labels if labels.dim() == 2 else labels.float()
-    part = self.regularised(n)
-    sub = lambda t: t if part is None or t is None else t[part]
-    xs, zs, rs = sub(x), sub(z) if self.reads_items else None, sub(rows)
-    xe, weight = self.extra(xs, rs)
-    together = xe is not None and is_static(self.model)
-    out = encode_tokens(self.model, stack(x, z, *([xe] if together else [])))
-    fx, fz, fe = out[:n], out[n : 2 * n], out[2 * n :] if together or xe is None else self.aside(xe)
-    erm, raw = self.objective(fx, fz, known), self.term(sub(fx), sub(fz), fe, xs, zs, xe, weight, sub(known), rs)
-    terms = {"erm": erm} if raw is None else self.combine(erm, raw, weight)
-    self.history.append({"erm": erm.detach()} | ({} if raw is None else {"raw": raw.detach(), "weighted": terms[self.term_name].detach()}))
-    return terms
+    @property
+    def callback(self):
+        "A trainer callback that tells the loss which epoch it is in, and lets a `CachedBase` prepare."
+        from transformers import TrainerCallback
+        loss = self
 
-MatchingLoss.forward = _forward
+        class Epochs(TrainerCallback):
+            def on_epoch_begin(self, args, state, control, **_):
+                loss.begin_epoch(round(state.epoch or 0))
 
-# %% ../nbs/30_itvreg.ipynb #b7a2dba2
-def _callback(self):
-    "A trainer callback that tells the loss which epoch it is in, and lets a `CachedBase` prepare."
-    from transformers import TrainerCallback
-    loss = self
-    class Epochs(TrainerCallback):
-        def on_epoch_begin(self, args, state, control, **_):
-            loss.epoch = round(state.epoch or 0)
-            key = (loss.mask_share, loss.intervention, loss.seed, loss.epoch)
-            if loss.needs_base and loss.intervenes and loss.share == 1 and isinstance(loss.base, CachedBase) and loss.base.kept != key: loss.base.prepare(*key)
-    return Epochs()
+        return Epochs()
 
-MatchingLoss.callback, MatchingLoss.intervenes = property(_callback), False
+    def begin_epoch(self, epoch: int) -> None:
+        "Interventions of this epoch from now on; a base that remembers computes f0(X') for them."
+        self.epoch = epoch
+        if not (self.needs_base and self.intervenes and self.share == 1 and isinstance(self.base, CachedBase)):
+            return
+        settings = (self.mask_share, self.intervention, self.seed, epoch)
+        if self.base.kept != settings:
+            self.base.prepare(*settings)
 
 # %% ../nbs/30_itvreg.ipynb #17d788ad
 class _Intervening(MatchingLoss):
+    "A loss that looks at intervened queries X' as well."
     intervenes = True
+
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        if not 0 < self.mask_share < 1: raise ValueError(f"mask_share must lie in (0, 1), got {self.mask_share}")
+        if not 0 < self.mask_share < 1:
+            raise ValueError(f"mask_share must lie in (0, 1), got {self.mask_share}")
+
+    def intervened(self, tokens: Tokens, rows, kind: str):
+        "Tokens after this epoch's intervention, and the weight of each row."
+        chosen, weight = choose(tokens, self.mask_share, self.seed, self.epoch, rows)
+        return intervene(self.model, tokens, chosen, kind, self.seed, self.epoch, rows), weight
 
     def extra(self, x, rows):
-        rows = None if rows is None else rows.cpu().numpy()
-        chosen, weight = choose(x, self.mask_share, self.seed, self.epoch, rows)
-        return intervene(self.model, x, chosen, self.intervention, self.seed, self.epoch, rows), weight
+        return self.intervened(x, None if rows is None else rows.cpu().numpy(), self.intervention)
+
 
 class ITVRegLoss(_Intervening):
     "Least squares plus lambda times ITVReg (Eq. 1)."
-    term_name, needs_base = "itvreg", True
-    def term(self, fx, fz, fe, x, z, xe, weight, labels, rows):
-        return itvreg(cosines(fx, fe), cosines(self.base(x, "x", rows, self.epoch), self.base(xe, "x'", rows, self.epoch)), weight)
+    term_name = "itvreg"
+    needs_base = True
+
+    def term(self, batch):
+        f0x = self.base(batch.x, "x", batch.rows, self.epoch)
+        f0o = self.base(batch.other, "x'", batch.rows, self.epoch)
+        return itvreg(cosines(batch.fx, batch.fo), cosines(f0x, f0o), batch.weight)
+
 
 class MaskRegLoss(_Intervening):
     "Least squares plus lambda times MaskReg; the paper masks 15 % here."
     term_name = "maskreg"
-    def __init__(self, model, base=None, weight=.1, mask_share=.15, **kwargs): super().__init__(model, None, weight, mask_share, **kwargs)
-    def term(self, fx, fz, fe, x, z, xe, weight, labels, rows): return maskreg(cosines(fx, fe), weight)
+
+    def __init__(self, model, base=None, weight=.1, mask_share=.15, **kwargs):
+        super().__init__(model, None, weight, mask_share, **kwargs)
+
+    def term(self, batch):
+        return maskreg(cosines(batch.fx, batch.fo), batch.weight)
 
 # %% ../nbs/30_itvreg.ipynb #7f63ba22
 class OutRegLoss(MatchingLoss):
     "Least squares plus lambda times OutReg."
-    term_name, needs_base = "outreg", True
-    def term(self, fx, fz, fe, x, z, xe, weight, labels, rows): return outreg(fx, self.base(x, "x", rows, self.epoch))
+    term_name = "outreg"
+    needs_base = True
+
+    def term(self, batch):
+        return outreg(batch.fx, self.base(batch.x, "x", batch.rows, self.epoch))
+
 
 class L2SPLoss(MatchingLoss):
     "Plain fine-tuning plus lambda times L2-SP."
-    term_name, needs_base = "l2sp", True
-    def term(self, fx, fz, fe, x, z, xe, weight, labels, rows): return l2sp(self.model.parameters(), (p.detach() for p in self.base.model.parameters()))
+    term_name = "l2sp"
+    needs_base = True
+
+    def term(self, batch):
+        start = (p.detach() for p in self.base.model.parameters())
+        return l2sp(self.model.parameters(), start)
+
 
 class SimCSELoss(MatchingLoss):
     "Least squares plus lambda times SimCSE: two passes of the query that differ by dropout alone."
     term_name = "simcse"
+
     def __init__(self, model, base=None, weight=.1, token_dropout=.1, **kwargs):
         super().__init__(model, None, weight, **kwargs)
         self.token_dropout = token_dropout # of a static table's second pass; a transformer has its own dropout
 
-    def extra(self, x, rows): return (None, None) if is_static(self.model) else (x, None)
-    def term(self, fx, fz, fe, x, z, xe, weight, labels, rows):
-        return simcse(cosines(fx, encode_tokens(self.model, x, self.token_dropout) if is_static(self.model) else fe))
+    def extra(self, x, rows):
+        return (None, None) if is_static(self.model) else (x, None)
+
+    def term(self, batch):
+        second = encode_tokens(self.model, batch.x, self.token_dropout) if is_static(self.model) else batch.fo
+        return simcse(cosines(batch.fx, second))
+
 
 class ITVAugLoss(_Intervening):
     "Least squares on the pairs and on their intervened twins (our reading of the paper's ITVAug); no lambda."
-    term_name, needs_base, reads_items = "itvaug", True, True
-    def term(self, fx, fz, fe, x, z, xe, weight, labels, rows):
-        f0x, f0z, f0e = self.base(x, "x", rows, self.epoch), self.base(z, "z", rows, self.epoch), self.base(xe, "x'", rows, self.epoch)
-        target = itvaug_target(labels, cosines(f0x, f0z), cosines(f0e, f0z))
-        return _mean((cosines(fe, fz) - target) ** 2, weight)
+    term_name = "itvaug"
+    needs_base = True
+
+    def term(self, batch):
+        f0x = self.base(batch.x, "x", batch.rows, self.epoch)
+        f0z = self.base(batch.z, "z", batch.rows, self.epoch)
+        f0o = self.base(batch.other, "x'", batch.rows, self.epoch)
+        target = itvaug_target(batch.labels, cosines(f0x, f0z), cosines(f0o, f0z))
+        return _mean((cosines(batch.fo, batch.fz) - target) ** 2, batch.weight)
 
     def combine(self, erm, raw, weight): # one mean over all pairs, given and intervened
         share = weight.sum() / (len(weight) + weight.sum())
         return {"erm": (1 - share) * erm, self.term_name: share * raw}
 
+
 class WordDropoutLoss(_Intervening):
     "Plain fine-tuning on texts that have lost some of their words, others in each epoch; no lambda."
-    def extra(self, x, rows): return None, None
+    def extra(self, x, rows):
+        return None, None
+
     def augment(self, x, z, rows):
-        names = [row_keys(t) if rows is None else 2 * rows.cpu().numpy() + side for side, t in enumerate((x, z))]
-        return tuple(intervene(self.model, t, choose(t, self.mask_share, self.seed, self.epoch, r)[0], "delete") for t, r in zip((x, z), names))
+        return self._dropped(x, rows, 0), self._dropped(z, rows, 1)
+
+    def _dropped(self, tokens, rows, side): # side: 0 or 1, of the pair
+        names = row_keys(tokens) if rows is None else 2 * rows.cpu().numpy() + side
+        return self.intervened(tokens, names, "delete")[0]
 
 # %% ../nbs/30_itvreg.ipynb #383e150b
-LOSSES = {"none": MatchingLoss, "itvreg": ITVRegLoss, "maskreg": MaskRegLoss, "simcse": SimCSELoss, "outreg": OutRegLoss, "l2sp": L2SPLoss,
-          "itvaug": ITVAugLoss, "worddropout": WordDropoutLoss}
+LOSSES = {
+    "none": MatchingLoss, "itvreg": ITVRegLoss, "maskreg": MaskRegLoss, "simcse": SimCSELoss, "outreg": OutRegLoss,
+    "l2sp": L2SPLoss, "itvaug": ITVAugLoss, "worddropout": WordDropoutLoss,
+}
+
+
+def _objective(training):
+    "Least squares, or the hinge with the settings of a configuration."
+    if training is None or training.loss != "hinge":
+        return mse
+    return partial(hinge, margin=training.margin, hardest=training.hardest, temperature=training.temperature)
+
 
 def make_loss(
     method, # a `config.MethodConfig`
@@ -307,8 +492,10 @@ def make_loss(
 ) -> MatchingLoss:
     "The loss module of a method. Raises `ValueError` for a method that the objective has no place for."
     kind = method.augmentation if method.augmentation != "none" else method.regulariser
-    contrastive = training is not None and training.loss == "hinge"
-    if contrastive and kind == "itvaug": raise ValueError(f"method {method.name!r}: ITVAug changes labels, and a contrastive objective has none")
-    objective = partial(hinge, margin=training.margin, hardest=training.hardest, temperature=training.temperature) if contrastive else mse
-    return LOSSES[kind](model, base, weight=method.weight, intervention=method.intervention, seed=seed, objective=objective, share=method.rows,
-                        **({"mask_share": method.mask_share} if method.mask_share else {}))
+    objective = _objective(training)
+    if kind == "itvaug" and objective is not mse:
+        raise ValueError(f"method {method.name!r}: ITVAug changes labels, and a contrastive objective has none")
+    settings = {"weight": method.weight, "intervention": method.intervention, "seed": seed, "share": method.rows}
+    if method.mask_share:
+        settings["mask_share"] = method.mask_share
+    return LOSSES[kind](model, base, objective=objective, **settings)
