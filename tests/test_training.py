@@ -327,7 +327,7 @@ def test_another_process_gives_the_same_record(tmp_path):
     "Encoder, data, batches, interventions, resamples: all of it again from nothing, with other hashes of strings."
     runs = [r for r in experiment(["ITVReg"], [3]).runs()]
     here = comparable(experiments.execute(runs[0]))
-    code = "import json, sys\nfrom debias_nb.config import RunConfig\nfrom debias_nb.experiments import execute\nprint(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))"
+    code = "import json, sys\nfrom debias_nb.repro.config import RunConfig\nfrom debias_nb.experiments import execute\nprint(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))"
     env = os.environ | {"PYTHONHASHSEED": "7", "DEBIAS_NB_CACHE": str(tmp_path / "own"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2"}
     done = subprocess.run([sys.executable, "-c", code, runs[0].model_dump_json()], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
