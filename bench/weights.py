@@ -52,7 +52,7 @@ def by_autograd(features, labels, memory): # (n,) weights of the batch
 def by_closed_form(features, labels, memory, through): # (n,); through: `gram`, `direct`, or what is `auto`
     import torch
     from debias_nb import scan
-    with patch.object(scan, "Decorrelation", partial(scan.Decorrelation, through=through)):
+    with patch.object(scan, "decorrelation", partial(scan.decorrelation, through=through)):
         return scan.learn_weights(features, labels, memory, generator=torch.Generator().manual_seed(0), class_mass="keep", r=FUNCTIONS).values
 
 def variants(data) -> dict: # name -> a function that gives weights
@@ -61,9 +61,8 @@ def variants(data) -> dict: # name -> a function that gives weights
 
 def chosen(features, memory) -> str: # gram or direct
     "What `auto` takes for these numbers of samples and features."
-    import torch
-    from debias_nb.scan import Decorrelation
-    return Decorrelation(torch.zeros(len(features) + len(memory.features), features.shape[1], 1)).through
+    from debias_nb.scan import quicker_way
+    return quicker_way(len(features) + len(memory.features), features.shape[1], "moment")
 
 def agreement(runs) -> float: return agreeing(runs, OURS, AGREE, "weights") # largest difference of a weight from ours
 

@@ -158,7 +158,7 @@ def test_batches_hold_rows_in_the_order_asked_for(train):
 def test_a_run_repeats_in_another_process(tmp_path):
     run = run_of(SCAN, measure=("cases",))
     here = comparable(execute(run))
-    code = "import json, sys\nfrom debias_nb.config import RunConfig\nfrom debias_nb.experiments import execute\nprint(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))"
+    code = "import json, sys\nfrom debias_nb.repro.config import RunConfig\nfrom debias_nb.experiments import execute\nprint(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))"
     env = os.environ | {"PYTHONHASHSEED": "5", "DEBIAS_NB_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2"}
     done = subprocess.run([sys.executable, "-c", code, run.model_dump_json()], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -180,7 +180,7 @@ def test_a_record_repeats_in_another_process_and_after_other_runs():
     run = run_of(ARR, seed=3)
     execute(run_of(CL, seed=1))
     here = comparable(execute(run))
-    code = "import json, sys\nfrom debias_nb.config import RunConfig\nfrom debias_nb.experiments import execute\nprint(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))"
+    code = "import json, sys\nfrom debias_nb.repro.config import RunConfig\nfrom debias_nb.experiments import execute\nprint(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))"
     env = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2"}
     done = subprocess.run([sys.executable, "-c", code, run.model_dump_json()], env=env, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -33,16 +33,26 @@ def test_weights_bench():
 
 def test_each_variant_goes_its_own_way():
     "The closed forms go through the matrices they are named after, the reference through none of them, and the library is as before."
-    ways, plain = [], scan.Decorrelation
-    class Seen(plain):
-        def __init__(self, *args, **kwargs): super().__init__(*args, **kwargs); ways.append(self.through)
+    ways = []
+
+    def seen(name, kind):
+        def made(*args):
+            ways.append(name)
+            return kind(*args)
+        return made
+
     data = weights.samples(14, 6)
-    with patch.object(scan, "Decorrelation", Seen):
+    plain = scan.decorrelation
+    expected = {
+        weights.GRAM: {"gram"}, weights.DIRECT: {"direct"}, weights.OURS: {weights.chosen(data[0], data[2])},
+        weights.AUTOGRAD: set(),
+    }
+    with patch.dict(scan.WAYS, {name: seen(name, kind) for name, kind in scan.WAYS.items()}):
         for name, run in weights.variants(data).items():
             ways.clear()
             assert run().shape == (14,)
-            assert set(ways) == {weights.GRAM: {"gram"}, weights.DIRECT: {"direct"}, weights.OURS: {weights.chosen(data[0], data[2])}, weights.AUTOGRAD: set()}[name], name
-    assert scan.Decorrelation is plain
+            assert set(ways) == expected[name], name
+    assert scan.decorrelation is plain
 
 
 def test_the_memory_is_that_of_training():

@@ -7,9 +7,11 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings, strategies as st
 
-from debias_nb.scan import (HEADS, KINDS, VARIANTS, Decorrelation, LanguageDebiasing, Memory, ScanHead, Weights, average_weights, contrastive_loss, diagnose,
-                            direct_loss, fourier, learn_weights, oracle_weights, pair_world, random_features, ridge_world, scan_loss, standardise,
-                            weighted_covariance)
+from debias_nb.scan import (
+    HEADS, KINDS, VARIANTS, DirectDecorrelation, GramDecorrelation, LanguageDebiasing, Memory, ScanHead, Weights,
+    average_weights, contrastive_loss, decorrelation, diagnose, direct_loss, fourier, learn_weights, oracle_weights,
+    pair_world, random_features, ridge_world, scan_loss, standardise, weighted_covariance,
+)
 
 torch.set_num_threads(1)
 CASES = [("moment", "matched", False), ("moment", "all", False), ("moment", "matched", True), ("moment", "all", True), ("paper", "matched", False), ("paper", "all", False)]
@@ -51,7 +53,7 @@ def test_all_ways_are_the_paper_s_sums(form, pairs, by_class, seed, n, d, m):
     slope, = torch.autograd.grad(reference, weights)
     assert np.isclose(float(reference.detach()), expected, rtol=1e-9)
     for through in ("gram", "direct"):
-        value = Decorrelation(features, form, pairs, classes, through)(weights)
+        value = decorrelation(features, form, pairs, classes, through)(weights)
         closed, = torch.autograd.grad(value, weights)
         assert np.isclose(float(value.detach()), expected, rtol=1e-8, atol=1e-12)
         assert torch.allclose(closed, slope, rtol=1e-6, atol=1e-9 * float(1 + slope.abs().max()))
@@ -60,7 +62,7 @@ def test_all_ways_are_the_paper_s_sums(form, pairs, by_class, seed, n, d, m):
 @pytest.mark.parametrize("through", ["gram", "direct"])
 def test_the_closed_gradient_passes_finite_differences(form, pairs, by_class, through):
     features, weights = doubles(3, 7, 4, 2), torch.linspace(.4, 2, 7, dtype=torch.float64, requires_grad=True)
-    loss = Decorrelation(features, form, pairs, torch.arange(7) % 3 if by_class else None, through)
+    loss = decorrelation(features, form, pairs, torch.arange(7) % 3 if by_class else None, through)
     assert torch.autograd.gradcheck(loss, (weights,))
 
 def test_values_worked_out_by_hand():
@@ -68,9 +70,9 @@ def test_values_worked_out_by_hand():
     w = lambda *v: torch.tensor(v, dtype=torch.float64)
     assert weighted_covariance(z, w(.5, .5))[0, 1] == 2 and weighted_covariance(z, w(1, 1), "paper")[0, 1] == 4
     for through in ("gram", "direct"):
-        assert Decorrelation(z[..., None], through=through)(w(.5, .5)).item() == pytest.approx(4)
-        assert Decorrelation(z[..., None], through=through)(w(1, 0)).item() == pytest.approx(0, abs=1e-12)
-        assert Decorrelation(z[..., None], "paper", through=through)(w(1, 1)).item() == pytest.approx(16)
+        assert decorrelation(z[..., None], through=through)(w(.5, .5)).item() == pytest.approx(4)
+        assert decorrelation(z[..., None], through=through)(w(1, 0)).item() == pytest.approx(0, abs=1e-12)
+        assert decorrelation(z[..., None], "paper", through=through)(w(1, 1)).item() == pytest.approx(16)
 
 def test_single_precision_keeps_four_digits_at_full_width():
     latent = doubles(0, 60, 4) @ doubles(1, 4, 300)
@@ -78,11 +80,12 @@ def test_single_precision_keeps_four_digits_at_full_width():
     w = torch.rand(60, generator=seeded(), dtype=torch.float64) + .1
     for form in ("moment", "paper"):
         exact = direct_loss(features, w, form).item()
-        assert Decorrelation(features.float(), form)(w.float()).item() == pytest.approx(exact, rel=1e-4)
+        assert decorrelation(features.float(), form)(w.float()).item() == pytest.approx(exact, rel=1e-4)
 
 def test_the_smaller_matrices_are_taken():
-    assert Decorrelation(doubles(0, 9, 3, 1)).through == "direct" and Decorrelation(doubles(0, 9, 30, 1)).through == "gram"
-    assert Decorrelation(doubles(0, 9, 3, 4), pairs="all").through == "gram", "all pairs: 12 functions stand side by side"
+    assert isinstance(decorrelation(doubles(0, 9, 3, 1)), DirectDecorrelation)
+    assert isinstance(decorrelation(doubles(0, 9, 30, 1)), GramDecorrelation)
+    assert isinstance(decorrelation(doubles(0, 9, 3, 4), pairs="all"), GramDecorrelation), "all pairs: 12 functions stand side by side"
 
 @given(scale=st.floats(.01, 100), seed=st.integers(0, 99))
 @settings(max_examples=20, deadline=None)
