@@ -883,8 +883,9 @@ class LanguageDebiasing(nn.Module):
         self.detach = detach
         self.transform = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
         self.gate = nn.Sequential(nn.Linear(width, width if gate == "vector" else 1), nn.Sigmoid())
-        last = [nn.Linear(width, width)] if output == "linear" else []
-        self.remain = nn.Sequential(nn.Linear(width, width), nn.ReLU(), *last)
+        self.remain = nn.Sequential(nn.Linear(width, width), nn.ReLU())
+        if output == "linear":
+            self.remain.append(nn.Linear(width, width))
 
     def forward(self, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: # (n, d) -> H^d and H^bias, (n, d) each
         h = hidden.detach() if self.detach else hidden
