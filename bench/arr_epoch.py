@@ -32,7 +32,7 @@ class Data:
 
 def material(name, authors): # an encoder that nobody has fine-tuned, and the data of one run
     from debias_nb.arr import author_ids
-    from debias_nb.attribution import learned_table
+    from debias_nb.repro.tasks.authors import learned_table
     from debias_nb.authorship import planted_texts
     from debias_nb.config import AuthorsWorldConfig
     from debias_nb.encoders import load_encoder, tokenise
@@ -147,7 +147,7 @@ def main(argv=None) -> int:
     o, load = arguments(argv), begin()
     from dataclasses import replace
     from debias_nb.encoders import single_thread
-    from debias_nb.experiments import quiet
+    from debias_nb.repro.runner import quiet
     quiet()
     results, meter = {}, Meter()
     with single_thread(THREADS):

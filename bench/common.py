@@ -29,7 +29,7 @@ def default_encoders() -> list[str]:
 def loaded(names): # yields name, encoder, kind
     "Each encoder in turn, with quiet libraries and as many threads as a bench has."
     from debias_nb.encoders import is_static, load_encoder, single_thread
-    from debias_nb.experiments import quiet
+    from debias_nb.repro.runner import quiet
     quiet()
     with single_thread(THREADS):
         for name in names:

@@ -129,7 +129,7 @@ def main(argv=None) -> int:
     o, load = arguments(argv), begin()
     from dataclasses import replace
     from debias_nb.encoders import single_thread
-    from debias_nb.experiments import quiet
+    from debias_nb.repro.runner import quiet
     quiet()
     results, meter = {}, Meter()
     with single_thread(THREADS):

@@ -268,7 +268,7 @@ def run(
 def _print_tables(name: str, profile: str):
     "The tables of an experiment on the terminal, one block a table and encoder."
     from debias_nb.repro.config import load_experiment
-    from debias_nb.experiments import store_for
+    from debias_nb.repro.runner import store_for
     from debias_nb.reports import experiment_cells, grid, reasons
     experiment = load_experiment(name, profile)
     cells = experiment_cells(experiment, store_for(profile))
@@ -286,13 +286,13 @@ def _templates(profile: str, root: Path) -> list[str]: # `paper/experiment`
 
 def _narrowed(name: str, profile: str, full: bool):
     from debias_nb.repro.config import load_experiment
-    from debias_nb.experiments import narrow
+    from debias_nb.repro.runner import narrow
     return narrow(load_experiment(name, profile), full=full)
 
 def _run_first(names: list[str], profile: str, fresh: bool, full: bool, workers: int | None):
     "All runs of several experiments in one pool of processes, each of which loads its libraries once; what fails or lacks something is told by the notebooks."
     from debias_nb.config import ConfigError
-    from debias_nb.experiments import run_all, store_for
+    from debias_nb.repro.runner import run_all, store_for
     runs = {}
     for name in names:
         try: runs |= {r.id: r for r in _narrowed(name, profile, full).runs()}
@@ -302,7 +302,7 @@ def _run_first(names: list[str], profile: str, fresh: bool, full: bool, workers:
 def _counted(name: str, profile: str, full: bool) -> str:
     "How many cells of an experiment have a number."
     from debias_nb.config import ConfigError
-    from debias_nb.experiments import store_for
+    from debias_nb.repro.runner import store_for
     from debias_nb.reports import experiment_cells, reasons
     try: cells = experiment_cells(_narrowed(name, profile, full), store_for(profile))
     except ConfigError as e: return str(e)
@@ -329,7 +329,7 @@ def _execute_all(names: list[str], profile: str, full: bool, workers: int | None
     from joblib import Parallel, delayed
     from rich.console import Console
     from rich.progress import track
-    from debias_nb.experiments import cores
+    from debias_nb.repro.runner import cores
     parameters = {"full": True} if full else {}
     if workers:
         parameters["workers"] = workers
@@ -385,7 +385,7 @@ def report(
 ):
     "Render all tables, figures and pages from records alone."
     from debias_nb.config import project_root
-    from debias_nb.experiments import cores
+    from debias_nb.repro.runner import cores
     from debias_nb.reports import papers, render
     with told():
         folder = out or project_root() / ("_runs/reports" if fresh else "reports")

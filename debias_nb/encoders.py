@@ -28,7 +28,8 @@ from sentence_transformers import SentenceTransformerTrainer
 from transformers import PrinterCallback
 
 from debias_nb.config import (
-    ConfigError, EncoderConfig, PretrainConfig, Strict, WorldConfig, cache_dir, explain, load_yaml, nearest, project_root,
+    ConfigError, EncoderConfig, PretrainConfig, Strict, WorldConfig, cache_dir, explain, load_yaml, nearest,
+    project_root,
 )
 from .hashes import fingerprint, sha256_file
 from .worlds import Catalogue, vocabulary_sha256, wordpiece_vocabulary

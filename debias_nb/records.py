@@ -28,7 +28,7 @@ from filelock import FileLock
 from .config import ConfigError, project_root
 
 from .repro.config import RunConfig
-from .hashes import NotPlain, fingerprint, plain, sha256_file, sha256_text
+from .hashes import NotPlain, plain
 
 # %% ../nbs/01_records.ipynb #0aa7f28d
 class RecordError(RuntimeError):

@@ -27,7 +27,7 @@ import numpy as np
 from .config import load_yaml, project_root
 
 from .repro.config import ExperimentConfig, Profile, load_experiment
-from .experiments import store_for
+from .repro.runner import store_for
 from .figures import svg
 from .records import Store, latest
 from .registry import load_expected
@@ -717,7 +717,7 @@ def weight_section(found: dict[str, dict], renamed: dict[str, str] | None = None
 # %% ../nbs/51_reports.ipynb #b9bce5c7
 def _drawn_authors(encoder, method):
     from debias_nb.arr import author_ids
-    from debias_nb.attribution import author_loss, author_split, beginning, topic_rows
+    from debias_nb.repro.tasks.authors import author_loss, author_split, beginning, topic_rows
     from debias_nb.config import AuthorsWorldConfig
     from debias_nb.repro.config import CorpusConfig
     from debias_nb.encoders import embed_texts

@@ -8,16 +8,16 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
-from debias_nb import selection
+from debias_nb.repro.tasks import answers as task
 from debias_nb.answers import (WEIGHER, AnswerCollator, Weigher, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, fit_answers, train_stages)
 from debias_nb.config import AnswersWorldConfig, EncoderConfig
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
-from debias_nb.experiments import absent, dry_step, execute
+from debias_nb.repro.runner import absent, dry_step, execute
 from debias_nb.qa import Answers, planted_answers
 from debias_nb.records import TrainingFailed, comparable
 from debias_nb.registry import MissingData
 
-ROOT = Path(selection.__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 WORLD = AnswersWorldConfig(name="answers", questions=60, tests=30)
 SMALL = EncoderConfig(name="learned", kind="alignment", units=8, embedding=8)
 TRAINING = TrainConfig(loss="cross-entropy", learning_rate=1e-2, epochs=2, batch_size=70)
@@ -158,7 +158,7 @@ def test_batches_hold_rows_in_the_order_asked_for(train):
 def test_a_run_repeats_in_another_process(tmp_path):
     run = run_of(SCAN, measure=("cases",))
     here = comparable(execute(run))
-    code = "import json, sys\nfrom debias_nb.repro.config import RunConfig\nfrom debias_nb.experiments import execute\nprint(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))"
+    code = "import json, sys\nfrom debias_nb.repro.config import RunConfig\nfrom debias_nb.repro.runner import execute\nprint(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))"
     env = os.environ | {"PYTHONHASHSEED": "5", "DEBIAS_NB_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2"}
     done = subprocess.run([sys.executable, "-c", code, run.model_dump_json()], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -176,7 +176,7 @@ def test_counting_words_needs_no_encoder():
 def test_missing_data_and_encoders_are_told(monkeypatch, tmp_path):
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path)); monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path))
     wikiqa = CorpusConfig(name="asnq", task="answers")
-    with pytest.raises(MissingData): selection.training_answers.__wrapped__(wikiqa)
+    with pytest.raises(MissingData): task.training_answers.__wrapped__(wikiqa)
     assert "nowhere" in absent(run_of(PLAIN, encoder=EncoderConfig(name="nowhere", kind="cross", max_length=64)))
 
 def test_dry_steps_train_what_they_say():

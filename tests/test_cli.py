@@ -9,7 +9,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from debias_nb import cli, experiments
+from debias_nb import cli
+from debias_nb.repro import runner
 from debias_nb.cli import app
 from debias_nb.config import cache_dir
 from debias_nb.repro.config import load_experiment
@@ -185,13 +186,13 @@ def cache(tmp_path_factory):
 def finished(cache, tmp_path_factory):
     "All runs of an experiment, made by one worker."
     store, runs = Store(tmp_path_factory.mktemp("store")), experiment(seeds=range(2)).runs()
-    out = experiments.run_all(runs, store, workers=1, progress=False)
+    out = runner.run_all(runs, store, workers=1, progress=False)
     assert len(runs) == 5 and out.trained == [r.id for r in runs] and not out.failed and not out.missing
     return runs, out.records
 
 CHILD = STOPPABLE + """
 import sys
-from debias_nb.experiments import run_all
+from debias_nb.repro.runner import run_all
 from debias_nb.records import Store
 from made import experiment
 run_all(experiment(seeds=range(2)).runs(), Store(sys.argv[1]), workers=1, progress=False)
@@ -210,7 +211,7 @@ def test_what_had_finished_is_kept(finished, cache, tmp_path, stop):
     kept = [r["id"] for r in read(path)]
     assert 1 <= len(kept) < len(runs) and kept == [r.id for r in runs[: len(kept)]]
     lines = path.read_bytes()
-    again = experiments.run_all(runs, store, workers=1, progress=False)
+    again = runner.run_all(runs, store, workers=1, progress=False)
     assert again.trained == [r.id for r in runs[len(kept):]] and path.read_bytes().startswith(lines), "the rest, and nothing twice"
     assert {k: comparable(r) for k, r in again.records.items()} == {k: comparable(r) for k, r in expected.items()}
 
@@ -227,14 +228,14 @@ def test_ctrl_c_while_a_record_is_written(finished, tmp_path, monkeypatch):
 
 def test_two_workers_give_what_one_gives(finished, tmp_path):
     runs, expected = finished
-    out = experiments.run_all(runs, Store(tmp_path), workers=2, progress=False)
+    out = runner.run_all(runs, Store(tmp_path), workers=2, progress=False)
     assert sorted(out.trained) == sorted(r.id for r in runs) and list(out.records) == [r.id for r in runs], "in whatever order they finished"
     assert {k: comparable(r) for k, r in out.records.items()} == {k: comparable(r) for k, r in expected.items()}
     assert len(read(Store(tmp_path).path(runs[0]))) == len(runs)
 
 def test_a_worker_that_fails_does_not_stop_the_other(cache, tmp_path):
     runs = [*experiment(["Finetuned"], [0], learning_rate=1e38).runs(), *experiment(["Finetuned"], [1, 2]).runs()]
-    out = experiments.run_all(runs, Store(tmp_path), workers=2, progress=False)
+    out = runner.run_all(runs, Store(tmp_path), workers=2, progress=False)
     assert out.failed == {runs[0].id: "step 1: the loss is nan"} and set(out.trained) == {r.id for r in runs[1:]}
 
 # status and report
@@ -317,13 +318,13 @@ def test_smoke(tmp_path):
     said, shown = go()
     path = runs / "itvreg/table03.planted.jsonl"
     first, before = read(path), path.read_bytes()
-    asked = experiments.narrow(load_experiment("itvreg/table03", "planted", tmp_path), [7, 8], ["Finetuned"], ["tiny"], full=False).runs()
+    asked = runner.narrow(load_experiment("itvreg/table03", "planted", tmp_path), [7, 8], ["Finetuned"], ["tiny"], full=False).runs()
     assert len(asked) == 2 and said.startswith("2 records, 2 of them run now; 0 runs lack something.") and "executed: " in shown
     assert [r["id"] for r in first] == [r.id for r in asked] and {r["config"]["corpus"]["label"] for r in first} == {"strong"}
     for r, seed in zip(first, (7, 8)): assert (r["seed"], r["config"]["seed"], r["config"]["method"]["name"], r["config"]["encoder"]["label"], r["status"]) == (seed, seed, "Finetuned", "tiny", "finished")
     assert all(0 < r["metrics"]["iid"]["auc05"] <= 1 for r in first) and [p.name for p in runs.rglob("*.jsonl")] == [path.name] and not list((tmp_path / "_runs").rglob("*.jsonl"))
 
-    assert experiments.run_all(asked, Store(runs), workers=1, progress=False).trained == [] and path.read_bytes() == before, "nothing is run again"
+    assert runner.run_all(asked, Store(runs), workers=1, progress=False).trained == [] and path.read_bytes() == before, "nothing is run again"
 
     assert Store(runs).delete(first[0]["id"]) == 1
     assert go()[0].startswith("2 records, 1 of them run now")

@@ -1,7 +1,8 @@
 "The configurations for a GPU and for data placed by hand: they load, and one step of each kind of run that they ask for works on a stand-in."
 import pytest
 
-from debias_nb.experiments import dry_runs, dry_step, quiet, stand_in
+from debias_nb.repro.runner import dry_runs, dry_step, quiet
+from debias_nb.repro.tasks.common import stand_in
 from debias_nb.reports import all_experiments
 
 PAPER = {e.experiment: e for e in all_experiments("itvreg") if e.profile == "paper"}

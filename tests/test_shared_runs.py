@@ -9,7 +9,7 @@ from debias_nb.repro.config import (
     BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig, TableConfig, TrainConfig,
 
 )
-from debias_nb.experiments import execute, narrow, run_all
+from debias_nb.repro.runner import execute, narrow, run_all
 from debias_nb.records import Store, make_record
 from debias_nb.reports import all_experiments, experiment_cells, found_records, papers, picked_cases, section
 from made import METHODS, STATIC, WORLD

@@ -6,7 +6,7 @@ import pytest
 
 from debias_nb.config import EncoderConfig
 from debias_nb.encoders import EncoderError, embed_texts, load_encoder
-from debias_nb.experiments import evaluation_pairs, score
+from debias_nb.repro.tasks.pairs import evaluation_pairs, score
 from debias_nb.metrics import auc_at, evaluate_pairs
 from debias_nb.registry import MissingData, locate
 

@@ -10,7 +10,10 @@ from datasets import Dataset
 from hypothesis import given, settings, strategies as st
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 
-from debias_nb import encoders, experiments, itvreg as methods
+from debias_nb import encoders, itvreg as methods, records
+from debias_nb.repro import runner
+from debias_nb.repro.tasks.common import base_encoder
+from debias_nb.repro.tasks.pairs import training_pairs
 from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
 from debias_nb.encoders import Tokens, embed_texts, encode_tokens, encoder_fingerprint, single_thread, stack, tokenise
 from debias_nb.interventions import choose, intervene
@@ -25,7 +28,7 @@ ROOT = Path(encoders.__file__).parent.parent
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    experiments.quiet()
+    runner.quiet()
     with single_thread(): yield
 
 @pytest.fixture(scope="module", autouse=True)
@@ -40,7 +43,7 @@ def static(cache):
     with single_thread(): return encoders.planted_encoder(STATIC)
 
 @pytest.fixture(scope="module")
-def pairs(): return experiments.training_pairs(experiment().blocks[0].corpora[0])
+def pairs(): return training_pairs(experiment().blocks[0].corpora[0])
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
@@ -298,11 +301,11 @@ def test_bfloat16_training_keeps_weights_in_float32(made, name):
 def test_a_run_that_diverges_is_recorded_with_its_step_and_tried_again(tmp_path, monkeypatch):
     store = Store(tmp_path)
     bad, good = experiment(["Finetuned"], [0], learning_rate=1e38).runs()[0], experiment(["Finetuned"], [1]).runs()[0]
-    out = experiments.run_all([bad, good], store, workers=1, progress=False)
+    out = runner.run_all([bad, good], store, workers=1, progress=False)
     assert list(out.records) == [good.id] == out.trained and out.failed == {bad.id: "step 1: the loss is nan"}, "the others go on"
     failed = latest(store.all())[bad.id]
     assert (failed["status"], failed["step"], failed["error"], failed["metrics"]) == ("failed", 1, "the loss is nan", {}) and failed["config"]["seed"] == 0
-    again = experiments.run_all([bad, good], store, workers=1, progress=False)
+    again = runner.run_all([bad, good], store, workers=1, progress=False)
     assert again.trained == [] and list(again.failed) == [bad.id], "a failure is no record to load"
     assert [r["status"] for r in store.all()] == ["failed", "finished", "failed"] and store.find(bad) is None
 
@@ -310,24 +313,24 @@ def test_a_failed_run_can_finish_later(tmp_path, monkeypatch):
     store, run, calls, mse = Store(tmp_path), experiment(["ITVReg"], [0]).runs()[0], [], methods.mse
     def sick(*args): calls.append(1); return mse(*args) * (math.nan if len(calls) == 4 else 1)
     monkeypatch.setattr(methods, "mse", sick)
-    with pytest.raises(TrainingFailed, match="step 3: the loss is nan") as e: experiments.run_or_load(run, experiments.execute, store)
+    with pytest.raises(TrainingFailed, match="step 3: the loss is nan") as e: records.run_or_load(run, runner.execute, store)
     assert e.value.step == 3 and len(calls) == 4 and store.find(run) is None
     monkeypatch.undo()
-    record = experiments.run_or_load(run, experiments.execute, store)
-    assert record["status"] == "finished" and latest(store.all())[run.id] == record == experiments.run_or_load(run, lambda c: pytest.fail("it was there"), store)
+    record = records.run_or_load(run, runner.execute, store)
+    assert record["status"] == "finished" and latest(store.all())[run.id] == record == records.run_or_load(run, lambda c: pytest.fail("it was there"), store)
     assert [r["status"] for r in store.all()] == ["failed", "finished"]
 
 def test_the_base_encoder_of_a_process_survives_a_failure(tmp_path):
     "Runs of one process share a loaded base encoder; a run that diverges must not have trained it."
-    before = encoder_fingerprint(experiments._base(STATIC)[0])
-    experiments.run_all([experiment(["OutReg"], [0], learning_rate=1e38).runs()[0]], Store(tmp_path), workers=1, progress=False)
-    assert encoder_fingerprint(experiments._base(STATIC)[0]) == before == experiments._base(STATIC)[1]
+    before = encoder_fingerprint(base_encoder(STATIC)[0])
+    runner.run_all([experiment(["OutReg"], [0], learning_rate=1e38).runs()[0]], Store(tmp_path), workers=1, progress=False)
+    assert encoder_fingerprint(base_encoder(STATIC)[0]) == before == base_encoder(STATIC)[1]
 
 def test_another_process_gives_the_same_record(tmp_path):
     "Encoder, data, batches, interventions, resamples: all of it again from nothing, with other hashes of strings."
     runs = [r for r in experiment(["ITVReg"], [3]).runs()]
-    here = comparable(experiments.execute(runs[0]))
-    code = "import json, sys\nfrom debias_nb.repro.config import RunConfig\nfrom debias_nb.experiments import execute\nprint(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))"
+    here = comparable(runner.execute(runs[0]))
+    code = "import json, sys\nfrom debias_nb.repro.config import RunConfig\nfrom debias_nb.repro.runner import execute\nprint(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))"
     env = os.environ | {"PYTHONHASHSEED": "7", "DEBIAS_NB_CACHE": str(tmp_path / "own"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2"}
     done = subprocess.run([sys.executable, "-c", code, runs[0].model_dump_json()], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

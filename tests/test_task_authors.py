@@ -8,18 +8,19 @@ import pytest
 import torch
 from scipy import sparse
 
-from debias_nb import attribution, reports
+from debias_nb import reports
+from debias_nb.repro.tasks import authors
 from debias_nb.arr import ARRLoss, author_ids
-from debias_nb.attribution import (author_loss, author_split, beginning, counts, evaluate_authors, excerpt, execute_attribution, fit_authors, leaks, learned_table, settings, topic_rows, tuned)
+from debias_nb.repro.tasks.authors import (author_loss, author_split, beginning, counts, evaluate_authors, excerpt, fit_authors, leaks, learned_table, settings, topic_rows, tuned)
 from debias_nb.authorship import Texts, query_target
 from debias_nb.config import AuthorsWorldConfig, ConfigError, EncoderConfig
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, SplitConfig, TrainConfig
 from debias_nb.encoders import embed, tokenise
-from debias_nb.experiments import absent, dry_step, execute, run_all
+from debias_nb.repro.runner import absent, dry_step, execute, run_all
 from debias_nb.records import Store, TrainingFailed, comparable
 from debias_nb.registry import MissingData
 
-ROOT = Path(attribution.__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 WORLD = AuthorsWorldConfig(name="authors", authors=40, test_authors=20, tokens=40)
 CORPUS = CorpusConfig(name="authors", task="authors", world=WORLD, split=SplitConfig())
 ENCODER = EncoderConfig(name="learned", kind="static", embedding=16, max_length=80)
@@ -116,7 +117,7 @@ def test_every_method_trains_and_repeats(method):
 
 def test_fixed_bias_is_the_released_temperature_of_the_teacher():
     "ARR with B = b is plain self-distillation from a teacher whose cosines are multiplied by 1 - b: the same student, up to rounding."
-    split, tokens = author_split(CORPUS), attribution._tokens(ENCODER, CORPUS, "train")
+    split, tokens = author_split(CORPUS), authors._tokens(ENCODER, CORPUS, "train")
     labels, rows, teacher = author_ids(split.train.author), topic_rows(CORPUS), embed(tuned(CORPUS, ENCODER, TRAINING, AuthorsConfig(), 0).model, tokens)
     out = []
     for scale, bias in ((1., .4), (.6, 0.)):
@@ -134,19 +135,19 @@ def test_strength_zero_is_the_base():
 
 def test_settings_are_chosen_on_validation_texts_alone(monkeypatch):
     asked = []
-    plain = attribution.evaluate_authors
-    monkeypatch.setattr(attribution, "evaluate_authors", lambda rows, texts, *a, **k: asked.append(texts.name) or plain(rows, texts, *a, **k))
+    plain = authors.evaluate_authors
+    monkeypatch.setattr(authors, "evaluate_authors", lambda rows, texts, *a, **k: asked.append(texts.name) or plain(rows, texts, *a, **k))
     done = tuned(CORPUS, ENCODER, TRAINING, AuthorsConfig(), 5)
     assert set(asked) == {"authors validation"} and len(asked) == 2 == len(done.tried)
     best = max(done.tried, key=lambda t: t["r8"])
     assert done.setting == {k: best[k] for k in ("learning_rate", "temperature")}
 
 def test_a_setting_that_diverges_is_noted_and_left(monkeypatch):
-    plain = attribution.fit_authors
+    plain = authors.fit_authors
     def fit(model, loss, *a, **k):
         if loss.temperature == .5: raise TrainingFailed(3, "the loss is nan")
         return plain(model, loss, *a, **k)
-    monkeypatch.setattr(attribution, "fit_authors", fit)
+    monkeypatch.setattr(authors, "fit_authors", fit)
     done = tuned(CORPUS, ENCODER, TRAINING, AuthorsConfig(), 0)
     assert done.setting["temperature"] == .1 and "the loss is nan" in done.tried[1]["failed"]
     with pytest.raises(TrainingFailed, match="step 3"): tuned(CORPUS, ENCODER, TRAINING.model_copy(update=dict(temperature=.5, further_temperatures=())), AuthorsConfig(), 0)
@@ -156,7 +157,7 @@ def test_infinite_losses_stop():
     with torch.no_grad(): model[0].embedding.weight[5] = torch.nan
     for base in ("mll", "cl"):
         loss = author_loss(AuthorsConfig(base=base), model, labels, .1)
-        with pytest.raises(TrainingFailed, match="step 1"): fit_authors(model, loss, attribution._tokens(ENCODER, CORPUS, "train"), labels, TRAINING, 1)
+        with pytest.raises(TrainingFailed, match="step 1"): fit_authors(model, loss, authors._tokens(ENCODER, CORPUS, "train"), labels, TRAINING, 1)
 
 def test_authors_with_one_text_are_not_trained_on():
     texts = author_split(CORPUS).train
@@ -180,7 +181,7 @@ def test_a_record_repeats_in_another_process_and_after_other_runs():
     run = run_of(ARR, seed=3)
     execute(run_of(CL, seed=1))
     here = comparable(execute(run))
-    code = "import json, sys\nfrom debias_nb.repro.config import RunConfig\nfrom debias_nb.experiments import execute\nprint(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))"
+    code = "import json, sys\nfrom debias_nb.repro.config import RunConfig\nfrom debias_nb.repro.runner import execute\nprint(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))"
     env = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2"}
     done = subprocess.run([sys.executable, "-c", code, run.model_dump_json()], env=env, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -213,7 +214,7 @@ def test_an_excerpt_has_the_most_shared_words():
     assert excerpt(texts, ["ship", "sail"], 3) == "ship ship sail" and excerpt(texts, ["ship", "sail"], 12) == "ship, and far away from it a sail" and excerpt(["none of them here"], ["ship"], 2) == "none of"
 
 def test_an_evaluation_set_nobody_knows():
-    with pytest.raises(ConfigError, match="evaluation set 'open' is not known"): execute_attribution(run_of(CL, evaluate=("open",)))
+    with pytest.raises(ConfigError, match="evaluation set 'open' is not known"): execute(run_of(CL, evaluate=("open",)))
 
 @pytest.mark.parametrize("method", [CL, ARR, MethodConfig(name="MLL", authors=AuthorsConfig(base="mll", epochs=9))])
 def test_dry_steps(method):
