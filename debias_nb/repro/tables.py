@@ -130,7 +130,7 @@ def differences(
     rows = main(runs, metric)
     rows = rows[rows.complete]
     out = []
-    for _, place in rows.groupby(["encoder", "corpus", "test"], sort=False):
+    for _, place in rows.groupby(["encoder", "test"], sort=False):
         methods = dict(list(place.groupby("method", sort=False)))
         for method, own in methods.items():
             base = against or own.against.iloc[0]
