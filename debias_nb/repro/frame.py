@@ -380,7 +380,7 @@ def runs_frame(
     for cell in cells:
         for metric in dict.fromkeys((cell.metric, *further.get(cell.table, ()))):
             rows += _cell_rows(cell, metric, found)
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"further": bool, "trained": bool, "complete": bool})
 
 # %% ../../nbs/repro/30_frame.ipynb #f3000027
 @dataclass

@@ -55,12 +55,12 @@ def folded(title: str, text: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
-def text_table(header: list[str], rows: list[list[str]]) -> str:
-    "A Markdown table of words."
+def text_table(header: list[str], rows: list[list[str]], rule: str = "---|") -> str: # rule: `---:|` for numbers
+    "A Markdown table, of words unless told otherwise."
     def line(cells):
         escaped = [str(cell).replace("|", "\\|") for cell in cells]
         return "| " + " | ".join(escaped) + " |"
-    return "\n".join([line(header), "|" + "---|" * len(header), *map(line, rows)])
+    return "\n".join([line(header), "|" + rule * len(header), *map(line, rows)])
 
 
 def markdown(frame: pd.DataFrame) -> str:
@@ -72,7 +72,7 @@ def markdown(frame: pd.DataFrame) -> str:
         for row in rows:
             before, row[0] = row[0], "" if row[0] == before else row[0]
     header = ["" if name in ("method", "encoder") else name for name in map(str, frame.columns)]
-    return text_table(header, rows)
+    return text_table(header, rows, "---:|" if frame.columns.name == "test" else "---|")
 
 # %% ../../nbs/repro/31_tables.ipynb #f3200011
 def main(runs: pd.DataFrame, metric: str | None = None) -> pd.DataFrame:
@@ -168,6 +168,8 @@ def intervals(found: pd.DataFrame) -> pd.DataFrame: # of `differences`
 
 def tally(found: pd.DataFrame) -> pd.DataFrame: # of `differences`
     "How many intervals of each method lie above zero, below it, or on both sides, in distribution and out of it."
+    if found.empty:
+        return pd.DataFrame()
     side = np.select([found.low > 0, found.high < 0], ["above", "below"], "undecided")
     where = found["shift"].map({"iid": "in distribution", "ood": "out of it"})
     rows = pd.DataFrame(dict(method=found.method + ", minus " + found.against, where=where, side=side))
@@ -178,7 +180,7 @@ def tally(found: pd.DataFrame) -> pd.DataFrame: # of `differences`
 
 # %% ../../nbs/repro/31_tables.ipynb #f3200023
 def told(found: pd.DataFrame, **where) -> str: # of `differences`; column=value, or column=[values]
-    "How far a choice of differences goes, and how many of their intervals leave out zero."
+    "How far a choice of differences goes, and how many intervals lie above and below zero."
     for name, value in where.items():
         found = found[found[name].isin([value] if isinstance(value, str) else value)]
     if found.empty:
@@ -188,7 +190,7 @@ def told(found: pd.DataFrame, **where) -> str: # of `differences`; column=value,
     if len(found) == 1:
         return _interval(next(found.itertuples()))
     above, below = int((found.low > 0).sum()), int((found.high < 0).sum())
-    return f"{low} to {high} in {len(found)} comparisons, {above} with an interval above zero and {below} below"
+    return f"{low} to {high} ({len(found)} comparisons, {above} above zero and {below} below)"
 
 # %% ../../nbs/repro/31_tables.ipynb #f3200026
 def _printed_text(value: float | None, std: float | None, digits: int) -> str:
@@ -227,15 +229,16 @@ def printed(
 # %% ../../nbs/repro/31_tables.ipynb #f3200029
 def missing(study: Study) -> str:
     "Markdown: which cells lack a number, and what they lack; empty where none does."
-    out = []
+    lines = []
     for table in distinct(study.cells, "table"):
         mine = [cell for cell in study.cells if cell.table == table]
         empty = [cell for cell in mine if cell.value is None]
-        for why in distinct(empty, "why"):
-            these = [cell for cell in empty if cell.why == why]
-            columns = ", ".join(distinct(these, "column")) if len(distinct(mine, "column")) > len(distinct(these, "column")) else "all columns"
-            out.append(f"- {table}, {columns} ({len(these)} of {len(mine)} cells): {why}. `{these[0].command}`")
-    return "\n".join([f"Not run at profile `{study.experiment.profile}`:", "", *out]) if out else ""
+        if not empty:
+            continue
+        columns = distinct(empty, "column")
+        where = "" if columns == distinct(mine, "column") else f" ({'; '.join(columns)})"
+        lines.append(f"- {table}, {len(empty)} of {len(mine)} cells{where}: {'; '.join(reasons(empty))}. `{empty[0].command}`")
+    return "\n".join([f"Not run at profile `{study.experiment.profile}`:", "", *lines]) if lines else ""
 
 
 def background(study: Study) -> str:
@@ -279,7 +282,10 @@ def provenance(study: Study) -> str:
     return "\n".join(line for line in lines if line)
 
 # %% ../../nbs/repro/31_tables.ipynb #f3200035
-def show(*parts) -> None: # text, DataFrame, Study or figure; what is empty is left out
+def show(
+    *parts,        # text, DataFrame, Study or figure; what is empty is left out
+    alt: str = "", # what a reader who cannot see a figure is told
+) -> None:
     "Display the parts of a page."
     from IPython.display import SVG, Markdown, display
     for part in parts:
@@ -293,4 +299,4 @@ def show(*parts) -> None: # text, DataFrame, Study or figure; what is empty is l
                 display(Markdown(part))
         else:
             from debias_nb.repro.plots import svg
-            display(SVG(svg(part)))
+            display(SVG(svg(part)), metadata={"alt": alt})
