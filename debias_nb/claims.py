@@ -25,7 +25,8 @@ from pydantic import Field, ValidationError, model_validator
 from .config import ConfigError, Profile, Strict, explain, load_yaml, nearest, project_root
 from .registry import Expected, ExpectedTable, load_expected
 from .registry import Cell as Printed
-from .reports import COMPLETE, PROFILES, SEEDS_ALONE, Cell, bracket, contrast, distinct, folded, row_name, scaled, signed, text_table
+from .repro.frame import COMPLETE, PROFILES, Cell, contrast, row_name, scaled
+from .repro.tables import SEEDS_ALONE, bracket, distinct, folded, signed, text_table
 from .stats import Paired, verdict
 
 # %% ../nbs/53_claims.ipynb #5f23ecfe

@@ -14,7 +14,8 @@ from typing import Annotated
 from pydantic import Field, ValidationError, model_validator
 
 from .config import ConfigError, Profile, Strict, explain, load_yaml, nearest, project_root
-from .reports import COMPLETE, Cell, bracket, commit_of, contrast, markdown_table, scaled, text_table
+from .repro.frame import COMPLETE, Cell, contrast, scaled
+from .repro.tables import bracket, commit_of, text_table
 
 # %% ../nbs/52_summary.ipynb #fdd558b6
 READINGS = ("gains", "loses", "level", "undecided", "not run")
@@ -133,7 +134,7 @@ def _crossover(record: dict | None) -> list[str]: # of SCAN's weight learner: fr
     ms = {int(d): {k: w["variants"][k]["ms"]["median"] for k in ("gram", "direct")} | {"takes": w["auto"]} for d, w in record["widths"].items()}
     rows = [[d, *(f"{t[k]:,.0f}" for k in ("gram", "direct")), t["takes"]] for d, t in sorted(ms.items())]
     return [f"Where the weight learner crosses over, {2 * record['settings']['batch']} samples with the memory's, milliseconds for the weights of a batch: by d × d covariances (`direct`) where features are few, by n × n products of the samples (`gram`) where they are many.",
-            markdown_table(["features", "gram", "direct", "taken"], rows)]
+            text_table(["features", "gram", "direct", "taken"], rows, 1)]
 
 def _setting(key, value) -> str: return f"{key} {value:,}" if isinstance(value, int) else f"{key} {', '.join(value) if isinstance(value, list) else value}"
 

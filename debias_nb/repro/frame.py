@@ -6,8 +6,8 @@
 __all__ = ['REFERENCE', 'COMPLETE', 'UNTRAINED', 'SCALE', 'PROFILES', 'COLUMNS', 'Cell', 'series', 'fill', 'status_of',
            'row_name', 'printed_cell', 'Row', 'block_rows', 'weighted_name', 'found_records', 'table_cells',
            'experiment_cells', 'wanting', 'reasons', 'all_experiments', 'papers', 'results', 'all_found', 'runs_frame',
-           'Study', 'only_stored', 'stored', 'study', 'scales', 'Side', 'paired_sides', 'contrast', 'scaled',
-           'difference']
+           'Study', 'only_stored', 'study_of', 'stored', 'study', 'scales', 'Side', 'paired_sides', 'contrast',
+           'scaled', 'difference']
 
 # %% ../../nbs/repro/30_frame.ipynb #f3000004
 import math
@@ -413,33 +413,42 @@ class Study:
         return f"**Profile `{self.experiment.profile}`:** {self.experiment.scale}. {self.came}"
 
 # %% ../../nbs/repro/30_frame.ipynb #f3000028
-_reading = ContextVar("reading", default=None) # whether planted records are this machine's own; None: runs are made
+_reading = ContextVar("reading", default=None) # `fresh`, and the studies read so far; None: runs are made
 
 
 @contextmanager
 def only_stored(fresh: bool = False): # `fresh` as in `results`
     "Inside, `study` runs nothing and reads what is stored."
-    token = _reading.set(fresh)
+    token = _reading.set({"fresh": fresh})
     try:
         yield
     finally:
         _reading.reset(token)
 
 
-def _study(experiment: ExperimentConfig, found: dict[str, dict], came: str) -> Study:
+def study_of(
+    experiment: ExperimentConfig,
+    store: Store,   # where its records are
+    came: str = "", # what was loaded and what was run
+) -> Study:
+    "What a store's records say of an experiment."
+    found = found_records(experiment, store)
     cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, found)]
-    return Study(experiment, found, cells, came)
+    finished = sum(record["status"] == "finished" for record in found.values())
+    return Study(experiment, found, cells, came or f"{finished} of {len(experiment.runs())} runs are on record.")
 
 
 def stored(
     name: str,    # `paper/experiment`
     profile: str,
 ) -> Study:
-    "What the stored records say of an experiment; nothing is run."
-    experiment = load_experiment(name, profile)
-    found = found_records(experiment, results(profile, fresh=bool(_reading.get())))
-    finished = sum(record["status"] == "finished" for record in found.values())
-    return _study(experiment, found, f"{finished} of {len(experiment.runs())} runs are on record.")
+    "What the stored records say of an experiment; nothing is run. Inside `only_stored()` they are read once."
+    known = _reading.get() or {}
+    if (name, profile) in known:
+        return known[name, profile]
+    store = results(profile, fresh=known.get("fresh", False))
+    known[name, profile] = study_of(load_experiment(name, profile), store)
+    return known[name, profile]
 
 
 def study(
@@ -464,7 +473,7 @@ def study(
         raise RuntimeError("; ".join(f"{run}: {why}" for run, why in outcome.failed.items()))
     came = f"{len(outcome.records)} records, {len(outcome.trained)} of them run now; {len(outcome.missing)} runs lack something."
     lacking = dict.fromkeys(outcome.missing.values())
-    return _study(experiment, found_records(experiment, store), "\n".join([came, *(f"- {why}" for why in lacking)]))
+    return study_of(experiment, store, "\n".join([came, *(f"- {why}" for why in lacking)]))
 
 # %% ../../nbs/repro/30_frame.ipynb #f3000029
 def scales(

@@ -55,16 +55,23 @@ def folded(title: str, text: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
-def text_table(header: list[str], rows: list[list[str]], rule: str = "---|") -> str: # rule: `---:|` for numbers
-    "A Markdown table, of words unless told otherwise."
+def text_table(
+    header: list[str],
+    rows: list[list[str]],
+    left: int | None = None, # columns of words, the others are numbers; None: all
+) -> str:
+    "A Markdown table."
     def line(cells):
         escaped = [str(cell).replace("|", "\\|") for cell in cells]
         return "| " + " | ".join(escaped) + " |"
-    return "\n".join([line(header), "|" + rule * len(header), *map(line, rows)])
+    left = len(header) if left is None else left
+    rules = "---|" * left + "---:|" * (len(header) - left)
+    return "\n".join([line(header), "|" + rules, *map(line, rows)])
 
 
 def markdown(frame: pd.DataFrame) -> str:
     "A data frame as a Markdown table: the index and words to the left, numbers to the right, nothing for what is missing, a repeated first name once."
+    left = frame.index.nlevels if frame.columns.name == "test" else None
     frame = frame.reset_index() if any(frame.index.names) else frame
     rows = frame.astype(object).where(frame.notna(), "").to_numpy().tolist()
     if frame.columns[0] == "encoder":
@@ -72,7 +79,7 @@ def markdown(frame: pd.DataFrame) -> str:
         for row in rows:
             before, row[0] = row[0], "" if row[0] == before else row[0]
     header = ["" if name in ("method", "encoder") else name for name in map(str, frame.columns)]
-    return text_table(header, rows, "---:|" if frame.columns.name == "test" else "---|")
+    return text_table(header, rows, left)
 
 # %% ../../nbs/repro/31_tables.ipynb #f3200011
 def main(runs: pd.DataFrame, metric: str | None = None) -> pd.DataFrame:
