@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['DIARY', 'FRESH', 'extras', 'picked_cases', 'case_title', 'case_table', 'case_importance', 'same_question',
            'picked_answers', 'won_and_lost', 'answer_row', 'term_sizes', 'gradient_norms', 'at_strength',
-           'nearest_strength', 'trajectory_rows', 'mechanism_rows', 'rank_correlations', 'weight_rows', 'late_weights',
-           'chosen_settings', 'bias_rows', 'bias_table', 'leak_rows', 'question_tests', 'tried_settings', 'edges']
+           'nearest_strength', 'by_strength', 'interpolation_rows', 'trajectory_rows', 'mechanism_rows',
+           'rank_correlations', 'weight_rows', 'late_weights', 'chosen_settings', 'bias_rows', 'bias_table',
+           'leak_rows', 'question_tests', 'tried_settings', 'edges']
 
 # %% ../../nbs/repro/32_details.ipynb #f3100004
 import math
@@ -218,6 +219,39 @@ def nearest_strength(rows: pd.DataFrame) -> pd.DataFrame: # of `at_strength`
     apart = rows.strength.map(lambda s: abs(math.log(s)) if s > 0 else math.inf)
     best = apart.groupby([rows.encoder, rows.corpus, rows.test, rows.name], sort=False).idxmin()
     return rows.loc[best]
+
+# %% ../../nbs/repro/32_details.ipynb #f3100031
+def by_strength(
+    rows: pd.DataFrame, # of `tables.levels`; methods `OutReg 0.1`
+) -> tuple[pd.DataFrame, pd.DataFrame]: # rows with a column `strength`, and those of Base and plain fine-tuning
+    "The path of each method along its strength, and the levels beside it."
+    named = rows.assign(panel=rows.encoder + ", " + rows.corpus)
+    parts = named.method.map(weighted_name)
+    path = named[parts.notna()]
+    path = path.assign(method=[name for name, _ in parts.dropna()], strength=[weight for _, weight in parts.dropna()])
+    return path[path.strength > 0], named[named.method.isin(["Base", REFERENCE])]
+
+
+def interpolation_rows(
+    gains: pd.DataFrame, # of `tables.differences` from Base
+    curve: str = "WiSE-FT",
+) -> pd.DataFrame: # panel, method, alpha, and gains in distribution and out of it
+    "Each method in the plane of gains in distribution and out of it; `alpha` runs along the curve from Base to plain fine-tuning."
+    ends = {"difference": "", "low": "_low", "high": "_high"}
+    out = []
+    for (encoder, corpus), own in gains.groupby(["encoder", "corpus"], sort=False):
+        inside = own[own["shift"] == "iid"].set_index("method")
+        for test, outside in own[own["shift"] == "ood"].groupby("test", sort=False):
+            panel = f"{encoder}: {test}"
+            out.append(dict(panel=panel, method="Base", alpha=0.) | {side + end: 0. for side in ("iid", "ood") for end in ends.values()})
+            for row in outside.set_index("method").itertuples():
+                if row.Index in inside.index:
+                    there = inside.loc[row.Index]
+                    alpha = 1. if row.Index == REFERENCE else weighted_name(row.Index)[1] if row.Index.startswith(curve) else math.nan
+                    gain = {"iid" + end: there[key] for key, end in ends.items()} | {"ood" + end: getattr(row, key) for key, end in ends.items()}
+                    out.append(dict(panel=panel, method=row.Index, alpha=alpha) | gain)
+    found = pd.DataFrame(out)
+    return found[found.panel.isin(found.panel.unique()[:6])] # no more can be read in one figure
 
 # %% ../../nbs/repro/32_details.ipynb #f3100017
 def _first_of(values: dict, names: list[str]) -> float | None:

@@ -4,20 +4,19 @@
 
 # %% auto #0
 __all__ = ['DIGITS', 'METRICS', 'SEEDS_ALONE', 'DIFFERENCES', 'metric_name', 'signed', 'bracket', 'distinct', 'folded',
-           'text_table', 'markdown', 'main', 'wide', 'means', 'differences', 'intervals', 'tally', 'told', 'printed',
-           'missing', 'background', 'commit_of', 'provenance', 'show']
+           'text_table', 'markdown', 'main', 'wide', 'means', 'levels', 'differences', 'intervals', 'tally', 'told',
+           'printed', 'missing', 'background', 'commit_of', 'provenance', 'show']
 
 # %% ../../nbs/repro/31_tables.ipynb #f3200004
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ..config import ExperimentConfig, load_yaml, project_root
+from ..config import load_yaml, project_root
 from ..registry import load_expected
-from .frame import REFERENCE, SCALE, UNTRAINED, Cell, Side, Study, paired_sides, reasons, row_name
-from ..stats import Paired
+from .frame import UNTRAINED, Cell, Side, Study, paired_sides, reasons, row_name
+from ..stats import Paired, interval
 
 # %% ../../nbs/repro/31_tables.ipynb #f3200006
 DIGITS = {"percent": 1, "fraction": 3, "count": 0}
@@ -116,16 +115,27 @@ def means(
     groups = rows.groupby(["encoder", "method", "test"], sort=False)
     return wide(groups[rows.columns].apply(_mean).rename("text").reset_index(), "text")
 
-# %% ../../nbs/repro/31_tables.ipynb #f3200016
-DIFFERENCES = ["encoder", "corpus", "test", "shift", "method", "against", "metric", "unit", "difference", "low", "high", "n", "seeds_alone"]
-
-
+# %% ../../nbs/repro/31_tables.ipynb #f3200038
 def _side(own: pd.DataFrame) -> Side:
     "The runs of one method on one test."
     own = own.sort_values("seed")
     single = len(own) == 1 and not own.trained.iloc[0]
     replicates = None if own.replicates.isna().any() else list(own.replicates)
     return Side(list(own.value), replicates, None if single else tuple(own.seed))
+
+
+def levels(runs: pd.DataFrame) -> pd.DataFrame: # encoder, corpus, test, method, value, low, high
+    "Mean over seeds with its 95 % interval; a single run without resamples is its own interval."
+    out = []
+    for keys, own in main(runs).groupby(["encoder", "corpus", "test", "method"], sort=False):
+        side = _side(own)
+        mean = interval(side.values, side.replicates)
+        ends = (mean.value if math.isnan(end) else end for end in (mean.low, mean.high))
+        out.append([*keys, mean.value, *ends])
+    return pd.DataFrame(out, columns=["encoder", "corpus", "test", "method", "value", "low", "high"])
+
+# %% ../../nbs/repro/31_tables.ipynb #f3200016
+DIFFERENCES = ["encoder", "corpus", "test", "shift", "method", "against", "metric", "unit", "difference", "low", "high", "n", "seeds_alone"]
 
 
 def differences(
