@@ -13,7 +13,7 @@ from debias_nb import cli, experiments
 from debias_nb.cli import app
 from debias_nb.config import cache_dir, load_experiment
 from debias_nb.records import Store, comparable, failed_record, make_record, read
-from debias_nb.reports import row_name
+from debias_nb.repro.frame import row_name
 from made import experiment
 
 ROOT = Path(cli.__file__).parent.parent

@@ -2,7 +2,7 @@
 import pytest
 
 from debias_nb.experiments import dry_runs, dry_step, quiet, stand_in
-from debias_nb.reports import all_experiments
+from debias_nb.repro.frame import all_experiments
 
 PAPER = {e.experiment: e for e in all_experiments("itvreg") if e.profile == "paper"}
 
