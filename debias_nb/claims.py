@@ -146,7 +146,7 @@ class Pair(Strict):
 
 # %% ../nbs/53_claims.ipynb #5ee32714
 class Check(Strict):
-    "`a` minus `b`, or their ratio, beside a number, at each place that `at` names. Raises `ValueError` for what can't be asked."
+    "`a` minus `b`, or their ratio, at each place that `at` names. Raises `ValueError` for what can't be asked."
     label: str | None = None                       # what it checks, in words
     at: Side = Side()
     a: Side
@@ -225,7 +225,7 @@ def chosen(
     number: str = "value", # or `std`
     but=(),                # (table, cell), not to be chosen out of several
 ) -> Found:
-    "The cell of a side at one place; None for a number that is not there. Raises `ValueError` where several fit and one is meant."
+    "The cell of a side at one place. Raises `ValueError` where several fit and one is meant."
     names = place | side.names
     cells = printed_cells(names, expected)
     if side.of:
@@ -519,7 +519,7 @@ class Minus(Elsewhere):
 
 # %% ../nbs/53_claims.ipynb #a9ae37c7
 class Measured(Strict):
-    "Which comparisons of our runs test a claim. Raises `ValueError` for `minus` or `than` with more than two methods, or with each other."
+    "Which comparisons of our runs test a claim. Raises `ValueError` for a `minus` or `than` that can't be asked."
     table: str
     order: Annotated[tuple[str, ...], Field(min_length=2)] # each method above the next
     shift: Literal["iid", "ood", "any"] = "any"
@@ -783,7 +783,7 @@ def looked_at(
     groups: dict[str, Group],  # of columns
     methods: dict[str, Alias] | None = None,
 ) -> list[Cell]:
-    "The cells that a selector's first method may be compared at. Raises `ValueError` with the nearest method, column or group."
+    "The cells that a selector looks at. Raises `ValueError` with the nearest method, column or group."
     by_table = {}
     for cell in cells:
         if cell.profile in what.profiles:
@@ -1111,15 +1111,23 @@ def claim_section(claim: Claim, own: Own, entries: list[Entry]) -> str:
     return "\n\n".join(filter(None, out))
 
 # %% ../nbs/53_claims.ipynb #40c7e42f
-INTRO = ("Each claim is stated in our words and tested twice: on the numbers that the paper prints, and on our runs, at the scale they were made at. "
-         "Nothing on this page is typed by hand: it is computed from `claims/`, `expected/` and `results/`.\n\n"
-         "A comparison of our runs is a difference of two methods on the same test items, paired by seed. It *holds* where the whole 95 % interval, over seeds and test items "
-         "together, lies on the claim's side; it *does not* where the whole interval lies on the other side; else it is *within noise*. A claim holds at a profile where all "
-         "comparisons that were run hold, and does not where any of them does not. **The intervals are not adjusted for the number of comparisons:** of twenty comparisons of "
-         "methods that do not differ, one is expected to leave the noise. Profiles `planted` and `small` are reduced: they test the direction of a claim, not its size in the paper's setting.\n\n"
-         "Numbers are in percentage points, also where a paper prints fractions of 1. *(a − b) − (c − d)* is a difference of differences: what one method loses minus what another loses, "
-         "or a gain on some questions minus the gain on others; it is paired in the same way. Where a side was measured elsewhere than the line says, the difference names the table (T3) or the column. "
-         + SEEDS_ALONE)
+INTRO = (
+    "Each claim is stated in our words and tested twice: on the numbers that the paper prints, and on our runs, "
+    "at the scale they were made at. Nothing on this page is typed by hand: it is computed from `claims/`, "
+    "`expected/` and `results/`.\n\n"
+    "A comparison of our runs is a difference of two methods on the same test items, paired by seed. It *holds* "
+    "where the whole 95 % interval, over seeds and test items together, lies on the claim's side; it *does not* "
+    "where the whole interval lies on the other side; else it is *within noise*. A claim holds at a profile where"
+    " all comparisons that were run hold, and does not where any of them does not. **The intervals are not "
+    "adjusted for the number of comparisons:** of twenty comparisons of methods that do not differ, one is "
+    "expected to leave the noise. Profiles `planted` and `small` are reduced: they test the direction of a claim,"
+    " not its size in the paper's setting.\n\n"
+    "Numbers are in percentage points, also where a paper prints fractions of 1. *(a − b) − (c − d)* is a "
+    "difference of differences: what one method loses minus what another loses, or a gain on some questions minus"
+    " the gain on others; it is paired in the same way. Where a side was measured elsewhere than the line says, "
+    "the difference names the table (T3) or the column. "
+    + SEEDS_ALONE
+)
 
 # %% ../nbs/53_claims.ipynb #837360e6
 def anchored(title: str) -> str:
@@ -1243,9 +1251,10 @@ def erratum_section(e: Erratum, expected: Expected) -> str:
     return "\n\n".join(filter(None, out))
 
 ERRATA = (
-    "Places where the paper's text and its printed cells do not go together, or where a reader may stumble. Statements are in our words, "
-    "every number is recomputed from `expected/`; percentage points, also where the paper prints fractions. "
-    "In a *contradiction* the checks state what the text says; in an *oddity* they state what is odd."
+    "Places where the paper's text and its printed cells do not go together, or where a reader may stumble. "
+    "Statements are in our words, every number is recomputed from `expected/`; percentage points, also where the "
+    "paper prints fractions. In a *contradiction* the checks state what the text says; in an *oddity* they state "
+    "what is odd."
 )
 
 def render_errata(
