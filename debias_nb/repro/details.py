@@ -188,7 +188,7 @@ def term_sizes(records: list[dict]) -> pd.DataFrame: # encoder, corpus, method; 
     if not rows:
         return pd.DataFrame()
     keys = ["encoder", "corpus", "method"]
-    return pd.DataFrame(rows).groupby(keys, sort=False)[list(names.values())].mean().map("{:.4f}".format)
+    return pd.DataFrame(rows).groupby(keys, sort=False)[list(names.values())].mean().round(6)
 
 
 def gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, term, norm
@@ -225,7 +225,7 @@ def by_strength(
     rows: pd.DataFrame, # of `tables.levels`; methods `OutReg 0.1`
 ) -> tuple[pd.DataFrame, pd.DataFrame]: # rows with a column `strength`, and those of Base and plain fine-tuning
     "The path of each method along its strength, and the levels beside it."
-    named = rows.assign(panel=rows.encoder + ", " + rows.corpus)
+    named = rows.assign(panel=rows.encoder + ", " + rows.corpus, test=rows.evaluate)
     parts = named.method.map(weighted_name)
     path = named[parts.notna()]
     path = path.assign(method=[name for name, _ in parts.dropna()], strength=[weight for _, weight in parts.dropna()])
@@ -432,7 +432,7 @@ def question_tests(
             p = randomisation_test(a, b)
             out.append(dict(
                 panel=panel, test=test, method=f"{names.get(method, method)}, minus {names.get(base, base)}", questions=len(a), seeds=len(common),
-                difference=signed(float((a - b).mean()), 3), p=f"{p:.3f}" if p >= .001 else "<0.001",
+                difference=signed(float((a - b).mean()), 3), p=round(p, 4),
             ))
     return pd.DataFrame(out)
 

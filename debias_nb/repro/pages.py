@@ -19,7 +19,7 @@ import pandas as pd
 
 from ..config import ConfigError, ExperimentConfig, load_experiment, project_root
 from ..registry import load_expected
-from .details import picked_answers, picked_cases, same_question
+from .details import picked_answers, picked_cases, question_tests, same_question, term_sizes
 from .frame import PROFILES, Cell, Study, all_experiments, experiment_cells, found_records, only_stored, papers, results
 from .frame import row_name, scales, stored
 from .tables import differences
@@ -139,16 +139,36 @@ def further_means(study: Study) -> pd.DataFrame:
     return found
 
 
+def _tests(study: Study) -> pd.DataFrame:
+    "The tests by question or author."
+    against = {method: base for table in study.experiment.tables for method, base in table.against.items()}
+    found = question_tests(study.records, against or None)
+    found.insert(0, "profile", study.experiment.profile)
+    return found
+
+
+def _terms(study: Study) -> pd.DataFrame:
+    "How large the terms of the loss are late in training."
+    found = term_sizes(study.records).reset_index(drop=False)
+    found.insert(0, "profile", study.experiment.profile)
+    return found
+
+
 def tables_beside(name: str, studies: list[Study]) -> dict[str, bytes]: # file -> content
     "The CSV files of a page."
     cells = [cell for study in studies for cell in study.cells]
     if not cells:
         return {}
+    tests = [_tests(study) for study in studies]
+    terms = [_terms(study) for study in studies]
     files = {f"{name}.csv": cells_csv(cells)}
     found = [part for study in studies for part in _all_differences(study)]
     further = [part for study in studies if len(part := further_means(study))]
     if found:
         files[f"{name}.differences.csv"] = _csv(pd.concat(found))
+    for kind, parts in (("tests", tests), ("terms", terms)):
+        if any(map(len, parts)):
+            files[f"{name}.{kind}.csv"] = _csv(pd.concat(parts))
     if further:
         files[f"{name}.further.csv"] = _csv(pd.concat(further))
     return files

@@ -124,18 +124,19 @@ def _side(own: pd.DataFrame) -> Side:
     return Side(list(own.value), replicates, None if single else tuple(own.seed))
 
 
-def levels(runs: pd.DataFrame) -> pd.DataFrame: # encoder, corpus, test, method, value, low, high
+def levels(runs: pd.DataFrame) -> pd.DataFrame: # encoder, corpus, test, evaluate, method, value, low, high
     "Mean over seeds with its 95 % interval; a single run without resamples is its own interval."
     out = []
-    for keys, own in main(runs).groupby(["encoder", "corpus", "test", "method"], sort=False):
+    names = ["encoder", "corpus", "test", "evaluate", "method"]
+    for keys, own in main(runs).groupby(names, sort=False):
         side = _side(own)
         mean = interval(side.values, side.replicates)
         ends = (mean.value if math.isnan(end) else end for end in (mean.low, mean.high))
         out.append([*keys, mean.value, *ends])
-    return pd.DataFrame(out, columns=["encoder", "corpus", "test", "method", "value", "low", "high"])
+    return pd.DataFrame(out, columns=[*names, "value", "low", "high"])
 
 # %% ../../nbs/repro/31_tables.ipynb #f3200016
-DIFFERENCES = ["encoder", "corpus", "test", "shift", "method", "against", "metric", "unit", "difference", "low", "high", "n", "seeds_alone"]
+DIFFERENCES = ["encoder", "corpus", "test", "evaluate", "shift", "method", "against", "metric", "unit", "difference", "low", "high", "n", "seeds_alone"]
 
 
 def differences(
@@ -156,7 +157,7 @@ def differences(
             d = paired_sides([_side(own), _side(methods[base])])
             if d is None:
                 continue
-            same = own.iloc[0][["encoder", "corpus", "test", "shift", "method", "metric", "unit"]].to_dict()
+            same = own.iloc[0][["encoder", "corpus", "test", "evaluate", "shift", "method", "metric", "unit"]].to_dict()
             seeds_alone = "test items not covered" in d.method
             out.append(same | dict(against=base, difference=d.difference, low=d.low, high=d.high, n=d.n, seeds_alone=seeds_alone))
     return pd.DataFrame(out, columns=DIFFERENCES)
