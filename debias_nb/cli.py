@@ -338,7 +338,7 @@ WORST = 20 # metrics that are listed
 
 @app.command()
 def agree():
-    "Compare this machine's planted records with the committed ones, run by run and metric by metric; exit code 1 where some are apart."
+    "Compare this machine's planted records with the committed ones, run by run and metric by metric; exit code 1 where some are apart, or where there is nothing to compare."
     from debias_nb.config import project_root
     from debias_nb.experiments import store_for
     from debias_nb.records import Store, latest
@@ -355,7 +355,7 @@ def agree():
         typer.echo(f"  {row.run}, {row.test}, {row.metric}: {row.here} here, {row.reference} committed")
     if len(wrong) > WORST:
         typer.echo(f"  and {len(wrong) - WORST} more")
-    if len(wrong):
+    if len(wrong) or found.empty:
         raise typer.Exit(1)
 
 # %% ../nbs/54_cli.ipynb #fa8a4135

@@ -188,7 +188,7 @@ def term_sizes(records: list[dict]) -> pd.DataFrame: # encoder, corpus, method; 
     if not rows:
         return pd.DataFrame()
     keys = ["encoder", "corpus", "method"]
-    return pd.DataFrame(rows).groupby(keys, sort=False)[list(names.values())].mean().round(6)
+    return pd.DataFrame(rows).groupby(keys, sort=False)[list(names.values())].mean().map("{:.4f}".format)
 
 
 def gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, term, norm

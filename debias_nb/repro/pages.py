@@ -7,7 +7,6 @@ __all__ = ['CELL', 'TOLERANCE', 'COUNTED', 'Shown', 'executed', 'page_files', 'c
            'write_page', 'pages', 'all_cells', 'status_json', 'apart']
 
 # %% ../../nbs/repro/34_pages.ipynb #f3400004
-import contextlib
 import json
 import math
 import re
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..config import ConfigError, ExperimentConfig, load_experiment, project_root
+from ..config import ExperimentConfig, project_root
 from ..registry import load_expected
 from .details import picked_answers, picked_cases, question_tests, same_question, term_sizes
 from .frame import PROFILES, Cell, Study, all_experiments, experiment_cells, found_records, only_stored, papers, results
@@ -149,9 +148,10 @@ def _tests(study: Study) -> pd.DataFrame:
 
 def _terms(study: Study) -> pd.DataFrame:
     "How large the terms of the loss are late in training."
-    found = term_sizes(study.records).reset_index(drop=False)
-    found.insert(0, "profile", study.experiment.profile)
-    return found
+    found = term_sizes(study.records)
+    if len(found):
+        found.insert(0, "profile", study.experiment.profile)
+    return found.reset_index() if len(found) else found
 
 
 def tables_beside(name: str, studies: list[Study]) -> dict[str, bytes]: # file -> content
@@ -306,5 +306,5 @@ def apart(
                 rows.append(dict(run=i, test=test, metric=metric, reference=value, here=mine, gap=_gap(value, mine), allowed=allowed))
     columns = ["run", "test", "metric", "reference", "here", "gap", "allowed"]
     found = pd.DataFrame(rows, columns=columns)
-    found["apart"] = found.gap > found.allowed
+    found["apart"] = found.gap > found.allowed + 1e-9
     return found.sort_values(["apart", "gap"], ascending=False, kind="stable")
