@@ -14,7 +14,7 @@ __all__ = ['WIDTH', 'LETTER', 'STEPS', 'STYLE', 'FONTS', 'NEEDLESS', 'LOOKS', 'S
            'interpolation_plot', 'importance_plot', 'places_by_size', 'split_fields', 'strip', 'split_plot',
            'texts_by_part']
 
-# %% ../../nbs/repro/33_plots.ipynb #47caaadf
+# %% ../../nbs/repro/33_plots.ipynb #47c9be57
 import io
 import math
 import re
@@ -33,7 +33,7 @@ from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-# %% ../../nbs/repro/33_plots.ipynb #9fc2af68
+# %% ../../nbs/repro/33_plots.ipynb #14fd14c8
 WIDTH = 8.3 # inches, of every figure: 800 pixels, the width of a page on a code host
 LETTER = .078 # inches, the width of a letter of 9 points
 STEPS = [1, 2, 5, 10] # between the numbers of an axis
@@ -66,7 +66,7 @@ def styled():
         mpl.rcParams.update(STYLE)
         yield
 
-# %% ../../nbs/repro/33_plots.ipynb #f7e1fbe2
+# %% ../../nbs/repro/33_plots.ipynb #f27a27ac
 FONTS = "font-family: 'DejaVu Sans', 'Verdana', sans-serif"
 NEEDLESS = ( # pattern, and what takes its place
     (rf"(<text[^>]*) {FONTS};", r"\1"),
@@ -97,7 +97,7 @@ def svg(
         text = re.sub(pattern, instead, text)
     return text.encode()
 
-# %% ../../nbs/repro/33_plots.ipynb #0feef47a
+# %% ../../nbs/repro/33_plots.ipynb #4e65e966
 LOOKS = { # method -> its colour and marker
     "Base": ("#222222", "P"),
     "Finetuned": ("#d55e00", "s"),
@@ -123,7 +123,7 @@ LOOKS = { # method -> its colour and marker
 }
 SPARE = [("#5b3a8c", "p"), ("#7f4f24", "h"), ("#a3123a", "<"), ("#5c6b1f", ">")] # of methods that the table lacks
 MARKERS = "osD^vX*ph<>P"
-SIZES = {"*": 9, "P": 8, "X": 8, "^": 6.5, "v": 6.5, "p": 6.5, "h": 6.5} # points, so that all look equally large; 5.5 for the others
+SIZES = {"*": 9, "P": 8, "X": 8, "^": 6.5, "v": 6.5, "p": 6.5, "h": 6.5} # points; 5.5 for the others, so that all look alike
 
 class Look(NamedTuple):
     "How a method is drawn."
@@ -141,7 +141,7 @@ class Look(NamedTuple):
         "Settings of `Axes.axhline`, for a method that has no place on the axis below."
         return dict(color=self.color, ls=(0, (5, 2)), lw=1.2, zorder=1)
 
-# %% ../../nbs/repro/33_plots.ipynb #cfce97af
+# %% ../../nbs/repro/33_plots.ipynb #c9c67243
 def family(
     method: str, # `OutReg 0.1`
 ) -> str: # `OutReg`; the name itself where no method of the table begins it
@@ -173,7 +173,7 @@ def ordered(
         return place[family(name)], strength(name)
     return sorted(names, key=rank)
 
-# %% ../../nbs/repro/33_plots.ipynb #e8f624f5
+# %% ../../nbs/repro/33_plots.ipynb #a5d0bcd4
 def shades(
     color: str,
     count: int,
@@ -209,13 +209,13 @@ def variants(
     markers = cycle(marker + MARKERS.replace(marker, ""))
     return dict(zip(names, map(Look, colors, markers)))
 
-# %% ../../nbs/repro/33_plots.ipynb #2795cef6
+# %% ../../nbs/repro/33_plots.ipynb #3cbe0787
 def as_numbers(
     values: pd.Series,
     maybe: bool = False, # may some be missing?
     share: bool = False, # must they lie in [0, 1]?
 ) -> pd.Series:
-    "A column as numbers. Raises `ValueError` with the column's name for a value that is none, is not finite, or is no share."
+    "A column as numbers. Raises `ValueError` with the column's name for a value that doesn't fit."
     try:
         numbers = values.astype(float)
     except (TypeError, ValueError):
@@ -256,7 +256,7 @@ def checked(
         out[column] = as_numbers(out[column], maybe=True)
     return out
 
-# %% ../../nbs/repro/33_plots.ipynb #32884169
+# %% ../../nbs/repro/33_plots.ipynb #f79bee26
 def known_only(
     values: pd.Series, # names
     known,             # names that there are
@@ -276,7 +276,7 @@ def only(
         frame = frame[frame[column] == value]
     return frame
 
-# %% ../../nbs/repro/33_plots.ipynb #640d7953
+# %% ../../nbs/repro/33_plots.ipynb #45b101cc
 def interval_ends(
     frame: pd.DataFrame,
     value: str = "value", # columns
@@ -310,7 +310,7 @@ def bars(
         line.reverse()
     ax.plot(*line, **style)
 
-# %% ../../nbs/repro/33_plots.ipynb #3bade6fd
+# %% ../../nbs/repro/33_plots.ipynb #5c34c115
 def canvas(
     height: float, # inches
 ) -> Figure:
@@ -374,7 +374,7 @@ def wrapped(
     room = WIDTH / columns - margin
     return fill(text.replace("->", "→"), int(room / LETTER))
 
-# %% ../../nbs/repro/33_plots.ipynb #79748944
+# %% ../../nbs/repro/33_plots.ipynb #8bc3cba7
 def share_where_ranges_agree(
     axes,              # some axes
     axis: str = "y",   # or `x`
@@ -426,7 +426,7 @@ def zero_line(ax):
 
 RULE = dict(color="#555555", lw=1, zorder=1)
 
-# %% ../../nbs/repro/33_plots.ipynb #bec3b7b2
+# %% ../../nbs/repro/33_plots.ipynb #97061e1d
 def method_places(
     methods, # names, repeated or not
 ) -> dict[str, float]: # method -> its height, from 0 at the top downwards
@@ -440,7 +440,7 @@ def method_places(
         places[name] = height
     return places
 
-# %% ../../nbs/repro/33_plots.ipynb #e1573d69
+# %% ../../nbs/repro/33_plots.ipynb #fdbbf340
 INTERVAL = ("low", "high")
 GREY = "#f0f0f0" # the ground of tests in distribution
 DIFFERENCES = ("difference", "low", "high")
@@ -474,7 +474,7 @@ def _name_methods(ax, places: dict):
     ax.set_ylim(max(places.values()) + .7, -.7)
     ax.tick_params(axis="y", length=0, labelleft=ax.get_subplotspec().is_first_col())
 
-# %% ../../nbs/repro/33_plots.ipynb #0f846203
+# %% ../../nbs/repro/33_plots.ipynb #fd0da160
 @styled()
 def difference_plot(
     differences: pd.DataFrame, # columns encoder, corpus, test, shift (iid or ood), method, difference, low, high (points), seeds_alone
@@ -520,7 +520,7 @@ def _difference_legend(figure: Figure, frame: pd.DataFrame):
     if keys:
         legend(figure, {}, keys)
 
-# %% ../../nbs/repro/33_plots.ipynb #95883134
+# %% ../../nbs/repro/33_plots.ipynb #60409218
 def dodged(
     x: pd.Series,
     k: int,          # which method
@@ -563,7 +563,7 @@ def levels(
     for row in rows.itertuples():
         ax.axhline(row.value, **styles[row.method].level)
 
-# %% ../../nbs/repro/33_plots.ipynb #72796808
+# %% ../../nbs/repro/33_plots.ipynb #70802f4e
 @styled()
 def strength_plot(
     frame: pd.DataFrame,                # columns panel, test, method, strength (> 0), value, low, high
@@ -571,7 +571,7 @@ def strength_plot(
     label: str = "P@1 (%)",
     below: str = "weight λ (log scale)",
 ) -> Figure:
-    "A metric along the strength, a panel an encoder and a row a test. Raises `ValueError` for a strength that is not positive."
+    "A metric along the strength, a row a test. Raises `ValueError` for a strength that is not positive."
     rows = checked(frame, ["panel", "test", "method"], ["strength", "value"], maybe=INTERVAL)
     if (rows.strength <= 0).any():
         raise ValueError("column 'strength' has a value that is not positive: it has no place on a log scale")
@@ -598,7 +598,7 @@ def _finish_rows(
         if ax.get_subplotspec().is_last_row():
             ax.set_xlabel(below)
 
-# %% ../../nbs/repro/33_plots.ipynb #b11a318e
+# %% ../../nbs/repro/33_plots.ipynb #12941584
 @styled()
 def mix_plot(
     frame: pd.DataFrame, # columns panel, method, share (of new queries, in [0, 1]), value (gain, points), low, high
@@ -626,7 +626,7 @@ def _gains(rows: pd.DataFrame, x: str, label: str) -> tuple[Figure, dict]:
     legend(figure, styles)
     return figure, cells
 
-# %% ../../nbs/repro/33_plots.ipynb #d8641da7
+# %% ../../nbs/repro/33_plots.ipynb #039c6d66
 @styled()
 def frequency_plot(
     frame: pd.DataFrame, # columns panel, method, bin (1 the rarest items), value (gain, points), low, high
@@ -648,7 +648,7 @@ def frequency_plot(
         ax.set_xlabel("items, by training frequency")
     return figure
 
-# %% ../../nbs/repro/33_plots.ipynb #637c8eff
+# %% ../../nbs/repro/33_plots.ipynb #82ea467c
 def over_seeds(
     frame: pd.DataFrame, # columns value and those of `keys`; a row a seed
     keys: list[str],
@@ -702,7 +702,7 @@ def not_measured(ax):
     ax.text(.5, .5, "not measured", transform=ax.transAxes, ha="center", va="center")
     ax.set_yticks([])
 
-# %% ../../nbs/repro/33_plots.ipynb #fc416595
+# %% ../../nbs/repro/33_plots.ipynb #ef58ccb7
 SHARES = {"spurious": "importance on spurious words", "causal": "importance on causal words"} # column -> its axis
 
 @styled()
@@ -719,7 +719,7 @@ def trajectory_plot(
     legend(figure, styles)
     return figure
 
-# %% ../../nbs/repro/33_plots.ipynb #be9ac84b
+# %% ../../nbs/repro/33_plots.ipynb #bf5e58be
 QUANTITIES = { # of a diary -> its axis
     "effective size": "effective sample size",
     "largest": "largest weight",
@@ -752,7 +752,7 @@ def of_training(ax):
     ax.set_xlim(0, 1)
     percent(ax.xaxis)
 
-# %% ../../nbs/repro/33_plots.ipynb #5057e882
+# %% ../../nbs/repro/33_plots.ipynb #303625a3
 @styled()
 def bias_plot(
     frame: pd.DataFrame, # columns panel, method, seed, part (of training, in [0, 1]), value (B, in [0, 1])
@@ -771,7 +771,7 @@ def bias_plot(
     legend(figure, styles)
     return figure
 
-# %% ../../nbs/repro/33_plots.ipynb #517c437c
+# %% ../../nbs/repro/33_plots.ipynb #a59a88a2
 @styled()
 def mechanism_plot(
     frame: pd.DataFrame, # columns panel, method, weight (NaN where a method has none), seed, spurious (share of importance, in [0, 1]), ood (%)
@@ -808,7 +808,7 @@ def beside(ax, text: str, point: tuple[float, float], look: Look):
     dark = sns.dark_palette(look.color, 4)[2]
     ax.annotate(text, point, (4, 4), textcoords="offset points", size=7.5, color=dark)
 
-# %% ../../nbs/repro/33_plots.ipynb #3fa6bfbe
+# %% ../../nbs/repro/33_plots.ipynb #1ade224c
 IID = ("iid", "iid_low", "iid_high") # columns
 OOD = ("ood", "ood_low", "ood_high")
 
@@ -852,12 +852,12 @@ def _curve(ax, rows: pd.DataFrame, look: Look):
 
 ENDS = {0.: " (Base)", 1.: " (Finetuned)"} # alpha -> what the point is called
 
-# %% ../../nbs/repro/33_plots.ipynb #31e8d885
+# %% ../../nbs/repro/33_plots.ipynb #b23b63e5
 @styled()
 def importance_plot(
     frame: pd.DataFrame, # of one text: columns position, token, method, importance, causal (True, False, or None where it is not known)
 ) -> Figure:
-    "The importance of every token of a text, method by method. Raises `ValueError` for two rows of one method at one place."
+    "The importance of every token of a text. Raises `ValueError` for two rows of one method at one place."
     rows = checked(frame, ["method", "token", "causal"], ["position", "importance"])
     if rows.duplicated(["method", "position"]).any():
         raise ValueError("two rows for one position and method")
@@ -881,7 +881,7 @@ def _write_tokens(ax, tokens: pd.DataFrame):
         if causal is not None and not causal:
             label.set(color="#a3123a", weight="bold")
 
-# %% ../../nbs/repro/33_plots.ipynb #1c47ad31
+# %% ../../nbs/repro/33_plots.ipynb #e6692168
 PARTS = { # part of a split -> what it is called, and its colour
     "train": ("training", "#d55e00"),
     "validation": ("validation", "#e69f00"),
@@ -923,7 +923,7 @@ def split_fields(
     second = second.where(others.max(axis=1) > 0, "")
     return pd.DataFrame(dict(most=first, next=second)).reset_index()
 
-# %% ../../nbs/repro/33_plots.ipynb #ae51f0ed
+# %% ../../nbs/repro/33_plots.ipynb #d5f8ec4f
 def strip(
     left: int,
     right: int,
@@ -987,7 +987,7 @@ def _part_legend(figure: Figure, texts: pd.DataFrame, fields: pd.DataFrame):
         keys["a dot: fewer texts of that part"] = Line2D([], [], ls="", color="#777777", **DOT)
     legend(figure, {}, keys)
 
-# %% ../../nbs/repro/33_plots.ipynb #5db1e733
+# %% ../../nbs/repro/33_plots.ipynb #a8bc62cd
 def texts_by_part(
     split, # of `14_authorship.AuthorSplit`
     texts, # `14_authorship.Texts` that the split was made of, with topics
