@@ -163,7 +163,7 @@ def test_too_many_panels(name, most):
     with pytest.raises(ValueError, match="choose some"):
         drawn(name, tables([f"p{i}" for i in range(most + 1)])[name])
 
-@pytest.mark.parametrize("name", ["strength_plot", "mix_plot", "frequency_plot", "importance_plot"])
+@pytest.mark.parametrize("name", ["difference_plot", "strength_plot", "mix_plot", "frequency_plot", "importance_plot"])
 def test_rows_that_stand_twice(name):
     with pytest.raises(ValueError, match="two rows"):
         drawn(name, pd.concat([tables()[name]] * 2))
@@ -220,6 +220,8 @@ def test_an_encoder_with_many_tests_has_a_row_for_each_corpus():
     frame = pd.concat([one.assign(corpus=corpus, test=one.test + corpus) for corpus in ("x", "y", "z")])
     assert list(P.difference_rows(frame)) == ["small, x", "small, y", "small, z"]
     assert list(P.difference_rows(frame[frame.corpus != "z"])) == ["small"]
+    same_names = pd.concat([one.assign(corpus=corpus) for corpus in ("x", "y")])
+    assert list(P.difference_rows(same_names)) == ["small, x", "small, y"]
 
 def test_strengths_stand_on_a_log_scale_beside_levels():
     frame = tables("a")["strength_plot"]

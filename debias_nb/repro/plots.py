@@ -6,15 +6,15 @@
 __all__ = ['WIDTH', 'LETTER', 'STEPS', 'STYLE', 'FONTS', 'NEEDLESS', 'LOOKS', 'SPARE', 'MARKERS', 'SIZES', 'FINITE', 'ROUNDING',
            'RULE', 'INTERVAL', 'GREY', 'DIFFERENCES', 'SHARES', 'QUANTITIES', 'IID', 'OOD', 'ENDS', 'PARTS', 'DOT',
            'KEY', 'styled', 'svg', 'Look', 'family', 'begins', 'strength', 'ordered', 'shades', 'looks', 'variants',
-           'as_numbers', 'checked', 'known_only', 'only', 'interval_ends', 'bars', 'canvas', 'panels', 'stacked', 'few',
-           'titled', 'wrapped', 'share_where_ranges_agree', 'legend', 'level_keys', 'percent', 'on_the_left',
-           'zero_line', 'method_places', 'difference_rows', 'difference_plot', 'dodged', 'method_lines', 'levels',
+           'as_numbers', 'checked', 'known_only', 'once', 'only', 'interval_ends', 'bars', 'canvas', 'panels',
+           'stacked', 'few', 'titled', 'wrapped', 'share_where_ranges_agree', 'legend', 'level_keys', 'percent',
+           'on_the_left', 'method_places', 'difference_rows', 'difference_plot', 'dodged', 'method_lines', 'levels',
            'strength_plot', 'mix_plot', 'frequency_plot', 'over_seeds', 'bands', 'courses', 'not_measured',
            'trajectory_plot', 'weights_plot', 'of_training', 'bias_plot', 'mechanism_plot', 'beside', 'cross',
            'interpolation_plot', 'importance_plot', 'places_by_size', 'split_fields', 'strip', 'split_plot',
            'texts_by_part']
 
-# %% ../../nbs/repro/33_plots.ipynb #47c9be57
+# %% ../../nbs/repro/33_plots.ipynb #2b35d557
 import io
 import math
 import re
@@ -33,7 +33,7 @@ from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-# %% ../../nbs/repro/33_plots.ipynb #14fd14c8
+# %% ../../nbs/repro/33_plots.ipynb #34a1f24c
 WIDTH = 8.3 # inches, of every figure: 800 pixels, the width of a page on a code host
 LETTER = .078 # inches, the width of a letter of 9 points
 STEPS = [1, 2, 5, 10] # between the numbers of an axis
@@ -66,7 +66,7 @@ def styled():
         mpl.rcParams.update(STYLE)
         yield
 
-# %% ../../nbs/repro/33_plots.ipynb #f27a27ac
+# %% ../../nbs/repro/33_plots.ipynb #26cd2521
 FONTS = "font-family: 'DejaVu Sans', 'Verdana', sans-serif"
 NEEDLESS = ( # pattern, and what takes its place
     (rf"(<text[^>]*) {FONTS};", r"\1"),
@@ -97,7 +97,7 @@ def svg(
         text = re.sub(pattern, instead, text)
     return text.encode()
 
-# %% ../../nbs/repro/33_plots.ipynb #4e65e966
+# %% ../../nbs/repro/33_plots.ipynb #7f27b2f5
 LOOKS = { # method -> its colour and marker
     "Base": ("#222222", "P"),
     "Finetuned": ("#d55e00", "s"),
@@ -141,7 +141,7 @@ class Look(NamedTuple):
         "Settings of `Axes.axhline`, for a method that has no place on the axis below."
         return dict(color=self.color, ls=(0, (5, 2)), lw=1.2, zorder=1)
 
-# %% ../../nbs/repro/33_plots.ipynb #c9c67243
+# %% ../../nbs/repro/33_plots.ipynb #5c1f8837
 def family(
     method: str, # `OutReg 0.1`
 ) -> str: # `OutReg`; the name itself where no method of the table begins it
@@ -173,7 +173,7 @@ def ordered(
         return place[family(name)], strength(name)
     return sorted(names, key=rank)
 
-# %% ../../nbs/repro/33_plots.ipynb #a5d0bcd4
+# %% ../../nbs/repro/33_plots.ipynb #70006a1f
 def shades(
     color: str,
     count: int,
@@ -209,7 +209,7 @@ def variants(
     markers = cycle(marker + MARKERS.replace(marker, ""))
     return dict(zip(names, map(Look, colors, markers)))
 
-# %% ../../nbs/repro/33_plots.ipynb #3cbe0787
+# %% ../../nbs/repro/33_plots.ipynb #0dbbd21d
 def as_numbers(
     values: pd.Series,
     maybe: bool = False, # may some be missing?
@@ -256,7 +256,7 @@ def checked(
         out[column] = as_numbers(out[column], maybe=True)
     return out
 
-# %% ../../nbs/repro/33_plots.ipynb #f79bee26
+# %% ../../nbs/repro/33_plots.ipynb #4a90e13d
 def known_only(
     values: pd.Series, # names
     known,             # names that there are
@@ -267,6 +267,14 @@ def known_only(
         names = ", ".join(known)
         raise ValueError(f"column {values.name!r}: {unknown} is none of {names}")
 
+def once(
+    frame: pd.DataFrame,
+    columns: list[str],
+):
+    "Raises `ValueError` for two rows that are drawn at one place."
+    if frame.duplicated(columns).any():
+        raise ValueError(f"two rows for one {' and '.join(columns)}: average them first")
+
 def only(
     frame: pd.DataFrame,
     **where, # column -> the value wanted
@@ -276,7 +284,7 @@ def only(
         frame = frame[frame[column] == value]
     return frame
 
-# %% ../../nbs/repro/33_plots.ipynb #45b101cc
+# %% ../../nbs/repro/33_plots.ipynb #d4c86326
 def interval_ends(
     frame: pd.DataFrame,
     value: str = "value", # columns
@@ -310,7 +318,7 @@ def bars(
         line.reverse()
     ax.plot(*line, **style)
 
-# %% ../../nbs/repro/33_plots.ipynb #5c34c115
+# %% ../../nbs/repro/33_plots.ipynb #b4d8ac64
 def canvas(
     height: float, # inches
 ) -> Figure:
@@ -374,7 +382,7 @@ def wrapped(
     room = WIDTH / columns - margin
     return fill(text.replace("->", "→"), int(room / LETTER))
 
-# %% ../../nbs/repro/33_plots.ipynb #8bc3cba7
+# %% ../../nbs/repro/33_plots.ipynb #6fa19742
 def share_where_ranges_agree(
     axes,              # some axes
     axis: str = "y",   # or `x`
@@ -420,13 +428,9 @@ def on_the_left(ax, label: str):
     if ax.get_subplotspec().is_first_col():
         ax.set_ylabel(label)
 
-def zero_line(ax):
-    "A level line at 0."
-    ax.axhline(0, **RULE)
+RULE = dict(color="#555555", lw=1, zorder=1) # of a line that methods are compared with
 
-RULE = dict(color="#555555", lw=1, zorder=1)
-
-# %% ../../nbs/repro/33_plots.ipynb #97061e1d
+# %% ../../nbs/repro/33_plots.ipynb #be722772
 def method_places(
     methods, # names, repeated or not
 ) -> dict[str, float]: # method -> its height, from 0 at the top downwards
@@ -440,18 +444,19 @@ def method_places(
         places[name] = height
     return places
 
-# %% ../../nbs/repro/33_plots.ipynb #fdbbf340
+# %% ../../nbs/repro/33_plots.ipynb #1eaaf312
 INTERVAL = ("low", "high")
 GREY = "#f0f0f0" # the ground of tests in distribution
 DIFFERENCES = ("difference", "low", "high")
 
 def difference_rows(
-    frame: pd.DataFrame, # columns encoder, corpus, test
+    frame: pd.DataFrame, # columns encoder, corpus, test, method
     across: int = 4,     # panels side by side, at most, before rows are split by corpus
 ) -> dict[str, pd.DataFrame]: # title of a row of panels -> its rows
     "The rows of panels of `difference_plot`."
     crowded = frame.groupby("encoder").test.nunique().max() > across
-    keys = ["encoder", "corpus"] if crowded else ["encoder"]
+    ambiguous = frame.duplicated(["encoder", "test", "method"]).any() # tests of one name in several corpora
+    keys = ["encoder", "corpus"] if crowded or ambiguous else ["encoder"]
     groups = frame.groupby(keys, sort=False)
     return {", ".join(key): own for key, own in groups}
 
@@ -474,7 +479,7 @@ def _name_methods(ax, places: dict):
     ax.set_ylim(max(places.values()) + .7, -.7)
     ax.tick_params(axis="y", length=0, labelleft=ax.get_subplotspec().is_first_col())
 
-# %% ../../nbs/repro/33_plots.ipynb #fd0da160
+# %% ../../nbs/repro/33_plots.ipynb #59e96d4b
 @styled()
 def difference_plot(
     differences: pd.DataFrame, # columns encoder, corpus, test, shift (iid or ood), method, difference, low, high (points), seeds_alone
@@ -483,6 +488,7 @@ def difference_plot(
     "Dots with intervals, methods down and tests across. Raises `ValueError` for a table that `checked` refuses."
     names = ("encoder", "corpus", "test", "shift", "method", "seeds_alone")
     frame = checked(differences, names, ["difference"], maybe=INTERVAL)
+    once(frame, ["encoder", "corpus", "test", "method"])
     styles, places = looks(frame.method), method_places(frame.method)
     rows = difference_rows(frame)
     columns = max(own.test.nunique() for own in rows.values())
@@ -520,7 +526,7 @@ def _difference_legend(figure: Figure, frame: pd.DataFrame):
     if keys:
         legend(figure, {}, keys)
 
-# %% ../../nbs/repro/33_plots.ipynb #60409218
+# %% ../../nbs/repro/33_plots.ipynb #b71c0fd9
 def dodged(
     x: pd.Series,
     k: int,          # which method
@@ -543,8 +549,7 @@ def method_lines(
     log: bool = False,
 ):
     "A line with intervals for each method. Raises `ValueError` for two values at one place."
-    if rows.duplicated(["method", x]).any():
-        raise ValueError(f"two rows for one {x} and method: average them first")
+    once(rows, ["method", x])
     for k, (name, look) in enumerate(styles.items()):
         own = only(rows, method=name).sort_values(x)
         places = dodged(own[x], k, len(styles), step, log)
@@ -563,7 +568,7 @@ def levels(
     for row in rows.itertuples():
         ax.axhline(row.value, **styles[row.method].level)
 
-# %% ../../nbs/repro/33_plots.ipynb #70802f4e
+# %% ../../nbs/repro/33_plots.ipynb #548a90f7
 @styled()
 def strength_plot(
     frame: pd.DataFrame,                # columns panel, test, method, strength (> 0), value, low, high
@@ -598,7 +603,7 @@ def _finish_rows(
         if ax.get_subplotspec().is_last_row():
             ax.set_xlabel(below)
 
-# %% ../../nbs/repro/33_plots.ipynb #12941584
+# %% ../../nbs/repro/33_plots.ipynb #e6004053
 @styled()
 def mix_plot(
     frame: pd.DataFrame, # columns panel, method, share (of new queries, in [0, 1]), value (gain, points), low, high
@@ -620,13 +625,13 @@ def _gains(rows: pd.DataFrame, x: str, label: str) -> tuple[Figure, dict]:
     step = np.diff(places).min(initial=1.)
     for panel, ax in cells.items():
         method_lines(ax, only(rows, panel=panel), x, styles, step)
-        zero_line(ax)
+        ax.axhline(0, **RULE)
         on_the_left(ax, label)
     share_where_ranges_agree(cells.values())
     legend(figure, styles)
     return figure, cells
 
-# %% ../../nbs/repro/33_plots.ipynb #039c6d66
+# %% ../../nbs/repro/33_plots.ipynb #c3e4cfac
 @styled()
 def frequency_plot(
     frame: pd.DataFrame, # columns panel, method, bin (1 the rarest items), value (gain, points), low, high
@@ -648,7 +653,7 @@ def frequency_plot(
         ax.set_xlabel("items, by training frequency")
     return figure
 
-# %% ../../nbs/repro/33_plots.ipynb #82ea467c
+# %% ../../nbs/repro/33_plots.ipynb #d48b94b2
 def over_seeds(
     frame: pd.DataFrame, # columns value and those of `keys`; a row a seed
     keys: list[str],
@@ -702,7 +707,7 @@ def not_measured(ax):
     ax.text(.5, .5, "not measured", transform=ax.transAxes, ha="center", va="center")
     ax.set_yticks([])
 
-# %% ../../nbs/repro/33_plots.ipynb #ef58ccb7
+# %% ../../nbs/repro/33_plots.ipynb #8b8edbc7
 SHARES = {"spurious": "importance on spurious words", "causal": "importance on causal words"} # column -> its axis
 
 @styled()
@@ -719,7 +724,7 @@ def trajectory_plot(
     legend(figure, styles)
     return figure
 
-# %% ../../nbs/repro/33_plots.ipynb #bf5e58be
+# %% ../../nbs/repro/33_plots.ipynb #3a45873d
 QUANTITIES = { # of a diary -> its axis
     "effective size": "effective sample size",
     "largest": "largest weight",
@@ -752,7 +757,7 @@ def of_training(ax):
     ax.set_xlim(0, 1)
     percent(ax.xaxis)
 
-# %% ../../nbs/repro/33_plots.ipynb #303625a3
+# %% ../../nbs/repro/33_plots.ipynb #5e0e69da
 @styled()
 def bias_plot(
     frame: pd.DataFrame, # columns panel, method, seed, part (of training, in [0, 1]), value (B, in [0, 1])
@@ -771,7 +776,7 @@ def bias_plot(
     legend(figure, styles)
     return figure
 
-# %% ../../nbs/repro/33_plots.ipynb #a59a88a2
+# %% ../../nbs/repro/33_plots.ipynb #789b13c3
 @styled()
 def mechanism_plot(
     frame: pd.DataFrame, # columns panel, method, weight (NaN where a method has none), seed, spurious (share of importance, in [0, 1]), ood (%)
@@ -808,7 +813,7 @@ def beside(ax, text: str, point: tuple[float, float], look: Look):
     dark = sns.dark_palette(look.color, 4)[2]
     ax.annotate(text, point, (4, 4), textcoords="offset points", size=7.5, color=dark)
 
-# %% ../../nbs/repro/33_plots.ipynb #1ade224c
+# %% ../../nbs/repro/33_plots.ipynb #a8dbf699
 IID = ("iid", "iid_low", "iid_high") # columns
 OOD = ("ood", "ood_low", "ood_high")
 
@@ -852,15 +857,14 @@ def _curve(ax, rows: pd.DataFrame, look: Look):
 
 ENDS = {0.: " (Base)", 1.: " (Finetuned)"} # alpha -> what the point is called
 
-# %% ../../nbs/repro/33_plots.ipynb #b23b63e5
+# %% ../../nbs/repro/33_plots.ipynb #f68add01
 @styled()
 def importance_plot(
     frame: pd.DataFrame, # of one text: columns position, token, method, importance, causal (True, False, or None where it is not known)
 ) -> Figure:
     "The importance of every token of a text. Raises `ValueError` for two rows of one method at one place."
     rows = checked(frame, ["method", "token", "causal"], ["position", "importance"])
-    if rows.duplicated(["method", "position"]).any():
-        raise ValueError("two rows for one position and method")
+    once(rows, ["method", "position"])
     table = rows.pivot(index="method", columns="position", values="importance")
     table = table.loc[ordered(rows.method)]
     tokens = rows.drop_duplicates("position").sort_values("position")
@@ -881,7 +885,7 @@ def _write_tokens(ax, tokens: pd.DataFrame):
         if causal is not None and not causal:
             label.set(color="#a3123a", weight="bold")
 
-# %% ../../nbs/repro/33_plots.ipynb #e6692168
+# %% ../../nbs/repro/33_plots.ipynb #3d835ab7
 PARTS = { # part of a split -> what it is called, and its colour
     "train": ("training", "#d55e00"),
     "validation": ("validation", "#e69f00"),
@@ -923,7 +927,7 @@ def split_fields(
     second = second.where(others.max(axis=1) > 0, "")
     return pd.DataFrame(dict(most=first, next=second)).reset_index()
 
-# %% ../../nbs/repro/33_plots.ipynb #d5f8ec4f
+# %% ../../nbs/repro/33_plots.ipynb #70217684
 def strip(
     left: int,
     right: int,
@@ -987,7 +991,7 @@ def _part_legend(figure: Figure, texts: pd.DataFrame, fields: pd.DataFrame):
         keys["a dot: fewer texts of that part"] = Line2D([], [], ls="", color="#777777", **DOT)
     legend(figure, {}, keys)
 
-# %% ../../nbs/repro/33_plots.ipynb #a8bc62cd
+# %% ../../nbs/repro/33_plots.ipynb #8c1f9f8c
 def texts_by_part(
     split, # of `14_authorship.AuthorSplit`
     texts, # `14_authorship.Texts` that the split was made of, with topics
@@ -1010,5 +1014,5 @@ KEY = ["author", "topic", "text", "copy"]
 
 def _numbered(texts) -> pd.DataFrame:
     frame = pd.DataFrame(dict(author=texts.author, topic=texts.topic, text=texts.text))
-    copies = frame.groupby(["author", "topic", "text"], dropna=False)
+    copies = frame.groupby(KEY[:-1], dropna=False)
     return frame.assign(copy=copies.cumcount())
