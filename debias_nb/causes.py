@@ -8,7 +8,7 @@ __all__ = ['FEATURES', 'PARTS', 'DIALS', 'EDGE_COLUMNS', 'another', 'altered', '
            'tie_between', 'agreement_by_chance', 'variance', 'Strength', 'brand_ties', 'product_changes', 'strengths',
            'measured', 'turned', 'moves', 'feature_behind', 'causal_edges', 'edge_row']
 
-# %% ../nbs/03_causes.ipynb #638b6213
+# %% ../nbs/03_causes.ipynb #8eb40ed0
 import math
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ import pandas as pd
 from .config import WorldConfig
 from .worlds import SPLITS, Lexicon, draw_brands, draw_others, relevant, tie, write_pairs, write_titles
 
-# %% ../nbs/03_causes.ipynb #1125dca5
+# %% ../nbs/03_causes.ipynb #5bed6361
 FEATURES = ("type", "values", "brand")
 PARTS = { # role of a word -> part of a title
     "noun": "noun",
@@ -43,7 +43,7 @@ def altered(
     feature: str,       # one of `FEATURES`
     pool: np.ndarray,   # types to choose from, ascending
 ) -> dict:
-    "The same products with one feature altered: another type of the pool, another value in one of the two slots, or another brand."
+    "The same products with one feature altered: the type, the value in one of the two slots, or the brand."
     if feature == "type":
         places = np.searchsorted(pool, product["type"])
         new = pool[another(rng, places, len(pool))]
@@ -66,7 +66,7 @@ def other_values(
     out[rows, slots] = another(rng, values[rows, slots], count)
     return out
 
-# %% ../nbs/03_causes.ipynb #3b70e310
+# %% ../nbs/03_causes.ipynb #58277a82
 def said(
     title, # of `worlds.write_titles`
     role: str,
@@ -94,7 +94,7 @@ def titles_of(lexicon: Lexicon, product: dict, seed: int) -> list:
     rng = np.random.default_rng(seed)
     return write_titles(lexicon, rng, product["type"], product["values"], product["brand"])
 
-# %% ../nbs/03_causes.ipynb #2047dea9
+# %% ../nbs/03_causes.ipynb #d7861d6e
 def features_of(
     texts: list, # of `worlds.write_pairs`
 ) -> dict: # type (n,), values (n, 2), brand (n,)
@@ -141,7 +141,7 @@ def relevance_changes(
         out[part] = share_irrelevant(left, others)
     return out
 
-# %% ../nbs/03_causes.ipynb #b45083a3
+# %% ../nbs/03_causes.ipynb #c75faec4
 def tie_between(
     left,  # (n,) brands of the left sides
     right, # (n,) brands of the right sides
@@ -178,7 +178,7 @@ def variance(
     "Of a draw that is 1 with this probability, else 0."
     return share * (1 - share)
 
-# %% ../nbs/03_causes.ipynb #059c4fd6
+# %% ../nbs/03_causes.ipynb #dde33d56
 class Strength(NamedTuple):
     "How strong an arrow is."
     measure: str # change, kappa or difference
@@ -208,7 +208,7 @@ def brand_ties(
         ("shared brand", "relevance"): Strength("difference", float(shared - by_chance), error),
     }
 
-# %% ../nbs/03_causes.ipynb #9620a422
+# %% ../nbs/03_causes.ipynb #4b6e6ad7
 def product_changes(
     lexicon: Lexicon,
     rng: np.random.Generator,
@@ -253,7 +253,7 @@ def strengths(
     changes = {edge: Strength("change", share, math.sqrt(variance(share) / n)) for edge, share in change.items()}
     return changes | out
 
-# %% ../nbs/03_causes.ipynb #cab07bb7
+# %% ../nbs/03_causes.ipynb #aff059ab
 DIALS = ("p", "brand_match", "p_attr", "p_noun", "p_ood")
 
 def measured(
@@ -290,7 +290,7 @@ def moves(
             return True
     return False
 
-# %% ../nbs/03_causes.ipynb #47272467
+# %% ../nbs/03_causes.ipynb #62ad5f41
 EDGE_COLUMNS = ["source", "target", "products", "measure", *SPLITS, "error", "present", "spurious", "cut", "dials"]
 
 def feature_behind(
@@ -307,7 +307,7 @@ def causal_edges(
     n: int = 400,  # draws an experiment, at least 100
     seed: int = 0, # of the experiments; the world's own seed draws its lexicon
 ) -> pd.DataFrame: # one row a candidate arrow and kind of product; the columns are `EDGE_COLUMNS`
-    "What causes what in a world, and what merely goes with what, by experiment. Raises `ValueError` for fewer than 100 draws."
+    "What causes what, and what merely goes with what, by experiment. Raises `ValueError` for fewer than 100 draws."
     if n < 100:
         raise ValueError(f"n: {n} draws are too few to find an arrow, 100 are the least")
     edges = measured(world, SPLITS, n, seed)
