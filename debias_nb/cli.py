@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['TYPES', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'FULL_HELP', 'WORKERS_HELP', 'Profile', 'Fresh',
-           'Again', 'Full', 'Workers', 'INTERRUPTED', 'P_HELP', 'PLANTED_ENCODERS', 'RunnerError', 'declared',
-           'checked', 'parse_parameter', 'templates', 'template_path', 'run_notebook', 'told', 'run', 'batch', 'report',
-           'status', 'agree', 'data', 'models']
+           'Again', 'Full', 'Workers', 'INTERRUPTED', 'P_HELP', 'OUT_HELP', 'WORST', 'PLANTED_ENCODERS', 'RunnerError',
+           'declared', 'checked', 'parse_parameter', 'templates', 'template_path', 'run_notebook', 'told', 'run',
+           'batch', 'report', 'status', 'agree', 'data', 'models']
 
 # %% ../nbs/54_cli.ipynb #a39b7901
 import json
@@ -265,49 +265,68 @@ def run(
         _print_tables(name, profile)
 
 # %% ../nbs/54_cli.ipynb #a15dcd7c
-def _print_tables(name: str, profile: str):
-    "The tables of an experiment on the terminal, one block a table and encoder."
+def _study(name: str, profile: str, full: bool = True):
+    "What this machine's records say of an experiment."
     from debias_nb.repro.config import load_experiment
-    from debias_nb.repro.runner import store_for
-    from debias_nb.reports import experiment_cells, grid, reasons
-    experiment = load_experiment(name, profile)
-    cells = experiment_cells(experiment, store_for(profile))
-    if cells: typer.echo(f"\n{experiment.title} ({experiment.scale})")
-    for table, encoder in dict.fromkeys((c.table, c.encoder) for c in cells):
-        mine = [c for c in cells if (c.table, c.encoder) == (table, encoder)]
-        typer.echo(f"\n{table}, {encoder}, {mine[0].metric}, {mine[0].unit}\n{grid(mine)}")
-    missing = [c for c in cells if c.value is None]
-    if missing: typer.echo(f"\n{len(missing)} of {len(cells)} cells not run: {'; '.join(reasons(missing))}")
+    from debias_nb.repro.runner import narrow, store_for
+    from debias_nb.repro.frame import study_of
+    return study_of(narrow(load_experiment(name, profile), full=full), store_for(profile))
+
+
+def _print_tables(name: str, profile: str):
+    "The tables of an experiment on the terminal."
+    from debias_nb.repro.tables import markdown, means, metric_name, missing
+    study = _study(name, profile)
+    if study.cells:
+        typer.echo(f"\n{study.experiment.title} ({study.experiment.scale})")
+    for table, runs in study.runs.groupby("table", sort=False):
+        rows = means(runs)
+        if len(rows):
+            typer.echo(f"\n{table}, {metric_name(runs.metric.iloc[0])}, {runs.unit.iloc[0]}\n{markdown(rows)}")
+    lacking = missing(study)
+    if lacking:
+        typer.echo(f"\n{lacking}")
 
 # %% ../nbs/54_cli.ipynb #3b06396e
 def _templates(profile: str, root: Path) -> list[str]: # `paper/experiment`
     "All templates that have a configuration at a profile."
-    return [n for n in templates(root) if (root / "configs" / f"{n}.{profile}.yaml").is_file()]
+    return [name for name in templates(root) if (root / "configs" / f"{name}.{profile}.yaml").is_file()]
+
 
 def _narrowed(name: str, profile: str, full: bool):
     from debias_nb.repro.config import load_experiment
     from debias_nb.repro.runner import narrow
     return narrow(load_experiment(name, profile), full=full)
 
+
 def _run_first(names: list[str], profile: str, fresh: bool, full: bool, workers: int | None):
-    "All runs of several experiments in one pool of processes, each of which loads its libraries once; what fails or lacks something is told by the notebooks."
+    """All runs of several experiments in one pool of processes, each of which loads its libraries once.
+    What fails or lacks something is told by the notebooks."""
     from debias_nb.config import ConfigError
     from debias_nb.repro.runner import run_all, store_for
     runs = {}
     for name in names:
-        try: runs |= {r.id: r for r in _narrowed(name, profile, full).runs()}
-        except ConfigError: continue # its notebook says so
+        try:
+            experiment = _narrowed(name, profile, full)
+        except ConfigError: # its notebook says so
+            continue
+        runs |= {run.id: run for run in experiment.runs()}
     run_all(list(runs.values()), store_for(profile), fresh, workers)
+
 
 def _counted(name: str, profile: str, full: bool) -> str:
     "How many cells of an experiment have a number."
     from debias_nb.config import ConfigError
-    from debias_nb.repro.runner import store_for
-    from debias_nb.reports import experiment_cells, reasons
-    try: cells = experiment_cells(_narrowed(name, profile, full), store_for(profile))
-    except ConfigError as e: return str(e)
-    empty = [c for c in cells if c.value is None]
-    return f"{len(cells) - len(empty)} of {len(cells)} cells" + (f"; not run: {'; '.join(reasons(empty))}" if empty else "") if cells else "no table"
+    from debias_nb.repro.frame import reasons
+    try:
+        cells = _study(name, profile, full).cells
+    except ConfigError as e:
+        return str(e)
+    if not cells:
+        return "no table"
+    empty = [cell for cell in cells if cell.value is None]
+    lacking = f"; not run: {'; '.join(reasons(empty))}" if empty else ""
+    return f"{len(cells) - len(empty)} of {len(cells)} cells{lacking}"
 
 # %% ../nbs/54_cli.ipynb #bf5f74ac
 def _attempt(name: str, profile: str, parameters: dict) -> tuple[str, str | None]: # name, why it failed
@@ -366,32 +385,45 @@ def _ledger(folder: Path, fresh: bool) -> list[Path]: # what was written
     "The claims of all papers, and where each paper's text and cells disagree."
     from debias_nb.claims import render_claims, render_errata
     from debias_nb.config import project_root
-    from debias_nb.reports import all_cells, all_found, papers
+    from debias_nb.repro.frame import all_found, papers
+    from debias_nb.repro.pages import all_cells
     from debias_nb.summary import render_speed, render_summary
-    cells, found = all_cells(fresh=fresh), all_found(fresh=fresh)
-    opening = render_summary(cells, found) if (project_root() / "configs/summary.yaml").is_file() else ""
+    root = project_root()
+    cells = all_cells(fresh=fresh)
+    found = all_found(fresh=fresh)
+    opening = render_summary(cells, found) if (root / "configs/summary.yaml").is_file() else ""
     texts = {folder / "CLAIMS.md": render_claims(cells, found, opening=opening)}
-    if (project_root() / "bench/aims.yaml").is_file(): texts[folder / "SPEED.md"] = render_speed()
-    texts |= {folder / paper / "ERRATA.md": render_errata(paper) for paper in papers() if (project_root() / "claims" / f"{paper}.yaml").is_file()}
+    if (root / "bench/aims.yaml").is_file():
+        texts[folder / "SPEED.md"] = render_speed()
+    for paper in papers():
+        if (root / "claims" / f"{paper}.yaml").is_file():
+            texts[folder / paper / "ERRATA.md"] = render_errata(paper)
     for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True); path.write_text(text, "utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
     return list(texts)
 
 # %% ../nbs/54_cli.ipynb #b37c8102
+OUT_HELP = "folder; default: reports/, or _runs/reports/ with --fresh"
+
+
 @app.command()
 def report(
     fresh: Fresh = False,
-    out: Annotated[Optional[Path], typer.Option(help="folder; default: reports/, or _runs/reports/ with --fresh")] = None,
+    out: Annotated[Optional[Path], typer.Option(help=OUT_HELP)] = None,
 ):
-    "Render all tables, figures and pages from records alone."
+    "Write all pages, with their tables and figures, from records alone: every notebook is executed, and nothing is run."
     from debias_nb.config import project_root
-    from debias_nb.repro.runner import cores
-    from debias_nb.reports import papers, render
+    from debias_nb.repro.frame import papers
+    from debias_nb.repro.pages import pages, write_page
     with told():
         folder = out or project_root() / ("_runs/reports" if fresh else "reports")
         for paper in papers():
-            for path in render(paper, folder, fresh=fresh, workers=cores()): typer.echo(os.path.relpath(path))
-        for path in _ledger(folder, fresh): typer.echo(os.path.relpath(path))
+            for name in pages(paper):
+                for path in write_page(name, folder, fresh):
+                    typer.echo(os.path.relpath(path))
+        for path in _ledger(folder, fresh):
+            typer.echo(os.path.relpath(path))
 
 # %% ../nbs/54_cli.ipynb #9e79c505
 @app.command()
@@ -400,28 +432,57 @@ def status(
     fresh: Fresh = False,
 ):
     "Every cell of every table and profile: what is there, what is not, and why."
-    from debias_nb.reports import all_cells, reasons, status_json
+    from debias_nb.repro.pages import all_cells, status_json
     with told():
         cells = all_cells(fresh=fresh)
-        if json_: typer.echo(status_json(cells)); return
-        from rich.console import Console
-        from rich.table import Table
-        groups = {}
-        for c in cells: groups.setdefault((c.paper, c.table, c.profile), []).append(c)
-        table = Table("paper", "table", "profile", "cells", "status", "why not", box=None)
-        for key, mine in groups.items():
-            kinds, lacking = [c.status for c in mine], reasons([c for c in mine if c.status in ("not run", "failed", "partial")])
-            table.add_row(*key, str(len(mine)), ", ".join(f"{kinds.count(k)} {k}" for k in dict.fromkeys(kinds)), "; ".join(lacking))
-        Console().print(table)
+        if json_:
+            typer.echo(status_json(cells))
+        else:
+            _print_status(cells)
+
+
+def _print_status(cells: list):
+    "A line a table and profile."
+    from collections import Counter
+    from debias_nb.repro.frame import reasons
+    groups = {}
+    for cell in cells:
+        groups.setdefault((cell.paper, cell.table, cell.profile), []).append(cell)
+    rows = []
+    for key, mine in groups.items():
+        kinds = Counter(cell.status for cell in mine)
+        lacking = reasons([cell for cell in mine if cell.status in ("not run", "failed", "partial")])
+        counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        rows.append((*key, str(len(mine)), counts, "; ".join(lacking)))
+    _print(rows, "paper", "table", "profile", "cells", "status", "why not")
+
+
+WORST = 20 # metrics that are listed
+
 
 @app.command()
 def agree():
-    "Compare this machine's planted cells with the committed reference."
-    from debias_nb.reports import agreement, all_cells
+    """Compare this machine's planted records with the committed ones, run by run and metric by metric.
+    Exit code 1 where some are apart, or where there is nothing to compare."""
+    from debias_nb.config import project_root
+    from debias_nb.repro.runner import store_for
+    from debias_nb.records import Store, latest
+    from debias_nb.repro.pages import apart
     with told():
-        a = agreement(all_cells(fresh=True), all_cells())
-        typer.echo(f"{a['agree']} of {a['cells']} planted cells agree with the committed reference within {a['tolerance']:g} points; {a['identical']} are identical." + (f" {a['left_out']} more belong to the full grid, which was not run here." if a["left_out"] else ""))
-        for line in a["apart"]: typer.echo(f"  {line}")
+        fresh = latest(store_for("planted").all())
+        reference = latest(Store(project_root() / "results").all())
+        found = apart(fresh, reference)
+    wrong = found[found.apart]
+    planted = [i for i, record in reference.items() if record["config"]["profile"] == "planted"]
+    identical = int((found.gap == 0).sum())
+    typer.echo(f"{found.run.nunique()} of {len(planted)} committed planted runs were made here too.")
+    typer.echo(f"{len(found) - len(wrong)} of their {len(found)} metrics agree, {identical} are identical.")
+    for row in wrong.head(WORST).itertuples():
+        typer.echo(f"  {row.run}, {row.test}, {row.metric}: {row.here} here, {row.reference} committed")
+    if len(wrong) > WORST:
+        typer.echo(f"  and {len(wrong) - WORST} more")
+    if len(wrong) or found.empty:
+        raise typer.Exit(1)
 
 # %% ../nbs/54_cli.ipynb #fa8a4135
 def _print(rows, *columns):

@@ -14,13 +14,15 @@ from typing import Annotated
 from pydantic import Field, ValidationError, model_validator
 
 from .config import ConfigError, Strict, explain, load_yaml, nearest, project_root
-
 from .repro.config import Profile
-from .reports import COMPLETE, Cell, bracket, commit_of, contrast, markdown_table, scaled, text_table
+from .repro.frame import COMPLETE, Cell, contrast, scaled
+from .repro.tables import bracket, commit_of, text_table
+from .stats import Paired
 
 # %% ../nbs/52_summary.ipynb #fdd558b6
 READINGS = ("gains", "loses", "level", "undecided", "not run")
 LEVEL = 5. # percentage points, the farthest that an interval of what is called level reaches
+
 
 class Remedy(Strict):
     "One comparison: a method against another, out of distribution and in it."
@@ -34,10 +36,12 @@ class Remedy(Strict):
     out: str                                       # column out of distribution
     within: str                                    # column in distribution
 
+
 class Advice(Strict):
     "A sentence, and the readings it rests on."
     text: str
-    rests: Annotated[dict[str, str], Field(min_length=1)] # row -> `gains, level`: out of distribution, in distribution; `*` for any that was run
+    rests: Annotated[dict[str, str], Field(min_length=1)] # row -> `gains, level`: out of distribution, in distribution; `*` for any
+
 
 class Summary(Strict):
     "The rows by name, and what follows from them."
@@ -46,32 +50,79 @@ class Summary(Strict):
 
     @model_validator(mode="after")
     def _known(self):
-        for a in self.advice:
-            for name, reading in a.rests.items():
-                if name not in self.rows: raise ValueError(f"no row {name!r}{nearest(name, self.rows)}")
-                if len(parts := reading.split(", ")) != 2 or any(p not in ("*", *READINGS[:4]) for p in parts): raise ValueError(f"{name}: {reading!r} is not two of *, {', '.join(READINGS[:4])}")
+        for advice in self.advice:
+            for name, reading in advice.rests.items():
+                self._refuse_unknown(name, reading)
         return self
+
+    def _refuse_unknown(self, name: str, reading: str):
+        if name not in self.rows:
+            raise ValueError(f"no row {name!r}{nearest(name, self.rows)}")
+        known = ("*", *READINGS[:4])
+        parts = reading.split(", ")
+        if len(parts) != 2 or not set(parts) <= set(known):
+            raise ValueError(f"{name}: {reading!r} is not two of {', '.join(known)}")
+
 
 def load_summary(root: str | Path | None = None) -> Summary:
     "Read `configs/summary.yaml`. Raises `ConfigError` naming file and key."
     path = Path(root or project_root()) / "configs" / "summary.yaml"
-    try: return Summary.model_validate(load_yaml(path))
-    except ValidationError as e: raise ConfigError(explain(e, Summary, "configs/summary.yaml")) from None
+    try:
+        return Summary.model_validate(load_yaml(path))
+    except ValidationError as e:
+        raise ConfigError(explain(e, Summary, "configs/summary.yaml")) from None
 
 # %% ../nbs/52_summary.ipynb #43d6fe67
-def compared(remedy: Remedy, column: str, cells: list[Cell], found: dict[str, dict]) -> tuple: # the difference in percentage points or None, its reading
+def compared(
+    remedy: Remedy,
+    column: str,
+    cells: list[Cell],
+    found: dict[str, dict], # id -> record
+) -> tuple[Paired | None, str]: # the difference in percentage points, its reading
     "One column of a row. Raises `ConfigError` for a method that the column has no cell of; a column without any cell is not run."
-    mine = {c.method: c for c in cells if (c.paper, c.profile, c.table, c.encoder, c.column) == (remedy.paper, remedy.profile, remedy.table, remedy.encoder, column)}
-    if not mine: return None, "not run"
+    place = (remedy.paper, remedy.table, remedy.profile, remedy.encoder, column)
+    mine = {c.method: c for c in cells if (c.paper, c.table, c.profile, c.encoder, c.column) == place}
+    if not mine:
+        return None, "not run"
+    pair = []
     for method in (remedy.method, remedy.against):
-        if method not in mine: raise ConfigError(f"configs/summary.yaml: {remedy.paper}, {remedy.table}, {remedy.profile}, {remedy.encoder}, {column}: no {method!r}{nearest(method, mine)}")
-    pair = mine[remedy.method], mine[remedy.against]
-    d = scaled(contrast(pair, found), 100) if all(c.status in COMPLETE for c in pair) else None
-    return d, "not run" if d is None else "gains" if d.low > 0 else "loses" if d.high < 0 else "level" if max(-d.low, d.high) <= LEVEL else "undecided"
+        if method not in mine:
+            raise ConfigError(f"configs/summary.yaml: {', '.join(place)}: no {method!r}{nearest(method, mine)}")
+        pair.append(mine[method])
+    complete = all(cell.status in COMPLETE for cell in pair)
+    difference = scaled(contrast(pair, found), 100) if complete else None
+    return difference, _reading(difference)
 
-def stands(advice: Advice, readings: dict[str, tuple[str, str]]) -> bool: # row -> readings out of distribution and in it
+
+def _reading(difference: Paired | None) -> str: # percentage points
+    "What an interval says."
+    if difference is None:
+        return "not run"
+    if difference.low > 0:
+        return "gains"
+    if difference.high < 0:
+        return "loses"
+    farthest = max(-difference.low, difference.high)
+    return "level" if farthest <= LEVEL else "undecided"
+
+
+def stands(
+    advice: Advice,
+    readings: dict[str, tuple[str, str]], # row -> readings out of distribution and in it
+) -> bool:
     "Whether the records say what a sentence rests on."
-    return all(have != "not run" and want in ("*", have) for name, asked in advice.rests.items() for want, have in zip(asked.split(", "), readings[name]))
+    for name, asked in advice.rests.items():
+        for wanted, have in zip(asked.split(", "), readings[name]):
+            if have == "not run" or wanted not in ("*", have):
+                return False
+    return True
+
+
+def _rows_of(advice: Advice, summary: Summary) -> str:
+    "The numbers of the rows that a sentence rests on."
+    numbers = {name: i for i, name in enumerate(summary.rows, 1)}
+    return ", ".join(f"row {numbers[name]}" for name in advice.rests)
+
 
 def render_summary(
     cells: list[Cell],       # of all tables and profiles
@@ -80,14 +131,22 @@ def render_summary(
 ) -> str: # markdown; empty where nothing of it has been run
     "The opening of the page of claims. Raises `ConfigError`, as `load_summary` and `compared` do."
     summary = load_summary(root)
-    results = {name: [compared(r, column, cells, found) for column in (r.out, r.within)] for name, r in summary.rows.items()}
-    readings = {name: tuple(reading for _, reading in pair) for name, pair in results.items()}
-    said = [f"- {a.text} ({', '.join(f'row {1 + list(summary.rows).index(name)}' for name in a.rests)})" for a in summary.advice if stands(a, readings)]
-    show = lambda d, reading: reading if d is None else f"{reading} {bracket(d)}"
-    rows = [[str(i), r.shift, f"{r.method}, minus {r.against}", f"{r.paper}, {r.profile}, {r.encoder}", *(show(*x) for x in results[name])] for i, (name, r) in enumerate(summary.rows.items(), 1)]
-    if all(x == "not run" for pair in readings.values() for x in pair): return ""
-    head = "Percentage points, with 95 % intervals over seeds and test items. A sentence stands here while the rows behind it read as it says; at other scales, and with other encoders, look again."
-    return "\n\n".join(["## What to do", head, *(["\n".join(said)] if said else []), text_table(["", "how the test differs", "method", "measured on", "out of distribution", "in distribution"], rows)])
+    readings, rows = {}, []
+    for i, (name, r) in enumerate(summary.rows.items(), 1):
+        pair = [compared(r, column, cells, found) for column in (r.out, r.within)]
+        readings[name] = tuple(reading for _, reading in pair)
+        shown = [reading if d is None else f"{reading} {bracket(d)}" for d, reading in pair]
+        rows.append([str(i), r.shift, f"{r.method}, minus {r.against}", f"{r.paper}, {r.profile}, {r.encoder}", *shown])
+    if all(reading == "not run" for pair in readings.values() for reading in pair):
+        return ""
+    said = [f"- {advice.text} ({_rows_of(advice, summary)})" for advice in summary.advice if stands(advice, readings)]
+    head = (
+        "Percentage points, with 95 % intervals over seeds and test items. "
+        "A sentence stands here while the rows behind it read as it says; at other scales, and with other encoders, look again."
+    )
+    table = text_table(["", "how the test differs", "method", "measured on", "out of distribution", "in distribution"], rows)
+    parts = ["## What to do", head, "\n".join(said), table]
+    return "\n\n".join(part for part in parts if part)
 
 # %% ../nbs/52_summary.ipynb #1ffeda00
 class Aim(Strict):
@@ -101,53 +160,103 @@ class Aim(Strict):
 
     @model_validator(mode="after")
     def _one(self):
-        if (self.least is None) == (self.most is None): raise ValueError(f"{self.asks}: `least` or `most`, one of the two")
+        if (self.least is None) == (self.most is None):
+            raise ValueError(f"{self.asks}: `least` or `most`, one of the two")
         return self
+
 
 class Aims(Strict):
     "All of `bench/aims.yaml`."
     aims: tuple[Aim, ...]
 
+
 def load_aims(root: str | Path | None = None) -> tuple[Aim, ...]:
     "Read `bench/aims.yaml`. Raises `ConfigError` naming file and key."
-    try: return Aims.model_validate(load_yaml(Path(root or project_root()) / "bench" / "aims.yaml")).aims
-    except ValidationError as e: raise ConfigError(explain(e, Aims, "bench/aims.yaml")) from None
+    path = Path(root or project_root()) / "bench" / "aims.yaml"
+    try:
+        return Aims.model_validate(load_yaml(path)).aims
+    except ValidationError as e:
+        raise ConfigError(explain(e, Aims, "bench/aims.yaml")) from None
 
 # %% ../nbs/52_summary.ipynb #7127fff4
+def _looked_up(aim: Aim, record: dict, path: tuple[str, ...]) -> dict: # median, perhaps q1 and q3
+    "A number of a record. Raises `ConfigError` naming what the record does not have."
+    value = record
+    for i, key in enumerate(path, 1):
+        if not isinstance(value, dict) or key not in value:
+            raise ConfigError(f"bench/aims.yaml: bench/{aim.bench}.json has no {' / '.join(path[:i])}")
+        value = value[key]
+    return value if isinstance(value, dict) else {"median": value}
+
+
 def reached(
     aim: Aim,
     record: dict, # of the bench
 ) -> tuple[float, tuple[float, float] | None, bool]: # median, quartiles where there are any, whether the median reaches the aim
     "Look the number up. Raises `ConfigError` naming what the record does not have."
-    def at(path):
-        value = record
-        for i, k in enumerate(path):
-            if not isinstance(value, dict) or k not in value: raise ConfigError(f"bench/aims.yaml: bench/{aim.bench}.json has no {' / '.join(path[: i + 1])}")
-            value = value[k]
-        return value if isinstance(value, dict) else {"median": value}
-    found, by = at(aim.at), at(aim.over)["median"] if aim.over else 1.
+    found = _looked_up(aim, record, aim.at)
+    by = _looked_up(aim, record, aim.over)["median"] if aim.over else 1.
     median = found["median"] / by
-    return median, (found["q1"] / by, found["q3"] / by) if "q1" in found else None, median >= aim.least if aim.least is not None else median <= aim.most
+    quartiles = (found["q1"] / by, found["q3"] / by) if "q1" in found else None
+    met = median <= aim.most if aim.least is None else median >= aim.least
+    return median, quartiles, met
 
 # %% ../nbs/52_summary.ipynb #540a0c36
-def _crossover(record: dict | None) -> list[str]: # of SCAN's weight learner: from how many features on n × n products are the faster way
-    if record is None: return []
-    ms = {int(d): {k: w["variants"][k]["ms"]["median"] for k in ("gram", "direct")} | {"takes": w["auto"]} for d, w in record["widths"].items()}
-    rows = [[d, *(f"{t[k]:,.0f}" for k in ("gram", "direct")), t["takes"]] for d, t in sorted(ms.items())]
-    return [f"Where the weight learner crosses over, {2 * record['settings']['batch']} samples with the memory's, milliseconds for the weights of a batch: by d × d covariances (`direct`) where features are few, by n × n products of the samples (`gram`) where they are many.",
-            markdown_table(["features", "gram", "direct", "taken"], rows)]
+def _crossover(record: dict) -> list[str]: # of SCAN's weight learner
+    "From how many features on n × n products are the faster way."
+    rows = []
+    for features in sorted(record["widths"], key=int):
+        width = record["widths"][features]
+        times = [f"{width['variants'][way]['ms']['median']:,.0f}" for way in ("gram", "direct")]
+        rows.append([features, *times, width["auto"]])
+    words = (
+        f"Where the weight learner crosses over, {2 * record['settings']['batch']} samples with the memory's, milliseconds for the weights of a batch: "
+        "by d × d covariances (`direct`) where features are few, by n × n products of the samples (`gram`) where they are many."
+    )
+    return [words, text_table(["features", "gram", "direct", "taken"], rows, 1)]
 
-def _setting(key, value) -> str: return f"{key} {value:,}" if isinstance(value, int) else f"{key} {', '.join(value) if isinstance(value, list) else value}"
+
+def _setting(key: str, value) -> str:
+    "One setting of a bench, as text."
+    if isinstance(value, list):
+        return f"{key} {', '.join(value)}"
+    return f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}"
+
+
+def _aim_row(aim: Aim, record: dict | None) -> list[str]:
+    "What was measured, beside its aim."
+    asked = f"at most {aim.most:g}" if aim.least is None else f"at least {aim.least:g}"
+    if record is None:
+        return [aim.asks, aim.bench, "—", asked, "not measured"]
+    median, ends, met = reached(aim, record)
+    text = f"{median:.3g}" + (f" [{ends[0]:.3g}, {ends[1]:.3g}]" if ends else "")
+    return [aim.asks, aim.bench, text, asked, "met" if met else "**missed**"]
+
+
+def _bench_row(name: str, record: dict) -> list[str]:
+    "Where a bench's record comes from."
+    environment = record["environment"]
+    settings = "; ".join(_setting(key, value) for key, value in record["settings"].items())
+    return [name, commit_of(environment), environment.get("cpu") or "", str(record["threads"]), settings]
+
 
 def render_speed(root: str | Path | None = None) -> str: # markdown
     "The page of speed. Raises `ConfigError` as `load_aims` and `reached` do."
-    folder, aims, rows = Path(root or project_root()) / "bench", load_aims(root), []
-    records = {name: json.loads(file.read_text("utf-8")) for name in sorted({a.bench for a in aims}) if (file := folder / f"{name}.json").is_file()}
-    for aim in aims:
-        asked = f"at least {aim.least:g}" if aim.least is not None else f"at most {aim.most:g}"
-        if aim.bench not in records: rows.append([aim.asks, aim.bench, "—", asked, "not measured"]); continue
-        median, ends, met = reached(aim, records[aim.bench])
-        rows.append([aim.asks, aim.bench, f"{median:.3g}" + (f" [{ends[0]:.3g}, {ends[1]:.3g}]" if ends else ""), asked, "met" if met else "**missed**"])
-    made = [[name, commit_of(r["environment"]), r["environment"].get("cpu") or "", str(r["threads"]), "; ".join(_setting(k, v) for k, v in r["settings"].items())] for name, r in records.items()]
-    return "\n\n".join(["# Speed", "Ratios of two things in one run, medians with quartiles over rounds; `bench/README.md` says how each is measured. An aim is met where the median reaches it.",
-                        text_table(["what", "bench", "ratio", "aim", ""], rows), *_crossover(records.get("weights")), "Where the records come from:", text_table(["bench", "commit", "processor", "threads", "settings"], made)]) + "\n"
+    folder = Path(root or project_root()) / "bench"
+    aims = load_aims(root)
+    records = {}
+    for name in sorted({aim.bench for aim in aims}):
+        file = folder / f"{name}.json"
+        if file.is_file():
+            records[name] = json.loads(file.read_text("utf-8"))
+    rows = [_aim_row(aim, records.get(aim.bench)) for aim in aims]
+    made = [_bench_row(name, record) for name, record in records.items()]
+    parts = [
+        "# Speed",
+        "Ratios of two things in one run, medians with quartiles over rounds; `bench/README.md` says how each is measured. An aim is met where the median reaches it.",
+        text_table(["what", "bench", "ratio", "aim", ""], rows),
+        *(_crossover(records["weights"]) if "weights" in records else []),
+        "Where the records come from:",
+        text_table(["bench", "commit", "processor", "threads", "settings"], made),
+    ]
+    return "\n\n".join(parts) + "\n"

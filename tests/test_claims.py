@@ -8,7 +8,8 @@ import pytest
 from debias_nb.claims import check_erratum, check_paper, compared, counts, expand, judged, ledger, load_claims, overall, render_claims, render_errata
 from debias_nb.config import ConfigError, project_root
 from debias_nb.registry import Expected, load_expected
-from debias_nb.reports import Cell, all_cells
+from debias_nb.repro.frame import Cell
+from debias_nb.repro.pages import all_cells
 
 EXPECTED, CLAIMS = load_expected("itvreg"), load_claims("itvreg")
 FORUM = {"a": "AskUbuntu", "s": "SuperUser", "q": "Quora"}

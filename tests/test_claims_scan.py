@@ -7,7 +7,8 @@ import pytest
 from debias_nb.claims import Minus, check_erratum, check_paper, expand, judged, load_claims, render_claims, render_errata
 from debias_nb.config import ConfigError, project_root
 from debias_nb.registry import Expected, load_expected
-from debias_nb.reports import Cell, all_cells
+from debias_nb.repro.frame import Cell
+from debias_nb.repro.pages import all_cells
 
 EXPECTED, CLAIMS = load_expected("scan"), load_claims("scan")
 OWN = {c.id: check_paper(c, EXPECTED) for c in CLAIMS.claims}

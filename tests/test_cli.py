@@ -15,7 +15,7 @@ from debias_nb.cli import app
 from debias_nb.config import cache_dir
 from debias_nb.repro.config import load_experiment
 from debias_nb.records import Store, comparable, failed_record, make_record, read
-from debias_nb.reports import row_name
+from debias_nb.repro.frame import row_name
 from made import experiment
 
 ROOT = Path(cli.__file__).parent.parent
@@ -261,44 +261,112 @@ def test_status_for_readers():
 
 def test_reports_are_the_same_bytes_twice(tmp_path, monkeypatch):
     "From a copy of some of this project's records, in two processes. `tools/sync.py` does the same with all of them."
-    for name in ("bench", "claims", "configs", "expected", "results"): shutil.copytree(ROOT / name, tmp_path / name)
+    for name in ("bench", "claims", "configs", "expected", "results"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / "nbs/papers", tmp_path / "nbs/papers")
+    kept = ("itvreg/figure01.planted", "itvreg/table02.planted", "itvreg/table02.paper", "itvreg/table03.paper", "scan/table03.paper")
     for path in (tmp_path / "configs").glob("*/*.yaml"):
-        if f"{path.parent.name}/{path.stem}" not in ("itvreg/figure01.planted", "itvreg/table02.planted", "itvreg/table03.paper", "scan/table03.paper"): path.unlink()
-    shutil.copy(ROOT / "settings.ini", tmp_path); monkeypatch.chdir(tmp_path)
-    done = shell("report", "--out", "a")
-    assert done.exit_code == 0, done.exception
+        if f"{path.parent.name}/{path.stem}" not in kept:
+            path.unlink()
+    shutil.copy(ROOT / "settings.ini", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    done = outside("report", "--out", "a", cwd=tmp_path)
     other = outside("report", "--out", "b", cwd=tmp_path, PYTHONHASHSEED="7", MPLBACKEND="svg", TZ="Asia/Tokyo")
-    assert other.returncode == 0, other.stderr
+    assert done.returncode == other.returncode == 0, done.stderr + other.stderr
     a, b = ({p.relative_to(tmp_path / name).as_posix(): p.read_bytes() for p in (tmp_path / name).rglob("*") if p.is_file()} for name in "ab")
-    assert a == b and {"itvreg/table03.md", "itvreg/table03.csv", "itvreg/table03.tex", "itvreg/table03.paper.table3.svg", "itvreg/table02.planted.figure3.svg", "itvreg/figure01.planted.graph.svg", "CLAIMS.md", "SPEED.md", "itvreg/ERRATA.md"} <= a.keys()
+    assert a == b
+    assert {"itvreg/table03.md", "itvreg/table03.csv", "itvreg/table02.2.svg", "itvreg/figure01.svg", "CLAIMS.md", "SPEED.md", "itvreg/ERRATA.md"} <= a.keys()
     assert len(done.stdout.splitlines()) == len(other.stdout.splitlines()) == len(a)
     assert not any(str(tmp_path).encode() in data or str(ROOT).encode() in data for data in a.values())
+    assert b"skip_exec" not in a["itvreg/table03.md"] and b"from debias_nb" not in a["itvreg/table03.md"], "code is left out"
+
+def test_reports_train_nothing_and_need_no_torch(tmp_path):
+    code = "import sys; from pathlib import Path; from debias_nb.repro.pages import write_page; write_page('itvreg/table02', Path(sys.argv[1])); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, env=ENV, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.strip() == "False", done.stderr
+
+def test_a_notebook_that_fails_is_named(tmp_path):
+    from debias_nb.repro.pages import executed
+    cells = [dict(cell_type="code", metadata={"tags": ["parameters"]}, source="profile: str = 'planted'"), dict(cell_type="code", metadata={}, source="profile")]
+    path = tmp_path / "page.ipynb"
+    path.write_text(json.dumps(dict(cells=cells)))
+    assert [one.data for one in executed(path, {"profile": "small"})] == ["'small'"]
+    path.write_text(json.dumps(dict(cells=[*cells, dict(cell_type="code", metadata={}, source="1 / 0")])))
+    with pytest.raises(ZeroDivisionError) as e: executed(path, {})
+    assert e.value.__notes__ == ["in page.ipynb: 1 / 0"]
+
+def made_up_numbers(run, i, keep, rng):
+    "A record of an invented run; every third of the failures has failed."
+    if keep == "failures" and i % 3 == 1:
+        return failed_record(run, "the loss is nan", 7)
+    tests = [test for test in run.evaluate if test != "superuser"]
+    curve = dict(step=[1, 2], erm=[.2, .1])
+    if run.method.regulariser != "none":
+        curve |= {"raw": [.1, .1], "weighted": [.01, .01]}
+    metrics = {test: {"auc05": rng.random(), "auc": rng.random()} for test in tests}
+    replicates = {test: {"auc05": rng.random(20).tolist()} for test in tests}
+    return make_record(run, metrics, data={"train": dict(fingerprint="ab" * 32)}, encoder=dict(name=run.encoder.name, fingerprint="cd" * 32), device="cpu", dtype="fp32",
+                       seconds=1., peak_memory=1, curve=curve, replicates=replicates)
 
 @pytest.mark.parametrize("keep", ["one encoder", "no reference", "failures", "everything"])
 def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch, keep):
     "Invented numbers for a part of the runs: a page is written, with the encoders of which something was trained."
-    shutil.copytree(ROOT / "expected", tmp_path / "expected"); (tmp_path / "configs/itvreg").mkdir(parents=True)
-    for name in ("configs/datasets.yaml", "configs/encoders.yaml", "configs/itvreg/table03.small.yaml", "settings.ini"): shutil.copy(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / "expected", tmp_path / "expected")
+    (tmp_path / "configs/itvreg").mkdir(parents=True)
+    for name in ("configs/datasets.yaml", "configs/encoders.yaml", "configs/itvreg/table03.small.yaml", "configs/itvreg/table03.paper.yaml", "settings.ini"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / "nbs/papers", tmp_path / "nbs/papers")
     monkeypatch.chdir(tmp_path)
     table, store, rng = load_experiment("itvreg/table03", "small"), Store(tmp_path / "results"), np.random.default_rng(0)
     runs = table.runs()
-    chosen = {"one encoder": [r for r in runs if r.encoder.name == "potion-base-2M" or not r.method.trained], "no reference": [r for r in runs if r.method.name not in ("Base", "Finetuned")],
-              "failures": runs[::2], "everything": runs}[keep]
+    chosen = {
+        "one encoder": [r for r in runs if r.encoder.name == "potion-base-2M" or not r.method.trained],
+        "no reference": [r for r in runs if r.method.name not in ("Base", "Finetuned")],
+        "failures": runs[::2],
+        "everything": runs,
+    }[keep]
     for i, run in enumerate(chosen):
-        if keep == "failures" and i % 3 == 1: store.append(failed_record(run, "the loss is nan", 7)); continue
-        there = [s for s in run.evaluate if s != "superuser"]
-        store.append(make_record(run, {s: {"auc05": rng.random(), "auc": rng.random()} for s in there}, data={"train": dict(fingerprint="ab" * 32)}, encoder=dict(name=run.encoder.name, fingerprint="cd" * 32), device="cpu", dtype="fp32",
-                                 seconds=1., peak_memory=1, curve=dict(step=[1, 2], erm=[.2, .1], **({"raw": [.1, .1], "weighted": [.01, .01]} if run.method.regulariser != "none" else {})),
-                                 replicates={s: {"auc05": rng.random(20).tolist()} for s in there}))
+        store.append(made_up_numbers(run, i, keep, rng))
     done = shell("report", "--out", "pages")
     assert done.exit_code == 0, done.exception
-    page, cells = (tmp_path / "pages/itvreg/table03.md").read_text(), [c for c in json.loads(shell("status", "--json").stdout) if c["profile"] == "small"]
+    page = (tmp_path / "pages/itvreg/table03.md").read_text()
+    cells = [c for c in json.loads(shell("status", "--json").stdout) if c["profile"] == "small"]
     finished = {r["id"] for r in store.all() if r["status"] == "finished"}
-    assert {i for c in cells for i in c["records"]} == finished and (keep != "everything" or all(c["status"] == "measured" for c in cells if "SuperUser" not in c["column"]))
-    shown = [e.display for e in table.encoders if f"#### {e.display}: " in page]
-    assert shown == [e.display for e in table.encoders if any(c["value"] is not None and c["row"].startswith(e.display) and not c["row"].endswith("Base") for c in cells)] and "None" not in page and "nan" not in page.replace("the loss is nan", "")
-    if keep == "failures": assert any(c["status"] == "failed" and "training stopped: the loss is nan" in c["why"] for c in cells)
+    assert {i for c in cells for i in c["records"]} == finished
+    if keep == "everything":
+        assert all(c["status"] == "measured" for c in cells if "SuperUser" not in c["column"])
+    means = page.partition("## The table")[2].partition("## What each method gains")[0]
+    trained = [e.display for e in table.encoders if any(c["value"] is not None and c["row"].startswith(e.display) and not c["row"].endswith("Base") for c in cells)]
+    shown = [e.display for e in table.encoders if f"| {e.display} |" in means]
+    assert shown == (trained if len(trained) > 1 else []), "one encoder needs no name in the table"
+    assert "None" not in page and "nan" not in page.replace("the loss is nan", "")
+    if keep == "failures":
+        assert any(c["status"] == "failed" and "training stopped: the loss is nan" in c["why"] for c in cells)
     assert f"{len(finished)} runs, " in page
+
+# agreement
+
+@pytest.mark.parametrize("test, metrics, wrong, exit_code", [
+    ("iid", {"auc05": .5}, {"auc05": .509}, 0),
+    ("iid", {"auc05": .5}, {"auc05": .52}, 1),
+    ("shifted", {"map": .5}, {"map": .6}, 1),
+    ("cross", {"r8": .5}, {"r8": .49}, 0),
+    ("cross", {"queries": 13.}, {"queries": 14.}, 1),
+    ("counts", {"Training samples": 1000.}, {"Training samples": 1001.}, 1),
+    ("iid", {"auc05": .5, "auc": .8}, {"auc05": .5}, 1),
+], ids=["percent, near", "percent, apart", "fraction, apart", "fraction, near", "count", "count of texts", "absent"])
+def test_agreement_fails_on_wrong_values_in_every_unit(tmp_path, monkeypatch, test, metrics, wrong, exit_code):
+    (tmp_path / "configs").mkdir()
+    shutil.copy(ROOT / "settings.ini", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DEBIAS_NB_RUNS", raising=False)
+    run = experiment(["Finetuned"], [0]).runs()[0]
+    same = dict(data={"train": dict(fingerprint="ab" * 32)}, encoder=dict(name="x", fingerprint="cd" * 32), device="cpu", dtype="fp32", seconds=1., peak_memory=1, curve={})
+    Store(tmp_path / "results").append(make_record(run, {test: metrics}, **same))
+    Store(tmp_path / "_runs").append(make_record(run, {test: wrong}, **same))
+    done = shell("agree")
+    assert done.exit_code == exit_code, done.stdout
+    assert "1 of 1 committed planted runs" in done.stdout and (run.id in done.stdout) == bool(exit_code)
 
 # the whole way
 
@@ -314,7 +382,8 @@ def test_smoke(tmp_path):
     def go():
         done = outside(*args, cwd=tmp_path, **env)
         assert done.returncode == 0, done.stderr
-        return next(t for t in text(tmp_path / "_runs/notebooks/itvreg/table03.planted.ipynb") if "run now" in t), done.stdout
+        said = next(t for t in text(tmp_path / "_runs/notebooks/itvreg/table03.planted.ipynb") if "run now" in t)
+        return said.partition("CPU. ")[2], done.stdout
     said, shown = go()
     path = runs / "itvreg/table03.planted.jsonl"
     first, before = read(path), path.read_bytes()

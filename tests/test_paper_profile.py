@@ -3,7 +3,7 @@ import pytest
 
 from debias_nb.repro.runner import dry_runs, dry_step, quiet
 from debias_nb.repro.tasks.common import stand_in
-from debias_nb.reports import all_experiments
+from debias_nb.repro.frame import all_experiments
 
 PAPER = {e.experiment: e for e in all_experiments("itvreg") if e.profile == "paper"}
 

@@ -11,7 +11,9 @@ from debias_nb.repro.config import (
 )
 from debias_nb.repro.runner import execute, narrow, run_all
 from debias_nb.records import Store, make_record
-from debias_nb.reports import all_experiments, experiment_cells, found_records, papers, picked_cases, section
+from debias_nb.repro.details import case_importance, case_table, case_title, picked_cases
+from debias_nb.repro.frame import all_experiments, experiment_cells, found_records, papers
+from debias_nb.repro.plots import importance_plot, svg
 from made import METHODS, STATIC, WORLD
 
 TITLES = CorpusConfig(name="catalogue", task="titles", world=WORLD, ticks=2)
@@ -82,8 +84,9 @@ def test_cases_are_picked_by_the_largest_rise(titled):
     rises = sorted((max(np.subtract(t["importance"], b["importance"])) for b, t in zip(base, tuned) if any(b["causal"])), reverse=True)
     assert [c["rise"] for c in cases] == pytest.approx(rises[:3]) and {"Base", "Finetuned", "ITVReg", "WiSE-FT"} == cases[0]["methods"].keys()
     assert len(cases[0]["causal"]) == len(cases[0]["tokens"]) == len(cases[0]["methods"]["Base"]["importance"]) and all(len(m["top"]) == 5 for m in cases[0]["methods"].values())
-    parts = section(e, store)
-    assert any("Case studies" in p for p in parts if isinstance(p, str)) and all(p.svg().startswith(b"<?xml") for p in parts if not isinstance(p, str))
+    for case in cases:
+        assert case["query"] in case_title(case) and case_table(case).shape == (len(case["methods"]), 5)
+        assert svg(importance_plot(case_importance(case))).startswith(b"<?xml")
 
 def test_mix_needs_ticks():
     with pytest.raises(ConfigError, match="needs `ticks`"): execute(RunConfig(paper="itvreg", experiment="one", profile="planted", encoder=STATIC, method=MethodConfig(name="Base", trained=False), evaluate=["mix"], eval_world=WORLD, eval_corpus=TITLES.model_copy(update=dict(ticks=0))))

@@ -1,7 +1,8 @@
 "The summary that opens the page of claims: every row exists, every sentence rests on rows, and no sentence outlives them."
 import pytest
 
-from debias_nb.reports import all_cells, all_found
+from debias_nb.repro.frame import all_found
+from debias_nb.repro.pages import all_cells
 from debias_nb.summary import compared, load_summary, render_summary, stands
 
 @pytest.fixture(scope="module")

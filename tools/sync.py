@@ -3,7 +3,7 @@
 library    exporting the notebooks gives debias_nb/ byte for byte, and no module is left over
 notebooks  they are as nbdev_clean leaves them, none is over 1 MB, all together at most 15 MB, and no output belongs to another source
 readme     README.md is what nbs/index.ipynb gives
-reports    results/, bench/ and expected/ give reports/ byte for byte, from another folder, with another order of sets, in another time zone
+reports    nbs/papers/, results/, bench/ and expected/ give reports/ byte for byte, from another folder, with another order of sets, in another time zone
 """
 import argparse, difflib, filecmp, json, os, re, shutil, subprocess, sys, tempfile
 from pathlib import Path
@@ -126,7 +126,7 @@ def reports(root: Path = ROOT) -> list[str]:
     "Rendered from a copy and in surroundings unlike a reader's own, so that nothing of either can be in the pages unseen."
     with tempfile.TemporaryDirectory() as temporary:
         copy, out = Path(temporary) / "project", Path(temporary) / "reports"
-        for name in ("bench", "claims", "configs", "expected", "results"):
+        for name in ("bench", "claims", "configs", "expected", "nbs", "results"):
             if (root / name).is_dir(): shutil.copytree(root / name, copy / name)
         shutil.copy(root / "settings.ini", copy)
         tool("debias-nb", "report", "--out", str(out), cwd=copy, PYTHONHASHSEED="7", MPLBACKEND="svg", TZ="Asia/Tokyo")

@@ -1,1 +1,1 @@
-"What only this companion to the papers needs: runs, records, pages."
+"What only this companion to the papers needs: their tables, figures and pages."

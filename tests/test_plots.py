@@ -1,0 +1,330 @@
+"""Plots are functions of their tables alone: the numbers of the table stand in the picture, nothing is cut off, and the
+bytes don't depend on the caller's style."""
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.text import Text
+
+from debias_nb.repro import plots as P
+
+PAPERS = Path(__file__).parents[1] / "nbs" / "papers"
+
+def grid(**levels):
+    return pd.MultiIndex.from_product(levels.values(), names=levels.keys()).to_frame(index=False)
+
+def numbers(frame, low=0., high=10.):
+    return np.random.default_rng(0).uniform(low, high, len(frame))
+
+def with_ends(frame, value, low="low", high="high"):
+    return frame.assign(**{low: frame[value] - 1, high: frame[value] + 1})
+
+def differences(panels):
+    frame = grid(encoder=panels, test=["a -> a", "a -> b (OOD)"], method=["Finetuned", "OutReg 0.1", "OutReg 1"])
+    shift = np.where(frame.test == "a -> a", "iid", "ood")
+    frame = frame.assign(corpus="a", shift=shift, difference=numbers(frame, -9), seeds_alone=False)
+    return with_ends(frame, "difference")
+
+def plane(panels):
+    frame = grid(panel=panels, alpha=[0., .5, 1., np.nan])
+    method = np.where(frame.alpha.isna(), "ITVReg", "WiSE-FT")
+    frame = frame.assign(method=method, iid=numbers(frame), ood=numbers(frame))
+    frame = with_ends(frame, "iid", "iid_low", "iid_high")
+    return with_ends(frame, "ood", "ood_low", "ood_high")
+
+def tables(panels=("a", "b")):
+    "Of each plot a table that fits."
+    panels = list(panels)
+    three = ["MaskReg", "OutReg 1", "ITVReg"]
+    path = grid(panel=panels, test=["iid", "ood"], method=three, strength=[.1, 1, 10])
+    mix = grid(panel=panels, method=three, share=[0, .5, 1])
+    bins = grid(panel=panels, method=three, bin=range(1, 6))
+    course = grid(panel=panels, method=three, step=range(4), seed=range(2))
+    weighing = ["SCAN", "FD shuffled"]
+    diary = grid(panel=panels, method=weighing, part=[0, .5, 1], seed=range(2), quantity=list(P.QUANTITIES))
+    bias = grid(panel=panels, method=["CL + ARR"], part=[0, .5, 1], seed=range(2))
+    runs = grid(panel=panels, method=three, weight=[.1, 1, np.nan], seed=range(2))
+    tokens = grid(method=["Base", "ITVReg"], position=range(4))
+    words = ["a", "$b$", "$", "a"] * 2
+    texts = grid(author=list("abcde"), topic=["$t$", "u"], part=["train", "iid", "left out"])
+    return {
+        "difference_plot": differences(panels),
+        "strength_plot": with_ends(path.assign(value=numbers(path)), "value"),
+        "mix_plot": with_ends(mix.assign(value=numbers(mix)), "value"),
+        "frequency_plot": with_ends(bins.assign(value=numbers(bins)), "value"),
+        "trajectory_plot": course.assign(spurious=numbers(course, 0, 1), causal=numbers(course, 0, 1)),
+        "weights_plot": diary.assign(value=numbers(diary)),
+        "bias_plot": bias.assign(value=numbers(bias, 0, 1)),
+        "mechanism_plot": runs.assign(spurious=numbers(runs, 0, 1), ood=numbers(runs)),
+        "interpolation_plot": plane(panels),
+        "importance_plot": tokens.assign(token=words, causal=None, importance=numbers(tokens)),
+        "split_plot": texts,
+    }
+
+NAMES = list(tables())
+each = pytest.mark.parametrize("name", NAMES)
+
+def drawn(name, frame=None, **settings):
+    return getattr(P, name)(tables()[name] if frame is None else frame, **settings)
+
+def points(ax):
+    "What stands at markers."
+    lines = [line.get_xydata() for line in ax.lines if line.get_marker() not in (None, "", "None")]
+    return np.vstack(lines)
+
+def labels(fig):
+    return {text.get_text() for text in fig.findobj(Text)}
+
+# ---------------------------------------------------------------- every plot
+
+@each
+def test_the_same_bytes_whatever_the_style(name):
+    frame = tables()[name]
+    first = P.svg(drawn(name))
+    settings = dict(matplotlib.rcParams)
+    with matplotlib.style.context("dark_background"), matplotlib.rc_context({"font.size": 20, "svg.fonttype": "path"}):
+        assert P.svg(drawn(name, frame)) == first
+    assert len(first) < 60_000 and b"<text" in first and b"<dc:date>" not in first
+    assert frame.equals(tables()[name]) and dict(matplotlib.rcParams) == settings
+    ET.fromstring(first)
+
+@each
+@pytest.mark.parametrize("panels", ["a", "abcd", ["a corpus with a long name -> another corpus with a long name", "b"]])
+def test_nothing_is_cut_off(name, panels):
+    fig = drawn(name, tables(panels)[name])
+    P.svg(fig)
+    with P.styled():
+        box = fig.get_tightbbox()
+    assert box.x0 > -.02 and box.y0 > -.02 and box.x1 < fig.get_figwidth() + .02 and box.y1 < fig.get_figheight() + .02
+    assert fig.get_figwidth() == P.WIDTH and min(text.get_size() for text in fig.findobj(Text) if text.get_text()) > 7
+
+@each
+def test_every_column_is_asked_for(name):
+    frame = tables()[name]
+    for column in frame.columns:
+        with pytest.raises(ValueError, match=f"no column '{column}'"):
+            drawn(name, frame.drop(columns=column))
+
+@each
+def test_an_empty_table(name):
+    with pytest.raises(ValueError, match="nothing to draw"):
+        drawn(name, tables()[name][:0])
+
+NUMBERS = { # of each plot a column of numbers that must be there
+    "difference_plot": "difference",
+    "strength_plot": "value",
+    "mix_plot": "share",
+    "bias_plot": "value",
+    "trajectory_plot": "causal",
+    "mechanism_plot": "ood",
+    "interpolation_plot": "iid",
+    "importance_plot": "importance",
+    "weights_plot": "part",
+}
+
+@pytest.mark.parametrize("name, column", NUMBERS.items())
+def test_numbers_that_are_none(name, column):
+    frame = tables()[name]
+    for bad, message in ((np.nan, "is not a"), (np.inf, "is not a"), ("many", "not made of numbers")):
+        with pytest.raises(ValueError, match=f"{column}.*{message}"):
+            drawn(name, frame.assign(**{column: [bad, *frame[column].iloc[1:]]}))
+
+SHARES = [
+    ("mix_plot", "share"),
+    ("trajectory_plot", "spurious"),
+    ("bias_plot", "value"),
+    ("bias_plot", "part"),
+    ("mechanism_plot", "spurious"),
+    ("interpolation_plot", "alpha"),
+    ("weights_plot", "part"),
+]
+
+@pytest.mark.parametrize("name, column", SHARES)
+def test_shares_lie_between_zero_and_one(name, column):
+    frame = tables()[name]
+    with pytest.raises(ValueError, match=f"{column}.*2 is not a share"):
+        drawn(name, frame.assign(**{column: 2.}))
+
+MOST = { # panels
+    "strength_plot": 4,
+    "trajectory_plot": 4,
+    "weights_plot": 4,
+    "mix_plot": 9,
+    "bias_plot": 9,
+    "mechanism_plot": 9,
+    "interpolation_plot": 6,
+}
+
+@pytest.mark.parametrize("name, most", MOST.items())
+def test_too_many_panels(name, most):
+    with pytest.raises(ValueError, match="choose some"):
+        drawn(name, tables([f"p{i}" for i in range(most + 1)])[name])
+
+@pytest.mark.parametrize("name", ["difference_plot", "strength_plot", "mix_plot", "frequency_plot", "importance_plot"])
+def test_rows_that_stand_twice(name):
+    with pytest.raises(ValueError, match="two rows"):
+        drawn(name, pd.concat([tables()[name]] * 2))
+
+def test_an_interval_holds_its_value():
+    for name, column in (("difference_plot", "low"), ("strength_plot", "low"), ("interpolation_plot", "ood_low")):
+        with pytest.raises(ValueError, match="not inside its interval"):
+            drawn(name, tables()[name].assign(**{column: 99.}))
+
+# ---------------------------------------------------------------- looks
+
+def test_a_method_keeps_its_look():
+    for names in (["ITVReg"], ["Finetuned", "ITVReg"], ["x", "ITVReg", "OutReg 1"]):
+        assert P.looks(names)["ITVReg"] == P.Look(*P.LOOKS["ITVReg"])
+
+def test_looks_are_distinct():
+    variants = ["ITVReg", "ITVReg 1", "ITVReg (0.15)", "OutReg 0.1", "OutReg 1"]
+    looks = P.looks(["Finetuned", *variants, "WiSE-FT 0.5", "x", "y"])
+    assert len(set(looks.values())) == len(looks) == len({look.color for look in looks.values()})
+
+def test_strengths_of_a_method_stand_together():
+    names = ["OutReg 10", "Finetuned", "OutReg 1e-05", "OutReg 0.1"]
+    assert P.ordered(names) == ["OutReg 1e-05", "OutReg 0.1", "OutReg 10", "Finetuned"]
+    light = [sum(matplotlib.colors.to_rgb(P.looks(names)[name].color)) for name in P.ordered(names)[:3]]
+    assert light == sorted(light, reverse=True), "from light to dark"
+
+# ---------------------------------------------------------------- what stands in a picture
+
+def test_differences_stand_at_their_methods():
+    frame = differences(["small", "large"])
+    fig = P.difference_plot(frame, "points over Base")
+    places = P.method_places(frame.method)
+    expected = [own for _, own in frame.groupby(["encoder", "test"], sort=False)]
+    for ax, own in zip(fig.axes, expected):
+        at = np.column_stack([own.difference, own.method.map(places)])
+        assert {tuple(p) for p in points(ax)} == {tuple(p) for p in at}
+        assert ax.get_facecolor() == matplotlib.colors.to_rgba(P.GREY if own["shift"].iloc[0] == "iid" else "white")
+        left, right = ax.get_xlim()
+        assert left < min(0, own.low.min()) and right > max(0, own.high.max())
+    assert {*frame.method, *frame.encoder, "a → a", "a → b", "points over Base", "in distribution"} <= labels(fig)
+
+def test_intervals_may_be_missing_or_have_no_width():
+    frame = differences(["small"])
+    without = P.difference_plot(frame.assign(low=np.nan, high=np.nan))
+    narrow = P.difference_plot(frame.assign(low=frame.difference, high=frame.difference))
+    for a, b in zip(without.axes, narrow.axes):
+        assert (points(a) == points(b)).all()
+    alone = P.difference_plot(frame.assign(seeds_alone=True))
+    assert "interval over seeds alone" in labels(alone)
+    assert any(line.get_linestyle() == ":" for line in alone.axes[0].lines)
+
+def test_an_encoder_with_many_tests_has_a_row_for_each_corpus():
+    one = differences(["small"])
+    frame = pd.concat([one.assign(corpus=corpus, test=one.test + corpus) for corpus in ("x", "y", "z")])
+    assert list(P.difference_rows(frame)) == ["small, x", "small, y", "small, z"]
+    assert list(P.difference_rows(frame[frame.corpus != "z"])) == ["small"]
+    same_names = pd.concat([one.assign(corpus=corpus) for corpus in ("x", "y")])
+    assert list(P.difference_rows(same_names)) == ["small, x", "small, y"]
+
+def test_strengths_stand_on_a_log_scale_beside_levels():
+    frame = tables("a")["strength_plot"]
+    base = grid(panel=["a"], test=["iid", "ood"], method=["Base"]).assign(value=[3., 4.])
+    fig = P.strength_plot(frame, base)
+    P.svg(fig)
+    for ax, (test, own) in zip(fig.axes, frame.groupby("test", sort=False)):
+        assert ax.get_xscale() == "log" and np.allclose(sorted(points(ax)[:, 1]), sorted(own.value))
+        assert any((np.asarray(line.get_ydata()) == base[base.test == test].value.iloc[0]).all() for line in ax.lines)
+    assert {"Base", "MaskReg", "0.1", "10"} <= labels(fig)
+    with pytest.raises(ValueError, match="not positive"):
+        P.strength_plot(frame.assign(strength=0.))
+
+def test_lines_are_means_over_seeds():
+    frame = tables("a")["bias_plot"]
+    ax = P.bias_plot(frame).axes[0]
+    assert np.allclose(points(ax)[:, 1], frame.groupby("part").value.mean()) and ax.get_ylim()[0] == 0
+
+def test_what_was_not_measured_says_so():
+    frame = tables("ab")["weights_plot"]
+    assert "not measured" in labels(P.weights_plot(frame[(frame.panel == "a") | (frame.quantity == "largest")]))
+    assert len(P.weights_plot(frame[frame.quantity.isin(["largest", "fresh loss"])]).axes) == 4
+    with pytest.raises(ValueError, match="many.*none of"):
+        P.weights_plot(frame.assign(quantity="many"))
+    with pytest.raises(ValueError, match="nothing to draw"):
+        P.weights_plot(frame.assign(value=np.nan))
+    with pytest.raises(ValueError, match="not one of 1, 2"):
+        P.frequency_plot(tables()["frequency_plot"].assign(bin=.5))
+
+def test_panels_share_a_range_only_where_theirs_agree():
+    frame = tables("ab")["mechanism_plot"]
+    near = P.mechanism_plot(frame).axes
+    far = P.mechanism_plot(frame.assign(ood=frame.ood + 500 * (frame.panel == "b"))).axes
+    assert near[0].get_ylim() == near[1].get_ylim() and far[0].get_ylim()[1] < 100 < far[1].get_ylim()[0]
+
+def test_tokens_are_text_and_known_spurious_ones_are_marked():
+    frame = tables()["importance_plot"].assign(causal=lambda f: f.position == 1)
+    fig = P.importance_plot(frame)
+    ticks = fig.axes[0].get_xticklabels()
+    assert [tick.get_text() for tick in ticks] == ["a", "$b$", "$", "a"] and b">$b$<" in P.svg(fig)
+    assert [tick.get_weight() == "bold" for tick in ticks] == [True, False, True, True]
+    assert [text.get_text() for text in fig.axes[0].texts] == [f"{v:.2f}" for v in frame.importance]
+
+# ---------------------------------------------------------------- a split of authors and topics
+
+def corpus(n, authors, topics, seed=0):
+    from debias_nb.authorship import Texts
+    rng = np.random.default_rng(seed)
+    def pick(k):
+        return np.minimum(rng.geometric(min(.5, 3 / k), n) - 1, k - 1)
+    names = [f"author {a}" for a in pick(authors)]
+    return Texts("a corpus", names, [f"topic {t}" for t in pick(topics)], [f"text {i}" for i in range(n)])
+
+SIZES = [(40, 5, 3, 60, 40), (400, 40, 10, 7, 3), (3000, 200, 90, 60, 40), (3000, 200, 90, 1, 1)]
+
+@pytest.mark.parametrize("n, authors, topics, columns, rows", SIZES)
+def test_every_text_is_in_a_field_of_its_part(n, authors, topics, columns, rows):
+    from debias_nb.authorship import paper_split
+    texts = corpus(n, authors, topics)
+    split = paper_split(texts, .4, .4)
+    placed = P.texts_by_part(split, texts)
+    for part, own in split.parts().items():
+        assert {texts.text[i] for i in np.flatnonzero(placed.part == part)} == set(own.text)
+    fields = P.split_fields(placed, columns, rows)
+    assert fields.column.max() < columns and fields.row.max() < rows and not fields.duplicated(["row", "column"]).any()
+    assert (fields.next != fields.most).all() and "left out" not in set(fields.next)
+    fig = P.split_plot(placed, columns, rows)
+    area = 0
+    for patch in fig.axes[0].patches:
+        area += sum(np.prod(np.ptp(polygon, axis=0)) for polygon in patch.get_path().to_polygons())
+    assert area == len(fields) and f"training: {(placed.part == 'train').sum():,} texts" in labels(fig)
+    assert len(P.svg(fig)) < 60_000
+
+def test_a_split_of_other_texts_is_refused():
+    from debias_nb.authorship import paper_split
+    texts = corpus(200, 20, 8)
+    split = paper_split(texts, .4, .4)
+    for others in (corpus(200, 20, 8, seed=1), texts.take(range(100))):
+        with pytest.raises(ValueError, match="are not among a corpus"):
+            P.texts_by_part(split, others)
+    with pytest.raises(ValueError, match="a corpus has no topics"):
+        P.texts_by_part(split, texts.take(range(200), topic=None))
+    placed = P.texts_by_part(split, texts)
+    with pytest.raises(ValueError, match="at least 1, got 60 and 0"):
+        P.split_plot(placed, rows=0)
+    with pytest.raises(ValueError, match="other is none of train"):
+        P.split_plot(placed.assign(part="other"))
+
+def test_a_text_that_stands_twice_counts_twice():
+    from types import SimpleNamespace
+    texts = corpus(40, 5, 3)
+    doubled = texts.take([*range(40), 0])
+    parts = {"train": texts.take([1]), "iid": doubled.take([0, 40]), "open": texts.take([0, 2])}
+    placed = P.texts_by_part(SimpleNamespace(name="a split", parts=lambda: parts), doubled)
+    assert [placed.part[i] for i in (0, 1, 2, 40)] == ["iid", "train", "open", "iid"], "of two tests, the first"
+
+# ---------------------------------------------------------------- drawings
+
+DRAWINGS = ["itvreg/figure01", "arr/figure01", "arr/figure01_product", "scan/figure01", "scan/figure01_released"]
+
+@pytest.mark.parametrize("file", DRAWINGS)
+def test_a_drawing_is_a_small_file_with_text(file):
+    data = (PAPERS / f"{file}.svg").read_bytes()
+    root = ET.fromstring(data)
+    tags = {element.tag.rpartition("}")[2] for element in root.iter()}
+    assert len(data) < 60_000 and {"title", "text", "path", "rect"} <= tags and "image" not in tags
