@@ -33,7 +33,7 @@ class Data:
 def material(name, authors): # an encoder that nobody has fine-tuned, and the data of one run
     from debias_nb.arr import author_ids
     from debias_nb.repro.tasks.authors import learned_table
-    from debias_nb.authorship import planted_texts
+    from debias_nb.data.authors import planted_texts
     from debias_nb.config import AuthorsWorldConfig
     from debias_nb.encoders import load_encoder, tokenise
     world = AuthorsWorldConfig(name="authors", authors=authors)

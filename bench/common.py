@@ -128,7 +128,7 @@ def training_stretch(clock):
 
 def clocked_trainer(clock):
     "A stand-in for `MatchingTrainer` that times its training."
-    from debias_nb.train import MatchingTrainer
+    from debias_nb.repro.training import MatchingTrainer
     class Trainer(MatchingTrainer):
         def __init__(self, *args, callbacks=(), **kwargs): super().__init__(*args, callbacks=[training_stretch(clock), *callbacks], **kwargs)
     return Trainer
@@ -147,7 +147,7 @@ def clocked_base(clock, cached):
 
 def fine_tuning(variant, encoder, pairs, training) -> tuple: # the tuned model; seconds of training, and of these in the frozen base encoder, preparation included
     "One run of `train.fine_tune`, timed."
-    from debias_nb import train
+    from debias_nb.repro import training as train
     from debias_nb.repro.config import MethodConfig
     model, clock, method = copy.deepcopy(encoder), Clock(), MethodConfig(name=variant.name, **variant.method)
     gc.collect()
@@ -171,7 +171,7 @@ def planted_pairs(n): # left, right, labels
     "n labelled pairs of the mild planted world as the planted table is trained on them, one that is relevant and one that is not for each query."
     import numpy as np
     from debias_nb.config import WorldConfig
-    from debias_nb.worlds import Catalogue
+    from debias_nb.data.worlds import Catalogue
     pairs = Catalogue(WorldConfig(train_pairs=-(-n // 2), negatives=1)).labelled_pairs()
     rows = np.random.default_rng(0).permutation(len(pairs))[:n]
     left, right = pairs.texts()
@@ -201,7 +201,7 @@ def keep(record: dict, path: Path) -> int: # exit status
 
 def finish(path: Path, note: str, write: bool, load: float, meter: Meter, settings: dict, results: dict) -> int: # load: average at the start
     "Print the record as the last line, and keep it if that is wanted."
-    from debias_nb.records import environment
+    from debias_nb.repro.records import environment
     why = warning(load, meter.share)
     record = {"bench": path.stem, "warning": why, "load": {"start": round(load, 2), "end": round(os.getloadavg()[0], 2)}, "cpu_share": round(meter.share, 3), "threads": THREADS,
               "omp": {k: os.environ.get(k) for k in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}, "settings": settings, **results, "environment": environment()}

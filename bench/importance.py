@@ -11,7 +11,7 @@ AGREE = 1e-5 # largest difference between two values of one token
 def planted_texts(n): # of one to three titles, so that lengths vary as those of questions do
     import numpy as np
     from debias_nb.config import WorldConfig
-    from debias_nb.worlds import Catalogue
+    from debias_nb.data.worlds import Catalogue
     titles = [t.text for pair in Catalogue(WorldConfig()).broad() for t in pair]
     rng = np.random.default_rng(0)
     return [" ".join(titles[i] for i in rng.integers(len(titles), size=k)) for k in rng.integers(1, 4, size=n)]

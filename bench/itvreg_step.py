@@ -18,7 +18,7 @@ def arguments(argv):
 def main(argv=None) -> int:
     o, load = arguments(argv), begin()
     from debias_nb.repro.config import TrainConfig
-    from debias_nb.train import pair_tokens
+    from debias_nb.repro.training import pair_tokens
     training = TrainConfig(learning_rate=1e-3, epochs=o.epochs, batch_size=o.batch, threads=THREADS)
     results, meter = {}, Meter()
     for name, encoder, kind in loaded(o.encoder or default_encoders()):

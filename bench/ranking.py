@@ -21,8 +21,8 @@ def made_up(questions, candidates): # question ids (n,), labels (n,)
 
 def candidates(o) -> tuple: # what they are; question ids (n,), labels (n,), scores (n,) without ties
     import numpy as np
-    from debias_nb.qa import load_answers
-    from debias_nb.registry import DataError
+    from debias_nb.data.answers import load_answers
+    from debias_nb.data.registry import DataError
     try:
         if o.questions: raise DataError("numbers were given")
         answers = load_answers("selqa", "test", download=False)

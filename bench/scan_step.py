@@ -26,19 +26,19 @@ QUICK = {"tiny": Size(8, 2, 2), "learned": Size(24, 2, 2), "roberta-base": Size(
 
 def planted(n, words=0): # `qa.Answers`: n planted candidates
     from debias_nb.config import AnswersWorldConfig
-    from debias_nb.qa import planted_answers
+    from debias_nb.data.answers import planted_answers
     world = AnswersWorldConfig(name="answers", questions=-(-n // 6), tests=1, **({"length": words} if words else {}))
     return planted_answers(world, "train").take(range(n))
 
 def catalogue(n): # the same, of planted titles: the words that `tiny` knows whole
-    from debias_nb.qa import Answers
+    from debias_nb.data.answers import Answers
     left, right, labels = planted_pairs(n)
     return Answers("titles", left, left, right, labels.astype(int))
 
 def roberta(texts, shape): # a `pairs.CrossEncoder` with random weights
     "The published shape but for the vocabulary, which is the words of these texts."
     import torch
-    from debias_nb.pairs import CrossEncoder, vocabulary
+    from debias_nb.cross_encoders import CrossEncoder, vocabulary
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaModel
     special = ["<s>", "<pad>", "</s>", "<unk>"]
@@ -54,10 +54,10 @@ def roberta(texts, shape): # a `pairs.CrossEncoder` with random weights
                                                    type_vocab_size=1, layer_norm_eps=1e-5)), fast)
 
 def material(name, size): # a pair encoder, and `answers.AnswerTokens` of one run
-    from debias_nb.answers import answer_tokens
+    from debias_nb.repro.answer_training import answer_tokens
     from debias_nb.config import EncoderConfig
     from debias_nb.encoders import planted_default
-    from debias_nb.pairs import load_pair_encoder
+    from debias_nb.cross_encoders import load_pair_encoder
     n = size.batch * size.steps
     answers = catalogue(n) if name == "tiny" else planted(n, size.words)
     texts = answers.questions + answers.answers
@@ -68,7 +68,7 @@ def material(name, size): # a pair encoder, and `answers.AnswerTokens` of one ru
 
 def training_run(variant, encoder, data, batch) -> dict: # ms of a step, and of these for the weights
     "One run of `answers.fit_answers`, timed. What weights do to fresh functions is asked eight times a training, however long, and is left out."
-    from debias_nb import answers
+    from debias_nb.repro import answer_training as answers
     from debias_nb.config import EncoderConfig
     from debias_nb.repro.config import MethodConfig, ScanConfig, TrainConfig
     scan, clock = None if VARIANTS[variant] is None else ScanConfig(**VARIANTS[variant]), Clock()
@@ -91,9 +91,9 @@ def epoch_tokens(quick) -> dict: # of which candidates and tokenizer; pairs; tok
     import numpy as np
     from debias_nb.config import EncoderConfig
     from debias_nb.encoders import EncoderError
-    from debias_nb.pairs import length_batches, load_pair_encoder, tokens_per_epoch
-    from debias_nb.qa import load_answers
-    from debias_nb.registry import DataError
+    from debias_nb.cross_encoders import length_batches, load_pair_encoder, tokens_per_epoch
+    from debias_nb.data.answers import load_answers
+    from debias_nb.data.registry import DataError
     try:
         if quick: raise DataError("the small ones are wanted")
         answers, name = load_answers("wikiqa", "train", download=False), "minilm"

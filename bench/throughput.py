@@ -26,7 +26,7 @@ def theirs(encoder, texts, training) -> tuple: # the tuned model; seconds of tra
 
 def ours(encoder, texts, training) -> tuple: # the same
     "Texts are tokenised once, before training; that is part of its time."
-    from debias_nb.train import pair_tokens
+    from debias_nb.repro.training import pair_tokens
     clock = Clock()
     with clock("tokenising"): pairs = pair_tokens(encoder, *texts)
     model, total, _ = fine_tuning(PLAIN, encoder, pairs, training)
@@ -38,7 +38,7 @@ def agreement(encoder, texts, training, runs=None) -> float: # largest differenc
     "That both train the same, dropout apart, which falls differently when both sides share a pass. Raises `RuntimeError` if not."
     import torch
     from debias_nb.encoders import embed
-    from debias_nb.train import pair_tokens
+    from debias_nb.repro.training import pair_tokens
     calm = copy.deepcopy(encoder)
     for m in calm.modules():
         if isinstance(m, torch.nn.Dropout): m.p = 0.
@@ -69,7 +69,7 @@ def arguments(argv):
 def main(argv=None) -> int:
     o, load = arguments(argv), begin()
     from debias_nb.repro.config import TrainConfig
-    from debias_nb.train import pair_tokens
+    from debias_nb.repro.training import pair_tokens
     training = TrainConfig(learning_rate=1e-3, epochs=o.epochs, batch_size=o.batch, threads=THREADS)
     results, meter = {}, Meter()
     for name, encoder, kind in loaded(o.encoder or ["tiny", "tiny-static"]):

@@ -12,15 +12,15 @@ FIGURES = ("epoch_s", "base_s")
 def planted_titles(n): # a `titles.TitlePairs`
     "Planted titles of which at least n pairs are relevant: m queries and m items give about m plus m² / 2500 of them."
     from debias_nb.config import WorldConfig
-    from debias_nb.titles import catalogue_titles
-    from debias_nb.worlds import Catalogue
+    from debias_nb.data.titles import catalogue_titles
+    from debias_nb.data.worlds import Catalogue
     return catalogue_titles(Catalogue(WorldConfig(train_pairs=math.ceil(50 * math.sqrt(n))))).train
 
 def some_pairs(encoder, titles, n): # `train.PairTokens` of n relevant pairs
     "Raises `ValueError` when there are fewer."
     from dataclasses import replace
     import numpy as np
-    from debias_nb.train import title_tokens
+    from debias_nb.repro.training import title_tokens
     whole = title_tokens(encoder, titles, 32)
     if len(whole) < n: raise ValueError(f"{n:,} relevant pairs are wanted and the titles have {len(whole):,}")
     rows = np.random.default_rng(0).permutation(len(whole))[:n]

@@ -278,7 +278,7 @@ class PretrainConfig(Strict):
 
 class EncoderConfig(Strict):
     """A base encoder: which one, of which kind, and how long its texts may be.
-    Kinds `static` and `transformer` read one text, `alignment` and `cross` a pair (`22_pairs`):
+    Kinds `static` and `transformer` read one text, `alignment` and `cross` a pair (`05_cross_encoders`):
     a network on word vectors, and a transformer."""
     name: str                    # `tiny`, `tiny-static`, `minilm`, a folder under DEBIAS_NB_MODELS, or a hub id
     kind: Literal["static", "transformer", "alignment", "cross"]

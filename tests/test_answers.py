@@ -9,13 +9,13 @@ import transformers
 from safetensors.torch import load_file
 
 from debias_nb.repro.tasks import answers as task
-from debias_nb.answers import (WEIGHER, AnswerCollator, Weigher, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, fit_answers, train_stages)
+from debias_nb.repro.answer_training import (WEIGHER, AnswerCollator, Weigher, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, fit_answers, train_stages)
 from debias_nb.config import AnswersWorldConfig, EncoderConfig
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
 from debias_nb.repro.runner import absent, dry_step, execute
-from debias_nb.qa import Answers, planted_answers
-from debias_nb.records import TrainingFailed, comparable
-from debias_nb.registry import MissingData
+from debias_nb.data.answers import Answers, planted_answers
+from debias_nb.repro.records import TrainingFailed, comparable
+from debias_nb.data.registry import MissingData
 
 ROOT = Path(__file__).parents[1]
 WORLD = AnswersWorldConfig(name="answers", questions=60, tests=30)
@@ -184,7 +184,7 @@ def test_dry_steps_train_what_they_say():
     assert set(terms) == {"sw", "ce", "cl"} and all(np.isfinite(v) for v in terms.values())
 
 def test_the_weights_have_a_learning_rate_of_their_own(train):
-    from debias_nb.answers import Weigher
+    from debias_nb.repro.answer_training import Weigher
     data = answer_tokens(model_for(MethodConfig(name="plain"), train).encoder, train)
     rows, hidden = torch.arange(24), torch.randn(24, 6, generator=torch.Generator().manual_seed(0))
     spread = lambda **s: float(Weigher(ScanConfig(memory="none", **s), data, 0)(hidden, data.labels[rows], rows, 1.).std())

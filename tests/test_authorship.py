@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
-from debias_nb.authorship import (SOURCES, TESTS, AuthorSplit, Texts, clean, describe, leakage, leakage_aware_split, load_texts, nearest_topics, paper_split, planted_texts, query_target, read_pan19, read_pan_pairs,
+from debias_nb.data.authors import (SOURCES, TESTS, AuthorSplit, Texts, clean, describe, leakage, leakage_aware_split, load_texts, nearest_topics, paper_split, planted_texts, query_target, read_pan19, read_pan_pairs,
                                   read_reviews, read_texts, strip_quotes, strip_signatures, topic_clusters, with_partners)
 from debias_nb.config import AuthorsWorldConfig
-from debias_nb.registry import DataError, MissingData, load_registry
+from debias_nb.data.registry import DataError, MissingData, load_registry
 
 ROOT = Path(__file__).parents[1]
 few = settings(max_examples=40, deadline=None)
@@ -44,7 +44,7 @@ def test_texts_do_not_change_with_the_lists_they_were_made_of():
     with pytest.raises(AttributeError): texts.name = "three"
 
 def test_fingerprints_are_the_same_in_every_process():
-    code = ("from debias_nb.authorship import *; from debias_nb.config import AuthorsWorldConfig\n"
+    code = ("from debias_nb.data.authors import *; from debias_nb.config import AuthorsWorldConfig\n"
             "t = planted_texts(AuthorsWorldConfig(name='authors', authors=80, test_authors=60, tokens=40, topics=6, unseen_topics=4), 'train')\n"
             "s = paper_split(t, .5, .5); print(*s.fingerprints().values(), *query_target(s.tests['cross']).queries)")
     done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": "77"}, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -52,7 +52,7 @@ def test_fingerprints_are_the_same_in_every_process():
     assert done.stdout.split() == [*split.fingerprints().values(), *map(str, query_target(split.tests["cross"]).queries)]
 
 def test_import_is_light():
-    code = "import sys, debias_nb.authorship; print(sorted({'sklearn', 'torch', 'matplotlib', 'transformers'} & set(sys.modules)))"
+    code = "import sys, debias_nb.data.authors; print(sorted({'sklearn', 'torch', 'matplotlib', 'transformers'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 # ---------------------------------------------------------------- cleaning

@@ -122,7 +122,7 @@ def test_a_run_leaves_the_encoder_as_it_was():
 
 def test_too_few_steps_are_noticed():
     encoder, data = scan_step.material("learned", scan_step.Size(14, 2, 1))
-    from debias_nb import answers
+    from debias_nb.repro import answer_training as answers
     whole = answers.fit_answers
     def short(*args, **kwargs):
         trainer = whole(*args, **kwargs)

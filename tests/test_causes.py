@@ -1,7 +1,7 @@
 """What causes what in a planted world is found by experiment, and the dials of the world govern it."""
 import pytest
 
-from debias_nb.causes import causal_edges
+from debias_nb.data.causes import causal_edges
 from debias_nb.config import WorldConfig
 
 SMALL = dict(types=20, unseen_types=8)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from debias_nb.claims import Elsewhere, Measured, check_erratum, check_paper, expand, judged, load_claims, render_claims, render_errata
+from debias_nb.repro.claims import Elsewhere, Measured, check_erratum, check_paper, expand, judged, load_claims, render_claims, render_errata
 from debias_nb.config import ConfigError, project_root
-from debias_nb.registry import Expected, load_expected
+from debias_nb.data.registry import Expected, load_expected
 from debias_nb.repro.frame import Cell
 from debias_nb.repro.pages import all_cells
 

@@ -4,9 +4,9 @@ import re
 import numpy as np
 import pytest
 
-from debias_nb.claims import Minus, check_erratum, check_paper, expand, judged, load_claims, render_claims, render_errata
+from debias_nb.repro.claims import Minus, check_erratum, check_paper, expand, judged, load_claims, render_claims, render_errata
 from debias_nb.config import ConfigError, project_root
-from debias_nb.registry import Expected, load_expected
+from debias_nb.data.registry import Expected, load_expected
 from debias_nb.repro.frame import Cell
 from debias_nb.repro.pages import all_cells
 

@@ -9,12 +9,12 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from debias_nb import cli
+from debias_nb.repro import cli
 from debias_nb.repro import runner
-from debias_nb.cli import app
+from debias_nb.repro.cli import app
 from debias_nb.config import cache_dir
 from debias_nb.repro.config import load_experiment
-from debias_nb.records import Store, comparable, failed_record, make_record, read
+from debias_nb.repro.records import Store, comparable, failed_record, make_record, read
 from debias_nb.repro.frame import row_name
 from made import experiment
 
@@ -27,7 +27,7 @@ def shell(*args): return CliRunner().invoke(app, [str(a) for a in args])
 
 def outside(*args, cwd, **env):
     "The command line in a process of its own."
-    return subprocess.run([sys.executable, "-m", "debias_nb.cli", *args], cwd=cwd, env=ENV | env, capture_output=True, text=True, timeout=500)
+    return subprocess.run([sys.executable, "-m", "debias_nb.repro.cli", *args], cwd=cwd, env=ENV | env, capture_output=True, text=True, timeout=500)
 
 class Project:
     "A project of toy notebooks, one code cell each."
@@ -162,7 +162,7 @@ STOPPABLE = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_hand
 def test_ctrl_c_ends_the_kernel_too(project, command):
     project.add("a", "import os, pathlib, time\npathlib.Path('pid').write_text(f'{os.getpid()}\\n'); time.sleep(300)"); project.add("b", "open('later', 'w')")
     pid = project.folder / "pid"
-    code = STOPPABLE + "import sys\nfrom debias_nb.cli import app\napp(sys.argv[1:])"
+    code = STOPPABLE + "import sys\nfrom debias_nb.repro.cli import app\napp(sys.argv[1:])"
     process = subprocess.Popen([sys.executable, "-c", code, *command], cwd=project.folder, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: pid.exists() and pid.read_text().endswith("\n"), process)
     process.send_signal(signal.SIGINT)
@@ -193,7 +193,7 @@ def finished(cache, tmp_path_factory):
 CHILD = STOPPABLE + """
 import sys
 from debias_nb.repro.runner import run_all
-from debias_nb.records import Store
+from debias_nb.repro.records import Store
 from made import experiment
 run_all(experiment(seeds=range(2)).runs(), Store(sys.argv[1]), workers=1, progress=False)
 print("came to its end")

@@ -7,10 +7,10 @@ import pytest
 from debias_nb.config import project_root
 
 from debias_nb.repro.config import RunConfig, load_experiment
-from debias_nb.records import latest
+from debias_nb.repro.records import latest
 from debias_nb.repro.frame import COMPLETE, all_experiments, papers, results
 from debias_nb.repro.pages import all_cells
-from debias_nb.search import best_training
+from debias_nb.repro.search import best_training
 
 ROOT = project_root(Path(__file__).parent)
 

@@ -4,7 +4,7 @@ from itertools import product
 import pytest
 
 from debias_nb.config import ConfigError, project_root
-from debias_nb.registry import ExpectedTable, load_expected
+from debias_nb.data.registry import ExpectedTable, load_expected
 
 METHODS = ["Base", "Finetuned", "MaskReg", "SimCSE", "OutReg", "ITVReg"]
 FORUMS, TRAIN = ["AskUbuntu", "SuperUser", "Quora"], ["AskUbuntu", "SuperUser"]

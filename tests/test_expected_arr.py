@@ -3,7 +3,7 @@ from itertools import product
 
 import pytest
 
-from debias_nb.registry import load_expected
+from debias_nb.data.registry import load_expected
 
 PARTS, DATA = ["Training", "Cross-topic test", "In-distribution-topic test"], ["Amazon", "Reddit", "Fanfiction"]
 METHODS = ["BOW", "TF-IDF", "Zero-shot", "MLL", "MLL + ARR", "CL", "CL + ARR"]

@@ -3,7 +3,7 @@ from itertools import product
 
 import pytest
 
-from debias_nb.registry import load_expected
+from debias_nb.data.registry import load_expected
 
 RANKED = ["MAP", "MRR", "P@1"]
 COLUMNS = {"table1": ["Train", "Dev", "Test"], "table2": RANKED, "table3": RANKED, "table4": [*RANKED, "nDCG@1", "nDCG@3", "nDCG@10"], "table5": [f"{d} {m}" for d in ("WikiQA", "ANTIQUE") for m in RANKED], "table6": RANKED}
@@ -55,7 +55,7 @@ def test_numbers_printed_twice_agree(v):
 
 
 def test_table_1_is_what_the_data_notebook_checks_files_against(tables):
-    from debias_nb.qa import SOURCES
+    from debias_nb.data.answers import SOURCES
     printed = {d.lower(): {p.lower(): tuple(tables["table1"].cell(p, method=f"{d} {n}").value for n in ("#Q", "#A")) for p in ("Train", "Dev", "Test")} for d in ("WikiQA", "SelQA", "ANTIQUE")}
     assert printed == {n: s.paper for n, s in SOURCES.items() if s.paper}
 

@@ -82,7 +82,7 @@ def test_licence_is_apache_2_everywhere():
     assert ini()["license"] == "apache2" and PROJECT["license"] == yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["license"] == "Apache-2.0"
 
 def test_installed_commands_exist():
-    assert PROJECT["scripts"] == {"debias-nb": "debias_nb.cli:app"}
+    assert PROJECT["scripts"] == {"debias-nb": "debias_nb.repro.cli:app"}
     assert PROJECT["entry-points"]["nbdev"] == {"debias_nb": "debias_nb._modidx:d"} and (ROOT / "debias_nb/_modidx.py").is_file()
     assert ini().getboolean("update_pyproject") is False, "an export would rewrite pyproject.toml"
 
@@ -96,8 +96,8 @@ def imported_by(code):
 def test_importing_the_library_imports_nothing_else(): assert imported_by("import debias_nb") == {"debias_nb"}
 
 def test_help_needs_no_heavy_import():
-    found = imported_by("from debias_nb.cli import app; app(['--help'])")
-    assert "debias_nb.cli" in found
+    found = imported_by("from debias_nb.repro.cli import app; app(['--help'])")
+    assert "debias_nb.repro.cli" in found
     assert not found & {"torch", "transformers", "sentence_transformers", "datasets", "matplotlib", "sklearn", "fastcore"}
 
 def nbdev_runs():

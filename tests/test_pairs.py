@@ -8,10 +8,12 @@ import torch
 from hypothesis import given, settings, strategies as st
 from transformers import BertModel, BertTokenizerFast, RobertaConfig, RobertaModel
 
-from debias_nb import encoders, pairs
+from debias_nb import encoders
+
+from debias_nb import cross_encoders as pairs
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.encoders import EncoderError
-from debias_nb.pairs import (AlignmentEncoder, CrossEncoder, LengthSampler, attention, directions, find_transformer, length_batches, load_pair_encoder, pair_layout, pool, tokens_per_epoch,
+from debias_nb.cross_encoders import (AlignmentEncoder, CrossEncoder, LengthSampler, attention, directions, find_transformer, length_batches, load_pair_encoder, pair_layout, pool, tokens_per_epoch,
                              vocabulary, words)
 from made import VOCABULARY, WORDS, bert, table
 

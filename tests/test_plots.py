@@ -268,7 +268,7 @@ def test_tokens_are_text_and_known_spurious_ones_are_marked():
 # ---------------------------------------------------------------- a split of authors and topics
 
 def corpus(n, authors, topics, seed=0):
-    from debias_nb.authorship import Texts
+    from debias_nb.data.authors import Texts
     rng = np.random.default_rng(seed)
     def pick(k):
         return np.minimum(rng.geometric(min(.5, 3 / k), n) - 1, k - 1)
@@ -279,7 +279,7 @@ SIZES = [(40, 5, 3, 60, 40), (400, 40, 10, 7, 3), (3000, 200, 90, 60, 40), (3000
 
 @pytest.mark.parametrize("n, authors, topics, columns, rows", SIZES)
 def test_every_text_is_in_a_field_of_its_part(n, authors, topics, columns, rows):
-    from debias_nb.authorship import paper_split
+    from debias_nb.data.authors import paper_split
     texts = corpus(n, authors, topics)
     split = paper_split(texts, .4, .4)
     placed = P.texts_by_part(split, texts)
@@ -296,7 +296,7 @@ def test_every_text_is_in_a_field_of_its_part(n, authors, topics, columns, rows)
     assert len(P.svg(fig)) < 60_000
 
 def test_a_split_of_other_texts_is_refused():
-    from debias_nb.authorship import paper_split
+    from debias_nb.data.authors import paper_split
     texts = corpus(200, 20, 8)
     split = paper_split(texts, .4, .4)
     for others in (corpus(200, 20, 8, seed=1), texts.take(range(100))):

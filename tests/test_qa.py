@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from debias_nb import qa
+from debias_nb.data import answers as qa
 from debias_nb.config import AnswersWorldConfig
 from debias_nb.metrics import rank_metrics
-from debias_nb.registry import DataError, MissingData, load_registry, locate
+from debias_nb.data.registry import DataError, MissingData, load_registry, locate
 
 real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason="DEBIAS_NB_DATA is not set: the published files are not at hand")
 TRIPLE = ("question", "answer", "label")
@@ -200,7 +200,7 @@ def test_sources_are_registered():
 
 
 def test_light_to_import():
-    heavy = subprocess.run([sys.executable, "-c", "import sys, debias_nb.qa; print([m for m in ('torch', 'pandas', 'scipy', 'matplotlib', 'transformers') if m in sys.modules])"], capture_output=True, text=True, check=True).stdout.strip()
+    heavy = subprocess.run([sys.executable, "-c", "import sys, debias_nb.data.answers; print([m for m in ('torch', 'pandas', 'scipy', 'matplotlib', 'transformers') if m in sys.modules])"], capture_output=True, text=True, check=True).stdout.strip()
     assert heavy == "[]"
 
 
@@ -327,7 +327,7 @@ def test_a_large_set_takes_a_moment():
 
 @pytest.mark.parametrize("dials", [{}, dict(rho=-1), dict(rho=1), dict(rho=0, seed=4), dict(rho=.6, candidates=2), dict(asked=9, many=2, few=0, candidates=12), dict(asked=4, many=4, few=3)])
 def test_planted_answers_are_what_was_planted(dials):
-    from debias_nb.worlds import ANSWER_SPLITS, answers_split
+    from debias_nb.data.worlds import ANSWER_SPLITS, answers_split
     config = AnswersWorldConfig(name="answers", **{**dict(questions=150, tests=120), **dials})
     for part in ANSWER_SPLITS:
         a, made_of = qa.planted_answers(config, part), answers_split(config, part)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from debias_nb import questions as q
-from debias_nb.registry import DataError, MissingData, locate
+from debias_nb.data import questions as q
+from debias_nb.data.registry import DataError, MissingData, locate
 
 real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason="DEBIAS_NB_DATA is not set: the published files are not at hand")
 
@@ -152,7 +152,7 @@ def test_position_says_nothing(superuser):
 
 
 def test_the_same_everywhere(superuser):
-    code = "from debias_nb.questions import load_questions as l; print(l('superuser', 'train', .3, 7, .2).fingerprint, l('superuser', 'heldout', .3, 7, .2).fingerprint)"
+    code = "from debias_nb.data.questions import load_questions as l; print(l('superuser', 'train', .3, 7, .2).fingerprint, l('superuser', 'heldout', .3, 7, .2).fingerprint)"
     out = {subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": s}, capture_output=True, text=True, check=True).stdout for s in "12"}
     assert len(out) == 1 and out == {f"{q.load_questions('superuser', 'train', .3, 7, .2).fingerprint} {q.load_questions('superuser', 'heldout', .3, 7, .2).fingerprint}\n"}
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
-from debias_nb import records
+from debias_nb.repro import records
 from debias_nb.config import EncoderConfig
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
-from debias_nb.records import RecordError, Store, TrainingFailed, append, comparable, encode, failed_record, latest, make_record, read, run_or_load
+from debias_nb.repro.records import RecordError, Store, TrainingFailed, append, comparable, encode, failed_record, latest, make_record, read, run_or_load
 
 LEAST = {"schema": 1, "id": "a", "status": "finished", "config": {}, "metrics": {}}
 CONFIG = RunConfig(paper="itvreg", experiment="demo", profile="small", encoder=EncoderConfig(name="minilm", kind="transformer"), method=MethodConfig(name="ERM"),
@@ -91,7 +91,7 @@ def test_killed_in_the_middle_of_a_line(path):
     for i in range(3): append(path, small(i))
     dies = child("""
 import os, signal, sys
-from debias_nb import records
+from debias_nb.repro import records
 write = os.write
 def half(fd, data): write(fd, data[:len(data) // 2]); os.kill(os.getpid(), signal.SIGKILL)
 os.write = half
@@ -106,7 +106,7 @@ records.append(sys.argv[1], {"schema": 1, "id": "dies", "status": "finished", "c
 def test_killed_at_any_moment(path):
     code = """
 import itertools, sys
-from debias_nb.records import append
+from debias_nb.repro.records import append
 for i in itertools.count(): append(sys.argv[1], {"schema": 1, "id": f"{sys.argv[2]}-{i}", "status": "finished", "config": {}, "metrics": {}, "curve": [i] * 100_000})
 """
     kept = 0
@@ -376,7 +376,7 @@ def test_training_failed_crosses_a_process_border():
 # where a run was made
 
 def test_the_environment_loads_no_heavy_package():
-    code = "import sys; from debias_nb.records import environment; environment(); sys.exit(bool({'torch', 'numpy', 'transformers'} & set(sys.modules)))"
+    code = "import sys; from debias_nb.repro.records import environment; environment(); sys.exit(bool({'torch', 'numpy', 'transformers'} & set(sys.modules)))"
     assert child(code).wait(30) == 0
 
 def test_git_state_is_of_this_project_alone(tmp_path, monkeypatch):

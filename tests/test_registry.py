@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from debias_nb import registry as r
+from debias_nb.data import registry as r
 from debias_nb.config import ConfigError
 
 BY_HAND = {"superuser", "askubuntu_shah", "qqp", "asnq", "lf_amazontitles131k", "lf_amazontitles1_3m", "pan20_train", "pan20_test", "pan21_test", "amazon2018_reviews", "reddit_pushshift"}
@@ -74,7 +74,7 @@ def test_nobody_answers(world):
 def test_killed_while_downloading(world, tmp_path):
     world.mode = "slow"
     code = textwrap.dedent(f"""
-        from debias_nb import registry as r
+        from debias_nb.data import registry as r
         file = r.DataFile(file="a.tsv", url="http://127.0.0.1:{world.server.server_port}/a.tsv", sha256="{SHA}", bytes={len(GOOD)}, format="tsv")
         r.locate("demo", "a.tsv", registry=r.Registry(datasets={{"demo": r.DataSet(title="D", licence="-", citation="-", files=[file])}}))""")
     child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
@@ -172,7 +172,7 @@ def test_mistakes_in_the_registry(tmp_path, line, words):
 
 
 def test_light_to_import():
-    heavy = subprocess.run([sys.executable, "-c", "import sys, debias_nb.registry, debias_nb.questions; print([m for m in ('torch', 'pandas', 'scipy', 'matplotlib', 'transformers') if m in sys.modules])"],
+    heavy = subprocess.run([sys.executable, "-c", "import sys, debias_nb.data.registry, debias_nb.data.questions; print([m for m in ('torch', 'pandas', 'scipy', 'matplotlib', 'transformers') if m in sys.modules])"],
                            capture_output=True, text=True, check=True).stdout.strip()
     assert heavy == "[]"
 

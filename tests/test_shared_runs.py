@@ -10,7 +10,7 @@ from debias_nb.repro.config import (
 
 )
 from debias_nb.repro.runner import execute, narrow, run_all
-from debias_nb.records import Store, make_record
+from debias_nb.repro.records import Store, make_record
 from debias_nb.repro.details import case_importance, case_table, case_title, picked_cases
 from debias_nb.repro.frame import all_experiments, experiment_cells, found_records, papers
 from debias_nb.repro.plots import importance_plot, svg

@@ -3,7 +3,7 @@ import pytest
 
 from debias_nb.repro.frame import all_found
 from debias_nb.repro.pages import all_cells
-from debias_nb.summary import compared, load_summary, render_summary, stands
+from debias_nb.repro.summary import compared, load_summary, render_summary, stands
 
 @pytest.fixture(scope="module")
 def committed(): return all_cells(), all_found()

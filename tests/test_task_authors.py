@@ -12,13 +12,13 @@ from debias_nb.repro.details import leak_rows
 from debias_nb.repro.tasks import authors
 from debias_nb.arr import ARRLoss, author_ids
 from debias_nb.repro.tasks.authors import (author_loss, author_split, beginning, counts, evaluate_authors, excerpt, fit_authors, leaks, learned_table, settings, topic_rows, tuned)
-from debias_nb.authorship import Texts, query_target
+from debias_nb.data.authors import Texts, query_target
 from debias_nb.config import AuthorsWorldConfig, ConfigError, EncoderConfig
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, SplitConfig, TrainConfig
 from debias_nb.encoders import embed, tokenise
 from debias_nb.repro.runner import absent, dry_step, execute, run_all
-from debias_nb.records import Store, TrainingFailed, comparable
-from debias_nb.registry import MissingData
+from debias_nb.repro.records import Store, TrainingFailed, comparable
+from debias_nb.data.registry import MissingData
 
 ROOT = Path(__file__).parents[1]
 WORLD = AuthorsWorldConfig(name="authors", authors=40, test_authors=20, tokens=40)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.sparse import csr_matrix
 
-from debias_nb import titles as t
+from debias_nb.data import titles as t
 from debias_nb.config import WorldConfig
-from debias_nb.registry import ChangedData, DataError, MissingData, load_registry, locate
-from debias_nb.worlds import SPLITS, Catalogue
+from debias_nb.data.registry import ChangedData, DataError, MissingData, load_registry, locate
+from debias_nb.data.worlds import SPLITS, Catalogue
 
 real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason="DEBIAS_NB_DATA is not set: the published files are not at hand")
 
@@ -99,7 +99,7 @@ def test_columns_cannot_be_changed():
 def test_fingerprints():
     made = library()
     assert made.fingerprint == library().fingerprint != library(seed=1).fingerprint
-    code = "import numpy as np\nfrom debias_nb.titles import *\nprint(make_titles('x', ['Cup', 'Pot'], ['Lid', 'cup', 'Rim'], [(0, 0), (1, 1), (1, 2)]).fingerprint)"
+    code = "import numpy as np\nfrom debias_nb.data.titles import *\nprint(make_titles('x', ['Cup', 'Pot'], ['Lid', 'cup', 'Rim'], [(0, 0), (1, 1), (1, 2)]).fingerprint)"
     out = {subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": s}, capture_output=True, text=True, check=True).stdout for s in "12"}
     assert out == {t.make_titles("y", ["Cup", "Pot"], ["Lid", "cup", "Rim"], [(0, 0), (1, 1), (1, 2)]).fingerprint + "\n"}, "the same in every process, whatever the name"
 

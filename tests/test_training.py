@@ -10,7 +10,11 @@ from datasets import Dataset
 from hypothesis import given, settings, strategies as st
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 
-from debias_nb import encoders, itvreg as methods, records
+from debias_nb import encoders
+
+from debias_nb import itvreg as methods
+
+from debias_nb.repro import records
 from debias_nb.repro import runner
 from debias_nb.repro.tasks.common import base_encoder
 from debias_nb.repro.tasks.pairs import training_pairs
@@ -18,8 +22,8 @@ from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
 from debias_nb.encoders import Tokens, embed_texts, encode_tokens, encoder_fingerprint, single_thread, stack, tokenise
 from debias_nb.interventions import choose, intervene
 from debias_nb.itvreg import CachedBase, FrozenBase, ITVAugLoss, ITVRegLoss, MaskRegLoss, OutRegLoss, SimCSELoss, cosines, itvreg
-from debias_nb.records import Store, TrainingFailed, comparable, latest
-from debias_nb.train import PairCollator, fine_tune, pair_tokens
+from debias_nb.repro.records import Store, TrainingFailed, comparable, latest
+from debias_nb.repro.training import PairCollator, fine_tune, pair_tokens
 from made import STATIC, WORLD, WORDS, bert, experiment, load, table
 
 FINETUNED, ITVREG = MethodConfig(name="Finetuned"), MethodConfig(name="ITVReg", regulariser="itvreg", weight=1., mask_share=.5)

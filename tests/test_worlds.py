@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from debias_nb.config import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
-from debias_nb.worlds import (ANSWER_SPLITS, AUTHOR_SPLITS, ONSETS, SPECIAL, SPLITS, STREAMS, STRONG, Catalogue, Lexicon, answer_words, answers_split, author_words, authors_split, fingerprint, only,
+from debias_nb.data.worlds import (ANSWER_SPLITS, AUTHOR_SPLITS, ONSETS, SPECIAL, SPLITS, STREAMS, STRONG, Catalogue, Lexicon, answer_words, answers_split, author_words, authors_split, fingerprint, only,
                               relevant, stream, strong_world, vocabulary_sha256, wordpiece_vocabulary)
 
 SMALL = dict(types=12, unseen_types=5, train_pairs=120, broad_pairs=150, queries=25, items=90, test_negatives=5)
@@ -38,7 +38,7 @@ few = settings(max_examples=15, deadline=None)
 # ---------------------------------------------------------------- the same in every process
 
 def in_another_process(hash_seed):
-    code = ("import json; from debias_nb.config import WorldConfig; from debias_nb.worlds import *\n"
+    code = ("import json; from debias_nb.config import WorldConfig; from debias_nb.data.worlds import *\n"
             f"w = Catalogue(WorldConfig(**{SMALL!r}))\n"
             "parts = {'broad': w.broad(), 'train': w.train_pairs(), 'labelled': w.labelled_pairs()}\n"
             "for s in SPLITS: parts |= {s: w.split(s), 'test ' + s: w.test_pairs(s)}\n"
@@ -316,7 +316,7 @@ def test_all_places_types_and_words_are_equally_frequent():
         assert even(np.bincount([i for i, _ in cues], minlength=10)) and even([sum(v == w for _, v in cues) for w in words.cues.ravel()])
 
 def test_answers_are_the_same_in_every_process():
-    code = ("import json; from debias_nb.config import AnswersWorldConfig; from debias_nb.worlds import *\n"
+    code = ("import json; from debias_nb.config import AnswersWorldConfig; from debias_nb.data.worlds import *\n"
             "c = AnswersWorldConfig(name='answers', questions=60, tests=40)\n"
             "print(json.dumps([[a.questions, a.answers, a.labels.tolist()] for a in (answers_split(c, s) for s in ANSWER_SPLITS)]))")
     done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": "77"}, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=True)
@@ -422,7 +422,7 @@ def test_likeness_mixes_topics_of_training():
     for name in ("train", "iid"): assert told(authors_split(c, name)) == told(authors_split(c, name, .4))
 
 def test_authors_are_the_same_in_every_process():
-    code = ("import json; from debias_nb.config import AuthorsWorldConfig; from debias_nb.worlds import *\n"
+    code = ("import json; from debias_nb.config import AuthorsWorldConfig; from debias_nb.data.worlds import *\n"
             "c = AuthorsWorldConfig(name='authors', authors=20, test_authors=12, texts=3, tokens=40)\n"
             "print(json.dumps([[w.text, w.topic] for w in (authors_split(c, s) for s in AUTHOR_SPLITS)]))")
     done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": "77"}, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=True)

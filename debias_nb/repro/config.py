@@ -28,7 +28,7 @@ World = WorldConfig | AnswersWorldConfig | AuthorsWorldConfig
 
 
 class SplitConfig(Strict):
-    """How the texts of authors are divided (`14_authorship`).
+    """How the texts of authors are divided (`data/04_authors`).
     Scheme `paper` goes by the most prolific authors and topics; `aware` also keeps topics that are alike on one side;
     `published` takes the parts as published. Validation `inside` takes texts of training authors on training topics,
     as in the paper; `across` sets authors and topics of training apart, a quarter of each."""
@@ -127,14 +127,14 @@ class ScanConfig(Strict):
     memory: Literal["none", "ema", "queue"] = "queue" # of samples and weights of earlier batches
     alpha: Annotated[float, Field(ge=0, lt=1)] = .9 # how much of the old an `ema` keeps
     from_epoch: NotNegative = 0. # weights are uniform before; in epochs
-    debias: Literal["none", "paper", "released"] = "none" # language debiasing, a preset of `32_scan.HEADS`
+    debias: Literal["none", "paper", "released"] = "none" # language debiasing, a preset of `methods/scan.HEADS`
     contrast: NotNegative = 1.   # strength of the contrastive loss; 0 leaves a second classification loss alone
     temperature: Positive = 1.   # tau of the contrastive loss
 
 # %% ../../nbs/repro/00_config.ipynb #88c8fa54
 class AuthorsConfig(Strict):
     """How a representation of authors is made: counted, or trained by a base loss, and perhaps by a student of that
-    (`31_arr`). Base `cl` is contrastive, `mll` goes over all authors. Student `arr` is the paper's,
+    (`methods/arr`). Base `cl` is contrastive, `mll` goes over all authors. Student `arr` is the paper's,
     `corrected` has a teacher less the topic (ours)."""
     counted: Literal["bow", "tfidf", "char", "function words"] | None = None # rows that are counted; nothing is trained
     base: Literal["cl", "mll"] = "cl"

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..config import ConfigError, nearest, project_root
-from ..records import Store, TrainingFailed, make_record, run_or_load, this_machine
+from .records import Store, TrainingFailed, make_record, run_or_load, this_machine
 from .config import ExperimentConfig, RunConfig
 from .tasks.common import task_of
 

@@ -12,17 +12,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from debias_nb.answers import (
+from debias_nb.repro.answer_training import (
     AnswerModel, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, train_stages,
 )
 from ...config import AnswersWorldConfig, ConfigError, EncoderConfig, nearest
 from ...encoders import best_device, weights_hash
 from ...metrics import rank_metrics
-from ...qa import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers, shared_words
-from ...registry import MissingData
+from ...data.answers import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers, shared_words
+from ...data.registry import MissingData
 from ..config import CorpusConfig, RunConfig
 from .common import Task, Tested, Trained, checked_steps, encoder_files, lacking, stand_in
-from ...train import curve_summary
+from ..training import curve_summary
 
 # %% ../../../nbs/repro/tasks/03_answers.ipynb #8bf31f87
 @lru_cache(maxsize=4)

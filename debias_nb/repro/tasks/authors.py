@@ -20,7 +20,7 @@ from debias_nb.arr import (
     ARRLoss, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacherLoss, MulticlassLoss,
     ProductOfExpertsLoss, author_ids, history_summary, text_rows,
 )
-from debias_nb.authorship import (
+from debias_nb.data.authors import (
     SOURCES, AuthorSplit, Halves, Texts, describe, leakage, leakage_aware_split, load_texts, nearest_topics, paper_split,
     planted_texts, query_target,
 )
@@ -29,12 +29,12 @@ from debias_nb.encoders import (
     QuietTrainer, best_device, embed, encoder_fingerprint, load_encoder, single_thread, tokenise, weights_hash,
 )
 from ...metrics import bootstrap_weights
-from ...records import TrainingFailed
+from ..records import TrainingFailed
 from ..config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
 from .common import Task, Tested, Trained, checked_steps, encoder_files, lacking, stand_in
 from ...retrieval import first_hits, recall_at, reciprocal_rank
-from ...train import arguments_for, curve_summary, optimizer_for
-from ...worlds import author_words
+from ..training import arguments_for, curve_summary, optimizer_for
+from ...data.worlds import author_words
 
 # %% ../../../nbs/repro/tasks/04_authors.ipynb #f9edd253
 APART = .25 # share of the training authors, and of their topics, set apart where validation is across topics

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...config import EncoderConfig, PretrainConfig, WorldConfig
-from ...registry import MissingData
+from ...data.registry import MissingData
 from ..config import RunConfig
 
 # %% ../../../nbs/repro/tasks/00_common.ipynb #497e5fad
@@ -93,7 +93,7 @@ def lacking(load, *what) -> str | None:
 def encoder_files(encoder: EncoderConfig) -> None:
     "Look for the files of an encoder. Raises `EncoderError`; planted and `learned` ones need none."
     from debias_nb.encoders import find_folder
-    from debias_nb.pairs import find_transformer
+    from debias_nb.cross_encoders import find_transformer
     if encoder.pretrain or encoder.name == "learned":
         return
     if encoder.kind == "cross":

@@ -17,17 +17,17 @@ from ...config import ConfigError, EncoderConfig, WorldConfig, nearest
 from ...hashes import fingerprint
 from ...interventions import importance, importance_by_role
 from ...metrics import auc_at, evaluate_pairs
-from ...questions import SOURCES, load_questions
-from ...registry import MissingData
+from ...data.questions import SOURCES, load_questions
+from ...data.registry import MissingData
 from ..config import CorpusConfig, MethodConfig, RunConfig
 from debias_nb.repro.tasks.common import (
     SMALL_WORLD, Task, Tested, Trained, base_encoder, checked_steps, encoder_files, lacking, stand_in, text_tokens,
     vectors,
 )
-from debias_nb.train import (
+from debias_nb.repro.training import (
     BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms, interpolated, pair_tokens,
 )
-from ...worlds import Catalogue
+from ...data.worlds import Catalogue
 
 # %% ../../../nbs/repro/tasks/01_pairs.ipynb #00701f5e
 PLANTED = ("iid", "uncoupled", "redealt", "unseen") # splits of the planted catalogue

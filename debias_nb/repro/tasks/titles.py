@@ -17,10 +17,10 @@ from ..config import CorpusConfig, RunConfig
 from .common import Tested, Trained, base_encoder, encoder_files, lacking, text_tokens, vectors
 from .pairs import PairTask, catalogue, importance_shares
 from ...retrieval import evaluate_retrieval, top_lists
-from debias_nb.titles import (
+from debias_nb.data.titles import (
     TitlePairs, TitleTask, catalogue_titles, join_titles, load_titles, mix_catalogue, mix_ticks, split_titles,
 )
-from ...train import title_tokens
+from ..training import title_tokens
 
 # %% ../../../nbs/repro/tasks/02_titles.ipynb #c02bd0f2
 def _rows(train, rows):
