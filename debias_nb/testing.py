@@ -8,6 +8,7 @@ __all__ = ['refused']
 # %% ../nbs/02_testing.ipynb #4a4e4bac
 from contextlib import contextmanager
 
+
 @contextmanager
 def refused(
     error: type[BaseException], # the error that must be raised
@@ -15,9 +16,13 @@ def refused(
     show: bool = True,          # print the message
 ):
     "The block must raise `error` with a message that contains all `parts`. Raises `AssertionError` otherwise."
-    try: yield
+    try:
+        yield
     except error as e:
-        missing = [p for p in parts if p not in str(e)]
-        if missing: raise AssertionError(f"the message lacks {missing}: {e}") from e
-        if show: print(f"{type(e).__name__}: {e}")
-    else: raise AssertionError(f"{error.__name__} was not raised")
+        missing = [part for part in parts if part not in str(e)]
+        if missing:
+            raise AssertionError(f"the message lacks {missing}: {e}") from e
+        if show:
+            print(f"{type(e).__name__}: {e}")
+    else:
+        raise AssertionError(f"{error.__name__} was not raised")

@@ -144,7 +144,7 @@ def test_a_changed_file_is_hashed_again(world):
 
 def test_verified_once_in_a_process(world, monkeypatch):
     r.locate("demo", "a.tsv", registry=world.registry); r.locate("demo", "a.tsv", registry=world.registry)
-    monkeypatch.setattr(r.pooch, "file_hash", lambda *a, **k: pytest.fail("hashed again"))
+    monkeypatch.setattr(r, "sha256_file", lambda *a, **k: pytest.fail("hashed again"))
     r.locate("demo", "a.tsv", registry=world.registry)
 
 

@@ -9,42 +9,74 @@ __all__ = ['TIE', 'is_search', 'search_table', 'best_training']
 import math
 
 from ..config import ConfigError
-
-from .config import ExperimentConfig, TrainConfig
 from .records import latest
+from .config import ExperimentConfig, TrainConfig
 
 # %% ../../nbs/repro/04_search.ipynb #df322837
 TIE = .001 # of AUC(0.05) or P@1
 
+
 def is_search(experiment: ExperimentConfig) -> bool:
     "Whether an experiment tries several training settings and makes no table."
-    return not experiment.tables and any(isinstance(b.training, tuple) and len(b.training) > 1 for b in experiment.blocks)
+    several = any(isinstance(block.training, tuple) and len(block.training) > 1 for block in experiment.blocks)
+    return several and not experiment.tables
+
+
+def _tried(experiment: ExperimentConfig, records: list[dict]) -> list[dict]:
+    "Every setting, with the mean of what it came to; `complete` where all of its runs have finished."
+    found = latest(records)
+    metric = "p1" if experiment.blocks[0].corpora[0].task == "titles" else "auc05"
+    values, asked = {}, {}
+    for run in experiment.runs():
+        key = run.encoder.kind, run.training
+        seen = values.setdefault(key, [])
+        asked[key] = asked.get(key, 0) + 1
+        record = found.get(run.id)
+        if record and record["status"] == "finished":
+            seen.append(record["metrics"]["heldout"][metric])
+    return [
+        {
+            "kind": kind,
+            "training": training,
+            "learning_rate": training.learning_rate,
+            "epochs": training.epochs,
+            "batch_size": training.batch_size,
+            "mean": sum(seen) / len(seen) if seen else math.nan,
+            "n": len(seen),
+            "complete": len(seen) == asked[kind, training],
+        }
+        for (kind, training), seen in values.items()]
+
+
+def _chosen(rows: list[dict]) -> dict | None:
+    "Of the complete settings that tie with the best, the one with the fewest epochs. The rows are sorted, best first."
+    least = rows[0]["mean"] - TIE
+    tied = [row for row in rows if row["complete"] and row["mean"] >= least]
+    return min(tied, key=lambda row: (row["epochs"], -row["mean"]), default=None)
+
 
 def search_table(
     experiment: ExperimentConfig,
     records: list[dict],
-    metric: str | None = None, # default: P@1 for titles, AUC(0.05) for pairs
-) -> list[dict]: # kind, learning_rate, epochs, batch_size, mean, n, complete, chosen
-    "Every setting of a search with its mean on held-out training data, best first within each kind of encoder."
-    found, rows = latest(records), {}
-    metric = metric or ("p1" if experiment.blocks[0].corpora[0].task == "titles" else "auc05")
-    for run in experiment.runs():
-        row = rows.setdefault((run.encoder.kind, run.training), dict(kind=run.encoder.kind, training=run.training, values=[], asked=0))
-        row["asked"] += 1
-        if (r := found.get(run.id)) and r["status"] == "finished": row["values"].append(r["metrics"]["heldout"][metric])
-    out = [dict(kind=r["kind"], training=r["training"], learning_rate=r["training"].learning_rate, epochs=r["training"].epochs, batch_size=r["training"].batch_size,
-                mean=sum(r["values"]) / len(r["values"]) if r["values"] else math.nan, n=len(r["values"]), complete=len(r["values"]) == r["asked"]) for r in rows.values()]
-    out.sort(key=lambda r: (r["kind"], -r["mean"] if r["complete"] else math.inf))
-    for kind in dict.fromkeys(r["kind"] for r in out):
-        mine = [r for r in out if r["kind"] == kind]
-        tied = [r for r in mine if r["complete"] and r["mean"] >= mine[0]["mean"] - TIE] # the best complete one stands first
-        chosen = min(tied, key=lambda r: (r["epochs"], -r["mean"]), default=None)
-        for r in mine: r["chosen"] = r is chosen
-    return out
+) -> list[dict]: # kind, training, learning_rate, epochs, batch_size, mean, n, complete, chosen
+    "Every setting of a search with its mean P@1 (titles) or AUC(0.05) (pairs) on held-out training data, best first."
+    rows = _tried(experiment, records)
+    rows.sort(key=lambda row: (row["kind"], -row["mean"] if row["complete"] else math.inf))
+    for kind in {row["kind"] for row in rows}:
+        mine = [row for row in rows if row["kind"] == kind]
+        best = _chosen(mine)
+        for row in mine:
+            row["chosen"] = row is best
+    return rows
 
-def best_training(experiment: ExperimentConfig, records: list[dict], kind: str) -> TrainConfig: # kind: static or transformer
+
+def best_training(experiment: ExperimentConfig, records: list[dict], kind: str) -> TrainConfig: # static, transformer
     "The chosen setting. Raises `ConfigError` when a run of that kind is missing."
-    rows = [r for r in search_table(experiment, records) if r["kind"] == kind]
-    if not rows: raise ConfigError(f"{experiment.paper}/{experiment.experiment}: no {kind} encoder is searched")
-    if missing := sum(not r["complete"] for r in rows): raise ConfigError(f"{experiment.paper}/{experiment.experiment}: {missing} of {len(rows)} settings for {kind} encoders are not complete")
-    return next(r["training"] for r in rows if r["chosen"])
+    name = f"{experiment.paper}/{experiment.experiment}"
+    rows = [row for row in search_table(experiment, records) if row["kind"] == kind]
+    if not rows:
+        raise ConfigError(f"{name}: no {kind} encoder is searched")
+    missing = sum(not row["complete"] for row in rows)
+    if missing:
+        raise ConfigError(f"{name}: {missing} of {len(rows)} settings for {kind} encoders are not complete")
+    return next(row["training"] for row in rows if row["chosen"])
