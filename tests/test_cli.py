@@ -18,7 +18,7 @@ from debias_nb.repro.records import Store, comparable, failed_record, make_recor
 from debias_nb.repro.frame import row_name
 from made import experiment
 
-ROOT = Path(cli.__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 ENV = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]), "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 CACHE = cache_dir("encoders").parent # what the project has trained already, whatever the fixtures below say
 SETTINGS = dict(title="A toy", scale="none", encoders=[], methods=[], blocks=[])

@@ -13,7 +13,7 @@ from debias_nb.repro.records import RecordError, Store, TrainingFailed, append, 
 LEAST = {"schema": 1, "id": "a", "status": "finished", "config": {}, "metrics": {}}
 CONFIG = RunConfig(paper="itvreg", experiment="demo", profile="small", encoder=EncoderConfig(name="minilm", kind="transformer"), method=MethodConfig(name="ERM"),
                    corpus=CorpusConfig(name="quora"), training=TrainConfig(learning_rate=1e-4, epochs=1, batch_size=2), evaluate=("quora",))
-PACKAGE = str(Path(records.__file__).parent.parent)
+PACKAGE = str(Path(__file__).parents[1])
 
 def small(i): return LEAST | {"id": f"ü{i}"}
 

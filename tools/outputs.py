@@ -4,9 +4,12 @@ python tools/outputs.py          run every notebook; say where a stored output i
 python tools/outputs.py --keep   run every notebook; store what it gave
 
 Text is compared with a tolerance for numbers on the family of processors that made it, and by its shape elsewhere:
-trained numbers differ between processors. Pictures are compared by presence. An output whose cell has changed since is
-refused everywhere. Cells tagged `real` need the published data, and are compared only where `DEBIAS_NB_DATA` is set;
-cells tagged `varies` show what no two runs share (a commit, a time), and are compared by their shape.
+trained numbers differ between processors. Paper notebooks run on the stored records alone, and are compared with the
+tolerance everywhere. Pictures are compared by presence. An output whose cell has changed since is
+refused everywhere. Cells tagged `real` show what published data and encoders are here, and are compared only where the
+same files are;
+cells tagged `varies` show what no two runs share (a commit, a date), and are compared by their shape; what cells tagged
+`timing` print is not stored.
 """
 import argparse
 import hashlib
@@ -20,7 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from notebooks import ROOT, is_skipped, notebooks, settings
+from notebooks import ROOT, notebooks, settings
 
 KEPT = ("text/plain", "text/markdown", "text/html", "image/svg+xml", "image/png")
 LARGEST = 60_000                # bytes of a picture
@@ -61,6 +64,7 @@ def without_paths(text: str) -> str:
     places = [str(ROOT), os.environ.get("DEBIAS_NB_DATA"), os.environ.get("DEBIAS_NB_MODELS"), str(Path.home())]
     for place in filter(None, places):
         text = text.replace(place, "…")
+    text = re.sub(r"\bT_[0-9a-f]{5}", "T_", text) # the name that pandas gives a styled table is drawn
     return re.sub(re.escape(tempfile.gettempdir()) + r"/[\w.-]+", "…", text)
 
 
@@ -108,6 +112,33 @@ def run(path: Path) -> tuple[Path, list | None, str, float]: # path, outputs by 
         return path, None, shell.prettytb(fname=path.relative_to(ROOT)), time.monotonic() - started
     outputs = [json.loads(json.dumps(cell.get("outputs", []))) for cell in nb.cells]
     return path, outputs, "", time.monotonic() - started
+
+
+def run_paper(path: Path) -> tuple[Path, list | None, str, float]:
+    "Run a paper notebook on the stored records, as its page is made: at the richest profile, and nothing is trained."
+    from debias_nb.repro.frame import only_stored
+    from debias_nb.repro.pages import richest, run_cells
+    os.chdir(ROOT)
+    started = time.monotonic()
+    outputs = []
+    try:
+        with only_stored():
+            for _, printed, shown in run_cells(path, {"profile": richest(f"{path.parent.name}/{path.stem}")}):
+                made = [{"output_type": "stream", "name": "stdout", "text": printed}] if printed else []
+                made += [{"output_type": "display_data", "data": dict(o.data), "metadata": {}} for o in shown]
+                outputs.append(made)
+    except BaseException as e:
+        notes = "; ".join(getattr(e, "__notes__", []))
+        return path, None, f"{type(e).__name__}: {e} ({notes})", time.monotonic() - started
+    return path, outputs, "", time.monotonic() - started
+
+
+def is_of_paper(path: Path) -> bool:
+    return path.is_relative_to(ROOT / "nbs" / "papers")
+
+
+def run_any(path: Path):
+    return run_paper(path) if is_of_paper(path) else run(path)
 
 
 def numbers(text: str) -> list[float]:
@@ -185,18 +216,26 @@ def tags(cell) -> list[str]:
     return cell["metadata"].get("tags", [])
 
 
-def is_left_as_it_is(cell) -> bool:
+def data_here() -> str:
+    "Eight digits that stand for the files in the folders of data and encoders; empty where neither is set."
+    folders = [Path(os.environ[name]) for name in ("DEBIAS_NB_DATA", "DEBIAS_NB_MODELS") if os.environ.get(name)]
+    files = [f"{p.relative_to(folder)} {p.stat().st_size}" for folder in folders for p in folder.rglob("*") if p.is_file()]
+    return hashlib.sha256("\n".join(sorted(files)).encode()).hexdigest()[:8] if files else ""
+
+
+def is_left_as_it_is(cell, same_data: bool) -> bool: # same_data: as when the outputs were stored; to store, any data
     "Whether nothing can be said here of a cell's outputs."
-    return cell["cell_type"] != "code" or "real" in tags(cell) and not os.environ.get("DEBIAS_NB_DATA")
+    return cell["cell_type"] != "code" or "timing" in tags(cell) or ("real" in tags(cell) and not same_data)
 
 
 def compared(path: Path, outputs: list) -> list[str]:
     "Where the stored outputs of a notebook are not what a run gave."
     nb = json.loads(path.read_text("utf-8"))
-    exactly = nb["metadata"].get(STAMP, {}).get("processor") == processor()
+    exactly = is_of_paper(path) or nb["metadata"].get(STAMP, {}).get("processor") == processor()
+    same_data = nb["metadata"].get(STAMP, {}).get("data") == data_here()
     found = stale(nb)
     for n, (cell, new) in enumerate(zip(nb["cells"], outputs)):
-        if is_left_as_it_is(cell):
+        if is_left_as_it_is(cell, same_data):
             continue
         words = differs(cell["outputs"], [o for o in map(kept, new) if o], exactly and "varies" not in tags(cell))
         if words:
@@ -204,12 +243,14 @@ def compared(path: Path, outputs: list) -> list[str]:
     return found
 
 
-def stamped(nb: dict) -> dict:
+def stamped(nb: dict, data: str) -> dict: # data: of `data_here`, where the outputs depend on it
     "A notebook with the metadata that says where its outputs are from."
     sources = {cell["id"]: stamp(cell) for cell in nb["cells"] if cell["cell_type"] == "code" and cell["outputs"]}
     nb["metadata"].pop(STAMP, None)
     if sources:
         nb["metadata"][STAMP] = {"processor": processor(), "sources": sources}
+        if any("real" in tags(cell) for cell in nb["cells"]):
+            nb["metadata"][STAMP]["data"] = data
     return nb
 
 
@@ -218,15 +259,16 @@ def keep(path: Path, outputs: list) -> list[str]:
     from execnb.nbio import nb2str
     nb = json.loads(path.read_text("utf-8"))
     refused = []
+    data = data_here() or nb["metadata"].get(STAMP, {}).get("data", "")
     for n, (cell, new) in enumerate(zip(nb["cells"], outputs)):
-        if is_left_as_it_is(cell):
+        if is_left_as_it_is(cell, bool(data_here())):
             continue
         cell["outputs"] = [o for o in map(kept, new) if o]
         for output in cell["outputs"]:
             sizes = [len(v) for kind, v in by_kind(output).items() if kind.startswith("image/")]
             if sizes and max(sizes) > LARGEST:
                 refused.append(f"cell {n} ({cell['id']}): a picture of {max(sizes):,} bytes")
-    path.write_text(nb2str(stamped(nb)), "utf-8")
+    path.write_text(nb2str(stamped(nb, data)), "utf-8")
     return refused
 
 
@@ -235,10 +277,9 @@ def warm() -> None:
     import datasets, sentence_transformers, torch, transformers # noqa: E401, F401
 
 
-def library_notebooks(names: list[str]) -> list[Path]:
-    "The notebooks that are run: all but the templates of papers, or those that are named."
-    import nbformat
-    found = [path for path in notebooks() if not is_skipped(nbformat.read(path, as_version=4))]
+def chosen(names: list[str]) -> list[Path]:
+    "The notebooks that are run: all but the index, which shows what README.md checks, or those that are named."
+    found = [path for path in notebooks() if path.name != "index.ipynb"]
     if names:
         wanted = {Path(name).resolve() for name in names}
         found = [path for path in found if path in wanted]
@@ -252,14 +293,14 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    paths = library_notebooks(args.notebooks)
+    paths = chosen(args.notebooks)
     if not paths:
         parser.error("no such notebook is run")
     warm()
     wrong = 0
     context = multiprocessing.get_context("fork")
     with context.Pool(args.workers, maxtasksperchild=1) as pool: # a notebook's `__main__` takes the place of this one
-        for path, outputs, error, seconds in pool.imap(run, paths, chunksize=1):
+        for path, outputs, error, seconds in pool.imap(run_any, paths, chunksize=1):
             name = path.relative_to(ROOT)
             found = [error] if outputs is None else (keep if args.keep else compared)(path, outputs)
             wrong += bool(found)

@@ -192,7 +192,7 @@ Workers = Annotated[Optional[int], typer.Option(min=1, help=WORKERS_HELP)]
 
 def _profile(value: str) -> str:
     from typing import get_args
-    from debias_nb import config
+    from debias_nb.repro import config
     known = get_args(config.Profile)
     if value not in known:
         raise RunnerError(f"no profile {value!r}{config.nearest(value, known)}")
