@@ -65,6 +65,7 @@ def without_paths(text: str) -> str:
     for place in filter(None, places):
         text = text.replace(place, "…")
     text = re.sub(r"\bT_[0-9a-f]{5}", "T_", text) # the name that pandas gives a styled table is drawn
+    text = re.sub(r" at 0x[0-9a-f]+>", ">", text)
     return re.sub(re.escape(tempfile.gettempdir()) + r"/[\w.-]+", "…", text)
 
 

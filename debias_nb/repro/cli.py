@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['TYPES', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'FULL_HELP', 'WORKERS_HELP', 'Profile', 'Fresh',
-           'Again', 'Full', 'Workers', 'INTERRUPTED', 'P_HELP', 'OUT_HELP', 'WORST', 'PLANTED_ENCODERS', 'RunnerError',
-           'declared', 'checked', 'parse_parameter', 'templates', 'template_path', 'run_notebook', 'told', 'run',
-           'batch', 'report', 'status', 'agree', 'data', 'models']
+           'Again', 'Full', 'Workers', 'INTERRUPTED', 'P_HELP', 'LETTERS', 'OUT_HELP', 'WORST', 'PLANTED_ENCODERS',
+           'RunnerError', 'declared', 'checked', 'parse_parameter', 'templates', 'template_path', 'run_notebook',
+           'told', 'run', 'batch', 'report', 'status', 'agree', 'data', 'models']
 
 # %% ../../nbs/repro/13_cli.ipynb #a39b7901
 import json
@@ -381,6 +381,27 @@ def batch(profile: Profile = "planted", fresh: Again = False, full: Full = False
         raise typer.Exit(1)
 
 # %% ../../nbs/repro/13_cli.ipynb #edef4620
+LETTERS = {"itvreg": "A", "arr": "B", "scan": "C"}
+
+
+def _contents() -> str:
+    "The list of all pages."
+    from debias_nb.repro.frame import all_experiments, papers
+    from debias_nb.repro.tables import markdown
+    import pandas as pd
+    rows = {}
+    for paper in papers():
+        for experiment in all_experiments(paper):
+            file = f"{paper}/{experiment.experiment}.md"
+            letter = LETTERS.get(paper, paper)
+            row = rows.setdefault(file, {"page": f"[{letter} · {experiment.title}]({file})", "profiles": []})
+            row["profiles"].append(experiment.profile)
+    frame = pd.DataFrame([row | {"profiles": ", ".join(row["profiles"])} for row in rows.values()])
+    head = "# Pages\n\nEvery page is a notebook of `nbs/papers/`, executed on the stored records by `debias-nb report`."
+    ledger = "Which of the papers' claims hold, and at which scale: [CLAIMS](CLAIMS.md). What it costs: [SPEED](SPEED.md)."
+    return f"{head}\n\n{ledger}\n\n{markdown(frame)}\n"
+
+
 def _ledger(folder: Path, fresh: bool) -> list[Path]: # what was written
     "The claims of all papers, and where each paper's text and cells disagree."
     from debias_nb.repro.claims import render_claims, render_errata
@@ -392,7 +413,10 @@ def _ledger(folder: Path, fresh: bool) -> list[Path]: # what was written
     cells = all_cells(fresh=fresh)
     found = all_found(fresh=fresh)
     opening = render_summary(cells, found) if (root / "configs/summary.yaml").is_file() else ""
-    texts = {folder / "CLAIMS.md": render_claims(cells, found, opening=opening)}
+    texts = {
+        folder / "README.md": _contents(),
+        folder / "CLAIMS.md": render_claims(cells, found, opening=opening),
+    }
     if (root / "bench/aims.yaml").is_file():
         texts[folder / "SPEED.md"] = render_speed()
     for paper in papers():
@@ -463,7 +487,8 @@ WORST = 20 # metrics that are listed
 @app.command()
 def agree():
     """Compare this machine's planted records with the committed ones, run by run and metric by metric.
-    Exit code 1 where some are apart, or where there is nothing to compare."""
+    Exit code 1 where there is nothing to compare, or where runs of the same kind of processor are apart: another kind
+    gives other last digits, and training makes more of them."""
     from debias_nb.config import project_root
     from debias_nb.repro.runner import store_for
     from debias_nb.repro.records import Store, latest
