@@ -1,0 +1,58 @@
+"Every relative link of the notebooks, of what they show, and of the pages leads to a file."
+import json
+import posixpath
+from pathlib import Path
+
+import pytest
+from notebooks import local, notebooks, relink
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "reports").rglob("*.md"))]
+
+
+def texts(path):
+    "The Markdown of a page, or of a notebook with what it shows."
+    if path.suffix == ".md":
+        yield path.read_text("utf-8")
+        return
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        if cell["cell_type"] == "markdown":
+            yield "".join(cell["source"])
+        for output in cell.get("outputs", []):
+            yield "".join(output.get("data", {}).get("text/markdown", ""))
+
+
+def lost(path, folder):
+    "The links that lead nowhere, seen from a folder of the project."
+    found = []
+
+    def look(address):
+        target = local(address, folder)
+        if target and target[0] != "." and not (ROOT / target[0]).exists():
+            found.append(address)
+        return address
+
+    for text in texts(path):
+        relink(text, look)
+    return found
+
+
+def folder_of(path):
+    return posixpath.dirname(path.relative_to(ROOT).as_posix())
+
+
+@pytest.mark.parametrize("path", [*PAGES, *notebooks(ROOT)], ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_lead_to_files(path):
+    name = folder_of(path)
+    if "papers" in path.parts and path.suffix == ".ipynb": # links of a page are seen from the page
+        name = name.replace("nbs/papers", "reports")
+        beside = {str(picture) for picture in path.parent.glob("*.svg")}
+        assert not [address for address in lost(path, name) if str(path.parent / address.removeprefix("./")) not in beside]
+    else:
+        assert not lost(path, name)
+
+
+def test_a_link_to_nowhere_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("[here](README.md) and [nowhere](nothing.md#part), `[code](x)`, [web](https://example.org)")
+    assert lost(page, "") == ["nothing.md#part"]
