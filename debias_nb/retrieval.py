@@ -24,159 +24,276 @@ class TopK:
     scores: torch.Tensor # (n, k) float32: dot products, summed in double precision and rounded once
     tied: torch.Tensor   # (n,) bool: an item that was left out has the k-th score as well
 
-    def __len__(self): return len(self.items)
+    def __len__(self):
+        return len(self.items)
 
 # %% ../nbs/07_retrieval.ipynb #fde3ed47
 _LAST = 0xFFFFFFFF # largest index that fits below a score
 
+
+def _turned(bits): # int32
+    "Bits of floats as integers that compare as the floats do, and back."
+    return torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+
+
 def _keys(scores, index): # (b, c) float32; (c,) or (b, c) long
     "Integers (b, c): the better item of a query has the larger one."
     bits = (scores + 0.).view(torch.int32) # the sum turns -0. into 0.
-    return (torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long() << 32) | (_LAST - index)
+    return (_turned(bits).long() << 32) | (_LAST - index)
 
-def _unkey(keys): # scores and indices again
-    bits = (keys >> 32).int()
-    return torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).view(torch.float32), _LAST - (keys & _LAST)
+
+def _unkey(keys):
+    "Scores and indices again."
+    scores = _turned((keys >> 32).int()).view(torch.float32)
+    return scores, _LAST - (keys & _LAST)
 
 # %% ../nbs/07_retrieval.ipynb #862a4fbe
-def _barred(own, excluded, n, m) -> sp.csr_array: # (n, m) bool: what is no candidate
-    "Raises `ValueError` naming the argument that does not fit."
-    out = sp.csr_array((n, m), dtype=bool)
-    if excluded is not None:
-        if not sp.issparse(excluded) or excluded.shape != (n, m): raise ValueError(f"excluded must be a sparse matrix ({n}, {m}), got {type(excluded).__name__} {getattr(excluded, 'shape', '')}")
-        out = sp.csr_array(excluded, dtype=bool)
-    if own is not None:
-        own = np.asarray(own)
-        if own.shape != (n,) or own.dtype.kind != "i": raise ValueError(f"own must hold {n} item numbers, one a query, got {own.dtype} {own.shape}")
-        if len(bad := np.flatnonzero((own < -1) | (own >= m))): raise ValueError(f"own[{bad[0]}] is {own[bad[0]]}; there are {m} items, and -1 stands for none")
-        rows = np.flatnonzero(own >= 0)
-        out = sp.csr_array(out + sp.csr_array((np.ones(len(rows), bool), (rows, own[rows])), shape=(n, m)))
-    return out
+def _check_sparse(name, matrix, n, m):
+    "Raises `ValueError` for what is not a sparse matrix (n, m)."
+    if not sp.issparse(matrix) or matrix.shape != (n, m):
+        shape = getattr(matrix, "shape", "")
+        raise ValueError(f"{name} must be a sparse matrix ({n}, {m}), got {type(matrix).__name__} {shape}")
 
-def _hide(block, barred, query, item): # (b, c) scores, changed in place, from this query and item on; (n, m) csr
+
+def _marks(row, column, shape): # (p,) each
+    "A sparse matrix with True in these places."
+    return sp.csr_array((np.ones(len(row), bool), (row, column)), shape=shape)
+
+
+def _rows_of(csr): # (stored,)
+    "The row of each stored entry."
+    return np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+
+
+def _barred(own, excluded, n, m) -> sp.csr_array: # (n, m) bool
+    "What is no candidate. Raises `ValueError` naming the argument that does not fit."
+    barred = sp.csr_array((n, m), dtype=bool)
+    if excluded is not None:
+        _check_sparse("excluded", excluded, n, m)
+        barred = sp.csr_array(excluded, dtype=bool)
+    if own is None:
+        return barred
+    own = np.asarray(own)
+    if own.shape != (n,) or own.dtype.kind != "i":
+        raise ValueError(f"own must hold {n} item numbers, one a query, got {own.dtype} {own.shape}")
+    bad = np.flatnonzero((own < -1) | (own >= m))
+    if len(bad):
+        raise ValueError(f"own[{bad[0]}] is {own[bad[0]]}; there are {m} items, and -1 stands for none")
+    rows = np.flatnonzero(own >= 0)
+    return sp.csr_array(barred + _marks(rows, own[rows], (n, m)))
+
+# %% ../nbs/07_retrieval.ipynb #0970f7ec
+def _long(numbers, device): # a numpy vector
+    "Numbers that index tensors on the device."
+    return torch.as_tensor(numbers, device=device).long()
+
+
+def _hide(block, barred, query, item): # (b, c) scores, from this query and item on; (n, m) csr
+    "Put -inf where a pair is barred, in place."
     part = barred[query:query + len(block)]
-    row, column = np.repeat(np.arange(len(block)), np.diff(part.indptr)), part.indices - item
-    there = (column >= 0) & (column < block.shape[1])
-    block[tuple(torch.as_tensor(x[there], device=block.device).long() for x in (row, column))] = float("-inf")
+    row = _rows_of(part)
+    column = part.indices - item
+    inside = (column >= 0) & (column < block.shape[1])
+    block[_long(row[inside], block.device), _long(column[inside], block.device)] = float("-inf")
 
 # %% ../nbs/07_retrieval.ipynb #930fef92
 def _double_blocks(queries, items, barred, block_bytes):
     "Every block of scores as they are defined: first query, first item, (b, c) float32; -inf for what is barred."
     width = max(1, min(len(items), 4096, block_bytes // 256))
     rows = max(1, block_bytes // (32 * width))
-    for i in range(0, len(queries), rows):
-        part = queries[i:i + rows].double()
-        for j in range(0, len(items), width):
-            scores = (part @ items[j:j + width].double().T).float()
-            _hide(scores, barred, i, j)
-            yield i, j, scores
+    for query in range(0, len(queries), rows):
+        part = queries[query:query + rows].double()
+        for item in range(0, len(items), width):
+            scores = (part @ items[item:item + width].double().T).float()
+            _hide(scores, barred, query, item)
+            yield query, item, scores
+
+
+def _no_keys(n, kept, device): # (n, kept) keys, smaller than any
+    "Room for keys."
+    return torch.full((n, kept), torch.iinfo(torch.long).min, device=device)
+
 
 def _exact(queries, items, kept, barred, block_bytes) -> torch.Tensor: # (n, kept) keys, largest first
-    best = torch.full((len(queries), kept), torch.iinfo(torch.long).min, device=queries.device)
-    for i, j, scores in _double_blocks(queries, items, barred, block_bytes):
-        at, index = slice(i, i + len(scores)), torch.arange(j, j + scores.shape[1], device=queries.device)
-        best[at] = torch.cat([best[at], _keys(scores, index)], 1).topk(kept).values
+    "The best items, all scores computed in double precision."
+    best = _no_keys(len(queries), kept, queries.device)
+    for query, item, scores in _double_blocks(queries, items, barred, block_bytes):
+        rows = slice(query, query + len(scores))
+        index = torch.arange(item, item + scores.shape[1], device=queries.device)
+        keys = torch.cat([best[rows], _keys(scores, index)], 1)
+        best[rows] = keys.topk(kept).values
     return best
 
 # %% ../nbs/07_retrieval.ipynb #5452896a
 GROUP = 64 # items that share one maximum
 
+
+def _best_groups(most, kept): # (b, g) the largest score of each group
+    "The `kept` best groups of each row: rows, groups, and (b,) a floor just below the worst of these groups."
+    top = most.topk(kept)
+    lowest = most.new_tensor(float("-inf"), dtype=torch.float32)
+    floor = torch.nextafter(top.values[:, -1].float(), lowest)
+    row = torch.arange(len(most), device=most.device).repeat_interleave(kept)
+    return row, top.indices.flatten(), floor
+
+
 def _open(groups, floor, kept): # (b, GROUP, g) scores; (b,) worst candidate so far
     "Items that may be among a block's best: row, column and score of each, rows ascending."
-    most, width = groups.amax(1), groups.shape[2] # group j holds columns j, j + width, j + 2 width, …
+    most = groups.amax(1)
     row, group = (most > floor[:, None]).nonzero().T
     if len(row) > len(groups) * kept:
-        top = most.topk(kept)
-        floor = torch.nextafter(top.values[:, -1].float(), floor.new_tensor(float("-inf"), dtype=torch.float32))
-        row, group = torch.arange(len(groups), device=groups.device).repeat_interleave(kept), top.indices.flatten()
+        row, group, floor = _best_groups(most, kept)
     scores = groups[row, :, group]
     beats = scores > floor[row, None]
     pair, member = beats.nonzero().T
-    return row[pair], group[pair] + width * member, scores[beats]
+    column = group[pair] + groups.shape[2] * member # group j holds columns j, j + g, j + 2 g, …
+    return row[pair], column, scores[beats]
 
 # %% ../nbs/07_retrieval.ipynb #da436d70
-def _merge(best, index, block, first): # (b, kept) rough scores, best first, and their items; (b, c) new ones, of items from `first` on
+def _merge(best, index, block, first): # (b, kept) rough scores, best first, and their items; (b, c) new ones, from item `first` on
     "The candidates after one more block."
     b, kept = best.shape
     row, column, scores = _open(block.view(b, GROUP, -1), best[:, -1], kept)
     count = torch.bincount(row, minlength=b)
-    place = kept + torch.arange(len(row), device=row.device) - (count.cumsum(0) - count)[row]
+    before = count.cumsum(0) - count
+    place = kept + torch.arange(len(row), device=row.device) - before[row]
     wide = best.new_full((b, kept + int(count.max())), float("-inf"))
     wide_index = index.new_zeros(wide.shape)
-    wide[:, :kept], wide_index[:, :kept] = best, index
-    wide[row, place], wide_index[row, place] = scores, (first + column).to(index.dtype)
+    wide[:, :kept] = best
+    wide[row, place] = scores
+    wide_index[:, :kept] = index
+    wide_index[row, place] = (first + column).to(index.dtype)
     best, at = wide.topk(kept)
     return best, wide_index.gather(1, at)
 
 # %% ../nbs/07_retrieval.ipynb #e10206c0
 def _rounded(rows, centre, out): # (n, d), (d,); (n, d) of a rougher type, filled
-    "Fill `out` with rows - centre; (2, n): how long these are, and what rounding took from them. Piece by piece, to save memory."
+    "Fill `out` with rows - centre; (2, n): how long these are, and what rounding took from them."
     parts = []
-    for near, part in zip(out.split(1024), rows.split(1024)):
+    for near, part in zip(out.split(1024), rows.split(1024)): # piece by piece, to save memory
         shifted = part - centre
-        parts.append(torch.stack([shifted.norm(dim=1), shifted.sub_(near.copy_(shifted)).norm(dim=1)]))
+        length = shifted.norm(dim=1)
+        cut = shifted.sub_(near.copy_(shifted)).norm(dim=1)
+        parts.append(torch.stack([length, cut]))
     return torch.cat(parts, 1)
 
+
+def _limit(scores, kind, query, item, d): # (b,) rough scores; (2, b) and (2,): length, and what rounding took
+    "What the exact scores cannot exceed, (b,), where items are at most so long and lost at most so much."
+    length, cut = query
+    longest, most = item
+    off = cut * longest + (length + cut) * (most + (d + 8) * 2**-23 * (longest + most))
+    return scores + torch.finfo(kind).eps * scores.abs() + 1.001 * off
+
+# %% ../nbs/07_retrieval.ipynb #91ff14f5
+def _block_shape(n, m, kept, size, block_bytes): # size: bytes of a score
+    "Queries and items of a block."
+    most = max(GROUP * kept, min(2**14, block_bytes // (512 * size)))
+    blocks = max(1, m // most)
+    width = GROUP * -(-m // (blocks * GROUP))
+    rows = min(n, max(1, block_bytes // (width * size)))
+    return rows, width
+
+
 def _scan(queries, items, kept, barred, rough, block_bytes):
-    "Candidates (n, kept) by scores in the type `rough`, best first, these scores, and (n,) double: no other item scores higher than this."
+    "Candidates (n, kept) by scores in the type `rough`, best first, these scores, and (n,) double: no other item scores higher."
     (n, d), m = queries.shape, len(items)
-    width = max(GROUP * kept, min(2**14, block_bytes // (512 * rough.itemsize)))
-    width = GROUP * -(-m // (max(1, m // width) * GROUP)) # blocks of nearly equal size
-    rows = min(n, max(1, block_bytes // (width * rough.itemsize)))
-    new = lambda *shape, dtype=rough: torch.zeros(shape, dtype=dtype, device=queries.device)
-    near, part, out = new(n, d), new(width, d), new(rows, width)
-    q, q_cut = _rounded(queries, queries.new_zeros(d), near).double()
-    best, index = new(n, kept).fill_(float("-inf")), new(n, kept, dtype=torch.int32)
-    centre, length, cut = items.mean(0), 0., 0. # the longest item (less the centre), and the most that rounding took from one
-    for j in range(0, m, width):
-        c = len(items[j:j + width])
-        length, cut = (max(a, b) for a, b in zip((length, cut), _rounded(items[j:j + width], centre, part[:c]).amax(1).tolist()))
-        for i in range(0, n, rows):
-            at = slice(i, i + rows)
+    rows, width = _block_shape(n, m, kept, rough.itemsize, block_bytes)
+
+    def zeros(*shape, dtype=rough):
+        return torch.zeros(shape, dtype=dtype, device=queries.device)
+
+    near = zeros(n, d)
+    part = zeros(width, d)
+    out = zeros(rows, width)
+    best = zeros(n, kept).fill_(float("-inf"))
+    index = zeros(n, kept, dtype=torch.int32)
+    query_sizes = _rounded(queries, queries.new_zeros(d), near).double()
+    item_sizes = [0., 0.] # the longest item, less the centre, and the most that rounding took from one
+    centre = items.mean(0)
+    for item in range(0, m, width):
+        here = items[item:item + width]
+        c = len(here)
+        item_sizes = list(map(max, item_sizes, _rounded(here, centre, part[:c]).amax(1).tolist()))
+        for query in range(0, n, rows):
+            at = slice(query, query + rows)
             block = torch.mm(near[at], part.T, out=out[:len(near[at])])
             block[:, c:] = float("-inf")
-            _hide(block, barred, i, j)
-            best[at], index[at] = _merge(best[at], index[at], block, j)
-    off = q_cut * length + (q + q_cut) * (cut + (d + 8) * 2**-23 * (length + cut))
-    worst = best[:, -1].double()
-    shift = torch.cat([part.double() @ centre.double() for part in queries.split(1024)])
-    bound = worst + torch.finfo(rough).eps * worst.abs() + 1.001 * off + shift
+            _hide(block, barred, query, item)
+            best[at], index[at] = _merge(best[at], index[at], block, item)
+    shift = torch.cat([some.double() @ centre.double() for some in queries.split(1024)])
+    bound = _limit(best[:, -1].double(), rough, query_sizes, item_sizes, d) + shift
     return index.long(), best, bound + 2**-23 * bound.abs() # scores are rounded to single precision in the end
 
 # %% ../nbs/07_retrieval.ipynb #e8fff47b
+def _kept(k):
+    "Candidates of a guess."
+    return 2 * k + 16
+
+
 def _guess(queries, items, k, barred, rough, block_bytes):
-    "Keys (n, k + 1) of the best candidates, largest first, and (n,) bool: these are proved to be the best k, and all that tie with the k-th are known."
+    "Keys (n, k + 1) of the best candidates, largest first, and (n,) bool: these are proved to be the best k, with all that tie."
     index, guessed, bound = _scan(queries, items, _kept(k), barred, rough, block_bytes)
     rows = max(1, block_bytes // (32 * index.shape[1] * items.shape[1]))
-    parts = [torch.einsum("bcd,bd->bc", items[i].double(), q.double()).float() for q, i in zip(queries.split(rows), index.split(rows))]
-    keys = _keys(torch.cat(parts).masked_fill_(guessed == float("-inf"), float("-inf")), index).topk(k + 1).values
-    return keys, _unkey(keys[:, k - 1])[0] > bound
-
-def _kept(k): return 2 * k + 16 # candidates of a guess
+    parts = []
+    for query, at in zip(queries.split(rows), index.split(rows)):
+        parts.append(torch.einsum("bcd,bd->bc", items[at].double(), query.double()).float())
+    nothing = guessed == float("-inf")
+    scores = torch.cat(parts).masked_fill_(nothing, float("-inf"))
+    keys = _keys(scores, index).topk(k + 1).values
+    worst = _unkey(keys[:, k - 1])[0]
+    return keys, worst > bound
 
 # %% ../nbs/07_retrieval.ipynb #e444814e
 def _rough_types(device) -> tuple: # the quickest first
     "Types to guess in. Single precision only where torch was not told to round its products."
-    able = torch.cpu.get_capabilities() if device.type == "cpu" else {}
-    types = (torch.bfloat16,) if able.get("avx512_bf16") or able.get("amx_bf16") else ()
-    products = (torch.backends.mkldnn if device.type == "cpu" else torch.backends.cuda).matmul.fp32_precision
-    return (*types, torch.float32) if products in ("none", "ieee") else types
+    on_cpu = device.type == "cpu"
+    able = torch.cpu.get_capabilities() if on_cpu else {}
+    types = ()
+    if able.get("avx512_bf16") or able.get("amx_bf16"):
+        types += (torch.bfloat16,)
+    backend = torch.backends.mkldnn if on_cpu else torch.backends.cuda
+    if backend.matmul.fp32_precision in ("none", "ieee"):
+        types += (torch.float32,)
+    return types
 
-def _checked(queries, items, own, excluded, k) -> sp.csr_array: # (n, m) bool: what is no candidate
-    "Raises `ValueError` naming the argument and its first bad row."
-    for name, x in (("queries", queries), ("items", items)):
-        if not torch.is_tensor(x) or x.ndim != 2 or not x.is_floating_point(): raise ValueError(f"{name} must be a torch matrix of floats, a vector a row, got {type(x).__name__} {getattr(x, 'dtype', '')} {tuple(getattr(x, 'shape', ()))}")
-        if not (ok := torch.isfinite(x.double().sum(1) if x.dtype == torch.float16 else x.sum(1))).all() and len(bad := (~torch.isfinite(x[~ok])).any(1).nonzero()):
-            raise ValueError(f"{name}: row {(~ok).nonzero()[bad[0, 0], 0].item()} is not finite")
+
+def _check_vectors(name, x):
+    "Raises `ValueError` for what is not a matrix of finite floats, naming the first bad row."
+    if not torch.is_tensor(x) or x.ndim != 2 or not x.is_floating_point():
+        got = f"{type(x).__name__} {getattr(x, 'dtype', '')} {tuple(getattr(x, 'shape', ()))}"
+        raise ValueError(f"{name} must be a torch matrix of floats, a vector a row, got {got}")
+    sums = x.double().sum(1) if x.dtype == torch.float16 else x.sum(1)
+    suspects = (~torch.isfinite(sums)).nonzero()[:, 0] # sums of finite numbers may be too large
+    bad = suspects[~torch.isfinite(x[suspects]).all(1)]
+    if len(bad):
+        raise ValueError(f"{name}: row {bad[0].item()} is not finite")
+
+
+def _checked(queries, items, own, excluded, k) -> sp.csr_array: # (n, m) bool
+    "What is no candidate. Raises `ValueError` naming the argument that does not fit, and its first bad row."
+    _check_vectors("queries", queries)
+    _check_vectors("items", items)
     (n, d), m = queries.shape, len(items)
-    if items.shape[1] != d: raise ValueError(f"queries have {d} dimensions, items {items.shape[1]}")
-    if queries.device != items.device: raise ValueError(f"queries are on {queries.device}, items on {items.device}")
+    if items.shape[1] != d:
+        raise ValueError(f"queries have {d} dimensions, items {items.shape[1]}")
+    if queries.device != items.device:
+        raise ValueError(f"queries are on {queries.device}, items on {items.device}")
     barred = _barred(own, excluded, n, m)
     candidates = m - np.diff(barred.indptr) if n else np.array([m])
-    if not 1 <= k <= candidates.min(): raise ValueError(f"k is {k}, but query {candidates.argmin()} has {candidates.min()} candidates among {m} items")
+    fewest = candidates.min()
+    if not 1 <= k <= fewest:
+        raise ValueError(f"k is {k}, but query {candidates.argmin()} has {fewest} candidates among {m} items")
     return barred
 
 # %% ../nbs/07_retrieval.ipynb #f24252cc
+def _some(queries, barred, rows): # (p,) rows
+    "Some of the queries, and what is barred for them; all of them are not copied."
+    if len(rows) == len(queries):
+        return queries, barred
+    return queries[rows], barred[rows.cpu().numpy()]
+
+
 @torch.no_grad()
 def top_k(
     queries: torch.Tensor,      # (n, d) finite floats, on the CPU or a GPU
@@ -184,26 +301,28 @@ def top_k(
     k: int,                     # items wanted, 1 to the number of candidates
     own=None,                   # (n,) index of an item that is no candidate for its query, or -1
     block_bytes: int = 2**24,   # about the memory of one block of scores
-    rough: tuple | None = None, # types to guess in, in turn; () computes everything in double precision; default: what the processor is quick with
+    rough: tuple | None = None, # types to guess in, in turn; (): all in double precision; default: what the processor is quick with
     excluded=None,              # (n, m) sparse booleans: further pairs that are no candidates
 ) -> TopK:
     "The k items with the largest dot products, exactly. Raises `ValueError` naming the argument that does not fit."
     barred = _checked(queries, items, own, excluded, k)
     queries, items = (x if x.dtype == torch.float64 else x.float() for x in (queries, items))
-    keys = torch.full((len(queries), k + 1), torch.iinfo(torch.long).min, device=queries.device)
+    keys = _no_keys(len(queries), k + 1, queries.device)
     pending = torch.arange(len(queries), device=queries.device)
-    rest = lambda: (queries, items, barred) if len(pending) == len(queries) else (queries[pending], items, barred[pending.cpu().numpy()])
     for kind in _rough_types(queries.device) if rough is None else rough:
-        if not len(pending) or len(items) < GROUP * _kept(k): break
-        q, x, bars = rest()
-        found, proved = _guess(q, x, k, bars, kind, block_bytes)
-        keys[pending[proved]], pending = found[proved], pending[~proved]
+        if not len(pending) or len(items) < GROUP * _kept(k):
+            break
+        some, bars = _some(queries, barred, pending)
+        found, proved = _guess(some, items, k, bars, kind, block_bytes)
+        keys[pending[proved]] = found[proved]
+        pending = pending[~proved]
     if len(pending):
-        q, x, bars = rest()
+        some, bars = _some(queries, barred, pending)
         kept = min(k + 1, len(items))
-        keys[pending, :kept] = _exact(q, x, kept, bars, block_bytes)
+        keys[pending, :kept] = _exact(some, items, kept, bars, block_bytes)
     scores, index = (x.cpu() for x in _unkey(keys))
-    return TopK(index[:, :k].contiguous(), scores[:, :k].contiguous(), scores[:, k] == scores[:, k - 1])
+    tied = scores[:, k] == scores[:, k - 1]
+    return TopK(index[:, :k].contiguous(), scores[:, :k].contiguous(), tied)
 
 # %% ../nbs/07_retrieval.ipynb #edf143f4
 @dataclass(frozen=True)
@@ -212,60 +331,96 @@ class Ties:
     size: np.ndarray   # (n,) items with that score, retrieved or not; 0 where nobody asked
     hits: sp.csr_array # (n, m) bool: the relevant ones among them
 
+
+def _relevance(relevance, n, m): # csr booleans without stored zeros, sorted
+    "Raises `ValueError` for a wrong shape, or naming the first query without a relevant item."
+    _check_sparse("relevance", relevance, n, m)
+    csr = sp.csr_array(relevance, dtype=bool, copy=True)
+    csr.sum_duplicates()
+    csr.eliminate_zeros()
+    bad = np.flatnonzero(np.diff(csr.indptr) == 0)
+    if len(bad):
+        raise ValueError(f"query {bad[0]} has no relevant item ({len(bad)} of {n} queries)")
+    return csr
+
+# %% ../nbs/07_retrieval.ipynb #bdbac115
+def _unclosed(top, within): # (p,) long
+    "Queries whose last tie goes on beyond what was retrieved and reaches up to the place `within`."
+    level = top.scores[:, within - 1] == top.scores[:, -1]
+    return (top.tied & level).nonzero()[:, 0]
+
+
+def _pairs_exactly(queries, items, row, column, block_bytes): # (p,) numbers of queries, of items
+    "The scores of some pairs as they are defined, (p,) float32."
+    step = max(1, block_bytes // (16 * queries.shape[1]))
+    parts = [queries.new_zeros(0, dtype=torch.float32)]
+    for r, c in zip(row.split(step), column.split(step)):
+        parts.append((queries[r].double() * items[c].double()).sum(1).float())
+    return torch.cat(parts)
+
+
 @torch.no_grad()
 def last_ties(
-    queries: torch.Tensor, # (n, d)
-    items: torch.Tensor,   # (m, d)
-    top: TopK,             # what `top_k` found for them
-    relevance,             # (n, m) sparse booleans
-    own=None,              # (n,) as in `top_k`
-    within: int | None = None, # only where the place `within` has the last score: other ties cannot matter up to there; default: everywhere
+    queries: torch.Tensor,     # (n, d)
+    items: torch.Tensor,       # (m, d)
+    top: TopK,                 # what `top_k` found for them
+    relevance,                 # (n, m) sparse booleans
+    own=None,                  # (n,) as in `top_k`
+    within: int | None = None, # only ties that reach up to this place: others cannot matter there; default: all
     block_bytes: int = 2**24,
     excluded=None,             # (n, m) as in `top_k`
 ) -> Ties:
-    "Complete the ties that go on beyond what was retrieved, by computing these queries' scores again. Raises `ValueError` naming the argument that does not fit."
-    relevance, barred = _relevance(relevance, queries, items), _checked(queries, items, own, excluded, top.items.shape[1])
-    unclosed = (top.tied & (top.scores[:, (within or top.scores.shape[1]) - 1] == top.scores[:, -1])).nonzero()[:, 0].numpy()
-    at, edge, size = torch.as_tensor(unclosed, device=queries.device), top.scores[:, -1].to(queries.device), np.zeros(len(queries), np.int64)
-    for i, _, scores in _double_blocks(queries[at], items, barred[unclosed], block_bytes):
-        part = at[i:i + len(scores)]
-        size[part.cpu().numpy()] += (scores == edge[part, None]).sum(1).cpu().numpy()
+    "Complete the ties that go on beyond what was retrieved. Raises `ValueError` naming the argument that does not fit."
+    device = queries.device
+    retrieved = top.items.shape[1]
+    relevance = _relevance(relevance, len(queries), len(items))
+    barred = _checked(queries, items, own, excluded, retrieved)
+    at = _unclosed(top, within or retrieved)
+    unclosed = at.numpy()
+    at = at.to(device)
+    edge = top.scores[:, -1].to(device)
+    size = np.zeros(len(queries), np.int64)
+    for first, _, scores in _double_blocks(queries[at], items, barred[unclosed], block_bytes):
+        part = at[first:first + len(scores)]
+        level = scores == edge[part, None]
+        size[part.cpu().numpy()] += level.sum(1).cpu().numpy()
     row, column = (relevance[unclosed] > barred[unclosed]).nonzero()
-    row, column = (torch.as_tensor(x, device=queries.device).long() for x in (unclosed[row], column))
-    step = max(1, block_bytes // (16 * queries.shape[1]))
-    scores = torch.cat([edge[:0], *((queries[r].double() * items[c].double()).sum(1).float() for r, c in zip(row.split(step), column.split(step)))])
-    row, column = (x[scores == edge[row]].cpu().numpy() for x in (row, column))
-    return Ties(size, sp.csr_array((np.ones(len(row), bool), (row, column)), shape=relevance.shape))
-
-# %% ../nbs/07_retrieval.ipynb #bdbac115
-def _relevance(relevance, queries, items): # anything with a length; csr booleans without stored zeros, sorted
-    "Raises `ValueError` for a wrong shape, or naming the first query without a relevant item."
-    if not sp.issparse(relevance) or relevance.shape != (len(queries), len(items)):
-        raise ValueError(f"relevance must be a sparse matrix ({len(queries)}, {len(items)}), got {type(relevance).__name__} {getattr(relevance, 'shape', '')}")
-    csr = sp.csr_array(relevance, dtype=bool, copy=True)
-    csr.sum_duplicates(); csr.eliminate_zeros()
-    if len(bad := np.flatnonzero(np.diff(csr.indptr) == 0)): raise ValueError(f"query {bad[0]} has no relevant item ({len(bad)} of {csr.shape[0]} queries)")
-    return csr
+    row = _long(unclosed[row], device)
+    column = _long(column, device)
+    level = _pairs_exactly(queries, items, row, column, block_bytes) == edge[row]
+    return Ties(size, _marks(row[level].cpu().numpy(), column[level].cpu().numpy(), relevance.shape))
 
 # %% ../nbs/07_retrieval.ipynb #0af10c12
 def _at(gains, index): # csr, sorted; (n, K) columns
     "The entries of a sparse matrix at K columns of each row."
     n, m = gains.shape
-    stored = np.append(np.repeat(np.arange(n), np.diff(gains.indptr)) * m + gains.indices, n * m)
+    stored = np.append(_rows_of(gains) * m + gains.indices, n * m)
     wanted = np.arange(n)[:, None] * m + index
     place = np.searchsorted(stored, wanted)
     return np.where(stored[place] == wanted, np.append(gains.data, 0)[place], 0.)
 
-def _collected(top, gains, k, ties): # (n,) gains in the first k places, mean over all orders of tied items
-    scores, got = top.scores.numpy(), _at(gains, top.items.numpy())
-    if not 1 <= k <= scores.shape[1]: raise ValueError(f"k is {k}, but {scores.shape[1]} items of each query were retrieved")
+
+def _collected(top, gains, k, ties): # (n,)
+    "Gains in the first k places, mean over all orders of tied items. Raises `ValueError` naming a query whose tie is not known."
+    scores = top.scores.numpy()
+    retrieved = scores.shape[1]
+    if not 1 <= k <= retrieved:
+        raise ValueError(f"k is {k}, but {retrieved} items of each query were retrieved")
+    got = _at(gains, top.items.numpy())
     edge = scores[:, k - 1:k]
-    above, level = scores > edge, scores == edge
-    size, worth = level.sum(1), (got * level).sum(1)
-    if (unclosed := top.tied.numpy() & level[:, -1]).any():
-        if ties is None or (ties.size[unclosed] == 0).any(): raise ValueError(f"query {np.flatnonzero(unclosed)[0]}: the items tied at place {k} go on beyond the {scores.shape[1]} retrieved; give the `ties` that `last_ties` finds")
-        size, worth = np.where(unclosed, ties.size, size), np.where(unclosed, gains.multiply(ties.hits).sum(1), worth)
+    above = scores > edge
+    level = scores == edge
+    size = level.sum(1)
+    worth = (got * level).sum(1)
+    unclosed = top.tied.numpy() & level[:, -1]
+    if unclosed.any():
+        if ties is None or (ties.size[unclosed] == 0).any():
+            raise ValueError(f"query {np.flatnonzero(unclosed)[0]}: the items tied at place {k} go on beyond "
+                             f"the {retrieved} retrieved; give the `ties` that `last_ties` finds")
+        size = np.where(unclosed, ties.size, size)
+        worth = np.where(unclosed, gains.multiply(ties.hits).sum(1), worth)
     return (got * above).sum(1) + (k - above.sum(1)) * worth / size
+
 
 def precision_at(
     top: TopK,
@@ -273,8 +428,8 @@ def precision_at(
     ks=(1, 3, 5),              # places, at most as many as retrieved
     ties: Ties | None = None,  # from `last_ties`, where a tie goes on beyond what was retrieved
 ) -> dict[int, np.ndarray]:    # k -> (n,) in [0, 1]
-    "P@k of every query, the mean over all orders of tied items. Raises `ValueError` naming a query whose tie is not known completely."
-    gains = _relevance(relevance, top, range(relevance.shape[1])).astype(float)
+    "P@k of every query, the mean over all orders of tied items. Raises `ValueError` naming a query whose tie is not known."
+    gains = _relevance(relevance, len(top), relevance.shape[1]).astype(float)
     return {k: _collected(top, gains, k, ties) / k for k in ks}
 
 # %% ../nbs/07_retrieval.ipynb #f5629456
@@ -286,9 +441,15 @@ def propensities(
 ) -> np.ndarray: # (m,) in (0, 1)
     "Chance that a true pair with the item was recorded. Raises `ValueError` for negative counts or a total below 3."
     counts = np.asarray(counts, dtype=float)
-    if not total >= 3: raise ValueError(f"propensities need at least 3 training pairs, got {total}")
-    if counts.ndim != 1 or len(bad := np.flatnonzero(~(counts >= 0))): raise ValueError(f"counts[{bad[0]}] is {counts[bad[0]]}" if counts.ndim == 1 else f"counts must be a vector, got {counts.shape}")
+    if not total >= 3:
+        raise ValueError(f"propensities need at least 3 training pairs, got {total}")
+    if counts.ndim != 1:
+        raise ValueError(f"counts must be a vector, got {counts.shape}")
+    bad = np.flatnonzero(~(counts >= 0))
+    if len(bad):
+        raise ValueError(f"counts[{bad[0]}] is {counts[bad[0]]}")
     return 1 / (1 + (np.log(total) - 1) * (b + 1) ** a * (counts + b) ** -a)
+
 
 def psp_at(
     top: TopK,
@@ -298,13 +459,20 @@ def psp_at(
     ties: Ties | None = None, # as in `precision_at`
 ) -> dict[int, float]:        # k -> in [0, 1]
     "Propensity-scored P@k: what all queries collected over what they could have. Raises `ValueError` as `precision_at`, and for a propensity that is none."
-    gains, propensity = _relevance(relevance, top, range(relevance.shape[1])).astype(float), np.asarray(propensity, dtype=float)
-    if propensity.shape != gains.shape[1:] or not ((propensity > 0) & (propensity <= 1)).all(): raise ValueError(f"propensity must hold {gains.shape[1]} numbers in (0, 1]")
+    m = relevance.shape[1]
+    gains = _relevance(relevance, len(top), m).astype(float)
+    propensity = np.asarray(propensity, dtype=float)
+    if propensity.shape != (m,) or not ((propensity > 0) & (propensity <= 1)).all():
+        raise ValueError(f"propensity must hold {m} numbers in (0, 1]")
     gains.data /= propensity[gains.indices]
-    row = np.repeat(np.arange(len(top)), np.diff(gains.indptr))
-    sorted_gains = gains.data[np.lexsort((-gains.data, row))] # within each query the largest first
+    row = _rows_of(gains)
+    largest_first = gains.data[np.lexsort((-gains.data, row))] # within each query
     rank = np.arange(len(row)) - gains.indptr[row]
-    return {k: float(_collected(top, gains, k, ties).sum() / sorted_gains[rank < k].sum()) for k in ks}
+    shares = {}
+    for k in ks:
+        possible = largest_first[rank < k].sum()
+        shares[k] = float(_collected(top, gains, k, ties).sum() / possible)
+    return shares
 
 # %% ../nbs/07_retrieval.ipynb #4d37eb3e
 def frequency_bins(
@@ -313,10 +481,13 @@ def frequency_bins(
 ) -> np.ndarray: # (m,) 0 = rarest to bins - 1
     "Bins of equal size (to within one item) by frequency, ties by item number. Raises `ValueError` for fewer items than bins."
     frequency = np.asarray(frequency)
-    if frequency.ndim != 1 or not 1 <= bins <= len(frequency): raise ValueError(f"{bins} bins need a vector of at least {bins} frequencies, got {frequency.shape}")
-    out = np.empty(len(frequency), int)
-    out[np.argsort(frequency, kind="stable")] = np.arange(len(frequency)) * bins // len(frequency)
+    if frequency.ndim != 1 or not 1 <= bins <= len(frequency):
+        raise ValueError(f"{bins} bins need a vector of at least {bins} frequencies, got {frequency.shape}")
+    m = len(frequency)
+    out = np.empty(m, int)
+    out[np.argsort(frequency, kind="stable")] = np.arange(m) * bins // m
     return out
+
 
 def bin_shares(
     relevance,      # (n, m) sparse booleans, each row with a True
@@ -324,36 +495,51 @@ def bin_shares(
     bins: int = 5,
 ) -> np.ndarray: # (n, bins), rows sum to 1
     "Which share of each query's relevant items lies in each bin."
-    csr = _relevance(relevance, range(relevance.shape[0]), item_bins)
-    row = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
-    shares = np.bincount(row * bins + np.asarray(item_bins)[csr.indices], minlength=csr.shape[0] * bins).reshape(-1, bins)
-    return shares / shares.sum(1, keepdims=True)
+    n = relevance.shape[0]
+    csr = _relevance(relevance, n, len(item_bins))
+    cell = _rows_of(csr) * bins + np.asarray(item_bins)[csr.indices]
+    counts = np.bincount(cell, minlength=n * bins).reshape(-1, bins)
+    return counts / counts.sum(1, keepdims=True)
 
 # %% ../nbs/07_retrieval.ipynb #5f56c1cb
 def _parts(task, relevance, frequency) -> dict[str, np.ndarray]: # name -> (n,) how far each query belongs to it
-    n, parts = relevance.shape[0], {}
+    "Categories, bins of frequency and ordinary queries, as far as the task has them. Raises `ValueError` naming the task."
+    n = relevance.shape[0]
+    parts = {}
     if task.categories is not None:
         names = np.asarray(task.categories, dtype=str)
-        if names.shape != (n,): raise ValueError(f"{task.name}: categories must hold {n} names, got {names.shape}")
+        if names.shape != (n,):
+            raise ValueError(f"{task.name}: categories must hold {n} names, got {names.shape}")
         parts |= {str(c): (names == c).astype(float) for c in np.unique(names)}
     if frequency.sum() >= 3:
         shares = bin_shares(relevance, frequency_bins(frequency))
-        parts |= {f"bin {b + 1}": s for b, s in enumerate(shares.T)}
+        parts |= {f"bin {b}": share for b, share in enumerate(shares.T, 1)}
     if task.accessory is not None:
         accessory = np.asarray(task.accessory)
-        if accessory.dtype != bool or accessory.shape != (n,): raise ValueError(f"{task.name}: accessory must hold {n} booleans, got {accessory.dtype} {accessory.shape}")
+        if accessory.dtype != bool or accessory.shape != (n,):
+            got = f"{accessory.dtype} {accessory.shape}"
+            raise ValueError(f"{task.name}: accessory must hold {n} booleans, got {got}")
         parts["ordinary"] = (~accessory).astype(float)
     return {name: weight for name, weight in parts.items() if weight.any()}
 
-def _checked_task(queries, items, task, k): # relevance, frequency and what is barred, ready to use
-    "Raises `ValueError` naming the task."
+
+def _checked_task(queries, items, task, k):
+    "Relevance, frequency and what is barred, ready to use. Raises `ValueError` naming the task."
     for name, x, titles in (("queries", queries, task.queries), ("items", items, task.items)):
-        if len(x) != len(titles): raise ValueError(f"{task.name}: {len(x)} vectors for {len(titles)} {name}")
-    try: relevance, barred = _relevance(task.relevance, queries, items), _checked(queries, items, task.own, getattr(task, "excluded", None), k)
-    except ValueError as e: raise ValueError(f"{task.name}: {e}") from None
+        if len(x) != len(titles):
+            raise ValueError(f"{task.name}: {len(x)} vectors for {len(titles)} {name}")
+    m = len(items)
+    try:
+        relevance = _relevance(task.relevance, len(queries), m)
+        barred = _checked(queries, items, task.own, getattr(task, "excluded", None), k)
+    except ValueError as e:
+        raise ValueError(f"{task.name}: {e}") from None
     frequency = np.asarray(task.frequency, dtype=float)
-    if frequency.shape != (len(items),) or not (frequency >= 0).all(): raise ValueError(f"{task.name}: frequency must hold {len(items)} counts")
-    if len(bad := np.flatnonzero(relevance.multiply(barred).sum(1))): raise ValueError(f"{task.name}: query {bad[0]} has a relevant item that is no candidate")
+    if frequency.shape != (m,) or not (frequency >= 0).all():
+        raise ValueError(f"{task.name}: frequency must hold {m} counts")
+    bad = np.flatnonzero(relevance.multiply(barred).sum(1))
+    if len(bad):
+        raise ValueError(f"{task.name}: query {bad[0]} has a relevant item that is no candidate")
     return relevance, frequency, barred
 
 # %% ../nbs/07_retrieval.ipynb #a1047c5d
@@ -369,17 +555,25 @@ def evaluate_retrieval(
     "P@k, propensity-scored P@k, and P@1 by part. Raises `ValueError` naming the task."
     most = max(ks)
     relevance, frequency, barred = _checked_task(queries, items, task, most)
-    k = min(2 * most, len(items) - np.diff(barred.indptr).max()) # twice the places: most ties end there
-    top = top_k(queries, items, k, None, block_bytes, excluded=barred)
+    fewest = len(items) - np.diff(barred.indptr).max()
+    retrieved = min(2 * most, fewest) # twice the places: most ties end there
+    top = top_k(queries, items, retrieved, block_bytes=block_bytes, excluded=barred)
     ties = last_ties(queries, items, top, relevance, None, most, block_bytes, barred)
     hits = precision_at(top, relevance, sorted({1, *ks}), ties)
     metrics = {f"p{k}": float(hits[k].mean()) for k in ks}
-    if frequency.sum() >= 3: metrics |= {f"psp{k}": v for k, v in psp_at(top, relevance, propensities(frequency, frequency.sum(), *getattr(task, "propensity", ())), ks, ties).items()}
-    drawn, kept = bootstrap_weights(len(queries), replicates, seed).astype(float), {}
-    for name, weight in {"": np.ones(len(queries)), **_parts(task, relevance, frequency)}.items():
-        key, there = f"p1[{name}]" if name else "p1", drawn @ weight
+    total = frequency.sum()
+    if total >= 3:
+        propensity = propensities(frequency, total, *getattr(task, "propensity", ()))
+        metrics |= {f"psp{k}": v for k, v in psp_at(top, relevance, propensity, ks, ties).items()}
+    drawn = bootstrap_weights(len(queries), replicates, seed).astype(float)
+    parts = {"p1": np.ones(len(queries))}
+    parts |= {f"p1[{name}]": weight for name, weight in _parts(task, relevance, frequency).items()}
+    kept = {}
+    for key, weight in parts.items():
         metrics[key] = float(np.average(hits[1], weights=weight))
-        kept[key] = np.divide(drawn @ (weight * hits[1]), there, out=np.full(replicates, np.nan), where=there > 0).tolist()
+        there = drawn @ weight
+        missing = np.full(replicates, np.nan)
+        kept[key] = np.divide(drawn @ (weight * hits[1]), there, out=missing, where=there > 0).tolist()
     return metrics, kept
 
 # %% ../nbs/07_retrieval.ipynb #a6f49033
@@ -392,71 +586,132 @@ def top_lists(
 ) -> list[list[tuple[int, float, bool]]]: # of each of these queries: (item, score, whether it is relevant), best first
     "The first items of some queries. Raises `ValueError` naming the task."
     relevance, _, barred = _checked_task(queries, items, task, k)
-    if len(bad := [r for r in rows if not 0 <= r < len(queries)]): raise ValueError(f"{task.name}: there is no query {bad[0]}, only {len(queries)}")
+    bad = [r for r in rows if not 0 <= r < len(queries)]
+    if bad:
+        raise ValueError(f"{task.name}: there is no query {bad[0]}, only {len(queries)}")
     rows = np.asarray(rows, dtype=int)
-    top = top_k(queries[torch.as_tensor(rows, device=queries.device)], items, k, excluded=barred[rows])
+    top = top_k(queries[_long(rows, queries.device)], items, k, excluded=barred[rows])
     hits = _at(relevance[rows], top.items.numpy()) > 0
     return [list(zip(*columns)) for columns in zip(top.items.tolist(), top.scores.tolist(), hits.tolist())]
 
 # %% ../nbs/07_retrieval.ipynb #ae3ec7c6
 TIE = 1e-6 # cosines closer than this are equal
 
+
 @dataclass(frozen=True)
 class FirstHit:
     "Where the best relevant item of each of n queries stands, and the items nearest to it."
-    above: np.ndarray                # (n,) items that score higher
-    tied: np.ndarray                 # (n,) items that score the same, itself among them
-    right: np.ndarray                # (n,) relevant ones among these
+    above: np.ndarray                   # (n,) items that score higher
+    tied: np.ndarray                    # (n,) items that score the same, itself among them
+    right: np.ndarray                   # (n,) relevant ones among these
     nearest: torch.Tensor | None = None # (n, k) the first items, in no order where they tie
 
-    def __len__(self): return len(self.above)
+    def __len__(self):
+        return len(self.above)
 
-class _Rows: # `len` of a sparse matrix is refused by scipy
-    def __init__(self, x): self.n = x.shape[0]
-    def __len__(self): return self.n
 
-def _pair_scores(queries, items, row, column, at_once=2**13): # (p,) float32 of p pairs
-    if sp.issparse(queries): some = lambda r, c: torch.from_numpy(np.asarray(queries[r.numpy()].multiply(items[c.numpy()]).sum(1), np.float32).ravel())
-    else: some = lambda r, c: (queries[r].float() * items[c].float()).sum(1)
-    return torch.cat([some(*pairs) for pairs in zip(row.split(at_once), column.split(at_once))])
+def _pair_scores(queries, items, row, column, at_once=2**13): # (p,) numbers of queries, of items
+    "The scores of some pairs in single precision, (p,)."
+    parts = []
+    for r, c in zip(row.split(at_once), column.split(at_once)):
+        if torch.is_tensor(queries):
+            scores = (queries[r].float() * items[c].float()).sum(1)
+        else:
+            products = queries[r.numpy()].multiply(items[c.numpy()])
+            scores = torch.from_numpy(np.asarray(products.sum(1), np.float32).ravel())
+        parts.append(scores)
+    return torch.cat(parts)
 
 # %% ../nbs/07_retrieval.ipynb #2511f9f9
 class _Rough:
     "Products in a type that the processor is quick with, and what they prove."
     def __init__(self, queries, kind):
-        self.near, self.centre = torch.empty(queries.shape, dtype=kind, device=queries.device), torch.zeros(queries.shape[1], device=queries.device)
-        self.length, self.cut = _rounded(queries, self.centre, self.near)
+        self.near = torch.empty(queries.shape, dtype=kind, device=queries.device)
+        self.centre = torch.zeros(queries.shape[1], device=queries.device)
+        self.sizes = _rounded(queries, self.centre, self.near)
 
-    def items(self, items): # (c, d) of the block that is next
+    def items(self, items): # (c, d)
+        "Take the block that is next."
         self.block = torch.empty(items.shape, dtype=self.near.dtype, device=items.device)
-        self.longest, self.most = _rounded(items, self.centre, self.block).amax(1)
+        self.most = _rounded(items, self.centre, self.block).amax(1)
 
-    def below(self, query, floor): # (b,) numbers of queries, (b,); (b,) bool: no score of the block is above it
+    def below(self, query, floor): # (b,) numbers of queries, (b,)
+        "(b,) bool: no score of the block is above the floor."
         rows = query.new_zeros(-(-len(query) // 64) * 64) # of few different numbers: a kernel is made and kept for each
         rows[:len(query)] = query
-        highest, q, cut = (self.near.index_select(0, rows) @ self.block.T).amax(1)[:len(query)].float(), self.length[query], self.cut[query]
-        off = cut * self.longest + (q + cut) * (self.most + (len(self.centre) + 8) * 2**-23 * (self.longest + self.most))
-        return highest + torch.finfo(self.near.dtype).eps * highest.abs() + 1.001 * off < floor
+        products = self.near.index_select(0, rows) @ self.block.T
+        highest = products.amax(1)[:len(query)].float()
+        return _limit(highest, self.near.dtype, self.sizes[:, query], self.most, len(self.centre)) < floor
+
+# %% ../nbs/07_retrieval.ipynb #b71f1120
+def _unproved(rough, numbers, some, floor): # (b,) numbers of queries; (p,) which of these to guess for
+    "Positions of those whose block may hold a score above the floor."
+    left = torch.ones_like(numbers, dtype=torch.bool)
+    left[some] = ~rough.below(numbers[some], floor(numbers[some]))
+    return left.nonzero()[:, 0]
+
 
 def _score_blocks(queries, items, rows, columns, floor): # floor: (b,) numbers of queries -> (b,)
     "Numbers of queries (b,), first item, (b, c) float32 scores, of those queries that have one above their floor."
-    (n, _), m, place = queries.shape, items.shape[0], getattr(queries, "device", None)
-    rough = _Rough(queries, torch.bfloat16) if torch.is_tensor(queries) and torch.bfloat16 in _rough_types(place) else None
-    opened = torch.zeros(n, device=place) # blocks so far that held such a score
-    for seen, j in enumerate(range(0, m, columns)):
-        part = items[j:j + columns].float() if torch.is_tensor(items) else items.T.tocsr()
-        if rough: rough.items(part)
-        for i in range(0, n, rows):
-            block, here = queries[i:i + rows], torch.arange(i, min(n, i + rows), device=place)
-            if rough and len(some := (2 * opened[here] < seen).nonzero()[:, 0]): # a guess is worth its time where it proves something every other time
-                left = torch.ones_like(here, dtype=torch.bool)
-                left[some] = ~rough.below(here[some], floor(here[some]))
-                block, here = block.index_select(0, left.nonzero()[:, 0]), here[left]
-            scores = block.float() @ part.T if torch.is_tensor(block) else torch.from_numpy((block @ part).toarray().astype(np.float32, copy=False))
-            opened[here] += (found := scores.amax(1) > floor(here))
-            yield (here, j, scores) if found.all() else (here[found], j, scores.index_select(0, found.nonzero()[:, 0])) # which copies rows quicker than a mask does
+    n = queries.shape[0]
+    dense = torch.is_tensor(queries)
+    device = queries.device if dense else None
+    rough = None
+    if dense and torch.bfloat16 in _rough_types(device):
+        rough = _Rough(queries, torch.bfloat16)
+    opened = torch.zeros(n, device=device) # blocks so far that held such a score
+    for seen, item in enumerate(range(0, items.shape[0], columns)):
+        part = items[item:item + columns].float() if dense else items.T.tocsr()
+        if rough:
+            rough.items(part)
+        for query in range(0, n, rows):
+            block = queries[query:query + rows]
+            numbers = torch.arange(query, min(n, query + rows), device=device)
+            some = (2 * opened[numbers] < seen).nonzero()[:, 0] if rough else ()
+            if len(some):
+                left = _unproved(rough, numbers, some, floor)
+                block = block.index_select(0, left)
+                numbers = numbers[left]
+            if dense:
+                scores = block.float() @ part.T
+            else:
+                scores = torch.from_numpy((block @ part).toarray().astype(np.float32, copy=False))
+            found = scores.amax(1) > floor(numbers)
+            opened[numbers] += found
+            if not found.all():
+                numbers = numbers[found]
+                scores = scores.index_select(0, found.nonzero()[:, 0]) # which copies rows quicker than a mask does
+            yield numbers, item, scores
 
 # %% ../nbs/07_retrieval.ipynb #689362c2
+def _check_sparse_or_dense(queries, items):
+    "Raises `ValueError` for matrices that do not fit, or naming the first row that is not finite."
+    if sp.issparse(queries) != sp.issparse(items):
+        raise ValueError("queries and items must both be sparse, or both be torch matrices")
+    if queries.shape[1] != items.shape[1]:
+        raise ValueError(f"queries have {queries.shape[1]} dimensions, items {items.shape[1]}")
+    for name, x in (("queries", queries), ("items", items)):
+        if sp.issparse(x):
+            sums = torch.from_numpy(np.asarray(x.sum(1)).ravel())
+        else:
+            sums = x.sum(1, dtype=torch.float32)
+        bad = (~torch.isfinite(sums)).nonzero()
+        if len(bad):
+            raise ValueError(f"{name}: row {int(bad[0])} is not finite")
+
+
+def _keep_nearest(top, at, numbers, first, scores): # (n, k) scores and items, changed in place; a block of `_score_blocks`
+    "Take a block's items among the nearest of its queries."
+    nearest = top.shape[1]
+    new = (scores.amax(1) > top[numbers, -1]).nonzero()[:, 0]
+    if not len(new):
+        return
+    values, item = scores.index_select(0, new).topk(min(nearest, scores.shape[1]))
+    query = numbers[new]
+    top[query], order = torch.cat([top[query], values], 1).topk(nearest)
+    at[query] = torch.cat([at[query], item + first], 1).gather(1, order)
+
+
 @torch.no_grad()
 def first_hits(
     queries,                   # (n, d) rows of length 1 or 0: a torch matrix, or a scipy sparse one
@@ -466,32 +721,41 @@ def first_hits(
     block_bytes: int = 2**24,  # about the memory of one block of scores
     progress: bool = False,    # show a bar
 ) -> FirstHit:
-    "The place of the first relevant item, exactly up to `TIE`. Raises `ValueError` for matrices that do not fit, a query without a relevant item, or a row that is not finite."
+    """The place of the first relevant item, exactly up to `TIE`.
+    Raises `ValueError` for matrices that do not fit, a query without a relevant item, or a row that is not finite."""
     from tqdm import tqdm
-    relevance = _relevance(relevance, _Rows(queries), _Rows(items))
-    if sp.issparse(queries) != sp.issparse(items): raise ValueError("queries and items must both be sparse, or both be torch matrices")
-    if queries.shape[1] != items.shape[1]: raise ValueError(f"queries have {queries.shape[1]} dimensions, items {items.shape[1]}")
-    for name, x in (("queries", queries), ("items", items)):
-        if not (fine := np.isfinite(np.asarray(x.sum(1)).ravel()) if sp.issparse(x) else torch.isfinite(x.sum(1, dtype=torch.float32))).all(): raise ValueError(f"{name}: row {int((~fine).nonzero()[0][0])} is not finite")
-    n, m = relevance.shape
-    if not 0 <= nearest <= m: raise ValueError(f"nearest must be 0 to {m}, got {nearest}")
+    n, m = queries.shape[0], items.shape[0]
+    relevance = _relevance(relevance, n, m)
+    _check_sparse_or_dense(queries, items)
+    if not 0 <= nearest <= m:
+        raise ValueError(f"nearest must be 0 to {m}, got {nearest}")
     columns = m if sp.issparse(items) else min(m, max(1, math.isqrt(block_bytes // 8)))
-    rows, place = max(1, block_bytes // (8 * columns)), getattr(queries, "device", None)
-    row, column = (torch.as_tensor(x, device=place).long() for x in (np.repeat(np.arange(n), np.diff(relevance.indptr)), relevance.indices))
-    mine = _pair_scores(queries, items, row, column)
-    best = torch.full((n,), -torch.inf, device=place).scatter_reduce_(0, row, mine, "amax")
-    above, level, right = torch.zeros((3, n), dtype=torch.long, device=place)
+    rows = max(1, block_bytes // (8 * columns))
+    device = getattr(queries, "device", None)
+    row = _long(_rows_of(relevance), device)
+    mine = _pair_scores(queries, items, row, _long(relevance.indices, device))
+    best = torch.full((n,), -torch.inf, device=device).scatter_reduce_(0, row, mine, "amax")
+    above, level, right = torch.zeros((3, n), dtype=torch.long, device=device)
     right.index_add_(0, row, (mine > best[row] - TIE).long())
-    top, at = torch.full((n, nearest), -torch.inf, device=place), torch.zeros((n, nearest), dtype=torch.long, device=place)
-    floor = lambda q: torch.minimum(best[q] - TIE, top[q, -1]) if nearest else best[q] - TIE
-    for q, j, scores in tqdm(_score_blocks(queries, items, rows, columns, floor), total=-(-n // rows) * -(-m // columns), disable=not progress, unit="block"):
+    top = torch.full((n, nearest), -torch.inf, device=device)
+    at = torch.zeros((n, nearest), dtype=torch.long, device=device)
+
+    def floor(q): # numbers of queries
+        "A lower score changes nothing."
+        edge = best[q] - TIE
+        return torch.minimum(edge, top[q, -1]) if nearest else edge
+
+    blocks = -(-n // rows) * -(-m // columns)
+    scored = _score_blocks(queries, items, rows, columns, floor)
+    for q, first, scores in tqdm(scored, total=blocks, disable=not progress, unit="block"):
         flags = torch.empty_like(scores) # summed as floats, which is quicker
-        for count, edge in ((above, best[q] + TIE), (level, best[q] - TIE)): count[q] += torch.gt(scores, edge[:, None], out=flags).sum(1).long()
-        if nearest and len(new := (scores.amax(1) > top[q, -1]).nonzero()[:, 0]):
-            values, item = scores.index_select(0, new).topk(min(nearest, scores.shape[1]))
-            top[q[new]], order = torch.cat([top[q[new]], values], 1).topk(nearest)
-            at[q[new]] = torch.cat([at[q[new]], item + j], 1).gather(1, order)
-    return FirstHit(*(c.cpu().numpy() for c in (above, torch.maximum(level - above, right), right)), at.cpu() if nearest else None)
+        for count, edge in ((above, best[q] + TIE), (level, best[q] - TIE)):
+            count[q] += torch.gt(scores, edge[:, None], out=flags).sum(1).long()
+        if nearest:
+            _keep_nearest(top, at, q, first, scores)
+    tied = torch.maximum(level - above, right)
+    counts = (count.cpu().numpy() for count in (above, tied, right))
+    return FirstHit(*counts, at.cpu() if nearest else None)
 
 # %% ../nbs/07_retrieval.ipynb #1f21d379
 def recall_at(
@@ -499,21 +763,28 @@ def recall_at(
     k: int, # places, at least 1
 ) -> np.ndarray: # (n,) in [0, 1]
     "R@k: whether some relevant item is among the first k; where items tie, how likely. Raises `ValueError` for k < 1."
-    if k < 1: raise ValueError(f"k must be at least 1, got {k}")
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
     room = np.clip(k - first.above, 0, first.tied)
     return 1 - hypergeom.pmf(0, first.tied, first.right, room)
+
 
 def reciprocal_rank(
     first: FirstHit,
     cut: int | None = None, # ranks beyond count 0, at least 1; None: all count
 ) -> np.ndarray: # (n,) in [0, 1]
     "One over the rank of the first relevant item, mean over all orders of tied items. Raises `ValueError` for a cut < 1."
-    if cut is not None and cut < 1: raise ValueError(f"cut must be at least 1, got {cut}")
+    if cut is not None and cut < 1:
+        raise ValueError(f"cut must be at least 1, got {cut}")
     most = math.inf if cut is None else cut
-    kinds, which = np.unique(np.stack([first.above, first.tied, first.right], 1), axis=0, return_inverse=True)
-    out = np.where(kinds[:, 0] < most, 1 / (kinds[:, 0] + 1.), 0.)
-    for tied, right in np.unique(kinds[kinds[:, 1] > kinds[:, 2], 1:], axis=0): # others come before it with some chance
-        some, before = (kinds[:, 1:] == (tied, right)).all(1), np.arange(tied - right + 1)
-        rank = kinds[some, :1] + before + 1
-        out[some] = (nhypergeom.pmf(before, tied, tied - right, 1) / rank * (rank <= most)).sum(1)
+    places = np.stack([first.above, first.tied, first.right], 1)
+    kinds, which = np.unique(places, axis=0, return_inverse=True)
+    above, tied, right = kinds.T
+    out = np.where(above < most, 1 / (above + 1.), 0.)
+    for t, r in np.unique(kinds[tied > right, 1:], axis=0): # others come before it with some chance
+        some = (tied == t) & (right == r)
+        before = np.arange(t - r + 1)
+        rank = above[some, None] + before + 1
+        chance = nhypergeom.pmf(before, t, t - r, 1)
+        out[some] = (chance / rank * (rank <= most)).sum(1)
     return out[which.ravel()]
