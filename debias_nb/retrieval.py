@@ -91,10 +91,11 @@ def _long(numbers, device): # a numpy vector
 def _hide(block, barred, query, item): # (b, c) scores, from this query and item on; (n, m) csr
     "Put -inf where a pair is barred, in place."
     part = barred[query:query + len(block)]
-    row = _rows_of(part)
     column = part.indices - item
     inside = (column >= 0) & (column < block.shape[1])
-    block[_long(row[inside], block.device), _long(column[inside], block.device)] = float("-inf")
+    row = _long(_rows_of(part)[inside], block.device)
+    column = _long(column[inside], block.device)
+    block[row, column] = float("-inf")
 
 # %% ../nbs/07_retrieval.ipynb #930fef92
 def _double_blocks(queries, items, barred, block_bytes):
@@ -150,8 +151,8 @@ def _open(groups, floor, kept): # (b, GROUP, g) scores; (b,) worst candidate so 
     return row[pair], column, scores[beats]
 
 # %% ../nbs/07_retrieval.ipynb #da436d70
-def _merge(best, index, block, first): # (b, kept) rough scores, best first, and their items; (b, c) new ones, from item `first` on
-    "The candidates after one more block."
+def _merge(best, index, block, first): # (b, kept) rough scores and their items; (b, c) scores from item `first` on
+    "The candidates after one more block, best first."
     b, kept = best.shape
     row, column, scores = _open(block.view(b, GROUP, -1), best[:, -1], kept)
     count = torch.bincount(row, minlength=b)
@@ -182,23 +183,23 @@ def _limit(scores, kind, query, item, d): # (b,) rough scores; (2, b) and (2,): 
     "What the exact scores cannot exceed, (b,), where items are at most so long and lost at most so much."
     length, cut = query
     longest, most = item
-    off = cut * longest + (length + cut) * (most + (d + 8) * 2**-23 * (longest + most))
+    summed = (d + 8) * 2**-23 * (longest + most) # what a sum in single precision may lose
+    off = cut * longest + (length + cut) * (most + summed)
     return scores + torch.finfo(kind).eps * scores.abs() + 1.001 * off
 
 # %% ../nbs/07_retrieval.ipynb #91ff14f5
-def _block_shape(n, m, kept, size, block_bytes): # size: bytes of a score
+def _block_shape(n, m, kept, scores): # scores: how many fit
     "Queries and items of a block."
-    most = max(GROUP * kept, min(2**14, block_bytes // (512 * size)))
+    most = max(GROUP * kept, min(2**14, scores // 512))
     blocks = max(1, m // most)
     width = GROUP * -(-m // (blocks * GROUP))
-    rows = min(n, max(1, block_bytes // (width * size)))
-    return rows, width
+    return min(n, max(1, scores // width)), width
 
 
 def _scan(queries, items, kept, barred, rough, block_bytes):
-    "Candidates (n, kept) by scores in the type `rough`, best first, these scores, and (n,) double: no other item scores higher."
+    "Candidates (n, kept) by rough scores, best first, these scores, and (n,) double: no other item scores higher."
     (n, d), m = queries.shape, len(items)
-    rows, width = _block_shape(n, m, kept, rough.itemsize, block_bytes)
+    rows, width = _block_shape(n, m, kept, block_bytes // rough.itemsize)
 
     def zeros(*shape, dtype=rough):
         return torch.zeros(shape, dtype=dtype, device=queries.device)
@@ -214,7 +215,8 @@ def _scan(queries, items, kept, barred, rough, block_bytes):
     for item in range(0, m, width):
         here = items[item:item + width]
         c = len(here)
-        item_sizes = list(map(max, item_sizes, _rounded(here, centre, part[:c]).amax(1).tolist()))
+        sizes = _rounded(here, centre, part[:c]).amax(1).tolist()
+        item_sizes = list(map(max, item_sizes, sizes))
         for query in range(0, n, rows):
             at = slice(query, query + rows)
             block = torch.mm(near[at], part.T, out=out[:len(near[at])])
@@ -232,7 +234,7 @@ def _kept(k):
 
 
 def _guess(queries, items, k, barred, rough, block_bytes):
-    "Keys (n, k + 1) of the best candidates, largest first, and (n,) bool: these are proved to be the best k, with all that tie."
+    "Keys (n, k + 1) of the best candidates, largest first, and (n,) bool: proved to be the best k, with all that tie."
     index, guessed, bound = _scan(queries, items, _kept(k), barred, rough, block_bytes)
     rows = max(1, block_bytes // (32 * index.shape[1] * items.shape[1]))
     parts = []
@@ -301,7 +303,7 @@ def top_k(
     k: int,                     # items wanted, 1 to the number of candidates
     own=None,                   # (n,) index of an item that is no candidate for its query, or -1
     block_bytes: int = 2**24,   # about the memory of one block of scores
-    rough: tuple | None = None, # types to guess in, in turn; (): all in double precision; default: what the processor is quick with
+    rough: tuple | None = None, # types to guess in, in turn; (): none; default: what the processor is quick with
     excluded=None,              # (n, m) sparse booleans: further pairs that are no candidates
 ) -> TopK:
     "The k items with the largest dot products, exactly. Raises `ValueError` naming the argument that does not fit."
@@ -344,18 +346,13 @@ def _relevance(relevance, n, m): # csr booleans without stored zeros, sorted
     return csr
 
 # %% ../nbs/07_retrieval.ipynb #bdbac115
-def _unclosed(top, within): # (p,) long
-    "Queries whose last tie goes on beyond what was retrieved and reaches up to the place `within`."
-    level = top.scores[:, within - 1] == top.scores[:, -1]
-    return (top.tied & level).nonzero()[:, 0]
-
-
 def _pairs_exactly(queries, items, row, column, block_bytes): # (p,) numbers of queries, of items
     "The scores of some pairs as they are defined, (p,) float32."
     step = max(1, block_bytes // (16 * queries.shape[1]))
     parts = [queries.new_zeros(0, dtype=torch.float32)]
     for r, c in zip(row.split(step), column.split(step)):
-        parts.append((queries[r].double() * items[c].double()).sum(1).float())
+        products = queries[r].double() * items[c].double()
+        parts.append(products.sum(1).float())
     return torch.cat(parts)
 
 
@@ -375,20 +372,20 @@ def last_ties(
     retrieved = top.items.shape[1]
     relevance = _relevance(relevance, len(queries), len(items))
     barred = _checked(queries, items, own, excluded, retrieved)
-    at = _unclosed(top, within or retrieved)
-    unclosed = at.numpy()
-    at = at.to(device)
-    edge = top.scores[:, -1].to(device)
+    edge = top.scores[:, -1:]
+    reaches = top.scores[:, (within or retrieved) - 1] == edge[:, 0]
+    unclosed = (top.tied & reaches).numpy().nonzero()[0]
+    asked = queries[_long(unclosed, device)]
     size = np.zeros(len(queries), np.int64)
-    for first, _, scores in _double_blocks(queries[at], items, barred[unclosed], block_bytes):
-        part = at[first:first + len(scores)]
-        level = scores == edge[part, None]
-        size[part.cpu().numpy()] += level.sum(1).cpu().numpy()
+    for first, _, scores in _double_blocks(asked, items, barred[unclosed], block_bytes):
+        rows = unclosed[first:first + len(scores)]
+        level = scores == edge[rows].to(device)
+        size[rows] += level.sum(1).cpu().numpy()
     row, column = (relevance[unclosed] > barred[unclosed]).nonzero()
-    row = _long(unclosed[row], device)
-    column = _long(column, device)
-    level = _pairs_exactly(queries, items, row, column, block_bytes) == edge[row]
-    return Ties(size, _marks(row[level].cpu().numpy(), column[level].cpu().numpy(), relevance.shape))
+    row = unclosed[row]
+    scores = _pairs_exactly(queries, items, _long(row, device), _long(column, device), block_bytes)
+    level = scores.cpu().numpy() == edge.numpy()[row, 0]
+    return Ties(size, _marks(row[level], column[level], relevance.shape))
 
 # %% ../nbs/07_retrieval.ipynb #0af10c12
 def _at(gains, index): # csr, sorted; (n, K) columns
@@ -401,7 +398,7 @@ def _at(gains, index): # csr, sorted; (n, K) columns
 
 
 def _collected(top, gains, k, ties): # (n,)
-    "Gains in the first k places, mean over all orders of tied items. Raises `ValueError` naming a query whose tie is not known."
+    "Gains in the first k places, mean over all orders of ties. Raises `ValueError` naming a query whose tie is not known."
     scores = top.scores.numpy()
     retrieved = scores.shape[1]
     if not 1 <= k <= retrieved:
@@ -428,7 +425,7 @@ def precision_at(
     ks=(1, 3, 5),              # places, at most as many as retrieved
     ties: Ties | None = None,  # from `last_ties`, where a tie goes on beyond what was retrieved
 ) -> dict[int, np.ndarray]:    # k -> (n,) in [0, 1]
-    "P@k of every query, the mean over all orders of tied items. Raises `ValueError` naming a query whose tie is not known."
+    "P@k of every query, mean over all orders of ties. Raises `ValueError` naming a query whose tie is not known."
     gains = _relevance(relevance, len(top), relevance.shape[1]).astype(float)
     return {k: _collected(top, gains, k, ties) / k for k in ks}
 
@@ -448,7 +445,8 @@ def propensities(
     bad = np.flatnonzero(~(counts >= 0))
     if len(bad):
         raise ValueError(f"counts[{bad[0]}] is {counts[bad[0]]}")
-    return 1 / (1 + (np.log(total) - 1) * (b + 1) ** a * (counts + b) ** -a)
+    c = (np.log(total) - 1) * (b + 1) ** a
+    return 1 / (1 + c * (counts + b) ** -a)
 
 
 def psp_at(
@@ -458,7 +456,8 @@ def psp_at(
     ks=(1, 3, 5),
     ties: Ties | None = None, # as in `precision_at`
 ) -> dict[int, float]:        # k -> in [0, 1]
-    "Propensity-scored P@k: what all queries collected over what they could have. Raises `ValueError` as `precision_at`, and for a propensity that is none."
+    """Propensity-scored P@k: what all queries collected over what they could have.
+    Raises `ValueError` as `precision_at` does, and for a propensity that is none."""
     m = relevance.shape[1]
     gains = _relevance(relevance, len(top), m).astype(float)
     propensity = np.asarray(propensity, dtype=float)
@@ -479,7 +478,7 @@ def frequency_bins(
     frequency,     # (m,) training pairs of each item
     bins: int = 5, # at most m
 ) -> np.ndarray: # (m,) 0 = rarest to bins - 1
-    "Bins of equal size (to within one item) by frequency, ties by item number. Raises `ValueError` for fewer items than bins."
+    "Bins of equal size, to within one item, ties by item number. Raises `ValueError` for fewer items than bins."
     frequency = np.asarray(frequency)
     if frequency.ndim != 1 or not 1 <= bins <= len(frequency):
         raise ValueError(f"{bins} bins need a vector of at least {bins} frequencies, got {frequency.shape}")
@@ -503,7 +502,7 @@ def bin_shares(
 
 # %% ../nbs/07_retrieval.ipynb #5f56c1cb
 def _parts(task, relevance, frequency) -> dict[str, np.ndarray]: # name -> (n,) how far each query belongs to it
-    "Categories, bins of frequency and ordinary queries, as far as the task has them. Raises `ValueError` naming the task."
+    "The categories, bins and ordinary queries that the task has. Raises `ValueError` naming the task."
     n = relevance.shape[0]
     parts = {}
     if task.categories is not None:
@@ -546,13 +545,14 @@ def _checked_task(queries, items, task, k):
 def evaluate_retrieval(
     queries: torch.Tensor,    # (n, d) embeddings of the task's queries
     items: torch.Tensor,      # (m, d) and of its items
-    task,                     # a `titles.TitleTask`, or anything with its name, queries, items, relevance, own, excluded, categories, frequency, accessory
+    task,                     # a `titles.TitleTask`, or anything with the attributes named above
     ks=(1, 3, 5),             # places
     replicates: int = 100,    # bootstrap resamples of the queries
     seed: int = 0,            # of the resamples: the same for all methods that are to be compared
     block_bytes: int = 2**24, # as in `top_k`
-) -> tuple[dict[str, float], dict[str, list[float]]]: # `p1`, `psp1`, …, `p1[part]` as fractions; replicates of `p1` and its parts, nan where one lacks the part
-    "P@k, propensity-scored P@k, and P@1 by part. Raises `ValueError` naming the task."
+) -> tuple[dict[str, float], dict[str, list[float]]]: # `p1`, `psp1`, …, `p1[part]` as fractions; replicates of `p1`s
+    """P@k, propensity-scored P@k, and P@1 by part; a replicate is nan where its resample lacks the part.
+    Raises `ValueError` naming the task."""
     most = max(ks)
     relevance, frequency, barred = _checked_task(queries, items, task, most)
     fewest = len(items) - np.diff(barred.indptr).max()
@@ -564,7 +564,8 @@ def evaluate_retrieval(
     total = frequency.sum()
     if total >= 3:
         propensity = propensities(frequency, total, *getattr(task, "propensity", ()))
-        metrics |= {f"psp{k}": v for k, v in psp_at(top, relevance, propensity, ks, ties).items()}
+        psp = psp_at(top, relevance, propensity, ks, ties)
+        metrics |= {f"psp{k}": psp[k] for k in ks}
     drawn = bootstrap_weights(len(queries), replicates, seed).astype(float)
     parts = {"p1": np.ones(len(queries))}
     parts |= {f"p1[{name}]": weight for name, weight in _parts(task, relevance, frequency).items()}
@@ -572,8 +573,9 @@ def evaluate_retrieval(
     for key, weight in parts.items():
         metrics[key] = float(np.average(hits[1], weights=weight))
         there = drawn @ weight
-        missing = np.full(replicates, np.nan)
-        kept[key] = np.divide(drawn @ (weight * hits[1]), there, out=missing, where=there > 0).tolist()
+        found = drawn @ (weight * hits[1])
+        share = np.full(replicates, np.nan)
+        kept[key] = np.divide(found, there, out=share, where=there > 0).tolist()
     return metrics, kept
 
 # %% ../nbs/07_retrieval.ipynb #a6f49033
@@ -592,7 +594,8 @@ def top_lists(
     rows = np.asarray(rows, dtype=int)
     top = top_k(queries[_long(rows, queries.device)], items, k, excluded=barred[rows])
     hits = _at(relevance[rows], top.items.numpy()) > 0
-    return [list(zip(*columns)) for columns in zip(top.items.tolist(), top.scores.tolist(), hits.tolist())]
+    lists = zip(top.items.tolist(), top.scores.tolist(), hits.tolist())
+    return [list(zip(*columns)) for columns in lists]
 
 # %% ../nbs/07_retrieval.ipynb #ae3ec7c6
 TIE = 1e-6 # cosines closer than this are equal
@@ -626,13 +629,13 @@ def _pair_scores(queries, items, row, column, at_once=2**13): # (p,) numbers of 
 class _Rough:
     "Products in a type that the processor is quick with, and what they prove."
     def __init__(self, queries, kind):
-        self.near = torch.empty(queries.shape, dtype=kind, device=queries.device)
+        self.near = torch.empty_like(queries, dtype=kind)
         self.centre = torch.zeros(queries.shape[1], device=queries.device)
         self.sizes = _rounded(queries, self.centre, self.near)
 
     def items(self, items): # (c, d)
         "Take the block that is next."
-        self.block = torch.empty(items.shape, dtype=self.near.dtype, device=items.device)
+        self.block = torch.empty_like(items, dtype=self.near.dtype)
         self.most = _rounded(items, self.centre, self.block).amax(1)
 
     def below(self, query, floor): # (b,) numbers of queries, (b,)
@@ -700,8 +703,8 @@ def _check_sparse_or_dense(queries, items):
             raise ValueError(f"{name}: row {int(bad[0])} is not finite")
 
 
-def _keep_nearest(top, at, numbers, first, scores): # (n, k) scores and items, changed in place; a block of `_score_blocks`
-    "Take a block's items among the nearest of its queries."
+def _keep_nearest(top, at, numbers, first, scores): # (n, k) scores and items; a block of `_score_blocks`
+    "Take a block's items among the nearest of its queries, in place."
     nearest = top.shape[1]
     new = (scores.amax(1) > top[numbers, -1]).nonzero()[:, 0]
     if not len(new):
@@ -710,6 +713,17 @@ def _keep_nearest(top, at, numbers, first, scores): # (n, k) scores and items, c
     query = numbers[new]
     top[query], order = torch.cat([top[query], values], 1).topk(nearest)
     at[query] = torch.cat([at[query], item + first], 1).gather(1, order)
+
+
+def _best_relevant(queries, items, relevance): # csr (n, m)
+    "Of each query the score of its best relevant item, (n,), and how many relevant ones tie with it."
+    n = relevance.shape[0]
+    device = getattr(queries, "device", None)
+    row = _long(_rows_of(relevance), device)
+    mine = _pair_scores(queries, items, row, _long(relevance.indices, device))
+    best = torch.full((n,), -torch.inf, device=device).scatter_reduce_(0, row, mine, "amax")
+    level = mine > best[row] - TIE
+    return best, torch.zeros(n, dtype=torch.long, device=device).index_add_(0, row, level.long())
 
 
 @torch.no_grad()
@@ -731,22 +745,19 @@ def first_hits(
         raise ValueError(f"nearest must be 0 to {m}, got {nearest}")
     columns = m if sp.issparse(items) else min(m, max(1, math.isqrt(block_bytes // 8)))
     rows = max(1, block_bytes // (8 * columns))
-    device = getattr(queries, "device", None)
-    row = _long(_rows_of(relevance), device)
-    mine = _pair_scores(queries, items, row, _long(relevance.indices, device))
-    best = torch.full((n,), -torch.inf, device=device).scatter_reduce_(0, row, mine, "amax")
-    above, level, right = torch.zeros((3, n), dtype=torch.long, device=device)
-    right.index_add_(0, row, (mine > best[row] - TIE).long())
-    top = torch.full((n, nearest), -torch.inf, device=device)
-    at = torch.zeros((n, nearest), dtype=torch.long, device=device)
+    best, right = _best_relevant(queries, items, relevance)
+    above = torch.zeros_like(right)
+    level = torch.zeros_like(right)
+    top = best.new_full((n, nearest), -torch.inf)
+    at = right.new_zeros((n, nearest))
 
     def floor(q): # numbers of queries
         "A lower score changes nothing."
         edge = best[q] - TIE
         return torch.minimum(edge, top[q, -1]) if nearest else edge
 
-    blocks = -(-n // rows) * -(-m // columns)
     scored = _score_blocks(queries, items, rows, columns, floor)
+    blocks = -(-n // rows) * -(-m // columns)
     for q, first, scores in tqdm(scored, total=blocks, disable=not progress, unit="block"):
         flags = torch.empty_like(scores) # summed as floats, which is quicker
         for count, edge in ((above, best[q] + TIE), (level, best[q] - TIE)):
@@ -773,7 +784,7 @@ def reciprocal_rank(
     first: FirstHit,
     cut: int | None = None, # ranks beyond count 0, at least 1; None: all count
 ) -> np.ndarray: # (n,) in [0, 1]
-    "One over the rank of the first relevant item, mean over all orders of tied items. Raises `ValueError` for a cut < 1."
+    "One over the rank of the first relevant item, mean over all orders of ties. Raises `ValueError` for a cut < 1."
     if cut is not None and cut < 1:
         raise ValueError(f"cut must be at least 1, got {cut}")
     most = math.inf if cut is None else cut

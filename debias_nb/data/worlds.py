@@ -4,15 +4,17 @@
 
 # %% auto #0
 __all__ = ['STRONG', 'SPLITS', 'ANSWER_SPLITS', 'AUTHOR_SPLITS', 'STREAMS', 'ONSETS', 'VOWELS', 'CODAS', 'CLUSTERS', 'SYNONYMS',
-           'SLOTS', 'VALUES', 'FILLERS', 'FREE', 'ROLES', 'CODES', 'CODE_WORDS', 'SPECIAL', 'KINDS', 'strong_world',
-           'stream', 'invent', 'subsets', 'deal_brands', 'marked', 'Lexicon', 'Text', 'relevant', 'draw_synonyms',
-           'draw_words', 'write_titles', 'draw_brands', 'write_pairs', 'Pairs', 'make_pairs', 'Retrieval',
-           'concept_ids', 'draw_others', 'tie', 'write_decoys', 'make_split', 'Catalogue', 'fingerprint',
-           'wordpiece_vocabulary', 'vocabulary_sha256', 'AnswerWords', 'answer_words', 'PlantedAnswers',
-           'answers_split', 'AuthorWords', 'author_words', 'PlantedTexts', 'authors_split', 'only']
+           'SLOTS', 'VALUES', 'FILLERS', 'ROLES', 'CODES', 'CODE_WORDS', 'SPECIAL', 'KINDS', 'strong_world', 'stream',
+           'invent', 'subsets', 'deal_brands', 'marked', 'Lexicon', 'Text', 'relevant', 'draw_synonyms', 'draw_words',
+           'write_titles', 'draw_brands', 'write_pairs', 'Pairs', 'make_pairs', 'Retrieval', 'concept_ids',
+           'draw_others', 'tie', 'write_decoys', 'make_split', 'Catalogue', 'fingerprint', 'wordpiece_vocabulary',
+           'vocabulary_sha256', 'AnswerWords', 'answer_words', 'PlantedAnswers', 'answers_split', 'AuthorWords',
+           'author_words', 'PlantedTexts', 'authors_split', 'only']
 
 # %% ../../nbs/data/05_worlds.ipynb #b51c29f4
-import hashlib, itertools, json
+import hashlib
+import itertools
+import json
 from collections import Counter
 from dataclasses import dataclass
 from typing import Iterable, NamedTuple
@@ -24,6 +26,7 @@ from ..config import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig, neares
 
 STRONG = dict(p_attr=.8, p_noun=.4, p=1., brand_match=.6, decoys=1.)
 
+
 def strong_world(
     **changes, # dials that differ from the strong world's
 ) -> WorldConfig:
@@ -34,21 +37,34 @@ def strong_world(
 SPLITS = ("iid", "uncoupled", "redealt", "unseen")
 ANSWER_SPLITS = ("train", "dev", "iid", "neutral", "shifted") # of the world of answers, further below
 AUTHOR_SPLITS = ("train", "cross", "iid") # of the world of authors, at the end of this notebook
-STREAMS = ("lexicon", "broad", "train", "labelled", *SPLITS, *(f"test {s}" for s in SPLITS), *(f"answers {s}" for s in ("words", *ANSWER_SPLITS)),
-           *(f"authors {s}" for s in ("words", *AUTHOR_SPLITS)))
+STREAMS = (
+    "lexicon", "broad", "train", "labelled", *SPLITS, *(f"test {s}" for s in SPLITS),
+    "answers words", *(f"answers {s}" for s in ANSWER_SPLITS),
+    "authors words", *(f"authors {s}" for s in AUTHOR_SPLITS),
+)
+
+
+def _check_split(name, splits, world=""):
+    "Raises `ValueError` for a split that does not exist."
+    if name not in splits:
+        raise ValueError(f"no split {name!r}{world}{nearest(name, splits)}")
+
 
 def stream(
     config: WorldConfig | AnswersWorldConfig | AuthorsWorldConfig,
     part: str, # one of `STREAMS`
 ) -> np.random.Generator:
     "The random stream of one part of a world. Raises `ValueError` for a part that does not exist or a negative seed."
-    if config.seed < 0: raise ValueError(f"seed: {config.seed} is negative")
-    if part not in STREAMS: raise ValueError(f"no part {part!r} of a world{nearest(part, STREAMS)}")
+    if config.seed < 0:
+        raise ValueError(f"seed: {config.seed} is negative")
+    if part not in STREAMS:
+        raise ValueError(f"no part {part!r} of a world{nearest(part, STREAMS)}")
     return np.random.default_rng([config.seed, STREAMS.index(part)])
 
 # %% ../../nbs/data/05_worlds.ipynb #1b7bbca4
 ONSETS, VOWELS, CODAS = "bdfgklmnprstvz", "aeiou", "klmnrt"
 CLUSTERS = ("bz", "gz", "kv", "kz", "mz", "pz", "tv", "vd", "vg", "vz", "zb", "zd", "zg", "zm")
+
 
 def invent(
     rng: np.random.Generator,
@@ -58,9 +74,12 @@ def invent(
     "Draw pronounceable words that mean nothing. Raises `ValueError` when there are not so many."
     parts = (ONSETS, VOWELS, CLUSTERS, VOWELS, CODAS)
     shape = [len(p) for p in parts]
-    if n > (most := int(np.prod(shape))): raise ValueError(f"{n} words are needed and only {most} can be made: lower {lower}")
+    most = int(np.prod(shape))
+    if n > most:
+        raise ValueError(f"{n} words are needed and only {most} can be made: lower {lower}")
     picked = np.unravel_index(rng.choice(most, n, replace=False), shape)
-    return ["".join(p[i] for p, i in zip(parts, where)) for where in zip(*picked)]
+    syllables = [np.array(list(part), dtype=object)[where] for part, where in zip(parts, picked)]
+    return np.sum(syllables, axis=0).tolist()
 
 # %% ../../nbs/data/05_worlds.ipynb #162e2f31
 def subsets(
@@ -69,36 +88,61 @@ def subsets(
     k: int,  # elements of each
     of: int, # drawn from 0 .. of - 1
 ) -> np.ndarray: # (n, k), distinct within a row
-    "Random subsets by Floyd's method: a draw that is taken already gives way to the newest candidate. The order in a row is not random."
+    """Random subsets by Floyd's method: a draw that is taken already gives way to the newest candidate.
+    The order in a row is not random."""
     chosen = np.full((n, k), -1)
     for j in range(k):
-        draw = rng.integers(of - k + j + 1, size=n)
-        chosen[:, j] = np.where((chosen == draw[:, None]).any(1), of - k + j, draw)
+        newest = of - k + j
+        draw = rng.integers(newest + 1, size=n)
+        taken = (chosen == draw[:, None]).any(1)
+        chosen[:, j] = np.where(taken, newest, draw)
     return chosen
 
 # %% ../../nbs/data/05_worlds.ipynb #f8ce7387
 SYNONYMS, SLOTS, VALUES, FILLERS = 4, 6, 5, 150 # of a noun; shared slots; of a slot; filler words
-FREE = np.array([-1, -1])                        # the brands of a type that has none of its own
+
+
+def _other_places(rng, n): # (n,), n at least 2
+    "A permutation that leaves nothing in its place."
+    turn = np.arange(n)
+    while (turn == np.arange(n)).any():
+        turn = rng.permutation(n)
+    return turn
+
+
+def _prefixes(rng, brands, begun): # numbers of brands
+    "The brand that begins each brand, or -1: `begun` of them, each begun by a brand of another type."
+    child = parent = np.zeros(begun, int)
+    while begun and (child // 2 == parent // 2).any():
+        child, parent = rng.permutation(brands)[:2 * begun].reshape(2, -1)
+    prefix = np.full(brands, -1)
+    prefix[child] = parent
+    return prefix
+
 
 def deal_brands(
     rng: np.random.Generator,
     config: WorldConfig,
     accessory: np.ndarray, # (types,) bool, seen types first
-) -> tuple[np.ndarray, ...]: # own and redealt brands, both (types, 2) or -1; type of a brand and the brand that begins it or -1, both (brands,)
-    "Who makes what. Raises `ValueError` when too few types are ordinary, or more than half of the brands would begin with another."
-    ordinary, unseen = np.flatnonzero(~accessory[:config.types]), np.flatnonzero(~accessory[config.types:]) + config.types
-    n, begun = 2 * len(ordinary), round(config.prefix_brands * 2 * len(ordinary))
-    if n < 4: raise ValueError(f"accessories: {config.accessories} leaves {len(ordinary)} ordinary types of {config.types}, and two are needed to deal brands anew")
-    if 2 * begun > n: raise ValueError(f"prefix_brands: {config.prefix_brands} is too much, at most half of the brands can begin with another brand")
-    own, redealt, turn = np.tile(FREE, (len(accessory), 1)), np.tile(FREE, (len(accessory), 1)), np.arange(len(ordinary))
-    own[ordinary] = np.arange(n).reshape(-1, 2)
-    own[unseen] = np.resize(rng.permutation(n), (len(unseen), 2))
-    while (turn == np.arange(len(ordinary))).any(): turn = rng.permutation(len(ordinary))
-    redealt[ordinary] = own[ordinary[turn]]
-    child = parent = np.zeros(begun, int)
-    while begun and (child // 2 == parent // 2).any(): child, parent = rng.permutation(n)[:2 * begun].reshape(2, -1)
-    prefix = np.full(n, -1)
-    prefix[child] = parent
+) -> tuple[np.ndarray, ...]: # own brands, redealt ones, both (types, 2); type of a brand, its prefix, both (brands,)
+    """Who makes what; -1 stands for no brand.
+    Raises `ValueError` when too few types are ordinary, or more than half of the brands would begin with another."""
+    types = np.flatnonzero(~accessory)
+    ordinary = types[types < config.types]
+    unseen = types[types >= config.types]
+    brands = 2 * len(ordinary)
+    begun = round(config.prefix_brands * brands)
+    if brands < 4:
+        raise ValueError(f"accessories: {config.accessories} leaves {len(ordinary)} ordinary types of {config.types}, "
+                         "and two are needed to deal brands anew")
+    if 2 * begun > brands:
+        raise ValueError(f"prefix_brands: {config.prefix_brands} is too much, "
+                         "at most half of the brands can begin with another brand")
+    own, redealt = np.full((2, len(accessory), 2), -1)
+    own[ordinary] = np.arange(brands).reshape(-1, 2)
+    own[unseen] = np.resize(rng.permutation(brands), (len(unseen), 2))
+    redealt[ordinary] = own[ordinary[_other_places(rng, len(ordinary))]]
+    prefix = _prefixes(rng, brands, begun)
     return own, redealt, np.repeat(ordinary, 2), prefix
 
 # %% ../../nbs/data/05_worlds.ipynb #656c45a5
@@ -110,22 +154,40 @@ def marked(
     "A random choice of exactly `round(share * n)` of `n`."
     return rng.permutation(n) < round(share * n)
 
+
+def _cut(words, *sizes): # words of a vector
+    "Parts of these sizes, one behind the other."
+    return np.split(words, np.cumsum(sizes)[:-1])
+
+
+def _invented(rng, sizes, *lower):
+    "Vectors of distinct invented words. Raises `ValueError` when there are not so many."
+    return _cut(np.array(invent(rng, sum(sizes), *lower), dtype=object), *sizes)
+
+
 class Lexicon:
     "The words of a world and who makes what. Raises `ValueError` for dials that no world can have together."
     def __init__(self, config: WorldConfig):
-        self.config, rng = config, stream(config, "lexicon")
-        total, shared = config.types + config.unseen_types, config.attributes == "shared"
+        self.config = config
+        rng = stream(config, "lexicon")
+        total = config.types + config.unseen_types
+        shared = config.attributes == "shared"
         slots = SLOTS if shared else 2 * total
-        self.accessory = np.concatenate([marked(rng, n, config.accessories) for n in (config.types, config.unseen_types)]) # (types,) bool
-        self.brands_of, self.redealt, self.type_of, self.prefix_of = deal_brands(rng, config, self.accessory) # (types, 2) twice, (brands,) twice
-        self.slots_of = subsets(rng, total, 2, SLOTS) if shared else np.arange(slots).reshape(-1, 2)   # (types, 2)
-        counts = (total * SYNONYMS, slots * VALUES * 2, len(self.type_of), FILLERS)
-        nouns, attributes, brands, self.fillers = np.split(np.array(invent(rng, sum(counts)), dtype=object), np.cumsum(counts)[:-1])
-        self.nouns, self.attribute_words = nouns.reshape(total, SYNONYMS), attributes.reshape(slots, VALUES, 2) # (types, 4), (slots, values, 2)
-        ends = rng.choice([o + v for o in ONSETS for v in VOWELS], len(brands))
-        self.brands = np.array([w if p < 0 else brands[p] + end for w, p, end in zip(brands, self.prefix_of, ends.tolist())], dtype=object) # (brands,) words
-        self.known = marked(rng, total, config.known)                                   # (types,) bool: the broad corpus mixes the nouns
-        self.aknown = marked(rng, slots * VALUES, config.aknown).reshape(slots, VALUES) # (slots, values) bool: and the attribute words
+        seen = marked(rng, config.types, config.accessories)
+        unseen = marked(rng, config.unseen_types, config.accessories)
+        self.accessory = np.concatenate([seen, unseen]) # (types,) bool
+        # (types, 2) twice, (brands,) twice
+        self.brands_of, self.redealt, self.type_of, self.prefix_of = deal_brands(rng, config, self.accessory)
+        self.slots_of = subsets(rng, total, 2, SLOTS) if shared else np.arange(slots).reshape(-1, 2) # (types, 2)
+        sizes = (total * SYNONYMS, slots * VALUES * 2, len(self.type_of), FILLERS)
+        nouns, attributes, brands, self.fillers = _invented(rng, sizes)
+        self.nouns = nouns.reshape(total, SYNONYMS)                   # (types, 4)
+        self.attribute_words = attributes.reshape(slots, VALUES, 2)   # (slots, values, 2)
+        ends = rng.choice([o + v for o in ONSETS for v in VOWELS], len(brands)).astype(object)
+        self.brands = np.where(self.prefix_of < 0, brands, brands[self.prefix_of] + ends) # (brands,) words
+        # what the broad corpus mixes
+        self.known = marked(rng, total, config.known)                                   # (types,) bool: nouns
+        self.aknown = marked(rng, slots * VALUES, config.aknown).reshape(slots, VALUES) # (slots, values) bool
 
 # %% ../../nbs/data/05_worlds.ipynb #9b26f44d
 class Text(NamedTuple):
@@ -139,22 +201,30 @@ class Text(NamedTuple):
     accessory: bool          # for an accessory the brand is causal
 
     @property
-    def text(self) -> str: return " ".join(self.words)
+    def text(self) -> str:
+        return " ".join(self.words)
+
     @property
-    def concept(self) -> tuple: return self.type, *self.values, self.brand if self.accessory else -1
+    def concept(self) -> tuple:
+        "What the title is about: type, values, and for an accessory the brand."
+        brand = self.brand if self.accessory else -1
+        return self.type, *self.values, brand
+
 
 def relevant(a: Text, b: Text) -> bool:
     "Same type, same two values, and for an accessory the same brand."
     return a.concept == b.concept
 
 # %% ../../nbs/data/05_worlds.ipynb #8a182dda
-ROLES = np.array(["noun", "attribute", "attribute", *["filler"] * 4, "code"], dtype=object) # of the words after the brand, before they are shuffled
-CODES = .5                                       # share of titles with a model code
+ROLES = ("noun", "attribute", "attribute", *["filler"] * 4, "code") # of the words after the brand
+CODES = .5 # share of titles with a model code
 CODE_WORDS = np.array([f"{letter}{number:02}" for letter in ONSETS for number in range(100)], dtype=object)
+
 
 def draw_synonyms(rng: np.random.Generator, n: int) -> np.ndarray: # (n, 3)
     "Which synonym each of n titles uses for its noun and its two attributes."
     return rng.integers([SYNONYMS, 2, 2], size=(n, 3))
+
 
 def draw_words(
     lexicon: Lexicon,
@@ -165,67 +235,102 @@ def draw_words(
     fillers: tuple[int, int],  # fewest and most, at most 4
 ) -> tuple[np.ndarray, np.ndarray]: # words (n, 8) in the order of `ROLES`, and which of them are said
     "The words a title may say after its brand. A title that may do without fillers says at least one causal word."
-    n, c = len(types), lexicon.config
+    n = len(types)
+    fewest, most = fillers
+    c = lexicon.config
     said = rng.random((n, 4)) < [c.p_noun, c.p_attr, c.p_attr, CODES]
-    if not fillers[0]: said[:, 0] |= ~said[:, :3].any(1)
-    fills = rng.random((n, 4)).argsort(1) < rng.integers(fillers[0], fillers[1] + 1, size=(n, 1))
-    attributes = [lexicon.attribute_words[lexicon.slots_of[types, i], values[:, i], synonyms[:, 1 + i]] for i in (0, 1)]
-    words = [lexicon.nouns[types, synonyms[:, 0]], *attributes, lexicon.fillers[subsets(rng, n, 4, FILLERS)], rng.choice(CODE_WORDS, n)]
-    return np.column_stack(words), np.column_stack([said[:, :3], fills, said[:, 3]])
+    if not fewest:
+        said[:, 0] |= ~said[:, :3].any(1)
+    place = rng.random((n, 4)).argsort(1)
+    fills = place < rng.integers(fewest, most + 1, size=(n, 1))
+    nouns = lexicon.nouns[types, synonyms[:, 0]]
+    attributes = lexicon.attribute_words[lexicon.slots_of[types], values, synonyms[:, 1:]]
+    filler_words = lexicon.fillers[subsets(rng, n, 4, FILLERS)]
+    words = np.column_stack([nouns, attributes, filler_words, rng.choice(CODE_WORDS, n)])
+    return words, np.column_stack([said[:, :3], fills, said[:, 3]])
 
 # %% ../../nbs/data/05_worlds.ipynb #02ac1ac4
 def write_titles(
     lexicon: Lexicon,
     rng: np.random.Generator,
-    types: np.ndarray,                 # (n,)
-    values: np.ndarray,                # (n, 2)
-    brands: np.ndarray,                # (n,)
+    types: np.ndarray,                  # (n,)
+    values: np.ndarray,                 # (n, 2)
+    brands: np.ndarray,                 # (n,)
     synonyms: np.ndarray | None = None, # (n, 3); default: drawn
-    fillers: tuple[int, int] = (1, 4), # fewest and most
-    named: float = 1.,                 # share of titles that say their brand
+    fillers: tuple[int, int] = (1, 4),  # fewest and most
+    named: float = 1.,                  # share of titles that say their brand
 ) -> list[Text]:
     "A title for each of n products."
-    words, said = draw_words(lexicon, rng, types, values, draw_synonyms(rng, len(types)) if synonyms is None else synonyms, fillers)
-    order, brand_said, accessory = rng.random(words.shape).argsort(1), (rng.random(len(types)) < named).tolist(), lexicon.accessory[types].tolist()
-    rows = zip(words.tolist(), said.tolist(), order.tolist(), brand_said, types.tolist(), values.tolist(), brands.tolist(), accessory)
-    texts = []
-    for word, says, shuffled, b, type_, value, brand, a in rows:
-        rest = [j for j in shuffled if says[j]]
-        texts.append(Text((lexicon.brands[brand],) * b + tuple(word[j] for j in rest), ("brand",) * b + tuple(ROLES[j] for j in rest),
-                          (a,) * b + tuple(j < 3 for j in rest), type_, tuple(value), brand, a))
-    return texts
+    if synonyms is None:
+        synonyms = draw_synonyms(rng, len(types))
+    words, said = draw_words(lexicon, rng, types, values, synonyms, fillers)
+    order = rng.random(words.shape).argsort(1)
+    brand_said = rng.random(len(types)) < named
+    columns = (words, said, order, brand_said, types, values, brands, lexicon.accessory[types])
+    return [_title(lexicon, *row) for row in zip(*(column.tolist() for column in columns))]
+
+
+def _title(lexicon, words, said, order, named, type_, values, brand, accessory): # words and said: 8 each, as `ROLES`
+    "One title: the brand if it is named, then in this order the words that are said."
+    spoken = [(words[j], ROLES[j], j < 3) for j in order if said[j]]
+    if named:
+        spoken.insert(0, (lexicon.brands[brand], "brand", accessory))
+    columns = tuple(zip(*spoken)) or ((), (), ())
+    return Text(*columns, type_, tuple(values), brand, accessory)
 
 # %% ../../nbs/data/05_worlds.ipynb #0aefea15
 def draw_brands(
     lexicon: Lexicon,
     rng: np.random.Generator,
-    types: np.ndarray,                 # (n,)
-    p: float,                          # chance of one of the type's two
-    tied: np.ndarray | None = None,    # (types, 2) which brands go with which type; default: their own
+    types: np.ndarray,              # (n,)
+    p: float,                       # chance of one of the type's two
+    tied: np.ndarray | None = None, # (types, 2) which brands go with which type; default: their own
 ) -> np.ndarray: # (n,)
     "A brand for each product."
-    tied = (lexicon.brands_of if tied is None else tied)[types, rng.integers(2, size=len(types))]
-    return np.where((rng.random(len(types)) < p) & (tied >= 0), tied, rng.integers(len(lexicon.brands), size=len(types)))
+    if tied is None:
+        tied = lexicon.brands_of
+    n = len(types)
+    own = tied[types, rng.integers(2, size=n)]
+    keeps = (rng.random(n) < p) & (own >= 0)
+    return np.where(keeps, own, rng.integers(len(lexicon.brands), size=n))
+
 
 def write_pairs(
     lexicon: Lexicon,
     rng: np.random.Generator,
-    types: np.ndarray,                 # (n,)
+    types: np.ndarray,              # (n,)
     p: float,
-    match: float = 0.,                 # chance that both sides carry the left one's brand
+    match: float = 0.,              # chance that both sides carry the left one's brand
     tied: np.ndarray | None = None,
-    mixed: bool = True,                # False: the two sides of a group that is not known use the same synonym
-    **style,                           # `fillers` and `named` of `write_titles`
+    mixed: bool = True,             # False: the two sides of a group that is not known use the same synonym
+    **style,                        # `fillers` and `named` of `write_titles`
 ) -> tuple[list[Text], list[Text]]:
     "Relevant pairs: two independent titles of n concepts."
-    n, values, L = len(types), rng.integers(VALUES, size=(len(types), 2)), lexicon
-    left, right = draw_brands(L, rng, types, p, tied), draw_brands(L, rng, types, p, tied)
-    right = np.where(L.accessory[types] | (rng.random(n) < match), left, right)
-    one, two = draw_synonyms(rng, n), draw_synonyms(rng, n)
-    if not mixed: two = np.where(np.column_stack([L.known[types], *(L.aknown[L.slots_of[types, i], values[:, i]] for i in (0, 1))]), two, one)
-    return write_titles(L, rng, types, values, left, one, **style), write_titles(L, rng, types, values, right, two, **style)
+    n = len(types)
+    values = rng.integers(VALUES, size=(n, 2))
+    left = draw_brands(lexicon, rng, types, p, tied)
+    right = draw_brands(lexicon, rng, types, p, tied)
+    matched = lexicon.accessory[types] | (rng.random(n) < match)
+    right = np.where(matched, left, right)
+    one = draw_synonyms(rng, n)
+    two = draw_synonyms(rng, n)
+    if not mixed:
+        known = np.column_stack([lexicon.known[types], lexicon.aknown[lexicon.slots_of[types], values]])
+        two = np.where(known, two, one)
+    queries = write_titles(lexicon, rng, types, values, left, one, **style)
+    return queries, write_titles(lexicon, rng, types, values, right, two, **style)
 
 # %% ../../nbs/data/05_worlds.ipynb #2f17671c
+def _said(titles):
+    "The titles as plain texts."
+    return [t.text for t in titles]
+
+
+def _for_accessories(titles): # (n,) bool
+    "Which titles describe an accessory."
+    return np.array([t.accessory for t in titles], dtype=bool)
+
+
 @dataclass(frozen=True)
 class Pairs:
     "Labelled pairs of titles."
@@ -235,17 +340,23 @@ class Pairs:
     accessory: np.ndarray # (n,) bool, of the left side
     group: np.ndarray     # (n,) int, the same for all pairs of a query
 
-    def __len__(self) -> int: return len(self.left)
-    def texts(self) -> tuple[list[str], list[str]]: return [t.text for t in self.left], [t.text for t in self.right]
+    def __len__(self) -> int:
+        return len(self.left)
+
+    def texts(self) -> tuple[list[str], list[str]]:
+        return _said(self.left), _said(self.right)
+
     def frame(self) -> pd.DataFrame:
         left, right = self.texts()
         return pd.DataFrame(dict(left=left, right=right, label=self.labels, accessory=self.accessory, group=self.group))
 
+
 def make_pairs(left: list[Text], right: list[Text], group: np.ndarray) -> Pairs:
     "Pairs labelled by `relevant`."
-    labels = np.array([relevant(a, b) for a, b in zip(left, right)], dtype=np.float32)
-    return Pairs(left, right, labels, np.array([t.accessory for t in left], dtype=bool), np.asarray(group))
+    labels = np.array(list(map(relevant, left, right)), dtype=np.float32)
+    return Pairs(left, right, labels, _for_accessories(left), np.asarray(group))
 
+# %% ../../nbs/data/05_worlds.ipynb #4386513c
 @dataclass(frozen=True)
 class Retrieval:
     "Queries, the items to search, and which items are relevant."
@@ -257,14 +368,18 @@ class Retrieval:
     decoy: np.ndarray          # (queries,) the item that was written to mislead, or -1
 
     @property
-    def accessory(self) -> np.ndarray: return np.array([t.accessory for t in self.queries], dtype=bool) # (queries,)
-    def texts(self) -> tuple[list[str], list[str]]: return [t.text for t in self.queries], [t.text for t in self.items]
+    def accessory(self) -> np.ndarray: # (queries,)
+        return _for_accessories(self.queries)
+
+    def texts(self) -> tuple[list[str], list[str]]:
+        return _said(self.queries), _said(self.items)
 
 # %% ../../nbs/data/05_worlds.ipynb #9c71bcbb
 def concept_ids(*sides: list[Text]) -> list[np.ndarray]:
     "One integer per concept, the same in all sides."
     index = {}
     return [np.array([index.setdefault(t.concept, len(index)) for t in side], dtype=int) for side in sides]
+
 
 def draw_others(
     rng: np.random.Generator,
@@ -274,10 +389,14 @@ def draw_others(
 ) -> np.ndarray: # (queries, k) indices of items of another concept, with replacement
     "Random items that are not relevant. Raises `ValueError` when all items are relevant to one query."
     asked, there = concept_ids(queries, items)
-    if (np.bincount(there, minlength=asked.max() + 1)[asked] == len(items)).any():
+    frequency = np.bincount(there, minlength=asked.max() + 1)
+    if (frequency[asked] == len(items)).any():
         raise ValueError(f"all {len(items)} items are relevant to one query: raise `train_pairs`")
     chosen = rng.integers(len(items), size=(len(queries), k))
-    while (same := there[chosen] == asked[:, None]).any(): chosen[same] = rng.integers(len(items), size=same.sum())
+    same = there[chosen] == asked[:, None]
+    while same.any():
+        chosen[same] = rng.integers(len(items), size=same.sum())
+        same = there[chosen] == asked[:, None]
     return chosen
 
 # %% ../../nbs/data/05_worlds.ipynb #968af856
@@ -286,11 +405,18 @@ def tie(
     name: str, # one of `SPLITS`
 ) -> tuple[np.ndarray, dict]: # the split's types, and how their brands are drawn
     "What a split takes from the world. Raises `ValueError` for a split that does not exist."
-    if name not in SPLITS: raise ValueError(f"no split {name!r}{nearest(name, SPLITS)}")
+    _check_split(name, SPLITS)
     c = lexicon.config
-    types = c.types + np.arange(c.unseen_types) if name == "unseen" else np.arange(c.types)
-    return types, dict(p=c.p if name in ("iid", "redealt") else c.p_ood, match=c.brand_match if name in ("iid", "redealt") else 0.,
-                       tied=lexicon.redealt if name == "redealt" else lexicon.brands_of)
+    types = np.arange(c.types)
+    if name == "unseen":
+        types = c.types + np.arange(c.unseen_types)
+    how = dict(p=c.p_ood, match=0., tied=lexicon.brands_of)
+    if name in ("iid", "redealt"):
+        how |= dict(p=c.p, match=c.brand_match)
+    if name == "redealt":
+        how["tied"] = lexicon.redealt
+    return types, how
+
 
 def write_decoys(
     lexicon: Lexicon,
@@ -298,9 +424,13 @@ def write_decoys(
     queries: list[Text],
 ) -> list[Text]:
     "For each query an item of its brand, of the type that brand was trained with, never relevant."
-    brands, values = np.array([q.brand for q in queries], dtype=int), rng.integers(VALUES, size=(len(queries), 2))
-    types, shift = lexicon.type_of[brands], 1 + rng.integers(VALUES - 1, size=len(queries))
-    hit = np.array([(t, *v) == q.concept[:3] for q, t, v in zip(queries, types.tolist(), values.tolist())], dtype=bool)
+    n = len(queries)
+    brands = np.array([q.brand for q in queries], dtype=int)
+    values = rng.integers(VALUES, size=(n, 2))
+    types = lexicon.type_of[brands]
+    shift = 1 + rng.integers(VALUES - 1, size=n)
+    asked = np.array([q.concept[:3] for q in queries], dtype=int).reshape(n, 3)
+    hit = (np.column_stack([types, values]) == asked).all(1)
     values[hit, 0] = (values[hit, 0] + shift[hit]) % VALUES
     return write_titles(lexicon, rng, types, values, brands)
 
@@ -309,19 +439,29 @@ def make_split(
     lexicon: Lexicon,
     name: str, # one of `SPLITS`
 ) -> Retrieval:
-    "Queries and items of one split, in random order. Raises `ValueError` when there is no room for the positives and decoys."
-    (types, how), c, rng = tie(lexicon, name), lexicon.config, stream(lexicon.config, name)
+    "Queries and items of one split, in random order. Raises `ValueError` when positives and decoys have no room."
+    types, how = tie(lexicon, name)
+    c = lexicon.config
+    rng = stream(c, name)
     misled = np.flatnonzero(marked(rng, c.queries, c.decoys))
-    others = rng.choice(types, max(0, c.items - c.queries - len(misled)))
-    if c.items < c.queries + len(misled): raise ValueError(f"items: {c.items} are too few for {c.queries} queries with an item each and {len(misled)} decoys")
+    written = c.queries + len(misled)
+    rest = c.items - written
+    if rest < 0:
+        raise ValueError(f"items: {c.items} are too few for {c.queries} queries with an item each "
+                         f"and {len(misled)} decoys")
+    others = rng.choice(types, rest)
     queries, positives = write_pairs(lexicon, rng, rng.choice(types, c.queries), **how)
-    items = positives + write_decoys(lexicon, rng, [queries[i] for i in misled])
-    items += write_titles(lexicon, rng, others, rng.integers(VALUES, size=(len(others), 2)), draw_brands(lexicon, rng, others, how["p"], how["tied"]))
-    place, decoy = rng.permutation(c.items), np.full(c.queries, -1)
-    decoy[misled] = place[c.queries + np.arange(len(misled))]
+    decoys = write_decoys(lexicon, rng, [queries[i] for i in misled])
+    values = rng.integers(VALUES, size=(rest, 2))
+    brands = draw_brands(lexicon, rng, others, how["p"], how["tied"])
+    items = positives + decoys + write_titles(lexicon, rng, others, values, brands)
+    place = rng.permutation(c.items)
+    decoy = np.full(c.queries, -1)
+    decoy[misled] = place[c.queries:written]
     shuffled = [items[i] for i in place.argsort()]
     asked, there = concept_ids(queries, shuffled)
-    return Retrieval(name, queries, shuffled, [np.flatnonzero(there == a) for a in asked], place[:c.queries], decoy)
+    relevant_items = [np.flatnonzero(there == a) for a in asked]
+    return Retrieval(name, queries, shuffled, relevant_items, place[:c.queries], decoy)
 
 # %% ../../nbs/data/05_worlds.ipynb #ecd00bec
 class Catalogue(Lexicon):
@@ -331,35 +471,50 @@ class Catalogue(Lexicon):
         n: int | None = None, # pairs; default: the configuration's
     ) -> list[tuple[Text, Text]]:
         "The broad corpus: relevant pairs over all types."
-        rng = stream(self.config, "broad")
-        types = rng.integers(len(self.nouns), size=self.config.broad_pairs if n is None else n)
-        return list(zip(*write_pairs(self, rng, types, self.config.p_broad, mixed=False, fillers=(0, 3), named=.5)))
+        c = self.config
+        rng = stream(c, "broad")
+        types = rng.integers(len(self.nouns), size=c.broad_pairs if n is None else n)
+        return list(zip(*write_pairs(self, rng, types, c.p_broad, mixed=False, fillers=(0, 3), named=.5)))
 
     def train_pairs(self) -> Pairs:
         "Relevant training pairs."
-        rng, c = stream(self.config, "train"), self.config
-        return make_pairs(*write_pairs(self, rng, rng.integers(c.types, size=c.train_pairs), c.p, c.brand_match), np.arange(c.train_pairs))
+        c = self.config
+        rng = stream(c, "train")
+        types = rng.integers(c.types, size=c.train_pairs)
+        left, right = write_pairs(self, rng, types, c.p, c.brand_match)
+        return make_pairs(left, right, np.arange(c.train_pairs))
 
     def labelled_pairs(self) -> Pairs:
         "Each relevant training pair and `negatives` others of its query, shuffled."
-        train, rng, k = self.train_pairs(), stream(self.config, "labelled"), self.config.negatives
-        right = np.column_stack([np.arange(len(train)), draw_others(rng, train.left, train.right, k)]).ravel()
+        train = self.train_pairs()
+        k = self.config.negatives
+        rng = stream(self.config, "labelled")
+        others = draw_others(rng, train.left, train.right, k)
+        right = np.column_stack([np.arange(len(train)), others]).ravel()
         order = rng.permutation(len(right))
-        return make_pairs([train.left[i // (k + 1)] for i in order], [train.right[right[i]] for i in order], order // (k + 1))
+        group = order // (k + 1)
+        return make_pairs([train.left[g] for g in group], [train.right[i] for i in right[order]], group)
 
     def split(self, name: str) -> Retrieval:
         "One of `SPLITS`. Raises `ValueError` for any other."
         return make_split(self, name)
 
     def test_pairs(self, split: str) -> Pairs:
-        "Of each query its own item and `test_negatives` that are not relevant, a decoy among them. Raises `ValueError` when there are fewer."
-        task, rng, k = self.split(split), stream(self.config, f"test {split}"), self.config.test_negatives
-        keys = rng.random((len(task.queries), len(task.items)))
-        keys[np.arange(len(keys)), task.decoy] -= task.decoy >= 0
-        for row, hits in zip(keys, task.relevant): row[hits] = np.inf
-        if (short := np.isfinite(keys).sum(1).min()) < k: raise ValueError(f"test_negatives: {k} asked for, and one query has only {short} non-relevant items")
+        """Of each query its own item and `test_negatives` that are not relevant, a decoy among them.
+        Raises `ValueError` when there are fewer."""
+        task = self.split(split)
+        n = len(task.queries)
+        k = self.config.test_negatives
+        rng = stream(self.config, f"test {split}")
+        keys = rng.random((n, len(task.items)))
+        keys[np.arange(n), task.decoy] -= task.decoy >= 0 # a decoy comes first
+        for row, hits in zip(keys, task.relevant):
+            row[hits] = np.inf
+        fewest = np.isfinite(keys).sum(1).min()
+        if fewest < k:
+            raise ValueError(f"test_negatives: {k} asked for, and one query has only {fewest} non-relevant items")
         chosen = np.column_stack([task.positive, keys.argsort(1)[:, :k]]).ravel()
-        group = np.repeat(np.arange(len(keys)), k + 1)
+        group = np.repeat(np.arange(n), k + 1)
         return make_pairs([task.queries[g] for g in group], [task.items[i] for i in chosen], group)
 
 # %% ../../nbs/data/05_worlds.ipynb #5cfd6c08
@@ -367,15 +522,35 @@ def fingerprint(
     part: Pairs | Retrieval | Iterable[tuple[Text, Text]],
 ) -> str: # 64 hex digits
     "The sha256 of a part's texts, labels and relevance."
-    if isinstance(part, Pairs): rows = [*part.texts(), part.labels.astype(int).tolist(), part.group.tolist()]
-    elif isinstance(part, Retrieval): rows = [*part.texts(), [r.tolist() for r in part.relevant], part.positive.tolist(), part.decoy.tolist()]
-    else: rows = [[a.text, b.text] for a, b in part]
+    if isinstance(part, Pairs):
+        rows = [*part.texts(), part.labels.astype(int).tolist(), part.group.tolist()]
+    elif isinstance(part, Retrieval):
+        found = [r.tolist() for r in part.relevant]
+        rows = [*part.texts(), found, part.positive.tolist(), part.decoy.tolist()]
+    else:
+        rows = [_said(pair) for pair in part]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
 
 Catalogue.fingerprint = staticmethod(fingerprint)
 
 # %% ../../nbs/data/05_worlds.ipynb #a8eee04a
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def _word_pieces(counts): # word -> how often
+    "Roots and what follows them, and how often each occurs."
+    pieces = Counter()
+    roots = set()
+    for word in sorted(filter(str.isalpha, counts), key=lambda w: (len(w), w)):
+        beginnings = (word[:n] for n in range(4, len(word)))
+        root = next((b for b in beginnings if b in roots), word)
+        roots.add(root)
+        pieces[root] += counts[word]
+        if root != word:
+            pieces["##" + word[len(root):]] += counts[word]
+    return pieces
+
 
 def wordpiece_vocabulary(
     texts: Iterable[str], # lower-case words with blanks between
@@ -385,15 +560,12 @@ def wordpiece_vocabulary(
     counts = Counter(word for text in texts for word in text.split())
     characters = sorted(set("".join(counts)))
     base = [*SPECIAL, *characters, *(f"##{c}" for c in characters)]
-    if size < len(base): raise ValueError(f"size: {size} pieces are too few, special tokens and characters alone are {len(base)}")
-    pieces, roots = Counter(), set()
-    for word in sorted((w for w in counts if w.isalpha()), key=lambda w: (len(w), w)):
-        root = next((word[:n] for n in range(4, len(word)) if word[:n] in roots), word)
-        roots.add(root)
-        pieces[root] += counts[word]
-        if root != word: pieces["##" + word[len(root):]] += counts[word]
+    if size < len(base):
+        raise ValueError(f"size: {size} pieces are too few, special tokens and characters alone are {len(base)}")
+    pieces = _word_pieces(counts)
     ranked = sorted(pieces.keys() - set(base), key=lambda p: (-pieces[p], p.startswith("##"), p))
     return (base + ranked)[:size]
+
 
 def vocabulary_sha256(
     vocabulary: list[str],
@@ -403,34 +575,55 @@ def vocabulary_sha256(
 
 # %% ../../nbs/data/05_worlds.ipynb #a57d68f9
 class AnswerWords(NamedTuple):
+    "The words of a world of answers, all distinct."
     types: np.ndarray   # (types,) the first word of a question
     cues: np.ndarray    # (types, cues)
     content: np.ndarray # (content,)
 
+
 def answer_words(
     config: AnswersWorldConfig,
 ) -> AnswerWords: # all distinct
-    "The words of a world of answers. Raises `ValueError` for a negative seed, more words than can be made, and too few content words for a question or an answer."
+    """The words of a world of answers. Raises `ValueError` for a negative seed, more words than can be made,
+    and too few content words for a question or an answer."""
     c = config
-    if (needed := c.asked + c.length - 1 - c.few) > c.content:
-        raise ValueError(f"content: {c.content} words are too few, a question of {c.asked} and an answer of {c.length} that shares {c.few} need {needed}")
-    words = np.array(invent(stream(c, "answers words"), c.types * (1 + c.cues) + c.content, "`types`, `cues` or `content`"), dtype=object)
-    types, cues, content = np.split(words, np.cumsum([c.types, c.types * c.cues]))
+    needed = c.asked + c.length - 1 - c.few
+    if needed > c.content:
+        raise ValueError(f"content: {c.content} words are too few, a question of {c.asked} "
+                         f"and an answer of {c.length} that shares {c.few} need {needed}")
+    sizes = (c.types, c.types * c.cues, c.content)
+    types, cues, content = _invented(stream(c, "answers words"), sizes, "`types`, `cues` or `content`")
     return AnswerWords(types, cues.reshape(c.types, c.cues), content)
 
 # %% ../../nbs/data/05_worlds.ipynb #cb66db4c
-def _write_answers(c, words, rng, types, asked, many, cued): # types (questions,), asked (questions, c.asked); many and cued (n,)
-    group, n = np.arange(len(types)).repeat(c.candidates), len(many)
-    cue = words.cues[(types[group] + ~cued * rng.integers(1, c.types, size=n)) % c.types, rng.integers(c.cues, size=n)]
-    shared = np.take_along_axis(asked[group], rng.random((n, c.asked)).argsort(1)[:, :c.many], 1)
-    fill = rng.permuted(subsets(rng, n, c.length - 1 - c.few, c.content - c.asked), axis=1)
-    for word in np.sort(asked)[group].T: fill += fill >= word[:, None] # steps over the words of the question
-    either = np.where(many[:, None], shared[:, c.few:], fill[:, :c.many - c.few])
-    said = np.column_stack([cue, words.content[np.column_stack([shared[:, :c.few], either, fill[:, c.many - c.few:]])]])
-    return [" ".join(row) for row in np.take_along_axis(said, rng.random(said.shape).argsort(1), 1)]
+def _cues(c, words, rng, types, cued): # (n,) types of the questions, (n,) does the cue fit?
+    "A cue for each answer, of its question's type or of another one."
+    n = len(types)
+    off = ~cued * rng.integers(1, c.types, size=n)
+    return words.cues[(types + off) % c.types, rng.integers(c.cues, size=n)]
+
+
+def _write_answers(c, words, rng, types, asked, many, cued): # (questions,), (questions, c.asked); (n,) bool each
+    "An answer for each candidate of each question."
+    group = np.arange(len(types)).repeat(c.candidates)
+    n = len(group)
+    cue = _cues(c, words, rng, types[group], cued)
+    shuffle = rng.random((n, c.asked)).argsort(1)
+    shared = np.take_along_axis(asked[group], shuffle[:, :c.many], 1)
+    others = subsets(rng, n, c.length - 1 - c.few, c.content - c.asked)
+    fill = rng.permuted(others, axis=1)
+    for word in np.sort(asked)[group].T: # steps over the words of the question
+        fill += fill >= word[:, None]
+    gap = c.many - c.few
+    either = np.where(many[:, None], shared[:, c.few:], fill[:, :gap])
+    content = np.column_stack([shared[:, :c.few], either, fill[:, gap:]])
+    said = np.column_stack([cue, words.content[content]])
+    order = rng.random(said.shape).argsort(1)
+    return [" ".join(row) for row in np.take_along_axis(said, order, 1)]
 
 # %% ../../nbs/data/05_worlds.ipynb #53921e53
 class PlantedAnswers(NamedTuple):
+    "Candidate answers of one split, those of one question together."
     name: str               # one of `ANSWER_SPLITS`
     question_ids: list[str] # (n,) candidates of one question stand together
     questions: list[str]    # (n,)
@@ -439,25 +632,35 @@ class PlantedAnswers(NamedTuple):
     many: np.ndarray        # (n,) bool, does it share `many` words with the question, or `few`?
     cued: np.ndarray        # (n,) bool, does it carry a cue of the question's type?
 
+
 def answers_split(
     config: AnswersWorldConfig,
     name: str, # one of `ANSWER_SPLITS`
 ) -> PlantedAnswers: # the same for the same dials
     "One split of a world of answers. Raises `ValueError` for a split that does not exist, and as `answer_words` does."
-    if name not in ANSWER_SPLITS: raise ValueError(f"no split {name!r} of a world of answers{nearest(name, ANSWER_SPLITS)}")
-    c, words, rng = config, answer_words(config), stream(config, f"answers {name}")
-    n, rho = (c.questions if name == "train" else c.tests), {"neutral": 0, "shifted": -c.rho}.get(name, c.rho)
-    types, asked = rng.integers(c.types, size=n), rng.permuted(subsets(rng, n, c.asked, c.content), axis=1)
-    labels = (np.arange(c.candidates) == rng.integers(c.candidates, size=(n, 1))).ravel().astype(int)
+    _check_split(name, ANSWER_SPLITS, " of a world of answers")
+    c = config
+    words = answer_words(c)
+    rng = stream(c, f"answers {name}")
+    n = c.questions if name == "train" else c.tests
+    rho = {"neutral": 0, "shifted": -c.rho}.get(name, c.rho)
+    types = rng.integers(c.types, size=n)
+    asked = rng.permuted(subsets(rng, n, c.asked, c.content), axis=1)
+    right = rng.integers(c.candidates, size=(n, 1))
+    labels = (np.arange(c.candidates) == right).ravel().astype(int)
     cued = rng.random(len(labels)) < np.where(labels, c.cue, c.stray)
     many = rng.random(len(labels)) < (1 + np.where(labels, rho, -rho)) / 2
     answers = _write_answers(c, words, rng, types, asked, many, cued)
-    for column in (labels, many, cued): column.flags.writeable = False
-    columns = [f"{name} {i}" for i in range(n)], [" ".join([words.types[t], *words.content[a]]) for t, a in zip(types, asked)]
-    return PlantedAnswers(name, *([x for x in column for _ in range(c.candidates)] for column in columns), answers, labels, many, cued)
+    for column in (labels, many, cued):
+        column.flags.writeable = False
+    texts = [" ".join(q) for q in np.column_stack([words.types[types], words.content[asked]])]
+    group = np.arange(n).repeat(c.candidates)
+    ids = [f"{name} {g}" for g in group]
+    return PlantedAnswers(name, ids, [texts[g] for g in group], answers, labels, many, cued)
 
 # %% ../../nbs/data/05_worlds.ipynb #bdc69ae6
 class AuthorWords(NamedTuple):
+    "The words of a world of authors, all distinct, and its topics."
     functions: np.ndarray # (functions,) words, the most frequent first
     marks: np.ndarray     # (marks,)
     spellings: np.ndarray # (spellings, 2) two forms of each
@@ -465,73 +668,145 @@ class AuthorWords(NamedTuple):
     topics: np.ndarray    # (topics + unseen_topics, content) chances of each content word, those of training first
 
     @property
-    def style(self) -> np.ndarray: return np.concatenate([self.functions, self.marks, self.spellings.ravel()]) # (functions + marks + 2 * spellings,)
+    def style(self) -> np.ndarray: # (functions + marks + 2 * spellings,)
+        "The words without a subject."
+        return np.concatenate([self.functions, self.marks, self.spellings.ravel()])
+
+
+def _punctuation(n): # (n,)
+    "Marks alone, then in twos and threes."
+    runs = (itertools.product(".,;:!?", repeat=k) for k in itertools.count(1))
+    marks = map("".join, itertools.chain.from_iterable(runs))
+    return np.array(list(itertools.islice(marks, n)), dtype=object)
+
 
 def author_words(
     config: AuthorsWorldConfig,
 ) -> AuthorWords: # all words distinct
-    "The words of a world of authors, and its topics. Raises `ValueError` for a negative seed, and for more words than can be made."
-    c, rng = config, stream(config, "authors words")
-    words = np.array(invent(rng, c.functions + c.spellings + c.content, "`functions`, `spellings` or `content`"), dtype=object)
-    functions, spelled, content = np.split(words, np.cumsum([c.functions, c.spellings]))
-    marks = itertools.islice(("".join(m) for k in itertools.count(1) for m in itertools.product(".,;:!?", repeat=k)), c.marks)
-    pairs = np.array([(w, w[:4] + w[4] * 2 + w[5:]) for w in spelled], dtype=object).reshape(-1, 2)
-    topics = np.concatenate([rng.dirichlet(np.full(c.content, c.concentration), n) for n in (c.topics, c.unseen_topics)])
-    return AuthorWords(functions, np.array(list(marks), dtype=object), pairs, content, topics)
+    "The words of a world of authors. Raises `ValueError` for a negative seed, and for more words than can be made."
+    c = config
+    rng = stream(c, "authors words")
+    sizes = (c.functions, c.spellings, c.content)
+    functions, spelled, content = _invented(rng, sizes, "`functions`, `spellings` or `content`")
+    doubled = [w[:4] + w[4] * 2 + w[5:] for w in spelled]
+    spellings = np.column_stack([spelled, np.array(doubled, dtype=object)])
+    topics = rng.dirichlet(np.full(c.content, c.concentration), c.topics + c.unseen_topics)
+    return AuthorWords(functions, _punctuation(c.marks), spellings, content, topics)
 
 # %% ../../nbs/data/05_worlds.ipynb #ff070b53
-KINDS = np.array([.6, .25, .15]) # function words, marks and spelled words among the words that are not content, in the average author
+KINDS = np.array([.6, .25, .15]) # function words, marks and spelled words in the style of the average author
 
-def _habits(c, rng, n): # of n authors: (n, functions + marks + spellings) chances of the words without a subject; (n, spellings) bool, the form they prefer
-    functions = np.arange(1, c.functions + 1) ** -.8 * np.exp(c.style * rng.normal(size=(n, c.functions)))
+
+def _habits(c, rng, n):
+    """Of n authors the chances of words without a subject, (n, functions + marks + spellings);
+    (n, spellings) bool, the form they prefer."""
+    rates = np.arange(1, c.functions + 1) ** -.8
+    functions = rates * np.exp(c.style * rng.normal(size=(n, c.functions)))
     marks = np.exp(2 * c.style * rng.normal(size=(n, c.marks)))
-    mass = KINDS * (1, 1, c.spellings > 0) * np.exp(c.style * rng.normal(size=(n, 1)) * [0, 1, 0])
-    parts = [functions, marks, np.ones((n, c.spellings))]
-    chances = np.concatenate([p / p.sum(1, keepdims=True).clip(1e-300) * m[:, None] for p, m in zip(parts, mass.T)], 1)
-    return chances / chances.sum(1, keepdims=True), rng.random((n, c.spellings)) < .5
+    together = np.exp(c.style * rng.normal(size=(n, 1)) * [0, 1, 0]) # a factor of all marks
+    mass = KINDS * (1, 1, c.spellings > 0) * together
+    parts = []
+    for part, share in zip((functions, marks, np.ones((n, c.spellings))), mass.T):
+        total = part.sum(1, keepdims=True).clip(1e-300)
+        parts.append(part / total * share[:, None])
+    chances = np.concatenate(parts, 1)
+    prefers = rng.random((n, c.spellings)) < .5
+    return chances / chances.sum(1, keepdims=True), prefers
 
-def _pick(rows, chances, u): # for each word: the row of its author or topic and a number in [0, 1) -> a column, drawn with that row's chances
-    upto = chances.cumsum(1); upto /= upto[:, -1:]
-    return (np.searchsorted((upto + np.arange(len(upto))[:, None]).ravel(), rows + u, "right") - rows * chances.shape[1]).clip(0, chances.shape[1] - 1)
+
+def _pick(rows, chances, u): # for each word: the row of its author or topic and a number in [0, 1)
+    "A column for each word, drawn with the chances of its row."
+    columns = chances.shape[1]
+    upto = chances.cumsum(1)
+    upto /= upto[:, -1:]
+    steps = (upto + np.arange(len(upto))[:, None]).ravel() # row r climbs from r to r + 1
+    column = np.searchsorted(steps, rows + u, "right") - rows * columns
+    return column.clip(0, columns - 1)
 
 # %% ../../nbs/data/05_worlds.ipynb #2eb54821
 class PlantedTexts(NamedTuple):
+    "Texts of one split, those of one author together."
     name: str            # one of `AUTHOR_SPLITS`
     author: list[str]    # (n,) texts of one author stand together
     topic: list[str]     # (n,)
     text: list[str]      # (n,) words with spaces between
-    style: np.ndarray    # (n, functions + marks + 2 * spellings) how often each word of `AuthorWords.style` stands in the text
-    content: np.ndarray  # (n, content) the same for content words
+    style: np.ndarray    # (n, functions + marks + 2 * spellings) how often it has each word of `AuthorWords.style`
+    content: np.ndarray  # (n, content) and each content word
     home: list[str]      # (n,) the home topic of the author; "" in `cross`, where nobody has one
 
 # %% ../../nbs/data/05_worlds.ipynb #f5effcb1
+def _spell(said, who, prefers, preferred, plain): # (words,): columns of the habits, authors, bool; changed in place
+    "Words with two spellings, from column `plain` on, become one of their two forms."
+    spelled = np.flatnonzero(said >= plain)
+    pair = said[spelled] - plain
+    form = prefers[who[spelled], pair] ^ ~preferred[spelled]
+    said[spelled] = plain + 2 * pair + form
+
+
+def _topics(c, words, name, likeness): # (topics, content)
+    "The chances of content words in the topics of a split."
+    if name != "cross":
+        return words.topics[:c.topics]
+    alike = words.topics[np.arange(c.unseen_topics) % c.topics]
+    return (1 - likeness) * words.topics[c.topics:] + likeness * alike
+
+
+def _assigned(c, rng, authors, topics, cross): # numbers of authors and of topics
+    "Author, home topic and topic of each text, (n,) each."
+    who = np.arange(authors).repeat(c.texts)
+    home = rng.integers(topics, size=authors).repeat(c.texts)
+    other = rng.integers(topics, size=len(who))
+    at_home = rng.random(len(who)) < c.kappa
+    return who, home, np.where(at_home & (not cross), home, other)
+
+
+def _spoken(c, rng, who, topic, habits, topics): # (n,), (n,); of `_habits`; of `_topics`
+    "Words of all texts, one behind the other: (n,) how many in each text, (words,) columns of style and content."
+    chances, prefers = habits
+    length = c.tokens * np.exp(c.spread * rng.normal(size=len(who)))
+    length = length.round().astype(int).clip(1)
+    total = length.sum()
+    is_content = rng.random(total) < c.about
+    u = rng.random(total)
+    preferred = rng.random(total) < c.prefers
+    author = who.repeat(length)
+    style = _pick(author, chances, u)
+    _spell(style, author, prefers, preferred, c.functions + c.marks)
+    content = _pick(topic.repeat(length), topics, u)
+    return length, np.where(is_content, c.functions + c.marks + 2 * c.spellings + content, style)
+
+
 def authors_split(
     config: AuthorsWorldConfig,
     name: str, # one of `AUTHOR_SPLITS`
     likeness: float = 0., # share of a topic of training in each unseen topic, in [0, 1]; for `cross`
 ) -> PlantedTexts: # the same for the same dials
-    "One split of a world of authors. Raises `ValueError` for a split that does not exist, a likeness out of range, and as `author_words` does."
-    if name not in AUTHOR_SPLITS: raise ValueError(f"no split {name!r} of a world of authors{nearest(name, AUTHOR_SPLITS)}")
-    if not 0 <= likeness <= 1: raise ValueError(f"likeness must be in [0, 1], got {likeness}")
-    c, words, rng, cross = config, author_words(config), stream(config, f"authors {name}"), name == "cross"
-    n, first, topics = (c.authors if name == "train" else c.test_authors), c.topics * cross, c.unseen_topics if cross else c.topics
-    chances, prefers = _habits(c, rng, n)
-    who, home, other = np.arange(n).repeat(c.texts), rng.integers(topics, size=n).repeat(c.texts), rng.integers(topics, size=n * c.texts)
-    topic = np.where((rng.random(len(who)) < c.kappa) & (not cross), home, other)
-    length = (c.tokens * np.exp(c.spread * rng.normal(size=len(who)))).round().astype(int).clip(1)
-    of = np.arange(len(who)).repeat(length) # the text of each word
-    is_content, u, preferred = rng.random(len(of)) < c.about, rng.random(len(of)), rng.random(len(of)) < c.prefers
-    pool = (1 - likeness * cross) * words.topics[first:first + topics] + likeness * cross * words.topics[np.arange(topics) % c.topics]
-    said, plain, vocabulary = _pick(who[of], chances, u), c.functions + c.marks, np.concatenate([words.style, words.content])
-    if len(spelled := np.flatnonzero(said >= plain)):
-        pair = said[spelled] - plain
-        said[spelled] = plain + 2 * pair + (prefers[who[of[spelled]], pair] ^ ~preferred[spelled])
-    said = np.where(is_content, len(words.style) + _pick(topic[of], pool, u), said)
-    counts = np.bincount(of * len(vocabulary) + said, minlength=len(who) * len(vocabulary)).reshape(len(who), -1).astype(np.int32)
+    """One split of a world of authors.
+    Raises `ValueError` for a split that does not exist, a likeness out of range, and as `author_words` does."""
+    _check_split(name, AUTHOR_SPLITS, " of a world of authors")
+    if not 0 <= likeness <= 1:
+        raise ValueError(f"likeness must be in [0, 1], got {likeness}")
+    c = config
+    words = author_words(c)
+    rng = stream(c, f"authors {name}")
+    cross = name == "cross"
+    authors = c.authors if name == "train" else c.test_authors
+    topics = _topics(c, words, name, likeness)
+    habits = _habits(c, rng, authors)
+    who, home, topic = _assigned(c, rng, authors, len(topics), cross)
+    length, said = _spoken(c, rng, who, topic, habits, topics)
+    vocabulary = np.concatenate([words.style, words.content])
+    n, size = len(who), len(vocabulary)
+    cell = np.arange(n).repeat(length) * size + said
+    counts = np.bincount(cell, minlength=n * size).reshape(n, size).astype(np.int32)
     counts.flags.writeable = False
-    called = [f"{'unseen' if cross else 'topic'} {t}" for t in range(topics)]
-    return PlantedTexts(name, [f"{name} {a}" for a in who], [called[t] for t in topic], [" ".join(w) for w in np.split(vocabulary[said], np.cumsum(length)[:-1])],
-                        counts[:, :len(words.style)], counts[:, len(words.style):], ["" if cross else called[h] for h in home])
+    style, content = np.split(counts, [len(words.style)], axis=1)
+    kind = "unseen" if cross else "topic"
+    writers = [f"{name} {a}" for a in who]
+    about = [f"{kind} {t}" for t in topic]
+    texts = [" ".join(part) for part in _cut(vocabulary[said], *length)]
+    homes = [""] * n if cross else [f"topic {h}" for h in home]
+    return PlantedTexts(name, writers, about, texts, style, content, homes)
 
 # %% ../../nbs/data/05_worlds.ipynb #d8209435
 def only(
@@ -539,5 +814,5 @@ def only(
     words: Iterable[str], # those that stay
 ) -> list[str]: # as many, "" where nothing stays
     "The texts without all other words."
-    words = set(words)
-    return [" ".join(w for w in t.split() if w in words) for t in texts]
+    kept = set(words)
+    return [" ".join(filter(kept.__contains__, text.split())) for text in texts]
