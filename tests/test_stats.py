@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 from debias_nb.metrics import auc_at, bootstrap_weights
-from debias_nb.stats import Paired, interval, joint_bootstrap, mean_std, paired, verdict
+from debias_nb.stats import Paired, detectable, holm, interval, joint_bootstrap, mean_std, paired, threshold_p, verdict
 
 numbers = st.floats(-1, 1).map(lambda x: round(x, 6))
 several = st.lists(numbers, min_size=2, max_size=6).filter(lambda v: np.ptp(v) > 1e-3)
@@ -50,7 +50,8 @@ def test_p_and_interval_say_the_same():
     rng = np.random.default_rng(0)
     for _ in range(50):
         p = paired(rng.normal(.1, .1, 3), rng.normal(0, .1, 3), matrix(3, seed=1), matrix(3, seed=2))
-        assert (p.p < .05) == (verdict(p) != "within noise")
+        assert (p.p < .05) == (p.low > 0 or p.high < 0) == (verdict(p) in ("holds", "reversed"))
+        assert np.isclose(threshold_p(p), p.p) and threshold_p(p, p.low) > .0499
 
 def test_one_run_no_run_and_equal_runs():
     r = matrix(1)
@@ -60,9 +61,9 @@ def test_one_run_no_run_and_equal_runs():
     assert math.isnan(alone.low) and math.isnan(alone.high) and alone.value == .5 and "test items not covered" in alone.method
     same = interval([.5, .5, .5])
     assert same.low == same.high == .5 and same.std == 0
-    with pytest.raises(ValueError, match="no verdict"): verdict(paired([.5], [.4]))
+    with pytest.raises(ValueError, match="no test of 0.1 against 0"): verdict(paired([.5], [.4]))
     nothing = paired([.5, .25], [.5, .25], matrix(2), matrix(2))
-    assert (nothing.difference, nothing.low, nothing.high, nothing.p) == (0, 0, 0, 1) and verdict(nothing) == "within noise"
+    assert (nothing.difference, nothing.low, nothing.high, nothing.p) == (0, 0, 0, 1) and verdict(nothing) == "no difference"
     assert paired([.75, .5], [.5, .25]).p == 0 and math.isnan(paired([.5], [.4]).p)
 
 @pytest.mark.parametrize("swap", [False, True])
@@ -85,6 +86,9 @@ def test_resamples_without_a_class_are_left_out_on_both_sides():
     for wrong in (lambda: interval([1, 2, 3], ra), lambda: joint_bootstrap(ra), lambda: paired([1, 2, 4], [0, 3, 1], ra, rb)):
         with pytest.raises(ValueError, match="too small"): wrong()
 
+def by_hand(difference, error, freedom=9.):
+    return Paired(difference, math.nan, math.nan, 10, math.nan, "by hand", False, error, freedom)
+
 @pytest.mark.parametrize("call, message", [
     (lambda: mean_std([1, np.inf]), r"values\[1\] is inf"), (lambda: mean_std(3.), "one number a seed"),
     (lambda: interval([]), "one number a seed"),
@@ -97,17 +101,39 @@ def test_resamples_without_a_class_are_left_out_on_both_sides():
     (lambda: paired([1, 2], [1, 2], b_replicates=np.ones((2, 9))), "only b has replicates"),
     (lambda: paired([1, 2], [1, 2], np.ones((3, 9)), np.ones((2, 9))), r"a_replicates: shape \(2 seeds"),
     (lambda: paired([1, 2], [1, 2], np.ones((2, 9)), np.ones((2, 10))), "same resamples"),
-    (lambda: verdict(Paired(.1, 0, .2, 3, .1, "m"), math.nan), "margin nan"),
+    (lambda: verdict(by_hand(.1, .05), math.nan), "no test of 0.1 against nan"),
+    (lambda: verdict(by_hand(.1, .05), delta=0), "delta must be above 0, got 0"), (lambda: verdict(by_hand(.1, .05), delta=math.nan), "delta"),
+    (lambda: holm([.1]), "family of 1"), (lambda: holm([.1, 1.2]), r"\[0, 1\]"), (lambda: holm([.1, math.nan]), r"\[0, 1\]"),
 ])
 def test_refusals(call, message):
     with pytest.raises(ValueError, match=message): call()
 
-@pytest.mark.parametrize("low, high, margin, expected", [
-    (.1, .3, 0, "holds"), (-.3, -.1, 0, "does not"), (-.1, .1, 0, "within noise"), (0, .1, 0, "within noise"), (-.1, 0, 0, "within noise"),
-    (-.1, .1, .2, "holds"), (-.1, .1, .1, "within noise"), (-.5, -.3, .2, "does not"), (.1, .3, -.2, "within noise"),
-    (.1, .3, -.4, "does not"), (.1, .3, -.05, "holds"),
+@pytest.mark.parametrize("difference, error, threshold, expected", [
+    (.02, .005, 0, "holds"), (-.02, .005, 0, "reversed"), (.001, .003, 0, "no difference"), (.02, .02, 0, "undecided"), (.02, .005, .01, "undecided"),
+    (.02, .001, .01, "holds"), (.02, .001, .1, "reversed"), (-.002, .0005, -.003, "no difference"), (-.002, .0003, -.003, "holds"), (.1, .001, .099, "no difference"),
 ])
-def test_verdicts(low, high, margin, expected): assert verdict(Paired((low + high) / 2, low, high, 3, .5, "by hand"), margin) == expected
+def test_verdicts(difference, error, threshold, expected): assert verdict(by_hand(difference, error), threshold) == expected
+
+def test_a_wider_delta_and_an_adjusted_p_change_the_word():
+    assert verdict(by_hand(.02, .02), delta=.08) == "no difference"
+    assert verdict(by_hand(.02, .008), p=.06) == "undecided" and verdict(by_hand(.02, .008)) == "holds"
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=8))
+@settings(deadline=None)
+def test_holm_is_that_of_the_textbook(ps):
+    adjusted, m = holm(ps), len(ps)
+    order = sorted(range(m), key=lambda i: ps[i])
+    for rank, i in enumerate(order):
+        assert np.isclose(adjusted[i], min(1, max((m - k) * ps[order[k]] for k in range(rank + 1))))
+
+def test_what_could_have_been_seen():
+    "A difference of that size is found four times in five."
+    rng, n, error = np.random.default_rng(0), 10, .01
+    seen = detectable(by_hand(0, error))
+    found = [paired(rng.normal(seen, error * n**.5, n), np.zeros(n)).p < .05 for _ in range(2000)]
+    assert .74 < np.mean(found) < .84
+    items = detectable(Paired(0, -1, 1, 3, 1, "m", False, .03, 2., .01), items_only=True)
+    assert np.isclose(items, (stats.norm.ppf(.975) + stats.norm.ppf(.8)) * .01)
 
 @pytest.mark.parametrize("seeds_sd, items_sd, both_sd, least, most", [
     (1, 0, 0, .93, .97), (1, .3, 0, .9, .97), (0, 1, 0, .93, .97), (0, 1, 1, .93, .99), (0, 0, 1, .95, 1)])

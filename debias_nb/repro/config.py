@@ -279,6 +279,24 @@ class RunConfig(Strict):
     def task(self) -> str:
         return self.data.task if self.data else "pairs"
 
+    def in_world(self, seed: int) -> "RunConfig":
+        "The same run in another planted world: words, texts, and the base encoder that was made there, drawn anew."
+        other = {"seed": seed}
+        encoder = self.encoder
+        if encoder.world:
+            moved = {"world": encoder.world.model_copy(update=other)}
+            if encoder.pretrain:
+                moved["pretrain"] = encoder.pretrain.model_copy(update=other)
+            encoder = encoder.model_copy(update=moved)
+        changed = {"encoder": encoder}
+        for name in ("corpus", "eval_corpus"):
+            corpus = getattr(self, name)
+            if corpus and corpus.world:
+                changed[name] = corpus.model_copy(update={"world": corpus.world.model_copy(update=other)})
+        if self.eval_world:
+            changed["eval_world"] = self.eval_world.model_copy(update=other)
+        return self.model_copy(update=changed)
+
 
 def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
@@ -307,6 +325,21 @@ class BlockConfig(Strict):
     measure: tuple[Measure, ...] = ()
     of: str | None = None        # the experiment that these runs belong to; default: this one
     full: bool = False           # left out unless the full grid is asked for
+    worlds: tuple[int, ...] = () # seeds of further planted worlds, each with the first training seed; in the full grid alone
+
+    @model_validator(mode="after")
+    def _planted(self):
+        known = [corpus.world for corpus in self.corpora]
+        refuse_if(self.worlds and not all(known), "`worlds` belongs to planted corpora")
+        refuse_if(
+            any(world.seed in self.worlds for world in known if world),
+            "`worlds` names a world that the block has already")
+        return self
+
+    def copies(self, run: RunConfig) -> list[RunConfig]:
+        "A run, and the same in the further worlds if its seed is the first."
+        is_first = run.training is None or run.seed == self.seeds[0]
+        return [run, *(run.in_world(seed) for seed in self.worlds if is_first)]
 
     @property
     def trainings(self) -> tuple[TrainConfig, ...]: # one, or those of a search
@@ -391,8 +424,8 @@ class ExperimentConfig(Strict):
         grid = itertools.product(block.encoders, block.corpora, block.methods, block.trainings, block.seeds)
         found = {}
         for point in grid:
-            run = self._run(block, *point)
-            found.setdefault(run.id, run)
+            for run in block.copies(self._run(block, *point)):
+                found.setdefault(run.id, run)
         return list(found.values())
 
     def runs(self, full: bool = True) -> list[RunConfig]: # full: with the blocks that are left out otherwise

@@ -170,7 +170,7 @@ def narrow(
     methods: list[str] | None = None,     # names; default: all
     encoders: list[str] | None = None,    # labels, as in the tables
     weight: float | None = None,          # lambda of every method that has one
-    full: bool = True,                    # with the blocks that take long and are left out by default
+    full: bool = True,                    # with what takes long and is left out by default: blocks, and further worlds
 ) -> ExperimentConfig:
     "An experiment with fewer runs, or with other ones. Raises `ConfigError` for a name it does not have."
     _check_names(experiment, "methods", methods)
@@ -185,6 +185,7 @@ def narrow(
             "seeds": tuple(seeds) if seeds else block.seeds,
             "methods": tuple(name for name in block.methods if not methods or name in methods),
             "encoders": tuple(name for name in block.encoders if not encoders or name in encoders),
+            "worlds": block.worlds if full else (),
         }))
     changed = experiment.methods
     if weight is not None:

@@ -15,8 +15,8 @@ import pandas as pd
 
 from ..config import load_yaml, project_root
 from ..data.registry import load_expected
-from .frame import UNTRAINED, Cell, Side, Study, paired_sides, reasons, row_name
-from ..stats import Paired, interval
+from .frame import UNTRAINED, Cell, Side, Study, Unpaired, is_clean, level, paired_sides, reasons, row_name
+from ..stats import Paired
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200006
 DIGITS = {"percent": 1, "fraction": 3, "count": 0}
@@ -41,7 +41,7 @@ def signed(x: float, digits: int = 1) -> str:
 def bracket(d: Paired, digits: int = 1) -> str:
     "A difference with its interval; a ring marks one that covers seeds alone."
     text = f"{signed(d.difference, digits)} [{signed(d.low, digits)}, {signed(d.high, digits)}]"
-    return text + "°" * ("test items not covered" in d.method)
+    return text + "°" * d.seeds_alone
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200008
 def distinct(cells: list[Cell], name: str) -> list: # in order of appearance
@@ -119,9 +119,14 @@ def means(
 def _side(own: pd.DataFrame) -> Side:
     "The runs of one method on one test."
     own = own.sort_values("seed")
-    single = len(own) == 1 and not own.trained.iloc[0]
     replicates = None if own.replicates.isna().any() else list(own.replicates)
-    return Side(list(own.value), replicates, None if single else tuple(own.seed))
+    seeds = own.seed.where(own.trained, None)
+    keys = [(_or_none(world), _or_none(seed)) for world, seed in zip(own.world, seeds)]
+    return Side(list(own.value), replicates, keys, list(own.made), list(own.clean))
+
+
+def _or_none(value) -> int | None:
+    return None if pd.isna(value) else int(value)
 
 
 def levels(runs: pd.DataFrame) -> pd.DataFrame: # encoder, corpus, test, evaluate, method, value, low, high
@@ -130,7 +135,7 @@ def levels(runs: pd.DataFrame) -> pd.DataFrame: # encoder, corpus, test, evaluat
     names = ["encoder", "corpus", "test", "evaluate", "method"]
     for keys, own in main(runs).groupby(names, sort=False):
         side = _side(own)
-        mean = interval(side.values, side.replicates)
+        mean = level([world for world, _ in side.keys], side.values, side.replicates)
         ends = (mean.value if math.isnan(end) else end for end in (mean.low, mean.high))
         out.append([*keys, mean.value, *ends])
     return pd.DataFrame(out, columns=[*names, "value", "low", "high"])
@@ -154,10 +159,11 @@ def differences(
             base = against or mine.against.iloc[0]
             if base == method or base not in methods:
                 continue
-            d = paired_sides([_side(mine), _side(methods[base])])
-            if d is not None:
-                seeds_alone = "test items not covered" in d.method
-                out.append([*mine[PLACE].iloc[0], base, d.difference, d.low, d.high, d.n, seeds_alone])
+            try:
+                d = paired_sides([_side(mine), _side(methods[base])])
+            except Unpaired: # the provenance of the page names what was made otherwise
+                continue
+            out.append([*mine[PLACE].iloc[0], base, d.difference, d.low, d.high, d.n, d.seeds_alone])
     return pd.DataFrame(out, columns=DIFFERENCES)
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200018
@@ -300,6 +306,9 @@ def provenance(study: Study) -> str:
         "  Data: " + _seen(f"{name} `{info['fingerprint'][:12]}`" for name, info in data) + ".",
         f"  Settings: `configs/{name}.{experiment.profile}.yaml`; command: `debias-nb run {name} --profile {experiment.profile}`.",
     ]
+    changed = sum(not is_clean(record) for record in records)
+    if changed:
+        lines.append(f"  {changed} of these runs came from a tree with uncommitted changes, and stand in no comparison.")
     return "\n".join(line for line in lines if encoders or "Encoders" not in line)
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200035
