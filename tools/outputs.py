@@ -118,13 +118,16 @@ def run(path: Path) -> tuple[Path, list | None, str, float]: # path, outputs by 
 def run_paper(path: Path) -> tuple[Path, list | None, str, float]:
     "Run a paper notebook on the stored records, as its page is made: at the richest profile, and nothing is trained."
     from debias_nb.repro.frame import only_stored
-    from debias_nb.repro.pages import richest, run_cells
+    from debias_nb.repro.pages import pages, richest, run_cells
     os.chdir(ROOT)
+    name = path.relative_to(ROOT / "nbs" / "papers").with_suffix("").as_posix()
+    has_runs = "/" in name and name in pages(name.partition("/")[0])
+    parameters = {"profile": richest(name)} if has_runs else {}
     started = time.monotonic()
     outputs = []
     try:
         with only_stored():
-            for _, printed, shown in run_cells(path, {"profile": richest(f"{path.parent.name}/{path.stem}")}):
+            for _, printed, shown in run_cells(path, parameters):
                 made = [{"output_type": "stream", "name": "stdout", "text": printed}] if printed else []
                 made += [{"output_type": "display_data", "data": dict(o.data), "metadata": {}} for o in shown]
                 outputs.append(made)

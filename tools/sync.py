@@ -126,7 +126,7 @@ def reports(root: Path = ROOT) -> list[str]:
     "Rendered from a copy and in surroundings unlike a reader's own, so that nothing of either can be in the pages unseen."
     with tempfile.TemporaryDirectory() as temporary:
         copy, out = Path(temporary) / "project", Path(temporary) / "reports"
-        for name in ("bench", "claims", "configs", "expected", "nbs", "results"):
+        for name in ("bench", "configs", "expected", "nbs", "results"):
             if (root / name).is_dir(): shutil.copytree(root / name, copy / name)
         shutil.copy(root / "settings.ini", copy)
         tool("debias-nb", "report", "--out", str(out), cwd=copy, PYTHONHASHSEED="7", MPLBACKEND="svg", TZ="Asia/Tokyo")

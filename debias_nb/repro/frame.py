@@ -467,7 +467,11 @@ _reading = ContextVar("reading", default=None) # `fresh`, and the studies read s
 
 @contextmanager
 def only_stored(fresh: bool = False): # `fresh` as in `results`
-    "Inside, `study` runs nothing and reads what is stored."
+    "Inside, `study` runs nothing and reads what is stored, once; what lies inside another shares its reading."
+    outer = _reading.get()
+    if outer is not None and outer["fresh"] == fresh:
+        yield
+        return
     token = _reading.set({"fresh": fresh})
     try:
         yield

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['NUMBERS', 'CELL', 'TOLERANCE', 'COUNTED', 'Shown', 'run_cells', 'executed', 'richest', 'page_files', 'cells_csv',
-           'further_means', 'tables_beside', 'write_page', 'pages', 'all_cells', 'status_json', 'apart']
+           'further_means', 'tables_beside', 'write_page', 'write_notebook', 'has_notebook', 'pages', 'all_cells',
+           'status_json', 'apart']
 
 # %% ../../nbs/repro/10_pages.ipynb #f3400004
 import json
@@ -105,7 +106,6 @@ def richest(
     paper, experiment = name.split("/")
     configured = [e.profile for e in all_experiments(paper) if e.experiment == experiment]
     return (scales(name) or configured)[0]
-
 
 # %% ../../nbs/repro/10_pages.ipynb #f3400008
 def _pictures(text: str) -> list[str]:
@@ -219,17 +219,29 @@ def write_page(
 ) -> list[Path]: # what was written
     "One page with its figures and tables."
     paper, experiment = name.split("/")
-    notebook = _notebooks() / f"{name}.ipynb"
-    folder = out / paper
     with only_stored(fresh):
         profiles = [e.profile for e in all_experiments(paper) if e.experiment == experiment]
-        shown = executed(notebook, {"profile": richest(name)})
-        files = page_files(experiment, shown, notebook.parent)
-        files |= tables_beside(experiment, [stored(name, profile) for profile in profiles])
-    folder.mkdir(parents=True, exist_ok=True)
+        beside = tables_beside(experiment, [stored(name, profile) for profile in profiles])
+        return write_notebook(name, out / f"{name}.md", {"profile": richest(name)}, beside)
+
+
+def write_notebook(
+    name: str,             # of a notebook in `nbs/papers/`
+    page: Path,            # the file to write; figures go beside it
+    parameters: dict[str, object] | None = None,
+    beside: dict[str, bytes] | None = None, # further files -> content
+) -> list[Path]: # what was written
+    "What a notebook shows, as a page. Raises as `run_cells`."
+    notebook = _notebooks() / f"{name}.ipynb"
+    files = page_files(page.stem, executed(notebook, parameters or {}), notebook.parent) | (beside or {})
+    page.parent.mkdir(parents=True, exist_ok=True)
     for file, data in files.items():
-        (folder / file).write_bytes(data)
-    return [folder / file for file in files]
+        (page.parent / file).write_bytes(data)
+    return [page.parent / file for file in files]
+
+
+def has_notebook(name: str) -> bool: # of `nbs/papers/`
+    return (_notebooks() / f"{name}.ipynb").is_file()
 
 
 def _notebooks() -> Path:

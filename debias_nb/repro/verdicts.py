@@ -6,12 +6,12 @@
 __all__ = ['SHIFTS', 'COARSE', 'HEADING', 'At', 'Asked', 'above', 'Comparison', 'Evidence', 'judge', 'overall', 'counted',
            'Claim', 'Erratum', 'Ledger', 'read_ledger', 'comparison_frame']
 
-# %% ../../nbs/repro/12_verdicts.ipynb #a052566d
+# %% ../../nbs/repro/12_verdicts.ipynb #52eed55b
 import json
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import pairwise, product
 from pathlib import Path
@@ -24,14 +24,14 @@ from .printed import Fact, PrintedCells, fact_table, tally
 from .tables import bracket, folded, markdown, signed
 from ..stats import WORDS, Paired, detectable, holm, threshold_p, verdict
 
-# %% ../../nbs/repro/12_verdicts.ipynb #420630d1
+# %% ../../nbs/repro/12_verdicts.ipynb #9ec4458f
 SHIFTS = {"iid": "in distribution", "ood": "out of it", "any": ""}
 
 
 @dataclass(frozen=True)
 class At:
     "A method, and where it is looked at if not where the comparison is."
-    method: object               # a name, or profile -> name or names, of which the first that is there counts
+    method: str | tuple          # a name, or pairs of a profile and the names there, of which the first that is there counts
     table: str | None = None
     column: str | None = None    # one, by its name
     metric: str | None = None    # key in the records
@@ -39,19 +39,22 @@ class At:
     @property
     def shown(self) -> str:
         "Its name, or its first one."
-        if isinstance(self.method, str):
-            return self.method
-        first = next(iter(self.method.values()))
-        return first if isinstance(first, str) else first[0]
+        return self.method if isinstance(self.method, str) else self.method[0][1][0]
 
     def name(self, profile: str, known: list[str]) -> str | None: # None: there is no such method at this profile
         "What a table calls the method."
         if isinstance(self.method, str):
             return self.method
-        names = self.method.get(profile, ())
-        names = (names,) if isinstance(names, str) else names
+        names = dict(self.method).get(profile, ())
         there = [name for name in names if name in known]
         return next(iter((*there, *names)), None)
+
+
+def _called(method) -> str | tuple:
+    "A method as `At` keeps it."
+    if isinstance(method, str):
+        return method
+    return tuple((profile, (names,) if isinstance(names, str) else tuple(names)) for profile, names in method.items())
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Asked:
     shift: str = "any"           # iid, ood or any
     role: str = "any"            # of the base encoder: weak, strong or any
     column: tuple[str, ...] = ("*",) # patterns
+    encoder: str = "*"           # as displayed
     profiles: tuple[str, ...] = PROFILES
     margin: float = 0.           # percentage points
     delta: float = 1.            # percentage points
@@ -101,16 +105,16 @@ def above(
     patterns = (column,) if isinstance(column, str) else tuple(column)
     lines = []
     for a, b in pairwise(methods):
-        sides = [At(a, metric=metric), At(b, metric=metric)]
+        sides = [At(_called(a), metric=metric), At(_called(b), metric=metric)]
         if than:
-            sides[1] = At(b, **{"metric": metric} | than)
+            sides[1] = At(_called(b), **{"metric": metric} | than)
         if minus:
             place = {"metric": metric} | {key: value for key, value in minus.items() if key != "methods"}
-            sides += [At(method, **place) for method in minus.get("methods", methods)]
+            sides += [At(_called(method), **place) for method in minus.get("methods", methods)]
         lines.append(Asked(table, tuple(sides), column=patterns, **more))
     return lines
 
-# %% ../../nbs/repro/12_verdicts.ipynb #ce918048
+# %% ../../nbs/repro/12_verdicts.ipynb #601a9a73
 @dataclass
 class Comparison:
     "Two cells of ours, or two pairs of them, at one profile, encoder and column."
@@ -180,6 +184,7 @@ class Evidence:
         for cell in self.at.values():
             fits = cell.table == asked.table and cell.profile in asked.profiles
             fits = fits and asked.shift in ("any", cell.shift) and asked.role in ("any", cell.role)
+            fits = fits and asked.encoder in ("*", cell.encoder)
             if fits and any(fnmatchcase(cell.column, pattern) for pattern in asked.column):
                 places[cell.profile, cell.encoder, cell.column] = None
         found = [self._comparison(asked, *place) for place in places]
@@ -282,7 +287,7 @@ def counted(words: list[str]) -> str: # e.g. `3 hold, 1 undecided`
     parts = [f"{count[word]} {name}" for word, name in names.items() if count[word]]
     return ", ".join(parts) or "no such cells"
 
-# %% ../../nbs/repro/12_verdicts.ipynb #132fbd61
+# %% ../../nbs/repro/12_verdicts.ipynb #c93026aa
 @dataclass
 class Claim:
     "One statement, what the paper's own cells say to it, and what our runs say."
@@ -365,22 +370,29 @@ class Erratum:
         return "\n\n".join(parts)
 
 
-@dataclass
 class Ledger:
     "The claims and errata of one paper."
-    paper: str                        # `itvreg`, `arr` or `scan`
-    evidence: Evidence | None = None  # default: of the stored records
-    claims: dict[str, Claim] = field(default_factory=dict)
-    errata: dict[int, Erratum] = field(default_factory=dict)
+    def __init__(
+        self,
+        paper: str,                       # `itvreg`, `arr` or `scan`
+        evidence: Evidence | None = None, # default: of the stored records, read when it is first needed
+    ):
+        self.paper = paper
+        self.printed = PrintedCells(paper)
+        self._evidence = evidence
+        self.claims: dict[str, Claim] = {}
+        self.errata: dict[int, Erratum] = {}
 
-    def __post_init__(self):
-        self.printed = PrintedCells(self.paper)
+    @property
+    def evidence(self) -> Evidence:
+        if self._evidence is None:
+            self._evidence = Evidence.of(self.paper)
+        return self._evidence
 
     def claim(self, id: str, printed: list[Fact] = (), ours: list[Asked] = ()) -> Claim:
         "Judge a claim and keep it. Raises `ValueError` for an id that stands twice and for names that nothing has."
         if id in self.claims:
             raise ValueError(f"claim {id} stands twice")
-        self.evidence = self.evidence or Evidence.of(self.paper)
         try:
             found = [one for asked in ours for one in self.evidence.comparisons(asked)]
         except ValueError as e:

@@ -1,0 +1,173 @@
+"""What a claim may be told: cells of made-up records, refusals of names that nothing has, and how often equal methods are told apart."""
+import re
+
+import numpy as np
+import pytest
+
+from debias_nb.repro.frame import Cell, only_stored
+from debias_nb.repro.printed import PrintedCells, fact, tally
+from debias_nb.repro.verdicts import Evidence, Ledger, above, comparison_frame, judge, overall, read_ledger
+
+ROWS = ("a", "b", "c")
+
+
+def record(id, value, seed=0, world=None, cpu="one", dirty=False, trained=True):
+    "A record of one metric on 50 resamples."
+    corpus = {"name": "catalogue", "world": {"seed": world}} if world is not None else {"name": "real"}
+    return dict(
+        id=id, seed=seed, status="finished", environment={"cpu": cpu, "dirty": dirty, "packages": {"torch": "1"}}, device="cpu",
+        metrics={"test": {"p1": value}}, replicates={"test": {"p1": list(value + np.random.default_rng(seed).normal(0, .001, 50))}},
+        config={"corpus": corpus, "training": {"epochs": 1} if trained else None})
+
+
+def evidence(levels, seeds=5, columns=("near", "far"), profile="small", spread=.002, rng=None, **how):
+    "A table with a cell a method and column: `levels` are its means."
+    rng = rng or np.random.default_rng(0)
+    cells, found = [], {}
+    for column in columns:
+        for method, level in levels.items():
+            ids = [f"{method}-{column}-{seed}" for seed in range(seeds)]
+            for seed, id in enumerate(ids):
+                found[id] = record(id, level + rng.normal(0, spread), seed, **how)
+            cells.append(Cell("itvreg", "table3", profile, "encoder", method, column, "ood", "corpus", "test", "p1", value=level, status="measured", records=ids, role="weak"))
+    return Evidence(cells, found)
+
+
+def words(evidence, *lines): return [one.verdict for one in judge([one for line in lines for one in evidence.comparisons(line)])]
+
+
+def test_four_words():
+    clear = evidence({"a": .6, "b": .5, "c": .6}, seeds=10)
+    assert words(clear, *above("table3", "a", "b")) == ["holds", "holds"]
+    assert words(clear, *above("table3", "b", "a")) == ["reversed", "reversed"]
+    assert words(clear, *above("table3", "a", "c")) == ["no difference", "no difference"]
+    assert words(evidence({"a": .51, "b": .5}, spread=.1), *above("table3", "a", "b")) == ["undecided", "undecided"]
+    assert words(clear, *above("table3", "a", "b", margin=-15)) == ["reversed", "reversed"], "a lead, but not of fifteen points"
+    assert words(clear, *above("table3", "b", "a", margin=15)) == ["holds", "holds"]
+
+
+def test_columns_roles_elsewhere_and_differences_of_differences():
+    e = evidence({"a": .6, "b": .5, "c": .55})
+    assert len(words(e, *above("table3", "a", "b", column="n*"))) == 1
+    assert words(e, *above("table3", "a", "b", role="strong")) == [] == words(e, *above("table3", "a", "b", shift="iid"))
+    assert words(e, *above("table3", "a", "b", "c")) == ["holds", "holds", "reversed", "reversed"]
+    assert words(e, *above("table3", "a", "b", minus={"methods": ("c", "b")})) == ["holds", "holds"]
+    assert words(e, *above("table3", "a", "a", column="near", than={"column": "far"})) == ["no difference"]
+    assert words(e, *above("table3", {"small": ("x", "a"), "paper": "y"}, "b")) == ["holds", "holds"], "a method with another name"
+
+
+@pytest.mark.parametrize("line, message", [
+    (above("table4", "a", "b"), "no table is called 'table4'; did you mean 'table3'"),
+    (above("table3", "a", "bb"), "no method in table3 is called 'bb'; did you mean 'b'"),
+    (above("table3", "a", "b", column="nearr"), "no column in table3 is called 'nearr'; did you mean 'near'"),
+    (above("table3", "a", "b", than={"column": "fa"}), "no column in table3 is called 'fa'; did you mean 'far'"),
+])
+def test_a_name_that_no_cell_has_is_refused(line, message):
+    e = evidence({"a": .6, "b": .5})
+    with pytest.raises(ValueError, match=re.escape(message)): e.comparisons(line[0])
+    with pytest.raises(ValueError, match="A1: "): Ledger("itvreg", e).claim("A1", ours=line)
+
+
+def test_what_cannot_be_asked():
+    for wrong in (dict(delta=0), dict(delta=-1)):
+        with pytest.raises(ValueError, match="delta must be above 0"): above("table3", "a", "b", **wrong)
+    with pytest.raises(ValueError, match="two methods"): above("table3", "a", "b", "c", than={"column": "far"})
+    book = Ledger("itvreg", evidence({"a": .6, "b": .5}))
+    book.claim("A1", ours=above("table3", "a", "b"))
+    with pytest.raises(ValueError, match="A1 stands twice"): book.claim("A1")
+    with pytest.raises(ValueError, match="neither contradiction nor oddity"): book.erratum(1, "mistake")
+
+
+@pytest.mark.parametrize("change, why", [
+    (dict(cpu="another"), "0 common replicates, 5 left out: made on unlike processors"), (dict(dirty=True), "uncommitted changes"),
+    (dict(seeds=1), "1 common replicates"),
+])
+def test_pairs_that_are_refused(change, why):
+    "One method's runs are of another make."
+    ours, theirs = evidence({"a": .6}), evidence({"b": .5}, **change)
+    both = Evidence([*ours.at.values(), *theirs.at.values()], ours.found | theirs.found)
+    for one in judge(both.comparisons(above("table3", "a", "b")[0])):
+        assert one.verdict == "not compared" and why in one.why and one.difference is None
+    assert overall(["not compared", "not run"]) == "not run"
+
+
+def test_a_cell_that_is_not_complete_says_why():
+    e = evidence({"a": .6, "b": .5})
+    for cell in e.at.values():
+        if cell.method == "b": cell.status, cell.why = "partial", "3 of 5 runs are there"
+    assert {(one.verdict, one.why) for one in e.comparisons(above("table3", "a", "b")[0])} == {("not run", "3 of 5 runs are there")}
+
+
+def test_a_world_is_one_replicate():
+    cells, found = [], {}
+    for method, level in (("a", .6), ("b", .5)):
+        runs = [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)]
+        ids = [f"{method}-{world}-{seed}" for world, seed in runs]
+        for id, (world, seed) in zip(ids, runs): found[id] = record(id, level + .01 * world, seed, world=world)
+        cells.append(Cell("itvreg", "table3", "planted", "encoder", method, "near", "ood", "corpus", "test", "p1", value=level, status="measured", records=ids))
+    one, = Evidence(cells, found).comparisons(above("table3", "a", "b")[0])
+    assert one.difference.n == 3 and "3 worlds" in one.difference.method and not one.difference.seeds_alone
+
+
+def test_equal_methods_are_seldom_told_apart():
+    "Of 200 claims about methods that are the same, at most one in twenty comes out other than `no difference` or `undecided`."
+    rng, wrong = np.random.default_rng(0), 0
+    for _ in range(200):
+        e = evidence(dict.fromkeys(ROWS, .5), columns=("near", "far", "third"), spread=.02, rng=rng)
+        found = words(e, *above("table3", "a", "b", "c"))
+        wrong += overall(found) not in ("no difference", "undecided")
+    assert wrong <= 10
+
+
+def test_holm_makes_the_difference():
+    "Without the correction some of nine comparisons of equal methods would be decided far more often."
+    rng, alone, together = np.random.default_rng(1), 0, 0
+    for _ in range(150):
+        e = evidence(dict.fromkeys("abcdefghij", .5), columns=("near",), spread=.02, rng=rng)
+        found = [one for line in above("table3", *"abcdefghij") for one in e.comparisons(line)]
+        alone += any(judge([one])[0].verdict in ("holds", "reversed") for one in found)
+        together += any(one.verdict in ("holds", "reversed") for one in judge(found))
+    assert together <= 15 < alone
+
+
+# The paper's own cells
+
+@pytest.mark.parametrize("paper", ["itvreg", "arr", "scan"])
+def test_printed_names_are_checked(paper):
+    cells = PrintedCells(paper)
+    table = cells.frame.table.iloc[0]
+    with pytest.raises(ValueError, match="no table 'tabel1'"): cells("tabel1")
+    with pytest.raises(ValueError, match="no column 'nowhere'"): cells(table, column="nowhere")
+
+
+def test_facts():
+    cells = PrintedCells("itvreg")
+    gap = cells("table2", method="ITVReg", column="*") - cells("table2", method="Finetuned", column="*")
+    assert tally(fact("", gap, ">", -100)) == "holds" and tally(fact("", gap, "<", -100)) == "does not"
+    assert tally(fact("", gap, "~", 100)) == "holds" and tally(fact("", gap * np.nan, ">")) == "not testable"
+    with pytest.raises(ValueError, match="no place in common"): fact("x", gap[:0], ">")
+
+
+# The notebooks of claims
+
+@pytest.fixture(scope="module")
+def books():
+    with only_stored(): return {paper: read_ledger(paper) for paper in ("itvreg", "arr", "scan")}
+
+
+def test_every_claim_is_stated_and_asks_something(books):
+    for book in books.values():
+        assert book.claims and book.errata and all(one.title for one in book.errata.values())
+        for claim in book.claims.values():
+            assert claim.statement.endswith((".", "?")) and (claim.facts or claim.comparisons), claim.id
+            assert claim.id in claim._repr_markdown_() or "Our runs:" in claim._repr_markdown_()
+
+
+def test_every_comparison_has_a_word_and_every_undecided_one_a_reason(books):
+    for book in books.values():
+        frame = comparison_frame(book)
+        assert set(frame.verdict) <= {"holds", "reversed", "no difference", "undecided", "not run", "not compared"}
+        open_ = frame[frame.verdict.isin(["undecided", "not run", "not compared"])]
+        assert (open_.why.str.len() > 0).all()
+        undecided = frame[frame.verdict == "undecided"]
+        assert (undecided.detectable > 0).all() and undecided.p.ge(.05).all()
