@@ -8,7 +8,7 @@ from debias_nb.config import project_root
 
 from debias_nb.repro.config import RunConfig, load_experiment
 from debias_nb.repro.records import latest
-from debias_nb.repro.frame import COMPLETE, all_experiments, papers, results
+from debias_nb.repro.frame import COMPLETE, all_experiments, found_records, papers, results
 from debias_nb.repro.pages import all_cells
 from debias_nb.repro.search import best_training
 
@@ -55,7 +55,68 @@ def test_committed_records_are_of_this_configuration(paper, name, profile):
     asked = {r.id: r for r in load_experiment(f"{paper}/{name}", profile).runs()}
     for run_id, record in latest(results(profile).records(paper, name, profile)).items():
         assert run_id in asked, f"{run_id}: no configuration asks for this record"
-        assert RunConfig.model_validate(record["config"]) == asked[run_id], "settings added since have defaults that mean: as before"
+        config = RunConfig.model_validate(record["config"])
+        assert config.recorded() == asked[run_id].recorded(), "settings added since have defaults that mean: as before"
+        assert config.id == run_id
+
+# What a row of the answer-selection paper runs: the paper's formulas, its public code, or our own weights.
+FORMS = {
+    "": {"variant": "paper", "class_mass": "free", "debias": "paper"},
+    ", released": {"variant": "released", "class_mass": "free", "debias": "released"},
+    ", ours": {"variant": "fixed", "class_mass": "keep", "debias": "paper"},
+}
+SCAN = [e for e in all_experiments("scan") if any(m.scan for m in e.methods)]
+SCAN_METHODS = [(e, m) for e in SCAN for m in e.methods if m.scan]
+
+def rows_of(part, form):
+    "Methods called SCAN, or SCAN without a part of it, in a form; those of the paper's profile may name a data set behind."
+    name = re.compile(rf"{part}{form}( \((WikiQA|ANTIQUE)\))?")
+    return [pytest.param(m, id=f"{e.experiment}.{e.profile} {m.name}") for e, m in SCAN_METHODS if name.fullmatch(m.name)]
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_experiment_knows_the_row(form):
+    assert rows_of("SCAN", form) and rows_of("w/o LD", form) and (form == ", ours" or rows_of("w/o FD", form))
+
+@pytest.mark.parametrize("method, form", [pytest.param(*p.values, form, id=p.id) for form in FORMS for p in rows_of("SCAN", form)])
+def test_a_row_named_after_the_papers_method_runs_it(method, form):
+    wanted = FORMS[form] | {"weights": "learned", "memory": "ema"}
+    assert {key: getattr(method.scan, key) for key in wanted} == wanted
+
+@pytest.mark.parametrize("method, form", [pytest.param(*p.values, form, id=p.id) for form in FORMS for p in rows_of("w/o LD", form)])
+def test_without_debiasing_the_weights_are_those_of_the_row(method, form):
+    wanted = FORMS[form] | {"weights": "learned", "memory": "ema", "debias": "none"}
+    assert {key: getattr(method.scan, key) for key in wanted} == wanted
+
+@pytest.mark.parametrize("method, form", [pytest.param(*p.values, form, id=p.id) for form in FORMS for p in rows_of("w/o FD", form)])
+def test_without_decorrelation_the_debiasing_is_that_of_the_row(method, form):
+    assert (method.scan.weights, method.scan.debias) == ("uniform", FORMS[form]["debias"])
+
+def test_rows_are_called_after_what_they_run():
+    "Nothing else begins with the name of the paper's method, and the learned weights of the page on weights say whose they are."
+    called = re.compile(r"(SCAN|w/o (FD|LD))(, released|, ours)?( \((WikiQA|ANTIQUE)\))?")
+    for e, m in SCAN_METHODS:
+        assert called.fullmatch(m.name) or m.name.startswith(("FD ", "LD", "Oracle")), (e.experiment, e.profile, m.name)
+        if m.name in ("FD paper", "FD released", "FD ours"):
+            form = {"FD paper": "", "FD released": ", released", "FD ours": ", ours"}[m.name]
+            assert (m.scan.variant, m.scan.class_mass) == (FORMS[form]["variant"], FORMS[form]["class_mass"])
+
+@pytest.mark.parametrize("profile", ["planted", "small"])
+def test_what_runs_twice_under_two_names_is_one_run(profile):
+    "The same settings on the same data have one id, whatever the tables call them."
+    seen = {}
+    for e in SCAN:
+        for run in e.runs() if e.profile == profile else ():
+            plain = run.model_copy(update={"method": run.method.model_copy(update={"name": "", "was": None}), "experiment": ""})
+            seen.setdefault(plain.model_dump_json(), set()).add(run.id)
+    assert not [ids for ids in seen.values() if len(ids) > 1]
+
+def test_rows_that_were_renamed_find_their_records():
+    e = load_experiment("scan/table02", "small")
+    found = found_records(e, results("small"))
+    assert {"SCAN, ours", "w/o LD, ours", "w/o FD", "w/o LD"} <= {record["config"]["method"]["name"] for record in found.values()}
+    for run_id, record in found.items():
+        assert record["id"] == run_id
+        if record["config"]["method"]["name"] == "SCAN, ours": assert "-scan-s" in run_id and record["config"]["method"]["scan"]["variant"] == "fixed"
 
 def committed():
     out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
