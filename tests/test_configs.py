@@ -2,15 +2,17 @@
 import re, subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from debias_nb.config import project_root
 
 from debias_nb.repro.config import RunConfig, load_experiment
 from debias_nb.repro.records import latest
-from debias_nb.repro.frame import COMPLETE, all_experiments, found_records, papers, results
+from debias_nb.repro.frame import COMPLETE, all_experiments, found_records, papers, results, study_of
 from debias_nb.repro.pages import all_cells
-from debias_nb.repro.search import best_training
+from debias_nb.repro.runner import dry_runs, dry_step
+from debias_nb.repro.search import best_settings, best_training
 
 ROOT = project_root(Path(__file__).parent)
 
@@ -26,6 +28,10 @@ def test_the_search_reads_no_test_data():
     for profile in ("planted", "small"):
         for block in load_experiment("itvreg/table03_search", profile).blocks:
             assert block.evaluate == ("heldout",) and all(c.holdout > 0 for c in block.corpora) and block.methods == ("Finetuned",)
+
+    for profile in ("planted", "small"):
+        (block,) = load_experiment("scan/settings", profile).blocks
+        assert block.evaluate == ("dev",)
 
 def test_paper_profile_holds_the_papers_settings():
     e = load_experiment("itvreg/table03", "paper")
@@ -69,8 +75,8 @@ SCAN = [e for e in all_experiments("scan") if any(m.scan for m in e.methods)]
 SCAN_METHODS = [(e, m) for e in SCAN for m in e.methods if m.scan]
 
 def rows_of(part, form):
-    "Methods called SCAN, or SCAN without a part of it, in a form; those of the paper's profile may name a data set behind."
-    name = re.compile(rf"{part}{form}( \((WikiQA|ANTIQUE)\))?")
+    "Methods called SCAN, or SCAN without a part of it, in a form; a data set or settings may stand behind, in brackets."
+    name = re.compile(rf"{part}{form}( \(.+\))?")
     return [pytest.param(m, id=f"{e.experiment}.{e.profile} {m.name}") for e, m in SCAN_METHODS if name.fullmatch(m.name)]
 
 @pytest.mark.parametrize("form", FORMS)
@@ -93,7 +99,7 @@ def test_without_decorrelation_the_debiasing_is_that_of_the_row(method, form):
 
 def test_rows_are_called_after_what_they_run():
     "Nothing else begins with the name of the paper's method, and the learned weights of the page on weights say whose they are."
-    called = re.compile(r"(SCAN|w/o (FD|LD))(, released|, ours)?( \((WikiQA|ANTIQUE)\))?")
+    called = re.compile(r"(SCAN|w/o (FD|LD))(, released|, ours)?( \(.+\))?")
     for e, m in SCAN_METHODS:
         assert called.fullmatch(m.name) or m.name.startswith(("FD ", "LD", "Oracle")), (e.experiment, e.profile, m.name)
         if m.name in ("FD paper", "FD released", "FD ours"):
@@ -109,6 +115,31 @@ def test_what_runs_twice_under_two_names_is_one_run(profile):
             plain = run.model_copy(update={"method": run.method.model_copy(update={"name": "", "was": None}), "experiment": ""})
             seen.setdefault(plain.model_dump_json(), set()).add(run.id)
     assert not [ids for ids in seen.values() if len(ids) > 1]
+
+@pytest.mark.parametrize("profile", ["planted", "small"])
+def test_all_forms_have_as_many_settings_to_choose_from(profile):
+    tried = [m.name.partition(" (")[0] for m in load_experiment("scan/settings", profile).methods]
+    assert {name: tried.count(name) for name in tried} == {f"SCAN{form}": 4 for form in FORMS}
+    for run in dry_runs(load_experiment("scan/settings", profile)): assert all(np.isfinite(v) for v in dry_step(run).values())
+
+@pytest.mark.parametrize("profile", ["planted", "small"])
+def test_every_table_has_the_settings_of_one(profile):
+    "Temperature, memory and learner of a form are the same in all tables, and in the rows that lack a part of it."
+    def settings(scan): return scan.temperature, scan.alpha, scan.rate, scan.penalty
+    for form in FORMS:
+        mine = [m for e, m in SCAN_METHODS if e.profile == profile and e.experiment != "settings"]
+        whole = {settings(m.scan) for m in mine if m.name == f"SCAN{form}"}
+        assert len(whole) == 1 and {settings(m.scan)[1:] for m in mine if m.name == f"w/o LD{form}"} == {s[1:] for s in whole}
+        assert {m.scan.temperature for m in mine if m.name == f"w/o FD{form}"} <= {s[0] for s in whole}
+
+@pytest.mark.parametrize("profile", ["planted", "small"])
+def test_scan_settings_are_those_the_search_chose(profile):
+    search = load_experiment("scan/settings", profile)
+    found = found_records(search, results(profile))
+    if len(found) < len(search.runs()): pytest.skip("the search has not been run")
+    tried, used = ({m.name: m.scan for m in e.methods} for e in (search, load_experiment("scan/table02", profile)))
+    chosen = best_settings(study_of(search, results(profile))["settings"])
+    assert {method: used[method] for method in chosen} == {method: tried[name] for method, name in chosen.items()}
 
 def test_rows_that_were_renamed_find_their_records():
     e = load_experiment("scan/table02", "small")
