@@ -12,9 +12,9 @@ from debias_nb.repro.tasks import answers as task
 from debias_nb.repro.answer_training import (WEIGHER, AnswerCollator, Weigher, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, fit_answers, train_stages)
 from debias_nb.config import AnswersWorldConfig, EncoderConfig
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
-from debias_nb.repro.runner import absent, dry_step, execute
+from debias_nb.repro.runner import absent, dry_step, execute, run_all
 from debias_nb.data.answers import Answers, planted_answers
-from debias_nb.repro.records import TrainingFailed, comparable
+from debias_nb.repro.records import Store, TrainingFailed, comparable
 from debias_nb.data.registry import MissingData
 
 ROOT = Path(__file__).parents[1]
@@ -106,6 +106,20 @@ def test_no_checkpoint_is_a_pickle_of_ours(train, tmp_path):
 def test_a_loss_that_is_not_finite_stops_training_with_its_step(train):
     with pytest.raises(TrainingFailed) as e: fitted(PLAIN, train, training=TRAINING.model_copy(update=dict(learning_rate=1e38)))
     assert e.value.step >= 1 and "the loss is" in str(e.value)
+
+def printed(rate): return MethodConfig(name="SCAN", scan=ScanConfig(variant="paper", class_mass="free", memory="ema", rate=rate))
+
+def test_weights_that_are_lost_stop_training_and_name_the_setting(train):
+    with pytest.raises(TrainingFailed, match=r"not finite after 20 steps at lr=1000 \(variant 'paper'\): take a smaller one \(`rate` of the method's `scan`\)") as e: fitted(printed(1000.), train)
+    assert e.value.step == 0
+    with pytest.raises(TrainingFailed, match=r"sum to -[0-9.]+: take a smaller learning rate for them \(`rate`"): fitted(printed(1.), train)
+    with pytest.raises(TrainingFailed, match="representations that weights are learned on are not finite"): fitted(SCAN, train, training=TRAINING.model_copy(update=dict(learning_rate=1e38)))
+
+def test_a_run_that_lost_its_weights_is_on_record_as_failed(tmp_path):
+    lost = run_of(printed(1000.))
+    out = run_all([lost, run_of(PLAIN)], Store(tmp_path), workers=1, progress=False)
+    assert "take a smaller one" in out.failed[lost.id] and len(out.records) == 1
+    assert [(r["status"], "`rate`" in r.get("error", "")) for r in Store(tmp_path).all()] == [("failed", True), ("finished", False)]
 
 def test_another_loss_is_refused(train):
     with pytest.raises(ValueError, match="cross-entropy, got loss 'mse'"): fitted(PLAIN, train, training=TrainConfig(learning_rate=1e-2, epochs=1, batch_size=2))

@@ -2,15 +2,17 @@
 import re, subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from debias_nb.config import project_root
 
 from debias_nb.repro.config import RunConfig, load_experiment
 from debias_nb.repro.records import latest
-from debias_nb.repro.frame import COMPLETE, all_experiments, papers, results
+from debias_nb.repro.frame import COMPLETE, all_experiments, found_records, papers, results, study_of
 from debias_nb.repro.pages import all_cells
-from debias_nb.repro.search import best_training
+from debias_nb.repro.runner import dry_runs, dry_step
+from debias_nb.repro.search import best_settings, best_training
 
 ROOT = project_root(Path(__file__).parent)
 
@@ -26,6 +28,10 @@ def test_the_search_reads_no_test_data():
     for profile in ("planted", "small"):
         for block in load_experiment("itvreg/table03_search", profile).blocks:
             assert block.evaluate == ("heldout",) and all(c.holdout > 0 for c in block.corpora) and block.methods == ("Finetuned",)
+
+    for profile in ("planted", "small"):
+        (block,) = load_experiment("scan/settings", profile).blocks
+        assert block.evaluate == ("dev",)
 
 def test_paper_profile_holds_the_papers_settings():
     e = load_experiment("itvreg/table03", "paper")
@@ -55,7 +61,93 @@ def test_committed_records_are_of_this_configuration(paper, name, profile):
     asked = {r.id: r for r in load_experiment(f"{paper}/{name}", profile).runs()}
     for run_id, record in latest(results(profile).records(paper, name, profile)).items():
         assert run_id in asked, f"{run_id}: no configuration asks for this record"
-        assert RunConfig.model_validate(record["config"]) == asked[run_id], "settings added since have defaults that mean: as before"
+        config = RunConfig.model_validate(record["config"])
+        assert config.recorded() == asked[run_id].recorded(), "settings added since have defaults that mean: as before"
+        assert config.id == run_id
+
+# What a row of the answer-selection paper runs: the paper's formulas, its public code, or our own weights.
+FORMS = {
+    "": {"variant": "paper", "class_mass": "free", "debias": "paper"},
+    ", released": {"variant": "released", "class_mass": "free", "debias": "released"},
+    ", ours": {"variant": "fixed", "class_mass": "keep", "debias": "paper"},
+}
+SCAN = [e for e in all_experiments("scan") if any(m.scan for m in e.methods)]
+SCAN_METHODS = [(e, m) for e in SCAN for m in e.methods if m.scan]
+
+def rows_of(part, form):
+    "Methods called SCAN, or SCAN without a part of it, in a form; a data set or settings may stand behind, in brackets."
+    name = re.compile(rf"{part}{form}( \(.+\))?")
+    return [pytest.param(m, id=f"{e.experiment}.{e.profile} {m.name}") for e, m in SCAN_METHODS if name.fullmatch(m.name)]
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_experiment_knows_the_row(form):
+    assert rows_of("SCAN", form) and rows_of("w/o LD", form) and (form == ", ours" or rows_of("w/o FD", form))
+
+@pytest.mark.parametrize("method, form", [pytest.param(*p.values, form, id=p.id) for form in FORMS for p in rows_of("SCAN", form)])
+def test_a_row_named_after_the_papers_method_runs_it(method, form):
+    wanted = FORMS[form] | {"weights": "learned", "memory": "ema"}
+    assert {key: getattr(method.scan, key) for key in wanted} == wanted
+
+@pytest.mark.parametrize("method, form", [pytest.param(*p.values, form, id=p.id) for form in FORMS for p in rows_of("w/o LD", form)])
+def test_without_debiasing_the_weights_are_those_of_the_row(method, form):
+    wanted = FORMS[form] | {"weights": "learned", "memory": "ema", "debias": "none"}
+    assert {key: getattr(method.scan, key) for key in wanted} == wanted
+
+@pytest.mark.parametrize("method, form", [pytest.param(*p.values, form, id=p.id) for form in FORMS for p in rows_of("w/o FD", form)])
+def test_without_decorrelation_the_debiasing_is_that_of_the_row(method, form):
+    assert (method.scan.weights, method.scan.debias) == ("uniform", FORMS[form]["debias"])
+
+def test_rows_are_called_after_what_they_run():
+    "Nothing else begins with the name of the paper's method, and the learned weights of the page on weights say whose they are."
+    called = re.compile(r"(SCAN|w/o (FD|LD))(, released|, ours)?( \(.+\))?")
+    for e, m in SCAN_METHODS:
+        assert called.fullmatch(m.name) or m.name.startswith(("FD ", "LD", "Oracle")), (e.experiment, e.profile, m.name)
+        if m.name in ("FD paper", "FD released", "FD ours"):
+            form = {"FD paper": "", "FD released": ", released", "FD ours": ", ours"}[m.name]
+            assert (m.scan.variant, m.scan.class_mass) == (FORMS[form]["variant"], FORMS[form]["class_mass"])
+
+@pytest.mark.parametrize("profile", ["planted", "small"])
+def test_what_runs_twice_under_two_names_is_one_run(profile):
+    "The same settings on the same data have one id, whatever the tables call them."
+    seen = {}
+    for e in SCAN:
+        for run in e.runs() if e.profile == profile else ():
+            plain = run.model_copy(update={"method": run.method.model_copy(update={"name": "", "was": None}), "experiment": ""})
+            seen.setdefault(plain.model_dump_json(), set()).add(run.id)
+    assert not [ids for ids in seen.values() if len(ids) > 1]
+
+@pytest.mark.parametrize("profile", ["planted", "small"])
+def test_all_forms_have_as_many_settings_to_choose_from(profile):
+    tried = [m.name.partition(" (")[0] for m in load_experiment("scan/settings", profile).methods]
+    assert {name: tried.count(name) for name in tried} == {f"SCAN{form}": 4 for form in FORMS}
+    for run in dry_runs(load_experiment("scan/settings", profile)): assert all(np.isfinite(v) for v in dry_step(run).values())
+
+@pytest.mark.parametrize("profile", ["planted", "small"])
+def test_every_table_has_the_settings_of_one(profile):
+    "Temperature, memory and learner of a form are the same in all tables, and in the rows that lack a part of it."
+    def settings(scan): return scan.temperature, scan.alpha, scan.rate, scan.penalty
+    for form in FORMS:
+        mine = [m for e, m in SCAN_METHODS if e.profile == profile and e.experiment != "settings"]
+        whole = {settings(m.scan) for m in mine if m.name == f"SCAN{form}"}
+        assert len(whole) == 1 and {settings(m.scan)[1:] for m in mine if m.name == f"w/o LD{form}"} == {s[1:] for s in whole}
+        assert {m.scan.temperature for m in mine if m.name == f"w/o FD{form}"} <= {s[0] for s in whole}
+
+@pytest.mark.parametrize("profile", ["planted", "small"])
+def test_scan_settings_are_those_the_search_chose(profile):
+    search = load_experiment("scan/settings", profile)
+    found = found_records(search, results(profile))
+    if len(found) < len(search.runs()): pytest.skip("the search has not been run")
+    tried, used = ({m.name: m.scan for m in e.methods} for e in (search, load_experiment("scan/table02", profile)))
+    chosen = best_settings(study_of(search, results(profile))["settings"])
+    assert {method: used[method] for method in chosen} == {method: tried[name] for method, name in chosen.items()}
+
+def test_rows_that_were_renamed_find_their_records():
+    e = load_experiment("scan/table02", "small")
+    found = found_records(e, results("small"))
+    assert {"SCAN, ours", "w/o LD, ours", "w/o FD", "w/o LD"} <= {record["config"]["method"]["name"] for record in found.values()}
+    for run_id, record in found.items():
+        assert record["id"] == run_id
+        if record["config"]["method"]["name"] == "SCAN, ours": assert "-scan-s" in run_id and record["config"]["method"]["scan"]["variant"] == "fixed"
 
 def committed():
     out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)

@@ -225,7 +225,7 @@ class AnswerTrainer(Trainer):
         labels = inputs.pop("labels")
         rows = inputs.pop("row")
         hidden = model(**inputs)
-        weights = self.weigher(hidden.detach(), labels, rows, self.state.epoch or 0.)
+        weights = self._weights(hidden.detach(), labels, rows)
         terms = self.model.head(hidden, labels, weights)
         loss = scan_loss(terms, cl=self.contrast)
         if not torch.isfinite(loss):
@@ -233,6 +233,21 @@ class AnswerTrainer(Trainer):
         self.history.append({key: float(value.detach()) for key, value in terms.items()})
         self._look(weights, hidden, labels, rows)
         return (loss, hidden) if return_outputs else loss
+
+    def _weights(self, hidden, labels, rows):
+        "The weights of a batch. Training ends where a learner has lost them."
+        step = self.state.global_step
+        setting = "(`rate` of the method's `scan`)"
+        if self.weigher.scan.weights != "uniform" and not hidden.isfinite().all():
+            raise TrainingFailed(step, "the representations that weights are learned on are not finite")
+        try:
+            weights = self.weigher(hidden, labels, rows, self.state.epoch or 0.)
+        except FloatingPointError as e:
+            raise TrainingFailed(step, f"{e} {setting}") from None
+        if weights is not None and not weights.sum() > 0:
+            lost = f"the weights of a batch sum to {float(weights.sum()):.3g}"
+            raise TrainingFailed(step, f"{lost}: take a smaller learning rate for them {setting}")
+        return weights
 
     def _look(self, weights, hidden, labels, rows):
         "Write the diary, and at some moments ask what the weights do to fresh features."

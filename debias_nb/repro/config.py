@@ -160,6 +160,7 @@ class AuthorsConfig(Strict):
 class MethodConfig(Strict):
     "One row of a table: plain fine-tuning plus at most one regulariser or augmentation."
     name: str
+    was: str | None = None       # its name in ids and records, where runs were made before the row was renamed
     trained: bool = True         # False: the base encoder as it is
     regulariser: Regulariser = "none"
     weight: NotNegative = 0.     # the paper's lambda
@@ -297,6 +298,12 @@ class RunConfig(Strict):
             changed["eval_world"] = self.eval_world.model_copy(update=other)
         return self.model_copy(update=changed)
 
+    def recorded(self) -> "RunConfig": # the same run, its method under the name that ids and records have for it
+        if self.method.was is None:
+            return self
+        method = self.method.model_copy(update={"name": self.method.was, "was": None})
+        return self.model_copy(update={"method": method})
+
 
 def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
@@ -306,6 +313,7 @@ def run_id(
     run: RunConfig,
 ) -> str: # e.g. `table03-small-minilm-quora-itvreg-s0-1a2b3c4d5e`
     "A readable slug and ten hex digits of the sha256 of all settings that are not defaults."
+    run = run.recorded()
     settings = run.model_dump(mode="json", exclude_defaults=True)
     canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
     digits = hashlib.sha256(canonical.encode()).hexdigest()[:10]

@@ -267,14 +267,24 @@ def _in_order(cells: list[Cell], experiment: ExperimentConfig, table: TableConfi
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000016
 def found_records(experiment: ExperimentConfig, store: Store) -> dict[str, dict]: # id -> record
-    "The newest record of every run of an experiment; blocks may take theirs from other experiments."
+    """The newest record of every run of an experiment; blocks may take theirs from other experiments.
+    Methods have the names that the experiment has for them."""
     runs = experiment.runs()
-    asked = {run.id for run in runs} # records of other settings in the same file are none of its own
+    names = {run.id: run.method.name for run in runs} # records of other settings in the same file are none of its own
     found = {}
     for name in dict.fromkeys(run.experiment for run in runs):
         records = latest(store.records(experiment.paper, name, experiment.profile))
-        found |= {i: record for i, record in records.items() if i in asked}
+        found |= {i: _renamed(record, names[i]) for i, record in records.items() if i in names}
     return found
+
+
+def _renamed(record: dict, name: str) -> dict:
+    "A record with another name of its method."
+    config = record["config"]
+    if config["method"]["name"] == name:
+        return record
+    method = config["method"] | {"name": name}
+    return record | {"config": config | {"method": method}}
 
 
 def table_cells(

@@ -56,14 +56,16 @@ def _perturbed(answers: Answers, seed: int) -> Answers:
 
 @lru_cache(maxsize=8)
 def evaluation_answers(
-    name: str,            # a corpus, or a split of the planted world; with ` perturbed` behind it
+    name: str,            # a corpus, `dev` of the one trained on, or a split of the planted world; ` perturbed` behind it
     corpus: CorpusConfig, # that a run is trained on: its world and its seed of noise
 ) -> Answers:
     "An evaluation set. Raises `MissingData`, or `ConfigError` for an unknown name."
     plain = name.removesuffix(" perturbed")
     if plain != name:
         return _perturbed(evaluation_answers(plain, corpus), corpus.noise_seed)
-    known = ("dev", "iid", "neutral", "shifted") if corpus.world else tuple(SOURCES)
+    if name == "dev":
+        return training_answers(corpus, "dev")
+    known = ("iid", "neutral", "shifted") if corpus.world else tuple(SOURCES)
     if name not in known:
         raise ConfigError(f"evaluation set {name!r} is not known{nearest(name, known)}")
     if corpus.world:
