@@ -44,9 +44,9 @@ ODD = { # what a title should not have, and how it looks
 def _flaw(offer: str) -> str | None:
     "Why a cell is no offer with a title alone."
     if not offer.startswith(PREFIX):
-        return f"an offer does not begin with {PREFIX!r}: {offer[:20]!r}"
-    further = COLUMN.search(offer, len(PREFIX))
-    return f"an offer has more columns than its title: {further.group()!r}" if further else None
+        return f"an offer does not begin with {PREFIX!r}: {offer!r}"
+    further = COLUMN.findall(offer)[1:]
+    return f"an offer has more columns than its title: {further[0]!r}" if further else None
 
 
 def _refuse_flaws(path: str | Path, published: QuestionPairs) -> None:
@@ -70,13 +70,15 @@ def read_products(
     cleaned = replace(published, left=titles[:len(published)], right=titles[len(published):])
     keys = pair_keys(cleaned, True)
     named = [bool(left and right) for left, right in zip(cleaned.left, cleaned.right)]
-    counts = {"lines": len(published)}
-    counts |= {what: sum(bool(look.search(offer)) for offer in offers) for what, look in ODD.items()}
-    counts["repeated pairs"] = len(keys) - len(set(keys))
-    counts["identical sides"] = sum(left == right for left, right in keys)
-    counts["dropped: a title is empty"] = named.count(False)
-    counts["pairs"] = named.count(True)
-    return cleaned.take(np.array(named), counts=counts)
+    odd = {what: sum(bool(look.search(offer)) for offer in offers) for what, look in ODD.items()}
+    counts = {
+        "lines": len(published),
+        "repeated pairs": len(keys) - len(set(keys)),
+        "identical sides": sum(left == right for left, right in keys),
+        "dropped: a title is empty": named.count(False),
+        "pairs": named.count(True),
+    }
+    return cleaned.take(np.array(named), counts=odd | counts)
 
 # %% ../../nbs/data/07_products.ipynb #1b733c0d
 CATEGORIES = ("cameras", "computers", "shoes", "watches")
@@ -89,19 +91,19 @@ def _read_once(path: Path, sha256: str, name: str) -> QuestionPairs:
     return read_products(path, name)
 
 
-def _published(category: str, part: str, download: bool, registry: Registry | None) -> QuestionPairs:
+def _published(category, part, download, registry) -> QuestionPairs:
     "One of the published files."
     path = locate(DATASET, f"{category}-{part}.txt", download, registry)
     return _read_once(path, sha256_of(path), f"{category} {part}")
 
 
-def _checked(what: str, given: str, known: tuple[str, ...]) -> None:
+def _checked(what, given, known):
     "Raises `ValueError` for a name that there is not."
     if given not in known:
         raise ValueError(f"{what} {given!r} of products is not known{nearest(given, known)}")
 
 
-def _trained_titles(download: bool, registry: Registry | None) -> set[str]:
+def _trained_titles(download, registry) -> set[str]:
     "The titles of all training files; case, blanks and punctuation apart."
     files = [_published(category, "train", download, registry) for category in CATEGORIES]
     return {fold(title, True) for pairs in files for title in pairs.left + pairs.right}
@@ -114,8 +116,7 @@ def _test_part(test: QuestionPairs, seen: set[str], part: str) -> QuestionPairs:
     new = np.array([[title not in seen for title in side] for side in (left, right)])
     masks = {"test": np.ones(len(test), bool), "one unseen": new.any(0), "unseen": new.all(0)}
     counts = {"titles": len(titles), "titles in training": len(titles & seen)}
-    counts |= {f"pairs of part {name!r}": int(mask.sum()) for name, mask in masks.items() if name != "test"}
-    name = f"{test.name.removesuffix(' test')} {part}"
+    name = test.name.replace("test", part)
     return test.take(masks[part], name=name, counts=test.counts | counts | {"pairs": int(masks[part].sum())})
 
 
@@ -128,20 +129,18 @@ def load_products(
     registry: Registry | None = None, # default: the project's
 ) -> QuestionPairs: # `train` in random order, the others in the file's
     "Pairs of offers. Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError`."
-    def published(name, of):
-        return _published(name, of, download, registry)
-
     _checked("category", category, CATEGORIES)
     _checked("part", part, Part.__args__)
+    where = download, registry
     if part != "train" and share != 1:
         raise ValueError(f"{category} {part}: used as published; a share is for training")
     if part == "train":
-        evaluation = {f"{name} test": published(name, "test") for name in CATEGORIES}
-        evaluation[f"{category} valid"] = published(category, "valid")
-        return draw_share(clean(published(category, "train"), evaluation), share, share_seed)
+        kept_out = [(name, "test") for name in CATEGORIES] + [(category, "valid")]
+        evaluation = {" ".join(file): _published(*file, *where) for file in kept_out}
+        return draw_share(clean(_published(category, "train", *where), evaluation), share, share_seed)
     if part == "valid":
-        return published(category, "valid")
-    return _test_part(published(category, "test"), _trained_titles(download, registry), part)
+        return _published(category, "valid", *where)
+    return _test_part(_published(category, "test", *where), _trained_titles(*where), part)
 
 # %% ../../nbs/data/07_products.ipynb #f9954fa6
 def _products(pairs: QuestionPairs, index: dict[str, int]) -> np.ndarray: # (offers,) number of the product
@@ -209,12 +208,9 @@ northeastern dejaun moyer hut
 
 class Worded(NamedTuple):
     "A text as words, and the role of each."
+    text: str
     words: tuple[str, ...]
     roles: tuple[str, ...] # of `ROLES`
-
-    @property
-    def text(self) -> str:
-        return " ".join(self.words)
 
 
 def _role(word: str) -> str:
@@ -229,7 +225,7 @@ def _role(word: str) -> str:
 def worded(text: str) -> Worded:
     "The words of a text between blanks, with their roles."
     words = tuple(text.split())
-    return Worded(words, tuple(map(_role, words)))
+    return Worded(" ".join(words), words, tuple(map(_role, words)))
 
 # %% ../../nbs/data/07_products.ipynb #bd7128df
 def _vocabulary(text: str) -> frozenset[str]:
@@ -248,5 +244,5 @@ def seen_words(
 
 def word_overlap(left: list[str], right: list[str]) -> np.ndarray: # (n,) in [0, 1]
     "Of each pair the share of its distinct words that both texts have; 0 for a pair without words."
-    words = [(_vocabulary(one), _vocabulary(other)) for one, other in zip(left, right, strict=True)]
+    words = [(_vocabulary(one), _vocabulary(other)) for one, other in zip(left, right)]
     return np.array([len(one & other) / max(1, len(one | other)) for one, other in words])
