@@ -49,7 +49,7 @@ PLANTED_CORPORA = ("catalogue", "answers", "authors")
 class CorpusConfig(Strict):
     """What a run is trained on.
     Tasks: labelled `pairs`; `titles` to retrieve titles for; questions with candidate `answers`; texts by `authors`."""
-    name: str                    # a corpus of the registry; `catalogue`, `answers` and `authors` are planted
+    name: str                    # a corpus of the registry or a category of products; planted: `catalogue`, `answers`, `authors`
     share: Share = 1.            # share of the training pairs used
     share_seed: int = 0          # draws that share, the same for every training seed
     holdout: Annotated[float, Field(ge=0, lt=1)] = 0. # share of training questions held out, as evaluation set `heldout`
@@ -249,8 +249,9 @@ class TrainConfig(Strict):
         return self
 
 # %% ../../nbs/repro/00_config.ipynb #d435e545
-# Test figures along training; gradient norms of each regulariser; top items (and token importance) of some queries.
-Measure = Literal["trajectory", "gradients", "cases"]
+# Test figures along training; gradient norms of each regulariser; top items (and token importance) of some queries;
+# words of real pairs: how many of them training has seen, and how important brands, shops and numbers are.
+Measure = Literal["trajectory", "gradients", "cases", "words"]
 
 
 class RunConfig(Strict):
