@@ -370,6 +370,15 @@ def test_agreement_fails_on_wrong_values_in_every_unit(tmp_path, monkeypatch, te
     assert done.exit_code == exit_code, done.stdout
     assert "1 of 1 committed planted runs" in done.stdout and (run.id in done.stdout) == bool(exit_code)
 
+# exit codes
+
+def test_a_run_without_a_record_is_no_success(tmp_path, monkeypatch):
+    "Seeds that nothing was run for: no number of other seeds is shown, and the exit code says so."
+    monkeypatch.setattr(cli, "_execute", lambda name, profile, parameters: tmp_path / "executed.ipynb")
+    done = shell("run", "itvreg/table03", "--profile", "small", "--seeds", "77")
+    assert done.exit_code == 1 and "nothing of itvreg/table03 at small that was asked for has been run" in done.output
+    assert "| Finetuned" not in done.output
+
 # the whole way
 
 def test_smoke(tmp_path):

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['TYPES', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'FULL_HELP', 'WORKERS_HELP', 'Profile', 'Fresh',
-           'Again', 'Full', 'Workers', 'INTERRUPTED', 'P_HELP', 'LETTERS', 'OUT_HELP', 'WORST', 'PLANTED_ENCODERS',
-           'RunnerError', 'declared', 'checked', 'parse_parameter', 'templates', 'template_path', 'run_notebook',
-           'told', 'run', 'batch', 'report', 'status', 'agree', 'data', 'models']
+           'Again', 'Full', 'Workers', 'INTERRUPTED', 'P_HELP', 'ASKED', 'LETTERS', 'OUT_HELP', 'WORST',
+           'PLANTED_ENCODERS', 'RunnerError', 'declared', 'checked', 'parse_parameter', 'templates', 'template_path',
+           'run_notebook', 'told', 'run', 'batch', 'report', 'status', 'agree', 'data', 'models']
 
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
@@ -262,21 +262,27 @@ def run(
             typer.echo(INTERRUPTED, err=True)
             raise typer.Exit(130) from None
         typer.echo(f"executed: {os.path.relpath(out)}")
-        _print_tables(name, profile)
+        if not _print_tables(name, profile, parameters):
+            typer.echo(f"debias-nb: nothing of {name} at {profile} that was asked for has been run", err=True)
+            raise typer.Exit(1)
 
 # %% ../../nbs/repro/14_cli.ipynb #a15dcd7c
-def _study(name: str, profile: str, full: bool = True):
-    "What this machine's records say of an experiment."
+def _study(name: str, profile: str, full: bool = True, **asked): # asked: seeds, methods, encoders, weight
+    "What this machine's records say of an experiment, or of the part of it that is asked for."
     from debias_nb.repro.config import load_experiment
     from debias_nb.repro.runner import narrow, store_for
     from debias_nb.repro.frame import study_of
-    return study_of(narrow(load_experiment(name, profile), full=full), store_for(profile))
+    return study_of(narrow(load_experiment(name, profile), full=full, **asked), store_for(profile), own=True)
 
 
-def _print_tables(name: str, profile: str):
-    "The tables of an experiment on the terminal."
+ASKED = ("seeds", "methods", "encoders", "weight")
+
+
+def _print_tables(name: str, profile: str, parameters: dict) -> bool: # whether any training that was asked for has finished
+    "The tables of what was asked for, on the terminal."
     from debias_nb.repro.tables import markdown, means, metric_name, missing
-    study = _study(name, profile)
+    asked = {key: value for key, value in parameters.items() if key in ASKED}
+    study = _study(name, profile, **asked)
     if study.cells:
         typer.echo(f"\n{study.experiment.title} ({study.experiment.scale})")
     for table, runs in study.runs.groupby("table", sort=False):
@@ -286,6 +292,8 @@ def _print_tables(name: str, profile: str):
     lacking = missing(study)
     if lacking:
         typer.echo(f"\n{lacking}")
+    trained = [run.id for run in study.experiment.runs() if run.training]
+    return not trained or any(study.found[i]["status"] == "finished" for i in trained if i in study.found)
 
 # %% ../../nbs/repro/14_cli.ipynb #3b06396e
 def _templates(profile: str, root: Path) -> list[str]: # `paper/experiment`
