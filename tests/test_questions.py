@@ -61,6 +61,23 @@ def test_many_refused_lines_are_counted(tmp_path):
     assert len(none) == 0 and len(bad) == 10 and none.labels.dtype == np.int8
 
 
+def test_empty_file(tmp_path):
+    with pytest.raises(DataError, match="a.tsv: the file is empty"):
+        q.read_pairs(write(tmp_path / "a.tsv", ""))
+
+
+@pytest.mark.parametrize("options, words", [
+    (dict(columns=("label", "left")), "columns: 'right' must be there once, got ('label', 'left')"),
+    (dict(columns=("label", "left", "left", "right")), "columns: 'left' must be there once"),
+    (dict(encoding_errors="ignore"), "encoding_errors must be 'strict' or 'replace', got 'ignore'"),
+    (dict(on_error="skip"), "on_error must be 'raise' or 'collect', got 'skip'"),
+])
+def test_wrong_options(tmp_path, options, words):
+    with pytest.raises(ValueError) as e:
+        q.read_pairs(write(tmp_path / "a.tsv", "1\ta\tb\n"), **options)
+    assert words in str(e.value)
+
+
 def test_no_file(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere.tsv"): q.read_pairs(tmp_path / "nowhere.tsv")
 
@@ -83,6 +100,27 @@ def test_fingerprint_sees_labels_sides_and_order():
     others = [pairs((0, "a", "b"), (0, "c", "d")), pairs((1, "b", "a"), (0, "c", "d")), pairs((0, "c", "d"), (1, "a", "b")), pairs((1, "ab", "b"), (0, "c", "d")), pairs((1, "a", "b"))]
     assert len({p.fingerprint for p in [base, *others]}) == 6
     assert replace(base, name="other", counts={"x": 1}).fingerprint == base.fingerprint
+
+
+@pytest.mark.parametrize("left, right, labels, words", [
+    (["a", "b", "c"], ["a", "b"], [1, 0, 0], "odd: 3 left, 2 right texts, 3 labels"),
+    (["a"], ["b"], [1, 0], "odd: 1 left, 1 right texts, 2 labels"),
+    (["a", "b"], ["a", "b"], [1, 2], "odd: labels must be 0 or 1, found [1 2]"),
+])
+def test_wrong_pairs(left, right, labels, words):
+    with pytest.raises(ValueError) as e:
+        q.QuestionPairs("odd", left, right, labels)
+    assert words in str(e.value)
+
+
+def test_taking_pairs():
+    three = q.QuestionPairs("three", ["a", "b", "c"], ["d", "e", "f"], [1, 0, 0])
+    for idx in ([0, 2], np.array([0, 2]), np.array([True, False, True]), [True, False, True]):
+        taken = three.take(idx)
+        assert taken.left == ["a", "c"] and taken.right == ["d", "f"] and taken.labels.tolist() == [1, 0]
+    assert len(three.take([])) == 0
+    with pytest.raises(ValueError, match="three: a mask of 2 for 3 pairs"):
+        three.take([True, False])
 
 
 def test_labels_cannot_be_changed():
@@ -134,6 +172,29 @@ def test_shares_are_nested_and_stratified(p, a, b, seed):
     assert sorted(q.draw_share(p, 1, seed).left) == sorted(p.left)
 
 
+@pytest.mark.parametrize("share", [0, 10, -.5, float("nan")])
+def test_wrong_shares(share):
+    some = pairs((1, "a", "b"), (0, "c", "d"))
+    with pytest.raises(ValueError, match=r"share must be in \(0, 1\], got"):
+        q.draw_share(some, share, seed=0)
+    with pytest.raises(ValueError, match=r"holdout must be in \(0, 1\), got"):
+        q.split_questions(some, share, seed=0)
+
+
+def test_questions_that_hang_together_cannot_be_held_out():
+    chain = pairs(*[(i % 2, f"q{i}", f"q{i + 1}") for i in range(50)], name="chain")
+    with pytest.raises(DataError) as e:
+        q.split_questions(chain, .2, seed=0)
+    assert "chain: no 20% of 50 pairs" in str(e.value)
+    assert "the largest group of connected questions has 50 pairs" in str(e.value)
+
+
+def test_no_pairs():
+    none = pairs((1, "a", "b")).take([])
+    assert len(q.clean(none, {"t": none})) == len(q.draw_share(none, .5, seed=0)) == 0
+    assert [len(part) for part in q.split_questions(none, .5, seed=0)] == [0, 0]
+
+
 # ---- loading, on invented SuperUser pairs
 
 @pytest.fixture
@@ -171,9 +232,10 @@ def test_missing_files_say_so(superuser):
 
 @pytest.mark.parametrize("call, words", [(dict(part="dev"), "part must be"), (dict(part="test", share=.5), "used as published"), (dict(part="test", holdout=.5), "used as published"),
                                          (dict(part="heldout"), "nothing is held out"), (dict(part="train", share=0), "share must be"), (dict(part="train", holdout=1.), "holdout must be"),
-                                         (dict(part="train", against=["askbuntu"]), "did you mean 'askubuntu'")])
+                                         (dict(part="train", against=["askbuntu"]), "did you mean 'askubuntu'"),
+                                         (dict(name="qora", part="test"), "no question pairs 'qora'; did you mean 'quora'")])
 def test_wrong_requests(superuser, call, words):
-    with pytest.raises(ValueError, match=words): q.load_questions("superuser", **call)
+    with pytest.raises(ValueError, match=words): q.load_questions(**{"name": "superuser", **call})
 
 
 # ---- facts of the published files

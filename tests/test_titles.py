@@ -49,8 +49,17 @@ def test_bad_columns(column, words):
     assert words in str(e.value)
 
 
-def test_titles_must_be_texts():
-    with pytest.raises(ValueError, match="shelf: title 1 is no text: None"): t.make_titles("shelf", ["Cup", None], ["Lid"], [(0, 0)])
+@pytest.mark.parametrize("wrong", [None, float("nan"), 3])
+def test_titles_must_be_texts(wrong):
+    with pytest.raises(ValueError, match=f"shelf: title 1 is no text: {wrong}"):
+        t.make_titles("shelf", ["Cup", wrong], ["Lid"], [(0, 0)])
+    with pytest.raises(ValueError, match=f"shelf: title 1 is no text: {wrong}"):
+        t.make_titles("shelf", ["Cup"], ["Lid", wrong], [(0, 0)])
+
+
+def test_a_query_that_leads_to_itself_alone():
+    with pytest.raises(ValueError, match="alone: none of 1 queries has a relevant item"):
+        t.make_titles("alone", ["Guest towel"], ["guest towel"], [(0, 0)])
 
 
 # ---- what make_titles does
@@ -129,7 +138,9 @@ def test_lf_without_categories(tmp_path):
     ("trn.json.gz", [RECORDS[0], [1]], "trn.json.gz:2: a record is expected, found list"), ("trn.json.gz", [dict(uid="A", title="x")], "trn.json.gz:1: the record has no 'target_ind'"),
     ("trn.json.gz", [dict(uid="A", title=3, target_ind=[0])], "trn.json.gz:1: 'title' is int"), ("trn.json.gz", [RECORDS[0], RECORDS[0]], "trn.json.gz:2: the id 'A' stands twice, first in line 1"),
     ("trn.json.gz", [dict(uid="A", title="x", target_ind=[3])], "trn.json.gz:1: target_ind 3 is not there, lbl.json.gz has 3 labels"),
-    ("tst.json.gz", [dict(uid="A", title="x", target_ind=[-1])], "tst.json.gz:1: target_ind -1"), ("tst.json.gz", [dict(uid="A", title="x", target_ind=[True])], "target_ind True"),
+    ("tst.json.gz", [dict(uid="A", title="x", target_ind=[-1])], "tst.json.gz:1: target_ind -1"), ("tst.json.gz", [dict(uid="A", title="x", target_ind=[True])], "target_ind True"), ("tst.json.gz", [dict(uid="A", title="x", target_ind=["1"])], "target_ind '1' is not there"),
+    ("tst.json.gz", [dict(uid="A", title="x", target_ind=[None])], "target_ind None is not there"), ("filter_labels_train.txt", ["0 0", "1 x"], "filter_labels_train.txt:2: two whole numbers are expected, found '1 x'"),
+    ("categories.tsv", ["A\tKitchen", "A\tx\ty"], "categories.tsv:2: 3 columns, expected 2"),
     ("tst.json.gz", [dict(uid="A", title="x", target_ind=[10**30])], "tst.json.gz:1: target_ind 1000"), ("tst.json.gz", [], "tst.json.gz: the file is empty"),
     ("lbl.json.gz", [dict(uid="A", title="x"), dict(uid="A", title="y")], "lbl.json.gz:2: the id 'A' stands twice"), ("lbl.json.gz", [dict(title="x")], "lbl.json.gz:1: the record has no 'uid'"),
     ("filter_labels_train.txt", ["0 0", "0"], "filter_labels_train.txt:2: two whole numbers"), ("filter_labels_train.txt", ["0 0", ""], "filter_labels_train.txt:2: two whole numbers"),
@@ -147,7 +158,7 @@ def test_not_gzip_and_cut_short(tmp_path):
     with pytest.raises(DataError, match="tst.json.gz:1: the file is damaged"): t.read_lf(tmp_path)
     whole = put(tmp_path / "long.json.gz", *[dict(uid=str(i), title=f"Title {i * i}") for i in range(5000)]).read_bytes()
     (tmp_path / "long.json.gz").write_bytes(whole[:len(whole) // 2])
-    with pytest.raises(DataError, match=r"long.json.gz:\d{3,4}: the file is damaged from here on"): t._json_lines(tmp_path / "long.json.gz", {"uid": str})
+    with pytest.raises(DataError, match=r"long.json.gz:\d{3,4}: the file is damaged from here on"): t._json_lines(tmp_path / "long.json.gz", json.loads, "uid")
 
 
 @pytest.mark.parametrize("lines, words", [
@@ -218,7 +229,7 @@ def test_candidates_of_the_training_years():
 @pytest.mark.parametrize("how, words", [
     (dict(), "until=None: the last year of training"), (dict(until="2004"), "until='2004'"), (dict(until=2004.5), "until=2004.5"), (dict(until=True), "until=True"),
     (dict(until=1999), "until=1999 leaves no training query"), (dict(until=2007), "until=2007 leaves no ood query, the last year of library is 2007"),
-    (dict(until=2004, held_out=["kind 1"]), "held_out=['kind 1'] is for a split by category"), (dict(by="month", until=2004), "by='month'"),
+    (dict(until=2004, held_out=["kind 1"]), "held_out=['kind 1'] is for a split by category"), (dict(by="month", until=2004), "by='month'"), (dict(by="years", until=2004), "by='years': no such split; did you mean 'year'?"),
     (dict(by="category"), "held_out=(): a list of categories"), (dict(by="category", held_out="kind 1"), "held_out='kind 1': a list"), (dict(by="category", held_out=["kind 1"], until=2004), "until=2004 is for"),
     (dict(by="category", held_out=["knd 1"]), "no category 'knd 1'; did you mean 'kind 1'?"), (dict(by="category", held_out=[f"kind {i}" for i in range(4)]), "leaves no training query"),
     (dict(until=2004, share=0), "share must be in (0, 1], got 0"), (dict(until=2004, share=1.01), "share must be"), (dict(until=2004, share=-.1), "share must be"),
@@ -293,7 +304,10 @@ def test_ticks_grow(ticks, split_seed, seed):
 
 @pytest.mark.parametrize("ticks", [0, -1, 1.5, True, "3", 1000])
 def test_wrong_ticks(ticks):
-    with pytest.raises(ValueError, match="ticks must be a whole number"): t.mix_ticks(t.split_titles(library(), until=2005), ticks)
+    with pytest.raises(ValueError, match="ticks must be a whole number from 1 to 10, "):
+        t.mix_ticks(t.split_titles(library(), until=2005), ticks)
+    with pytest.raises(ValueError, match="ticks must be a whole number from 1 to 40, "):
+        t.mix_catalogue(SMALL, ticks)
 
 
 def test_only_years_tick():
@@ -419,7 +433,7 @@ def test_aan():
 def test_music():
     made = load("music"); c = made.counts
     assert (c["albums"], c["albums with a title"], c["pairs read"], c["queries read"], c["items read"]) == (7419, 7321, 45040, 4912, 3502) and made.years is None and len(made.queries) == 4705
-    records = t._json_lines(locate("amazon2014_music_alsobought", "amazon2014_music_meta.jsonl.gz", False), {"asin": str, "title": str, "categories": list, "related": dict})
+    records = t._json_lines(locate("amazon2014_music_alsobought", "amazon2014_music_meta.jsonl.gz", False), t._album, "asin")
     titled = {r["asin"]: r for r in records if r.get("title")}
     genres = [t._genre(r["categories"]) for r in titled.values() if any(b in titled for b in r.get("related", {}).get("also_bought", []))]
     assert {g: genres.count(g) for g in ("Alternative Rock", "Pop", "Blues", "Jazz", "Children's Music")} == {"Alternative Rock": 1508, "Pop": 774, "Blues": 660, "Jazz": 425, "Children's Music": 2}

@@ -7,8 +7,10 @@ __all__ = ['LABELS', 'SOURCES', 'QuestionPairs', 'Refused', 'read_pairs', 'fold'
            'split_questions', 'load_questions']
 
 # %% ../../nbs/data/01_questions.ipynb #4f052451
-import hashlib, json, re, unicodedata
-from collections import Counter, defaultdict
+import json
+import re
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,6 +20,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ..config import nearest
+from ..hashes import sha256_text
 from .registry import DataError, bad_lines, locate, sha256_of
 
 # %% ../../nbs/data/01_questions.ipynb #e2fab56e
@@ -33,57 +36,90 @@ class QuestionPairs:
 
     def __post_init__(self):
         labels = np.array(self.labels)
-        if not len(self.left) == len(self.right) == len(labels):
-            raise ValueError(f"{self.name}: {len(self.left)} left, {len(self.right)} right texts, {len(labels)} labels")
-        if len(labels) and not np.isin(labels, (0, 1)).all(): raise ValueError(f"{self.name}: labels must be 0 or 1, found {np.unique(labels)[:5]}")
-        labels = labels.astype(np.int8); labels.flags.writeable = False
+        left, right, n = len(self.left), len(self.right), len(labels)
+        if not left == right == n:
+            raise ValueError(f"{self.name}: {left} left, {right} right texts, {n} labels")
+        if not np.isin(labels, (0, 1)).all():
+            raise ValueError(f"{self.name}: labels must be 0 or 1, found {np.unique(labels)[:5]}")
+        labels = labels.astype(np.int8)
+        labels.flags.writeable = False
         object.__setattr__(self, "labels", labels)
 
-    def __len__(self): return len(self.left)
-    def __repr__(self): return f"QuestionPairs({self.name}: {len(self):,} pairs, {int(self.labels.sum()):,} duplicates, fingerprint {self.fingerprint[:12]})"
+    def __len__(self):
+        return len(self.left)
+
+    def __repr__(self):
+        sizes = f"{len(self):,} pairs, {self.labels.sum():,} duplicates"
+        return f"QuestionPairs({self.name}: {sizes}, fingerprint {self.fingerprint[:12]})"
 
     @cached_property
-    def fingerprint(self) -> str: # sha256 of labels and texts in their order
-        digest = hashlib.sha256()
-        for row in zip(self.labels.tolist(), self.left, self.right): digest.update(json.dumps(row).encode() + b"\n")
-        return digest.hexdigest()
+    def fingerprint(self) -> str:
+        "The sha256 of labels and texts in their order."
+        rows = zip(self.labels.tolist(), self.left, self.right)
+        return sha256_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    def take(self, idx, **changes) -> "QuestionPairs": # positions, or a boolean mask as an array; `changes` replace other fields
-        idx = np.asarray(idx)
-        if idx.dtype == bool and len(idx) != len(self): raise ValueError(f"{self.name}: a mask of {len(idx)} for {len(self)} pairs")
-        idx = np.flatnonzero(idx) if idx.dtype == bool else idx.astype(int)
-        return replace(self, left=[self.left[i] for i in idx], right=[self.right[i] for i in idx], labels=self.labels[idx], **changes)
+    def take(
+        self,
+        idx, # positions, or a boolean mask as an array
+    ) -> "QuestionPairs":
+        "Some of the pairs. Raises `ValueError` for a mask of another length."
+        n = len(self)
+        if np.asarray(idx).dtype == bool and len(idx) != n:
+            raise ValueError(f"{self.name}: a mask of {len(idx)} for {n} pairs")
+        rows = np.arange(n)[idx]
+        left = [self.left[row] for row in rows]
+        right = [self.right[row] for row in rows]
+        return replace(self, left=left, right=right, labels=self.labels[rows])
 
-    def frame(self): # a pandas data frame: label, left, right
+    def frame(self):
+        "A pandas data frame: label, left, right."
         import pandas as pd
-        return pd.DataFrame(dict(label=self.labels, left=self.left, right=self.right))
+        return pd.DataFrame({"label": self.labels, "left": self.left, "right": self.right})
 
 # %% ../../nbs/data/01_questions.ipynb #30ad525f
 LABELS = {"duplicate": 1, "non-duplicate": 0, "1": 1, "0": 0}
 
+
 def _parse(
-    raw: bytes, # one line without its end
+    raw: bytes,  # one line without its end
     columns: Sequence[str],
     errors: str, # what to do about bytes that are not UTF-8, as in `bytes.decode`
 ) -> tuple[int, str, str, bool]: # label, left, right, whether bytes were replaced
     "Raises `ValueError` with the reason."
-    try: text, damaged = raw.decode("utf-8"), False
+    try:
+        text = raw.decode("utf-8", errors)
     except UnicodeDecodeError as e:
-        if errors == "strict": raise ValueError(f"not UTF-8 at byte {e.start + 1}: {e.reason}") from None
-        text, damaged = raw.decode("utf-8", errors), True
+        raise ValueError(f"not UTF-8 at byte {e.start + 1}: {e.reason}") from None
     cells = text.split("\t")
-    if len(cells) != len(columns): raise ValueError(f"{len(cells)} column{'s' * (len(cells) != 1)}, expected {len(columns)} ({', '.join(columns)})")
+    if len(cells) != len(columns):
+        found = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+        raise ValueError(f"{found}, expected {len(columns)} ({', '.join(columns)})")
     row = dict(zip(columns, cells))
-    if row["label"] not in LABELS: raise ValueError(f"{row['label']!r} is not a label ({', '.join(LABELS)})")
+    label = row["label"]
+    if label not in LABELS:
+        raise ValueError(f"{label!r} is not a label ({', '.join(LABELS)})")
     for side in ("left", "right"):
-        if not row[side].strip(): raise ValueError(f"the {side} question is empty")
-    return LABELS[row["label"]], row["left"], row["right"], damaged
+        if not row[side].strip():
+            raise ValueError(f"the {side} question is empty")
+    return LABELS[label], row["left"], row["right"], text.encode() != raw
 
 # %% ../../nbs/data/01_questions.ipynb #900049cf
 class Refused(NamedTuple):
     "A line that could not be read."
     line: int                                      # from 1
     reason: str
+
+
+def _check_options(columns, encoding_errors, on_error):
+    "Raises `ValueError` naming the parameter."
+    for column in ("label", "left", "right"):
+        if columns.count(column) != 1:
+            raise ValueError(f"columns: {column!r} must be there once, got {columns}")
+    if encoding_errors not in ("strict", "replace"):
+        raise ValueError(f"encoding_errors must be 'strict' or 'replace', got {encoding_errors!r}")
+    if on_error not in ("raise", "collect"):
+        raise ValueError(f"on_error must be 'raise' or 'collect', got {on_error!r}")
+
 
 def read_pairs(
     path: str | Path,
@@ -93,20 +129,25 @@ def read_pairs(
     name: str | None = None, # default: the file's
 ) -> QuestionPairs: # with "collect": a tuple of it and a list of `Refused`
     "Read a file of tab-separated question pairs. Raises `DataError` naming file, line and reason."
-    if missing := [c for c in ("label", "left", "right") if list(columns).count(c) != 1]:
-        raise ValueError(f"columns: {missing[0]!r} must be there once, got {tuple(columns)}")
-    if encoding_errors not in ("strict", "replace"): raise ValueError(f"encoding_errors must be 'strict' or 'replace', got {encoding_errors!r}")
-    if on_error not in ("raise", "collect"): raise ValueError(f"on_error must be 'raise' or 'collect', got {on_error!r}")
-    lines, rows, bad = Path(path).read_bytes().split(b"\n"), [], []
-    if not lines[-1]: lines.pop()
-    if not lines: raise DataError(f"{path}: the file is empty")
+    _check_options(tuple(columns), encoding_errors, on_error)
+    path = Path(path)
+    data = path.read_bytes()
+    if not data:
+        raise DataError(f"{path}: the file is empty")
+    lines = data.removesuffix(b"\n").split(b"\n")
+    rows, bad = [], []
     for number, raw in enumerate(lines, 1):
-        try: rows.append(_parse(raw.removesuffix(b"\r"), columns, encoding_errors))
-        except ValueError as e: bad.append(Refused(number, str(e)))
-    if bad and on_error == "raise": raise bad_lines(path, bad, len(lines))
-    labels, left, right, damaged = map(list, zip(*rows)) if rows else ([], [], [], [])
-    counts = {"lines": len(lines), "refused lines": len(bad), "undecodable lines": sum(damaged), "pairs": len(rows)}
-    pairs = QuestionPairs(name or Path(path).name, left, right, np.array(labels, np.int8), counts, {Path(path).name: sha256_of(path)})
+        try:
+            rows.append(_parse(raw.removesuffix(b"\r"), columns, encoding_errors))
+        except ValueError as e:
+            bad.append(Refused(number, str(e)))
+    if bad and on_error == "raise":
+        raise bad_lines(path, bad, len(lines))
+    labels, left, right, damaged = [list(column) for column in zip(*rows)] or [[]] * 4
+    counts = {
+        "lines": len(lines), "refused lines": len(bad), "undecodable lines": sum(damaged), "pairs": len(rows),
+    }
+    pairs = QuestionPairs(name or path.name, left, right, labels, counts, {path.name: sha256_of(path)})
     return (pairs, bad) if on_error == "collect" else pairs
 
 # %% ../../nbs/data/01_questions.ipynb #a4a486f5
@@ -117,38 +158,60 @@ def fold(
     "A text without what two copies of it may differ in: case, spacing, Unicode's ways to write a character."
     text = unicodedata.normalize("NFKC", text).casefold()
     spaced = " ".join(text.split())
-    return (re.sub(r"[\W_]+", "", text) or spaced) if punctuation else spaced
+    if not punctuation:
+        return spaced
+    return re.sub(r"[\W_]+", "", text) or spaced
+
 
 def pair_keys(
     pairs: QuestionPairs,
     punctuation: bool = False,
 ) -> list[tuple[str, str]]: # (pairs,) the two folded questions, sorted: a pair has no direction
-    return [tuple(sorted((fold(l, punctuation), fold(r, punctuation)))) for l, r in zip(pairs.left, pairs.right)]
+    "What tells whether two pairs are the same."
+    folded = [[fold(text, punctuation) for text in both] for both in zip(pairs.left, pairs.right)]
+    return [tuple(sorted(both)) for both in folded]
 
 # %% ../../nbs/data/01_questions.ipynb #36465c95
+def _kept(pairs, idx, counts) -> QuestionPairs: # idx: as of `take`
+    kept = pairs.take(idx)
+    return replace(kept, counts={**pairs.counts, **counts, "pairs": len(kept)})
+
+
+def _reasons(pairs, evaluated, shares): # evaluated, shares: (pairs,) bool
+    "A data frame of what speaks against each pair, one reason a column, the first reason first."
+    import pandas as pd
+    keys = pd.DataFrame(pair_keys(pairs), columns=["left", "right"], dtype=object)
+    labels = pd.Series(pairs.labels).groupby([keys.left, keys.right]).transform("nunique")
+    return pd.DataFrame({
+        "dropped: in an evaluation set": evaluated,
+        "dropped: identical sides": keys.left == keys.right,
+        "dropped: contradicting labels": labels > 1,
+        "dropped: repeated": keys.duplicated(),
+        "dropped: shares a question with an evaluation set": shares,
+    })
+
+
 def clean(
     pairs: QuestionPairs, # for training
     evaluation: dict[str, QuestionPairs], # what it must not contain, by file
     strict: bool = False, # also drop pairs that share a single question with an evaluation set
 ) -> QuestionPairs:
     "Drop what must not be trained on, and count it by reason; one reason a pair, the first that holds."
-    keys, hard = pair_keys(pairs), pair_keys(pairs, True)
-    known = {file: set(pair_keys(e, True)) for file, e in evaluation.items()}
-    every, asked = set().union(*known.values()), {q for ks in known.values() for key in ks for q in key}
-    labels, seen, keep, why = defaultdict(set), set(), [], Counter()
-    for key, label in zip(keys, pairs.labels.tolist()): labels[key].add(label)
-    for i, (key, h) in enumerate(zip(keys, hard)):
-        shares = not asked.isdisjoint(h)
-        if h in every: why["dropped: in an evaluation set"] += 1
-        elif key[0] == key[1]: why["dropped: identical sides"] += 1
-        elif len(labels[key]) == 2: why["dropped: contradicting labels"] += 1
-        elif key in seen: why["dropped: repeated"] += 1
-        elif strict and shares: why["dropped: shares a question with an evaluation set"] += 1
-        else: keep.append(i); why["kept: shares a question with an evaluation set"] += shares
-        seen.add(key)
-    found = {f"in {file}": sum(h in ks for h in hard) for file, ks in known.items()}
-    questions = len(asked & {q for h in hard for q in h})
-    return pairs.take(np.array(keep, int), counts={**pairs.counts, **why, **found, "questions shared with evaluation sets": questions, "pairs": len(keep)})
+    keys = pair_keys(pairs, punctuation=True)
+    known = {file: set(pair_keys(e, punctuation=True)) for file, e in evaluation.items()}
+    evaluated = set().union(*known.values())
+    asked = set().union(*evaluated)
+    shares = np.array([not asked.isdisjoint(key) for key in keys], bool)
+    reasons = _reasons(pairs, [key in evaluated for key in keys], shares & strict)
+    kept = "kept: shares a question with an evaluation set"
+    why = np.select(list(reasons.to_numpy(bool).T), list(reasons), kept)
+    counts = Counter(why.tolist())
+    if kept in counts: # of those that are kept, only how many share a question is told
+        counts[kept] = int(shares[why == kept].sum())
+    for file, of_file in known.items():
+        counts[f"in {file}"] = sum(key in of_file for key in keys)
+    counts["questions shared with evaluation sets"] = len(asked & set().union(*keys))
+    return _kept(pairs, why == kept, counts)
 
 # %% ../../nbs/data/01_questions.ipynb #07196f9a
 def draw_share(
@@ -157,39 +220,62 @@ def draw_share(
     seed: int,
 ) -> QuestionPairs: # in random order
     "A random share of the pairs, the same in both classes. Raises `ValueError` for a share outside (0, 1]."
-    if not 0 < share <= 1: raise ValueError(f"share must be in (0, 1], got {share}")
+    if not 0 < share <= 1:
+        raise ValueError(f"share must be in (0, 1], got {share}")
     order = np.random.default_rng([seed, 0]).permutation(len(pairs))
-    keep = np.zeros(len(pairs), bool)
+    drawn = np.zeros(len(pairs), bool)
     for label in (0, 1):
-        of_label = np.flatnonzero(pairs.labels[order] == label)
-        keep[of_label[:max(1, round(share * len(of_label)))]] = True
-    return pairs.take(order[keep], counts={**pairs.counts, "not drawn": int((~keep).sum()), "pairs": int(keep.sum())})
+        places = np.flatnonzero(pairs.labels[order] == label)
+        n = max(1, round(share * len(places)))
+        drawn[places[:n]] = True
+    return _kept(pairs, order[drawn], {"not drawn": int((~drawn).sum())})
 
 # %% ../../nbs/data/01_questions.ipynb #7df136a1
+def _components(pairs) -> tuple[int, np.ndarray]: # how many; (pairs,)
+    "The connected component of each pair, where a pair connects two questions."
+    import pandas as pd
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+    folded = [fold(text, punctuation=True) for text in pairs.left + pairs.right]
+    places, questions = pd.factorize(np.array(folded, dtype=object))
+    edges = places.reshape(2, -1)
+    shape = (len(questions),) * 2
+    graph = coo_array((np.ones(len(pairs)), edges), shape)
+    n, component = connected_components(graph, directed=False)
+    return n, component[edges[0]]
+
+
+def _fitting(sizes, room, order): # sizes: (components, 2) pairs of each class; room: (2,) for each class
+    "The components that fit in, taken in this order: (components,) bool."
+    taken = np.zeros(len(sizes), bool)
+    for c in order:
+        if (sizes[c] <= room).all():
+            taken[c] = True
+            room = room - sizes[c]
+    return taken
+
+
 def split_questions(
     pairs: QuestionPairs,
     holdout: float, # in (0, 1), about this share of the pairs of each class
     seed: int,
 ) -> tuple[QuestionPairs, QuestionPairs]: # the rest and the held out, without a common question
-    "Split by question. Raises `ValueError` for a share outside (0, 1), `DataError` when the questions hang together too much."
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-    if not 0 < holdout < 1: raise ValueError(f"holdout must be in (0, 1), got {holdout}")
-    left, right = ([fold(t, True) for t in side] for side in (pairs.left, pairs.right))
-    ids = {q: i for i, q in enumerate(dict.fromkeys(left + right))}
-    edges = [ids[q] for q in left], [ids[q] for q in right]
-    n, component = connected_components(coo_array((np.ones(len(pairs)), edges), shape=(len(ids), len(ids))), directed=False)
-    component = component[edges[0]]                # (pairs,)
-    sizes = np.zeros((n, 2), int); np.add.at(sizes, (component, pairs.labels), 1)
-    room, held = np.round(holdout * sizes.sum(0)).astype(int), np.zeros(n, bool)
-    for c in np.random.default_rng([seed, 1]).permutation(n):
-        if (sizes[c] <= room).all(): held[c] = True; room -= sizes[c]
+    """Split by question.
+    Raises `ValueError` for a share outside (0, 1), `DataError` when the questions hang together too much."""
+    if not 0 < holdout < 1:
+        raise ValueError(f"holdout must be in (0, 1), got {holdout}")
+    n, component = _components(pairs)
+    sizes = np.bincount(2 * component + pairs.labels, minlength=2 * n).reshape(n, 2)
+    wanted = holdout * sizes.sum(0)
+    order = np.random.default_rng([seed, 1]).permutation(n)
+    held = _fitting(sizes, np.round(wanted), order)
+    if (sizes[held].sum(0) < wanted / 2).any():
+        impossible = f"no {holdout:.0%} of {len(pairs):,} pairs can be held out by question"
+        largest = f"the largest group of connected questions has {sizes.sum(1).max():,} pairs"
+        raise DataError(f"{pairs.name}: {impossible}: {largest}")
     out = held[component]
-    if (sizes[held].sum(0) < holdout * sizes.sum(0) / 2).any():
-        raise DataError(f"{pairs.name}: no {holdout:.0%} of {len(pairs):,} pairs can be held out by question: "
-                        f"the largest group of connected questions has {sizes.sum(1).max():,} pairs")
-    counts = lambda mask: {**pairs.counts, "held out": int(out.sum()), "pairs": int(mask.sum())}
-    return pairs.take(~out, counts=counts(~out)), pairs.take(out, counts=counts(out))
+    counts = {"held out": int(out.sum())}
+    return tuple(_kept(pairs, out == side, counts) for side in (False, True))
 
 # %% ../../nbs/data/01_questions.ipynb #afdd1058
 class _File(NamedTuple):
@@ -197,21 +283,41 @@ class _File(NamedTuple):
     columns: tuple[str, ...] = ("label", "left", "right")
     encoding_errors: str = "strict"
 
+
 _WITH_ID = ("label", "left", "right", "id")
+_TRAIN_TEST = (_File("train.tsv"), _File("test.tsv"))
 SOURCES = { # training file, evaluation file, further files kept out of training
     "askubuntu": (_File("nlx-noclue-train_titles.tsv"), _File("nlx-noclue-test_titles.tsv")),
-    "quora": (_File("nlx-quora_train.tsv"), _File("test.tsv", _WITH_ID, "replace"), _File("nlx-quora_test.tsv"), _File("dev.tsv", _WITH_ID, "replace"),
-              _File("bimpm-test.ketm.txt", ("left", "right", "label"))),
-    "superuser": (_File("train.tsv"), _File("test.tsv")),
-    "askubuntu_shah": (_File("train.tsv"), _File("test.tsv")), # the paper's own AskUbuntu
-    "qqp": (_File("train.tsv"), _File("test.tsv")),
+    "quora": (
+        _File("nlx-quora_train.tsv"),
+        _File("test.tsv", _WITH_ID, "replace"),
+        _File("nlx-quora_test.tsv"),
+        _File("dev.tsv", _WITH_ID, "replace"),
+        _File("bimpm-test.ketm.txt", ("left", "right", "label")),
+    ),
+    "superuser": _TRAIN_TEST,
+    "askubuntu_shah": _TRAIN_TEST, # the paper's own AskUbuntu
+    "qqp": _TRAIN_TEST,
 }
 
-def _read(dataset, source, download):
-    pairs = read_pairs(locate(dataset, source.file, download), source.columns, source.encoding_errors, name=f"{dataset} {source.file}")
-    return replace(pairs, files={f"{dataset}/{source.file}": pairs.files[source.file]})
+
+def _read(dataset, source, download) -> QuestionPairs:
+    path = locate(dataset, source.file, download)
+    pairs = read_pairs(path, source.columns, source.encoding_errors, name=f"{dataset} {source.file}")
+    return replace(pairs, files={f"{dataset}/{source.file}": sha256_of(path)})
 
 # %% ../../nbs/data/01_questions.ipynb #126d22c0
+def _check_request(name, part, share, holdout):
+    "Raises `ValueError` naming the parameter."
+    if part not in ("train", "test", "heldout"):
+        raise ValueError(f"part must be 'train', 'test' or 'heldout', got {part!r}")
+    if part == "test" and (share != 1 or holdout):
+        published = "an evaluation set is used as published"
+        raise ValueError(f"{name} test: {published}; share and holdout are for training")
+    if part == "heldout" and not holdout:
+        raise ValueError(f"{name} heldout: nothing is held out at holdout=0")
+
+
 def load_questions(
     name: str, # one of `SOURCES`, e.g. `askubuntu`
     part: Literal["train", "test", "heldout"],
@@ -222,17 +328,27 @@ def load_questions(
     against: Sequence[str] = (), # further data sets whose evaluation files are kept out of training
     download: bool = True, # False: use only what is here
 ) -> QuestionPairs: # `train` in random order, the others in the file's
-    "Question pairs for training or evaluation. Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError`."
-    for d in (name, *against):
-        if d not in SOURCES: raise ValueError(f"no question pairs {d!r}{nearest(d, SOURCES)}")
-    if part not in ("train", "test", "heldout"): raise ValueError(f"part must be 'train', 'test' or 'heldout', got {part!r}")
-    if part == "test" and (share != 1 or holdout): raise ValueError(f"{name} test: an evaluation set is used as published; share and holdout are for training")
-    if part == "heldout" and not holdout: raise ValueError(f"{name} heldout: nothing is held out at holdout=0")
-    if part == "test": return replace(_read(name, SOURCES[name][1], download), name=f"{name} test")
-    pairs = _read(name, SOURCES[name][0], download)
-    evaluation = {f"{d}/{f.file}": _read(d, f, download) for d in dict.fromkeys((name, *against)) for f in SOURCES[d][1:]}
-    pairs = replace(clean(pairs, evaluation, strict), name=f"{name} {part}", files={k: v for p in (pairs, *evaluation.values()) for k, v in p.files.items()})
+    """Question pairs for training or evaluation.
+    Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError`."""
+    datasets = [name, *against]
+    for dataset in datasets:
+        if dataset not in SOURCES:
+            raise ValueError(f"no question pairs {dataset!r}{nearest(dataset, SOURCES)}")
+    _check_request(name, part, share, holdout)
+    train, test, *_ = SOURCES[name]
+    if part == "test":
+        return replace(_read(name, test, download), name=f"{name} test")
+    pairs = _read(name, train, download)
+    files = dict(pairs.files)
+    evaluation = {}
+    for dataset in datasets:
+        for source in SOURCES[dataset][1:]:
+            known = _read(dataset, source, download)
+            files |= known.files
+            evaluation[f"{dataset}/{source.file}"] = known
+    pairs = replace(clean(pairs, evaluation, strict), name=f"{name} {part}", files=files)
     if holdout:
         pairs, held = split_questions(pairs, holdout, share_seed)
-        if part == "heldout": return held
+        if part == "heldout":
+            return held
     return draw_share(pairs, share, share_seed)

@@ -8,11 +8,14 @@ __all__ = ['LF_FILES', 'SOURCES', 'PROPENSITY', 'Titles', 'make_titles', 'read_l
            'mix_catalogue']
 
 # %% ../../nbs/data/02_titles.ipynb #0ea0b9f4
-import gzip, hashlib, html, json, re, zlib
+import gzip
+import hashlib
+import html
+import json
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from itertools import chain
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -25,6 +28,20 @@ from .registry import DataError, MissingData, locate, sha256_of
 from .worlds import SPLITS, Catalogue, Retrieval, concept_ids
 
 # %% ../../nbs/data/02_titles.ipynb #5bce3d4c
+def _outside(pairs, shape) -> np.ndarray: # which of the pairs name what is not there
+    return np.flatnonzero(((pairs < 0) | (pairs >= shape)).any(1))
+
+
+def _check_positions(me, pairs, queries, items): # me: what the message begins with; items: how many
+    "Raises `ValueError` naming the first query or item that does not exist."
+    n = len(queries)
+    for query, item in pairs[_outside(pairs, (n, items))]:
+        if not 0 <= query < n:
+            raise ValueError(f"{me} names query {query}, and there are {n} queries, from 0")
+        who = f"query {query} ({queries[query]!r})"
+        raise ValueError(f"{me} of {who} names item {item}, and there are {items} items, from 0")
+
+
 def _pairs(
     name: str,
     what: str,      # e.g. `relevance`, for error messages
@@ -33,61 +50,94 @@ def _pairs(
     items: Sequence[str],
 ) -> np.ndarray: # (n, 2)
     "Positions of what is true. Raises `ValueError` naming the query."
+    me = f"{name}: {what}"
     if issparse(given):
-        if given.shape[0] != len(queries): raise ValueError(f"{name}: {what} has {given.shape[0]} rows for {len(queries)} queries")
-        pairs = np.column_stack(given.nonzero()).astype(np.int64)
-    else: pairs = np.asarray(given) if len(given) else np.zeros((0, 2), np.int64)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise ValueError(f"{name}: {what} must be a sparse matrix or an (n, 2) array of integers, got {pairs.dtype} {pairs.shape}")
-    pairs = pairs.astype(np.int64)
-    if (bad := (pairs[:, 0] < 0) | (pairs[:, 0] >= len(queries))).any():
-        raise ValueError(f"{name}: {what} names query {pairs[bad][0, 0]}, and there are {len(queries)} queries, from 0")
-    if (bad := (pairs[:, 1] < 0) | (pairs[:, 1] >= len(items))).any():
-        q, i = pairs[bad][0]
-        raise ValueError(f"{name}: {what} of query {q} ({queries[q]!r}) names item {i}, and there are {len(items)} items, from 0")
+        rows = given.shape[0]
+        if rows != len(queries):
+            raise ValueError(f"{me} has {rows} rows for {len(queries)} queries")
+        given = np.column_stack(given.nonzero())
+    pairs = np.asarray(given) if len(given) else np.zeros((0, 2), int)
+    if pairs.shape[1:] != (2,) or pairs.dtype.kind not in "iu":
+        wanted = "a sparse matrix or an (n, 2) array of integers"
+        raise ValueError(f"{me} must be {wanted}, got {pairs.dtype} {pairs.shape}")
+    _check_positions(me, pairs, queries, len(items))
     return pairs
 
-def _matrix(pairs, shape) -> csr_matrix: # pairs: (n, 2) distinct positions
-    matrix = csr_matrix((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=shape)
-    matrix.sort_indices()
+# %% ../../nbs/data/02_titles.ipynb #c33b4ee3
+def _counted(pairs, shape) -> csr_matrix: # pairs: (n, 2) -> shape, how often each is named
+    return csr_matrix((np.ones(len(pairs), int), tuple(pairs.T)), shape=shape)
+
+
+def _indicator(columns, width) -> csr_matrix: # columns: one for each row, -1: none -> (rows, width), 1 in that column
+    rows = np.flatnonzero(columns >= 0)
+    return _counted(np.column_stack([rows, columns[rows]]), (len(columns), width))
+
+
+def _truth(matrix) -> csr_matrix: # a copy in bool, with nothing stored but what is true
+    matrix = csr_matrix(matrix).astype(bool)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
     return matrix
 
-def _clean(matrix) -> csr_matrix: # the same, with nothing stored but what is true
-    if matrix is not None and not issparse(matrix): matrix = csr_matrix(np.asarray(matrix))
-    if matrix is None or (matrix.format == "csr" and matrix.dtype == bool and matrix.data.all() and matrix.has_canonical_format): return matrix
-    return _matrix(np.column_stack(matrix.nonzero()), matrix.shape)
-
 # %% ../../nbs/data/02_titles.ipynb #93e78553
-def _merge(
-    texts: Sequence[str],
-) -> tuple[list[str], np.ndarray, np.ndarray]: # lower-cased distinct titles; which of them each text is, -1 for an empty one; the first text of each
-    if (bad := next((n for n, t in enumerate(texts) if not isinstance(t, str)), None)) is not None: raise ValueError(f"title {bad} is no text: {texts[bad]!r}")
-    codes, keys = pd.factorize(np.array([t.strip().lower() or None for t in texts], dtype=object))
-    titled = np.flatnonzero(codes >= 0)
-    return keys.tolist(), codes, titled[np.unique(codes[titled], return_index=True)[1]]
+class _Merged(NamedTuple):
+    keys: list[str]    # distinct titles in lower case
+    codes: np.ndarray  # which of them each text is, -1 for an empty one
+    first: np.ndarray  # the first text of each
+    untitled: int      # empty texts
+    repeated: int      # texts after the first
+
+
+def _merge(name, texts) -> _Merged:
+    "Raises `ValueError` for a title that is no text."
+    for n, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"{name}: title {n} is no text: {text!r}")
+    folded = [text.strip().lower() or None for text in texts]
+    codes, keys = pd.factorize(np.array(folded, dtype=object))
+    titled = codes >= 0
+    first = np.flatnonzero(titled & ~pd.Series(codes).duplicated())
+    n = int(titled.sum())
+    return _Merged(keys.tolist(), codes, first, len(texts) - n, n - len(keys))
 
 # %% ../../nbs/data/02_titles.ipynb #367ef6ad
-def _digest(queries, items, *matrices: csr_matrix | np.ndarray | None) -> str: # 64 hex digits
-    digest = hashlib.sha256(json.dumps([queries, items]).encode())
-    for m in matrices:
-        for part in [] if m is None else (m.indptr, m.indices) if issparse(m) else (m,): digest.update(np.asarray(part, "<i8").tobytes() + b"|")
-        digest.update(b"\n")
-    return digest.hexdigest()
+def _arrays(given) -> list: # of a sparse matrix, an array or None
+    if given is None:
+        return []
+    return [given.indptr, given.indices] if issparse(given) else [given]
 
-def _frozen(array, dtype=None): # a copy that cannot be changed, None stays None
-    if array is None: return None
-    array = np.array(array, dtype); array.flags.writeable = False
-    return array
 
-# %% ../../nbs/data/02_titles.ipynb #aac1cb5d
 @dataclass(frozen=True, eq=False, repr=False)
-class Titles:
-    "Queries, items and which items are relevant to which queries. Made by `make_titles`, which checks and merges."
+class _Relevance:
     name: str
     queries: list[str]                             # distinct in lower case
     items: list[str]                               # distinct in lower case
-    relevance: csr_matrix                          # (queries, items) bool, at least one in each row
-    own: np.ndarray                                # (queries,) the item with the query's own title, never a candidate; -1: none
+    relevance: csr_matrix                          # (queries, items) bool
+    own: np.ndarray                                # (queries,) the item with the query's own title; -1: none
+
+    @cached_property
+    def fingerprint(self) -> str: # 64 hex digits
+        "The sha256 of texts and relevance."
+        digest = hashlib.sha256(json.dumps([self.queries, self.items]).encode())
+        for given in (self.relevance, self.own, self.excluded):
+            for array in _arrays(given):
+                digest.update(np.asarray(array, "<i8").tobytes() + b"|")
+            digest.update(b"\n")
+        return digest.hexdigest()
+
+    def _shown(self, of_items="", end=""):
+        texts = f"{len(self.queries):,} queries, {len(self.items):,} items{of_items}"
+        kind = type(self).__name__
+        return f"{kind}({self.name}: {texts}, {self.relevance.nnz:,} pairs{end})"
+
+    def __repr__(self):
+        return self._shown()
+
+# %% ../../nbs/data/02_titles.ipynb #aac1cb5d
+@dataclass(frozen=True, eq=False, repr=False)
+class Titles(_Relevance):
+    """Queries, items and which items are relevant to which queries, at least one to each.
+    Made by `make_titles`, which checks and merges."""
     years: np.ndarray | None = None                # (queries,) int
     categories: np.ndarray | None = None           # (queries,) str
     counts: dict[str, int] = field(default_factory=dict) # what was read, merged and dropped, and why
@@ -95,29 +145,64 @@ class Titles:
     excluded: csr_matrix | None = None             # (queries, items) bool, further items that are never candidates
     files: dict[str, str] = field(default_factory=dict)  # file -> sha256, everything that was read to make this
 
-    @cached_property
-    def fingerprint(self) -> str: return _digest(self.queries, self.items, self.relevance, self.own, self.excluded) # 64 hex digits, over texts and relevance
     def __repr__(self):
-        return f"Titles({self.name}: {len(self.queries):,} queries, {len(self.items):,} items, {self.relevance.nnz:,} pairs, fingerprint {self.fingerprint[:12]})"
+        return self._shown(end=f", fingerprint {self.fingerprint[:12]}")
 
 # %% ../../nbs/data/02_titles.ipynb #ad55696b
-def _mapped(pairs, q_codes, i_codes, width) -> tuple[np.ndarray, int, int]: # keys query * width + item, distinct and sorted; pairs without a title; repeated
-    q, i = q_codes[pairs[:, 0]], i_codes[pairs[:, 1]]
-    titled = (q >= 0) & (i >= 0)
-    keys = np.unique(q[titled] * width + i[titled])
-    return keys, int((~titled).sum()), int(titled.sum()) - len(keys)
+_KINDS = {"years": ("iu", "whole numbers"), "published": ("b", "true or false")} # kinds of numpy arrays, in words
 
-def _column(name, what, column, queries): # years, categories, published: one for each query
-    if column is None: return None
-    if len(column) < len(queries):
-        raise ValueError(f"{name}: {len(column)} {what} for {len(queries)} queries, the first without is query {len(column)} ({queries[len(column)]!r})")
-    if len(column) > len(queries): raise ValueError(f"{name}: {len(column)} {what} for {len(queries)} queries")
-    if what == "categories": return np.array(["" if c is None else str(c) for c in column], dtype=str)
-    column, kind = np.asarray(column), dict(years="iu", published="b")[what]
-    if column.dtype.kind not in kind: raise ValueError(f"{name}: {what} must be {'whole numbers' if what == 'years' else 'true or false'}, got {column.dtype}")
+
+def _column(name, what, column, queries): # what: years, categories or published
+    "One value for each query. Raises `ValueError` naming the column."
+    if column is None:
+        return None
+    n, given = len(queries), len(column)
+    if given != n:
+        lacks = f", the first without is query {given} ({queries[given]!r})" if given < n else ""
+        raise ValueError(f"{name}: {given} {what} for {n} queries{lacks}")
+    if what == "categories":
+        return np.array(["" if category is None else str(category) for category in column])
+    column = np.asarray(column)
+    kinds, words = _KINDS[what]
+    if column.dtype.kind not in kinds:
+        raise ValueError(f"{name}: {what} must be {words}, got {column.dtype}")
     return column
 
 # %% ../../nbs/data/02_titles.ipynb #af142aa7
+def _merged_pairs(pairs, queries, items) -> csr_matrix: # queries, items: `_Merged` -> how often each pair of them is named
+    q, i = pairs.T
+    codes = np.column_stack([queries.codes[q], items.codes[i]])
+    titled = codes[(codes >= 0).all(1)]
+    return _counted(titled, (len(queries.keys), len(items.keys)))
+
+
+def _reading(pairs, queries, items, named) -> dict[str, int]: # named: as of `_merged_pairs`
+    "What was read, what has no title, and what was merged."
+    titled = int(named.sum())
+    return {
+        "queries read": len(queries.codes), "items read": len(items.codes), "pairs read": len(pairs),
+        "queries without a title": queries.untitled, "items without a title": items.untitled,
+        "pairs without a title": len(pairs) - titled,
+        "queries merged": queries.repeated, "items merged": items.repeated, "pairs merged": titled - named.nnz,
+    }
+
+
+def _own_items(queries, items) -> tuple[np.ndarray, csr_matrix]: # (queries,), -1: none; the same as a matrix
+    "The item with each query's own title."
+    keys = pd.Index(items.keys, dtype=object)
+    own = keys.get_indexer(pd.Index(queries.keys, dtype=object))
+    return own, _indicator(own, len(keys))
+
+
+def _kept(column, rows):
+    "Some of the rows, which nobody can change; None stays None."
+    if column is None:
+        return None
+    column = column[rows]
+    column.flags.writeable = False
+    return column
+
+
 def make_titles(
     name: str,
     queries: Sequence[str],                  # titles; HTML entities undone
@@ -129,97 +214,152 @@ def make_titles(
     published: Sequence[bool] | None = None, # (queries,) True in the published test set
     excluded = None,                         # as `relevance`: pairs that are neither relevant nor candidates
 ) -> Titles:
-    "Check, merge equal titles, drop own titles and queries that nothing is relevant to. Raises `ValueError` naming the query."
-    columns = {w: _column(name, w, c, queries) for w, c in (("years", years), ("categories", categories), ("published", published))}
-    pairs, barred = _pairs(name, "relevance", relevance, queries, items), None if excluded is None else _pairs(name, "excluded", excluded, queries, items)
-    try: (q_keys, q_codes, q_first), (i_keys, i_codes, i_first) = _merge(queries), _merge(items)
-    except ValueError as e: raise ValueError(f"{name}: {e}") from None
-    width = max(len(i_keys), 1)
-    keys, untitled, repeated = _mapped(pairs, q_codes, i_codes, width)
-    own = pd.Index(i_keys, dtype=object).get_indexer(pd.Index(q_keys, dtype=object))
-    is_own = np.isin(keys, np.flatnonzero(own >= 0) * width + own[own >= 0])
-    barred = np.zeros(0, np.int64) if barred is None else _mapped(barred, q_codes, i_codes, width)[0]
-    is_out = np.isin(keys, barred) & ~is_own
-    left = keys[~(is_own | is_out)]
-    kept = np.unique(left // width)
-    if not len(kept): raise ValueError(f"{name}: none of {len(queries):,} queries has a relevant item")
-    take = lambda matrix_keys: _matrix(np.column_stack([matrix_keys // width, matrix_keys % width]), (len(q_keys), len(i_keys)))[kept]
-    said = {"queries read": len(queries), "items read": len(items), "pairs read": len(pairs),
-            "queries without a title": int((q_codes < 0).sum()), "items without a title": int((i_codes < 0).sum()), "pairs without a title": untitled,
-            "queries merged": int((q_codes >= 0).sum()) - len(q_keys), "items merged": int((i_codes >= 0).sum()) - len(i_keys), "pairs merged": repeated,
-            "pairs to the own title": int(is_own.sum()), "pairs excluded": int(is_out.sum()), "queries without a relevant item": len(q_keys) - len(kept),
-            "queries": len(kept), "items": len(i_keys), "pairs": len(left)}
-    columns = {w: _frozen(None if c is None else c[q_first][kept]) for w, c in columns.items()}
-    return Titles(name, [queries[n].strip() for n in q_first[kept]], [items[n].strip() for n in i_first], take(left), _frozen(own[kept]),
-                  counts={**(counts or {}), **said}, excluded=take(barred) if excluded is not None else None, **columns)
+    """Check, merge equal titles, drop own titles and queries that nothing is relevant to.
+    Raises `ValueError` naming the query."""
+    given = {"years": years, "categories": categories, "published": published}
+    columns = {what: _column(name, what, column, queries) for what, column in given.items()}
+    pairs = _pairs(name, "relevance", relevance, queries, items)
+    barred = None if excluded is None else _pairs(name, "excluded", excluded, queries, items)
+    q, i = _merge(name, queries), _merge(name, items)
+    named = _merged_pairs(pairs, q, i)
+    own, to_own = _own_items(q, i)
+    others = _truth(named) > _truth(to_own)
+    relevant = others
+    if excluded is not None:
+        barred = _truth(_merged_pairs(barred, q, i))
+        relevant = others > barred
+    kept = np.flatnonzero(relevant.getnnz(1))
+    if not len(kept):
+        raise ValueError(f"{name}: none of {len(queries):,} queries has a relevant item")
+    dropped = {
+        "pairs to the own title": named.nnz - others.nnz, "pairs excluded": others.nnz - relevant.nnz,
+        "queries without a relevant item": len(q.keys) - len(kept),
+    }
+    left = {"queries": len(kept), "items": len(i.keys), "pairs": relevant.nnz}
+    counts = {**(counts or {}), **_reading(pairs, q, i, named), **dropped, **left}
+    first = q.first[kept]
+    queries = [queries[n].strip() for n in first]
+    items = [items[n].strip() for n in i.first]
+    barred = None if barred is None else barred[kept]
+    columns = {what: _kept(column, first) for what, column in columns.items()}
+    relevance = _truth(relevant[kept])
+    return Titles(name, queries, items, relevance, _kept(own, kept), counts=counts, excluded=barred, **columns)
 
 # %% ../../nbs/data/02_titles.ipynb #7a5153ff
+def _record(line, keys, required) -> dict: # keys: what is kept, and of which type; required: keys that must be there
+    "One line of JSON. Raises `ValueError` with the reason."
+    try:
+        record = json.loads(line)
+    except ValueError as e:
+        raise ValueError(f"not readable as JSON ({e})") from None
+    if not isinstance(record, dict):
+        raise ValueError(f"a record is expected, found {type(record).__name__}")
+    record = {key: record[key] for key in keys if record.get(key) is not None}
+    for key in required:
+        if key not in record:
+            raise ValueError(f"the record has no {key!r}")
+    for key, value in record.items():
+        if not isinstance(value, keys[key]):
+            raise ValueError(f"{key!r} is {type(value).__name__}, expected {keys[key].__name__}")
+    return record
+
+
+def _check_unique(path, ids, lines=None) -> None: # lines: that of each id; default: one after the other
+    "Raises `DataError` for an id that stands twice."
+    if lines is None:
+        lines = range(1, len(ids) + 1)
+    line_of = {}
+    for line, id_ in zip(lines, ids):
+        first = line_of.setdefault(id_, line)
+        if first != line:
+            raise DataError(f"{path}:{line}: the id {id_!r} stands twice, first in line {first}")
+
+
 def _json_lines(
-    path: str | Path,
-    keys: dict[str, type],           # what is kept, and of which type
-    required: Sequence[str] = (),    # keys that each record must have
+    path: str | Path,                # gzip
+    parse: Callable[[bytes], dict],  # of one line; raises `ValueError` with the reason
+    key: str,                        # of the id, which stands once
 ) -> list[dict]: # a record a line
     "Raises `DataError` naming file and line."
-    records, n = [], 0
+    records = []
     try:
         with gzip.open(path) as lines:
-            for n, line in enumerate(lines, 1):
-                try: record = json.loads(line)
-                except ValueError as e: raise DataError(f"{path}:{n}: not readable as JSON ({e})") from None
-                if not isinstance(record, dict): raise DataError(f"{path}:{n}: a record is expected, found {type(record).__name__}")
-                record = {k: record[k] for k in keys if record.get(k) is not None}
-                if missing := [k for k in required if k not in record]: raise DataError(f"{path}:{n}: the record has no {missing[0]!r}")
-                if wrong := [k for k in record if not isinstance(record[k], keys[k])]:
-                    raise DataError(f"{path}:{n}: {wrong[0]!r} is {type(record[wrong[0]]).__name__}, expected {keys[wrong[0]].__name__}")
-                records.append(record)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as e: raise DataError(f"{path}:{n + 1}: the file is damaged from here on ({e})") from None
-    if not records: raise DataError(f"{path}: the file is empty")
+            for line in lines:
+                records.append(parse(line))
+    except (EOFError, gzip.BadGzipFile, zlib.error) as e:
+        raise DataError(f"{path}:{len(records) + 1}: the file is damaged from here on ({e})") from None
+    except ValueError as e:
+        raise DataError(f"{path}:{len(records) + 1}: {e}") from None
+    if not records:
+        raise DataError(f"{path}: the file is empty")
+    _check_unique(path, [record[key] for record in records])
     return records
 
 # %% ../../nbs/data/02_titles.ipynb #693f8afc
-def _once(path, ids: Sequence[str]) -> pd.Index: # ids, one a line
-    "Raises `DataError` for one that stands twice."
-    index = pd.Index(ids, dtype=object)
-    if not index.is_unique:
-        n = int(index.duplicated().argmax())
-        raise DataError(f"{path}:{n + 1}: the id {ids[n]!r} stands twice, first in line {ids.index(ids[n]) + 1}")
-    return index
-
-def _title(record) -> str: return html.unescape(record.get("title", ""))
+def _title(record) -> str:
+    return html.unescape(record.get("title", ""))
 
 # %% ../../nbs/data/02_titles.ipynb #7c50feee
 LF_FILES = ("trn.json.gz", "tst.json.gz", "lbl.json.gz", "filter_labels_train.txt", "filter_labels_test.txt")
 
+
+def _two_columns(path, pattern, expected) -> pd.DataFrame: # columns 0 and 1, the groups of the pattern
+    "Raises `DataError` naming file and line."
+    text = Path(path).read_text("ascii", errors="replace")
+    lines = pd.Series(text.removesuffix("\n").split("\n"))
+    found = lines.str.extract(pattern)
+    for n, line in lines[found[0].isna()].items():
+        raise DataError(f"{path}:{n + 1}: {expected} expected, found {line[:60]!r}")
+    return found
+
+
 def _lf_filter(path, rows: int, labels: int) -> np.ndarray: # (n, 2) row and label
     "Raises `DataError` naming file and line."
-    lines = Path(path).read_bytes().splitlines()
-    try: pairs = np.array([line.split() for line in lines], dtype=object).astype(np.int64) if lines else np.zeros((0, 2), np.int64)
-    except (TypeError, ValueError, OverflowError): pairs = np.zeros((0, 0))
-    if pairs.shape[1] != 2:
-        bad = next(n for n, line in enumerate(lines, 1) if not re.fullmatch(rb"\s*-?\d{1,18}\s+-?\d{1,18}\s*", line))
-        raise DataError(f"{path}:{bad}: two whole numbers are expected, found {lines[bad - 1].decode(errors='replace')!r}")
-    if (bad := (pairs < 0).any(1) | (pairs[:, 0] >= rows) | (pairs[:, 1] >= labels)).any():
-        n = int(bad.argmax())
-        raise DataError(f"{path}:{n + 1}: row {pairs[n, 0]}, label {pairs[n, 1]} is not there, rows end at {rows - 1} and labels at {labels - 1}")
+    if not Path(path).stat().st_size:
+        return np.zeros((0, 2), int)
+    numbers = _two_columns(path, r"^\s*(-?\d{1,18})\s+(-?\d{1,18})\s*$", "two whole numbers are")
+    pairs = numbers.astype(np.int64).to_numpy()
+    for n in _outside(pairs, (rows, labels)):
+        row, label = pairs[n]
+        ends = f"rows end at {rows - 1} and labels at {labels - 1}"
+        raise DataError(f"{path}:{n + 1}: row {row}, label {label} is not there, {ends}")
     return pairs
 
 # %% ../../nbs/data/02_titles.ipynb #faaabfb3
-def _lf_targets(path, records, labels: int) -> np.ndarray: # (n, 2) row and label
-    "Raises `DataError` naming file and line."
-    lists = [r["target_ind"] for r in records]
-    if bad := next(((n, t) for n, targets in enumerate(lists, 1) for t in targets if type(t) is not int or not 0 <= t < labels), None):
-        raise DataError(f"{path}:{bad[0]}: target_ind {bad[1]!r} is not there, lbl.json.gz has {labels} labels, whole numbers from 0")
-    lengths = [len(targets) for targets in lists]
-    return np.column_stack([np.repeat(np.arange(len(lists)), lengths), np.fromiter(chain.from_iterable(lists), np.int64, sum(lengths))])
+def _lf_label(line) -> dict:
+    return _record(line, {"uid": str, "title": str}, ["uid"])
+
+
+def _lf_query(line, labels: int) -> dict:
+    "Raises `ValueError` with the reason."
+    record = _record(line, {"uid": str, "title": str, "target_ind": list}, ["uid", "target_ind"])
+    for target in record["target_ind"]:
+        if type(target) is not int or not 0 <= target < labels:
+            there = f"lbl.json.gz has {labels} labels, whole numbers from 0"
+            raise ValueError(f"target_ind {target!r} is not there, {there}")
+    return record
+
+
+def _lf_part(queries, filtered, labels: int) -> tuple[list[dict], np.ndarray]: # paths -> records; (n, 2) barred pairs
+    records = _json_lines(queries, partial(_lf_query, labels=labels), "uid")
+    return records, _lf_filter(filtered, len(records), labels)
+
+
+def _exploded(lists) -> pd.Series: # index: the list; values: its elements
+    return pd.Series(lists, dtype=object).explode().dropna()
 
 # %% ../../nbs/data/02_titles.ipynb #6e76f502
 def _lf_categories(path, uids: list[str]) -> np.ndarray: # (queries,) str, "" where the file says nothing
     "Raises `DataError` naming file and line."
-    rows = [line.split("\t") for line in Path(path).read_text("utf-8").removesuffix("\n").split("\n")]
-    if (bad := next((n for n, r in enumerate(rows, 1) if len(r) != 2), None)):
-        raise DataError(f"{path}:{bad}: {len(rows[bad - 1])} column{'s' * (len(rows[bad - 1]) != 1)}, expected 2 (uid, category)")
-    of = dict(zip(_once(path, [r[0] for r in rows]), (r[1].strip() for r in rows)))
-    return np.array([of.get(u, "") for u in uids], dtype=str)
+    lines = Path(path).read_text("utf-8").removesuffix("\n").split("\n")
+    rows = [line.split("\t") for line in lines]
+    for n, row in enumerate(rows, 1):
+        if len(row) != 2:
+            columns = "1 column" if len(row) == 1 else f"{len(row)} columns"
+            raise DataError(f"{path}:{n}: {columns}, expected 2 (uid, category)")
+    _check_unique(path, [uid for uid, _ in rows])
+    category_of = dict(rows)
+    return np.array([category_of.get(uid, "").strip() for uid in uids])
 
 # %% ../../nbs/data/02_titles.ipynb #dade6711
 def read_lf(
@@ -228,130 +368,193 @@ def read_lf(
     year: int | None = None,      # in which all queries were collected
 ) -> Titles: # training queries first; `published` marks the test queries
     "Read the layout of the extreme classification repository. Raises `DataError` naming file and line."
-    trn, tst, lbl, *filters = (Path(folder) / f for f in LF_FILES)
-    if missing := [f for f in LF_FILES if not (Path(folder) / f).is_file()]: raise DataError(f"{folder}: there is no {missing[0]}")
-    labels = _json_lines(lbl, {"uid": str, "title": str}, ["uid"]); _once(lbl, [r["uid"] for r in labels])
-    uids, titles, targets, barred = [], [], [], []
-    for path, filtered in zip((trn, tst), filters):
-        records = _json_lines(path, {"uid": str, "title": str, "target_ind": list}, ["uid", "target_ind"]); _once(path, [r["uid"] for r in records])
-        targets.append(_lf_targets(path, records, len(labels)) + [len(uids), 0])
-        barred.append(_lf_filter(filtered, len(records), len(labels)) + [len(uids), 0])
-        uids += [r["uid"] for r in records]; titles += [_title(r) for r in records]
-    given = Path(folder) / "categories.tsv"
-    categories = _lf_categories(given, uids) if given.is_file() else None
-    counts = {"queries without a category": int((categories == "").sum())} if categories is not None else {}
-    return make_titles(name or Path(folder).name, titles, [_title(r) for r in labels], np.concatenate(targets), None if year is None else np.full(len(uids), year),
-                       categories, counts, np.arange(len(uids)) >= len(uids) - len(records), np.concatenate(barred))
+    folder = Path(folder)
+    for file in LF_FILES:
+        if not (folder / file).is_file():
+            raise DataError(f"{folder}: there is no {file}")
+    trn, tst, lbl, filter_trn, filter_tst = (folder / file for file in LF_FILES)
+    labels = _json_lines(lbl, _lf_label, "uid")
+    train, barred = _lf_part(trn, filter_trn, len(labels))
+    test, barred_test = _lf_part(tst, filter_tst, len(labels))
+    barred = np.concatenate([barred, barred_test + [len(train), 0]])
+    queries = train + test
+    n = len(queries)
+    targets = _exploded([query["target_ind"] for query in queries])
+    pairs = np.column_stack([targets.index, targets.astype(np.int64)])
+    categories, counts = None, {}
+    if (folder / "categories.tsv").is_file():
+        categories = _lf_categories(folder / "categories.tsv", [query["uid"] for query in queries])
+        counts = {"queries without a category": int((categories == "").sum())}
+    titles, items = ([_title(record) for record in records] for records in (queries, labels))
+    years = None if year is None else np.full(n, year)
+    published = np.arange(n) >= len(train)
+    return make_titles(name or folder.name, titles, items, pairs, years, categories, counts, published, barred)
 
 # %% ../../nbs/data/02_titles.ipynb #ce8e2656
-_FIELD = re.compile(r"(id|author|title|venue|year) = \{(.*)\}\s*")
+_FIELD = r"^(?P<field>id|author|title|venue|year) = \{(?P<value>.*)\}\s*$"
+
+
+def _aan_fields(path) -> pd.DataFrame: # index: lines; columns field, value, paper (from 1)
+    "Raises `DataError` naming file and line."
+    text = Path(path).read_bytes().decode("cp1252", errors="replace")
+    lines = pd.Series(text.split("\n"))
+    lines.index += 1
+    lines = lines[lines.str.strip() != ""]
+    said = lines.str.extract(_FIELD)
+    for n, line in lines[said.field.isna()].items():
+        raise DataError(f"{path}:{n}: neither `field = {{value}}` nor blank: {line[:60]!r}")
+    said["paper"] = (said.field == "id").cumsum()
+    for n, name in said.field[said.paper == 0].items():
+        raise DataError(f"{path}:{n}: {name} of what? No id came before")
+    if said.empty:
+        raise DataError(f"{path}: the file is empty")
+    return said
+
 
 def _aan_papers(path) -> pd.DataFrame: # index: ids; columns title, year
     "Raises `DataError` naming file and line."
-    papers, at = {}, {}
-    for n, line in enumerate(Path(path).read_bytes().decode("cp1252", errors="replace").split("\n"), 1):
-        if not line.strip(): continue
-        if not (found := _FIELD.fullmatch(line)): raise DataError(f"{path}:{n}: neither `field = {{value}}` nor blank: {line[:60]!r}")
-        key, value = found.groups()
-        if key == "id":
-            if value in at: raise DataError(f"{path}:{n}: the id {value!r} stands twice, first in line {at[value]}")
-            at[value], paper = n, papers.setdefault(value, {})
-        elif not papers: raise DataError(f"{path}:{n}: {key} of what? No id came before")
-        else: paper[key] = html.unescape(value)
-    for paper, said in papers.items():
-        if not re.fullmatch(r"\d{4}", said.get("year", "")): raise DataError(f"{path}:{at[paper]}: the paper {paper} has no year")
-    if not papers: raise DataError(f"{path}: the file is empty")
-    return pd.DataFrame({"title": [p.get("title", "") for p in papers.values()], "year": [int(p["year"]) for p in papers.values()]}, index=list(papers))
+    said = _aan_fields(path)
+    ids = said.value[said.field == "id"]
+    _check_unique(path, ids, ids.index)
+    papers = said.pivot_table("value", "paper", "field", aggfunc="last")
+    papers = papers.reindex(columns=["title", "year"], fill_value="").fillna("")
+    for (n, paper), year in zip(ids.items(), papers.year):
+        if not (len(year) == 4 and year.isdecimal()):
+            raise DataError(f"{path}:{n}: the paper {paper} has no year")
+    titles = [html.unescape(title) for title in papers.title]
+    index = pd.Index(ids, name="id", dtype=object)
+    return pd.DataFrame({"title": titles, "year": papers.year.astype(int).to_numpy()}, index)
 
 # %% ../../nbs/data/02_titles.ipynb #33404739
+def _linked(name, titles, pairs, counts, **columns) -> Titles: # pairs: (n, 2) positions in titles and in the columns
+    "Records that name each other: the first of each pair is a query, the second an item."
+    queries, rows = np.unique(pairs[:, 0], return_inverse=True)
+    items, labels = np.unique(pairs[:, 1], return_inverse=True)
+    columns = {what: column[queries] for what, column in columns.items()}
+    relevance = np.column_stack([rows, labels])
+    return make_titles(name, titles[queries], titles[items], relevance, counts=counts, **columns)
+
+
 def read_aan(
     metadata: str | Path,  # acl-metadata.txt
     citations: str | Path, # acl.txt
     name: str = "aan_citations",
 ) -> Titles: # categories are the first letters of the ids
     "Titles of papers and of the papers they cite. Raises `DataError` naming file and line."
-    papers = _aan_papers(metadata)
-    papers = papers.iloc[np.lexsort([papers.index, papers.year])]
-    lines = pd.Series(Path(citations).read_text("ascii", errors="replace").removesuffix("\n").split("\n"))
-    ids = lines.str.extract(r"^(\S+) , (\S+)\s*$")
-    if (bad := ids[0].isna()).any(): raise DataError(f"{citations}:{bad.argmax() + 1}: `citing , cited` is expected, found {lines[bad.argmax()][:60]!r}")
-    pairs = np.column_stack([papers.index.get_indexer(ids[side]) for side in (0, 1)])
-    known, itself = (pairs >= 0).all(1), pairs[:, 0] == pairs[:, 1]
-    (q, row), (i, label) = (np.unique(pairs[known & ~itself, side], return_inverse=True) for side in (0, 1))
-    counts = {"papers": len(papers), "citations": len(pairs), "citations of or by an unknown paper": int((~known).sum()), "citations of itself": int((known & itself).sum())}
-    return make_titles(name, papers.title.iloc[q].tolist(), papers.title.iloc[i].tolist(), np.column_stack([row, label]),
-                       papers.year.iloc[q].to_numpy(), papers.index[q].str[0].tolist(), counts)
+    papers = _aan_papers(metadata).sort_values(["year", "id"])
+    ids = _two_columns(citations, r"^(\S+) , (\S+)\s*$", "`citing , cited` is")
+    pairs = np.column_stack([papers.index.get_indexer(ids[side]) for side in ids])
+    known = (pairs >= 0).all(1)
+    itself = pairs[:, 0] == pairs[:, 1]
+    counts = {
+        "papers": len(papers), "citations": len(pairs),
+        "citations of or by an unknown paper": int((~known).sum()),
+        "citations of itself": int((known & itself).sum()),
+    }
+    titles = papers.title.to_numpy(object)
+    years = papers.year.to_numpy()
+    return _linked(name, titles, pairs[known & ~itself], counts, years=years, categories=papers.index.str[0])
 
 # %% ../../nbs/data/02_titles.ipynb #64dc8259
-def _genre(paths) -> str: return next((str(p[1]) for p in paths if isinstance(p, list) and len(p) > 1 and p[0] in ("CDs & Vinyl", "Digital Music")), "")
+_SHELVES = ("CDs & Vinyl", "Digital Music")
+
+
+def _genre(paths) -> str:
+    for path in paths:
+        if isinstance(path, list) and len(path) > 1 and path[0] in _SHELVES:
+            return html.unescape(str(path[1]))
+    return ""
+
+
+def _also_bought(album):
+    return album.get("related", {}).get("also_bought", [])
+
+
+def _album(line) -> dict:
+    "Raises `ValueError` with the reason."
+    album = _record(line, {"asin": str, "title": str, "categories": list, "related": dict}, ["asin"])
+    if not isinstance(_also_bought(album), list):
+        raise ValueError("also_bought is no list")
+    return album
+
 
 def read_music(
     path: str | Path, # JSON lines, gzip: asin, title, categories, related
     name: str = "music",
 ) -> Titles: # categories are first genres
     "Titles of albums and of the albums also bought. Raises `DataError` naming file and line."
-    records = _json_lines(path, {"asin": str, "title": str, "categories": list, "related": dict}, ["asin"])
-    _once(path, [r["asin"] for r in records])
-    if (bad := next((n for n, r in enumerate(records, 1) if not isinstance(r.get("related", {}).get("also_bought", []), list)), None)):
-        raise DataError(f"{path}:{bad}: also_bought is no list")
-    titled = [r for r in records if _title(r).strip()]
-    asins = pd.Index([r["asin"] for r in titled], dtype=object)
-    bought = pd.Series([r.get("related", {}).get("also_bought", []) for r in titled], dtype=object).explode().dropna()
-    pairs = np.column_stack([bought.index.to_numpy(np.int64), asins.get_indexer(bought.to_numpy())])
+    albums = _json_lines(path, _album, "asin")
+    titled = [album for album in albums if _title(album).strip()]
+    titles = np.array([_title(album) for album in titled], dtype=object)
+    genres = np.array([_genre(album.get("categories", [])) for album in titled])
+    asins = pd.Index([album["asin"] for album in titled], dtype=object)
+    bought = _exploded([_also_bought(album) for album in titled])
+    pairs = np.column_stack([bought.index, asins.get_indexer(bought)])
     pairs = pairs[pairs[:, 1] >= 0]
-    (q, row), (i, label) = (np.unique(pairs[:, side], return_inverse=True) for side in (0, 1))
-    titles, genres = np.array([_title(r) for r in titled], dtype=object), np.array([html.unescape(_genre(r.get("categories", []))) for r in titled], dtype=str)
-    counts = {"albums": len(records), "albums with a title": len(titled), "purchases": len(bought), "purchases of what is not here": len(bought) - len(pairs)}
-    return make_titles(name, titles[q].tolist(), titles[i].tolist(), np.column_stack([row, label]), None, genres[q], counts)
+    counts = {
+        "albums": len(albums), "albums with a title": len(titled),
+        "purchases": len(bought), "purchases of what is not here": len(bought) - len(pairs),
+    }
+    return _linked(name, titles, pairs, counts, categories=genres)
 
 # %% ../../nbs/data/02_titles.ipynb #5e3c06c2
 class _Source(NamedTuple):
-    dataset: str                         # in the registry
-    files: tuple[str, ...]               # that must be there
-    read: Callable[[dict, str], Titles]  # paths by file, name
+    dataset: str                 # in the registry
+    files: tuple[str, ...]       # that must be there
+    read: Callable[..., Titles]  # takes the paths, and the name
     optional: tuple[str, ...] = ()
 
-def _one_folder(paths):
-    if len(folders := sorted({str(p.parent) for p in paths.values()})) > 1: raise DataError(f"the files must be in one folder, found in {' and '.join(folders)}")
-    return folders[0]
 
-def _lf_source(dataset, year): return _Source(dataset, LF_FILES, lambda paths, name: read_lf(_one_folder(paths), name, year), ("categories.tsv",))
+def _read_lf_files(*paths, name, year) -> Titles:
+    folders = sorted({str(path.parent) for path in paths})
+    if len(folders) > 1:
+        raise DataError(f"the files must be in one folder, found in {' and '.join(folders)}")
+    return read_lf(folders[0], name, year)
+
+
+def _lf_source(dataset, year) -> _Source:
+    return _Source(dataset, LF_FILES, partial(_read_lf_files, year=year), ("categories.tsv",))
+
 
 SOURCES = {
-    "aan_citations": _Source("aan_citations", ("acl-metadata.txt", "acl.txt"), lambda paths, name: read_aan(paths["acl-metadata.txt"], paths["acl.txt"], name)),
-    "music": _Source("amazon2014_music_alsobought", ("amazon2014_music_meta.jsonl.gz",), lambda paths, name: read_music(paths["amazon2014_music_meta.jsonl.gz"], name)),
+    "aan_citations": _Source("aan_citations", ("acl-metadata.txt", "acl.txt"), read_aan),
+    "music": _Source("amazon2014_music_alsobought", ("amazon2014_music_meta.jsonl.gz",), read_music),
     "lf_amazontitles131k": _lf_source("lf_amazontitles131k", 2013),
     "lf_amazontitles1_3m": _lf_source("lf_amazontitles1_3m", 2014),
 }
 
 # %% ../../nbs/data/02_titles.ipynb #8f315c78
 @lru_cache(maxsize=4)
-def _load(name, located): # located: file, path, sha256 of each
-    titles = SOURCES[name].read({file: Path(path) for file, path, _ in located}, name)
-    return replace(titles, files={f"{SOURCES[name].dataset}/{file}": sha for file, _, sha in located})
+def _load(name, located) -> Titles: # located: file, path, sha256 of each
+    source = SOURCES[name]
+    titles = source.read(*(path for _, path, _ in located), name=name)
+    return replace(titles, files={f"{source.dataset}/{file}": sha for file, _, sha in located})
+
 
 def load_titles(
     name: str, # one of `SOURCES`, e.g. `aan_citations`
     download: bool = True, # False: use only what is here
 ) -> Titles: # read once in a process
-    "The titles of a data set. Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError` for an unknown name."
-    if name not in SOURCES: raise ValueError(f"no titles {name!r}{nearest(name, SOURCES)}")
+    """The titles of a data set.
+    Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError` for an unknown name."""
+    if name not in SOURCES:
+        raise ValueError(f"no titles {name!r}{nearest(name, SOURCES)}")
     source = SOURCES[name]
-    paths = {file: locate(source.dataset, file, download) for file in source.files}
-    for file in source.optional:
-        try: paths[file] = locate(source.dataset, file, download)
-        except MissingData: pass
-    return _load(name, tuple((file, str(path), sha256_of(path)) for file, path in paths.items()))
+    located = []
+    for file in source.files + source.optional:
+        try:
+            path = locate(source.dataset, file, download)
+        except MissingData:
+            if file in source.optional:
+                continue
+            raise
+        located.append((file, path, sha256_of(path)))
+    return _load(name, tuple(located))
 
 # %% ../../nbs/data/02_titles.ipynb #5dd314ec
 @dataclass(frozen=True, eq=False, repr=False)
-class TitleTask:
+class TitleTask(_Relevance):
     "Queries that rank items. Raises `ValueError` naming a query without candidates or without a relevant one."
-    name: str                                      # e.g. `aan_citations ood`
-    queries: list[str]
-    items: list[str]
-    relevance: csr_matrix                          # (queries, items) bool
-    own: np.ndarray                                # (queries,) the item with the query's own title, never a candidate; -1: none
     categories: np.ndarray | None                  # (queries,) str
     years: np.ndarray | None                       # (queries,) int
     frequency: np.ndarray                          # (items,) training pairs of each item, 0: new at test time
@@ -361,57 +564,70 @@ class TitleTask:
     propensity: tuple[float, float] = (.55, 1.5)   # A and B of `retrieval.propensities`
 
     def __post_init__(self):
-        for what in ("relevance", "excluded"): object.__setattr__(self, what, _clean(getattr(self, what)))
-        _check(self)
+        for what in ("relevance", "excluded"):
+            matrix = getattr(self, what)
+            if matrix is not None:
+                object.__setattr__(self, what, _truth(matrix))
+        _check_sizes(self)
+        _check_scored(self)
         new = np.asarray(self.frequency) == 0
-        object.__setattr__(self, "info", {**self.info, "queries": len(self.queries), "items": len(self.items), "pairs": int(self.relevance.nnz), "new items": int(new.sum()),
-                           "pairs that point to new items": int(new[self.relevance.indices].sum()), "fingerprint": self.fingerprint})
+        of_new = new[self.relevance.indices]
+        sizes = {"queries": len(self.queries), "items": len(self.items), "pairs": self.relevance.nnz}
+        new = {"new items": int(new.sum()), "pairs that point to new items": int(of_new.sum())}
+        info = {**self.info, **sizes, **new, "fingerprint": self.fingerprint}
+        object.__setattr__(self, "info", info)
 
     @cached_property
-    def barred(self) -> csr_matrix: # (queries, items) bool, the own titles and `excluded`
-        rows = np.flatnonzero(np.asarray(self.own) >= 0)
-        own = _matrix(np.column_stack([rows, np.asarray(self.own)[rows]]), self.relevance.shape)
-        return own if self.excluded is None else (own + self.excluded).tocsr()
-
-    @cached_property
-    def fingerprint(self) -> str: return _digest(self.queries, self.items, self.relevance, np.asarray(self.own), self.excluded) # 64 hex digits
+    def barred(self) -> csr_matrix: # (queries, items) bool
+        "The own titles and `excluded`."
+        own = _indicator(np.asarray(self.own), len(self.items))
+        return _truth(own if self.excluded is None else own + self.excluded)
 
     def candidates(self, rows) -> np.ndarray: # rows: slice, mask or positions of queries -> (len(rows), items) bool
+        "What is not barred."
         return ~self.barred[rows].toarray()
 
     def __repr__(self):
-        return f"TitleTask({self.name}: {len(self.queries):,} queries, {len(self.items):,} items, {self.info['new items']:,} of them new, {self.relevance.nnz:,} pairs)"
+        return self._shown(f", {self.info['new items']:,} of them new")
 
 # %% ../../nbs/data/02_titles.ipynb #37d2527d
-def _check(task) -> None:
-    "Raises `ValueError` naming a column of another length, or a query that cannot be scored."
-    queries, items = len(task.queries), len(task.items)
-    for what, n in dict(own=queries, categories=queries, years=queries, accessory=queries, frequency=items).items():
-        if (column := getattr(task, what)) is not None and len(column) != n: raise ValueError(f"{task.name}: {len(column)} {what}, expected {n}")
+def _check_sizes(task):
+    "Raises `ValueError` naming what is of another length or shape."
+    queries, items = task.relevance.shape
+    shape = len(task.queries), len(task.items)
     for what in ("relevance", "excluded"):
-        if (matrix := getattr(task, what)) is not None and matrix.shape != (queries, items):
-            raise ValueError(f"{task.name}: {what} is {matrix.shape}, expected {queries, items}")
-    for bad, why in ((items - task.barred.getnnz(1) <= 0, "has no candidates"), (task.relevance.getnnz(1) == 0, "has no relevant item"),
-                     (task.relevance.multiply(task.barred).getnnz(1) > 0, "has a relevant item that is no candidate")):
-        if bad.any(): raise ValueError(f"{task.name}: query {bad.argmax()} ({task.queries[bad.argmax()]!r}) {why} ({bad.sum():,} of {queries:,} queries)")
+        matrix = getattr(task, what)
+        if matrix is not None and matrix.shape != shape:
+            raise ValueError(f"{task.name}: {what} is {matrix.shape}, expected {shape}")
+    for what in ("own", "categories", "years", "accessory", "frequency"):
+        column = getattr(task, what)
+        n = items if what == "frequency" else queries
+        if column is not None and len(column) != n:
+            raise ValueError(f"{task.name}: {len(column)} {what}, expected {n}")
+
+
+def _check_scored(task):
+    "Raises `ValueError` naming a query that cannot be scored."
+    n = len(task.queries)
+    unscored = {
+        "has no candidates": task.barred.getnnz(1) == len(task.items),
+        "has no relevant item": task.relevance.getnnz(1) == 0,
+        "has a relevant item that is no candidate": task.relevance.multiply(task.barred).getnnz(1) > 0,
+    }
+    for why, bad in unscored.items():
+        for query in np.flatnonzero(bad):
+            text = task.queries[query]
+            raise ValueError(f"{task.name}: query {query} ({text!r}) {why} ({bad.sum():,} of {n:,} queries)")
 
 # %% ../../nbs/data/02_titles.ipynb #bd392af7
 @dataclass(frozen=True, eq=False, repr=False)
-class TitlePairs:
-    "Training queries, and the items that are relevant to any of them."
-    name: str
-    queries: list[str]
-    items: list[str]
-    relevance: csr_matrix                          # (queries, items) bool, at least one in each row and column
-    own: np.ndarray                                # (queries,) the item with the query's own title; -1: none
+class TitlePairs(_Relevance):
+    "Training queries, and the items that are relevant to any of them: at least one in each row and column."
     excluded: csr_matrix | None = None             # (queries, items) bool, further items that are never candidates
 
-    def rows(self) -> np.ndarray: # (pairs, 2) query and item of all relevant pairs, ascending
+    def rows(self) -> np.ndarray: # (pairs, 2)
+        "Query and item of all relevant pairs, ascending."
         return np.column_stack(self.relevance.nonzero()).astype(np.int64)
-
-    @cached_property
-    def fingerprint(self) -> str: return _digest(self.queries, self.items, self.relevance, np.asarray(self.own), self.excluded) # 64 hex digits
-    def __repr__(self): return f"TitlePairs({self.name}: {len(self.queries):,} queries, {len(self.items):,} items, {self.relevance.nnz:,} pairs)"
 
 # %% ../../nbs/data/02_titles.ipynb #5e7c1512
 @dataclass(frozen=True, eq=False, repr=False)
@@ -424,63 +640,133 @@ class TitleSplit:
     titles: Titles | None = None                   # what was split
     rows: dict[str, np.ndarray] = field(default_factory=dict) # `train` and tests -> positions in the queries of `titles`
 
-    def __repr__(self): return "\n  ".join(["TitleSplit(by " + self.by, repr(self.train), *map(repr, self.tests.values())]) + ")"
+    def __repr__(self):
+        parts = [repr(part) for part in (self.train, *self.tests.values())]
+        return "\n  ".join([f"TitleSplit(by {self.by}", *parts]) + ")"
+
+
+def _split_counts(train, tests, **more) -> dict[str, int]:
+    counts = {
+        "training queries": len(train.queries), "training items": len(train.items),
+        "training pairs": train.relevance.nnz, **more,
+    }
+    for name, task in tests.items():
+        counts |= {f"{name} {what}": n for what, n in task.info.items() if what != "fingerprint"}
+    return counts
 
 # %% ../../nbs/data/02_titles.ipynb #2e3b6ef6
-def _shifted(titles, by, until, held_out) -> np.ndarray: # (queries,) bool, True for `ood`
-    "Raises `ValueError` naming the parameter."
+def _is_whole(value) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _later(titles, until) -> np.ndarray: # (queries,) bool
+    "Queries after a year. Raises `ValueError` naming the parameter."
+    name, years = titles.name, titles.years
+    if years is None:
+        raise ValueError(f"by='year': {name} has no years")
+    first, last = years.min(), years.max()
+    if not _is_whole(until):
+        raise ValueError(f"until={until!r}: the last year of training is expected, from {first} to {last - 1}")
+    if until < first:
+        raise ValueError(f"until={until} leaves no training query, the first year of {name} is {first}")
+    if until >= last:
+        raise ValueError(f"until={until} leaves no ood query, the last year of {name} is {last}")
+    return years > until
+
+
+def _of_categories(titles, held_out) -> np.ndarray: # (queries,) bool
+    "Queries of some categories. Raises `ValueError` naming the parameter."
     name = titles.name
-    if by == "year":
-        if len(held_out): raise ValueError(f"held_out={held_out!r} is for a split by category, this one is by year")
-        if titles.years is None: raise ValueError(f"by='year': {name} has no years")
-        first, last = int(titles.years.min()), int(titles.years.max())
-        if isinstance(until, bool) or not isinstance(until, (int, np.integer)):
-            raise ValueError(f"until={until!r}: the last year of training is expected, from {first} to {last - 1}")
-        if until < first: raise ValueError(f"until={until} leaves no training query, the first year of {name} is {first}")
-        if until >= last: raise ValueError(f"until={until} leaves no ood query, the last year of {name} is {last}")
-        return titles.years > until
-    if by != "category": raise ValueError(f"by={by!r}: no such split{nearest(str(by), ('year', 'category'))}")
-    if until is not None: raise ValueError(f"until={until!r} is for a split by year, this one is by category")
-    if titles.categories is None: raise ValueError(f"by='category': {name} has no categories")
+    if titles.categories is None:
+        raise ValueError(f"by='category': {name} has no categories")
     known = sorted(set(titles.categories.tolist()) - {""})
-    if isinstance(held_out, str) or not len(held_out): raise ValueError(f"held_out={held_out!r}: a list of categories is expected, of {', '.join(known)}")
-    if unknown := [c for c in held_out if c not in known]: raise ValueError(f"held_out: {name} has no category {unknown[0]!r}{nearest(str(unknown[0]), known)}")
+    if isinstance(held_out, str) or not len(held_out):
+        raise ValueError(f"held_out={held_out!r}: a list of categories is expected, of {', '.join(known)}")
+    for category in held_out:
+        if category not in known:
+            raise ValueError(f"held_out: {name} has no category {category!r}{nearest(str(category), known)}")
     shifted = np.isin(titles.categories, list(held_out))
-    if shifted.all(): raise ValueError(f"held_out={list(held_out)} leaves no training query of {name}")
+    if shifted.all():
+        raise ValueError(f"held_out={list(held_out)} leaves no training query of {name}")
     return shifted
 
-# %% ../../nbs/data/02_titles.ipynb #98cf5ea5
-def _share(what, value, closed): # in (0, 1], or (0, 1)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not (0 < value <= 1 if closed else 0 < value < 1):
-        raise ValueError(f"{what} must be in (0, 1{']' if closed else ')'}, got {value!r}")
 
-def _drawn(titles, shifted, test_share, share, seed) -> tuple[np.ndarray, np.ndarray, int]: # positions of training and iid queries, how many were not drawn
+def _shifted(titles, by, until, held_out) -> np.ndarray: # (queries,) bool, True for `ood`
     "Raises `ValueError` naming the parameter."
-    _share("share", share, True)
-    if test_share is None and titles.published is None: raise ValueError(f"test_share=None takes the published test queries, and {titles.name} has none")
-    if test_share is not None: _share("test_share", test_share, False)
-    same, tested = np.flatnonzero(~shifted), np.zeros(len(shifted), bool)
-    if test_share is None: tested = titles.published & ~shifted
-    else: tested[np.random.default_rng([seed, 0]).permutation(same)[:round(test_share * len(same))]] = True
-    rest = np.random.default_rng([seed, 1]).permutation(np.flatnonzero(~shifted & ~tested))
-    if not tested.any(): raise ValueError(f"test_share={test_share} leaves no iid query of the {len(same)} of {titles.name} that are not shifted")
-    if not len(rest): raise ValueError(f"test_share={test_share} leaves no training query of the {len(same)} of {titles.name} that are not shifted")
-    kept = np.sort(rest[:max(1, round(share * len(rest)))])
-    return kept, np.flatnonzero(tested), len(rest) - len(kept)
+    if by == "year":
+        if len(held_out):
+            raise ValueError(f"held_out={held_out!r} is for a split by category, this one is by year")
+        return _later(titles, until)
+    if by != "category":
+        raise ValueError(f"by={by!r}: no such split{nearest(str(by), ('year', 'category'))}")
+    if until is not None:
+        raise ValueError(f"until={until!r} is for a split by year, this one is by category")
+    return _of_categories(titles, held_out)
+
+# %% ../../nbs/data/02_titles.ipynb #98cf5ea5
+def _check_share(what, value, end): # end: `]` or `)`, whether 1 is a share
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not (number and 0 < value <= 1) or (value == 1 and end == ")"):
+        raise ValueError(f"{what} must be in (0, 1{end}, got {value!r}")
+
+
+def _iid(titles, same, test_share, seed) -> np.ndarray: # same: positions of queries -> those to test on
+    "Raises `ValueError` naming the parameter."
+    if test_share is None:
+        if titles.published is None:
+            raise ValueError(f"test_share=None takes the published test queries, and {titles.name} has none")
+        return same[titles.published[same]]
+    _check_share("test_share", test_share, ")")
+    n = round(test_share * len(same))
+    return np.sort(np.random.default_rng([seed, 0]).permutation(same)[:n])
+
+
+def _drawn(titles, shifted, test_share, share, seed) -> tuple[np.ndarray, np.ndarray, int]: # shifted: (queries,) bool
+    """Positions of training and `iid` queries, and how many were not drawn.
+    Raises `ValueError` naming the parameter."""
+    _check_share("share", share, "]")
+    same = np.flatnonzero(~shifted)
+    iid = _iid(titles, same, test_share, seed)
+    rest = np.random.default_rng([seed, 1]).permutation(np.setdiff1d(same, iid))
+    for what, left in (("iid", iid), ("training", rest)):
+        if not len(left):
+            there = f"of the {len(same)} of {titles.name} that are not shifted"
+            raise ValueError(f"test_share={test_share} leaves no {what} query {there}")
+    n = max(1, round(share * len(rest)))
+    return np.sort(rest[:n]), iid, len(rest) - n
 
 # %% ../../nbs/data/02_titles.ipynb #886647a7
-def _part(titles, rows, items): # rows, items: positions -> columns of a training or test set
-    place = np.full(len(titles.items) + 1, -1); place[items] = np.arange(len(items))
-    cut = lambda m: None if m is None else m[rows][:, items].tocsr()
-    return dict(queries=[titles.queries[r] for r in rows], items=[titles.items[i] for i in items],
-                relevance=cut(titles.relevance), own=place[titles.own[rows]], excluded=cut(titles.excluded))
+# A and B that the repository gives for its own corpora; .55 and 1.5 for all others
+PROPENSITY = {"lf_amazon": (.6, 2.6), "lf_wiki": (.5, .4)}
 
-PROPENSITY = {"lf_amazon": (.6, 2.6), "lf_wiki": (.5, .4)} # A and B that the repository gives for its own corpora; .55 and 1.5 for all others
+
+def _propensity(name) -> tuple[float, float]:
+    for start, constants in PROPENSITY.items():
+        if name.lower().replace("-", "_").startswith(start):
+            return constants
+    return TitleTask.propensity
+
+
+def _part(titles, rows, items) -> dict: # rows, items: positions -> columns of a training or test set
+    place = np.full(len(titles.items) + 1, -1)
+    place[items] = np.arange(len(items))
+    return {
+        "queries": [titles.queries[row] for row in rows],
+        "items": [titles.items[item] for item in items],
+        "relevance": titles.relevance[rows][:, items],
+        "own": place[titles.own[rows]],
+        "excluded": None if titles.excluded is None else titles.excluded[rows][:, items],
+    }
+
 
 def _task(titles, name, rows, items, frequency, **info) -> TitleTask: # frequency: (all items,)
-    of = lambda column: None if column is None else column[rows]
-    return TitleTask(name=f"{titles.name} {name}", categories=of(titles.categories), years=of(titles.years), frequency=frequency[items], info=info,
-                     propensity=next((ab for start, ab in PROPENSITY.items() if titles.name.lower().replace("-", "_").startswith(start)), TitleTask.propensity), **_part(titles, rows, items))
+    part = _part(titles, rows, items)
+    for what in ("years", "categories"):
+        column = getattr(titles, what)
+        part[what] = None if column is None else column[rows]
+    constants = _propensity(titles.name)
+    return TitleTask(f"{titles.name} {name}", frequency=frequency[items], info=info, propensity=constants, **part)
+
 
 def _reached(titles, rows) -> np.ndarray: # items relevant to any of the queries
     return np.unique(titles.relevance[rows].indices)
@@ -498,43 +784,76 @@ def split_titles(
     "Split by year or by category. Raises `ValueError` naming the parameter."
     shifted = _shifted(titles, by, until, held_out)
     train, iid, undrawn = _drawn(titles, shifted, test_share, share, share_seed)
-    ood, every, learnt = np.flatnonzero(shifted), np.arange(len(titles.items)), _reached(titles, train)
-    frequency = np.bincount(titles.relevance[train].indices, minlength=len(every))
+    ood = np.flatnonzero(shifted)
+    every = np.arange(len(titles.items))
     known = _reached(titles, ~shifted) if by == "year" else every
-    tests = {"iid": _task(titles, "iid", iid, known, frequency), "ood": _task(titles, "ood", ood, every, frequency)}
-    pairs = TitlePairs(f"{titles.name} train", **_part(titles, train, learnt))
-    counts = {"training queries": len(train), "training items": len(learnt), "training pairs": int(pairs.relevance.nnz), "queries not drawn": undrawn,
-              **{f"{t} {k}": v for t, task in tests.items() for k, v in task.info.items() if k != "fingerprint"}}
+    frequency = np.bincount(titles.relevance[train].indices, minlength=len(every))
+    tests = {
+        "iid": _task(titles, "iid", iid, known, frequency),
+        "ood": _task(titles, "ood", ood, every, frequency),
+    }
+    pairs = TitlePairs(f"{titles.name} train", **_part(titles, train, _reached(titles, train)))
+    counts = _split_counts(pairs, tests, **{"queries not drawn": undrawn})
     return TitleSplit(pairs, tests, counts, by, titles, {"train": train, "iid": iid, "ood": ood})
 
 # %% ../../nbs/data/02_titles.ipynb #a1cb6ea5
+def _both(early, late, new, column): # new: positions in the queries of the later one
+    first, second = getattr(early, column), getattr(late, column)
+    return None if first is None or second is None else np.concatenate([first, second[new]])
+
+
+def _all_excluded(early, late, new) -> csr_matrix | None:
+    parts = []
+    for titles in (early, late):
+        nothing = csr_matrix(titles.relevance.shape, dtype=bool)
+        parts.append(nothing if titles.excluded is None else titles.excluded)
+    if early.excluded is None and late.excluded is None:
+        return None
+    return block_diag([parts[0], parts[1][new]])
+
+
+def _check_order(early, late):
+    "Raises `ValueError` when years are missing or overlap."
+    for titles in (early, late):
+        if titles.years is None:
+            raise ValueError(f"{early.name} and {late.name} are joined in time, and {titles.name} has no years")
+    ends, begins = early.years.max(), late.years.min()
+    if ends >= begins:
+        raise ValueError(f"{late.name} begins in {begins}, which is not after {early.name} ends ({ends})")
+
+
 def join_titles(
     early: Titles, # with years
     late: Titles,  # with years, all of them later
     name: str,
 ) -> Titles: # all queries of the earlier collection, those of the later one that are new, the items of both
     "One set of titles from two collections. Raises `ValueError` when years are missing or overlap."
-    if early.years is None or late.years is None:
-        raise ValueError(f"{early.name} and {late.name} are joined in time, and {(early if early.years is None else late).name} has no years")
-    if early.years.max() >= late.years.min():
-        raise ValueError(f"{late.name} begins in {late.years.min()}, which is not after {early.name} ends ({early.years.max()})")
-    known = {q.lower() for q in early.queries}
-    new = np.flatnonzero([q.lower() not in known for q in late.queries])
-    if not len(new): raise ValueError(f"{late.name} has no query that {early.name} lacks")
-    none = lambda t: csr_matrix(t.relevance.shape, dtype=bool) if t.excluded is None else t.excluded
-    both = lambda column: None if getattr(early, column) is None or getattr(late, column) is None else np.concatenate([getattr(early, column), getattr(late, column)[new]])
+    _check_order(early, late)
+    known = {query.lower() for query in early.queries}
+    new = [n for n, query in enumerate(late.queries) if query.lower() not in known]
+    if not new:
+        raise ValueError(f"{late.name} has no query that {early.name} lacks")
+    years, categories, published = (_both(early, late, new, what) for what in ("years", "categories", "published"))
+    queries = early.queries + [late.queries[n] for n in new]
+    relevance = block_diag([early.relevance, late.relevance[new]], format="csr")
     counts = {"queries of the later collection that the earlier one has": len(late.queries) - len(new)}
-    excluded = None if early.excluded is None and late.excluded is None else block_diag([none(early), none(late)[new]])
-    joined = make_titles(name, early.queries + [late.queries[n] for n in new], early.items + late.items,
-                         block_diag([early.relevance, late.relevance[new]], format="csr"),
-                         both("years"), both("categories"), counts, both("published"), excluded)
-    return replace(joined, files={**early.files, **late.files})
+    excluded = _all_excluded(early, late, new)
+    items = early.items + late.items
+    joined = make_titles(name, queries, items, relevance, years, categories, counts, published, excluded)
+    return replace(joined, files=early.files | late.files)
 
 # %% ../../nbs/data/02_titles.ipynb #2a0893d0
-def _joined(n: int, ticks: int) -> np.ndarray: # (ticks + 1,) how many of n have joined at each tick
-    if isinstance(ticks, bool) or not isinstance(ticks, (int, np.integer)) or not 1 <= ticks <= n:
+def _joined(n: int, ticks: int) -> np.ndarray: # (ticks + 1,)
+    "How many of n have joined at each tick. Raises `ValueError` for `ticks` out of range."
+    if not _is_whole(ticks) or not 1 <= ticks <= n:
         raise ValueError(f"ticks must be a whole number from 1 to {n:,}, the queries that join, got {ticks!r}")
     return np.round(np.arange(ticks + 1) * n / ticks).astype(int)
+
+
+def _in_time(titles, rows, seed) -> np.ndarray: # rows: positions of queries, in order of years, at random within a year
+    shuffled = np.random.default_rng([seed, 2]).permutation(len(rows))
+    return rows[np.lexsort([shuffled, titles.years[rows]])]
+
 
 def mix_ticks(
     split: TitleSplit, # by year
@@ -542,48 +861,75 @@ def mix_ticks(
     seed: int = 0,     # order within a year
 ) -> list[TitleTask]: # (ticks + 1,), each contains the one before
     "Test sets that grow in time. Raises `ValueError` for another split, or `ticks` out of range."
-    if split.by != "year": raise ValueError(f"the split is by {split.by}: only a split by year has an order in which queries join")
-    titles, iid, ood = split.titles, split.rows["iid"], split.rows["ood"]
-    order = ood[np.lexsort([np.random.default_rng([seed, 2]).permutation(len(ood)), titles.years[ood]])]
-    frequency, known, early = split.tests["ood"].frequency, np.zeros(len(titles.items), bool), np.ones(len(titles.queries), bool)
-    early[ood] = False; known[_reached(titles, early)] = True
+    if split.by != "year":
+        raise ValueError(f"the split is by {split.by}: only a split by year has an order in which queries join")
+    titles = split.titles
+    ood = split.rows["ood"]
+    order = _in_time(titles, ood, seed)
+    known = _reached(titles, np.setdiff1d(np.arange(len(titles.queries)), ood))
+    frequency = split.tests["ood"].frequency
     tasks = []
     for tick, n in enumerate(_joined(len(order), ticks)):
-        candidates = known.copy(); candidates[_reached(titles, order[:n])] = True
-        tasks.append(_task(titles, f"tick {tick}", np.concatenate([iid, order[:n]]), np.flatnonzero(candidates), frequency, tick=tick, **{"ood queries": int(n)}))
+        rows = np.concatenate([split.rows["iid"], order[:n]])
+        items = np.union1d(known, _reached(titles, order[:n]))
+        info = {"tick": tick, "ood queries": int(n)}
+        tasks.append(_task(titles, f"tick {tick}", rows, items, frequency, **info))
     return tasks
 
 # %% ../../nbs/data/02_titles.ipynb #8869b3e0
 def _same(left: np.ndarray, right: np.ndarray) -> csr_matrix: # concepts of queries and of items -> (queries, items) bool
     width = max(left.max(), right.max()) + 1
-    one = lambda c: csr_matrix((np.ones(len(c), np.int32), (np.arange(len(c)), c)), shape=(len(c), width))
-    matrix = (one(left) @ one(right).T).tocsr().astype(bool); matrix.sort_indices()
-    return matrix
+    return _truth(_indicator(left, width) @ _indicator(right, width).T)
+
+
+def _no_own(queries) -> np.ndarray: # no planted item has the title of a query
+    return np.full(len(queries), -1)
+
 
 def _retrieval(catalogue, name, queries, items, categories=None, **info) -> TitleTask: # queries, items: of worlds.Text
     trained, asked, there = concept_ids(catalogue.train_pairs().right, queries, items)
     frequency = np.bincount(trained, minlength=max(trained.max(), there.max()) + 1)[there]
-    return TitleTask(f"catalogue {name}", [t.text for t in queries], [t.text for t in items], _same(asked, there), np.full(len(queries), -1),
-                     categories, None, frequency, info, np.array([t.accessory for t in queries], dtype=bool))
+    accessory = np.array([query.accessory for query in queries], dtype=bool)
+    texts = [query.text for query in queries], [item.text for item in items]
+    relevance = _same(asked, there)
+    own = _no_own(queries)
+    return TitleTask(f"catalogue {name}", *texts, relevance, own, categories, None, frequency, info, accessory)
+
 
 def _groups(catalogue, part: Retrieval) -> np.ndarray: # (queries,) five groups of unseen types
-    return np.array([f"group {(t.type - catalogue.config.types) % 5 + 1}" for t in part.queries])
+    numbers = [(query.type - catalogue.config.types) % 5 + 1 for query in part.queries]
+    return np.array([f"group {n}" for n in numbers])
+
 
 def catalogue_titles(
     catalogue: Catalogue,
     ticks: int = 0, # above 0: the tests `tick 0` … of `mix_catalogue` are added
 ) -> TitleSplit: # tests named by `worlds.SPLITS`
     "The planted catalogue as titles. Raises `ValueError` for `ticks` out of range."
-    pairs, parts = catalogue.train_pairs(), {s: catalogue.split(s) for s in SPLITS}
+    pairs = catalogue.train_pairs()
     left, right = pairs.texts()
-    train = TitlePairs("catalogue train", left, right, _same(*concept_ids(pairs.left, pairs.right)), np.full(len(left), -1))
-    tests = {s: _retrieval(catalogue, s, p.queries, p.items, _groups(catalogue, p) if s == "unseen" else None) for s, p in parts.items()}
-    if ticks: tests |= {f"tick {n}": t for n, t in enumerate(mix_catalogue(catalogue, ticks))}
-    counts = {"training queries": len(left), "training items": len(right), "training pairs": int(train.relevance.nnz),
-              **{f"{s} {k}": v for s, t in tests.items() for k, v in t.info.items() if k != "fingerprint"}}
-    return TitleSplit(train, tests, counts, "catalogue")
+    relevance = _same(*concept_ids(pairs.left, pairs.right))
+    train = TitlePairs("catalogue train", left, right, relevance, _no_own(left))
+    tests = {}
+    for name in SPLITS:
+        part = catalogue.split(name)
+        groups = _groups(catalogue, part) if name == "unseen" else None
+        tests[name] = _retrieval(catalogue, name, part.queries, part.items, groups)
+    if ticks:
+        tests |= {f"tick {n}": task for n, task in enumerate(mix_catalogue(catalogue, ticks))}
+    return TitleSplit(train, tests, _split_counts(train, tests), "catalogue")
 
 # %% ../../nbs/data/02_titles.ipynb #f248f300
+def _arrivals(part: Retrieval) -> np.ndarray: # (items,) the query with which an item joins
+    n = len(part.queries)
+    arrives = np.linspace(0, n, len(part.items), endpoint=False).astype(int)
+    for query in reversed(range(n)): # the first that brings an item has the last word
+        arrives[part.relevant[query]] = query
+        if part.decoy[query] >= 0:
+            arrives[part.decoy[query]] = query
+    return arrives
+
+
 def mix_catalogue(
     catalogue: Catalogue,
     ticks: int, # parts in which the `uncoupled` queries join, at least 1
@@ -591,9 +937,10 @@ def mix_catalogue(
     "Test sets into which a shifted one grows. Raises `ValueError` for `ticks` out of range."
     iid, new = catalogue.split("iid"), catalogue.split("uncoupled")
     joined = _joined(len(new.queries), ticks)
-    arrives = np.linspace(0, len(new.queries), len(new.items), endpoint=False).astype(int)  # the query with which an item joins
-    brought = [np.append(hits, d) if d >= 0 else hits for hits, d in zip(new.relevant, new.decoy)]
-    arrives[np.concatenate(brought)] = len(new.queries)
-    np.minimum.at(arrives, np.concatenate(brought), np.repeat(np.arange(len(brought)), [len(b) for b in brought]))
-    come = [[new.items[i] for i in np.flatnonzero(arrives < n)] for n in joined]
-    return [_retrieval(catalogue, f"tick {t}", iid.queries + new.queries[:n], iid.items + come[t], tick=t, **{"ood queries": int(n)}) for t, n in enumerate(joined)]
+    arrives = _arrivals(new)
+    tasks = []
+    for tick, n in enumerate(joined):
+        items = iid.items + [new.items[item] for item in np.flatnonzero(arrives < n)]
+        info = {"tick": tick, "ood queries": int(n)}
+        tasks.append(_retrieval(catalogue, f"tick {tick}", iid.queries + new.queries[:n], items, **info))
+    return tasks
