@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+from debias_nb.data import authors
 from debias_nb.data.authors import (SOURCES, TESTS, AuthorSplit, Texts, clean, describe, leakage, leakage_aware_split, load_texts, nearest_topics, paper_split, planted_texts, query_target, read_pan19, read_pan_pairs,
-                                  read_reviews, read_texts, strip_quotes, strip_signatures, topic_clusters, with_partners)
+                                  read_reviews, read_texts, strip_quotes, strip_signatures, topic_clusters)
 from debias_nb.config import AuthorsWorldConfig
 from debias_nb.data.registry import DataError, MissingData, load_registry
 
@@ -24,6 +25,8 @@ def corpora(draw, topics=True):
 
 def world(part, likeness=0., **dials):
     return planted_texts(AuthorsWorldConfig(name="authors", **{**dict(authors=80, test_authors=60, tokens=40, topics=6, unseen_topics=4), **dials}), part, likeness)
+
+def fingerprints(split): return [texts.fingerprint for texts in split.parts().values()]
 
 def write(path, content): path.write_bytes(content if isinstance(content, bytes) else content.encode()); return path
 
@@ -46,16 +49,39 @@ def test_texts_do_not_change_with_the_lists_they_were_made_of():
 def test_fingerprints_are_the_same_in_every_process():
     code = ("from debias_nb.data.authors import *; from debias_nb.config import AuthorsWorldConfig\n"
             "t = planted_texts(AuthorsWorldConfig(name='authors', authors=80, test_authors=60, tokens=40, topics=6, unseen_topics=4), 'train')\n"
-            "s = paper_split(t, .5, .5); print(*s.fingerprints().values(), *query_target(s.tests['cross']).queries)")
+            "s = paper_split(t, .5, .5); print(*[p.fingerprint for p in s.parts().values()], *query_target(s.tests['cross']).queries)")
     done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": "77"}, cwd=ROOT, capture_output=True, text=True, check=True)
     split = paper_split(world("train"), .5, .5)
-    assert done.stdout.split() == [*split.fingerprints().values(), *map(str, query_target(split.tests["cross"]).queries)]
+    assert done.stdout.split() == [*[p.fingerprint for p in split.parts().values()], *map(str, query_target(split.tests["cross"]).queries)]
 
 def test_import_is_light():
     code = "import sys, debias_nb.data.authors; print(sorted({'sklearn', 'torch', 'matplotlib', 'transformers'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
+def test_rows_by_mask_and_position():
+    texts = Texts("three", list("abc"), list("stu"), list("xyz"))
+    assert texts.take([2, 0]).author == ["c", "a"] and texts.take(np.array(texts.topic) == "t").text == ["y"]
+    with pytest.raises(ValueError, match="^three: a mask of 2 for 3 texts$"):
+        texts.take([True, False])
+
+def test_what_can_be_asked_about_authors():
+    texts = Texts("six", list("aabbcd"), list("ststst"), ["one two"] * 5 + ["one two three"])
+    assert describe(texts) == {
+        "texts": 6, "authors": 4, "topics": 2, "authors with one text": 2, "authors with several topics": 2,
+        "topics with several authors": 2, "texts of an author, least": 1, "texts of an author, median": 1.5,
+        "texts of an author, most": 2, "words of a text, median": 2}
+    assert describe(replace(texts, topic=None))["topics"] == 0 == describe(texts.take([]))["texts"]
+
 # ---------------------------------------------------------------- cleaning
+def test_cleaning_refuses():
+    texts = Texts("mail", list("ab"), None, ["Yes.", "No."])
+    with pytest.raises(ValueError, match="most must be at least 1, got 0"):
+        strip_signatures(texts, 0)
+    with pytest.raises(ValueError, match="min_words must be at least 1, got 0"):
+        clean(texts, min_words=0)
+    with pytest.raises(ValueError, match=r"mail: nothing is left \({'dropped: under 3 words': 2,"):
+        clean(texts, min_words=3)
+
 @few
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["one", "one two", "one two three", " one", "four five"])), min_size=1, max_size=25), st.integers(1, 2))
 def test_clean_keeps_one_text_of_one_author(rows, min_words):
@@ -94,7 +120,29 @@ def test_csv_as_spreadsheets_write_it(tmp_path):
 def test_bad_files_are_named(tmp_path, name, content, message):
     with pytest.raises(DataError, match=message): read_texts(write(tmp_path / name, content))
 
+@pytest.mark.parametrize("name, content, message", [
+    ("a.csv", "\ufeffauthor,text\n", "a.csv:1: a byte order mark stands before the text"),
+    ("b.csv.gz", gzip.compress(b"author,text\na,b\n")[:-4], "b.csv.gz: the file is damaged after line 2"),
+    ("c.csv", "author,text,text\n", "c.csv:1: the column 'text' stands twice"),
+    ("d.csv", 'author,text\nann,"one" two\n', "d.csv:2: wrong quoting: ',' expected after"),
+    ("e.csv", "author,text\na,b\nc\n", "e.csv:3: 1 columns, the header has 2"),
+    ("f.csv", "author,text\n", "f.csv: only a header"),
+    ("g.jsonl", '{"author": "a", "text": "x", "date": "4/93"}\n', "the date '4/93' is not YYYY, YYYY-MM or YYYY-MM-DD")])
+def test_bad_tables_in_files_are_named(tmp_path, name, content, message):
+    with pytest.raises(DataError, match=message):
+        read_texts(write(tmp_path / name, content))
+
+def test_the_first_bad_lines_are_named_and_the_others_counted(tmp_path):
+    good, blank, other = ({"author": "a", "text": "So."}, {"author": "a", "text": " "}, {"author": "a", "text": "So.", "topic": "b"})
+    lines = [json.dumps(good), "oops", json.dumps(blank), json.dumps(other), "[]"]
+    with pytest.raises(DataError) as e:
+        read_texts(write(tmp_path / "a.jsonl", "\n".join(lines)))
+    for message in ("a.jsonl:2: not JSON at character 1", "a.jsonl:3: the text is empty", "a.jsonl:4: some texts have a topic", "and 1 more of 5 texts"):
+        assert message in str(e.value)
+
 def test_missing_files_and_formats(tmp_path):
+    with pytest.raises(ValueError, match="the name own.txt does not tell"):
+        read_texts("own.txt")
     with pytest.raises(DataError, match="none.jsonl: No such file"): read_texts(tmp_path / "none.jsonl")
     with pytest.raises(ValueError, match="format must be 'csv' or 'jsonl', got 'tsv'"): read_texts(tmp_path / "a.tsv", "tsv")
     assert read_texts(jsonl(tmp_path / "a.txt", [dict(author=1, text="x", date=1993)]), "jsonl", "mine").date == ["1993"]
@@ -106,6 +154,11 @@ def test_reviews_of_several_files(tmp_path):
     with pytest.raises(DataError, match="c.jsonl:1: not a line of reviews"): read_reviews([one, jsonl(tmp_path / "c.jsonl", [dict(line("u", "x"), heldout=3)])])
     with pytest.raises(DataError, match="d.jsonl:1: not a line of reviews"): read_reviews([jsonl(tmp_path / "d.jsonl", [dict(line("u", "x"), history=[dict(review_full=None, timestamp_ms=0)])])])
     with pytest.raises(DataError, match="e.jsonl:2: not UTF-8"): read_reviews([write(tmp_path / "e.jsonl", json.dumps(line("u", "x")).encode() + b"\n\xff")])
+
+    with pytest.raises(DataError, match=r"f.jsonl:1: not a line of reviews \(KeyError: 'history'\)"):
+        read_reviews([jsonl(tmp_path / "f.jsonl", [{"user_id": "u1"}])])
+    with pytest.raises(DataError, match="no files: no reviews"):
+        read_reviews([])
 
 def packed(path, files):
     with tarfile.open(path, "w:gz") as tar:
@@ -133,12 +186,24 @@ def test_an_impostor_tells_the_target_fandom(tmp_path):
     assert dict(zip(texts.text, texts.topic)) == {"A": "tea", "B": "law", "Z": "law", "C": "target of p2", "D": "war", "E": "target of p3"} and texts.counts["candidates without a known text"] == 1
 
 @pytest.mark.parametrize("change, message", [({"p1/fandom-info.json": "{"}, "p1/fandom-info.json:1: not JSON"), ({"p1/fandom-info.json": [{"true-author": "c1"}]}, "a list in it is not as published"), ({"p1/unknown/unknown0.txt": b"\xff"}, r"unknown0.txt:1: not UTF-8"),
-                                             ({"p1/ground-truth.json": {"ground_truth": [{"unknown-text": "none.txt", "true-author": "c1"}]}}, "p1/unknown/none.txt is not in the archive"), ({"collection-info.json": []}, "no language 'en'")])
+                                             ({"p1/ground-truth.json": {"ground_truth": [{"unknown-text": "none.txt", "true-author": "c1"}]}}, "p1/unknown/none.txt is not in the archive"), ({"collection-info.json": []}, "no language 'en'"),
+                                             ({"collection-info.json": [{"problem-name": "p1", "language": "fr"}]}, r"no language 'en' \(known: 'fr'\)"), ({"p1/c1/known0.txt": b"A\n\xff"}, "p1/c1/known0.txt:2: not UTF-8 at byte 1"),
+                                             ({"p1/fandom-info.json": [], "p1/ground-truth.json": {"ground_truth": []}}, "a.tar.gz: no texts with an author")])
 def test_bad_archives_are_named(tmp_path, change, message):
     files = {"collection-info.json": INFO["collection-info.json"][:1], **problem("p1", [("c1", "tea", "A")], [("c1", "B")]), **change}
     with pytest.raises(ValueError, match=message): read_pan19(packed(tmp_path / "a.tar.gz", files))
 
+def test_unknown_texts_of_several_fandoms(tmp_path):
+    first = problem("p1", [("c1", "tea", "A")], [("c1", "B"), ("<UNK>", "Z")])
+    second = problem("p2", [("c1", "sea", "B"), ("c2", "war", "Z")], [("c1", "C")])
+    info = {"collection-info.json": INFO["collection-info.json"][:2]}
+    with pytest.raises(DataError, match="the unknown texts of p1 are of several fandoms: sea, war"):
+        read_pan19(packed(tmp_path / "a.tar.gz", info | first | second))
+
 def test_what_is_no_archive(tmp_path):
+    archive = packed(tmp_path / "b.tar.gz", INFO)
+    with pytest.raises(DataError, match="c.tar.gz: the archive is damaged"):
+        read_pan19(write(tmp_path / "c.tar.gz", archive.read_bytes()[:60]))
     with pytest.raises(DataError, match="the archive is damaged"): read_pan19(write(tmp_path / "a.tar.gz", b"nothing"))
 
 GOOD = {"id": "x", "fandoms": ["t", "s"], "pair": ["One.", "Two."]}, {"id": "x", "same": False, "authors": [1, 2]}
@@ -148,6 +213,13 @@ GOOD = {"id": "x", "fandoms": ["t", "s"], "pair": ["One.", "Two."]}, {"id": "x",
     ({}, {"authors": [1, True]}, "truth.jsonl:1: 'authors' must be"), ({}, {"same": "no"}, "truth.jsonl:1: 'same' is 'no'"), ({}, {"same": True}, "'same' is True, the authors are 1 and 2"), ({"id": "y"}, {}, "pairs.jsonl:1: the id 'y' is not in truth.jsonl")])
 def test_bad_pairs_are_named(tmp_path, pair, truth, message):
     with pytest.raises(DataError, match=message): read_pan_pairs(jsonl(tmp_path / "pairs.jsonl", [GOOD[0] | pair]), jsonl(tmp_path / "truth.jsonl", [GOOD[1] | truth]))
+
+def test_pairs_without_their_truth(tmp_path):
+    truth = jsonl(tmp_path / "truth.jsonl", [GOOD[1], GOOD[1] | {"id": "y"}])
+    with pytest.raises(DataError, match="pairs.jsonl:2: the id 'x' stands in line 1 too"):
+        read_pan_pairs(jsonl(tmp_path / "pairs.jsonl", [GOOD[0], GOOD[0]]), truth)
+    with pytest.raises(DataError, match="truth.jsonl: the id 'y' is not in pairs.jsonl"):
+        read_pan_pairs(jsonl(tmp_path / "pairs.jsonl", [GOOD[0]]), truth)
 
 def test_pairs_are_read_once_each(tmp_path):
     pairs = [{"id": str(i), "fandoms": ["t", "s"], "pair": [f"text {i}", f"text {i + 1}"]} for i in range(50)]
@@ -159,6 +231,14 @@ def test_pairs_are_read_once_each(tmp_path):
 def test_every_corpus_is_in_the_registry():
     registry = load_registry()
     for name, source in SOURCES.items(): assert [registry.entry(name, f).file for f in source.files] == list(source.files)
+
+def test_a_corpus_or_a_part_nobody_knows():
+    with pytest.raises(ValueError, match="no corpus 'newsgroup20_authors'; did you mean 'newsgroups20_authors'"):
+        load_texts("newsgroup20_authors")
+    with pytest.raises(ValueError, match="language: reddit_tldr_users has no choice of languages, got 'fr'"):
+        load_texts("reddit_tldr_users", "fr")
+    with pytest.raises(ValueError, match="no split 'test'"):
+        world("test")
 
 def test_placed_by_hand(tmp_path, monkeypatch):
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path)); monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
@@ -213,7 +293,7 @@ def test_a_part_has_a_stream_of_its_own():
     a, b = paper_split(texts, .5, .5, validation=3, size=20), paper_split(texts, .5, .5, tests=("iid",), validation=3, size=20)
     assert a.train.fingerprint == b.train.fingerprint and a.tests["iid"].fingerprint == b.tests["iid"].fingerprint
     c = paper_split(texts, .5, .5, validation=3, size=20, seed=1)
-    assert all(x != y for x, y in zip(a.fingerprints().values(), c.fingerprints().values()))
+    assert all(x != y for x, y in zip(fingerprints(a), fingerprints(c)))
 
 @pytest.mark.parametrize("parameters, message", [
     (dict(authors=0.), "authors must be above 0"), (dict(authors=1.), "authors must be above 0 and below 1"), (dict(authors=.001), "authors: 0.001 of 80 is 0"), (dict(topics=20), "topics must be above 0"), (dict(topics=.01), "topics: 0.01 of 6 is 0"),
@@ -235,6 +315,33 @@ def test_a_split_made_by_hand_is_checked_as_well():
     with pytest.raises(ValueError, match=r"the text 'Six.' is in validation and in the test open \(repeats\?"): AuthorSplit("s", train, validation, {"open": toy(("c", "tea", "Six."))})
     with pytest.raises(ValueError, match="no texts in the test open"): AuthorSplit("s", train, validation, {"open": none})
     assert set(TESTS) == set(AuthorSplit("s", train, validation, {t: toy(("c", "war" if t == "cross" else "tea", t)) for t in TESTS}).tests)
+
+@pytest.mark.parametrize("test, row, message", [
+    ("cross", ("b", "war", "Four."), "the author 'b' is in training and in the test cross"),
+    ("iid", ("c", "war", "Four."), "the topic 'war' is in the test iid and not in training"),
+    ("open", ("c", "war", "Two."), r"the text 'Two.' is in training and in the test open \(repeats\?"),
+    ("iid", ("d", "tea", "Five."), "the author 'd' is in validation and in the test iid"),
+    ("croß", ("c", "war", "Four."), "no test 'croß'; did you mean 'cross'"),
+    ("open", ("c", "war", "Three" * 20), "the text 'Three(Three){10}Th...' is in training")])
+def test_what_may_not_stand_in_a_test(test, row, message):
+    train = Texts("toy", ["a", "a", "b"], ["tea", "sea", "tea"], ["One.", "Two.", "Three" * 20])
+    validation = Texts("toy", ["d"], ["tea"], ["Six."])
+    with pytest.raises(ValueError, match=f"^toy: {message}"):
+        AuthorSplit("toy", train, validation, {test: Texts("toy", *([value] for value in row))})
+
+def test_a_split_needs_texts_and_topics():
+    texts = Texts("toy", ["a"], ["tea"], ["One."])
+    bare, none = replace(texts, topic=None), texts.take([])
+    with pytest.raises(ValueError, match="the text 'One.' is in training and in validation"):
+        AuthorSplit("toy", texts, texts, {})
+    with pytest.raises(ValueError, match="the test cross needs topics, and toy has none: only an open test is possible"):
+        AuthorSplit("toy", bare, none, {"cross": bare})
+    with pytest.raises(ValueError, match="no texts in training"):
+        AuthorSplit("toy", none, none, {})
+    with pytest.raises(ValueError, match="each once, got"):
+        paper_split(world("train"), .5, .5, tests=("iid", "iid"))
+    with pytest.raises(ValueError, match="validation: 99 texts are asked for, of 10 picked for training"):
+        paper_split(Texts("t", list("ab") * 15, list("stu") * 10, [f"{i}" for i in range(30)]), .5, .67, share=1., validation=99)
 
 def test_no_pair_across_a_split_by_single_linkage_is_more_alike():
     texts = world("train", topics=14, authors=150, kappa=0., concentration=.3)
@@ -273,6 +380,15 @@ def test_leakage_does_not_depend_on_the_order_or_names_of_training_topics():
 def test_bad_parameters_of_leakage(parameters, message):
     with pytest.raises(ValueError, match=message): leakage(world("train"), world("cross"), **parameters)
 
+def test_triples_are_drawn_evenly():
+    topic, author = np.repeat([0, 1, 2], [4, 2, 2]), np.array([0, 0, 1, 2, 3, 3, 4, 5])
+    first, same, other = authors._triples(topic, author, 4000, np.random.default_rng(0))
+    assert (topic[first] == topic[same]).all() and (author[first] != author[same]).all()
+    assert (topic[first] != topic[other]).all() and (author[first] != author[other]).all()
+    assert set(first) == {0, 1, 2, 3, 6, 7}, "topic 1 has one author"
+    drawn = np.bincount(same[first == 2], minlength=8) / (first == 2).sum()
+    assert np.flatnonzero(drawn).tolist() == [0, 1, 3] and (abs(drawn[[0, 1, 3]] - 1 / 3) < .06).all()
+
 def test_leakage_of_what_cannot_be_told():
     train, cross = world("train"), world("cross")
     with pytest.raises(ValueError, match="a model of topics needs at least 2 topics, got 1"): leakage(train.take([t == "topic 0" for t in train.topic]), cross)
@@ -284,6 +400,8 @@ def test_nearest_topics_are_those_that_were_mixed_in():
     train, cross = world("train"), world("cross", .7)
     found = nearest_topics(train, cross, 99)
     assert len(found) == 4 and dict(zip(found["test topic"], found["training topic"])) == {f"unseen {t}": f"topic {t}" for t in range(4)} and found.cosine.is_monotonic_decreasing
+    with pytest.raises(ValueError, match="pairs must be at least 1, got 0"):
+        nearest_topics(train, cross, 0)
     assert nearest_topics(train, cross, 2, words=3).equals(found.head(2).assign(**{"shared words": [", ".join(w.split(", ")[:3]) for w in found["shared words"][:2]]}))
     same = nearest_topics(train, replace(train, author=[f"{a}x" for a in train.author]), 99)
     assert (same["test topic"] == same["training topic"]).all() and (same.cosine > .999).all(), "a topic of the same name on the other side is another topic"
@@ -303,11 +421,10 @@ def test_every_text_may_ask():
     asked = np.bincount(np.concatenate([query_target(texts, s).queries for s in range(400)]))
     assert (abs(asked - 200) < 50).all()
     with pytest.raises(ValueError): query_target(texts, seed=-1)
-
-def test_authors_without_partners():
-    texts = Texts("t", list("aabcc"), None, list("vwxyz"), counts={"texts read": 9})
-    kept = with_partners(texts)
-    assert kept.text == list("vwyz") and kept.counts == {"texts read": 9, "left out: authors with fewer than 2 texts": 1, "left out: their texts": 1} and describe(kept)["authors with one text"] == 0
+    with pytest.raises(ValueError, match="t: no author has two texts, so nobody can be asked for"):
+        query_target(texts.take([0]))
+    with pytest.raises(ValueError, match="share must be above 0 and below 1, got 1"):
+        query_target(texts, share=1)
 
 def test_gzip_and_plain_are_the_same(tmp_path):
     rows = [dict(author="a", topic="t", text="é"), dict(author="b", topic="t", text="x\u2028y")]

@@ -4,21 +4,24 @@
 
 # %% auto #0
 __all__ = ['HEX', 'LARGEST', 'DataFile', 'DataError', 'bad_lines', 'DataSet', 'Registry', 'load_registry', 'sha256_of',
-           'ChangedData', 'verified', 'cache_folder', 'MissingData', 'locate', 'fetch', 'inventory', 'Cell',
-           'ExpectedTable', 'ExpectedList', 'Expected', 'load_expected']
+           'ChangedData', 'verified', 'cache_folder', 'MissingData', 'locate', 'fetch', 'inventory', 'file_format',
+           'json_object', 'row_positions', 'rows_digest', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected',
+           'load_expected']
 
 # %% ../../nbs/data/00_registry.ipynb #987a3bf4
 import functools
+import json
 import os
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from debias_nb.config import (
     ConfigError, NotNegative, Strict, cache_dir, explain, load_yaml, nearest, once_per_state, project_root, refuse_if,
 )
-from ..hashes import sha256_file
+from ..hashes import sha256_file, sha256_text
 
 # %% ../../nbs/data/00_registry.ipynb #a896d12f
 HEX = set("0123456789abcdef")
@@ -255,6 +258,41 @@ def inventory(
     for dataset, about in registry.datasets.items():
         rows += [_known(registry, dataset, about, entry) for entry in about.files]
     return rows
+
+# %% ../../nbs/data/00_registry.ipynb #42c89194
+def file_format(path, format: str | None, table: str) -> str: # `table`, that is csv or tsv, or jsonl
+    "The format of a file, by its name where none is given. Raises `ValueError` for others."
+    found = format or Path(path).name.removesuffix(".gz").rpartition(".")[2]
+    if found in (table, "jsonl"):
+        return found
+    told = f", got {format!r}" if format else f": the name {Path(path).name} does not tell"
+    raise ValueError(f"format must be {table!r} or 'jsonl'{told}")
+
+
+def json_object(line: str) -> dict:
+    "A line of JSON. Raises `ValueError` with the reason."
+    try:
+        values = json.loads(line)
+    except json.JSONDecodeError as e:
+        raise ValueError(f"not JSON at character {e.colno}: {e.msg}") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"a JSON object is expected, found {type(values).__name__}")
+    return values
+
+
+def row_positions(rows, n: int, name: str, what: str) -> list[int]: # rows: positions, or a mask of n
+    "Positions of rows. Raises `ValueError` for a mask of another length."
+    rows = np.asarray(rows)
+    if rows.dtype != bool:
+        return rows.astype(int).tolist()
+    if len(rows) != n:
+        raise ValueError(f"{name}: a mask of {len(rows)} for {n} {what}")
+    return np.flatnonzero(rows).tolist()
+
+
+def rows_digest(*columns) -> str: # 64 hex digits
+    "The sha256 of rows in their order, each written as a line of JSON."
+    return sha256_text("".join(json.dumps(row) + "\n" for row in zip(*columns)))
 
 # %% ../../nbs/data/00_registry.ipynb #074f2d61
 class Cell(Strict):
