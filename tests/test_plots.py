@@ -49,6 +49,7 @@ def tables(panels=("a", "b")):
     runs = grid(panel=panels, method=three, weight=[.1, 1, np.nan], seed=range(2))
     tokens = grid(method=["Base", "ITVReg"], position=range(4))
     words = ["a", "$b$", "$", "a"] * 2
+    transfer = grid(panel=panels, trained=["a", "b"], tested=["a", "b", "c"])
     texts = grid(author=list("abcde"), topic=["$t$", "u"], part=["train", "iid", "left out"])
     return {
         "difference_plot": differences(panels),
@@ -60,6 +61,7 @@ def tables(panels=("a", "b")):
         "bias_plot": bias.assign(value=numbers(bias, 0, 1)),
         "mechanism_plot": runs.assign(spurious=numbers(runs, 0, 1), ood=numbers(runs)),
         "interpolation_plot": plane(panels),
+        "transfer_plot": transfer.assign(difference=numbers(transfer, -9)),
         "importance_plot": tokens.assign(token=words, causal=None, importance=numbers(tokens)),
         "split_plot": texts,
     }
@@ -121,6 +123,7 @@ NUMBERS = { # of each plot a column of numbers that must be there
     "trajectory_plot": "causal",
     "mechanism_plot": "ood",
     "interpolation_plot": "iid",
+    "transfer_plot": "difference",
     "importance_plot": "importance",
     "weights_plot": "part",
 }
@@ -155,6 +158,7 @@ MOST = { # panels
     "mix_plot": 9,
     "bias_plot": 9,
     "mechanism_plot": 9,
+    "transfer_plot": 9,
     "interpolation_plot": 6,
 }
 
@@ -163,7 +167,7 @@ def test_too_many_panels(name, most):
     with pytest.raises(ValueError, match="choose some"):
         drawn(name, tables([f"p{i}" for i in range(most + 1)])[name])
 
-@pytest.mark.parametrize("name", ["difference_plot", "strength_plot", "mix_plot", "frequency_plot", "importance_plot"])
+@pytest.mark.parametrize("name", ["difference_plot", "strength_plot", "mix_plot", "frequency_plot", "transfer_plot", "importance_plot"])
 def test_rows_that_stand_twice(name):
     with pytest.raises(ValueError, match="two rows"):
         drawn(name, pd.concat([tables()[name]] * 2))

@@ -11,8 +11,8 @@ __all__ = ['WIDTH', 'LETTER', 'STEPS', 'STYLE', 'FONTS', 'NEEDLESS', 'LOOKS', 'S
            'on_the_left', 'method_places', 'difference_rows', 'difference_plot', 'dodged', 'method_lines', 'levels',
            'strength_plot', 'mix_plot', 'frequency_plot', 'over_seeds', 'bands', 'courses', 'not_measured',
            'trajectory_plot', 'weights_plot', 'of_training', 'bias_plot', 'mechanism_plot', 'beside', 'cross',
-           'interpolation_plot', 'importance_plot', 'places_by_size', 'split_fields', 'strip', 'split_plot',
-           'texts_by_part']
+           'interpolation_plot', 'importance_plot', 'transfer_plot', 'places_by_size', 'split_fields', 'strip',
+           'split_plot', 'texts_by_part']
 
 # %% ../../nbs/repro/09_plots.ipynb #45dc1095
 import io
@@ -881,6 +881,31 @@ def _write_tokens(ax, tokens: pd.DataFrame):
     for label, causal in zip(labels, tokens.causal):
         if causal is not None and not causal:
             label.set(color="#a3123a", weight="bold")
+
+# %% ../../nbs/repro/09_plots.ipynb #c4ddb45b
+@styled()
+def transfer_plot(
+    frame: pd.DataFrame, # columns panel, trained, tested, difference (points)
+    label: str = "difference (points)", # what is subtracted from what
+) -> Figure:
+    "What training on each corpus does to each test. Raises `ValueError` for two rows of one panel at one place."
+    rows = checked(frame, ["panel", "trained", "tested"], ["difference"])
+    once(rows, ["panel", "trained", "tested"])
+    figure, cells = panels(rows.panel, height=.36 * rows.trained.nunique() + 1.)
+    most = rows.difference.abs().max()
+    for panel, ax in cells.items():
+        table = rows[rows.panel == panel].pivot(index="trained", columns="tested", values="difference")
+        table = table.reindex(index=rows.trained.unique(), columns=rows.tested.unique())
+        texts = (table.round(1) + 0.).map("{:+.1f}".format).replace("-", "−", regex=True) # no minus zero
+        sns.heatmap(
+            table, ax=ax, annot=texts, fmt="", annot_kws={"size": 8}, cmap="RdBu", vmin=-most, vmax=most, linewidths=1,
+            cbar=False)
+        ax.tick_params(axis="x", rotation=30)
+        ax.tick_params(axis="y", rotation=0)
+        ax.set(xlabel="tested on", ylabel="")
+        on_the_left(ax, "trained on")
+    figure.suptitle(label, x=.005, ha="left", size=9)
+    return figure
 
 # %% ../../nbs/repro/09_plots.ipynb #fb1fe7d7
 PARTS = { # part of a split -> what it is called, and its colour

@@ -63,7 +63,7 @@ def base_encoder(config: EncoderConfig): # a SentenceTransformer, and its finger
     return model, encoder_fingerprint(model)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=16)
 def text_tokens(encoder: EncoderConfig, texts: tuple[str, ...]): # encoders.Tokens, and (n,) rows
     "Tokens of the distinct texts, and each text's row among them."
     from debias_nb.encoders import tokenise
