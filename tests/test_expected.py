@@ -125,7 +125,7 @@ MISTAKES = {"itvreg": [("value: 22.50", "value: 22,50", "cells.0.50"), ("value: 
     ("value: 22.50", "value: 2250", "is no percent"), ("std: 0.14", "std: -0.14", "greater than or equal to 0"), ("Amazon1.3M (OOD)", "Amazon131K (IID)", "stands twice"),
     ("tolerance: 1.0", "tolerance: 0", "greater than 0"), (", note: \"blank in the text of the paper; other tables print 80.73\"", "", "without a value it takes a note"), ("value: null", "std: 1.0", "required, and not there"),
     ("        - \"Road ID - Reflective Shoe Laces\"\n", "", "as many titles"), ("Road ID - Reflective Shoe Laces", "Sunlite 4 Piece Bicycle Reflector Set with Brackets", "a title stands twice"), ("paper: itvreg", "paper: arr", "says it is arr"), ("metric: \"P@1\"\n", "metric: \"P@1\"\n    metric: \"P@1\"\n", "stands twice")],
-    "scan": [("value: 0.9164", "value: 9164", "is no fraction"), ("value: 0.9164", "value: 0,9164", "table2.cells.33"), ("value: null, note: \"a dash in the paper\"", "value: null", "without a value it takes a note"),
+    "scan": [("value: 0.9164", "value: 9164", "is no fraction"), ("value: 0.9164", "value: 0,9164", "table2.cells.33"), ("value: null, quoted: true, note: \"a dash in the paper\"", "value: null, quoted: true", "without a value it takes a note"),
     ("{method: RE2}", "{model: RE2}", "not made like the others"), ("{method: RE2}", "{method: HyperQA}", "stands twice"), ("paper: scan", "paper: itvreg", "says it is itvreg")]}
 
 

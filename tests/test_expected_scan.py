@@ -43,6 +43,13 @@ def test_dashes(tables):
     assert all("dash" in tables[n].cell(c, method=m).note for n, m, c in blank)
 
 
+def test_what_is_quoted(tables):
+    "Marked in the captions as retrieved from earlier work."
+    own = {"table2": ["RoBERTa", "SCAN"], "table3": ["SCAN"], "table4": ["RoBERTa", "TANDA", "SCAN"]}
+    for n, t in tables.items():
+        for c in t.cells: assert c.quoted == (n in own and c.row["method"] not in own[n]), (n, c)
+
+
 def test_checksums(tables):
     "Sums of all values in the last printed digit, added up from the paper's own lines: a digit mistyped later changes them."
     assert {n: sum(round(10**t.decimals * (c.value or 0)) for c in t.cells) for n, t in tables.items()} == CHECKSUMS
