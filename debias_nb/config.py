@@ -251,11 +251,12 @@ class AuthorsWorldConfig(Strict):
     marks: Natural = 6           # punctuation marks
     spellings: Annotated[int, Field(ge=0)] = 25 # words with two spellings, of which an author prefers one
     prefers: Probability = .85   # chance of the preferred spelling
-    content: Annotated[int, Field(ge=10)] = 300 # content words, shared by all topics
+    content: Annotated[int, Field(ge=10)] = 300 # content words, shared by all topics unless `apart` is above 0
     concentration: Positive = .1 # of the Dirichlet that topics are drawn from: the smaller, the fewer words a topic has
     about: Probability = .5      # share of a text that is content
     topics: Annotated[int, Field(ge=2)] = 16 # topics of training
     unseen_topics: Natural = 8   # topics of the test across topics
+    apart: Probability = 0.      # share of the content words for which those topics have words of their own
     authors: Annotated[int, Field(ge=2)] = 300 # authors of training
     test_authors: Annotated[int, Field(ge=2)] = 200 # authors of each test
     texts: Annotated[int, Field(ge=2)] = 6 # of each author

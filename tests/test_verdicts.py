@@ -6,7 +6,7 @@ import pytest
 
 from debias_nb.repro.frame import Cell, only_stored
 from debias_nb.repro.printed import PrintedCells, fact, tally
-from debias_nb.repro.verdicts import Evidence, Ledger, above, comparison_frame, judge, overall, read_ledger
+from debias_nb.repro.verdicts import LOW_LEAKAGE, Evidence, Ledger, above, comparison_frame, judge, low_leakage, overall, read_ledger
 
 ROWS = ("a", "b", "c")
 
@@ -130,6 +130,36 @@ def test_holm_makes_the_difference():
     assert together <= 15 < alone
 
 
+def leaking(leakage, gain=.02):
+    "Evidence of a setting, `apart 1`, and of another that leaks much; None: not on record."
+    cells = []
+    for setting, value in (("apart 1", leakage), ("apart 0.5", .99)):
+        place = dict(paper="arr", profile="planted", encoder="encoder", method="CL", shift="ood", corpus=setting, evaluate="cross")
+        cells.append(Cell(table="leaks", column=setting, value=value, command="debias-nb run arr/leakage", **place))
+        cells.append(Cell(table="leakage", column=f"{setting}: R@8", value=gain, **place))
+    return Evidence(cells, {})
+
+
+@pytest.mark.parametrize("leakage", [.5, .145, LOW_LEAKAGE])
+def test_a_setting_with_little_leakage_is_let_through(leakage):
+    low_leakage(leaking(leakage), "apart 1")
+
+
+@pytest.mark.parametrize("setting, leakage, message", [
+    ("apart 1", .601, "apart 1: the recorded leakage is 0.601, and a setting with little leakage has at most 0.6"),
+    ("apart 0.5", .5, "apart 0.5: the recorded leakage is 0.990, and a setting with little leakage has at most 0.6"),
+    ("apart 1", None, "apart 1: no leakage is recorded, and a setting with little leakage has at most 0.6: debias-nb run arr/leakage"),
+    ("apart 2", .5, "no column in leaks at planted is called 'apart 2'; did you mean 'apart"),
+])
+def test_a_setting_that_leaks_is_refused(setting, leakage, message):
+    with pytest.raises(ValueError, match=re.escape(message)): low_leakage(leaking(leakage), setting)
+
+
+def test_without_gains_there_is_nothing_to_refuse():
+    low_leakage(leaking(None, gain=None), "apart 1")
+    with pytest.raises(ValueError, match="the recorded leakage is 0.990"): low_leakage(leaking(None, gain=None), "apart 0.5")
+
+
 # The paper's own cells
 
 @pytest.mark.parametrize("paper", ["itvreg", "arr", "scan"])
@@ -161,6 +191,15 @@ def test_every_claim_is_stated_and_asks_something(books):
         for claim in book.claims.values():
             assert claim.statement.endswith((".", "?")) and (claim.facts or claim.comparisons), claim.id
             assert claim.id in claim._repr_markdown_() or "Our runs:" in claim._repr_markdown_()
+
+
+def test_the_claim_about_leakage_is_tested_where_leakage_differs(books):
+    "Its primary comparisons all have one side with words of its own, and the notes on real data say what the split does."
+    found = books["arr"].claims["R-B5"].comparisons
+    primary = [one for one in found if one.asked.primary]
+    assert {one.profile for one in primary} == {"planted"} and all(one.column.startswith("apart 1") for one in primary)
+    real = [one for one in found if one.profile == "small"]
+    assert len(real) == 4 and all(re.fullmatch(r"leakage of \w+: (0\.\d{3}|not measured) as in the paper, (0\.\d{3}|not measured) aware", one.asked.analogue) for one in real)
 
 
 def test_every_comparison_has_a_word_and_every_undecided_one_a_reason(books):

@@ -325,7 +325,7 @@ def test_answers_are_the_same_in_every_process():
 def test_streams_of_the_answers_stand_behind_those_of_the_catalogue():
     "A stream is made from its place in the list: what is added in front would change every world."
     assert STREAMS[:12] == ("lexicon", "broad", "train", "labelled", *SPLITS, *(f"test {s}" for s in SPLITS)) and STREAMS[12:18] == ("answers words", *(f"answers {s}" for s in ANSWER_SPLITS))
-    assert STREAMS[18:] == ("authors words", *(f"authors {s}" for s in AUTHOR_SPLITS))
+    assert STREAMS[18:] == ("authors words", *(f"authors {s}" for s in AUTHOR_SPLITS), "authors unseen words")
     draws = {stream(asking(), part).integers(2**62) for part in STREAMS}
     assert len(draws) == len(STREAMS)
 
@@ -348,7 +348,7 @@ def test_unknown_splits_of_answers(name, words):
 def writing(**dials): return AuthorsWorldConfig(name="authors", **{**dict(authors=20, test_authors=12, texts=3, tokens=40), **dials})
 
 written_worlds = st.builds(writing, seed=st.integers(0, 10**6), kappa=st.floats(0, 1), style=st.floats(0, 2), functions=st.integers(2, 80), marks=st.integers(1, 50), spellings=st.integers(0, 30), prefers=st.floats(0, 1),
-                           content=st.integers(10, 120), concentration=st.floats(.001, 2), about=st.floats(0, 1), topics=st.integers(2, 9), unseen_topics=st.integers(1, 9), tokens=st.integers(10, 60), spread=st.floats(0, 1))
+                           content=st.integers(10, 120), concentration=st.floats(.001, 2), about=st.floats(0, 1), topics=st.integers(2, 9), unseen_topics=st.integers(1, 9), apart=st.floats(0, 1), tokens=st.integers(10, 60), spread=st.floats(0, 1))
 
 def told(split): return [list(c) if isinstance(c, list) else c.tolist() if isinstance(c, np.ndarray) else c for c in split]
 
@@ -359,7 +359,7 @@ def test_texts_follow_the_definition(c, name, likeness):
     n = (c.authors if name == "train" else c.test_authors) * c.texts
     assert w.name == name and {len(column) for column in w[1:]} == {n} and w.author == [f"{name} {a}" for a in range(n // c.texts) for _ in range(c.texts)]
     assert set(w.topic) <= {f"{'unseen' if name == 'cross' else 'topic'} {t}" for t in range(c.unseen_topics if name == "cross" else c.topics)} and all((h == "") == (name == "cross") for h in w.home)
-    vocabulary = [*words.style, *words.content]
+    vocabulary = [*words.style, *(words.unseen if name == "cross" else words.content)]
     assert len(set(vocabulary)) == len(vocabulary) == c.functions + c.marks + 2 * c.spellings + c.content
     column = {v: i for i, v in enumerate(vocabulary)}
     for text, style, content in zip(w.text, w.style, w.content):
@@ -376,7 +376,7 @@ def test_kappa_moves_the_topics_alone(c, kappa):
         assert all(x == y for x, y, s, t in zip(a.text, b.text, a.topic, b.topic) if s == t)
     assert told(authors_split(c, "cross")) == told(authors_split(other, "cross"))
 
-@pytest.mark.parametrize("change, may_differ", [(dict(authors=21), {"train"}), (dict(test_authors=13), {"cross", "iid"}), (dict(kappa=.1), {"train", "iid"}), (dict(unseen_topics=3), {"cross"}), (dict(seed=1), {*AUTHOR_SPLITS}),
+@pytest.mark.parametrize("change, may_differ", [(dict(authors=21), {"train"}), (dict(test_authors=13), {"cross", "iid"}), (dict(kappa=.1), {"train", "iid"}), (dict(unseen_topics=3), {"cross"}), (dict(apart=.5), {"cross"}), (dict(seed=1), {*AUTHOR_SPLITS}),
                                                 (dict(style=.1), {*AUTHOR_SPLITS}), (dict(concentration=1.), {*AUTHOR_SPLITS}), (dict(texts=4), {*AUTHOR_SPLITS}), (dict(prefers=.5), {*AUTHOR_SPLITS})])
 def test_a_dial_of_the_authors_moves_its_own_parts_alone(change, may_differ):
     assert {s for s in AUTHOR_SPLITS if told(authors_split(writing(), s)) != told(authors_split(writing(**change), s))} == may_differ
@@ -420,6 +420,26 @@ def test_likeness_mixes_topics_of_training():
             found, chances = w.content[np.array(w.topic) == f"unseen {t}"].sum(0), (1 - likeness) * words.topics[6 + t] + likeness * words.topics[t % 6]
             assert np.allclose(found / found.sum(), chances, atol=5 * np.sqrt(chances.max() / found.sum()))
     for name in ("train", "iid"): assert told(authors_split(c, name)) == told(authors_split(c, name, .4))
+
+@few
+@given(written_worlds)
+def test_words_of_their_own_stand_where_the_others_stood(c):
+    near, words = c.model_copy(update=dict(apart=0.)), author_words(c)
+    known, renamed = author_words(near), dict(zip(words.content, words.unseen))
+    own = {word for word, before in zip(words.unseen, words.content) if word != before}
+    assert len(own) == round(c.apart * c.content) and not own & {*words.style, *words.content}
+    assert (known.unseen == known.content).all() and (known.content == words.content).all() and (known.topics == words.topics).all()
+    one, two = authors_split(near, "cross"), authors_split(c, "cross")
+    assert [" ".join(renamed.get(w, w) for w in text.split()) for text in one.text] == two.text and (one.content == two.content).all()
+
+def test_words_of_their_own_stay_as_the_dial_is_turned():
+    half, all_ = (author_words(writing(apart=a)).unseen for a in (.5, 1))
+    kept = half == author_words(writing()).content
+    assert kept.sum() == 150 and (half == all_)[~kept].all() and (half != all_)[kept].all()
+
+def test_a_world_without_words_of_their_own_needs_no_further_words():
+    assert len(author_words(writing(content=20_000)).unseen) == 20_000
+    with pytest.raises(ValueError, match="lower `functions`, `spellings` or `content`"): author_words(writing(content=20_000, apart=.1))
 
 def test_authors_are_the_same_in_every_process():
     code = ("import json; from debias_nb.config import AuthorsWorldConfig; from debias_nb.data.worlds import *\n"

@@ -40,7 +40,7 @@ AUTHOR_SPLITS = ("train", "cross", "iid") # of the world of authors, at the end 
 STREAMS = (
     "lexicon", "broad", "train", "labelled", *SPLITS, *(f"test {s}" for s in SPLITS),
     "answers words", *(f"answers {s}" for s in ANSWER_SPLITS),
-    "authors words", *(f"authors {s}" for s in AUTHOR_SPLITS),
+    "authors words", *(f"authors {s}" for s in AUTHOR_SPLITS), "authors unseen words",
 )
 
 
@@ -659,12 +659,16 @@ def answers_split(
     return PlantedAnswers(name, ids, [texts[g] for g in group], answers, labels, many, cued)
 
 # %% ../../nbs/data/05_worlds.ipynb #bdc69ae6
+_LOWER = "`functions`, `spellings` or `content`" # the dials that ask for words, for messages
+
+
 class AuthorWords(NamedTuple):
-    "The words of a world of authors, all distinct, and its topics."
+    "The words of a world of authors, no two alike but in `content` and `unseen`, and its topics."
     functions: np.ndarray # (functions,) words, the most frequent first
     marks: np.ndarray     # (marks,)
     spellings: np.ndarray # (spellings, 2) two forms of each
     content: np.ndarray   # (content,)
+    unseen: np.ndarray    # (content,) what unseen topics say for each of them: the same word, or one of their own
     topics: np.ndarray    # (topics + unseen_topics, content) chances of each content word, those of training first
 
     @property
@@ -680,18 +684,30 @@ def _punctuation(n): # (n,)
     return np.array(list(itertools.islice(marks, n)), dtype=object)
 
 
+def _unseen_words(c, known, content): # known: all words of training; (content,) -> (content,)
+    "The content words, a share `apart` of them replaced by words that no text of training has."
+    if not c.apart:
+        return content
+    rng = stream(c, "authors unseen words")
+    replaced = marked(rng, c.content, c.apart)
+    candidates = invent(rng, len(known) + c.content, _LOWER)
+    own = [word for word in candidates if word not in known]
+    return np.where(replaced, np.array(own[:c.content], dtype=object), content)
+
+
 def author_words(
     config: AuthorsWorldConfig,
-) -> AuthorWords: # all words distinct
+) -> AuthorWords:
     "The words of a world of authors. Raises `ValueError` for a negative seed, and for more words than can be made."
     c = config
     rng = stream(c, "authors words")
     sizes = (c.functions, c.spellings, c.content)
-    functions, spelled, content = _invented(rng, sizes, "`functions`, `spellings` or `content`")
+    functions, spelled, content = _invented(rng, sizes, _LOWER)
     doubled = [w[:4] + w[4] * 2 + w[5:] for w in spelled]
     spellings = np.column_stack([spelled, np.array(doubled, dtype=object)])
     topics = rng.dirichlet(np.full(c.content, c.concentration), c.topics + c.unseen_topics)
-    return AuthorWords(functions, _punctuation(c.marks), spellings, content, topics)
+    unseen = _unseen_words(c, {*functions, *spelled, *content}, content)
+    return AuthorWords(functions, _punctuation(c.marks), spellings, content, unseen, topics)
 
 # %% ../../nbs/data/05_worlds.ipynb #ff070b53
 KINDS = np.array([.6, .25, .15]) # function words, marks and spelled words in the style of the average author
@@ -731,7 +747,7 @@ class PlantedTexts(NamedTuple):
     topic: list[str]     # (n,)
     text: list[str]      # (n,) words with spaces between
     style: np.ndarray    # (n, functions + marks + 2 * spellings) how often it has each word of `AuthorWords.style`
-    content: np.ndarray  # (n, content) and each content word
+    content: np.ndarray  # (n, content) and each word of `AuthorWords.content`, in `cross` of `AuthorWords.unseen`
     home: list[str]      # (n,) the home topic of the author; "" in `cross`, where nobody has one
 
 # %% ../../nbs/data/05_worlds.ipynb #f5effcb1
@@ -795,7 +811,7 @@ def authors_split(
     habits = _habits(c, rng, authors)
     who, home, topic = _assigned(c, rng, authors, len(topics), cross)
     length, said = _spoken(c, rng, who, topic, habits, topics)
-    vocabulary = np.concatenate([words.style, words.content])
+    vocabulary = np.concatenate([words.style, words.unseen if cross else words.content])
     n, size = len(who), len(vocabulary)
     cell = np.arange(n).repeat(length) * size + said
     counts = np.bincount(cell, minlength=n * size).reshape(n, size).astype(np.int32)
