@@ -78,7 +78,7 @@ def read_products(
         "dropped: a title is empty": named.count(False),
         "pairs": named.count(True),
     }
-    return cleaned.take(np.array(named), counts=odd | counts)
+    return replace(cleaned.take(np.array(named)), counts=odd | counts)
 
 # %% ../../nbs/data/07_products.ipynb #1b733c0d
 CATEGORIES = ("cameras", "computers", "shoes", "watches")

@@ -83,7 +83,7 @@ def world_of(record: dict) -> int | None: # None: real data
 
 def made_by(record: dict) -> str:
     "Processor and versions of a record; records can be paired where these are the same."
-    environment = record["environment"]
+    environment = record.get("environment", {})
     packages = environment.get("packages", {})
     versions = [f"{name} {version}" for name, version in sorted(packages.items()) if name != "debias-nb"]
     return ", ".join([environment.get("cpu") or "processor unknown", record.get("device", "cpu"), *versions])
@@ -91,7 +91,7 @@ def made_by(record: dict) -> str:
 
 def is_clean(record: dict) -> bool:
     "Whether a record was made from a commit without changes."
-    return not record["environment"].get("dirty", False)
+    return not record.get("environment", {}).get("dirty", False)
 
 
 def is_trained(record: dict, method: str) -> bool:

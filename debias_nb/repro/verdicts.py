@@ -314,13 +314,16 @@ def counted(words: list[str]) -> str: # e.g. `3 hold, 1 undecided`
     return ", ".join(parts) or "no such cells"
 
 # %% ../../nbs/repro/12_verdicts.ipynb #314a165c
-@dataclass
+@dataclass(repr=False)
 class Claim:
     "One statement, what the paper's own cells say to it, and what our runs say."
     id: str                # R-: a relation that the cells suggest; Q-: a question of ours
     facts: list[Fact]
     comparisons: list[Comparison]
     statement: str = ""    # filled in by `read_ledger`
+
+    def __repr__(self) -> str:
+        return f"<claim {self.id}>"
 
     def words(self, profile: str) -> list[str]:
         "The words of its primary comparisons."
@@ -371,13 +374,16 @@ def _line(profile: str, line: Asked, mine: list[Comparison]) -> dict:
     return {"scale": profile, "asked": text, "verdict": verdict, "comparisons": counted(words), "differences": span}
 
 
-@dataclass
+@dataclass(repr=False)
 class Erratum:
     "A place where a paper contradicts itself, or where a reader may stumble."
     id: int
     kind: str              # `contradiction`: the facts state what the text says; `oddity`: what is odd
     facts: list[Fact]
     title: str = ""        # filled in by `read_ledger`
+
+    def __repr__(self) -> str:
+        return f"<erratum {self.id}>"
 
     @property
     def verdict(self) -> str:
