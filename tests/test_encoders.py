@@ -148,6 +148,7 @@ def test_what_the_hub_sends_is_checked_too(folder, offline):
     with pytest.raises(EncoderError, match="pickles"): load_encoder(config(HUB, revision="ab" * 20))
 
 def test_names_and_kinds(folder, monkeypatch):
+    with pytest.raises(EncoderError, match="did you mean 'minilm'"): find_folder(config("minilmm"))
     with pytest.raises(EncoderError, match="did you mean 'tiny-static'"): load_encoder(config("tinystatic"))
     for name, wrong, says in (("bert", "static", "is a transformer, but its configuration says static"), ("table", "transformer", "is static, but its configuration says transformer")):
         with pytest.raises(EncoderError, match=f"{name!r} {says}"): load_encoder(config(name, kind=wrong))
@@ -292,6 +293,19 @@ def die_while_training(cache):
     def save(self, *args, **options): os._exit(9)
     SentenceTransformer.save = save
     planted_encoder(QUICK, Path(cache))
+
+@pytest.mark.parametrize("file, words", [("vocab.txt", "vocabulary"), ("planted.json", "weights and tokenizer")])
+def test_a_planted_encoder_that_was_changed_is_refused(tmp_path, file, words):
+    planted_encoder(QUICK, tmp_path)
+    home = next(p for p in tmp_path.iterdir() if p.is_dir())
+    if file == "vocab.txt": # two pieces change places
+        *rest, last_but_one, last = (home / file).read_text().splitlines()
+        (home / file).write_text("\n".join([*rest, last, last_but_one]) + "\n")
+    else:
+        kept = json.loads((home / file).read_text())
+        (home / file).write_text(json.dumps(kept | {"encoder": "0" * 64}))
+    with pytest.raises(EncoderError, match=f"the {words} are not those it was trained with .*; delete the folder to train it anew"):
+        planted_encoder(QUICK, tmp_path)
 
 def test_base_and_tuned_encoder_must_share_tokenizer_and_make(folder, tmp_path):
     from debias_nb.itvreg import same_make
