@@ -128,6 +128,22 @@ def test_values_that_are_refused(static):
     with pytest.raises(ValueError, match="same texts"): product_of_experts(c, c[:3, :3], 1.)
     with pytest.raises(ValueError, match="same texts"): distillation(c, c[:3, :3])
 
+def test_counts_and_columns_that_are_refused(static):
+    with pytest.raises(ValueError, match="tf-idf.*tfidf"):
+        text_rows("tf-idf", ["cat sat"])
+    with pytest.raises(ValueError, match="no training texts"):
+        text_rows("bow", [])
+    with pytest.raises(ValueError, match="no column of author ids"):
+        AuthorPairSampler(Dataset.from_dict({"text": ["a"]}), 4)
+    with pytest.raises(ValueError, match="47 labels for 48 texts"):
+        AuthorCollator(tokenise(static, TEXTS), AUTHORS[1:])
+
+def test_what_a_history_comes_down_to():
+    history = [dict(loss=3., B=.5, entropy=1., pairs=4), dict(loss=2., B=0., entropy=2., pairs=0)]
+    assert history_summary(history, .3) == dict(
+        batches=2, loss=2.5, B=.25, entropy=1.5, pairs=2, loss_last=2, batches_without_pairs=1, excess=1, B_min=0, B_max=.5,
+        teacher_temperature=.3 / .75)
+
 def test_tables_of_other_texts_are_refused(static):
     vectors, bad, gap = torch.ones(48, 3), torch.ones(48, 3), TOPICS.copy()
     bad[5, 1], gap.data[gap.indptr[7]] = math.nan, math.nan

@@ -70,6 +70,24 @@ def test_groups_are_by_id():
     empty = a.take([]); assert len(empty) == 0 and empty.groups().shape == (0,) and qa.filter_questions(empty).counts["dropped candidates"] == 0
 
 
+def test_a_mask_of_another_length():
+    with pytest.raises(ValueError, match="^made: a mask of 2 for 3 candidates$"):
+        made(("a", "x", 1), ("a", "y", 0), ("b", "z", 0)).take([True, False])
+
+
+def test_everything_that_is_odd_is_counted():
+    rows = [("a", "s", 1), ("a", "s", 0), ("b", "t", 0), ("c", "u", 1), ("c", "v", 1), ("c", "w&amp;", 1), ("d", "u", 1)]
+    odd = replace(made(*rows), questions=["x?"] * 3 + ["y?"] * 3 + ["z?"])
+    assert qa.describe(odd) == {
+        "questions": 4, "candidates": 7, "relevant": 5, "questions without a relevant candidate": 1,
+        "questions with only relevant candidates": 2, "questions with one candidate": 2, "questions worded as another": 2,
+        "repeated candidates": 1, "candidates with both labels": 1, "candidates with several grades": 0,
+        "rows with HTML entities": 1, "rows with no-break spaces": 0, "first candidate relevant": 3,
+        "first candidate relevant, random order": 1 / 2 + 0 + 1 + 1}
+    graded = made(("a", "s", 1), ("a", "s", 1), ("a", "u", 0), ("a", "u", 0), grades=[4, 3, 2, 1])
+    assert qa.describe(graded)["candidates with several grades"] == 2 > qa.describe(graded)["candidates with both labels"]
+
+
 # ---- questions that cannot be ranked
 
 def test_one_candidate_is_counted_and_kept():
@@ -137,6 +155,8 @@ def test_refused_files_and_parameters(tmp_path):
     with pytest.raises(DataError, match="a.tsv:1: a header is expected, but this is a row of data"): qa.read_answers(write(tmp_path / "a.tsv", "q\ta?\tb\t1\n"), header=True)
     with pytest.raises(DataError, match="a.tsv:1: 'label' is not a label"): qa.read_answers(write(tmp_path / "a.tsv", "\t".join(qa.COLUMNS[:4]) + "\n"))
     with pytest.raises(DataError, match="a.tsv.gz: the file is damaged"): qa.read_answers(write(tmp_path / "a.tsv.gz", gzip.compress(b"q\ta?\tb\t1\n" * 99)[:30]))
+    with pytest.raises(ValueError, match="the name b.txt does not tell"):
+        qa.read_answers(tmp_path / "b.txt")
     with pytest.raises(FileNotFoundError, match="nowhere.tsv"): qa.read_answers(tmp_path / "nowhere.tsv")
     good = write(tmp_path / "good.tsv", "a?\tb\t1\n")
     for kwargs, words in [(dict(format="csv"), "'tsv' or 'jsonl', got 'csv'"), (dict(columns=("question", "label")), "'answer' must be there once"), (dict(columns=("question", "answer")), "'label' or 'grade'"),
@@ -173,6 +193,17 @@ def test_refused_judgements(tmp_path, read, line, words):
     first = "1\thow?" if read == "read_queries" else "1\tU0\tx\t4"
     with pytest.raises(DataError, match="j.txt:2: ") as e: getattr(qa, read)(write(tmp_path / "j.txt", f"{first}\n{line}\n"))
     assert words in str(e.value)
+
+
+def test_identified_by_their_wording_and_grades(tmp_path):
+    answers = qa.Answers("judged", ["a", "a"], ["Why?"] * 2, ["So.", "No."], [1, 0], [4, 2])
+    queries = qa.read_queries(write(tmp_path / "q.txt", "31\tWhy?\n32\tHow?\n"))
+    judged = qa.read_qrels(write(tmp_path / "a.qrel", "31 U0\t31_0 4\n31 Q0 77_1 2\n"))
+    assert qa.identify(answers, queries, judged).question_ids == ["31", "31"]
+    with pytest.raises(DataError, match=r"query 31 has the grades \[2, 4\], judged were \[4, 2\]"):
+        qa.identify(answers.take([1, 0]), queries, judged)
+    with pytest.raises(DataError, match="judged: no query reads 'Why\\?'"):
+        qa.identify(answers, {"32": "How?"}, judged)
 
 
 @pytest.mark.parametrize("name, part, words", [("wikiQA", "test", "did you mean 'wikiqa'?"), ("antiqueqa", "dev", "did you mean 'antique'?"), ("nowhere", "dev", "known: 'wikiqa', 'selqa', 'antique', 'asnq', 'qnli'"), ("selqa", "tset", "did you mean 'test'?"), ("qnli", "train", "qnli has no part 'train'")])

@@ -192,6 +192,25 @@ def test_a_constant_column_among_others_does_no_harm(batch):
 def test_what_the_learner_refuses(batch, change, message):
     with pytest.raises(ValueError, match=message): learn_weights(batch.features, **({"generator": seeded()} | change))
 
+def test_averaged_samples_have_no_class(batch):
+    memory = Memory("ema")
+    memory.update(batch.features, torch.ones(140))
+    with pytest.raises(ValueError, match="a memory of kind 'ema' has none"):
+        learn_weights(batch.features, batch.labels, memory, generator=seeded(), centre="class")
+
+def test_a_batch_of_one_class_is_no_error(batch):
+    positive = batch.features[batch.labels == 1]
+    labels = torch.ones(len(positive), dtype=torch.long)
+    plain, *others = (learn_weights(positive, labels, generator=seeded(), **options).values for options in ({}, {"centre": "class"}, {"class_mass": "keep"}))
+    assert all(torch.allclose(plain, other, atol=1e-4) for other in others)
+
+def test_a_class_may_count_more():
+    features, labels = torch.randn(12, 8, generator=seeded()), torch.tensor([0, 1] * 6)
+    torch.manual_seed(0)
+    head = ScanHead(8, class_weights=(1., 3.)).eval()
+    by_sample = F.cross_entropy(head.logits(features), labels, reduction="none")
+    assert torch.isclose(head(features, labels)["sw"], (by_sample * (1 + 2 * labels)).mean())
+
 @pytest.mark.parametrize("row, value", [(0, float("nan")), (77, float("inf")), (139, -float("inf"))])
 def test_a_feature_that_is_not_finite_is_named(batch, row, value):
     z = batch.features.clone(); z[row, 2] = value
@@ -358,6 +377,10 @@ def test_inference_is_the_classifier_alone():
     (lambda: ScanHead(8, gate="vectors"), "did you mean 'vector'"), (lambda: ScanHead(8, output="rely"), "did you mean 'relu'"), (lambda: ScanHead(8, classes=1), "classes must be at least 2"),
     (lambda: ScanHead(8, dropout=1), "dropout must lie in"), (lambda: ScanHead(8, temperature=0), "temperature must be positive"), (lambda: LanguageDebiasing(0), "width must be at least 1"),
     (lambda: ScanHead(8, classes=3).scores(torch.zeros(2, 8)), "log-odds need 2 classes"), (lambda: scan_loss({"clc": 1.}), "did you mean 'cl'"),
+    (lambda: contrastive_loss(torch.ones(1, 2), torch.ones(1, 2), torch.ones(1, 2), 0), "temperature must be positive, got 0"),
+    (lambda: LanguageDebiasing(2, gate="scaler"), "gate: unknown 'scaler'; did you mean 'scalar'"),
+    (lambda: ScanHead(8, class_weights=(1., 0.)), "class_weights must be 2 positive numbers"), (lambda: scan_loss({"sw": 1.}, cl=-1), "cl must be at least 0, got -1"),
+    (lambda: ScanHead(8)(torch.zeros(2, 8), torch.zeros(2, dtype=torch.long), torch.tensor([1., float("nan")])), r"weights\[1\] is not finite"),
     (lambda: scan_loss({"sw": 1.}, sw=float("nan")), "sw must be at least 0"), (lambda: ScanHead(8)(torch.zeros(2, 8), torch.zeros(2, dtype=torch.long), torch.ones(3)), r"shape \(2,\)")])
 def test_what_head_and_loss_refuse(call, message):
     with pytest.raises(ValueError, match=message): call()

@@ -32,7 +32,7 @@ import scipy.sparse as sp
 
 from ..config import AuthorsWorldConfig, nearest
 from debias_nb.data.registry import (
-    DataError, bad_lines, file_format, json_object, locate, row_positions, rows_digest, sha256_of,
+    DataError, file_format, json_object, locate, parsed_rows, row_positions, rows_digest, sha256_of,
 )
 
 # %% ../../nbs/data/04_authors.ipynb #ca4cb278
@@ -300,20 +300,6 @@ def _csv_object(header_and_row):
     return dict(zip(header, row))
 
 # %% ../../nbs/data/04_authors.ipynb #5bc5eb46
-def _parsed(path, rows, parse): # rows: (line, row) each; -> (line, parsed) each
-    "`parse(line, row)` of each row. Raises `DataError` naming the lines for which it raised `ValueError`."
-    count, bad = 0, []
-    for count, (line, row) in enumerate(rows, 1):
-        try:
-            made = parse(line, row)
-        except ValueError as e:
-            bad.append((line, str(e)))
-        else:
-            yield line, made
-    if bad:
-        raise bad_lines(path, bad, count, "texts")
-
-
 def _value(column, value):
     "One value of a row; authors, topics and years may be numbers. Raises `ValueError` with the reason."
     if isinstance(value, int) and not isinstance(value, bool) and column != "text":
@@ -365,7 +351,7 @@ def read_texts(
             raise ValueError("some texts have a topic and some have none")
         return values
 
-    for _, values in _parsed(path, found, parse):
+    for _, values in parsed_rows(path, found, parse, "texts"):
         rows.append(values)
     if not rows:
         raise DataError(f"{path}: only a header")
@@ -424,7 +410,7 @@ def read_reviews(
     "Read reviews with reviewer and category. Raises `DataError` naming file and line."
     rows, read, marked = [], 0, 0
     for path in paths:
-        for _, (some, reviews, changed) in _parsed(path, enumerate(_lines(path), 1), _reviews):
+        for _, (some, reviews, changed) in parsed_rows(path, enumerate(_lines(path), 1), _reviews, "texts"):
             rows += some
             read += reviews
             marked += changed
@@ -579,7 +565,7 @@ def _by_id(path, what): # -> (line, (id, what(values))) each
             raise ValueError(f"the id {key!r} stands in line {seen[key]} too")
         return key, what(values)
 
-    return _parsed(path, enumerate(_lines(path), 1), parse)
+    return parsed_rows(path, enumerate(_lines(path), 1), parse, "texts")
 
 
 def _authors_of(values):

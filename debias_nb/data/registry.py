@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['HEX', 'LARGEST', 'DataFile', 'DataError', 'bad_lines', 'DataSet', 'Registry', 'load_registry', 'sha256_of',
            'ChangedData', 'verified', 'cache_folder', 'MissingData', 'locate', 'fetch', 'inventory', 'file_format',
-           'json_object', 'row_positions', 'rows_digest', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected',
-           'load_expected']
+           'json_object', 'parsed_rows', 'row_positions', 'rows_digest', 'Cell', 'ExpectedTable', 'ExpectedList',
+           'Expected', 'load_expected']
 
 # %% ../../nbs/data/00_registry.ipynb #987a3bf4
 import functools
@@ -278,6 +278,20 @@ def json_object(line: str) -> dict:
     if not isinstance(values, dict):
         raise ValueError(f"a JSON object is expected, found {type(values).__name__}")
     return values
+
+
+def parsed_rows(path, rows, parse, what: str, skipped: int = 0): # rows: (line, row) each; -> (line, parsed) each
+    "`parse(line, row)` of each row. Raises `DataError` naming the lines for which it raised `ValueError`."
+    count, bad = skipped, []
+    for count, (line, row) in enumerate(rows, 1 + skipped):
+        try:
+            parsed = parse(line, row)
+        except ValueError as e:
+            bad.append((line, str(e)))
+        else:
+            yield line, parsed
+    if bad:
+        raise bad_lines(path, bad, count, what)
 
 
 def row_positions(rows, n: int, name: str, what: str) -> list[int]: # rows: positions, or a mask of n
