@@ -83,7 +83,8 @@ class Asked:
         if self.margin:
             text += f" {signed(-self.margin)}"
         role = "" if self.role == "any" else f"{self.role} base"
-        where = [self.table.replace("table", "Table "), SHIFTS[self.shift], role]
+        column = " or ".join(self.column) if rest and self.column != ("*",) else ""
+        where = [self.table.replace("table", "Table "), column, SHIFTS[self.shift], role]
         return f"{text}: {', '.join(filter(None, where))}"
 
 
