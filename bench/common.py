@@ -152,7 +152,7 @@ def fine_tuning(variant, encoder, pairs, training) -> tuple: # the tuned model; 
     model, clock, method = copy.deepcopy(encoder), Clock(), MethodConfig(name=variant.name, **variant.method)
     gc.collect()
     with patch.object(train, "CachedBase", clocked_base(clock, variant.cached)), patch.object(train, "MatchingTrainer", clocked_trainer(clock)):
-        loss = train.fine_tune(model, encoder if method.needs_base else None, pairs, method, training, seed=0)
+        loss = train.fine_tune(model, encoder, pairs, method, training, seed=0)
     if len(loss.history) != (steps := -(-len(pairs) // training.batch_size) * training.epochs): raise RuntimeError(f"{variant.name}: {len(loss.history)} steps instead of {steps}")
     return model, clock.seconds["training"] + clock.seconds.get("before", 0.), clock.seconds.get("base", 0.)
 

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['HINGE', 'simcse', 'LOSSES', 'cosines', 'mse', 'hinge', 'relevant_in_batch', 'itvreg', 'maskreg', 'outreg', 'l2sp',
            'itvaug_target', 'FrozenBase', 'CachedBase', 'same_make', 'Batch', 'MatchingLoss', 'ITVRegLoss',
-           'MaskRegLoss', 'OutRegLoss', 'L2SPLoss', 'SimCSELoss', 'ITVAugLoss', 'WordDropoutLoss', 'make_loss']
+           'MaskRegLoss', 'OutRegLoss', 'L2SPLoss', 'SimCSELoss', 'ITVAugLoss', 'WordDropoutLoss', 'loss_class',
+           'make_loss']
 
 # %% ../nbs/methods/itvreg.ipynb #1f638f24
 from functools import partial
@@ -483,6 +484,13 @@ def _objective(training):
     return partial(hinge, margin=training.margin, hardest=training.hardest, temperature=training.temperature)
 
 
+def loss_class(
+    method, # a `config.MethodConfig`
+) -> type[MatchingLoss]:
+    "The class of a method's loss; its `needs_base` says whether it compares with the base encoder."
+    return LOSSES[method.regulariser if method.augmentation == "none" else method.augmentation]
+
+
 def make_loss(
     method, # a `config.MethodConfig`
     model,
@@ -491,11 +499,11 @@ def make_loss(
     training=None, # a `config.TrainConfig`, which names the objective; default: least squares
 ) -> MatchingLoss:
     "The loss module of a method. Raises `ValueError` for a method that the objective has no place for."
-    kind = method.augmentation if method.augmentation != "none" else method.regulariser
+    kind = loss_class(method)
     objective = _objective(training)
-    if kind == "itvaug" and objective is not mse:
+    if kind is ITVAugLoss and objective is not mse:
         raise ValueError(f"method {method.name!r}: ITVAug changes labels, and a contrastive objective has none")
     settings = {"weight": method.weight, "intervention": method.intervention, "seed": seed, "share": method.rows}
     if method.mask_share:
         settings["mask_share"] = method.mask_share
-    return LOSSES[kind](model, base, objective=objective, **settings)
+    return kind(model, base, objective=objective, **settings)

@@ -173,10 +173,6 @@ class MethodConfig(Strict):
     transfer: bool = False       # whether training on another corpus comes first (answers)
     authors: AuthorsConfig | None = None # base loss and student (authors)
 
-    @property
-    def needs_base(self) -> bool: # in training
-        return self.regulariser in ("itvreg", "outreg", "l2sp") or self.augmentation == "itvaug"
-
     @model_validator(mode="after")
     def _coherent(self):
         me = f"method {self.name!r}"

@@ -17,7 +17,7 @@ from sentence_transformers.base.data_collator import BaseDataCollator
 from transformers import TrainerCallback
 
 from ..encoders import QuietTrainer, Tokens, single_thread, tokenise, training_arguments
-from ..itvreg import CachedBase, FrozenBase, MatchingLoss, make_loss, same_make
+from ..itvreg import CachedBase, FrozenBase, MatchingLoss, loss_class, make_loss, same_make
 from .records import TrainingFailed
 from .config import MethodConfig, TrainConfig
 
@@ -169,8 +169,8 @@ def optimizer_for(training: TrainConfig) -> tuple: # class and arguments, as the
 
 # %% ../../nbs/repro/02_training.ipynb #81eb8856
 def _frozen(base, pairs: PairTokens, method: MethodConfig, dtype: str):
-    "The base encoder as a method needs it: L2-SP reads its weights, the others embeddings that can be kept."
-    if base is None:
+    "The base encoder where a method needs it: L2-SP reads its weights, the others embeddings that can be kept."
+    if base is None or not loss_class(method).needs_base:
         return None
     if method.regulariser == "l2sp":
         return FrozenBase(base, dtype)
@@ -179,7 +179,7 @@ def _frozen(base, pairs: PairTokens, method: MethodConfig, dtype: str):
 
 def fine_tune(
     model,                    # trained in place
-    base,                     # the frozen base encoder; None for methods that need none
+    base,                     # the base encoder, left as it is; None will do for methods that need none
     pairs: PairTokens,
     method: MethodConfig,
     training: TrainConfig,

@@ -292,8 +292,8 @@ class PairTask(Task):
         model = copy.deepcopy(base)
         best, watch = self._callbacks(model, run)
         loss = fine_tune(
-            model, base if run.method.needs_base else None, tokens, run.method, run.training, run.seed,
-            run.encoder.dtype, callbacks=tuple(callback for callback in (best, watch) if callback))
+            model, base, tokens, run.method, run.training, run.seed, run.encoder.dtype,
+            callbacks=tuple(callback for callback in (best, watch) if callback))
         extra = {}
         if best:
             extra["held-out scores"] = best.scores
@@ -342,9 +342,7 @@ class PairTask(Task):
         base = base_encoder(encoder)[0]
         few = _first(_training_data(self, encoder, corpus)[0], 16)
         training = run.training.model_copy(update={"epochs": 1})
-        loss = fine_tune(
-            copy.deepcopy(base), base if run.method.needs_base else None, few, run.method, training, run.seed,
-            run.encoder.dtype)
+        loss = fine_tune(copy.deepcopy(base), base, few, run.method, training, run.seed, run.encoder.dtype)
         return checked_steps(run, loss.history, 1)
 
 
