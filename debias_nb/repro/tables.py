@@ -21,7 +21,7 @@ from ..stats import Paired
 # %% ../../nbs/repro/07_tables.ipynb #f3200006
 DIGITS = {"percent": 1, "fraction": 3, "count": 0}
 METRICS = {"auc05": "AUC(0.05)", "auc": "AUC", "psp1": "PSP@1", "psp5": "PSP@5", "p1": "P@1", "p5": "P@5",
-           "ndcg10": "nDCG@10", "map": "MAP", "mrr": "MRR", "r8": "R@8"}
+           "ap": "average precision", "ndcg10": "nDCG@10", "map": "MAP", "mrr": "MRR", "r8": "R@8"}
 SEEDS_ALONE = "° The interval covers the draw of seeds alone: no record holds these test items one by one."
 
 
