@@ -1,0 +1,216 @@
+"""The recipes of CONTRIBUTING.md, followed to the letter in a copy of the project: each gives what it promises."""
+import re
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from debias_nb.data.registry import inventory
+from debias_nb.repro.frame import only_stored
+from debias_nb.repro.pages import write_page
+from debias_nb.repro.records import read
+from debias_nb.repro.verdicts import read_ledger
+from debias_nb.stats import WORDS
+from sync import tool
+
+ROOT = Path(__file__).parents[1]
+FENCED = re.compile(r"(?P<before>[^\n]+)\n\n```\w+\n(?P<text>.*?)```", re.DOTALL)
+FILE = re.compile(r"(?:nbs|configs)/[\w/.]+\.(?:ipynb|yaml)")
+
+
+# Reading a recipe
+
+def recipe(title: str) -> str:
+    "The text of a recipe."
+    whole = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    after = whole.split(f"## {title}\n")[1]
+    return re.split(r"\n## (?=Add|Outputs)", after)[0]
+
+
+@dataclass
+class Block:
+    "A fenced block of a recipe."
+    files: list[str] # that the line before it names
+    text: str
+
+
+def blocks(title: str) -> list[Block]:
+    "The blocks of a recipe in their order."
+    found = []
+    for match in FENCED.finditer(recipe(title)):
+        files = list(dict.fromkeys(FILE.findall(match["before"])))
+        found.append(Block(files, match["text"]))
+    return found
+
+
+def command(title: str) -> list[str]:
+    "The arguments of the first `debias-nb …` of a recipe."
+    match = re.search(r"`debias-nb ([^`]+)`", recipe(title))
+    return shlex.split(match[1])
+
+
+# Applying a block
+
+def changed(text: str, diff: str) -> str:
+    "A text after a diff, whose places are parted by lines `@@`; each place must be there."
+    for place in diff.split("@@\n"):
+        lines = place.splitlines()
+        old = "\n".join(line[1:] for line in lines if line[0] in " -")
+        new = "\n".join(line[1:] for line in lines if line[0] in " +")
+        assert f"{old}\n" in text, f"not there: {old}"
+        text = text.replace(f"{old}\n", f"{new}\n", 1)
+    return text
+
+
+def change(path: Path, diff: str):
+    "Apply a diff to a file, or to the one cell of a notebook that it belongs to."
+    if path.suffix == ".yaml":
+        path.write_text(changed(path.read_text("utf-8"), diff), "utf-8")
+        return
+    nb = nbformat.read(path, 4)
+    first = next(line[1:] for line in diff.splitlines() if line[0] in " -")
+    [cell] = [cell for cell in nb.cells if f"{first}\n" in f"{cell.source}\n"]
+    cell.source = changed(f"{cell.source}\n", diff)
+    nbformat.write(nb, path)
+
+
+def position(nb, beginning: str) -> int:
+    "The place of the one cell that has a line beginning so."
+    [place] = [i for i, cell in enumerate(nb.cells) if re.search(f"(?m)^{re.escape(beginning)}", cell.source)]
+    return place
+
+
+# The copy
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    "A copy of the project, and the folder that this test is in; what it trains stays there."
+    for name in ("nbs", "debias_nb", "configs", "expected"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    shutil.copy(ROOT / "settings.ini", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("DEBIAS_NB_RUNS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    return tmp_path
+
+
+def shrink(path: Path):
+    "A configuration of a smaller world, with an encoder trained for a few steps."
+    text = path.read_text("utf-8")
+    text = text.replace("world: {seed: 0}", "world: {seed: 0, broad_pairs: 500}")
+    text = text.replace("steps: 200,", "steps: 10,")
+    text = text.replace("train_pairs: 1000,", "train_pairs: 100, queries: 60, items: 200,")
+    path.write_text(text, "utf-8")
+
+
+def test_a_method_becomes_a_row(project):
+    loss, name, row = blocks("Add a method")
+    notebook = project / loss.files[0]
+    nb = nbformat.read(notebook, 4)
+    nb.cells.insert(position(nb, "LOSSES = {") + 1, nbformat.v4.new_code_cell(loss.text))
+    nbformat.write(nb, notebook)
+    change(project / name.files[0], name.text)
+    change(project / row.files[0], row.text)
+    shrink(project / row.files[0])
+    tool("nbdev_export", cwd=project)
+
+    few = ["--seeds", "7,8", "-p", "encoders=[tiny]", "--workers", "1"]
+    tool("debias-nb", *command("Add a method"), *few, cwd=project)
+
+    records = read(project / "_runs/itvreg/table03.planted.jsonl")
+    of = {record["config"]["method"]["name"]: record for record in records}
+    mine = of["Centred"]
+    assert list(of) == ["Base", "Finetuned", "Centred"]
+    assert mine["status"] == "finished"
+    assert mine["metrics"].keys() == {"iid", "uncoupled", "unseen"}
+    assert min(mine["curve"]["raw"]) > 0
+    shown = (project / "_runs/notebooks/itvreg/table03.planted.ipynb").read_text("utf-8")
+    assert "| Centred |" in shown
+    assert "<!-- Centred -->" in shown
+
+
+FORUM = { # the files whose hashes the recipe has
+    "train.tsv": (
+        "1\tHow do I mend a kettle?\tA kettle leaks, what helps?\n"
+        "0\tHow do I mend a kettle?\tHow do I sell a lamp?\n"),
+    "test.tsv": (
+        "1\tWho buys old chairs?\tWhere can I sell a chair?\n"
+        "0\tWho buys old chairs?\tWho mends tables?\n"),
+}
+READ = """
+from debias_nb.data.questions import load_questions
+train = load_questions("forum", "train")
+test = load_questions("forum", "test")
+assert sorted(train.labels) == [0, 1] and train.left[0] == "How do I mend a kettle?"
+assert len(test.labels) == 2 and test.left[0] == "Who buys old chairs?"
+"""
+
+
+def inventory_of_forum() -> dict[str, str]: # file -> status
+    "What `debias-nb data` says of the files."
+    return {row["file"]: row["status"] for row in inventory() if row["dataset"] == "forum"}
+
+
+def test_a_corpus_is_found_and_read(project):
+    about, reader = blocks("Add a corpus")
+    registry = project / about.files[0]
+    registry.write_text(registry.read_text("utf-8") + about.text, "utf-8")
+    change(project / reader.files[0], reader.text)
+    tool("nbdev_export", cwd=project)
+    folder = project / "data/forum"
+    folder.mkdir(parents=True)
+    for file, text in FORUM.items():
+        (folder / file).write_text(text, "utf-8")
+
+    tool("python", "-c", READ, cwd=project)
+    assert inventory_of_forum() == {"train.tsv": "here", "test.tsv": "here"}
+
+    (folder / "train.tsv").write_text("1\tanother\tfile\n", "utf-8")
+    assert inventory_of_forum() == {"train.tsv": "refused", "test.tsv": "here"}
+    with pytest.raises(RuntimeError, match="ChangedData.*train.tsv.*move it away"):
+        tool("python", "-c", READ, cwd=project)
+
+
+def test_a_table_becomes_a_page(project):
+    runs, page = blocks("Add a table")
+    (project / runs.files[0]).write_text(runs.text, "utf-8")
+    source, target = page.files[:2]
+    nb = nbformat.read(project / source, 4)
+    [parameters] = [i for i, cell in enumerate(nb.cells) if "parameters" in cell.metadata.get("tags", [])]
+    nb.cells[parameters + 1 :] = [nbformat.v4.new_code_cell(page.text)]
+    nbformat.write(nb, project / target)
+    tool("debias-nb", *command("Add a table"), "--workers", "1", cwd=project)
+
+    written = write_page("itvreg/remedies", project / "pages", fresh=True)
+
+    assert {"remedies.md", "remedies.csv", "remedies.differences.csv"} <= {path.name for path in written}
+    text = (project / "pages/itvreg/remedies.md").read_text("utf-8")
+    assert "4 of 4 runs are on record" in text
+    assert re.search(r"\| OutReg \| +[\d.]+ ± [\d.]+ \|", text)
+    assert re.search(r"OutReg .*\[.*\]", text)
+
+
+def test_a_claim_gets_a_verdict(project):
+    shutil.copytree(ROOT / "results/itvreg", project / "results/itvreg")
+    heading, code = blocks("Add a claim")
+    assert heading.files == code.files
+    notebook = project / code.files[0]
+    nb = nbformat.read(notebook, 4)
+    nb.cells.append(nbformat.v4.new_markdown_cell(heading.text))
+    nb.cells.append(nbformat.v4.new_code_cell(code.text))
+    nbformat.write(nb, notebook)
+
+    with only_stored():
+        book = read_ledger("itvreg")
+
+    claim = list(book.claims.values())[-1]
+    assert claim.statement == heading.text.splitlines()[2]
+    assert claim.facts
+    assert claim.verdict("planted") in (*WORDS, "mixed")
+    assert claim.verdict("small") in (*WORDS, "mixed")
