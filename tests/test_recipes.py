@@ -2,11 +2,13 @@
 import re
 import shlex
 import shutil
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from debias_nb.data.registry import inventory
 from debias_nb.repro.frame import only_stored
@@ -30,10 +32,9 @@ def recipe(title: str) -> str:
     return re.split(r"\n## (?=Add|Outputs)", after)[0]
 
 
-@dataclass
-class Block:
-    "A fenced block of a recipe."
-    files: list[str] # that the line before it names
+class Block(NamedTuple):
+    "A fenced block, and the files that the line before it names."
+    files: list[str]
     text: str
 
 
@@ -54,40 +55,38 @@ def command(title: str) -> list[str]:
 
 # Applying a block
 
+@contextmanager
+def opened(path: Path):
+    "A notebook, which is written back with its changes."
+    nb = nbformat.read(path, 4)
+    yield nb
+    nbformat.write(nb, path)
+
+
 def changed(text: str, diff: str) -> str:
     "A text after a diff, whose places are parted by lines `@@`; each place must be there."
     for place in diff.split("@@\n"):
         lines = place.splitlines()
         old = "\n".join(line[1:] for line in lines if line[0] in " -")
         new = "\n".join(line[1:] for line in lines if line[0] in " +")
-        assert f"{old}\n" in text, f"not there: {old}"
-        text = text.replace(f"{old}\n", f"{new}\n", 1)
+        assert old in text, f"not there: {old}"
+        text = text.replace(old, new, 1)
     return text
 
 
-def change(path: Path, diff: str):
-    "Apply a diff to a file, or to the one cell of a notebook that it belongs to."
-    if path.suffix == ".yaml":
-        path.write_text(changed(path.read_text("utf-8"), diff), "utf-8")
-        return
-    nb = nbformat.read(path, 4)
-    first = next(line[1:] for line in diff.splitlines() if line[0] in " -")
-    [cell] = [cell for cell in nb.cells if f"{first}\n" in f"{cell.source}\n"]
-    cell.source = changed(f"{cell.source}\n", diff)
-    nbformat.write(nb, path)
-
-
-def position(nb, beginning: str) -> int:
-    "The place of the one cell that has a line beginning so."
-    [place] = [i for i, cell in enumerate(nb.cells) if re.search(f"(?m)^{re.escape(beginning)}", cell.source)]
-    return place
+def change_cell(path: Path, diff: str):
+    "Apply a diff to the one cell of a notebook that has its first line."
+    first = diff.splitlines()[0][1:]
+    with opened(path) as nb:
+        [cell] = [cell for cell in nb.cells if first in cell.source.splitlines()]
+        cell.source = changed(cell.source, diff)
 
 
 # The copy
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    "A copy of the project, and the folder that this test is in; what it trains stays there."
+    "A copy of the project, which is the current folder; its data, and what is made there, stay there."
     for name in ("nbs", "debias_nb", "configs", "expected"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     shutil.copy(ROOT / "settings.ini", tmp_path)
@@ -96,28 +95,24 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("DEBIAS_NB_RUNS", raising=False)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     return tmp_path
 
 
-def shrink(path: Path):
-    "A configuration of a smaller world, with an encoder trained for a few steps."
-    text = path.read_text("utf-8")
-    text = text.replace("world: {seed: 0}", "world: {seed: 0, broad_pairs: 500}")
-    text = text.replace("steps: 200,", "steps: 10,")
-    text = text.replace("train_pairs: 1000,", "train_pairs: 100, queries: 60, items: 200,")
-    path.write_text(text, "utf-8")
+def shrunk(config: str) -> str:
+    "A configuration with a smaller world, and an encoder that is trained for a few steps."
+    config = config.replace("world: {seed: 0}", "world: {seed: 0, broad_pairs: 500}")
+    config = config.replace("steps: 200,", "steps: 10,")
+    return config.replace("train_pairs: 1000,", "train_pairs: 100, queries: 60, items: 200,")
 
 
 def test_a_method_becomes_a_row(project):
     loss, name, row = blocks("Add a method")
-    notebook = project / loss.files[0]
-    nb = nbformat.read(notebook, 4)
-    nb.cells.insert(position(nb, "LOSSES = {") + 1, nbformat.v4.new_code_cell(loss.text))
-    nbformat.write(nb, notebook)
-    change(project / name.files[0], name.text)
-    change(project / row.files[0], row.text)
-    shrink(project / row.files[0])
+    with opened(project / loss.files[0]) as nb:
+        [losses] = [i for i, cell in enumerate(nb.cells) if "\nLOSSES = {" in cell.source]
+        nb.cells.insert(losses + 1, new_code_cell(loss.text))
+    change_cell(project / name.files[0], name.text)
+    config = project / row.files[0]
+    config.write_text(shrunk(changed(config.read_text("utf-8"), row.text)), "utf-8")
     tool("nbdev_export", cwd=project)
 
     few = ["--seeds", "7,8", "-p", "encoders=[tiny]", "--workers", "1"]
@@ -125,23 +120,18 @@ def test_a_method_becomes_a_row(project):
 
     records = read(project / "_runs/itvreg/table03.planted.jsonl")
     of = {record["config"]["method"]["name"]: record for record in records}
-    mine = of["Centred"]
     assert list(of) == ["Base", "Finetuned", "Centred"]
-    assert mine["status"] == "finished"
-    assert mine["metrics"].keys() == {"iid", "uncoupled", "unseen"}
-    assert min(mine["curve"]["raw"]) > 0
-    shown = (project / "_runs/notebooks/itvreg/table03.planted.ipynb").read_text("utf-8")
-    assert "| Centred |" in shown
-    assert "<!-- Centred -->" in shown
+    assert of["Centred"]["status"] == "finished"
+    assert of["Centred"]["metrics"].keys() == {"iid", "uncoupled", "unseen"}
+    assert min(of["Centred"]["curve"]["raw"]) > 0
+    page = (project / "_runs/notebooks/itvreg/table03.planted.ipynb").read_text("utf-8")
+    assert "| Centred |" in page
+    assert ">Centred</text>" in page
 
 
 FORUM = { # the files whose hashes the recipe has
-    "train.tsv": (
-        "1\tHow do I mend a kettle?\tA kettle leaks, what helps?\n"
-        "0\tHow do I mend a kettle?\tHow do I sell a lamp?\n"),
-    "test.tsv": (
-        "1\tWho buys old chairs?\tWhere can I sell a chair?\n"
-        "0\tWho buys old chairs?\tWho mends tables?\n"),
+    "train.tsv": "1\tHow do I mend a kettle?\tMy kettle leaks\n0\tHow do I mend a kettle?\tWho buys lamps?\n",
+    "test.tsv": "1\tWho buys old chairs?\tWhere can I sell a chair?\n0\tWho buys old chairs?\tWho mends tables?\n",
 }
 READ = """
 from debias_nb.data.questions import load_questions
@@ -161,15 +151,15 @@ def test_a_corpus_is_found_and_read(project):
     about, reader = blocks("Add a corpus")
     registry = project / about.files[0]
     registry.write_text(registry.read_text("utf-8") + about.text, "utf-8")
-    change(project / reader.files[0], reader.text)
+    change_cell(project / reader.files[0], reader.text)
     tool("nbdev_export", cwd=project)
     folder = project / "data/forum"
     folder.mkdir(parents=True)
     for file, text in FORUM.items():
         (folder / file).write_text(text, "utf-8")
 
-    tool("python", "-c", READ, cwd=project)
     assert inventory_of_forum() == {"train.tsv": "here", "test.tsv": "here"}
+    tool("python", "-c", READ, cwd=project)
 
     (folder / "train.tsv").write_text("1\tanother\tfile\n", "utf-8")
     assert inventory_of_forum() == {"train.tsv": "refused", "test.tsv": "here"}
@@ -180,37 +170,31 @@ def test_a_corpus_is_found_and_read(project):
 def test_a_table_becomes_a_page(project):
     runs, page = blocks("Add a table")
     (project / runs.files[0]).write_text(runs.text, "utf-8")
-    source, target = page.files[:2]
-    nb = nbformat.read(project / source, 4)
-    [parameters] = [i for i, cell in enumerate(nb.cells) if "parameters" in cell.metadata.get("tags", [])]
-    nb.cells[parameters + 1 :] = [nbformat.v4.new_code_cell(page.text)]
-    nbformat.write(nb, project / target)
+    source, target, *_ = page.files
+    shutil.copy(project / source, project / target)
+    with opened(project / target) as nb:
+        [parameters] = [i for i, cell in enumerate(nb.cells) if "parameters" in cell.metadata.get("tags", [])]
+        nb.cells[parameters + 1 :] = [new_code_cell(page.text)]
     tool("debias-nb", *command("Add a table"), "--workers", "1", cwd=project)
 
     written = write_page("itvreg/remedies", project / "pages", fresh=True)
-
     assert {"remedies.md", "remedies.csv", "remedies.differences.csv"} <= {path.name for path in written}
-    text = (project / "pages/itvreg/remedies.md").read_text("utf-8")
+    text = written[0].read_text("utf-8")
     assert "4 of 4 runs are on record" in text
-    assert re.search(r"\| OutReg \| +[\d.]+ ± [\d.]+ \|", text)
-    assert re.search(r"OutReg .*\[.*\]", text)
+    assert re.search(r"\| OutReg \| [\d.]+ ± [\d.]+ \|", text)
+    assert re.search(r"\| OutReg \| .*\[.*\]", text)
 
 
 def test_a_claim_gets_a_verdict(project):
     shutil.copytree(ROOT / "results/itvreg", project / "results/itvreg")
     heading, code = blocks("Add a claim")
-    assert heading.files == code.files
-    notebook = project / code.files[0]
-    nb = nbformat.read(notebook, 4)
-    nb.cells.append(nbformat.v4.new_markdown_cell(heading.text))
-    nb.cells.append(nbformat.v4.new_code_cell(code.text))
-    nbformat.write(nb, notebook)
+    with opened(project / code.files[0]) as nb:
+        nb.cells += [new_markdown_cell(heading.text), new_code_cell(code.text)]
 
     with only_stored():
         book = read_ledger("itvreg")
-
     claim = list(book.claims.values())[-1]
     assert claim.statement == heading.text.splitlines()[2]
     assert claim.facts
-    assert claim.verdict("planted") in (*WORDS, "mixed")
-    assert claim.verdict("small") in (*WORDS, "mixed")
+    for profile in ("planted", "small"):
+        assert claim.verdict(profile) in (*WORDS, "mixed")
