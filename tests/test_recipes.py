@@ -1,0 +1,200 @@
+"""The recipes of CONTRIBUTING.md, followed to the letter in a copy of the project: each gives what it promises."""
+import re
+import shlex
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+from debias_nb.data.registry import inventory
+from debias_nb.repro.frame import only_stored
+from debias_nb.repro.pages import write_page
+from debias_nb.repro.records import read
+from debias_nb.repro.verdicts import read_ledger
+from debias_nb.stats import WORDS
+from sync import tool
+
+ROOT = Path(__file__).parents[1]
+FENCED = re.compile(r"(?P<before>[^\n]+)\n\n```\w+\n(?P<text>.*?)```", re.DOTALL)
+FILE = re.compile(r"(?:nbs|configs)/[\w/.]+\.(?:ipynb|yaml)")
+
+
+# Reading a recipe
+
+def recipe(title: str) -> str:
+    "The text of a recipe."
+    whole = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    after = whole.split(f"## {title}\n")[1]
+    return re.split(r"\n## (?=Add|Outputs)", after)[0]
+
+
+class Block(NamedTuple):
+    "A fenced block, and the files that the line before it names."
+    files: list[str]
+    text: str
+
+
+def blocks(title: str) -> list[Block]:
+    "The blocks of a recipe in their order."
+    found = []
+    for match in FENCED.finditer(recipe(title)):
+        files = list(dict.fromkeys(FILE.findall(match["before"])))
+        found.append(Block(files, match["text"]))
+    return found
+
+
+def command(title: str) -> list[str]:
+    "The arguments of the first `debias-nb …` of a recipe."
+    match = re.search(r"`debias-nb ([^`]+)`", recipe(title))
+    return shlex.split(match[1])
+
+
+# Applying a block
+
+@contextmanager
+def opened(path: Path):
+    "A notebook, which is written back with its changes."
+    nb = nbformat.read(path, 4)
+    yield nb
+    nbformat.write(nb, path)
+
+
+def changed(text: str, diff: str) -> str:
+    "A text after a diff, whose places are parted by lines `@@`; each place must be there."
+    for place in diff.split("@@\n"):
+        lines = place.splitlines()
+        old = "\n".join(line[1:] for line in lines if line[0] in " -")
+        new = "\n".join(line[1:] for line in lines if line[0] in " +")
+        assert old in text, f"not there: {old}"
+        text = text.replace(old, new, 1)
+    return text
+
+
+def change_cell(path: Path, diff: str):
+    "Apply a diff to the one cell of a notebook that has its first line."
+    first = diff.splitlines()[0][1:]
+    with opened(path) as nb:
+        [cell] = [cell for cell in nb.cells if first in cell.source.splitlines()]
+        cell.source = changed(cell.source, diff)
+
+
+# The copy
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    "A copy of the project, which is the current folder; its data, and what is made there, stay there."
+    for name in ("nbs", "debias_nb", "configs", "expected"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    shutil.copy(ROOT / "settings.ini", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("DEBIAS_NB_RUNS", raising=False)
+    return tmp_path
+
+
+def shrunk(config: str) -> str:
+    "A configuration with a smaller world, and an encoder that is trained for a few steps."
+    config = config.replace("world: {seed: 0}", "world: {seed: 0, broad_pairs: 500}")
+    config = config.replace("steps: 200,", "steps: 10,")
+    return config.replace("train_pairs: 1000,", "train_pairs: 100, queries: 60, items: 200,")
+
+
+def test_a_method_becomes_a_row(project):
+    loss, name, row = blocks("Add a method")
+    with opened(project / loss.files[0]) as nb:
+        [losses] = [i for i, cell in enumerate(nb.cells) if "\nLOSSES = {" in cell.source]
+        nb.cells.insert(losses + 1, new_code_cell(loss.text))
+    change_cell(project / name.files[0], name.text)
+    config = project / row.files[0]
+    config.write_text(shrunk(changed(config.read_text("utf-8"), row.text)), "utf-8")
+    tool("nbdev_export", cwd=project)
+
+    few = ["--seeds", "7,8", "-p", "encoders=[tiny]", "--workers", "1"]
+    tool("debias-nb", *command("Add a method"), *few, cwd=project)
+
+    records = read(project / "_runs/itvreg/table03.planted.jsonl")
+    of = {record["config"]["method"]["name"]: record for record in records}
+    assert list(of) == ["Base", "Finetuned", "Centred"]
+    assert of["Centred"]["status"] == "finished"
+    assert of["Centred"]["metrics"].keys() == {"iid", "uncoupled", "unseen"}
+    assert min(of["Centred"]["curve"]["raw"]) > 0
+    page = (project / "_runs/notebooks/itvreg/table03.planted.ipynb").read_text("utf-8")
+    assert "| Centred |" in page
+    assert ">Centred</text>" in page
+
+
+FORUM = { # the files whose hashes the recipe has
+    "train.tsv": "1\tHow do I mend a kettle?\tMy kettle leaks\n0\tHow do I mend a kettle?\tWho buys lamps?\n",
+    "test.tsv": "1\tWho buys old chairs?\tWhere can I sell a chair?\n0\tWho buys old chairs?\tWho mends tables?\n",
+}
+READ = """
+from debias_nb.data.questions import load_questions
+train = load_questions("forum", "train")
+test = load_questions("forum", "test")
+assert sorted(train.labels) == [0, 1] and train.left[0] == "How do I mend a kettle?"
+assert len(test.labels) == 2 and test.left[0] == "Who buys old chairs?"
+"""
+
+
+def inventory_of_forum() -> dict[str, str]: # file -> status
+    "What `debias-nb data` says of the files."
+    return {row["file"]: row["status"] for row in inventory() if row["dataset"] == "forum"}
+
+
+def test_a_corpus_is_found_and_read(project):
+    about, reader = blocks("Add a corpus")
+    registry = project / about.files[0]
+    registry.write_text(registry.read_text("utf-8") + about.text, "utf-8")
+    change_cell(project / reader.files[0], reader.text)
+    tool("nbdev_export", cwd=project)
+    folder = project / "data/forum"
+    folder.mkdir(parents=True)
+    for file, text in FORUM.items():
+        (folder / file).write_text(text, "utf-8")
+
+    assert inventory_of_forum() == {"train.tsv": "here", "test.tsv": "here"}
+    tool("python", "-c", READ, cwd=project)
+
+    (folder / "train.tsv").write_text("1\tanother\tfile\n", "utf-8")
+    assert inventory_of_forum() == {"train.tsv": "refused", "test.tsv": "here"}
+    with pytest.raises(RuntimeError, match="ChangedData.*train.tsv.*move it away"):
+        tool("python", "-c", READ, cwd=project)
+
+
+def test_a_table_becomes_a_page(project):
+    runs, page = blocks("Add a table")
+    (project / runs.files[0]).write_text(runs.text, "utf-8")
+    source, target, *_ = page.files
+    shutil.copy(project / source, project / target)
+    with opened(project / target) as nb:
+        [parameters] = [i for i, cell in enumerate(nb.cells) if "parameters" in cell.metadata.get("tags", [])]
+        nb.cells[parameters + 1 :] = [new_code_cell(page.text)]
+    tool("debias-nb", *command("Add a table"), "--workers", "1", cwd=project)
+
+    written = write_page("itvreg/remedies", project / "pages", fresh=True)
+    assert {"remedies.md", "remedies.csv", "remedies.differences.csv"} <= {path.name for path in written}
+    text = written[0].read_text("utf-8")
+    assert "4 of 4 runs are on record" in text
+    assert re.search(r"\| OutReg \| [\d.]+ ± [\d.]+ \|", text)
+    assert re.search(r"\| OutReg \| .*\[.*\]", text)
+
+
+def test_a_claim_gets_a_verdict(project):
+    shutil.copytree(ROOT / "results/itvreg", project / "results/itvreg")
+    heading, code = blocks("Add a claim")
+    with opened(project / code.files[0]) as nb:
+        nb.cells += [new_markdown_cell(heading.text), new_code_cell(code.text)]
+
+    with only_stored():
+        book = read_ledger("itvreg")
+    claim = list(book.claims.values())[-1]
+    assert claim.statement == heading.text.splitlines()[2]
+    assert claim.facts
+    for profile in ("planted", "small"):
+        assert claim.verdict(profile) in (*WORDS, "mixed")
