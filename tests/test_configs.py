@@ -144,7 +144,7 @@ def test_scan_settings_are_those_the_search_chose(profile):
 def test_rows_that_were_renamed_find_their_records():
     e = load_experiment("scan/table02", "small")
     found = found_records(e, results("small"))
-    assert {"SCAN, ours", "w/o LD, ours", "w/o FD", "w/o LD"} <= {record["config"]["method"]["name"] for record in found.values()}
+    assert {"SCAN, ours", "w/o LD, ours", "w/o FD", "w/o LD, released"} <= {record["config"]["method"]["name"] for record in found.values()}
     for run_id, record in found.items():
         assert record["id"] == run_id
         if record["config"]["method"]["name"] == "SCAN, ours": assert "-scan-s" in run_id and record["config"]["method"]["scan"]["variant"] == "fixed"
