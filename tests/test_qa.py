@@ -1,5 +1,5 @@
 "Reading, filtering and disturbing candidate answers: odd bytes, properties on random data, and the facts of the published files."
-import gzip, json, os, subprocess, sys, time
+import gzip, json, os, subprocess, sys
 from collections import Counter
 from dataclasses import replace
 
@@ -345,13 +345,6 @@ def test_own_files(tmp_path):
     jsonl = write(tmp_path / "own.jsonl", "".join(json.dumps(dict(zip(qa.COLUMNS, r))) + "\n" for r in rows))
     for a in map(qa.read_answers, (tsv, jsonl)):
         assert qa.shared_words(a).tolist() == [2 / 3, 0, 1 / 3, 0] and qa.misled(a).tolist() == [True, False, True, False] and qa.high_overlap(a).tolist() == [True, False, True, False]
-
-
-def test_a_large_set_takes_a_moment():
-    n = 20_000; a = qa.Answers("large", [str(i // 12) for i in range(n)], [f"what is the name of number {i // 12} in the list" for i in range(n)], [f"the number {i} has a name that is said in {'many ' * 20} words" for i in range(n)], [0] * n)
-    seconds = []
-    for _ in range(3): start = time.perf_counter(); qa.shared_words(a); seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 2
 
 
 # ---- planted answers
