@@ -155,6 +155,11 @@ def committed():
     if out.returncode: pytest.skip("not a git checkout")
     return [ROOT / f for f in out.stdout.splitlines() if (ROOT / f).is_file()]
 
+def test_nothing_committed_is_a_link():
+    out = subprocess.run(["git", "ls-files", "-s"], cwd=ROOT, capture_output=True, text=True)
+    if out.returncode: pytest.skip("not a git checkout")
+    assert not [line for line in out.stdout.splitlines() if line.startswith("120000")]
+
 def test_nothing_committed_is_large_or_knows_this_machine():
     home = re.compile(r"/(?:home|root|Users|work)/\w")
     for path in committed():
