@@ -496,7 +496,7 @@ def difference_plot(
         _difference_row(axes, own, places, styles)
     if len(rows) > 1:
         for axes, title in zip(grid, rows):
-            axes[0].set_ylabel(fill(title, min(22, int(12 * height))))
+            axes[0].set_ylabel(fill(title, 22))
     figure.suptitle(label, x=.005, ha="left", size=9)
     _difference_legend(figure, frame)
     return figure
