@@ -9,6 +9,7 @@ __all__ = ['HINGE', 'simcse', 'LOSSES', 'cosines', 'mse', 'hinge', 'relevant_in_
            'make_loss']
 
 # %% ../nbs/methods/itvreg.ipynb #1f638f24
+import warnings
 from functools import partial
 
 import torch
@@ -249,7 +250,8 @@ class MatchingLoss(torch.nn.Module):
         self.objective = objective
         self.share = share
         self.epoch = 0
-        self.history = []
+        self.begun = False # whether anybody has told the epoch
+        self.history = [] # the terms of each training step
         if base is not None and not isinstance(base, FrozenBase):
             base = FrozenBase(base)
         self.__dict__["base"] = base # not a submodule: no optimiser, no device moves
@@ -285,6 +287,7 @@ class MatchingLoss(torch.nn.Module):
         labels=None,         # (n,) in [0, 1]; for the hinge (n, n) bool, or None: what the batch says is relevant
     ) -> dict: # the terms, weighted; their sum is the loss
         "One pass of the student over all texts of the batch."
+        self._must_know_the_epoch()
         rows = sentence_features[0].get("row")
         x, z = (from_features(self.model, features) for features in sentence_features)
         x, z = self.augment(x, z, rows)
@@ -302,6 +305,13 @@ class MatchingLoss(torch.nn.Module):
         terms = {"erm": erm} if raw is None else self.combine(erm, raw, part.weight)
         self._log(erm, raw, terms)
         return terms
+
+    def _must_know_the_epoch(self):
+        "Warns once where interventions would be the same in every epoch."
+        if not self.intervenes or self.begun or self.history or not torch.is_grad_enabled():
+            return
+        how = "pass `callbacks=[loss.callback]` to the trainer, or call `loss.begin_epoch` yourself"
+        warnings.warn(f"{type(self).__name__} draws the interventions of epoch 0 in every epoch: {how}", stacklevel=3)
 
     def _known(self, x, z, labels):
         "Labels as floats, or which items are relevant to which queries."
@@ -322,6 +332,8 @@ class MatchingLoss(torch.nn.Module):
         return out[:n], out[n : 2 * n], out[2 * n :] if together else self.aside(other)
 
     def _log(self, erm, raw, terms):
+        if not torch.is_grad_enabled(): # an evaluation is no step: it leaves no trace in what is drawn afterwards
+            return
         step = {"erm": erm.detach()}
         if raw is not None:
             step |= {"raw": raw.detach(), "weighted": terms[self.term_name].detach()}
@@ -359,6 +371,7 @@ class MatchingLoss(torch.nn.Module):
     def begin_epoch(self, epoch: int) -> None:
         "Interventions of this epoch from now on; a base that remembers computes f0(X') for them."
         self.epoch = epoch
+        self.begun = True
         if not (self.needs_base and self.intervenes and self.share == 1 and isinstance(self.base, CachedBase)):
             return
         settings = (self.mask_share, self.intervention, self.seed, epoch)

@@ -1,5 +1,6 @@
-"What the losses of ITVReg and its relatives refuse."
+"What the losses of ITVReg and its relatives refuse, and what leaves no trace in them."
 import copy
+import warnings
 
 import pytest
 import torch
@@ -52,3 +53,43 @@ def test_a_contrastive_objective_has_no_place_for_itvaug(model, base):
     training = TrainConfig(loss="hinge", **HINGE["ngame"], learning_rate=1e-3, epochs=1, batch_size=8)
     with pytest.raises(ValueError, match="method 'Ours': ITVAug changes labels"):
         make_loss(method, model, FrozenBase(base), 0, training)
+
+
+def pairs_of(model):
+    left = ["red kettle", "blue lamp", "old chair for a table", "small new kettle"]
+    right = ["a kettle in red", "the chair", "old table", "lamp with a chair"]
+    return [model.preprocess(left), model.preprocess(right)], torch.tensor([1., 0., 1., 0.])
+
+
+def two_steps(model, base, evaluated):
+    "The terms of two training steps, perhaps with an evaluation between them."
+    loss = ITVRegLoss(model, base, weight=1., share=.5)
+    loss.begin_epoch(0)
+    features, labels = pairs_of(model)
+    steps = [loss(features, labels)]
+    if evaluated:
+        with torch.no_grad():
+            loss(features, labels)
+    steps.append(loss(features, labels))
+    return [float(step["itvreg"].detach()) for step in steps], len(loss.history)
+
+
+def test_an_evaluation_leaves_no_trace(model, base):
+    with torch.no_grad():
+        for weights in base.parameters():
+            weights.add_(.1 * torch.randn_like(weights))
+    assert two_steps(model, base, evaluated=True) == two_steps(model, base, evaluated=False)
+
+
+def test_a_loss_that_nobody_tells_the_epoch_says_so_once(model, base):
+    features, labels = pairs_of(model)
+    loss = ITVRegLoss(model, base)
+    with pytest.warns(UserWarning, match=r"interventions of epoch 0 in every epoch: pass `callbacks=\[loss.callback\]`"):
+        loss(features, labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss(features, labels)
+        OutRegLoss(model, base)(features, labels)
+        told = ITVRegLoss(model, base)
+        told.begin_epoch(0)
+        told(features, labels)

@@ -20,7 +20,7 @@ from sync import tool
 
 ROOT = Path(__file__).parents[1]
 FENCED = re.compile(r"(?P<before>[^\n]+)\n\n```\w+\n(?P<text>.*?)```", re.DOTALL)
-FILE = re.compile(r"(?:nbs|configs)/[\w/.]+\.(?:ipynb|yaml)")
+FILE = re.compile(r"(?<!\()(?:nbs|configs)/[\w/.]+\.(?:ipynb|yaml)")
 
 
 # Reading a recipe
@@ -40,11 +40,7 @@ class Block(NamedTuple):
 
 def blocks(title: str) -> list[Block]:
     "The blocks of a recipe in their order."
-    found = []
-    for match in FENCED.finditer(recipe(title)):
-        files = list(dict.fromkeys(FILE.findall(match["before"])))
-        found.append(Block(files, match["text"]))
-    return found
+    return [Block(FILE.findall(match["before"]), match["text"]) for match in FENCED.finditer(recipe(title))]
 
 
 def command(title: str) -> list[str]:
@@ -78,8 +74,9 @@ def change_cell(path: Path, diff: str):
     "Apply a diff to the one cell of a notebook that has its first line."
     first = diff.splitlines()[0][1:]
     with opened(path) as nb:
-        [cell] = [cell for cell in nb.cells if first in cell.source.splitlines()]
-        cell.source = changed(cell.source, diff)
+        found = [cell for cell in nb.cells if first in cell.source.splitlines()]
+        assert len(found) == 1, f"{path.name}: in {len(found)} cells: {first}"
+        found[0].source = changed(found[0].source, diff)
 
 
 # The copy
