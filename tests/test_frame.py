@@ -121,8 +121,7 @@ def test_nbdev_test_skips_the_paper_notebooks_and_no_other(monkeypatch):
 def test_paper_notebook_has_one_parameters_cell_and_is_left_to_papermill(path):
     nb = nbformat.read(path, as_version=4)
     tagged = [c.cell_type for c in nb.cells if "parameters" in c.metadata.get("tags", [])]
-    runs_something = bool(list((ROOT / "configs" / path.parent.name).glob(f"{path.stem}.*.yaml")))
-    assert tagged == ["code"] or not tagged and not runs_something
+    assert tagged == ["code"]
     assert is_skipped(nb), "the title cell must say `- skip_exec: true`"
 
 def test_runs_and_caches_are_ignored_by_git():

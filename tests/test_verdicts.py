@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from debias_nb.repro.frame import Cell, only_stored
-from debias_nb.repro.printed import PrintedCells, fact, tally
+from debias_nb.repro.printed import PrintedCells, fact, printed_verdict
 from debias_nb.repro.verdicts import LOW_LEAKAGE, Evidence, Ledger, above, comparison_frame, judge, low_leakage, overall, read_ledger
 
 ROWS = ("a", "b", "c")
@@ -173,8 +173,8 @@ def test_printed_names_are_checked(paper):
 def test_facts():
     cells = PrintedCells("itvreg")
     gap = cells("table2", method="ITVReg", column="*") - cells("table2", method="Finetuned", column="*")
-    assert tally(fact("", gap, ">", -100)) == "holds" and tally(fact("", gap, "<", -100)) == "does not"
-    assert tally(fact("", gap, "~", 100)) == "holds" and tally(fact("", gap * np.nan, ">")) == "not testable"
+    assert printed_verdict(fact("", gap, ">", -100)) == "holds" and printed_verdict(fact("", gap, "<", -100)) == "does not"
+    assert printed_verdict(fact("", gap, "~", 100)) == "holds" and printed_verdict(fact("", gap * np.nan, ">")) == "not testable"
     with pytest.raises(ValueError, match="no place in common"): fact("x", gap[:0], ">")
 
 

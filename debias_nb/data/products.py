@@ -102,10 +102,15 @@ def _checked(what, given, known):
         raise ValueError(f"{what} {given!r} of products is not known{nearest(given, known)}")
 
 
-def _trained_titles(download, registry) -> set[str]:
+@lru_cache(maxsize=len(CATEGORIES))
+def _folded_titles(pairs: QuestionPairs) -> frozenset[str]: # of `_read_once`, which gives the same object again
+    return frozenset(fold(title, True) for title in pairs.left + pairs.right)
+
+
+def _trained_titles(download, registry) -> frozenset[str]:
     "The titles of all training files; case, blanks and punctuation apart."
     files = [_published(category, "train", download, registry) for category in CATEGORIES]
-    return {fold(title, True) for pairs in files for title in pairs.left + pairs.right}
+    return frozenset().union(*map(_folded_titles, files))
 
 # %% ../../nbs/data/07_products.ipynb #c756b6bd
 def load_products(
@@ -184,7 +189,8 @@ def load_offers(
     registry: Registry | None = None, # default: the project's
 ) -> TitleTask:
     "The offers of a test, each asking all others for its product. Raises as `load_products` and `same_product`."
-    test = load_test(category, download, registry)[0]
+    _checked("category", category, CATEGORIES)
+    test = _published(category, "test", download, registry)
     return same_product(test, _trained_titles(download, registry))
 
 # %% ../../nbs/data/07_products.ipynb #df4d0c08

@@ -7,7 +7,6 @@ __all__ = ['LABELS', 'SOURCES', 'QuestionPairs', 'Refused', 'read_pairs', 'fold'
            'split_questions', 'load_questions']
 
 # %% ../../nbs/data/01_questions.ipynb #4f052451
-import json
 import re
 import unicodedata
 from collections import Counter
@@ -20,8 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ..config import nearest
-from ..hashes import sha256_text
-from .registry import DataError, bad_lines, locate, sha256_of
+from .registry import DataError, bad_lines, locate, row_positions, rows_digest, sha256_of
 
 # %% ../../nbs/data/01_questions.ipynb #e2fab56e
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,18 +53,14 @@ class QuestionPairs:
     @cached_property
     def fingerprint(self) -> str:
         "The sha256 of labels and texts in their order."
-        rows = zip(self.labels.tolist(), self.left, self.right)
-        return sha256_text("".join(json.dumps(row) + "\n" for row in rows))
+        return rows_digest(self.labels.tolist(), self.left, self.right)
 
     def take(
         self,
         idx, # positions, or a boolean mask as an array
     ) -> "QuestionPairs":
         "Some of the pairs. Raises `ValueError` for a mask of another length."
-        n = len(self)
-        if np.asarray(idx).dtype == bool and len(idx) != n:
-            raise ValueError(f"{self.name}: a mask of {len(idx)} for {n} pairs")
-        rows = np.arange(n)[idx]
+        rows = row_positions(idx, len(self), self.name, "pairs")
         left = [self.left[row] for row in rows]
         right = [self.right[row] for row in rows]
         return replace(self, left=left, right=right, labels=self.labels[rows])

@@ -414,21 +414,19 @@ def _contents() -> str:
     return f"{head}\n\n{ledger}\n\n{markdown(frame)}\n"
 
 
-def _ledger(folder: Path, fresh: bool) -> list[Path]: # what was written
+def _ledger(folder: Path) -> list[Path]: # what was written
     "The pages of claims and errata, the list of pages, and what the benches say."
     from debias_nb.config import project_root
-    from debias_nb.repro.frame import only_stored, papers
+    from debias_nb.repro.frame import papers
     from debias_nb.repro.pages import has_notebook, write_notebook
     from debias_nb.repro.speed import render_speed
     written = []
-    with only_stored(fresh):
-        for paper in papers():
-            for name in (f"{paper}/claims", f"{paper}/errata"):
-                if has_notebook(name):
-                    written += write_notebook(name, folder / f"{name}.md")
-        for name, page in (("claims", "CLAIMS.md"), ("findings", "FINDINGS.md")):
-            if has_notebook(name):
-                written += write_notebook(name, folder / page, {"folder": str(folder)})
+    pages = {name: f"{name}.md" for paper in papers() for name in (f"{paper}/claims", f"{paper}/errata")}
+    pages |= {"claims": "CLAIMS.md", "findings": "FINDINGS.md"}
+    for name, page in pages.items():
+        if has_notebook(name):
+            parameters = {"folder": str(folder)} if name == "claims" else {}
+            written += write_notebook(name, folder / page, parameters)
     texts = {folder / "README.md": _contents()}
     if (project_root() / "bench/aims.yaml").is_file():
         texts[folder / "SPEED.md"] = render_speed()
@@ -455,7 +453,7 @@ def report(
             for name in [name for paper in papers() for name in pages(paper)]:
                 for path in write_page(name, folder, fresh):
                     typer.echo(os.path.relpath(path))
-            for path in _ledger(folder, fresh):
+            for path in _ledger(folder):
                 typer.echo(os.path.relpath(path))
 
 # %% ../../nbs/repro/14_cli.ipynb #9e79c505

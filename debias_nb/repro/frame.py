@@ -6,9 +6,8 @@
 __all__ = ['REFERENCE', 'COMPLETE', 'UNTRAINED', 'SCALE', 'PROFILES', 'COLUMNS', 'Cell', 'world_of', 'made_by', 'is_clean',
            'is_trained', 'series', 'by_world', 'level', 'fill', 'status_of', 'row_name', 'printed_cell', 'Row',
            'block_rows', 'weighted_name', 'found_records', 'table_cells', 'experiment_cells', 'wanting', 'reasons',
-           'all_experiments', 'papers', 'results', 'all_found', 'runs_frame', 'Study', 'only_stored', 'study_of',
-           'stored', 'study', 'scales', 'Unpaired', 'Side', 'why_apart', 'paired_sides', 'side_of', 'contrast',
-           'scaled']
+           'all_experiments', 'papers', 'results', 'runs_frame', 'Study', 'only_stored', 'study_of', 'stored', 'study',
+           'scales', 'Unpaired', 'Side', 'why_apart', 'paired_sides', 'side_of', 'contrast', 'scaled']
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000004
 import math
@@ -395,15 +394,6 @@ def results(
         return store_for(profile, root)
     return Store(Path(root or project_root()) / "results")
 
-
-def all_found(root: Path | None = None, fresh: bool = False) -> dict[str, dict]: # id -> record
-    "The newest record of every run of every paper and profile."
-    found = {}
-    for paper in papers(root):
-        for experiment in all_experiments(paper, root):
-            found |= found_records(experiment, results(experiment.profile, root, fresh))
-    return found
-
 # %% ../../nbs/repro/06_frame.ipynb #f3000023
 COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "against", "evaluate", "metric", "unit", "further",
            "world", "seed", "trained", "complete", "value", "replicates", "made", "clean", "record"]
@@ -412,19 +402,19 @@ COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "against", "
 def _cell_rows(cell: Cell, metric: str, found: dict[str, dict], own: bool) -> Iterator[dict]:
     "A row a run that has the metric."
     scale = SCALE[cell.unit]
+    names = ("table", "encoder", "corpus", "shift", "method", "against", "evaluate", "unit")
+    place = {name: getattr(cell, name) for name in names}
+    place |= dict(test=cell.column, metric=metric, further=metric != cell.metric, complete=cell.status in COMPLETE)
     for i in cell.records:
         record = found[i]
         metrics = record["metrics"].get(cell.evaluate, {})
         if metric not in metrics:
             continue
         replicates = record["replicates"].get(cell.evaluate, {}).get(metric)
-        yield dict(
-            table=cell.table, encoder=cell.encoder, corpus=cell.corpus, test=cell.column, shift=cell.shift, method=cell.method,
-            against=cell.against, evaluate=cell.evaluate, metric=metric, unit=cell.unit, further=metric != cell.metric,
-            world=world_of(record), seed=record["seed"], trained=is_trained(record, cell.method), made=made_by(record),
-            clean=own or is_clean(record), complete=cell.status in COMPLETE, value=scale * metrics[metric], record=i,
-            replicates=None if replicates is None else scale * np.array(replicates, float),
-        )
+        scaled_replicates = None if replicates is None else scale * np.array(replicates, float)
+        run = dict(world=world_of(record), seed=record["seed"], trained=is_trained(record, cell.method), record=i)
+        how = dict(made=made_by(record), clean=own or is_clean(record))
+        yield place | run | how | dict(value=scale * metrics[metric], replicates=scaled_replicates)
 
 
 def runs_frame(

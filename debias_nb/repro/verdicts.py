@@ -21,7 +21,7 @@ import pandas as pd
 
 from ..config import nearest, project_root
 from .frame import COMPLETE, PROFILES, Cell, Unpaired, all_experiments, contrast, scaled, stored
-from .printed import Fact, PrintedCells, fact_table, tally
+from .printed import Fact, PrintedCells, fact_table, printed_verdict
 from .tables import bracket, folded, markdown, signed
 from ..stats import WORDS, Paired, detectable, holm, threshold_p, verdict
 
@@ -146,6 +146,10 @@ class Evidence:
             key = (cell.profile, cell.encoder, cell.table, cell.column, cell.method)
             if key not in self.at or self.at[key].value is None:
                 self.at[key] = cell
+        self.places = {key[:4] for key in self.at}
+        self.of_table = {}
+        for cell in self.at.values():
+            self.of_table.setdefault(cell.table, []).append(cell)
 
     @classmethod
     def of(cls, paper: str) -> "Evidence":
@@ -159,18 +163,21 @@ class Evidence:
 
     def names(self, what: str, table: str, profile: str | None = None) -> list[str]: # what: `method` or `column`
         "What the cells of a table are called."
-        mine = [cell for cell in self.at.values() if cell.table == table and profile in (None, cell.profile)]
+        mine = [cell for cell in self.of_table.get(table, []) if profile in (None, cell.profile)]
         return list(dict.fromkeys(getattr(cell, what) for cell in mine))
 
     def cell(self, table: str, column: str, profile: str) -> Cell:
         "The first cell of a column, for tables with one row. Raises `ValueError` for a column that no cell has."
-        mine = {cell.column: cell for cell in reversed(self.at.values()) if (cell.table, cell.profile) == (table, profile)}
+        mine = {}
+        for cell in self.of_table.get(table, []):
+            if cell.profile == profile:
+                mine.setdefault(cell.column, cell)
         _must_be_one_of(column, list(mine), f"column in {table} at {profile}")
         return mine[column]
 
     def check(self, asked: Asked):
         "Raises `ValueError` for a table, method or column that no cell has, with the nearest."
-        tables = list(dict.fromkeys(cell.table for cell in self.at.values()))
+        tables = list(self.of_table)
         for side in asked.sides:
             table = side.table or asked.table
             _must_be_one_of(table, tables, "table")
@@ -189,8 +196,8 @@ class Evidence:
         "Every comparison of one line, with its difference. Raises as `check`."
         self.check(asked)
         places = {}
-        for cell in self.at.values():
-            fits = cell.table == asked.table and cell.profile in asked.profiles
+        for cell in self.of_table[asked.table]:
+            fits = cell.profile in asked.profiles
             fits = fits and asked.shift in ("any", cell.shift) and asked.role in ("any", cell.role)
             fits = fits and asked.encoder in ("*", cell.encoder)
             if fits and any(fnmatchcase(cell.column, pattern) for pattern in asked.column):
@@ -203,7 +210,7 @@ class Evidence:
         for side in asked.sides:
             table = side.table or asked.table
             where = (profile, encoder, table, side.column or column)
-            if not any(key[:4] == where for key in self.at):
+            if where not in self.places:
                 return None
             name = side.name(profile, self.names("method", table, profile))
             cell = self.at.get((*where, name))
@@ -257,7 +264,7 @@ def low_leakage(
     if measured.value is not None and measured.value > LOW_LEAKAGE:
         raise ValueError(f"{setting}: the recorded leakage is {measured.value:.3f}, and {wanted}")
     corpus = measured.corpus
-    tested = [cell for cell in evidence.at.values() if (cell.table, cell.profile, cell.corpus) == ("leakage", profile, corpus)]
+    tested = [cell for cell in evidence.of_table["leakage"] if (cell.profile, cell.corpus) == (profile, corpus)]
     if measured.value is None and any(cell.value is not None for cell in tested):
         raise ValueError(f"{setting}: no leakage is recorded, and {wanted}: {measured.command}")
 
@@ -347,13 +354,14 @@ class Claim:
     def _repr_markdown_(self) -> str:
         parts = []
         if self.facts:
-            parts.append(f"**The paper's own cells: {tally(self.facts)}.**")
+            parts.append(f"**The paper's own cells: {printed_verdict(self.facts)}.**")
             parts.append(folded(f"{len(self.facts)} printed number{'s' * (len(self.facts) > 1)}", markdown(fact_table(self.facts))))
         ran = [profile for profile in PROFILES if self.verdict(profile) != "not run"]
         verdicts = [f"`{profile}`: **{self.verdict(profile)}** ({counted(self.words(profile))})" for profile in ran]
         parts.append(f"Our runs: {'; '.join(verdicts) or 'not run'}.")
-        if len(self.lines):
-            parts.append(folded("what was asked, and the differences in points", markdown(self.lines)))
+        lines = self.lines
+        if len(lines):
+            parts.append(folded("what was asked, and the differences in points", markdown(lines)))
         analogues = dict.fromkeys(one.asked.analogue for one in self.comparisons if one.asked.analogue)
         if analogues:
             parts.append(f"Where ours is not the paper's situation: {'; '.join(analogues)}.")

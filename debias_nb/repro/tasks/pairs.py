@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PLANTED', 'KEPT_RESAMPLES', 'STRENGTHS', 'MAIN', 'FOLLOWED', 'TASK', 'LabelledPairs', 'catalogue', 'training_pairs',
-           'evaluation_pairs', 'cosines', 'score', 'importance_shares', 'offer_measures', 'role_importance',
+           'evaluation_pairs', 'side_cosines', 'score', 'importance_shares', 'offer_measures', 'role_importance',
            'word_measures', 'PairTask']
 
 # %% ../../../nbs/repro/tasks/01_pairs.ipynb #960bf454
@@ -17,6 +17,7 @@ import numpy as np
 from ...config import ConfigError, EncoderConfig, WorldConfig, nearest
 from ...hashes import fingerprint
 from ...interventions import importance, importance_by_role
+from ...itvreg import cosines
 from ...metrics import auc_at, evaluate_pairs, rank_metrics
 from ...retrieval import evaluate_retrieval
 from debias_nb.data.products import (
@@ -138,15 +139,15 @@ def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig 
     return _of_texts(load_questions(name, "test"), name)
 
 # %% ../../../nbs/repro/tasks/01_pairs.ipynb #bfff04bf
-def cosines(both) -> np.ndarray: # both: (2n, d) tensor of unit vectors, left sides first -> (n,)
+def side_cosines(both) -> np.ndarray: # both: (2n, d) tensor of unit vectors, left sides first -> (n,)
     "Cosine of both sides of every pair."
     left, right = both.split(len(both) // 2)
-    return (left * right).sum(1).numpy()
+    return cosines(left, right).numpy()
 
 
 def score(model, pairs: LabelledPairs, encoder: EncoderConfig) -> np.ndarray: # (n,) cosines
     "Embed all pairs, and compare their sides."
-    return cosines(vectors(model, pairs.left + pairs.right, encoder))
+    return side_cosines(vectors(model, pairs.left + pairs.right, encoder))
 
 
 def importance_shares(
@@ -254,7 +255,7 @@ class PairTask(Task):
         "One evaluation set. Raises `MissingData`."
         pairs = evaluation_pairs(name, run.corpus, run.eval_world)
         both = vectors(model, pairs.left + pairs.right, run.encoder)
-        scores = cosines(both)
+        scores = side_cosines(both)
         values, resampled = evaluate_pairs(scores, pairs.labels, pairs.groups, pairs.subsets, name=name)
         main = "auc05[ordinary]" if "ordinary" in pairs.subsets else "auc05"
         kept = {main: resampled[main]}
