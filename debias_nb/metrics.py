@@ -20,6 +20,16 @@ def _first_bad(bad):
     return found[0] if found.size else None
 
 
+def _check_finite(scores, at, questions=None): # questions: the name of each score's question
+    "Raises `ValueError` for the first score that is not finite."
+    bad = ~np.isfinite(scores)
+    i = _first_bad(bad)
+    if i is not None:
+        whose = "" if questions is None else f" (question {questions[i]!r})"
+        count = f"{bad.sum()} of {bad.size} scores are not finite"
+        raise ValueError(f"{at}scores[{i}]{whose} is {scores[i]} ({count})")
+
+
 def _checked(scores, labels, name):
     "Scores as floats and labels as booleans. Raises `ValueError` naming the evaluation set and the first bad position."
     at = _prefix(name)
@@ -28,15 +38,11 @@ def _checked(scores, labels, name):
     if scores.ndim != 1 or scores.shape != labels.shape:
         got = f"scores {scores.shape} and labels {labels.shape}"
         raise ValueError(f"{at}two vectors of equal length are expected, got {got}")
-    bad = ~np.isfinite(scores)
-    if bad.any():
-        i = _first_bad(bad)
-        raise ValueError(f"{at}scores[{i}] is {scores[i]} ({bad.sum()} of {bad.size} scores are not finite)")
+    _check_finite(scores, at)
     if labels.dtype.kind not in "biuf":
         raise ValueError(f"{at}labels are 0 or 1, got {labels.dtype}")
-    bad = (labels != 0) & (labels != 1)
-    if bad.any():
-        i = _first_bad(bad)
+    i = _first_bad((labels != 0) & (labels != 1))
+    if i is not None:
         raise ValueError(f"{at}labels[{i}] is {labels[i]}; labels are 0 or 1")
     found = np.unique(labels)
     if len(found) < 2:
@@ -102,14 +108,19 @@ def auc_at(
     return float(areas[0]) if weights is None else areas
 
 # %% ../nbs/06_metrics.ipynb #a187301e
+def _check_named(groups, at, end):
+    "Raises `ValueError` for a missing group."
+    for i, group in enumerate(groups.tolist()):
+        if group is None or group != group:
+            raise ValueError(f"{at}groups[{i}] is {group}: {end}")
+
+
 def _members(groups, n):
     "The number of groups, and the group of each pair. Raises `ValueError` for a missing group."
     groups = np.asarray(groups)
     if groups.shape != (n,):
         raise ValueError(f"groups must have shape ({n},), got {groups.shape}")
-    for i, group in enumerate(groups.tolist()):
-        if group is None or group != group:
-            raise ValueError(f"groups[{i}] is {groups[i]}: every pair needs a group")
+    _check_named(groups, "", "every pair needs a group")
     names, member = np.unique(groups, return_inverse=True)
     return len(names), member
 
@@ -132,6 +143,13 @@ def bootstrap_weights(
     return counts[:, member]
 
 # %% ../nbs/06_metrics.ipynb #b2f7f6dd
+def _check_subset(mask, scores, positive, name):
+    "Raises `ValueError` for what is no mask, and for a subset that lacks a class."
+    if mask.dtype != bool or mask.shape != scores.shape:
+        raise ValueError(f"{name}: ({len(scores)},) booleans are expected, got {mask.dtype} {mask.shape}")
+    _checked(scores[mask], positive[mask], name)
+
+
 def evaluate_pairs(
     scores,                # (n,) finite
     labels,                # (n,) 0 or 1
@@ -150,9 +168,7 @@ def evaluate_pairs(
     parts = {"auc05": (slice(None), .05), "auc": (slice(None), 1.)}
     for key, mask in (subsets or {}).items():
         mask = np.asarray(mask)
-        if mask.dtype != bool or mask.shape != scores.shape:
-            raise ValueError(f"{name}[{key}]: ({n},) booleans are expected, got {mask.dtype} {mask.shape}")
-        _checked(scores[mask], positive[mask], f"{name}[{key}]")
+        _check_subset(mask, scores, positive, f"{name}[{key}]")
         parts[f"auc05[{key}]"] = (mask, .05)
     values, resampled = {}, {}
     for key, (rows, max_fpr) in parts.items():
@@ -253,18 +269,12 @@ def _candidates(scores, labels, groups, grades, levels, name):
     if scores.ndim != 1 or not scores.size or any(v.shape != scores.shape for v in given.values()):
         got = ", ".join(f"{key} {v.shape}" for key, v in given.items())
         raise ValueError(f"{at}vectors of one length are expected, not empty; got {got}")
+    _check_named(given["groups"], at, "every candidate needs a question")
     names = given["groups"].tolist()
-    for i, group in enumerate(names):
-        if group is None or group != group:
-            raise ValueError(f"{at}groups[{i}] is {group}: every candidate needs a question")
     _check_whole(given["labels"], "labels", 0, 1, names, at)
     if grades is not None:
         _check_whole(given["grades"], "grades", *levels, names, at)
-    bad = ~np.isfinite(scores)
-    if bad.any():
-        i = _first_bad(bad)
-        count = f"{bad.sum()} of {bad.size} scores are not finite"
-        raise ValueError(f"{at}scores[{i}] (question {names[i]!r}) is {scores[i]} ({count})")
+    _check_finite(scores, at, names)
     ids, question = np.unique(given["groups"], return_inverse=True)
     gains = None if grades is None else given["grades"].astype(float) - levels[0]
     return scores, given["labels"] == 1, ids, question, gains
@@ -287,6 +297,17 @@ def _gains(relevant, grades):
     return {"": grades, "_exp": 2**grades - 1}
 
 
+def _check_answered(ids, empty, flat, lowest, unanswered, at): # (Q,) each: no relevant candidate, no gain at all
+    "Raises `ValueError` naming a question whose candidates cannot be ranked rightly."
+    if empty.any() and (unanswered == "error" or empty.all()):
+        count = f"{empty.sum()} of {len(ids)}; see `unanswered`"
+        raise ValueError(f"{at}question {ids[empty].tolist()[0]!r} has no relevant candidate ({count})")
+    flat = flat & ~empty
+    if flat.any():
+        why = f"but all its grades are {lowest}"
+        raise ValueError(f"{at}question {ids[flat].tolist()[0]!r} has a relevant candidate, {why}")
+
+
 def rank_metrics(
     scores,         # (n,) finite; higher = more likely an answer
     labels,         # (n,) 0 or 1
@@ -303,20 +324,13 @@ def rank_metrics(
     at = _prefix(name)
     _check_options(cutoffs, levels, unanswered, at)
     scores, relevant, ids, question, grades = _candidates(scores, labels, groups, grades, levels, name)
-
-    empty = np.bincount(question, relevant) == 0
-    if empty.any() and (unanswered == "error" or empty.all()):
-        count = f"{empty.sum()} of {len(ids)}; see `unanswered`"
-        raise ValueError(f"{at}question {ids[empty].tolist()[0]!r} has no relevant candidate ({count})")
     gains = _gains(relevant, grades)
-    flat = (np.bincount(question, gains[""]) == 0) & ~empty
-    if flat.any():
-        lowest = f"but all its grades are {levels[0]}"
-        raise ValueError(f"{at}question {ids[flat].tolist()[0]!r} has a relevant candidate, {lowest}")
-
+    empty = np.bincount(question, relevant) == 0
+    flat = np.bincount(question, gains[""]) == 0
+    _check_answered(ids, empty, flat, levels[0], unanswered, at)
     rows = ~empty[question]
-    renumbered = (np.cumsum(~empty) - 1)[question[rows]]
-    ties = _ties(scores[rows], renumbered)
+    numbers = np.cumsum(~empty) - 1
+    ties = _ties(scores[rows], numbers[question[rows]])
     values = _binary(ties, relevant[rows])
     for suffix, gain in gains.items():
         for k in cutoffs:
