@@ -15,6 +15,7 @@ import scipy.sparse as sp
 import torch
 from scipy.stats import hypergeom, nhypergeom
 
+from .data.titles import TitleTask
 from .metrics import bootstrap_weights
 
 @dataclass(frozen=True)
@@ -55,32 +56,17 @@ def _check_sparse(name, matrix, n, m):
         raise ValueError(f"{name} must be a sparse matrix ({n}, {m}), got {type(matrix).__name__} {shape}")
 
 
-def _marks(row, column, shape): # (p,) each
-    "A sparse matrix with True in these places."
-    return sp.csr_array((np.ones(len(row), bool), (row, column)), shape=shape)
-
-
 def _rows_of(csr): # (stored,)
     "The row of each stored entry."
     return np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
 
 
-def _barred(own, excluded, n, m) -> sp.csr_array: # (n, m) bool
-    "What is no candidate. Raises `ValueError` naming the argument that does not fit."
-    barred = sp.csr_array((n, m), dtype=bool)
-    if excluded is not None:
-        _check_sparse("excluded", excluded, n, m)
-        barred = sp.csr_array(excluded, dtype=bool)
-    if own is None:
-        return barred
-    own = np.asarray(own)
-    if own.shape != (n,) or own.dtype.kind != "i":
-        raise ValueError(f"own must hold {n} item numbers, one a query, got {own.dtype} {own.shape}")
-    bad = np.flatnonzero((own < -1) | (own >= m))
-    if len(bad):
-        raise ValueError(f"own[{bad[0]}] is {own[bad[0]]}; there are {m} items, and -1 stands for none")
-    rows = np.flatnonzero(own >= 0)
-    return sp.csr_array(barred + _marks(rows, own[rows], (n, m)))
+def _barred(excluded, n, m) -> sp.csr_array: # (n, m) bool
+    "What is no candidate. Raises `ValueError` for another shape."
+    if excluded is None:
+        return sp.csr_array((n, m), dtype=bool)
+    _check_sparse("excluded", excluded, n, m)
+    return sp.csr_array(excluded, dtype=bool)
 
 # %% ../nbs/07_retrieval.ipynb #0970f7ec
 def _long(numbers, device): # a numpy vector
@@ -225,7 +211,8 @@ def _scan(queries, items, kept, barred, rough, block_bytes):
             best[at], index[at] = _merge(best[at], index[at], block, item)
     shift = torch.cat([some.double() @ centre.double() for some in queries.split(1024)])
     bound = _limit(best[:, -1].double(), rough, query_sizes, item_sizes, d) + shift
-    return index.long(), best, bound + 2**-23 * bound.abs() # scores are rounded to single precision in the end
+    rounding = 2**-23 * bound.abs() # scores are rounded to single precision in the end
+    return index.long(), best, bound + rounding
 
 # %% ../nbs/07_retrieval.ipynb #e8fff47b
 def _kept(k):
@@ -272,7 +259,7 @@ def _check_vectors(name, x):
         raise ValueError(f"{name}: row {bad[0].item()} is not finite")
 
 
-def _checked(queries, items, own, excluded, k) -> sp.csr_array: # (n, m) bool
+def _checked(queries, items, excluded, k) -> sp.csr_array: # (n, m) bool
     "What is no candidate. Raises `ValueError` naming the argument that does not fit, and its first bad row."
     _check_vectors("queries", queries)
     _check_vectors("items", items)
@@ -281,7 +268,7 @@ def _checked(queries, items, own, excluded, k) -> sp.csr_array: # (n, m) bool
         raise ValueError(f"queries have {d} dimensions, items {items.shape[1]}")
     if queries.device != items.device:
         raise ValueError(f"queries are on {queries.device}, items on {items.device}")
-    barred = _barred(own, excluded, n, m)
+    barred = _barred(excluded, n, m)
     candidates = m - np.diff(barred.indptr) if n else np.array([m])
     fewest = candidates.min()
     if not 1 <= k <= fewest:
@@ -301,13 +288,12 @@ def top_k(
     queries: torch.Tensor,      # (n, d) finite floats, on the CPU or a GPU
     items: torch.Tensor,        # (m, d) finite floats, m < 2**31, on the same device
     k: int,                     # items wanted, 1 to the number of candidates
-    own=None,                   # (n,) index of an item that is no candidate for its query, or -1
     block_bytes: int = 2**24,   # about the memory of one block of scores
     rough: tuple | None = None, # types to guess in, in turn; (): none; default: what the processor is quick with
-    excluded=None,              # (n, m) sparse booleans: further pairs that are no candidates
+    excluded=None,              # (n, m) sparse booleans: pairs that are no candidates
 ) -> TopK:
     "The k items with the largest dot products, exactly. Raises `ValueError` naming the argument that does not fit."
-    barred = _checked(queries, items, own, excluded, k)
+    barred = _checked(queries, items, excluded, k)
     queries, items = (x if x.dtype == torch.float64 else x.float() for x in (queries, items))
     keys = _no_keys(len(queries), k + 1, queries.device)
     pending = torch.arange(len(queries), device=queries.device)
@@ -362,7 +348,6 @@ def last_ties(
     items: torch.Tensor,       # (m, d)
     top: TopK,                 # what `top_k` found for them
     relevance,                 # (n, m) sparse booleans
-    own=None,                  # (n,) as in `top_k`
     within: int | None = None, # only ties that reach up to this place: others cannot matter there; default: all
     block_bytes: int = 2**24,
     excluded=None,             # (n, m) as in `top_k`
@@ -371,7 +356,7 @@ def last_ties(
     device = queries.device
     retrieved = top.items.shape[1]
     relevance = _relevance(relevance, len(queries), len(items))
-    barred = _checked(queries, items, own, excluded, retrieved)
+    barred = _checked(queries, items, excluded, retrieved)
     edge = top.scores[:, -1:]
     reaches = top.scores[:, (within or retrieved) - 1] == edge[:, 0]
     unclosed = (top.tied & reaches).numpy().nonzero()[0]
@@ -385,7 +370,9 @@ def last_ties(
     row = unclosed[row]
     scores = _pairs_exactly(queries, items, _long(row, device), _long(column, device), block_bytes)
     level = scores.cpu().numpy() == edge.numpy()[row, 0]
-    return Ties(size, _marks(row[level], column[level], relevance.shape))
+    hits = sp.csr_array((level, (row, column)), shape=relevance.shape)
+    hits.eliminate_zeros()
+    return Ties(size, hits)
 
 # %% ../nbs/07_retrieval.ipynb #0af10c12
 def _at(gains, index): # csr, sorted; (n, K) columns
@@ -501,51 +488,53 @@ def bin_shares(
     return counts / counts.sum(1, keepdims=True)
 
 # %% ../nbs/07_retrieval.ipynb #5f56c1cb
-def _parts(task, relevance, frequency) -> dict[str, np.ndarray]: # name -> (n,) how far each query belongs to it
-    "The categories, bins and ordinary queries that the task has. Raises `ValueError` naming the task."
-    n = relevance.shape[0]
+def _parts(task) -> dict[str, np.ndarray]: # name -> (n,) how far each query belongs to it
+    "The categories, bins and ordinary queries that the task has."
     parts = {}
     if task.categories is not None:
-        names = np.asarray(task.categories, dtype=str)
-        if names.shape != (n,):
-            raise ValueError(f"{task.name}: categories must hold {n} names, got {names.shape}")
-        parts |= {str(c): (names == c).astype(float) for c in np.unique(names)}
-    if frequency.sum() >= 3:
-        shares = bin_shares(relevance, frequency_bins(frequency))
-        parts |= {f"bin {b}": share for b, share in enumerate(shares.T, 1)}
+        for name in np.unique(task.categories):
+            parts[str(name)] = task.categories == name
+    if task.frequency.sum() >= 3:
+        shares = bin_shares(task.relevance, frequency_bins(task.frequency))
+        for number, share in enumerate(shares.T, 1):
+            parts[f"bin {number}"] = share
     if task.accessory is not None:
-        accessory = np.asarray(task.accessory)
-        if accessory.dtype != bool or accessory.shape != (n,):
-            got = f"{accessory.dtype} {accessory.shape}"
-            raise ValueError(f"{task.name}: accessory must hold {n} booleans, got {got}")
-        parts["ordinary"] = (~accessory).astype(float)
+        parts["ordinary"] = ~task.accessory
     return {name: weight for name, weight in parts.items() if weight.any()}
 
 
-def _checked_task(queries, items, task, k):
-    "Relevance, frequency and what is barred, ready to use. Raises `ValueError` naming the task."
+def _check_task(queries, items, task, k):
+    "Raises `ValueError` naming the task."
     for name, x, titles in (("queries", queries, task.queries), ("items", items, task.items)):
         if len(x) != len(titles):
             raise ValueError(f"{task.name}: {len(x)} vectors for {len(titles)} {name}")
-    m = len(items)
     try:
-        relevance = _relevance(task.relevance, len(queries), m)
-        barred = _checked(queries, items, task.own, getattr(task, "excluded", None), k)
+        _checked(queries, items, task.barred, k)
     except ValueError as e:
         raise ValueError(f"{task.name}: {e}") from None
-    frequency = np.asarray(task.frequency, dtype=float)
-    if frequency.shape != (m,) or not (frequency >= 0).all():
-        raise ValueError(f"{task.name}: frequency must hold {m} counts")
-    bad = np.flatnonzero(relevance.multiply(barred).sum(1))
-    if len(bad):
-        raise ValueError(f"{task.name}: query {bad[0]} has a relevant item that is no candidate")
-    return relevance, frequency, barred
+
+
+def _precisions(queries, items, task, ks, block_bytes): # -> metrics; (n,) P@1
+    "P@k and propensity-scored P@k of a task."
+    most = max(ks)
+    fewest = len(items) - task.barred.getnnz(1).max()
+    retrieved = min(2 * most, fewest) # twice the places: most ties end there
+    top = top_k(queries, items, retrieved, block_bytes=block_bytes, excluded=task.barred)
+    ties = last_ties(queries, items, top, task.relevance, most, block_bytes, task.barred)
+    hits = precision_at(top, task.relevance, sorted({1, *ks}), ties)
+    metrics = {f"p{k}": float(hits[k].mean()) for k in ks}
+    total = task.frequency.sum()
+    if total >= 3:
+        propensity = propensities(task.frequency, total, *task.propensity)
+        psp = psp_at(top, task.relevance, propensity, ks, ties)
+        metrics |= {f"psp{k}": psp[k] for k in ks}
+    return metrics, hits[1]
 
 # %% ../nbs/07_retrieval.ipynb #a1047c5d
 def evaluate_retrieval(
     queries: torch.Tensor,    # (n, d) embeddings of the task's queries
     items: torch.Tensor,      # (m, d) and of its items
-    task,                     # a `titles.TitleTask`, or anything with the attributes named above
+    task: TitleTask,
     ks=(1, 3, 5),             # places
     replicates: int = 100,    # bootstrap resamples of the queries
     seed: int = 0,            # of the resamples: the same for all methods that are to be compared
@@ -553,27 +542,16 @@ def evaluate_retrieval(
 ) -> tuple[dict[str, float], dict[str, list[float]]]: # `p1`, `psp1`, …, `p1[part]` as fractions; replicates of `p1`s
     """P@k, propensity-scored P@k, and P@1 by part; a replicate is nan where its resample lacks the part.
     Raises `ValueError` naming the task."""
-    most = max(ks)
-    relevance, frequency, barred = _checked_task(queries, items, task, most)
-    fewest = len(items) - np.diff(barred.indptr).max()
-    retrieved = min(2 * most, fewest) # twice the places: most ties end there
-    top = top_k(queries, items, retrieved, block_bytes=block_bytes, excluded=barred)
-    ties = last_ties(queries, items, top, relevance, None, most, block_bytes, barred)
-    hits = precision_at(top, relevance, sorted({1, *ks}), ties)
-    metrics = {f"p{k}": float(hits[k].mean()) for k in ks}
-    total = frequency.sum()
-    if total >= 3:
-        propensity = propensities(frequency, total, *getattr(task, "propensity", ()))
-        psp = psp_at(top, relevance, propensity, ks, ties)
-        metrics |= {f"psp{k}": psp[k] for k in ks}
+    _check_task(queries, items, task, max(ks))
+    metrics, hits = _precisions(queries, items, task, ks, block_bytes)
     drawn = bootstrap_weights(len(queries), replicates, seed).astype(float)
     parts = {"p1": np.ones(len(queries))}
-    parts |= {f"p1[{name}]": weight for name, weight in _parts(task, relevance, frequency).items()}
+    parts |= {f"p1[{name}]": weight for name, weight in _parts(task).items()}
     kept = {}
     for key, weight in parts.items():
-        metrics[key] = float(np.average(hits[1], weights=weight))
+        metrics[key] = float(np.average(hits, weights=weight))
         there = drawn @ weight
-        found = drawn @ (weight * hits[1])
+        found = drawn @ (weight * hits)
         share = np.full(replicates, np.nan)
         kept[key] = np.divide(found, there, out=share, where=there > 0).tolist()
     return metrics, kept
@@ -582,18 +560,18 @@ def evaluate_retrieval(
 def top_lists(
     queries: torch.Tensor, # (n, d) embeddings of the task's queries
     items: torch.Tensor,   # (m, d) and of its items
-    task,                  # as in `evaluate_retrieval`
+    task: TitleTask,
     rows,                  # which queries
     k: int = 5,
 ) -> list[list[tuple[int, float, bool]]]: # of each of these queries: (item, score, whether it is relevant), best first
     "The first items of some queries. Raises `ValueError` naming the task."
-    relevance, _, barred = _checked_task(queries, items, task, k)
+    _check_task(queries, items, task, k)
     bad = [r for r in rows if not 0 <= r < len(queries)]
     if bad:
         raise ValueError(f"{task.name}: there is no query {bad[0]}, only {len(queries)}")
     rows = np.asarray(rows, dtype=int)
-    top = top_k(queries[_long(rows, queries.device)], items, k, excluded=barred[rows])
-    hits = _at(relevance[rows], top.items.numpy()) > 0
+    top = top_k(queries[_long(rows, queries.device)], items, k, excluded=task.barred[rows])
+    hits = _at(task.relevance[rows], top.items.numpy()) > 0
     lists = zip(top.items.tolist(), top.scores.tolist(), hits.tolist())
     return [list(zip(*columns)) for columns in lists]
 
@@ -654,6 +632,13 @@ def _unproved(rough, numbers, some, floor): # (b,) numbers of queries; (p,) whic
     return left.nonzero()[:, 0]
 
 
+def _products(block, part): # rows of queries; rows of items, or sparse columns
+    "The scores of a block, float32."
+    if torch.is_tensor(block):
+        return block.float() @ part.T
+    return torch.from_numpy((block @ part).toarray().astype(np.float32, copy=False))
+
+
 def _score_blocks(queries, items, rows, columns, floor): # floor: (b,) numbers of queries -> (b,)
     "Numbers of queries (b,), first item, (b, c) float32 scores, of those queries that have one above their floor."
     n = queries.shape[0]
@@ -675,10 +660,7 @@ def _score_blocks(queries, items, rows, columns, floor): # floor: (b,) numbers o
                 left = _unproved(rough, numbers, some, floor)
                 block = block.index_select(0, left)
                 numbers = numbers[left]
-            if dense:
-                scores = block.float() @ part.T
-            else:
-                scores = torch.from_numpy((block @ part).toarray().astype(np.float32, copy=False))
+            scores = _products(block, part)
             found = scores.amax(1) > floor(numbers)
             opened[numbers] += found
             if not found.all():
@@ -701,6 +683,12 @@ def _check_sparse_or_dense(queries, items):
         bad = (~torch.isfinite(sums)).nonzero()
         if len(bad):
             raise ValueError(f"{name}: row {int(bad[0])} is not finite")
+
+
+def _number_above(scores, edge): # (b, c), (b,)
+    "How many scores of each query are above its edge, (b,)."
+    flags = torch.empty_like(scores) # summed as floats, which is quicker
+    return torch.gt(scores, edge[:, None], out=flags).sum(1).long()
 
 
 def _keep_nearest(top, at, numbers, first, scores): # (n, k) scores and items; a block of `_score_blocks`
@@ -759,9 +747,8 @@ def first_hits(
     scored = _score_blocks(queries, items, rows, columns, floor)
     blocks = -(-n // rows) * -(-m // columns)
     for q, first, scores in tqdm(scored, total=blocks, disable=not progress, unit="block"):
-        flags = torch.empty_like(scores) # summed as floats, which is quicker
-        for count, edge in ((above, best[q] + TIE), (level, best[q] - TIE)):
-            count[q] += torch.gt(scores, edge[:, None], out=flags).sum(1).long()
+        above[q] += _number_above(scores, best[q] + TIE)
+        level[q] += _number_above(scores, best[q] - TIE)
         if nearest:
             _keep_nearest(top, at, q, first, scores)
     tied = torch.maximum(level - above, right)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.metrics import roc_auc_score
 
-from debias_nb.metrics import auc_at, bootstrap_weights, evaluate_pairs, p_at_1
+from debias_nb.metrics import auc_at, bootstrap_weights, evaluate_pairs
 
 limits = st.sampled_from([.01, .05, .1, .3, .77, 1.])
 
@@ -148,19 +148,3 @@ def test_evaluation_of_a_set_and_its_parts():
     again = evaluate_pairs(scores, labels.astype(int).tolist(), groups.tolist(), {"part": part.tolist()}, replicates=20, seed=7)
     assert again == (metrics, kept)
     with pytest.raises(ValueError, match=r"quora\[part\]: .*booleans"): evaluate_pairs(scores, labels, subsets={"part": part.astype(int)}, name="quora")
-
-def test_first_places_by_enumerating_the_tie_orders():
-    rng = np.random.default_rng(0)
-    scores, relevance = rng.integers(0, 3, (40, 5)), rng.random((40, 5)) < .4
-    relevance[:, 0] |= ~relevance.any(1)
-    for s, r, got in zip(scores, relevance, p_at_1(scores, relevance)):
-        orders = [o for o in itertools.permutations(range(5)) if all(s[i] >= s[j] for i, j in zip(o, o[1:]))]
-        assert np.isclose(got, np.mean([r[o[0]] for o in orders]))
-
-@pytest.mark.parametrize("scores, relevance, message", [
-    ([[1., 2.]], [[True]], "equal shape"), ([1., 2.], [True, False], "matrices"), ([[1., 2.]], [[1, 0]], "boolean"),
-    ([[1., 2.], [0., np.nan]], [[True, False], [True, False]], "query 1, item 1"),
-    ([[1., 2.], [0., 1.]], [[True, False], [False, False]], "titles: query 1 has no relevant"),
-])
-def test_p_at_1_refusals(scores, relevance, message):
-    with pytest.raises(ValueError, match=message): p_at_1(scores, relevance, name="titles")

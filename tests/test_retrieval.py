@@ -1,6 +1,6 @@
 """Retrieval against brute force: with ties everywhere, in any block size, whatever is guessed with; precision against every order of tied items."""
 import itertools, math
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +11,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from debias_nb import retrieval
-from debias_nb.metrics import bootstrap_weights, p_at_1
+from debias_nb.data.titles import TitleTask
+from debias_nb.metrics import bootstrap_weights
 from debias_nb.retrieval import TopK, bin_shares, evaluate_retrieval, frequency_bins, last_ties, precision_at, propensities, psp_at, top_k, top_lists
 
 BF16, F32 = torch.bfloat16, torch.float32
@@ -27,6 +28,17 @@ def table(queries, items, own=None):
         rows = np.flatnonzero(np.asarray(own) >= 0)
         scores[rows, np.asarray(own)[rows]] = -np.inf
     return scores
+
+def itself(own, m):
+    "One item barred for each query, -1: none."
+    own = np.asarray(own)
+    rows = np.flatnonzero(own >= 0)
+    return sp.csr_array((np.ones(len(rows), bool), (rows, own[rows])), shape=(len(own), m))
+
+def p_at_1(scores, relevance):
+    "By brute force: the share of relevant items among those tied for the first place."
+    first = scores == scores.max(1, keepdims=True)
+    return (first & relevance).sum(1) / first.sum(1)
 
 def agrees(top, scores, k):
     order = np.argsort(-scores, axis=1, kind="stable")
@@ -50,7 +62,7 @@ def test_small_problems_against_brute_force(data):
     own = data.draw(st.lists(st.integers(-1, m - 1), min_size=n, max_size=n) | st.none())
     k = data.draw(st.integers(1, m - (own is not None and max(own) >= 0)))
     scores = table(q, x, own)
-    top = top_k(q, x, k, own, data.draw(st.sampled_from([1, 300, 5000, 2**24])))
+    top = top_k(q, x, k, data.draw(st.sampled_from([1, 300, 5000, 2**24])), excluded=None if own is None else itself(own, m))
     assert top.items.dtype == torch.long and top.scores.dtype == F32 and top.tied.dtype == torch.bool and len(top) == n
     agrees(top, scores, k)
 
@@ -68,8 +80,8 @@ def test_large_problems_against_brute_force(kind):
     if kind == "far": x = x + 1000
     own = np.arange(n) * 3 - 1
     scores = table(q, x, own)
-    for rough, size in itertools.product([(), (F32,), (BF16,), (BF16, F32)], [2**15, 2**24]): agrees(top_k(q, x, k, own, size, rough), scores, k)
-    agrees(top_k(q, x, k, own), scores, k)
+    for rough, size in itertools.product([(), (F32,), (BF16,), (BF16, F32)], [2**15, 2**24]): agrees(top_k(q, x, k, size, rough, itself(own, m)), scores, k)
+    agrees(top_k(q, x, k, excluded=itself(own, m)), scores, k)
 
 @pytest.mark.parametrize("rough", [BF16, F32])
 def test_a_proved_guess_is_right_and_an_unproved_one_is_not_used(rough, monkeypatch):
@@ -86,7 +98,7 @@ def test_a_proved_guess_is_right_and_an_unproved_one_is_not_used(rough, monkeypa
 @pytest.mark.parametrize("dtype", [torch.float64, F32, torch.float16, BF16])
 def test_types_and_devices(device, dtype):
     q, x = normal(0, 30, 16).to(dtype), normal(1, 4000, 16).to(dtype)
-    top = top_k(q.to(device, copy=True).requires_grad_(), x.to(device), 5, [4] * 30)
+    top = top_k(q.to(device, copy=True).requires_grad_(), x.to(device), 5, excluded=itself([4] * 30, 4000))
     assert {t.device.type for t in (top.items, top.scores, top.tied)} == {"cpu"} and not top.scores.requires_grad
     agrees(top, table(q, x, [4] * 30), 5)
 
@@ -100,13 +112,13 @@ class Placed(TorchFunctionMode):
 
 def test_every_tensor_is_made_on_the_device_of_the_vectors():
     "What no GPU is needed to see."
-    q, x, own = whole(0, 20, 4), whole(1, 4000, 4), np.arange(20)
+    q, x, bars = whole(0, 20, 4), whole(1, 4000, 4), itself(np.arange(20), 4000)
     marks = sp.csr_array(np.arange(4000)[None] % 7 == np.arange(20)[:, None] % 7) # own items are relevant here, and never count
     with Placed() as placed:
         torch.zeros(3)
         assert placed.lost.pop() == "zeros", "this one is noticed"
-        for rough in ((), (F32, BF16)): top = top_k(q, x, 5, own, 2**18, rough)
-        assert last_ties(q, x, top, marks, own).size.max() > 5
+        for rough in ((), (F32, BF16)): top = top_k(q, x, 5, 2**18, rough, bars)
+        assert last_ties(q, x, top, marks, excluded=bars).size.max() > 5
     assert not placed.lost
 
 def test_reduced_precision_of_products_is_not_guessed_with():
@@ -125,10 +137,9 @@ def test_barred_pairs_are_never_found(rough):
     plain, bars = table(q, x), np.zeros((n, m), bool)
     for i in range(n): bars[i, np.argsort(-plain[i])[rng.permutation([0, 3, 50, 2000, 3980][i % 5])]] = True
     bars[5, rng.permutation(m)[: m - k]] = True
-    own = rng.integers(-1, 20, n); own[5] = -1
-    scores = table(q, x, own); scores[bars] = -np.inf
+    scores = np.where(bars, -np.inf, plain)
     for size in (2**15, 2**24):
-        top = top_k(q, x, k, own, size, rough, sp.csr_matrix(bars))
+        top = top_k(q, x, k, size, rough, sp.csr_matrix(bars))
         order = np.argsort(-scores, axis=1, kind="stable")[:, : k + 1]
         best = np.take_along_axis(scores, order, 1)
         assert (top.items.numpy() == order[:, :k]).all() and (top.tied.numpy() == (best[:, k] == best[:, k - 1])).all() and torch.isfinite(top.scores).all()
@@ -152,15 +163,14 @@ def test_memory_is_bounded(rough):
     assert 2**18 < sizes.largest <= 3 * 2**20
 
 @pytest.mark.parametrize("change, words", [
-    (dict(k=21), ["k is 21", "20 candidates"]), (dict(k=20, own=[0, -1, -1]), ["k is 20", "query 0 has 19 candidates among 20 items"]), (dict(k=0), ["k is 0"]),
+    (dict(k=21), ["k is 21", "20 candidates"]), (dict(k=20, excluded=itself([0, -1, -1], 20)), ["k is 20", "query 0 has 19 candidates among 20 items"]), (dict(k=0), ["k is 0"]),
     (dict(items=torch.ones(20, 5)), ["queries have 4 dimensions, items 5"]), (dict(items=torch.ones(0, 4)), ["0 candidates"]),
-    (dict(k=4, own=[0, 0, 3], excluded=sp.csr_array(np.arange(60).reshape(3, 20) >= 43)), ["query 2 has 3 candidates"]), (dict(excluded=sp.csr_array((3, 21), dtype=bool)), ["excluded must be a sparse matrix (3, 20)", "(3, 21)"]),
+    (dict(k=4, excluded=sp.csr_array(np.arange(60).reshape(3, 20) >= 43)), ["query 2 has 3 candidates"]), (dict(excluded=sp.csr_array((3, 21), dtype=bool)), ["excluded must be a sparse matrix (3, 20)", "(3, 21)"]),
     (dict(excluded=np.zeros((3, 20), bool)), ["excluded must be a sparse matrix", "ndarray"]),
     (dict(queries=torch.tensor([[1., 1, 1, 1], [1, 1, 1, 1], [1, -math.inf, 1, 1]])), ["queries: row 2 is not finite"]),
     (dict(items=torch.ones(20, 4).index_fill(0, torch.tensor([7, 9]), math.nan)), ["items: row 7 is not finite"]),
     (dict(items=torch.ones(20, 4, dtype=torch.long)), ["items must be a torch matrix of floats", "int64"]), (dict(queries=np.ones((3, 4))), ["queries must be a torch matrix", "ndarray"]),
-    (dict(queries=torch.ones(4)), ["queries must be a torch matrix", "(4,)"]), (dict(own=[0, 20, 1]), ["own[1] is 20", "20 items"]), (dict(own=[0, 1, -2]), ["own[2] is -2"]),
-    (dict(own=[0, 1]), ["3 item numbers", "(2,)"]), (dict(own=[.5, 1., 1.]), ["item numbers", "float"])])
+    (dict(queries=torch.ones(4)), ["queries must be a torch matrix", "(4,)"])])
 def test_mistakes(change, words):
     with pytest.raises(ValueError) as e: top_k(**(dict(queries=torch.ones(3, 4), items=torch.ones(20, 4), k=2) | change))
     for w in words: assert w in str(e.value)
@@ -200,8 +210,9 @@ def test_ties_that_go_on_beyond_what_was_retrieved(retrieved, size):
     marks[np.arange(n)[own >= 0], own[own >= 0]] = False
     marks[np.arange(n), (own + 1) % m] = True
     sparse, scores = sp.csr_array(marks), table(q, x, own)
-    top = top_k(q, x, retrieved, own)
-    ties = last_ties(q, x, top, sparse, own, within=5, block_bytes=size)
+    bars = itself(own, m)
+    top = top_k(q, x, retrieved, excluded=bars)
+    ties = last_ties(q, x, top, sparse, within=5, block_bytes=size, excluded=bars)
     assert top.tied.any() and (ties.size[top.tied.numpy() == 0] == 0).all()
     found = precision_at(top, sparse, (1, 3, 5), ties)
     for k in (1, 3, 5):
@@ -214,8 +225,9 @@ def test_ties_that_go_on_beyond_what_was_retrieved(retrieved, size):
 def test_barred_items_do_not_count_among_ties():
     q, x = torch.ones(2, 1), torch.ones(10, 1)
     marks, bars = sp.csr_array(np.arange(10) < np.array([[4], [6]])), sp.csr_array(np.arange(10) >= np.array([[8], [5]]))
-    top = top_k(q, x, 2, [0, -1], excluded=bars)
-    ties = last_ties(q, x, top, marks, [0, -1], excluded=bars)
+    bars = sp.csr_array(bars + itself([0, -1], 10))
+    top = top_k(q, x, 2, excluded=bars)
+    ties = last_ties(q, x, top, marks, excluded=bars)
     assert ties.size.tolist() == [7, 5] and ties.hits.sum(1).tolist() == [3, 5]
     assert precision_at(top, marks, [1], ties)[1].tolist() == [3 / 7, 1]
 
@@ -290,9 +302,9 @@ def toy(seed=0, n=60, m=150, **change):
     marks = some_relevant(rng, n, m, .05)
     marks[np.arange(n)[own >= 0], own[own >= 0]] = False
     marks[np.arange(n), (own + 1) % m] = True
-    task = SimpleNamespace(name="toy", queries=["q"] * n, items=["i"] * m, relevance=sp.csr_matrix(marks), own=own, categories=rng.choice(["Books", "Toys"], n), years=None,
-                           frequency=rng.integers(0, 4, m), accessory=rng.random(n) < .3)
-    vars(task).update(change)
+    columns = dict(relevance=sp.csr_matrix(marks), own=own, categories=rng.choice(["Books", "Toys"], n), years=None,
+                   frequency=rng.integers(0, 4, m), accessory=rng.random(n) < .3)
+    task = TitleTask("toy", ["q"] * n, ["i"] * m, **(columns | change))
     return whole(seed, n, 3), whole(seed + 1, m, 3), task
 
 def test_evaluation_agrees_with_its_parts():
@@ -307,7 +319,7 @@ def test_evaluation_agrees_with_its_parts():
     for key, w in weights.items():
         assert metrics[key] == pytest.approx(np.average(hits, weights=w))
         assert kept[key] == pytest.approx([np.average(hits, weights=d * w) for d in drawn])
-    full = top_k(q, x, 149, task.own) # everything retrieved: no tie is cut
+    full = top_k(q, x, 149, excluded=task.barred) # everything retrieved: no tie is cut
     p = precision_at(full, task.relevance, (3, 5))
     assert metrics["p3"] == pytest.approx(p[3].mean()) and metrics["p5"] == pytest.approx(p[5].mean())
     assert {k: metrics[f"psp{k}"] for k in (1, 3, 5)} == pytest.approx(psp_at(full, task.relevance, propensities(task.frequency, task.frequency.sum())))
@@ -318,7 +330,7 @@ def test_excluded_pairs_of_a_task():
     rng = np.random.default_rng(9)
     bars = (rng.random((60, 150)) < .1) & ~task.relevance.toarray()
     scores = table(q, x, task.own); scores[bars] = -np.inf
-    task.excluded = sp.csr_matrix(bars)
+    task = replace(task, excluded=sp.csr_matrix(bars))
     assert evaluate_retrieval(q, x, task)[0]["p1"] == pytest.approx(p_at_1(np.where(np.isinf(scores), -99, scores), task.relevance.toarray()).mean())
     assert not any(bars[r, i] for r, found in enumerate(top_lists(q, x, task, range(60))) for i, _, _ in found)
 
@@ -340,18 +352,13 @@ def test_a_resample_without_the_part_is_nan():
     assert missing.any() and (np.isnan(kept["p1[one]"]) == missing).all() and not np.isnan(kept["p1"]).any() and math.isfinite(metrics["p1[one]"])
 
 def test_few_candidates_are_enough_for_the_last_place():
-    q, x, task = toy(n=4, m=6)
-    task.own[:] = 0; task.relevance = sp.csr_array(np.arange(6)[None].repeat(4, 0) == 3)
+    q, x, task = toy(n=4, m=6, own=np.zeros(4, int), relevance=sp.csr_array(np.arange(6)[None].repeat(4, 0) == 3))
     assert evaluate_retrieval(q, x, task, replicates=2)[0]["p5"] == pytest.approx(.2)
 
-@pytest.mark.parametrize("change, words", [
-    (dict(queries=["q"] * 59), "60 vectors for 59 queries"), (dict(items=["i"] * 9), "150 vectors for 9 items"), (dict(relevance=sp.csr_array((60, 150), dtype=bool)), "query 0 has no relevant"),
-    (dict(relevance=sp.csr_array((60, 151), dtype=bool)), "sparse matrix"), (dict(frequency=np.ones(149)), "frequency must hold 150"), (dict(frequency=-np.ones(150)), "frequency must hold 150"),
-    (dict(categories=["A"]), "categories must hold 60"), (dict(accessory=np.zeros(60)), "60 booleans"), (dict(own=np.arange(60) + 150), "own\\[0\\] is 150"), (dict(own=np.zeros(3, int)), "60 item numbers"),
-    (dict(relevance=sp.csr_array(np.ones((60, 150), bool))), "query \\d+ has a relevant item that is no candidate")])
-def test_a_bad_task_is_named(change, words):
-    q, x, task = toy(**change)
-    with pytest.raises(ValueError, match=f"toy: .*{words}"): evaluate_retrieval(q, x, task)
+def test_vectors_of_another_number_than_the_task_has():
+    q, x, task = toy()
+    with pytest.raises(ValueError, match="toy: 59 vectors for 60 queries"): evaluate_retrieval(q[1:], x, task)
+    with pytest.raises(ValueError, match="toy: 149 vectors for 150 items"): top_lists(q, x[1:], task, [0])
 
 def test_bad_vectors_name_the_task():
     q, x, task = toy()
@@ -361,7 +368,7 @@ def test_bad_vectors_name_the_task():
 def test_lists_for_case_studies():
     q, x, task = toy()
     lists = top_lists(q, x, task, [7, 3], k=4)
-    top = top_k(q, x, 4, task.own)
+    top = top_k(q, x, 4, excluded=task.barred)
     marks = task.relevance.toarray()
     for row, found in zip([7, 3], lists):
         assert found == [(i, s, bool(marks[row, i])) for i, s in zip(top.items[row].tolist(), top.scores[row].tolist())]

@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 from debias_nb.metrics import auc_at, bootstrap_weights
-from debias_nb.stats import Paired, detectable, holm, interval, joint_bootstrap, mean_std, paired, threshold_p, verdict
+from debias_nb.stats import Paired, detectable, holm, interval, mean_std, paired, threshold_p, verdict
 
 numbers = st.floats(-1, 1).map(lambda x: round(x, 6))
 several = st.lists(numbers, min_size=2, max_size=6).filter(lambda v: np.ptp(v) > 1e-3)
@@ -81,9 +81,8 @@ def test_resamples_without_a_class_are_left_out_on_both_sides():
     ra[2, 0] = rb[0, 1] = np.nan
     p = paired([1, 2, 4], [0, 3, 1], ra, rb)
     assert (p.low, p.high) == (without.low, without.high) and "98 resamples" in p.method and "2 left out" in p.method
-    assert "1 left out" in joint_bootstrap(ra).method
     ra[0, :20] = np.nan
-    for wrong in (lambda: interval([1, 2, 3], ra), lambda: joint_bootstrap(ra), lambda: paired([1, 2, 4], [0, 3, 1], ra, rb)):
+    for wrong in (lambda: interval([1, 2, 3], ra), lambda: paired([1, 2, 4], [0, 3, 1], ra, rb)):
         with pytest.raises(ValueError, match="too small"): wrong()
 
 def by_hand(difference, error, freedom=9.):
@@ -95,7 +94,7 @@ def by_hand(difference, error, freedom=9.):
     (lambda: interval([1, 2], np.ones(5)), r"\(2 seeds"), (lambda: interval([1, 2], np.ones((2, 1))), "at least 2 replicates"),
     (lambda: interval([1, 2], [[1, np.inf], [1, 2]]), "seed 0, replicate 1 is inf"), (lambda: interval([1, 2], [[1, 2], [1]]), r"\[2, 1\]"),
     (lambda: interval([1, 2], level=1), "level"),
-    (lambda: joint_bootstrap(np.ones((2, 9)), level=0), "level"), (lambda: paired([1, 2], [1, 2], level=95), "level"),
+    (lambda: interval([1, 2], level=0), "level"), (lambda: paired([1, 2], [1, 2], level=95), "level"),
     (lambda: paired([], [1]), "a_values"),
     (lambda: paired([1, np.nan], [1, 2]), r"a_values\[1\] is nan"), (lambda: paired([1, 2], [1, 2, 3]), "a has 2 seeds and b has 3"),
     (lambda: paired([1, 2], [1, 2], b_replicates=np.ones((2, 9))), "only b has replicates"),
@@ -145,18 +144,6 @@ def test_coverage(seeds_sd, items_sd, both_sd, least, most):
         i = interval(v, v[:, None] + rng.normal(0, items_sd, B) + rng.normal(0, both_sd, (n, B)))
         covered += i.low <= 0 <= i.high
     assert least < covered / 1500 < most
-
-def test_percentiles_of_three_seeds_cover_too_little():
-    rng, covered = np.random.default_rng(0), 0
-    for k in range(400):
-        v = rng.normal(0, 1, 3)
-        i = joint_bootstrap(v[:, None] + rng.normal(0, .1, 100), draws=300, seed=k)
-        covered += i.low <= 0 <= i.high
-    assert covered / 400 < .85
-
-def test_joint_bootstrap_is_seeded():
-    r = matrix(3)
-    assert joint_bootstrap(r, seed=1) == joint_bootstrap(r, seed=1) != joint_bootstrap(r, seed=2)
 
 def test_from_scores_to_a_verdict_that_separate_resamples_miss():
     rng = np.random.default_rng(0)

@@ -140,13 +140,13 @@ def test_lf_without_categories(tmp_path):
     ("trn.json.gz", [dict(uid="A", title="x", target_ind=[3])], "trn.json.gz:1: target_ind 3 is not there, lbl.json.gz has 3 labels"),
     ("tst.json.gz", [dict(uid="A", title="x", target_ind=[-1])], "tst.json.gz:1: target_ind -1"), ("tst.json.gz", [dict(uid="A", title="x", target_ind=[True])], "target_ind True"), ("tst.json.gz", [dict(uid="A", title="x", target_ind=["1"])], "target_ind '1' is not there"),
     ("tst.json.gz", [dict(uid="A", title="x", target_ind=[None])], "target_ind None is not there"), ("filter_labels_train.txt", ["0 0", "1 x"], "filter_labels_train.txt:2: two whole numbers are expected, found '1 x'"),
-    ("categories.tsv", ["A\tKitchen", "A\tx\ty"], "categories.tsv:2: 3 columns, expected 2"),
+    ("categories.tsv", ["A\tKitchen", "A\tx\ty"], "categories.tsv:2: a uid, a tab and a category are expected, found 'A\\tx\\ty'"),
     ("tst.json.gz", [dict(uid="A", title="x", target_ind=[10**30])], "tst.json.gz:1: target_ind 1000"), ("tst.json.gz", [], "tst.json.gz: the file is empty"),
     ("lbl.json.gz", [dict(uid="A", title="x"), dict(uid="A", title="y")], "lbl.json.gz:2: the id 'A' stands twice"), ("lbl.json.gz", [dict(title="x")], "lbl.json.gz:1: the record has no 'uid'"),
     ("filter_labels_train.txt", ["0 0", "0"], "filter_labels_train.txt:2: two whole numbers"), ("filter_labels_train.txt", ["0 0", ""], "filter_labels_train.txt:2: two whole numbers"),
     ("filter_labels_train.txt", ["0 0 1"], "filter_labels_train.txt:1: two whole numbers"), ("filter_labels_train.txt", ["0 " + "9" * 30], "filter_labels_train.txt:1: two whole numbers"),
     ("filter_labels_test.txt", ["1 0"], "filter_labels_test.txt:1: row 1, label 0 is not there, rows end at 0"), ("filter_labels_train.txt", ["0 3"], "labels at 2"),
-    ("categories.tsv", ["A Kitchen"], "categories.tsv:1: 1 column, expected 2"), ("categories.tsv", ["A\tKitchen", "A\tGarden"], "categories.tsv:2: the id 'A' stands twice"),
+    ("categories.tsv", ["A Kitchen"], "categories.tsv:1: a uid, a tab and a category are expected, found 'A Kitchen'"), ("categories.tsv", ["A\tKitchen", "A\tGarden"], "categories.tsv:2: the id 'A' stands twice"),
     ("lbl.json.gz", None, "there is no lbl.json.gz")])
 def test_bad_lf(tmp_path, file, lines, words):
     with pytest.raises(DataError) as e: t.read_lf(lf(tmp_path, **{file: lines}))

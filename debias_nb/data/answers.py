@@ -13,7 +13,7 @@ import gzip
 import re
 import string
 import zlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ..config import AnswersWorldConfig, nearest
 from debias_nb.data.registry import (
@@ -90,12 +91,11 @@ class Answers:
 
     def groups(self) -> np.ndarray: # (n,)
         "The number of each row's question, from 0 in order of appearance."
-        number = {}
-        return np.array([number.setdefault(id, len(number)) for id in self.question_ids], int)
+        numbers, _ = pd.factorize(np.array(self.question_ids, dtype=object))
+        return numbers
 
-    def frame(self): # a pandas data frame
+    def frame(self) -> pd.DataFrame:
         "A row a candidate."
-        import pandas as pd
         columns = {"question_id": self.question_ids, "question": self.questions, "answer": self.answers}
         columns["label"] = self.labels
         if self.grades is not None:
@@ -123,12 +123,6 @@ class Answers:
 ENTITY = re.compile(r"&(#\d+|[A-Za-z]\w*);")
 
 
-def _several(keys, values): # -> list of int
-    "How many values each key has, of those that have several."
-    counts = Counter(key for key, _ in set(zip(keys, values)))
-    return [count for count in counts.values() if count > 1]
-
-
 def _per_question(answers): # -> (questions,) each
     "How many candidates each question has, and how many relevant ones."
     groups = answers.groups()
@@ -137,13 +131,16 @@ def _per_question(answers): # -> (questions,) each
 
 def _oddities(answers): # -> counts
     "Counts of what repeats or contradicts itself, and of signs that a text was not cleaned."
-    candidates = list(zip(answers.question_ids, answers.answers))
-    texts = list(map("{}\n{}".format, answers.questions, answers.answers))
+    table = answers.frame()
+    ids = table.groupby("question").question_id.nunique()
+    candidates = table.groupby(["question_id", "answer"])
+    graded = answers.grades is not None
+    texts = [f"{question}\n{answer}" for question, answer in zip(answers.questions, answers.answers)]
     return {
-        "questions worded as another": sum(_several(answers.questions, answers.question_ids)),
-        "repeated candidates": len(candidates) - len(set(candidates)),
-        "candidates with both labels": len(_several(candidates, answers.labels.tolist())),
-        "candidates with several grades": len(_several(candidates, answers._grade_list())),
+        "questions worded as another": int(ids[ids > 1].sum()),
+        "repeated candidates": len(answers) - candidates.ngroups,
+        "candidates with both labels": int((candidates.label.nunique() > 1).sum()),
+        "candidates with several grades": int((candidates.grade.nunique() > 1).sum()) if graded else 0,
         "rows with HTML entities": len(list(filter(ENTITY.search, texts))),
         "rows with no-break spaces": sum("\u00a0" in text for text in texts),
     }
@@ -239,7 +236,8 @@ def _record(raw, columns, quoting): # raw: bytes of a line without its end; colu
 # %% ../../nbs/data/03_answers.ipynb #d8d63e15
 def _relevance(record): # -> label, grade
     "Raises `ValueError` with the reason."
-    label, grade = record.get("label"), record.get("grade")
+    label = record.get("label")
+    grade = record.get("grade")
     if grade not in (None, *_GRADES):
         raise ValueError(f"the grade {grade!r} is not 1, 2, 3 or 4")
     if label is None and grade is None:
@@ -334,13 +332,13 @@ def _consistent_rows(path, lines, skip, columns, quoting, has_ids): # -> _Row ea
 
 def _numbered(questions, group_by): # -> list of str
     "Ids for questions without: of runs of the same text, or of texts."
-    number, ids = {}, []
-    last = None
-    for question in questions:
-        key = len(number) - (question == last) if group_by == "run" else question
-        ids.append(number.setdefault(key, str(len(number) + 1)))
-        last = question
-    return ids
+    questions = pd.Series(questions, dtype=object)
+    if group_by == "run":
+        starts = questions != questions.shift()
+        numbers = starts.cumsum()
+    else:
+        numbers = pd.factorize(questions)[0] + 1
+    return [str(number) for number in numbers]
 
 
 def read_answers(
@@ -528,7 +526,7 @@ def shared_words(
     answers: Answers,
 ) -> np.ndarray: # (n,) share of the question's distinct words that the answer has, in [0, 1]; 0 for one without words
     "How much of its question each candidate repeats."
-    asked = {question: _words(question) for question in dict.fromkeys(answers.questions)}
+    asked = {question: _words(question) for question in set(answers.questions)}
     shares = []
     for question, answer in zip(answers.questions, answers.answers):
         words = asked[question]
@@ -541,11 +539,11 @@ def misled(
 ) -> np.ndarray: # (n,) bool, the same for all candidates of a question
     """Candidates of questions that a ranking by shared words is sure to get wrong at rank 1,
     though they have a relevant candidate."""
-    groups, share = answers.groups(), shared_words(answers)
-    best = np.zeros(len(set(answers.question_ids)))
-    np.maximum.at(best, groups, share)
+    groups = answers.groups()
+    share = shared_words(answers)
+    best = pd.Series(share).groupby(groups).transform("max").to_numpy()
     relevant = answers.labels == 1
-    found = relevant & (share == best[groups])
+    found = relevant & (share == best)
     return np.isin(groups, groups[relevant]) & ~np.isin(groups, groups[found])
 
 # %% ../../nbs/data/03_answers.ipynb #a2bb71b4

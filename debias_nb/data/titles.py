@@ -187,11 +187,10 @@ def _reading(pairs, queries, items, named) -> dict[str, int]: # named: as of `_m
     }
 
 
-def _own_items(queries, items) -> tuple[np.ndarray, csr_matrix]: # (queries,), -1: none; the same as a matrix
+def _own_items(queries, items) -> np.ndarray: # (queries,), -1: none
     "The item with each query's own title."
     keys = pd.Index(items.keys, dtype=object)
-    own = keys.get_indexer(pd.Index(queries.keys, dtype=object))
-    return own, _indicator(own, len(keys))
+    return keys.get_indexer(pd.Index(queries.keys, dtype=object))
 
 
 def _kept(column, rows):
@@ -222,21 +221,20 @@ def make_titles(
     barred = None if excluded is None else _pairs(name, "excluded", excluded, queries, items)
     q, i = _merge(name, queries), _merge(name, items)
     named = _merged_pairs(pairs, q, i)
-    own, to_own = _own_items(q, i)
-    others = _truth(named) > _truth(to_own)
-    relevant = others
-    if excluded is not None:
-        barred = _truth(_merged_pairs(barred, q, i))
-        relevant = others > barred
+    own = _own_items(q, i)
+    others = _truth(named) > _truth(_indicator(own, len(i.keys)))
+    barred = None if barred is None else _truth(_merged_pairs(barred, q, i))
+    relevant = others if barred is None else others > barred
     kept = np.flatnonzero(relevant.getnnz(1))
     if not len(kept):
         raise ValueError(f"{name}: none of {len(queries):,} queries has a relevant item")
-    dropped = {
-        "pairs to the own title": named.nnz - others.nnz, "pairs excluded": others.nnz - relevant.nnz,
+    counts = {
+        **(counts or {}), **_reading(pairs, q, i, named),
+        "pairs to the own title": named.nnz - others.nnz,
+        "pairs excluded": others.nnz - relevant.nnz,
         "queries without a relevant item": len(q.keys) - len(kept),
+        "queries": len(kept), "items": len(i.keys), "pairs": relevant.nnz,
     }
-    left = {"queries": len(kept), "items": len(i.keys), "pairs": relevant.nnz}
-    counts = {**(counts or {}), **_reading(pairs, q, i, named), **dropped, **left}
     first = q.first[kept]
     queries = [queries[n].strip() for n in first]
     items = [items[n].strip() for n in i.first]
@@ -264,15 +262,11 @@ def _record(line, keys, required) -> dict: # keys: what is kept, and of which ty
     return record
 
 
-def _check_unique(path, ids, lines=None) -> None: # lines: that of each id; default: one after the other
+def _check_unique(path, ids) -> None: # ids: a series, by line
     "Raises `DataError` for an id that stands twice."
-    if lines is None:
-        lines = range(1, len(ids) + 1)
-    line_of = {}
-    for line, id_ in zip(lines, ids):
-        first = line_of.setdefault(id_, line)
-        if first != line:
-            raise DataError(f"{path}:{line}: the id {id_!r} stands twice, first in line {first}")
+    for line, id_ in ids[ids.duplicated()].items():
+        first = ids.index[ids == id_][0]
+        raise DataError(f"{path}:{line}: the id {id_!r} stands twice, first in line {first}")
 
 
 def _json_lines(
@@ -292,7 +286,8 @@ def _json_lines(
         raise DataError(f"{path}:{len(records) + 1}: {e}") from None
     if not records:
         raise DataError(f"{path}: the file is empty")
-    _check_unique(path, [record[key] for record in records])
+    ids = pd.Series([record[key] for record in records], range(1, len(records) + 1))
+    _check_unique(path, ids)
     return records
 
 # %% ../../nbs/data/02_titles.ipynb #693f8afc
@@ -303,13 +298,14 @@ def _title(record) -> str:
 LF_FILES = ("trn.json.gz", "tst.json.gz", "lbl.json.gz", "filter_labels_train.txt", "filter_labels_test.txt")
 
 
-def _two_columns(path, pattern, expected) -> pd.DataFrame: # columns 0 and 1, the groups of the pattern
+def _two_columns(path, pattern, expected, encoding="ascii") -> pd.DataFrame: # by line: columns 0 and 1, the groups of the pattern
     "Raises `DataError` naming file and line."
-    text = Path(path).read_text("ascii", errors="replace")
+    text = Path(path).read_text(encoding, errors="replace")
     lines = pd.Series(text.removesuffix("\n").split("\n"))
+    lines.index += 1
     found = lines.str.extract(pattern)
     for n, line in lines[found[0].isna()].items():
-        raise DataError(f"{path}:{n + 1}: {expected} expected, found {line[:60]!r}")
+        raise DataError(f"{path}:{n}: {expected} expected, found {line[:60]!r}")
     return found
 
 
@@ -345,21 +341,26 @@ def _lf_part(queries, filtered, labels: int) -> tuple[list[dict], np.ndarray]: #
     return records, _lf_filter(filtered, len(records), labels)
 
 
+def _lf_queries(folder, labels: int) -> tuple[list[dict], np.ndarray, np.ndarray]: # records; barred pairs; (n,) bool, for tests
+    "Training queries, then test queries."
+    trn, tst, _, filter_trn, filter_tst = (folder / file for file in LF_FILES)
+    train, barred = _lf_part(trn, filter_trn, labels)
+    test, barred_test = _lf_part(tst, filter_tst, labels)
+    barred = np.concatenate([barred, barred_test + [len(train), 0]])
+    published = np.repeat([False, True], [len(train), len(test)])
+    return train + test, barred, published
+
+
 def _exploded(lists) -> pd.Series: # index: the list; values: its elements
     return pd.Series(lists, dtype=object).explode().dropna()
 
 # %% ../../nbs/data/02_titles.ipynb #6e76f502
 def _lf_categories(path, uids: list[str]) -> np.ndarray: # (queries,) str, "" where the file says nothing
     "Raises `DataError` naming file and line."
-    lines = Path(path).read_text("utf-8").removesuffix("\n").split("\n")
-    rows = [line.split("\t") for line in lines]
-    for n, row in enumerate(rows, 1):
-        if len(row) != 2:
-            columns = "1 column" if len(row) == 1 else f"{len(row)} columns"
-            raise DataError(f"{path}:{n}: {columns}, expected 2 (uid, category)")
-    _check_unique(path, [uid for uid, _ in rows])
-    category_of = dict(rows)
-    return np.array([category_of.get(uid, "").strip() for uid in uids])
+    rows = _two_columns(path, r"^([^\t]*)\t([^\t]*)$", "a uid, a tab and a category are", "utf-8")
+    _check_unique(path, rows[0])
+    category_of = dict(zip(rows[0], rows[1].str.strip()))
+    return np.array([category_of.get(uid, "") for uid in uids])
 
 # %% ../../nbs/data/02_titles.ipynb #dade6711
 def read_lf(
@@ -372,22 +373,17 @@ def read_lf(
     for file in LF_FILES:
         if not (folder / file).is_file():
             raise DataError(f"{folder}: there is no {file}")
-    trn, tst, lbl, filter_trn, filter_tst = (folder / file for file in LF_FILES)
-    labels = _json_lines(lbl, _lf_label, "uid")
-    train, barred = _lf_part(trn, filter_trn, len(labels))
-    test, barred_test = _lf_part(tst, filter_tst, len(labels))
-    barred = np.concatenate([barred, barred_test + [len(train), 0]])
-    queries = train + test
-    n = len(queries)
+    labels = _json_lines(folder / "lbl.json.gz", _lf_label, "uid")
+    queries, barred, published = _lf_queries(folder, len(labels))
     targets = _exploded([query["target_ind"] for query in queries])
     pairs = np.column_stack([targets.index, targets.astype(np.int64)])
+    years = None if year is None else np.full(len(queries), year)
     categories, counts = None, {}
     if (folder / "categories.tsv").is_file():
         categories = _lf_categories(folder / "categories.tsv", [query["uid"] for query in queries])
         counts = {"queries without a category": int((categories == "").sum())}
-    titles, items = ([_title(record) for record in records] for records in (queries, labels))
-    years = None if year is None else np.full(n, year)
-    published = np.arange(n) >= len(train)
+    titles = [_title(query) for query in queries]
+    items = [_title(label) for label in labels]
     return make_titles(name or folder.name, titles, items, pairs, years, categories, counts, published, barred)
 
 # %% ../../nbs/data/02_titles.ipynb #ce8e2656
@@ -415,15 +411,15 @@ def _aan_papers(path) -> pd.DataFrame: # index: ids; columns title, year
     "Raises `DataError` naming file and line."
     said = _aan_fields(path)
     ids = said.value[said.field == "id"]
-    _check_unique(path, ids, ids.index)
+    _check_unique(path, ids)
     papers = said.pivot_table("value", "paper", "field", aggfunc="last")
     papers = papers.reindex(columns=["title", "year"], fill_value="").fillna("")
-    for (n, paper), year in zip(ids.items(), papers.year):
-        if not (len(year) == 4 and year.isdecimal()):
-            raise DataError(f"{path}:{n}: the paper {paper} has no year")
-    titles = [html.unescape(title) for title in papers.title]
-    index = pd.Index(ids, name="id", dtype=object)
-    return pd.DataFrame({"title": titles, "year": papers.year.astype(int).to_numpy()}, index)
+    undated = ids[~papers.year.str.fullmatch(r"\d{4}").to_numpy()]
+    for n, paper in undated.items():
+        raise DataError(f"{path}:{n}: the paper {paper} has no year")
+    titles = papers.title.map(html.unescape).to_numpy()
+    years = papers.year.astype(int).to_numpy()
+    return pd.DataFrame({"title": titles, "year": years}, pd.Index(ids, name="id", dtype=object))
 
 # %% ../../nbs/data/02_titles.ipynb #33404739
 def _linked(name, titles, pairs, counts, **columns) -> Titles: # pairs: (n, 2) positions in titles and in the columns
@@ -572,10 +568,12 @@ class TitleTask(_Relevance):
         _check_scored(self)
         new = np.asarray(self.frequency) == 0
         of_new = new[self.relevance.indices]
-        sizes = {"queries": len(self.queries), "items": len(self.items), "pairs": self.relevance.nnz}
-        new = {"new items": int(new.sum()), "pairs that point to new items": int(of_new.sum())}
-        info = {**self.info, **sizes, **new, "fingerprint": self.fingerprint}
-        object.__setattr__(self, "info", info)
+        object.__setattr__(self, "info", {
+            **self.info,
+            "queries": len(self.queries), "items": len(self.items), "pairs": self.relevance.nnz,
+            "new items": int(new.sum()), "pairs that point to new items": int(of_new.sum()),
+            "fingerprint": self.fingerprint,
+        })
 
     @cached_property
     def barred(self) -> csr_matrix: # (queries, items) bool
@@ -886,14 +884,16 @@ def _no_own(queries) -> np.ndarray: # no planted item has the title of a query
     return np.full(len(queries), -1)
 
 
-def _retrieval(catalogue, name, queries, items, categories=None, **info) -> TitleTask: # queries, items: of worlds.Text
-    trained, asked, there = concept_ids(catalogue.train_pairs().right, queries, items)
-    frequency = np.bincount(trained, minlength=max(trained.max(), there.max()) + 1)[there]
+def _retrieval(trained, name, queries, items, categories=None, **info) -> TitleTask: # the first three: of worlds.Text
+    trained, asked, there = concept_ids(trained, queries, items)
+    frequency = np.bincount(trained, minlength=there.max() + 1)[there]
     accessory = np.array([query.accessory for query in queries], dtype=bool)
-    texts = [query.text for query in queries], [item.text for item in items]
+    asking = [query.text for query in queries]
+    found = [item.text for item in items]
     relevance = _same(asked, there)
     own = _no_own(queries)
-    return TitleTask(f"catalogue {name}", *texts, relevance, own, categories, None, frequency, info, accessory)
+    name = f"catalogue {name}"
+    return TitleTask(name, asking, found, relevance, own, categories, None, frequency, info, accessory)
 
 
 def _groups(catalogue, part: Retrieval) -> np.ndarray: # (queries,) five groups of unseen types
@@ -914,9 +914,10 @@ def catalogue_titles(
     for name in SPLITS:
         part = catalogue.split(name)
         groups = _groups(catalogue, part) if name == "unseen" else None
-        tests[name] = _retrieval(catalogue, name, part.queries, part.items, groups)
+        tests[name] = _retrieval(pairs.right, name, part.queries, part.items, groups)
     if ticks:
-        tests |= {f"tick {n}": task for n, task in enumerate(mix_catalogue(catalogue, ticks))}
+        for n, task in enumerate(mix_catalogue(catalogue, ticks)):
+            tests[f"tick {n}"] = task
     return TitleSplit(train, tests, _split_counts(train, tests), "catalogue")
 
 # %% ../../nbs/data/02_titles.ipynb #f248f300
@@ -938,9 +939,11 @@ def mix_catalogue(
     iid, new = catalogue.split("iid"), catalogue.split("uncoupled")
     joined = _joined(len(new.queries), ticks)
     arrives = _arrivals(new)
+    trained = catalogue.train_pairs().right
     tasks = []
     for tick, n in enumerate(joined):
         items = iid.items + [new.items[item] for item in np.flatnonzero(arrives < n)]
+        queries = iid.queries + new.queries[:n]
         info = {"tick": tick, "ood queries": int(n)}
-        tasks.append(_retrieval(catalogue, f"tick {tick}", iid.queries + new.queries[:n], items, **info))
+        tasks.append(_retrieval(trained, f"tick {tick}", queries, items, **info))
     return tasks

@@ -7,14 +7,12 @@ __all__ = ['STRONG', 'SPLITS', 'ANSWER_SPLITS', 'AUTHOR_SPLITS', 'STREAMS', 'ONS
            'SLOTS', 'VALUES', 'FILLERS', 'ROLES', 'CODES', 'CODE_WORDS', 'SPECIAL', 'KINDS', 'strong_world', 'stream',
            'invent', 'subsets', 'deal_brands', 'marked', 'Lexicon', 'Text', 'relevant', 'draw_synonyms', 'draw_words',
            'write_titles', 'draw_brands', 'write_pairs', 'Pairs', 'make_pairs', 'Retrieval', 'concept_ids',
-           'draw_others', 'tie', 'write_decoys', 'make_split', 'Catalogue', 'fingerprint', 'wordpiece_vocabulary',
-           'vocabulary_sha256', 'AnswerWords', 'answer_words', 'PlantedAnswers', 'answers_split', 'AuthorWords',
-           'author_words', 'PlantedTexts', 'authors_split', 'only']
+           'draw_others', 'tie', 'write_decoys', 'make_split', 'Catalogue', 'wordpiece_vocabulary', 'vocabulary_sha256',
+           'AnswerWords', 'answer_words', 'PlantedAnswers', 'answers_split', 'AuthorWords', 'author_words',
+           'PlantedTexts', 'authors_split']
 
 # %% ../../nbs/data/05_worlds.ipynb #b51c29f4
-import hashlib
 import itertools
-import json
 from collections import Counter
 from dataclasses import dataclass
 from typing import Iterable, NamedTuple
@@ -23,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from ..config import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig, nearest
+from ..hashes import sha256_text
 
 STRONG = dict(p_attr=.8, p_noun=.4, p=1., brand_match=.6, decoys=1.)
 
@@ -173,9 +172,8 @@ class Lexicon:
         total = config.types + config.unseen_types
         shared = config.attributes == "shared"
         slots = SLOTS if shared else 2 * total
-        seen = marked(rng, config.types, config.accessories)
-        unseen = marked(rng, config.unseen_types, config.accessories)
-        self.accessory = np.concatenate([seen, unseen]) # (types,) bool
+        parts = [marked(rng, n, config.accessories) for n in (config.types, config.unseen_types)]
+        self.accessory = np.concatenate(parts) # (types,) bool
         # (types, 2) twice, (brands,) twice
         self.brands_of, self.redealt, self.type_of, self.prefix_of = deal_brands(rng, config, self.accessory)
         self.slots_of = subsets(rng, total, 2, SLOTS) if shared else np.arange(slots).reshape(-1, 2) # (types, 2)
@@ -226,6 +224,16 @@ def draw_synonyms(rng: np.random.Generator, n: int) -> np.ndarray: # (n, 3)
     return rng.integers([SYNONYMS, 2, 2], size=(n, 3))
 
 
+def _chosen(c, rng, n, fewest, most): # fewest, most: fillers -> (n, 8) bool
+    "Which words each of n titles says after its brand."
+    said = rng.random((n, 4)) < [c.p_noun, c.p_attr, c.p_attr, CODES]
+    if not fewest:
+        said[:, 0] |= ~said[:, :3].any(1)
+    place = rng.random((n, 4)).argsort(1)
+    fills = place < rng.integers(fewest, most + 1, size=(n, 1))
+    return np.column_stack([said[:, :3], fills, said[:, 3]])
+
+
 def draw_words(
     lexicon: Lexicon,
     rng: np.random.Generator,
@@ -236,18 +244,12 @@ def draw_words(
 ) -> tuple[np.ndarray, np.ndarray]: # words (n, 8) in the order of `ROLES`, and which of them are said
     "The words a title may say after its brand. A title that may do without fillers says at least one causal word."
     n = len(types)
-    fewest, most = fillers
-    c = lexicon.config
-    said = rng.random((n, 4)) < [c.p_noun, c.p_attr, c.p_attr, CODES]
-    if not fewest:
-        said[:, 0] |= ~said[:, :3].any(1)
-    place = rng.random((n, 4)).argsort(1)
-    fills = place < rng.integers(fewest, most + 1, size=(n, 1))
+    said = _chosen(lexicon.config, rng, n, *fillers)
     nouns = lexicon.nouns[types, synonyms[:, 0]]
     attributes = lexicon.attribute_words[lexicon.slots_of[types], values, synonyms[:, 1:]]
     filler_words = lexicon.fillers[subsets(rng, n, 4, FILLERS)]
     words = np.column_stack([nouns, attributes, filler_words, rng.choice(CODE_WORDS, n)])
-    return words, np.column_stack([said[:, :3], fills, said[:, 3]])
+    return words, said
 
 # %% ../../nbs/data/05_worlds.ipynb #02ac1ac4
 def write_titles(
@@ -435,6 +437,15 @@ def write_decoys(
     return write_titles(lexicon, rng, types, values, brands)
 
 # %% ../../nbs/data/05_worlds.ipynb #56aeddf6
+def _rest(c, decoys):
+    "How many items are written for no query. Raises `ValueError` when positives and decoys have no room."
+    rest = c.items - c.queries - decoys
+    if rest < 0:
+        raise ValueError(f"items: {c.items} are too few for {c.queries} queries with an item each "
+                         f"and {decoys} decoys")
+    return rest
+
+
 def make_split(
     lexicon: Lexicon,
     name: str, # one of `SPLITS`
@@ -444,37 +455,31 @@ def make_split(
     c = lexicon.config
     rng = stream(c, name)
     misled = np.flatnonzero(marked(rng, c.queries, c.decoys))
-    written = c.queries + len(misled)
-    rest = c.items - written
-    if rest < 0:
-        raise ValueError(f"items: {c.items} are too few for {c.queries} queries with an item each "
-                         f"and {len(misled)} decoys")
-    others = rng.choice(types, rest)
+    others = rng.choice(types, _rest(c, len(misled)))
     queries, positives = write_pairs(lexicon, rng, rng.choice(types, c.queries), **how)
     decoys = write_decoys(lexicon, rng, [queries[i] for i in misled])
-    values = rng.integers(VALUES, size=(rest, 2))
+    values = rng.integers(VALUES, size=(len(others), 2))
     brands = draw_brands(lexicon, rng, others, how["p"], how["tied"])
     items = positives + decoys + write_titles(lexicon, rng, others, values, brands)
     place = rng.permutation(c.items)
+    positive, misleading, _ = _cut(place, c.queries, len(misled), len(others))
     decoy = np.full(c.queries, -1)
-    decoy[misled] = place[c.queries:written]
+    decoy[misled] = misleading
     shuffled = [items[i] for i in place.argsort()]
     asked, there = concept_ids(queries, shuffled)
     relevant_items = [np.flatnonzero(there == a) for a in asked]
-    return Retrieval(name, queries, shuffled, relevant_items, place[:c.queries], decoy)
+    return Retrieval(name, queries, shuffled, relevant_items, positive, decoy)
 
 # %% ../../nbs/data/05_worlds.ipynb #ecd00bec
 class Catalogue(Lexicon):
     "A planted world: `Catalogue(WorldConfig())`. Every part is a function of the configuration alone."
-    def broad(
-        self,
-        n: int | None = None, # pairs; default: the configuration's
-    ) -> list[tuple[Text, Text]]:
+    def broad(self) -> list[tuple[Text, Text]]:
         "The broad corpus: relevant pairs over all types."
         c = self.config
         rng = stream(c, "broad")
-        types = rng.integers(len(self.nouns), size=c.broad_pairs if n is None else n)
-        return list(zip(*write_pairs(self, rng, types, c.p_broad, mixed=False, fillers=(0, 3), named=.5)))
+        types = rng.integers(len(self.nouns), size=c.broad_pairs)
+        left, right = write_pairs(self, rng, types, c.p_broad, mixed=False, fillers=(0, 3), named=.5)
+        return list(zip(left, right))
 
     def train_pairs(self) -> Pairs:
         "Relevant training pairs."
@@ -517,23 +522,6 @@ class Catalogue(Lexicon):
         group = np.repeat(np.arange(n), k + 1)
         return make_pairs([task.queries[g] for g in group], [task.items[i] for i in chosen], group)
 
-# %% ../../nbs/data/05_worlds.ipynb #5cfd6c08
-def fingerprint(
-    part: Pairs | Retrieval | Iterable[tuple[Text, Text]],
-) -> str: # 64 hex digits
-    "The sha256 of a part's texts, labels and relevance."
-    if isinstance(part, Pairs):
-        rows = [*part.texts(), part.labels.astype(int).tolist(), part.group.tolist()]
-    elif isinstance(part, Retrieval):
-        found = [r.tolist() for r in part.relevant]
-        rows = [*part.texts(), found, part.positive.tolist(), part.decoy.tolist()]
-    else:
-        rows = [_said(pair) for pair in part]
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
-
-
-Catalogue.fingerprint = staticmethod(fingerprint)
-
 # %% ../../nbs/data/05_worlds.ipynb #a8eee04a
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -571,7 +559,7 @@ def vocabulary_sha256(
     vocabulary: list[str],
 ) -> str: # 64 hex digits
     "The sha256 of the vocabulary, one piece a line."
-    return hashlib.sha256("".join(f"{p}\n" for p in vocabulary).encode()).hexdigest()
+    return sha256_text("".join(f"{p}\n" for p in vocabulary))
 
 # %% ../../nbs/data/05_worlds.ipynb #a57d68f9
 class AnswerWords(NamedTuple):
@@ -633,6 +621,17 @@ class PlantedAnswers(NamedTuple):
     cued: np.ndarray        # (n,) bool, does it carry a cue of the question's type?
 
 
+def _candidates(c, rng, n, rho): # (n * candidates,) each, which nobody can change
+    "For each candidate of n questions its label, whether it shares many words, and whether its cue fits."
+    right = rng.integers(c.candidates, size=(n, 1))
+    labels = (np.arange(c.candidates) == right).ravel().astype(int)
+    cued = rng.random(len(labels)) < np.where(labels, c.cue, c.stray)
+    many = rng.random(len(labels)) < (1 + np.where(labels, rho, -rho)) / 2
+    for column in (labels, many, cued):
+        column.flags.writeable = False
+    return labels, many, cued
+
+
 def answers_split(
     config: AnswersWorldConfig,
     name: str, # one of `ANSWER_SPLITS`
@@ -646,17 +645,12 @@ def answers_split(
     rho = {"neutral": 0, "shifted": -c.rho}.get(name, c.rho)
     types = rng.integers(c.types, size=n)
     asked = rng.permuted(subsets(rng, n, c.asked, c.content), axis=1)
-    right = rng.integers(c.candidates, size=(n, 1))
-    labels = (np.arange(c.candidates) == right).ravel().astype(int)
-    cued = rng.random(len(labels)) < np.where(labels, c.cue, c.stray)
-    many = rng.random(len(labels)) < (1 + np.where(labels, rho, -rho)) / 2
+    labels, many, cued = _candidates(c, rng, n, rho)
     answers = _write_answers(c, words, rng, types, asked, many, cued)
-    for column in (labels, many, cued):
-        column.flags.writeable = False
-    texts = [" ".join(q) for q in np.column_stack([words.types[types], words.content[asked]])]
-    group = np.arange(n).repeat(c.candidates)
-    ids = [f"{name} {g}" for g in group]
-    return PlantedAnswers(name, ids, [texts[g] for g in group], answers, labels, many, cued)
+    questions = [" ".join(q) for q in np.column_stack([words.types[types], words.content[asked]])]
+    questions = np.repeat(questions, c.candidates).tolist()
+    ids = [f"{name} {g}" for g in np.arange(n).repeat(c.candidates)]
+    return PlantedAnswers(name, ids, questions, answers, labels, many, cued)
 
 # %% ../../nbs/data/05_worlds.ipynb #bdc69ae6
 _LOWER = "`functions`, `spellings` or `content`" # the dials that ask for words, for messages
@@ -792,6 +786,15 @@ def _spoken(c, rng, who, topic, habits, topics): # (n,), (n,); of `_habits`; of 
     return length, np.where(is_content, c.functions + c.marks + 2 * c.spellings + content, style)
 
 
+def _counts(length, said, size): # as of `_spoken`; columns that there are
+    "How often each text says each word, (n, size), which nobody can change."
+    n = len(length)
+    cell = np.arange(n).repeat(length) * size + said
+    counts = np.bincount(cell, minlength=n * size).reshape(n, size).astype(np.int32)
+    counts.flags.writeable = False
+    return counts
+
+
 def authors_split(
     config: AuthorsWorldConfig,
     name: str, # one of `AUTHOR_SPLITS`
@@ -812,23 +815,11 @@ def authors_split(
     who, home, topic = _assigned(c, rng, authors, len(topics), cross)
     length, said = _spoken(c, rng, who, topic, habits, topics)
     vocabulary = np.concatenate([words.style, words.unseen if cross else words.content])
-    n, size = len(who), len(vocabulary)
-    cell = np.arange(n).repeat(length) * size + said
-    counts = np.bincount(cell, minlength=n * size).reshape(n, size).astype(np.int32)
-    counts.flags.writeable = False
+    counts = _counts(length, said, len(vocabulary))
     style, content = np.split(counts, [len(words.style)], axis=1)
     kind = "unseen" if cross else "topic"
     writers = [f"{name} {a}" for a in who]
     about = [f"{kind} {t}" for t in topic]
     texts = [" ".join(part) for part in _cut(vocabulary[said], *length)]
-    homes = [""] * n if cross else [f"topic {h}" for h in home]
+    homes = ["" if cross else f"topic {h}" for h in home]
     return PlantedTexts(name, writers, about, texts, style, content, homes)
-
-# %% ../../nbs/data/05_worlds.ipynb #d8209435
-def only(
-    texts: Iterable[str], # words with spaces between
-    words: Iterable[str], # those that stay
-) -> list[str]: # as many, "" where nothing stays
-    "The texts without all other words."
-    kept = set(words)
-    return [" ".join(filter(kept.__contains__, text.split())) for text in texts]
