@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['HEX', 'LARGEST', 'DataFile', 'DataError', 'bad_lines', 'DataSet', 'Registry', 'data_folder', 'load_registry',
-           'sha256_of', 'git_blob_of', 'ChangedData', 'verified', 'cache_folder', 'MissingData', 'locate',
-           'UnknownData', 'only_pinned', 'fetch', 'inventory', 'file_format', 'json_object', 'parsed_rows',
-           'row_positions', 'rows_digest', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected', 'load_expected']
+           'sha256_of', 'git_blob_of', 'ChangedData', 'verified', 'cache_folder', 'MissingData', 'UnknownData',
+           'only_pinned', 'locate', 'fetch', 'inventory', 'file_format', 'json_object', 'parsed_rows', 'row_positions',
+           'rows_digest', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected', 'load_expected']
 
 # %% ../../nbs/data/00_registry.ipynb #987a3bf4
 import functools
@@ -233,6 +233,33 @@ def _missing(registry, dataset, entry, why) -> MissingData:
         places += " (DEBIAS_NB_DATA is not set)"
     return MissingData(f"{dataset}/{entry.file} is missing: {why}{places}\n  {_how(registry, dataset, entry)}")
 
+# %% ../../nbs/data/00_registry.ipynb #a48c11ff
+class UnknownData(MissingData):
+    "A file that is there, and that cannot be told from other data of its name."
+
+
+_ONLY_PINNED = ContextVar("only_pinned", default=False)
+
+
+@contextmanager
+def only_pinned():
+    "Inside, a file without a hash in the registry is not used: `locate` raises `UnknownData`."
+    before = _ONLY_PINNED.set(True)
+    try:
+        yield
+    finally:
+        _ONLY_PINNED.reset(before)
+
+
+def _unknown(registry, dataset, entry, path) -> UnknownData:
+    "Why a file is not used, and what to do about it."
+    about = registry.datasets[dataset]
+    pin = f"`sha256: {sha256_of(path)}` and `bytes: {path.stat().st_size}`"
+    return UnknownData(
+        f"{dataset}/{entry.file} is not used: {path} is there, but no hash of this file is known, so that it could be "
+        f"anything. If it is the file of {about.title!r}, write {pin} into its entry in debias_nb/data/datasets.yaml; "
+        "data of your own need a name of their own, in a file datasets.yaml beside them")
+
 # %% ../../nbs/data/00_registry.ipynb #06b7a44a
 def _download(registry, dataset, entry) -> Path:
     "A file from its pinned address, with the pinned hash."
@@ -272,33 +299,6 @@ def locate(
     if not download:
         raise _missing(registry, dataset, entry, "downloads are off")
     return _download(registry, dataset, entry)
-
-# %% ../../nbs/data/00_registry.ipynb #a48c11ff
-class UnknownData(MissingData):
-    "A file that is there, and that cannot be told from other data of its name."
-
-
-_ONLY_PINNED = ContextVar("only_pinned", default=False)
-
-
-@contextmanager
-def only_pinned():
-    "Inside, a file without a hash in the registry is not used: `locate` raises `UnknownData`."
-    before = _ONLY_PINNED.set(True)
-    try:
-        yield
-    finally:
-        _ONLY_PINNED.reset(before)
-
-
-def _unknown(registry, dataset, entry, path) -> UnknownData:
-    "Why a file is not used, and what to do about it."
-    about = registry.datasets[dataset]
-    pin = f"`sha256: {sha256_of(path)}` and `bytes: {path.stat().st_size}`"
-    return UnknownData(
-        f"{dataset}/{entry.file} is not used: {path} is there, but no hash of this file is known, so that it could be "
-        f"anything. If it is the file of {about.title!r}, write {pin} into its entry in debias_nb/data/datasets.yaml; "
-        "data of your own need a name of their own, in a file datasets.yaml beside them")
 
 # %% ../../nbs/data/00_registry.ipynb #4ca4633b
 def fetch(
