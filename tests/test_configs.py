@@ -176,7 +176,7 @@ def test_further_worlds_are_drawn_with_the_first_seed_and_in_the_full_grid_alone
     worlds = {}
     for run in runs:
         worlds.setdefault(run.data.world.seed, set()).add(run.seed if run.training else None)
-    assert worlds[0] >= set(block.seeds) and set(worlds) == {0, *block.worlds}
+    assert worlds[0] >= set(block.seeds) and set(worlds) == {0, *range(1, block.worlds + 1)}
     assert all(seeds <= {block.seeds[0], None} for world, seeds in worlds.items() if world)
     quick = narrow(e, full=False)
     assert {run.data.world.seed for run in quick.runs()} == {0}, "`make reports` stays quick"
@@ -189,8 +189,9 @@ def test_another_world_is_another_run_with_everything_of_that_world():
     assert seeds == (7, 7, 7, 7) and other.seed == run.seed
 
 @pytest.mark.parametrize("corpus, worlds, message", [
-    (dict(name="quora"), (1,), "`worlds` belongs to planted corpora"),
-    (dict(name="authors", task="authors", world=dict(name="authors")), (0, 1), "names a world that the block has already"),
+    (dict(name="quora"), 1, "`worlds` belongs to planted corpora"),
+    (dict(name="authors", task="authors", world=dict(name="authors", seed=1)), 1, "counts a world that the block has already"),
+    (dict(name="authors", task="authors", world=dict(name="authors")), -1, "greater than or equal to 0"),
 ])
 def test_worlds_that_cannot_be(corpus, worlds, message):
     training = dict(learning_rate=1e-3, epochs=1, batch_size=2)

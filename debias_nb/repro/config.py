@@ -330,21 +330,26 @@ class BlockConfig(Strict):
     measure: tuple[Measure, ...] = ()
     of: str | None = None        # the experiment that these runs belong to; default: this one
     full: bool = False           # left out unless the full grid is asked for
-    worlds: tuple[int, ...] = () # seeds of further planted worlds, each with the first training seed; in the full grid alone
+    worlds: Annotated[int, Field(ge=0)] = 0 # further planted worlds, of seeds 1, 2, …, each with the first training seed;
+    # in the full grid alone
 
     @model_validator(mode="after")
     def _planted(self):
         known = [corpus.world for corpus in self.corpora]
         refuse_if(self.worlds and not all(known), "`worlds` belongs to planted corpora")
         refuse_if(
-            any(world.seed in self.worlds for world in known if world),
-            "`worlds` names a world that the block has already")
+            any(world.seed in self.further_worlds for world in known if world),
+            "`worlds` counts a world that the block has already")
         return self
+
+    @property
+    def further_worlds(self) -> range: # their seeds
+        return range(1, self.worlds + 1)
 
     def copies(self, run: RunConfig) -> list[RunConfig]:
         "A run, and the same in the further worlds if its seed is the first."
         is_first = run.training is None or run.seed == self.seeds[0]
-        return [run, *(run.in_world(seed) for seed in self.worlds if is_first)]
+        return [run, *(run.in_world(seed) for seed in self.further_worlds if is_first)]
 
     @property
     def trainings(self) -> tuple[TrainConfig, ...]: # one, or those of a search

@@ -317,7 +317,7 @@ def _block_cells(experiment, table, block, expected) -> Iterator[tuple[Cell, lis
     command = f"debias-nb run {experiment.paper}/{experiment.experiment} --profile {experiment.profile}"
     if block.full:
         command += " --full"
-    runs = experiment.block_runs(block.model_copy(update={"worlds": ()}))
+    runs = experiment.block_runs(block.model_copy(update={"worlds": 0}))
     encoders = [name for name in block.encoders if table.encoders is None or name in table.encoders]
     columns = [column for column in table.columns if column.corpus in corpora]
     rows = block_rows(block, experiment, table)

@@ -189,7 +189,7 @@ def narrow(
             "seeds": tuple(seeds) if seeds else block.seeds,
             "methods": tuple(name for name in block.methods if not methods or name in methods),
             "encoders": tuple(name for name in block.encoders if not encoders or name in encoders),
-            "worlds": block.worlds if full else (),
+            "worlds": block.worlds if full else 0,
         }))
     changed = experiment.methods
     if weight is not None:
