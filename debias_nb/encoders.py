@@ -29,7 +29,7 @@ from transformers import PrinterCallback
 
 from debias_nb.config import (
     ConfigError, EncoderConfig, PretrainConfig, Strict, WorldConfig, cache_dir, explain, load_yaml, nearest,
-    project_root,
+    package_file,
 )
 from .hashes import fingerprint, sha256_file
 from .data.worlds import Catalogue, vocabulary_sha256, wordpiece_vocabulary
@@ -277,13 +277,26 @@ class EncoderCard(Strict):
     note: str | None = None
 
 
-def encoder_cards(root=None) -> dict[str, EncoderCard]:
-    "All cards of `configs/encoders.yaml`. Raises `ConfigError` for an unknown key."
-    path = Path(root or project_root()) / "configs" / "encoders.yaml"
+def _cards(path: Path, source: str) -> dict[str, EncoderCard]:
     try:
         return {name: EncoderCard.model_validate(card) for name, card in load_yaml(path).items()}
     except ValidationError as e:
-        raise ConfigError(explain(e, EncoderCard, "configs/encoders.yaml")) from None
+        raise ConfigError(explain(e, EncoderCard, source)) from None
+
+
+def encoder_cards() -> dict[str, EncoderCard]:
+    """The cards that come with the package, and those of your own: `encoders.yaml` in the folder DEBIAS_NB_MODELS.
+    Raises `ConfigError` for an unknown key, and for a card of your own with a name of the package's."""
+    known = _cards(package_file("encoders.yaml"), "debias_nb/encoders.yaml")
+    given = os.environ.get("DEBIAS_NB_MODELS")
+    own = Path(given).expanduser() / "encoders.yaml" if given else None
+    if not own or not own.is_file():
+        return known
+    added = _cards(own, str(own))
+    twice = sorted(added.keys() & known.keys())
+    if twice:
+        raise ConfigError(f"{own}: {twice[0]!r} is an encoder of the package; one of your own needs another name")
+    return known | added
 
 # %% ../nbs/03_encoders.ipynb #0a349e69
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
@@ -363,10 +376,11 @@ def _here(name: str, short: str, card) -> tuple[Path | None, list[str]]:
     root = os.environ.get("DEBIAS_NB_MODELS")
     if not root:
         return None, [*looked, "DEBIAS_NB_MODELS (not set)"]
-    folder = Path(root) / short
+    folder = Path(root).expanduser() / short
     if folder.is_dir():
         return folder, looked
-    return None, [*looked, f"the folder {folder}"]
+    absent = "" if folder.parent.is_dir() else " (DEBIAS_NB_MODELS names no folder)"
+    return None, [*looked, f"the folder {folder}{absent}"]
 
 
 def find_folder(

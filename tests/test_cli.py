@@ -315,7 +315,7 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch, keep):
     "Invented numbers for a part of the runs: a page is written, with the encoders of which something was trained."
     shutil.copytree(ROOT / "expected", tmp_path / "expected")
     (tmp_path / "configs/itvreg").mkdir(parents=True)
-    for name in ("configs/datasets.yaml", "configs/encoders.yaml", "configs/itvreg/table03.small.yaml", "configs/itvreg/table03.paper.yaml", "settings.ini"):
+    for name in ("configs/itvreg/table03.small.yaml", "configs/itvreg/table03.paper.yaml", "settings.ini"):
         shutil.copy(ROOT / name, tmp_path / name)
     shutil.copytree(ROOT / "nbs/papers", tmp_path / "nbs/papers", ignore=WITHOUT_CLAIMS)
     monkeypatch.chdir(tmp_path)

@@ -10,7 +10,8 @@ from hypothesis import given, settings, strategies as st
 from debias_nb.data import answers as qa
 from debias_nb.config import AnswersWorldConfig
 from debias_nb.metrics import rank_metrics
-from debias_nb.data.registry import DataError, MissingData, load_registry, locate
+from debias_nb.data import registry
+from debias_nb.data.registry import ChangedData, DataError, MissingData, load_registry, locate
 
 real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason="DEBIAS_NB_DATA is not set: the published files are not at hand")
 TRIPLE = ("question", "answer", "label")
@@ -218,6 +219,9 @@ def test_texts_by_hand(tmp_path, monkeypatch):
         with pytest.raises(MissingData) as e: qa.load_answers(name, part)
         assert f"place it as {name}/{file}" in str(e.value) and "git hash-object" in str(e.value) and "columns question" in str(e.value)
     (tmp_path / "selqa").mkdir()
+    write(tmp_path / "selqa/selqa-ass-train.tsv", "a?\tx\t1\n")
+    with pytest.raises(ChangedData, match="expected 7bed75a72cf73df0fc74cbd5a8506584c4de03ea"): qa.load_answers("selqa", "train")
+    monkeypatch.setattr(registry, "verified", lambda path, entry: path)
     write(tmp_path / "selqa/selqa-ass-train.tsv", "a?\tx\t1\na?\ty\t0\nb?\tz\t1\na?\tu\t0\n")
     got = qa.load_answers("selqa", "train")
     assert got.groups().tolist() == [0, 0, 1, 2] and got.counts["questions in the paper"] == 5529 and got.counts["questions without a relevant candidate"] == 1, "the paper drops none here"

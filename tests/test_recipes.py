@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from debias_nb.data.registry import inventory
+from debias_nb.data.registry import inventory, load_registry
 from debias_nb.repro.frame import only_stored
 from debias_nb.repro.pages import write_page
 from debias_nb.repro.records import read
@@ -20,7 +20,7 @@ from sync import tool
 
 ROOT = Path(__file__).parents[1]
 FENCED = re.compile(r"(?P<before>[^\n]+)\n\n```\w+\n(?P<text>.*?)```", re.DOTALL)
-FILE = re.compile(r"(?<!\()(?:nbs|configs)/[\w/.]+\.(?:ipynb|yaml)")
+FILE = re.compile(r"(?<!\()(?:nbs|configs|debias_nb)/[\w/.]+\.(?:ipynb|yaml)")
 
 
 # Reading a recipe
@@ -139,9 +139,9 @@ assert len(test.labels) == 2 and test.left[0] == "Who buys old chairs?"
 """
 
 
-def inventory_of_forum() -> dict[str, str]: # file -> status
+def inventory_of_forum(registry: Path) -> dict[str, str]: # file -> status
     "What `debias-nb data` says of the files."
-    return {row["file"]: row["status"] for row in inventory() if row["dataset"] == "forum"}
+    return {row["file"]: row["status"] for row in inventory(load_registry(registry)) if row["dataset"] == "forum"}
 
 
 def test_a_corpus_is_found_and_read(project):
@@ -155,11 +155,11 @@ def test_a_corpus_is_found_and_read(project):
     for file, text in FORUM.items():
         (folder / file).write_text(text, "utf-8")
 
-    assert inventory_of_forum() == {"train.tsv": "here", "test.tsv": "here"}
+    assert inventory_of_forum(registry) == {"train.tsv": "here", "test.tsv": "here"}
     tool("python", "-c", READ, cwd=project)
 
     (folder / "train.tsv").write_text("1\tanother\tfile\n", "utf-8")
-    assert inventory_of_forum() == {"train.tsv": "refused", "test.tsv": "here"}
+    assert inventory_of_forum(registry) == {"train.tsv": "refused", "test.tsv": "here"}
     with pytest.raises(RuntimeError, match="ChangedData.*train.tsv.*move it away"):
         tool("python", "-c", READ, cwd=project)
 

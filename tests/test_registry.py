@@ -128,6 +128,66 @@ def test_by_hand(world):
     assert (row["status"], row["sha256"], row["bytes"]) == ("here, unverified", hashlib.sha256(b"anything").hexdigest(), 8)
 
 
+def test_runs_take_nothing_on_trust(world):
+    "A file without a hash is read for whoever asks, and is missing where numbers come under the name of its corpus."
+    world.given.mkdir(parents=True)
+    (world.given / "b.tsv").write_bytes(b"anything")
+    with r.only_pinned():
+        assert r.locate("demo", "a.tsv", registry=world.registry).read_bytes() == GOOD
+        with pytest.raises(r.UnknownData) as e:
+            r.locate("demo", "b.tsv", registry=world.registry)
+        with pytest.raises(r.MissingData, match="no hash of this file is known"):
+            r.fetch("demo", registry=world.registry)
+    for words in ("demo/b.tsv is not used", str(world.given / "b.tsv"), f"`sha256: {hashlib.sha256(b'anything').hexdigest()}` and `bytes: 8`", "'Demo'"):
+        assert words in str(e.value)
+    assert r.locate("demo", "b.tsv", registry=world.registry) == world.given / "b.tsv"
+
+
+def test_runs_do_not_take_nothing_on_trust_for_ever(world):
+    "What fails inside leaves no trace outside."
+    world.given.mkdir(parents=True)
+    (world.given / "b.tsv").write_bytes(b"anything")
+    with pytest.raises(ZeroDivisionError), r.only_pinned():
+        1 / 0
+    assert r.locate("demo", "b.tsv", registry=world.registry)
+
+
+def test_a_name_in_git_is_a_hash_too(world):
+    "As `git hash-object` gives it."
+    blob = subprocess.run(["git", "hash-object", "--stdin"], input=GOOD, capture_output=True, check=True).stdout.decode().strip()
+    about = world.registry.datasets["demo"]
+    pinned = r.DataFile(file="b.tsv", format="tsv by hand", git_blob=blob)
+    registry = r.Registry(datasets={"demo": about.model_copy(update={"files": (pinned,)})})
+    world.given.mkdir(parents=True)
+    path = world.given / "b.tsv"
+    path.write_bytes(GOOD)
+    with r.only_pinned():
+        assert r.locate("demo", "b.tsv", registry=registry) == path
+    path.write_bytes(WRONG + b"longer")
+    with pytest.raises(r.ChangedData, match=f"b.tsv: git blob [0-9a-f]+ .*, expected {blob}"):
+        r.locate("demo", "b.tsv", registry=registry)
+    assert r.inventory(registry)[0]["status"] == "refused"
+
+
+OWN = "datasets:\n  {name}: {{title: Ours, licence: none, citation: none, by_hand: made here, files: [{{file: a.tsv, format: tsv}}]}}\n"
+
+
+def test_a_registry_of_ones_own(tmp_path, monkeypatch):
+    "Beside the data, with names of its own."
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
+    known = set(r.load_registry().datasets)
+    (tmp_path / "datasets.yaml").write_text(OWN.format(name="ours"))
+    assert set(r.load_registry().datasets) == known | {"ours"}
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours/a.tsv").write_text("x")
+    assert r.locate("ours", "a.tsv") == tmp_path / "ours/a.tsv"
+    (tmp_path / "datasets.yaml").write_text(OWN.format(name="superuser"))
+    with pytest.raises(ConfigError, match="'superuser' is a data set of the package; data of your own need another name"):
+        r.load_registry()
+    monkeypatch.delenv("DEBIAS_NB_DATA")
+    assert set(r.load_registry().datasets) == known
+
+
 def test_unset_and_missing_folders_are_named(world, monkeypatch):
     with pytest.raises(r.MissingData, match="no such folder"): r.locate("demo", "b.tsv", registry=world.registry)
     monkeypatch.setenv("DEBIAS_NB_DATA", "")
@@ -154,7 +214,7 @@ def test_shipped_registry_is_pinned():
     registry = r.load_registry()
     assert set(registry.datasets) >= {"askubuntu", "quora", "superuser"}
     files = [(name, f) for name, about in registry.datasets.items() for f in about.files if (name, f.file) not in BY_HAND_FILES]
-    assert all(registry.entry(*f).url is registry.entry(*f).sha256 is None for f in BY_HAND_FILES)
+    assert all(registry.entry(*f).url is registry.entry(*f).sha256 is None and registry.entry(*f).git_blob for f in BY_HAND_FILES)
     assert all(f.url.startswith("https://") and f.sha256 and f.bytes for name, f in files if name not in BY_HAND | DERIVED)
     assert all(f.url is None and f.sha256 is None for name, f in files if name in BY_HAND)
     assert all(f.url is None and f.sha256 and f.bytes for name, f in files if name in DERIVED)
@@ -165,9 +225,8 @@ def test_shipped_registry_is_pinned():
                                          ("sha256: ABC", "should match pattern"), ("url: ftp://example.org/a", "should match pattern"), ("url: https://github.com/a/b/raw/main/c", "must name a commit")])
 def test_mistakes_in_the_registry(tmp_path, line, words):
     entry = dict(file="a.tsv", format="tsv", url="https://example.org/a", sha256="0" * 64, bytes=3) | dict([line.split(": ", 1)])
-    (tmp_path / "configs").mkdir()
-    (tmp_path / "configs/datasets.yaml").write_text("datasets:\n  demo:\n    title: D\n    licence: L\n    citation: C\n    files:\n      - {" + ", ".join(f"{k}: '{v}'" for k, v in entry.items()).replace("'-1'", "-1").replace("'3'", "3") + "}\n")
-    with pytest.raises(ConfigError, match="configs/datasets.yaml: datasets.demo.files.0") as e: r.load_registry(tmp_path)
+    (tmp_path / "datasets.yaml").write_text("datasets:\n  demo:\n    title: D\n    licence: L\n    citation: C\n    files:\n      - {" + ", ".join(f"{k}: '{v}'" for k, v in entry.items()).replace("'-1'", "-1").replace("'3'", "3") + "}\n")
+    with pytest.raises(ConfigError, match="/datasets.yaml: datasets.demo.files.0") as e: r.load_registry(tmp_path / "datasets.yaml")
     assert words in str(e.value)
 
 

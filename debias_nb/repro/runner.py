@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..config import ConfigError, nearest, project_root
+from ..data.registry import only_pinned
 from .records import Store, TrainingFailed, make_record, run_or_load, this_machine
 from .config import ExperimentConfig, RunConfig
 from .tasks.common import task_of
@@ -42,6 +43,7 @@ def quiet():
     warnings.filterwarnings("ignore", message=".*pin_memory.*")
 
 
+@only_pinned()
 def execute(run: RunConfig) -> dict: # the record
     "Train and test one run. Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
     from debias_nb.encoders import single_thread
@@ -75,6 +77,7 @@ class Outcome:
     trained: list[str]            # ids run now; the other records were there
 
 
+@only_pinned()
 def absent(run: RunConfig) -> str | None:
     "What a run needs and does not find, in words; None when it can run."
     return task_of(run).lacks(run)
@@ -88,6 +91,7 @@ def _work(run: RunConfig, store: Store, fresh: bool): # in a worker process
         return run.id, None, str(e)
 
 
+@only_pinned()
 def _is_complete(record: dict | None, run: RunConfig) -> bool:
     "Whether a record has every evaluation set that is there."
     if record is None:

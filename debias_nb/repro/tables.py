@@ -13,7 +13,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from ..config import load_yaml, project_root
+from ..config import load_yaml, package_file
 from ..data.registry import load_expected
 from .frame import UNTRAINED, Cell, Side, Study, Unpaired, is_clean, level, paired_sides, reasons, row_name
 from ..stats import Paired
@@ -261,7 +261,7 @@ def missing(study: Study) -> str:
 
 def background(study: Study) -> str:
     "Markdown: what the base encoders had seen before, where that touches on the test sets; from their cards."
-    cards = load_yaml(project_root() / "configs" / "encoders.yaml")
+    cards = load_yaml(package_file("encoders.yaml"))
     seen = [(encoder.display, cards[encoder.name]) for encoder in study.experiment.encoders if encoder.name in cards]
     lines = [f"- {name}: {card['trained_on']}" for name, card in seen if not card["zero_shot"]]
     return "\n".join(["Base figures here are not zero-shot:", "", *lines]) if lines else ""
