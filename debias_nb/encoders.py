@@ -162,7 +162,7 @@ def from_features(
     prompt = features.get("prompt_length")
     return tokens if prompt is None else _without_prompt(tokens, prompt)
 
-# %% ../nbs/03_encoders.ipynb #849c4b2d
+# %% ../nbs/03_encoders.ipynb #1e1e36be
 def _preprocess(table, inputs: list[str], prompt: str | None = None, **options) -> dict:
     "What a static table makes of texts, with the length of their prompt."
     features = type(table).preprocess(table, inputs, prompt=prompt, **options)
