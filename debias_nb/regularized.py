@@ -4,18 +4,19 @@
 
 # %% auto #0
 __all__ = ['PADDED', 'BANSAL', 'GAO', 'LI', 'HUNDRED', 'MEASURED', 'PROBES', 'STILL', 'NOTHING', 'SHARES', 'watched',
-           'embeddings_by_column', 'Column', 'read_column', 'encode', 'draw_names', 'intervened', 'View', 'Regularizer',
-           'ITVReg', 'MaskReg', 'OutReg', 'SimCSE', 'L2SP', 'WordDropout', 'some_rows', 'Batch', 'precision_seen',
-           'Terms', 'gradient_shares', 'Watch', 'chain', 'mini_batch', 'frozen_base', 'Regularized', 'wise_ft',
-           'wise_ft_scores']
+           'embeddings_by_column', 'Column', 'read_column', 'encode', 'draw_names', 'aside', 'intervened', 'View',
+           'Regularizer', 'ITVReg', 'MaskReg', 'OutReg', 'SimCSE', 'L2SP', 'WordDropout', 'some_rows', 'Batch',
+           'precision_seen', 'Terms', 'gradient_shares', 'Watch', 'chain', 'mini_batch', 'frozen_base', 'Regularized',
+           'wise_ft', 'wise_ft_scores']
 
-# %% ../nbs/methods/regularized.ipynb #6aa0e8c5
+# %% ../nbs/methods/regularized.ipynb #ea4d6ad8
 import copy
 import os
 import warnings
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -25,7 +26,7 @@ from debias_nb.encoders import (
 from .interventions import KINDS, choose, intervene
 from .itvreg import MatchingLoss, cosines, itvreg, l2sp, maskreg, outreg, same_make, simcse
 
-# %% ../nbs/methods/regularized.ipynb #dde9e900
+# %% ../nbs/methods/regularized.ipynb #24645236
 @contextmanager
 def watched(
     model, # the model a loss embeds with, perhaps wrapped (DistributedDataParallel)
@@ -68,7 +69,7 @@ def embeddings_by_column(
             found.setdefault(i, part)
     return found
 
-# %% ../nbs/methods/regularized.ipynb #2f40d43d
+# %% ../nbs/methods/regularized.ipynb #5f0a419c
 @dataclass
 class Column:
     "One column of a batch: its tokens, and what else the encoder is told of them."
@@ -129,19 +130,31 @@ def encode(
         return torch.cat([checkpoint(one_pass, part, use_reentrant=False) for part in parts])
     return torch.cat([one_pass(part) for part in parts])
 
-# %% ../nbs/methods/regularized.ipynb #623d6d98
+# %% ../nbs/methods/regularized.ipynb #aefaf86d
 def draw_names(
     n: int, # texts of this process
 ):          # (n,) numpy integers; None outside of training
-    "Numbers that name the interventions of a step, from torch's own generator."
+    "Numbers that name the interventions of a step, from NumPy's own generator."
     if not torch.is_grad_enabled():
         return None
     rank, processes = 0, 1
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         rank = torch.distributed.get_rank()
         processes = torch.distributed.get_world_size()
-    drawn = torch.randint(2**62, (processes * n,))
-    return drawn[rank * n : (rank + 1) * n].numpy()
+    drawn = np.random.randint(2**62, size=processes * n, dtype=np.int64)
+    return drawn[rank * n : (rank + 1) * n]
+
+
+@contextmanager
+def aside(device):
+    "Inside, dropout draws from a stream of its own; outside, as if nothing had been."
+    if not torch.is_grad_enabled():
+        yield
+        return
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(np.random.randint(2**62, dtype=np.int64))
+        yield
 
 
 def intervened(
@@ -155,7 +168,7 @@ def intervened(
     chosen, weight = choose(tokens, share, 0, 0, names)
     return intervene(encoder, tokens, chosen, kind, 0, 0, names), weight
 
-# %% ../nbs/methods/regularized.ipynb #ae10b2ff
+# %% ../nbs/methods/regularized.ipynb #c69818f2
 class View:
     "Some rows of one column of a batch, as a regulariser sees them."
     def __init__(
@@ -191,13 +204,14 @@ class View:
 
     def encode(self, tokens: Tokens) -> torch.Tensor: # (k, d), with gradient
         "f(X') for other tokens in the place of these."
-        return encode(self.batch.model, self.column, tokens, self.rows, self.batch.at_once)
+        with aside(tokens.ids.device):
+            return encode(self.batch.model, self.column, tokens, self.rows, self.batch.at_once)
 
     def at_base(self, tokens: Tokens) -> torch.Tensor: # (k, d)
         "f0(X') for other tokens in the place of these."
         return self.batch.at_base(self.column, tokens, self.rows)
 
-# %% ../nbs/methods/regularized.ipynb #568fe405
+# %% ../nbs/methods/regularized.ipynb #1e62baa7
 BANSAL = """
 @misc{bansal2022interventions,
     title={Using Interventions to Improve Out-of-Distribution Generalization of Text-Matching Systems},
@@ -331,7 +345,8 @@ class SimCSE(Regularizer):
         if not torch.is_grad_enabled(): # without dropout both passes are the same
             return text.fx.new_zeros(())
         if text.column.flat:
-            second = encode_tokens(text.batch.encoder, text.tokens, self.token_dropout)
+            with aside(text.tokens.ids.device):
+                second = encode_tokens(text.batch.encoder, text.tokens, self.token_dropout)
         else:
             second = text.encode(text.tokens)
         return simcse(cosines(text.fx, second))
@@ -344,9 +359,10 @@ class L2SP(Regularizer):
     citation = LI
 
     def of_batch(self, batch):
-        return l2sp(batch.encoder.parameters(), batch.base.parameters())
+        start = (weight.detach() for weight in batch.base.parameters())
+        return l2sp(batch.encoder.parameters(), start)
 
-# %% ../nbs/methods/regularized.ipynb #683ca168
+# %% ../nbs/methods/regularized.ipynb #18196e57
 @dataclass
 class WordDropout:
     "Texts lose some of their words, others in each step."
@@ -371,7 +387,7 @@ class WordDropout:
             spared[text.rows] = False
             batch.put(text.place, intervene(batch.encoder, text.column.tokens, chosen & ~spared, "delete"))
 
-# %% ../nbs/methods/regularized.ipynb #e4f6ae82
+# %% ../nbs/methods/regularized.ipynb #76f0c320
 def some_rows(
     n: int,       # rows of a batch
     share: float, # in (0, 1]
@@ -379,7 +395,7 @@ def some_rows(
     "Rows that a regulariser looks at, others in each step."
     if share == 1 or not torch.is_grad_enabled():
         return None
-    return torch.randperm(n)[: max(1, round(share * n))]
+    return torch.from_numpy(np.random.permutation(n)[: max(1, round(share * n))])
 
 
 class Batch:
@@ -438,7 +454,7 @@ class Batch:
         with self.precision():
             return encode(self.base, column, tokens, rows, self.at_once)
 
-# %% ../nbs/methods/regularized.ipynb #519e8265
+# %% ../nbs/methods/regularized.ipynb #d876c802
 @contextmanager
 def precision_seen(
     encoder, # the SentenceTransformer itself
@@ -457,7 +473,7 @@ def precision_seen(
     finally:
         handle.remove()
 
-# %% ../nbs/methods/regularized.ipynb #76860f15
+# %% ../nbs/methods/regularized.ipynb #10dc4648
 class Terms(dict):
     "Weighted terms, whose sum is the loss. What is `shown` beside them is logged and not summed."
     def __init__(self, terms: dict, shown: dict | None = None):
@@ -483,7 +499,7 @@ def gradient_shares(
     total = sum(lengths.values()).clamp(min=1e-30)
     return {name: length / total for name, length in lengths.items()}
 
-# %% ../nbs/methods/regularized.ipynb #8ff78717
+# %% ../nbs/methods/regularized.ipynb #bbec3bc4
 HUNDRED = 100
 MEASURED = (1, 10) # batches after which shares are measured, and every hundredth
 PROBES = 8         # texts that show whether the encoder moves
@@ -495,8 +511,7 @@ class Watch:
     "Looks at a loss while it trains: shares in the gradient, terms that stay 0, an encoder that stays where it is."
     def __init__(self):
         self.batches = 0
-        self.steps = 0        # of the optimiser
-        self.version = None   # how often the first weight has been changed in place
+        self.steps = 0        # of the optimiser, that of this batch included
         self.largest = {}     # name -> largest value of a term so far
         self.probe = None     # a few texts, and their embeddings before training
         self.done = False
@@ -505,10 +520,8 @@ class Watch:
     def count(self, parameters: list) -> None:
         "A batch of training has come."
         self.batches += 1
-        version = parameters[0]._version
-        if self.version is not None and version != self.version:
+        if all(weight.grad is None for weight in parameters):
             self.steps += 1
-        self.version = version
 
     def measures(self) -> bool:
         "Whether this batch is one after which the shares are measured."
@@ -519,7 +532,7 @@ class Watch:
         try:
             self.shares = gradient_shares(terms, parameters)
         except RuntimeError as error: # checkpointing with use_reentrant=True
-            if "Checkpointing is not compatible" not in str(error):
+            if "use_reentrant" not in str(error):
                 raise
             self.shares = {}
 
@@ -532,7 +545,7 @@ class Watch:
             self.largest[name] = torch.maximum(known, term.detach())
         if self.probe is None and batch.columns:
             self.probe = self.embedded(batch.encoder, *self.first_texts(batch))
-        if self.steps >= HUNDRED:
+        if self.steps > HUNDRED:
             self.done = True
             self.say(batch.encoder)
 
@@ -568,7 +581,7 @@ class Watch:
                 text = f"the term {name!r} was 0 in all of the first {HUNDRED} steps: it regularises nothing"
                 warnings.warn(text, stacklevel=5)
 
-# %% ../nbs/methods/regularized.ipynb #200907ed
+# %% ../nbs/methods/regularized.ipynb #911882bb
 def chain(loss) -> list: # the loss itself first
     "A loss, the loss that it wraps, and so on."
     found = [loss]
@@ -650,15 +663,16 @@ def _check_regularizers(model, regularizers) -> None:
 def frozen_base(
     model,       # the model that will be trained
     base = None, # another copy of it from before training; None: one is made now
-):               # a SentenceTransformer in evaluation mode, without gradient
+):               # a SentenceTransformer in evaluation mode
     "The encoder that regularisers compare with. Raises `ValueError` for the model itself, or one of another make."
     if base is model:
         raise ValueError("`base` is the model itself, which training will change: leave it out, or pass a deep copy")
-    if base is not None:
-        same_make(base, model)
-    return (base or copy.deepcopy(model)).eval().requires_grad_(False)
+    if base is None:
+        return copy.deepcopy(model).eval().requires_grad_(False)
+    same_make(base, model)
+    return base.eval() # its weights may be trained elsewhere: here they are never asked for a gradient
 
-# %% ../nbs/methods/regularized.ipynb #794cd5b1
+# %% ../nbs/methods/regularized.ipynb #af4decd2
 class Regularized(torch.nn.Module):
     """Any loss of sentence-transformers, plus regularisers that share its embeddings.
     For `SentenceTransformerTrainer`; no callback is needed."""
@@ -736,7 +750,8 @@ class Regularized(torch.nn.Module):
         if self.at_once is not None:
             for place, column in batch.columns.items():
                 rows = torch.arange(len(column.tokens), device=column.tokens.ids.device)
-                batch.embeddings[place] = encode(self.model, column, column.tokens, rows, self.at_once)
+                with aside(rows.device):
+                    batch.embeddings[place] = encode(self.model, column, column.tokens, rows, self.at_once)
             return
         n = len(next(iter(batch.columns.values())).tokens) if batch.columns else 0
         found = embeddings_by_column(calls, batch.features, n) if n else {}
@@ -774,7 +789,7 @@ class Regularized(torch.nn.Module):
         "The papers of the regularisers."
         return "".join(dict.fromkeys(one.citation for one in self.regularizers))
 
-# %% ../nbs/methods/regularized.ipynb #f27ba138
+# %% ../nbs/methods/regularized.ipynb #81174d92
 def wise_ft(
     base,         # the encoder from before training
     tuned,        # a tuned copy of it
@@ -795,7 +810,7 @@ def wise_ft(
     encoder.load_state_dict(between)
     return encoder.eval()
 
-# %% ../nbs/methods/regularized.ipynb #50a91f7c
+# %% ../nbs/methods/regularized.ipynb #7aa15ec6
 SHARES = (0., .1, .2, .3, .4, .5, .6, .7, .8, .9, 1.)
 
 
