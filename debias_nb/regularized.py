@@ -4,12 +4,11 @@
 
 # %% auto #0
 __all__ = ['PADDED', 'BANSAL', 'GAO', 'LI', 'HUNDRED', 'MEASURED', 'PROBES', 'STILL', 'NOTHING', 'SHARES', 'watched',
-           'embeddings_by_column', 'Column', 'read_column', 'encode', 'draw_names', 'aside', 'intervened', 'View',
-           'Regularizer', 'ITVReg', 'MaskReg', 'OutReg', 'SimCSE', 'L2SP', 'WordDropout', 'some_rows', 'Batch',
-           'precision_seen', 'Terms', 'gradient_shares', 'Watch', 'chain', 'mini_batch', 'frozen_base', 'Regularized',
-           'wise_ft', 'wise_ft_scores']
+           'embeddings_by_column', 'Column', 'read_column', 'encode', 'Draws', 'View', 'Regularizer', 'ITVReg',
+           'MaskReg', 'OutReg', 'SimCSE', 'L2SP', 'replaced', 'WordDropout', 'Batch', 'precision_seen', 'Terms',
+           'gradient_shares', 'Watch', 'chain', 'mini_batch', 'frozen_base', 'Regularized', 'wise_ft', 'wise_ft_scores']
 
-# %% ../nbs/methods/regularized.ipynb #ea4d6ad8
+# %% ../nbs/methods/regularized.ipynb #f0dc647b
 import copy
 import os
 import warnings
@@ -21,12 +20,12 @@ import torch
 import torch.nn.functional as F
 
 from debias_nb.encoders import (
-    Tokens, encode_tokens, encoder_fingerprint, from_features, is_static, mask_id, tell_prompts,
+    Tokens, encode_tokens, encoder_fingerprint, from_features, is_static, mask_id, stack, tell_prompts,
 )
 from .interventions import KINDS, choose, intervene
 from .itvreg import MatchingLoss, cosines, itvreg, l2sp, maskreg, outreg, same_make, simcse
 
-# %% ../nbs/methods/regularized.ipynb #24645236
+# %% ../nbs/methods/regularized.ipynb #7f489dbc
 @contextmanager
 def watched(
     model, # the model a loss embeds with, perhaps wrapped (DistributedDataParallel)
@@ -69,7 +68,7 @@ def embeddings_by_column(
             found.setdefault(i, part)
     return found
 
-# %% ../nbs/methods/regularized.ipynb #5f0a419c
+# %% ../nbs/methods/regularized.ipynb #82a6bdbc
 @dataclass
 class Column:
     "One column of a batch: its tokens, and what else the encoder is told of them."
@@ -102,8 +101,12 @@ def read_column(
     "Raises `ValueError` for inputs that are no rectangle of tokens and no static table's."
     if "attention_mask" not in features and "offsets" not in features:
         raise ValueError(f"a column has {', '.join(features)}, but regularisers need texts as padded tokens: {PADDED}")
-    besides = {k: v for k, v in features.items() if k not in ("input_ids", "attention_mask", "offsets")}
-    return Column(from_features(encoder, features), besides, "offsets" in features)
+    return Column(from_features(encoder, features), _besides(features), "offsets" in features)
+
+
+def _besides(features: dict) -> dict:
+    "What features hold besides tokens."
+    return {name: value for name, value in features.items() if name not in ("input_ids", "attention_mask", "offsets")}
 
 
 PADDED = "set model[0].unpad_inputs = False"
@@ -130,45 +133,59 @@ def encode(
         return torch.cat([checkpoint(one_pass, part, use_reentrant=False) for part in parts])
     return torch.cat([one_pass(part) for part in parts])
 
-# %% ../nbs/methods/regularized.ipynb #aefaf86d
-def draw_names(
-    n: int, # texts of this process
-):          # (n,) numpy integers; None outside of training
-    "Numbers that name the interventions of a step, from NumPy's own generator."
-    if not torch.is_grad_enabled():
-        return None
-    rank, processes = 0, 1
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        rank = torch.distributed.get_rank()
-        processes = torch.distributed.get_world_size()
-    drawn = np.random.randint(2**62, size=processes * n, dtype=np.int64)
-    return drawn[rank * n : (rank + 1) * n]
+# %% ../nbs/methods/regularized.ipynb #3f3acda0
+class Draws:
+    "What is drawn in one step: all of it follows from one number of NumPy's own generator."
+    def __init__(self):
+        self.number = int(np.random.randint(2**62, dtype=np.int64)) if torch.is_grad_enabled() else None
+        self.interventions = 0 # so far in this step
+        self.passes = 0
+
+    def intervened(
+        self,
+        encoder,
+        tokens: Tokens, # n texts
+        share: float,   # of the ordinary tokens, in (0, 1)
+        kind: str,      # mask, delete, pad or random
+    ) -> tuple[Tokens, torch.Tensor]: # X'; (n,) 0 for texts that are too short
+        "Texts after an intervention, another one at each call."
+        self.interventions += 1
+        names = None # made of the tokens
+        if self.number is not None:
+            names = _rank() * len(tokens) + np.arange(len(tokens))
+        drawn = (self.number or 0, self.interventions, names)
+        chosen, weight = choose(tokens, share, *drawn)
+        return intervene(encoder, tokens, chosen, kind, *drawn), weight
+
+    def some_rows(
+        self,
+        n: int,       # rows of a batch
+        share: float, # in (0, 1]
+    ) -> torch.Tensor | None: # at least one; None: all, always so in an evaluation
+        "Rows that a regulariser looks at."
+        if share == 1 or self.number is None:
+            return None
+        order = np.random.default_rng([self.number, self.interventions]).permutation(n)
+        return torch.from_numpy(order[: max(1, round(share * n))])
+
+    @contextmanager
+    def aside(self, device):
+        "Inside, dropout draws from a stream of its own; outside, as if nothing had been."
+        self.passes += 1
+        if self.number is None:
+            yield
+            return
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed((self.number + self.passes) % 2**62)
+            yield
 
 
-@contextmanager
-def aside(device):
-    "Inside, dropout draws from a stream of its own; outside, as if nothing had been."
-    if not torch.is_grad_enabled():
-        yield
-        return
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices):
-        torch.manual_seed(np.random.randint(2**62, dtype=np.int64))
-        yield
+def _rank() -> int:
+    "The place of this process among those that train together."
+    there = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_rank() if there else 0
 
-
-def intervened(
-    encoder,
-    tokens: Tokens,
-    share: float, # of the ordinary tokens, in (0, 1)
-    kind: str,    # mask, delete, pad or random
-) -> tuple[Tokens, torch.Tensor]: # X'; (n,) 0 for texts that are too short
-    "Texts after this step's intervention."
-    names = draw_names(len(tokens))
-    chosen, weight = choose(tokens, share, 0, 0, names)
-    return intervene(encoder, tokens, chosen, kind, 0, 0, names), weight
-
-# %% ../nbs/methods/regularized.ipynb #c69818f2
+# %% ../nbs/methods/regularized.ipynb #299af8e2
 class View:
     "Some rows of one column of a batch, as a regulariser sees them."
     def __init__(
@@ -204,14 +221,14 @@ class View:
 
     def encode(self, tokens: Tokens) -> torch.Tensor: # (k, d), with gradient
         "f(X') for other tokens in the place of these."
-        with aside(tokens.ids.device):
+        with self.batch.draws.aside(tokens.ids.device):
             return encode(self.batch.model, self.column, tokens, self.rows, self.batch.at_once)
 
     def at_base(self, tokens: Tokens) -> torch.Tensor: # (k, d)
         "f0(X') for other tokens in the place of these."
         return self.batch.at_base(self.column, tokens, self.rows)
 
-# %% ../nbs/methods/regularized.ipynb #1e62baa7
+# %% ../nbs/methods/regularized.ipynb #f3d511e2
 BANSAL = """
 @misc{bansal2022interventions,
     title={Using Interventions to Improve Out-of-Distribution Generalization of Text-Matching Systems},
@@ -300,7 +317,7 @@ class _Intervening(Regularizer):
             raise ValueError(f"intervention must be one of {', '.join(KINDS)}, got {self.intervention!r}")
 
     def changed(self, text: View) -> tuple[Tokens, torch.Tensor]: # X'; weight of each row
-        return intervened(text.batch.encoder, text.tokens, self.mask_share, self.intervention)
+        return text.batch.draws.intervened(text.batch.encoder, text.tokens, self.mask_share, self.intervention)
 
 
 @dataclass
@@ -345,7 +362,7 @@ class SimCSE(Regularizer):
         if not torch.is_grad_enabled(): # without dropout both passes are the same
             return text.fx.new_zeros(())
         if text.column.flat:
-            with aside(text.tokens.ids.device):
+            with text.batch.draws.aside(text.tokens.ids.device):
                 second = encode_tokens(text.batch.encoder, text.tokens, self.token_dropout)
         else:
             second = text.encode(text.tokens)
@@ -362,7 +379,18 @@ class L2SP(Regularizer):
         start = (weight.detach() for weight in batch.base.parameters())
         return l2sp(batch.encoder.parameters(), start)
 
-# %% ../nbs/methods/regularized.ipynb #18196e57
+# %% ../nbs/methods/regularized.ipynb #9b96c42a
+def replaced(
+    tokens: Tokens,     # n texts
+    others: Tokens,     # k texts
+    rows: torch.Tensor, # (k,) whose places these take
+) -> Tokens: # n texts
+    "Some rows replaced, the rest as they are."
+    place = torch.arange(len(tokens), device=rows.device)
+    place[rows] = len(tokens) + torch.arange(len(others), device=rows.device)
+    return stack(tokens, others)[place]
+
+
 @dataclass
 class WordDropout:
     "Texts lose some of their words, others in each step."
@@ -382,22 +410,10 @@ class WordDropout:
     def change(self, batch: "Batch") -> None:
         "Put shorter texts into the places of a batch."
         for text in batch.views(self.columns, self.rows):
-            chosen, _ = choose(text.column.tokens, self.share, 0, 0, draw_names(len(text.column.tokens)))
-            spared = torch.ones_like(chosen)
-            spared[text.rows] = False
-            batch.put(text.place, intervene(batch.encoder, text.column.tokens, chosen & ~spared, "delete"))
+            shorter, _ = batch.draws.intervened(batch.encoder, text.tokens, self.share, "delete")
+            batch.put(text.place, replaced(text.column.tokens, shorter, text.rows))
 
-# %% ../nbs/methods/regularized.ipynb #76f0c320
-def some_rows(
-    n: int,       # rows of a batch
-    share: float, # in (0, 1]
-) -> torch.Tensor | None: # at least one; None: all, always so in an evaluation
-    "Rows that a regulariser looks at, others in each step."
-    if share == 1 or not torch.is_grad_enabled():
-        return None
-    return torch.from_numpy(np.random.permutation(n)[: max(1, round(share * n))])
-
-
+# %% ../nbs/methods/regularized.ipynb #d03ccbbe
 class Batch:
     "What a loss and its regularisers share: the columns of a batch, their embeddings, and the two encoders."
     def __init__(
@@ -413,6 +429,7 @@ class Batch:
         self.base = base
         self.features = features
         self.at_once = at_once
+        self.draws = Draws()
         self.columns = {}          # place -> Column, for those that somebody looks at
         self.embeddings = {}       # place -> (n, d) f(X), unit vectors with gradient
         self.base_embeddings = {}  # place -> (n, d) f0(X)
@@ -439,13 +456,13 @@ class Batch:
         column = self.columns[place]
         rows = torch.arange(len(tokens), device=tokens.ids.device)
         self.features[place] = column.features(tokens, rows)
-        self.columns[place] = Column(tokens, column.besides, column.flat)
+        self.columns[place] = Column(tokens, _besides(self.features[place]), column.flat)
 
     def views(self, columns, share: float) -> list[View]:
         "Some rows of some columns; the same rows of all."
         places = self.places(columns)
         n = len(self.columns[places[0]].tokens)
-        rows = some_rows(n, share)
+        rows = self.draws.some_rows(n, share)
         return [View(self, place, rows) for place in places]
 
     @torch.no_grad()
@@ -454,7 +471,7 @@ class Batch:
         with self.precision():
             return encode(self.base, column, tokens, rows, self.at_once)
 
-# %% ../nbs/methods/regularized.ipynb #d876c802
+# %% ../nbs/methods/regularized.ipynb #e09427bf
 @contextmanager
 def precision_seen(
     encoder, # the SentenceTransformer itself
@@ -473,7 +490,7 @@ def precision_seen(
     finally:
         handle.remove()
 
-# %% ../nbs/methods/regularized.ipynb #10dc4648
+# %% ../nbs/methods/regularized.ipynb #bd353ae0
 class Terms(dict):
     "Weighted terms, whose sum is the loss. What is `shown` beside them is logged and not summed."
     def __init__(self, terms: dict, shown: dict | None = None):
@@ -499,7 +516,7 @@ def gradient_shares(
     total = sum(lengths.values()).clamp(min=1e-30)
     return {name: length / total for name, length in lengths.items()}
 
-# %% ../nbs/methods/regularized.ipynb #bbec3bc4
+# %% ../nbs/methods/regularized.ipynb #98a8da46
 HUNDRED = 100
 MEASURED = (1, 10) # batches after which shares are measured, and every hundredth
 PROBES = 8         # texts that show whether the encoder moves
@@ -581,7 +598,7 @@ class Watch:
                 text = f"the term {name!r} was 0 in all of the first {HUNDRED} steps: it regularises nothing"
                 warnings.warn(text, stacklevel=5)
 
-# %% ../nbs/methods/regularized.ipynb #911882bb
+# %% ../nbs/methods/regularized.ipynb #77077e0f
 def chain(loss) -> list: # the loss itself first
     "A loss, the loss that it wraps, and so on."
     found = [loss]
@@ -672,7 +689,7 @@ def frozen_base(
     same_make(base, model)
     return base.eval() # its weights may be trained elsewhere: here they are never asked for a gradient
 
-# %% ../nbs/methods/regularized.ipynb #af4decd2
+# %% ../nbs/methods/regularized.ipynb #5f678b4c
 class Regularized(torch.nn.Module):
     """Any loss of sentence-transformers, plus regularisers that share its embeddings.
     For `SentenceTransformerTrainer`; no callback is needed."""
@@ -750,7 +767,7 @@ class Regularized(torch.nn.Module):
         if self.at_once is not None:
             for place, column in batch.columns.items():
                 rows = torch.arange(len(column.tokens), device=column.tokens.ids.device)
-                with aside(rows.device):
+                with batch.draws.aside(rows.device):
                     batch.embeddings[place] = encode(self.model, column, column.tokens, rows, self.at_once)
             return
         n = len(next(iter(batch.columns.values())).tokens) if batch.columns else 0
@@ -789,7 +806,7 @@ class Regularized(torch.nn.Module):
         "The papers of the regularisers."
         return "".join(dict.fromkeys(one.citation for one in self.regularizers))
 
-# %% ../nbs/methods/regularized.ipynb #81174d92
+# %% ../nbs/methods/regularized.ipynb #10496d90
 def wise_ft(
     base,         # the encoder from before training
     tuned,        # a tuned copy of it
@@ -810,7 +827,7 @@ def wise_ft(
     encoder.load_state_dict(between)
     return encoder.eval()
 
-# %% ../nbs/methods/regularized.ipynb #7aa15ec6
+# %% ../nbs/methods/regularized.ipynb #6300ef5c
 SHARES = (0., .1, .2, .3, .4, .5, .6, .7, .8, .9, 1.)
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer
 from sentence_transformers.sentence_transformer import losses
@@ -23,8 +22,7 @@ from debias_nb import regularized
 from debias_nb.encoders import EncoderError, embed, tokenise, training_arguments
 from debias_nb.itvreg import ITVRegLoss, cosines, itvreg
 from debias_nb.regularized import (
-    ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, View, WordDropout, intervened, read_column, wise_ft,
-    wise_ft_scores,
+    Draws, ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, View, WordDropout, read_column, wise_ft, wise_ft_scores,
 )
 
 PAIR = ("anchor", "positive")
@@ -176,7 +174,7 @@ def test_terms_are_those_of_separate_passes(encoders, name, make, columns):
     texts = [tokenise(model, rows(columns, 6)[column]) for column in columns if column != "score"]
     apart = [2 - 2 * cosines(embed(model, part), embed(base, part)).mean() for part in texts]
     np.random.seed(0)
-    other, weight = intervened(model, texts[1], .5, "mask")
+    other, weight = Draws().intervened(model, texts[1], .5, "mask")
     importance = cosines(embed(model, texts[1]), embed(model, other))
     at_base = cosines(embed(base, texts[1]), embed(base, other))
     assert torch.isclose(terms["base"], make(model)(features, labels), atol=1e-5)
@@ -367,7 +365,7 @@ def test_gradient_checkpointing(encoders, tmp_path, reentrant):
 def test_gradient_accumulation_is_one_large_batch(encoders, tmp_path):
     large, small = (without_dropout(copy.deepcopy(encoders["bert"])) for _ in range(2))
     for model, size, times in ((large, 8, 1), (small, 4, 2)):
-        loss = Regularized(model, losses.CosineSimilarityLoss(model), [OutReg(3.), ITVReg(30., mask_share=.5)])
+        loss = Regularized(model, losses.CosineSimilarityLoss(model), [OutReg(3.), L2SP(.1)])
         trained(model, loss, rows(SCORED), tmp_path, max_steps=2, optim="sgd", learning_rate=.1,
                 per_device_train_batch_size=size, gradient_accumulation_steps=times)
         assert loss.watch.batches == 2 * times and loss.watch.steps == 2
