@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'PICKLES', 'HUB_FILES', 'WIDTH', 'QUIET', 'RECIPE', 'EncoderError', 'Tokens', 'stack',
-           'is_static', 'special_ids', 'mask_id', 'as_tokens', 'tokenise', 'from_features', 'encode_tokens',
-           'token_vectors', 'autocast', 'embed', 'embed_texts', 'weights_hash', 'encoder_fingerprint', 'EncoderCard',
-           'encoder_cards', 'check_folder', 'check_weights', 'package_folder', 'find_folder', 'ConceptInfoNCE',
-           'pretraining_rows', 'single_thread', 'training_arguments', 'QuietTrainer', 'pretrain', 'planted_encoder',
-           'best_device', 'load_encoder', 'planted_default']
+           'is_static', 'special_ids', 'mask_id', 'as_tokens', 'tokenise', 'from_features', 'tell_prompts',
+           'encode_tokens', 'token_vectors', 'autocast', 'embed', 'embed_texts', 'weights_hash', 'encoder_fingerprint',
+           'EncoderCard', 'encoder_cards', 'check_folder', 'check_weights', 'package_folder', 'find_folder',
+           'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments', 'quiet_trainer', 'pretrain',
+           'planted_encoder', 'best_device', 'load_encoder', 'planted_default']
 
 # %% ../nbs/03_encoders.ipynb #b8f6c600
 import hashlib
@@ -16,16 +16,16 @@ import json
 import os
 import shutil
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from types import MethodType
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from filelock import FileLock
 from pydantic import ValidationError
-from sentence_transformers import SentenceTransformerTrainer
-from transformers import PrinterCallback
 
 from debias_nb.config import (
     ConfigError, EncoderConfig, PretrainConfig, Strict, WorldConfig, cache_dir, explain, load_yaml, nearest,
@@ -139,14 +139,44 @@ def tokenise(
     return as_tokens(model, *_flat_to_padded(flat, lengths.cumsum(0) - lengths))
 
 
+def _without_prompt(
+    tokens: Tokens,
+    length, # tokens of the prompt, a special one before it included; an int, or a tensor that repeats it
+) -> Tokens:
+    "The same tokens; those of the prompt are instructions to the encoder, and nobody intervenes on them."
+    length = int(torch.as_tensor(length).flatten()[0])
+    place = tokens.mask.cumsum(1) # 1 for the first token of a text, padding before it or not
+    return replace(tokens, ordinary=tokens.ordinary & (place > length))
+
+
 def from_features(
     model,
     features: dict, # one column of a sentence-transformers batch
 ) -> Tokens:
-    "The tokens of a batch that sentence-transformers' own data collator made."
+    "The tokens of a batch that sentence-transformers' own data collator made; those of a prompt are not ordinary."
+    ids = features["input_ids"]
+    mask = features.get("attention_mask")
     if "offsets" in features:
-        return as_tokens(model, *_flat_to_padded(features["input_ids"], features["offsets"]))
-    return as_tokens(model, features["input_ids"], features["attention_mask"])
+        ids, mask = _flat_to_padded(ids, features["offsets"])
+    tokens = as_tokens(model, ids, mask)
+    prompt = features.get("prompt_length")
+    return tokens if prompt is None else _without_prompt(tokens, prompt)
+
+# %% ../nbs/03_encoders.ipynb #1e1e36be
+def _preprocess(table, inputs: list[str], prompt: str | None = None, **options) -> dict:
+    "What a static table makes of texts, with the length of their prompt."
+    features = type(table).preprocess(table, inputs, prompt=prompt, **options)
+    if prompt:
+        features["prompt_length"] = len(table.tokenizer.encode(prompt, add_special_tokens=False).ids)
+    return features
+
+
+def tell_prompts(
+    model, # a SentenceTransformer; a transformer does so by itself
+) -> None:
+    "From now on, batches of a static table say how long their prompt is."
+    if is_static(model):
+        model[0].preprocess = MethodType(_preprocess, model[0])
 
 # %% ../nbs/03_encoders.ipynb #d96017be
 def encode_tokens(
@@ -529,14 +559,29 @@ def training_arguments(
     return SentenceTransformerTrainingArguments(output_dir=str(folder), **settings)
 
 
-class QuietTrainer(SentenceTransformerTrainer):
-    "sentence-transformers' trainer without a model card and printed logs; the history is in `state.log_history`."
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.remove_callback(PrinterCallback)
+@cache
+def quiet_trainer() -> type:
+    """The class of sentence-transformers' trainer without a model card and printed logs; the history is in
+    `state.log_history`. It is made when it is first asked for, since that trainer takes seconds to import."""
+    from sentence_transformers import SentenceTransformerTrainer
+    from transformers import PrinterCallback
 
-    def add_model_card_callback(self, default_args_dict):
-        pass
+    class QuietTrainer(SentenceTransformerTrainer):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.remove_callback(PrinterCallback)
+
+        def add_model_card_callback(self, default_args_dict):
+            pass
+
+    return QuietTrainer
+
+
+def __getattr__(name: str):
+    "`QuietTrainer`, for whoever imports it by name."
+    if name == "QuietTrainer":
+        return quiet_trainer()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 # %% ../nbs/03_encoders.ipynb #54e9a4ad
 def pretrain(
@@ -555,7 +600,7 @@ def pretrain(
         learning_rate=recipe.learning_rate, warmup_steps=recipe.warmup_steps, use_cpu=True)
     rows = Dataset.from_dict(pretraining_rows(config, catalogue))
     loss = ConceptInfoNCE(model, recipe.temperature)
-    trainer = QuietTrainer(model=model, args=args, train_dataset=rows, loss=loss)
+    trainer = quiet_trainer()(model=model, args=args, train_dataset=rows, loss=loss)
     with single_thread():
         trainer.train()
     return model.eval(), vocabulary

@@ -1,0 +1,614 @@
+"Regularisers for any loss of sentence-transformers: one pass, honest draws, nothing silent."
+import copy
+import os
+import random
+import socket
+import subprocess
+import sys
+import textwrap
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset
+from sentence_transformers import SentenceTransformerTrainer
+from sentence_transformers.sentence_transformer import losses
+
+import made
+from debias_nb import regularized
+from debias_nb.encoders import EncoderError, embed, tokenise, training_arguments
+from debias_nb.itvreg import ITVRegLoss, cosines, itvreg
+from debias_nb.regularized import (
+    Draws, ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, View, WordDropout, read_column, wise_ft, wise_ft_scores,
+)
+
+PAIR = ("anchor", "positive")
+TRIPLET = ("anchor", "positive", "negative")
+SCORED = ("anchor", "positive", "score")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {"bert": made.bert(folder), "table": made.table(folder)}
+
+
+@pytest.fixture(scope="module")
+def encoders(folders):
+    return {name: made.load(folder) for name, folder in folders.items()}
+
+
+@pytest.fixture
+def bert(encoders):
+    return copy.deepcopy(encoders["bert"])
+
+
+@pytest.fixture
+def table(encoders):
+    return copy.deepcopy(encoders["table"])
+
+
+def text(dice, words=5):
+    return " ".join(dice.choice(made.WORDS) for _ in range(dice.randint(3, words)))
+
+
+def rows(columns, n=16, seed=0):
+    "A data set of random texts; a column `score` holds numbers."
+    dice = random.Random(seed)
+    made_of = {}
+    for name in columns:
+        made_of[name] = [dice.random() if name == "score" else text(dice) for _ in range(n)]
+    return Dataset.from_dict(made_of)
+
+
+def batch_of(model, columns, n=6):
+    data = rows(columns, n)
+    features = [model.preprocess(data[name]) for name in columns if name != "score"]
+    labels = torch.tensor(data["score"]) if "score" in columns else None
+    return features, labels
+
+
+def without_dropout(model):
+    for part in model.modules():
+        if isinstance(part, torch.nn.Dropout):
+            part.p = 0.
+    return model
+
+
+def moved(model, by=.05):
+    "The encoder elsewhere than its base, so that no term is 0."
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.add_(by * torch.randn_like(weights))
+    return model
+
+
+def trainer_of(model, loss, data, folder, **changes):
+    settings = dict(per_device_train_batch_size=8, learning_rate=1e-2, max_steps=4, seed=3, use_cpu=True)
+    args = training_arguments(folder, **settings | changes)
+    evaluated = changes.get("eval_strategy", "no") != "no"
+    return SentenceTransformerTrainer(
+        model=model, args=args, train_dataset=data, eval_dataset=data if evaluated else None, loss=loss)
+
+
+def trained(model, loss, data, folder, **changes):
+    trainer = trainer_of(model, loss, data, folder, **changes)
+    trainer.train()
+    return trainer
+
+
+def furthest(a, b):
+    "The largest difference between the weights of two encoders."
+    pairs = zip(a.state_dict().values(), b.state_dict().values(), strict=True)
+    return max(float((x.cpu() - y.cpu()).abs().max()) for x, y in pairs)
+
+
+# ---------------------------------------------------------------- one pass
+
+def mnrl(model):
+    return losses.MultipleNegativesRankingLoss(model)
+
+
+def cached(model):
+    return losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=4)
+
+
+def matryoshka(model):
+    return losses.MatryoshkaLoss(model, mnrl(model), [16, 8])
+
+
+def matryoshka_cached(model):
+    return losses.MatryoshkaLoss(model, cached(model), [16, 8])
+
+
+def layers(model):
+    return losses.AdaptiveLayerLoss(model, mnrl(model))
+
+
+SHARING = [
+    ("bert", mnrl, PAIR), ("bert", mnrl, TRIPLET), ("bert", losses.CoSENTLoss, SCORED), ("bert", matryoshka, PAIR),
+    ("bert", matryoshka, TRIPLET), ("bert", losses.TripletLoss, TRIPLET), ("table", mnrl, TRIPLET),
+    ("table", matryoshka, PAIR), ("table", losses.CosineSimilarityLoss, SCORED),
+]
+
+
+@contextmanager
+def counted(model):
+    "How many texts the first module of an encoder is given."
+    given = []
+
+    def count(module, inputs):
+        features = inputs[0]
+        given.append(len(features["offsets"] if "offsets" in features else features["input_ids"]))
+
+    handle = model[0].register_forward_pre_hook(count)
+    yield given
+    handle.remove()
+
+
+@pytest.mark.parametrize("name, make, columns", SHARING)
+def test_a_batch_is_embedded_once_and_only_what_is_changed_is_embedded_besides(encoders, name, make, columns):
+    model = copy.deepcopy(encoders[name])
+    with counted(model) as alone:
+        make(model)(*batch_of(model, columns))
+    loss = Regularized(model, make(model), [OutReg(.1), ITVReg(1.)])
+    loss(*batch_of(model, columns)) # the first batch leaves a few texts to compare with later
+    with counted(model) as together:
+        loss(*batch_of(model, columns))
+    assert sum(together) == sum(alone) + 6
+    assert "forward" not in vars(model) or "noting" not in repr(model.forward)
+
+
+@pytest.mark.parametrize("name, make, columns", SHARING)
+def test_terms_are_those_of_separate_passes(encoders, name, make, columns):
+    base = encoders[name]
+    model = moved(copy.deepcopy(base), {"bert": .05, "table": .5}[name])
+    loss = Regularized(model, make(model), [OutReg(.5, columns="all"), ITVReg(2., columns=1)], base=base)
+    np.random.seed(0)
+    terms = loss(*batch_of(model, columns))
+    features, labels = batch_of(model, columns)
+    texts = [tokenise(model, rows(columns, 6)[column]) for column in columns if column != "score"]
+    apart = [2 - 2 * cosines(embed(model, part), embed(base, part)).mean() for part in texts]
+    np.random.seed(0)
+    other, weight = Draws().intervened(model, texts[1], .5, "mask")
+    importance = cosines(embed(model, texts[1]), embed(model, other))
+    at_base = cosines(embed(base, texts[1]), embed(base, other))
+    assert torch.isclose(terms["base"], make(model)(features, labels), atol=1e-5)
+    assert torch.isclose(terms["outreg"], .5 * torch.stack(apart).mean(), atol=1e-5) and terms["outreg"] > 1e-3
+    assert torch.isclose(terms["itvreg"], 2 * itvreg(importance, at_base, weight), atol=1e-5) and terms["itvreg"] > 1e-5
+
+
+def test_a_loss_that_embeds_layer_by_layer_shares_the_last(folders, tmp_path):
+    model = moved(made.load(made.bert(tmp_path, layers=2)))
+    base = copy.deepcopy(moved(model))
+    moved(model)
+    loss = Regularized(model, layers(model), [OutReg(1.)], base=base)
+    terms = loss(*batch_of(model, PAIR))
+    texts = tokenise(model, rows(PAIR, 6)["anchor"])
+    assert torch.isclose(terms["outreg"], (2 - 2 * cosines(embed(model, texts), embed(base, texts))).mean(), atol=1e-5)
+
+
+@pytest.mark.parametrize("name, make, columns", [
+    ("bert", mnrl, PAIR), ("bert", cached, PAIR), ("bert", matryoshka, TRIPLET), ("bert", losses.CoSENTLoss, SCORED),
+    ("table", mnrl, TRIPLET),
+])
+def test_a_regulariser_of_no_weight_is_plain_fine_tuning(encoders, name, make, columns, tmp_path):
+    "Dropout included: to the last bit."
+    plain, other = copy.deepcopy(encoders[name]), copy.deepcopy(encoders[name])
+    trained(plain, make(plain), rows(columns), tmp_path)
+    regularizers = [OutReg(0.), L2SP(0.), ITVReg(0., rows=.5), SimCSE(0.)]
+    trained(other, Regularized(other, make(other), regularizers), rows(columns), tmp_path)
+    assert furthest(plain, other) == 0 < furthest(plain, encoders[name])
+
+
+@pytest.mark.parametrize("regularizers", [[OutReg(3.)], [ITVReg(30.)], [MaskReg(3., columns=(0, 1))], [ITVReg(9., rows=.5)]])
+@pytest.mark.parametrize("make", [cached, matryoshka_cached])
+def test_gradient_cache_gives_the_gradient_of_one_pass(bert, regularizers, make):
+    gradients = []
+    base = bert
+    for build in (mnrl if make is cached else matryoshka, make):
+        model = moved(copy.deepcopy(base))
+        loss = Regularized(model, build(model), regularizers, base=base)
+        np.random.seed(5)
+        terms = loss(*batch_of(model, PAIR, 10))
+        torch.stack(list(terms.values())).sum().backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
+    assert gradients[0].norm() > .01
+    assert torch.allclose(*gradients, atol=1e-4 * float(gradients[0].abs().max()))
+
+
+def test_gradient_cache_keeps_one_mini_batch_of_activations(bert):
+    loss = Regularized(bert.train(), cached(bert), [ITVReg(1.)])
+    loss(*batch_of(bert, PAIR, 10))
+    with counted(bert) as given:
+        sum(loss(*batch_of(bert, PAIR, 10)).values()).backward()
+    assert max(given) == 4
+
+
+def test_gradient_cache_repeats_its_dropout(bert):
+    "What is computed again on the way back is what was computed on the way there."
+    bert.train()
+    loss = Regularized(bert, cached(bert), [SimCSE(1.)])
+    terms = loss(*batch_of(bert, PAIR, 10))
+    assert terms["simcse"] > 0
+    sum(terms.values()).backward()
+
+
+# ---------------------------------------------------------------- draws
+
+def changed_texts(monkeypatch):
+    "What the student is given for X', in each step."
+    seen = []
+    encode = View.encode
+
+    def noted(self, tokens):
+        seen.append(tokens)
+        return encode(self, tokens)
+
+    monkeypatch.setattr(View, "encode", noted)
+    return seen
+
+
+def test_every_step_draws_and_a_repeated_run_repeats(encoders, monkeypatch, tmp_path):
+    seen = changed_texts(monkeypatch)
+    for _ in range(2):
+        model = copy.deepcopy(encoders["table"])
+        trained(model, Regularized(model, mnrl(model), [ITVReg(1.)]), rows(PAIR, 8), tmp_path, max_steps=3)
+    masks = [sorted(tuple(row) for row in tokens.ids.masked_fill(~tokens.mask, -1).tolist()) for tokens in seen]
+    assert masks[:3] == masks[3:], "the same run"
+    assert masks[0] != masks[1] != masks[2] != masks[0], "one batch an epoch, and other interventions in each"
+
+
+REGULARIZERS = [ITVReg(1., rows=.5), OutReg(.1), MaskReg(.1), SimCSE(.1), WordDropout(.3)]
+
+
+@pytest.mark.parametrize("name", ["bert", "table"])
+def test_an_evaluation_has_no_influence(encoders, name, tmp_path):
+    "Without dropout of the loss itself, which follows torch's generator, and from that every data loader takes a number."
+    models = []
+    for evaluated in (False, True):
+        model = without_dropout(copy.deepcopy(encoders[name]))
+        how = dict(eval_strategy="steps", eval_steps=1) if evaluated else {}
+        regularizers = [one for one in REGULARIZERS if name == "table" or not isinstance(one, SimCSE)]
+        trainer = trained(model, Regularized(model, mnrl(model), regularizers), rows(PAIR), tmp_path, **how)
+        models.append(model)
+    logged = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
+    assert furthest(*models) == 0 and len(logged) == 4 and logged[0]["eval_itvreg"] >= 0
+    assert not any("share" in key for key in logged[0])
+    first, second = (trainer.evaluate()["eval_loss"] for _ in range(2))
+    assert first == second, "the same interventions in each"
+
+
+@pytest.mark.parametrize("name", ["bert", "table"])
+def test_a_resumed_run_is_the_uninterrupted_one(encoders, name, tmp_path):
+    def run(folder, **how):
+        model = copy.deepcopy(encoders[name])
+        loss = Regularized(model, mnrl(model), REGULARIZERS)
+        trainer = trainer_of(model, loss, rows(PAIR), folder, max_steps=5, save_strategy="steps", save_steps=3)
+        trainer.train(**how)
+        return model
+
+    whole = run(tmp_path)
+    torch.manual_seed(99)
+    np.random.seed(99)
+    resumed = run(tmp_path, resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+    assert furthest(whole, resumed) == 0 < furthest(whole, encoders[name])
+
+
+# ---------------------------------------------------------------- prompts
+
+@pytest.mark.parametrize("name", ["bert", "table"])
+def test_prompts_are_never_touched(encoders, name, monkeypatch, tmp_path):
+    model = copy.deepcopy(encoders[name])
+    seen = changed_texts(monkeypatch)
+    loss = Regularized(model, mnrl(model), [ITVReg(1., mask_share=.9), MaskReg(.1, .9, "random"), WordDropout(.5)])
+    trained(model, loss, rows(PAIR), tmp_path, prompts="why how the : ")
+    prompt = model.preprocess(["why how the : "])["input_ids"].flatten().tolist()
+    prompt = prompt[:-1] if name == "bert" else prompt # without [SEP]
+    assert len(seen) == 8
+    for tokens in seen:
+        assert torch.equal(tokens.ids[:, : len(prompt)], torch.tensor(prompt).expand(len(tokens), -1))
+        assert tokens.mask[:, : len(prompt)].all()
+
+
+def test_a_changed_text_is_pooled_as_the_text_is(bert):
+    "Where pooling leaves the prompt out, it does so for X' and for the base encoder."
+    bert[1].include_prompt = False
+    texts = ["red kettle", "old lamp for a table"]
+    features = bert.preprocess(texts, prompt="why how ")
+    column = read_column(bert, features)
+    again = regularized.encode(bert, column, column.tokens, torch.arange(2))
+    expected = bert.encode(texts, prompt="why how ", normalize_embeddings=True, convert_to_tensor=True)
+    assert torch.allclose(again, expected, atol=1e-6)
+    loss = Regularized(bert, mnrl(bert), [OutReg(1.)])
+    assert loss([features, bert.preprocess(texts, prompt="why how ")])["outreg"] < 1e-10
+
+
+# ---------------------------------------------------------------- the trainer
+
+def test_several_data_sets_with_a_loss_each(bert, tmp_path):
+    first = Regularized(bert, mnrl(bert), [ITVReg(1.)])
+    second = Regularized(bert, losses.CoSENTLoss(bert), [OutReg(.1), OutReg(.2, columns=1)], base=first.base)
+    data = {"pairs": rows(PAIR), "scores": rows(SCORED)}
+    trainer = trained(bert, {"pairs": first, "scores": second}, data, tmp_path, logging_strategy="epoch")
+    logged = trainer.state.log_history[0]
+    assert {"base", "itvreg", "outreg", "outreg_2"} <= set(logged)
+    assert first.watch.batches == second.watch.batches == 2 and first.base is second.base
+
+
+def test_the_base_stays_and_nobody_optimises_it(bert, tmp_path):
+    loss = Regularized(bert, mnrl(bert), [OutReg(1.)])
+    start = copy.deepcopy(bert)
+    trained(bert, loss, rows(PAIR), tmp_path)
+    assert furthest(loss.base, start) == 0 < furthest(bert, start)
+    assert len(list(loss.parameters())) == len(list(bert.parameters())) and not loss.base.training
+    given = Regularized(bert, mnrl(bert), [OutReg(1.), L2SP(1.)], base=start)
+    sum(given(*batch_of(bert, PAIR)).values()).backward()
+    assert all(weights.requires_grad and weights.grad is None for weights in start.parameters())
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_gradient_checkpointing(encoders, tmp_path, reentrant):
+    plain, other = (without_dropout(copy.deepcopy(encoders["bert"])) for _ in range(2))
+    how = dict(gradient_checkpointing=True, gradient_checkpointing_kwargs={"use_reentrant": reentrant})
+    for model, settings in ((plain, {}), (other, how)):
+        loss = Regularized(model, mnrl(model), [ITVReg(5.), OutReg(1.)])
+        trained(model, loss, rows(PAIR), tmp_path, max_steps=2, optim="sgd", **settings)
+        assert bool(loss.watch.shares) == (model is plain or not reentrant)
+    assert furthest(plain, other) < 1e-6 < furthest(plain, encoders["bert"])
+
+
+def test_gradient_accumulation_is_one_large_batch(encoders, tmp_path):
+    large, small = (without_dropout(copy.deepcopy(encoders["bert"])) for _ in range(2))
+    for model, size, times in ((large, 8, 1), (small, 4, 2)):
+        loss = Regularized(model, losses.CosineSimilarityLoss(model), [OutReg(3.), L2SP(.1)])
+        trained(model, loss, rows(SCORED), tmp_path, max_steps=2, optim="sgd", learning_rate=.1,
+                per_device_train_batch_size=size, gradient_accumulation_steps=times)
+        assert loss.watch.batches == 2 * times and loss.watch.steps == 2
+    assert furthest(large, small) < 1e-6 < furthest(large, encoders["bert"])
+
+
+def test_both_encoders_compute_in_the_same_precision(bert, tmp_path):
+    "Before its first step the encoder is its base, and in mixed precision too nothing lies between them."
+    without_dropout(bert)
+    loss = Regularized(bert, mnrl(bert), [OutReg(1.)])
+    how = dict(bf16=True, max_steps=1, logging_strategy="steps", logging_steps=1)
+    trainer = trained(bert, loss, rows(PAIR), tmp_path, **how)
+    seen = []
+    with regularized.precision_seen(bert) as contexts:
+        bert(bert.preprocess(["red kettle"]))
+    with contexts[0]():
+        seen.append(torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
+    assert trainer.state.log_history[0]["outreg"] == 0 and seen == [torch.bfloat16]
+
+
+def test_the_best_model_is_loaded_at_the_end(table, tmp_path):
+    loss = Regularized(table, mnrl(table), [OutReg(.1), ITVReg(1.)])
+    how = dict(eval_strategy="steps", eval_steps=1, save_strategy="steps", save_steps=1, load_best_model_at_end=True)
+    trainer = trained(table, loss, rows(PAIR), tmp_path, learning_rate=1., **how)
+    best = Path(trainer.state.best_model_checkpoint)
+    assert furthest(table, made.load(best)) == 0
+
+
+def test_terms_and_their_shares_in_the_gradient_are_logged(table, tmp_path):
+    loss = Regularized(table, mnrl(table), [OutReg(2.), L2SP(.1)])
+    logged = trained(table, loss, rows(PAIR), tmp_path, max_steps=12, logging_strategy="steps", logging_steps=1).state.log_history
+    for entry in logged[:-1]:
+        assert abs(entry["loss"] - entry["base"] - entry["outreg"] - entry["l2sp"]) < 3e-4
+    assert logged[0]["outreg_gradient_share"] == 0 < logged[10]["outreg_gradient_share"] < 1
+    model = table
+    weights = list(model.parameters())
+    terms = loss(*batch_of(model, PAIR))
+    gradients = {name: torch.autograd.grad(term, weights, retain_graph=True)[0].norm() for name, term in terms.items() if "share" not in name}
+    loss.watch.measure({name: terms[name] for name in gradients}, weights)
+    for name, length in gradients.items():
+        assert torch.isclose(loss.watch.shares[name], length / sum(gradients.values()))
+
+
+def test_word_dropout_shortens_the_texts_of_training_alone(bert):
+    loss = Regularized(bert, mnrl(bert), [WordDropout(.5)])
+    features, labels = batch_of(bert, PAIR)
+    whole = [int(column["attention_mask"].sum()) for column in features]
+    given = []
+    handle = bert[0].register_forward_pre_hook(lambda module, inputs: given.append(int(inputs[0]["attention_mask"].sum())))
+    loss(features, labels)
+    with torch.no_grad():
+        loss(*batch_of(bert, PAIR))
+    handle.remove()
+    assert given[-2:] == whole and given[0] < whole[0] and given[1] < whole[1]
+    few = Regularized(bert, mnrl(bert), [WordDropout(.5, columns=0, rows=.2)])
+    batch = regularized.Batch(bert, bert, None, batch_of(bert, PAIR)[0])
+    batch.read("all")
+    before = [column.tokens.mask.sum(1) for column in batch.columns.values()]
+    few.regularizers[0].change(batch)
+    after = [column.tokens.mask.sum(1) for column in batch.columns.values()]
+    assert (before[0] != after[0]).sum() == 1 and torch.equal(before[1], after[1])
+
+
+# ---------------------------------------------------------------- what is said
+
+def warned(model, loss, data, folder, **how):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trained(model, loss, data, folder, **how)
+    return [str(one.message) for one in caught if "100 steps" in str(one.message)]
+
+
+@pytest.mark.parametrize("rate, times, steps, words", [
+    (2e-6, 1, 120, "the learning rate moves nothing; a static table wants"), (2e-2, 1, 120, None), (2e-6, 2, 60, None)])
+def test_a_learning_rate_that_moves_nothing_is_said_once(table, tmp_path, rate, times, steps, words):
+    loss = Regularized(table, mnrl(table), [OutReg(1.)])
+    said = warned(table, loss, rows(PAIR), tmp_path, max_steps=steps, learning_rate=rate, gradient_accumulation_steps=times)
+    assert len(said) == (words is not None) and (words or "") in "".join(said)
+
+
+def test_a_term_that_stays_0_is_said_once(table, tmp_path):
+    dice = random.Random(0)
+    single = Dataset.from_dict({name: [dice.choice(made.WORDS) for _ in range(8)] for name in PAIR})
+    loss = Regularized(table, mnrl(table), [ITVReg(1.), OutReg(1.)])
+    said = warned(table, loss, single, tmp_path, max_steps=104)
+    assert len(said) == 1 and "the term 'itvreg' was 0 in all of the first 100 steps" in said[0]
+
+
+def test_the_model_card_says_what_was_done(bert, tmp_path):
+    loss = Regularized(bert, matryoshka(bert), [ITVReg(2.5, mask_share=.35), SimCSE(.7)])
+    trainer = trained(bert, loss, rows(PAIR), tmp_path, max_steps=1)
+    bert.save(str(tmp_path / "saved"))
+    card = (tmp_path / "saved" / "README.md").read_text("utf-8")
+    for said in ("Regularized", '"weight": 2.5', '"mask_share": 0.35', "MatryoshkaLoss(", "as it was before training (sha256 ",
+                 "2210.10636", "gao2021simcse", "kusupati2024matryoshka", "oord2019"):
+        assert said in card, said
+    assert trainer.loss is loss
+
+
+# ---------------------------------------------------------------- what is refused
+
+def no_mask(model):
+    model.tokenizer._special_tokens_map["mask_token"] = None
+    return model
+
+
+@pytest.mark.parametrize("build, error, words", [
+    (lambda m: Regularized(m, losses.MultipleNegativesRankingLoss, [OutReg()]), ValueError, r"is the class .*: pass an instance"),
+    (lambda m: Regularized(m, torch.nn.functional.mse_loss, [OutReg()]), ValueError, "must be a loss of sentence-transformers, got a function"),
+    (lambda m: Regularized(m, mnrl(copy.deepcopy(m)), [OutReg()]), ValueError, "made for another model"),
+    (lambda m: Regularized(m, losses.MatryoshkaLoss(m, mnrl(copy.deepcopy(m)), [32]), [OutReg()]), ValueError, "made for another model"),
+    (lambda m: Regularized(m, losses.ContrastiveTensionLoss(m), [OutReg()]), ValueError, "ContrastiveTensionLoss keeps no `model`"),
+    (lambda m: Regularized(m, Regularized(m, mnrl(m), [OutReg()]), [ITVReg()]), ValueError, "put all regularisers into one list"),
+    (lambda m: Regularized(m, losses.MatryoshkaLoss(m, Regularized(m, mnrl(m), [OutReg()]), [32]), [L2SP()]), ValueError, "into one list"),
+    (lambda m: Regularized(m, ITVRegLoss(m, copy.deepcopy(m)), [OutReg()]), ValueError, "ITVRegLoss has an objective"),
+    (lambda m: Regularized(m, mnrl(m), []), ValueError, "regularizers is empty"),
+    (lambda m: Regularized(m, mnrl(m), [OutReg]), ValueError, "must be objects of ITVReg, OutReg"),
+    (lambda m: Regularized(m, mnrl(m), ["outreg"]), ValueError, "must be objects of ITVReg, OutReg"),
+    (lambda m: Regularized(m, mnrl(m), [OutReg()], base=m), ValueError, "`base` is the model itself"),
+    (lambda m: Regularized(without_dropout(m), mnrl(m), [SimCSE()]), ValueError, "SimCSE needs dropout"),
+    (lambda m: Regularized(no_mask(m), mnrl(m), [MaskReg()]), EncoderError, "no mask token"),
+    (lambda m: Regularized(torch.nn.Linear(1, 1), mnrl(m), [MaskReg()]), ValueError, "a Linear and no SentenceTransformer"),
+    (lambda m: ITVReg(-1), ValueError, r"weight \(lambda\) must lie in \[0, inf\), got -1"),
+    (lambda m: ITVReg(mask_share=50), ValueError, r"mask_share must lie in \(0, 1\), got 50"),
+    (lambda m: ITVReg(intervention="masc"), ValueError, "mask, delete, pad, random, got 'masc'"),
+    (lambda m: OutReg(rows=0), ValueError, r"rows must lie in \(0, 1\], got 0"),
+    (lambda m: OutReg(columns="anchor"), ValueError, "columns must be places, counted from 0, or 'all', got 'anchor'"),
+    (lambda m: OutReg(columns=-1), ValueError, "columns must be places"),
+    (lambda m: WordDropout(1.), ValueError, r"share must lie in \(0, 1\), got 1"),
+])
+def test_what_cannot_work_is_refused_when_it_is_built(bert, build, error, words):
+    with pytest.raises(error, match=words):
+        build(bert)
+
+
+def test_a_base_of_another_make_is_refused(bert, table):
+    with pytest.raises(ValueError, match="differ"):
+        Regularized(bert, mnrl(bert), [OutReg()], base=table)
+
+
+def test_gradient_cache_in_several_processes_is_refused(bert, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match=r"\(gradient cache\) cannot be regularised in 2 processes"):
+        Regularized(bert, matryoshka_cached(bert), [OutReg()])
+    Regularized(bert, mnrl(bert), [OutReg()])
+
+
+def test_packed_texts_are_refused(bert):
+    bert[0].can_flatten_inputs = True
+    with pytest.raises(ValueError, match="unpad_inputs = False"):
+        Regularized(bert, mnrl(bert), [OutReg()])
+
+
+def test_what_only_a_batch_can_show_is_refused_there(bert):
+    loss = Regularized(bert, mnrl(bert), [OutReg(columns=(0, 2))])
+    with pytest.raises(ValueError, match="asks for column 2, but the data set has 2, counted from 0"):
+        loss(*batch_of(bert, PAIR))
+    inside = losses.MatryoshkaLoss(bert, Regularized(bert, mnrl(bert), [OutReg()]), [32])
+    with pytest.raises(ValueError, match="inside a loss that changes what the model returns; write Regularized"):
+        inside(*batch_of(bert, PAIR))
+    elsewhere = mnrl(bert)
+    loss = Regularized(bert, elsewhere, [OutReg()])
+    elsewhere.model = copy.deepcopy(bert)
+    with pytest.raises(RuntimeError, match="has not embedded column 0 with the model"):
+        loss(*batch_of(bert, PAIR))
+
+
+# ---------------------------------------------------------------- several processes
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+import test_regularized as t
+model = t.two_steps(Path({folder!r}), Path({out!r}), 4)
+if int(t.os.environ["RANK"]) == 0:
+    model.save({saved!r}, create_model_card=False)
+"""
+
+
+def two_steps(folder, out, size):
+    model = without_dropout(made.load(folder))
+    base_loss = losses.MultipleNegativesRankingLoss(model, gather_across_devices=True)
+    loss = Regularized(model, base_loss, [OutReg(3.), ITVReg(30., mask_share=.5), MaskReg(1., columns=1)])
+    how = dict(per_device_train_batch_size=size, max_steps=2, optim="sgd", learning_rate=.1)
+    if "RANK" in os.environ:
+        how["ddp_backend"] = "gloo"
+    trained(model, loss, rows(PAIR), out, **how)
+    return model
+
+
+def can_meet():
+    "Why processes cannot train together here; None if they can."
+    if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
+        return "this torch has no gloo"
+    try:
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+    except OSError as error:
+        return f"no process can listen on this machine ({error})"
+    return None
+
+
+@pytest.mark.skipif(can_meet() is not None, reason=str(can_meet()))
+def test_two_processes_are_one_with_twice_the_batch(folders, encoders, tmp_path):
+    script = tmp_path / "train.py"
+    names = dict(tests=str(Path(__file__).parent), folder=str(folders["bert"]), out=str(tmp_path / "two"), saved=str(tmp_path / "saved"))
+    script.write_text(textwrap.dedent(SCRIPT.format(**names)), "utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr[-3000:]
+    together = made.load(tmp_path / "saved")
+    alone = two_steps(folders["bert"], tmp_path / "one", 8)
+    assert furthest(together, alone) < 1e-6 < 1e-3 < furthest(alone, encoders["bert"])
+
+
+# ---------------------------------------------------------------- between base and tuned
+
+def test_wise_ft_lies_between(bert, encoders):
+    base, tuned = encoders["bert"], moved(bert)
+    assert furthest(wise_ft(base, tuned, 0.), base) == 0 and furthest(wise_ft(base, tuned, 1.), tuned) < 1e-6
+    half = wise_ft(base, tuned, .5).state_dict()
+    for name, start in base.state_dict().items():
+        assert torch.allclose(half[name].float(), (start.float() + tuned.state_dict()[name].float()) / 2, atol=1e-6)
+    assert furthest(base, encoders["bert"]) == 0
+    with pytest.raises(ValueError, match=r"share must lie in \[0, 1\], got 1.5"):
+        wise_ft(base, tuned, 1.5)
+
+
+def test_wise_ft_is_scored_on_data_of_both_kinds(encoders, table):
+    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+    base, tuned = encoders["table"], moved(table, 1.)
+    data = rows(SCORED)
+    evaluator = EmbeddingSimilarityEvaluator(data["anchor"], data["positive"], data["score"], name="new")
+    near = lambda model: -furthest(model, base) # noqa: E731
+    scores = wise_ft_scores(base, tuned, {"iid": near, "new": evaluator}, (0., .5, 1.))
+    assert list(scores.columns) == ["iid", "new", "mean"] and list(scores.index) == [0., .5, 1.]
+    assert scores["iid"].tolist() == sorted(scores["iid"], reverse=True) and scores["iid"][0.] == 0
+    assert scores["new"][1.] == evaluator(tuned)["new_spearman_cosine"]
+    with pytest.raises(ValueError, match="measures is empty"):
+        wise_ft_scores(base, tuned, {})
+
+
+def test_importing_the_losses_does_not_import_the_trainer():
+    code = "import sys; import debias_nb.regularized; assert not {'sentence_transformers', 'transformers', 'datasets'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
