@@ -11,7 +11,7 @@ if TYPE_CHECKING: # what PUBLIC says, in the form that editors read
     from debias_nb.explain import diagnose as diagnose
     from debias_nb.interventions import importance as importance
     from debias_nb.metrics import (
-        auc_at as auc_at, evaluate_pairs as evaluate_pairs, p_at_1 as p_at_1, rank_metrics as rank_metrics,
+        auc_at as auc_at, evaluate_pairs as evaluate_pairs, rank_metrics as rank_metrics,
     )
     from debias_nb.regularized import (
         ITVReg as ITVReg, L2SP as L2SP, MaskReg as MaskReg, OutReg as OutReg, Regularized as Regularized,
@@ -25,7 +25,7 @@ PUBLIC = { # module -> its names that are also names of the package
     "debias_nb.explain": ("diagnose",),
     "debias_nb.encoders": ("load_encoder", "embed_texts"),
     "debias_nb.interventions": ("importance",),
-    "debias_nb.metrics": ("auc_at", "evaluate_pairs", "p_at_1", "rank_metrics"),
+    "debias_nb.metrics": ("auc_at", "evaluate_pairs", "rank_metrics"),
     "debias_nb.stats": ("mean_std", "interval", "paired"),
     "debias_nb.data.questions": ("load_questions", "read_pairs"),
 }
