@@ -19,7 +19,7 @@ from debias_nb.repro.config import TrainConfig
 from debias_nb.encoders import single_thread, tokenise
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ["itvreg_step", "titles_epoch", "throughput", "retrieval", "importance", "weights", "scan_step", "ranking", "arr_epoch", "first_hits"]
+SCRIPTS = ["itvreg_step", "titles_epoch", "throughput", "retrieval", "importance", "weights", "scan_step", "ranking", "arr_epoch", "first_hits", "regularized"]
 needs = lambda name: pytest.mark.skipif(find_spec(name) is None, reason=f"{name} is not installed (extra bench)")
 
 def in_a_process(script, *options):
@@ -60,6 +60,16 @@ def test_quick_run_prints_a_record():
     result = record["encoders"]["tiny-static"]
     assert result["kind"] == "static" and result["steps"] == 4 and result["tokens"] > 1
     check_against_plain(printed, result["variants"], bench.VARIANTS, "step_ms", "base_ms")
+
+
+def test_regularized_bench():
+    import regularized
+    printed, record = quick("regularized", "--encoder", "tiny-static")
+    assert record["settings"] == dict(repeats=2, epochs=1, batch=32) and list(record["encoders"]) == ["tiny-static"]
+    result = record["encoders"]["tiny-static"]
+    assert result["kind"] == "static" and result["steps"] == 4 and list(result["variants"]) == list(regularized.VARIANTS)
+    for name, v in result["variants"].items(): assert name in printed and all(math.isfinite(x) and x > 0 for what in v.values() for x in what.values())
+    assert result["variants"][regularized.BARE]["ratio"] == dict(median=1., q1=1., q3=1.)
 
 
 def test_titles_bench():

@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 
-from debias_nb.encoders import tokenise
+from debias_nb.encoders import from_features, tokenise
 from debias_nb.itvreg import HINGE, FrozenBase, ITVRegLoss, MatchingLoss, OutRegLoss, make_loss
 from debias_nb.repro.config import MethodConfig, TrainConfig
 from made import load, table
@@ -59,6 +59,13 @@ def pairs_of(model):
     left = ["red kettle", "blue lamp", "old chair for a table", "small new kettle"]
     right = ["a kettle in red", "the chair", "old table", "lamp with a chair"]
     return [model.preprocess(left), model.preprocess(right)], torch.tensor([1., 0., 1., 0.])
+
+
+def test_a_prompt_is_no_part_of_the_text(model, base):
+    loss = ITVRegLoss(model, base, mask_share=.9)
+    x = from_features(model, model.preprocess(["red kettle", "old lamp with a chair"], prompt="why how : "))
+    masked, _ = loss.extra(x, None)
+    assert masked.mask[:, :3].all() and not x.ordinary[:, :3].any() and (masked.mask.sum(1) < x.mask.sum(1)).all()
 
 
 def two_steps(model, base, evaluated):
