@@ -45,8 +45,8 @@ def library(root: Path = ROOT) -> list[str]:
         copy = Path(temporary)
         shutil.copy(root / "settings.ini", copy)
         shutil.copytree(root / "nbs", copy / "nbs", ignore=shutil.ignore_patterns(".*", "__pycache__"))
-        for f, path in files(root / package).items(): # an __init__.py is the one module that no notebook makes
-            if path.name != "__init__.py": continue
+        for f, path in files(root / package).items(): # no notebook makes an __init__.py, or a file that is no module
+            if path.suffix == ".py" and path.name != "__init__.py": continue
             (copy / package / f).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy / package / f)
         tool("nbdev_export", cwd=copy)
