@@ -1,0 +1,366 @@
+"`diagnose`: what it says of planted worlds, of models that do not fit each other, and of texts that are no words."
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import made
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from diagnose_alarms import WORLD, alarms, planted_case
+
+from debias_nb.config import ConfigError, WorldConfig
+from debias_nb.data.registry import DataError
+from debias_nb.data.worlds import STRONG, Catalogue
+from debias_nb.encoders import EncoderError, embed, tokenise
+from debias_nb.explain import evidence
+from debias_nb.explain.changes import HARM, NEITHER, Test as Measured, sampling_units, verdicts
+from debias_nb.explain.diagnose import diagnose, diagnose_command, named_tests, read_condition
+from debias_nb.explain.models import load_model, pair_scores, wise_ft
+from debias_nb.explain.page import as_dict
+from debias_nb.explain.pairs_file import PairFile
+from debias_nb.explain.words import word_importance, words_of
+
+torch.set_num_threads(1)
+
+
+def some_pairs(n=120, seed=0):
+    "Random pairs of the vocabulary of `made`."
+    rng = np.random.default_rng(seed)
+    words = [word for word in made.WORDS if word.isalpha()]
+    def texts():
+        return [" ".join(rng.choice(words, size=rng.integers(2, 7))) for _ in range(n)]
+    left = texts()
+    label = np.arange(n) % 3 == 0
+    right = [one if same else other for one, other, same in zip(left, texts(), label)]
+    return pd.DataFrame({"left": left, "right": right, "label": label.astype(int)})
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "table": made.table(folder / "a"), "other table": made.table(folder / "b", seed=1),
+        "bert": made.bert(folder / "c"), "other bert": made.bert(folder / "d", seed=1),
+    }
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pairs")
+    for i, name in enumerate(("train", "iid", "new")):
+        some_pairs(seed=i).assign(brand=["x", "<b>y</b>"] * 60).to_csv(folder / f"{name}.csv", index=False)
+    return folder
+
+
+def found_with(folders, files, base, tuned, **options):
+    tests = {name: str(files / f"{name}.csv") for name in ("iid", "new")}
+    return diagnose(str(folders[base]), str(folders[tuned]), str(files / "train.csv"), tests, progress=False, **options)
+
+
+@pytest.fixture(scope="module")
+def tables(folders, files):
+    return found_with(folders, files, "table", "other table", group="brand")
+
+# ---------------------------------------------------------------- planted worlds
+
+
+def test_brands_of_the_strong_world_are_named():
+    world = WorldConfig(**(STRONG | WORLD | {"p": 1., "brand_match": .6, "decoys": 1., "train_pairs": 1500, "broad_pairs": 8000}))
+    found = planted_case(world, 300, 0, ["iid", "uncoupled"], epochs=8)
+    brands = set(Catalogue(world).brands)
+    assert found.words["gained"].word.isin(brands).mean() > .8
+    assert not found.words["lost"].word.isin(brands).any()
+    verdict = dict(zip(found.verdicts.test, found.verdicts.verdict))
+    assert verdict["uncoupled"] == HARM and verdict["iid"] != HARM
+    assert found.shortcuts.set_index("test").shortcut.to_dict() == {"iid": False, "uncoupled": True}
+    assert len(found.reasons) == 1 and found.reasons[0].startswith("uncoupled: words that gained importance")
+
+
+def test_a_gain_on_every_split_is_called_one():
+    "A base encoder that knows half of the synonyms, on the mild world."
+    world = WorldConfig(types=30, unseen_types=15, train_pairs=1500, broad_pairs=8000, queries=200, items=400, known=.5,
+                        aknown=.5, accessories=0.)
+    found = planted_case(world, 300, 0, ["iid", "uncoupled"], epochs=3)
+    assert found.verdicts.verdict.tolist() == ["gain", "gain"] and not alarms(found)
+
+
+def test_nothing_is_found_where_there_is_nothing():
+    "Two of the twenty worlds of tools/diagnose_alarms.py."
+    for seed in range(2):
+        assert not alarms(planted_case(WorldConfig(seed=seed, **WORLD), 100, seed, ["iid"]))
+
+
+def test_the_same_model_twice_differs_nowhere(folders, files):
+    found = found_with(folders, files, "table", "table")
+    assert set(found.verdicts.verdict) == {NEITHER} and not found.reasons
+    assert (found.verdicts.change == 0).all() and not len(found.flips)
+
+# ---------------------------------------------------------------- numbers
+
+
+def test_noise_is_called_noise_and_harm_harm():
+    rng = np.random.default_rng(0)
+    labels = np.arange(600) % 4 == 0
+    names = [f"text {i}" for i in range(1200)]
+    frame = pd.DataFrame({"left": names[:600], "right": names[600:], "label": labels.astype(int), "line": range(600)})
+    file = PairFile("t", frame, "")
+    strong, same, weak = (strength * labels + rng.normal(size=600) for strength in (2, 2, .3))
+    assert verdicts([Measured("t", file, {"base": strong, "tuned": same})]).verdict[0] == NEITHER
+    assert verdicts([Measured("t", file, {"base": strong, "tuned": weak})]).verdict[0] == HARM
+
+
+def test_pairs_that_share_a_text_are_drawn_together():
+    left = [f"q{i // 10}" for i in range(400)]
+    test = Measured("t", PairFile("t", pd.DataFrame({"left": left, "right": [f"d{i}" for i in range(400)], "label": [0, 1] * 200}), ""), {})
+    assert test.units.told.startswith("40 groups")
+    assert (test.weights.reshape(-1, 40, 10).std(2) == 0).all()
+    alone = sampling_units([f"q{i}" for i in range(50)], [f"d{i}" for i in range(50)])
+    assert alone.told == "50 pairs"
+
+
+@pytest.mark.parametrize("kind", ["bert", "table"])
+def test_importance_of_a_word_is_what_its_absence_does(folders, kind):
+    scorer = load_model(str(folders[kind]))
+    text = "Old kettles, for the table!" # kettles is two tokens, the marks are no words
+    shares = word_importance(scorer, [text, "lamp"])
+    assert len(shares[0]) == len(words_of(text)) == 5 and np.isclose(shares[0].sum(), 1)
+    tokens = tokenise(scorer.model, [text])
+    pieces = tokenise(scorer.model, ["old kettles"]).ordinary.sum() - 1 # tokens of `kettles`
+    assert pieces == 2
+    from debias_nb.interventions import intervene
+    whole = embed(scorer.model, tokens)[0]
+    places = tokens.ordinary[0].nonzero()[:, 0].tolist()
+    words = [places[:1], places[1:3], *([place] for place in places[4:7])] # a comma between
+    alone = []
+    for word in words:
+        chosen = torch.zeros_like(tokens.mask)
+        chosen[0, word] = True
+        alone.append(max(0., 1 - float(whole @ embed(scorer.model, intervene(scorer.model, tokens, chosen))[0])))
+    assert np.allclose(shares[0], np.array(alone) / sum(alone), atol=1e-5)
+
+
+def test_scores_do_not_depend_on_the_stretches(folders, monkeypatch):
+    scorers = {"base": load_model(str(folders["bert"])), "tuned": load_model(str(folders["other bert"]))}
+    pairs = some_pairs(30)
+    whole = pair_scores(scorers, pairs.left.tolist(), pairs.right.tolist())
+    monkeypatch.setattr("debias_nb.explain.models.CHUNK", 7)
+    parts = pair_scores(scorers, pairs.left.tolist(), pairs.right.tolist())
+    assert all(np.allclose(whole[name], parts[name], atol=1e-6) for name in scorers)
+    assert np.allclose(whole["base"][pairs.label == 1], 1, atol=1e-5) and not np.allclose(whole["base"], whole["tuned"])
+
+
+def test_a_prompt_is_read_and_is_no_word(folders):
+    scorer = load_model(str(folders["bert"]))
+    before = pair_scores({"base": scorer}, ["red lamp"], ["old table"])["base"]
+    scorer.model.prompts, scorer.model.default_prompt_name = {"query": "what why "}, "query"
+    try:
+        after = pair_scores({"base": scorer}, ["red lamp"], ["old table"])["base"]
+        expected = scorer.model.encode(["red lamp", "old table"])
+        cosine = expected[0] @ expected[1] / np.linalg.norm(expected[0]) / np.linalg.norm(expected[1])
+        assert np.isclose(after, cosine, atol=1e-5) and not np.isclose(before, after, atol=1e-4)
+        assert len(word_importance(scorer, ["red lamp"])[0]) == 2
+    finally:
+        scorer.model.prompts, scorer.model.default_prompt_name = {}, None
+
+
+def test_flaws_are_counted():
+    frame = pd.DataFrame([["a", "b", 1], ["B", "a", 1], ["a", "b ", 0], ["c", "d", 0]], columns=["left", "right", "label"]).assign(line=range(4))
+    other = pd.DataFrame([["a", "b", 1], ["c", "d", 1], ["c", "e", 0], ["x", "y", 0]], columns=["left", "right", "label"]).assign(line=range(4))
+    scores = {"base": np.array([.5, .6, .7, .8]), "tuned": np.array([.8, .7, .6, .5])}
+    test = Measured("new", PairFile("new", other, ""), scores)
+    found = evidence.flaws(PairFile("train", frame, ""), [test], scores).set_index(["file", "what"])["count"]
+    assert found["train", "repeated pairs"] == 2 and found["train", "pairs with both labels"] == 3
+    assert found["new", "pairs of the training file"] == 2 and found["new", "pairs with a text of the training file"] == 3
+    assert found["new", "pairs of the training file with another label there"] == 2
+
+# ---------------------------------------------------------------- models
+
+
+def test_models_of_different_make(folders, files):
+    found = found_with(folders, files, "table", "bert")
+    assert any("different make" in note for note in found.notes)
+    assert any("different tokens" in note for note in found.notes)
+    assert not [name for name in found.scores.scorer if name.startswith("WiSE")]
+    assert len(found.words["gained"]) and "wise_ft" not in found.snippet
+
+
+def test_cross_encoders(folders, files, tmp_path):
+    from sentence_transformers import CrossEncoder
+    from transformers import BertForSequenceClassification
+    made_of = {}
+    for name in ("bert", "other bert"):
+        BertForSequenceClassification.from_pretrained(folders[name], num_labels=1).save_pretrained(tmp_path / "raw")
+        load_model(str(folders[name])).model.tokenizer.save_pretrained(tmp_path / "raw")
+        CrossEncoder(str(tmp_path / "raw"), device="cpu").save_pretrained(str(tmp_path / name))
+        made_of[name] = tmp_path / name
+    found = found_with(made_of, files, "bert", "other bert")
+    assert not found.words and any("Cross-encoders" in note for note in found.notes)
+    assert {"base", "tuned", "word overlap", "TF-IDF", "WiSE-FT 0.5"} == set(found.scores.scorer) - {"WiSE-FT 0.25", "WiSE-FT 0.75"}
+    assert "Left out, see 9." in found.html() and json.loads(found.json())["words"] == {}
+    with pytest.raises(EncoderError, match="one is a cross-encoder, one is not"):
+        diagnose(str(made_of["bert"]), str(folders["bert"]), some_pairs(), {"new": some_pairs()}, progress=False)
+
+
+def test_folders_that_are_not_safe_are_refused(folders, tmp_path):
+    import shutil
+    pickled = tmp_path / "pickled"
+    shutil.copytree(folders["bert"], pickled)
+    for path in pickled.rglob("*.safetensors"):
+        path.rename(path.with_name("pytorch_model.bin"))
+    with pytest.raises(EncoderError, match="pickles"):
+        load_model(str(pickled))
+    foreign = tmp_path / "foreign"
+    shutil.copytree(folders["bert"], foreign)
+    config = foreign / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"auto_map": {"AutoModel": "x.Y"}}))
+    with pytest.raises(EncoderError, match="auto_map names code"):
+        load_model(str(foreign))
+    with pytest.raises(EncoderError, match="no such folder"):
+        load_model("./nowhere")
+    with pytest.raises(EncoderError, match="a SentenceTransformer, a CrossEncoder or a folder"):
+        load_model(torch.nn.Linear(2, 2))
+
+
+def test_mixed_weights(folders):
+    base, tuned = load_model(str(folders["table"])), load_model(str(folders["other table"]))
+    half = wise_ft(base, tuned, .5).model[0].embedding.weight
+    assert torch.allclose(half, (base.model[0].embedding.weight + tuned.model[0].embedding.weight) / 2, atol=1e-6)
+    with pytest.raises(ValueError, match="share must lie in"):
+        wise_ft(base, tuned, 1.5)
+    with pytest.raises(ValueError, match="different make"):
+        wise_ft(base, load_model(str(folders["bert"])), .5)
+
+# ---------------------------------------------------------------- page
+
+
+class Page(HTMLParser):
+    "Which tags a page has, and that they are closed."
+    VOID = {"meta", "br"}
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.links = [], set(), []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.links += [value for name, value in attributes if name in ("src", "href", "srcset", "xlink:href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open.pop() == tag, (tag, self.getpos())
+
+
+def read_page(text):
+    page = Page()
+    page.feed(text)
+    assert not page.open and not page.links
+    assert not page.tags & {"script", "link", "img", "iframe", "object"} and "url(" not in text and "@import" not in text
+    return page
+
+
+def test_the_page_needs_nothing_and_escapes_all(folders, tmp_path):
+    wicked = '<script>alert("x")</script> {{ 7 * 7 }} lamp'
+    train = some_pairs()
+    test = some_pairs(seed=1).assign(brand=['"><img src=x>', "b"] * 60)
+    test["left"] = [f"{wicked} {text}" for text in test.left]
+    found = diagnose(str(folders["table"]), str(folders["other table"]), train, {"<i>new</i>": test}, group="brand", progress=False)
+    page = found.html()
+    read_page(page)
+    assert "{{ 7 * 7 }}" in page and "alert" in page and "<i>" not in page
+    assert "width=device-width" in page and "prefers-color-scheme: dark" in page
+
+
+def test_the_page_has_nine_parts(tables):
+    page = tables.html()
+    assert [int(number) for number in re.findall(r"<h2>(\d)\.", page)] == list(range(1, 10))
+    for table in re.findall(r"(.{30})<table>", page, flags=re.S):
+        assert '<div class="scroll">' in table
+    assert "&lt;b&gt;y&lt;/b&gt;" in page and "brand" in set(tables.slices.kind)
+
+
+def test_the_twin_has_the_same_numbers(tables):
+    twin = json.loads(tables.json())
+    page = tables.html()
+    for row in tables.verdicts.itertuples():
+        assert twin["tests"][row.test]["change"]["value"] == pytest.approx(row.change, abs=1e-6)
+        assert f"{100 * row.tuned:.1f}" in page
+    assert set(twin) == {"sentences", "tests", "scores", "words", "slices", "interventions", "data", "flips", "next", "notes", "facts"}
+    assert twin["facts"]["models"]["base"]["fingerprint"] != twin["facts"]["models"]["tuned"]["fingerprint"]
+
+
+def test_the_same_question_has_the_same_answer(tables, folders, files):
+    assert found_with(folders, files, "table", "other table", group="brand").json() == tables.json()
+
+
+def test_the_snippet_runs(tables, files, tmp_path):
+    pytest.importorskip("debias_nb.regularized")
+    run_snippet(tables.snippet, tmp_path)
+
+
+def test_the_part_of_the_snippet_that_mixes_runs(tables, tmp_path):
+    run_snippet(tables.snippet.split("\n# Fine-tune again")[0], tmp_path)
+    assert [path for path in tmp_path.glob("*-0.*") if (path / "modules.json").is_file()]
+
+
+def run_snippet(code, folder):
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+# ---------------------------------------------------------------- command line
+
+
+def test_the_command_writes_both_files(folders, files, tmp_path):
+    said = []
+    arguments = dict(
+        base=str(folders["table"]), tuned=str(folders["other table"]), train=str(files / "train.csv"),
+        test=[f"new={files / 'new.csv'}"], html=str(tmp_path / "r.html"), json=str(tmp_path / "r.json"), progress=False,
+        say=said.append)
+    assert diagnose_command(fail_if=["new.change.high<-1"], **arguments) == 0
+    assert diagnose_command(fail_if=["new.base.auc05>=0"], **arguments) == 1
+    assert said[-1] == "it holds that new.base.auc05>=0" and said[0].startswith("new: ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["r.html", "r.json"]
+    read_page((tmp_path / "r.html").read_text("utf-8"))
+
+
+WRONG = {
+    "test": (dict(test=["new.csv"]), "--test wants NAME=PATH"),
+    "twice": (dict(test=["a=x.csv", "a=y.csv"]), "--test a is given twice"),
+    "condition": (dict(fail_if=["new.change"]), "TEST.FIGURE<NUMBER is expected"),
+    "no test": (dict(fail_if=["nwe.change.high<0"]), "no test 'nwe'; did you mean 'new'?"),
+    "figure": (dict(fail_if=["new.change.hgih<0"]), "no figure 'change.hgih'; did you mean 'change.high'?"),
+    "folder": (dict(html="nowhere/r.html"), "--html nowhere/r.html: there is no folder nowhere"),
+    "columns": (dict(columns="left,right"), "three different names are needed"),
+    "train": (dict(test=["train=new.csv"]), "a test is called 'train'"),
+}
+
+
+@pytest.mark.parametrize("change, message", WRONG.values(), ids=WRONG)
+def test_refusals_of_the_command(files, tmp_path, monkeypatch, change, message):
+    monkeypatch.chdir(files)
+    arguments = dict(base="./none", tuned="./none", train="train.csv", test=["new=new.csv"], progress=False)
+    with pytest.raises((ConfigError, DataError)) as e:
+        diagnose_command(**(arguments | change))
+    assert message in str(e.value)
+
+
+def test_conditions():
+    assert read_condition("a.b.change.high <= -0.5", ["a", "a.b"]) == ("a.b", "change.high", "<=", -.5)
+    assert named_tests(["a=b=c.csv"]) == {"a": "b=c.csv"}
+
+
+def test_a_test_that_is_too_small_is_refused(folders):
+    two = pd.DataFrame({"left": ["red", "old"], "right": ["lamp", "table"], "label": [0, 1]})
+    with pytest.raises(DataError, match="too small for an interval"):
+        diagnose(str(folders["table"]), str(folders["other table"]), some_pairs(), {"new": two}, progress=False)
+
+
+def test_as_dict_holds_nothing_but_json(tables):
+    json.dumps(as_dict(tables), allow_nan=False)
