@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FLOAT', 'Share', 'Probability', 'Natural', 'Positive', 'NotNegative', 'ConfigError', 'project_root', 'package_file',
-           'cache_dir', 'StrictLoader', 'load_yaml', 'once_per_state', 'Strict', 'refuse_if', 'nearest', 'explain',
-           'WorldConfig', 'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
+           'own_file', 'cache_dir', 'StrictLoader', 'load_yaml', 'once_per_state', 'Strict', 'refuse_if', 'nearest',
+           'explain', 'WorldConfig', 'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
 
 # %% ../nbs/00_config.ipynb #846be56a
 import difflib
@@ -49,6 +49,16 @@ def package_file(
 ) -> Path:
     "A file that comes with the package."
     return Path(str(importlib.resources.files("debias_nb") / name))
+
+
+def own_file(
+    variable: str, # an environment variable that may name a folder
+    name: str,     # a file in it
+) -> Path | None:
+    "A user's own file beside their data or their encoders, where there is one."
+    folder = os.environ.get(variable)
+    path = Path(folder).expanduser() / name if folder else None
+    return path if path and path.is_file() else None
 
 # %% ../nbs/00_config.ipynb #546c93c6
 def cache_dir(

@@ -29,7 +29,7 @@ from pydantic import ValidationError
 
 from debias_nb.config import (
     ConfigError, EncoderConfig, PretrainConfig, Strict, WorldConfig, cache_dir, explain, load_yaml, nearest,
-    package_file,
+    own_file, package_file,
 )
 from .hashes import fingerprint, sha256_file
 from .data.worlds import Catalogue, vocabulary_sha256, wordpiece_vocabulary
@@ -318,9 +318,8 @@ def encoder_cards() -> dict[str, EncoderCard]:
     """The cards that come with the package, and those of your own: `encoders.yaml` in the folder DEBIAS_NB_MODELS.
     Raises `ConfigError` for an unknown key, and for a card of your own with a name of the package's."""
     known = _cards(package_file("encoders.yaml"), "debias_nb/encoders.yaml")
-    given = os.environ.get("DEBIAS_NB_MODELS")
-    own = Path(given).expanduser() / "encoders.yaml" if given else None
-    if not own or not own.is_file():
+    own = own_file("DEBIAS_NB_MODELS", "encoders.yaml")
+    if not own:
         return known
     added = _cards(own, str(own))
     twice = sorted(added.keys() & known.keys())

@@ -66,7 +66,12 @@ def no_kernel(monkeypatch):
     (["toy/good", "-p", "weight=null"], "weight must be float, got None"),
     (["toy/good", "-p", "seeds=7"], "seeds must be list[int] | None, got 7"),
     (["toy/good", "-p", "seeds=[1.0]"], "seeds must be list[int] | None, got [1.0]"),
-    (["toy/good", "--seeds", "1,two"], "seeds must be list[int] | None, got [1, 'two']"),
+    (["toy/good", "--seeds", "1,two"], "--seeds wants whole numbers with commas between them, such as 0,1,2; got '1,two'"),
+    (["toy/good", "--seeds", "0,,1"], "--seeds wants whole numbers with commas between them, such as 0,1,2; got '0,,1'"),
+    (["toy/good", "--seeds", ""], "such as 0,1,2; got ''"),
+    (["toy/good", "--seeds", "-1"], "such as 0,1,2; got '-1'"),
+    (["good"], "no template 'good'; did you mean 'other/good' or 'toy/good'?"),
+    (["doubled"], "no template 'doubled'; did you mean 'toy/doubled'?"),
     (["toy/good", "-p", "fresh=1"], "fresh must be bool, got 1"),
     (["toy/good", "-p", "seeds"], "-p wants name=value, got 'seeds'"),
     (["toy/good", "-p", "seeds=[1"], "-p seeds: '[1' is no YAML value"),
@@ -90,6 +95,7 @@ def test_refused_before_a_kernel_starts(project, no_kernel, args, words):
     project.add("untagged", tags=()); project.add("doubled", copies=2); project.add("damaged"); project.add("mistyped"); project.configure("mistyped", titel="A toy")
     project.add("computed", parameters="seed: int = int(3)"); project.add("plain", parameters="seed = 3"); project.add("odd", parameters="profile: str = \"planted\"\nkind: dict = {}"); project.add("broken", parameters="seed: int = 3\nprofile: str =")
     (project.folder / "nbs/papers/toy/damaged.ipynb").write_text('{"cells": [')
+    (project.folder / "nbs/papers/other").mkdir(); shutil.copy(project.folder / "nbs/papers/toy/good.ipynb", project.folder / "nbs/papers/other")
     done = shell("run", *args)
     assert done.exit_code == 2 and done.stderr.startswith("debias-nb: ") and words in done.stderr, done.output
     assert done.stdout == "" and not (project.folder / "_runs").exists()
@@ -107,6 +113,33 @@ def test_the_real_templates_declare_what_the_options_give(no_kernel):
     for args, words in ((["itvreg/tabel03"], "did you mean 'itvreg/table03'?"), (["itvreg/table03", "-p", "encoder=[tiny]"], "did you mean 'encoders'?"), (["itvreg/table03", "-p", "methods=ITVReg"], "methods must be list[str] | None, got 'ITVReg'")):
         done = shell("run", *args)
         assert done.exit_code == 2 and words in done.stderr
+
+@pytest.mark.parametrize("command", [["run", "toy/good"], ["batch"]], ids=["run", "batch"])
+@pytest.mark.parametrize("variable", ["DEBIAS_NB_DATA", "DEBIAS_NB_MODELS"])
+def test_a_folder_that_is_not_there_is_said(project, no_kernel, monkeypatch, command, variable):
+    project.add("good")
+    monkeypatch.setenv(variable, str(project.folder / "nope"))
+    done = shell(*command)
+    assert done.exit_code == 2 and done.stderr == f"debias-nb: {variable} names {project.folder / 'nope'}, which is no folder\n"
+    assert not (project.folder / "_runs").exists()
+
+
+@pytest.mark.parametrize("command", [["run", "itvreg/table03"], ["batch"], ["report"], ["status"], ["agree"]], ids=lambda c: c[0])
+def test_nothing_is_written_into_a_clone_somewhere_else(tmp_path, monkeypatch, no_kernel, command):
+    "The package is that of the clone, and the current folder is not in it."
+    monkeypatch.chdir(tmp_path)
+    done = shell(*command)
+    assert done.exit_code == 2 and f"and {tmp_path} is not in one" in done.stderr
+    assert done.stdout == "" and not list(tmp_path.iterdir())
+
+
+def test_the_shell_completes_names(project):
+    project.add("good")
+    env = {"_DEBIAS_NB_COMPLETE": "complete_bash", "COMP_WORDS": "debias-nb run to", "COMP_CWORD": "2"}
+    code = "import sys; sys.argv = ['debias-nb']; from debias_nb.repro.entry import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=project.folder, env=ENV | env, capture_output=True, text=True)
+    assert done.stdout.split() == ["toy/good"]
+
 
 # running, failing, going on
 
@@ -371,6 +404,27 @@ def test_agreement_fails_on_wrong_values_in_every_unit(tmp_path, monkeypatch, te
     assert "1 of 1 committed planted runs" in done.stdout and (run.id in done.stdout) == bool(exit_code)
 
 # exit codes
+
+def test_a_batch_without_a_number_is_no_success(project, monkeypatch):
+    project.add("a", "print('it ran')"); project.add("b", "print('it ran')")
+    counts = {"toy/a": (0, "0 of 3 cells; not run: a file is missing"), "toy/b": (None, "no table")}
+    monkeypatch.setattr(cli, "_counted", lambda name, profile, full: counts[name])
+    monkeypatch.setattr(cli, "_execute_all", lambda *args: {})
+    done = shell("batch")
+    assert done.exit_code == 1 and "not one cell at profile planted has a number" in done.stderr
+    counts["toy/b"] = 1, "1 of 3 cells"
+    assert shell("batch").exit_code == 0
+    counts |= {"toy/a": (None, "no table"), "toy/b": (None, "no table")}
+    assert shell("batch").exit_code == 0
+
+
+def test_other_contents_than_published_are_no_success(tmp_path, monkeypatch):
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path)); monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    assert shell("data").exit_code == 0
+    (tmp_path / "quora").mkdir()
+    (tmp_path / "quora/nlx-quora_test.tsv").write_text("1\ta\tb\n")
+    done = shell("data")
+    assert done.exit_code == 1 and done.stderr == "debias-nb: other contents than the registry's: quora/nlx-quora_test.tsv\n"
 
 def test_a_run_without_a_record_is_no_success(tmp_path, monkeypatch):
     "Seeds that nothing was run for: no number of other seeds is shown, and the exit code says so."

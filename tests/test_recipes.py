@@ -90,6 +90,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "data").mkdir()
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("DEBIAS_NB_RUNS", raising=False)
     return tmp_path

@@ -22,7 +22,8 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from debias_nb.config import (
-    ConfigError, NotNegative, Strict, cache_dir, explain, load_yaml, nearest, once_per_state, package_file, project_root, refuse_if,
+    ConfigError, NotNegative, Strict, cache_dir, explain, load_yaml, nearest, once_per_state, own_file, package_file,
+    project_root, refuse_if,
 )
 from ..hashes import sha256_file, sha256_text
 
@@ -122,14 +123,6 @@ def data_folder() -> Path | None: # None: the variable is not set
     return Path(given).expanduser() if given else None
 
 
-def _own_registry() -> Path | None:
-    "The user's own registry file, where there is one."
-    folder = data_folder()
-    if folder and (folder / "datasets.yaml").is_file():
-        return folder / "datasets.yaml"
-    return None
-
-
 def load_registry(
     path: str | Path | None = None, # a registry; default: the package's, with your own `datasets.yaml` in DEBIAS_NB_DATA
 ) -> Registry:
@@ -137,7 +130,7 @@ def load_registry(
     if path:
         return _registry(path, str(path))
     known = _registry(package_file("data/datasets.yaml"), "debias_nb/data/datasets.yaml")
-    own = _own_registry()
+    own = own_file("DEBIAS_NB_DATA", "datasets.yaml")
     if not own:
         return known
     added = _registry(own, str(own)).datasets

@@ -1,0 +1,163 @@
+"The package as others get it: a wheel, unpacked into a folder of its own, in an empty folder far from the repository."
+import ast
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import debias_nb
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "debias_nb"
+VARIABLES = ("DEBIAS_NB_DATA", "DEBIAS_NB_MODELS", "DEBIAS_NB_RUNS", "DEBIAS_NB_CACHE", "PYTHONPATH")
+EXISTING = {module for module in debias_nb.PUBLIC if importlib.util.find_spec(module)}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    "The wheel, built from a copy, so that nothing is left in the repository; a template stands in for later ones."
+    folder = tmp_path_factory.mktemp("wheel")
+    copy = folder / "source"
+    shutil.copytree(PACKAGE, copy / "debias_nb", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    for place in ("repro/page.html.j2", "data/deeper/page.html"):
+        (copy / "debias_nb" / place).parent.mkdir(exist_ok=True)
+        (copy / "debias_nb" / place).write_text("a template")
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+    done = subprocess.run([*build, str(copy)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    [made] = folder.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def away(wheel, tmp_path_factory):
+    "What runs Python with the wheel alone: from an empty folder, which stays empty."
+    unpacked = tmp_path_factory.mktemp("unpacked")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(unpacked)
+    empty = tmp_path_factory.mktemp("empty")
+    env = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    env |= {"PYTHONPATH": str(unpacked), "DEBIAS_NB_CACHE": str(tmp_path_factory.mktemp("cache"))}
+
+    def go(*args, **further):
+        done = subprocess.run([sys.executable, *args], cwd=empty, env=env | further, capture_output=True, text=True)
+        assert not list(empty.iterdir())
+        return done
+
+    located = go("-c", "import debias_nb; print(debias_nb.__file__)").stdout.strip()
+    assert located == str(unpacked / "debias_nb/__init__.py")
+    return go
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    files = {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    assert held == files | {"debias_nb/repro/page.html.j2", "debias_nb/data/deeper/page.html"}
+    assert {"debias_nb/py.typed", "debias_nb/encoders.yaml", "debias_nb/data/datasets.yaml"} <= held
+
+
+def test_the_import_loads_nothing(away):
+    "Names are there before they are loaded."
+    code = "import sys; before = set(sys.modules); import debias_nb; print(*sorted(set(sys.modules) - before))"
+    loaded = {name.partition(".")[0] for name in away("-c", code).stdout.split()}
+    assert loaded - set(sys.stdlib_module_names) == {"debias_nb"}
+    assert "Regularized" in away("-c", "import debias_nb; print(dir(debias_nb))").stdout
+
+
+def test_editors_are_told_what_is_loaded_later():
+    "The imports for type checkers are those of the table."
+    tree = ast.parse((PACKAGE / "__init__.py").read_text("utf-8"))
+    [block] = [node for node in tree.body if isinstance(node, ast.If)]
+    told = {node.module: {name.name for name in node.names} for node in block.body}
+    assert told == {module: set(names) for module, names in debias_nb.PUBLIC.items()}
+    assert all(name.name == name.asname for node in block.body for name in node.names), "only then it is public"
+
+
+def test_unknown_names():
+    with pytest.raises(AttributeError, match="has no attribute 'Regularised'"):
+        getattr(debias_nb, "Regularised")
+
+
+def test_a_missing_module_is_named(monkeypatch):
+    monkeypatch.setitem(debias_nb.__dict__, "PUBLIC", {"debias_nb.made_up": ("nothing",)})
+    with pytest.raises(ImportError, match="debias_nb.nothing: this version of debias-nb has no module debias_nb.made_up"):
+        getattr(debias_nb, "nothing")
+
+
+def test_a_missing_package_is_named(away):
+    done = away("-c", "import sys; sys.modules['scipy'] = None; from debias_nb import paired")
+    assert done.stderr.splitlines()[-1] == "ImportError: debias_nb.paired needs the package scipy"
+
+
+LIBRARY = """
+import debias_nb
+for module in {existing}:
+    for name in debias_nb.PUBLIC[module]:
+        home = getattr(getattr(debias_nb, name), "__module__")
+        assert home.startswith(module), (name, home)
+print(debias_nb.load_encoder("minilm").encode(["How do I mend a kettle?"]).shape)
+from debias_nb.data.registry import MissingData
+try: debias_nb.load_questions("superuser", "train")
+except MissingData as e: print(e)
+"""
+
+
+def test_names_encoders_and_data_are_there(away):
+    "In one process, since all of it loads torch."
+    done = away("-c", LIBRARY.format(existing=sorted(EXISTING)))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("(1, 384)\nsuperuser/train.tsv is missing: it cannot be downloaded")
+
+
+@pytest.mark.parametrize("module", sorted(debias_nb.PUBLIC.keys() - EXISTING))
+def test_a_module_that_is_not_there_yet_is_named(module):
+    for name in debias_nb.PUBLIC[module]:
+        with pytest.raises(ImportError, match=f"debias_nb.{name}: this version of debias-nb has no module {module}"):
+            getattr(debias_nb, name)
+
+
+def shell(away, *args, **further):
+    return away("-c", "from debias_nb.repro.entry import main; main()", *args, **further)
+
+
+@pytest.mark.parametrize("args", [["run", "table03"], ["batch"], ["report"], ["status"], ["agree"]], ids=lambda args: args[0])
+def test_commands_that_need_the_repository_say_so(away, args):
+    done = shell(away, *args)
+    assert done.returncode == 2 and done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1 and "works on the experiments of a clone" in done.stderr
+
+
+@pytest.mark.parametrize("args, words", [
+    (["--version"], f"debias-nb {debias_nb.__version__}"),
+    (["--help"], "--install-completion"),
+    (["list"], "experiments: those of a clone"),
+    (["data"], "antique"),
+], ids=lambda value: value[0] if isinstance(value, list) else "")
+def test_commands_that_do_not(away, args, words):
+    done = shell(away, *args, COLUMNS="200")
+    assert done.returncode == 0, done.stderr
+    assert words in done.stdout
+
+
+@pytest.mark.parametrize("args, package", [(["--help"], "typer"), (["data"], "rich")])
+def test_without_the_packages_of_the_command_line(away, args, package):
+    code = f"import sys; sys.modules[{package!r}] = None; from debias_nb.repro.entry import main; main()"
+    done = away("-c", code, *args)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr == f"debias-nb: this needs the package {package}: pip install 'debias-nb[repro]'\n"
+
+
+@pytest.mark.parametrize("variable", ["DEBIAS_NB_DATA", "DEBIAS_NB_MODELS"])
+@pytest.mark.parametrize("command", ["data", "models", "list"])
+def test_a_folder_that_is_not_there_is_said(away, command, variable):
+    done = shell(away, command, **{variable: "/nowhere/at/all"})
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr == f"debias-nb: {variable} names /nowhere/at/all, which is no folder\n"
