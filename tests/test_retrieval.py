@@ -13,7 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from debias_nb import retrieval
 from debias_nb.data.titles import TitleTask
 from debias_nb.metrics import bootstrap_weights
-from debias_nb.retrieval import TopK, bin_shares, evaluate_retrieval, frequency_bins, last_ties, precision_at, propensities, psp_at, top_k, top_lists
+from debias_nb.retrieval import (FirstHit, TopK, bin_shares, evaluate_retrieval, first_hits, frequency_bins, last_ties, precision_at, propensities, psp_at, recall_at, reciprocal_rank,
+                                 top_k, top_lists)
 
 BF16, F32 = torch.bfloat16, torch.float32
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
@@ -374,3 +375,20 @@ def test_lists_for_case_studies():
         assert found == [(i, s, bool(marks[row, i])) for i, s in zip(top.items[row].tolist(), top.scores[row].tolist())]
         assert all(type(v) is t for entry in found for v, t in zip(entry, (int, float, bool))) and task.own[row] not in [i for i, _, _ in found]
     with pytest.raises(ValueError, match="toy: there is no query 60"): top_lists(q, x, task, [60])
+
+
+# ---------------------------------------------------------------- who is first
+
+@pytest.mark.parametrize("change, words", [
+    (dict(relevance=sp.csr_array(np.arange(3)[:, None] != np.ones((3, 9)))), "query 1 has no relevant item"), (dict(items=sp.csr_array(np.ones((9, 4)))), "both be sparse"),
+    (dict(items=torch.ones(9, 3)), "queries have 4 dimensions, items 3"), (dict(queries=torch.ones(3, 4).index_fill(0, torch.tensor([2]), math.nan)), "queries: row 2 is not finite"),
+    (dict(nearest=10), "nearest must be 0 to 9, got 10")])
+def test_first_hits_refuse(change, words):
+    given = dict(queries=torch.ones(3, 4), items=torch.ones(9, 4), relevance=sp.csr_array(np.ones((3, 9), bool)))
+    assert first_hits(**given).tied.tolist() == [9, 9, 9]
+    with pytest.raises(ValueError, match=words): first_hits(**(given | change))
+
+def test_places_below_the_first_are_refused():
+    first = FirstHit(*np.ones((3, 2), int))
+    with pytest.raises(ValueError, match="k must be at least 1"): recall_at(first, 0)
+    with pytest.raises(ValueError, match="cut must be at least 1"): reciprocal_rank(first, 0)

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from ..config import AnswersWorldConfig, nearest
 from debias_nb.data.registry import (
@@ -91,11 +90,12 @@ class Answers:
 
     def groups(self) -> np.ndarray: # (n,)
         "The number of each row's question, from 0 in order of appearance."
-        numbers, _ = pd.factorize(np.array(self.question_ids, dtype=object))
-        return numbers
+        number = {}
+        return np.array([number.setdefault(id, len(number)) for id in self.question_ids], int)
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self): # a pandas data frame
         "A row a candidate."
+        import pandas as pd
         columns = {"question_id": self.question_ids, "question": self.questions, "answer": self.answers}
         columns["label"] = self.labels
         if self.grades is not None:
@@ -332,13 +332,12 @@ def _consistent_rows(path, lines, skip, columns, quoting, has_ids): # -> _Row ea
 
 def _numbered(questions, group_by): # -> list of str
     "Ids for questions without: of runs of the same text, or of texts."
-    questions = pd.Series(questions, dtype=object)
     if group_by == "run":
-        starts = questions != questions.shift()
-        numbers = starts.cumsum()
-    else:
-        numbers = pd.factorize(questions)[0] + 1
-    return [str(number) for number in numbers]
+        asked = np.array(questions, dtype=object)
+        starts = np.append(True, asked[1:] != asked[:-1])
+        return np.cumsum(starts).astype(str).tolist()
+    number = {}
+    return [number.setdefault(question, str(len(number) + 1)) for question in questions]
 
 
 def read_answers(
@@ -541,9 +540,10 @@ def misled(
     though they have a relevant candidate."""
     groups = answers.groups()
     share = shared_words(answers)
-    best = pd.Series(share).groupby(groups).transform("max").to_numpy()
+    best = np.zeros(len(set(groups)))
+    np.maximum.at(best, groups, share)
     relevant = answers.labels == 1
-    found = relevant & (share == best)
+    found = relevant & (share == best[groups])
     return np.isin(groups, groups[relevant]) & ~np.isin(groups, groups[found])
 
 # %% ../../nbs/data/03_answers.ipynb #a2bb71b4

@@ -42,14 +42,7 @@ _DATE = re.compile(r"(\d{4}(-\d{2}(-\d{2})?)?)?") # YYYY, YYYY-MM, YYYY-MM-DD or
 
 def _fits(value, column): # value: str
     "A date as it should be, or a text that is not blank."
-    if column == "date":
-        return _DATE.fullmatch(value) is not None
-    return not _is_blank(value)
-
-
-def _is_blank(value):
-    "Nothing but white space."
-    return not value.strip()
+    return bool(_DATE.fullmatch(value) if column == "date" else value.strip())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,7 +78,7 @@ class Texts:
         for row, value in enumerate(values):
             if isinstance(value, str) and _fits(value, column):
                 continue
-            what = "empty" if isinstance(value, str) and _is_blank(value) else repr(value)
+            what = "empty" if isinstance(value, str) and not value.strip() else repr(value)
             raise ValueError(f"{self.name}: {column}[{row}] is {what}")
 
     def __len__(self):
@@ -204,7 +197,7 @@ def _stripped(texts, quotes, signatures): # -> the texts; how many have changed
         stripped = list(map(strip_quotes, stripped))
         counts["texts with quoted lines removed"] = sum(map(operator.ne, texts.text, stripped))
     if signatures:
-        visible = ["-" if _is_blank(text) else text for text in stripped]
+        visible = [text if text.strip() else "-" for text in stripped]
         stripped, changed = strip_signatures(replace(texts, text=visible))
         counts["texts with signatures removed"] = changed
     return [text.strip() for text in stripped], counts
@@ -508,6 +501,16 @@ def _target_fandoms(texts, path):
     return fandoms
 
 
+def _pan19_rows(texts, same, fandoms): # -> rows as of `_row`
+    "The texts that have an author."
+    rows = []
+    for t in texts:
+        target = min(fandoms[t.problem], default=f"target of {t.problem}")
+        if t.author:
+            rows.append((same[t.author], t.topic or target, t.text, ""))
+    return rows
+
+
 def read_pan19(
     path: str | Path,     # the archive, *.tar.gz
     language: str = "en", # en, fr, it or sp
@@ -523,11 +526,7 @@ def read_pan19(
         raise DataError(f"{path}: a list in it is not as published ({type(e).__name__}: {e})") from None
     same = _same_authors(texts)
     fandoms = _target_fandoms(texts, path)
-    rows = []
-    for t in texts:
-        target = min(fandoms[t.problem], default=f"target of {t.problem}")
-        if t.author:
-            rows.append((same[t.author], t.topic or target, t.text, ""))
+    rows = _pan19_rows(texts, same, fandoms)
     if not rows:
         raise DataError(f"{path}: no texts with an author")
     known = {t.author for t in texts if t.topic}
@@ -675,6 +674,15 @@ TESTS = ("cross", "iid", "open")
 _REPEATS = "(repeats? `clean` drops them)"
 
 
+def _check_test(test, texts):
+    "Raise `ValueError` for a test that does not exist, or that these texts cannot have."
+    if test not in TESTS:
+        raise ValueError(f"no test {test!r}{nearest(test, TESTS)}")
+    if test != "open" and texts.topic is None:
+        advice = "only authors can be unseen; ask for tests=('open',)"
+        raise ValueError(f"{texts.name} has no topics, so there is no test {test!r}: {advice}")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class AuthorSplit:
     """Training, validation and tests.
@@ -691,7 +699,10 @@ class AuthorSplit:
         both = set(self.train.text) & set(self.validation.text)
         self._refuse("text", both, f"is in training and in validation {_REPEATS}")
         for test, texts in self.tests.items():
-            self._check_test(test, texts)
+            for part in (texts, self.train):
+                _check_test(test, part)
+            if not len(texts):
+                raise ValueError(f"{self.name}: no texts in the test {test}")
             self._check_apart(test, texts, self.train, "training")
             self._check_apart(test, texts, self.validation, "validation")
             if test == "iid":
@@ -704,15 +715,6 @@ class AuthorSplit:
             value = min(wrong)
             shown = value if len(value) < 60 else value[:57] + "..."
             raise ValueError(f"{self.name}: the {what} {shown!r} {where}")
-
-    def _check_test(self, test, texts):
-        if test not in TESTS:
-            raise ValueError(f"{self.name}: no test {test!r}{nearest(test, TESTS)}")
-        if not len(texts):
-            raise ValueError(f"{self.name}: no texts in the test {test}")
-        if test != "open" and (texts.topic is None or self.train.topic is None):
-            advice = "only an open test is possible"
-            raise ValueError(f"{self.name}: the test {test} needs topics, and {texts.name} has none: {advice}")
 
     def _check_apart(self, test, texts, part, part_name):
         "Nothing in a test may be in training or validation."
@@ -760,11 +762,7 @@ def _check_tests(texts, tests, topics):
     if not tests or len(set(tests)) < len(tests):
         raise ValueError(f"tests: some of {', '.join(TESTS)} are needed, each once, got {tests!r}")
     for test in tests:
-        if test not in TESTS:
-            raise ValueError(f"no test {test!r}{nearest(test, TESTS)}")
-        if test != "open" and texts.topic is None:
-            advice = "only authors can be unseen; ask for tests=('open',)"
-            raise ValueError(f"{texts.name} has no topics, so there is no test {test!r}: {advice}")
+        _check_test(test, texts)
         if test == "cross" and topics is None:
             raise ValueError("topics: with None all topics are for training, and none is left for the test 'cross'")
 
@@ -909,7 +907,8 @@ def _others(topic, author, first, rng):
 def _triples(topic, author, n, rng): # (rows,) ints -> three (n,) positions
     "A text, one on its topic by another author, and one on another topic by another author."
     order = np.lexsort((author, topic))
-    topic, author = topic[order], author[order]
+    topic = topic[order]
+    author = author[order]
     block = topic * (author.max() + 1) + author # texts of one author on one topic stand together
     own = _sizes(block)
     peers = _sizes(topic) - own
