@@ -1,0 +1,141 @@
+"Files that cannot be read are refused with file, line and column; the four formats give the same pairs."
+import json
+
+import pandas as pd
+import pytest
+
+from debias_nb.data.registry import DataError
+from debias_nb.explain.pairs_file import LONGEST, read_pairs_file
+
+ROWS = [("a red lamp", "lamp, red", 1), ("an old \"chair\"", "table", 0), ("größe", "two\nlines", 1)]
+FRAME = pd.DataFrame(ROWS, columns=["left", "right", "label"])
+
+
+def written(folder, kind, frame=FRAME):
+    path = folder / f"pairs.{kind}"
+    if kind == "parquet":
+        frame.to_parquet(path)
+    elif kind == "jsonl":
+        frame.to_json(path, orient="records", lines=True, force_ascii=False)
+    else:
+        frame.to_csv(path, sep="\t" if kind == "tsv" else ",", index=False)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
+def test_all_formats_give_the_same_pairs(tmp_path, kind):
+    found = read_pairs_file(written(tmp_path, kind))
+    assert list(zip(found.left, found.right, found.labels.tolist())) == ROWS
+    assert found.name == "pairs" and len(found.sha256) == 64 and len(found) == 3
+
+
+def test_a_line_of_json_ends_at_a_line_feed_alone(tmp_path):
+    path = written(tmp_path, "jsonl", FRAME.assign(left=["a\u2028b", "c", "d"]))
+    assert "\u2028" in path.read_text("utf-8") and read_pairs_file(path).left[0] == "a\u2028b"
+
+
+def test_a_data_frame_will_do_and_a_pair_file_is_given_back():
+    found = read_pairs_file(FRAME, name="mine")
+    assert found.labels.tolist() == [1, 0, 1] and found.path is None
+    assert read_pairs_file(found) is found
+    assert found.sha256 != read_pairs_file(FRAME.assign(label=[0, 1, 1])).sha256
+
+
+def test_other_names_and_groups(tmp_path):
+    frame = FRAME.rename(columns={"left": "q", "label": "y"}).assign(brand=["x", None, "y"], more=1)
+    found = read_pairs_file(written(tmp_path, "csv", frame), ("q", "right", "y"), "brand")
+    assert found.left[0] == "a red lamp" and found.frame.group.tolist() == ["x", "(none)", "y"]
+    assert found.columns == ("q", "right", "y")
+
+
+def test_lines_are_where_rows_begin(tmp_path):
+    frame = pd.concat([FRAME.iloc[2:], FRAME.iloc[:2]])
+    assert read_pairs_file(written(tmp_path, "csv", frame)).frame.line.tolist() == [2, 4, 5]
+
+
+@pytest.mark.parametrize("labels", [["1", "0"], ["1.0", "0.0"], ["True", "false"], [1, 0], [1., 0.], [True, False]])
+def test_labels_may_be_written_in_several_ways(labels):
+    frame = pd.DataFrame({"left": ["a", "b"], "right": ["c", "d"], "label": labels})
+    assert read_pairs_file(frame).labels.tolist() == [1, 0]
+
+
+HEAD = "left,right,label\n"
+GOOD = "a lamp,a table,1\nb,c,0\n"
+BAD = { # content of a CSV, what the message says
+    "empty": ("", "pairs.csv: the file is empty"),
+    "blanks": (" \n\n", "the file is empty"),
+    "header alone": (HEAD, "no pairs, only a header (left, right, label)"),
+    "typo": ("lefft,right,label\n" + GOOD, "no column 'left'; did you mean 'lefft'?"),
+    "twice": ("left,right,left,label\na,b,c,1\n", "2 columns are called 'left'"),
+    "one class": (HEAD + "a,b,1\nc,d,1\n", "all 2 labels are 1"),
+    "numbers": (HEAD + "17,b,1\n18,c,0\n", "column 'left' holds numbers alone (the first is '17')"),
+    "label": (HEAD + GOOD + "a,b,2\n", "pairs.csv:4: column 'label': labels are 0 or 1, found '2'"),
+    "no label": (HEAD + GOOD + "a,b,\n", "pairs.csv:4: column 'label': labels are 0 or 1, found ''"),
+    "no text": (HEAD + GOOD + " ,b,1\n", "pairs.csv:4: column 'left': the text is empty"),
+    "ragged": (HEAD + GOOD + "a,b\n", "pairs.csv:4: 2 cells, the header has 3"),
+    "open quote": (HEAD + GOOD + '"a,b,1\nc,d,0\n', "pairs.csv:4: a quotation mark is opened here and never closed"),
+    "bad quote": (HEAD + GOOD + '"a"x,b,1\n', "a quotation mark inside a quoted cell is written twice"),
+    "huge": (HEAD + GOOD + "x" * 10**6 + ",b,1\n", f"pairs.csv:4: a cell has more than {LONGEST:,} characters"),
+    "large": (HEAD + GOOD + "x" * (LONGEST + 1) + ",b,1\n", "pairs.csv:4: column 'left': the text has 100,001 characters"),
+}
+
+
+@pytest.mark.parametrize("content, message", BAD.values(), ids=BAD)
+def test_refusals_of_a_csv_file(tmp_path, content, message):
+    path = tmp_path / "pairs.csv"
+    path.write_text(content, "utf-8")
+    with pytest.raises(DataError) as e:
+        read_pairs_file(path)
+    assert message in str(e.value) and "pairs.csv" in str(e.value)
+
+
+def test_a_line_in_another_encoding_is_named(tmp_path):
+    path = tmp_path / "mixed.csv"
+    path.write_bytes((HEAD + "größe,b,1\n").encode() + "größe,b,0\n".encode("latin1"))
+    with pytest.raises(DataError, match=r"mixed.csv:3: not UTF-8 at byte 3 of the line"):
+        read_pairs_file(path)
+
+
+def test_a_mark_at_the_beginning_is_no_part_of_a_name(tmp_path):
+    path = tmp_path / "pairs.csv"
+    path.write_text(HEAD + GOOD, "utf-8-sig")
+    assert len(read_pairs_file(path)) == 2
+
+
+LINES = { # a third line of JSON, what the message says
+    "no JSON": ("{", ":3: no JSON"),
+    "no object": ("[1]", ":3: an object is expected, found list"),
+    "key twice": ('{"left": "a", "left": "b"}', ":3: the key 'left' stands twice"),
+    "key missing": ('{"left": "a", "label": 1}', ":3: no 'right'"),
+    "number": ('{"left": "a", "right": 7, "label": 1}', ":3: column 'right': a text is expected, found 7, a int"),
+    "nothing": ('{"left": "a", "right": null, "label": 1}', ":3: column 'right': a text is expected, found nothing"),
+    "label": ('{"left": "a", "right": "b", "label": "yes"}', ":3: column 'label': labels are 0 or 1, found 'yes'"),
+}
+
+
+@pytest.mark.parametrize("line, message", LINES.values(), ids=LINES)
+def test_refusals_of_json_lines(tmp_path, line, message):
+    good = [json.dumps(dict(left="a", right="b", label=label)) for label in (0, 1)]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("\n".join([*good, line]))
+    with pytest.raises(DataError) as e:
+        read_pairs_file(path)
+    assert f"pairs.jsonl{message}" in str(e.value)
+
+
+def test_other_refusals(tmp_path):
+    with pytest.raises(DataError, match="the name must end in one of .csv"):
+        read_pairs_file(tmp_path / "pairs.xlsx")
+    written(tmp_path, "csv")
+    with pytest.raises(DataError, match="no such file; did you mean 'pairs.csv'"):
+        read_pairs_file(tmp_path / "pair.csv")
+    (tmp_path / "pairs.parquet").write_bytes(b"PAR0 this is none")
+    with pytest.raises(DataError, match="pairs.parquet: no Parquet"):
+        read_pairs_file(tmp_path / "pairs.parquet")
+    twice = pd.DataFrame([["a", "b", "c", 1]], columns=["left", "left", "right", "label"])
+    with pytest.raises(DataError, match="2 columns are called 'left'"):
+        read_pairs_file(twice)
+    with pytest.raises(DataError, match="three different names"):
+        read_pairs_file(FRAME, ("left", "left", "label"))
+    with pytest.raises(DataError, match="no column 'brnd'"):
+        read_pairs_file(FRAME, group="brnd")
