@@ -34,7 +34,7 @@ def encoder():
 
 def compared(encoder, pairs, **changes):
     train, tests = pairs
-    asked = {"methods": "base,plain,wise-ft", "seeds": 2, "epochs": 1, "learning_rate": 2e-2, "progress": False}
+    asked = {"methods": "base,plain,wise-ft", "seeds": 2, "epochs": 1, "batch_size": 32, "learning_rate": 2e-2, "progress": False}
     return compare(encoder, train, tests, **asked | changes)
 
 
@@ -139,29 +139,26 @@ def test_no_tests_are_refused(encoder, pairs):
 
 # ---- words
 
-def made(values):
+def made(values, spread=.001):
     "A comparison of two methods with given values of three seeds."
     rng = np.random.default_rng(0)
     noise = rng.normal(0, .002, 200)
     trials = []
     for name, level in values.items():
         for seed in range(3):
-            value = level + .001 * seed
+            value = level + spread * ((seed + len(name)) % 3) # seeds differ, and not in the same way for two methods
             metrics = {"new": {"auc05": value}}
             resampled = {"new": {"auc05": (value + noise).tolist()}}
             trials.append({"method": name, "seed": seed, "metrics": metrics, "resampled": resampled})
     return Comparison(trials, [read_method(name) for name in values], settings_for("static"))
 
 
-@pytest.mark.parametrize("level, word", [(.5, "gains"), (.3, "loses"), (.401, "no difference")])
+@pytest.mark.parametrize("level, word", [(.5, "gains"), (.3, "loses"), (.4, "no difference"), (.41, "undecided")])
 def test_words_say_what_the_numbers_say(level, word):
-    found = made({"plain": .4, "outreg": level}).differences()
+    found = made({"plain": .4, "outreg": level}, spread=.01 if word == "undecided" else .001).differences()
     (row,) = found.to_dict("records")
     assert row["difference"] == pytest.approx(100 * (level - .4))
-    if word == "no difference": # the same shift in every seed is sure, however small: within a point it says nothing
-        assert row["word"] in ("gains", "no difference")
-    else:
-        assert row["word"] == word
+    assert row["word"] == word
 
 
 def test_unknown_names_are_refused_with_the_nearest():
