@@ -1,0 +1,171 @@
+"Methods compared on somebody's own pairs."
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from debias_nb.config import EncoderConfig, PretrainConfig
+from debias_nb.data.worlds import Catalogue
+from debias_nb.encoders import planted_encoder
+from debias_nb.explain import compare as comparing
+from debias_nb.explain.compare import Comparison, compare, read_method, read_methods, settings_for
+from debias_nb.explain.models import load_model
+from made import WORLD
+
+
+def frame(pairs):
+    left, right = pairs.texts()
+    return pd.DataFrame({"left": left, "right": right, "label": [int(label) for label in pairs.labels]})
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    world = Catalogue(WORLD)
+    tests = {name: frame(world.test_pairs(name)) for name in ("iid", "unseen")}
+    return frame(world.labelled_pairs()).head(200), tests
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    recipe = PretrainConfig(steps=60, batch_size=64, learning_rate=2e-2)
+    return planted_encoder(EncoderConfig(name="tiny-static", kind="static", world=WORLD, pretrain=recipe))
+
+
+def compared(encoder, pairs, **changes):
+    train, tests = pairs
+    asked = {"methods": "base,plain,wise-ft", "seeds": 2, "epochs": 1, "batch_size": 32, "learning_rate": 2e-2, "progress": False}
+    return compare(encoder, train, tests, **asked | changes)
+
+
+# ---- names
+
+def test_a_strength_stands_behind_the_name():
+    assert read_method("outreg").strength == .1
+    assert read_method("outreg:2").strength == 2
+    assert read_method("wise-ft:0.25").strength == .25
+    assert read_method("base").strength is None
+
+
+@pytest.mark.parametrize("name, message", [
+    ("outregg", "did you mean 'outreg'"),
+    ("plain:1", "plain has no strength"),
+    ("outreg:much", "'much' in 'outreg:much' is no number"),
+    ("wise-ft:2", r"lies in \[0, 1\]"),
+    ("outreg:-1", r"weight \(lambda\)"),
+    ("outreg:nan", r"weight \(lambda\)"),
+    ("word-dropout:1", "share"),
+])
+def test_names_that_are_none(name, message):
+    with pytest.raises(ValueError, match=message):
+        read_method(name)
+
+
+def test_plain_is_always_there_and_nothing_twice():
+    assert [method.name for method in read_methods("base, outreg")] == ["plain", "base", "outreg"]
+    with pytest.raises(ValueError, match="stands twice"):
+        read_methods(["plain", "plain"])
+
+
+# ---- settings
+
+def test_kinds_of_encoder_have_settings_of_their_own():
+    assert settings_for("static").learning_rate > 100 * settings_for("transformer").learning_rate
+    assert settings_for("static", epochs=2).epochs == 2
+    with pytest.raises(ValueError, match="learning_rate must be above 0, got 0"):
+        settings_for("static", learning_rate=0)
+    with pytest.raises(ValueError, match="a cross encoder cannot be compared"):
+        settings_for("cross")
+
+
+# ---- trials
+
+def test_every_method_is_tried_with_every_seed(encoder, pairs):
+    found = compared(encoder, pairs, methods="base,plain,wise-ft,wise-ft:0,outreg:1")
+    counts = found.scores.query("metric == 'auc05' and test == 'iid'").groupby("method").size()
+    assert counts.to_dict() == {"base": 1, "plain": 2, "wise-ft": 2, "wise-ft:0": 2, "outreg:1": 2}
+    means = found.means()
+    assert list(means.index) == ["base", "plain", "wise-ft", "wise-ft:0", "outreg:1"]
+    assert list(means.columns) == ["iid", "unseen"]
+    base, none_of_tuned = (found.scores.query("method == @name").value.to_numpy() for name in ("base", "wise-ft:0"))
+    assert np.allclose(np.tile(base, 2), none_of_tuned)
+    differences = found.differences()
+    assert len(differences) == 4 * 2 and set(differences.word) <= {"gains", "loses", "no difference", "undecided"}
+    assert (differences.low <= differences.difference).all() and (differences.difference <= differences.high).all()
+
+
+def test_the_encoder_is_left_as_it_was_and_a_repeat_gives_the_same(encoder, pairs):
+    before = load_model(encoder).fingerprint
+    first = compared(encoder, pairs, methods="plain,itvreg:1")
+    assert load_model(encoder).fingerprint == before
+    again = compared(encoder, pairs, methods="plain,itvreg:1")
+    pd.testing.assert_frame_equal(first.scores, again.scores)
+    assert first.scores.query("method == 'plain'").value.nunique() > 4, "seeds and tests differ"
+
+
+def test_trials_that_are_there_are_not_run_again(encoder, pairs, tmp_path, monkeypatch):
+    first = compared(encoder, pairs, folder=tmp_path)
+    lines = (tmp_path / "trials.jsonl").read_text("utf-8").splitlines()
+    assert len(lines) == 1 + 2 + 2
+    monkeypatch.setattr(comparing, "fine_tune", lambda *_: pytest.fail("trained again"))
+    again = compared(encoder, pairs, folder=tmp_path)
+    pd.testing.assert_frame_equal(first.scores, again.scores)
+    monkeypatch.undo()
+    compared(encoder, pairs, folder=tmp_path, epochs=2)
+    assert len((tmp_path / "trials.jsonl").read_text("utf-8").splitlines()) == 10, "other settings are other trials"
+
+
+def test_a_line_that_is_no_trial_is_named(encoder, pairs, tmp_path):
+    (tmp_path / "trials.jsonl").write_text(json.dumps({"id": "x"}) + "\n{\"id\": \n", "utf-8")
+    with pytest.raises(ValueError, match="trials.jsonl, line 2"):
+        compared(encoder, pairs, folder=tmp_path)
+
+
+@pytest.mark.parametrize("changes, message", [
+    ({"seeds": 1}, "seeds must be 2 or more, got 1"),
+    ({"methods": "plain,outre"}, "did you mean 'outreg'"),
+    ({"batch_size": 0}, "batch_size must be above 0"),
+])
+def test_what_cannot_work_is_refused_before_training(encoder, pairs, changes, message, monkeypatch):
+    monkeypatch.setattr(comparing, "fine_tune", lambda *_: pytest.fail("trained"))
+    with pytest.raises(ValueError, match=message):
+        compared(encoder, pairs, **changes)
+
+
+def test_no_tests_are_refused(encoder, pairs):
+    with pytest.raises(ValueError, match="tests is empty"):
+        compare(encoder, pairs[0], {})
+
+
+# ---- words
+
+def made(values, spread=.001):
+    "A comparison of two methods with given values of three seeds."
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, .002, 200)
+    trials = []
+    for name, level in values.items():
+        for seed in range(3):
+            value = level + spread * ((seed + len(name)) % 3) # seeds differ, and not in the same way for two methods
+            metrics = {"new": {"auc05": value}}
+            resampled = {"new": {"auc05": (value + noise).tolist()}}
+            trials.append({"method": name, "seed": seed, "metrics": metrics, "resampled": resampled})
+    return Comparison(trials, [read_method(name) for name in values], settings_for("static"))
+
+
+@pytest.mark.parametrize("level, word", [(.5, "gains"), (.3, "loses"), (.4, "no difference"), (.41, "undecided")])
+def test_words_say_what_the_numbers_say(level, word):
+    found = made({"plain": .4, "outreg": level}, spread=.01 if word == "undecided" else .001).differences()
+    (row,) = found.to_dict("records")
+    assert row["difference"] == pytest.approx(100 * (level - .4))
+    assert row["word"] == word
+
+
+def test_unknown_names_are_refused_with_the_nearest():
+    found = made({"plain": .4, "outreg": .5})
+    with pytest.raises(ValueError, match="did you mean 'auc05'"):
+        found.differences(metric="auc5")
+    with pytest.raises(ValueError, match="did you mean 'outreg'"):
+        found.differences(against="outregs")
+    with pytest.raises(ValueError, match="did you mean 'auc05'"):
+        found.means("auc5")
