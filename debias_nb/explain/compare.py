@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['REGULARIZERS', 'STRENGTH', 'DEFAULTS', 'OF_KIND', 'WORDS', 'Method', 'read_method', 'read_methods', 'Settings',
-           'settings_for', 'loss_of', 'fine_tune', 'trial_id', 'read_trials', 'Comparison', 'compare']
+           'settings_for', 'loss_of', 'fine_tune', 'trial_id', 'read_trials', 'Comparison', 'compare',
+           'compare_command']
 
 # %% ../../nbs/explain/09_compare.ipynb #cc7baf98
 import copy
@@ -17,9 +18,10 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from ..config import nearest
+from ..config import ConfigError, nearest
 from ..encoders import QuietTrainer, single_thread, training_arguments
 from .changes import METRICS, Test
+from .diagnose import named_tests
 from .models import Scorer, load_model, pair_scores
 from .pairs_file import PairFile, read_pairs_file
 from ..hashes import fingerprint
@@ -347,3 +349,36 @@ def _keep(path: Path, trial: dict) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(trial, ensure_ascii=False) + "\n")
+
+# %% ../../nbs/explain/09_compare.ipynb #5d1e8599
+def compare_command(
+    base: str,
+    train: str,
+    test: list[str],                    # of `NAME=PATH`
+    columns: str = "left,right,label",
+    methods: str = ",".join(DEFAULTS),
+    seeds: int = 3,
+    learning_rate: float | None = None,
+    epochs: float | None = None,
+    batch_size: int | None = None,
+    out: str = "comparison",            # the folder
+    progress: bool = True,
+    say=print,                          # what takes the lines of the answer
+) -> Comparison:
+    "The command `debias-nb compare`. Raises `ConfigError`, `DataError`, `EncoderError` or `ValueError` for what the user can mend."
+    tests = named_tests(test)
+    named = tuple(name.strip() for name in columns.split(","))
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"--out {out}: this is no folder")
+    found = compare(
+        base, train, tests, named, methods, seeds, learning_rate, epochs, batch_size, folder, progress)
+    differences = found.differences()
+    say(f"AUC(0.05) in percent, mean ± standard deviation over {seeds} seeds\n")
+    say(found.means().to_string())
+    say("\nMinus plain fine-tuning, in points, with 95 % intervals\n")
+    say(differences.round(2).to_string(index=False))
+    for name, frame in (("scores", found.scores), ("differences", differences)):
+        frame.to_csv(folder / f"{name}.csv", index=False)
+        say(f"written: {folder / name}.csv")
+    return found
