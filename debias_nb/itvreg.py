@@ -15,7 +15,7 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 
-from .encoders import Tokens, embed, encode_tokens, from_features, is_static, stack
+from .encoders import Tokens, embed, encode_tokens, from_features, is_static, stack, tell_prompts
 from .interventions import choose, intervene, random_bits, row_keys
 
 # %% ../nbs/methods/itvreg.ipynb #9f81a584
@@ -242,6 +242,7 @@ class MatchingLoss(torch.nn.Module):
     ):
         super().__init__()
         self._check(model, base, weight, share)
+        tell_prompts(model)
         self.model = model
         self.weight = weight
         self.mask_share = mask_share

@@ -255,12 +255,14 @@ def changed_texts(monkeypatch):
 
 def test_every_step_draws_and_a_repeated_run_repeats(encoders, monkeypatch, tmp_path):
     seen = changed_texts(monkeypatch)
+    same = Dataset.from_dict({name: ["red kettle with a lamp for the old chair"] * 8 for name in PAIR})
     for _ in range(2):
         model = copy.deepcopy(encoders["table"])
-        trained(model, Regularized(model, mnrl(model), [ITVReg(1.)]), rows(PAIR, 8), tmp_path, max_steps=3)
-    masks = [sorted(tuple(row) for row in tokens.ids.masked_fill(~tokens.mask, -1).tolist()) for tokens in seen]
+        trained(model, Regularized(model, mnrl(model), [ITVReg(1.)]), same, tmp_path, max_steps=3)
+    masks = [tokens.mask.tolist() for tokens in seen]
     assert masks[:3] == masks[3:], "the same run"
     assert masks[0] != masks[1] != masks[2] != masks[0], "one batch an epoch, and other interventions in each"
+    assert len({tuple(row) for row in masks[0]}) > 1, "and for each text of a batch"
 
 
 REGULARIZERS = [ITVReg(1., rows=.5), OutReg(.1), MaskReg(.1), SimCSE(.1), WordDropout(.3)]
@@ -384,6 +386,15 @@ def test_both_encoders_compute_in_the_same_precision(bert, tmp_path):
     with contexts[0]():
         seen.append(torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
     assert trainer.state.log_history[0]["outreg"] == 0 and seen == [torch.bfloat16]
+
+
+def test_the_base_follows_where_the_model_alone_is_in_mixed_precision(bert):
+    "As accelerate has it: the model's forward is wrapped, and the loss around it is not."
+    without_dropout(bert)
+    loss = Regularized(bert, mnrl(bert), [OutReg(1.), ITVReg(1.)])
+    bert.forward = torch.autocast("cpu", dtype=torch.bfloat16)(bert.forward)
+    terms = loss(*batch_of(bert, PAIR))
+    assert terms["outreg"] == 0 == terms["itvreg"]
 
 
 def test_the_best_model_is_loaded_at_the_end(table, tmp_path):
@@ -549,7 +560,8 @@ if int(t.os.environ["RANK"]) == 0:
 def two_steps(folder, out, size):
     model = without_dropout(made.load(folder))
     base_loss = losses.MultipleNegativesRankingLoss(model, gather_across_devices=True)
-    loss = Regularized(model, base_loss, [OutReg(3.), ITVReg(30., mask_share=.5), MaskReg(1., columns=1)])
+    base = moved(made.load(folder))
+    loss = Regularized(model, base_loss, [OutReg(3.), ITVReg(300.), MaskReg(30., .5, columns=1)], base=base)
     how = dict(per_device_train_batch_size=size, max_steps=2, optim="sgd", learning_rate=.1)
     if "RANK" in os.environ:
         how["ddp_backend"] = "gloo"
