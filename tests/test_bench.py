@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import common
+import diagnose
 import importance
 import itvreg_step as bench
 import made
@@ -19,7 +20,7 @@ from debias_nb.repro.config import TrainConfig
 from debias_nb.encoders import single_thread, tokenise
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ["itvreg_step", "titles_epoch", "throughput", "retrieval", "importance", "weights", "scan_step", "ranking", "arr_epoch", "first_hits", "regularized"]
+SCRIPTS = ["itvreg_step", "titles_epoch", "throughput", "retrieval", "importance", "weights", "scan_step", "ranking", "arr_epoch", "first_hits", "regularized", "diagnose"]
 needs = lambda name: pytest.mark.skipif(find_spec(name) is None, reason=f"{name} is not installed (extra bench)")
 
 def in_a_process(script, *options):
@@ -158,6 +159,14 @@ def test_importance_bench_refuses_other_values():
     assert importance.agreement(runs, ordinary) == pytest.approx(1e-6, rel=.1)
     for wrong in (1e-4, math.nan):
         with pytest.raises(RuntimeError, match="other: values differ"): importance.agreement(runs | {"other": lambda wrong=wrong: values + wrong}, ordinary)
+
+
+def test_diagnose_bench():
+    printed, record = quick("diagnose", "--encoder", "tiny-static")
+    assert record["settings"] == dict(repeats=2, pairs=200) and list(record["encoders"]) == ["tiny-static"]
+    variants = record["encoders"]["tiny-static"]["variants"]
+    assert list(variants) == [diagnose.ENCODING, diagnose.DEFAULT, diagnose.OURS] and all(name in printed for name in variants)
+    assert variants[diagnose.ENCODING]["ratio"]["median"] == 1 and variants[diagnose.OURS]["ms"]["median"] > 0
 
 
 def test_meter_adds_up():

@@ -12,7 +12,6 @@ import os
 import platform
 import re
 import shlex
-import sys
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path

@@ -1,0 +1,87 @@
+"""Three diagnoses of real fine-tuning, written to reports/diagnose/: pages and their twins.
+
+questions   Quora's duplicate questions, tested on their own test and on AskUbuntu
+products    offers of computers, tested on all four categories
+forum       AskUbuntu's duplicate questions, tested on their own test and on Quora
+
+    python tools/diagnose_cases.py               # all, with the published data under DEBIAS_NB_DATA
+    python tools/diagnose_cases.py questions
+
+The static encoder potion-base-2M, at the rates and epochs of the tables in configs/itvreg. Files of pairs are written to a
+folder of their own first, since `diagnose` reads what anybody would give it.
+"""
+import argparse
+import os
+import sys
+import tempfile
+from contextlib import chdir
+from pathlib import Path
+
+from notebooks import ROOT
+
+OUT = ROOT / "reports" / "diagnose"
+ENCODER = "potion-base-2M"
+CASES = { # training corpus, tests, rate, epochs, longest text in tokens
+    "questions": ("quora", ("quora", "askubuntu"), 1e-1, 5, 32),
+    "products": ("computers", ("computers", "cameras", "shoes", "watches"), 2e-1, 10, 64),
+    "forum": ("askubuntu", ("askubuntu", "quora"), 1e-1, 5, 32),
+}
+
+
+def written(pairs, path: Path) -> str:
+    "A CSV file of pairs."
+    import pandas as pd
+    pd.DataFrame({"left": pairs.left, "right": pairs.right, "label": pairs.labels.astype(int)}).to_csv(path, index=False)
+    return path.name
+
+
+def fine_tuned(base, pairs, rate: float, epochs: int, longest: int):
+    "A copy of the encoder, fine-tuned as the tables do."
+    import copy
+    from debias_nb.repro.config import MethodConfig, TrainConfig
+    from debias_nb.repro.training import fine_tune, pair_tokens
+    model = copy.deepcopy(base)
+    tokens = pair_tokens(base, pairs.left, pairs.right, pairs.labels, longest)
+    training = TrainConfig(learning_rate=rate, epochs=epochs, batch_size=250)
+    fine_tune(model, base, tokens, MethodConfig(name="Finetuned"), training, seed=0)
+    return model
+
+
+def make(name: str, folder: Path) -> None:
+    "One case: the model trained, its page and twin written."
+    from debias_nb.encoders import load_encoder
+    from debias_nb.explain.diagnose import diagnose_command
+    from debias_nb.repro.config import CorpusConfig
+    from debias_nb.repro.tasks.pairs import evaluation_pairs, training_pairs
+    corpus, tests, rate, epochs, longest = CASES[name]
+    pairs = training_pairs(CorpusConfig(name=corpus))
+    base = load_encoder(ENCODER)
+    fine_tuned(base, pairs, rate, epochs, longest).save(str(folder / "tuned"), create_model_card=False)
+    train = written(pairs, folder / f"{corpus}_train.csv")
+    named = [f"{test}={written(evaluation_pairs(test, None, None), folder / f'{test}.csv')}" for test in tests]
+    OUT.mkdir(exist_ok=True)
+    with chdir(folder): # so that the page says `tuned` and `train.csv`, and no path of this machine
+        diagnose_command(ENCODER, "tuned", train, named, html=str(OUT / f"{name}.html"), json=str(OUT / f"{name}.json"),
+                         progress=False)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"some of {', '.join(CASES)}; default: all")
+    asked = parser.parse_args().cases or list(CASES)
+    unknown = [name for name in asked if name not in CASES]
+    if unknown:
+        parser.error(f"no case is called {unknown[0]!r} (known: {', '.join(CASES)})")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    import torch
+    import transformers
+    torch.set_num_threads(1)
+    transformers.utils.logging.set_verbosity_error()
+    for name in asked:
+        with tempfile.TemporaryDirectory() as folder:
+            make(name, Path(folder))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
