@@ -37,7 +37,7 @@ BENCHES = itvreg_step titles_epoch throughput retrieval importance weights scan_
 INSTALL = $(BIN)/python -m pip install --quiet --no-build-isolation --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-notebooks test-python docs bench notebooks reference sync check-sync clean
+.PHONY: help venv reports test test-notebooks test-python test-types docs bench notebooks reference sync check-sync clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -66,14 +66,17 @@ reports: $(VENV)/.stamp | .cache ## run what is missing at the planted scale, re
 	$(BIN)/debias-nb report --fresh
 	$(BIN)/debias-nb agree
 
-test: $(VENV)/.stamp | .cache ## run every library notebook, and the tests beside them
-	$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs=2) test-notebooks test-python
+test: $(VENV)/.stamp | .cache ## run every library notebook and the tests beside them, and check the types
+	$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs=2) test-notebooks test-python test-types
 
 test-notebooks: $(VENV)/.stamp | .cache # as nbdev_test runs them; the outputs are compared with those that are stored
 	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py
 
 test-python: $(VENV)/.stamp | .cache
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+test-types: $(VENV)/.stamp | .cache
+	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python --summary=none
 
 docs: $(VENV)/.stamp-docs | .cache ## run the notebooks and build the pages in _docs/
 	OMP_NUM_THREADS=1 $(BIN)/python tools/docs.py

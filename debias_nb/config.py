@@ -177,7 +177,7 @@ def _fields_at(model, place) -> list[str]:
     return [name for m in models for name in m.model_fields]
 
 
-def _explained(mistake: dict, model) -> str:
+def _explained(mistake, model) -> str: # mistake: one of `error.errors()`
     "One mistake in words."
     *place, key = mistake["loc"] or ("top",)
     if mistake["type"] == "extra_forbidden":

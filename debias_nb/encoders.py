@@ -462,7 +462,7 @@ def _blank(config: EncoderConfig, vocabulary: list[str], folder: Path):
     "An untrained encoder of the planted kind."
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding, Transformer
-    from transformers import BertConfig, BertModel, BertTokenizerFast
+    from transformers import BertConfig, BertModel, BertTokenizerFast # pyrefly: ignore[missing-module-attribute]
     words = folder / "vocab.txt"
     words.write_text("\n".join(vocabulary) + "\n", "utf-8")
     tokenizer = BertTokenizerFast(vocab=str(words), model_max_length=config.max_length)

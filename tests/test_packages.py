@@ -54,12 +54,60 @@ def test_the_library_imports_what_it_depends_on_and_no_more():
     assert {NAMES.get(name, name) for name in foreign} <= required
 
 
-def test_the_example_of_the_readme_runs_as_printed(tmp_path):
-    "But for the encoder, which is one made here: the hub cannot be asked in a test."
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), flags=re.S)
-    example = next(block for block in blocks if "ITVRegLoss" in block)
-    hub = re.search(r'SentenceTransformer\("([^"]+)"\)', example)[1]
-    encoder = table(tmp_path)
-    code = example.replace(hub, str(encoder))
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+SNIPPETS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), flags=re.S)
+
+
+def standing_in(snippet, encoder):
+    "A snippet with another encoder in place of that of the hub, which cannot be asked in a test."
+    return re.sub(r'SentenceTransformer\("[^"]+"\)', f'SentenceTransformer("{encoder}")', snippet)
+
+
+@pytest.mark.parametrize("number", range(len(SNIPPETS)))
+def test_the_snippets_of_the_readme_run_as_printed(tmp_path, number):
+    "Each alone, from an empty folder, but for the encoder."
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    code = standing_in(SNIPPETS[number], table(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_has_snippets():
+    assert any("ITVRegLoss" in snippet or "Regularized" in snippet for snippet in SNIPPETS)
+    assert standing_in('m = SentenceTransformer("a/b")', "here") == 'm = SentenceTransformer("here")'
+
+
+def test_the_changelog_begins_with_the_version_at_hand():
+    "The newest release of CHANGELOG.md is that of the package, and its form is kept."
+    from debias_nb import __version__
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    versions = re.findall(r"^## \[(.+?)\]", text, flags=re.M)
+    assert versions[0] == "Unreleased"
+    assert versions[1] == __version__
+    kinds = set(re.findall(r"^### (.+)$", text, flags=re.M))
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+WRONG = """
+import os
+def f(a: int): return a
+f()
+f(a=1, b=2)
+os.getcwdd()
+"""
+
+
+def test_the_check_of_types_finds_what_is_wrong(tmp_path):
+    "With this project's settings, which leave out some kinds."
+    (tmp_path / "debias_nb").mkdir()
+    (tmp_path / "debias_nb/wrong.py").write_text(WRONG)
+    (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
+    command = [str(Path(sys.executable).parent / "pyrefly"), "check", "--summary=none", "--output-format", "min-text"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    for words in ("[missing-argument]", "[unexpected-keyword]", "[missing-module-attribute]"):
+        assert words in done.stdout, done.stdout
+    (tmp_path / "debias_nb/wrong.py").unlink()
+    (tmp_path / "debias_nb/stats.py").write_text("def f(a: int): return a\nf('one')\n")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1 and "[bad-argument-type]" in done.stdout, done.stdout
