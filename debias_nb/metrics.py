@@ -219,6 +219,14 @@ def _choose(n, k):
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
+def _reciprocal_rank(t, found, inside): # (n,) relevant ones above the tie, and in it
+    "Expected reciprocal rank of the first relevant candidate, (Q,)."
+    may = (found == 0) & (inside > 0) & (t.passed <= t.size - inside) # it may stand here
+    n, r, j = t.size[may], inside[may], t.passed[may]
+    chance = np.exp(_choose(n - 1 - j, r - 1) - _choose(n, r))
+    return np.bincount(t.question[may], chance / t.rank[may])
+
+
 def _binary(t, relevant): # (n,) booleans; at least one relevant candidate a question
     "Expected average precision, reciprocal rank and P@1 over the orders of ties, (Q,) each."
     x = relevant[t.order].astype(float)
@@ -231,10 +239,7 @@ def _binary(t, relevant): # (n,) booleans; at least one relevant candidate a que
     precision = (found + 1 + others) / t.rank
     ap = np.bincount(t.question, share * precision) / np.bincount(t.question, x)
 
-    may = (found == 0) & (inside > 0) & (t.passed <= t.size - inside) # the first relevant one may stand here
-    n, r, j = t.size[may], inside[may], t.passed[may]
-    chance = np.exp(_choose(n - 1 - j, r - 1) - _choose(n, r))
-    rr = np.bincount(t.question[may], chance / t.rank[may])
+    rr = _reciprocal_rank(t, found, inside)
     return {"map": ap, "mrr": rr, "p1": share[t.rank == 1]}
 
 # %% ../nbs/06_metrics.ipynb #03449059
@@ -357,14 +362,8 @@ def rank_replicates(
     return {key: (weights @ np.asarray(v, dtype=float) / n).tolist() for key, v in values.items()}
 
 # %% ../nbs/06_metrics.ipynb #3f62b392
-def randomisation_test(
-    a,                   # (questions,) values of one method
-    b,                   # (questions,) of the other, same questions in the same order
-    draws: int = 10_000, # swaps of the names, at least 1
-    seed: int = 0,
-) -> float: # two-sided, from 1 / (draws + 1) to 1
-    """p-value for no difference of the means, by swapping the two values of each question at random.
-    Raises `ValueError` for unusable input."""
+def _differences(a, b): # (questions,)
+    "a minus b. Raises `ValueError` for unusable input."
     a = np.asarray(a, dtype=float)
     b = np.asarray(b, dtype=float)
     if a.ndim != 1 or not a.size or a.shape != b.shape:
@@ -373,17 +372,33 @@ def randomisation_test(
         i = _first_bad(~np.isfinite(values))
         if i is not None:
             raise ValueError(f"{key}[{i}] is {values[i]}")
-    if draws < 1:
-        raise ValueError(f"at least 1 draw is needed, got {draws}")
-    d = a - b
-    least = abs(d.sum()) - 1e-12 * np.abs(d).sum() # sums in another order may differ in the last digit
+    return a - b
+
+
+def _swapped(d, draws, seed): # -> arrays, `draws` values in all
+    "The size of the sum when each difference keeps or changes its sign by chance."
     rng = np.random.default_rng(seed)
     step = max(1, 2**21 // d.size)
-    extreme = 0
     for i in range(0, draws, step):
         rows = min(step, draws - i)
         coins = rng.integers(256, size=(rows, -(-d.size // 8)), dtype=np.uint8)
         swapped = np.unpackbits(coins, axis=1, count=d.size)
-        differences = np.abs(d.sum() - 2 * (swapped @ d))
+        yield np.abs(d.sum() - 2 * (swapped @ d))
+
+
+def randomisation_test(
+    a,                   # (questions,) values of one method
+    b,                   # (questions,) of the other, same questions in the same order
+    draws: int = 10_000, # swaps of the names, at least 1
+    seed: int = 0,
+) -> float: # two-sided, from 1 / (draws + 1) to 1
+    """p-value for no difference of the means, by swapping the two values of each question at random.
+    Raises `ValueError` for unusable input."""
+    if draws < 1:
+        raise ValueError(f"at least 1 draw is needed, got {draws}")
+    d = _differences(a, b)
+    least = abs(d.sum()) - 1e-12 * np.abs(d).sum() # sums in another order may differ in the last digit
+    extreme = 0
+    for differences in _swapped(d, draws, seed):
         extreme += int((differences >= least).sum())
     return (extreme + 1) / (draws + 1)

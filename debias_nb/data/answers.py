@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ..config import AnswersWorldConfig, nearest
+from .questions import decoded, named_cells
 from debias_nb.data.registry import (
     DataError, bad_lines, file_format, json_object, locate, parsed_rows, row_positions, rows_digest, sha256_of,
 )
@@ -189,14 +190,6 @@ LABELS = {"0": 0, "1": 1, "not_entailment": 0, "entailment": 1} # QNLI's word fo
 _GRADES = ("1", "2", "3", "4")
 
 
-def _decoded(raw): # raw: bytes
-    "A text. Raises `ValueError` with the reason."
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as e:
-        raise ValueError(f"not UTF-8 at byte {e.start + 1}: {e.reason}") from None
-
-
 def _json_record(text):
     "The values of a line of JSON that have a meaning here, as text. Raises `ValueError` with the reason."
     record = {}
@@ -222,15 +215,12 @@ def _tsv_record(text, columns, quoting):
             cells = next(csv.reader([text], delimiter="\t", strict=True))
         except csv.Error as e:
             raise ValueError(f"wrong quoting: {e}") from None
-    if len(cells) != len(columns):
-        found = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
-        raise ValueError(f"{found}, expected {len(columns)} ({', '.join(columns)})")
-    return dict(zip(columns, cells))
+    return named_cells(cells, columns)
 
 
 def _record(raw, columns, quoting): # raw: bytes of a line without its end; columns None: JSON
     "The named values of a line. Raises `ValueError` with the reason."
-    text = _decoded(raw)
+    text = decoded(raw)
     return _json_record(text) if columns is None else _tsv_record(text, columns, quoting)
 
 # %% ../../nbs/data/03_answers.ipynb #d8d63e15

@@ -190,7 +190,6 @@ class Strength(NamedTuple):
         return self.value > max(.02, 4 * self.error)
 
 def brand_ties(
-    lexicon: Lexicon,
     rng: np.random.Generator,
     left: list,  # texts
     right: list, # texts, each relevant to its left one
@@ -249,9 +248,10 @@ def strengths(
     left, right = write_pairs(lexicon, rng, drawn, **how)
     for source, share in relevance_changes(lexicon, rng, left, right, pool).items():
         change[source, "relevance"] = share
-    out = brand_ties(lexicon, rng, left, right, drawn)
-    changes = {edge: Strength("change", share, math.sqrt(variance(share) / n)) for edge, share in change.items()}
-    return changes | out
+    out = {}
+    for edge, share in change.items():
+        out[edge] = Strength("change", share, math.sqrt(variance(share) / n))
+    return out | brand_ties(rng, left, right, drawn)
 
 # %% ../../nbs/data/06_causes.ipynb #aff059ab
 DIALS = ("p", "brand_match", "p_attr", "p_noun", "p_ood")

@@ -69,16 +69,17 @@ def read_products(
     titles = [clean_title(offer.removeprefix(PREFIX)) for offer in offers]
     cleaned = replace(published, left=titles[:len(published)], right=titles[len(published):])
     keys = pair_keys(cleaned, True)
-    named = [bool(left and right) for left, right in zip(cleaned.left, cleaned.right)]
-    odd = {what: sum(bool(look.search(offer)) for offer in offers) for what, look in ODD.items()}
+    named = np.array([bool(left and right) for left, right in zip(cleaned.left, cleaned.right)])
+    kept = cleaned.take(named)
     counts = {
+        **{what: len(list(filter(look.search, offers))) for what, look in ODD.items()},
         "lines": len(published),
         "repeated pairs": len(keys) - len(set(keys)),
         "identical sides": sum(left == right for left, right in keys),
-        "dropped: a title is empty": named.count(False),
-        "pairs": named.count(True),
+        "dropped: a title is empty": len(published) - len(kept),
+        "pairs": len(kept),
     }
-    return replace(cleaned.take(np.array(named)), counts=odd | counts)
+    return replace(kept, counts=counts)
 
 # %% ../../nbs/data/07_products.ipynb #1b733c0d
 CATEGORIES = ("cameras", "computers", "shoes", "watches")
@@ -151,7 +152,8 @@ def load_test(
 # %% ../../nbs/data/07_products.ipynb #f9954fa6
 def _products(pairs: QuestionPairs, index: dict[str, int]) -> np.ndarray: # (offers,) number of the product
     "What the labels join. Raises `DataError` where they contradict each other."
-    left, right = (np.array([index[fold(title)] for title in side]) for side in (pairs.left, pairs.right))
+    left = np.array([index[fold(title)] for title in pairs.left])
+    right = np.array([index[fold(title)] for title in pairs.right])
     same = pairs.labels == 1
     graph = coo_array((np.ones(same.sum()), (left[same], right[same])), shape=(len(index), len(index)))
     _, product = connected_components(graph, directed=False)
