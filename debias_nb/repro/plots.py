@@ -386,8 +386,8 @@ def method_places(
     families = pd.Series(names).map(family)
     apart = 1.6 if families.duplicated().any() else 1.
     steps = np.where(families == families.shift(), 1., apart)
-    heights = steps.cumsum() - steps[0]
-    return dict(zip(names, heights))
+    steps[0] = 0.
+    return dict(zip(names, steps.cumsum()))
 
 # %% ../../nbs/repro/09_plots.ipynb #b97118b8
 GREY = "#f0f0f0" # the ground of tests in distribution
