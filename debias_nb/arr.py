@@ -507,10 +507,13 @@ def history_summary(
     "A training in a few numbers. Raises `ValueError` for a loss that saw no batch."
     if not history:
         raise ValueError("the history is empty: the loss has seen no batch")
-    seen = {key: np.array([float(step[key]) for step in history]) for key in history[0]}
-    last = max(1, len(history) // 10)
+    seen = {}
+    for key in history[0]:
+        seen[key] = np.array([float(step[key]) for step in history])
     out = {"batches": float(len(history))}
-    out |= {key: float(values.mean()) for key, values in seen.items()}
+    for key, values in seen.items():
+        out[key] = float(values.mean())
+    last = max(1, len(history) // 10)
     out["loss_last"] = float(seen["loss"][-last:].mean())
     if "pairs" in seen:
         out["batches_without_pairs"] = float((seen["pairs"] == 0).sum())
@@ -520,7 +523,8 @@ def history_summary(
         out["B_min"] = float(seen["B"].min())
         out["B_max"] = float(seen["B"].max())
         if temperature is not None:
-            out["teacher_temperature"] = temperature / (1 - out["B"]) if out["B"] < 1 else math.inf
+            rest = 1 - out["B"]
+            out["teacher_temperature"] = temperature / rest if rest > 0 else math.inf
     return out
 
 # %% ../nbs/methods/arr.ipynb #94460c6b

@@ -62,7 +62,8 @@ def place(
     within = np.arange(lengths.sum()) - np.repeat(begins, lengths)
     row = np.repeat(np.arange(n), lengths)
     column = np.repeat(np.broadcast_to(at, n), lengths) + within
-    target[row, column] = ragged.ids[np.repeat(ragged.starts[texts], lengths) + within]
+    source = np.repeat(ragged.starts[texts], lengths) + within
+    target[row, column] = ragged.ids[source]
 
 # %% ../nbs/05_cross_encoders.ipynb #e7481cb5
 @dataclass(frozen=True, eq=False)
@@ -93,7 +94,8 @@ class PairInputs:
         q = self.question[rows]
         question = (self.questions, q, self.questions.lengths[q])
         answer = (self.answers, self.answer[rows], self.kept[rows])
-        return {name: torch.from_numpy(values) for name, values in self.layout.arrange(question, answer).items()}
+        arranged = self.layout.arrange(question, answer)
+        return {name: torch.from_numpy(values) for name, values in arranged.items()}
 
 
 class Apart:
@@ -281,8 +283,8 @@ class Together:
     def arrange(self, question, answer) -> dict[str, np.ndarray]: # each: `Ragged`, (n,) texts, (n,) lengths
         q = question[2]
         a = answer[2]
-        lengths = q + a
-        ids = np.full((len(q), self.special + lengths.max(initial=0)), self.padding, np.int64)
+        lengths = q + a + self.special
+        ids = np.full((len(q), lengths.max(initial=self.special)), self.padding, np.int64)
         first = len(self.before)
         second = first + q + len(self.between) # where the answer begins
         ids[:, :first] = self.before
@@ -293,7 +295,7 @@ class Together:
             for k, token in enumerate(tokens):
                 ids[row, start + k] = token
         columns = np.arange(ids.shape[1])
-        mask = columns < lengths[:, None] + self.special
+        mask = columns < lengths[:, None]
         out = {"input_ids": ids, "attention_mask": mask.astype(np.int64)}
         if self.segments is not None:
             segment = np.where(columns < second[:, None], *self.segments)

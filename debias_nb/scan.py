@@ -91,7 +91,8 @@ class FourierFunctions(NamedTuple):
         if kinds == "released":
             return self._released(z)
         angle = z[:, :, None] * self.frequency.to(z) + self.phase.to(z)
-        return 2**.5 * torch.cat([getattr(angle, kind)() for kind in kinds.split("+")], 2)
+        waves = [getattr(angle, kind)() for kind in kinds.split("+")]
+        return 2**.5 * torch.cat(waves, 2)
 
     def _released(self, z):
         "One frequency for all features; the angles of a sample are spread over [0, pi/2], from smallest to largest."
@@ -643,7 +644,6 @@ def learn_weights(
         memory.check(features)
     _check_classes(variant, centre, class_mass, labels, memory)
 
-    n = len(features)
     everything = features
     beside = features[:0, 0]
     classes = labels if centre == "class" else None
@@ -652,19 +652,24 @@ def learn_weights(
         beside = memory.weights.to(features)
         if classes is not None:
             classes = torch.cat([labels, memory.labels.to(labels)])
-    penalty = settings["penalty"]
-    if variant == "fixed":
-        learner = _Fixed(n, features, beside, penalty, labels if class_mass == "keep" else None)
-    else:
-        learner = {"paper": _Paper, "released": _Released}[variant](n, features, beside, penalty)
+    learner = _learner(variant, features, beside, settings["penalty"], labels if class_mass == "keep" else None)
     with torch.enable_grad(), torch.autocast(features.device.type, enabled=False):
         z = standardise(everything) if settings["scale"] else everything
 
         def draw():
             functions = fourier(z.shape[1], r, generator)
-            return functions, decorrelation(functions(z, settings["kinds"]), settings["form"], pairs, classes)
+            values = functions(z, settings["kinds"])
+            return functions, decorrelation(values, settings["form"], pairs, classes)
 
         return _learn(learner, z, draw, variant, settings["steps"], settings["lr"])
+
+
+def _learner(variant, features, beside, penalty, classes): # classes: those that keep their weight; None: all together
+    n = len(features)
+    if variant == "fixed":
+        return _Fixed(n, features, beside, penalty, classes)
+    kind = _Paper if variant == "paper" else _Released
+    return kind(n, features, beside, penalty)
 
 # %% ../nbs/methods/scan.ipynb #0b8bf361
 def _nothing_to_do(z) -> str: # "" where there is something
@@ -750,7 +755,8 @@ def _fresh_losses(z, candidates, classes, generator, r, draws) -> list[float]:
     "The loss of each candidate for the weights, summed over fresh random functions."
     losses = []
     for _ in range(draws):
-        loss = decorrelation(random_features(z, r, generator), classes=classes)
+        functions = random_features(z, r, generator)
+        loss = decorrelation(functions, classes=classes)
         losses.append([float(loss(weights)) for weights in candidates])
     return np.sum(losses, 0)
 
@@ -774,22 +780,24 @@ def diagnose(
     check_features(features, labels)
     _check_diagnosis(w, len(features), labels, centre, groups, draws)
 
-    one_class = torch.zeros(len(w), dtype=torch.long)
-    shuffled = shuffled_within(w, one_class if labels is None else labels, generator)
+    among = torch.zeros(len(w), dtype=torch.long) if labels is None else labels
+    shuffled = shuffled_within(w, among, generator)
     z = standardise(features)
     classes = labels if centre == "class" else None
-    uniform, mine, control = _fresh_losses(z, (torch.ones_like(w), w, shuffled), classes, generator, r, draws)
+    candidates = (torch.ones_like(w), w, shuffled)
+    uniform, mine, control = _fresh_losses(z, candidates, classes, generator, r, draws)
 
+    mean = w.mean()
     out = {
         "effective size": effective_size(w),
-        "largest": float(w.max() / w.mean()),
-        "mean": float(w.mean()),
+        "largest": float(w.max() / mean),
+        "mean": float(mean),
         "negative": int((w < 0).sum()),
     }
     for c in [] if labels is None else labels.unique().tolist():
-        out[f"mean of class {c}"] = float(w[labels == c].mean() / w.mean())
+        out[f"mean of class {c}"] = float(w[labels == c].mean() / mean)
     for name, mask in groups.items():
-        out[f"mean of {name}"] = float(w[mask].mean() / w.mean())
+        out[f"mean of {name}"] = float(w[mask].mean() / mean)
     out["fresh loss"] = float(mine / uniform) if uniform > 0 else float("nan")
     out["fresh loss, shuffled"] = float(control / uniform) if uniform > 0 else float("nan")
     out["constant features"] = int((z == 0).all(0).sum())

@@ -131,8 +131,8 @@ NUMBERS = { # of each plot a column of numbers that must be there
 @pytest.mark.parametrize("name, column", NUMBERS.items())
 def test_numbers_that_are_none(name, column):
     frame = tables()[name]
-    for bad, message in ((np.nan, "is not a"), (np.inf, "is not a"), ("many", "not made of numbers")):
-        with pytest.raises(ValueError, match=f"{column}.*{message}"):
+    for bad, message in ((np.nan, f"{column}.*is not a"), (np.inf, f"{column}.*is not a"), ("many", f"'many'.*{column}")):
+        with pytest.raises(ValueError, match=message):
             drawn(name, frame.assign(**{column: [bad, *frame[column].iloc[1:]]}))
 
 SHARES = [
@@ -148,7 +148,7 @@ SHARES = [
 @pytest.mark.parametrize("name, column", SHARES)
 def test_shares_lie_between_zero_and_one(name, column):
     frame = tables()[name]
-    with pytest.raises(ValueError, match=f"{column}.*2 is not a share"):
+    with pytest.raises(ValueError, match=f"{column}.*is not a share"):
         drawn(name, frame.assign(**{column: 2.}))
 
 MOST = { # panels
@@ -252,8 +252,6 @@ def test_what_was_not_measured_says_so():
         P.weights_plot(frame.assign(quantity="many"))
     with pytest.raises(ValueError, match="nothing to draw"):
         P.weights_plot(frame.assign(value=np.nan))
-    with pytest.raises(ValueError, match="not one of 1, 2"):
-        P.frequency_plot(tables()["frequency_plot"].assign(bin=.5))
 
 def test_panels_share_a_range_only_where_theirs_agree():
     frame = tables("ab")["mechanism_plot"]
@@ -292,7 +290,8 @@ def test_every_text_is_in_a_field_of_its_part(n, authors, topics, columns, rows)
     fields = P.split_fields(placed, columns, rows)
     assert fields.column.max() < columns and fields.row.max() < rows and not fields.duplicated(["row", "column"]).any()
     assert (fields.next != fields.most).all() and "left out" not in set(fields.next)
-    fig = P.split_plot(placed, columns, rows)
+    fig = P.split_plot(placed)
+    fields = P.split_fields(placed)
     area = 0
     for patch in fig.axes[0].patches:
         area += sum(np.prod(np.ptp(polygon, axis=0)) for polygon in patch.get_path().to_polygons())
@@ -309,8 +308,6 @@ def test_a_split_of_other_texts_is_refused():
     with pytest.raises(ValueError, match="a corpus has no topics"):
         P.texts_by_part(split, texts.take(range(200), topic=None))
     placed = P.texts_by_part(split, texts)
-    with pytest.raises(ValueError, match="at least 1, got 60 and 0"):
-        P.split_plot(placed, rows=0)
     with pytest.raises(ValueError, match="other is none of train"):
         P.split_plot(placed.assign(part="other"))
 

@@ -306,7 +306,7 @@ def fit_answers(
 # %% ../../nbs/repro/03_answer_training.ipynb #fdc522fa
 def _mean(values) -> float | None:
     "Mean of those that are numbers; None where there is none."
-    if all(np.isnan(value) for value in values):
+    if np.isnan(values).all():
         return None
     return float(f"{np.nanmean(values):.4g}")
 
@@ -318,8 +318,12 @@ def diary_summary(
     "The diary of weights in at most `points` stretches."
     if not diary:
         return {}
-    stretches = np.array_split(np.arange(len(diary)), min(points, len(diary)))
-    return {key: [_mean([diary[i][key] for i in stretch]) for stretch in stretches] for key in diary[0]}
+    out = {}
+    for key in diary[0]:
+        values = [line[key] for line in diary]
+        stretches = np.array_split(values, min(points, len(diary)))
+        out[key] = [_mean(stretch) for stretch in stretches]
+    return out
 
 # %% ../../nbs/repro/03_answer_training.ipynb #457a5a13
 @torch.no_grad()
@@ -396,17 +400,19 @@ def evaluate_answers(
     Raises `ValueError` naming set and question."""
     means, values, ids = rank_metrics(
         scores, answers.labels, answers.question_ids, answers.grades, name=answers.name, unanswered="exclude")
-    graded = answers.grades is not None
-    shown = {key: values[key] for key in SHOWN if key in values and (graded or not key.startswith("ndcg"))}
+    shown = {key: values[key] for key in SHOWN if key in values}
+    if answers.grades is None:
+        shown = {key: each for key, each in shown.items() if not key.startswith("ndcg")}
     resampled = rank_replicates(shown, replicates, seed)
+    precision = values["map"]
     parts = _parts(answers, ids)
-    for k, (name, mask) in enumerate(parts.items()):
+    for k, (name, mask) in enumerate(parts.items(), 1):
         if mask.sum() < 2:
             continue
-        means[f"map[{name}]"] = float(values["map"][mask].mean())
+        means[f"map[{name}]"] = float(precision[mask].mean())
         means[f"p1[{name}]"] = float(values["p1"][mask].mean())
-        of_part = {f"map[{name}]": values["map"][mask]}
-        resampled |= rank_replicates(of_part, replicates, seed + 1 + k) # other questions, other draws
+        of_part = {f"map[{name}]": precision[mask]}
+        resampled |= rank_replicates(of_part, replicates, seed + k) # other questions, other draws
     means["misled"] = float(parts["misled"].mean())
     rounded = {key: np.round(v, 4).tolist() for key, v in resampled.items()}
-    return means, rounded, np.round(values["map"], 4).tolist()
+    return means, rounded, np.round(precision, 4).tolist()

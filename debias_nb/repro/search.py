@@ -7,6 +7,7 @@ __all__ = ['TIE', 'is_search', 'search_table', 'best_training', 'best_settings']
 
 # %% ../../nbs/repro/04_search.ipynb #adaccec1
 import math
+from itertools import groupby
 
 import pandas as pd
 
@@ -20,34 +21,32 @@ TIE = .001 # of AUC(0.05) or P@1
 
 def is_search(experiment: ExperimentConfig) -> bool:
     "Whether an experiment tries several training settings and makes no table."
-    several = any(isinstance(block.training, tuple) and len(block.training) > 1 for block in experiment.blocks)
+    several = any(len(block.trainings) > 1 for block in experiment.blocks)
     return several and not experiment.tables
 
 
 def _tried(experiment: ExperimentConfig, records: list[dict]) -> list[dict]:
     "Every setting, with the mean of what it came to; `complete` where all of its runs have finished."
+    runs = {}
+    for run in experiment.runs():
+        runs.setdefault((run.encoder.kind, run.training), []).append(run)
     found = latest(records)
     metric = "p1" if experiment.blocks[0].corpora[0].task == "titles" else "auc05"
-    values, asked = {}, {}
-    for run in experiment.runs():
-        key = run.encoder.kind, run.training
-        seen = values.setdefault(key, [])
-        asked[key] = asked.get(key, 0) + 1
-        record = found.get(run.id)
-        if record and record["status"] == "finished":
-            seen.append(record["metrics"]["heldout"][metric])
-    return [
-        {
+    rows = []
+    for (kind, training), asked in runs.items():
+        mine = [found[run.id] for run in asked if run.id in found]
+        values = [record["metrics"]["heldout"][metric] for record in mine if record["status"] == "finished"]
+        rows.append({
             "kind": kind,
             "training": training,
             "learning_rate": training.learning_rate,
             "epochs": training.epochs,
             "batch_size": training.batch_size,
-            "mean": sum(seen) / len(seen) if seen else math.nan,
-            "n": len(seen),
-            "complete": len(seen) == asked[kind, training],
-        }
-        for (kind, training), seen in values.items()]
+            "mean": sum(values) / len(values) if values else math.nan,
+            "n": len(values),
+            "complete": len(values) == len(asked),
+        })
+    return rows
 
 
 def _chosen(rows: list[dict]) -> dict | None:
@@ -63,13 +62,17 @@ def search_table(
 ) -> list[dict]: # kind, training, learning_rate, epochs, batch_size, mean, n, complete, chosen
     "Every setting of a search with its mean P@1 (titles) or AUC(0.05) (pairs) on held-out training data, best first."
     rows = _tried(experiment, records)
-    rows.sort(key=lambda row: (row["kind"], -row["mean"] if row["complete"] else math.inf))
-    for kind in {row["kind"] for row in rows}:
-        mine = [row for row in rows if row["kind"] == kind]
+    rows.sort(key=_best_first)
+    for _, own in groupby(rows, key=lambda row: row["kind"]):
+        mine = list(own)
         best = _chosen(mine)
         for row in mine:
             row["chosen"] = row is best
     return rows
+
+
+def _best_first(row: dict) -> tuple[str, float]:
+    return row["kind"], -row["mean"] if row["complete"] else math.inf
 
 
 def best_training(experiment: ExperimentConfig, records: list[dict], kind: str) -> TrainConfig: # static, transformer

@@ -156,18 +156,25 @@ def train_answers(run: RunConfig) -> Trained:
     def tokens(answers):
         return answer_tokens(model.encoder, answers, run.encoder.max_length)
 
+    own = tokens(training_answers(corpus))
+    transfer = tokens(_transferred(stage)) if stage else None
+    model.to(best_device())
     first, last = train_stages(
-        model.to(best_device()), tokens(training_answers(corpus)), run.method, run.training, run.seed,
-        run.encoder.dtype, validate, tokens(_transferred(stage)) if stage else None)
-    extra = {}
-    if last.diary:
-        extra["weights"] = diary_summary(last.diary) | {"fresh": last.fresh}
-    if first:
-        extra["first stage"] = curve_summary(first.history)
-    if last.scores:
-        extra["development MAP"] = [round(x, 5) for x in last.scores]
+        model, own, run.method, run.training, run.seed, run.encoder.dtype, validate, transfer)
     data = {name: _about(answers) for name, answers in used.items()}
-    return Trained(model, identity, curve_summary(last.history), data, extra)
+    return Trained(model, identity, curve_summary(last.history), data, _told(first, last))
+
+
+def _told(first, last) -> dict: # the trainers of both stages
+    "What a record says of a training beyond its curve."
+    told = {}
+    if last.diary:
+        told["weights"] = diary_summary(last.diary) | {"fresh": last.fresh}
+    if first:
+        told["first stage"] = curve_summary(first.history)
+    if last.scores:
+        told["development MAP"] = [round(x, 5) for x in last.scores]
+    return told
 
 # %% ../../../nbs/repro/tasks/03_answers.ipynb #18b915e5
 def score_answers(
@@ -190,12 +197,12 @@ def chosen(scores: np.ndarray, answers: Answers) -> list[dict]: # question, answ
     groups = answers.groups()
     away = misled(answers)
     out = []
-    for g in range(groups.max() + 1):
-        rows = np.flatnonzero(groups == g)
-        relevant = rows[answers.labels[rows].astype(bool)]
+    for group in range(groups.max() + 1):
+        rows = np.flatnonzero(groups == group)
+        relevant = rows[answers.labels[rows] > 0]
         if not len(relevant):
             continue
-        top = rows[int(np.argmax(scores[rows]))]
+        top = rows[np.argmax(scores[rows])]
         out.append({
             "question": answers.questions[top],
             "answer": answers.answers[top][:LONGEST],

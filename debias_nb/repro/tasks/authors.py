@@ -106,8 +106,8 @@ def _real(corpus: CorpusConfig) -> AuthorSplit:
     sizes = {"share": settings.share, "size": settings.size, "seed": settings.seed}
     if settings.scheme == "paper":
         return paper_split(texts, settings.authors, settings.topics, **sizes)
-    return leakage_aware_split(
-        texts, settings.authors, settings.topics, **sizes, similarity=settings.similarity, linkage=settings.linkage)
+    clusters = {"similarity": settings.similarity, "linkage": settings.linkage}
+    return leakage_aware_split(texts, settings.authors, settings.topics, **sizes, **clusters)
 
 
 @lru_cache(maxsize=2)
@@ -224,10 +224,16 @@ def fit_authors(
             if "is not finite" in str(e): # the losses refuse cosines that are not numbers
                 raise TrainingFailed(len(loss.history) + 1, str(e)) from None
             raise
-    for step, seen in enumerate(loss.history, 1):
-        if not np.isfinite(float(seen["loss"])):
-            raise TrainingFailed(step, f"the loss is {float(seen['loss'])}")
+    _refuse_lost(loss.history)
     return model.eval()
+
+
+def _refuse_lost(history: list[dict]):
+    "Raises `TrainingFailed` with the first step whose loss is not finite."
+    for step, seen in enumerate(history, 1):
+        value = float(seen["loss"])
+        if not np.isfinite(value):
+            raise TrainingFailed(step, f"the loss is {value}")
 
 # %% ../../../nbs/repro/tasks/04_authors.ipynb #68ce86f2
 NEAR = 8 # neighbours that are looked at
@@ -251,19 +257,27 @@ def neighbours(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str,
     t = halves.targets[nearest.numpy()]
     same = topic[t] == topic[q][:, None]
     false = author[t] != author[q][:, None]
-    on_topic = np.bincount(topic[halves.targets], minlength=topic.max() + 1)
-    every = np.ones(len(q), bool)
     false_share = (same & false).sum(1) / false.sum(1).clip(1)
+    on_topic = np.bincount(topic[halves.targets], minlength=topic.max() + 1)
+    chance = on_topic[topic[q]] / len(halves.targets)
+    every = np.ones(len(q), bool)
     return {
         "topic share": (same.mean(1), every),
         "false topic share": (false_share, false.any(1)),
-        "topic chance": (on_topic[topic[q]] / len(halves.targets), every),
+        "topic chance": (chance, every),
     }
 
 
 def _mean(weights, values, counts): # weights: (..., q)
     "Weighted mean over the queries that count."
-    return (weights[..., counts] @ values[counts]) / weights[..., counts].sum(-1)
+    own = weights[..., counts]
+    return (own @ values[counts]) / own.sum(-1)
+
+
+def _by_author(values: np.ndarray, asks: np.ndarray) -> list[float]: # (q,) and the author of each query
+    "Numbers of authors whose mean is that of the queries."
+    sums = np.bincount(asks, values)[np.unique(asks)]
+    return np.round(sums * len(sums) / len(asks), 3).tolist()
 
 
 def evaluate_authors(
@@ -277,9 +291,9 @@ def evaluate_authors(
     if rows.shape[0] != len(texts):
         raise ValueError(f"{texts.name}: {rows.shape[0]} rows for {len(texts)} texts")
     q = len(halves.queries)
-    hits = first_hits(
-        rows[halves.queries], rows[halves.targets], halves.relevance(), min(NEAR, len(halves.targets)),
-        progress=q > 20_000)
+    nearest = min(NEAR, len(halves.targets))
+    asked, offered = rows[halves.queries], rows[halves.targets]
+    hits = first_hits(asked, offered, halves.relevance(), nearest, progress=q > 20_000)
     every = np.ones(q, bool)
     values = {"r8": (recall_at(hits, NEAR), every), "mrr": (reciprocal_rank(hits), every)}
     if texts.topic is not None:
@@ -294,10 +308,8 @@ def evaluate_authors(
         means[key] = float(_mean(np.ones(q), value, counts))
         if key in RESAMPLED and (weights[:, counts].sum(1) > 0).all():
             resampled[key] = np.round(_mean(weights, value, counts), 4).tolist()
-    sums = np.bincount(asks, values["r8"][0], halves.author.max() + 1)[np.unique(asks)]
-    by_author = np.round(sums * len(sums) / q, 3).tolist()
     sizes = {"queries": float(q), "targets": float(len(halves.targets))}
-    return Found(means | sizes, resampled, by_author)
+    return Found(means | sizes, resampled, _by_author(values["r8"][0], asks))
 
 # %% ../../../nbs/repro/tasks/04_authors.ipynb #62fc363f
 @dataclass
@@ -347,6 +359,7 @@ def tuned(
         base = _teacher(corpus, encoder, training, AuthorsConfig(base=method.base), seed)
         teacher = embed(base.model, tokens, encoder.dtype)
     options = settings(training, method)
+    epochs = epochs_of(method, training)
     tried = []
     best = None
     most = -1.
@@ -356,17 +369,16 @@ def tuned(
         loss = author_loss(method, model, labels, temperature, lambda: topic_rows(corpus), teacher, seed)
         own = training.model_copy(update={"learning_rate": rate})
         try:
-            fit_authors(model, loss, tokens, labels, own, epochs_of(method, training), seed, encoder.dtype)
+            fit_authors(model, loss, tokens, labels, own, epochs, seed, encoder.dtype)
         except TrainingFailed as e:
             failure = e
             tried.append(setting | {"failed": str(e)})
             continue
+        tried.append(dict(setting))
         score = 0.
-        told = {}
         if len(options) > 1:
             score = _validation_score(model, encoder, corpus)
-            told = {"r8": round(score, 5)}
-        tried.append(setting | told)
+            tried[-1]["r8"] = round(score, 5)
         if score > most:
             most = score
             best = Tuned(model, setting, tried, loss.history, base.setting if base else None)
@@ -415,9 +427,11 @@ def excerpt(texts: list[str], words: list[str], length: int = 12) -> str: # word
     most = 0
     for text in texts:
         told = text.split()
-        hits = [(i, _bare(word)) for i, word in enumerate(told) if _bare(word) in words]
-        for k, (start, _) in enumerate(hits):
-            found = {word for i, word in hits[k:] if i < start + length}
+        bare = [_bare(word) for word in told]
+        for start, first in enumerate(bare):
+            if first not in words:
+                continue
+            found = set(bare[start : start + length]) & set(words)
             if len(found) > most:
                 most = len(found)
                 best = " ".join(told[start : start + length])
@@ -426,7 +440,8 @@ def excerpt(texts: list[str], words: list[str], length: int = 12) -> str: # word
 
 def _said(texts: Texts, topic: str, words: list[str]) -> str:
     "An excerpt of the texts on a topic."
-    return excerpt([text for text, on in zip(texts.text, texts.topic) if on == topic], words)
+    on_topic = [text for text, on in zip(texts.text, texts.topic) if on == topic]
+    return excerpt(on_topic, words)
 
 
 def leaks(corpus: CorpusConfig, pairs: int = 5) -> list[dict]: # test topic, training topic, cosine, words, test, training
@@ -434,8 +449,8 @@ def leaks(corpus: CorpusConfig, pairs: int = 5) -> list[dict]: # test topic, tra
     split = author_split(corpus)
     test = split.tests["cross"]
     out = []
-    for row in nearest_topics(split.train, test, pairs).itertuples(index=False):
-        asked, trained, cosine, shared = row
+    nearest = nearest_topics(split.train, test, pairs)
+    for asked, trained, cosine, shared in nearest.itertuples(index=False):
         words = shared.split(", ")
         out.append({
             "test topic": asked,
@@ -480,13 +495,10 @@ def _identity(run: RunConfig) -> str:
 def _told(done: Tuned) -> dict:
     "What a record says of a training."
     has_bias = any("B" in step for step in done.history)
-    summary = history_summary(done.history, done.setting["temperature"] if has_bias else None)
-    told = {
-        "setting": done.setting,
-        "tried": done.tried,
-        "history": {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)},
-        "steps": len(done.history),
-    }
+    temperature = done.setting["temperature"] if has_bias else None
+    summary = history_summary(done.history, temperature)
+    history = {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)}
+    told = dict(setting=done.setting, tried=done.tried, history=history, steps=len(done.history))
     if done.teacher:
         told["teacher"] = done.teacher
     return told
@@ -508,8 +520,9 @@ class AuthorsTask(Task):
         identity = _identity(run)
         curve, extra = {}, {}
         if run.method.trained:
-            plain = method == AuthorsConfig(base=method.base) # a base that students learn from
-            done = (_teacher if plain else tuned)(corpus, run.encoder, run.training, method, run.seed)
+            is_teacher = method == AuthorsConfig(base=method.base) # a base that students learn from
+            train = _teacher if is_teacher else tuned
+            done = train(corpus, run.encoder, run.training, method, run.seed)
             model = done.model
             curve = curve_summary(done.history)
             extra = _told(done)
@@ -533,9 +546,11 @@ class AuthorsTask(Task):
                 continue
             if name not in parts:
                 raise ConfigError(f"evaluation set {name!r} is not known{nearest(name, parts)}")
-            found = evaluate_authors(trained.model(name), parts[name], query_target(parts[name], seed))
+            texts = parts[name]
+            halves = query_target(texts, seed)
+            found = evaluate_authors(trained.model(name), texts, halves)
             tested.metrics[name] = found.metrics
-            tested.data[f"test {name}"] = _about(parts[name])
+            tested.data[f"test {name}"] = _about(texts)
             if name == "validation":
                 continue
             tested.replicates[name] = found.replicates

@@ -9,7 +9,7 @@ __all__ = ['PLANTED', 'KEPT_RESAMPLES', 'STRENGTHS', 'MAIN', 'FOLLOWED', 'TASK',
 
 # %% ../../../nbs/repro/tasks/01_pairs.ipynb #960bf454
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -59,13 +59,13 @@ def catalogue(world: WorldConfig) -> Catalogue:
     return Catalogue(world)
 
 
+def _about(pairs, sha: str) -> dict: # for the record
+    return {"fingerprint": sha, "pairs": len(pairs.labels), "positives": int(pairs.labels.sum())}
+
+
 def _of_world(pairs, name: str, is_test: bool) -> LabelledPairs:
     left, right = pairs.texts()
-    info = {
-        "fingerprint": fingerprint([left, right, pairs.labels.tolist()]),
-        "pairs": len(left),
-        "positives": int(pairs.labels.sum()),
-    }
+    info = _about(pairs, fingerprint([left, right, pairs.labels.tolist()]))
     if not is_test:
         return LabelledPairs(name, left, right, pairs.labels, info=info)
     subsets = {"ordinary": ~pairs.accessory} if pairs.accessory.any() else {}
@@ -73,12 +73,7 @@ def _of_world(pairs, name: str, is_test: bool) -> LabelledPairs:
 
 
 def _of_texts(found, name: str, **further) -> LabelledPairs: # found: questions, or offers of products
-    info = {
-        "fingerprint": found.fingerprint,
-        "pairs": len(found),
-        "positives": int(found.labels.sum()),
-        "counts": found.counts,
-    }
+    info = _about(found, found.fingerprint) | {"counts": found.counts}
     return LabelledPairs(name, found.left, found.right, found.labels, info=info, **further)
 
 # %% ../../../nbs/repro/tasks/01_pairs.ipynb #c1d57f8d
@@ -90,8 +85,9 @@ def _part_of(pairs, corpus: CorpusConfig, part: str):
     keep = np.isin(pairs.group, out) == (part == "heldout")
     if corpus.share < 1 and part == "train":
         rest = np.setdiff1d(queries, out)
-        drawn = np.random.default_rng([corpus.share_seed, 8]).permutation(rest)
-        keep &= np.isin(pairs.group, drawn[: round(corpus.share * len(queries))])
+        shuffled = np.random.default_rng([corpus.share_seed, 8]).permutation(rest)
+        drawn = shuffled[: round(corpus.share * len(queries))]
+        keep &= np.isin(pairs.group, drawn)
     rows = np.flatnonzero(keep)
     left = [pairs.left[i] for i in rows]
     right = [pairs.right[i] for i in rows]
@@ -165,7 +161,8 @@ def importance_shares(
         return {}
     texts = tuple(query.text if planted else query for query in queries)
     tokens, rows = text_tokens(encoder, texts)
-    values = importance(model, tokens, dtype=encoder.dtype).clamp(min=0).nan_to_num()[rows]
+    by_token = importance(model, tokens, dtype=encoder.dtype)
+    values = by_token.clamp(min=0).nan_to_num()[rows]
     peak = values.max(1).values / values.sum(1).clamp(min=1e-9)
     shares = {"peak importance": float(peak.mean())}
     if planted:
@@ -180,8 +177,12 @@ KEPT_RESAMPLES = 40 # of metrics beside the main one, so that records stay small
 
 def _few(resampled: dict[str, list[float]]) -> dict[str, list[float]]:
     "The resamples that a record keeps of a metric beside the main one; none where one of them lacks a class."
-    kept = {key: np.round(values[:KEPT_RESAMPLES], 4) for key, values in resampled.items()}
-    return {key: values.tolist() for key, values in kept.items() if np.isfinite(values).all()}
+    kept = {}
+    for key, values in resampled.items():
+        few = np.round(values[:KEPT_RESAMPLES], 4)
+        if np.isfinite(few).all():
+            kept[key] = few.tolist()
+    return kept
 
 
 def offer_measures(
@@ -191,8 +192,10 @@ def offer_measures(
     "Whether the offer nearest to an offer is of its product; ties are shared."
     place = {title: i for i, title in enumerate(pairs.left + pairs.right)}
     items = both[[place[title] for title in pairs.offers.items]]
-    values, resampled = evaluate_retrieval(items[pairs.offers.own], items, pairs.offers, ks=(1,))
-    return values, _few({key: replicates for key, replicates in resampled.items() if key != "p1[seen]"})
+    queries = items[pairs.offers.own]
+    values, resampled = evaluate_retrieval(queries, items, pairs.offers, ks=(1,))
+    resampled.pop("p1[seen]", None)
+    return values, _few(resampled)
 
 
 def role_importance(
@@ -203,7 +206,8 @@ def role_importance(
 ) -> dict: # `number importance`, and the same for each other role of `data/07_products`
     "Mean over the first texts: share of importance on the words of each role, and on the top token."
     texts = list(dict.fromkeys(texts))[:most]
-    roles = importance_by_role(model, [worded(text) for text in texts], dtype=encoder.dtype).mean()
+    words = [worded(text) for text in texts]
+    roles = importance_by_role(model, words, dtype=encoder.dtype).mean()
     shares = {f"{role} importance": float(roles.get(role, 0.)) for role in ROLES}
     return shares | importance_shares(model, encoder, texts)
 
@@ -212,7 +216,8 @@ def role_importance(
 def word_measures(name: str, corpus: CorpusConfig | None) -> dict: # `overlap auc05`; `seen words` of what is trained
     "What can be said of a real test without an encoder: AUC(0.05) of word overlap, and the share of words in training."
     pairs = evaluation_pairs(name, corpus, None)
-    values = {"overlap auc05": auc_at(word_overlap(pairs.left, pairs.right), pairs.labels, name=name)}
+    overlap = word_overlap(pairs.left, pairs.right)
+    values = {"overlap auc05": auc_at(overlap, pairs.labels, name=name)}
     if corpus:
         trained = training_pairs(corpus)
         values["seen words"] = seen_words(trained.left + trained.right, pairs.left + pairs.right)
@@ -248,7 +253,8 @@ class PairTask(Task):
     def data(self, encoder: EncoderConfig, corpus: CorpusConfig) -> tuple[PairTokens, dict]:
         "The training set, tokenised, and what a record says of it."
         pairs = training_pairs(corpus)
-        tokens = pair_tokens(base_encoder(encoder)[0], pairs.left, pairs.right, pairs.labels, encoder.max_length)
+        base, _ = base_encoder(encoder)
+        tokens = pair_tokens(base, pairs.left, pairs.right, pairs.labels, encoder.max_length)
         return tokens, {f"train {pairs.name}": pairs.info}
 
     def evaluation_set(self, model, run: RunConfig, name: str) -> tuple[dict, dict, dict]: # metrics, replicates, data
@@ -260,14 +266,18 @@ class PairTask(Task):
         main = "auc05[ordinary]" if "ordinary" in pairs.subsets else "auc05"
         kept = {main: resampled[main]}
         if name in PLANTED:
-            values |= importance_shares(model, run.encoder, catalogue(run.eval_world).split(name).queries)
+            queries = catalogue(run.eval_world).split(name).queries
+            values |= importance_shares(model, run.encoder, queries)
         if pairs.offers:
             asked, ranked = offer_measures(both, pairs)
-            precision = rank_metrics(scores, pairs.labels, np.zeros(len(scores), int), name=name)[0]["map"]
-            values |= asked | {"ap": precision}
-            kept |= ranked | _few({key: resampled[key] for key in resampled if key not in ("auc", main)})
+            one_list = np.zeros(len(scores), int)
+            ranking, *_ = rank_metrics(scores, pairs.labels, one_list, name=name)
+            values |= asked | {"ap": ranking["map"]}
+            beside = {key: resampled[key] for key in resampled if key not in ("auc", main)}
+            kept |= ranked | _few(beside)
         if "words" in run.measure and name in (*SOURCES, *CATEGORIES):
-            values |= word_measures(name, run.corpus) | role_importance(model, run.encoder, pairs.left)
+            values |= word_measures(name, run.corpus)
+            values |= role_importance(model, run.encoder, pairs.left)
         return values, kept, {f"test {name}": pairs.info}
 
     def evaluation_sets(self, model, run: RunConfig, suffix: str = "") -> Tested:
@@ -292,9 +302,9 @@ class PairTask(Task):
         tokens, data = _training_data(self, run.encoder, run.corpus)
         model = copy.deepcopy(base)
         best, watch = self._callbacks(model, run)
+        callbacks = tuple(filter(None, (best, watch)))
         loss = fine_tune(
-            model, base, tokens, run.method, run.training, run.seed, run.encoder.dtype,
-            callbacks=tuple(callback for callback in (best, watch) if callback))
+            model, base, tokens, run.method, run.training, run.seed, run.encoder.dtype, callbacks=callbacks)
         extra = {}
         if best:
             extra["held-out scores"] = best.scores
@@ -310,17 +320,26 @@ class PairTask(Task):
         best = watch = None
         if run.training.select == "best":
             held = training_pairs(run.corpus, "heldout")
-            best = BestEpoch(model, lambda m: auc_at(score(m, held, run.encoder), held.labels))
+
+            def held_out_score(m):
+                return auc_at(score(m, held, run.encoder), held.labels)
+
+            best = BestEpoch(model, held_out_score)
         if "trajectory" in run.measure:
-            watch = Watch(model, lambda m: _followed(self.evaluation_sets(m, run).metrics))
+
+            def followed(m):
+                return _followed(self.evaluation_sets(m, run).metrics)
+
+            watch = Watch(model, followed)
         return best, watch
 
     def test(self, run: RunConfig, trained: Trained) -> Tested:
         "All evaluation sets, of the tuned encoder and of those between base and tuned (WiSE-FT)."
         tested = self.evaluation_sets(trained.model, run)
-        base = base_encoder(run.encoder)[0]
+        base, _ = base_encoder(run.encoder)
         for alpha in run.method.interpolate:
-            between = self.evaluation_sets(interpolated(base, trained.model, alpha), run, f"@{alpha:g}")
+            mixed = interpolated(base, trained.model, alpha)
+            between = self.evaluation_sets(mixed, run, suffix=f"@{alpha:g}")
             tested.metrics |= between.metrics
             tested.replicates |= between.replicates
         return tested
@@ -340,10 +359,11 @@ class PairTask(Task):
         world = WorldConfig(**SMALL_WORLD, train_pairs=16, negatives=1, queries=20, items=60)
         corpus = CorpusConfig(name="catalogue", task=run.corpus.task, world=world)
         encoder = stand_in(run.encoder)
-        base = base_encoder(encoder)[0]
-        few = _first(_training_data(self, encoder, corpus)[0], 16)
+        base, _ = base_encoder(encoder)
+        tokens, _ = _training_data(self, encoder, corpus)
         training = run.training.model_copy(update={"epochs": 1})
-        loss = fine_tune(copy.deepcopy(base), base, few, run.method, training, run.seed, run.encoder.dtype)
+        model = copy.deepcopy(base)
+        loss = fine_tune(model, base, _first(tokens, 16), run.method, training, run.seed, run.encoder.dtype)
         return checked_steps(run, loss.history, 1)
 
 
@@ -354,9 +374,10 @@ def _training_data(task: PairTask, encoder: EncoderConfig, corpus: CorpusConfig)
 
 def _first(pairs: PairTokens, n: int) -> PairTokens:
     "The first pairs of a training set."
-    query = None if pairs.query is None else pairs.query[:n]
-    item = None if pairs.item is None else pairs.item[:n]
-    return PairTokens(pairs.left[:n], pairs.right[:n], pairs.labels[:n], pairs.relevance, query, item)
+    first = {"left": pairs.left[:n], "right": pairs.right[:n], "labels": pairs.labels[:n]}
+    if pairs.query is not None:
+        first |= {"query": pairs.query[:n], "item": pairs.item[:n]}
+    return replace(pairs, **first)
 
 
 TASK = PairTask()

@@ -41,7 +41,8 @@ def _with_held_out(split, corpus: CorpusConfig):
     asked, barred = _rows(train, out)
     held = TitleTask(f"{train.name} heldout", *asked, None, None, frequency, excluded=barred)
     rest, barred = _rows(train, kept)
-    return replace(split, train=TitlePairs(train.name, *rest, barred), tests=split.tests | {"heldout": held})
+    rest = TitlePairs(train.name, *rest, barred)
+    return replace(split, train=rest, tests=split.tests | {"heldout": held})
 
 
 def _real_split(corpus: CorpusConfig):
@@ -90,31 +91,36 @@ def cases(
     """Token importance and top five items of some queries, the same for every method: the first ones of the set,
     accessories apart."""
     task = title_tasks(name, run.data)[""]
-    ordinary_queries = np.ones(len(task.queries), bool) if task.accessory is None else ~task.accessory
-    asked = np.flatnonzero(ordinary_queries)[:most]
-    texts = [task.queries[i] for i in asked]
-    both = vectors(model, task.queries + task.items, run.encoder)
     n = len(task.queries)
-    tops = top_lists(both[:n], both[n:], task, asked.tolist(), 5)
+    ordinary = np.ones(n, bool) if task.accessory is None else ~task.accessory
+    asked = np.flatnonzero(ordinary)[:most]
+    out = _top_items(model, run, task, asked)
 
-    distinct, rows = text_tokens(run.encoder, tuple(texts))
+    texts = tuple(case["query"] for case in out)
+    distinct, rows = text_tokens(run.encoder, texts)
     tokens = distinct[rows]
+    causal = _causal_tokens(model, run, name, asked, tokens)
     values = importance(model, tokens, dtype=run.encoder.dtype)
     vocabulary = {i: word for word, i in model.tokenizer.get_vocab().items()}
-    causal = _causal_tokens(model, run, name, asked, tokens)
-    out = []
-    for r, text in enumerate(texts):
-        ordinary = tokens.ordinary[r]
-        case = {
-            "query": text,
-            "tokens": [vocabulary[int(i)] for i in tokens.ids[r][ordinary]],
-            "importance": [round(float(v), 4) for v in values[r][ordinary]],
-            "top": [[task.items[item], bool(right)] for item, _, right in tops[r]],
-            "relevant": [task.items[j] for j in task.relevance[asked[r]].indices[:3]],
-        }
+    for r, case in enumerate(out):
+        words = tokens.ordinary[r]
+        case["tokens"] = [vocabulary[int(i)] for i in tokens.ids[r][words]]
+        case["importance"] = [round(float(value), 4) for value in values[r][words]]
         if causal:
             case["causal"] = causal[r]
-        out.append(case)
+    return out
+
+
+def _top_items(model, run: RunConfig, task, asked: np.ndarray) -> list[dict]: # query, top, relevant
+    "The five items nearest to each of some queries, and three that belong to it."
+    both = vectors(model, task.queries + task.items, run.encoder)
+    queries, items = both.split([len(task.queries), len(task.items)])
+    tops = top_lists(queries, items, task, asked.tolist(), 5)
+    out = []
+    for i, top in zip(asked, tops):
+        nearest = [[task.items[item], bool(right)] for item, _, right in top]
+        relevant = task.relevance[i].indices[:3]
+        out.append({"query": task.queries[i], "top": nearest, "relevant": [task.items[j] for j in relevant]})
     return out
 
 
@@ -123,11 +129,11 @@ def _causal_tokens(model, run: RunConfig, name: str, asked, tokens) -> list[list
     if not run.data.world:
         return []
     planted = catalogue(run.data.world).split(name).queries
-    owner = word_of_token(model, [list(planted[i].words) for i in asked], tokens)
+    queries = [planted[i] for i in asked]
+    owner = word_of_token(model, [list(query.words) for query in queries], tokens)
     out = []
-    for r, i in enumerate(asked):
-        words = owner[r][owner[r] >= 0]
-        out.append([bool(planted[i].causal[word]) for word in words])
+    for query, words in zip(queries, owner):
+        out.append([bool(query.causal[word]) for word in words[words >= 0]])
     return out
 
 # %% ../../../nbs/repro/tasks/02_titles.ipynb #22e11cb1
