@@ -11,7 +11,7 @@ __all__ = ['DIGITS', 'METRICS', 'PLACE', 'DIFFERENCES', 'SIDES', 'IN', 'OUT', 'V
 import numpy as np
 import pandas as pd
 
-from ..config import load_yaml, project_root
+from ..config import load_yaml, package_file
 from ..data.registry import load_expected
 from debias_nb.repro.frame import (
     UNTRAINED, Cell, Side, Study, Unpaired, is_clean, level, paired_sides, reasons, row_name,
@@ -290,7 +290,7 @@ def missing(study: Study) -> str:
 
 def background(study: Study) -> str:
     "Markdown: what the base encoders had seen before, where that touches on the test sets; from their cards."
-    cards = load_yaml(project_root() / "configs" / "encoders.yaml")
+    cards = load_yaml(package_file("encoders.yaml"))
     lines = []
     for encoder in study.experiment.encoders:
         card = cards.get(encoder.name)
