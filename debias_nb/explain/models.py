@@ -6,7 +6,6 @@
 __all__ = ['CHUNK', 'Scorer', 'kind_of', 'model_folder', 'load_model', 'cutting', 'pair_scores', 'same_make', 'wise_ft']
 
 # %% ../../nbs/explain/01_models.ipynb #8132ce3b
-import copy
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,8 @@ from debias_nb.encoders import (
     tokenise, weights_hash,
 )
 from ..hashes import fingerprint
+from ..itvreg import same_make as refuse_another_make
+from ..regularized import wise_ft as mixed_encoder
 
 # %% ../../nbs/explain/01_models.ipynb #0ebde110
 @dataclass(frozen=True, eq=False)
@@ -193,10 +194,13 @@ def _read_together(scorers, left, right) -> dict[str, np.ndarray]:
 # %% ../../nbs/explain/01_models.ipynb #e3e35591
 def same_make(base: Scorer, tuned: Scorer) -> bool:
     "Whether the weights of one model have their counterparts in the other."
-    shapes = [{name: w.shape for name, w in scorer.model.state_dict().items()} for scorer in (base, tuned)]
-    if base.kind != tuned.kind or shapes[0] != shapes[1]:
+    if base.kind != tuned.kind:
         return False
-    return base.model.tokenizer.get_vocab() == tuned.model.tokenizer.get_vocab()
+    try:
+        refuse_another_make(base.model, tuned.model)
+    except ValueError:
+        return False
+    return True
 
 
 def wise_ft(
@@ -205,17 +209,7 @@ def wise_ft(
     share: float, # alpha, of the tuned weights, in [0, 1]
 ) -> Scorer:
     "A new model with weights between two. Raises `ValueError` for a share outside [0, 1] or models of different make."
-    if not 0 <= share <= 1:
-        raise ValueError(f"share must lie in [0, 1], got {share}")
     if not same_make(base, tuned):
         raise ValueError(f"{base.name} and {tuned.name} are of different make: their weights cannot be mixed")
-    ends = base.model.state_dict()
-    weights = {}
-    for name, end in tuned.model.state_dict().items():
-        weights[name] = end
-        if end.is_floating_point():
-            mixed = torch.lerp(ends[name].to(end.device).float(), end.float(), share)
-            weights[name] = mixed.to(end.dtype)
-    model = copy.deepcopy(tuned.model)
-    model.load_state_dict(weights)
-    return Scorer(f"{share:g} of {tuned.name}", model.eval(), tuned.kind)
+    model = mixed_encoder(base.model, tuned.model, share)
+    return Scorer(f"{share:g} of {tuned.name}", model, tuned.kind)

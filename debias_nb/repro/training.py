@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['OPTIMIZERS', 'PairTokens', 'pair_tokens', 'title_tokens', 'PairCollator', 'MatchingTrainer', 'BestEpoch', 'Watch',
-           'arguments_for', 'optimizer_for', 'fine_tune', 'interpolated', 'gradient_norms', 'curve_summary']
+           'arguments_for', 'optimizer_for', 'fine_tune', 'gradient_norms', 'curve_summary']
 
 # %% ../../nbs/repro/02_training.ipynb #5235f5c6
 import copy
@@ -17,7 +17,7 @@ from sentence_transformers.base.data_collator import BaseDataCollator
 from transformers import TrainerCallback
 
 from ..encoders import QuietTrainer, Tokens, single_thread, tokenise, training_arguments
-from ..itvreg import CachedBase, FrozenBase, MatchingLoss, loss_class, make_loss, same_make
+from ..itvreg import CachedBase, FrozenBase, MatchingLoss, loss_class, make_loss
 from .records import TrainingFailed
 from .config import MethodConfig, TrainConfig
 
@@ -203,28 +203,6 @@ def fine_tune(
         trainer.train()
     model.eval()
     return loss
-
-# %% ../../nbs/repro/02_training.ipynb #717f7d84
-def interpolated(
-    base,         # the base encoder
-    model,        # a tuned copy of it
-    alpha: float, # 0: the base weights, 1: the tuned ones; in [0, 1]
-):
-    """A new encoder with weights (1 - alpha) θ0 + alpha θ.
-    Raises `ValueError` for alpha outside [0, 1], or encoders of different make."""
-    if not 0 <= alpha <= 1:
-        raise ValueError(f"alpha must lie in [0, 1], got {alpha}")
-    same_make(base, model)
-    tuned = model.state_dict()
-    mixed = {}
-    for name, start in base.state_dict().items():
-        between = start
-        if start.is_floating_point():
-            between = torch.lerp(start.float(), tuned[name].float(), alpha).to(start.dtype)
-        mixed[name] = between
-    out = copy.deepcopy(base)
-    out.load_state_dict(mixed)
-    return out.eval()
 
 # %% ../../nbs/repro/02_training.ipynb #defe1d20
 def _some_batches(pairs: PairTokens, size: int, seed: int, batches: int) -> list[dict]:

@@ -19,6 +19,7 @@ from ...hashes import fingerprint
 from ...interventions import importance, importance_by_role
 from ...itvreg import cosines
 from ...metrics import auc_at, evaluate_pairs, rank_metrics
+from ...regularized import wise_ft
 from ...retrieval import evaluate_retrieval
 from debias_nb.data.products import (
     CATEGORIES, ROLES, load_offers, load_products, load_test, seen_words, word_overlap, worded,
@@ -30,9 +31,7 @@ from debias_nb.repro.tasks.common import (
     SMALL_WORLD, Task, Tested, Trained, base_encoder, checked_steps, encoder_files, lacking, stand_in, text_tokens,
     vectors,
 )
-from debias_nb.repro.training import (
-    BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms, interpolated, pair_tokens,
-)
+from ..training import BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms, pair_tokens
 from ...data.titles import TitleTask
 from ...data.worlds import Catalogue
 
@@ -338,7 +337,7 @@ class PairTask(Task):
         tested = self.evaluation_sets(trained.model, run)
         base, _ = base_encoder(run.encoder)
         for alpha in run.method.interpolate:
-            mixed = interpolated(base, trained.model, alpha)
+            mixed = wise_ft(base, trained.model, alpha)
             between = self.evaluation_sets(mixed, run, suffix=f"@{alpha:g}")
             tested.metrics |= between.metrics
             tested.replicates |= between.replicates
