@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['TYPES', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'FULL_HELP', 'WORKERS_HELP', 'Profile', 'Fresh',
            'Again', 'Full', 'Workers', 'INTERRUPTED', 'P_HELP', 'ASKED', 'LETTERS', 'OUT_HELP', 'WORST',
-           'PLANTED_ENCODERS', 'RunnerError', 'declared', 'checked', 'parse_parameter', 'templates', 'template_path',
-           'run_notebook', 'told', 'run', 'batch', 'report', 'status', 'agree', 'data', 'models']
+           'PLANTED_ENCODERS', 'TEST_HELP', 'COLUMNS_HELP', 'FAIL_HELP', 'RunnerError', 'declared', 'checked',
+           'parse_parameter', 'templates', 'template_path', 'run_notebook', 'told', 'run', 'batch', 'report', 'status',
+           'agree', 'data', 'models', 'diagnose']
 
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
@@ -559,6 +560,35 @@ def models():
     for name, kind in PLANTED_ENCODERS:
         rows.append((name, kind, "yes", "the planted world's broad corpus", "trained here when first used"))
     _print(rows, "encoder", "kind", "zero-shot", "trained on", "where, or how to get it")
+
+# %% ../../nbs/repro/14_cli.ipynb #9d1ae839
+TEST_HELP = "a test, NAME=FILE; may be repeated"
+COLUMNS_HELP = "what the files call left and right text and label"
+FAIL_HELP = "exit with 1 where this holds, e.g. new.change.high<0; may be repeated"
+
+
+@app.command()
+def diagnose(
+    base: Annotated[str, typer.Option(help="the model before fine-tuning: a folder, a name, or a hub id (name@commit)")],
+    tuned: Annotated[str, typer.Option(help="the model after")],
+    train: Annotated[str, typer.Option(help="what it was trained on: CSV, TSV, JSONL or Parquet")],
+    test: Annotated[list[str], typer.Option(help=TEST_HELP)],
+    columns: Annotated[str, typer.Option(help=COLUMNS_HELP)] = "left,right,label",
+    group: Annotated[Optional[str], typer.Option(help="a column of the tests to cut them by")] = None,
+    html: Annotated[Optional[str], typer.Option(help="where to write the page")] = None,
+    json: Annotated[Optional[str], typer.Option(help="where to write its numbers")] = None,
+    fail_if: Annotated[Optional[list[str]], typer.Option(help=FAIL_HELP)] = None,
+    seed: Annotated[int, typer.Option(min=0, help="of samples and resamples")] = 0,
+):
+    "Whether, where and why fine-tuning made a model worse."
+    from debias_nb.encoders import EncoderError
+    from debias_nb.explain.diagnose import diagnose_command
+    with told():
+        try:
+            code = diagnose_command(base, tuned, train, test, columns, group, html, json, fail_if, seed, say=typer.echo)
+        except EncoderError as e:
+            raise RunnerError(str(e)) from None
+    raise typer.Exit(code)
 
 # %% ../../nbs/repro/14_cli.ipynb #51e22996
 #| eval: false
