@@ -364,3 +364,13 @@ def test_a_test_that_is_too_small_is_refused(folders):
 
 def test_as_dict_holds_nothing_but_json(tables):
     json.dumps(as_dict(tables), allow_nan=False)
+
+
+def test_the_shell_says_what_is_wrong_and_exits_with_two(files, tmp_path):
+    from typer.testing import CliRunner
+    from debias_nb.repro.cli import app
+    options = ["--base", "./none", "--tuned", "./none", "--train", str(files / "train.csv"), "--html", str(tmp_path / "r.html")]
+    done = CliRunner().invoke(app, ["diagnose", *options, "--test", f"new={files / 'nwe.csv'}"])
+    assert done.exit_code == 2 and "nwe.csv: no such file; did you mean 'new.csv'?" in done.output
+    done = CliRunner().invoke(app, ["diagnose", *options, "--test", f"new={files / 'new.csv'}"])
+    assert done.exit_code == 2 and "./none: no such folder" in done.output and not list(tmp_path.iterdir())

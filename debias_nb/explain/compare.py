@@ -51,35 +51,43 @@ class Method:
 def read_method(
     text: str, # `plain`, `outreg`, `outreg:1`, `wise-ft:0.25`
 ) -> Method:
-    "A method by its name. Raises `ValueError` with the nearest one, or for a strength that is no number."
+    "A method by its name. Raises `ConfigError` with the nearest one, or for a strength that is no number."
     kind, colon, number = text.partition(":")
     known = ["base", "plain", *STRENGTH]
     if kind not in known:
-        raise ValueError(f"methods: {kind!r} is none{nearest(kind, known)}")
+        raise ConfigError(f"methods: {kind!r} is none{nearest(kind, known)}")
     if not colon:
         return Method(text, kind, STRENGTH.get(kind))
     if kind not in STRENGTH:
-        raise ValueError(f"methods: {kind} has no strength, got {text!r}")
+        raise ConfigError(f"methods: {kind} has no strength, got {text!r}")
     try:
         strength = float(number)
     except ValueError:
-        raise ValueError(f"methods: {number!r} in {text!r} is no number") from None
+        raise ConfigError(f"methods: {number!r} in {text!r} is no number") from None
     if kind == "wise-ft" and not 0 <= strength <= 1:
-        raise ValueError(f"methods: the share of wise-ft lies in [0, 1], got {text!r}")
+        raise ConfigError(f"methods: the share of wise-ft lies in [0, 1], got {text!r}")
     if kind in REGULARIZERS:
-        REGULARIZERS[kind](strength) # raises for a strength out of its range
+        _check_strength(text, kind, strength)
     return Method(text, kind, strength)
+
+
+def _check_strength(text: str, kind: str, strength: float) -> None:
+    "Raises `ConfigError` for a strength that a regulariser does not take."
+    try:
+        REGULARIZERS[kind](strength)
+    except ValueError as e:
+        raise ConfigError(f"methods: {text!r}: {e}") from None
 
 
 def read_methods(
     names, # names, or one text with commas
 ) -> list[Method]:
-    "Methods by their names, plain fine-tuning always among them. Raises `ValueError` as `read_method`, or for a name twice."
+    "Methods by their names, plain fine-tuning always among them. Raises `ConfigError` as `read_method`, or for a name twice."
     if isinstance(names, str):
         names = [name.strip() for name in names.split(",")]
     names = list(names)
     if len(set(names)) < len(names):
-        raise ValueError(f"methods: a name stands twice in {', '.join(names)}")
+        raise ConfigError(f"methods: a name stands twice in {', '.join(names)}")
     if "plain" not in names:
         names = ["plain", *names]
     return [read_method(name) for name in names]
@@ -95,7 +103,7 @@ class Settings:
     def __post_init__(self):
         for name, value in asdict(self).items():
             if not value > 0:
-                raise ValueError(f"{name} must be above 0, got {value}")
+                raise ConfigError(f"{name} must be above 0, got {value}")
 
 
 OF_KIND = {
@@ -110,9 +118,9 @@ def settings_for(
     epochs: float | None = None,
     batch_size: int | None = None,
 ) -> Settings:
-    "Settings of a kind of encoder, with what is given. Raises `ValueError` for another kind, or a value not above 0."
+    "Settings of a kind of encoder, with what is given. Raises `ConfigError` for another kind, or a value not above 0."
     if kind not in OF_KIND:
-        raise ValueError(f"a {kind} encoder cannot be compared here: its pairs have no embeddings of their own")
+        raise ConfigError(f"a {kind} encoder cannot be compared here: its pairs have no embeddings of their own")
     default = OF_KIND[kind]
     return Settings(
         default.learning_rate if learning_rate is None else learning_rate,
@@ -178,7 +186,7 @@ def trial_id(
 def read_trials(
     path: Path, # of `trials.jsonl`
 ) -> dict[str, dict]: # id -> trial
-    "The trials that a file holds. Raises `ValueError` naming the line that is none."
+    "The trials that a file holds. Raises `ConfigError` naming the line that is none."
     if not path.is_file():
         return {}
     found = {}
@@ -187,7 +195,7 @@ def read_trials(
             trial = json.loads(line)
             found[trial["id"]] = trial
         except (ValueError, KeyError, TypeError):
-            raise ValueError(f"{path}, line {number}: this is no trial; remove the line, and its trial is run again") from None
+            raise ConfigError(f"{path}, line {number}: this is no trial; remove the line, and its trial is run again") from None
     return found
 
 # %% ../../nbs/explain/09_compare.ipynb #91fd1811
@@ -311,11 +319,11 @@ def compare(
     folder: str | Path | None = None,   # where trials are kept; None: nowhere
     progress: bool = True,
 ) -> Comparison:
-    "Train with each method, test on each test. Raises `DataError`, `EncoderError` or `ValueError` before anything is trained."
+    "Train with each method, test on each test. Raises `DataError`, `EncoderError` or `ConfigError` before anything is trained."
     if seeds < 2:
-        raise ValueError(f"seeds must be 2 or more, got {seeds}: one training says nothing of the next")
+        raise ConfigError(f"seeds must be 2 or more, got {seeds}: one training says nothing of the next")
     if not tests:
-        raise ValueError("tests is empty: give pairs like those of training, and pairs that are new")
+        raise ConfigError("tests is empty: give pairs like those of training, and pairs that are new")
     asked = read_methods(methods)
     pairs = read_pairs_file(train, columns, name="train")
     files = {name: read_pairs_file(source, columns, name=name) for name, source in tests.items()}
@@ -365,7 +373,7 @@ def compare_command(
     progress: bool = True,
     say=print,                          # what takes the lines of the answer
 ) -> Comparison:
-    "The command `debias-nb compare`. Raises `ConfigError`, `DataError`, `EncoderError` or `ValueError` for what the user can mend."
+    "The command `debias-nb compare`. Raises `ConfigError`, `DataError` or `EncoderError` for what the user can mend."
     tests = named_tests(test)
     named = tuple(name.strip() for name in columns.split(","))
     folder = Path(out)

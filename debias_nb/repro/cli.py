@@ -5,9 +5,10 @@
 # %% auto #0
 __all__ = ['TYPES', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'FULL_HELP', 'WORKERS_HELP', 'Profile', 'Fresh',
            'Again', 'Full', 'Workers', 'FOLDERS', 'INTERRUPTED', 'NAME_HELP', 'P_HELP', 'ASKED', 'LETTERS', 'OUT_HELP',
-           'WORST', 'PLANTED_ENCODERS', 'RunnerError', 'declared', 'checked', 'parse_parameter', 'parse_seeds',
-           'templates', 'template_path', 'run_notebook', 'options', 'told', 'project_here', 'check_folders', 'run',
-           'batch', 'report', 'status', 'agree', 'data', 'models', 'list_names']
+           'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'COLUMNS_HELP', 'FAIL_HELP', 'METHODS_HELP', 'SETTING_HELP',
+           'TRIALS_HELP', 'RunnerError', 'declared', 'checked', 'parse_parameter', 'parse_seeds', 'templates',
+           'template_path', 'run_notebook', 'options', 'told', 'project_here', 'check_folders', 'run', 'batch',
+           'report', 'status', 'agree', 'data', 'models', 'list_names', 'told_of_encoders', 'diagnose', 'compare']
 
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
@@ -698,6 +699,67 @@ def list_names():
         typer.echo("experiments: those of a clone of the repository, and this folder is not in one")
     else:
         _print(experiments, "experiment")
+
+# %% ../../nbs/repro/14_cli.ipynb #c3d6b96d
+TEST_HELP = "a test, NAME=FILE; may be repeated"
+COLUMNS_HELP = "what the files call left and right text and label"
+FAIL_HELP = "exit with 1 where this holds, e.g. new.change.high<0; may be repeated"
+
+
+@contextmanager
+def told_of_encoders():
+    "`told`, for commands that load encoders."
+    from debias_nb.encoders import EncoderError
+    with told():
+        try:
+            yield
+        except EncoderError as e:
+            raise RunnerError(str(e)) from None
+
+
+@app.command()
+def diagnose(
+    base: Annotated[str, typer.Option(help="the model before fine-tuning: a folder, a name, or a hub id (name@commit)")],
+    tuned: Annotated[str, typer.Option(help="the model after")],
+    train: Annotated[str, typer.Option(help="what it was trained on: CSV, TSV, JSONL or Parquet")],
+    test: Annotated[list[str], typer.Option(help=TEST_HELP)],
+    columns: Annotated[str, typer.Option(help=COLUMNS_HELP)] = "left,right,label",
+    group: Annotated[Optional[str], typer.Option(help="a column of the tests to cut them by")] = None,
+    html: Annotated[Optional[str], typer.Option(help="where to write the page")] = None,
+    json: Annotated[Optional[str], typer.Option(help="where to write its numbers")] = None,
+    fail_if: Annotated[Optional[list[str]], typer.Option(help=FAIL_HELP)] = None,
+    seed: Annotated[int, typer.Option(min=0, help="of samples and resamples")] = 0,
+):
+    "Whether, where and why fine-tuning made a model worse."
+    from debias_nb.explain.diagnose import diagnose_command
+    with told_of_encoders():
+        code = diagnose_command(base, tuned, train, test, columns, group, html, json, fail_if, seed, say=typer.echo)
+    raise typer.Exit(code)
+
+
+METHODS_HELP = "base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, word-dropout; a strength stands behind a colon"
+SETTING_HELP = "default: what fits the kind of encoder"
+TRIALS_HELP = "the folder for trials and tables; trials that are there are not run again"
+
+
+@app.command()
+def compare(
+    base: Annotated[str, typer.Option(help="the encoder to start from: a folder, a name, or a hub id (name@commit)")],
+    train: Annotated[str, typer.Option(help="what to train on: CSV, TSV, JSONL or Parquet")],
+    test: Annotated[list[str], typer.Option(help=TEST_HELP)],
+    columns: Annotated[str, typer.Option(help=COLUMNS_HELP)] = "left,right,label",
+    methods: Annotated[str, typer.Option(help=METHODS_HELP)] = "base,plain,wise-ft,outreg,itvreg",
+    seeds: Annotated[int, typer.Option(min=2, help="how often each method is trained")] = 3,
+    learning_rate: Annotated[Optional[float], typer.Option(help=SETTING_HELP)] = None,
+    epochs: Annotated[Optional[float], typer.Option(help=SETTING_HELP)] = None,
+    batch_size: Annotated[Optional[int], typer.Option(help=SETTING_HELP)] = None,
+    out: Annotated[str, typer.Option(help=TRIALS_HELP)] = "comparison",
+):
+    "Train with each method on somebody's own pairs, and say which differences are beyond chance."
+    from debias_nb.explain.compare import compare_command
+    with told_of_encoders():
+        compare_command(
+            base, train, test, columns, methods, seeds, learning_rate, epochs, batch_size, out, say=typer.echo)
 
 # %% ../../nbs/repro/14_cli.ipynb #51e22996
 #| eval: false
