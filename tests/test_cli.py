@@ -433,6 +433,34 @@ def test_a_run_without_a_record_is_no_success(tmp_path, monkeypatch):
     assert done.exit_code == 1 and "nothing of itvreg/table03 at small that was asked for has been run" in done.output
     assert "| Finetuned" not in done.output
 
+# data that nobody can tell from others
+
+def test_pairs_placed_under_a_name_become_no_row_of_it(tmp_path, monkeypatch):
+    "Somebody's own pairs as SuperUser: nothing is trained, nothing is written, and it is said why."
+    from debias_nb.data.questions import load_questions
+    from debias_nb.data.registry import UnknownData
+    from debias_nb.repro.tasks.common import lacking
+    folder = tmp_path / "data/superuser"
+    folder.mkdir(parents=True)
+    for file, item in (("train.tsv", "lamp"), ("test.tsv", "chair")):
+        (folder / file).write_text("".join(f"{i % 2}\t{item} number {i}\t{item} of kind {i}\n" for i in range(40)))
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    lacking.cache_clear()
+    assert len(load_questions("superuser", "train")) == 40, "a reader takes them"
+    runs = [run for run in load_experiment("itvreg/table03", "small", ROOT).runs() if run.corpus and run.corpus.name == "superuser"]
+    assert runs
+    store = Store(tmp_path / "records")
+    out = runner.run_all(runs[:2], store, workers=1, progress=False)
+    lacking.cache_clear()
+    assert not out.records and not out.trained and store.all() == []
+    for why in out.missing.values():
+        assert "superuser/train.tsv is not used" in why and "no hash of this file is known" in why
+    with pytest.raises(UnknownData):
+        runner.execute(runs[0])
+    assert store.all() == []
+
+
 # the whole way
 
 def test_smoke(tmp_path):

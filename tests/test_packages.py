@@ -89,11 +89,10 @@ def test_the_changelog_begins_with_the_version_at_hand():
 
 
 WRONG = """
-import os
+from os import getcwdd
 def f(a: int): return a
 f()
 f(a=1, b=2)
-os.getcwdd()
 """
 
 
