@@ -8,6 +8,7 @@ __all__ = ['PICTURE', 'NUMBERS', 'CELL', 'BESIDE', 'STATUS', 'TOLERANCE', 'COUNT
            'status_json', 'apart']
 
 # %% ../../nbs/repro/10_pages.ipynb #f3400004
+import gc
 import json
 import math
 import re
@@ -57,9 +58,10 @@ def _own_main():
 
 
 def _fresh_shell():
-    "IPython's shell without names or a history."
+    "IPython's shell without names or a history. What is in memory by then is not searched for garbage again."
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
+    gc.freeze()
     with _own_main():
         shell = InteractiveShell.instance(config=Config(HistoryManager=dict(enabled=False)))
         shell.reset(new_session=False)

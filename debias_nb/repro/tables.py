@@ -165,12 +165,13 @@ def differences(
     out = []
     for _, own in rows[rows.complete].groupby(["encoder", "test"], sort=False):
         methods = dict(list(own.groupby("method", sort=False)))
+        sides = {method: _side(mine) for method, mine in methods.items()}
         for method, mine in methods.items():
             base = against or mine.against.iloc[0]
             if base == method or base not in methods:
                 continue
             try:
-                d = paired_sides([_side(mine), _side(methods[base])])
+                d = paired_sides([sides[method], sides[base]])
             except Unpaired: # the provenance of the page names what was made otherwise
                 continue
             place = mine[PLACE].iloc[0]
