@@ -8,12 +8,13 @@ __version__ = "0.1.0"
 if TYPE_CHECKING: # what PUBLIC says, in the form that editors read
     from debias_nb.data.questions import load_questions as load_questions, read_pairs as read_pairs
     from debias_nb.encoders import embed_texts as embed_texts, load_encoder as load_encoder
-    from debias_nb.explain import diagnose as diagnose # pyrefly: ignore[missing-import]
+    from debias_nb.explain.compare import compare as compare
+    from debias_nb.explain.diagnose import diagnose as diagnose
     from debias_nb.interventions import importance as importance
     from debias_nb.metrics import (
         auc_at as auc_at, evaluate_pairs as evaluate_pairs, rank_metrics as rank_metrics,
     )
-    from debias_nb.regularized import ( # pyrefly: ignore[missing-import]
+    from debias_nb.regularized import (
         ITVReg as ITVReg, L2SP as L2SP, MaskReg as MaskReg, OutReg as OutReg, Regularized as Regularized,
         SimCSE as SimCSE, WordDropout as WordDropout, wise_ft as wise_ft,
     )
@@ -22,7 +23,8 @@ if TYPE_CHECKING: # what PUBLIC says, in the form that editors read
 PUBLIC = { # module -> its names that are also names of the package
     "debias_nb.regularized": (
         "Regularized", "ITVReg", "OutReg", "MaskReg", "SimCSE", "L2SP", "WordDropout", "wise_ft"),
-    "debias_nb.explain": ("diagnose",),
+    "debias_nb.explain.diagnose": ("diagnose",),
+    "debias_nb.explain.compare": ("compare",),
     "debias_nb.encoders": ("load_encoder", "embed_texts"),
     "debias_nb.interventions": ("importance",),
     "debias_nb.metrics": ("auc_at", "evaluate_pairs", "rank_metrics"),

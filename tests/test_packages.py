@@ -43,7 +43,7 @@ def test_an_import_of_the_companion_would_be_found(tmp_path, monkeypatch):
 
 NAMES = {"sklearn": "scikit-learn", "yaml": "pyyaml", "sentence_transformers": "sentence-transformers"}
 LAZY = {"pooch", "huggingface_hub"} # for downloads; the second comes with transformers
-LAZY |= {"jinja2", "markupsafe", "pyarrow"} # come with torch, jinja2 and datasets
+LAZY |= {"markupsafe", "pyarrow"} # come with jinja2 and datasets
 
 
 def test_the_library_imports_what_it_depends_on_and_no_more():

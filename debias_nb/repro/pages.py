@@ -177,8 +177,8 @@ CELL = ("paper", "table", "profile", "encoder", "method", "column", "shift", "me
 def _cells(studies: list[Study]) -> pd.DataFrame: # a row a cell
     cells = [cell for study in studies for cell in study.cells]
     frame = pd.DataFrame(cells, columns=CELL)
-    numbers = frame[[*NUMBERS]].apply(pd.to_numeric)
-    return frame.assign(**numbers)
+    frame[[*NUMBERS]] = frame[[*NUMBERS]].apply(pd.to_numeric)
+    return frame
 
 
 def _all_differences(study: Study) -> pd.DataFrame:
