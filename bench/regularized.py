@@ -1,8 +1,9 @@
 """What a training step of sentence-transformers' trainer costs with regularisers added to its loss, as a multiple of the bare loss on the same texts. See README.md."""
 import copy, gc, sys, tempfile
+from functools import partial
 from pathlib import Path
 
-from common import STEPS, THREADS, Clock, Meter, ask_encoders, ask_steps, begin, cell, checked_steps, compare, finish, loaded, parser, planted_pairs, table, tokens_a_text, training_stretch
+from common import STEPS, Clock, Meter, ask_encoders, ask_steps, begin, cell, checked_steps, compare, finish, loaded, parser, planted_pairs, table, tokens_a_text, training_stretch
 
 RECORD = Path(__file__).resolve().with_suffix(".json")
 BARE, OUTREG, QUARTER, ITVREG, MASKREG = "bare loss", "OutReg", "ITVReg, a quarter", "ITVReg", "MaskReg"
@@ -47,7 +48,7 @@ def main(argv=None) -> int:
     for name, encoder, kind in loaded(o.encoder or ["tiny", "tiny-static"]):
         steps = o.steps or STEPS[kind]
         texts = planted_pairs(steps // o.epochs * o.batch)
-        with meter: timed = compare(list(VARIANTS), lambda variant: training_run(variant, encoder, texts, o, steps), BARE, o.repeats, lambda line, name=name: print(f"{name}: {line}", file=sys.stderr))
+        with meter: timed = compare(list(VARIANTS), partial(training_run, encoder=encoder, texts=texts, o=o, steps=steps), BARE, o.repeats, lambda line, name=name: print(f"{name}: {line}", file=sys.stderr))
         results[name] = {"kind": kind, "tokens": tokens_a_text(pair_tokens(encoder, *texts)), "steps": steps, "variants": timed}
         print(shown(name, results[name]), end="\n\n")
     note = f"ratios: medians over {o.repeats} rounds [quartiles]; two texts forwards and backwards count 6, a frozen pass 1: OutReg 7 / 6, ITVReg 11 / 6, a quarter of it 7.25 / 6"
