@@ -48,8 +48,6 @@ def __getattr__(name: str):
     try:
         found = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as e:
-        if e.name == module:
-            raise ImportError(f"debias_nb.{name}: this version of debias-nb has no module {module}") from None
         raise ImportError(f"debias_nb.{name} needs the package {(e.name or '?').partition('.')[0]}") from e
     globals()[name] = found
     return found
