@@ -12,7 +12,7 @@ from debias_nb.repro.records import latest
 from debias_nb.repro.frame import COMPLETE, all_experiments, found_records, papers, results, study_of
 from debias_nb.repro.pages import all_cells
 from debias_nb.repro.runner import dry_runs, dry_step, narrow
-from debias_nb.repro.search import best_settings, best_training
+from debias_nb.repro.search import best_settings, best_training, search_table
 
 ROOT = project_root(Path(__file__).parent)
 
@@ -197,3 +197,8 @@ def test_worlds_that_cannot_be(corpus, worlds, message):
     training = dict(learning_rate=1e-3, epochs=1, batch_size=2)
     with pytest.raises(ValueError, match=message):
         BlockConfig(encoders=["x"], corpora=[corpus], methods=["y"], training=training, seeds=[0], evaluate=["iid"], worlds=worlds)
+
+def test_a_search_that_is_left_out_has_no_settings():
+    e = load_experiment("itvreg/table03_search", "planted")
+    assert narrow(e, full=False).blocks == () and search_table(narrow(e, full=False), []) == []
+    assert len(search_table(e, [])) == len(e.blocks) * len(e.blocks[0].trainings)

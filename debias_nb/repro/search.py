@@ -31,9 +31,9 @@ def _tried(experiment: ExperimentConfig, records: list[dict]) -> list[dict]:
     for run in experiment.runs():
         runs.setdefault((run.encoder.kind, run.training), []).append(run)
     found = latest(records)
-    metric = "p1" if experiment.blocks[0].corpora[0].task == "titles" else "auc05"
     rows = []
     for (kind, training), asked in runs.items():
+        metric = "p1" if asked[0].task == "titles" else "auc05"
         mine = [found[run.id] for run in asked if run.id in found]
         values = [record["metrics"]["heldout"][metric] for record in mine if record["status"] == "finished"]
         rows.append({
