@@ -4,7 +4,6 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
-from pathlib import Path
 
 import made
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 import torch
 from diagnose_alarms import WORLD, alarms, planted_case
 
-import debias_nb
 from debias_nb.config import ConfigError, WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import STRONG, Catalogue
@@ -302,10 +300,6 @@ def test_the_same_question_has_the_same_answer(tables, folders, files):
     assert found_with(folders, files, "table", "other table", group="brand").json() == tables.json()
 
 
-REGULARIZED = Path(debias_nb.__file__).with_name("regularized.py")
-
-
-@pytest.mark.skipif(not REGULARIZED.is_file(), reason="debias_nb.regularized is not there")
 def test_the_snippet_runs(tables, tmp_path):
     run_snippet(tables.snippet, tmp_path)
 

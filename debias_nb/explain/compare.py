@@ -19,14 +19,14 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from ..config import ConfigError, nearest
-from ..encoders import QuietTrainer, single_thread, training_arguments
-from .changes import METRICS, Test
-from .diagnose import named_tests
-from .models import Scorer, load_model, pair_scores
+from ..encoders import quiet_trainer, single_thread, training_arguments
+from .changes import METRICS, Test, corrected
+from .diagnose import named_columns, named_tests
+from .models import Scorer, load_model, pair_scores, wise_ft
 from .pairs_file import PairFile, read_pairs_file
 from ..hashes import fingerprint
-from ..regularized import ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, WordDropout, wise_ft
-from ..stats import holm, paired, threshold_p, verdict
+from ..regularized import ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, WordDropout
+from ..stats import paired, threshold_p, verdict
 
 # %% ../../nbs/explain/09_compare.ipynb #35706393
 REGULARIZERS = {
@@ -164,13 +164,13 @@ def fine_tune(
             seed=seed,
             use_cpu=model.device.type == "cpu",
             disable_tqdm=True)
-        trainer = QuietTrainer(model=model, args=args, train_dataset=pairs, loss=loss_of(method, model))
+        trainer = quiet_trainer()(model=model, args=args, train_dataset=pairs, loss=loss_of(method, model))
         trainer.train()
     return Scorer(method.name, model.eval(), base.kind)
 
 # %% ../../nbs/explain/09_compare.ipynb #e50d3b02
 def trial_id(
-    base: Scorer,
+    base: str,       # the encoder's fingerprint
     train: PairFile,
     tests: dict[str, Test],
     method: Method,
@@ -180,7 +180,7 @@ def trial_id(
     "A digest of all that a trial depends on."
     data = {name: test.file.sha256 for name, test in tests.items()}
     method_settings = [method.kind, method.strength]
-    return fingerprint([base.fingerprint, train.sha256, data, method_settings, asdict(settings), seed])[:12]
+    return fingerprint([base, train.sha256, data, method_settings, asdict(settings), seed])[:12]
 
 
 def read_trials(
@@ -199,17 +199,12 @@ def read_trials(
     return found
 
 # %% ../../nbs/explain/09_compare.ipynb #91fd1811
+@dataclass(frozen=True, eq=False)
 class Comparison:
     "What came of all trials, as frames."
-    def __init__(
-        self,
-        trials: list[dict],
-        methods: list[Method],
-        settings: Settings,
-    ):
-        self.trials = trials
-        self.methods = methods
-        self.settings = settings
+    trials: list[dict]
+    methods: list[Method]
+    settings: Settings
 
     @property
     def scores(self) -> pd.DataFrame: # method, seed, test, metric, value
@@ -238,13 +233,16 @@ class Comparison:
     ) -> pd.DataFrame: # method, test, difference, low, high, p, word; points
         """Each method minus another one: t over seeds and resampled pairs, and one of four words.
         p-values have Holm's correction over all rows."""
+        theirs = self._sides(against, metric)
         rows = []
         for method in self.methods:
             if method.name == against:
                 continue
-            for test in self._sides(against, metric):
-                rows.append(self._difference(method.name, against, test, metric))
-        adjusted = _adjusted([threshold_p(row["paired"]) for row in rows])
+            for test, (values, resampled) in self._sides(method.name, metric).items():
+                base, base_resampled = theirs[test]
+                found = paired(values, base, resampled, base_resampled)
+                rows.append({"method": method.name, "test": test, "paired": found})
+        adjusted = corrected([threshold_p(row["paired"]) for row in rows])
         for row, p in zip(rows, adjusted):
             found = row.pop("paired")
             row |= {
@@ -270,11 +268,6 @@ class Comparison:
                 [trial["resampled"][test][metric] for trial in own])
         return sides
 
-    def _difference(self, method, against, test, metric) -> dict:
-        a, a_resampled = self._sides(method, metric)[test]
-        b, b_resampled = self._sides(against, metric)[test]
-        return {"method": method, "test": test, "paired": paired(a, b, a_resampled, b_resampled)}
-
 
 WORDS = {"holds": "gains", "reversed": "loses", "no difference": "no difference", "undecided": "undecided"}
 
@@ -284,18 +277,32 @@ def _mean_and_spread(row) -> str:
     return f"{row['mean']:.1f}" if np.isnan(row["std"]) else f"{row['mean']:.1f} ± {row['std']:.1f}"
 
 
-def _adjusted(ps: list[float]) -> list[float]:
-    return holm(ps) if len(ps) > 1 else ps
-
 # %% ../../nbs/explain/09_compare.ipynb #e3fb3096
-def _run(base, tuned: Scorer, method: Method, tests: dict[str, Test]) -> dict:
-    "What a method gives: the metrics of each test, and their values on resamples, the same for all methods."
-    if method.kind == "wise-ft":
-        mixed = wise_ft(base.model, tuned.model, method.strength)
-        tuned = Scorer(method.name, mixed, base.kind)
+def _encoder(
+    base: Scorer,
+    train: PairFile,
+    method: Method,
+    settings: Settings,
+    seed: int,
+    plain: dict[int, Scorer], # seed -> plain fine-tuning's; the last one alone is kept
+) -> Scorer:
+    "The encoder that a method gives."
+    if method.kind == "base":
+        return base
+    if method.trains_as.kind != "plain":
+        return fine_tune(base, train, method, settings, seed)
+    if seed not in plain:
+        plain.clear()
+        plain[seed] = fine_tune(base, train, method.trains_as, settings, seed)
+    tuned = plain[seed]
+    return wise_ft(base, tuned, method.strength) if method.kind == "wise-ft" else tuned
+
+
+def _tested(encoder: Scorer, tests: dict[str, Test]) -> dict:
+    "The metrics of each test, and their values on resamples, which are the same for all methods."
     trial = {"metrics": {}, "resampled": {}}
     for name, test in tests.items():
-        scores = pair_scores({"tuned": tuned}, test.file.left, test.file.right)["tuned"]
+        scores = pair_scores({"it": encoder}, test.file.left, test.file.right)["it"]
         found = {metric: test.measured(scores, metric) for metric in METRICS}
         trial["metrics"][name] = {metric: value for metric, (value, _) in found.items()}
         trial["resampled"][name] = {metric: resampled.tolist() for metric, (_, resampled) in found.items()}
@@ -334,18 +341,13 @@ def compare(
     known = read_trials(path) if path else {}
     trials = []
     todo = [(seed, method) for seed in range(seeds) for method in asked if seed in _seeds_of(method, seeds)]
-    plain = (None, None) # seed and encoder of the last plain fine-tuning
+    origin = base.fingerprint
+    plain = {}
     for seed, method in tqdm(todo, disable=not progress, unit="trial"):
-        key = trial_id(base, pairs, tests, method, settings, seed)
+        key = trial_id(origin, pairs, tests, method, settings, seed)
         if key not in known:
-            tuned = base
-            if method.kind in ("plain", "wise-ft") and plain[0] == seed:
-                tuned = plain[1]
-            elif method.kind != "base":
-                tuned = fine_tune(base, pairs, method.trains_as, settings, seed)
-            if method.trains_as.kind == "plain":
-                plain = (seed, tuned)
-            known[key] = {"id": key, "method": method.name, "seed": seed} | _run(base, tuned, method, tests)
+            encoder = _encoder(base, pairs, method, settings, seed, plain)
+            known[key] = {"id": key, "method": method.name, "seed": seed} | _tested(encoder, tests)
             if path:
                 _keep(path, known[key])
         trials.append(known[key] | {"method": method.name})
@@ -375,12 +377,11 @@ def compare_command(
 ) -> Comparison:
     "The command `debias-nb compare`. Raises `ConfigError`, `DataError` or `EncoderError` for what the user can mend."
     tests = named_tests(test)
-    named = tuple(name.strip() for name in columns.split(","))
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"--out {out}: this is no folder")
     found = compare(
-        base, train, tests, named, methods, seeds, learning_rate, epochs, batch_size, folder, progress)
+        base, train, tests, named_columns(columns), methods, seeds, learning_rate, epochs, batch_size, folder, progress)
     differences = found.differences()
     say(f"AUC(0.05) in percent, mean ± standard deviation over {seeds} seeds\n")
     say(found.means().to_string())

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SHARES', 'BASELINES', 'SAMPLE', 'NAMED', 'LONGEST_SHOWN', 'MIXED', 'REGULARISED', 'PACKAGES', 'CONDITION', 'FIGURES',
            'SIGNS', 'Diagnosis', 'sampled_texts', 'WordFindings', 'best_share', 'snippet', 'command', 'diagnose',
-           'read_condition', 'holds', 'named_tests', 'write_whole', 'diagnose_command']
+           'read_condition', 'holds', 'named_tests', 'named_columns', 'write_whole', 'diagnose_command']
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import os
@@ -254,6 +254,22 @@ def command(scorers, files: dict[str, PairFile]) -> str: # files: `train` and th
     return shlex.join([*parts, "--group", group] if group else parts)
 
 
+def _facts(scorers: dict[str, Scorer], files: dict[str, PairFile], sample: int, seed: int) -> dict: # sample: texts
+    "Part 9: what went in, and the command that gives it again."
+    models = {}
+    for key, scorer in scorers.items():
+        models[key] = {"name": scorer.name, "kind": scorer.kind, "fingerprint": scorer.fingerprint}
+    return {
+        "files": {name: _file_facts(file) for name, file in files.items()},
+        "models": models,
+        "seed": seed,
+        "resamples": RESAMPLES,
+        "sample": sample,
+        "versions": _versions(),
+        "command": command(scorers, files),
+    }
+
+
 def _notes(scorers, mixed: bool) -> list[str]:
     "What was left out or done otherwise, and why."
     cross = scorers["base"].kind == "cross"
@@ -311,13 +327,7 @@ def diagnose(
         by_word = _word_findings(scorers, trained, measured, seed, progress)
     vocabulary = {word for text in (*trained.left, *trained.right) for word in words_of(text)}
     train_scores = pair_scores(scorers, trained.left, trained.right, "train: scores" if progress else None)
-    everything = {"train": trained} | files
-    facts = {
-        "files": {name: _file_facts(file) for name, file in everything.items()},
-        "models": {key: {"name": s.name, "kind": s.kind, "fingerprint": s.fingerprint} for key, s in scorers.items()},
-        "seed": seed, "resamples": RESAMPLES, "sample": by_word.sample, "versions": _versions(),
-        "command": command(scorers, everything),
-    }
+    facts = _facts(scorers, {"train": trained} | files, by_word.sample, seed)
     return Diagnosis(
         verdicts=found, sentences=[sentence(row) for row in found.itertuples()], reasons=_reasons(by_word),
         scores=scores, shares=shares, words=by_word.words, slices=slices(measured, vocabulary),
@@ -369,6 +379,11 @@ def named_tests(given: list[str]) -> dict[str, str]: # of `NAME=PATH`
     return tests
 
 
+def named_columns(given: str) -> tuple[str, ...]: # of `left,right,label`
+    "What the files call their columns."
+    return tuple(name.strip() for name in given.split(","))
+
+
 def write_whole(path: Path, text: str) -> None:
     "A file that is there whole or not at all."
     part = path.with_name(f"{path.name}.part-{os.getpid()}")
@@ -404,8 +419,7 @@ def diagnose_command(
     for condition in fail_if or []:
         read_condition(condition, tests)
     page, twin = _target("--html", html), _target("--json", json)
-    named = tuple(name.strip() for name in columns.split(","))
-    found = diagnose(base, tuned, train, tests, named, group, seed, progress)
+    found = diagnose(base, tuned, train, tests, named_columns(columns), group, seed, progress)
     say(repr(found))
     for path, make in ((page, found.html), (twin, found.json)):
         if path:
