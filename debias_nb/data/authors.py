@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['QUOTED', 'SOURCES', 'TESTS', 'Linkage', 'Texts', 'describe', 'strip_quotes', 'strip_signatures', 'clean',
            'read_texts', 'plain', 'read_reviews', 'read_pan19', 'read_pan_pairs', 'load_texts', 'planted_texts',
-           'AuthorSplit', 'paper_split', 'leakage', 'nearest_topics', 'topic_clusters', 'leakage_aware_split', 'Halves',
-           'query_target']
+           'AuthorSplit', 'paper_split', 'random_split', 'leakage', 'nearest_topics', 'topic_clusters',
+           'leakage_aware_split', 'Halves', 'query_target']
 
 # %% ../../nbs/data/04_authors.ipynb #c07e4ec4
 import csv
@@ -847,6 +847,32 @@ def paper_split(
         counts["topics chosen"] = len(on)
     name = f"{texts.name}, as in the paper"
     return _assemble(texts, name, chosen, on, share, validation, size, seed, tests, counts)
+
+# %% ../../nbs/data/04_authors.ipynb #5d1c9a02
+def _drawn(values, share, what, rng):
+    "A share of the values, drawn at random. Raises `ValueError` where it is none or all of them."
+    ranked = _ranked(values)
+    count = len(_most_frequent(values, share, what))
+    return {ranked[i] for i in rng.permutation(len(ranked))[:count]}
+
+
+def random_split(
+    texts: Texts,        # with topics
+    authors: float = .5, # share of the authors that are for training, in (0, 1)
+    topics: float = .5,  # share of the topics that are, in (0, 1)
+    share: float = .8,   # of the candidates, picked for training, in (0, 1]
+    tests: Sequence[str] = ("cross", "iid"), # some of `TESTS`
+    validation: int | None = None, # texts taken out of training; None: as many as the first test has, at most a fifth
+    size: int | None = None, # of a test, at most; None: all there are
+    seed: int = 0,       # not negative; draws authors, topics, and all that is picked
+) -> AuthorSplit: # checked
+    """A split by authors and topics that are drawn at random. Raises as `paper_split`."""
+    _check_tests(texts, tests, topics)
+    rng = np.random.default_rng([seed, 1 + len(TESTS)])
+    chosen = _drawn(texts.author, authors, "authors", rng)
+    on = _drawn(texts.topic, topics, "topics", rng)
+    counts = {"authors chosen": len(chosen), "topics chosen": len(on)}
+    return _assemble(texts, f"{texts.name}, at random", chosen, on, share, validation, size, seed, tests, counts)
 
 # %% ../../nbs/data/04_authors.ipynb #0ded0abd
 def _weigher(texts, features, common):

@@ -30,9 +30,9 @@ World = WorldConfig | AnswersWorldConfig | AuthorsWorldConfig
 class SplitConfig(Strict):
     """How the texts of authors are divided (`data/04_authors`).
     Scheme `paper` goes by the most prolific authors and topics; `aware` also keeps topics that are alike on one side;
-    `published` takes the parts as published. Validation `inside` takes texts of training authors on training topics,
+    `random` draws authors and topics by its seed; `published` takes the parts as published. Validation `inside` takes texts of training authors on training topics,
     as in the paper; `across` sets authors and topics of training apart, a quarter of each."""
-    scheme: Literal["paper", "aware", "published"] = "paper"
+    scheme: Literal["paper", "aware", "random", "published"] = "paper"
     authors: Share = .5          # share of the authors that are for training
     topics: Annotated[float, Field(gt=0, lt=1)] = .5 # share of the topics that are
     share: Share = .8            # of the candidates, picked for training
@@ -40,7 +40,7 @@ class SplitConfig(Strict):
     similarity: Annotated[float, Field(gt=-1, lt=1)] = .1 # of topics that are kept together (`aware`)
     linkage: Literal["average", "single", "complete"] = "average" # of clusters of topics (`aware`)
     validation: Literal["inside", "across"] = "inside"
-    seed: Annotated[int, Field(ge=0)] = 0 # draws what is picked and held out
+    seed: Annotated[int, Field(ge=0)] = 0 # draws what is picked and held out, and a `random` split
 
 # %% ../../nbs/repro/00_config.ipynb #264be52e
 PLANTED_CORPORA = ("catalogue", "answers", "authors")
@@ -69,6 +69,10 @@ class CorpusConfig(Strict):
     @property
     def display(self) -> str: # the name in tables
         return self.label or self.name
+
+    @property
+    def is_drawn(self) -> bool: # whether its split is one of many, as a planted world is
+        return self.split is not None and self.split.scheme == "random"
 
     @model_validator(mode="after")
     def _coherent(self):
@@ -278,7 +282,8 @@ class RunConfig(Strict):
         return self.data.task if self.data else "pairs"
 
     def in_world(self, seed: int) -> "RunConfig":
-        "The same run in another planted world: words, texts, and the base encoder that was made there, drawn anew."
+        """The same run in another planted world: words, texts, and the base encoder that was made there, drawn anew.
+        Or on another random split of real texts."""
         other = {"seed": seed}
         encoder = self.encoder
         if encoder.world:
@@ -291,6 +296,8 @@ class RunConfig(Strict):
             corpus = getattr(self, name)
             if corpus and corpus.world:
                 changed[name] = corpus.model_copy(update={"world": corpus.world.model_copy(update=other)})
+            elif corpus and corpus.is_drawn:
+                changed[name] = corpus.model_copy(update={"split": corpus.split.model_copy(update=other)})
         if self.eval_world:
             changed["eval_world"] = self.eval_world.model_copy(update=other)
         return self.model_copy(update=changed)
@@ -330,15 +337,15 @@ class BlockConfig(Strict):
     measure: tuple[Measure, ...] = ()
     of: str | None = None        # the experiment that these runs belong to; default: this one
     full: bool = False           # left out unless the full grid is asked for
-    worlds: Annotated[int, Field(ge=0)] = 0 # further planted worlds, of seeds 1, 2, …, each with the first training seed;
-    # in the full grid alone
+    worlds: Annotated[int, Field(ge=0)] = 0 # further planted worlds, or random splits, of seeds 1, 2, …, each with the
+    # first training seed; in the full grid alone
 
     @model_validator(mode="after")
     def _planted(self):
-        known = [corpus.world for corpus in self.corpora]
-        refuse_if(self.worlds and not all(known), "`worlds` belongs to planted corpora")
+        drawn = [corpus.world or (corpus.split if corpus.is_drawn else None) for corpus in self.corpora]
+        refuse_if(self.worlds and not all(drawn), "`worlds` belongs to planted corpora and to random splits")
         refuse_if(
-            any(world.seed in self.further_worlds for world in known if world),
+            any(one.seed in self.further_worlds for one in drawn if one),
             "`worlds` counts a world that the block has already")
         return self
 

@@ -72,11 +72,14 @@ class Cell:
         return f"{self.encoder} · {self.method}"
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000037
-def world_of(record: dict) -> int | None: # None: real data
-    "The seed of the planted world that a run was trained and tested in."
+def world_of(record: dict) -> int | None: # None: real data, divided in one way
+    "The seed of the planted world, or of the random split, that a run was trained and tested in."
     config = record.get("config", {})
     data = config.get("corpus") or config.get("eval_corpus") or {}
     world = data.get("world") or config.get("eval_world")
+    split = data.get("split") or {}
+    if world is None and split.get("scheme") == "random":
+        world = split
     return world["seed"] if world else None
 
 

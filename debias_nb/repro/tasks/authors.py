@@ -22,7 +22,7 @@ from debias_nb.arr import (
 )
 from debias_nb.data.authors import (
     SOURCES, AuthorSplit, Halves, Texts, describe, leakage, leakage_aware_split, load_texts, nearest_topics, paper_split,
-    planted_texts, query_target,
+    planted_texts, query_target, random_split,
 )
 from ...config import AuthorsWorldConfig, ConfigError, EncoderConfig, nearest
 from debias_nb.encoders import (
@@ -106,6 +106,8 @@ def _real(corpus: CorpusConfig) -> AuthorSplit:
     sizes = {"share": settings.share, "size": settings.size, "seed": settings.seed}
     if settings.scheme == "paper":
         return paper_split(texts, settings.authors, settings.topics, **sizes)
+    if settings.scheme == "random":
+        return random_split(texts, settings.authors, settings.topics, **sizes)
     clusters = {"similarity": settings.similarity, "linkage": settings.linkage}
     return leakage_aware_split(texts, settings.authors, settings.topics, **sizes, **clusters)
 
