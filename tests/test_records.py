@@ -142,7 +142,7 @@ def test_a_cut_at_every_byte(tmp_path):
         assert read(path) == complete + [small(9)]
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(ids=st.lists(st.text(min_size=1), max_size=4), end=st.binary(min_size=1, max_size=40), newline=st.booleans())
+@given(ids=st.lists(st.text(min_size=1), max_size=4, unique=True), end=st.binary(min_size=1, max_size=40), newline=st.booleans())
 def test_any_end_is_survived(tmp_path, ids, end, newline):
     end = end.replace(b"\n", b"") + b"\n" * newline
     assume(end)
@@ -206,6 +206,39 @@ def test_json_that_is_no_record_is_an_error_at_the_end_too(path):
     append(path, small(0))
     with path.open("ab") as f: f.write(b'["a", "list"]\n')
     with pytest.raises(RecordError, match="line 2 is no record: a list"): read(path)
+
+def changed_setting(record): return record | {"config": seeded(7).model_dump(mode="json")}
+
+@pytest.mark.parametrize("change, says", [
+    (lambda line: line.replace(b'"auc": 0.5', b'"auc": 0.6'), "its checksum is not that of its content"),
+    (lambda line: encode(finish(CONFIG, 7.)), "quora: auc is 7, and a fraction lies between 0 and 1"),
+    (lambda line: unsealed(line).replace(b'"auc": 0.5', b'"auc": 1e999'), "quora: auc is inf"),
+    (lambda line: unsealed(line).replace(b'"auc": 0.5', b'"auc": "high"'), "quora: auc is 'high', which is no number"),
+    (lambda line: encode(changed_setting(finish(CONFIG))), "its configuration is that of demo-small-minilm-quora-erm-s7"),
+    (lambda line: unsealed(line).replace(b'"paper": "itvreg"', b'"paper": 17'), "its configuration is that of no run"),
+    (lambda line: encode(finish(seeded(1))), "it repeats line 1")])
+def test_a_record_that_does_not_fit_is_left_out(path, change, says):
+    first, last = finish(seeded(1)), finish(seeded(2))
+    wrong = change(encode(finish(CONFIG))) if "repeats" not in says else encode(first)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(encode(first) + wrong + encode(last))
+    before, store = path.read_bytes(), Store(path.parent.parent)
+    for use, args in ((read, (path,)), (store.all, ())):
+        with pytest.warns(UserWarning) as told: assert use(*args) == [first, last]
+        assert f"{path}: line 2 is left out: {says}" in str(told[0].message) and len(told) == 1
+    assert store.find(CONFIG) is None and store.find(seeded(2)) == last
+    assert store.delete(seeded(2)) == 1 and path.read_bytes() == encode(first) + wrong, "what is left out stays in its file"
+    assert before.startswith(path.read_bytes())
+
+def unsealed(line): return line[:records.SEAL.search(line).start()] + b"}\n"
+
+def test_a_record_from_before_checksums_is_read(path):
+    path.parent.mkdir(parents=True); path.write_bytes(unsealed(encode(finish(CONFIG))))
+    assert Store(path.parent.parent).find(CONFIG) == read(path)[0] == finish(CONFIG) | {k: read(path)[0][k] for k in ("started", "finished")}
+
+def test_a_key_that_stands_twice_is_damage(path):
+    path.parent.mkdir(parents=True); path.write_bytes(encode(small(0)).replace(b'"metrics": {}', b'"metrics": {}, "metrics": {}') + encode(small(1)))
+    with pytest.raises(RecordError, match="line 1 is damaged \\(the key 'metrics' stands twice"): read(path)
 
 # disks and folders that refuse
 
