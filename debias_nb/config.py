@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['FLOAT', 'Share', 'Probability', 'Natural', 'Positive', 'NotNegative', 'ConfigError', 'project_root', 'package_file',
-           'own_file', 'cache_dir', 'StrictLoader', 'load_yaml', 'once_per_state', 'Strict', 'refuse_if', 'nearest',
-           'explain', 'WorldConfig', 'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
+           'own_file', 'cache_dir', 'StrictLoader', 'parse_yaml', 'load_yaml', 'once_per_state', 'Strict', 'refuse_if',
+           'nearest', 'explain', 'WorldConfig', 'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig',
+           'EncoderConfig']
 
 # %% ../nbs/00_config.ipynb #846be56a
 import difflib
@@ -92,16 +93,29 @@ FLOAT = re.compile(r"^[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$")
 StrictLoader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+0123456789"))
 
 
+def parse_yaml(text: str, where: str): # where: what a message begins with
+    "The value of a text of YAML, read strictly. Raises `ConfigError`."
+    try:
+        return yaml.load(text, Loader=StrictLoader)
+    except yaml.YAMLError as e:
+        raise ConfigError(f"{where}: {e}") from None
+    except RecursionError:
+        raise ConfigError(f"{where}: nested too deeply") from None
+    except (ValueError, TypeError) as e: # a date that does not exist, a number of too many digits, a list as a key
+        raise ConfigError(f"{where}: no value of YAML: {e}") from None
+
+
 def load_yaml(
     path: str | Path, # a YAML file with a mapping at its top
 ) -> dict:
     "Read one YAML file strictly. Raises `ConfigError` naming file, line and key."
     try:
-        loaded = yaml.load(Path(path).read_text("utf-8"), Loader=StrictLoader)
-    except yaml.YAMLError as e:
-        raise ConfigError(f"{path}: {e}") from None
+        text = Path(path).read_text("utf-8")
+    except UnicodeDecodeError as e:
+        raise ConfigError(f"{path}: byte {e.start + 1} is not UTF-8") from None
     except OSError as e:
         raise ConfigError(f"{path}: {e.strerror}") from None
+    loaded = parse_yaml(text, str(path))
     if not isinstance(loaded, dict):
         raise ConfigError(f"{path}: a mapping is expected at the top, found {type(loaded).__name__}")
     return loaded

@@ -294,6 +294,10 @@ def test_workers_end_with_the_process_that_started_them(cache, tmp_path, stop):
     while any(map(alive, workers)) and time.monotonic() < end: time.sleep(.1)
     assert not any(map(alive, workers))
 
+@pytest.mark.parametrize("seeds, says", [([], "an empty list"), ([-1], "-1 is not between 0 and"), ([10**23], "is not between 0 and"), ([1, 1], "one stands twice")])
+def test_seeds_that_are_none(seeds, says):
+    with pytest.raises(ConfigError, match=f"seeds: .*{says}"): runner.narrow(load_experiment("itvreg/table03", "planted"), seeds=seeds)
+
 @pytest.mark.parametrize("workers", [0, -3])
 def test_workers_must_be_one_at_least(tmp_path, workers):
     with pytest.raises(ConfigError, match=f"workers must be at least 1, got {workers}"): runner.run_all([], Store(tmp_path), workers=workers)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from debias_nb.config import project_root
+from debias_nb.config import ConfigError, load_yaml, project_root
 
 from debias_nb.repro.config import BlockConfig, RunConfig, load_experiment
 from debias_nb.repro.records import latest
@@ -202,3 +202,13 @@ def test_a_search_that_is_left_out_has_no_settings():
     e = load_experiment("itvreg/table03_search", "planted")
     assert narrow(e, full=False).blocks == () and search_table(narrow(e, full=False), []) == []
     assert len(search_table(e, [])) == len(e.blocks) * len(e.blocks[0].trainings)
+
+
+@pytest.mark.parametrize("raw, says", [
+    ("größe: 1".encode("latin-1"), "byte 3 is not UTF-8"), ("a: 1".encode("utf-16"), "byte 1 is not UTF-8"),
+    (b"? [1, 2]\n: 3", ""), (b"? {a: 1}\n: 3", ""), (b"a: " + b"[" * 3000 + b"]" * 3000, "nested too deeply"),
+    (b"a: 2026-02-31", "no value of YAML"), (b"a: " + b"1" * 5000, "no value of YAML"), (b"a: 1\0", "")])
+def test_yaml_that_cannot_be_read_is_one_sentence(tmp_path, raw, says):
+    path = tmp_path / "odd.yaml"; path.write_bytes(raw)
+    with pytest.raises(ConfigError) as e: load_yaml(path)
+    assert str(e.value).startswith(str(path)) and says in str(e.value)

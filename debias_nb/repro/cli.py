@@ -90,15 +90,15 @@ def checked(template: Path, given: dict[str, object]) -> dict[str, object]:
 # %% ../../nbs/repro/14_cli.ipynb #39b0ae7f
 def parse_parameter(text: str) -> tuple[str, object]: # `name=value`
     "One `-p` argument. Raises `RunnerError`."
-    import yaml
-    from debias_nb.config import StrictLoader
+    from debias_nb.config import ConfigError, parse_yaml
     name, sign, value = text.partition("=")
     if not sign or not name.isidentifier():
         raise RunnerError(f"-p wants name=value, got {text!r}")
     try:
-        return name, yaml.load(value, Loader=StrictLoader)
-    except yaml.YAMLError:
-        raise RunnerError(f"-p {name}: {value!r} is no YAML value") from None
+        return name, parse_yaml(value, name)
+    except ConfigError:
+        shown = value if len(value) <= 60 else f"{value[:60]} …"
+        raise RunnerError(f"-p {name}: {shown!r} is no YAML value") from None
 
 
 def parse_seeds(text: str) -> list[int]: # e.g. `0,1,2`
