@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scipy.sparse import block_diag, csr_matrix, issparse
 
 from ..config import nearest
@@ -45,21 +46,15 @@ def _check_positions(me, pairs, queries, items): # me: what the message begins w
 def _pairs(
     name: str,
     what: str,      # e.g. `relevance`, for error messages
-    given,          # a sparse matrix (queries, items), or an (n, 2) integer array of query and item
+    given,          # (n, 2) whole numbers: query and item
     queries: Sequence[str],
     items: Sequence[str],
 ) -> np.ndarray: # (n, 2)
     "Positions of what is true. Raises `ValueError` naming the query."
     me = f"{name}: {what}"
-    if issparse(given):
-        rows = given.shape[0]
-        if rows != len(queries):
-            raise ValueError(f"{me} has {rows} rows for {len(queries)} queries")
-        given = np.column_stack(given.nonzero())
     pairs = np.asarray(given) if len(given) else np.zeros((0, 2), int)
     if pairs.shape[1:] != (2,) or pairs.dtype.kind not in "iu":
-        wanted = "a sparse matrix or an (n, 2) array of integers"
-        raise ValueError(f"{me} must be {wanted}, got {pairs.dtype} {pairs.shape}")
+        raise ValueError(f"{me} must be an (n, 2) array of integers, got {pairs.dtype} {pairs.shape}")
     _check_positions(me, pairs, queries, len(items))
     return pairs
 
@@ -149,10 +144,10 @@ class Titles(_Relevance):
         return self._shown(end=f", fingerprint {self.fingerprint[:12]}")
 
 # %% ../../nbs/data/02_titles.ipynb #ad55696b
-_KINDS = {"years": ("iu", "whole numbers"), "published": ("b", "true or false")} # kinds of numpy arrays, in words
+_TYPES = {"years": int, "categories": str, "published": bool}
 
 
-def _column(name, what, column, queries): # what: years, categories or published
+def _column(name, what, column, queries): # what: one of `_TYPES`
     "One value for each query. Raises `ValueError` naming the column."
     if column is None:
         return None
@@ -160,13 +155,7 @@ def _column(name, what, column, queries): # what: years, categories or published
     if given != n:
         lacks = f", the first without is query {given} ({queries[given]!r})" if given < n else ""
         raise ValueError(f"{name}: {given} {what} for {n} queries{lacks}")
-    if what == "categories":
-        return np.array(["" if category is None else str(category) for category in column])
-    column = np.asarray(column)
-    kinds, words = _KINDS[what]
-    if column.dtype.kind not in kinds:
-        raise ValueError(f"{name}: {what} must be {words}, got {column.dtype}")
-    return column
+    return np.array(column, dtype=_TYPES[what])
 
 # %% ../../nbs/data/02_titles.ipynb #af142aa7
 def _merged_pairs(pairs, queries, items) -> csr_matrix: # queries, items: `_Merged` -> how often each pair of them is named
@@ -206,12 +195,12 @@ def make_titles(
     name: str,
     queries: Sequence[str],                  # titles; HTML entities undone
     items: Sequence[str],
-    relevance,                               # sparse (queries, items), or an (n, 2) integer array of query and item
+    relevance,                               # (n, 2) whole numbers: a query, and an item that is relevant to it
     years: Sequence[int] | None = None,      # (queries,)
     categories: Sequence[str] | None = None, # (queries,)
     counts: dict[str, int] | None = None,    # what happened before, e.g. in a reader
     published: Sequence[bool] | None = None, # (queries,) True in the published test set
-    excluded = None,                         # as `relevance`: pairs that are neither relevant nor candidates
+    excluded=None,                           # as `relevance`: pairs that are neither relevant nor candidates
 ) -> Titles:
     """Check, merge equal titles, drop own titles and queries that nothing is relevant to.
     Raises `ValueError` naming the query."""
@@ -244,22 +233,15 @@ def make_titles(
     return Titles(name, queries, items, relevance, _kept(own, kept), counts=counts, excluded=barred, **columns)
 
 # %% ../../nbs/data/02_titles.ipynb #7a5153ff
-def _record(line, keys, required) -> dict: # keys: what is kept, and of which type; required: keys that must be there
-    "One line of JSON. Raises `ValueError` with the reason."
-    try:
-        record = json.loads(line)
-    except ValueError as e:
-        raise ValueError(f"not readable as JSON ({e})") from None
-    if not isinstance(record, dict):
-        raise ValueError(f"a record is expected, found {type(record).__name__}")
-    record = {key: record[key] for key in keys if record.get(key) is not None}
-    for key in required:
-        if key not in record:
-            raise ValueError(f"the record has no {key!r}")
-    for key, value in record.items():
-        if not isinstance(value, keys[key]):
-            raise ValueError(f"{key!r} is {type(value).__name__}, expected {keys[key].__name__}")
-    return record
+class _Entry(BaseModel):
+    "A line that gives an id, and perhaps a title."
+    model_config = ConfigDict(strict=True)
+    uid: str
+    title: str | None = None
+
+    @property
+    def text(self) -> str:
+        return html.unescape(self.title or "")
 
 
 def _check_unique(path, ids) -> None: # ids: a series, by line
@@ -269,30 +251,23 @@ def _check_unique(path, ids) -> None: # ids: a series, by line
         raise DataError(f"{path}:{line}: the id {id_!r} stands twice, first in line {first}")
 
 
-def _json_lines(
-    path: str | Path,                # gzip
-    parse: Callable[[bytes], dict],  # of one line; raises `ValueError` with the reason
-    key: str,                        # of the id, which stands once
-) -> list[dict]: # a record a line
+def _json_lines(path, kind: type[_Entry]) -> list: # path: gzip -> a `kind` a line
     "Raises `DataError` naming file and line."
     records = []
     try:
         with gzip.open(path) as lines:
             for line in lines:
-                records.append(parse(line))
+                records.append(kind.model_validate_json(line))
     except (EOFError, gzip.BadGzipFile, zlib.error) as e:
         raise DataError(f"{path}:{len(records) + 1}: the file is damaged from here on ({e})") from None
-    except ValueError as e:
-        raise DataError(f"{path}:{len(records) + 1}: {e}") from None
+    except ValidationError as e:
+        mistake = e.errors()[0]
+        where = ".".join(map(str, mistake["loc"])) or "the line"
+        raise DataError(f"{path}:{len(records) + 1}: {where}: {mistake['msg']}") from None
     if not records:
         raise DataError(f"{path}: the file is empty")
-    ids = pd.Series([record[key] for record in records], range(1, len(records) + 1))
-    _check_unique(path, ids)
+    _check_unique(path, pd.Series([record.uid for record in records], range(1, len(records) + 1)))
     return records
-
-# %% ../../nbs/data/02_titles.ipynb #693f8afc
-def _title(record) -> str:
-    return html.unescape(record.get("title", ""))
 
 # %% ../../nbs/data/02_titles.ipynb #7c50feee
 LF_FILES = ("trn.json.gz", "tst.json.gz", "lbl.json.gz", "filter_labels_train.txt", "filter_labels_test.txt")
@@ -322,26 +297,22 @@ def _lf_filter(path, rows: int, labels: int) -> np.ndarray: # (n, 2) row and lab
     return pairs
 
 # %% ../../nbs/data/02_titles.ipynb #faaabfb3
-def _lf_label(line) -> dict:
-    return _record(line, {"uid": str, "title": str}, ["uid"])
+class _Query(_Entry):
+    target_ind: list[int]
 
 
-def _lf_query(line, labels: int) -> dict:
-    "Raises `ValueError` with the reason."
-    record = _record(line, {"uid": str, "title": str, "target_ind": list}, ["uid", "target_ind"])
-    for target in record["target_ind"]:
-        if type(target) is not int or not 0 <= target < labels:
-            there = f"lbl.json.gz has {labels} labels, whole numbers from 0"
-            raise ValueError(f"target_ind {target!r} is not there, {there}")
-    return record
-
-
-def _lf_part(queries, filtered, labels: int) -> tuple[list[dict], np.ndarray]: # paths -> records; (n, 2) barred pairs
-    records = _json_lines(queries, partial(_lf_query, labels=labels), "uid")
+def _lf_part(queries, filtered, labels: int) -> tuple[list[_Query], np.ndarray]: # paths -> records; (n, 2) barred pairs
+    "Raises `DataError` naming file and line."
+    records = _json_lines(queries, _Query)
+    for line, record in enumerate(records, 1):
+        for target in record.target_ind:
+            if not 0 <= target < labels:
+                there = f"lbl.json.gz has {labels} labels, whole numbers from 0"
+                raise DataError(f"{queries}:{line}: target_ind {target} is not there, {there}")
     return records, _lf_filter(filtered, len(records), labels)
 
 
-def _lf_queries(folder, labels: int) -> tuple[list[dict], np.ndarray, np.ndarray]: # records; barred pairs; (n,) bool, for tests
+def _lf_queries(folder, labels: int) -> tuple[list[_Query], np.ndarray, np.ndarray]: # records; barred pairs; (n,) bool, for tests
     "Training queries, then test queries."
     trn, tst, _, filter_trn, filter_tst = (folder / file for file in LF_FILES)
     train, barred = _lf_part(trn, filter_trn, labels)
@@ -373,17 +344,17 @@ def read_lf(
     for file in LF_FILES:
         if not (folder / file).is_file():
             raise DataError(f"{folder}: there is no {file}")
-    labels = _json_lines(folder / "lbl.json.gz", _lf_label, "uid")
+    labels = _json_lines(folder / "lbl.json.gz", _Entry)
     queries, barred, published = _lf_queries(folder, len(labels))
-    targets = _exploded([query["target_ind"] for query in queries])
+    targets = _exploded([query.target_ind for query in queries])
     pairs = np.column_stack([targets.index, targets.astype(np.int64)])
     years = None if year is None else np.full(len(queries), year)
     categories, counts = None, {}
     if (folder / "categories.tsv").is_file():
-        categories = _lf_categories(folder / "categories.tsv", [query["uid"] for query in queries])
+        categories = _lf_categories(folder / "categories.tsv", [query.uid for query in queries])
         counts = {"queries without a category": int((categories == "").sum())}
-    titles = [_title(query) for query in queries]
-    items = [_title(label) for label in labels]
+    titles = [query.text for query in queries]
+    items = [label.text for label in labels]
     return make_titles(name or folder.name, titles, items, pairs, years, categories, counts, published, barred)
 
 # %% ../../nbs/data/02_titles.ipynb #ce8e2656
@@ -455,6 +426,16 @@ def read_aan(
 _SHELVES = ("CDs & Vinyl", "Digital Music")
 
 
+class _Related(BaseModel):
+    also_bought: list[str] = []
+
+
+class _Album(_Entry):
+    uid: str = Field(alias="asin")
+    categories: list = []
+    related: _Related = _Related()
+
+
 def _genre(paths) -> str:
     for path in paths:
         if isinstance(path, list) and len(path) > 1 and path[0] in _SHELVES:
@@ -462,29 +443,17 @@ def _genre(paths) -> str:
     return ""
 
 
-def _also_bought(album):
-    return album.get("related", {}).get("also_bought", [])
-
-
-def _album(line) -> dict:
-    "Raises `ValueError` with the reason."
-    album = _record(line, {"asin": str, "title": str, "categories": list, "related": dict}, ["asin"])
-    if not isinstance(_also_bought(album), list):
-        raise ValueError("also_bought is no list")
-    return album
-
-
 def read_music(
     path: str | Path, # JSON lines, gzip: asin, title, categories, related
     name: str = "music",
 ) -> Titles: # categories are first genres
     "Titles of albums and of the albums also bought. Raises `DataError` naming file and line."
-    albums = _json_lines(path, _album, "asin")
-    titled = [album for album in albums if _title(album).strip()]
-    titles = np.array([_title(album) for album in titled], dtype=object)
-    genres = np.array([_genre(album.get("categories", [])) for album in titled])
-    asins = pd.Index([album["asin"] for album in titled], dtype=object)
-    bought = _exploded([_also_bought(album) for album in titled])
+    albums = _json_lines(path, _Album)
+    titled = [album for album in albums if album.text.strip()]
+    titles = np.array([album.text for album in titled], dtype=object)
+    genres = np.array([_genre(album.categories) for album in titled])
+    asins = pd.Index([album.uid for album in titled], dtype=object)
+    bought = _exploded([album.related.also_bought for album in titled])
     pairs = np.column_stack([bought.index, asins.get_indexer(bought)])
     pairs = pairs[pairs[:, 1] >= 0]
     counts = {
@@ -581,10 +550,6 @@ class TitleTask(_Relevance):
         own = _indicator(np.asarray(self.own), len(self.items))
         return _truth(own if self.excluded is None else own + self.excluded)
 
-    def candidates(self, rows) -> np.ndarray: # rows: slice, mask or positions of queries -> (len(rows), items) bool
-        "What is not barred."
-        return ~self.barred[rows].toarray()
-
     def __repr__(self):
         return self._shown(f", {self.info['new items']:,} of them new")
 
@@ -653,68 +618,50 @@ def _split_counts(train, tests, **more) -> dict[str, int]:
     return counts
 
 # %% ../../nbs/data/02_titles.ipynb #2e3b6ef6
-def _is_whole(value) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
 def _later(titles, until) -> np.ndarray: # (queries,) bool
     "Queries after a year. Raises `ValueError` naming the parameter."
-    name, years = titles.name, titles.years
-    if years is None:
-        raise ValueError(f"by='year': {name} has no years")
-    first, last = years.min(), years.max()
-    if not _is_whole(until):
-        raise ValueError(f"until={until!r}: the last year of training is expected, from {first} to {last - 1}")
-    if until < first:
-        raise ValueError(f"until={until} leaves no training query, the first year of {name} is {first}")
-    if until >= last:
-        raise ValueError(f"until={until} leaves no ood query, the last year of {name} is {last}")
-    return years > until
+    if titles.years is None:
+        raise ValueError(f"by='year': {titles.name} has no years")
+    first, last = titles.years.min(), titles.years.max()
+    if until is None or not first <= until < last:
+        years = f"a year from {first} to {last - 1}"
+        raise ValueError(f"until={until}: the last year of training is expected, for {titles.name} {years}")
+    return titles.years > until
 
 
 def _of_categories(titles, held_out) -> np.ndarray: # (queries,) bool
     "Queries of some categories. Raises `ValueError` naming the parameter."
-    name = titles.name
     if titles.categories is None:
-        raise ValueError(f"by='category': {name} has no categories")
+        raise ValueError(f"by='category': {titles.name} has no categories")
     known = sorted(set(titles.categories.tolist()) - {""})
-    if isinstance(held_out, str) or not len(held_out):
-        raise ValueError(f"held_out={held_out!r}: a list of categories is expected, of {', '.join(known)}")
     for category in held_out:
         if category not in known:
-            raise ValueError(f"held_out: {name} has no category {category!r}{nearest(str(category), known)}")
+            raise ValueError(f"held_out: {titles.name} has no category {category!r}{nearest(str(category), known)}")
     shifted = np.isin(titles.categories, list(held_out))
-    if shifted.all():
-        raise ValueError(f"held_out={list(held_out)} leaves no training query of {name}")
+    if shifted.all() or not shifted.any():
+        left = "training" if shifted.all() else "ood"
+        raise ValueError(f"held_out={list(held_out)} leaves no {left} query of {titles.name}")
     return shifted
 
 
 def _shifted(titles, by, until, held_out) -> np.ndarray: # (queries,) bool, True for `ood`
     "Raises `ValueError` naming the parameter."
-    if by == "year":
-        if len(held_out):
-            raise ValueError(f"held_out={held_out!r} is for a split by category, this one is by year")
+    if by == "year" and not held_out:
         return _later(titles, until)
-    if by != "category":
-        raise ValueError(f"by={by!r}: no such split{nearest(str(by), ('year', 'category'))}")
-    if until is not None:
-        raise ValueError(f"until={until!r} is for a split by year, this one is by category")
-    return _of_categories(titles, held_out)
+    if by == "category" and until is None:
+        return _of_categories(titles, held_out)
+    known = "'year', with `until`, or 'category', with `held_out`"
+    raise ValueError(f"by={by!r}, until={until!r}, held_out={held_out!r}: a split is by {known}")
 
 # %% ../../nbs/data/02_titles.ipynb #98cf5ea5
-def _check_share(what, value, end): # end: `]` or `)`, whether 1 is a share
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not (number and 0 < value <= 1) or (value == 1 and end == ")"):
-        raise ValueError(f"{what} must be in (0, 1{end}, got {value!r}")
-
-
 def _iid(titles, same, test_share, seed) -> np.ndarray: # same: positions of queries -> those to test on
     "Raises `ValueError` naming the parameter."
     if test_share is None:
         if titles.published is None:
             raise ValueError(f"test_share=None takes the published test queries, and {titles.name} has none")
         return same[titles.published[same]]
-    _check_share("test_share", test_share, ")")
+    if not 0 < test_share < 1:
+        raise ValueError(f"test_share must be in (0, 1), got {test_share}")
     n = round(test_share * len(same))
     return np.sort(np.random.default_rng([seed, 0]).permutation(same)[:n])
 
@@ -722,7 +669,8 @@ def _iid(titles, same, test_share, seed) -> np.ndarray: # same: positions of que
 def _drawn(titles, shifted, test_share, share, seed) -> tuple[np.ndarray, np.ndarray, int]: # shifted: (queries,) bool
     """Positions of training and `iid` queries, and how many were not drawn.
     Raises `ValueError` naming the parameter."""
-    _check_share("share", share, "]")
+    if not 0 < share <= 1:
+        raise ValueError(f"share must be in (0, 1], got {share}")
     same = np.flatnonzero(~shifted)
     iid = _iid(titles, same, test_share, seed)
     rest = np.random.default_rng([seed, 1]).permutation(np.setdiff1d(same, iid))
@@ -800,14 +748,12 @@ def _both(early, late, new, column): # new: positions in the queries of the late
     return None if first is None or second is None else np.concatenate([first, second[new]])
 
 
-def _all_excluded(early, late, new) -> csr_matrix | None:
-    parts = []
-    for titles in (early, late):
-        nothing = csr_matrix(titles.relevance.shape, dtype=bool)
-        parts.append(nothing if titles.excluded is None else titles.excluded)
-    if early.excluded is None and late.excluded is None:
-        return None
-    return block_diag([parts[0], parts[1][new]])
+def _joined_pairs(first, second) -> np.ndarray: # matrices -> (n, 2), those of the second after those of the first
+    return np.column_stack(block_diag([first, second]).nonzero())
+
+
+def _excluded(titles) -> csr_matrix:
+    return csr_matrix(titles.relevance.shape, dtype=bool) if titles.excluded is None else titles.excluded
 
 
 def _check_order(early, late):
@@ -833,9 +779,11 @@ def join_titles(
         raise ValueError(f"{late.name} has no query that {early.name} lacks")
     years, categories, published = (_both(early, late, new, what) for what in ("years", "categories", "published"))
     queries = early.queries + [late.queries[n] for n in new]
-    relevance = block_diag([early.relevance, late.relevance[new]], format="csr")
+    relevance = _joined_pairs(early.relevance, late.relevance[new])
     counts = {"queries of the later collection that the earlier one has": len(late.queries) - len(new)}
-    excluded = _all_excluded(early, late, new)
+    excluded = None
+    if early.excluded is not None or late.excluded is not None:
+        excluded = _joined_pairs(_excluded(early), _excluded(late)[new])
     items = early.items + late.items
     joined = make_titles(name, queries, items, relevance, years, categories, counts, published, excluded)
     return replace(joined, files=early.files | late.files)
@@ -843,27 +791,26 @@ def join_titles(
 # %% ../../nbs/data/02_titles.ipynb #2a0893d0
 def _joined(n: int, ticks: int) -> np.ndarray: # (ticks + 1,)
     "How many of n have joined at each tick. Raises `ValueError` for `ticks` out of range."
-    if not _is_whole(ticks) or not 1 <= ticks <= n:
-        raise ValueError(f"ticks must be a whole number from 1 to {n:,}, the queries that join, got {ticks!r}")
+    if not 1 <= ticks <= n:
+        raise ValueError(f"ticks must be a number from 1 to {n:,}, the queries that join, got {ticks}")
     return np.round(np.arange(ticks + 1) * n / ticks).astype(int)
 
 
-def _in_time(titles, rows, seed) -> np.ndarray: # rows: positions of queries, in order of years, at random within a year
-    shuffled = np.random.default_rng([seed, 2]).permutation(len(rows))
+def _in_time(titles, rows) -> np.ndarray: # rows: positions of queries, in order of years, at random within a year
+    shuffled = np.random.default_rng([0, 2]).permutation(len(rows))
     return rows[np.lexsort([shuffled, titles.years[rows]])]
 
 
 def mix_ticks(
     split: TitleSplit, # by year
     ticks: int,        # parts in which the later queries join, at least 1
-    seed: int = 0,     # order within a year
 ) -> list[TitleTask]: # (ticks + 1,), each contains the one before
     "Test sets that grow in time. Raises `ValueError` for another split, or `ticks` out of range."
     if split.by != "year":
         raise ValueError(f"the split is by {split.by}: only a split by year has an order in which queries join")
     titles = split.titles
     ood = split.rows["ood"]
-    order = _in_time(titles, ood, seed)
+    order = _in_time(titles, ood)
     known = _reached(titles, np.setdiff1d(np.arange(len(titles.queries)), ood))
     frequency = split.tests["ood"].frequency
     tasks = []
