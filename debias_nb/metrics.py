@@ -23,11 +23,12 @@ def _check_lengths(at, **columns):
         raise ValueError(f"{at}vectors of one length are expected, got {got}")
 
 
-def _refuse(bad, values, key, why, questions=None): # questions: the name of each value's question
+def _refuse(bad, values, key, why, at="", questions=None): # questions: the name of each value's question
     "Raises `ValueError` with the first bad value."
     for i in np.flatnonzero(bad)[:1]:
         whose = "" if questions is None else f" (question {questions[i]!r})"
-        raise ValueError(f"{key}[{i}]{whose} is {values[i]} ({bad.sum()} of {bad.size}); {why}")
+        count = f"{bad.sum()} of {bad.size} {key} {why}"
+        raise ValueError(f"{at}{key}[{i}]{whose} is {values[i]} ({count})")
 
 
 def _checked(scores, labels, name):
@@ -36,8 +37,8 @@ def _checked(scores, labels, name):
     scores = np.asarray(scores, dtype=float)
     labels = np.asarray(labels, dtype=float)
     _check_lengths(at, scores=scores, labels=labels)
-    _refuse(~np.isfinite(scores), scores, f"{at}scores", "scores are finite")
-    _refuse((labels != 0) & (labels != 1), labels, f"{at}labels", "labels are 0 or 1")
+    _refuse(~np.isfinite(scores), scores, "scores", "are not finite", at)
+    _refuse((labels != 0) & (labels != 1), labels, "labels", "are not 0 or 1", at)
     found = np.unique(labels)
     if len(found) < 2:
         raise ValueError(f"{at}both classes are needed, got {labels.size} labels, of {found.tolist()}")
@@ -103,7 +104,7 @@ def auc_at(
 def _members(groups, at=""):
     "The names of all groups, in order, and the group of each pair. Raises `ValueError` for a missing group."
     missing = np.array([group is None or group != group for group in groups.tolist()], bool)
-    _refuse(missing, groups, f"{at}groups", "each needs a name")
+    _refuse(missing, groups, "groups", "are missing", at)
     return np.unique(groups, return_inverse=True)
 
 
@@ -247,9 +248,9 @@ def _candidates(scores, labels, groups, grades, levels, at):
     ids, question = _members(groups, at)
     names = groups.tolist()
     whole = (grades >= low) & (grades <= high) & (grades == np.round(grades))
-    _refuse((labels != 0) & (labels != 1), labels, f"{at}labels", "labels are 0 or 1", names)
-    _refuse(~whole, grades, f"{at}grades", f"grades are whole numbers from {low} to {high}", names)
-    _refuse(~np.isfinite(scores), scores, f"{at}scores", "scores are finite", names)
+    _refuse((labels != 0) & (labels != 1), labels, "labels", "are not 0 or 1", at, names)
+    _refuse(~whole, grades, "grades", f"are no whole numbers from {low} to {high}", at, names)
+    _refuse(~np.isfinite(scores), scores, "scores", "are not finite", at, names)
     return scores, labels == 1, ids, question, grades - low
 
 # %% ../nbs/06_metrics.ipynb #2e37d912
@@ -316,8 +317,8 @@ def _differences(a, b): # (questions,)
     a = np.asarray(a, dtype=float)
     b = np.asarray(b, dtype=float)
     _check_lengths("", a=a, b=b)
-    _refuse(~np.isfinite(a), a, "a", "values are finite")
-    _refuse(~np.isfinite(b), b, "b", "values are finite")
+    _refuse(~np.isfinite(a), a, "a", "are not finite")
+    _refuse(~np.isfinite(b), b, "b", "are not finite")
     if not a.size:
         raise ValueError("there are no values to compare")
     return a - b
