@@ -14,40 +14,34 @@ def _prefix(name):
     return f"{name}: " if name else ""
 
 
-def _first_bad(bad):
-    "The position of the first true value, or None."
-    found = np.flatnonzero(bad)
-    return found[0] if found.size else None
+def _check_lengths(at, **columns):
+    "Raises `ValueError` for what are not vectors of one length."
+    shapes = {key: values.shape for key, values in columns.items()}
+    different = set(shapes.values())
+    if len(different) != 1 or len(*different) != 1:
+        got = ", ".join(f"{key} {shape}" for key, shape in shapes.items())
+        raise ValueError(f"{at}vectors of one length are expected, got {got}")
 
 
-def _check_finite(scores, at, questions=None): # questions: the name of each score's question
-    "Raises `ValueError` for the first score that is not finite."
-    bad = ~np.isfinite(scores)
-    i = _first_bad(bad)
-    if i is not None:
+def _refuse(bad, values, key, why, at="", questions=None): # questions: the name of each value's question
+    "Raises `ValueError` with the first bad value."
+    for i in np.flatnonzero(bad)[:1]:
         whose = "" if questions is None else f" (question {questions[i]!r})"
-        count = f"{bad.sum()} of {bad.size} scores are not finite"
-        raise ValueError(f"{at}scores[{i}]{whose} is {scores[i]} ({count})")
+        count = f"{bad.sum()} of {bad.size} {key} {why}"
+        raise ValueError(f"{at}{key}[{i}]{whose} is {values[i]} ({count})")
 
 
 def _checked(scores, labels, name):
     "Scores as floats and labels as booleans. Raises `ValueError` naming the evaluation set and the first bad position."
     at = _prefix(name)
     scores = np.asarray(scores, dtype=float)
-    labels = np.asarray(labels)
-    if scores.ndim != 1 or scores.shape != labels.shape:
-        got = f"scores {scores.shape} and labels {labels.shape}"
-        raise ValueError(f"{at}two vectors of equal length are expected, got {got}")
-    _check_finite(scores, at)
-    if labels.dtype.kind not in "biuf":
-        raise ValueError(f"{at}labels are 0 or 1, got {labels.dtype}")
-    i = _first_bad((labels != 0) & (labels != 1))
-    if i is not None:
-        raise ValueError(f"{at}labels[{i}] is {labels[i]}; labels are 0 or 1")
+    labels = np.asarray(labels, dtype=float)
+    _check_lengths(at, scores=scores, labels=labels)
+    _refuse(~np.isfinite(scores), scores, "scores", "are not finite", at)
+    _refuse((labels != 0) & (labels != 1), labels, "labels", "are not 0 or 1", at)
     found = np.unique(labels)
     if len(found) < 2:
-        same = f", all {int(found[0])}" if found.size else ""
-        raise ValueError(f"{at}both classes are needed, got {labels.size} labels{same}")
+        raise ValueError(f"{at}both classes are needed, got {labels.size} labels, of {found.tolist()}")
     return scores, labels == 1
 
 # %% ../nbs/06_metrics.ipynb #9d8e5c6a
@@ -76,8 +70,7 @@ def _checked_weights(weights, n, at):
     w = np.asarray(weights)
     if w.ndim != 2 or w.shape[1] != n:
         raise ValueError(f"{at}weights must have shape (B, {n}), got {w.shape}")
-    finite = w.dtype.kind != "f" or np.isfinite(w).all()
-    if not finite or (w.size and w.min() < 0):
+    if not (np.isfinite(w) & (w >= 0)).all():
         raise ValueError(f"{at}weights must be finite and not negative")
     return w
 
@@ -108,21 +101,11 @@ def auc_at(
     return float(areas[0]) if weights is None else areas
 
 # %% ../nbs/06_metrics.ipynb #a187301e
-def _check_named(groups, at, end):
-    "Raises `ValueError` for a missing group."
-    for i, group in enumerate(groups.tolist()):
-        if group is None or group != group:
-            raise ValueError(f"{at}groups[{i}] is {group}: {end}")
-
-
-def _members(groups, n):
-    "The number of groups, and the group of each pair. Raises `ValueError` for a missing group."
-    groups = np.asarray(groups)
-    if groups.shape != (n,):
-        raise ValueError(f"groups must have shape ({n},), got {groups.shape}")
-    _check_named(groups, "", "every pair needs a group")
-    names, member = np.unique(groups, return_inverse=True)
-    return len(names), member
+def _members(groups, at=""):
+    "The names of all groups, in order, and the group of each pair. Raises `ValueError` for a missing group."
+    missing = np.array([group is None or group != group for group in groups.tolist()], bool)
+    _refuse(missing, groups, "groups", "are missing", at)
+    return np.unique(groups, return_inverse=True)
 
 
 def bootstrap_weights(
@@ -135,7 +118,13 @@ def bootstrap_weights(
     Raises `ValueError` for bad sizes or a missing group."""
     if n < 1 or replicates < 2:
         raise ValueError(f"at least 1 pair and 2 replicates are needed, got n={n}, replicates={replicates}")
-    units, member = (n, slice(None)) if groups is None else _members(groups, n)
+    units, member = n, slice(None)
+    if groups is not None:
+        groups = np.asarray(groups)
+        if groups.shape != (n,):
+            raise ValueError(f"groups must have shape ({n},), got {groups.shape}")
+        names, member = _members(groups)
+        units = len(names)
     rng = np.random.default_rng(seed)
     counts = np.empty((replicates, units), np.uint8)
     for row in counts:
@@ -143,13 +132,6 @@ def bootstrap_weights(
     return counts[:, member]
 
 # %% ../nbs/06_metrics.ipynb #b2f7f6dd
-def _check_subset(mask, scores, positive, name):
-    "Raises `ValueError` for what is no mask, and for a subset that lacks a class."
-    if mask.dtype != bool or mask.shape != scores.shape:
-        raise ValueError(f"{name}: ({len(scores)},) booleans are expected, got {mask.dtype} {mask.shape}")
-    _checked(scores[mask], positive[mask], name)
-
-
 def evaluate_pairs(
     scores,                # (n,) finite
     labels,                # (n,) 0 or 1
@@ -165,14 +147,13 @@ def evaluate_pairs(
     n = len(scores)
     itself = np.ones(n, np.uint8)
     weights = np.vstack([itself, bootstrap_weights(n, replicates, seed, groups)])
-    parts = {"auc05": (slice(None), .05), "auc": (slice(None), 1.)}
+    every = slice(None)
+    parts = {"auc05": (every, .05, name), "auc": (every, 1., name)}
     for key, mask in (subsets or {}).items():
-        mask = np.asarray(mask)
-        _check_subset(mask, scores, positive, f"{name}[{key}]")
-        parts[f"auc05[{key}]"] = (mask, .05)
+        parts[f"auc05[{key}]"] = (np.asarray(mask, dtype=bool), .05, f"{name}[{key}]")
     values, resampled = {}, {}
-    for key, (rows, max_fpr) in parts.items():
-        areas = auc_at(scores[rows], positive[rows], max_fpr, weights[:, rows], name)
+    for key, (rows, max_fpr, part) in parts.items():
+        areas = auc_at(scores[rows], positive[rows], max_fpr, weights[:, rows], part)
         values[key] = float(areas[0])
         resampled[key] = areas[1:].tolist()
     return values, resampled
@@ -252,65 +233,31 @@ def _ndcg(t, gains, k): # (n,) not negative, some gain in every question; k rank
     return np.bincount(t.question, mean_of_tie * discount) / np.bincount(t.question, best * discount)
 
 # %% ../nbs/06_metrics.ipynb #ef10948a
-def _check_whole(values, key, low, high, names, at):
-    "Raises `ValueError` naming the question of the first value that is no whole number from `low` to `high`."
-    if values.dtype.kind not in "biuf":
-        raise ValueError(f"{at}{key} are numbers, got {values.dtype}")
-    v = values.astype(float)
-    i = _first_bad(~((v >= low) & (v <= high) & (v == np.round(v))))
-    if i is not None:
-        place = f"{at}{key}[{i}] (question {names[i]!r}) is {values[i]}"
-        raise ValueError(f"{place}; {key} are whole numbers from {low} to {high}")
-
-
-def _candidates(scores, labels, groups, grades, levels, name):
+def _candidates(scores, labels, groups, grades, levels, at):
     """Scores, relevance, question names, question of each candidate, gains.
     Raises `ValueError` naming the question of the first bad value."""
-    at = _prefix(name)
     scores = np.asarray(scores, dtype=float)
-    given = {"scores": scores, "labels": np.asarray(labels), "groups": np.asarray(groups)}
-    if grades is not None:
-        given["grades"] = np.asarray(grades)
-    if scores.ndim != 1 or not scores.size or any(v.shape != scores.shape for v in given.values()):
-        got = ", ".join(f"{key} {v.shape}" for key, v in given.items())
-        raise ValueError(f"{at}vectors of one length are expected, not empty; got {got}")
-    _check_named(given["groups"], at, "every candidate needs a question")
-    names = given["groups"].tolist()
-    _check_whole(given["labels"], "labels", 0, 1, names, at)
-    if grades is not None:
-        _check_whole(given["grades"], "grades", *levels, names, at)
-    _check_finite(scores, at, names)
-    ids, question = np.unique(given["groups"], return_inverse=True)
-    gains = None if grades is None else given["grades"].astype(float) - levels[0]
-    return scores, given["labels"] == 1, ids, question, gains
+    labels = np.asarray(labels, dtype=float)
+    groups = np.asarray(groups)
+    _check_lengths(at, scores=scores, labels=labels, groups=groups)
+    low, high = (0, 1) if grades is None else levels
+    grades = labels if grades is None else np.asarray(grades, dtype=float)
+    _check_lengths(at, scores=scores, grades=grades)
+    if not scores.size:
+        raise ValueError(f"{at}there are no candidates")
+    ids, question = _members(groups, at)
+    names = groups.tolist()
+    whole = (grades >= low) & (grades <= high) & (grades == np.round(grades))
+    _refuse((labels != 0) & (labels != 1), labels, "labels", "are not 0 or 1", at, names)
+    _refuse(~whole, grades, "grades", f"are no whole numbers from {low} to {high}", at, names)
+    _refuse(~np.isfinite(scores), scores, "scores", "are not finite", at, names)
+    return scores, labels == 1, ids, question, grades - low
 
 # %% ../nbs/06_metrics.ipynb #2e37d912
-def _check_options(cutoffs, levels, unanswered, at):
-    "Raises `ValueError` for options of `rank_metrics` that make no sense."
-    if unanswered not in ("error", "exclude"):
-        raise ValueError(f'{at}unanswered is "error" or "exclude", got {unanswered!r}')
-    if any(k < 1 or k != int(k) for k in cutoffs):
-        raise ValueError(f"{at}cutoffs are whole numbers from 1, got {cutoffs}")
-    if not levels[0] < levels[1]:
-        raise ValueError(f"{at}levels are the lowest and the highest grade, got {levels}")
-
-
-def _gains(relevant, grades):
-    "Suffix of the metric -> gain of each candidate: the labels, or the grades and their exponential."
-    if grades is None:
-        return {"": relevant.astype(float)}
-    return {"": grades, "_exp": 2**grades - 1}
-
-
-def _check_answered(ids, empty, flat, lowest, unanswered, at): # (Q,) each: no relevant candidate, no gain at all
-    "Raises `ValueError` naming a question whose candidates cannot be ranked rightly."
-    if empty.any() and (unanswered == "error" or empty.all()):
-        count = f"{empty.sum()} of {len(ids)}; see `unanswered`"
-        raise ValueError(f"{at}question {ids[empty].tolist()[0]!r} has no relevant candidate ({count})")
-    flat = flat & ~empty
-    if flat.any():
-        why = f"but all its grades are {lowest}"
-        raise ValueError(f"{at}question {ids[flat].tolist()[0]!r} has a relevant candidate, {why}")
+def _refuse_question(bad, ids, at, why): # (Q,) each
+    "Raises `ValueError` naming the first bad question."
+    for question in ids[bad][:1].tolist():
+        raise ValueError(f"{at}question {question!r} {why} ({bad.sum()} of {bad.size})")
 
 
 def rank_metrics(
@@ -327,16 +274,21 @@ def rank_metrics(
     """MAP, MRR, P@1 (`p1`), nDCG@k (`ndcg3`; with grades also `ndcg3_exp`), expected over the orders of ties.
     Questions come in the order of their ids. Raises `ValueError` naming the question."""
     at = _prefix(name)
-    _check_options(cutoffs, levels, unanswered, at)
-    scores, relevant, ids, question, grades = _candidates(scores, labels, groups, grades, levels, name)
-    gains = _gains(relevant, grades)
+    if unanswered not in ("error", "exclude"):
+        raise ValueError(f'{at}unanswered is "error" or "exclude", got {unanswered!r}')
+    if any(k < 1 for k in cutoffs):
+        raise ValueError(f"{at}cutoffs are at least 1, got {cutoffs}")
+    scores, relevant, ids, question, gain = _candidates(scores, labels, groups, grades, levels, at)
     empty = np.bincount(question, relevant) == 0
-    flat = np.bincount(question, gains[""]) == 0
-    _check_answered(ids, empty, flat, levels[0], unanswered, at)
+    flat = np.bincount(question, gain) == 0
+    if unanswered == "error" or empty.all():
+        _refuse_question(empty, ids, at, "has no relevant candidate, see `unanswered`")
+    _refuse_question(flat & ~empty, ids, at, f"has a relevant candidate, but all its grades are {levels[0]}")
     rows = ~empty[question]
     numbers = np.cumsum(~empty) - 1
     ties = _ties(scores[rows], numbers[question[rows]])
     values = _binary(ties, relevant[rows])
+    gains = {"": gain} if grades is None else {"": gain, "_exp": 2**gain - 1}
     for suffix, gain in gains.items():
         for k in cutoffs:
             values[f"ndcg{k}{suffix}"] = _ndcg(ties, gain[rows], k)
@@ -353,25 +305,22 @@ def rank_replicates(
 ) -> dict[str, list[float]]: # metric -> its mean over each resample of the questions
     """Bootstrap replicates over questions.
     Raises `ValueError` where metrics differ in length or there is nothing to draw from."""
-    shapes = {key: np.shape(v) for key, v in values.items()}
-    different = set(shapes.values())
-    if len(different) != 1 or len(*different) != 1:
-        raise ValueError(f"one value a question is expected for every metric, got {shapes}")
-    n = different.pop()[0]
+    values = {key: np.asarray(v, dtype=float) for key, v in values.items()}
+    _check_lengths("", **values)
+    n = len(next(iter(values.values())))
     weights = bootstrap_weights(n, replicates, seed)
-    return {key: (weights @ np.asarray(v, dtype=float) / n).tolist() for key, v in values.items()}
+    return {key: (weights @ v / n).tolist() for key, v in values.items()}
 
 # %% ../nbs/06_metrics.ipynb #3f62b392
 def _differences(a, b): # (questions,)
     "a minus b. Raises `ValueError` for unusable input."
     a = np.asarray(a, dtype=float)
     b = np.asarray(b, dtype=float)
-    if a.ndim != 1 or not a.size or a.shape != b.shape:
-        raise ValueError(f"two vectors of one length are expected, not empty; got a {a.shape} and b {b.shape}")
-    for key, values in (("a", a), ("b", b)):
-        i = _first_bad(~np.isfinite(values))
-        if i is not None:
-            raise ValueError(f"{key}[{i}] is {values[i]}")
+    _check_lengths("", a=a, b=b)
+    _refuse(~np.isfinite(a), a, "a", "are not finite")
+    _refuse(~np.isfinite(b), b, "b", "are not finite")
+    if not a.size:
+        raise ValueError("there are no values to compare")
     return a - b
 
 

@@ -1,5 +1,5 @@
 """The benches run, measure what they say, and keep no numbers that others disturbed. No timing is asserted."""
-import contextlib, io, json, math, os, runpy, subprocess, sys, time
+import contextlib, io, json, math, os, runpy, subprocess, sys
 from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import patch
@@ -13,14 +13,13 @@ import diagnose
 import importance
 import itvreg_step as bench
 import made
-import retrieval
 import throughput
 import titles_epoch
 from debias_nb.repro.config import TrainConfig
 from debias_nb.encoders import single_thread, tokenise
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ["itvreg_step", "titles_epoch", "throughput", "retrieval", "importance", "weights", "scan_step", "ranking", "arr_epoch", "first_hits", "regularized", "diagnose"]
+SCRIPTS = ["itvreg_step", "titles_epoch", "throughput", "importance", "weights", "scan_step", "ranking", "arr_epoch", "regularized", "diagnose"]
 needs = lambda name: pytest.mark.skipif(find_spec(name) is None, reason=f"{name} is not installed (extra bench)")
 
 def in_a_process(script, *options):
@@ -56,7 +55,7 @@ def check_against_plain(printed, variants, expected, total, base):
 
 
 def test_quick_run_prints_a_record():
-    printed, record = quick("itvreg_step", "--encoder", "tiny-static", run=in_this_one if find_spec("faiss") else in_a_process) # one of all is a process of its own
+    printed, record = quick("itvreg_step", "--encoder", "tiny-static", run=in_a_process) # one of all is a process of its own
     assert record["settings"] == dict(repeats=2, epochs=1, batch=32) and list(record["encoders"]) == ["tiny-static"]
     result = record["encoders"]["tiny-static"]
     assert result["kind"] == "static" and result["steps"] == 4 and result["tokens"] > 1
@@ -107,31 +106,6 @@ def test_both_trainers_train_the_same(tmp_path):
     assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items()), "neither trains the encoder that it is given"
     slower = lambda *args: throughput.theirs(*args[:2], training.model_copy(update=dict(learning_rate=1e-4)))
     with pytest.raises(RuntimeError, match="differ by up to"): throughput.agreement(model, texts, training, throughput.RUNS | {throughput.THEIRS: slower})
-
-
-@needs("faiss")
-def test_retrieval_bench():
-    printed, record = quick("retrieval", run=in_a_process)
-    assert set(record["variants"]) == {retrieval.FAISS, retrieval.OURS, retrieval.SINGLE}
-    for name, v in record["variants"].items():
-        assert name in printed and all(math.isfinite(x) and x > 0 for what in ("seconds", "speed") for x in v[what].values())
-        assert v["same"] > .99 and v["difference"] <= retrieval.AGREE and (v["extra_mb"] is None or 0 < v["extra_mb"] < 500)
-    assert record["variants"][retrieval.FAISS]["speed"]["median"] == 1 and record["variants"][retrieval.OURS]["same"] == 1
-
-
-def test_retrieval_bench_refuses_a_missed_item():
-    q, x = retrieval.vectors(5, 300, 16)
-    found, scores = retrieval.variants(q, x, 3)[retrieval.OURS]()
-    swapped, worse = found[:, [1, 0, 2]], found.copy()
-    worse[4, 2] = (set(range(300)) - set(found[4])).pop()
-    both = {retrieval.OURS: (found, scores), "other": (swapped, None)}
-    assert retrieval.agreement(q, x, both)["other"]["same"] == pytest.approx(1 / 3) # places differ, items do not
-    with pytest.raises(RuntimeError, match="other: the scores of its items differ"): retrieval.agreement(q, x, both | {"other": (worse, None)})
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux only")
-def test_extra_memory_is_the_peak_not_what_is_left():
-    assert 45e6 < retrieval.extra_memory(lambda: (np.ones(50_000_000 // 8), time.sleep(.1))[1]) < 80e6
 
 
 @needs("captum")
@@ -229,7 +203,7 @@ def test_options_that_make_no_sense(script, options, words, capsys):
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("other, option", [(retrieval, "--queries"), (retrieval, "--k"), (importance, "--texts"), (titles_epoch, "--pairs"), (titles_epoch, "--batch")])
+@pytest.mark.parametrize("other, option", [(importance, "--texts"), (titles_epoch, "--pairs"), (titles_epoch, "--batch")])
 def test_options_of_the_other_benches(other, option, capsys):
     with pytest.raises(SystemExit): other.arguments([option, "0"])
     assert f"{option} must be at least 1" in capsys.readouterr().err

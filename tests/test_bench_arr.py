@@ -3,14 +3,12 @@ import math
 from dataclasses import replace
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 import torch
 
 import arr_epoch
-import first_hits
 from debias_nb.encoders import embed
-from test_bench import in_a_process, needs, quick
+from test_bench import quick
 from test_bench_scan import positive
 
 torch.set_num_threads(1)
@@ -76,68 +74,10 @@ def test_when_tables_have_paid():
     paid = lambda with_tables, without: arr_epoch.paid_after({arr_epoch.ARR: timed(*with_tables), arr_epoch.ANEW: timed(*without)}, 10)
     assert paid((130., 5.), (30., 7.)) == 5. and paid((30., 5.), (130., 7.)) == 0. and paid((130., 7.), (30., 7.)) is None
 
-# the first relevant item
-
-@needs("faiss")
-def test_first_hits_bench():
-    printed, record = quick("first_hits", run=in_a_process)
-    assert {k: v for k, v in record["settings"].items() if k != "guess"} == dict(repeats=2, queries=300, targets=2000, dimensions=64)
-    assert list(record["variants"]) == [first_hits.FAISS, first_hits.OURS, first_hits.SINGLE] and all(name in printed for name in record["variants"])
-    positive(record["variants"], "seconds", "speed")
-    for v in record["variants"].values():
-        assert v["extra_mb"] is None or 0 < v["extra_mb"] < 500
-        assert .1 < v["recall"] < .9 and v["recall"] == record["variants"][first_hits.FAISS]["recall"] and v["reciprocal_rank"] == pytest.approx(record["variants"][first_hits.FAISS]["reciprocal_rank"], abs=1e-5)
-    assert record["variants"][first_hits.FAISS]["speed"]["median"] == 1
-
-
-def test_partners_are_planted():
-    queries, targets, writes, wrote = first_hits.planted(90, 120, 32)
-    assert all(torch.allclose(x.norm(dim=1), torch.ones(len(x)), atol=1e-5) for x in (queries, targets))
-    marks = first_hits.relevance(writes, wrote)
-    assert marks.shape == (90, 120) and (marks.toarray() == (writes[:, None] == wrote).numpy()).all() and set(marks.sum(1).tolist()) == {4} and set(torch.bincount(writes).tolist()) == {3}
-    best = (queries @ targets.T).where(torch.from_numpy(marks.toarray()), torch.tensor(-1.)).amax(1)
-    assert best.min() < .3 and best.max() > .8, "some are easy to find, some cannot be"
-
-
-@needs("faiss")
-@pytest.mark.parametrize("copies", [1, 2])
-def test_both_ways_find_the_same(copies):
-    "Targets that stand in the file twice tie, and any order of them is right."
-    queries, targets, writes, wrote = first_hits.planted(60, 300, 16)
-    data = queries, targets.repeat(copies, 1), writes, torch.cat([wrote, *[len(wrote) + wrote] * (copies - 1)])
-    found = first_hits.agreement({name: run() for name, run in first_hits.variants(*data).items()})
-    assert found[first_hits.FAISS]["tied"] == 0 and (found[first_hits.OURS]["tied"] > .9) == (copies == 2)
-    if copies == 1: assert found[first_hits.OURS] == found[first_hits.FAISS]
-
-
-def test_other_ranks_are_refused():
-    recall, reciprocal, best, worst = np.array([1., .5, 0]), np.array([1., (1 / 8 + 1 / 9) / 2, 0]), np.array([1, 8, 101]), np.array([1, 9, 102])
-    ours = {first_hits.OURS: (recall, reciprocal, best, worst)}
-    for rank in (8., 9.): # as the tie is broken
-        theirs = np.array([1, rank, np.inf])
-        assert first_hits.agreement(ours | {"other": ((theirs <= 8) * 1., 1 / theirs, theirs, theirs)})["other"]["recall"] == pytest.approx((1 + (rank == 8)) / 3, abs=1e-6)
-    assert first_hits.agreement(ours)[first_hits.OURS]["tied"] == pytest.approx(1 / 3, abs=1e-4), "a tie beyond the cut does not count"
-    for query, rank in ((0, 2.), (1, 10.), (1, np.inf), (2, 100.), (0, np.nan)):
-        theirs = np.array([1, 8, np.inf])
-        theirs[query] = rank
-        with pytest.raises(RuntimeError, match=f"other: query {query} has rank"): first_hits.agreement(ours | {"other": ((theirs <= 8) * 1., 1 / theirs, theirs, theirs)})
-    with pytest.raises(RuntimeError, match="other: query 0 has rank 1, R@8 0"): first_hits.agreement(ours | {"other": (recall * 0, reciprocal, best, worst)})
-
-
-def test_one_variant_never_guesses():
-    from debias_nb import retrieval
-    seen, own = [], retrieval._rough_types
-    data = first_hits.planted(12, 30, 8)
-    marks = first_hits.relevance(*data[2:])
-    with patch.object(retrieval, "_Rough", lambda *args: seen.append(args)): first_hits.by_counting(*data[:2], marks, ())
-    assert not seen and retrieval._rough_types is own
-    with patch.object(retrieval, "_rough_types", lambda device: (torch.bfloat16,)), patch.object(retrieval, "_Rough", side_effect=RuntimeError("guessed")), pytest.raises(RuntimeError, match="guessed"): first_hits.by_counting(*data[:2], marks)
-
 # options
 
 @pytest.mark.parametrize("bench, options, words", [(arr_epoch, ["--authors", "1"], "--authors must be at least 2"), (arr_epoch, ["--epochs", "0"], "--epochs must be at least 1"), (arr_epoch, ["--encoder", "x"], "invalid choice"),
-                                                   (first_hits, ["--targets", "0"], "--targets must be at least 1"), (first_hits, ["--repeats", "0"], "--repeats must be at least 1"), (first_hits, ["--memory", "x"], "invalid choice"),
-                                                   *((b, ["--quick", "--write"], "worth writing") for b in (arr_epoch, first_hits))])
+                                                   (arr_epoch, ["--repeats", "0"], "--repeats must be at least 1"), (arr_epoch, ["--quick", "--write"], "worth writing")])
 def test_options_that_make_no_sense(bench, options, words, capsys):
     with pytest.raises(SystemExit): bench.arguments(options)
     assert words in capsys.readouterr().err
