@@ -240,10 +240,10 @@ class AlignmentEncoder(PairEncoder):
         wq = self.weight[question_ids] * question_mask
         wa = self.weight[answer_ids] * answer_mask
         tau = self.log_temperature.exp()
-        beside_q = attention(q, a, wa, tau) @ a
-        beside_a = attention(a, q, wq, tau) @ q
-        question = self.compared(q, beside_q, question_mask)
-        answer = self.compared(a, beside_a, answer_mask)
+        aligned = attention(q, a, wa, tau) @ a
+        question = self.compared(q, aligned, question_mask)
+        aligned = attention(a, q, wq, tau) @ q
+        answer = self.compared(a, aligned, answer_mask)
         question = pool(question, wq, question_mask)
         answer = pool(answer, wa, answer_mask)
         both = torch.cat([question, answer], -1)
