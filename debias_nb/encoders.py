@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'HUB_FILES', 'NOTES', 'PICKLES', 'WIDTH', 'QUIET', 'RECIPE', 'EncoderError', 'Tokens',
            'stack', 'is_static', 'special_ids', 'mask_id', 'as_tokens', 'tokenise', 'from_features', 'tell_prompts',
-           'pooled', 'encode_tokens', 'token_vectors', 'autocast', 'embed', 'embed_texts', 'weights_hash',
+           'pooled', 'unit_rows', 'encode_tokens', 'token_vectors', 'autocast', 'embed', 'embed_texts', 'weights_hash',
            'encoder_fingerprint', 'EncoderCard', 'encoder_cards', 'folder_files', 'check_files', 'check_folder',
            'package_folder', 'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments',
            'quiet_trainer', 'pretrain', 'planted_encoder', 'best_device', 'load_encoder', 'planted_default']
@@ -195,6 +195,15 @@ def _rectangle(tokens: Tokens) -> dict:
     return {"input_ids": tokens.ids, "attention_mask": tokens.mask.long()}
 
 
+def unit_rows(
+    rows: torch.Tensor, # (..., d)
+) -> torch.Tensor: # the same at length 1
+    """A row of zeros stays one, and takes no gradient. To scale it would multiply its gradient by 1e12, twice where the
+    encoder has done so already, and one text of unknown words alone would turn all weights into NaN."""
+    empty = (rows == 0).all(-1, keepdim=True)
+    return F.normalize(torch.where(empty, rows.detach(), rows), dim=-1)
+
+
 def encode_tokens(
     model,
     tokens: Tokens,
@@ -206,7 +215,7 @@ def encode_tokens(
         out = (vectors * tokens.mask[..., None]).sum(1)
     else:
         out = pooled(model, tokens)
-    return F.normalize(out.float(), dim=-1)
+    return unit_rows(out.float())
 
 
 def token_vectors(

@@ -363,3 +363,19 @@ def test_base_and_tuned_encoder_must_share_tokenizer_and_make(folder, tmp_path):
     with pytest.raises(ValueError, match="different tokenizers"): same_make(model, SentenceTransformer(str(file.parent), device="cpu"))
     narrow = SentenceTransformer(modules=[StaticEmbedding(model[0].tokenizer, embedding_weights=model[0].embedding.weight[:, :8].detach().numpy())], device="cpu")
     with pytest.raises(ValueError, match="differ in make.*16.*8"): same_make(model, narrow)
+
+
+def test_a_text_of_unknown_words_alone_leaves_the_weights_finite():
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from debias_nb.arr import ContrastiveAuthorLoss
+    words = {"[UNK]": 0, "red": 1, "shoe": 2}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    weights = torch.tensor([[0., 0.], [1., 2.], [2., -1.]])
+    model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights.numpy()), Normalize()], device="cpu")
+    loss = ContrastiveAuthorLoss(model, temperature=.1)
+    features = model.preprocess(["unheard of", "red shoe", "shoe", "red"])
+    loss([features], torch.tensor([0, 0, 1, 1])).backward()
+    for weight in model.parameters(): assert weight.grad.isfinite().all() and weight.grad.norm() < 1e6
