@@ -18,10 +18,10 @@ ROOT = Path(__file__).parents[1]
 few = settings(max_examples=40, deadline=None)
 
 @st.composite
-def corpora(draw, topics=True):
+def corpora(draw):
     "Up to 60 texts, no two alike."
     rows = draw(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from(["tea", "sea", "war", "law", "zoo"])), min_size=8, max_size=60))
-    return Texts("drawn", [a for a, _ in rows], [t for _, t in rows] if topics else None, [f"text {i}" for i in range(len(rows))])
+    return Texts("drawn", [a for a, _ in rows], [t for _, t in rows], [f"text {i}" for i in range(len(rows))])
 
 def world(part, likeness=0., **dials):
     return planted_texts(AuthorsWorldConfig(name="authors", **{**dict(authors=80, test_authors=60, tokens=40, topics=6, unseen_topics=4), **dials}), part, likeness)
@@ -34,8 +34,8 @@ def jsonl(path, rows): return write(path, "".join(json.dumps(r) + "\n" for r in 
 
 # ---------------------------------------------------------------- the table
 @pytest.mark.parametrize("columns, message", [
-    (dict(author=["a"]), "unequal lengths: author 1, topic 2, text 2"), (dict(date=["1993"]), "date 1"), (dict(text=["x", ""]), r"text\[1\] is empty"), (dict(text=["x", None]), r"text\[1\] is None"),
-    (dict(author=["\t", "b"]), r"author\[0\] is empty"), (dict(topic=["t", 3]), r"topic\[1\] is 3"), (dict(date=["", "93-01-01"]), r"date\[1\] is '93-01-01'")])
+    (dict(author=["a"]), "unequal lengths: {'author': 1, 'topic': 2, 'text': 2}"), (dict(date=["1993"]), "'date': 1"), (dict(text=["x", ""]), "text, row 1: empty"), (dict(text=["x", None]), "text, row 1: Input should be a valid string"),
+    (dict(author=["\t", "b"]), "author, row 0: empty"), (dict(topic=["t", 3]), "topic, row 1: Input should be a valid string"), (dict(date=["", "93-01-01"]), "date, row 1: String should match pattern"), (dict(text=["x", "y\0y"]), "text, row 1: a NUL character")])
 def test_bad_tables_are_refused(columns, message):
     with pytest.raises(ValueError, match=f"^odd: .*{message}"): Texts(**{**dict(name="odd", author=["a", "b"], topic=["s", "t"], text=["x", "y"]), **columns})
 
@@ -75,21 +75,17 @@ def test_what_can_be_asked_about_authors():
 # ---------------------------------------------------------------- cleaning
 def test_cleaning_refuses():
     texts = Texts("mail", list("ab"), None, ["Yes.", "No."])
-    with pytest.raises(ValueError, match="most must be at least 1, got 0"):
-        strip_signatures(texts, 0)
-    with pytest.raises(ValueError, match="min_words must be at least 1, got 0"):
-        clean(texts, min_words=0)
-    with pytest.raises(ValueError, match=r"mail: nothing is left \({'dropped: under 3 words': 2,"):
-        clean(texts, min_words=3)
+    with pytest.raises(ValueError, match=r"mail: nothing is left \({'texts with quoted lines removed': 2, 'dropped: under 1 word': 2,"):
+        clean(replace(texts, text=["> Yes.", "> No."]), quotes=True)
 
 @few
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["one", "one two", "one two three", " one", "four five"])), min_size=1, max_size=25), st.integers(1, 2))
-def test_clean_keeps_one_text_of_one_author(rows, min_words):
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["one", "one two", "one two three", " one", "four five"])), min_size=1, max_size=25))
+def test_clean_keeps_one_text_of_one_author(rows):
     texts, stripped = Texts("drawn", [a for a, _ in rows], None, [t for _, t in rows]), [(a, t.strip()) for a, t in rows]
-    wanted = [r for r in dict.fromkeys(stripped) if len(r[1].split()) >= min_words and len({a for a, t in stripped if t == r[1]}) == 1]
+    wanted = [r for r in dict.fromkeys(stripped) if len({a for a, t in stripped if t == r[1]}) == 1]
     assume(wanted)
-    kept = clean(texts, min_words)
-    assert list(zip(kept.author, kept.text)) == wanted and len(texts) - len(kept) == sum(v for k, v in kept.counts.items() if k.startswith("dropped")) and clean(kept, min_words).fingerprint == kept.fingerprint
+    kept = clean(texts)
+    assert list(zip(kept.author, kept.text)) == wanted and len(texts) - len(kept) == sum(v for k, v in kept.counts.items() if k.startswith("dropped")) and clean(kept).fingerprint == kept.fingerprint
 
 def test_repeats_that_appear_when_signatures_go():
     texts = Texts("mail", list("aab"), None, ["Yes.\n-- \nann", "Yes.\n-- \nann, 1993", "No."])
@@ -100,7 +96,7 @@ def test_signatures_end_where_a_text_is_its_own():
     tail = "\n".join(f"line {i}" for i in range(9))
     texts = Texts("long", list("aa"), None, [f"first\n{tail}", f"second\n{tail}"])
     assert strip_signatures(texts)[0] == ["first\nline 0\nline 1\nline 2", "second\nline 0\nline 1\nline 2"], "six lines at most"
-    assert strip_signatures(texts, 20)[0] == ["first", "second"] and strip_signatures(replace(texts, author=["a", "b"])) == (texts.text, 0)
+    assert strip_signatures(replace(texts, author=["a", "b"])) == (texts.text, 0)
     assert strip_signatures(Texts("t", ["a"], None, ["--\nall"]))[0] == [""] and strip_quotes("") == "" and strip_quotes("a > b\nc: d") == "a > b\nc: d"
 
 # ---------------------------------------------------------------- reading
@@ -112,53 +108,58 @@ def test_csv_as_spreadsheets_write_it(tmp_path):
     assert csv.field_size_limit() == before
 
 @pytest.mark.parametrize("name, content, message", [
-    ("a.csv", "author,text\nann,one\nbob,caf\xe9\n".encode("latin-1"), r"a.csv:3: not UTF-8 at byte 8 \(b'\\xe9', 'é' in cp1252\): write the whole file in one encoding"),
-    ("b.csv", 'author,text\nann,"one\ntwo"\nbob,\n', "b.csv:4: the text is empty"), ("c.csv", "author;text\nann;one\n", "c.csv:2: no 'author'"), ("d.csv", 'author,text\nann,"one\n', "d.csv:2: wrong quoting"),
-    ("e.csv", "", "e.csv: the file is empty"), ("f.jsonl", '{"author": "a", "text": "x", "topic": "t"}\n\n', "f.jsonl:2: not JSON at character 1"), ("g.jsonl", "[1]\n", "g.jsonl:1: a JSON object is expected, found list"),
-    ("h.jsonl", '{"author": true, "text": "x"}\n', "h.jsonl:1: the author is True"), ("i.jsonl", '{"author": "a", "text": 3}\n', "i.jsonl:1: the text is 3"), ("j.jsonl", '{"author": "a", "text": "x", "date": 1993.5}\n', "the date is 1993.5"),
-    ("k.jsonl", '{"author": "a", "text": "x"}\n{"author": "a", "text": "y", "topic": "t"}\n', "k.jsonl:2: some texts have a topic and some have none"), ("l.jsonl.gz", b"not gzip", "l.jsonl.gz: the file is damaged")])
+    ("a.csv", "author,text\nann,one\nbob,caf\xe9\n".encode("latin-1"), "a.csv:3: not UTF-8 at byte 8: "),
+    ("b.csv", 'author,text\nann,"one\ntwo"\nbob,\n', "b.csv:4: text: empty"), ("c.csv", "author;text\nann;one\n", "c.csv:2: author: Field required"), ("d.csv", 'author,text\nann,"one\n', "d.csv:2: wrong quoting"),
+    ("e.csv", "", "e.csv: the file is empty"), ("f.jsonl", '{"author": "a", "text": "x", "topic": "t"}\n\n', "f.jsonl:2: Invalid JSON"), ("g.jsonl", "[1]\n", "g.jsonl:1: Input should be an object"),
+    ("h.jsonl", '{"author": true, "text": "x"}\n', "h.jsonl:1: author: Input should be a valid string"), ("i.jsonl", '{"author": "a", "text": 3}\n', "i.jsonl:1: text: Input should be a valid string"), ("j.jsonl", '{"author": "a", "text": "x", "date": 1993.5}\n', "j.jsonl:1: date: Input should be a valid string"),
+    ("k.jsonl", '{"author": "a", "text": "x"}\n{"author": "a", "text": "y", "topic": "t"}\n', "k.jsonl: some texts have a topic and some have none"), ("l.jsonl.gz", b"not gzip", "l.jsonl.gz: the file is damaged")])
 def test_bad_files_are_named(tmp_path, name, content, message):
     with pytest.raises(DataError, match=message): read_texts(write(tmp_path / name, content))
 
 @pytest.mark.parametrize("name, content, message", [
     ("a.csv", "\ufeffauthor,text\n", "a.csv:1: a byte order mark stands before the text"),
     ("b.csv.gz", gzip.compress(b"author,text\na,b\n")[:-4], "b.csv.gz: the file is damaged after line 2"),
-    ("c.csv", "author,text,text\n", "c.csv:1: the column 'text' stands twice"),
+    ("c.csv", "author,text,text\na,b,c\n", "c.csv:1: a column stands twice"),
     ("d.csv", 'author,text\nann,"one" two\n', "d.csv:2: wrong quoting: ',' expected after"),
-    ("e.csv", "author,text\na,b\nc\n", "e.csv:3: 1 columns, the header has 2"),
+    ("e.csv", "author,text\na,b\nc\n", "e.csv:3: another number of columns than the header has"),
     ("f.csv", "author,text\n", "f.csv: only a header"),
-    ("g.jsonl", '{"author": "a", "text": "x", "date": "4/93"}\n', "the date '4/93' is not YYYY, YYYY-MM or YYYY-MM-DD")])
+    ("g.jsonl", '{"author": "a", "text": "x", "date": "4/93"}\n', "g.jsonl:1: date: String should match pattern"),
+    ("h.csv", "author,topik,text\na,b,c\n", "h.csv:2: no column 'topic', but 'topik'; did you mean 'topic'"),
+    ("i.csv", "Author,text\na,b\n", "did you mean 'author'"),
+    ("j.jsonl", '{"author": "a", "text": "x", "topics": "t"}\n', "j.jsonl:1: no column 'topic', but 'topics'"),
+    ("k.csv", "author,text\na,b\nc,d\0d\n", "k.csv:3: a NUL byte, at character 4"),
+    ("l.jsonl", '{"author": "a", "text": "x"}\n{"author": "a", "text": "x\\u0000"}\n', "l.jsonl:2: text: a NUL character")])
 def test_bad_tables_in_files_are_named(tmp_path, name, content, message):
     with pytest.raises(DataError, match=message):
         read_texts(write(tmp_path / name, content))
 
 def test_the_first_bad_lines_are_named_and_the_others_counted(tmp_path):
-    good, blank, other = ({"author": "a", "text": "So."}, {"author": "a", "text": " "}, {"author": "a", "text": "So.", "topic": "b"})
-    lines = [json.dumps(good), "oops", json.dumps(blank), json.dumps(other), "[]"]
+    good, blank = {"author": "a", "text": "So."}, {"author": "a", "text": " "}
+    lines = [json.dumps(good), "oops", json.dumps(blank), "[]", "{}", json.dumps(good)]
     with pytest.raises(DataError) as e:
         read_texts(write(tmp_path / "a.jsonl", "\n".join(lines)))
-    for message in ("a.jsonl:2: not JSON at character 1", "a.jsonl:3: the text is empty", "a.jsonl:4: some texts have a topic", "and 1 more of 5 texts"):
+    for message in ("a.jsonl:2: Invalid JSON", "a.jsonl:3: text: empty", "a.jsonl:4: Input should be an object", "and 1 more of 6 lines"):
         assert message in str(e.value)
 
 def test_missing_files_and_formats(tmp_path):
     with pytest.raises(ValueError, match="the name own.txt does not tell"):
         read_texts("own.txt")
-    with pytest.raises(DataError, match="none.jsonl: No such file"): read_texts(tmp_path / "none.jsonl")
-    with pytest.raises(ValueError, match="format must be 'csv' or 'jsonl', got 'tsv'"): read_texts(tmp_path / "a.tsv", "tsv")
-    assert read_texts(jsonl(tmp_path / "a.txt", [dict(author=1, text="x", date=1993)]), "jsonl", "mine").date == ["1993"]
+    with pytest.raises(FileNotFoundError, match="none.jsonl"): read_texts(tmp_path / "none.jsonl")
+    assert read_texts(jsonl(tmp_path / "a.jsonl", [dict(author=1, text="x", date=1993)]), "mine").date == ["1993"]
+    assert read_texts(write(tmp_path / "a.csv", "author,text,rate\na,b,3\n")).author == ["a"], "a column that is read over"
 
 def test_reviews_of_several_files(tmp_path):
     line = lambda user, *texts: dict(user_id=user, category="Tea", history=[dict(review_full=t, timestamp_ms=1e12) for t in texts[1:]], heldout=dict(review_full=texts[0], timestamp_ms=1e12))
     one, two = jsonl(tmp_path / "a.jsonl", [line("u", "x", "y")]), jsonl(tmp_path / "b.jsonl", [line("v", "z &amp; z")])
-    assert read_reviews([one, two]).text == ["y", "x", "z & z"] and read_reviews([two, one]).author == ["v", "u", "u"]
-    with pytest.raises(DataError, match="c.jsonl:1: not a line of reviews"): read_reviews([one, jsonl(tmp_path / "c.jsonl", [dict(line("u", "x"), heldout=3)])])
-    with pytest.raises(DataError, match="d.jsonl:1: not a line of reviews"): read_reviews([jsonl(tmp_path / "d.jsonl", [dict(line("u", "x"), history=[dict(review_full=None, timestamp_ms=0)])])])
-    with pytest.raises(DataError, match="e.jsonl:2: not UTF-8"): read_reviews([write(tmp_path / "e.jsonl", json.dumps(line("u", "x")).encode() + b"\n\xff")])
+    assert read_reviews(one, two).text == ["y", "x", "z & z"] and read_reviews(two, one).author == ["v", "u", "u"]
+    with pytest.raises(DataError, match="c.jsonl:1: heldout"): read_reviews(one, jsonl(tmp_path / "c.jsonl", [dict(line("u", "x"), heldout=3)]))
+    with pytest.raises(DataError, match="d.jsonl:1: history.0.review_full: Input should be a valid string"): read_reviews(jsonl(tmp_path / "d.jsonl", [dict(line("u", "x"), history=[dict(review_full=None, timestamp_ms=0)])]))
+    with pytest.raises(DataError, match="e.jsonl:2: not UTF-8"): read_reviews(write(tmp_path / "e.jsonl", json.dumps(line("u", "x")).encode() + b"\n\xff"))
 
-    with pytest.raises(DataError, match=r"f.jsonl:1: not a line of reviews \(KeyError: 'history'\)"):
-        read_reviews([jsonl(tmp_path / "f.jsonl", [{"user_id": "u1"}])])
+    with pytest.raises(DataError, match="f.jsonl:1: category: Field required"):
+        read_reviews(jsonl(tmp_path / "f.jsonl", [{"user_id": "u1"}]))
     with pytest.raises(DataError, match="no files: no reviews"):
-        read_reviews([])
+        read_reviews()
 
 def packed(path, files):
     with tarfile.open(path, "w:gz") as tar:
@@ -185,9 +186,9 @@ def test_an_impostor_tells_the_target_fandom(tmp_path):
     texts = read_pan19(packed(tmp_path / "a.tar.gz", files))
     assert dict(zip(texts.text, texts.topic)) == {"A": "tea", "B": "law", "Z": "law", "C": "target of p2", "D": "war", "E": "target of p3"} and texts.counts["candidates without a known text"] == 1
 
-@pytest.mark.parametrize("change, message", [({"p1/fandom-info.json": "{"}, "p1/fandom-info.json:1: not JSON"), ({"p1/fandom-info.json": [{"true-author": "c1"}]}, "a list in it is not as published"), ({"p1/unknown/unknown0.txt": b"\xff"}, r"unknown0.txt:1: not UTF-8"),
-                                             ({"p1/ground-truth.json": {"ground_truth": [{"unknown-text": "none.txt", "true-author": "c1"}]}}, "p1/unknown/none.txt is not in the archive"), ({"collection-info.json": []}, "no language 'en'"),
-                                             ({"collection-info.json": [{"problem-name": "p1", "language": "fr"}]}, r"no language 'en' \(known: 'fr'\)"), ({"p1/c1/known0.txt": b"A\n\xff"}, "p1/c1/known0.txt:2: not UTF-8 at byte 1"),
+@pytest.mark.parametrize("change, message", [({"p1/fandom-info.json": "{"}, "p1/fandom-info.json: Invalid JSON"), ({"p1/fandom-info.json": [{"true-author": "c1"}]}, "p1/fandom-info.json: 0.known-text: Field required"), ({"p1/unknown/unknown0.txt": b"\xff"}, "unknown0.txt: not UTF-8"),
+                                             ({"p1/ground-truth.json": {"ground_truth": [{"unknown-text": "none.txt", "true-author": "c1"}]}}, "p1/unknown/none.txt is not in the archive"), ({"collection-info.json": []}, "a.tar.gz: no texts with an author"),
+                                             ({"collection-info.json": [{"problem-name": "p1", "language": "fr"}]}, "a.tar.gz: no texts with an author"), ({"p1/c1/known0.txt": b"A\n\xff"}, "p1/c1/known0.txt: not UTF-8 at byte 3"),
                                              ({"p1/fandom-info.json": [], "p1/ground-truth.json": {"ground_truth": []}}, "a.tar.gz: no texts with an author")])
 def test_bad_archives_are_named(tmp_path, change, message):
     files = {"collection-info.json": INFO["collection-info.json"][:1], **problem("p1", [("c1", "tea", "A")], [("c1", "B")]), **change}
@@ -209,16 +210,17 @@ def test_what_is_no_archive(tmp_path):
 GOOD = {"id": "x", "fandoms": ["t", "s"], "pair": ["One.", "Two."]}, {"id": "x", "same": False, "authors": [1, 2]}
 
 @pytest.mark.parametrize("pair, truth, message", [
-    ({"fandoms": ["t"]}, {}, r"pairs.jsonl:1: 'fandoms' must be a list of two"), ({"pair": ["One.", " "]}, {}, r"pairs.jsonl:1: 'pair' must be a list of two"), ({"id": 5}, {}, "pairs.jsonl:1: the id is 5"),
-    ({}, {"authors": [1, True]}, "truth.jsonl:1: 'authors' must be"), ({}, {"same": "no"}, "truth.jsonl:1: 'same' is 'no'"), ({}, {"same": True}, "'same' is True, the authors are 1 and 2"), ({"id": "y"}, {}, "pairs.jsonl:1: the id 'y' is not in truth.jsonl")])
+    ({"fandoms": ["t"]}, {}, "pairs.jsonl:1: fandoms.1: Field required"), ({"pair": ["One.", " "]}, {}, "pairs.jsonl:1: pair.1: empty"), ({"id": 5}, {}, "pairs.jsonl:1: id: Input should be a valid string"),
+    ({"pair": ["One.", "T\0"]}, {}, "pairs.jsonl:1: pair.1: a NUL character"), ({"pair": ["One.", "Two.", "Three."]}, {}, "pairs.jsonl:1: pair: Tuple should have at most 2"),
+    ({}, {"authors": [1, True]}, "truth.jsonl:1: authors.1: Input should be a valid string"), ({}, {"same": "no"}, "truth.jsonl:1: same: Input should be a valid boolean"), ({}, {"same": True}, "'same' is True, the authors are 1 and 2"), ({"id": "y"}, {}, "pairs.jsonl: the id 'y' is not in truth.jsonl")])
 def test_bad_pairs_are_named(tmp_path, pair, truth, message):
     with pytest.raises(DataError, match=message): read_pan_pairs(jsonl(tmp_path / "pairs.jsonl", [GOOD[0] | pair]), jsonl(tmp_path / "truth.jsonl", [GOOD[1] | truth]))
 
 def test_pairs_without_their_truth(tmp_path):
     truth = jsonl(tmp_path / "truth.jsonl", [GOOD[1], GOOD[1] | {"id": "y"}])
-    with pytest.raises(DataError, match="pairs.jsonl:2: the id 'x' stands in line 1 too"):
+    with pytest.raises(DataError, match="pairs.jsonl:2: the id 'x' stands twice"):
         read_pan_pairs(jsonl(tmp_path / "pairs.jsonl", [GOOD[0], GOOD[0]]), truth)
-    with pytest.raises(DataError, match="truth.jsonl: the id 'y' is not in pairs.jsonl"):
+    with pytest.raises(DataError, match="truth.jsonl: 2 ids, pairs.jsonl has 1 of them"):
         read_pan_pairs(jsonl(tmp_path / "pairs.jsonl", [GOOD[0]]), truth)
 
 def test_pairs_are_read_once_each(tmp_path):
@@ -235,8 +237,6 @@ def test_every_corpus_is_in_the_registry():
 def test_a_corpus_or_a_part_nobody_knows():
     with pytest.raises(ValueError, match="no corpus 'newsgroup20_authors'; did you mean 'newsgroups20_authors'"):
         load_texts("newsgroup20_authors")
-    with pytest.raises(ValueError, match="language: reddit_tldr_users has no choice of languages, got 'fr'"):
-        load_texts("reddit_tldr_users", "fr")
     with pytest.raises(ValueError, match="no split 'test'"):
         world("test")
 
@@ -246,40 +246,30 @@ def test_placed_by_hand(tmp_path, monkeypatch):
     (tmp_path / "pan20_train").mkdir(); jsonl(tmp_path / "pan20_train/pairs.jsonl", [GOOD[0]]); jsonl(tmp_path / "pan20_train/truth.jsonl", [GOOD[1]])
     texts = load_texts("pan20_train")
     assert texts.author == ["1", "2"] and set(texts.files) == {"pan20_train/pairs.jsonl", "pan20_train/truth.jsonl"}
-    with pytest.raises(ValueError, match="nothing is left"): load_texts("pan20_train", min_words=2)
-    with pytest.raises(ValueError, match="language"): load_texts("pan20_train", "fr")
     with pytest.raises(MissingData, match="newsgroups20_authors.jsonl.gz is missing"): load_texts("newsgroups20_authors", download=False)
 
 # ---------------------------------------------------------------- splits
 @few
-@given(corpora(), st.floats(.2, .8), st.floats(.2, .8), st.floats(.3, 1), st.integers(0, 5), st.one_of(st.none(), st.integers(1, 9)), st.sampled_from([("cross",), ("iid",), ("cross", "iid"), ("iid", "cross", "open")]))
-def test_the_papers_split_follows_the_definition(texts, authors, topics, share, seed, size, tests):
-    try: s = paper_split(texts, authors, topics, share, tests, size=size, seed=seed)
+@given(corpora(), st.floats(.2, .8), st.floats(.2, .8), st.floats(.3, 1), st.integers(0, 5), st.one_of(st.none(), st.integers(1, 9)))
+def test_the_papers_split_follows_the_definition(texts, authors, topics, share, seed, size):
+    try: s = paper_split(texts, authors, topics, share, size=size, seed=seed)
     except ValueError as e:
-        assert any(m in str(e) for m in ("no texts are left for the test", "some are needed for training", "picked for training")); return
+        assert any(m in str(e) for m in ("no texts are left for the test", "some are needed for training", "picked for training", "needs at least 2 topics")); return
     rank = lambda values: sorted(set(values), key=lambda v: (-values.count(v), v))
     mine, on = rank(texts.author)[:round(authors * len(set(texts.author)))], rank(texts.topic)[:round(topics * len(set(texts.topic)))]
     rows = list(zip(texts.author, texts.topic, texts.text))
     held = {p: set(zip(t.author, t.topic, t.text)) for p, t in s.parts().items()}
     inside = {r for r in rows if r[0] in mine and r[1] in on}
     assert held["train"] | held["validation"] <= inside and not held["train"] & held["validation"] and len(held["train"]) + len(held["validation"]) == round(share * len(inside))
-    blocks = {"cross": {r for r in rows if r[0] not in mine and r[1] not in on}, "iid": {r for r in rows if r[0] not in mine and r[1] in s.train.topic}, "open": {r for r in rows if r[0] not in mine}}
-    for t in tests: assert held[t] <= blocks[t] and len(held[t]) == min(size or 99, len(blocks[t])) and [texts.text.index(x) for x in s.tests[t].text] == sorted(texts.text.index(x) for x in s.tests[t].text)
-    assert len(s.validation) == min(round(share * len(inside)) // 5, size or 99, len([r for r in rows if r[0] not in mine and (r[1] in on if tests[0] == "iid" else r[1] not in on)]))
+    blocks = {"cross": {r for r in rows if r[0] not in mine and r[1] not in on}, "iid": {r for r in rows if r[0] not in mine and r[1] in s.train.topic}}
+    for t in TESTS: assert held[t] <= blocks[t] and len(held[t]) == min(size or 99, len(blocks[t])) and [texts.text.index(x) for x in s.tests[t].text] == sorted(texts.text.index(x) for x in s.tests[t].text)
+    assert len(s.validation) == min(round(share * len(inside)) // 5, size or 99, len([r for r in rows if r[0] not in mine and r[1] not in on]))
     assert s.table().loc["train"].tolist() == [len(s.train), len(set(s.train.author)), len(set(s.train.topic))]
 
-@few
-@given(corpora(topics=False), st.integers(0, 3))
-def test_without_topics_only_authors_are_unseen(texts, seed):
-    assume(len(set(texts.author)) > 1)
-    s = paper_split(texts, .5, tests=("open",), share=1., validation=0, seed=seed)
-    assert len(s.train) + len(s.tests["open"]) == len(texts) and not set(s.train.author) & set(s.tests["open"].author) and len(s.validation) == 0
-    for test in ("cross", "iid"):
-        with pytest.raises(ValueError, match=f"drawn has no topics, so there is no test '{test}'"): paper_split(texts, .5, tests=(test,))
-        with pytest.raises(ValueError, match=f"drawn has no topics, so there is no test '{test}'"): leakage_aware_split(texts, tests=("open", test))
-    with pytest.raises(ValueError, match="drawn has no topics"): leakage_aware_split(texts, tests=("open",))
-    for call in (leakage, nearest_topics):
-        with pytest.raises(ValueError, match="drawn has no topics"): call(texts, texts)
+def test_a_split_needs_topics():
+    texts = Texts("drawn", list("aabb"), None, list("wxyz"))
+    for call in (paper_split, leakage_aware_split, lambda t: leakage(t, t), lambda t: nearest_topics(t, t)):
+        with pytest.raises(ValueError, match="drawn has no topics"): call(texts)
 
 def test_the_order_of_a_corpus_does_not_choose_authors_and_topics():
     texts = world("train")
@@ -290,39 +280,39 @@ def test_the_order_of_a_corpus_does_not_choose_authors_and_topics():
 
 def test_a_part_has_a_stream_of_its_own():
     texts = world("train")
-    a, b = paper_split(texts, .5, .5, validation=3, size=20), paper_split(texts, .5, .5, tests=("iid",), validation=3, size=20)
-    assert a.train.fingerprint == b.train.fingerprint and a.tests["iid"].fingerprint == b.tests["iid"].fingerprint
+    a, b = paper_split(texts, .5, .5, validation=3, size=20), paper_split(texts, .5, .5, validation=3, size=10)
+    assert a.train.fingerprint == b.train.fingerprint and all(set(b.tests[t].text) < set(a.tests[t].text) for t in TESTS)
     c = paper_split(texts, .5, .5, validation=3, size=20, seed=1)
     assert all(x != y for x, y in zip(fingerprints(a), fingerprints(c)))
 
 @pytest.mark.parametrize("parameters, message", [
     (dict(authors=0.), "authors must be above 0"), (dict(authors=1.), "authors must be above 0 and below 1"), (dict(authors=.001), "authors: 0.001 of 80 is 0"), (dict(topics=20), "topics must be above 0"), (dict(topics=.01), "topics: 0.01 of 6 is 0"),
-    (dict(share=0.), "share must be in"), (dict(share=float("nan")), "share must be in"), (dict(tests=()), "tests: some of cross, iid, open are needed"), (dict(tests=("ood",)), "no test 'ood'"), (dict(validation=-1), "validation: -1 texts"),
-    (dict(size=0), "size must be at least 1"), (dict(topics=None), "topics: with None")])
+    (dict(share=0.), "share must be in"), (dict(share=float("nan")), "share must be in"), (dict(validation=-1), "validation: -1 texts"),
+    (dict(size=0), "size must be at least 1")])
 def test_bad_parameters_of_a_split(parameters, message):
     with pytest.raises(ValueError, match=message): paper_split(world("train"), **{**dict(authors=.5, topics=.5), **parameters})
 
-@pytest.mark.parametrize("parameters, message", [(dict(authors=0.), "authors must be in"), (dict(authors=1.5), "authors must be in"), (dict(topics=1.), "topics must be above 0 and below 1"), (dict(similarity=1.), "similarity must be in"), (dict(linkage="ward"), "linkage must be"),
-                                                 (dict(similarity=-.99), "are one cluster"), (dict(authors=1., tests=("iid",)), "no texts are left for the test 'iid'")])
+@pytest.mark.parametrize("parameters, message", [(dict(authors=0.), "authors must be in"), (dict(authors=1.5), "authors must be in"), (dict(topics=1.), "topics must be above 0 and below 1"), (dict(similarity=1.), "similarity must be in"), (dict(linkage="ward"), "(?i)ward"),
+                                                 (dict(similarity=-.99), "are one cluster"), (dict(authors=1.), "no texts are left for the test 'cross'")])
 def test_bad_parameters_of_an_aware_split(parameters, message):
     with pytest.raises(ValueError, match=message): leakage_aware_split(world("train", kappa=0.), **parameters)
 
 def test_a_split_made_by_hand_is_checked_as_well():
     toy = lambda *rows: Texts("toy", *map(list, zip(*rows)))
     train, validation, none = toy(("a", "tea", "One."), ("a", "sea", "Two.")), toy(("a", "tea", "Six.")), Texts("none", [], [], [])
-    with pytest.raises(ValueError, match="the topic 'tea' is in training and in the test cross"): AuthorSplit("s", train, none, {"cross": toy(("c", "tea", "X"), ("d", "war", "Y"))})
-    with pytest.raises(ValueError, match="the topic 'law' is in validation and in the test cross"): AuthorSplit("s", train, toy(("a", "law", "Six.")), {"cross": toy(("c", "law", "X"))})
-    with pytest.raises(ValueError, match=r"the text 'Six.' is in validation and in the test open \(repeats\?"): AuthorSplit("s", train, validation, {"open": toy(("c", "tea", "Six."))})
-    with pytest.raises(ValueError, match="no texts in the test open"): AuthorSplit("s", train, validation, {"open": none})
+    with pytest.raises(ValueError, match="the topic 'tea' is in train and in cross"): AuthorSplit("s", train, none, {"cross": toy(("c", "tea", "X"), ("d", "war", "Y"))})
+    with pytest.raises(ValueError, match="the topic 'law' is in validation and in cross"): AuthorSplit("s", train, toy(("a", "law", "Six.")), {"cross": toy(("c", "law", "X"))})
+    with pytest.raises(ValueError, match="the text 'Six.' is in validation and in iid"): AuthorSplit("s", train, validation, {"iid": toy(("c", "tea", "Six."))})
+    with pytest.raises(ValueError, match="no texts in cross"): AuthorSplit("s", train, validation, {"cross": none})
     assert set(TESTS) == set(AuthorSplit("s", train, validation, {t: toy(("c", "war" if t == "cross" else "tea", t)) for t in TESTS}).tests)
 
 @pytest.mark.parametrize("test, row, message", [
-    ("cross", ("b", "war", "Four."), "the author 'b' is in training and in the test cross"),
-    ("iid", ("c", "war", "Four."), "the topic 'war' is in the test iid and not in training"),
-    ("open", ("c", "war", "Two."), r"the text 'Two.' is in training and in the test open \(repeats\?"),
-    ("iid", ("d", "tea", "Five."), "the author 'd' is in validation and in the test iid"),
+    ("cross", ("b", "war", "Four."), "the author 'b' is in train and in cross"),
+    ("iid", ("c", "war", "Four."), "the topic 'war' is in iid and not in training"),
+    ("cross", ("c", "war", "Two."), "the text 'Two.' is in train and in cross"),
+    ("iid", ("d", "tea", "Five."), "the author 'd' is in validation and in iid"),
     ("croß", ("c", "war", "Four."), "no test 'croß'; did you mean 'cross'"),
-    ("open", ("c", "war", "Three" * 20), "the text 'Three(Three){10}Th...' is in training")])
+    ("cross", ("c", "war", "Three" * 20), "the text '(Three){12}' is in train")])
 def test_what_may_not_stand_in_a_test(test, row, message):
     train = Texts("toy", ["a", "a", "b"], ["tea", "sea", "tea"], ["One.", "Two.", "Three" * 20])
     validation = Texts("toy", ["d"], ["tea"], ["Six."])
@@ -332,21 +322,19 @@ def test_what_may_not_stand_in_a_test(test, row, message):
 def test_a_split_needs_texts_and_topics():
     texts = Texts("toy", ["a"], ["tea"], ["One."])
     bare, none = replace(texts, topic=None), texts.take([])
-    with pytest.raises(ValueError, match="the text 'One.' is in training and in validation"):
+    with pytest.raises(ValueError, match="the text 'One.' is in train and in validation"):
         AuthorSplit("toy", texts, texts, {})
-    with pytest.raises(ValueError, match="toy has no topics, so there is no test 'cross': only authors can be unseen"):
+    with pytest.raises(ValueError, match="toy has no topics"):
         AuthorSplit("toy", bare, none, {"cross": bare})
     with pytest.raises(ValueError, match="no texts in training"):
         AuthorSplit("toy", none, none, {})
-    with pytest.raises(ValueError, match="each once, got"):
-        paper_split(world("train"), .5, .5, tests=("iid", "iid"))
     with pytest.raises(ValueError, match="validation: 99 texts are asked for, of 10 picked for training"):
         paper_split(Texts("t", list("ab") * 15, list("stu") * 10, [f"{i}" for i in range(30)]), .5, .67, share=1., validation=99)
 
 def test_no_pair_across_a_split_by_single_linkage_is_more_alike():
     texts = world("train", topics=14, authors=150, kappa=0., concentration=.3)
     for similarity in (.05, .2):
-        s, clusters = leakage_aware_split(texts, similarity=similarity, linkage="single", share=1., validation=0, tests=("open",)), topic_clusters(texts, similarity, "single")
+        s, clusters = leakage_aware_split(texts, similarity=similarity, linkage="single", share=1., validation=0), topic_clusters(texts, similarity, "single")
         assert set(clusters) == set(texts.topic) and sorted(set(clusters.values())) == list(range(len(set(clusters.values()))))
         outside = {c for t, c in clusters.items() if t not in s.train.topic}
         assert not outside & {clusters[t] for t in s.train.topic}
@@ -358,12 +346,13 @@ def test_chance_is_a_half():
     found = [leakage(train, shuffled(s), draws=3000) for s in range(6)]
     assert abs(np.mean(found) - .5) < .02 and max(abs(f - .5) for f in found) < .05, "topics that mean nothing"
 
-def test_a_style_is_no_topic():
+def test_a_style_is_no_topic(monkeypatch):
     "Authors that differ much by style, and topics without a word in common with training: an author keeps to one topic, so style would tell topics if an author's own texts were compared."
     train, test = world("train", style=2.), world("iid", style=2., kappa=1.)
     content = {w for w in " ".join(test.text).split()} - {w for w in " ".join(world("train", style=2., about=0.).text).split()}
     test = replace(test, topic=[f"new {t}" for t in test.topic], text=[" ".join(w[::-1] + "x" if w in content else w for w in t.split()) for t in test.text])
-    assert abs(leakage(train, test, common=1.) - .5) < .06
+    monkeypatch.setattr(authors, "COMMON", 1.)
+    assert abs(leakage(train, test) - .5) < .06
 
 def test_leakage_grows_with_likeness():
     train = world("train")
@@ -376,9 +365,8 @@ def test_leakage_does_not_depend_on_the_order_or_names_of_training_topics():
     turned = replace(train.take(range(len(train))[::-1]), topic=[f"{t[::-1]}" for t in train.topic[::-1]])
     assert abs(leakage(train, cross) - leakage(turned, cross)) < .005
 
-@pytest.mark.parametrize("parameters, message", [(dict(draws=0), "draws must be at least 1"), (dict(features=0), "features must be at least 1"), (dict(common=0.), "common must be in"), (dict(common=2.), "common must be in")])
-def test_bad_parameters_of_leakage(parameters, message):
-    with pytest.raises(ValueError, match=message): leakage(world("train"), world("cross"), **parameters)
+def test_leakage_needs_draws():
+    with pytest.raises(ValueError, match="draws must be at least 1"): leakage(world("train"), world("cross"), draws=0)
 
 def test_triples_are_drawn_evenly():
     topic, author = np.repeat([0, 1, 2], [4, 2, 2]), np.array([0, 0, 1, 2, 3, 3, 4, 5])
@@ -402,18 +390,18 @@ def test_nearest_topics_are_those_that_were_mixed_in():
     assert len(found) == 4 and dict(zip(found["test topic"], found["training topic"])) == {f"unseen {t}": f"topic {t}" for t in range(4)} and found.cosine.is_monotonic_decreasing
     with pytest.raises(ValueError, match="pairs must be at least 1, got 0"):
         nearest_topics(train, cross, 0)
-    assert nearest_topics(train, cross, 2, words=3).equals(found.head(2).assign(**{"shared words": [", ".join(w.split(", ")[:3]) for w in found["shared words"][:2]]}))
+    assert nearest_topics(train, cross, 2).equals(found.head(2))
     same = nearest_topics(train, replace(train, author=[f"{a}x" for a in train.author]), 99)
     assert (same["test topic"] == same["training topic"]).all() and (same.cosine > .999).all(), "a topic of the same name on the other side is another topic"
 
 # ---------------------------------------------------------------- queries and targets
 @few
-@given(corpora(), st.floats(.05, .95), st.integers(0, 9))
-def test_halves_follow_the_definition(texts, share, seed):
+@given(corpora(), st.integers(0, 9))
+def test_halves_follow_the_definition(texts, seed):
     assume(len(set(texts.author)) < len(texts))
-    h, n = query_target(texts, seed, share), Counter(texts.author)
+    h, n = query_target(texts, seed), Counter(texts.author)
     asks = Counter(texts.author[i] for i in h.queries)
-    assert sorted([*h.queries, *h.targets]) == list(range(len(texts))) and asks == {a: min(max(int(k * share), 1), k - 1) for a, k in n.items() if k > 1} and h.distractors == sum(k == 1 for k in n.values()) and h.seed == seed
+    assert sorted([*h.queries, *h.targets]) == list(range(len(texts))) and asks == {a: k // 2 for a, k in n.items() if k > 1} and h.distractors == sum(k == 1 for k in n.values()) and h.seed == seed
     assert (h.relevance().toarray() == [[texts.author[i] == texts.author[j] for j in h.targets] for i in h.queries]).all() and (h.relevance().sum(1) >= 1).all()
 
 def test_every_text_may_ask():
@@ -423,8 +411,6 @@ def test_every_text_may_ask():
     with pytest.raises(ValueError): query_target(texts, seed=-1)
     with pytest.raises(ValueError, match="t: no author has two texts, so nobody can be asked for"):
         query_target(texts.take([0]))
-    with pytest.raises(ValueError, match="share must be above 0 and below 1, got 1"):
-        query_target(texts, share=1)
 
 def test_gzip_and_plain_are_the_same(tmp_path):
     rows = [dict(author="a", topic="t", text="é"), dict(author="b", topic="t", text="x\u2028y")]

@@ -42,23 +42,18 @@ def test_to_the_letter(tmp_path, data, left, right):
 
 
 @pytest.mark.parametrize("line, words", [
-    ("", "1 column, expected 3"), ("1\ta", "2 columns"), ("1\ta\tb\tc", "4 columns"), ("1\t\tb", "left question is empty"), ("1\ta\t \u00a0", "right question is empty"),
-    ("2\ta\tb", "'2' is not a label"), ("Duplicate\ta\tb", "'Duplicate' is not a label"), ("label\tquestion1\tquestion2", "'label' is not a label"), ("\ufeff1\ta\tb", "is not a label"),
+    ("", "1 columns, expected 3"), ("1\ta", "2 columns"), ("1\ta\tb\tc", "4 columns"), ("1\t\tb", "left question is empty"), ("1\ta\t \u00a0", "right question is empty"),
+    ("2\ta\tb", "'2' is not a label"), ("Duplicate\ta\tb", "'Duplicate' is not a label"), ("label\tquestion1\tquestion2", "'label' is not a label"), ("\ufeff1\ta\tb", "a byte order mark stands before the text"), ("1\ta\0\tb", "a NUL byte, at character 4"),
     (b"1\ta\xff\tb", "not UTF-8 at byte 4")])
 def test_refused_lines(tmp_path, line, words):
     line = line if isinstance(line, bytes) else line.encode()
     path = write(tmp_path / "a.tsv", b"1\ta\tb\n" + line + b"\n0\tc\td\n")
     with pytest.raises(DataError, match="a.tsv:2: ") as e: q.read_pairs(path)
     assert words in str(e.value)
-    good, bad = q.read_pairs(path, on_error="collect")
-    assert good.left == ["a", "c"] and [b.line for b in bad] == [2] and words in bad[0].reason
-    assert good.counts == {"lines": 3, "refused lines": 1, "undecodable lines": 0, "pairs": 2}
 
 
 def test_many_refused_lines_are_counted(tmp_path):
     with pytest.raises(DataError, match="a.tsv:1: .*a.tsv:3: .*and 7 more of 10 lines"): q.read_pairs(write(tmp_path / "a.tsv", "x\n" * 10))
-    none, bad = q.read_pairs(tmp_path / "a.tsv", on_error="collect")
-    assert len(none) == 0 and len(bad) == 10 and none.labels.dtype == np.int8
 
 
 def test_empty_file(tmp_path):
@@ -70,7 +65,6 @@ def test_empty_file(tmp_path):
     (dict(columns=("label", "left")), "columns: 'right' must be there once, got ('label', 'left')"),
     (dict(columns=("label", "left", "left", "right")), "columns: 'left' must be there once"),
     (dict(encoding_errors="ignore"), "encoding_errors must be 'strict' or 'replace', got 'ignore'"),
-    (dict(on_error="skip"), "on_error must be 'raise' or 'collect', got 'skip'"),
 ])
 def test_wrong_options(tmp_path, options, words):
     with pytest.raises(ValueError) as e:
@@ -82,7 +76,7 @@ def test_no_file(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere.tsv"): q.read_pairs(tmp_path / "nowhere.tsv")
 
 
-text = st.text(st.characters(exclude_characters="\t\n", exclude_categories=["Cs"]), min_size=1, max_size=12).filter(lambda t: t.strip() and not t.endswith("\r"))
+text = st.text(st.characters(exclude_characters="\t\n\0\ufeff", exclude_categories=["Cs"]), min_size=1, max_size=12).filter(lambda t: t.strip() and not t.endswith("\r"))
 rows = st.lists(st.tuples(st.integers(0, 1), text, text), min_size=1, max_size=20)
 
 
@@ -137,12 +131,11 @@ def graphs(draw):
 
 
 @settings(max_examples=80, deadline=None)
-@given(graphs(), graphs(), st.booleans())
-def test_clean_keeps_apart_and_counts_everything(train, test, strict):
-    kept = q.clean(train, {"t": test}, strict)
+@given(graphs(), graphs())
+def test_clean_keeps_apart_and_counts_everything(train, test):
+    kept = q.clean(train, {"t": test})
     keys = q.pair_keys(kept)
     assert not set(q.pair_keys(kept, True)) & set(q.pair_keys(test, True)) and len(set(keys)) == len(keys) and all(a != b for a, b in keys)
-    if strict: assert not questions(kept) & questions(test)
     assert len(train) == len(kept) + sum(n for why, n in kept.counts.items() if why.startswith("dropped"))
     left = {(l, r): y for l, r, y in zip(train.left, train.right, train.labels)}
     assert all(left[l, r] == y for l, r, y in zip(kept.left, kept.right, kept.labels)), "a kept pair has the label it was given"
@@ -232,7 +225,6 @@ def test_missing_files_say_so(superuser):
 
 @pytest.mark.parametrize("call, words", [(dict(part="dev"), "part must be"), (dict(part="test", share=.5), "used as published"), (dict(part="test", holdout=.5), "used as published"),
                                          (dict(part="heldout"), "nothing is held out"), (dict(part="train", share=0), "share must be"), (dict(part="train", holdout=1.), "holdout must be"),
-                                         (dict(part="train", against=["askbuntu"]), "did you mean 'askubuntu'"),
                                          (dict(name="qora", part="test"), "no question pairs 'qora'; did you mean 'quora'")])
 def test_wrong_requests(superuser, call, words):
     with pytest.raises(ValueError, match=words): q.load_questions(**{"name": "superuser", **call})
@@ -271,12 +263,6 @@ def test_quora_training_is_freed_of_every_other_part():
 
 @real
 @pytest.mark.parametrize("name", ["askubuntu", "quora"])
-def test_strict_shares_no_question(name):
-    assert not questions(load(name, "train", strict=True)) & questions(load(name, "test"))
-
-
-@real
-@pytest.mark.parametrize("name", ["askubuntu", "quora"])
 def test_held_out_questions(name):
     train, held = load(name, "train", holdout=.1), load(name, "heldout", holdout=.1)
     assert not questions(train) & questions(held)
@@ -285,5 +271,5 @@ def test_held_out_questions(name):
 
 @real
 def test_forums_share_no_pair():
-    train = load("askubuntu", "train", against=["quora"])
-    assert not any(v for k, v in train.counts.items() if k.startswith("in quora/")) and train.fingerprint == load("askubuntu", "train").fingerprint
+    train, test = load("askubuntu", "train"), load("quora", "test")
+    assert not set(q.pair_keys(train, True)) & set(q.pair_keys(test, True))

@@ -121,9 +121,9 @@ def test_a_wrong_file_is_not_passed_over(world):
 
 
 def test_by_hand(world):
-    with pytest.raises(r.MissingData, match="place it as demo/b.tsv"): r.fetch("demo", registry=world.registry)
+    with pytest.raises(r.MissingData, match="place it as demo/b.tsv"): r.locate("demo", "b.tsv", registry=world.registry)
     world.given.mkdir(parents=True); (world.given / "b.tsv").write_bytes(b"anything")
-    assert r.fetch("demo", registry=world.registry) == {"a.tsv": world.cache / "a.tsv", "b.tsv": world.given / "b.tsv"}
+    assert r.locate("demo", "b.tsv", registry=world.registry) == world.given / "b.tsv"
     row = r.inventory(world.registry)[1]
     assert (row["status"], row["sha256"], row["bytes"]) == ("here, unverified", hashlib.sha256(b"anything").hexdigest(), 8)
 
@@ -137,7 +137,7 @@ def test_runs_take_nothing_on_trust(world):
         with pytest.raises(r.UnknownData) as e:
             r.locate("demo", "b.tsv", registry=world.registry)
         with pytest.raises(r.MissingData, match="no hash of this file is known"):
-            r.fetch("demo", registry=world.registry)
+            r.locate("demo", "b.tsv", registry=world.registry)
     for words in ("demo/b.tsv is not used", str(world.given / "b.tsv"), f"`sha256: {hashlib.sha256(b'anything').hexdigest()}` and `bytes: 8`", "'Demo'"):
         assert words in str(e.value)
     assert r.locate("demo", "b.tsv", registry=world.registry) == world.given / "b.tsv"

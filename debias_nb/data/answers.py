@@ -4,15 +4,13 @@
 
 # %% auto #0
 __all__ = ['RELEVANT', 'Part', 'ENTITY', 'COLUMNS', 'LABELS', 'SOURCES', 'Answers', 'describe', 'filter_questions',
-           'read_answers', 'read_queries', 'read_qrels', 'identify', 'load_answers', 'overlap', 'shared_words',
-           'misled', 'planted_answers', 'high_overlap', 'Flipped', 'flip_labels', 'Edit', 'Perturbed', 'perturb']
+           'read_answers', 'read_queries', 'read_qrels', 'identify', 'load_answers', 'shared_words', 'misled',
+           'planted_answers', 'high_overlap', 'Flipped', 'flip_labels', 'Edit', 'Perturbed', 'perturb']
 
 # %% ../../nbs/data/03_answers.ipynb #dd874d75
 import csv
-import gzip
 import re
 import string
-import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,10 +20,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..config import AnswersWorldConfig, nearest
-from .questions import decoded, named_cells
+from ..config import AnswersWorldConfig, nearest, refuse_if
+from .questions import named_cells, without_end
 from debias_nb.data.registry import (
-    DataError, bad_lines, file_format, json_object, locate, parsed_rows, row_positions, rows_digest, sha256_of,
+    DataError, locate, parsed_rows, row_positions, rows_digest, sha256_of, text_lines,
 )
 
 # %% ../../nbs/data/03_answers.ipynb #61690671
@@ -49,37 +47,33 @@ class Answers:
     part: Part | None = None # None: not said
 
     def __post_init__(self):
-        columns = ["question_ids", "questions", "answers", "labels"]
-        if self.grades is not None:
-            columns.append("grades")
-        sizes = {column: len(getattr(self, column)) for column in columns}
+        sizes = {column: len(values) for column, values in self._columns().items()}
         if len(set(sizes.values())) > 1:
-            told = ", ".join(f"{size} {column}" for column, size in sizes.items())
-            raise ValueError(f"{self.name}: unequal lengths: {told}")
+            raise ValueError(f"{self.name}: unequal lengths: {sizes}")
         self._freeze("labels", [0, 1])
         if self.grades is not None:
             self._freeze("grades", [1, 2, 3, 4])
-            self._check_grades()
+            contradicted = (self.grades >= RELEVANT) != self.labels
+            self._refuse("labels", contradicted, f"though grades of {RELEVANT} and more are relevant")
+
+    def _columns(self):
+        "The columns that there are."
+        columns = {column: getattr(self, column) for column in ("question_ids", "questions", "answers", "labels", "grades")}
+        return {column: values for column, values in columns.items() if values is not None}
 
     def _freeze(self, column, allowed):
         "Numbers that cannot be changed. Raises `ValueError` for others than the allowed ones."
         values = np.array(getattr(self, column))
-        wrong = np.flatnonzero(~np.isin(values, allowed))
-        if len(wrong):
-            row = wrong[0]
-            known = ", ".join(map(str, allowed))
-            raise ValueError(f"{self.name}: {column}[{row}] is {values[row]}, not one of {known}")
+        self._refuse(column, ~np.isin(values, allowed), f"not one of {allowed}")
         values = values.astype(np.int8)
         values.flags.writeable = False
         object.__setattr__(self, column, values)
 
-    def _check_grades(self):
-        "Raise `ValueError` for a label that contradicts its grade."
-        wrong = np.flatnonzero((self.grades >= RELEVANT) != self.labels)
-        if len(wrong):
-            row = wrong[0]
-            found = f"labels[{row}] is {self.labels[row]}, but the grade is {self.grades[row]}"
-            raise ValueError(f"{self.name}: {found}, and {RELEVANT} or more is relevant")
+    def _refuse(self, column, wrong, why): # wrong: (n,) bool
+        "Raise `ValueError` with the first wrong value."
+        if wrong.any():
+            row = wrong.argmax()
+            raise ValueError(f"{self.name}: {column}[{row}] is {getattr(self, column)[row]}, {why}")
 
     def __len__(self):
         return len(self.answers)
@@ -97,19 +91,12 @@ class Answers:
     def frame(self): # a pandas data frame
         "A row a candidate."
         import pandas as pd
-        columns = {"question_id": self.question_ids, "question": self.questions, "answer": self.answers}
-        columns["label"] = self.labels
-        if self.grades is not None:
-            columns["grade"] = self.grades
+        columns = {column.removesuffix("s"): values for column, values in self._columns().items()}
         return pd.DataFrame(columns)
 
     def take(self, idx, **changes) -> "Answers": # rows by position or mask; `changes` replace other fields
         positions = row_positions(idx, len(self), self.name, "candidates")
-        texts = ("question_ids", "questions", "answers")
-        columns = {column: [getattr(self, column)[i] for i in positions] for column in texts}
-        columns["labels"] = self.labels[positions]
-        if self.grades is not None:
-            columns["grades"] = self.grades[positions]
+        columns = {column: [values[i] for i in positions] for column, values in self._columns().items()}
         return replace(self, **columns | changes)
 
     def _grade_list(self):
@@ -190,25 +177,9 @@ LABELS = {"0": 0, "1": 1, "not_entailment": 0, "entailment": 1} # QNLI's word fo
 _GRADES = ("1", "2", "3", "4")
 
 
-def _json_record(text):
-    "The values of a line of JSON that have a meaning here, as text. Raises `ValueError` with the reason."
-    record = {}
-    for key, value in json_object(text).items():
-        if key not in COLUMNS or value is None:
-            continue
-        if isinstance(value, bool):
-            value = int(value)
-        kinds = str if key in ("question", "answer") else (str, int)
-        if not isinstance(value, kinds):
-            raise ValueError(f"the {key} is {value!r}")
-        record[key] = str(value)
-    return record
-
-
-def _tsv_record(text, columns, quoting):
+def _record(line, columns, quoting): # -> column -> cell
     "The cells of a line by the names of their columns. Raises `ValueError` with the reason."
-    if text.startswith("\ufeff"):
-        raise ValueError("a byte order mark stands before the text")
+    text = without_end(line)
     cells = text.split("\t")
     if quoting:
         try:
@@ -217,21 +188,12 @@ def _tsv_record(text, columns, quoting):
             raise ValueError(f"wrong quoting: {e}") from None
     return named_cells(cells, columns)
 
-
-def _record(raw, columns, quoting): # raw: bytes of a line without its end; columns None: JSON
-    "The named values of a line. Raises `ValueError` with the reason."
-    text = decoded(raw)
-    return _json_record(text) if columns is None else _tsv_record(text, columns, quoting)
-
 # %% ../../nbs/data/03_answers.ipynb #d8d63e15
 def _relevance(record): # -> label, grade
     "Raises `ValueError` with the reason."
-    label = record.get("label")
-    grade = record.get("grade")
+    label, grade = record.get("label"), record.get("grade")
     if grade not in (None, *_GRADES):
         raise ValueError(f"the grade {grade!r} is not 1, 2, 3 or 4")
-    if label is None and grade is None:
-        raise ValueError("neither 'label' nor 'grade'")
     if label not in (None, *LABELS):
         raise ValueError(f"{label!r} is not a label ({', '.join(LABELS)})")
     if grade is None:
@@ -253,41 +215,23 @@ class _Row(NamedTuple):
 def _checked(record): # -> _Row
     "Raises `ValueError` with the reason."
     for key in ("question", "answer", "question_id"):
-        if key not in record and key != "question_id":
-            raise ValueError(f"no {key!r}")
         if not record.get(key, "none").strip():
             raise ValueError(f"the {key} is empty")
     return _Row(record.get("question_id"), record["question"], record["answer"], *_relevance(record))
 
 # %% ../../nbs/data/03_answers.ipynb #4087c7c7
-def _lines(path): # -> bytes each, without their ends
-    "The lines of a file. Raises `DataError` for a damaged or empty one."
-    path = Path(path)
-    data = path.read_bytes()
-    if path.suffix == ".gz":
-        try:
-            data = gzip.decompress(data)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as e:
-            raise DataError(f"{path}: the file is damaged ({e})") from None
-    if not data:
-        raise DataError(f"{path}: the file is empty")
-    lines = data.removesuffix(b"\n").split(b"\n")
-    return [line.removesuffix(b"\r") for line in lines]
-
-
-def _columns_of(first, columns, group_by): # first: bytes of the first line
-    "The columns of a TSV file. Raises `ValueError` where they do not say what is needed."
-    given = COLUMNS if first.count(b"\t") >= 4 else COLUMNS[:4]
-    columns = tuple(columns or given)
+def _check_columns(columns, group_by):
+    "Raise `ValueError` where the columns do not say what is needed."
     for column in ("question", "answer"):
         if columns.count(column) != 1:
             raise ValueError(f"columns: {column!r} must be there once, got {columns}")
     if not {"label", "grade"} & set(columns):
         raise ValueError(f"columns: 'label' or 'grade' must be there, got {columns}")
+    if group_by not in (None, "run", "text"):
+        raise ValueError(f"group_by must be 'run', 'text' or None, got {group_by!r}")
     if ("question_id" in columns) == bool(group_by):
         needed = "needed without the column 'question_id', and only then"
         raise ValueError(f"group_by: {needed}; got {group_by!r} for {columns}")
-    return columns
 
 
 def _is_data(line, columns, quoting):
@@ -299,25 +243,18 @@ def _is_data(line, columns, quoting):
     return True
 
 # %% ../../nbs/data/03_answers.ipynb #450b6c4c
-def _consistent_rows(path, lines, skip, columns, quoting, has_ids): # -> _Row each
+def _consistent_rows(path, lines, columns, quoting): # lines: with their numbers; -> _Row each
     "The rows of a file. Raises `DataError` naming lines that are wrong, or do not go with those before them."
-    asked, rows = {}, []
+    asked = {}
 
-    def parse(number, raw):
-        row = _checked(_record(raw, columns, quoting))
-        if has_ids:
-            if row.id is None:
-                raise ValueError("no 'question_id'")
+    def parse(number, line):
+        row = _checked(_record(line, columns, quoting))
+        if row.id is not None:
             question, first = asked.setdefault(row.id, (row.question, number))
-            if question != row.question:
-                raise ValueError(f"question {row.id!r} has another text than in line {first}")
-        if rows and (row.grade is None) != (rows[0].grade is None):
-            raise ValueError("graded and ungraded lines in one file")
+            refuse_if(question != row.question, f"question {row.id!r} has another text than in line {first}")
         return row
 
-    for _, row in parsed_rows(path, enumerate(lines[skip:], 1 + skip), parse, "lines", skip):
-        rows.append(row)
-    return rows
+    return list(parsed_rows(path, lines, parse))
 
 
 def _numbered(questions, group_by): # -> list of str
@@ -331,25 +268,22 @@ def _numbered(questions, group_by): # -> list of str
 
 
 def read_answers(
-    path: str | Path, # *.tsv or *.jsonl, or one of them with .gz
-    format: Literal["tsv", "jsonl"] | None = None, # None: by the name of the file
-    columns: Sequence[str] | None = None, # of a TSV file; others than `COLUMNS` are read over; None: all of those
-    header: bool = False,    # True: the first line of a TSV file is passed over
-    quoting: bool = False,   # True: the TSV file was written with CSV quoting
+    path: str | Path, # tab-separated, *.gz or not
+    columns: Sequence[str] | None = None, # others than `COLUMNS` are read over; None: all of those, with or without grade
+    header: bool = False,    # True: the first line is passed over
+    quoting: bool = False,   # True: the file was written with CSV quoting
     group_by: Literal["run", "text"] | None = None, # without ids: equal texts, in a run or anywhere, are one question
     name: str | None = None, # default: the file's
     part: Part | None = None,
 ) -> Answers: # in the file's order
     "Read candidate answers. Raises `DataError` naming file, line and reason, and `ValueError` for parameters."
-    if group_by not in (None, "run", "text"):
-        raise ValueError(f"group_by must be 'run', 'text' or None, got {group_by!r}")
-    is_tsv = file_format(path, format, "tsv") == "tsv"
-    lines = _lines(path)
-    columns = _columns_of(lines[0], columns, group_by) if is_tsv else None
-    skip = int(header and is_tsv)
-    if skip and _is_data(lines[0], columns, quoting):
+    lines = list(enumerate(text_lines(path), 1))
+    first = lines[0][1]
+    columns = tuple(columns or COLUMNS[:max(4, 1 + first.count("\t"))])
+    _check_columns(columns, group_by)
+    if header and _is_data(first, columns, quoting):
         raise DataError(f"{path}:1: a header is expected, but this is a row of data")
-    rows = _consistent_rows(path, lines, skip, columns, quoting, not group_by)
+    rows = _consistent_rows(path, lines[header:], columns, quoting)
     if not rows:
         raise DataError(f"{path}: only a header")
     ids, questions, answers, labels, grades = map(list, zip(*rows))
@@ -357,7 +291,7 @@ def read_answers(
         ids = _numbered(questions, group_by)
     counts = {"lines": len(lines), "candidates read": len(rows), "questions read": len(set(ids))}
     file = Path(path).name
-    graded = None if grades[0] is None else grades
+    graded = grades if "grade" in columns else None
     return Answers(name or file, ids, questions, answers, labels, graded, counts, {file: sha256_of(path)}, part)
 
 # %% ../../nbs/data/03_answers.ipynb #51c7b79c
@@ -365,41 +299,39 @@ def read_queries(
     path: str | Path, # id, tab, question
 ) -> dict[str, str]: # id -> question
     "Queries by id. Raises `DataError` naming file and line, also for an id or a question that stands twice."
-    queries, lines = {}, _lines(path)
+    queries, asked = {}, set()
 
-    def parse(_, raw):
-        cells = raw.decode("utf-8", "replace").split("\t")
+    def parse(_, line):
+        cells = without_end(line).split("\t")
         if len(cells) != 2 or not all(map(str.strip, cells)):
             raise ValueError("an id, a tab and a question are expected")
-        if cells[0] in queries:
-            raise ValueError(f"the id {cells[0]!r} stands twice")
-        return cells
-
-    for _, (id, question) in parsed_rows(path, enumerate(lines, 1), parse, "lines"):
+        id, question = cells
+        refuse_if(id in queries, f"the id {id!r} stands twice")
+        refuse_if(question in asked, "a question stands twice")
         queries[id] = question
-    if len(set(queries.values())) < len(queries):
-        raise bad_lines(path, [(len(queries), "a question stands twice, up to this line")], len(lines))
+        asked.add(question)
+
+    list(parsed_rows(path, enumerate(text_lines(path), 1), parse))
     return queries
-
-
-def _judgement(_, raw):
-    "Query, passage and grade of a line. Raises `ValueError` with the reason."
-    cells = raw.decode("utf-8", "replace").split()
-    if len(cells) != 4:
-        raise ValueError(f"{len(cells)} columns, expected 4 (query, any word, passage, grade)")
-    query, _, passage, grade = cells
-    if grade not in _GRADES:
-        raise ValueError(f"the grade {grade!r} is not 1, 2, 3 or 4")
-    return query, passage, int(grade)
 
 
 def read_qrels(
     path: str | Path, # query id, any word, passage id, grade 1-4, with white space between
 ) -> dict[str, list[tuple[str, int]]]: # query id -> passage ids and grades, in the file's order
-    "Judgements by query. Raises `DataError` naming file and line."
-    judged = defaultdict(list)
-    for _, (query, passage, grade) in parsed_rows(path, enumerate(_lines(path), 1), _judgement, "lines"):
-        judged[query].append((passage, grade))
+    "Judgements by query. Raises `DataError` naming file and line, also for one that contradicts another."
+    judged, grades = defaultdict(list), {}
+
+    def parse(_, line):
+        cells = line.split()
+        if len(cells) != 4:
+            raise ValueError(f"{len(cells)} columns, expected 4 (query, any word, passage, grade)")
+        query, _, passage, grade = cells
+        refuse_if(grade not in _GRADES, f"the grade {grade!r} is not 1, 2, 3 or 4")
+        before = grades.setdefault((query, passage), grade)
+        refuse_if(before != grade, f"query {query} and passage {passage} have the grade {grade}, and {before} before")
+        judged[query].append((passage, int(grade)))
+
+    list(parsed_rows(path, enumerate(text_lines(path), 1), parse))
     return dict(judged)
 
 
@@ -442,9 +374,8 @@ def _part_files(pattern): # -> part -> file
 
 
 _TRIPLE = ("question", "answer", "label")
-_TRAIN_JUDGED, _TEST_JUDGED = (
-    (f"antique-{part}-queries.txt", f"antique-{part}.qrel") for part in ("train", "test")
-)
+_TRAIN_JUDGED = ("antique-train-queries.txt", "antique-train.qrel")
+_TEST_JUDGED = ("antique-test-queries.txt", "antique-test.qrel")
 SOURCES = {
     "wikiqa": _Source(
         _part_files("WikiQA-{}.tsv.gz"), ("question_id", "question", "-", "-", "-", "answer", "label"), header=True,
@@ -462,15 +393,6 @@ SOURCES = {
 }
 
 # %% ../../nbs/data/03_answers.ipynb #7f704eea
-def _read_source(source, name, part, path, queries=None, qrels=None):
-    "The candidate answers of one part as published, with the ids of their queries."
-    layout = source.columns, source.header, source.quoting, source.group_by
-    answers = read_answers(path, "tsv", *layout, name, part)
-    if queries is None:
-        return answers
-    return identify(answers, read_queries(queries), read_qrels(qrels))
-
-
 def load_answers(
     name: str, # one of `SOURCES`, e.g. `wikiqa`
     part: Part,
@@ -486,8 +408,12 @@ def load_answers(
         raise ValueError(f"{name} has no part {part!r}{nearest(part, source.files)}")
     dataset = source.dataset or name
     files = [source.files[part], *source.judged.get(part, ())]
-    paths = [locate(dataset, file, download) for file in files]
-    answers = _read_source(source, f"{name} {part}", part, *paths)
+    path, *judged = paths = [locate(dataset, file, download) for file in files]
+    answers = read_answers(
+        path, source.columns, source.header, source.quoting, source.group_by, f"{name} {part}", part)
+    if judged:
+        queries, qrels = judged
+        answers = identify(answers, read_queries(queries), read_qrels(qrels))
     if filtered and part in source.drops:
         answers = filter_questions(answers, *source.drops[part])
     counts = answers.counts | describe(answers)
@@ -495,16 +421,6 @@ def load_answers(
         counts["questions in the paper"], counts["candidates in the paper"] = source.paper[part]
     hashes = {f"{dataset}/{path.name}": sha256_of(path) for path in paths}
     return replace(answers, files=hashes, counts=counts)
-
-# %% ../../nbs/data/03_answers.ipynb #40dba016
-def overlap(
-    a: Answers,
-    b: Answers,
-) -> dict[str, int]: # distinct texts that stand in both, to the letter
-    "How many questions and answers two sets share."
-    questions = set(a.questions) & set(b.questions)
-    answers = set(a.answers) & set(b.answers)
-    return {"questions": len(questions), "answers": len(answers)}
 
 # %% ../../nbs/data/03_answers.ipynb #3f8c3c99
 def _words(text):
@@ -523,17 +439,22 @@ def shared_words(
     return np.array(shares, float)
 
 # %% ../../nbs/data/03_answers.ipynb #fea445ee
+def _best(answers, share): # share: (n,) -> (n,) bool
+    "Candidates that none of their question is above."
+    groups = answers.groups()
+    best = np.zeros(len(set(groups)))
+    np.maximum.at(best, groups, share)
+    return share == best[groups]
+
+
 def misled(
     answers: Answers,
 ) -> np.ndarray: # (n,) bool, the same for all candidates of a question
     """Candidates of questions that a ranking by shared words is sure to get wrong at rank 1,
     though they have a relevant candidate."""
     groups = answers.groups()
-    share = shared_words(answers)
-    best = np.zeros(len(set(groups)))
-    np.maximum.at(best, groups, share)
     relevant = answers.labels == 1
-    found = relevant & (share == best[groups])
+    found = relevant & _best(answers, shared_words(answers))
     return np.isin(groups, groups[relevant]) & ~np.isin(groups, groups[found])
 
 # %% ../../nbs/data/03_answers.ipynb #a2bb71b4

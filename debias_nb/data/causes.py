@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
+from numpy.random import Generator
 
 from ..config import WorldConfig
 from .worlds import SPLITS, Lexicon, draw_brands, draw_others, relevant, tie, write_pairs, write_titles
@@ -29,19 +31,19 @@ PARTS = { # role of a word -> part of a title
 }
 
 def another(
-    rng: np.random.Generator,
-    values: np.ndarray, # (n,) numbers from 0
+    rng: Generator,
+    values: ndarray, # (n,) numbers from 0
     count: int,         # values that there are
-) -> np.ndarray: # (n,) numbers from 0, each unlike the one that it replaces
+) -> ndarray: # (n,) numbers from 0, each unlike the one that it replaces
     "Another value for each."
     return (values + rng.integers(1, count, size=len(values))) % count
 
 def altered(
     lexicon: Lexicon,
-    rng: np.random.Generator,
+    rng: Generator,
     product: dict,      # type (n,), values (n, 2), brand (n,)
     feature: str,       # one of `FEATURES`
-    pool: np.ndarray,   # types to choose from, ascending
+    pool: ndarray,   # types to choose from, ascending
 ) -> dict:
     "The same products with one feature altered: the type, the value in one of the two slots, or the brand."
     if feature == "type":
@@ -55,9 +57,9 @@ def altered(
 
 def other_values(
     lexicon: Lexicon,
-    rng: np.random.Generator,
-    values: np.ndarray, # (n, 2)
-) -> np.ndarray: # (n, 2)
+    rng: Generator,
+    values: ndarray, # (n, 2)
+) -> ndarray: # (n, 2)
     "The same values, one of the two altered."
     rows = np.arange(len(values))
     slots = rng.integers(2, size=len(rows))
@@ -124,10 +126,10 @@ def share_irrelevant(
 
 def relevance_changes(
     lexicon: Lexicon,
-    rng: np.random.Generator,
+    rng: Generator,
     left: list,        # texts
     right: list,       # texts, each relevant to its left one
-    pool: np.ndarray,  # types to choose from, ascending
+    pool: ndarray,  # types to choose from, ascending
 ) -> dict[str, float]: # feature or part of the title -> share of pairs whose relevance changes, in [0, 1]
     "What is relevance made of? Each feature of the item is altered, each part of its title taken out."
     product = features_of(right)
@@ -158,9 +160,9 @@ def tie_between(
     return float((share - chance) / room), float(error / room)
 
 def agreement_by_chance(
-    left: np.ndarray,  # (n,) numbers from 0
-    right: np.ndarray, # (n,) numbers from 0
-    types: np.ndarray, # (n,) numbers from 0
+    left: ndarray,  # (n,) numbers from 0
+    right: ndarray, # (n,) numbers from 0
+    types: ndarray, # (n,) numbers from 0
 ) -> float: # in [0, 1]
     "How often different pairs of the same type agree."
     size = 1 + max(left.max(), right.max())
@@ -190,7 +192,7 @@ class Strength(NamedTuple):
         return self.value > max(.02, 4 * self.error)
 
 def brand_ties(
-    rng: np.random.Generator,
+    rng: Generator,
     left: list,  # texts
     right: list, # texts, each relevant to its left one
     types,       # (n,) types of the pairs
@@ -210,12 +212,12 @@ def brand_ties(
 # %% ../../nbs/data/06_causes.ipynb #4b6e6ad7
 def product_changes(
     lexicon: Lexicon,
-    rng: np.random.Generator,
-    pool: np.ndarray, # types to choose from, ascending
+    rng: Generator,
+    pool: ndarray, # types to choose from, ascending
     how: dict,        # of `worlds.tie`
     n: int,           # draws
     seed: int,
-) -> tuple[dict, np.ndarray]: # (feature, what follows) -> share of draws that change, in [0, 1]; the types drawn
+) -> tuple[dict, ndarray]: # (feature, what follows) -> share of draws that change, in [0, 1]; the types drawn
     "What follows from the features of a product: its brand, and the words of its title."
     def brands(types):
         again = np.random.default_rng(seed)

@@ -19,6 +19,8 @@ from typing import Iterable, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
+from numpy.random import Generator
 
 from ..config import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig, nearest
 from ..hashes import sha256_text
@@ -52,7 +54,7 @@ def _check_split(name, splits, world=""):
 def stream(
     config: WorldConfig | AnswersWorldConfig | AuthorsWorldConfig,
     part: str, # one of `STREAMS`
-) -> np.random.Generator:
+) -> Generator:
     "The random stream of one part of a world. Raises `ValueError` for a part that does not exist or a negative seed."
     if config.seed < 0:
         raise ValueError(f"seed: {config.seed} is negative")
@@ -66,7 +68,7 @@ CLUSTERS = ("bz", "gz", "kv", "kz", "mz", "pz", "tv", "vd", "vg", "vz", "zb", "z
 
 
 def invent(
-    rng: np.random.Generator,
+    rng: Generator,
     n: int, # how many words
     lower: str = "`types` or `unseen_types`", # the dials that ask for them, for the message
 ) -> list[str]: # distinct words of six letters, none the beginning of another
@@ -82,11 +84,11 @@ def invent(
 
 # %% ../../nbs/data/05_worlds.ipynb #162e2f31
 def subsets(
-    rng: np.random.Generator,
+    rng: Generator,
     n: int,  # how many
     k: int,  # elements of each
     of: int, # drawn from 0 .. of - 1
-) -> np.ndarray: # (n, k), distinct within a row
+) -> ndarray: # (n, k), distinct within a row
     """Random subsets by Floyd's method: a draw that is taken already gives way to the newest candidate.
     The order in a row is not random."""
     chosen = np.full((n, k), -1)
@@ -120,10 +122,10 @@ def _prefixes(rng, brands, begun): # numbers of brands
 
 
 def deal_brands(
-    rng: np.random.Generator,
+    rng: Generator,
     config: WorldConfig,
-    accessory: np.ndarray, # (types,) bool, seen types first
-) -> tuple[np.ndarray, ...]: # own brands, redealt ones, both (types, 2); type of a brand, its prefix, both (brands,)
+    accessory: ndarray, # (types,) bool, seen types first
+) -> tuple[ndarray, ...]: # own brands, redealt ones, both (types, 2); type of a brand, its prefix, both (brands,)
     """Who makes what; -1 stands for no brand.
     Raises `ValueError` when too few types are ordinary, or more than half of the brands would begin with another."""
     types = np.flatnonzero(~accessory)
@@ -146,10 +148,10 @@ def deal_brands(
 
 # %% ../../nbs/data/05_worlds.ipynb #656c45a5
 def marked(
-    rng: np.random.Generator,
+    rng: Generator,
     n: int,
     share: float, # in [0, 1]
-) -> np.ndarray: # (n,) bool
+) -> ndarray: # (n,) bool
     "A random choice of exactly `round(share * n)` of `n`."
     return rng.permutation(n) < round(share * n)
 
@@ -219,7 +221,7 @@ CODES = .5 # share of titles with a model code
 CODE_WORDS = np.array([f"{letter}{number:02}" for letter in ONSETS for number in range(100)], dtype=object)
 
 
-def draw_synonyms(rng: np.random.Generator, n: int) -> np.ndarray: # (n, 3)
+def draw_synonyms(rng: Generator, n: int) -> ndarray: # (n, 3)
     "Which synonym each of n titles uses for its noun and its two attributes."
     return rng.integers([SYNONYMS, 2, 2], size=(n, 3))
 
@@ -236,12 +238,12 @@ def _chosen(c, rng, n, fewest, most): # fewest, most: fillers -> (n, 8) bool
 
 def draw_words(
     lexicon: Lexicon,
-    rng: np.random.Generator,
-    types: np.ndarray,         # (n,)
-    values: np.ndarray,        # (n, 2)
-    synonyms: np.ndarray,      # (n, 3)
+    rng: Generator,
+    types: ndarray,         # (n,)
+    values: ndarray,        # (n, 2)
+    synonyms: ndarray,      # (n, 3)
     fillers: tuple[int, int],  # fewest and most, at most 4
-) -> tuple[np.ndarray, np.ndarray]: # words (n, 8) in the order of `ROLES`, and which of them are said
+) -> tuple[ndarray, ndarray]: # words (n, 8) in the order of `ROLES`, and which of them are said
     "The words a title may say after its brand. A title that may do without fillers says at least one causal word."
     n = len(types)
     said = _chosen(lexicon.config, rng, n, *fillers)
@@ -254,11 +256,11 @@ def draw_words(
 # %% ../../nbs/data/05_worlds.ipynb #02ac1ac4
 def write_titles(
     lexicon: Lexicon,
-    rng: np.random.Generator,
-    types: np.ndarray,                  # (n,)
-    values: np.ndarray,                 # (n, 2)
-    brands: np.ndarray,                 # (n,)
-    synonyms: np.ndarray | None = None, # (n, 3); default: drawn
+    rng: Generator,
+    types: ndarray,                  # (n,)
+    values: ndarray,                 # (n, 2)
+    brands: ndarray,                 # (n,)
+    synonyms: ndarray | None = None, # (n, 3); default: drawn
     fillers: tuple[int, int] = (1, 4),  # fewest and most
     named: float = 1.,                  # share of titles that say their brand
 ) -> list[Text]:
@@ -283,11 +285,11 @@ def _title(lexicon, words, said, order, named, type_, values, brand, accessory):
 # %% ../../nbs/data/05_worlds.ipynb #0aefea15
 def draw_brands(
     lexicon: Lexicon,
-    rng: np.random.Generator,
-    types: np.ndarray,              # (n,)
+    rng: Generator,
+    types: ndarray,              # (n,)
     p: float,                       # chance of one of the type's two
-    tied: np.ndarray | None = None, # (types, 2) which brands go with which type; default: their own
-) -> np.ndarray: # (n,)
+    tied: ndarray | None = None, # (types, 2) which brands go with which type; default: their own
+) -> ndarray: # (n,)
     "A brand for each product."
     if tied is None:
         tied = lexicon.brands_of
@@ -299,11 +301,11 @@ def draw_brands(
 
 def write_pairs(
     lexicon: Lexicon,
-    rng: np.random.Generator,
-    types: np.ndarray,              # (n,)
+    rng: Generator,
+    types: ndarray,              # (n,)
     p: float,
     match: float = 0.,              # chance that both sides carry the left one's brand
-    tied: np.ndarray | None = None,
+    tied: ndarray | None = None,
     mixed: bool = True,             # False: the two sides of a group that is not known use the same synonym
     **style,                        # `fillers` and `named` of `write_titles`
 ) -> tuple[list[Text], list[Text]]:
@@ -338,9 +340,9 @@ class Pairs:
     "Labelled pairs of titles."
     left: list[Text]
     right: list[Text]
-    labels: np.ndarray    # (n,) float32, 1 relevant, 0 not
-    accessory: np.ndarray # (n,) bool, of the left side
-    group: np.ndarray     # (n,) int, the same for all pairs of a query
+    labels: ndarray    # (n,) float32, 1 relevant, 0 not
+    accessory: ndarray # (n,) bool, of the left side
+    group: ndarray     # (n,) int, the same for all pairs of a query
 
     def __len__(self) -> int:
         return len(self.left)
@@ -353,7 +355,7 @@ class Pairs:
         return pd.DataFrame(dict(left=left, right=right, label=self.labels, accessory=self.accessory, group=self.group))
 
 
-def make_pairs(left: list[Text], right: list[Text], group: np.ndarray) -> Pairs:
+def make_pairs(left: list[Text], right: list[Text], group: ndarray) -> Pairs:
     "Pairs labelled by `relevant`."
     labels = np.array(list(map(relevant, left, right)), dtype=np.float32)
     return Pairs(left, right, labels, _for_accessories(left), np.asarray(group))
@@ -365,30 +367,30 @@ class Retrieval:
     name: str                  # one of `SPLITS`
     queries: list[Text]
     items: list[Text]
-    relevant: list[np.ndarray] # of each query: all items relevant to it, ascending
-    positive: np.ndarray       # (queries,) the item that was written for it
-    decoy: np.ndarray          # (queries,) the item that was written to mislead, or -1
+    relevant: list[ndarray] # of each query: all items relevant to it, ascending
+    positive: ndarray       # (queries,) the item that was written for it
+    decoy: ndarray          # (queries,) the item that was written to mislead, or -1
 
     @property
-    def accessory(self) -> np.ndarray: # (queries,)
+    def accessory(self) -> ndarray: # (queries,)
         return _for_accessories(self.queries)
 
     def texts(self) -> tuple[list[str], list[str]]:
         return _said(self.queries), _said(self.items)
 
 # %% ../../nbs/data/05_worlds.ipynb #9c71bcbb
-def concept_ids(*sides: list[Text]) -> list[np.ndarray]:
+def concept_ids(*sides: list[Text]) -> list[ndarray]:
     "One integer per concept, the same in all sides."
     index = {}
     return [np.array([index.setdefault(t.concept, len(index)) for t in side], dtype=int) for side in sides]
 
 
 def draw_others(
-    rng: np.random.Generator,
+    rng: Generator,
     queries: list[Text],
     items: list[Text],
     k: int, # items for each query
-) -> np.ndarray: # (queries, k) indices of items of another concept, with replacement
+) -> ndarray: # (queries, k) indices of items of another concept, with replacement
     "Random items that are not relevant. Raises `ValueError` when all items are relevant to one query."
     asked, there = concept_ids(queries, items)
     frequency = np.bincount(there, minlength=asked.max() + 1)
@@ -405,7 +407,7 @@ def draw_others(
 def tie(
     lexicon: Lexicon,
     name: str, # one of `SPLITS`
-) -> tuple[np.ndarray, dict]: # the split's types, and how their brands are drawn
+) -> tuple[ndarray, dict]: # the split's types, and how their brands are drawn
     "What a split takes from the world. Raises `ValueError` for a split that does not exist."
     _check_split(name, SPLITS)
     c = lexicon.config
@@ -422,7 +424,7 @@ def tie(
 
 def write_decoys(
     lexicon: Lexicon,
-    rng: np.random.Generator,
+    rng: Generator,
     queries: list[Text],
 ) -> list[Text]:
     "For each query an item of its brand, of the type that brand was trained with, never relevant."
@@ -564,9 +566,9 @@ def vocabulary_sha256(
 # %% ../../nbs/data/05_worlds.ipynb #a57d68f9
 class AnswerWords(NamedTuple):
     "The words of a world of answers, all distinct."
-    types: np.ndarray   # (types,) the first word of a question
-    cues: np.ndarray    # (types, cues)
-    content: np.ndarray # (content,)
+    types: ndarray   # (types,) the first word of a question
+    cues: ndarray    # (types, cues)
+    content: ndarray # (content,)
 
 
 def answer_words(
@@ -616,9 +618,9 @@ class PlantedAnswers(NamedTuple):
     question_ids: list[str] # (n,) candidates of one question stand together
     questions: list[str]    # (n,)
     answers: list[str]      # (n,)
-    labels: np.ndarray      # (n,) int, 1 right, 0 wrong; one right candidate a question
-    many: np.ndarray        # (n,) bool, does it share `many` words with the question, or `few`?
-    cued: np.ndarray        # (n,) bool, does it carry a cue of the question's type?
+    labels: ndarray      # (n,) int, 1 right, 0 wrong; one right candidate a question
+    many: ndarray        # (n,) bool, does it share `many` words with the question, or `few`?
+    cued: ndarray        # (n,) bool, does it carry a cue of the question's type?
 
 
 def _candidates(c, rng, n, rho): # (n * candidates,) each, which nobody can change
@@ -658,15 +660,15 @@ _LOWER = "`functions`, `spellings` or `content`" # the dials that ask for words,
 
 class AuthorWords(NamedTuple):
     "The words of a world of authors, no two alike but in `content` and `unseen`, and its topics."
-    functions: np.ndarray # (functions,) words, the most frequent first
-    marks: np.ndarray     # (marks,)
-    spellings: np.ndarray # (spellings, 2) two forms of each
-    content: np.ndarray   # (content,)
-    unseen: np.ndarray    # (content,) what unseen topics say for each of them: the same word, or one of their own
-    topics: np.ndarray    # (topics + unseen_topics, content) chances of each content word, those of training first
+    functions: ndarray # (functions,) words, the most frequent first
+    marks: ndarray     # (marks,)
+    spellings: ndarray # (spellings, 2) two forms of each
+    content: ndarray   # (content,)
+    unseen: ndarray    # (content,) what unseen topics say for each of them: the same word, or one of their own
+    topics: ndarray    # (topics + unseen_topics, content) chances of each content word, those of training first
 
     @property
-    def style(self) -> np.ndarray: # (functions + marks + 2 * spellings,)
+    def style(self) -> ndarray: # (functions + marks + 2 * spellings,)
         "The words without a subject."
         return np.concatenate([self.functions, self.marks, self.spellings.ravel()])
 
@@ -740,8 +742,8 @@ class PlantedTexts(NamedTuple):
     author: list[str]    # (n,) texts of one author stand together
     topic: list[str]     # (n,)
     text: list[str]      # (n,) words with spaces between
-    style: np.ndarray    # (n, functions + marks + 2 * spellings) how often it has each word of `AuthorWords.style`
-    content: np.ndarray  # (n, content) and each word of `AuthorWords.content`, in `cross` of `AuthorWords.unseen`
+    style: ndarray    # (n, functions + marks + 2 * spellings) how often it has each word of `AuthorWords.style`
+    content: ndarray  # (n, content) and each word of `AuthorWords.content`, in `cross` of `AuthorWords.unseen`
     home: list[str]      # (n,) the home topic of the author; "" in `cross`, where nobody has one
 
 # %% ../../nbs/data/05_worlds.ipynb #f5effcb1
