@@ -62,7 +62,7 @@ $(VENV)/.stamp-bench: $(VENV)/.stamp
 	touch $@
 
 reports: $(VENV)/.stamp | .cache ## run what is missing at the planted scale, render the reports from all results, compare with the committed runs
-	$(BIN)/debias-nb batch --profile planted
+	$(BIN)/debias-nb batch --profile planted --runs
 	$(BIN)/debias-nb report --fresh
 	$(BIN)/debias-nb agree
 

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['TERMS', 'DIARY', 'FRESH', 'BIAS', 'LEAKS', 'place', 'extras', 'picked_cases', 'case_title', 'case_table',
            'case_importance', 'same_question', 'picked_answers', 'won_and_lost', 'answer_row', 'term_sizes',
-           'gradient_norms', 'at_strength', 'nearest_strength', 'by_strength', 'interpolation_rows', 'trajectory_rows',
-           'mechanism_rows', 'rank_correlations', 'weight_rows', 'late_weights', 'chosen_settings', 'bias_rows',
-           'bias_table', 'leak_rows', 'question_tests', 'tried_settings', 'edges']
+           'gradient_norms', 'at_strength', 'nearest_strength', 'by_strength', 'trajectory_rows', 'mechanism_rows',
+           'rank_correlations', 'weight_rows', 'late_weights', 'chosen_settings', 'bias_rows', 'bias_table',
+           'leak_rows', 'question_tests', 'tried_settings', 'edges']
 
 # %% ../../nbs/repro/08_details.ipynb #f3100004
 import math
@@ -119,24 +119,8 @@ def case_title(case: dict) -> str: # of `picked_cases`
     text = f"**{where}: “{case['query']}”**, token `{case['token']}`, rise {case['rise']:+.2f}"
     if case["causal"] is not None:
         causal = [token for token, is_causal in zip(case["tokens"], case["causal"]) if is_causal]
-        text += f". Causal words of the query: {_quoted(causal)}"
-        text += "".join(_longer(case))
+        text += f". Causal words of the query: {', '.join(f'`{token}`' for token in causal)}"
     return f"{text}. Relevant: {'; '.join(case['relevant'])}."
-
-
-def _quoted(words: list[str]) -> str:
-    return ", ".join(f"`{word}`" for word in words)
-
-
-def _longer(case: dict) -> Iterator[str]: # a planted brand may be another brand plus a syllable
-    words = set()
-    for method in case["methods"].values():
-        for title, _ in method["top"]:
-            words |= set(title.split())
-    for token, is_causal in zip(case["tokens"], case["causal"]):
-        longer = sorted(word for word in words - {token} if word.startswith(token))
-        if longer and not is_causal and len(token) > 3:
-            yield f". `{token}` also begins {_quoted(longer)}"
 
 
 def case_table(case: dict) -> pd.DataFrame: # methods down, the first five items across, right ones marked
@@ -271,29 +255,6 @@ def by_strength(
     path = path.rename(columns={"name": "method", "weight": "strength"})
     beside = placed[placed.method.isin(["Base", REFERENCE])]
     return path[path.strength > 0], beside
-
-
-def _gains(gains: pd.DataFrame, shift: str) -> pd.DataFrame: # a gain's columns are named after its shift
-    columns = {"difference": shift, "low": f"{shift}_low", "high": f"{shift}_high"}
-    return gains[gains["shift"] == shift].rename(columns=columns)
-
-
-def interpolation_rows(
-    gains: pd.DataFrame, # of `tables.differences` from Base
-) -> pd.DataFrame: # panel, method, alpha, and gains in distribution and out of it
-    "Each method in the plane of two gains; `alpha` runs along WiSE-FT's curve from Base to plain fine-tuning."
-    keys = ["encoder", "corpus", "method"]
-    measured = ["iid", "iid_low", "iid_high", "ood", "ood_low", "ood_high"]
-    found = _gains(gains, "ood").merge(_gains(gains, "iid"), on=keys, suffixes=("", " iid"))
-    found["panel"] = found.encoder + ": " + found.test
-    base = found.drop_duplicates("panel").assign(method="Base")
-    base[measured] = 0.
-    found = pd.concat([base, found], ignore_index=True)
-    weighted = _weighted(found)
-    alpha = found.method.map({"Base": 0., REFERENCE: 1.})
-    found["alpha"] = alpha.fillna(weighted.weight[weighted.name == "WiSE-FT"])
-    shown = found.panel.unique()[:6] # no more can be read in one figure
-    return found[found.panel.isin(shown)]
 
 # %% ../../nbs/repro/08_details.ipynb #f3100017
 def trajectory_rows(records: list[dict]) -> pd.DataFrame: # panel, test, method, step, seed, spurious, causal

@@ -4,12 +4,14 @@
 
 # %% auto #0
 __all__ = ['REFERENCE', 'COMPLETE', 'UNTRAINED', 'SCALE', 'PROFILES', 'COLUMNS', 'Cell', 'world_of', 'made_by', 'is_clean',
-           'is_trained', 'series', 'by_world', 'level', 'fill', 'status_of', 'row_name', 'printed_cell', 'Row',
-           'block_rows', 'weighted_name', 'found_records', 'table_cells', 'experiment_cells', 'wanting', 'reasons',
-           'all_experiments', 'papers', 'results', 'runs_frame', 'Study', 'only_stored', 'study_of', 'stored', 'study',
-           'scales', 'Unpaired', 'Side', 'why_apart', 'paired_sides', 'side_of', 'contrast', 'scaled']
+           'is_trained', 'run_key', 'series', 'by_world', 'level', 'fill', 'status_of', 'row_name', 'printed_cell',
+           'Row', 'block_rows', 'weighted_name', 'found_records', 'table_cells', 'experiment_cells', 'wanting',
+           'reasons', 'all_experiments', 'papers', 'results', 'runs_frame', 'Study', 'only_stored', 'study_of',
+           'stored', 'refuse_unknown_parameters', 'study', 'scales', 'Unpaired', 'Side', 'why_apart', 'paired_sides',
+           'side_of', 'contrast', 'scaled']
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000004
+import ast
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +26,7 @@ import pandas as pd
 from debias_nb.repro.config import (
     BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, Profile, RunConfig, TableConfig,
 )
-from ..config import project_root
+from ..config import ConfigError, nearest, project_root
 from .config import load_experiment
 from .records import Store, latest
 from ..data.registry import ExpectedTable, load_expected, load_registry
@@ -97,6 +99,11 @@ def is_trained(record: dict, method: str) -> bool:
     "Whether a run trained something; records of old have no word of it."
     config = record.get("config", {})
     return config["training"] is not None if "training" in config else method not in UNTRAINED
+
+
+def run_key(record: dict, method: str) -> tuple[int | None, int | None]: # a run without training has no seed
+    "World and seed of a run: runs that share them are compared."
+    return world_of(record), record["seed"] if is_trained(record, method) else None
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000008
 def series(
@@ -272,9 +279,18 @@ def found_records(experiment: ExperimentConfig, store: Store) -> dict[str, dict]
     names = {run.id: run.method.name for run in runs} # records of other settings in the same file are none of its own
     found = {}
     for name in dict.fromkeys(run.experiment for run in runs):
-        records = latest(store.records(experiment.paper, name, experiment.profile))
+        records = _latest(store, experiment.paper, name, experiment.profile)
         found |= {i: _renamed(record, names[i]) for i, record in records.items() if i in names}
     return found
+
+
+def _latest(store: Store, *place: str) -> dict[str, dict]: # paper, experiment and profile
+    "The newest records of a file. Inside `only_stored()` they are read once: several experiments may take theirs from it."
+    known = _reading.get() or {}
+    key = (store.folder, *place)
+    if key not in known:
+        known[key] = latest(store.records(*place))
+    return known[key]
 
 
 def _renamed(record: dict, name: str) -> dict:
@@ -396,7 +412,7 @@ def results(
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000023
 COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "against", "evaluate", "metric", "unit", "further",
-           "world", "seed", "trained", "complete", "value", "replicates", "made", "clean", "record"]
+           "seed", "key", "complete", "value", "replicates", "made", "clean", "record"]
 
 
 def _cell_rows(cell: Cell, metric: str, found: dict[str, dict], own: bool) -> Iterator[dict]:
@@ -412,7 +428,7 @@ def _cell_rows(cell: Cell, metric: str, found: dict[str, dict], own: bool) -> It
             continue
         replicates = record["replicates"].get(cell.evaluate, {}).get(metric)
         scaled_replicates = None if replicates is None else scale * np.array(replicates, float)
-        run = dict(world=world_of(record), seed=record["seed"], trained=is_trained(record, cell.method), record=i)
+        run = dict(seed=record["seed"], key=run_key(record, cell.method), record=i)
         how = dict(made=made_by(record), clean=own or is_clean(record))
         yield place | run | how | dict(value=scale * metrics[metric], replicates=scaled_replicates)
 
@@ -428,7 +444,7 @@ def runs_frame(
     for cell in cells:
         for metric in dict.fromkeys((cell.metric, *further.get(cell.table, ()))):
             rows += _cell_rows(cell, metric, found, own)
-    return pd.DataFrame(rows, columns=COLUMNS).astype({"further": bool, "trained": bool, "complete": bool})
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"further": bool, "complete": bool})
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000027
 @dataclass
@@ -505,6 +521,23 @@ def stored(
     return known[name, profile]
 
 
+def refuse_unknown_parameters():
+    """What papermill puts into a notebook must be declared in its cell of parameters, which has a type for each.
+    Raises `ConfigError` with the nearest name; papermill itself lets anything through."""
+    from IPython import get_ipython
+    shell = get_ipython()
+    if shell is None:
+        return
+    known = shell.user_ns.get("__annotations__", {})
+    for source in shell.user_ns["In"]:
+        if not source.startswith("# Parameters\n"): # what papermill writes above them
+            continue
+        for line in ast.parse(source).body:
+            name = line.targets[0].id
+            if name not in known:
+                raise ConfigError(f"this notebook has no parameter {name!r}{nearest(name, known)}")
+
+
 def study(
     name: str,                         # `paper/experiment`
     profile: str,                      # planted, small or paper
@@ -516,9 +549,10 @@ def study(
     workers: int | None = None,        # processes; None: one a core
     fresh: bool = False,               # run again what has a record
 ) -> Study:
-    "Run what is missing, load what exists. Raises `RuntimeError` naming the runs that failed."
+    "Run what is missing, load what exists. Raises `RuntimeError` naming the runs that failed, `ConfigError` for an unknown parameter."
     if _reading.get() is not None:
         return stored(name, profile)
+    refuse_unknown_parameters()
     from debias_nb.repro.runner import narrow, run_all, store_for
     experiment = narrow(load_experiment(name, profile), seeds, methods, encoders, weight, full)
     store = store_for(profile)
@@ -613,16 +647,11 @@ def _share_items(sides: list[Side]) -> bool:
     return len({len(side.replicates[0]) for side in sides}) == 1
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000035
-def _key(record: dict, method: str) -> tuple:
-    "World and seed of a record."
-    return world_of(record), record["seed"] if is_trained(record, method) else None
-
-
 def side_of(cell: Cell, found: dict[str, dict]) -> Side: # `found`: id -> record
     "The side that a cell's records make."
     records = sorted((found[i] for i in cell.records), key=lambda record: record["seed"])
     values, replicates = series(records, cell.evaluate, cell.metric)
-    keys = [_key(record, cell.method) for record in records]
+    keys = [run_key(record, cell.method) for record in records]
     return Side(values, replicates, keys, [made_by(r) for r in records], [is_clean(r) for r in records])
 
 

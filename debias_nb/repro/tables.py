@@ -122,18 +122,12 @@ def means(
     return wide(texts.rename("text").reset_index())
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200038
-def _side(own: pd.DataFrame) -> Side:
+def _side(runs: list) -> Side: # rows of a frame
     "The runs of one method on one test."
-    own = own.sort_values("seed")
-    replicates = None if own.replicates.isna().any() else list(own.replicates)
-    worlds = map(_or_none, own.world)
-    seeds = map(_or_none, own.seed.where(own.trained, None))
-    keys = list(zip(worlds, seeds))
-    return Side(list(own.value), replicates, keys, list(own.made), list(own.clean))
-
-
-def _or_none(value) -> int | None:
-    return None if pd.isna(value) else int(value)
+    replicates = [run.replicates for run in runs]
+    known = all(resamples is not None for resamples in replicates)
+    values, keys, made, clean = ([getattr(run, name) for run in runs] for name in ("value", "key", "made", "clean"))
+    return Side(values, replicates if known else None, keys, made, clean)
 
 
 def levels(runs: pd.DataFrame) -> pd.DataFrame: # encoder, corpus, test, evaluate, method, value, low, high
@@ -141,7 +135,7 @@ def levels(runs: pd.DataFrame) -> pd.DataFrame: # encoder, corpus, test, evaluat
     rows = []
     names = ["encoder", "corpus", "test", "evaluate", "method"]
     for keys, own in main(runs).groupby(names, sort=False):
-        side = _side(own)
+        side = _side(list(own.itertuples()))
         worlds = [world for world, _ in side.keys]
         mean = level(worlds, side.values, side.replicates)
         rows.append([*keys, mean.value, mean.low, mean.high])
@@ -162,19 +156,22 @@ def differences(
 ) -> pd.DataFrame: # a row an encoder, test and method; in the table's unit, with 95 % intervals
     "Paired differences, over the same seeds and the same resampled test items; only of what is complete."
     rows = main(runs, metric)
+    groups = {}
+    for run in rows[rows.complete].itertuples():
+        methods = groups.setdefault((run.encoder, run.test), {})
+        methods.setdefault(run.method, []).append(run)
     out = []
-    for _, own in rows[rows.complete].groupby(["encoder", "test"], sort=False):
-        methods = dict(list(own.groupby("method", sort=False)))
+    for methods in groups.values():
         sides = {method: _side(mine) for method, mine in methods.items()}
         for method, mine in methods.items():
-            base = against or mine.against.iloc[0]
+            base = against or mine[0].against
             if base == method or base not in methods:
                 continue
             try:
                 d = paired_sides([sides[method], sides[base]])
             except Unpaired: # the provenance of the page names what was made otherwise
                 continue
-            place = mine[PLACE].iloc[0]
+            place = [getattr(mine[0], name) for name in PLACE]
             out.append([*place, base, d.difference, d.low, d.high, d.n, d.seeds_alone])
     return pd.DataFrame(out, columns=DIFFERENCES)
 
