@@ -41,7 +41,6 @@ def tables(panels=("a", "b")):
     tokens = grid(method=["Base", "ITVReg"], position=range(4))
     words = ["a", "$b$", "$", "a"] * 2
     transfer = grid(panel=panels, trained=["a", "b"], tested=["a", "b", "c"])
-    texts = grid(author=list("abcde"), topic=["$t$", "u"], part=["train", "iid", "left out"])
     return {
         "difference_plot": differences(panels),
         "strength_plot": with_ends(path.assign(value=numbers(path)), "value"),
@@ -51,7 +50,6 @@ def tables(panels=("a", "b")):
         "mechanism_plot": runs.assign(spurious=numbers(runs, 0, 1), ood=numbers(runs)),
         "transfer_plot": transfer.assign(difference=numbers(transfer, -9)),
         "importance_plot": tokens.assign(token=words, causal=None, importance=numbers(tokens)),
-        "split_plot": texts,
     }
 
 NAMES = list(tables())
@@ -125,7 +123,7 @@ MOST = { # panels
     "strength_plot": 4,
     "trajectory_plot": 4,
     "weights_plot": 4,
-    "bias_plot": 9,
+    "bias_plot": 4,
     "mechanism_plot": 9,
     "transfer_plot": 9,
 }
@@ -239,58 +237,6 @@ def test_tokens_are_text_and_known_spurious_ones_are_marked():
     assert [tick.get_text() for tick in ticks] == ["a", "$b$", "$", "a"] and b">$b$<" in P.svg(fig)
     assert [tick.get_weight() == "bold" for tick in ticks] == [True, False, True, True]
     assert [text.get_text() for text in fig.axes[0].texts] == [f"{v:.2f}" for v in frame.importance]
-
-# ---------------------------------------------------------------- a split of authors and topics
-
-def corpus(n, authors, topics, seed=0):
-    from debias_nb.data.authors import Texts
-    rng = np.random.default_rng(seed)
-    def pick(k):
-        return np.minimum(rng.geometric(min(.5, 3 / k), n) - 1, k - 1)
-    names = [f"author {a}" for a in pick(authors)]
-    return Texts("a corpus", names, [f"topic {t}" for t in pick(topics)], [f"text {i}" for i in range(n)])
-
-SIZES = [(40, 5, 3, 60, 40), (400, 40, 10, 7, 3), (3000, 200, 90, 60, 40), (3000, 200, 90, 1, 1)]
-
-@pytest.mark.parametrize("n, authors, topics, columns, rows", SIZES)
-def test_every_text_is_in_a_field_of_its_part(n, authors, topics, columns, rows):
-    from debias_nb.data.authors import paper_split
-    texts = corpus(n, authors, topics)
-    split = paper_split(texts, .4, .4)
-    placed = P.texts_by_part(split, texts)
-    for part, own in split.parts().items():
-        assert {texts.text[i] for i in np.flatnonzero(placed.part == part)} == set(own.text)
-    fields = P.split_fields(placed, columns, rows)
-    down, across = fields.shape
-    assert across <= columns and down <= rows
-    seen = {list(P.PARTS)[int(k)] for k in fields.to_numpy().ravel() if k == k}
-    assert seen <= set(placed.part) and "train" in seen
-    fig = P.split_plot(placed)
-    drawn = np.asarray(fig.axes[0].images[0].get_array().filled(-1))
-    assert (drawn == P.split_fields(placed).fillna(-1).to_numpy()).all()
-    assert f"training: {(placed.part == 'train').sum():,} texts" in labels(fig)
-    assert len(P.svg(fig)) < 60_000
-
-def test_a_split_of_other_texts_is_refused():
-    from debias_nb.data.authors import paper_split
-    texts = corpus(200, 20, 8)
-    split = paper_split(texts, .4, .4)
-    for others in (corpus(200, 20, 8, seed=1), texts.take(range(100))):
-        with pytest.raises(ValueError, match="are not among a corpus"):
-            P.texts_by_part(split, others)
-    with pytest.raises(ValueError, match="a corpus has no topics"):
-        P.texts_by_part(split, texts.take(range(200), topic=None))
-    placed = P.texts_by_part(split, texts)
-    with pytest.raises(ValueError, match="other is none of train"):
-        P.split_plot(placed.assign(part="other"))
-
-def test_a_text_that_stands_twice_counts_twice():
-    from types import SimpleNamespace
-    texts = corpus(40, 5, 3)
-    doubled = texts.take([*range(40), 0])
-    parts = {"train": texts.take([1]), "iid": doubled.take([0, 40]), "open": texts.take([0, 2])}
-    placed = P.texts_by_part(SimpleNamespace(name="a split", parts=lambda: parts), doubled)
-    assert [placed.part[i] for i in (0, 1, 2, 40)] == ["iid", "train", "open", "iid"], "of two tests, the first"
 
 # ---------------------------------------------------------------- drawings
 

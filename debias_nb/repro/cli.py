@@ -497,16 +497,27 @@ def _contents() -> str:
     return f"{head}\n\n{ledger}\n\n{markdown(frame)}\n"
 
 
+def _pages_of(paper: str, folder: Path, fresh: bool) -> list[Path]: # what was written
+    "The pages of one paper."
+    from debias_nb.repro.frame import only_stored
+    from debias_nb.repro.pages import has_notebook, pages, write_notebook, write_page
+    written = []
+    with only_stored(fresh):
+        for name in pages(paper):
+            written += write_page(name, folder, fresh)
+        for name in (f"{paper}/claims", f"{paper}/errata"):
+            if has_notebook(name):
+                written += write_notebook(name, folder / f"{name}.md")
+    return written
+
+
 def _ledger(folder: Path) -> list[Path]: # what was written
-    "The pages of claims and errata, the list of pages, and what the benches say."
+    "What to do, the findings, the list of pages, and what the benches say."
     from debias_nb.config import project_root
-    from debias_nb.repro.frame import papers
     from debias_nb.repro.pages import has_notebook, write_notebook
     from debias_nb.repro.speed import render_speed
     written = []
-    pages = {name: f"{name}.md" for paper in papers() for name in (f"{paper}/claims", f"{paper}/errata")}
-    pages |= {"claims": "CLAIMS.md", "findings": "FINDINGS.md"}
-    for name, page in pages.items():
+    for name, page in {"claims": "CLAIMS.md", "findings": "FINDINGS.md"}.items():
         if has_notebook(name):
             parameters = {"folder": str(folder)} if name == "claims" else {}
             written += write_notebook(name, folder / page, parameters)
@@ -527,15 +538,17 @@ def report(
     out: Annotated[Optional[Path], typer.Option(help=OUT_HELP)] = None,
 ):
     "Write all pages, with their tables and figures, from records alone: every notebook is executed, and nothing is run."
+    from joblib import Parallel, cpu_count, delayed
     from debias_nb.repro.frame import only_stored, papers
-    from debias_nb.repro.pages import pages, write_page
     with told():
         root = project_here()
         folder = out or root / ("_runs/reports" if fresh else "reports")
+        known = papers()
+        pool = Parallel(min(cpu_count(), len(known)), return_as="generator")
+        for written in pool(delayed(_pages_of)(paper, folder, fresh) for paper in known):
+            for path in written:
+                typer.echo(os.path.relpath(path))
         with only_stored(fresh):
-            for name in [name for paper in papers() for name in pages(paper)]:
-                for path in write_page(name, folder, fresh):
-                    typer.echo(os.path.relpath(path))
             for path in _ledger(folder):
                 typer.echo(os.path.relpath(path))
 
@@ -585,13 +598,18 @@ def agree():
     from debias_nb.repro.pages import apart
     with told():
         root = project_here()
-        fresh = latest(store_for("planted", root).all())
-        reference = latest(Store(root / "results").all())
+
+        def newest(store):
+            firsts = store.folder.glob("*/*.planted.jsonl")
+            places = sorted((path.parent.name, path.name.partition(".")[0]) for path in firsts)
+            return latest([record for place in places for record in store.records(*place, "planted")])
+
+        fresh = newest(store_for("planted", root))
+        reference = newest(Store(root / "results"))
         found = apart(fresh, reference)
     wrong = found[found.apart]
-    planted = [i for i, record in reference.items() if record["config"]["profile"] == "planted"]
     identical = int((found.gap == 0).sum())
-    typer.echo(f"{found.run.nunique()} of {len(planted)} committed planted runs were made here too.")
+    typer.echo(f"{found.run.nunique()} of {len(reference)} committed planted runs were made here too.")
     typer.echo(f"{len(found) - len(wrong)} of their {len(found)} metrics agree, {identical} are identical.")
     for row in wrong.head(WORST).itertuples():
         typer.echo(f"  {row.run}, {row.test}, {row.metric}: {row.here} here, {row.reference} committed")

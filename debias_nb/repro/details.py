@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -162,16 +163,15 @@ def won_and_lost(group: dict, method: str) -> pd.DataFrame | None: # one of `pic
     "Two questions each that one of two methods answers alone; counts in `.attrs`. None where a method is not there."
     if not {REFERENCE, method} <= group["methods"].keys():
         return None
-    right = {name: [case["right"] for case in cases] for name, (_, cases) in group["methods"].items()}
-    gain = np.subtract(right[method], right[REFERENCE], dtype=int)
+    mine, base = (np.array([case["right"] for case in group["methods"][name][1]]) for name in (method, REFERENCE))
     rows, counts = [], {}
-    for name, sign in ((method, 1), (REFERENCE, -1)):
+    for name, alone in ((method, mine > base), (REFERENCE, mine < base)):
         kind = f"{name} alone is right"
-        which = np.flatnonzero(gain == sign)
+        which = np.flatnonzero(alone)
         counts[kind] = len(which)
         rows += [answer_row(group, i, kind) for i in which[:2]]
     out = pd.DataFrame(rows)
-    out.attrs = dict(counts=counts, questions=len(gain))
+    out.attrs = dict(counts=counts, questions=len(mine))
     return out
 
 
@@ -444,19 +444,25 @@ def question_tests(
     "Each method against another over questions or authors; p is two-sided, and takes the seeds as they are."
     names = rows or {}
     out = []
-    for (panel, test), methods in _by_question(records).items():
+    for place, methods in _by_question(records).items():
         for method, own in methods.items():
             base = against.get(method) if against else REFERENCE
-            common = sorted(own.keys() & methods.get(base, {}).keys())
+            other = methods.get(base, {})
+            common = sorted(own.keys() & other.keys())
             if method == base or not common:
                 continue
-            a = np.mean([own[seed] for seed in common], 0)
-            b = np.mean([methods[base][seed] for seed in common], 0)
-            difference = float((a - b).mean())
-            p = round(randomisation_test(a, b), 4)
+            a, b = (np.mean([side[seed] for seed in common], 0) for side in (own, other))
+            p = _tested_once(a.tobytes(), b.tobytes())
             pair = f"{names.get(method, method)}, minus {names.get(base, base)}"
-            out.append([panel, test, pair, len(a), len(common), signed(difference, 3), p])
+            difference = signed(float((a - b).mean()), 3)
+            out.append([*place, pair, len(a), len(common), difference, round(p, 4)])
     return pd.DataFrame(out, columns=["panel", "test", "method", "questions", "seeds", "difference", "p"])
+
+
+@lru_cache(maxsize=None)
+def _tested_once(a: bytes, b: bytes) -> float: # the page and its CSV file ask for the same tests
+    "The p of a randomisation test."
+    return randomisation_test(np.frombuffer(a), np.frombuffer(b))
 
 
 def _by_question(records: list[dict]) -> dict: # (panel, test) -> method -> seed -> a value a question

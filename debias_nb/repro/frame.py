@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import get_args
 
@@ -139,26 +140,32 @@ def fill(
     found: dict[str, dict], # id -> its newest record
 ) -> Cell:
     "Put value, interval and status into a cell."
-    records = [found[i] for i in ids if i in found]
-    records.sort(key=lambda record: record["seed"])
-    finished = [record for record in records if record["status"] == "finished"]
-    done = [record for record in finished if cell.metric in record["metrics"].get(cell.evaluate, {})]
-    failed = [record for record in records if record["status"] == "failed"]
+    records = sorted((found[i] for i in ids if i in found), key=_seed)
+    done = [record for record in records if cell.metric in record["metrics"].get(cell.evaluate, {})]
+    errors = [record["error"] for record in records if record["status"] == "failed"]
     cell.records = [record["id"] for record in done]
-    if failed:
+    if errors:
         cell.status = "failed"
-        cell.why = f"training stopped: {failed[0]['error']}"
+        cell.why = f"training stopped: {errors[0]}"
     if not done:
         return cell
-    mean = level([world_of(record) for record in done], *series(done, cell.evaluate, cell.metric))
-    for name in ("value", "low", "high", "std"):
-        number = getattr(mean, name)
-        setattr(cell, name, SCALE[cell.unit] * number if math.isfinite(number) else None)
+    worlds = [world_of(record) for record in done]
+    mean = level(worlds, *series(done, cell.evaluate, cell.metric))
     cell.n = mean.n
-    cell.status = "measured" if len(done) == len(ids) else "partial"
-    if cell.status == "partial":
-        cell.why = f"{len(done)} of {len(ids)} runs are there" + (f"; {cell.why}" if failed else "")
+    scale = SCALE[cell.unit]
+    for name in ("value", "low", "high", "std"):
+        number = scale * getattr(mean, name)
+        setattr(cell, name, number if math.isfinite(number) else None)
+    cell.status = "measured"
+    if len(done) < len(ids):
+        cell.status = "partial"
+        counted = f"{len(done)} of {len(ids)} runs are there"
+        cell.why = f"{counted}; {cell.why}" if errors else counted
     return cell
+
+
+def _seed(record: dict) -> int:
+    return record["seed"]
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000011
 def status_of(
@@ -196,13 +203,13 @@ def _beside_paper(cell: Cell, table: ExpectedTable) -> Cell:
         return cell
     cell.expected = printed.value
     cell.expected_std = printed.std
-    if printed.value is None:
+    measured = cell.status == "measured"
+    if printed.value is None or measured:
         cell.why = printed.note
-    elif cell.status == "measured":
+    if measured and printed.value is not None:
         low, high = (math.nan if end is None else end for end in (cell.low, cell.high))
         ours = Interval(cell.value, low, high, cell.n, math.nan, "")
         cell.status = status_of(ours, printed.value, table.tolerance, table.decimals)
-        cell.why = printed.note
     return cell
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000014
@@ -259,17 +266,22 @@ def _in_order(cells: list[Cell], experiment: ExperimentConfig, table: TableConfi
     encoders = [encoder.display for encoder in experiment.encoders]
     methods = table.methods or [method.name for method in experiment.methods]
     named = [table.rows.get(method, method) for method in methods]
-    named = list(dict.fromkeys([*named, *(cell.method for cell in cells)]))
-    family = {}
-    for i, name in enumerate(named):
-        family.setdefault((weighted_name(name) or (name,))[0], i)
+    named += [cell.method for cell in cells]
+    families = [_family(name)[0] for name in named]
 
     def place(cell):
+        encoder = encoders.index(cell.encoder)
         if table.methods:
-            return encoders.index(cell.encoder), named.index(cell.method), 0.
-        name, weight = weighted_name(cell.method) or (cell.method, 0.)
-        return encoders.index(cell.encoder), family[name], weight
+            return encoder, named.index(cell.method), 0.
+        name, weight = _family(cell.method)
+        return encoder, families.index(name), weight
+
     return sorted(cells, key=place)
+
+
+def _family(method: str) -> tuple[str, float]:
+    "A method's name without its strength, and the strength; 0 where there is none."
+    return weighted_name(method) or (method, 0.)
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000016
 def found_records(experiment: ExperimentConfig, store: Store) -> dict[str, dict]: # id -> record
@@ -456,9 +468,11 @@ class Study:
     came: str = ""           # what was loaded and what was run
     own: bool = False        # whether the records are of this machine alone
 
-    def __post_init__(self):
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        "All of its runs, as `runs_frame` has them."
         further = {table.id: table.also for table in self.experiment.tables}
-        self.runs = runs_frame(self.cells, self.found, further, self.own)
+        return runs_frame(self.cells, self.found, further, self.own)
 
     @property
     def records(self) -> list[dict]:
@@ -628,16 +642,25 @@ def _kept_keys(sides: list[Side]) -> list[tuple]:
 def paired_sides(sides: list[Side]) -> Paired: # two, or four
     "a minus b, or (a minus b) minus (c minus d). Raises `Unpaired`, and `ValueError` as `stats.paired`."
     keys = _kept_keys(sides)
-    places = [[side.at(key) for key in keys] for side in sides]
-    signs = (1, -1, -1, 1)
-    difference = sum(s * np.asarray(side.values, float)[i] for s, side, i in zip(signs, sides, places))
-    if len({world for world, _ in keys}) > 1:
-        difference = by_world(difference, [world for world, _ in keys])
-        return replace(paired(difference, np.zeros(len(difference))), method=f"t over {len(difference)} worlds", seeds_alone=False)
+    worlds = [world for world, _ in keys]
+    difference = _combined(sides, keys, "values")
+    if len(set(worlds)) > 1:
+        difference = by_world(difference, worlds)
+        found = paired(difference, np.zeros(len(difference)))
+        return replace(found, method=f"t over {found.n} worlds", seeds_alone=False)
     if not _share_items(sides):
         return paired(difference, np.zeros(len(keys)))
-    resampled = sum(s * np.asarray(side.replicates, float)[i] for s, side, i in zip(signs, sides, places))
+    resampled = _combined(sides, keys, "replicates")
     return paired(difference, np.zeros(len(keys)), resampled, np.zeros(resampled.shape))
+
+
+def _combined(sides: list[Side], keys: list[tuple], name: str) -> np.ndarray:
+    "a minus b, minus c, plus d, run by run."
+    total = 0.
+    for sign, side in zip((1, -1, -1, 1), sides):
+        places = [side.at(key) for key in keys]
+        total = total + sign * np.asarray(getattr(side, name), float)[places]
+    return total
 
 
 def _share_items(sides: list[Side]) -> bool:
@@ -649,7 +672,7 @@ def _share_items(sides: list[Side]) -> bool:
 # %% ../../nbs/repro/06_frame.ipynb #f3000035
 def side_of(cell: Cell, found: dict[str, dict]) -> Side: # `found`: id -> record
     "The side that a cell's records make."
-    records = sorted((found[i] for i in cell.records), key=lambda record: record["seed"])
+    records = sorted((found[i] for i in cell.records), key=_seed)
     values, replicates = series(records, cell.evaluate, cell.metric)
     keys = [run_key(record, cell.method) for record in records]
     return Side(values, replicates, keys, [made_by(r) for r in records], [is_clean(r) for r in records])

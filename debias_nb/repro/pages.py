@@ -23,7 +23,7 @@ import pandas as pd
 from ..config import project_root
 from .config import ExperimentConfig
 from ..data.registry import load_expected
-from .details import question_tests, term_sizes
+from .details import chosen_settings, question_tests, term_sizes
 from debias_nb.repro.frame import (
     PROFILES, Cell, Study, all_experiments, experiment_cells, only_stored, papers, results, row_name, scales, stored,
 )
@@ -213,7 +213,18 @@ def _terms(study: Study) -> pd.DataFrame:
     return term_sizes(study.records)
 
 
-BESIDE = {"differences": _all_differences, "tests": _tests, "terms": _terms, "further": _further_means}
+def _settings(study: Study) -> pd.DataFrame:
+    "Settings that validation chose, seed by seed."
+    return chosen_settings(study.records)
+
+
+BESIDE = {
+    "differences": _all_differences,
+    "tests": _tests,
+    "terms": _terms,
+    "further": _further_means,
+    "settings": _settings,
+}
 
 
 def _csv(frame: pd.DataFrame) -> bytes:

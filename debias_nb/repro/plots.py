@@ -4,13 +4,12 @@
 
 # %% auto #0
 __all__ = ['WIDTH', 'LETTER', 'STEPS', 'STYLE', 'FONTS', 'NEEDLESS', 'LOOKS', 'SPARE', 'MARKERS', 'SIZES', 'INTERVAL', 'VALUE',
-           'ROUNDING', 'RULE', 'GREY', 'DIFFERENCE', 'SHARES', 'QUANTITIES', 'PARTS', 'KEY', 'styled', 'svg', 'Look',
-           'begins', 'family', 'strength', 'ordered', 'shades', 'looks', 'checked', 'once', 'only', 'bars', 'canvas',
-           'few', 'wrapped', 'panels', 'stacked', 'share_where_ranges_agree', 'legend', 'percent', 'on_the_left',
+           'ROUNDING', 'RULE', 'GREY', 'DIFFERENCE', 'SHARES', 'QUANTITIES', 'styled', 'svg', 'Look', 'begins',
+           'family', 'strength', 'ordered', 'shades', 'looks', 'checked', 'once', 'only', 'bars', 'canvas', 'few',
+           'wrapped', 'panels', 'stacked', 'share_where_ranges_agree', 'legend', 'percent', 'on_the_left',
            'method_places', 'difference_rows', 'difference_plot', 'dodged', 'method_lines', 'strength_plot',
            'over_seeds', 'bands', 'courses', 'trajectory_plot', 'weights_plot', 'of_training', 'bias_plot',
-           'mechanism_plot', 'beside', 'importance_plot', 'transfer_plot', 'places_by_size', 'split_fields',
-           'split_plot', 'texts_by_part']
+           'mechanism_plot', 'beside', 'importance_plot', 'transfer_plot']
 
 # %% ../../nbs/repro/09_plots.ipynb #45dc1095
 import io
@@ -26,7 +25,6 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -433,7 +431,7 @@ def difference_plot(
     for axes, (title, own) in zip(grid, rows.items()):
         _difference_row(axes, own, places, styles)
         if len(rows) > 1:
-            axes[0].set_ylabel(fill(title, 22))
+            axes[0].set_ylabel(fill(title, int(height / LETTER) - 1)) # no longer than a row is high
     figure.suptitle(label, x=.005, ha="left", size=9)
     _difference_legend(figure, frame)
     return figure
@@ -511,17 +509,21 @@ def strength_plot(
     for (panel, test), ax in cells.items():
         method_lines(ax, only(rows, panel=panel, test=test), x, styles, step, log)
         _levels(ax, only(base, panel=panel, test=test))
+        _strength_axes(ax, log)
         on_the_left(ax, fill(f"{label}, {test}" if test else label, 24))
-        if log:
-            ax.set_xscale("log")
-            ax.xaxis.set_major_formatter("{x:g}")
-        else:
-            ax.axhline(0, **RULE)
-            ax.xaxis.set_major_locator(MaxNLocator(6, steps=STEPS, integer=True))
     _finish_rows(cells, below)
     dashed = {name: Line2D([], [], **look.level) for name, look in looks(base.method).items()}
     legend(figure, styles, dashed)
     return figure
+
+def _strength_axes(ax, log: bool):
+    "Strengths on a log scale; other numbers as they are, around zero."
+    if log:
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter("{x:g}")
+    else:
+        ax.axhline(0, **RULE)
+        ax.xaxis.set_major_locator(MaxNLocator(6, steps=STEPS, integer=True))
 
 def _levels(
     ax,
@@ -649,15 +651,10 @@ def bias_plot(
 ) -> Figure:
     "B along training."
     rows = checked(frame, ["panel", "method", "seed"], ["part", "value"])
-    means = over_seeds(rows, ["panel", "method", "part"])
-    styles = looks(means.method)
-    figure, cells = panels(means.panel, height=1.9)
-    top = 1.08 * means.high.max()
-    for panel, ax in cells.items():
-        bands(ax, only(means, panel=panel), "part", styles)
+    figure, axes, styles = courses(rows.assign(quantity="B"), "part", {"B": "B"}, 1.9, "training passed")
+    for ax in axes:
         of_training(ax)
-        ax.set(ylim=(0, top or 1), xlabel="training passed")
-        on_the_left(ax, "B")
+        ax.set_ylim(bottom=0)
     legend(figure, styles)
     return figure
 
@@ -758,91 +755,3 @@ def _difference_heatmap(ax, table: pd.DataFrame, most: float):
     ax.tick_params(axis="y", rotation=0)
     ax.set(xlabel="tested on", ylabel="")
     on_the_left(ax, "trained on")
-
-# %% ../../nbs/repro/09_plots.ipynb #fb1fe7d7
-PARTS = { # part of a split -> what it is called, and its colour
-    "train": ("training", "#d55e00"),
-    "validation": ("validation", "#e69f00"),
-    "cross": ("test across topics", "#882255"),
-    "iid": ("test in distribution", "#009e73"),
-    "open": ("open test", "#56b4e9"),
-    "left out": ("left out", "#dcdcdc"),
-}
-
-def places_by_size(
-    names: pd.Series,
-    most: int, # places
-) -> pd.Series: # of each name, from 0: the most frequent name comes first
-    "Names in groups of neighbours by their frequency."
-    counts = names.value_counts().sort_index()
-    counts = counts.sort_values(ascending=False, kind="stable")
-    group = math.ceil(len(counts) / most)
-    places = np.arange(len(counts)) // group
-    return names.map(pd.Series(places, counts.index))
-
-def split_fields(
-    texts: pd.DataFrame, # columns author, topic, part (of `PARTS`); a row a text
-    columns: int = 60,   # at most
-    rows: int = 40,      # at most
-) -> pd.DataFrame: # topics down, authors across: the part (its place in `PARTS`) of most texts, NaN where there are none
-    "The fields of the picture. Raises `ValueError` for a part that is none of `PARTS`."
-    unknown = sorted(set(texts.part) - set(PARTS))
-    if unknown:
-        raise ValueError(f"{', '.join(unknown)} is none of {', '.join(PARTS)}")
-    row = places_by_size(texts.topic, rows).rename("row")
-    column = places_by_size(texts.author, columns).rename("column")
-    numbers = texts.part.map(list(PARTS).index)
-    counts = pd.crosstab([row, column], numbers)
-    return counts.idxmax(axis=1).unstack("column")
-
-# %% ../../nbs/repro/09_plots.ipynb #4e227b7e
-@styled()
-def split_plot(
-    texts: pd.DataFrame, # columns author, topic, part (of `PARTS`); a row a text
-) -> Figure:
-    "The part of a split that the texts of each author on each topic are in. Raises `ValueError` as `split_fields` does."
-    texts = checked(texts, ["author", "topic", "part"])
-    fields = split_fields(texts)
-    down, across = fields.shape
-    colors = ListedColormap([color for _, color in PARTS.values()])
-    figure = canvas(np.clip(.16 * down, 1.4, 4.4) + 1.2)
-    ax = figure.subplots()
-    ax.imshow(fields, cmap=colors, vmin=0, vmax=len(PARTS) - 1, aspect="auto", interpolation="nearest")
-    ax.set(xticks=[], yticks=[])
-    ax.grid(visible=False)
-    ax.set_xlabel(_counted(texts.author.nunique(), "author", across, "column"))
-    ax.set_ylabel(_counted(texts.topic.nunique(), "topic", down, "row"))
-    counts = texts.part.value_counts()
-    keys = {f"{PARTS[part][0]}: {counts[part]:,} texts": Patch(color=PARTS[part][1]) for part in PARTS if part in counts}
-    legend(figure, {}, keys)
-    return figure
-
-def _counted(count: int, what: str, places: int, place: str) -> str:
-    text = f"{count:,} {what}s, most texts first"
-    if count == places:
-        return text
-    return f"{text}\n({math.ceil(count / places):,} a {place})"
-
-# %% ../../nbs/repro/09_plots.ipynb #4c4dc647
-KEY = ["author", "topic", "text", "copy"]
-
-def texts_by_part(
-    split, # of `data/04_authors.AuthorSplit`
-    texts, # `data/04_authors.Texts` that the split was made of, with topics
-) -> pd.DataFrame: # columns author, topic, part (of `PARTS`); a row a text
-    "The part of a split that each text is in. Raises `ValueError` for texts without topics, or that the split was not made of."
-    if texts.topic is None:
-        raise ValueError(f"{texts.name} has no topics: there are no rows to draw")
-    out = _numbered(texts).assign(part="left out")
-    parts = split.parts()
-    for name in reversed(parts): # of several tests, the first
-        found = _numbered(parts[name]).merge(out.reset_index(), on=KEY)
-        if len(found) < len(parts[name]):
-            raise ValueError(f"{split.name}: texts of the part {name!r} are not among {texts.name}")
-        out.loc[found["index"], "part"] = name
-    return out[["author", "topic", "part"]]
-
-def _numbered(texts) -> pd.DataFrame: # columns `KEY`
-    frame = pd.DataFrame(dict(author=texts.author, topic=texts.topic, text=texts.text))
-    copies = frame.groupby(KEY[:-1], dropna=False)
-    return frame.assign(copy=copies.cumcount())

@@ -231,6 +231,7 @@ def told(found: pd.DataFrame, **where) -> str: # of `differences`; column=value,
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200026
 def _printed_text(value: float | None, std: float | None, digits: int) -> str:
+    "A number as printed."
     if value is None:
         return "not printed"
     text = f"{value:.{digits}f}"
@@ -272,17 +273,17 @@ def _list(title: str, lines: list[str]) -> str: # Markdown; empty without lines
 
 def missing(study: Study) -> str:
     "Markdown: which cells lack a number, and what they lack; empty where none does."
+    tables = {}
+    for cell in study.cells:
+        tables.setdefault(cell.table, []).append(cell)
     lines = []
-    for table in distinct(study.cells, "table"):
-        mine = [cell for cell in study.cells if cell.table == table]
-        empty = [cell for cell in mine if cell.value is None]
-        if not empty:
-            continue
-        columns = distinct(empty, "column")
-        where = "" if columns == distinct(mine, "column") else f" ({'; '.join(columns)})"
-        count = f"{len(empty)} of {len(mine)} cells"
-        lacking = "; ".join(reasons(empty))
-        lines.append(f"- {table}, {count}{where}: {lacking}. `{empty[0].command}`")
+    for table, cells in tables.items():
+        empty = [cell for cell in cells if cell.value is None]
+        if empty:
+            columns = distinct(empty, "column")
+            where = "" if columns == distinct(cells, "column") else f" ({'; '.join(columns)})"
+            lacking = "; ".join(reasons(empty))
+            lines.append(f"- {table}, {len(empty)} of {len(cells)} cells{where}: {lacking}. `{empty[0].command}`")
     return _list(f"Not run at profile `{study.experiment.profile}`:", lines)
 
 
@@ -307,29 +308,24 @@ def commit_of(environment: dict) -> str: # of a record
 
 
 def _seen(values) -> str:
-    return ", ".join(sorted(set(values)))
+    "Each once, in order."
+    return ", ".join(sorted(set(filter(None, values))))
 
 
-def _fingerprints(named) -> str: # pairs of a name and what has a fingerprint
-    return _seen(f"{name} `{about['fingerprint'][:12]}`" for name, about in named)
+def _fingerprints(parts: list[tuple[str, dict]]) -> str: # names, and what is known of them
+    "Names with the beginnings of their fingerprints."
+    return _seen(f"{name} `{about['fingerprint'][:12]}`" for name, about in parts)
 
 
 def _spent(records: list[dict]) -> str:
     "Number of runs, what they cost, and on what."
-    seconds = [record["seconds"] for record in records]
+    seconds = pd.Series([record["seconds"] for record in records])
+    minutes = seconds.sum() / 60
     devices = _seen(f"{record['device']} {record['dtype']}" for record in records)
-    processors = _seen(filter(None, [record["environment"].get("cpu") for record in records]))
+    processors = _seen(record["environment"].get("cpu") for record in records)
     machines = ", ".join(filter(None, [devices, processors]))
-    total = f"{len(records)} runs, {sum(seconds) / 60:.0f} minutes of one core in all"
-    return f"{total}, {np.median(seconds):.0f} s the median run; {machines}"
-
-
-def _versions(environments: list[dict]) -> str:
-    found = []
-    for environment in environments:
-        packages = environment["packages"]
-        found += [f"{name} {packages[name]}" for name in VERSIONS if name in packages]
-    return _seen(found)
+    cost = f"{minutes:.0f} minutes of one core in all, {seconds.median():.0f} s the median run"
+    return f"{len(records)} runs, {cost}; {machines}"
 
 
 def provenance(study: Study) -> str:
@@ -338,21 +334,23 @@ def provenance(study: Study) -> str:
     if not records:
         return ""
     environments = [record["environment"] for record in records]
+    packages = [part for one in environments for part in one["packages"].items()]
+    versions = _seen(f"{name} {version}" for name, version in packages if name in VERSIONS)
     encoders = [(record["encoder"]["name"], record["encoder"]) for record in records]
-    known = [(name, about) for name, about in encoders if not about["fingerprint"].startswith("none")]
-    data = [item for record in records for item in record["data"].items()]
+    known = [part for part in encoders if not part[1]["fingerprint"].startswith("none")]
+    data = [part for record in records for part in record["data"].items()]
+    changed = sum(not is_clean(record) for record in records)
     profile = study.experiment.profile
     name = f"{study.experiment.paper}/{study.experiment.experiment}"
-    lines = [f"- `{profile}`: {_spent(records)}."]
-    lines.append(f"  Commits {_seen(map(commit_of, environments))}. {_versions(environments)}.")
-    if known:
-        lines.append(f"  Encoders: {_fingerprints(known)}.")
-    lines.append(f"  Data: {_fingerprints(data)}.")
-    lines.append(f"  Settings: `configs/{name}.{profile}.yaml`; command: `debias-nb run {name} --profile {profile}`.")
-    changed = sum(not is_clean(record) for record in records)
-    if changed:
-        lines.append(f"  {changed} of these runs came from a tree with uncommitted changes, and stand in no comparison.")
-    return "\n".join(lines)
+    lines = [
+        f"- `{profile}`: {_spent(records)}.",
+        f"Commits {_seen(map(commit_of, environments))}. {versions}.",
+        f"Encoders: {_fingerprints(known)}." if known else "",
+        f"Data: {_fingerprints(data)}.",
+        f"Settings: `configs/{name}.{profile}.yaml`; command: `debias-nb run {name} --profile {profile}`.",
+        f"{changed} of these runs came from a tree with uncommitted changes, and stand in no comparison." if changed else "",
+    ]
+    return "\n  ".join(filter(None, lines))
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200035
 def show(
