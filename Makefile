@@ -62,7 +62,7 @@ $(VENV)/.stamp-bench: $(VENV)/.stamp
 	touch $@
 
 reports: $(VENV)/.stamp | .cache ## run what is missing at the planted scale, render the reports from all results, compare with the committed runs
-	$(BIN)/debias-nb batch --profile planted
+	$(BIN)/debias-nb batch --profile planted --runs
 	$(BIN)/debias-nb report --fresh
 	$(BIN)/debias-nb agree
 
@@ -78,7 +78,7 @@ test-python: $(VENV)/.stamp | .cache
 test-types: $(VENV)/.stamp | .cache
 	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python --summary=none
 
-docs: $(VENV)/.stamp-docs | .cache ## run the notebooks and build the pages in _docs/
+docs: $(VENV)/.stamp-docs | .cache ## build the pages in _docs/ from the notebooks and their kept outputs
 	OMP_NUM_THREADS=1 $(BIN)/python tools/docs.py
 
 bench: $(VENV)/.stamp-bench | .cache ## run every bench, one after the other: ratios of times, nothing is written

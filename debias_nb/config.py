@@ -76,7 +76,7 @@ def cache_dir(
         return Path(pooch.os_cache("debias-nb")) / kind
 
 # %% ../nbs/00_config.ipynb #2501e8bb
-class StrictLoader(yaml.SafeLoader):
+class StrictLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)): # in C where there is libyaml
     "YAML 1.1 with repeated keys refused and exponents without a dot read as floats."
 
     def construct_mapping(self, node, deep=False):

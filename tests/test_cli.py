@@ -1,6 +1,7 @@
 "The command line from outside: what is refused before a kernel starts, what survives being stopped, and the same bytes twice."
 import json, os, shutil, signal, subprocess, sys, time, warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import numpy as np
@@ -15,7 +16,7 @@ from debias_nb.repro.cli import app
 from debias_nb.config import ConfigError, cache_dir
 from debias_nb.repro.config import load_experiment
 from debias_nb.repro.records import Store, comparable, failed_record, make_record, read
-from debias_nb.repro.frame import row_name
+from debias_nb.repro.frame import refuse_unknown_parameters, row_name
 from made import experiment
 
 ROOT = Path(__file__).parents[1]
@@ -106,6 +107,15 @@ def test_papermill_itself_would_have_run_it(project):
     done = papermill.execute_notebook(project.folder / "nbs/papers/toy/untagged.ipynb", project.folder / "out.ipynb", parameters={"wieght": 7}, progress_bar=False, kernel_name="python3")
     assert done.cells[-1].outputs[0].text == "0.1\n"
 
+def test_a_study_refuses_what_its_notebook_does_not_declare(monkeypatch):
+    "Papermill writes every parameter it is given below the cell that declares them."
+    given = ["", "seeds: list = None", "# Parameters\nseeds = [0]\n"]
+    shell = SimpleNamespace(user_ns={"__annotations__": {"seeds": list}, "In": given})
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    refuse_unknown_parameters()
+    given[-1] = "# Parameters\nseed = [0]\n"
+    with pytest.raises(ConfigError, match="no parameter 'seed'; did you mean 'seeds'"): refuse_unknown_parameters()
+
 def test_the_real_templates_declare_what_the_options_give(no_kernel):
     "Every option of `run` is a parameter of the table's notebook; other profiles and names are refused here too."
     declared = cli.declared(ROOT / "nbs/papers/itvreg/table03.ipynb")
@@ -172,6 +182,16 @@ def test_a_batch_goes_on_after_failures(project):
     for name, says in (("a_raises", "toy/a_raises at planted failed: ValueError: the loss of nerve"), ("c_dies", "toy/c_dies at planted failed: DeadKernelError")):
         done = shell("run", f"toy/{name}")
         assert done.exit_code == 1 and says in done.stderr
+
+def test_a_batch_of_runs_starts_no_kernel(project, no_kernel, monkeypatch):
+    project.add("good")
+    failed = {}
+    monkeypatch.setattr(cli, "_run_first", lambda *args: failed)
+    done = shell("batch", "--runs")
+    assert done.exit_code == 0 and "toy/good: no table" in done.stdout and "executed" not in done.stdout, done.output
+    failed["toy-s0"] = "the loss is nan"
+    done = shell("batch", "--runs")
+    assert done.exit_code == 1 and "failed: toy-s0: the loss is nan" in done.stderr
 
 def test_a_batch_of_nothing_is_refused(project, no_kernel):
     project.add("good")

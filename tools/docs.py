@@ -1,42 +1,51 @@
-"""Build the pages in _docs/: the notebooks are run, nbdev puts each signature in its place, mkdocs makes the pages. Needs no network."""
-import ast, contextlib, os, posixpath, re, shutil, subprocess, sys
-from concurrent.futures import ThreadPoolExecutor
+"""Build the pages in _docs/ from the notebooks and the outputs that they keep: each signature in its place, the links followed, mkdocs makes the pages.
+
+No notebook is run, and nothing is fetched."""
+import ast, contextlib, importlib, os, posixpath, re, shutil, subprocess, sys
 from pathlib import Path
 
 import latex2mathml.converter, nbformat, yaml
 from nbconvert import MarkdownExporter
 
-from notebooks import ROOT, executed, flags, is_skipped, local, notebooks, outside_code, plain, relink, settings, without_flags
+from notebooks import ROOT, flags, local, notebooks, outside_code, plain, relink, settings, without_flags
 
 BUILD, SITE = ROOT / ".cache" / "docs", ROOT / "_docs"
 
+def module_of(nb) -> str | None:
+    "The module that a notebook exports, from `#| default_exp`."
+    names = [flags(c)["default_exp"] for c in nb.cells if "default_exp" in flags(c)]
+    return f"{settings()['lib_path']}.{names[0]}" if names else None
+
 def with_signatures(nb):
-    "The notebook with a `show_doc` cell behind each exported definition. nbdev would add and run them itself, but it then runs every cell that imports anything, and those alone."
+    "The notebook with what nbdev's `show_doc` says of each exported definition behind its cell, unless the notebook shows it itself."
+    from nbdev.showdoc import show_doc
+    module = module_of(nb)
     shown, cells = {name for c in nb.cells for name in re.findall(r"^show_doc\((\w+)", c.source, flags=re.M)}, []
     for cell in nb.cells:
         cells.append(cell)
         if not flags(cell).keys() & {"export", "exports"}: continue
         defined = [o.name for o in ast.parse(cell.source).body if isinstance(o, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
-        cells += [nbformat.v4.new_code_cell(f"show_doc({name})") for name in defined if name[0] != "_" and name not in shown]
-    nb.cells = [nbformat.v4.new_code_cell("#| hide\nfrom nbdev.showdoc import show_doc"), *cells]
+        for name in defined:
+            if name[0] == "_" or name in shown: continue
+            said = show_doc(getattr(importlib.import_module(module), name))._repr_markdown_()
+            output = nbformat.v4.new_output("display_data", {"text/markdown": said})
+            cells.append(nbformat.v4.new_code_cell(f"#| echo: false\nshow_doc({name})", outputs=[output]))
+    nb.cells = cells
     return nb
 
 def processed_notebooks() -> Path:
-    "Run copies of the notebooks and let nbdev process them: links to symbols, hidden cells, front matter. Returns the folder they are in."
-    from nbdev.serve import proc_nbs
+    "Let nbdev process copies of the notebooks: links to symbols, hidden cells, front matter. Returns the folder they are in."
     shutil.rmtree(BUILD, ignore_errors=True)
-    source, paths = BUILD / "source", notebooks()
+    source = BUILD / "source"
     source.mkdir(parents=True)
     (source / "settings.ini").write_text((ROOT / "settings.ini").read_text("utf-8").rstrip() + "\nskip_procs = exec_show_docs\n", "utf-8")
-    def result(path):
-        nb = nbformat.read(path, as_version=4)
-        return nb if is_skipped(nb) else executed(path, prepare=with_signatures)
-    with ThreadPoolExecutor(2) as pool: done = dict(zip(paths, pool.map(result, paths)))
-    for path in paths:
-        copy = source / path.relative_to(ROOT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(done[path], copy)
-    with contextlib.chdir(source): return proc_nbs("nbs", n_workers=0, force=True).resolve() # nbdev passes over a path with a dot in front of any folder: hence relative
+    with contextlib.chdir(source): # nbdev reads its settings once, from here; and it passes over a path with a dot in front of any folder: hence relative
+        from nbdev.serve import proc_nbs
+        for path in notebooks():
+            copy = source / path.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            nbformat.write(with_signatures(nbformat.read(path, as_version=4)), copy)
+        return proc_nbs("nbs", n_workers=0, force=True).resolve()
 
 def front_matter(nb) -> dict:
     "What nbdev wrote into the first cell: title, description, output-file."

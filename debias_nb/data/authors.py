@@ -799,18 +799,17 @@ def random_split(
     authors: float = .5, # share of the authors that are for training, in (0, 1)
     topics: float = .5,  # share of the topics that are, in (0, 1)
     share: float = .8,   # of the candidates, picked for training, in (0, 1]
-    tests: Sequence[str] = ("cross", "iid"), # some of `TESTS`
-    validation: int | None = None, # texts taken out of training; None: as many as the first test has, at most a fifth
+    validation: int | None = None, # texts taken out of training; None: as many as the cross-topic test, at most a fifth
     size: int | None = None, # of a test, at most; None: all there are
     seed: int = 0,       # not negative; draws authors, topics, and all that is picked
 ) -> AuthorSplit: # checked
-    """A split by authors and topics that are drawn at random. Raises as `paper_split`."""
-    _check_tests(texts, tests, topics)
-    rng = np.random.default_rng([seed, 1 + len(TESTS)])
-    chosen = _drawn(texts.author, authors, "authors", rng)
+    "A split by authors and topics that are drawn at random. Raises as `paper_split`."
+    _need_topics(texts, 2, "a split")
+    rng = np.random.default_rng([seed, 4]) # a stream of its own, behind those of training and tests
+    by = _drawn(texts.author, authors, "authors", rng)
     on = _drawn(texts.topic, topics, "topics", rng)
-    counts = {"authors chosen": len(chosen), "topics chosen": len(on)}
-    return _assemble(texts, f"{texts.name}, at random", chosen, on, share, validation, size, seed, tests, counts)
+    counts = {"authors chosen": len(by), "topics chosen": len(on)}
+    return _assemble(texts, f"{texts.name}, at random", by, on, share, validation, size, seed, counts)
 
 # %% ../../nbs/data/04_authors.ipynb #0ded0abd
 FEATURES = 20_000 # words of a topic model at most, the most frequent

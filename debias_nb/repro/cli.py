@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['TYPES', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'FULL_HELP', 'WORKERS_HELP', 'Profile', 'Fresh',
-           'Again', 'Full', 'Workers', 'FOLDERS', 'INTERRUPTED', 'NAME_HELP', 'P_HELP', 'ASKED', 'LETTERS', 'OUT_HELP',
-           'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'COLUMNS_HELP', 'FAIL_HELP', 'METHODS_HELP', 'SETTING_HELP',
-           'TRIALS_HELP', 'RunnerError', 'declared', 'checked', 'parse_parameter', 'parse_seeds', 'templates',
-           'template_path', 'run_notebook', 'options', 'told', 'project_here', 'check_folders', 'run', 'batch',
-           'report', 'status', 'agree', 'data', 'models', 'list_names', 'told_of_encoders', 'diagnose', 'compare']
+           'Again', 'Full', 'Workers', 'FOLDERS', 'INTERRUPTED', 'NAME_HELP', 'P_HELP', 'ASKED', 'RUNS_HELP', 'Alone',
+           'LETTERS', 'OUT_HELP', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'COLUMNS_HELP', 'FAIL_HELP', 'METHODS_HELP',
+           'SETTING_HELP', 'TRIALS_HELP', 'RunnerError', 'declared', 'checked', 'parse_parameter', 'parse_seeds',
+           'templates', 'template_path', 'run_notebook', 'options', 'told', 'project_here', 'check_folders', 'run',
+           'batch', 'report', 'status', 'agree', 'data', 'models', 'list_names', 'told_of_encoders', 'diagnose',
+           'compare']
 
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
@@ -376,9 +377,9 @@ def _narrowed(name: str, profile: str, full: bool):
     return narrow(load_experiment(name, profile), full=full)
 
 
-def _run_first(names: list[str], profile: str, fresh: bool, full: bool, workers: int | None):
+def _run_first(names: list[str], profile: str, fresh: bool, full: bool, workers: int | None) -> dict[str, str]:
     """All runs of several experiments in one pool of processes, each of which loads its libraries once.
-    What fails or lacks something is told by the notebooks."""
+    Which of them failed, and why."""
     from debias_nb.config import ConfigError
     from debias_nb.repro.runner import run_all, store_for
     runs = {}
@@ -388,7 +389,7 @@ def _run_first(names: list[str], profile: str, fresh: bool, full: bool, workers:
         except ConfigError: # its notebook says so
             continue
         runs |= {run.id: run for run in experiment.runs()}
-    run_all(list(runs.values()), store_for(profile), fresh, workers)
+    return run_all(list(runs.values()), store_for(profile), fresh, workers).failed
 
 
 def _counted(name: str, profile: str, full: bool) -> tuple[int | None, str]: # None: it has no table
@@ -436,8 +437,12 @@ def _execute_all(names: list[str], profile: str, full: bool, workers: int | None
     return {name: why[name] for name in names if why[name]}
 
 
+RUNS_HELP = "make the runs alone: `debias-nb report` executes the notebooks"
+Alone = Annotated[bool, typer.Option("--runs", help=RUNS_HELP)]
+
+
 @app.command()
-def batch(profile: Profile = "planted", fresh: Again = False, full: Full = False, workers: Workers = None):
+def batch(profile: Profile = "planted", fresh: Again = False, full: Full = False, workers: Workers = None, runs: Alone = False):
     "Make every run of this profile, then execute every notebook that has a configuration there, whatever fails."
     with told():
         check_folders()
@@ -445,8 +450,9 @@ def batch(profile: Profile = "planted", fresh: Again = False, full: Full = False
         if not names:
             raise RunnerError(f"no notebook has a configuration at profile {profile}")
         try:
-            _run_first(names, profile, fresh, full, workers)
-            failed = _execute_all(names, profile, full, workers)
+            failed = _run_first(names, profile, fresh, full, workers)
+            if not runs: # a notebook tells of its own runs that failed
+                failed = _execute_all(names, profile, full, workers)
         except KeyboardInterrupt:
             typer.echo(INTERRUPTED, err=True)
             raise typer.Exit(130) from None
@@ -455,7 +461,8 @@ def batch(profile: Profile = "planted", fresh: Again = False, full: Full = False
             count, words = _counted(name, profile, full)
             filled.append(count)
             typer.echo(f"{name}: {words}")
-    typer.echo(f"\n{len(names) - len(failed)} of {len(names)} notebooks at profile {profile} executed")
+    if not runs:
+        typer.echo(f"\n{len(names) - len(failed)} of {len(names)} notebooks at profile {profile} executed")
     for name, why in failed.items():
         typer.echo(f"failed: {name}: {why}", err=True)
     if not any(filled) and 0 in filled:
@@ -490,16 +497,27 @@ def _contents() -> str:
     return f"{head}\n\n{ledger}\n\n{markdown(frame)}\n"
 
 
+def _pages_of(paper: str, folder: Path, fresh: bool) -> list[Path]: # what was written
+    "The pages of one paper."
+    from debias_nb.repro.frame import only_stored
+    from debias_nb.repro.pages import has_notebook, pages, write_notebook, write_page
+    written = []
+    with only_stored(fresh):
+        for name in pages(paper):
+            written += write_page(name, folder, fresh)
+        for name in (f"{paper}/claims", f"{paper}/errata"):
+            if has_notebook(name):
+                written += write_notebook(name, folder / f"{name}.md")
+    return written
+
+
 def _ledger(folder: Path) -> list[Path]: # what was written
-    "The pages of claims and errata, the list of pages, and what the benches say."
+    "What to do, the findings, the list of pages, and what the benches say."
     from debias_nb.config import project_root
-    from debias_nb.repro.frame import papers
     from debias_nb.repro.pages import has_notebook, write_notebook
     from debias_nb.repro.speed import render_speed
     written = []
-    pages = {name: f"{name}.md" for paper in papers() for name in (f"{paper}/claims", f"{paper}/errata")}
-    pages |= {"claims": "CLAIMS.md", "findings": "FINDINGS.md"}
-    for name, page in pages.items():
+    for name, page in {"claims": "CLAIMS.md", "findings": "FINDINGS.md"}.items():
         if has_notebook(name):
             parameters = {"folder": str(folder)} if name == "claims" else {}
             written += write_notebook(name, folder / page, parameters)
@@ -520,15 +538,17 @@ def report(
     out: Annotated[Optional[Path], typer.Option(help=OUT_HELP)] = None,
 ):
     "Write all pages, with their tables and figures, from records alone: every notebook is executed, and nothing is run."
+    from joblib import Parallel, cpu_count, delayed
     from debias_nb.repro.frame import only_stored, papers
-    from debias_nb.repro.pages import pages, write_page
     with told():
         root = project_here()
         folder = out or root / ("_runs/reports" if fresh else "reports")
+        known = papers()
+        pool = Parallel(min(cpu_count(), len(known)), return_as="generator")
+        for written in pool(delayed(_pages_of)(paper, folder, fresh) for paper in known):
+            for path in written:
+                typer.echo(os.path.relpath(path))
         with only_stored(fresh):
-            for name in [name for paper in papers() for name in pages(paper)]:
-                for path in write_page(name, folder, fresh):
-                    typer.echo(os.path.relpath(path))
             for path in _ledger(folder):
                 typer.echo(os.path.relpath(path))
 
@@ -578,13 +598,18 @@ def agree():
     from debias_nb.repro.pages import apart
     with told():
         root = project_here()
-        fresh = latest(store_for("planted", root).all())
-        reference = latest(Store(root / "results").all())
+
+        def newest(store):
+            firsts = store.folder.glob("*/*.planted.jsonl")
+            places = sorted((path.parent.name, path.name.partition(".")[0]) for path in firsts)
+            return latest([record for place in places for record in store.records(*place, "planted")])
+
+        fresh = newest(store_for("planted", root))
+        reference = newest(Store(root / "results"))
         found = apart(fresh, reference)
     wrong = found[found.apart]
-    planted = [i for i, record in reference.items() if record["config"]["profile"] == "planted"]
     identical = int((found.gap == 0).sum())
-    typer.echo(f"{found.run.nunique()} of {len(planted)} committed planted runs were made here too.")
+    typer.echo(f"{found.run.nunique()} of {len(reference)} committed planted runs were made here too.")
     typer.echo(f"{len(found) - len(wrong)} of their {len(found)} metrics agree, {identical} are identical.")
     for row in wrong.head(WORST).itertuples():
         typer.echo(f"  {row.run}, {row.test}, {row.metric}: {row.here} here, {row.reference} committed")

@@ -8,6 +8,7 @@ __all__ = ['Profile', 'World', 'PLANTED_CORPORA', 'Regulariser', 'Intervention',
            'BlockConfig', 'ColumnConfig', 'TableConfig', 'ExperimentConfig', 'load_experiment']
 
 # %% ../../nbs/repro/00_config.ipynb #00155e04
+import functools
 import hashlib
 import itertools
 import json
@@ -309,6 +310,7 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
 
 
+@functools.lru_cache(maxsize=None)
 def run_id(
     run: RunConfig,
 ) -> str: # e.g. `table03-small-minilm-quora-itvreg-s0-1a2b3c4d5e`

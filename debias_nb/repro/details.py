@@ -5,15 +5,16 @@
 # %% auto #0
 __all__ = ['TERMS', 'DIARY', 'FRESH', 'BIAS', 'LEAKS', 'place', 'extras', 'picked_cases', 'case_title', 'case_table',
            'case_importance', 'same_question', 'picked_answers', 'won_and_lost', 'answer_row', 'term_sizes',
-           'gradient_norms', 'at_strength', 'nearest_strength', 'by_strength', 'interpolation_rows', 'trajectory_rows',
-           'mechanism_rows', 'rank_correlations', 'weight_rows', 'late_weights', 'chosen_settings', 'bias_rows',
-           'bias_table', 'leak_rows', 'question_tests', 'tried_settings', 'edges']
+           'gradient_norms', 'at_strength', 'nearest_strength', 'by_strength', 'trajectory_rows', 'mechanism_rows',
+           'rank_correlations', 'weight_rows', 'late_weights', 'chosen_settings', 'bias_rows', 'bias_table',
+           'leak_rows', 'question_tests', 'tried_settings', 'edges']
 
 # %% ../../nbs/repro/08_details.ipynb #f3100004
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -119,24 +120,8 @@ def case_title(case: dict) -> str: # of `picked_cases`
     text = f"**{where}: “{case['query']}”**, token `{case['token']}`, rise {case['rise']:+.2f}"
     if case["causal"] is not None:
         causal = [token for token, is_causal in zip(case["tokens"], case["causal"]) if is_causal]
-        text += f". Causal words of the query: {_quoted(causal)}"
-        text += "".join(_longer(case))
+        text += f". Causal words of the query: {', '.join(f'`{token}`' for token in causal)}"
     return f"{text}. Relevant: {'; '.join(case['relevant'])}."
-
-
-def _quoted(words: list[str]) -> str:
-    return ", ".join(f"`{word}`" for word in words)
-
-
-def _longer(case: dict) -> Iterator[str]: # a planted brand may be another brand plus a syllable
-    words = set()
-    for method in case["methods"].values():
-        for title, _ in method["top"]:
-            words |= set(title.split())
-    for token, is_causal in zip(case["tokens"], case["causal"]):
-        longer = sorted(word for word in words - {token} if word.startswith(token))
-        if longer and not is_causal and len(token) > 3:
-            yield f". `{token}` also begins {_quoted(longer)}"
 
 
 def case_table(case: dict) -> pd.DataFrame: # methods down, the first five items across, right ones marked
@@ -178,16 +163,15 @@ def won_and_lost(group: dict, method: str) -> pd.DataFrame | None: # one of `pic
     "Two questions each that one of two methods answers alone; counts in `.attrs`. None where a method is not there."
     if not {REFERENCE, method} <= group["methods"].keys():
         return None
-    right = {name: [case["right"] for case in cases] for name, (_, cases) in group["methods"].items()}
-    gain = np.subtract(right[method], right[REFERENCE], dtype=int)
+    mine, base = (np.array([case["right"] for case in group["methods"][name][1]]) for name in (method, REFERENCE))
     rows, counts = [], {}
-    for name, sign in ((method, 1), (REFERENCE, -1)):
+    for name, alone in ((method, mine > base), (REFERENCE, mine < base)):
         kind = f"{name} alone is right"
-        which = np.flatnonzero(gain == sign)
+        which = np.flatnonzero(alone)
         counts[kind] = len(which)
         rows += [answer_row(group, i, kind) for i in which[:2]]
     out = pd.DataFrame(rows)
-    out.attrs = dict(counts=counts, questions=len(gain))
+    out.attrs = dict(counts=counts, questions=len(mine))
     return out
 
 
@@ -271,29 +255,6 @@ def by_strength(
     path = path.rename(columns={"name": "method", "weight": "strength"})
     beside = placed[placed.method.isin(["Base", REFERENCE])]
     return path[path.strength > 0], beside
-
-
-def _gains(gains: pd.DataFrame, shift: str) -> pd.DataFrame: # a gain's columns are named after its shift
-    columns = {"difference": shift, "low": f"{shift}_low", "high": f"{shift}_high"}
-    return gains[gains["shift"] == shift].rename(columns=columns)
-
-
-def interpolation_rows(
-    gains: pd.DataFrame, # of `tables.differences` from Base
-) -> pd.DataFrame: # panel, method, alpha, and gains in distribution and out of it
-    "Each method in the plane of two gains; `alpha` runs along WiSE-FT's curve from Base to plain fine-tuning."
-    keys = ["encoder", "corpus", "method"]
-    measured = ["iid", "iid_low", "iid_high", "ood", "ood_low", "ood_high"]
-    found = _gains(gains, "ood").merge(_gains(gains, "iid"), on=keys, suffixes=("", " iid"))
-    found["panel"] = found.encoder + ": " + found.test
-    base = found.drop_duplicates("panel").assign(method="Base")
-    base[measured] = 0.
-    found = pd.concat([base, found], ignore_index=True)
-    weighted = _weighted(found)
-    alpha = found.method.map({"Base": 0., REFERENCE: 1.})
-    found["alpha"] = alpha.fillna(weighted.weight[weighted.name == "WiSE-FT"])
-    shown = found.panel.unique()[:6] # no more can be read in one figure
-    return found[found.panel.isin(shown)]
 
 # %% ../../nbs/repro/08_details.ipynb #f3100017
 def trajectory_rows(records: list[dict]) -> pd.DataFrame: # panel, test, method, step, seed, spurious, causal
@@ -483,19 +444,25 @@ def question_tests(
     "Each method against another over questions or authors; p is two-sided, and takes the seeds as they are."
     names = rows or {}
     out = []
-    for (panel, test), methods in _by_question(records).items():
+    for place, methods in _by_question(records).items():
         for method, own in methods.items():
             base = against.get(method) if against else REFERENCE
-            common = sorted(own.keys() & methods.get(base, {}).keys())
+            other = methods.get(base, {})
+            common = sorted(own.keys() & other.keys())
             if method == base or not common:
                 continue
-            a = np.mean([own[seed] for seed in common], 0)
-            b = np.mean([methods[base][seed] for seed in common], 0)
-            difference = float((a - b).mean())
-            p = round(randomisation_test(a, b), 4)
+            a, b = (np.mean([side[seed] for seed in common], 0) for side in (own, other))
+            p = _tested_once(a.tobytes(), b.tobytes())
             pair = f"{names.get(method, method)}, minus {names.get(base, base)}"
-            out.append([panel, test, pair, len(a), len(common), signed(difference, 3), p])
+            difference = signed(float((a - b).mean()), 3)
+            out.append([*place, pair, len(a), len(common), difference, round(p, 4)])
     return pd.DataFrame(out, columns=["panel", "test", "method", "questions", "seeds", "difference", "p"])
+
+
+@lru_cache(maxsize=None)
+def _tested_once(a: bytes, b: bytes) -> float: # the page and its CSV file ask for the same tests
+    "The p of a randomisation test."
+    return randomisation_test(np.frombuffer(a), np.frombuffer(b))
 
 
 def _by_question(records: list[dict]) -> dict: # (panel, test) -> method -> seed -> a value a question

@@ -4,17 +4,20 @@
 
 # %% auto #0
 __all__ = ['REFERENCE', 'COMPLETE', 'UNTRAINED', 'SCALE', 'PROFILES', 'COLUMNS', 'Cell', 'world_of', 'made_by', 'is_clean',
-           'is_trained', 'series', 'by_world', 'level', 'fill', 'status_of', 'row_name', 'printed_cell', 'Row',
-           'block_rows', 'weighted_name', 'found_records', 'table_cells', 'experiment_cells', 'wanting', 'reasons',
-           'all_experiments', 'papers', 'results', 'runs_frame', 'Study', 'only_stored', 'study_of', 'stored', 'study',
-           'scales', 'Unpaired', 'Side', 'why_apart', 'paired_sides', 'side_of', 'contrast', 'scaled']
+           'is_trained', 'run_key', 'series', 'by_world', 'level', 'fill', 'status_of', 'row_name', 'printed_cell',
+           'Row', 'block_rows', 'weighted_name', 'found_records', 'table_cells', 'experiment_cells', 'wanting',
+           'reasons', 'all_experiments', 'papers', 'results', 'runs_frame', 'Study', 'only_stored', 'study_of',
+           'stored', 'refuse_unknown_parameters', 'study', 'scales', 'Unpaired', 'Side', 'why_apart', 'paired_sides',
+           'side_of', 'contrast', 'scaled']
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000004
+import ast
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import get_args
 
@@ -24,7 +27,7 @@ import pandas as pd
 from debias_nb.repro.config import (
     BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, Profile, RunConfig, TableConfig,
 )
-from ..config import project_root
+from ..config import ConfigError, nearest, project_root
 from .config import load_experiment
 from .records import Store, latest
 from ..data.registry import ExpectedTable, load_expected, load_registry
@@ -101,6 +104,11 @@ def is_trained(record: dict, method: str) -> bool:
     config = record.get("config", {})
     return config["training"] is not None if "training" in config else method not in UNTRAINED
 
+
+def run_key(record: dict, method: str) -> tuple[int | None, int | None]: # a run without training has no seed
+    "World and seed of a run: runs that share them are compared."
+    return world_of(record), record["seed"] if is_trained(record, method) else None
+
 # %% ../../nbs/repro/06_frame.ipynb #f3000008
 def series(
     records: list[dict],
@@ -135,26 +143,32 @@ def fill(
     found: dict[str, dict], # id -> its newest record
 ) -> Cell:
     "Put value, interval and status into a cell."
-    records = [found[i] for i in ids if i in found]
-    records.sort(key=lambda record: record["seed"])
-    finished = [record for record in records if record["status"] == "finished"]
-    done = [record for record in finished if cell.metric in record["metrics"].get(cell.evaluate, {})]
-    failed = [record for record in records if record["status"] == "failed"]
+    records = sorted((found[i] for i in ids if i in found), key=_seed)
+    done = [record for record in records if cell.metric in record["metrics"].get(cell.evaluate, {})]
+    errors = [record["error"] for record in records if record["status"] == "failed"]
     cell.records = [record["id"] for record in done]
-    if failed:
+    if errors:
         cell.status = "failed"
-        cell.why = f"training stopped: {failed[0]['error']}"
+        cell.why = f"training stopped: {errors[0]}"
     if not done:
         return cell
-    mean = level([world_of(record) for record in done], *series(done, cell.evaluate, cell.metric))
-    for name in ("value", "low", "high", "std"):
-        number = getattr(mean, name)
-        setattr(cell, name, SCALE[cell.unit] * number if math.isfinite(number) else None)
+    worlds = [world_of(record) for record in done]
+    mean = level(worlds, *series(done, cell.evaluate, cell.metric))
     cell.n = mean.n
-    cell.status = "measured" if len(done) == len(ids) else "partial"
-    if cell.status == "partial":
-        cell.why = f"{len(done)} of {len(ids)} runs are there" + (f"; {cell.why}" if failed else "")
+    scale = SCALE[cell.unit]
+    for name in ("value", "low", "high", "std"):
+        number = scale * getattr(mean, name)
+        setattr(cell, name, number if math.isfinite(number) else None)
+    cell.status = "measured"
+    if len(done) < len(ids):
+        cell.status = "partial"
+        counted = f"{len(done)} of {len(ids)} runs are there"
+        cell.why = f"{counted}; {cell.why}" if errors else counted
     return cell
+
+
+def _seed(record: dict) -> int:
+    return record["seed"]
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000011
 def status_of(
@@ -192,13 +206,13 @@ def _beside_paper(cell: Cell, table: ExpectedTable) -> Cell:
         return cell
     cell.expected = printed.value
     cell.expected_std = printed.std
-    if printed.value is None:
+    measured = cell.status == "measured"
+    if printed.value is None or measured:
         cell.why = printed.note
-    elif cell.status == "measured":
+    if measured and printed.value is not None:
         low, high = (math.nan if end is None else end for end in (cell.low, cell.high))
         ours = Interval(cell.value, low, high, cell.n, math.nan, "")
         cell.status = status_of(ours, printed.value, table.tolerance, table.decimals)
-        cell.why = printed.note
     return cell
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000014
@@ -255,17 +269,22 @@ def _in_order(cells: list[Cell], experiment: ExperimentConfig, table: TableConfi
     encoders = [encoder.display for encoder in experiment.encoders]
     methods = table.methods or [method.name for method in experiment.methods]
     named = [table.rows.get(method, method) for method in methods]
-    named = list(dict.fromkeys([*named, *(cell.method for cell in cells)]))
-    family = {}
-    for i, name in enumerate(named):
-        family.setdefault((weighted_name(name) or (name,))[0], i)
+    named += [cell.method for cell in cells]
+    families = [_family(name)[0] for name in named]
 
     def place(cell):
+        encoder = encoders.index(cell.encoder)
         if table.methods:
-            return encoders.index(cell.encoder), named.index(cell.method), 0.
-        name, weight = weighted_name(cell.method) or (cell.method, 0.)
-        return encoders.index(cell.encoder), family[name], weight
+            return encoder, named.index(cell.method), 0.
+        name, weight = _family(cell.method)
+        return encoder, families.index(name), weight
+
     return sorted(cells, key=place)
+
+
+def _family(method: str) -> tuple[str, float]:
+    "A method's name without its strength, and the strength; 0 where there is none."
+    return weighted_name(method) or (method, 0.)
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000016
 def found_records(experiment: ExperimentConfig, store: Store) -> dict[str, dict]: # id -> record
@@ -275,9 +294,18 @@ def found_records(experiment: ExperimentConfig, store: Store) -> dict[str, dict]
     names = {run.id: run.method.name for run in runs} # records of other settings in the same file are none of its own
     found = {}
     for name in dict.fromkeys(run.experiment for run in runs):
-        records = latest(store.records(experiment.paper, name, experiment.profile))
+        records = _latest(store, experiment.paper, name, experiment.profile)
         found |= {i: _renamed(record, names[i]) for i, record in records.items() if i in names}
     return found
+
+
+def _latest(store: Store, *place: str) -> dict[str, dict]: # paper, experiment and profile
+    "The newest records of a file. Inside `only_stored()` they are read once: several experiments may take theirs from it."
+    known = _reading.get() or {}
+    key = (store.folder, *place)
+    if key not in known:
+        known[key] = latest(store.records(*place))
+    return known[key]
 
 
 def _renamed(record: dict, name: str) -> dict:
@@ -399,7 +427,7 @@ def results(
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000023
 COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "against", "evaluate", "metric", "unit", "further",
-           "world", "seed", "trained", "complete", "value", "replicates", "made", "clean", "record"]
+           "seed", "key", "complete", "value", "replicates", "made", "clean", "record"]
 
 
 def _cell_rows(cell: Cell, metric: str, found: dict[str, dict], own: bool) -> Iterator[dict]:
@@ -415,7 +443,7 @@ def _cell_rows(cell: Cell, metric: str, found: dict[str, dict], own: bool) -> It
             continue
         replicates = record["replicates"].get(cell.evaluate, {}).get(metric)
         scaled_replicates = None if replicates is None else scale * np.array(replicates, float)
-        run = dict(world=world_of(record), seed=record["seed"], trained=is_trained(record, cell.method), record=i)
+        run = dict(seed=record["seed"], key=run_key(record, cell.method), record=i)
         how = dict(made=made_by(record), clean=own or is_clean(record))
         yield place | run | how | dict(value=scale * metrics[metric], replicates=scaled_replicates)
 
@@ -431,7 +459,7 @@ def runs_frame(
     for cell in cells:
         for metric in dict.fromkeys((cell.metric, *further.get(cell.table, ()))):
             rows += _cell_rows(cell, metric, found, own)
-    return pd.DataFrame(rows, columns=COLUMNS).astype({"further": bool, "trained": bool, "complete": bool})
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"further": bool, "complete": bool})
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000027
 @dataclass
@@ -443,9 +471,11 @@ class Study:
     came: str = ""           # what was loaded and what was run
     own: bool = False        # whether the records are of this machine alone
 
-    def __post_init__(self):
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        "All of its runs, as `runs_frame` has them."
         further = {table.id: table.also for table in self.experiment.tables}
-        self.runs = runs_frame(self.cells, self.found, further, self.own)
+        return runs_frame(self.cells, self.found, further, self.own)
 
     @property
     def records(self) -> list[dict]:
@@ -508,6 +538,23 @@ def stored(
     return known[name, profile]
 
 
+def refuse_unknown_parameters():
+    """What papermill puts into a notebook must be declared in its cell of parameters, which has a type for each.
+    Raises `ConfigError` with the nearest name; papermill itself lets anything through."""
+    from IPython import get_ipython
+    shell = get_ipython()
+    if shell is None:
+        return
+    known = shell.user_ns.get("__annotations__", {})
+    for source in shell.user_ns["In"]:
+        if not source.startswith("# Parameters\n"): # what papermill writes above them
+            continue
+        for line in ast.parse(source).body:
+            name = line.targets[0].id
+            if name not in known:
+                raise ConfigError(f"this notebook has no parameter {name!r}{nearest(name, known)}")
+
+
 def study(
     name: str,                         # `paper/experiment`
     profile: str,                      # planted, small or paper
@@ -519,9 +566,10 @@ def study(
     workers: int | None = None,        # processes; None: one a core
     fresh: bool = False,               # run again what has a record
 ) -> Study:
-    "Run what is missing, load what exists. Raises `RuntimeError` naming the runs that failed."
+    "Run what is missing, load what exists. Raises `RuntimeError` naming the runs that failed, `ConfigError` for an unknown parameter."
     if _reading.get() is not None:
         return stored(name, profile)
+    refuse_unknown_parameters()
     from debias_nb.repro.runner import narrow, run_all, store_for
     experiment = narrow(load_experiment(name, profile), seeds, methods, encoders, weight, full)
     store = store_for(profile)
@@ -597,16 +645,25 @@ def _kept_keys(sides: list[Side]) -> list[tuple]:
 def paired_sides(sides: list[Side]) -> Paired: # two, or four
     "a minus b, or (a minus b) minus (c minus d). Raises `Unpaired`, and `ValueError` as `stats.paired`."
     keys = _kept_keys(sides)
-    places = [[side.at(key) for key in keys] for side in sides]
-    signs = (1, -1, -1, 1)
-    difference = sum(s * np.asarray(side.values, float)[i] for s, side, i in zip(signs, sides, places))
-    if len({world for world, _ in keys}) > 1:
-        difference = by_world(difference, [world for world, _ in keys])
-        return replace(paired(difference, np.zeros(len(difference))), method=f"t over {len(difference)} worlds", seeds_alone=False)
+    worlds = [world for world, _ in keys]
+    difference = _combined(sides, keys, "values")
+    if len(set(worlds)) > 1:
+        difference = by_world(difference, worlds)
+        found = paired(difference, np.zeros(len(difference)))
+        return replace(found, method=f"t over {found.n} worlds", seeds_alone=False)
     if not _share_items(sides):
         return paired(difference, np.zeros(len(keys)))
-    resampled = sum(s * np.asarray(side.replicates, float)[i] for s, side, i in zip(signs, sides, places))
+    resampled = _combined(sides, keys, "replicates")
     return paired(difference, np.zeros(len(keys)), resampled, np.zeros(resampled.shape))
+
+
+def _combined(sides: list[Side], keys: list[tuple], name: str) -> np.ndarray:
+    "a minus b, minus c, plus d, run by run."
+    total = 0.
+    for sign, side in zip((1, -1, -1, 1), sides):
+        places = [side.at(key) for key in keys]
+        total = total + sign * np.asarray(getattr(side, name), float)[places]
+    return total
 
 
 def _share_items(sides: list[Side]) -> bool:
@@ -616,16 +673,11 @@ def _share_items(sides: list[Side]) -> bool:
     return len({len(side.replicates[0]) for side in sides}) == 1
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000035
-def _key(record: dict, method: str) -> tuple:
-    "World and seed of a record."
-    return world_of(record), record["seed"] if is_trained(record, method) else None
-
-
 def side_of(cell: Cell, found: dict[str, dict]) -> Side: # `found`: id -> record
     "The side that a cell's records make."
-    records = sorted((found[i] for i in cell.records), key=lambda record: record["seed"])
+    records = sorted((found[i] for i in cell.records), key=_seed)
     values, replicates = series(records, cell.evaluate, cell.metric)
-    keys = [_key(record, cell.method) for record in records]
+    keys = [run_key(record, cell.method) for record in records]
     return Side(values, replicates, keys, [made_by(r) for r in records], [is_clean(r) for r in records])
 
 

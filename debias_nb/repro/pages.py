@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -23,10 +23,9 @@ import pandas as pd
 from ..config import project_root
 from .config import ExperimentConfig
 from ..data.registry import load_expected
-from .details import picked_answers, picked_cases, question_tests, same_question, term_sizes
+from .details import chosen_settings, question_tests, term_sizes
 from debias_nb.repro.frame import (
-    PROFILES, Cell, Study, all_experiments, experiment_cells, found_records, only_stored, papers, results, row_name,
-    scales, stored,
+    PROFILES, Cell, Study, all_experiments, experiment_cells, only_stored, papers, results, row_name, scales, stored,
 )
 from .tables import differences
 
@@ -118,8 +117,8 @@ def _profiles(
     name: str, # `paper/experiment`
 ) -> list[str]:
     "The profiles that an experiment has a configuration for."
-    paper, experiment = name.split("/")
-    return [e.profile for e in all_experiments(paper) if e.experiment == experiment]
+    folder = project_root() / "configs"
+    return [profile for profile in PROFILES if (folder / f"{name}.{profile}.yaml").is_file()]
 
 
 def richest(
@@ -214,7 +213,18 @@ def _terms(study: Study) -> pd.DataFrame:
     return term_sizes(study.records)
 
 
-BESIDE = {"differences": _all_differences, "tests": _tests, "terms": _terms, "further": _further_means}
+def _settings(study: Study) -> pd.DataFrame:
+    "Settings that validation chose, seed by seed."
+    return chosen_settings(study.records)
+
+
+BESIDE = {
+    "differences": _all_differences,
+    "tests": _tests,
+    "terms": _terms,
+    "further": _further_means,
+    "settings": _settings,
+}
 
 
 def _csv(frame: pd.DataFrame) -> bytes:
@@ -284,44 +294,12 @@ def pages(paper: str) -> list[str]: # `paper/experiment`
     return [f"{paper}/{name}" for name in names]
 
 # %% ../../nbs/repro/10_pages.ipynb #f3400016
-def _list_cells(paper: str, name: str, listed, experiments: list[ExperimentConfig], root: Path, fresh: bool) -> list[Cell]:
-    "One cell a method: how many of the items listed for the case's query are right, of five titles or of one answer."
+def _list_cells(paper: str, name: str, listed, experiments: list[ExperimentConfig]) -> list[Cell]:
+    "One cell a method of a printed list of texts; ours stand on the page of the experiment that keeps cases."
     with_cases = [e for e in experiments if any("cases" in block.measure for block in e.blocks)]
     home = next((e.experiment for e in with_cases if e.profile == "paper"), name)
     why = f"a list of texts; `debias-nb run {paper}/{home} --profile paper` makes ours, which needs a GPU and the data placed by hand"
-    out = [Cell(paper, name, "paper", "", method, "items listed", "ood", "", "", why=why) for method in listed.rows]
-    for e in with_cases:
-        if e.profile != "paper":
-            found = found_records(e, results(e.profile, root, fresh))
-            cell = Cell(paper, name, e.profile, "", "", "", "", "", "")
-            out += _answer_cells(cell, listed.query, found)
-            out += _title_cells(cell, found)
-    return out
-
-
-def _answer_cells(cell: Cell, query: str, found: dict[str, dict]) -> Iterator[Cell]:
-    "The answers to the printed question, where it is among those on record."
-    column = "right answer to the printed question"
-    for group in picked_answers(found):
-        for method, (record, cases) in group["methods"].items():
-            for case in cases:
-                if same_question(case["question"], query):
-                    value = float(case["right"])
-                    yield _measured(cell, group, method, record, column=column, shift="iid", unit="fraction", value=value)
-
-
-def _title_cells(cell: Cell, found: dict[str, dict]) -> Iterator[Cell]:
-    "The right ones of five titles, of the first case."
-    for case in picked_cases(found)[:1]:
-        for method, told in case["methods"].items():
-            value = 20. * sum(right for _, right in told["top"])
-            column = "right among the top five items"
-            yield _measured(cell, case, method, told["record"], column=column, shift="ood", value=value)
-
-
-def _measured(cell: Cell, group: dict, method: str, record: str, **what) -> Cell:
-    place = {key: group[key] for key in ("encoder", "corpus", "evaluate")}
-    return replace(cell, **place, method=method, n=1, status="measured", records=[record], **what)
+    return [Cell(paper, name, "paper", "", method, "items listed", "ood", "", "", why=why) for method in listed.rows]
 
 
 def _printed_alone(paper: str, cells: list[Cell], root: Path) -> Iterator[Cell]:
@@ -354,7 +332,7 @@ def all_cells(root: Path | None = None, fresh: bool = False) -> list[Cell]: # `f
             cells += experiment_cells(e, results(e.profile, root, fresh), root)
         cells += list(_printed_alone(paper, cells, root))
         for name, listed in load_expected(paper, root).lists.items():
-            cells += _list_cells(paper, name, listed, experiments, root, fresh)
+            cells += _list_cells(paper, name, listed, experiments)
         out += sorted(cells, key=_table_order)
     return out
 

@@ -4,14 +4,12 @@
 
 # %% auto #0
 __all__ = ['WIDTH', 'LETTER', 'STEPS', 'STYLE', 'FONTS', 'NEEDLESS', 'LOOKS', 'SPARE', 'MARKERS', 'SIZES', 'INTERVAL', 'VALUE',
-           'ROUNDING', 'RULE', 'GREY', 'DIFFERENCE', 'SHARES', 'QUANTITIES', 'IID', 'OOD', 'CURVE', 'ENDS', 'PARTS',
-           'DOT', 'KEY', 'styled', 'svg', 'Look', 'begins', 'family', 'strength', 'ordered', 'shades', 'looks',
-           'checked', 'known_only', 'once', 'only', 'bars', 'canvas', 'few', 'wrapped', 'panels', 'stacked',
-           'share_where_ranges_agree', 'legend', 'percent', 'on_the_left', 'method_places', 'difference_rows',
-           'difference_plot', 'dodged', 'method_lines', 'strength_plot', 'mix_plot', 'frequency_plot', 'over_seeds',
-           'bands', 'courses', 'trajectory_plot', 'weights_plot', 'of_training', 'bias_plot', 'mechanism_plot',
-           'beside', 'cross', 'interpolation_plot', 'importance_plot', 'transfer_plot', 'places_by_size',
-           'split_fields', 'split_plot', 'texts_by_part']
+           'ROUNDING', 'RULE', 'GREY', 'DIFFERENCE', 'SHARES', 'QUANTITIES', 'styled', 'svg', 'Look', 'begins',
+           'family', 'strength', 'ordered', 'shades', 'looks', 'checked', 'once', 'only', 'bars', 'canvas', 'few',
+           'wrapped', 'panels', 'stacked', 'share_where_ranges_agree', 'legend', 'percent', 'on_the_left',
+           'method_places', 'difference_rows', 'difference_plot', 'dodged', 'method_lines', 'strength_plot',
+           'over_seeds', 'bands', 'courses', 'trajectory_plot', 'weights_plot', 'of_training', 'bias_plot',
+           'mechanism_plot', 'beside', 'importance_plot', 'transfer_plot']
 
 # %% ../../nbs/repro/09_plots.ipynb #45dc1095
 import io
@@ -26,10 +24,10 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, PathPatch
-from matplotlib.path import Path
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 # %% ../../nbs/repro/09_plots.ipynb #3654e212
@@ -84,12 +82,22 @@ def _rounded(match) -> str: # the words of a text and what ends it, or a number 
     number = float(found)
     return f"{number:.1f}" if abs(number) >= 10 else f"{number:.2f}"
 
+def _lay_out(figure: Figure):
+    "Put everything in its place once; matplotlib would draw the figure a second time for it."
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        figure.set_dpi(72) # an SVG file's points
+        FigureCanvasSVG(figure)
+        engine.execute(figure)
+        figure.set_layout_engine("none")
+
 def svg(
     figure: Figure,
 ) -> bytes: # an SVG file, the same each time
     "A figure as a file."
     out = io.StringIO()
     with styled():
+        _lay_out(figure)
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     text = re.sub(r">[^<]*</text>|-?\d+\.\d{3,}", _rounded, out.getvalue())
     for pattern, instead in NEEDLESS:
@@ -201,41 +209,21 @@ def checked(
     frame: pd.DataFrame,
     names=(),   # columns of words
     numbers=(), # columns of finite numbers
-    shares=(),  # columns of numbers in [0, 1]
     maybe=(),   # columns of numbers that may be missing in some rows
 ) -> pd.DataFrame: # a copy
-    "A table fit to be drawn. Raises `ValueError` for a missing column, a value that can't be drawn, or an empty table."
-    measured = [*numbers, *shares, *maybe]
-    for column in [*names, *measured]:
+    "A table fit to be drawn. Raises `ValueError` for a missing column, for no number where one must be, and for an empty table."
+    for column in [*names, *numbers, *maybe]:
         if column not in frame:
-            present = ", ".join(map(str, frame))
-            raise ValueError(f"no column {column!r} among {present}")
+            raise ValueError(f"no column {column!r} among {', '.join(map(str, frame))}")
     if frame.empty:
         raise ValueError("the table has columns and no rows: nothing to draw")
-    out = frame.reset_index(drop=True).astype(dict.fromkeys(measured, float))
-    required = [column for column in measured if column not in maybe]
-    _refuse(~np.isfinite(out[required]), "finite number")
-    _refuse((out[[*shares]] < 0) | (out[[*shares]] > 1), "share in [0, 1]")
+    out = frame.reset_index(drop=True).astype(dict.fromkeys([*numbers, *maybe], float))
+    for column in numbers:
+        if not np.isfinite(out[column]).all():
+            raise ValueError(f"column {column!r} holds a value that is not a finite number")
     return out
 
-def _refuse(
-    wrong: pd.DataFrame, # booleans
-    wanted: str,
-):
-    if wrong.any(axis=None):
-        column = wrong.any().idxmax()
-        raise ValueError(f"column {column!r} holds a value that is not a {wanted}")
-
 # %% ../../nbs/repro/09_plots.ipynb #7ace0d9a
-def known_only(
-    values: pd.Series, # names
-    known,             # names that there are
-):
-    "Raises `ValueError` for a name that is not known."
-    unknown = sorted(set(values) - set(known))
-    if unknown:
-        raise ValueError(f"column {values.name!r}: {', '.join(unknown)} is none of {', '.join(known)}")
-
 def once(
     frame: pd.DataFrame,
     columns: list[str],
@@ -443,7 +431,7 @@ def difference_plot(
     for axes, (title, own) in zip(grid, rows.items()):
         _difference_row(axes, own, places, styles)
         if len(rows) > 1:
-            axes[0].set_ylabel(fill(title, 22))
+            axes[0].set_ylabel(fill(title, int(height / LETTER) - 1)) # no longer than a row is high
     figure.suptitle(label, x=.005, ha="left", size=9)
     _difference_legend(figure, frame)
     return figure
@@ -502,29 +490,40 @@ def method_lines(
 # %% ../../nbs/repro/09_plots.ipynb #bae873f1
 @styled()
 def strength_plot(
-    frame: pd.DataFrame,                # columns panel, test, method, strength (> 0), value, low, high
-    base: pd.DataFrame | None = None,   # columns panel, test, method, value: methods without a strength, drawn as levels
+    frame: pd.DataFrame,                # columns panel, test, method, value, low, high and x
+    base: pd.DataFrame | None = None,   # columns panel, test, method, value: methods that have no place on x, drawn as levels
     label: str = "P@1 (%)",
     below: str = "weight λ (log scale)",
+    x: str = "strength",                # column; positive numbers on a log scale
+    log: bool = True,
 ) -> Figure:
-    "A metric along the strength, a row a test. Raises `ValueError` for a strength that is not positive."
-    rows = checked(frame, ["panel", "test", "method"], ["strength", "value"], maybe=INTERVAL)
-    if (rows.strength <= 0).any():
-        raise ValueError("column 'strength' has a value that is not positive: it has no place on a log scale")
-    if base is None:
-        base = rows[:0]
+    "A metric along a strength, a share or a number, a row a test. Raises `ValueError` for a strength that is not positive."
+    rows = checked(frame, ["panel", "test", "method"], [x, "value"], INTERVAL)
+    if log and (rows[x] <= 0).any():
+        raise ValueError(f"column {x!r} has a value that is not positive: it has no place on a log scale")
+    base = rows[:0] if base is None else base
     styles = looks(rows.method)
+    places = np.unique(rows[x])
+    step = .15 if log else np.diff(places).min(initial=1.)
     figure, cells = stacked(rows.panel, rows.test, height=2.1)
     for (panel, test), ax in cells.items():
-        method_lines(ax, only(rows, panel=panel, test=test), "strength", styles, step=.15, log=True)
-        ax.set_xscale("log")
-        ax.xaxis.set_major_formatter("{x:g}")
+        method_lines(ax, only(rows, panel=panel, test=test), x, styles, step, log)
         _levels(ax, only(base, panel=panel, test=test))
-        on_the_left(ax, fill(f"{label}, {test}", 24))
+        _strength_axes(ax, log)
+        on_the_left(ax, fill(f"{label}, {test}" if test else label, 24))
     _finish_rows(cells, below)
     dashed = {name: Line2D([], [], **look.level) for name, look in looks(base.method).items()}
     legend(figure, styles, dashed)
     return figure
+
+def _strength_axes(ax, log: bool):
+    "Strengths on a log scale; other numbers as they are, around zero."
+    if log:
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter("{x:g}")
+    else:
+        ax.axhline(0, **RULE)
+        ax.xaxis.set_major_locator(MaxNLocator(6, steps=STEPS, integer=True))
 
 def _levels(
     ax,
@@ -547,53 +546,6 @@ def _finish_rows(
             ax.set_xlabel(below)
     for axes in rows.values():
         share_where_ranges_agree(axes)
-
-# %% ../../nbs/repro/09_plots.ipynb #56bac2d6
-@styled()
-def mix_plot(
-    frame: pd.DataFrame, # columns panel, method, share (of new queries, in [0, 1]), value (gain, points), low, high
-) -> Figure:
-    "Gains as new queries join the evaluation. Raises `ValueError` for a share outside [0, 1]."
-    rows = checked(frame, ["panel", "method"], ["value"], ["share"], INTERVAL)
-    figure, axes = _gains(rows, "share")
-    for ax in axes:
-        percent(ax.xaxis)
-        ax.set_xlabel("new queries among those evaluated")
-    return figure
-
-def _gains(
-    rows: pd.DataFrame,
-    x: str, # column
-) -> tuple[Figure, list]: # the figure, and its axes
-    "Lines of gains around zero, a panel an encoder and corpus."
-    styles = looks(rows.method)
-    figure, cells = panels(rows.panel, height=2.8)
-    places = np.unique(rows[x])
-    step = np.diff(places).min(initial=1.)
-    for panel, ax in cells.items():
-        method_lines(ax, only(rows, panel=panel), x, styles, step)
-        ax.axhline(0, **RULE)
-        on_the_left(ax, "gain in P@1 over Finetuned (points)")
-    share_where_ranges_agree(cells.values())
-    legend(figure, styles)
-    return figure, list(cells.values())
-
-# %% ../../nbs/repro/09_plots.ipynb #5dc9565c
-@styled()
-def frequency_plot(
-    frame: pd.DataFrame, # columns panel, method, bin (1, 2, …: from the rarest items on), value (gain, points), low, high
-) -> Figure:
-    "Gains by how frequent an item is in training. Raises `ValueError` for a table that `checked` refuses."
-    rows = checked(frame, ["panel", "method"], ["bin", "value"], maybe=INTERVAL)
-    figure, axes = _gains(rows, "bin")
-    places = range(1, int(rows.bin.max()) + 1)
-    names = list(map(str, places))
-    names[0] += "\nrarest"
-    names[-1] += "\nmost frequent"
-    for ax in axes:
-        ax.set_xticks(places, names)
-        ax.set_xlabel("items, by training frequency")
-    return figure
 
 # %% ../../nbs/repro/09_plots.ipynb #6b745485
 def over_seeds(
@@ -653,8 +605,8 @@ SHARES = {"spurious": "importance on spurious words", "causal": "importance on c
 def trajectory_plot(
     frame: pd.DataFrame, # columns panel, method, step, seed, spurious, causal (shares of importance, in [0, 1])
 ) -> Figure:
-    "Importance on spurious and causal words along training. Raises `ValueError` for a share outside [0, 1]."
-    rows = checked(frame, ["panel", "method", "seed"], ["step"], SHARES)
+    "Importance on spurious and causal words along training."
+    rows = checked(frame, ["panel", "method", "seed"], ["step", *SHARES])
     long = rows.melt(["panel", "method", "seed", "step"], SHARES, "quantity")
     figure, axes, styles = courses(long, "step", SHARES, 2., "training step")
     for ax in axes:
@@ -673,12 +625,11 @@ QUANTITIES = { # of a diary -> its axis
 
 @styled()
 def weights_plot(
-    frame: pd.DataFrame, # columns panel, method, seed, part (of training, in [0, 1]), quantity (of `QUANTITIES`), value (may be missing)
+    frame: pd.DataFrame, # columns panel, method, seed, part (of training, in [0, 1]), quantity (those of `QUANTITIES` are drawn), value (may be missing)
 ) -> Figure:
-    "What sample weights do along training. Raises `ValueError` for an unknown quantity or a part outside [0, 1]."
-    rows = checked(frame, ["panel", "method", "seed", "quantity"], shares=["part"], maybe=["value"])
-    known = checked(rows.dropna(subset="value"))
-    known_only(known.quantity, QUANTITIES)
+    "What sample weights do along training."
+    rows = checked(frame, ["panel", "method", "seed", "quantity"], ["part"], ["value"])
+    known = checked(rows[rows.quantity.isin(list(QUANTITIES))].dropna(subset="value"))
     figure, axes, styles = courses(known, "part", QUANTITIES, 1.5, "training passed")
     for ax in axes:
         of_training(ax)
@@ -698,17 +649,12 @@ def of_training(ax):
 def bias_plot(
     frame: pd.DataFrame, # columns panel, method, seed, part (of training, in [0, 1]), value (B, in [0, 1])
 ) -> Figure:
-    "B along training. Raises `ValueError` for a B or a part outside [0, 1]."
-    rows = checked(frame, ["panel", "method", "seed"], shares=["part", "value"])
-    means = over_seeds(rows, ["panel", "method", "part"])
-    styles = looks(means.method)
-    figure, cells = panels(means.panel, height=1.9)
-    top = 1.08 * means.high.max()
-    for panel, ax in cells.items():
-        bands(ax, only(means, panel=panel), "part", styles)
+    "B along training."
+    rows = checked(frame, ["panel", "method", "seed"], ["part", "value"])
+    figure, axes, styles = courses(rows.assign(quantity="B"), "part", {"B": "B"}, 1.9, "training passed")
+    for ax in axes:
         of_training(ax)
-        ax.set(ylim=(0, top or 1), xlabel="training passed")
-        on_the_left(ax, "B")
+        ax.set_ylim(bottom=0)
     legend(figure, styles)
     return figure
 
@@ -717,8 +663,8 @@ def bias_plot(
 def mechanism_plot(
     frame: pd.DataFrame, # columns panel, method, weight (NaN where a method has none), seed, spurious (share of importance, in [0, 1]), ood (%)
 ) -> Figure:
-    "Accuracy out of distribution against importance on spurious words. Raises `ValueError` for a share outside [0, 1]."
-    rows = checked(frame, ["panel", "method", "seed"], ["ood"], ["spurious"], ["weight"])
+    "Accuracy out of distribution against importance on spurious words."
+    rows = checked(frame, ["panel", "method", "seed"], ["ood", "spurious"], ["weight"])
     styles = looks(rows.method)
     figure, cells = panels(rows.panel, height=3.)
     for (panel, name), own in rows.groupby(["panel", "method"], sort=False):
@@ -752,48 +698,6 @@ def beside(
     "A small label up and to the right of a point."
     dark = sns.dark_palette(look.color, 4)[2]
     ax.annotate(text, point, (4, 4), textcoords="offset points", size=7.5, color=dark)
-
-# %% ../../nbs/repro/09_plots.ipynb #c3fe0970
-IID = ["iid", "iid_low", "iid_high"] # columns
-OOD = ["ood", "ood_low", "ood_high"]
-CURVE = "WiSE-FT"
-ENDS = {0.: " (Base)", 1.: " (Finetuned)"} # alpha -> what the point is called
-
-def cross(ax, rows: pd.DataFrame, look: Look, **line):
-    "Points with intervals in both directions."
-    thin = dict(color=look.color, lw=.8)
-    bars(ax, rows.ood, rows[IID], upright=False, **thin)
-    bars(ax, rows.iid, rows[OOD], **thin)
-    ax.plot(rows.iid, rows.ood, **look.point | line)
-
-@styled()
-def interpolation_plot(
-    frame: pd.DataFrame, # columns panel, method, alpha (in [0, 1] on the curve, NaN for other methods), iid, iid_low, iid_high, ood, ood_low, ood_high
-) -> Figure:
-    "In and out of distribution, from base to tuned weights. Raises `ValueError` for an alpha outside [0, 1]."
-    maybe = ["alpha", *IID[1:], *OOD[1:]]
-    rows = checked(frame, ["panel", "method"], ["iid", "ood"], ["alpha"], maybe)
-    on_curve = rows.alpha.notna()
-    others = rows[~on_curve]
-    styles = looks([CURVE, *others.method])
-    figure, cells = panels(rows.panel, height=3.4, across=2)
-    for panel, own in rows[on_curve].groupby("panel", sort=False):
-        _curve(cells[panel], own.sort_values("alpha"), styles[CURVE])
-    for (panel, name), own in others.groupby(["panel", "method"], sort=False):
-        cross(cells[panel], own, styles[name], ls="")
-    for ax in cells.values():
-        ax.margins(.12)
-        ax.set_xlabel("gain in P@1 over Base, in distribution")
-        on_the_left(ax, "gain in P@1 over Base, shifted")
-    legend(figure, styles)
-    return figure
-
-def _curve(ax, rows: pd.DataFrame, look: Look):
-    cross(ax, rows, look)
-    named = rows.iloc[[0, len(rows) // 2, -1]]
-    for row in named.itertuples():
-        end = ENDS.get(row.alpha, "")
-        beside(ax, f"α {row.alpha:g}{end}", (row.iid, row.ood), look)
 
 # %% ../../nbs/repro/09_plots.ipynb #60db7c40
 @styled()
@@ -851,128 +755,3 @@ def _difference_heatmap(ax, table: pd.DataFrame, most: float):
     ax.tick_params(axis="y", rotation=0)
     ax.set(xlabel="tested on", ylabel="")
     on_the_left(ax, "trained on")
-
-# %% ../../nbs/repro/09_plots.ipynb #fb1fe7d7
-PARTS = { # part of a split -> what it is called, and its colour
-    "train": ("training", "#d55e00"),
-    "validation": ("validation", "#e69f00"),
-    "cross": ("test across topics", "#882255"),
-    "iid": ("test in distribution", "#009e73"),
-    "open": ("open test", "#56b4e9"),
-    "left out": ("left out", "#dcdcdc"),
-}
-
-def places_by_size(
-    names: pd.Series,
-    most: int, # places
-) -> pd.Series: # of each name, from 0: the most frequent name comes first
-    "Names in groups of neighbours by their frequency."
-    counts = names.value_counts().sort_index()
-    counts = counts.sort_values(ascending=False, kind="stable")
-    group = math.ceil(len(counts) / most)
-    places = np.arange(len(counts)) // group
-    return names.map(pd.Series(places, counts.index))
-
-def split_fields(
-    texts: pd.DataFrame, # columns author, topic, part (of `PARTS`); a row a text
-    columns: int = 60,   # at most
-    rows: int = 40,      # at most
-) -> pd.DataFrame: # a row a field: row, column, most, next (parts; "" for none)
-    "The fields of the picture. Raises `ValueError` for a part that is none of `PARTS`."
-    known_only(texts.part, PARTS)
-    row = places_by_size(texts.topic, rows).rename("row")
-    column = places_by_size(texts.author, columns).rename("column")
-    counts = pd.crosstab([row, column], texts.part)
-    counts = counts.reindex(columns=list(PARTS), fill_value=0)
-    first = counts.idxmax(axis=1)
-    others = counts.drop(columns="left out")
-    for part in others:
-        others[part] = others[part].where(first != part, 0)
-    second = others.idxmax(axis=1)
-    second = second.where(others.max(axis=1) > 0, "")
-    return pd.DataFrame(dict(most=first, next=second)).reset_index()
-
-# %% ../../nbs/repro/09_plots.ipynb #4e227b7e
-DOT = dict(marker="o", markersize=4, markeredgecolor="white", markeredgewidth=.4)
-
-def _strip(
-    left: int,
-    right: int,
-    top: int,
-) -> Path:
-    "The outline of a row of fields."
-    corners = [(left, top), (right, top), (right, top + 1), (left, top + 1)]
-    return Path([*corners, corners[0]], closed=True)
-
-def _draw_fields(ax, fields: pd.DataFrame, color: str):
-    "Fields of one colour as one shape; neighbours in a row are joined."
-    own = fields.sort_values(["row", "column"])
-    joined = (own.row.diff() == 0) & (own.column.diff() == 1)
-    runs = own.groupby((~joined).cumsum())
-    ends = runs.agg(left=("column", "min"), right=("column", "max"), top=("row", "first"))
-    strips = [_strip(run.left, run.right + 1, run.top) for run in ends.itertuples()]
-    if strips:
-        shape = Path.make_compound_path(*strips)
-        ax.add_patch(PathPatch(shape, facecolor=color, edgecolor="none"))
-
-@styled()
-def split_plot(
-    texts: pd.DataFrame, # columns author, topic, part (of `PARTS`); a row a text
-) -> Figure:
-    "The part of a split that the texts of each author on each topic are in. Raises `ValueError` as `split_fields` does."
-    texts = checked(texts, ["author", "topic", "part"])
-    fields = split_fields(texts)
-    across = fields.column.max() + 1
-    down = fields.row.max() + 1
-    height = np.clip(.16 * down, 1.4, 4.4)
-    figure = canvas(height + 1.2)
-    ax = figure.subplots()
-    for part, (_, color) in PARTS.items():
-        _draw_fields(ax, only(fields, most=part), color)
-        dots = only(fields, next=part)
-        ax.plot(dots.column + .5, dots.row + .5, ls="", color=color, **DOT)
-    ax.set(xlim=(0, across), ylim=(down, 0), xticks=[], yticks=[])
-    ax.set_xlabel(_counted(texts.author.nunique(), "author", across, "column"))
-    ax.set_ylabel(_counted(texts.topic.nunique(), "topic", down, "row"))
-    _part_legend(figure, texts.part, fields)
-    return figure
-
-def _counted(count: int, what: str, places: int, place: str) -> str:
-    text = f"{count:,} {what}s, most texts first"
-    if count == places:
-        return text
-    return f"{text}\n({math.ceil(count / places):,} a {place})"
-
-def _part_legend(figure: Figure, parts: pd.Series, fields: pd.DataFrame):
-    counts = parts.value_counts()
-    keys = {}
-    for part, (name, color) in PARTS.items():
-        if part in counts:
-            keys[f"{name}: {counts[part]:,} texts"] = Patch(color=color)
-    if fields.next.any():
-        keys["a dot: fewer texts of that part"] = Line2D([], [], ls="", color="#777777", **DOT)
-    legend(figure, {}, keys)
-
-# %% ../../nbs/repro/09_plots.ipynb #4c4dc647
-KEY = ["author", "topic", "text", "copy"]
-
-def texts_by_part(
-    split, # of `data/04_authors.AuthorSplit`
-    texts, # `data/04_authors.Texts` that the split was made of, with topics
-) -> pd.DataFrame: # columns author, topic, part (of `PARTS`); a row a text
-    "The part of a split that each text is in. Raises `ValueError` for texts without topics, or that the split was not made of."
-    if texts.topic is None:
-        raise ValueError(f"{texts.name} has no topics: there are no rows to draw")
-    out = _numbered(texts).assign(part="left out")
-    parts = split.parts()
-    for name in reversed(parts): # of several tests, the first
-        found = _numbered(parts[name]).merge(out.reset_index(), on=KEY)
-        if len(found) < len(parts[name]):
-            raise ValueError(f"{split.name}: texts of the part {name!r} are not among {texts.name}")
-        out.loc[found["index"], "part"] = name
-    return out[["author", "topic", "part"]]
-
-def _numbered(texts) -> pd.DataFrame: # columns `KEY`
-    frame = pd.DataFrame(dict(author=texts.author, topic=texts.topic, text=texts.text))
-    copies = frame.groupby(KEY[:-1], dropna=False)
-    return frame.assign(copy=copies.cumcount())

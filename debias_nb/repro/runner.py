@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ..config import ConfigError, nearest, project_root
 from ..data.registry import only_pinned
-from .records import Store, TrainingFailed, make_record, run_or_load, this_machine
+from .records import Store, TrainingFailed, latest, make_record, run_or_load, this_machine
 from .config import ExperimentConfig, RunConfig
 from .tasks.common import task_of
 
@@ -121,6 +121,15 @@ def _is_complete(record: dict | None, run: RunConfig) -> bool:
     return not task_of(run).stale(record, run)
 
 
+def _finished(runs: list[RunConfig], store: Store) -> dict[str, dict]: # id -> its newest finished record
+    "What is there of some runs; each file is read once."
+    places = dict.fromkeys((run.paper, run.experiment, run.profile) for run in runs)
+    found = {}
+    for place in places:
+        found |= latest(store.records(*place))
+    return {i: record for i, record in found.items() if record["status"] == "finished"}
+
+
 def run_all(
     runs: list[RunConfig],
     store: Store,
@@ -135,8 +144,9 @@ def run_all(
         raise ConfigError(f"workers must be at least 1, got {workers}")
     out = Outcome({}, {}, {}, [])
     todo = []
+    found = {} if fresh else _finished(runs, store)
     for run in runs:
-        record = None if fresh else store.find(run)
+        record = found.get(run.id)
         if _is_complete(record, run):
             out.records[run.id] = record
             continue

@@ -122,18 +122,12 @@ def means(
     return wide(texts.rename("text").reset_index())
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200038
-def _side(own: pd.DataFrame) -> Side:
+def _side(runs: list) -> Side: # rows of a frame
     "The runs of one method on one test."
-    own = own.sort_values("seed")
-    replicates = None if own.replicates.isna().any() else list(own.replicates)
-    worlds = map(_or_none, own.world)
-    seeds = map(_or_none, own.seed.where(own.trained, None))
-    keys = list(zip(worlds, seeds))
-    return Side(list(own.value), replicates, keys, list(own.made), list(own.clean))
-
-
-def _or_none(value) -> int | None:
-    return None if pd.isna(value) else int(value)
+    replicates = [run.replicates for run in runs]
+    known = all(resamples is not None for resamples in replicates)
+    values, keys, made, clean = ([getattr(run, name) for run in runs] for name in ("value", "key", "made", "clean"))
+    return Side(values, replicates if known else None, keys, made, clean)
 
 
 def levels(runs: pd.DataFrame) -> pd.DataFrame: # encoder, corpus, test, evaluate, method, value, low, high
@@ -141,7 +135,7 @@ def levels(runs: pd.DataFrame) -> pd.DataFrame: # encoder, corpus, test, evaluat
     rows = []
     names = ["encoder", "corpus", "test", "evaluate", "method"]
     for keys, own in main(runs).groupby(names, sort=False):
-        side = _side(own)
+        side = _side(list(own.itertuples()))
         worlds = [world for world, _ in side.keys]
         mean = level(worlds, side.values, side.replicates)
         rows.append([*keys, mean.value, mean.low, mean.high])
@@ -162,19 +156,22 @@ def differences(
 ) -> pd.DataFrame: # a row an encoder, test and method; in the table's unit, with 95 % intervals
     "Paired differences, over the same seeds and the same resampled test items; only of what is complete."
     rows = main(runs, metric)
+    groups = {}
+    for run in rows[rows.complete].itertuples():
+        methods = groups.setdefault((run.encoder, run.test), {})
+        methods.setdefault(run.method, []).append(run)
     out = []
-    for _, own in rows[rows.complete].groupby(["encoder", "test"], sort=False):
-        methods = dict(list(own.groupby("method", sort=False)))
+    for methods in groups.values():
         sides = {method: _side(mine) for method, mine in methods.items()}
         for method, mine in methods.items():
-            base = against or mine.against.iloc[0]
+            base = against or mine[0].against
             if base == method or base not in methods:
                 continue
             try:
                 d = paired_sides([sides[method], sides[base]])
             except Unpaired: # the provenance of the page names what was made otherwise
                 continue
-            place = mine[PLACE].iloc[0]
+            place = [getattr(mine[0], name) for name in PLACE]
             out.append([*place, base, d.difference, d.low, d.high, d.n, d.seeds_alone])
     return pd.DataFrame(out, columns=DIFFERENCES)
 
@@ -234,6 +231,7 @@ def told(found: pd.DataFrame, **where) -> str: # of `differences`; column=value,
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200026
 def _printed_text(value: float | None, std: float | None, digits: int) -> str:
+    "A number as printed."
     if value is None:
         return "not printed"
     text = f"{value:.{digits}f}"
@@ -275,17 +273,17 @@ def _list(title: str, lines: list[str]) -> str: # Markdown; empty without lines
 
 def missing(study: Study) -> str:
     "Markdown: which cells lack a number, and what they lack; empty where none does."
+    tables = {}
+    for cell in study.cells:
+        tables.setdefault(cell.table, []).append(cell)
     lines = []
-    for table in distinct(study.cells, "table"):
-        mine = [cell for cell in study.cells if cell.table == table]
-        empty = [cell for cell in mine if cell.value is None]
-        if not empty:
-            continue
-        columns = distinct(empty, "column")
-        where = "" if columns == distinct(mine, "column") else f" ({'; '.join(columns)})"
-        count = f"{len(empty)} of {len(mine)} cells"
-        lacking = "; ".join(reasons(empty))
-        lines.append(f"- {table}, {count}{where}: {lacking}. `{empty[0].command}`")
+    for table, cells in tables.items():
+        empty = [cell for cell in cells if cell.value is None]
+        if empty:
+            columns = distinct(empty, "column")
+            where = "" if columns == distinct(cells, "column") else f" ({'; '.join(columns)})"
+            lacking = "; ".join(reasons(empty))
+            lines.append(f"- {table}, {len(empty)} of {len(cells)} cells{where}: {lacking}. `{empty[0].command}`")
     return _list(f"Not run at profile `{study.experiment.profile}`:", lines)
 
 
@@ -310,29 +308,24 @@ def commit_of(environment: dict) -> str: # of a record
 
 
 def _seen(values) -> str:
-    return ", ".join(sorted(set(values)))
+    "Each once, in order."
+    return ", ".join(sorted(set(filter(None, values))))
 
 
-def _fingerprints(named) -> str: # pairs of a name and what has a fingerprint
-    return _seen(f"{name} `{about['fingerprint'][:12]}`" for name, about in named)
+def _fingerprints(parts: list[tuple[str, dict]]) -> str: # names, and what is known of them
+    "Names with the beginnings of their fingerprints."
+    return _seen(f"{name} `{about['fingerprint'][:12]}`" for name, about in parts)
 
 
 def _spent(records: list[dict]) -> str:
     "Number of runs, what they cost, and on what."
-    seconds = [record["seconds"] for record in records]
+    seconds = pd.Series([record["seconds"] for record in records])
+    minutes = seconds.sum() / 60
     devices = _seen(f"{record['device']} {record['dtype']}" for record in records)
-    processors = _seen(filter(None, [record["environment"].get("cpu") for record in records]))
+    processors = _seen(record["environment"].get("cpu") for record in records)
     machines = ", ".join(filter(None, [devices, processors]))
-    total = f"{len(records)} runs, {sum(seconds) / 60:.0f} minutes of one core in all"
-    return f"{total}, {np.median(seconds):.0f} s the median run; {machines}"
-
-
-def _versions(environments: list[dict]) -> str:
-    found = []
-    for environment in environments:
-        packages = environment["packages"]
-        found += [f"{name} {packages[name]}" for name in VERSIONS if name in packages]
-    return _seen(found)
+    cost = f"{minutes:.0f} minutes of one core in all, {seconds.median():.0f} s the median run"
+    return f"{len(records)} runs, {cost}; {machines}"
 
 
 def provenance(study: Study) -> str:
@@ -341,21 +334,23 @@ def provenance(study: Study) -> str:
     if not records:
         return ""
     environments = [record["environment"] for record in records]
+    packages = [part for one in environments for part in one["packages"].items()]
+    versions = _seen(f"{name} {version}" for name, version in packages if name in VERSIONS)
     encoders = [(record["encoder"]["name"], record["encoder"]) for record in records]
-    known = [(name, about) for name, about in encoders if not about["fingerprint"].startswith("none")]
-    data = [item for record in records for item in record["data"].items()]
+    known = [part for part in encoders if not part[1]["fingerprint"].startswith("none")]
+    data = [part for record in records for part in record["data"].items()]
+    changed = sum(not is_clean(record) for record in records)
     profile = study.experiment.profile
     name = f"{study.experiment.paper}/{study.experiment.experiment}"
-    lines = [f"- `{profile}`: {_spent(records)}."]
-    lines.append(f"  Commits {_seen(map(commit_of, environments))}. {_versions(environments)}.")
-    if known:
-        lines.append(f"  Encoders: {_fingerprints(known)}.")
-    lines.append(f"  Data: {_fingerprints(data)}.")
-    lines.append(f"  Settings: `configs/{name}.{profile}.yaml`; command: `debias-nb run {name} --profile {profile}`.")
-    changed = sum(not is_clean(record) for record in records)
-    if changed:
-        lines.append(f"  {changed} of these runs came from a tree with uncommitted changes, and stand in no comparison.")
-    return "\n".join(lines)
+    lines = [
+        f"- `{profile}`: {_spent(records)}.",
+        f"Commits {_seen(map(commit_of, environments))}. {versions}.",
+        f"Encoders: {_fingerprints(known)}." if known else "",
+        f"Data: {_fingerprints(data)}.",
+        f"Settings: `configs/{name}.{profile}.yaml`; command: `debias-nb run {name} --profile {profile}`.",
+        f"{changed} of these runs came from a tree with uncommitted changes, and stand in no comparison." if changed else "",
+    ]
+    return "\n  ".join(filter(None, lines))
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200035
 def show(
