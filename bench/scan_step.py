@@ -91,7 +91,8 @@ def epoch_tokens(quick) -> dict: # of which candidates and tokenizer; pairs; tok
     import numpy as np
     from debias_nb.config import EncoderConfig
     from debias_nb.encoders import EncoderError
-    from debias_nb.cross_encoders import length_batches, load_pair_encoder, tokens_per_epoch
+    import torch
+    from debias_nb.cross_encoders import LengthSampler, load_pair_encoder
     from debias_nb.data.answers import load_answers
     from debias_nb.data.registry import DataError
     try:
@@ -103,7 +104,9 @@ def epoch_tokens(quick) -> dict: # of which candidates and tokenizer; pairs; tok
         encoder = load_pair_encoder(EncoderConfig(name=name, kind="alignment", units=1, embedding=1), answers.questions + answers.answers)
     lengths = encoder.tokenise(answers.questions, answers.answers, PAD).lengths
     order = np.random.default_rng(0).permutation(len(lengths))
-    tokens = {"padded": PAD * len(lengths), "random": tokens_per_epoch(lengths, np.split(order, range(140, len(order), 140))), "like": tokens_per_epoch(lengths, length_batches(lengths, 140))}
+    alike = list(LengthSampler(140, lengths=lengths.tolist(), generator=torch.Generator().manual_seed(0)))
+    def tokens_of(order): return int(sum(len(rows) * lengths[rows].max() for rows in np.split(np.asarray(order), range(140, len(order), 140))))
+    tokens = {"padded": PAD * len(lengths), "random": tokens_of(order), "like": tokens_of(alike)}
     return {"candidates": answers.name, "tokenizer": name, "pairs": len(lengths), "tokens": tokens, "share": {k: float(f"{v / tokens['padded']:.4g}") for k, v in tokens.items()}}
 
 def shown(name, result) -> str:

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['FLOAT', 'Share', 'Probability', 'Natural', 'Positive', 'NotNegative', 'ConfigError', 'project_root', 'package_file',
            'own_file', 'cache_dir', 'StrictLoader', 'load_yaml', 'once_per_state', 'Strict', 'refuse_if', 'nearest',
-           'explain', 'WorldConfig', 'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
+           'check_known', 'explain', 'WorldConfig', 'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig',
+           'EncoderConfig']
 
 # %% ../nbs/00_config.ipynb #846be56a
 import difflib
@@ -155,6 +156,11 @@ def nearest(word: str, known) -> str:
     if close:
         return f"; did you mean {close[0]!r}?"
     return f" (known: {', '.join(map(repr, known))})"
+
+def check_known(name: str, value, known) -> None:
+    "Raises `ValueError` for a value that is none of the known ones."
+    if value not in known:
+        raise ValueError(f"{name}: unknown {value!r}{nearest(str(value), known)}")
 
 # %% ../nbs/00_config.ipynb #205160df
 def _models_in(annotation) -> list[type[BaseModel]]:

@@ -11,7 +11,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from debias_nb import encoders
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
-from debias_nb.encoders import (EncoderError, Tokens, embed, embed_texts, encode_tokens, encoder_cards, encoder_fingerprint, find_folder, is_static, load_encoder,
+from debias_nb.encoders import (EncoderCard, EncoderError, Tokens, embed, embed_texts, encode_tokens, encoder_cards, encoder_fingerprint, find_folder, folder_files, is_static, load_encoder,
                                 package_folder, planted_encoder, stack, tokenise)
 from made import WORDS, bert, table
 
@@ -102,8 +102,55 @@ def test_other_weights_than_the_card_says(folder, monkeypatch):
     with pytest.raises(EncoderError) as e: load_encoder("potion-base-2M")
     actual = encoders.sha256_file(folder / "table/model.safetensors")
     assert all(part in str(e.value) for part in (str(folder / "potion-base-2M/model.safetensors"), actual, card.sha256, "left as it is")) and untouched(folder, before)
-    monkeypatch.setattr(encoders, "encoder_cards", lambda root=None: {"potion-base-2M": card.model_copy(update={"sha256": actual})})
+    monkeypatch.setattr(encoders, "encoder_cards", lambda root=None: {"potion-base-2M": card.model_copy(update={"sha256": actual, "files": {}})})
     assert is_static(load_encoder("potion-base-2M"))
+
+@pytest.mark.parametrize("name", ["bert", "table"])
+def test_code_of_a_repository_is_not_run(folder, name):
+    "Whatever the folder's own configuration says of classes that come with it."
+    place = folder / name / "config.json"
+    settings_ = json.loads(place.read_text()) if place.is_file() else {}
+    place.write_text(json.dumps(settings_ | {"auto_map": {"AutoModel": "modeling.Own"}}))
+    with pytest.raises(EncoderError, match="config.json: auto_map names code of the repository, which is not run"): load_encoder(config(name))
+
+def pinned(folder, name, monkeypatch):
+    "A card that names every file of a folder."
+    files = folder_files(folder / name)
+    card = EncoderCard(kind=config(name).kind, sha256=files.pop("model.safetensors"), files=files, licence="none", trained_on="nothing", zero_shot=True)
+    monkeypatch.setattr(encoders, "encoder_cards", lambda: {name: card})
+
+def permuted(path):
+    "Two words change their ids, so that texts get each other's vectors."
+    tokenizer = json.loads(path.read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary["red"], vocabulary["kettle"] = vocabulary["kettle"], vocabulary["red"]
+    path.write_text(json.dumps(tokenizer))
+
+@pytest.mark.parametrize("name", ["bert", "table"])
+def test_the_same_weights_with_another_tokenizer(folder, monkeypatch, name):
+    pinned(folder, name, monkeypatch)
+    load_encoder(config(name))
+    permuted(folder / name / "tokenizer.json")
+    before = contents(folder)
+    with pytest.raises(EncoderError, match="tokenizer.json: sha256 is .*, expected .*; the file is left as it is"): load_encoder(config(name))
+    assert untouched(folder, before)
+
+def test_the_same_weights_with_another_pooling(folder, monkeypatch):
+    pinned(folder, "bert", monkeypatch)
+    place = folder / "bert/1_Pooling/config.json"
+    place.write_text(place.read_text().replace('"mean"', '"cls"'))
+    with pytest.raises(EncoderError, match="1_Pooling/config.json: sha256 is"): load_encoder(config("bert"))
+
+@pytest.mark.parametrize("change, message", [(lambda path: path.unlink(), "modules.json"), (lambda path: (path.parent / "adapter_config.json").write_text("{}"), "adapter_config.json: no file of the encoder that is known by this name")])
+def test_a_file_too_few_or_too_many(folder, monkeypatch, change, message):
+    pinned(folder, "bert", monkeypatch)
+    change(folder / "bert/modules.json")
+    with pytest.raises(EncoderError, match=message): load_encoder(config("bert"))
+
+def test_notes_may_lie_beside_an_encoder(folder, monkeypatch):
+    pinned(folder, "table", monkeypatch)
+    for note in ("README.md", "SOURCE.json"): (folder / "table" / note).write_text("{}")
+    assert is_static(load_encoder(config("table")))
 
 # what is not there
 

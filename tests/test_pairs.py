@@ -13,7 +13,7 @@ from debias_nb import encoders
 from debias_nb import cross_encoders as pairs
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.encoders import EncoderError
-from debias_nb.cross_encoders import (AlignmentEncoder, CrossEncoder, LengthSampler, attention, directions, find_transformer, length_batches, load_pair_encoder, pair_layout, pool, tokens_per_epoch,
+from debias_nb.cross_encoders import (AlignmentEncoder, CrossEncoder, LengthSampler, attention, directions, find_transformer, load_pair_encoder, pair_layout, pool,
                              vocabulary, words)
 from made import VOCABULARY, WORDS, bert, table
 
@@ -119,7 +119,7 @@ def test_a_text_of_which_no_token_is_left(loaded):
 @every
 def test_no_pairs(loaded, name):
     inputs = loaded[name].tokenise([], [])
-    assert len(inputs) == 0 and inputs.lengths.tolist() == [] and tokens_per_epoch(inputs.lengths, []) == 0
+    assert len(inputs) == 0 and inputs.lengths.tolist() == []
     assert all(v.shape[0] == 0 for v in inputs.batch([]).values())
 
 @every
@@ -211,13 +211,16 @@ def test_padding_is_never_pooled(seed, length, padding):
     mask = torch.arange(length + padding)[None] < length
     assert torch.allclose(pool(pad(values, 9.), pad(weight, 7.), mask), torch.cat([(values * weight[..., None]).sum(1) / weight.sum(), values.amax(1)], -1))
 
-def test_without_neighbours_the_order_of_words_does_not_matter():
+def test_the_order_of_words_matters_to_their_neighbours_alone():
     number = vocabulary(QUESTIONS + ANSWERS)
     torch.manual_seed(0)
-    for neighbours in (False, True):
-        encoder = AlignmentEncoder(torch.randn(len(number) + 2, 8), partial(pairs._by_word, number), 6, neighbours=neighbours).eval()
+    encoder = AlignmentEncoder(torch.randn(len(number) + 2, 8), partial(pairs._by_word, number), 6).eval()
+    told = {}
+    for neighbours in (True, False):
+        if not neighbours: encoder.neighbours.weight.data[..., [0, 2]] = 0
         a, b = hidden(encoder, encoder.tokenise(["why the lamp"] * 2, ["red the old chair", "chair old the red"]))
-        assert torch.allclose(a, b, atol=1e-6) != neighbours
+        told[neighbours] = torch.allclose(a, b, atol=1e-6)
+    assert told == {True: False, False: True}
 
 def test_words_and_unknown_ones():
     assert words("Don't ask: x_1, ÄRGER!") == ["don", "'", "t", "ask", ":", "x_1", ",", "ärger", "!"]
@@ -236,9 +239,9 @@ def test_directions_of_a_table(loaded):
 @given(st.lists(st.integers(1, 128), min_size=1, max_size=300), st.integers(1, 40), st.integers(0, 3))
 def test_an_epoch_of_batches_of_like_length(lengths, size, seed):
     lengths = np.array(lengths)
-    batches = length_batches(lengths, size, seed)
-    assert sorted(i for b in batches for i in b) == list(range(len(lengths))) and all(len(b) == size for b in batches[:-1]) and batches == length_batches(lengths, size, seed)
-    assert lengths.sum() <= tokens_per_epoch(lengths, batches) <= len(lengths) * lengths.max()
+    def order(): return list(LengthSampler(size, lengths=lengths.tolist(), generator=torch.Generator().manual_seed(seed)))
+    rows = order()
+    assert sorted(rows) == list(range(len(lengths))) and rows == order()
 
 def test_the_batches_of_transformers_trainer_dealt_anew():
     from transformers.trainer_pt_utils import LengthGroupedSampler
@@ -247,7 +250,7 @@ def test_the_batches_of_transformers_trainer_dealt_anew():
     torch.manual_seed(5); theirs = cut(list(LengthGroupedSampler(7, lengths=lengths)))
     torch.manual_seed(5); ours = cut(list(LengthSampler(7, lengths=lengths)))
     assert sorted(ours) == sorted(theirs) and ours != theirs and ours[-1] == theirs[-1] and len(ours[-1]) == 3
-    assert ours == length_batches(lengths, 7, seed=5), "a generator and torch's own draw alike"
+    assert ours == cut(list(LengthSampler(7, lengths=lengths, generator=torch.Generator().manual_seed(5)))), "a generator and torch's own draw alike"
     longest = lambda batches: np.array([max(lengths[i] for i in b) for b in batches[:-1]])
     trend = lambda batches: abs(np.corrcoef(np.arange(35), longest(batches)[:35])[0, 1])
     assert trend(theirs) > .95 and trend(ours) < .5
