@@ -11,9 +11,9 @@ from made import bert, load, table
 from scipy import sparse
 
 from debias_nb.arr import (KINDS, ARRLoss, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacherLoss, MulticlassLoss, ProductOfExpertsLoss, author_ids,
-                           author_pairs, corrected_teacher, distillation, encoder_rows, entropy, history_summary, pair_log_probs, pooled, product_of_experts, regularised, released,
+                           author_pairs, distillation, entropy, history_summary, pair_log_probs, regularised, released,
                            same_author, sparse_cosines, supervised_contrastive, text_rows, topic_bias)
-from debias_nb.encoders import QuietTrainer, embed_texts, single_thread, tokenise, training_arguments
+from debias_nb.encoders import QuietTrainer, embed_texts, pooled, single_thread, tokenise, training_arguments
 
 torch.set_num_threads(1)
 THINGS = "red blue old new large small kettle lamp chair table".split()
@@ -83,7 +83,7 @@ def test_the_topic_model_acts_through_one_number():
     B = [topic_bias(x, labels, .1) for x in (h, moved)]
     assert torch.isclose(*B) and not torch.equal(h, moved)
     assert torch.allclose(*(regularised(pair_log_probs(g, .1), b) for b in B))
-    assert not torch.allclose(*(pair_log_probs(corrected_teacher(g, x, .5), .1).exp() for x in (h, moved)))
+    assert not torch.allclose(*(pair_log_probs(g - .5 * x, .1).exp() for x in (h, moved)))
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_single_precision_survives_the_lowest_temperature(dtype):
@@ -122,10 +122,8 @@ def test_values_that_are_refused(static):
     for bias in (-.1, 1.1, math.nan, torch.ones(2)):
         with pytest.raises(ValueError, match="one number in"): regularised(pair_log_probs(c, .1), bias)
     for gamma in (-1, math.inf, math.nan):
-        for f in (lambda g: product_of_experts(c, c, g), lambda g: corrected_teacher(c, c, g), lambda g: ProductOfExpertsLoss(static, TOPICS, gamma=g),
-                  lambda g: CorrectedTeacherLoss(static, torch.ones(48, 2), TOPICS, gamma=g)):
+        for f in (lambda g: ProductOfExpertsLoss(static, TOPICS, gamma=g), lambda g: CorrectedTeacherLoss(static, torch.ones(48, 2), TOPICS, gamma=g)):
             with pytest.raises(ValueError, match="gamma"): f(gamma)
-    with pytest.raises(ValueError, match="same texts"): product_of_experts(c, c[:3, :3], 1.)
     with pytest.raises(ValueError, match="same texts"): distillation(c, c[:3, :3])
 
 def test_counts_and_columns_that_are_refused(static):
@@ -226,7 +224,6 @@ def test_samplers_that_are_refused():
     data = Dataset.from_dict({"label": AUTHORS})
     for size in (3, 2, 0):
         with pytest.raises(ValueError, match="even and at least 4"): AuthorPairSampler(data, size)
-    with pytest.raises(ValueError, match="passes"): AuthorPairSampler(data, 4, passes=0)
     with pytest.raises(ValueError, match="only 0 of 3 authors"): AuthorPairSampler(Dataset.from_dict({"label": [0, 1, 2]}), 4)
     with pytest.raises(ValueError, match="at least 2 authors"): author_pairs(AUTHORS, 1, np.random.default_rng(0))
 
@@ -294,9 +291,6 @@ def test_marks_are_function_words_and_capitals_are_style():
     assert marks.shape == (3, 3) and [marks[i].nnz for i in range(3)] == [2, 0, 0]
     c = text_rows("char", ["abc ABC"])(["abc", "ABC"])
     assert (c[0] @ c[1].T).sum() == 0
-
-def test_encoder_rows(static):
-    assert np.allclose(encoder_rows(static)(TEXTS[:3]), embed_texts(static, TEXTS[:3]).numpy())
 
 def test_author_ids():
     ids = author_ids(["cy", "ann", "cy", "bo"])
