@@ -5,11 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import transformers
-from safetensors.torch import load_file
 
 from debias_nb.repro.tasks import answers as task
-from debias_nb.repro.answer_training import (WEIGHER, AnswerCollator, Weigher, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, fit_answers, train_stages)
+from debias_nb.repro.answer_training import (AnswerCollator, Weigher, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, fit_answers, train_stages)
 from debias_nb.config import AnswersWorldConfig, EncoderConfig
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
 from debias_nb.repro.runner import absent, dry_step, execute, run_all
@@ -81,25 +79,6 @@ def test_a_batch_of_one_sample_has_none(train):
 def test_positive_weight_counts_right_answers_more(train):
     one, three = (fitted(PLAIN, train, training=TRAINING.model_copy(update=dict(positive_weight=w)))[1].history[0]["sw"] for w in (1., 3.))
     assert three > 1.1 * one
-
-# checkpoints
-
-@pytest.mark.parametrize("memory", ["ema", "queue", "none"])
-def test_an_interrupted_run_goes_on_as_if_it_had_not_been(train, tmp_path, memory):
-    class Stop(transformers.TrainerCallback):
-        def on_epoch_end(self, args, state, control, **_): control.should_training_stop = True
-    method = MethodConfig(name="x", scan=ScanConfig(memory=memory, debias="paper"))
-    whole, straight = fitted(method, train, seed=3)
-    fitted(method, train, seed=3, folder=tmp_path, callbacks=(Stop(),))
-    checkpoint, = tmp_path.glob("checkpoint-*")
-    assert ("memory.features" in load_file(checkpoint / WEIGHER)) == (memory != "none")
-    after, half = fitted(method, train, seed=3, folder=tmp_path, resume=str(checkpoint))
-    assert half.history == straight.history[len(straight.history) // 2 :] and repr(half.diary) == repr(straight.diary[len(straight.diary) // 2 :])
-    assert all(torch.equal(v, after.state_dict()[k]) for k, v in whole.state_dict().items())
-
-def test_no_checkpoint_is_a_pickle_of_ours(train, tmp_path):
-    fitted(SCAN, train, folder=tmp_path)
-    assert (next(tmp_path.glob("checkpoint-*")) / "model.safetensors").is_file() and (next(tmp_path.glob("checkpoint-*")) / WEIGHER).is_file()
 
 # bad input
 

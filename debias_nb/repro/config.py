@@ -43,7 +43,7 @@ class SplitConfig(Strict):
     seed: Annotated[int, Field(ge=0)] = 0 # draws what is picked and held out
 
 # %% ../../nbs/repro/00_config.ipynb #264be52e
-PLANTED_CORPORA = ("catalogue", "answers", "authors")
+PLANTED_CORPORA = {"catalogue": ("pairs", "titles"), "answers": ("answers",), "authors": ("authors",)} # and their tasks
 
 
 class CorpusConfig(Strict):
@@ -73,16 +73,11 @@ class CorpusConfig(Strict):
     @model_validator(mode="after")
     def _coherent(self):
         me = f"corpus {self.name!r}"
-        planted = self.name in PLANTED_CORPORA
-        bears_its_name = self.world is not None and self.world.name == self.name
-        refuse_if(
-            planted != bears_its_name or (self.world is not None and not bears_its_name),
-            f"{me}: `world` belongs to the planted corpora, whose name it bears")
-        own_task = self.name in ("answers", "authors")
-        foreign_task = self.name == "catalogue" and self.task in ("answers", "authors")
-        refuse_if(
-            own_task and self.task != self.name or foreign_task,
-            f"{me}: task {self.task!r} does not fit")
+        planted = self.name if self.name in PLANTED_CORPORA else None
+        world = self.world.name if self.world else None
+        refuse_if(planted != world, f"{me}: `world` belongs to the planted corpora, whose name it bears")
+        tasks = PLANTED_CORPORA.get(self.name, (self.task,))
+        refuse_if(self.task not in tasks, f"{me}: task {self.task!r} does not fit")
         refuse_if(self.flip and self.task != "answers", f"{me}: `flip` belongs to answers")
         self._check_titles(me)
         self._check_authors(me)
@@ -290,7 +285,8 @@ class RunConfig(Strict):
         for name in ("corpus", "eval_corpus"):
             corpus = getattr(self, name)
             if corpus and corpus.world:
-                changed[name] = corpus.model_copy(update={"world": corpus.world.model_copy(update=other)})
+                world = corpus.world.model_copy(update=other)
+                changed[name] = corpus.model_copy(update={"world": world})
         if self.eval_world:
             changed["eval_world"] = self.eval_world.model_copy(update=other)
         return self.model_copy(update=changed)
@@ -314,9 +310,10 @@ def run_id(
     settings = run.model_dump(mode="json", exclude_defaults=True)
     canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
     digits = hashlib.sha256(canonical.encode()).hexdigest()[:10]
-    corpus = run.corpus.display if run.corpus else None
-    parts = [run.experiment, run.profile, run.encoder.name.split("/")[-1], corpus, run.method.name, f"s{run.seed}"]
-    return "-".join([*(_slug(part) for part in parts if part), digits])
+    encoder = run.encoder.name.split("/")[-1]
+    corpus = run.corpus.display if run.corpus else ""
+    parts = [run.experiment, run.profile, encoder, corpus, run.method.name, f"s{run.seed}", digits]
+    return "-".join(_slug(part) for part in parts if part)
 
 # %% ../../nbs/repro/00_config.ipynb #d38686c3
 class BlockConfig(Strict):
@@ -389,25 +386,21 @@ class ExperimentConfig(Strict):
     profile: Profile
     title: str
     scale: str                   # a phrase: at which scale the numbers hold
-    note: str | None = None      # what a reader of the report must know
     encoders: tuple[EncoderConfig, ...]
     methods: tuple[MethodConfig, ...]
     blocks: tuple[BlockConfig, ...]
     tables: tuple[TableConfig, ...] = ()
     world: World | None = None   # a world that is drawn, not trained on
-    drawings: tuple[str, ...] = () # methods whose modules are drawn
 
     def _named(self, kind: str, name: str):
         "An encoder or a method by its name. Raises `ValueError` with the nearest one."
-        known = {getattr(o, "display", o.name): o for o in getattr(self, kind)}
+        known = {getattr(one, "display", one.name): one for one in getattr(self, kind)}
         if name not in known:
             raise ValueError(f"{kind}: {name!r} is not defined above{nearest(name, known)}")
         return known[name]
 
     @model_validator(mode="after")
     def _references(self):
-        for name in self.drawings:
-            self._named("methods", name)
         for block in self.blocks:
             for name in block.encoders:
                 self._named("encoders", name)
@@ -440,8 +433,11 @@ class ExperimentConfig(Strict):
 
     def runs(self, full: bool = True) -> list[RunConfig]: # full: with the blocks that are left out otherwise
         "Every run, in a fixed order."
-        blocks = [block for block in self.blocks if full or not block.full]
-        return list({run.id: run for block in blocks for run in self.block_runs(block)}.values())
+        found = {}
+        for block in self.blocks:
+            if full or not block.full:
+                found |= {run.id: run for run in self.block_runs(block)}
+        return list(found.values())
 
 # %% ../../nbs/repro/00_config.ipynb #48070d08
 @once_per_state
@@ -462,7 +458,7 @@ def load_experiment(
     wanted = f"{name}.{profile}"
     path = folder / f"{wanted}.yaml"
     if not path.is_file():
-        known = sorted(str(p.relative_to(folder).with_suffix("")) for p in folder.glob("*/*.yaml"))
+        known = [str(path.relative_to(folder).with_suffix("")) for path in sorted(folder.glob("*/*.yaml"))]
         raise ConfigError(f"no configuration {wanted}{nearest(wanted, known)}")
     source = f"configs/{wanted}.yaml"
     config = _experiment(path, source)

@@ -101,7 +101,8 @@ def counts(corpus: CorpusConfig) -> tuple[dict, dict]: # `WikiQA #Q Train` and s
             except MissingData as e:
                 lost = e
                 continue
-            out[f"{name} #Q {part.title()}"] = float(len(set(answers.question_ids)))
+            questions = set(answers.question_ids)
+            out[f"{name} #Q {part.title()}"] = float(len(questions))
             out[f"{name} #A {part.title()}"] = float(len(answers))
             data[f"{part} {key}"] = _about(answers)
     if not out:
@@ -203,11 +204,12 @@ def chosen(scores: np.ndarray, answers: Answers) -> list[dict]: # question, answ
         if not len(relevant):
             continue
         top = rows[np.argmax(scores[rows])]
+        right = answers.answers[relevant[0]]
         out.append({
             "question": answers.questions[top],
             "answer": answers.answers[top][:LONGEST],
             "right": bool(answers.labels[top]),
-            "relevant": answers.answers[relevant[0]][:LONGEST],
+            "relevant": right[:LONGEST],
             "misled": bool(away[top]),
         })
     return out

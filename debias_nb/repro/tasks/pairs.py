@@ -88,9 +88,9 @@ def _part_of(pairs, corpus: CorpusConfig, part: str):
         drawn = shuffled[: round(corpus.share * len(queries))]
         keep &= np.isin(pairs.group, drawn)
     rows = np.flatnonzero(keep)
-    left = [pairs.left[i] for i in rows]
-    right = [pairs.right[i] for i in rows]
-    return type(pairs)(left, right, pairs.labels[rows], pairs.accessory[rows], pairs.group[rows])
+    texts = [[side[i] for i in rows] for side in (pairs.left, pairs.right)]
+    others = [column[rows] for column in (pairs.labels, pairs.accessory, pairs.group)]
+    return type(pairs)(*texts, *others)
 
 
 def _product_pairs(corpus: CorpusConfig, part: str) -> LabelledPairs:
@@ -98,8 +98,10 @@ def _product_pairs(corpus: CorpusConfig, part: str) -> LabelledPairs:
     if corpus.holdout:
         raise ConfigError(f"corpus {corpus.name!r}: products have a validation file and take no `holdout`")
     if part == "heldout":
-        return _of_texts(load_products(corpus.name, "valid"), corpus.name)
-    return _of_texts(load_products(corpus.name, "train", corpus.share, corpus.share_seed), corpus.name)
+        found = load_products(corpus.name, "valid")
+    else:
+        found = load_products(corpus.name, "train", corpus.share, corpus.share_seed)
+    return _of_texts(found, corpus.name)
 
 
 @lru_cache(maxsize=4)
@@ -162,7 +164,8 @@ def importance_shares(
     tokens, rows = text_tokens(encoder, texts)
     by_token = importance(model, tokens, dtype=encoder.dtype)
     values = by_token.clamp(min=0).nan_to_num()[rows]
-    peak = values.max(1).values / values.sum(1).clamp(min=1e-9)
+    total = values.sum(1).clamp(min=1e-9)
+    peak = values.amax(1) / total
     shares = {"peak importance": float(peak.mean())}
     if planted:
         roles = importance_by_role(model, queries).mean()
@@ -219,7 +222,8 @@ def word_measures(name: str, corpus: CorpusConfig | None) -> dict: # `overlap au
     values = {"overlap auc05": auc_at(overlap, pairs.labels, name=name)}
     if corpus:
         trained = training_pairs(corpus)
-        values["seen words"] = seen_words(trained.left + trained.right, pairs.left + pairs.right)
+        known = trained.left + trained.right
+        values["seen words"] = seen_words(known, pairs.left + pairs.right)
     return values
 
 # %% ../../../nbs/repro/tasks/01_pairs.ipynb #2bf39130
@@ -373,10 +377,8 @@ def _training_data(task: PairTask, encoder: EncoderConfig, corpus: CorpusConfig)
 
 def _first(pairs: PairTokens, n: int) -> PairTokens:
     "The first pairs of a training set."
-    first = {"left": pairs.left[:n], "right": pairs.right[:n], "labels": pairs.labels[:n]}
-    if pairs.query is not None:
-        first |= {"query": pairs.query[:n], "item": pairs.item[:n]}
-    return replace(pairs, **first)
+    columns = ("left", "right", "labels") if pairs.query is None else ("left", "right", "labels", "query", "item")
+    return replace(pairs, **{name: getattr(pairs, name)[:n] for name in columns})
 
 
 TASK = PairTask()
