@@ -8,7 +8,7 @@ __all__ = ['CHUNK', 'Scorer', 'kind_of', 'model_folder', 'load_model', 'cutting'
 # %% ../../nbs/explain/01_models.ipynb #8132ce3b
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -33,6 +33,7 @@ class Scorer:
     name: str     # as it was asked for
     model: object # sentence-transformers' SentenceTransformer or CrossEncoder
     kind: str     # static, transformer or cross
+    known: dict[str, torch.Tensor] = field(default_factory=dict, repr=False) # vectors of texts, their prefix included
 
     @property
     def prefix(self) -> str: # what the model puts before every text by itself
@@ -153,16 +154,25 @@ def _length(scorer: Scorer) -> int | None: # tokens; None where there is no limi
     return int(length) if length is not None and np.isfinite(length) else None
 
 
+def _read(scorer: Scorer, texts, tokens: dict) -> torch.Tensor: # (n, d)
+    "Vectors of texts, each computed once; in `tokens` is what scorers that cut alike have in common."
+    said = [scorer.prefix + text for text in texts]
+    new = tuple(text for text in said if text not in scorer.known)
+    if new:
+        cut = cutting(scorer), new
+        if cut not in tokens:
+            tokens[cut] = tokenise(scorer.model, list(new))
+        scorer.known.update(zip(new, embed(scorer.model, tokens[cut])))
+    return torch.stack([scorer.known[text] for text in said])
+
+
 def _cosines(scorers: dict[str, Scorer], left, right) -> dict[str, np.ndarray]:
     "Scores of one stretch of pairs."
     numbers, texts = pd.factorize(np.array([*left, *right], dtype=object))
     one, other = torch.from_numpy(numbers).chunk(2)
     tokens, out = {}, {}
     for name, scorer in scorers.items():
-        cut = cutting(scorer)
-        if cut not in tokens:
-            tokens[cut] = tokenise(scorer.model, [scorer.prefix + text for text in texts])
-        vectors = embed(scorer.model, tokens[cut])
+        vectors = _read(scorer, texts, tokens)
         out[name] = (vectors[one] * vectors[other]).sum(1).numpy()
     return out
 
