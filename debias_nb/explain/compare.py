@@ -246,8 +246,8 @@ class Comparison:
         metric: str = "auc05",
         delta: float = 1.,       # the smallest difference that matters, in points
     ) -> pd.DataFrame: # method, test, difference, low, high, p, word; points
-        """Each method minus another one: t over seeds and resampled pairs, and one of `stats.WORDS` for the claim that it
-        is above. p-values have Holm's correction over all rows."""
+        """Each method minus another one: t over seeds and resampled pairs, and one of `stats.WORDS` for the claim that
+        it is above. p-values have Holm's correction over all rows."""
         theirs = self._sides(against, metric)
         rows = []
         for method in self.methods:
@@ -299,9 +299,10 @@ class Comparison:
         means = self.scores.query("metric == 'auc05'").groupby("method").value.mean()
         trained = {method.name: method for method in self.methods if method.kind != "base"}
         best = trained[means[list(trained)].idxmax()]
-        why = f"{best.name} had the highest mean AUC(0.05) over the tests above"
+        top = best.name
         if means.idxmax() not in trained:
-            why = f"The encoder as it came had the highest mean AUC(0.05) over the tests above; of those trained, {best.name}"
+            top = f"Of what is trained, {top}"
+        why = f"{top} had the highest mean AUC(0.05) over the tests above"
         base = self.facts["models"]["base"]["name"]
         folder = f"{folder_name(base)}-{best.kind}"
         program = training_program(
@@ -462,7 +463,7 @@ def _facts(base: Scorer, files: dict[str, PairFile], tests: dict[str, Test], met
     return {
         "files": facts,
         "models": {"base": {"name": base.name, "kind": base.kind, "fingerprint": base.fingerprint}},
-        "methods": [{"name": method.name, "about": ABOUT[method.kind], "strength": method.strength} for method in methods],
+        "methods": [asdict(method) | {"about": ABOUT[method.kind]} for method in methods],
         "settings": asdict(settings),
         "seeds": seeds,
         "resamples": RESAMPLES,

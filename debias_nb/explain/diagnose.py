@@ -264,8 +264,8 @@ def training_program(
     file = Path(train["name"])
     program = TRAINING.format(
         why=indent(fill(f"{why} Put your own loss and settings into it.", 110), "# "), base=base,
-        train=str(file.with_suffix(file.suffix or ".csv")), columns=tuple(train["columns"]), names=names, loss=loss, folder=folder,
-        **settings)
+        train=str(file.with_suffix(file.suffix or ".csv")), columns=tuple(train["columns"]), names=names, loss=loss,
+        folder=folder, **settings)
     return program if regulariser else program.replace("from debias_nb.regularized import Regularized\n", "")
 
 
@@ -293,13 +293,13 @@ def snippet(scorers: dict[str, Scorer], train: PairFile, share: float | None) ->
         parts.append(MIXED.format(base=base.name, tuned=tuned.name, share=share, mixed=f"{folder}-{share:g}"))
     if base.kind != "cross":
         parts.append(training_program(
-            "Fine-tune again, held to what the base says of each text (OutReg).", base.name, file_facts(train), "OutReg(0.1)",
-            f"{folder}-outreg", epochs=1, batch_size=64, learning_rate=RATES[base.kind]))
+            "Fine-tune again, held to what the base says of each text (OutReg).", base.name, file_facts(train),
+            "OutReg(0.1)", f"{folder}-outreg", epochs=1, batch_size=64, learning_rate=RATES[base.kind]))
     return "\n".join(parts)
 
 # %% ../../nbs/explain/06_diagnose.ipynb #36ac6350
-def command(scorers: dict[str, Scorer], files: dict[str, dict], group: str | None) -> str: # files: of `file_facts`, by name
-    "The command that gives this diagnosis again."
+def command(scorers: dict[str, Scorer], files: dict[str, dict], group: str | None) -> str:
+    "The command that gives this diagnosis again; files: of `file_facts`, by name."
     tests = [f"{name}={file['name']}" for name, file in files.items() if name != "train"]
     train = files["train"]
     return command_line("diagnose", {
@@ -308,8 +308,8 @@ def command(scorers: dict[str, Scorer], files: dict[str, dict], group: str | Non
     })
 
 
-def _facts(scorers: dict[str, Scorer], files: dict[str, PairFile], group, sample: int, seed: int) -> dict: # sample: texts
-    "Part 9: what went in, and the command that gives it again."
+def _facts(scorers: dict[str, Scorer], files: dict[str, PairFile], group, sample: int, seed: int) -> dict:
+    "Part 9: what went in, and the command that gives it again; sample: texts."
     models = {}
     for key, scorer in scorers.items():
         models[key] = {"name": scorer.name, "kind": scorer.kind, "fingerprint": scorer.fingerprint}

@@ -87,7 +87,8 @@ def write_planted(folder: Path) -> None:
 CELLS = (
     ("markdown", """# {name}
 
-Which method helps on these pairs, and what plain fine-tuning does to the encoder. The settings are in `{name}.yaml`."""),
+Which method helps on these pairs, and what plain fine-tuning does to the encoder.
+The settings are in `{name}.yaml`."""),
     ("code", """from pathlib import Path
 
 from debias_nb.explain.compare import compare, fine_tune, read_method
@@ -106,8 +107,8 @@ Each method is trained with each seed. What is in the folder of records is not t
     mine.base, mine.train, mine.tests, mine.columns, mine.methods, mine.seeds,
     mine.learning_rate, mine.epochs, mine.batch_size, folder=records, progress=False)
 compared.means()"""),
-    ("markdown", """Minus plain fine-tuning, in points. The word says whether the method is above it: *holds*, *reversed*, *no difference* \
-(within a point) or *undecided*."""),
+    ("markdown", """Minus plain fine-tuning, in points. The word says whether the method is above it:
+*holds*, *reversed*, *no difference* (within a point) or *undecided*."""),
     ("code", """compared.differences().round(2)"""),
     ("markdown", """## What plain fine-tuning did"""),
     ("code", """base = load_model(mine.base)
@@ -116,8 +117,10 @@ tuned = fine_tune(base, train, read_method("plain"), compared.settings, seed=0)
 tuned.model.save(str(records / "plain"), create_model_card=False)
 diagnosis = diagnose(mine.base, str(records / "plain"), mine.train, mine.tests, mine.columns, progress=False)
 diagnosis"""),
-    ("markdown", """The words that gained most importance, and how often pairs that share one are matches in training."""),
-    ("code", """diagnosis.words["gained"][["word", "places", "base", "tuned", "both", "matches both"]].head(10).round(2)"""),
+    ("markdown", """The words that gained most importance, and how often pairs that share one are matches in
+training."""),
+    ("code", """gained = diagnosis.words["gained"]
+gained[["word", "places", "base", "tuned", "both", "matches both"]].head(10).round(2)"""),
     ("markdown", """## Pages
 
 Both say more than these tables, and need nothing beside themselves."""),
@@ -182,7 +185,8 @@ def new(
             settings = _own(base, train, tests, columns) if own else _planted(name, work)
             experiment = Experiment(**settings, records=f"{name}-records")
             text = yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-            (work / f"{name}.yaml").write_text(f"# Settings of {name}.ipynb; null: what fits the encoder.\n{text}", "utf-8")
+            head = f"# Settings of {name}.ipynb; null: what fits the encoder.\n"
+            (work / f"{name}.yaml").write_text(head + text, "utf-8")
             (work / f"{name}.ipynb").write_text(json.dumps(notebook(name), indent=1) + "\n", "utf-8")
             return [Path(shutil.move(path, folder / path.name)) for path in sorted(work.iterdir())]
     except OSError as e:

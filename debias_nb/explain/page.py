@@ -62,7 +62,9 @@ ROW = 42  # units of height
 EDGE = 12 # units left free at the sides
 
 
-def change_picture(rows: list[dict]) -> Markup: # `name`, `low`, `change`, `high` (fractions), `kind`: gain, harm or neither
+def change_picture(
+    rows: list[dict], # `name`, `low`, `change`, `high` (fractions), `kind` (gain, harm or neither)
+) -> Markup:
     "Changes in points with their intervals, one below the other; the line is no change."
     low = min(0, *(row["low"] for row in rows))
     high = max(0, *(row["high"] for row in rows))
