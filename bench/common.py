@@ -193,13 +193,13 @@ def table(head, rows) -> str:
     widths = [max(len(r[i]) for r in (head, *rows)) for i in range(len(head))]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(r, widths)).rstrip() for r in (head, tuple("-" * w for w in widths), *rows))
 
-def keep(record: dict, path: Path) -> int: # exit status
+def keep(record: dict, path: Path, busy: bool = False) -> int: # busy: also with a warning; -> exit status
     "Write a record that may be quoted."
-    if record["warning"]: print(f"nothing was written: {record['warning']}", file=sys.stderr); return 1
+    if record["warning"] and not busy: print(f"nothing was written: {record['warning']}", file=sys.stderr); return 1
     path.write_text(json.dumps(record) + "\n", "utf-8")
     return 0
 
-def finish(path: Path, note: str, write: bool, load: float, meter: Meter, settings: dict, results: dict) -> int: # load: average at the start
+def finish(path: Path, note: str, write: bool, load: float, meter: Meter, settings: dict, results: dict, busy: bool = False) -> int: # load: average at the start
     "Print the record as the last line, and keep it if that is wanted."
     from debias_nb.repro.records import environment
     why = warning(load, meter.share)
@@ -207,7 +207,7 @@ def finish(path: Path, note: str, write: bool, load: float, meter: Meter, settin
               "omp": {k: os.environ.get(k) for k in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}, "settings": settings, **results, "environment": environment()}
     print(note + (f"\nWARNING: {why}" if why else ""))
     print(json.dumps(record))
-    return keep(record, path) if write else 0
+    return keep(record, path, busy) if write else 0
 
 # ---------------------------------------------------------------- asking
 

@@ -1,5 +1,6 @@
 "Encoders, worlds and experiments that several tests use: small, random, made here."
 import os
+from html.parser import HTMLParser
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "") # to the last bit, repeats agree on a CPU only
@@ -51,3 +52,32 @@ def experiment(methods=("Base", "Finetuned", "ITVReg"), seeds=(0, 1), **training
     training = TrainConfig(**(dict(learning_rate=2e-2, epochs=2, batch_size=128) | training))
     return ExperimentConfig(paper="itvreg", experiment="demo", profile="planted", title="A demonstration", scale="a toy world", encoders=[STATIC], methods=METHODS,
                             blocks=[BlockConfig(encoders=["tiny-static"], corpora=[CorpusConfig(name="catalogue", world=WORLD)], methods=methods, training=training, seeds=seeds, evaluate=["iid", "unseen"])])
+
+
+class Page(HTMLParser):
+    "Which tags a page has, and that they are closed."
+    VOID = {"meta", "br"}
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.links = [], set(), []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.links += [value for name, value in attributes if name in ("src", "href", "srcset", "xlink:href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open.pop() == tag, (tag, self.getpos())
+
+
+def read_page(text):
+    page = Page()
+    page.feed(text)
+    assert not page.open and not page.links
+    assert not page.tags & {"script", "link", "img", "iframe", "object"} and "url(" not in text and "@import" not in text
+    return page

@@ -140,7 +140,7 @@ def test_diagnose_bench():
     assert record["settings"] == dict(repeats=2, pairs=200) and list(record["encoders"]) == ["tiny-static"]
     variants = record["encoders"]["tiny-static"]["variants"]
     assert list(variants) == [diagnose.ENCODING, diagnose.DEFAULT, diagnose.OURS] and all(name in printed for name in variants)
-    assert variants[diagnose.ENCODING]["ratio"]["median"] == 1 and variants[diagnose.OURS]["ms"]["median"] > 0
+    assert variants[diagnose.DEFAULT]["ratio"]["median"] == 1 and variants[diagnose.OURS]["ms"]["median"] > 0
 
 
 def test_meter_adds_up():
@@ -161,6 +161,7 @@ def test_a_warning_says_all_that_was_wrong():
 def test_disturbed_numbers_are_not_kept(tmp_path, capsys):
     path = tmp_path / "record.json"
     assert common.keep(dict(warning=common.warning(9.)), path) == 1 and not path.exists() and "9.00" in capsys.readouterr().err
+    assert common.keep(dict(warning="busy"), path, busy=True) == 0 and json.loads(path.read_text("utf-8")) == dict(warning="busy")
     assert common.keep(dict(warning=None, x=1), path) == 0 and json.loads(path.read_text("utf-8")) == dict(warning=None, x=1)
 
 

@@ -1,17 +1,25 @@
 "Methods compared on somebody's own pairs."
+import contextlib
+import io
 import json
+import re
+import resource
+import shlex
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from debias_nb.config import EncoderConfig, PretrainConfig
+from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig
 from debias_nb.data.worlds import Catalogue
 from debias_nb.encoders import planted_encoder
 from debias_nb.explain import compare as comparing
-from debias_nb.explain.compare import Comparison, compare, read_method, read_methods, settings_for
+from debias_nb.explain.compare import Comparison, compare, compare_command, read_method, read_methods, settings_for
 from debias_nb.explain.models import load_model
-from made import WORLD
+from debias_nb.explain.page import write_whole
+from debias_nb.explain.pairs_file import read_pairs_file
+from debias_nb.stats import WORDS
+from made import WORLD, read_page
 
 
 def frame(pairs):
@@ -90,7 +98,7 @@ def test_every_method_is_tried_with_every_seed(encoder, pairs):
     base, none_of_tuned = (found.scores.query("method == @name").value.to_numpy() for name in ("base", "wise-ft:0"))
     assert np.allclose(np.tile(base, 2), none_of_tuned)
     differences = found.differences()
-    assert len(differences) == 4 * 2 and set(differences.word) <= {"gains", "loses", "no difference", "undecided"}
+    assert len(differences) == 4 * 2 and set(differences.word) <= set(WORDS)
     assert (differences.low <= differences.difference).all() and (differences.difference <= differences.high).all()
 
 
@@ -133,7 +141,7 @@ def test_what_cannot_work_is_refused_before_training(encoder, pairs, changes, me
 
 
 def test_no_tests_are_refused(encoder, pairs):
-    with pytest.raises(ValueError, match="tests is empty"):
+    with pytest.raises(ValueError, match="no test"):
         compare(encoder, pairs[0], {})
 
 
@@ -153,7 +161,7 @@ def made(values, spread=.001):
     return Comparison(trials, [read_method(name) for name in values], settings_for("static"))
 
 
-@pytest.mark.parametrize("level, word", [(.5, "gains"), (.3, "loses"), (.4, "no difference"), (.41, "undecided")])
+@pytest.mark.parametrize("level, word", [(.5, "holds"), (.3, "reversed"), (.4, "no difference"), (.41, "undecided")])
 def test_words_say_what_the_numbers_say(level, word):
     found = made({"plain": .4, "outreg": level}, spread=.01 if word == "undecided" else .001).differences()
     (row,) = found.to_dict("records")
@@ -169,3 +177,95 @@ def test_unknown_names_are_refused_with_the_nearest():
         found.differences(against="outregs")
     with pytest.raises(ValueError, match="did you mean 'auc05'"):
         found.means("auc5")
+
+
+# ---- page
+
+@pytest.fixture(scope="module")
+def files(pairs, encoder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    train, tests = pairs
+    for name, rows in {"train": train, **tests}.items():
+        rows.to_csv(folder / f"{name}.csv", index=False)
+    encoder.save(str(folder / "base"), create_model_card=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reported(files):
+    said = []
+    with contextlib.chdir(files):
+        found = compare_command(
+            "base", "train.csv", ["like=iid.csv", "<i>new</i>=unseen.csv"], methods="base,plain,wise-ft,outreg", seeds=2,
+            epochs=1, learning_rate=2e-2, out="out", progress=False, say=said.append)
+    return found, files / "out", said
+
+
+def test_page_twin_and_tables_are_written(reported):
+    found, out, said = reported
+    assert {path.name for path in out.iterdir()} == {
+        "report.html", "report.json", "scores.csv", "differences.csv", "trials.jsonl"}
+    page = (out / "report.html").read_text("utf-8")
+    read_page(page)
+    assert [int(number) for number in re.findall(r"<h2>(\d)\.", page)] == [1, 2, 3, 4]
+    assert "<i>" not in page and "&lt;i&gt;new" in page and page.count("<svg") == 2
+    for before in re.findall(r"(.{30})<table>", page, flags=re.S):
+        assert '<div class="scroll">' in before
+    twin = json.loads((out / "report.json").read_text("utf-8"))
+    assert set(twin) == {"sentences", "levels", "differences", "next", "facts"}
+    for row in found.differences().to_dict("records"):
+        assert row["word"] in WORDS and f"{row['difference']:+.1f}".replace("-", "−") in page
+        assert row["method"] in twin["sentences"][row["test"]]
+    for row in found.levels().to_dict("records"):
+        assert row["low"] <= row["value"] <= row["high"] and f"{100 * row['value']:.1f}" in page
+
+
+def test_five_epochs_are_five_whole_ones(pairs):
+    "The command line reads 5 as 5.0, the defaults say 5."
+    train = read_pairs_file(pairs[0])
+    ids = {comparing.trial_id("b", train, {}, read_method("plain"), settings_for("static", epochs=n), 0) for n in (5, 5., 6)}
+    assert len(ids) == 2
+
+
+def test_the_command_on_the_page_gives_the_same_trials(reported, files):
+    command = shlex.split(reported[0].facts["command"])
+    from typer.testing import CliRunner
+    from debias_nb.repro.cli import app
+    before = (files / "out/trials.jsonl").read_bytes()
+    with contextlib.chdir(files):
+        done = CliRunner().invoke(app, command[1:])
+    assert done.exit_code == 0 and command[0] == "debias-nb"
+    assert (files / "out/trials.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("best", ["wise-ft", "outreg", "plain"])
+def test_the_snippet_runs(reported, files, best):
+    found, _, _ = reported
+    trials = [trial | {"metrics": {test: {"auc05": float(trial["method"] == best)} for test in trial["metrics"]}}
+              for trial in found.trials]
+    program = Comparison(trials, found.methods, found.settings, found.facts).snippet()
+    assert program.startswith(f"# {best} had the highest mean")
+    with contextlib.chdir(files), contextlib.redirect_stdout(io.StringIO()):
+        exec(program, {})
+    assert (files / f"base-{best}/model/modules.json").is_file()
+    assert (files / "base-wise-ft-0.5/modules.json").is_file() or best != "wise-ft"
+
+
+def test_a_disk_that_fills_leaves_what_was_there(reported, files):
+    "A limit on the size of files stands in for the full disk."
+    before = {path.name: path.read_bytes() for path in (files / "out").iterdir()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(ConfigError, match="report.html: not written: File too large"):
+            write_whole(files / "out/report.html", "x" * 5000)
+        with pytest.raises(ConfigError, match="trials.jsonl: not written"):
+            comparing._keep(files / "out/trials.jsonl", {"id": "y" * 5000})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert {path.name: path.read_bytes() for path in (files / "out").iterdir()} == before
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(files):
+    with contextlib.chdir(files), pytest.raises(ConfigError, match="--out train.csv: this is no folder"):
+        compare_command("base", "train.csv", ["like=iid.csv"], out="train.csv", progress=False)

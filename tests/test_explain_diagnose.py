@@ -3,7 +3,6 @@ import json
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 
 import made
 import numpy as np
@@ -20,7 +19,6 @@ from debias_nb.explain import evidence
 from debias_nb.explain.changes import HARM, NEITHER, Test as Measured, sampling_units, verdicts
 from debias_nb.explain.diagnose import diagnose, diagnose_command, named_tests, read_condition
 from debias_nb.explain.models import load_model, pair_scores, wise_ft
-from debias_nb.explain.page import as_dict
 from debias_nb.explain.pairs_file import PairFile
 from debias_nb.explain.words import word_importance, words_of
 
@@ -237,35 +235,6 @@ def test_mixed_weights(folders):
 # ---------------------------------------------------------------- page
 
 
-class Page(HTMLParser):
-    "Which tags a page has, and that they are closed."
-    VOID = {"meta", "br"}
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.tags, self.links = [], set(), []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.add(tag)
-        self.links += [value for name, value in attributes if name in ("src", "href", "srcset", "xlink:href")]
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.tags.add(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open and self.open.pop() == tag, (tag, self.getpos())
-
-
-def read_page(text):
-    page = Page()
-    page.feed(text)
-    assert not page.open and not page.links
-    assert not page.tags & {"script", "link", "img", "iframe", "object"} and "url(" not in text and "@import" not in text
-    return page
-
-
 def test_the_page_needs_nothing_and_escapes_all(folders, tmp_path):
     wicked = '<script>alert("x")</script> {{ 7 * 7 }} lamp'
     train = some_pairs()
@@ -273,7 +242,7 @@ def test_the_page_needs_nothing_and_escapes_all(folders, tmp_path):
     test["left"] = [f"{wicked} {text}" for text in test.left]
     found = diagnose(str(folders["table"]), str(folders["other table"]), train, {"<i>new</i>": test}, group="brand", progress=False)
     page = found.html()
-    read_page(page)
+    made.read_page(page)
     assert "{{ 7 * 7 }}" in page and "alert" in page and "<i>" not in page
     assert "width=device-width" in page and "prefers-color-scheme: dark" in page
 
@@ -323,10 +292,14 @@ def test_the_command_writes_both_files(folders, files, tmp_path):
         test=[f"new={files / 'new.csv'}"], html=str(tmp_path / "r.html"), json=str(tmp_path / "r.json"), progress=False,
         say=said.append)
     assert diagnose_command(fail_if=["new.change.high<-1"], **arguments) == 0
-    assert diagnose_command(fail_if=["new.base.auc05>=0"], **arguments) == 1
+    assert diagnose_command(fail_if=["new.base.auc05>=0"], overwrite=True, **arguments) == 1
     assert said[-1] == "it holds that new.base.auc05>=0" and said[0].startswith("new: ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.html", "r.json"]
-    read_page((tmp_path / "r.html").read_text("utf-8"))
+    made.read_page((tmp_path / "r.html").read_text("utf-8"))
+    before = (tmp_path / "r.html").read_bytes()
+    with pytest.raises(ConfigError, match="r.html: the file exists; remove it"):
+        diagnose_command(**arguments | {"base": "./none"})
+    assert (tmp_path / "r.html").read_bytes() == before
 
 
 WRONG = {
@@ -336,6 +309,7 @@ WRONG = {
     "no test": (dict(fail_if=["nwe.change.high<0"]), "no test 'nwe'; did you mean 'new'?"),
     "figure": (dict(fail_if=["new.change.hgih<0"]), "no figure 'change.hgih'; did you mean 'change.high'?"),
     "folder": (dict(html="nowhere/r.html"), "--html nowhere/r.html: there is no folder nowhere"),
+    "a folder": (dict(html="."), "--html .: this is a folder"),
     "columns": (dict(columns="left,right"), "three different names are needed"),
     "train": (dict(test=["train=new.csv"]), "a test is called 'train'"),
 }
@@ -361,10 +335,6 @@ def test_a_test_that_is_too_small_is_refused(folders):
         diagnose(str(folders["table"]), str(folders["other table"]), some_pairs(), {"new": two}, progress=False)
 
 
-def test_as_dict_holds_nothing_but_json(tables):
-    json.dumps(as_dict(tables), allow_nan=False)
-
-
 def test_the_shell_says_what_is_wrong_and_exits_with_two(files, tmp_path):
     from typer.testing import CliRunner
     from debias_nb.repro.cli import app
@@ -373,3 +343,52 @@ def test_the_shell_says_what_is_wrong_and_exits_with_two(files, tmp_path):
     assert done.exit_code == 2 and "nwe.csv: no such file; did you mean 'new.csv'?" in done.output
     done = CliRunner().invoke(app, ["diagnose", *options, "--test", f"new={files / 'new.csv'}"])
     assert done.exit_code == 2 and "./none: no such folder" in done.output and not list(tmp_path.iterdir())
+
+
+HEAD = "left,right,label\n"
+GOOD = "a lamp,a table,1\nb,c,0\n"
+UNUSABLE = { # a file for --test, what is said of it
+    "column": ("lft,right,label\n" + GOOD, "no column 'left'; did you mean 'lft'?"),
+    "twice": ("left,right,left,label\na,b,c,1\n", "2 columns are called 'left'"),
+    "one class": (HEAD + "a,b,0\nc,d,0\n", "all 2 labels are 0; both classes are needed"),
+    "numbers": (HEAD + "17,b,1\n18,c,0\n", "column 'left' holds numbers alone"),
+    "huge": (HEAD + GOOD + "x" * 10**6 + ",b,1\n", "bad.csv:4: a cell has more than 100,000 characters"),
+    "empty": ("", "the file is empty"),
+    "encodings": (HEAD.encode() + "größe,b,1\n".encode() + "größe,b,0\n".encode("latin1"), "bad.csv:3: not UTF-8 at byte 3"),
+}
+
+
+@pytest.mark.parametrize("command", ["diagnose", "compare", "new"])
+@pytest.mark.parametrize("content, message", UNUSABLE.values(), ids=UNUSABLE)
+def test_the_shell_refuses_a_file_in_one_sentence(files, tmp_path, monkeypatch, command, content, message):
+    (tmp_path / "bad.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    check_refused(tmp_path, monkeypatch, command, "./none", files / "train.csv", message, ["bad.csv"])
+
+
+MODELS = { # files of a model's folder, what is said of it
+    "pickles": ({"modules.json": '[{"type": "sentence_transformers.models.Transformer", "path": ""}]', "pytorch_model.bin": "x"}, "which are pickles"),
+    "foreign": ({"modules.json": '[{"type": "mine.Model", "path": ""}]'}, "mine.Model is code from outside"),
+    "remote": ({"config.json": '{"auto_map": {"AutoModel": "x.Y"}}'}, "auto_map names code of the repository"),
+}
+
+
+@pytest.mark.parametrize("command", ["diagnose", "compare", "new"])
+@pytest.mark.parametrize("content, message", MODELS.values(), ids=MODELS)
+def test_the_shell_refuses_a_model_in_one_sentence(files, tmp_path, monkeypatch, command, content, message):
+    (tmp_path / "model").mkdir()
+    for name, text in content.items():
+        (tmp_path / "model" / name).write_text(text)
+    (tmp_path / "bad.csv").write_bytes((files / "new.csv").read_bytes())
+    check_refused(tmp_path, monkeypatch, command, "./model", files / "train.csv", message, ["bad.csv", "model"])
+
+
+def check_refused(folder, monkeypatch, command, base, train, message, left):
+    "Exit code 2, one sentence, and nothing is written."
+    from typer.testing import CliRunner
+    from debias_nb.repro.cli import app
+    monkeypatch.chdir(folder)
+    further = {"diagnose": ["--tuned", base, "--html", "r.html", "--json", "r.json"], "compare": [], "new": ["mine"]}
+    options = ["--base", base, "--train", str(train), "--test", "new=bad.csv"]
+    done = CliRunner().invoke(app, [command, *options, *further[command]])
+    assert done.exit_code == 2 and message in done.output and len(done.output.splitlines()) == 1
+    assert sorted(path.name for path in folder.iterdir()) == left

@@ -6,7 +6,6 @@ fine-tuned on each, a test drawn as the training pairs were. An alarm is a verdi
 """
 import argparse
 import sys
-import tempfile
 
 WORLD = {"p": 0., "brand_match": 0., "decoys": 0., "accessories": 0., "types": 30, "unseen_types": 15,
          "train_pairs": 800, "broad_pairs": 3000, "queries": 150, "items": 400}
@@ -18,32 +17,24 @@ def pairs_frame(pairs):
     return frame.assign(label=frame.label.astype(int))
 
 
-def tuned_on(model, train, seed: int, epochs: int = 3, rate: float = 1e-2):
-    "The model, fine-tuned in place with sentence-transformers' own trainer and loss."
-    from datasets import Dataset
-    from debias_nb.encoders import QuietTrainer, training_arguments
-    from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
-    rows = Dataset.from_dict({"left": train.left, "right": train.right, "label": train.label.astype(float)})
-    with tempfile.TemporaryDirectory() as folder:
-        args = training_arguments(folder, num_train_epochs=epochs, per_device_train_batch_size=64, learning_rate=rate,
-                                  warmup_steps=20, seed=seed)
-        QuietTrainer(model=model, args=args, train_dataset=rows, loss=CosineSimilarityLoss(model)).train()
-    return model.eval()
-
-
-def planted_case(world, steps: int, seed: int, tests, **training):
+def planted_case(world, steps: int, seed: int, tests, epochs: int = 3):
     "What `diagnose` finds in a planted world; the world's static encoder is trained on first use."
     from debias_nb.config import EncoderConfig, PretrainConfig
     from debias_nb.data.worlds import Catalogue
     from debias_nb.encoders import planted_encoder
+    from debias_nb.explain.compare import Settings, fine_tune, read_method
     from debias_nb.explain.diagnose import diagnose
+    from debias_nb.explain.models import load_model
+    from debias_nb.explain.pairs_file import read_pairs_file
     catalogue = Catalogue(world)
     recipe = PretrainConfig(steps=steps, batch_size=64, learning_rate=2e-2)
     encoder = EncoderConfig(name="tiny-static", kind="static", world=world, pretrain=recipe)
-    train = pairs_frame(catalogue.labelled_pairs())
-    tuned = tuned_on(planted_encoder(encoder), train, seed, **training)
+    base = load_model(planted_encoder(encoder))
+    train = read_pairs_file(pairs_frame(catalogue.labelled_pairs()), name="train")
+    settings = Settings(learning_rate=1e-2, epochs=epochs, batch_size=64)
+    tuned = fine_tune(base, train, read_method("plain"), settings, seed)
     frames = {name: pairs_frame(catalogue.test_pairs(name)) for name in tests}
-    return diagnose(planted_encoder(encoder), tuned, train, frames, seed=seed, progress=False)
+    return diagnose(base, tuned, train, frames, seed=seed, progress=False)
 
 
 def alarms(found) -> list[str]:

@@ -62,7 +62,7 @@ def make(name: str, folder: Path) -> None:
     OUT.mkdir(exist_ok=True)
     with chdir(folder): # so that the page says `tuned` and `train.csv`, and no path of this machine
         diagnose_command(ENCODER, "tuned", train, named, html=str(OUT / f"{name}.html"), json=str(OUT / f"{name}.json"),
-                         progress=False)
+                         overwrite=True, progress=False)
 
 
 def main() -> int:

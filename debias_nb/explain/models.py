@@ -6,11 +6,14 @@
 __all__ = ['CHUNK', 'Scorer', 'kind_of', 'model_folder', 'load_model', 'cutting', 'pair_scores', 'same_make', 'wise_ft']
 
 # %% ../../nbs/explain/01_models.ipynb #8132ce3b
+import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
@@ -20,7 +23,6 @@ from debias_nb.encoders import (
     EncoderError, best_device, check_folder, embed, encoder_cards, encoder_fingerprint, find_folder, is_static,
     tokenise, weights_hash,
 )
-from ..hashes import fingerprint
 from ..itvreg import same_make as refuse_another_make
 from ..regularized import wise_ft as mixed_encoder
 
@@ -31,13 +33,22 @@ class Scorer:
     name: str     # as it was asked for
     model: object # sentence-transformers' SentenceTransformer or CrossEncoder
     kind: str     # static, transformer or cross
+    known: dict[str, torch.Tensor] = field(default_factory=dict, repr=False) # vectors of texts, their prefix included
 
     @property
     def prefix(self) -> str: # what the model puts before every text by itself
         prompts = getattr(self.model, "prompts", None) or {}
         return prompts.get(getattr(self.model, "default_prompt_name", None)) or ""
 
-    @property
+    @cached_property
+    def rules(self) -> str: # 64 hex digits
+        "sha256 over the tokenizer: its vocabulary and how it cuts."
+        tokenizer = getattr(self.model.tokenizer, "_tokenizer", self.model.tokenizer)
+        rules = json.loads(tokenizer.to_str())
+        rules["truncation"] = rules["padding"] = None # set anew at every call
+        return hashlib.sha256(json.dumps(rules).encode()).hexdigest()
+
+    @cached_property
     def fingerprint(self) -> str: # 64 hex digits
         "sha256 over all weights and the tokenizer's vocabulary."
         if self.kind == "cross":
@@ -129,17 +140,9 @@ def load_model(
 CHUNK = 2048 # pairs at a time
 
 
-def _core(scorer: Scorer):
-    "The fast tokenizer behind whatever wraps it."
-    return getattr(scorer.model.tokenizer, "_tokenizer", scorer.model.tokenizer)
-
-
-def cutting(scorer: Scorer) -> str: # 64 hex digits, the same where texts are cut into the same tokens
+def cutting(scorer: Scorer) -> tuple: # equal where texts are cut into the same tokens
     "What decides how a text becomes tokens."
-    rules = json.loads(_core(scorer).to_str())
-    rules.pop("truncation", None) # set anew at every call
-    rules.pop("padding", None)
-    return fingerprint([scorer.kind, rules, scorer.prefix, _length(scorer)])
+    return scorer.kind, scorer.rules, scorer.prefix, _length(scorer)
 
 
 def _length(scorer: Scorer) -> int | None: # tokens; None where there is no limit
@@ -148,18 +151,26 @@ def _length(scorer: Scorer) -> int | None: # tokens; None where there is no limi
     return int(length) if length is not None and np.isfinite(length) else None
 
 
-def _cosines(scorers: dict[str, Scorer], cuts: dict[str, str], left, right) -> dict[str, np.ndarray]:
-    "Scores of one stretch of pairs; `cuts`: name -> `cutting`."
-    texts = list(dict.fromkeys([*left, *right]))
-    row = {text: i for i, text in enumerate(texts)}
-    sides = [torch.tensor([row[text] for text in side]) for side in (left, right)]
+def _read(scorer: Scorer, texts, tokens: dict) -> torch.Tensor: # (n, d)
+    "Vectors of texts, each computed once; in `tokens` is what scorers that cut alike have in common."
+    said = [scorer.prefix + text for text in texts]
+    new = tuple(text for text in said if text not in scorer.known)
+    if new:
+        cut = cutting(scorer), new
+        if cut not in tokens:
+            tokens[cut] = tokenise(scorer.model, list(new))
+        scorer.known.update(zip(new, embed(scorer.model, tokens[cut])))
+    return torch.stack([scorer.known[text] for text in said])
+
+
+def _cosines(scorers: dict[str, Scorer], left, right) -> dict[str, np.ndarray]:
+    "Scores of one stretch of pairs."
+    numbers, texts = pd.factorize(np.array([*left, *right], dtype=object))
+    one, other = torch.from_numpy(numbers).chunk(2)
     tokens, out = {}, {}
     for name, scorer in scorers.items():
-        if cuts[name] not in tokens:
-            said = [scorer.prefix + text for text in texts]
-            tokens[cuts[name]] = tokenise(scorer.model, said)
-        vectors = embed(scorer.model, tokens[cuts[name]])
-        out[name] = (vectors[sides[0]] * vectors[sides[1]]).sum(1).numpy()
+        vectors = _read(scorer, texts, tokens)
+        out[name] = (vectors[one] * vectors[other]).sum(1).numpy()
     return out
 
 
@@ -171,13 +182,12 @@ def pair_scores(
 ) -> dict[str, np.ndarray]: # (n,) of each model, higher = more likely a match
     "Scores of pairs."
     cross = any(scorer.kind == "cross" for scorer in scorers.values())
-    cuts = {} if cross else {name: cutting(scorer) for name, scorer in scorers.items()}
+    read = _read_together if cross else _cosines
     parts = {name: [] for name in scorers}
     with tqdm(total=len(left), desc=what, unit=" pairs", disable=what is None, leave=False) as bar:
         for start in range(0, len(left), CHUNK):
             some = [side[start : start + CHUNK] for side in (left, right)]
-            found = _read_together(scorers, *some) if cross else _cosines(scorers, cuts, *some)
-            for name, values in found.items():
+            for name, values in read(scorers, *some).items():
                 parts[name].append(values.astype(float))
             bar.update(len(some[0]))
     return {name: np.concatenate([*values, np.empty(0)]) for name, values in parts.items()}

@@ -9,7 +9,7 @@ __all__ = ['TYPES', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'FU
            'SETTING_HELP', 'TRIALS_HELP', 'RunnerError', 'declared', 'checked', 'parse_parameter', 'parse_seeds',
            'templates', 'template_path', 'run_notebook', 'options', 'told', 'project_here', 'check_folders', 'run',
            'batch', 'report', 'status', 'agree', 'data', 'models', 'list_names', 'told_of_encoders', 'diagnose',
-           'compare']
+           'compare', 'new']
 
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
@@ -738,7 +738,7 @@ def told_of_encoders():
     with told():
         try:
             yield
-        except EncoderError as e:
+        except (EncoderError, OSError) as e: # a disk that is full, a file that may not be read
             raise RunnerError(str(e)) from None
 
 
@@ -754,17 +754,19 @@ def diagnose(
     json: Annotated[Optional[str], typer.Option(help="where to write its numbers")] = None,
     fail_if: Annotated[Optional[list[str]], typer.Option(help=FAIL_HELP)] = None,
     seed: Annotated[int, typer.Option(min=0, help="of samples and resamples")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="write over page and numbers that are there")] = False,
 ):
     "Whether, where and why fine-tuning made a model worse."
     from debias_nb.explain.diagnose import diagnose_command
     with told_of_encoders():
-        code = diagnose_command(base, tuned, train, test, columns, group, html, json, fail_if, seed, say=typer.echo)
+        code = diagnose_command(
+            base, tuned, train, test, columns, group, html, json, fail_if, seed, overwrite, say=typer.echo)
     raise typer.Exit(code)
 
 
 METHODS_HELP = "base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, word-dropout; a strength stands behind a colon"
 SETTING_HELP = "default: what fits the kind of encoder"
-TRIALS_HELP = "the folder for trials and tables; trials that are there are not run again"
+TRIALS_HELP = "the folder for trials, tables and page; trials that are there are not run again"
 
 
 @app.command()
@@ -785,6 +787,24 @@ def compare(
     with told_of_encoders():
         compare_command(
             base, train, test, columns, methods, seeds, learning_rate, epochs, batch_size, out, say=typer.echo)
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="of the notebook, its settings and its records")],
+    base: Annotated[Optional[str], typer.Option(help="an encoder: a folder, a name, or a hub id (name@commit)")] = None,
+    train: Annotated[Optional[str], typer.Option(help="what to train on; default: invented pairs")] = None,
+    test: Annotated[Optional[list[str]], typer.Option(help=TEST_HELP)] = None,
+    columns: Annotated[str, typer.Option(help=COLUMNS_HELP)] = "left,right,label",
+):
+    "Write a notebook for an experiment of one's own, and its settings, into the current folder."
+    from debias_nb.explain import new as experiments
+    from debias_nb.explain.diagnose import named_columns, named_tests
+    with told_of_encoders():
+        written = experiments.new(name, base, train, named_tests(test or []), named_columns(columns))
+    for path in written:
+        typer.echo(f"written: {path}")
+    typer.echo(f"next: jupyter lab {name}.ipynb")
 
 # %% ../../nbs/repro/14_cli.ipynb #51e22996
 #| eval: false
