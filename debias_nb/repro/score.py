@@ -54,7 +54,7 @@ def _module(name: str):
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             own = [path.stem for path in Path.cwd().glob("*.py")]
             where = f"neither in {here} nor among what is installed"
-            raise ScoreError(f"no module {name!r}, {where}{nearest(name, own)}") from None
+            raise ScoreError(f"no module {name!r}, {where}{nearest(name, own) if own else ''}") from None
         raise ScoreError(f"{name} cannot be imported: it needs the module {error.name}") from None
     except Exception as error: # whatever somebody's module does while it is imported
         raise ScoreError(f"{name} cannot be imported: {type(error).__name__}: {error}") from None
@@ -131,7 +131,7 @@ class Candidate:
         is_function = inspect.isfunction(found) or inspect.ismethod(found)
         if not is_function and not (isinstance(found, type) and issubclass(found, torch.nn.Module)):
             kinds = "a subclass of Regularizer or MatchingLoss, a loss class of sentence-transformers, or a function of a model"
-            raise ScoreError(f"{self.spec} is a {type(found).__name__} and no loss: {kinds} is needed")
+            raise ScoreError(f"{self.spec} is of type {type(found).__name__} and no loss: {kinds} is needed")
         loss = found(model)
         if not isinstance(loss, torch.nn.Module):
             raise ScoreError(f"{self.spec} gives a {type(loss).__name__}, and no loss")
