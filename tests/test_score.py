@@ -10,8 +10,8 @@ from debias_nb.config import project_root
 from debias_nb.repro import score as scoring
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
-from debias_nb.repro.records import Store, latest, read
-from debias_nb.repro.score import Candidate, ScoreError, check, compared, find_loss, parts, reading, score
+from debias_nb.repro.records import Store, latest
+from debias_nb.repro.score import Candidate, ScoreError, check, compared, parts, reading, score
 from debias_nb.stats import WORDS
 
 MINE = '''

@@ -359,13 +359,8 @@ MEASURES = (
 PLAIN = "Finetuned"
 
 
-def side(
-    records: list[dict],
-    corpora: list[str], # that are trained on; an encoder that is not trained stands for each
-    measure: Measure,
-) -> Side:
-    "The values of a measure, a world and seed each."
-    found = {}
+def _cells(records: list[dict], corpora: list[str], measure: Measure):
+    "World and seed, value and resamples of each test that a measure takes."
     for record in records:
         corpus = record["config"]["corpus"]
         key = (world_of(record), record["seed"] if corpus else None)
@@ -373,15 +368,24 @@ def side(
             for test, values in record["metrics"].items():
                 if measure.takes(name, test):
                     resampled = record["replicates"].get(test, {}).get(measure.metric)
-                    found.setdefault(key, []).append((values[measure.metric], resampled))
-    values, replicates = [], []
-    for cells in found.values():
-        values.append(np.mean([value for value, _ in cells]))
-        complete = all(resampled is not None for _, resampled in cells)
-        replicates.append(np.mean([resampled for _, resampled in cells], axis=0) if complete else None)
-    known = replicates if all(one is not None for one in replicates) else None
-    n = len(values)
-    return Side(values, known, list(found), [""] * n, [True] * n)
+                    yield key, values[measure.metric], resampled
+
+
+def side(
+    records: list[dict],
+    corpora: list[str], # that are trained on; an encoder that is not trained stands for each
+    measure: Measure,
+) -> Side:
+    "The values of a measure, a world and seed each: means over its tests."
+    values, replicates = {}, {}
+    for key, value, resampled in _cells(records, corpora, measure):
+        values.setdefault(key, []).append(value)
+        replicates.setdefault(key, []).append(resampled)
+    means = [float(np.mean(own)) for own in values.values()]
+    complete = all(one is not None for own in replicates.values() for one in own)
+    resampled_means = [np.mean(own, axis=0) for own in replicates.values()] if complete else None
+    n = len(means)
+    return Side(means, resampled_means, list(values), [""] * n, [True] * n)
 
 
 def _turned(one: Side, sign: int) -> Side:
@@ -398,24 +402,34 @@ def compared(
     corpora: list[str],
     delta: float = .01,             # the smallest difference that matters
 ) -> pd.DataFrame: # part, measure, method, value, difference, low, high, p, word; in percent and points
-    """Each method's values, and the claim that it is better than plain fine-tuning. p-values have Holm's correction over
-    the measures of a method."""
-    rows = []
+    "Each method's values, and the claim that it is better than plain fine-tuning."
     measures = [measure for measure in MEASURES if measure.part == part]
+    plain = {measure.name: side(methods[PLAIN], corpora, measure) for measure in measures}
+    rows = []
     for name, records in methods.items():
-        own, claims = [], []
+        mine = {measure.name: side(records, corpora, measure) for measure in measures}
+        claims = {} if name == PLAIN else _claims(measures, mine, plain, delta)
         for measure in measures:
-            mine, plain = (side(found, corpora, measure) for found in (records, methods[PLAIN]))
-            own.append({"part": part, "measure": measure.name, "method": name, "value": 100 * float(np.mean(mine.values))})
-            if name != PLAIN:
-                claims.append(paired_sides([_turned(mine, measure.sign), _turned(plain, measure.sign)]))
-        ps = [threshold_p(claim) for claim in claims]
-        adjusted = holm(ps) if len(ps) > 1 else ps
-        for row, claim, p in zip(own, claims, adjusted):
-            row |= {"difference": 100 * claim.difference, "low": 100 * claim.low, "high": 100 * claim.high}
-            row |= {"p": p, "word": verdict(claim, delta=delta, p=p)}
-        rows += own
+            value = 100 * float(np.mean(mine[measure.name].values))
+            rows.append({"part": part, "measure": measure.name, "method": name, "value": value} | claims.get(measure.name, {}))
     return pd.DataFrame(rows)
+
+
+def _claims(measures, mine: dict, plain: dict, delta: float) -> dict[str, dict]: # measure -> difference, low, high, p, word
+    "Differences to plain fine-tuning, in the direction that is hoped for. p-values have Holm's correction over the measures."
+    found = {}
+    for measure in measures:
+        sides = [_turned(of[measure.name], measure.sign) for of in (mine, plain)]
+        found[measure.name] = paired_sides(sides)
+    ps = [threshold_p(one) for one in found.values()]
+    adjusted = holm(ps) if len(ps) > 1 else ps
+    claims = {}
+    for (name, one), p in zip(found.items(), adjusted):
+        claims[name] = {
+            "difference": 100 * one.difference, "low": 100 * one.low, "high": 100 * one.high,
+            "p": p, "word": verdict(one, delta=delta, p=p),
+        }
+    return claims
 
 # %% ../../nbs/repro/16_score.ipynb #52152f74
 @lru_cache(maxsize=None)
@@ -477,24 +491,16 @@ def score(
     for name in on:
         if name not in known:
             raise ScoreError(f"no part {name!r}{nearest(name, known)}")
-    candidate = Candidate(spec, weight)
-    check(candidate, known[on[0]].encoders[0])
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise ScoreError(f"--out {out}: this is no folder")
-    workers = workers or cores()
+    candidate = Candidate(spec, weight)
+    check(candidate, known[on[0]].encoders[0])
     found = []
     for name in on:
-        experiment = known[name]
-        plain = [run for run in experiment.runs() if run.method.name == PLAIN]
-        why = absent(plain[0])
-        if why:
-            say(f"{name}: not run: {why}")
-            continue
-        say(f"{name}: {experiment.scale}")
-        methods = our_runs(experiment, folder / "methods", workers)
-        methods[spec] = own_runs(candidate, plain, folder / candidate.folder, workers)
-        found.append(compared(name, methods, _corpora(experiment)))
+        of_part = _score_part(candidate, name, known[name], folder, workers or cores(), say)
+        if of_part is not None:
+            found.append(of_part)
     if not found:
         raise ScoreError("nothing could be run")
     together = pd.concat(found, ignore_index=True)
@@ -502,17 +508,30 @@ def score(
     return together
 
 
+def _score_part(candidate, name: str, experiment: ExperimentConfig, folder: Path, workers: int, say):
+    "One part, or None where its data or its encoder are not here."
+    plain = [run for run in experiment.runs() if run.method.name == PLAIN]
+    why = absent(plain[0])
+    if why:
+        say(f"{name}: not run: {why}")
+        return None
+    say(f"{name}: {experiment.scale}")
+    methods = our_runs(experiment, folder / "methods", workers)
+    methods[candidate.spec] = own_runs(candidate, plain, folder / candidate.folder, workers)
+    return compared(name, methods, _corpora(experiment))
+
+
 def _tell(found: pd.DataFrame, spec: str, folder: Path, say) -> None:
     "Print the scorecard, and keep it."
     card = scorecard(found)
-    say(f"\n{spec}: AUC(0.05) and importance in percent; minus {PLAIN} in points, with 95 % intervals\n")
     order = [PLAIN, spec, *card.columns.drop([PLAIN, spec])]
+    width = max(map(len, order))
+    say(f"\n{spec}: AUC(0.05) and importance in percent; minus {PLAIN} in points, with 95 % intervals\n")
     for (part, measure), row in card[order].iterrows():
         say(f"{part}: {measure}")
         for method, cell in row.items():
-            say(f"    {method:<{max(map(len, order))}}  {cell}")
-    mine = found[found.method == spec]
-    planted = mine[mine.part == "planted"]
+            say(f"    {method:<{width}}  {cell}")
+    planted = found[(found.method == spec) & (found.part == "planted")]
     if len(planted):
         say(f"\nPlanted: {reading(dict(zip(planted.measure, planted.word)))}")
     folder.mkdir(parents=True, exist_ok=True)
