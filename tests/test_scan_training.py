@@ -77,7 +77,7 @@ def test_weights_are_learned_in_training_alone(model):
     assert loss.memory.features is None, "an evaluation leaves nothing behind"
     np.random.seed(3)
     first = loss([QUESTIONS, ANSWERS], labels)
-    assert list(first) == ["sw"] and not torch.isclose(first["sw"], plain["sw"], atol=1e-4)
+    assert list(first) == ["sw"] and abs(first["sw"] - plain["sw"]) > 1e-6
     assert len(loss.memory.features) == 8
     np.random.seed(3)
     again = SCAN(model, debias=False)([QUESTIONS, ANSWERS], labels)
