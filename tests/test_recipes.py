@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import nbformat
+import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
@@ -43,10 +44,14 @@ def blocks(title: str) -> list[Block]:
     return [Block(FILE.findall(match["before"]), match["text"]) for match in FENCED.finditer(recipe(title))]
 
 
+def commands(title: str) -> list[list[str]]:
+    "The arguments of each `debias-nb …` of a recipe."
+    return [shlex.split(arguments) for arguments in re.findall(r"`debias-nb ([^`]+)`", recipe(title))]
+
+
 def command(title: str) -> list[str]:
-    "The arguments of the first `debias-nb …` of a recipe."
-    match = re.search(r"`debias-nb ([^`]+)`", recipe(title))
-    return shlex.split(match[1])
+    "The arguments of the first one."
+    return commands(title)[0]
 
 
 # Applying a block
@@ -125,6 +130,16 @@ def test_a_method_becomes_a_row(project):
     page = (project / "_runs/notebooks/itvreg/table03.planted.ipynb").read_text("utf-8")
     assert "| Centred |" in page
     assert ">Centred</text>" in page
+
+    parts = project / "debias_nb/repro/score.yaml"
+    small = shrunk(parts.read_text("utf-8")).replace("seeds: [0, 1, 2]", "seeds: [0, 1]").replace("worlds: 11", "worlds: 0")
+    parts.write_text(small.replace("&names [Base, Finetuned, OutReg, ITVReg]", "&names [Finetuned]"), "utf-8")
+    score = commands("Add a method")[1]
+    assert score == ["score", "debias_nb.itvreg:CentredLoss"]
+    tool("debias-nb", *score, "--on", "planted", "--workers", "1", cwd=project)
+    card = pd.read_csv(project / "score/debias_nb.itvreg-CentredLoss.csv")
+    mine = card[card.method == "debias_nb.itvreg:CentredLoss"]
+    assert len(mine) == 4 and set(mine.word) <= set(WORDS)
 
 
 FORUM = { # the files whose hashes the recipe has

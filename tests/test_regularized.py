@@ -301,6 +301,44 @@ def test_a_resumed_run_is_the_uninterrupted_one(encoders, name, tmp_path):
     assert furthest(whole, resumed) == 0 < furthest(whole, encoders[name])
 
 
+def six_steps(folder, out, callbacks=(), **how):
+    "A model trained for six steps, of which the third leaves a checkpoint."
+    model = made.load(folder)
+    loss = Regularized(model, mnrl(model), REGULARIZERS)
+    trainer = trainer_of(model, loss, rows(PAIR), out, max_steps=6, save_strategy="steps", save_steps=3)
+    for callback in callbacks:
+        trainer.add_callback(callback)
+    trainer.train(**how)
+    return model
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, {tests!r})
+import test_regularized as t
+from transformers import TrainerCallback
+
+class Kill(TrainerCallback):
+    def on_step_end(self, args, state, control, **_):
+        if state.global_step == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+t.six_steps({folder!r}, {out!r}, [Kill()])
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no SIGKILL here")
+@pytest.mark.parametrize("name", ["bert", "table"])
+def test_a_killed_run_goes_on_as_if_nothing_had_been(folders, encoders, name, tmp_path):
+    out = tmp_path / "killed"
+    script = KILLED.format(tests=str(Path(__file__).parent), folder=str(folders[name]), out=str(out))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert done.returncode == -9, done.stderr[-3000:]
+    resumed = six_steps(folders[name], out, resume_from_checkpoint=True)
+    whole = six_steps(folders[name], tmp_path / "whole")
+    assert furthest(whole, resumed) == 0 < furthest(whole, encoders[name])
+
+
 # ---------------------------------------------------------------- prompts
 
 @pytest.mark.parametrize("name", ["bert", "table"])
@@ -560,7 +598,7 @@ if int(t.os.environ["RANK"]) == 0:
 def two_steps(folder, out, size):
     model = without_dropout(made.load(folder))
     base_loss = losses.MultipleNegativesRankingLoss(model, gather_across_devices=True)
-    base = moved(made.load(folder))
+    base = moved(made.load(folder), .5 if folder.name == "table" else .05)
     loss = Regularized(model, base_loss, [OutReg(3.), ITVReg(300.), MaskReg(30., .5, columns=1)], base=base)
     how = dict(per_device_train_batch_size=size, max_steps=2, optim="sgd", learning_rate=.1)
     if "RANK" in os.environ:
@@ -582,16 +620,17 @@ def can_meet():
 
 
 @pytest.mark.skipif(can_meet() is not None, reason=str(can_meet()))
-def test_two_processes_are_one_with_twice_the_batch(folders, encoders, tmp_path):
+@pytest.mark.parametrize("name", ["bert", "table"])
+def test_two_processes_are_one_with_twice_the_batch(folders, encoders, name, tmp_path):
     script = tmp_path / "train.py"
-    names = dict(tests=str(Path(__file__).parent), folder=str(folders["bert"]), out=str(tmp_path / "two"), saved=str(tmp_path / "saved"))
+    names = dict(tests=str(Path(__file__).parent), folder=str(folders[name]), out=str(tmp_path / "two"), saved=str(tmp_path / "saved"))
     script.write_text(textwrap.dedent(SCRIPT.format(**names)), "utf-8")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr[-3000:]
     together = made.load(tmp_path / "saved")
-    alone = two_steps(folders["bert"], tmp_path / "one", 8)
-    assert furthest(together, alone) < 1e-6 < 1e-3 < furthest(alone, encoders["bert"])
+    alone = two_steps(folders[name], tmp_path / "one", 8)
+    assert furthest(together, alone) < 1e-6 < 1e-3 < furthest(alone, encoders[name])
 
 
 # ---------------------------------------------------------------- between base and tuned

@@ -6,10 +6,10 @@
 __all__ = ['TYPES', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'FULL_HELP', 'WORKERS_HELP', 'Profile', 'Fresh',
            'Again', 'Full', 'Workers', 'FOLDERS', 'INTERRUPTED', 'NAME_HELP', 'P_HELP', 'ASKED', 'RUNS_HELP', 'Alone',
            'LETTERS', 'OUT_HELP', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'COLUMNS_HELP', 'FAIL_HELP', 'METHODS_HELP',
-           'SETTING_HELP', 'TRIALS_HELP', 'RunnerError', 'declared', 'checked', 'parse_parameter', 'parse_seeds',
-           'templates', 'template_path', 'run_notebook', 'options', 'told', 'project_here', 'check_folders', 'run',
-           'batch', 'report', 'status', 'agree', 'data', 'models', 'list_names', 'told_of_encoders', 'diagnose',
-           'compare', 'new']
+           'SETTING_HELP', 'TRIALS_HELP', 'LOSS_HELP', 'ON_HELP', 'RunnerError', 'declared', 'checked',
+           'parse_parameter', 'parse_seeds', 'templates', 'template_path', 'run_notebook', 'options', 'told',
+           'project_here', 'check_folders', 'run', 'batch', 'report', 'status', 'agree', 'data', 'models', 'list_names',
+           'told_of_encoders', 'diagnose', 'compare', 'new', 'score']
 
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
@@ -805,6 +805,31 @@ def new(
     for path in written:
         typer.echo(f"written: {path}")
     typer.echo(f"next: jupyter lab {name}.ipynb")
+
+# %% ../../nbs/repro/14_cli.ipynb #5c07e1a3
+LOSS_HELP = "module:Name, from the current folder or what is installed, e.g. mymodule:MyLoss"
+ON_HELP = "planted, questions and products, or some of them, with commas between"
+
+
+@app.command()
+def score(
+    loss: Annotated[str, typer.Argument(help=LOSS_HELP)],
+    weight: Annotated[Optional[float], typer.Option(min=0, help="lambda of a regulariser; default: its own")] = None,
+    on: Annotated[str, typer.Option(help=ON_HELP)] = "planted,questions,products",
+    out: Annotated[str, typer.Option(help="the folder for records and scorecard; runs that are there are not made again")] = "score",
+    workers: Workers = None,
+):
+    "Train with somebody's own loss as the methods here are trained, and say what it does beside them."
+    with told():
+        check_folders()
+    from debias_nb.repro.score import score as scored
+    with told_of_encoders():
+        parts = tuple(part.strip() for part in on.split(","))
+        try:
+            scored(loss, weight, parts, out, workers, say=typer.echo)
+        except KeyboardInterrupt:
+            typer.echo(INTERRUPTED, err=True)
+            raise typer.Exit(130) from None
 
 # %% ../../nbs/repro/14_cli.ipynb #51e22996
 #| eval: false

@@ -1,0 +1,146 @@
+"SCAN as a loss of CrossEncoderTrainer: its terms by hand, what is trained, what is saved, and refusals."
+import copy
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+import transformers
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTrainer, CrossEncoderTrainingArguments
+from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
+from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast, RobertaConfig
+from transformers import RobertaForSequenceClassification
+
+import made
+from debias_nb.scan import contrastive_loss
+from debias_nb.scan_training import SCAN, last_layer
+
+QUESTIONS = ["how red", "why blue kettle", "what chair", "how old lamp", "why new", "what large table", "how", "why red"]
+ANSWERS = ["red kettle", "a lamp", "the old chair", "blue", "new kettle for the table", "a", "large small", "lamp lamp"]
+LABELS = [1, 0, 0, 1, 0, 0, 1, 0]
+
+
+def cross_encoder(folder, labels=1, kind="bert", dropout=.1):
+    transformers.utils.logging.set_verbosity_error()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.txt").write_text("\n".join(made.VOCABULARY) + "\n", "utf-8")
+    shape = dict(
+        vocab_size=len(made.VOCABULARY), hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=44, num_labels=labels, hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout)
+    torch.manual_seed(0)
+    if kind == "bert":
+        BertForSequenceClassification(BertConfig(**shape)).save_pretrained(folder)
+    else:
+        RobertaForSequenceClassification(RobertaConfig(**shape, pad_token_id=0, type_vocab_size=2)).save_pretrained(folder)
+    BertTokenizerFast(vocab=str(folder / "vocab.txt"), model_max_length=40).save_pretrained(folder)
+    return CrossEncoder(str(folder), num_labels=labels, device="cpu")
+
+
+@pytest.fixture(params=[("bert", 1), ("bert", 2), ("roberta", 1)], ids=str)
+def model(request, tmp_path):
+    kind, labels = request.param
+    return cross_encoder(tmp_path / "model", labels, kind, dropout=0.)
+
+
+def by_hand(model, hidden):
+    scores = last_layer(model)(hidden)
+    labels = torch.tensor(LABELS)
+    if model.num_labels == 1:
+        return F.binary_cross_entropy_with_logits(scores[:, 0], labels.float())
+    return F.cross_entropy(scores, labels)
+
+
+def test_terms_are_those_of_the_representation_before_the_last_layer(model):
+    loss = SCAN(model, weights=False, ce=.5, cl=2.)
+    terms = loss([QUESTIONS, ANSWERS], torch.tensor(LABELS))
+    seen = []
+    handle = last_layer(model).register_forward_pre_hook(lambda layer, given: seen.append(given[0]))
+    scores = model(model.preprocess(list(zip(QUESTIONS, ANSWERS))))["scores"]
+    handle.remove()
+    hidden = seen[0]
+    assert torch.allclose(last_layer(model)(hidden).flatten(), scores.flatten(), atol=1e-6)
+    debiased, bias = loss.debiasing(hidden)
+    assert torch.isclose(terms["sw"], by_hand(model, hidden), atol=1e-6)
+    assert torch.isclose(terms["ce"], .5 * by_hand(model, debiased), atol=1e-6)
+    assert torch.isclose(terms["cl"], 2 * contrastive_loss(hidden, debiased, bias), atol=1e-6)
+
+
+def test_weights_are_learned_in_training_alone(model):
+    loss = SCAN(model, debias=False)
+    labels = torch.tensor(LABELS)
+    with torch.no_grad():
+        last_layer(model).weight.mul_(50) # pairs that are told apart
+        plain = loss([QUESTIONS, ANSWERS], labels)
+    assert loss.memory.features is None, "an evaluation leaves nothing behind"
+    np.random.seed(3)
+    first = loss([QUESTIONS, ANSWERS], labels)
+    assert list(first) == ["sw"] and abs(first["sw"] - plain["sw"]) > 1e-6
+    assert len(loss.memory.features) == 8
+    np.random.seed(3)
+    again = SCAN(model, debias=False)([QUESTIONS, ANSWERS], labels)
+    assert torch.equal(first["sw"], again["sw"]), "what is drawn follows from NumPy's generator"
+
+
+def test_nothing_weighed_is_plain_cross_entropy(tmp_path):
+    model = cross_encoder(tmp_path / "model", dropout=0.)
+    plain = BinaryCrossEntropyLoss(model)([QUESTIONS, ANSWERS], torch.tensor(LABELS))
+    terms = SCAN(model, weights=False, ce=0., cl=0.)([QUESTIONS, ANSWERS], torch.tensor(LABELS))
+    assert torch.isclose(sum(terms.values()), plain, atol=1e-6)
+
+
+PAIRS = Dataset.from_dict({"question": 2 * QUESTIONS, "answer": 2 * ANSWERS, "label": 2 * LABELS})
+
+
+def test_the_trainer_trains_logs_and_saves_a_plain_cross_encoder(tmp_path):
+    model = cross_encoder(tmp_path / "model")
+    loss = SCAN(model)
+    before = copy.deepcopy(loss.state_dict())
+    args = CrossEncoderTrainingArguments(
+        str(tmp_path / "out"), per_device_train_batch_size=8, num_train_epochs=2, learning_rate=1e-2, logging_steps=1,
+        eval_strategy="epoch", report_to="none", disable_tqdm=True, use_cpu=True)
+    trainer = CrossEncoderTrainer(model=model, args=args, train_dataset=PAIRS, eval_dataset=PAIRS, loss=loss)
+    trainer.train()
+    moved = {name for name, value in loss.state_dict().items() if not torch.equal(value, before[name])}
+    assert any(name.startswith("debiasing.") for name in moved), "the branch is trained with the model"
+    assert any(name.startswith("model.") for name in moved)
+    steps = [line for line in trainer.state.log_history if "sw" in line]
+    assert steps and all({"sw", "ce", "cl"} <= line.keys() for line in steps)
+    model.save_pretrained(str(tmp_path / "saved"))
+    saved = CrossEncoder(str(tmp_path / "saved"), device="cpu")
+    assert np.allclose(saved.predict([("how", "red")]), model.predict([("how", "red")]), atol=1e-6)
+    assert "zhong2022reducing" in (tmp_path / "saved/README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"weights": False, "debias": False}, "both off"),
+    ({"temperature": 0.}, "temperature"),
+    ({"memory": -1}, "memory"),
+    ({"cl": -1.}, "must not be negative"),
+    ({"variant": "fixd"}, "did you mean 'fixed'"),
+    ({"class_mass": "kept"}, "class_mass"),
+])
+def test_settings_that_cannot_work_are_refused_when_it_is_made(tmp_path, change, words):
+    with pytest.raises(ValueError, match=words):
+        SCAN(cross_encoder(tmp_path / "model"), **change)
+
+
+def test_a_sentence_transformer_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no CrossEncoder.*debias_nb.Regularized"):
+        SCAN(SentenceTransformer(str(made.table(tmp_path)), device="cpu"))
+
+
+@pytest.mark.parametrize("columns, labels, words", [
+    ([QUESTIONS, ANSWERS, ANSWERS], LABELS, "two columns"),
+    ([QUESTIONS, ANSWERS], None, "a column `label`"),
+    ([QUESTIONS, ANSWERS], LABELS[:3], "one label for each of 8 pairs"),
+    ([QUESTIONS, ANSWERS], [.5] * 8, "whole numbers from 0 to 1, got 0.5"),
+    ([QUESTIONS, ANSWERS], [2] * 8, "whole numbers from 0 to 1, got 2"),
+    ([{}, {}], LABELS, "needs texts"),
+])
+def test_batches_that_do_not_fit_are_refused(tmp_path, columns, labels, words):
+    loss = SCAN(cross_encoder(tmp_path / "model"))
+    with pytest.raises(ValueError, match=words):
+        loss(columns, None if labels is None else torch.tensor(labels))

@@ -1,0 +1,269 @@
+"Somebody's own loss on the scorecard: what is good, what does nothing, what harms, and what is refused."
+import sys
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import made
+from debias_nb.config import project_root
+from debias_nb.repro import score as scoring
+from debias_nb.repro.cli import app
+from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
+from debias_nb.repro.records import Store, latest
+from debias_nb.repro.score import Candidate, ScoreError, check, compared, parts, reading, score
+from debias_nb.stats import WORDS
+
+MINE = '''
+from dataclasses import dataclass
+import torch
+from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+from debias_nb.itvreg import MatchingLoss
+from debias_nb.regularized import OutReg, Regularizer
+
+
+@dataclass
+class Near(OutReg):
+    "OutReg under another name."
+
+
+@dataclass
+class Nothing(Regularizer):
+    def of_text(self, text):
+        return 0 * text.fx.sum()
+
+
+@dataclass
+class Away(Regularizer):
+    "As far from the base encoder as can be."
+    weight: float = 5.
+    needs_base = True
+
+    def of_text(self, text):
+        return -((text.fx - text.f0x) ** 2).sum(-1).mean()
+
+
+class Centred(MatchingLoss):
+    term_name = "centred"
+
+    def term(self, batch):
+        return batch.fx.mean(0).square().sum()
+
+
+class Breaks(torch.nn.Module):
+    "Not a number in its third step."
+    def __init__(self, model):
+        super().__init__()
+        self.loss = CosineSimilarityLoss(model)
+        self.model = model
+        self.steps = 0
+
+    def forward(self, features, labels):
+        self.steps += torch.is_grad_enabled() and self.model.training
+        return self.loss(features, labels) * (float("nan") if self.steps == 3 else 1)
+
+
+class Stumbles(Breaks):
+    "An error in its third step."
+    def forward(self, features, labels):
+        loss = super().forward(features, labels)
+        if self.steps == 3:
+            raise KeyError("third")
+        return loss
+
+
+class Frozen(Breaks):
+    def forward(self, features, labels):
+        return (labels * 2.).mean()
+
+
+class Many(Breaks):
+    def forward(self, features, labels):
+        return labels
+
+
+def squares(model):
+    return CosineSimilarityLoss(model)
+
+
+def nothing(model):
+    return None
+
+
+NUMBER = 3
+'''
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    "A folder with somebody's module, which is the current one."
+    (tmp_path / "mine.py").write_text(MINE, "utf-8")
+    (tmp_path / "needy.py").write_text("import no_such_package\n", "utf-8")
+    (tmp_path / "faulty.py").write_text("1 / 0\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path
+    for name in ("mine", "needy", "faulty"):
+        sys.modules.pop(name, None)
+
+
+METHODS = [
+    MethodConfig(name="Base", trained=False), MethodConfig(name="Finetuned"),
+    MethodConfig(name="OutReg", regulariser="outreg", weight=.1),
+]
+NAMES = [method.name for method in METHODS]
+SMALL = made.WORLD.model_copy(update={"p": 1., "brand_match": .6, "p_attr": .8, "p_noun": .4, "decoys": 1.})
+
+
+@pytest.fixture
+def small(monkeypatch):
+    "The planted part in a toy world, with a table."
+    block = BlockConfig(
+        encoders=["tiny-static"], corpora=[CorpusConfig(name="catalogue", world=SMALL)], methods=NAMES,
+        training=TrainConfig(learning_rate=2e-2, epochs=3, batch_size=64), seeds=[0, 1, 2],
+        evaluate=["iid", "uncoupled", "unseen"])
+    experiment = ExperimentConfig(
+        paper="itvreg", experiment="demo", profile="planted", title="A demonstration", scale="a toy world",
+        encoders=[made.STATIC], methods=METHODS, blocks=[block])
+    monkeypatch.setattr(scoring, "parts", lambda: {"planted": experiment})
+    return experiment
+
+
+def scored(spec, **more):
+    "The rows of a loss, by measure; and what was said."
+    said = []
+    found = score(spec, on=("planted",), workers=1, say=said.append, **more)
+    return found[found.method == spec].set_index("measure"), found, "\n".join(said)
+
+
+def test_outreg_under_another_name_scores_as_outreg_does(mine, small):
+    rows, found, said = scored("mine:Near")
+    ours = found[found.method == "OutReg"].set_index("measure")
+    assert (rows.value - ours.value).abs().max() < 1.5
+    assert rows.loc["importance taken from brands", "difference"] > 0
+    assert "mine:Near" in said and (mine / "score/mine-Near.csv").is_file()
+    assert len(pd.read_csv(mine / "score/mine-Near.csv")) == len(found)
+
+
+def test_what_does_nothing_makes_no_difference(mine, small):
+    rows, *_ = scored("mine:Nothing")
+    assert (rows.difference.abs() < .5).all()
+    assert not rows.word.isin(["holds", "reversed"]).any()
+
+
+def test_what_harms_is_said_to_harm(mine, small):
+    rows, _, said = scored("mine:Away")
+    assert rows.loc["titles like training", "difference"] < -1
+    assert "reversed" in set(rows.word)
+
+
+def test_records_stay_in_the_folder_and_are_not_made_again(mine, small, monkeypatch):
+    before = sorted((project_root() / "results").rglob("*")) if (project_root() / "results").is_dir() else []
+    _, first, _ = scored("mine:squares", out=mine / "kept")
+    files = sorted(path.relative_to(mine).as_posix() for path in mine.rglob("*.jsonl"))
+    assert files[0].startswith("kept/methods/") or files[0].startswith("kept/mine-squares-")
+    assert all(file.startswith("kept/") for file in files) and len(files) == 2
+    monkeypatch.setattr(scoring, "execute", None) # nothing is run again
+    _, again, _ = scored("mine:squares", out=mine / "kept")
+    pd.testing.assert_frame_equal(first, again)
+    assert before == (sorted((project_root() / "results").rglob("*")) if before else [])
+
+
+def test_another_text_of_the_module_is_another_loss(mine):
+    folder = Candidate("mine:Near").folder
+    (mine / "mine.py").write_text(MINE + "\n# changed\n", "utf-8")
+    assert Candidate("mine:Near").folder != folder
+    assert Candidate("mine:Near", weight=2.).folder != Candidate("mine:Near").folder
+
+
+def test_a_loss_of_the_recipe_and_a_function_are_scored(mine, small):
+    rows, *_ = scored("mine:Centred")
+    assert rows.value.notna().all()
+    plain, found, _ = scored("mine:squares")
+    ours = found[found.method == "Finetuned"].set_index("measure")
+    assert (plain.value - ours.value).abs().max() < .5, "least squares is what plain fine-tuning is here"
+
+
+@pytest.mark.parametrize("spec, words", [
+    ("mine:Breaks", r"mine:Breaks failed at .*2.*nan.*-s0-"),
+    ("mine:Stumbles", r"mine:Stumbles failed at .*2.*KeyError: 'third'"),
+])
+def test_a_loss_that_breaks_is_named_with_its_step(mine, small, spec, words):
+    with pytest.raises(ScoreError, match=words):
+        scored(spec)
+
+
+ST = "sentence_transformers.sentence_transformer.losses"
+
+
+@pytest.mark.parametrize("spec, words", [
+    ("mine", "module:Name"),
+    ("mine:", "module:Name"),
+    ("mini:Near", "no module 'mini'.*did you mean 'mine'"),
+    ("needy:Loss", "needy cannot be imported: it needs the module no_such_package"),
+    ("faulty:Loss", "faulty cannot be imported: ZeroDivisionError"),
+    ("mine:Naer", "mine has no 'Naer'; did you mean 'Near'"),
+    ("mine:NUMBER", "mine:NUMBER is of type int and no loss"),
+    ("mine:nothing", "gives a NoneType, and no loss"),
+    ("mine:Frozen", "has no gradient"),
+    ("mine:Many", "no scalar tensor"),
+    (f"{ST}:SoftmaxLoss", "cannot be made from a model alone: TypeError"),
+    (f"{ST}:TripletLoss", "cannot be computed from pairs of texts with a label of 0 or 1"),
+    (f"{ST}:MultipleNegativesRankingLoss", "does not look at the labels"),
+    ("torch.nn:Linear", "cannot be made from a model alone"),
+])
+def test_what_is_no_loss_for_pairs_is_refused_before_anything_is_trained(mine, small, spec, words):
+    with pytest.raises(ScoreError, match=words):
+        score(spec, on=("planted",), workers=1, say=lambda line: None)
+    assert not list(mine.rglob("*.jsonl"))
+
+
+def test_a_weight_belongs_to_a_regulariser(mine, small):
+    with pytest.raises(ScoreError, match="--weight means nothing"):
+        check(Candidate("mine:squares", weight=1.), small.encoders[0])
+    check(Candidate("mine:Near", weight=1.), small.encoders[0])
+    with pytest.raises(ScoreError, match="must lie in"):
+        check(Candidate("mine:Near", weight=-1.), small.encoders[0])
+
+
+def test_a_part_that_is_none_is_refused(mine):
+    with pytest.raises(ScoreError, match="no part 'plantd'; did you mean 'planted'"):
+        score("mine:Near", on=("plantd",))
+
+
+def test_the_command_says_it_and_ends_with_2(mine):
+    done = CliRunner().invoke(app, ["score", "mine:Naer"])
+    assert done.exit_code == 2 and "did you mean 'Near'" in done.output
+
+
+def test_committed_runs_of_our_methods_stand_beside_it():
+    "The parts ask for the very runs of configs/itvreg, which have committed records."
+    for experiment in parts().values():
+        store = Store(project_root() / "results")
+        known = latest(store.records(experiment.paper, experiment.experiment, experiment.profile))
+        assert all(run.id in known for run in experiment.runs())
+
+
+def test_verdicts_of_committed_records_are_words():
+    experiment = parts()["planted"]
+    known = latest(Store(project_root() / "results").records("itvreg", "table03", "planted"))
+    methods = {}
+    for run in experiment.runs():
+        methods.setdefault(run.method.name, []).append(known[run.id])
+    found = compared("planted", methods, ["catalogue"])
+    rows = found[found.method != "Finetuned"]
+    assert set(rows.word) <= set(WORDS) and len(rows) == 4 * 3
+    base = rows[rows.method == "Base"].set_index("measure")
+    assert base.loc["importance taken from brands", "difference"] > 0, "a sign that is turned: less is what is hoped for"
+
+
+@pytest.mark.parametrize("unseen, uncoupled, brands, words", [
+    ("holds", "undecided", "holds", "the reason given is there"),
+    ("holds", "holds", "undecided", "the reason is another"),
+    ("undecided", "undecided", "holds", "but no gain"),
+    ("undecided", "no difference", "reversed", "No gain"),
+    ("reversed", "holds", "holds", "does harm"),
+])
+def test_the_sentence_follows_the_words(unseen, uncoupled, brands, words):
+    given = {"unseen types": unseen, "brands no longer go with types": uncoupled, "importance taken from brands": brands}
+    assert words in reading(given)
