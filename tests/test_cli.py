@@ -296,7 +296,7 @@ def test_two_batches_share_the_work(finished, cache, tmp_path):
     assert sorted(r["id"] for r in made) == sorted(r.id for r in runs), "each run once"
     assert {r["id"]: comparable(r) for r in made} == {k: comparable(r) for k, r in expected.items()}
 
-def alive(pid):
+def at_work(pid):
     try: return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError: return False
 
@@ -311,8 +311,8 @@ def test_workers_end_with_the_process_that_started_them(cache, tmp_path, stop):
     parent.send_signal(stop); parent.wait(30)
     assert len(workers) >= 2
     end = time.monotonic() + 30 # a second where nothing else runs
-    while any(map(alive, workers)) and time.monotonic() < end: time.sleep(.1)
-    assert not any(map(alive, workers))
+    while any(map(at_work, workers)) and time.monotonic() < end: time.sleep(.1)
+    assert not any(map(at_work, workers))
 
 @pytest.mark.parametrize("seeds, says", [([], "an empty list"), ([-1], "-1 is not between 0 and"), ([10**23], "is not between 0 and"), ([1, 1], "one stands twice")])
 def test_seeds_that_are_none(seeds, says):
