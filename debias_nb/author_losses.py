@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from debias_nb.arr import (
-    distillation, gram, pair_log_probs, product_of_experts, regularised, same_author, sparse_cosines,
+    distillation, gram, pair_log_probs, regularised, same_author, sparse_cosines,
     supervised_contrastive, text_rows, topic_bias,
 )
 from .encoders import Tokens, embed_texts, from_features, tokenise
@@ -158,7 +158,7 @@ class ProductOfExperts(_TopicAware):
         self.gamma = gamma
 
     def value(self, cosines, topics, authors, rows):
-        scores = product_of_experts(cosines, topics, self.gamma)
+        scores = cosines + self.gamma * topics.to(cosines)
         return supervised_contrastive(scores, authors, self.temperature)
 
     def get_config_dict(self) -> dict:

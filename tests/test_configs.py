@@ -206,7 +206,7 @@ def test_a_search_that_is_left_out_has_no_settings():
 
 @pytest.mark.parametrize("raw, says", [
     ("größe: 1".encode("latin-1"), "byte 3 is not UTF-8"), ("a: 1".encode("utf-16"), "byte 1 is not UTF-8"),
-    (b"? [1, 2]\n: 3", ""), (b"? {a: 1}\n: 3", ""), (b"a: " + b"[" * 3000 + b"]" * 3000, "nested too deeply"),
+    (b"? [1, 2]\n: 3", ""), (b"? {a: 1}\n: 3", ""), (b"a: " + b"[" * 3000 + b"]" * 3000, "nested too deeply"), (b"a: " + b"[" * 10**5, "nested too deeply"), (b"- " * 10**5, "nested too deeply"),
     (b"a: 2026-02-31", "no value of YAML"), (b"a: " + b"1" * 5000, "no value of YAML"), (b"a: 1\0", "")])
 def test_yaml_that_cannot_be_read_is_one_sentence(tmp_path, raw, says):
     path = tmp_path / "odd.yaml"; path.write_bytes(raw)
