@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING: # what PUBLIC says, in the form that editors read
+    from debias_nb.author_losses import ARR as ARR, ProductOfExperts as ProductOfExperts
     from debias_nb.data.questions import load_questions as load_questions, read_pairs as read_pairs
     from debias_nb.encoders import embed_texts as embed_texts, load_encoder as load_encoder
     from debias_nb.explain.compare import compare as compare
@@ -18,11 +19,14 @@ if TYPE_CHECKING: # what PUBLIC says, in the form that editors read
         ITVReg as ITVReg, L2SP as L2SP, MaskReg as MaskReg, OutReg as OutReg, Regularized as Regularized,
         SimCSE as SimCSE, WordDropout as WordDropout, wise_ft as wise_ft,
     )
+    from debias_nb.scan_training import SCAN as SCAN
     from debias_nb.stats import interval as interval, mean_std as mean_std, paired as paired
 
 PUBLIC = { # module -> its names that are also names of the package
     "debias_nb.regularized": (
         "Regularized", "ITVReg", "OutReg", "MaskReg", "SimCSE", "L2SP", "WordDropout", "wise_ft"),
+    "debias_nb.author_losses": ("ARR", "ProductOfExperts"),
+    "debias_nb.scan_training": ("SCAN",),
     "debias_nb.explain.diagnose": ("diagnose",),
     "debias_nb.explain.compare": ("compare",),
     "debias_nb.encoders": ("load_encoder", "embed_texts"),

@@ -427,6 +427,7 @@ def transformer_folder(
         return _first_module(check_folder(folder, pinned))
     if not (folder / "config.json").is_file():
         raise EncoderError(f"{folder}: neither modules.json nor config.json, so this is no folder of an encoder")
+    check_files(folder)
     if not any(folder.glob("*.safetensors")):
         raise EncoderError(f"{folder}: no safetensors; weights in other formats may be pickles, and are not opened")
     return check_files(folder, pinned)

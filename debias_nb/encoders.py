@@ -388,7 +388,11 @@ def check_files(
     """Refuse code of the repository, and other files than expected. Where more than the weights are pinned, nothing may
     be added. Raises `EncoderError` naming the file."""
     for config in folder.rglob("config.json"):
-        if "auto_map" in json.loads(config.read_text("utf-8")):
+        try:
+            names_code = "auto_map" in json.loads(config.read_text("utf-8"))
+        except (ValueError, TypeError) as e:
+            raise EncoderError(f"{config}: no configuration of a model: {e}") from None
+        if names_code:
             raise EncoderError(f"{config}: auto_map names code of the repository, which is not run")
     if not pinned:
         return folder

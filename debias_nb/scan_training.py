@@ -151,7 +151,7 @@ class SCAN(nn.Module):
         generator = torch.Generator().manual_seed(number)
         found = learn_weights(hidden.detach(), classes, self.memory, generator=generator, **self.settings)
         if self.memory is not None:
-            self.memory.update(hidden.detach(), found, classes)
+            self.memory.update(hidden.detach(), found)
         return found.values.to(hidden)
 
     def get_config_dict(self) -> dict:

@@ -42,7 +42,7 @@ def test_to_the_letter(tmp_path, data, left, right):
 
 
 @pytest.mark.parametrize("line, words", [
-    ("", "1 columns, expected 3"), ("1\ta", "2 columns"), ("1\ta\tb\tc", "4 columns"), ("1\t\tb", "left question is empty"), ("1\ta\t \u00a0", "right question is empty"),
+    ("", "1 column, expected 3"), ("1\ta", "2 columns"), ("1\ta\tb\tc", "4 columns"), ("1\t\tb", "left question is empty"), ("1\ta\t \u00a0", "right question is empty"),
     ("2\ta\tb", "'2' is not a label"), ("Duplicate\ta\tb", "'Duplicate' is not a label"), ("label\tquestion1\tquestion2", "'label' is not a label"), ("\ufeff1\ta\tb", "a byte order mark stands before the text"), ("1\ta\0\tb", "a NUL byte, at character 4"),
     (b"1\ta\xff\tb", "not UTF-8 at byte 4")])
 def test_refused_lines(tmp_path, line, words):

@@ -14,7 +14,7 @@ __all__ = ['TYPES', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'FU
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
 import os
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -497,12 +497,12 @@ def _contents() -> str:
     return f"{head}\n\n{ledger}\n\n{markdown(frame)}\n"
 
 
-def _pages_of(paper: str, folder: Path, fresh: bool) -> list[Path]: # what was written
-    "The pages of one paper."
+def _pages_of(paper: str, folder: Path, fresh: bool, here: Path) -> list[Path]: # what was written
+    "The pages of one paper of the project in `here`: a worker may have begun elsewhere."
     from debias_nb.repro.frame import only_stored
     from debias_nb.repro.pages import has_notebook, pages, write_notebook, write_page
     written = []
-    with only_stored(fresh):
+    with chdir(here), only_stored(fresh):
         for name in pages(paper):
             written += write_page(name, folder, fresh)
         for name in (f"{paper}/claims", f"{paper}/errata"):
@@ -542,10 +542,10 @@ def report(
     from debias_nb.repro.frame import only_stored, papers
     with told():
         root = project_here()
-        folder = out or root / ("_runs/reports" if fresh else "reports")
+        folder = (out or root / ("_runs/reports" if fresh else "reports")).absolute()
         known = papers()
         pool = Parallel(min(cpu_count(), len(known)), return_as="generator")
-        for written in pool(delayed(_pages_of)(paper, folder, fresh) for paper in known):
+        for written in pool(delayed(_pages_of)(paper, folder, fresh, root) for paper in known):
             for path in written:
                 typer.echo(os.path.relpath(path))
         with only_stored(fresh):

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['PACKAGES', 'GIT_VARIABLES', 'NOT_CODE', 'SCHEMA', 'PLACE', 'SEAL', 'SEAL_LENGTH', 'LOCK_SECONDS', 'FRACTION', 'HEAD',
            'FULL', 'VOLATILE', 'RecordError', 'git_state', 'environment', 'flaw', 'encode', 'this_machine',
-           'make_record', 'failed_record', 'append', 'Scan', 'misfit', 'read', 'latest', 'Store', 'TrainingFailed',
+           'make_record', 'failed_record', 'append', 'misfit', 'Scan', 'read', 'latest', 'Store', 'TrainingFailed',
            'run_or_load', 'comparable']
 
 # %% ../../nbs/repro/01_records.ipynb #228eac66
@@ -164,10 +164,37 @@ def encode(
         record = plain(record)
     except NotPlain as e:
         raise RecordError(str(e)) from None
+    record.pop("checksum", None) # of a line that was read by others
     if "replicates" in record:
         record["replicates"] = _rounded(record["replicates"])
     text = json.dumps(record, ensure_ascii=False, allow_nan=False)
     return _sealed(text.encode("utf-8", "backslashreplace")) # a lone surrogate survives as the escape of itself
+
+
+def _refuse_constant(name):
+    raise ValueError(f"{name} is no JSON")
+
+
+def _each_key_once(pairs):
+    "An object of JSON. Raises `ValueError` naming a key that stands in it twice."
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the key {key!r} stands twice")
+    return found
+
+
+def _loads(line):
+    "What a complete line holds, without its checksum. Raises `ValueError` for a line that is not complete."
+    if not line.endswith(b"\n"):
+        raise ValueError("no newline at its end")
+    try:
+        found = json.loads(line.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_each_key_once)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if isinstance(found, dict):
+        found.pop("checksum", None)
+    return found
 
 # %% ../../nbs/repro/01_records.ipynb #059bbb90
 def this_machine() -> dict: # device: `cpu` or the accelerator's name; peak_memory: bytes, of that device, so far
@@ -262,32 +289,6 @@ def _write(path, data):
         os.close(fd)
 
 # %% ../../nbs/repro/01_records.ipynb #49a5e069
-def _refuse_constant(name):
-    raise ValueError(f"{name} is no JSON")
-
-
-def _each_key_once(pairs):
-    "An object of JSON. Raises `ValueError` naming a key that stands in it twice."
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise ValueError(f"the key {key!r} stands twice")
-    return found
-
-
-def _loads(line):
-    "What a complete line holds, without its checksum. Raises `ValueError` for a line that is not complete."
-    if not line.endswith(b"\n"):
-        raise ValueError("no newline at its end")
-    try:
-        found = json.loads(line.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_each_key_once)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if isinstance(found, dict):
-        found.pop("checksum", None)
-    return found
-
-
 def _last_line(path):
     "The last line of a file, read from its end."
     with path.open("rb") as f:
@@ -389,6 +390,53 @@ def append(
         warnings.warn(told, stacklevel=2)
     return _loads(line)
 
+# %% ../../nbs/repro/01_records.ipynb #c1a5f002
+# Metrics that are fractions; a part of the test items may stand behind the name in brackets.
+FRACTION = re.compile(
+    r"(overlap )?auc\d*|ap|map|mrr|r8|p\d+|psp\d+|ndcg\d+(_exp)?|.* importance|.* share|topic chance|leakage .*"
+    r"|misled|excluded|seen words")
+
+
+def _out_of_range(name, value) -> str: # "" where nothing is wrong
+    "What is wrong with the value of a metric; None stands for one that could not be computed."
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return f"{name} is {value!r}, which is no number"
+    if not math.isfinite(value):
+        return f"{name} is {value}"
+    if FRACTION.fullmatch(name.partition("[")[0]) and not 0 <= value <= 1:
+        return f"{name} is {value:g}, and a fraction lies between 0 and 1"
+    return ""
+
+
+def _other_id(record) -> str: # "" where the id is that of the configuration
+    "How the id of a record differs from the one its configuration has."
+    config = record["config"]
+    if not {"method", "encoder", *PLACE} <= config.keys():
+        return ""
+    try:
+        own = RunConfig(**config).id
+    except ValueError:
+        return "its configuration is that of no run"
+    return "" if own == record["id"] else f"its configuration is that of {own}, and its id is {record['id']}"
+
+
+def misfit(
+    record: dict,
+    line: bytes,   # that it was read from
+) -> str: # "" for a record that can be trusted
+    "Why a complete record is not what was measured."
+    if _seal_fits(line) is False:
+        return "its checksum is not that of its content"
+    for test, metrics in record["metrics"].items():
+        values = metrics if isinstance(metrics, dict) else {"": metrics}
+        for name, value in values.items():
+            why = _out_of_range(name, value)
+            if why:
+                return f"{test}: {why}"
+    return _other_id(record)
+
 # %% ../../nbs/repro/01_records.ipynb #eb049f06
 def _lines(path):
     "The lines of a file with their newlines, of which the last may have none; a missing file has no lines."
@@ -438,53 +486,6 @@ def _scan(path) -> Scan:
             scan.records.append(found)
             scan.lines.append(n)
     return scan
-
-# %% ../../nbs/repro/01_records.ipynb #c1a5f002
-# Metrics that are fractions; a part of the test items may stand behind the name in brackets.
-FRACTION = re.compile(
-    r"(overlap )?auc\d*|ap|map|mrr|r8|p\d+|psp\d+|ndcg\d+(_exp)?|.* importance|.* share|topic chance|leakage .*"
-    r"|misled|excluded|seen words")
-
-
-def _out_of_range(name, value) -> str: # "" where nothing is wrong
-    "What is wrong with the value of a metric; None stands for one that could not be computed."
-    if value is None:
-        return ""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return f"{name} is {value!r}, which is no number"
-    if not math.isfinite(value):
-        return f"{name} is {value}"
-    if FRACTION.fullmatch(name.partition("[")[0]) and not 0 <= value <= 1:
-        return f"{name} is {value:g}, and a fraction lies between 0 and 1"
-    return ""
-
-
-def _other_id(record) -> str: # "" where the id is that of the configuration
-    "How the id of a record differs from the one its configuration has."
-    config = record["config"]
-    if not {"method", "encoder", *PLACE} <= config.keys():
-        return ""
-    try:
-        own = RunConfig(**config).id
-    except ValueError:
-        return "its configuration is that of no run"
-    return "" if own == record["id"] else f"its configuration is that of {own}, and its id is {record['id']}"
-
-
-def misfit(
-    record: dict,
-    line: bytes,   # that it was read from
-) -> str: # "" for a record that can be trusted
-    "Why a complete record is not what was measured."
-    if _seal_fits(line) is False:
-        return "its checksum is not that of its content"
-    for test, metrics in record["metrics"].items():
-        values = metrics if isinstance(metrics, dict) else {"": metrics}
-        for name, value in values.items():
-            why = _out_of_range(name, value)
-            if why:
-                return f"{test}: {why}"
-    return _other_id(record)
 
 # %% ../../nbs/repro/01_records.ipynb #83e92d08
 def _mend(path, n, torn, held):
