@@ -17,7 +17,7 @@ from debias_nb.arr import (
     distillation, gram, pair_log_probs, regularised, same_author, sparse_cosines,
     supervised_contrastive, text_rows, topic_bias,
 )
-from .encoders import Tokens, embed_texts, from_features, tokenise
+from .encoders import Tokens, embed_texts, from_features, tokenise, unit_rows
 
 # %% ../nbs/methods/author_losses.ipynb #b5329ca7
 def _keys(tokens: Tokens) -> list[bytes]:
@@ -124,7 +124,7 @@ class _TopicAware(torch.nn.Module):
         rows = np.concatenate([self.known.rows(column) for column in columns])
         authors = _authors_of(columns, len(rows) // len(columns), labels)
         embedded = [self.model(column)["sentence_embedding"].float() for column in columns]
-        z = F.normalize(torch.cat(embedded), dim=-1)
+        z = unit_rows(torch.cat(embedded))
         authors = authors.to(z.device)
         topics = sparse_cosines(self.topics[rows]).to(z.device)
         self._must_have_pairs(authors)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import transformers
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding, Transformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, StaticEmbedding, Transformer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
@@ -39,6 +39,14 @@ def table(folder, seed=0):
     weights = np.random.default_rng(seed).normal(size=(len(VOCABULARY), 16)).astype("float32")
     SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu").save(str(folder / "table"), create_model_card=False)
     return folder / "table"
+
+def without_a_vector_for_the_unknown():
+    "A static encoder that scales to length 1 itself, and whose unknown words have a row of zeros, as published ones do."
+    words = {"[UNK]": 0, "red": 1, "shoe": 2}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    weights = np.array([[0, 0], [1, 2], [2, -1]], "float32")
+    return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights), Normalize()], device="cpu")
 
 def load(folder): return SentenceTransformer(str(folder), device="cpu").eval()
 

