@@ -130,7 +130,7 @@ def test_to_the_letter(tmp_path, data, answers):
 
 
 @pytest.mark.parametrize("line, words", [
-    ("", "1 columns, expected 5"), ("q\ta?\tb\t1", "4 columns, expected 5"), ("q\ta?\tb\t1\t4\t5", "6 columns"), ("q\t\tb\t1\t4", "the question is empty"), ("q\ta?\t \u00a0\t1\t4", "the answer is empty"),
+    ("", "1 column, expected 5"), ("q\ta?\tb\t1", "4 columns, expected 5"), ("q\ta?\tb\t1\t4\t5", "6 columns"), ("q\t\tb\t1\t4", "the question is empty"), ("q\ta?\t \u00a0\t1\t4", "the answer is empty"),
     (" \ta?\tb\t1\t4", "the question_id is empty"), ("q\ta?\tb\tyes\t4", "'yes' is not a label"), ("q\ta?\tb\t1\t0", "the grade '0' is not 1, 2, 3 or 4"), ("q\ta?\tb\t1\t5", "the grade '5'"), ("q\ta?\tb\t1\t", "the grade ''"),
     ("q\ta?\tb\t0\t3", "label 0, but the grade is 3"), ("q0\tother?\tb\t0\t1", "question 'q0' has another text than in line 1"), ("\ufeffq\ta?\tb\t1\t4", "byte order mark"), (b"q\ta\xff\tb\t1\t4", "not UTF-8 at byte 4"), ("q\ta?\tb\0c\t1\t4", "a NUL byte, at character 7")])
 def test_refused_lines(tmp_path, line, words):
