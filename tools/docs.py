@@ -87,9 +87,13 @@ def resolver(source: str, names: dict[str, str], shown: dict[str, set[str]]):
             page = re.sub(r"\.html$", ".md", page)
             while part and part not in shown.get(page, ()): part = part.rpartition(".")[0] # a method is shown with its class
             return seen_from_here(page, part and "#" + part)
-        target = local(address, posixpath.dirname(source))
+        folder = posixpath.dirname(source)
+        target = local(address, folder)
         if target is None: return address
-        if target[0] in names: return seen_from_here(names[target[0]], target[1])
+        as_report = local(address, folder.replace("nbs/papers", "reports", 1)) # a paper notebook is written as a page in reports/
+        for name, part in (target, as_report):
+            if name in names: return seen_from_here(names[name], part)
+        if not (ROOT / target[0]).exists(): target = as_report
         if not (ROOT / target[0]).exists(): sys.exit(f"{source}: a link leads to {target[0]}, which does not exist")
         return f"{config['git_url']}/blob/{config['branch']}/{''.join(target)}"
     return resolve
