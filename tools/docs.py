@@ -93,8 +93,9 @@ def resolver(source: str, names: dict[str, str], shown: dict[str, set[str]]):
         as_report = local(address, folder.replace("nbs/papers", "reports", 1)) # a paper notebook is written as a page in reports/
         for name, part in (target, as_report):
             if name in names: return seen_from_here(names[name], part)
-        if not (ROOT / target[0]).exists(): target = as_report
-        if not (ROOT / target[0]).exists(): sys.exit(f"{source}: a link leads to {target[0]}, which does not exist")
+        there = [found for found in (target, as_report) if (ROOT / found[0]).exists()]
+        if not there: sys.exit(f"{source}: a link leads to {target[0]}, which does not exist")
+        target = there[0]
         return f"{config['git_url']}/blob/{config['branch']}/{''.join(target)}"
     return resolve
 
