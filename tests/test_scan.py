@@ -210,7 +210,7 @@ def test_a_constant_column_among_others_does_no_harm(batch):
     assert w.values.isfinite().all() and w.loss < 1 and not w.note
 
 @pytest.mark.parametrize("change, message", [
-    (dict(variant="fixd"), "variant: unknown 'fixd'; did you mean 'fixed'"), (dict(variant="relased"), "did you mean 'released'"), (dict(r=0), "r must be at least 1"),
+    (dict(variant="fixd"), "no variant 'fixd'; did you mean 'fixed'"), (dict(variant="relased"), "did you mean 'released'"), (dict(r=0), "r must be at least 1"),
     (dict(class_mass="kept"), "did you mean 'keep'"), (dict(kinds="cos+sine"), r"did you mean 'cos\+sin'"),
     (dict(form="moments"), "did you mean 'moment'"), (dict(penality=1), "did you mean 'penalty'"), (dict(lr=0), "lr must be positive"),
     (dict(steps=-1), "must not be negative"), (dict(variant="released", penalty=0), "divides"), (dict(class_mass="keep"), "needs labels"),
@@ -378,7 +378,7 @@ def test_inference_is_the_classifier_alone():
     (lambda: ScanHead(8, dropout=1), "dropout must lie in"), (lambda: ScanHead(8, temperature=0), "temperature must be positive"), (lambda: LanguageDebiasing(0), "width must be at least 1"),
     (lambda: ScanHead(8, classes=3).scores(torch.zeros(2, 8)), "log-odds need 2 classes"), (lambda: scan_loss({"clc": 1.}), "did you mean 'cl'"),
     (lambda: contrastive_loss(torch.ones(1, 2), torch.ones(1, 2), torch.ones(1, 2), 0), "temperature must be positive, got 0"),
-    (lambda: LanguageDebiasing(2, gate="scaler"), "gate: unknown 'scaler'; did you mean 'scalar'"),
+    (lambda: LanguageDebiasing(2, gate="scaler"), "no gate 'scaler'; did you mean 'scalar'"),
     (lambda: ScanHead(8, class_weights=(1., 0.)), "class_weights must be 2 positive numbers"), (lambda: scan_loss({"sw": 1.}, cl=-1), "cl must be at least 0, got -1"),
     (lambda: ScanHead(8)(torch.zeros(2, 8), torch.zeros(2, dtype=torch.long), torch.tensor([1., float("nan")])), r"weights\[1\] is not finite"),
     (lambda: scan_loss({"sw": 1.}, sw=float("nan")), "sw must be at least 0"), (lambda: ScanHead(8)(torch.zeros(2, 8), torch.zeros(2, dtype=torch.long), torch.ones(3)), r"shape \(2,\)")])

@@ -14,16 +14,16 @@ import string
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..config import AnswersWorldConfig, nearest, refuse_if
+from ..config import AnswersWorldConfig, check_known, refuse_if
 from .questions import named_cells, without_end
 from debias_nb.data.registry import (
-    DataError, locate, parsed_rows, row_positions, rows_digest, sha256_of, text_lines,
+    DataError, Table, locate, parsed_rows, sha256_of, text_lines,
 )
 
 # %% ../../nbs/data/03_answers.ipynb #61690671
@@ -32,7 +32,7 @@ Part = Literal["train", "dev", "test"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Answers:
+class Answers(Table):
     """Candidate answers, one a row.
     Raises `ValueError` for columns of unequal length, other labels than 0 and 1, grades outside 1-4,
     and labels that contradict them."""
@@ -45,21 +45,17 @@ class Answers:
     counts: dict[str, float] = field(default_factory=dict) # what was read, dropped, found odd
     files: dict[str, str] = field(default_factory=dict)    # file -> sha256
     part: Part | None = None # None: not said
+    COLUMNS = ("question_ids", "questions", "answers", "labels", "grades")
 
     def __post_init__(self):
-        sizes = {column: len(values) for column, values in self._columns().items()}
-        if len(set(sizes.values())) > 1:
-            raise ValueError(f"{self.name}: unequal lengths: {sizes}")
+        self._check_sizes()
         self._freeze("labels", [0, 1])
         if self.grades is not None:
             self._freeze("grades", [1, 2, 3, 4])
             contradicted = (self.grades >= RELEVANT) != self.labels
             self._refuse("labels", contradicted, f"though grades of {RELEVANT} and more are relevant")
 
-    def _columns(self):
-        "The columns that there are."
-        columns = {column: getattr(self, column) for column in ("question_ids", "questions", "answers", "labels", "grades")}
-        return {column: values for column, values in columns.items() if values is not None}
+
 
     def _freeze(self, column, allowed):
         "Numbers that cannot be changed. Raises `ValueError` for others than the allowed ones."
@@ -75,9 +71,6 @@ class Answers:
             row = wrong.argmax()
             raise ValueError(f"{self.name}: {column}[{row}] is {getattr(self, column)[row]}, {why}")
 
-    def __len__(self):
-        return len(self.answers)
-
     def __repr__(self):
         questions, relevant = len(set(self.question_ids)), self.labels.sum()
         sizes = f"{questions:,} questions, {len(self):,} candidates, {relevant:,} relevant"
@@ -88,24 +81,7 @@ class Answers:
         number = {}
         return np.array([number.setdefault(id, len(number)) for id in self.question_ids], int)
 
-    def frame(self): # a pandas data frame
-        "A row a candidate."
-        import pandas as pd
-        columns = {column.removesuffix("s"): values for column, values in self._columns().items()}
-        return pd.DataFrame(columns)
 
-    def take(self, idx, **changes) -> "Answers": # rows by position or mask; `changes` replace other fields
-        positions = row_positions(idx, len(self), self.name, "candidates")
-        columns = {column: [values[i] for i in positions] for column, values in self._columns().items()}
-        return replace(self, **columns | changes)
-
-    def _grade_list(self):
-        return [None] * len(self) if self.grades is None else self.grades.tolist()
-
-    @cached_property
-    def fingerprint(self) -> str: # sha256 of all columns in their order
-        labels, grades = self.labels.tolist(), self._grade_list()
-        return rows_digest(self.question_ids, self.questions, self.answers, labels, grades)
 
 # %% ../../nbs/data/03_answers.ipynb #b611bb47
 ENTITY = re.compile(r"&(#\d+|[A-Za-z]\w*);")
@@ -348,7 +324,7 @@ def identify(
         raise DataError(f"{answers.name}: no query reads {unknown[0]!r}")
     ids = [id_of[question] for question in answers.questions]
     grades = defaultdict(list)
-    for id, grade in zip(ids, answers._grade_list()):
+    for id, grade in zip(ids, answers._listed("grades")):
         grades[id].append(grade)
     for id, found in grades.items():
         wanted = [grade for _, grade in judged.get(id, [])]
@@ -401,11 +377,9 @@ def load_answers(
 ) -> Answers: # in the file's order
     """The candidate answers of one part.
     Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError`."""
-    if name not in SOURCES:
-        raise ValueError(f"no answer-selection data {name!r}{nearest(name, SOURCES)}")
+    check_known("answer-selection data", name, SOURCES)
     source = SOURCES[name]
-    if part not in source.files:
-        raise ValueError(f"{name} has no part {part!r}{nearest(part, source.files)}")
+    check_known(f"part of {name} called", part, source.files)
     dataset = source.dataset or name
     files = [source.files[part], *source.judged.get(part, ())]
     path, *judged = paths = [locate(dataset, file, download) for file in files]

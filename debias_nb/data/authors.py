@@ -21,7 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import compress
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -31,10 +31,9 @@ import pandas as pd
 import scipy.sparse as sp
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
-from ..config import AuthorsWorldConfig, nearest, refuse_if
+from ..config import AuthorsWorldConfig, check_known, refuse_if
 from debias_nb.data.registry import (
-    NUL, DataError, decoded, first_mistake, json_row, locate, parsed_rows, row_positions, rows_digest, sha256_of,
-    text_lines,
+    NUL, DataError, Table, decoded, first_mistake, json_rows, locate, parsed_rows, sha256_of, text_lines,
 )
 
 # %% ../../nbs/data/04_authors.ipynb #ca4cb278
@@ -56,11 +55,11 @@ def _as_text(value):
 Clean = Annotated[str, AfterValidator(_clean)]
 Filled = Annotated[Clean, AfterValidator(_filled)]
 Date = Annotated[str, Field(pattern=r"^(\d{4}(-\d{2}(-\d{2})?)?)?$")] # YYYY, YYYY-MM, YYYY-MM-DD or nothing
-_COLUMNS = {"author": Filled, "topic": Filled, "text": Filled, "date": Date}
+_KINDS = {"author": Filled, "topic": Filled, "text": Filled, "date": Date}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Texts:
+class Texts(Table):
     """Texts, one a row.
     Raises `ValueError` for columns of unequal length, and for an empty text, author or topic or an odd date,
     naming its row."""
@@ -71,49 +70,27 @@ class Texts:
     date: list[str] | None = None # (n,) YYYY, YYYY-MM or YYYY-MM-DD; "" where it is not known
     counts: dict[str, int] = field(default_factory=dict) # what was read, dropped, found odd
     files: dict[str, str] = field(default_factory=dict)  # file -> sha256
+    COLUMNS = tuple(_KINDS)
 
     def __post_init__(self):
-        columns = self._columns()
-        sizes = {column: len(values) for column, values in columns.items()}
-        if len(set(sizes.values())) > 1:
-            raise ValueError(f"{self.name}: unequal lengths: {sizes}")
-        for column, values in columns.items():
+        self._check_sizes()
+        for column, values in self._columns().items():
             object.__setattr__(self, column, self._checked(column, values))
-
-    def _columns(self):
-        "The columns that there are."
-        columns = {column: getattr(self, column) for column in _COLUMNS}
-        return {column: values for column, values in columns.items() if values is not None}
 
     def _checked(self, column, values):
         "A copy of a column. Raises `ValueError` for the first value that does not fit."
-        wanted = TypeAdapter(list[_COLUMNS[column]])
+        wanted = TypeAdapter(list[_KINDS[column]])
         try:
             return wanted.validate_python(list(values))
         except ValidationError as e:
             raise ValueError(f"{self.name}: {column}, row {first_mistake(e)}") from None
-
-    def __len__(self):
-        return len(self.text)
 
     def __repr__(self):
         topics = f"{len(set(self.topic)):,}" if self.topic is not None else "no"
         sizes = f"{len(self):,} texts, {len(set(self.author)):,} authors, {topics} topics"
         return f"Texts({self.name}: {sizes}, fingerprint {self.fingerprint[:12]})"
 
-    def frame(self) -> pd.DataFrame:
-        "A row a text."
-        return pd.DataFrame(self._columns())
 
-    def take(self, rows, **changes) -> "Texts": # rows by position or mask; `changes` replace other fields
-        positions = row_positions(rows, len(self), self.name, "texts")
-        columns = {column: [values[i] for i in positions] for column, values in self._columns().items()}
-        return replace(self, **columns | changes)
-
-    @cached_property
-    def fingerprint(self) -> str: # sha256 of all columns in their order
-        missing = [None] * len(self)
-        return rows_digest(self.author, self.topic or missing, self.text, self.date or missing)
 
 # %% ../../nbs/data/04_authors.ipynb #ce0c51e3
 def describe(
@@ -255,7 +232,7 @@ def _csv_rows(path): # -> the line where a row ends, and the row by its columns
 def _meant(key):
     "The column that a key misspells, if it does."
     written = str(key).strip().casefold()
-    close = difflib.get_close_matches(written, _COLUMNS, 1, .8)
+    close = difflib.get_close_matches(written, _KINDS, 1, .8)
     return close[0] if close else None
 
 
@@ -289,14 +266,7 @@ def _csv_row(_, row):
     "Raises `ValueError` with the reason."
     if None in row or None in row.values():
         raise ValueError("another number of columns than the header has")
-    try:
-        return _Row.model_validate(row)
-    except ValidationError as e:
-        raise ValueError(first_mistake(e)) from None
-
-
-def _json_row(_, line):
-    return json_row(_Row, line)
+    return _Row.model_validate(row)
 
 
 def _own_rows(path):
@@ -304,7 +274,7 @@ def _own_rows(path):
     if path.match("*.csv") or path.match("*.csv.gz"):
         return parsed_rows(path, _csv_rows(path), _csv_row)
     if path.match("*.jsonl") or path.match("*.jsonl.gz"):
-        return parsed_rows(path, enumerate(text_lines(path), 1), _json_row)
+        return json_rows(path, _Row)
     raise ValueError(f"the name {path.name} does not tell the format: .csv or .jsonl, or one of them with .gz")
 
 
@@ -354,8 +324,7 @@ class _Reviewer(BaseModel):
         return [(self, review, plain(review.review_full)) for review in [*self.history, *last]]
 
 
-def _reviewer(_, line):
-    return json_row(_Reviewer, line).reviews()
+
 
 
 def read_reviews(
@@ -365,8 +334,8 @@ def read_reviews(
     "Read reviews with reviewer and category. Raises `DataError` naming file and line."
     found = []
     for path in paths:
-        for reviews in parsed_rows(path, enumerate(text_lines(path), 1), _reviewer):
-            found += reviews
+        for reviewer in json_rows(path, _Reviewer):
+            found += reviewer.reviews()
     rows = [(who.user_id, who.category, text, review.day()) for who, review, text in found if text]
     counts = {
         "texts read": len(found),
@@ -542,7 +511,7 @@ def _by_id(path, model): # -> `model` each
     seen = set()
 
     def parse(_, line):
-        row = json_row(model, line)
+        row = model.model_validate_json(line)
         refuse_if(row.id in seen, f"the id {row.id!r} stands twice")
         seen.add(row.id)
         return row
@@ -601,8 +570,7 @@ def load_texts(
 ) -> Texts: # without repeats
     """The texts of a published corpus, cleaned.
     Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError`."""
-    if name not in SOURCES:
-        raise ValueError(f"no corpus {name!r}{nearest(name, SOURCES)}")
+    check_known("corpus", name, SOURCES)
     read, files = SOURCES[name]
     paths = [locate(name, file, download) for file in files]
     texts = clean(read(*paths, name=name), quotes, signatures)
@@ -661,8 +629,7 @@ class AuthorSplit:
 
     def _check_test(self, test, texts):
         "Nothing in a test may be in training or validation."
-        if test not in TESTS:
-            raise ValueError(f"no test {test!r}{nearest(test, TESTS)}")
+        check_known("test", test, TESTS)
         if not len(texts):
             raise ValueError(f"{self.name}: no texts in {test}")
         for part in (texts, self.train):

@@ -7,11 +7,9 @@ __all__ = ['LF_FILES', 'SOURCES', 'Titles', 'make_titles', 'read_lf', 'read_aan'
            'TitlePairs', 'TitleSplit', 'split_titles', 'join_titles', 'mix_ticks', 'catalogue_titles', 'mix_catalogue']
 
 # %% ../../nbs/data/02_titles.ipynb #0ea0b9f4
-import gzip
 import hashlib
 import html
 import json
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
@@ -20,11 +18,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from scipy.sparse import block_diag, csr_matrix, issparse
 
-from ..config import nearest
-from .registry import DataError, MissingData, locate, sha256_of
+from ..config import check_known
+from .registry import DataError, MissingData, json_rows, locate, sha256_of
 from .worlds import SPLITS, Catalogue, Retrieval, concept_ids
 
 # %% ../../nbs/data/02_titles.ipynb #5bce3d4c
@@ -252,20 +250,10 @@ def _check_unique(path, ids) -> None: # ids: a series, by line
 
 def _json_lines(path, kind: type[_Entry]) -> list: # path: gzip -> a `kind` a line
     "Raises `DataError` naming file and line."
-    records = []
-    try:
-        with gzip.open(path) as lines:
-            for line in lines:
-                records.append(kind.model_validate_json(line))
-    except (EOFError, gzip.BadGzipFile, zlib.error) as e:
-        raise DataError(f"{path}:{len(records) + 1}: the file is damaged from here on ({e})") from None
-    except ValidationError as e:
-        mistake = e.errors()[0]
-        where = ".".join(map(str, mistake["loc"])) or "the line"
-        raise DataError(f"{path}:{len(records) + 1}: {where}: {mistake['msg']}") from None
-    if not records:
-        raise DataError(f"{path}: the file is empty")
-    _check_unique(path, pd.Series([record.uid for record in records], range(1, len(records) + 1)))
+    records = list(json_rows(path, kind))
+    uids = pd.Series([record.uid for record in records])
+    uids.index += 1
+    _check_unique(path, uids)
     return records
 
 # %% ../../nbs/data/02_titles.ipynb #7c50feee
@@ -501,8 +489,7 @@ def load_titles(
 ) -> Titles: # read once in a process
     """The titles of a data set.
     Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError` for an unknown name."""
-    if name not in SOURCES:
-        raise ValueError(f"no titles {name!r}{nearest(name, SOURCES)}")
+    check_known("titles", name, SOURCES)
     source = SOURCES[name]
     located = []
     for file in source.files + source.optional:
@@ -630,8 +617,7 @@ def _of_categories(titles, held_out) -> np.ndarray: # (queries,) bool
         raise ValueError(f"by='category': {titles.name} has no categories")
     known = sorted(set(titles.categories.tolist()) - {""})
     for category in held_out:
-        if category not in known:
-            raise ValueError(f"held_out: {titles.name} has no category {category!r}{nearest(str(category), known)}")
+        check_known("category", category, known)
     shifted = np.isin(titles.categories, list(held_out))
     if shifted.all() or not shifted.any():
         left = "training" if shifted.all() else "ood"

@@ -22,7 +22,7 @@ import pandas as pd
 from numpy import ndarray
 from numpy.random import Generator
 
-from ..config import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig, nearest
+from ..config import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig, check_known
 from ..hashes import sha256_text
 
 STRONG = dict(p_attr=.8, p_noun=.4, p=1., brand_match=.6, decoys=1.)
@@ -45,10 +45,7 @@ STREAMS = (
 )
 
 
-def _check_split(name, splits, world=""):
-    "Raises `ValueError` for a split that does not exist."
-    if name not in splits:
-        raise ValueError(f"no split {name!r}{world}{nearest(name, splits)}")
+
 
 
 def stream(
@@ -58,8 +55,7 @@ def stream(
     "The random stream of one part of a world. Raises `ValueError` for a part that does not exist or a negative seed."
     if config.seed < 0:
         raise ValueError(f"seed: {config.seed} is negative")
-    if part not in STREAMS:
-        raise ValueError(f"no part {part!r} of a world{nearest(part, STREAMS)}")
+    check_known("part of a world", part, STREAMS)
     return np.random.default_rng([config.seed, STREAMS.index(part)])
 
 # %% ../../nbs/data/05_worlds.ipynb #1b7bbca4
@@ -409,7 +405,7 @@ def tie(
     name: str, # one of `SPLITS`
 ) -> tuple[ndarray, dict]: # the split's types, and how their brands are drawn
     "What a split takes from the world. Raises `ValueError` for a split that does not exist."
-    _check_split(name, SPLITS)
+    check_known("split", name, SPLITS)
     c = lexicon.config
     types = np.arange(c.types)
     if name == "unseen":
@@ -639,7 +635,7 @@ def answers_split(
     name: str, # one of `ANSWER_SPLITS`
 ) -> PlantedAnswers: # the same for the same dials
     "One split of a world of answers. Raises `ValueError` for a split that does not exist, and as `answer_words` does."
-    _check_split(name, ANSWER_SPLITS, " of a world of answers")
+    check_known("split", name, ANSWER_SPLITS)
     c = config
     words = answer_words(c)
     rng = stream(c, f"answers {name}")
@@ -804,7 +800,7 @@ def authors_split(
 ) -> PlantedTexts: # the same for the same dials
     """One split of a world of authors.
     Raises `ValueError` for a split that does not exist, a likeness out of range, and as `author_words` does."""
-    _check_split(name, AUTHOR_SPLITS, " of a world of authors")
+    check_known("split", name, AUTHOR_SPLITS)
     if not 0 <= likeness <= 1:
         raise ValueError(f"likeness must be in [0, 1], got {likeness}")
     c = config

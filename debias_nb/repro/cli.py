@@ -74,12 +74,11 @@ def _declared_type(template: Path, name: str, written: str):
 def checked(template: Path, given: dict[str, object]) -> dict[str, object]:
     "The given parameters with their declared types. Raises `RunnerError` for an unknown name or a wrong type."
     from pydantic import TypeAdapter, ValidationError
-    from debias_nb.config import nearest
+    from debias_nb.config import check_known
     known = declared(template)
     out = {}
     for name, value in given.items():
-        if name not in known:
-            raise RunnerError(f"{template.stem} has no parameter {name!r}{nearest(name, known)}")
+        check_known(f"parameter in {template.stem} called", name, known, RunnerError)
         written = known[name][0]
         kind = TypeAdapter(_declared_type(template, name, written))
         try:
@@ -259,10 +258,9 @@ def check_folders():
 
 def _profile(value: str) -> str:
     from typing import get_args
-    from debias_nb.repro import config
-    known = get_args(config.Profile)
-    if value not in known:
-        raise RunnerError(f"no profile {value!r}{config.nearest(value, known)}")
+    from debias_nb.config import check_known
+    from debias_nb.repro.config import Profile
+    check_known("profile", value, get_args(Profile), RunnerError)
     return value
 
 # %% ../../nbs/repro/14_cli.ipynb #326bbf15

@@ -27,7 +27,7 @@ import pandas as pd
 from debias_nb.repro.config import (
     BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, Profile, RunConfig, TableConfig,
 )
-from ..config import ConfigError, nearest, project_root
+from ..config import ConfigError, check_known, project_root
 from .config import load_experiment
 from .records import Store, latest
 from ..data.registry import ExpectedTable, load_expected, load_registry
@@ -550,9 +550,7 @@ def refuse_unknown_parameters():
         if not source.startswith("# Parameters\n"): # what papermill writes above them
             continue
         for line in ast.parse(source).body:
-            name = line.targets[0].id
-            if name not in known:
-                raise ConfigError(f"this notebook has no parameter {name!r}{nearest(name, known)}")
+            check_known("parameter", line.targets[0].id, known, ConfigError)
 
 
 def study(

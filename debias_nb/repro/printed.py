@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ..config import nearest
+from ..config import check_known
 from ..data.registry import load_expected
 
 # %% ../../nbs/repro/11_printed.ipynb #1f142f41
@@ -65,8 +65,8 @@ class PrintedCells:
     def titles(self, table: str, method: str) -> tuple[str, ...]: # the closest first
         "The items that a table of texts lists for a method. Raises `ValueError` for an unknown name, with the nearest."
         lists = {name: listed.rows for name, listed in self.expected.lists.items()}
-        _must_be_known(table, lists, "list")
-        _must_be_known(method, lists[table], "method")
+        check_known("list", table, lists)
+        check_known("method", method, lists[table])
         return lists[table][method]
 
     def _rows(self, table, but, names) -> pd.DataFrame:
@@ -76,10 +76,10 @@ class PrintedCells:
                 continue
             wanted = [wanted] if isinstance(wanted, str) else wanted
             for one in wanted:
-                _must_be_known(one, rows[key].dropna().unique().tolist(), key)
+                check_known(key, one, rows[key].dropna().unique())
             rows = rows[rows[key].isin(wanted)]
         if but is not None:
-            _must_be_known(but, rows.method.unique().tolist(), "method")
+            check_known("method", but, rows.method.unique())
             rows = rows[rows.method != but]
         if rows.empty:
             raise ValueError(f"{table} has no cell with {names}")
@@ -94,9 +94,7 @@ def _is_free(wanted) -> bool:
     return wanted == "*" or not isinstance(wanted, str)
 
 
-def _must_be_known(name: str, known, kind: str):
-    if name not in known:
-        raise ValueError(f"no {kind} {name!r}{nearest(name, known)}")
+
 
 # %% ../../nbs/repro/11_printed.ipynb #4d47ddd9
 RELATIONS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ..config import ConfigError, nearest, project_root
+from ..config import ConfigError, check_known, project_root
 from ..data.registry import only_pinned
 from .records import Store, TrainingFailed, latest, make_record, run_or_load, this_machine
 from .config import ExperimentConfig, RunConfig
@@ -204,9 +204,7 @@ def _check_names(experiment: ExperimentConfig, kind: str, asked: list[str] | Non
     "Raises `ConfigError` for a method or an encoder that an experiment does not have."
     known = [getattr(o, "display", o.name) for o in getattr(experiment, kind)]
     for name in asked or []:
-        if name not in known:
-            where = f"{experiment.paper}/{experiment.experiment}"
-            raise ConfigError(f"{where} has no {kind[:-1]} {name!r}{nearest(name, known)}")
+        check_known(f"{kind[:-1]} in {experiment.paper}/{experiment.experiment} called", name, known, ConfigError)
 
 
 LARGEST_SEED = 2**32 - 1 # that NumPy takes

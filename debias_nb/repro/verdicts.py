@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..config import nearest, project_root
+from ..config import check_known, project_root
 from .frame import COMPLETE, PROFILES, Cell, Unpaired, all_experiments, contrast, scaled, stored
 from .printed import Fact, PrintedCells, fact_table, printed_verdict
 from .tables import bracket, folded, markdown, signed
@@ -172,25 +172,25 @@ class Evidence:
         for cell in self.of_table.get(table, []):
             if cell.profile == profile:
                 mine.setdefault(cell.column, cell)
-        _must_be_one_of(column, list(mine), f"column in {table} at {profile}")
+        check_known(f"column in {table} at {profile} called", column, mine)
         return mine[column]
 
     def check(self, asked: Asked):
         "Raises `ValueError` for a table, method or column that no cell has, with the nearest."
-        tables = list(self.of_table)
+
         for side in asked.sides:
             table = side.table or asked.table
-            _must_be_one_of(table, tables, "table")
+            check_known("table", table, self.of_table)
             known = self.names("method", table)
             names = [side.name(profile, known) for profile in asked.profiles]
             named = [name for name in names if name]
             if not set(named) & set(known):
-                _must_be_one_of(next(iter(named), ""), known, f"method in {table}")
+                check_known(f"method in {table} called", next(iter(named), ""), known)
             if side.column:
-                _must_be_one_of(side.column, self.names("column", table), f"column in {table}")
+                check_known(f"column in {table} called", side.column, self.names("column", table))
         columns = self.names("column", asked.table)
         if not any(fnmatchcase(column, pattern) for column, pattern in product(columns, asked.column)):
-            _must_be_one_of(asked.column[0], columns, f"column in {asked.table}")
+            check_known(f"column in {asked.table} called", asked.column[0], columns)
 
     def comparisons(self, asked: Asked) -> list[Comparison]:
         "Every comparison of one line, with its difference. Raises as `check`."
@@ -245,9 +245,7 @@ class Evidence:
             return f"the records have no {cell.metric}"
 
 
-def _must_be_one_of(name: str, known: list[str], what: str):
-    if name not in known:
-        raise ValueError(f"no {what} is called {name!r}{nearest(name, known)}")
+
 
 # %% ../../nbs/repro/12_verdicts.ipynb #25eb643b
 LOW_LEAKAGE = .6 # at most; at .5 topics of training tell nothing about those of the test

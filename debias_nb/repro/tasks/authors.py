@@ -24,7 +24,7 @@ from debias_nb.data.authors import (
     SOURCES, AuthorSplit, Halves, Texts, describe, leakage, leakage_aware_split, load_texts, nearest_topics, paper_split,
     planted_texts, query_target, random_split,
 )
-from ...config import AuthorsWorldConfig, ConfigError, EncoderConfig, nearest
+from ...config import AuthorsWorldConfig, ConfigError, EncoderConfig, check_known
 from debias_nb.encoders import (
     QuietTrainer, best_device, embed, encoder_fingerprint, load_encoder, single_thread, tokenise, weights_hash,
 )
@@ -116,12 +116,8 @@ def _real(corpus: CorpusConfig) -> AuthorSplit:
 def author_split(corpus: CorpusConfig) -> AuthorSplit:
     """The texts of a corpus in parts.
     Raises `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing."""
-    if corpus.world:
-        split = _planted(corpus)
-    elif corpus.name in SOURCES:
-        split = _real(corpus)
-    else:
-        raise ConfigError(f"corpus {corpus.name!r} is not known{nearest(corpus.name, (*SOURCES, 'authors'))}")
+    check_known("corpus", corpus.name, (*SOURCES, "authors"), ConfigError)
+    split = _planted(corpus) if corpus.world else _real(corpus)
     if corpus.split and corpus.split.validation == "across":
         return _validated_across(split, corpus.split.seed)
     return split
@@ -546,8 +542,7 @@ class AuthorsTask(Task):
             if name == "counts":
                 tested.metrics[name] = counts(corpus)
                 continue
-            if name not in parts:
-                raise ConfigError(f"evaluation set {name!r} is not known{nearest(name, parts)}")
+            check_known("evaluation set", name, parts, ConfigError)
             texts = parts[name]
             halves = query_target(texts, seed)
             found = evaluate_authors(trained.model(name), texts, halves)

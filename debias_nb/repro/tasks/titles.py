@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...config import ConfigError, EncoderConfig, nearest
+from ...config import ConfigError, EncoderConfig, check_known
 from ...interventions import importance, word_of_token
 from ..config import CorpusConfig, RunConfig
 from .common import Tested, Trained, base_encoder, encoder_files, lacking, text_tokens, vectors
@@ -77,8 +77,7 @@ def title_tasks(name: str, corpus: CorpusConfig) -> dict: # suffix of its metric
     if name == "mix":
         return {f"[tick {i}]": task for i, task in enumerate(title_mix(corpus))}
     tests = title_split(corpus).tests
-    if name not in tests:
-        raise ConfigError(f"evaluation set {name!r} is not known{nearest(name, (*tests, 'mix'))}")
+    check_known("evaluation set", name, [*tests, "mix"], ConfigError)
     return {"": tests[name]}
 
 # %% ../../../nbs/repro/tasks/02_titles.ipynb #559ec523
