@@ -16,12 +16,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import nn
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from .config import EncoderConfig
-from .encoders import EncoderError, check_files, check_folder, find_folder, load_encoder
+from debias_nb.encoders import (
+    EncoderError, check_files, check_folder, check_no_code, find_folder, load_encoder, unit_rows,
+)
 
 # %% ../nbs/05_cross_encoders.ipynb #1b49fbe9
 @dataclass(frozen=True, eq=False)
@@ -171,9 +172,7 @@ def attention(
     temperature,          # tau > 0
 ) -> torch.Tensor: # (n, L, R), each row sums to 1
     "How much each word on the left looks at each word on the right."
-    left = F.normalize(left, dim=-1)
-    right = F.normalize(right, dim=-1)
-    cosine = left @ right.transpose(1, 2)
+    cosine = unit_rows(left) @ unit_rows(right).mT
     logits = cosine / temperature + weight.log()[:, None]
     return logits.softmax(-1)
 
@@ -427,7 +426,7 @@ def transformer_folder(
         return _first_module(check_folder(folder, pinned))
     if not (folder / "config.json").is_file():
         raise EncoderError(f"{folder}: neither modules.json nor config.json, so this is no folder of an encoder")
-    check_files(folder)
+    check_no_code(folder)
     if not any(folder.glob("*.safetensors")):
         raise EncoderError(f"{folder}: no safetensors; weights in other formats may be pickles, and are not opened")
     return check_files(folder, pinned)
@@ -446,9 +445,8 @@ def directions(
 ) -> tuple[torch.Tensor, torch.Tensor]: # (vocabulary, d) of mean square 1; (vocabulary,) relative lengths, at least .01
     "Word vectors without their lengths, and the lengths. A vector of zeros stays one."
     norm = table.norm(dim=1)
-    unit = F.normalize(table, dim=1)
     mean = norm[norm > 0].mean()
-    return unit * table.shape[1]**.5, (norm / mean).clamp(min=.01)
+    return unit_rows(table) * table.shape[1]**.5, (norm / mean).clamp(min=.01)
 
 
 def _learned(config, texts, seed):

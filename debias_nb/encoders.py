@@ -6,9 +6,10 @@
 __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'HUB_FILES', 'NOTES', 'PICKLES', 'WIDTH', 'QUIET', 'RECIPE', 'EncoderError', 'Tokens',
            'stack', 'is_static', 'special_ids', 'mask_id', 'as_tokens', 'tokenise', 'from_features', 'tell_prompts',
            'pooled', 'unit_rows', 'encode_tokens', 'token_vectors', 'autocast', 'embed', 'embed_texts', 'weights_hash',
-           'encoder_fingerprint', 'EncoderCard', 'encoder_cards', 'folder_files', 'check_files', 'check_folder',
-           'package_folder', 'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments',
-           'quiet_trainer', 'pretrain', 'planted_encoder', 'best_device', 'load_encoder', 'planted_default']
+           'encoder_fingerprint', 'EncoderCard', 'encoder_cards', 'folder_files', 'check_no_code', 'check_files',
+           'check_folder', 'package_folder', 'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread',
+           'training_arguments', 'quiet_trainer', 'pretrain', 'planted_encoder', 'best_device', 'load_encoder',
+           'planted_default']
 
 # %% ../nbs/03_encoders.ipynb #b8f6c600
 import hashlib
@@ -381,12 +382,8 @@ def folder_files(folder: Path) -> dict[str, str]: # file, from the folder on -> 
     return found
 
 
-def check_files(
-    folder: Path,
-    pinned: dict[str, str] | None = None, # file -> expected sha256
-) -> Path:
-    """Refuse code of the repository, and other files than expected. Where more than the weights are pinned, nothing may
-    be added. Raises `EncoderError` naming the file."""
+def check_no_code(folder: Path) -> None:
+    "Refuse code of the repository. Raises `EncoderError` naming the file."
     for config in folder.rglob("config.json"):
         try:
             names_code = "auto_map" in json.loads(config.read_text("utf-8"))
@@ -394,6 +391,14 @@ def check_files(
             raise EncoderError(f"{config}: no configuration of a model: {e}") from None
         if names_code:
             raise EncoderError(f"{config}: auto_map names code of the repository, which is not run")
+
+
+def check_files(
+    folder: Path,
+    pinned: dict[str, str] | None = None, # file -> expected sha256
+) -> Path:
+    """Refuse other files than expected. Where more than the weights are pinned, nothing may be added.
+    Raises `EncoderError` naming the file."""
     if not pinned:
         return folder
     found = folder_files(folder)
@@ -419,6 +424,7 @@ def check_folder(
         _check_module(folder, module)
     if not any(folder.rglob("*.safetensors")):
         raise EncoderError(f"{folder}: no weights at all; they must be safetensors")
+    check_no_code(folder)
     return check_files(folder, pinned)
 
 # %% ../nbs/03_encoders.ipynb #5211e979
@@ -627,6 +633,9 @@ def __getattr__(name: str):
     if name == "QuietTrainer":
         return quiet_trainer()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+
 
 # %% ../nbs/03_encoders.ipynb #54e9a4ad
 def pretrain(

@@ -1,5 +1,5 @@
 """SCAN against loops written from the paper's equations, autograd and hand-made values; what it refuses."""
-import copy, io, warnings
+import copy, pickle, warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -274,8 +274,7 @@ def test_a_memory_that_was_saved_goes_on_the_same(kind, variant):
         memory.update(z, w)
         return w
     step(memory, 0); step(memory, 1)
-    file = io.BytesIO(); torch.save(memory.state_dict(), file); file.seek(0)
-    other = Memory(kind).load_state_dict(torch.load(file))
+    other = pickle.loads(pickle.dumps(memory))
     alone = learn_weights(samples.features[40:], generator=seeded(2), variant=variant, steps=3)
     a, b = step(memory, 2), step(other, 2)
     assert torch.equal(a.values, b.values) and torch.equal(memory.features, other.features) and torch.equal(memory.weights, other.weights)
@@ -284,10 +283,10 @@ def test_a_memory_that_was_saved_goes_on_the_same(kind, variant):
 
 def test_the_global_weights_stay_as_they_are(batch):
     memory = Memory("queue"); memory.update(batch.features[:50], torch.full((50,), 2.))
-    before = copy.deepcopy(memory.state_dict())
+    before = copy.deepcopy(memory)
     for options in ({}, dict(variant="released"), dict(class_mass="keep")):
         w = learn_weights(batch.features[50:], batch.labels[50:], memory, generator=seeded(), **options)
-        assert w.values.shape == (90,) and all(torch.equal(torch.as_tensor(before[k]), torch.as_tensor(v)) for k, v in memory.state_dict().items() if k in ("features", "weights"))
+        assert w.values.shape == (90,) and torch.equal(before.features, memory.features) and torch.equal(before.weights, memory.weights)
 
 def test_what_a_memory_refuses(batch):
     with pytest.raises(ValueError, match="did you mean 'queue'"): Memory("queu")
@@ -296,8 +295,6 @@ def test_what_a_memory_refuses(batch):
     memory = Memory("queue"); memory.update(batch.features, torch.ones(140))
     with pytest.raises(ValueError, match="holds 6 features a sample, the batch has 5"): learn_weights(batch.features[:, :5], memory=memory, generator=seeded())
     with pytest.raises(ValueError, match="holds 6 features"): memory.update(batch.features[:, :5], torch.ones(140))
-    with pytest.raises(ValueError, match="of kind 'queue', this one is 'ema'"): Memory("ema").load_state_dict(memory.state_dict())
-    with pytest.raises(ValueError, match="lacks kind, alpha"): Memory("ema").load_state_dict({})
 
 # ---- diagnosis and worlds
 

@@ -16,7 +16,7 @@ import os
 import zlib
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self

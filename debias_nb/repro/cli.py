@@ -335,12 +335,18 @@ def run(
             raise typer.Exit(1)
 
 # %% ../../nbs/repro/14_cli.ipynb #a15dcd7c
-def _study(name: str, profile: str, full: bool = True, **asked): # asked: seeds, methods, encoders, weight
-    "What this machine's records say of an experiment, or of the part of it that is asked for."
+def _narrowed(name: str, profile: str, full: bool = True, **asked): # asked: seeds, methods, encoders, weight
+    "An experiment, or the part of it that is asked for."
     from debias_nb.repro.config import load_experiment
-    from debias_nb.repro.runner import narrow, store_for
+    from debias_nb.repro.runner import narrow
+    return narrow(load_experiment(name, profile), full=full, **asked)
+
+
+def _study(name: str, profile: str, full: bool = True, **asked):
+    "What this machine's records say of it."
     from debias_nb.repro.frame import study_of
-    return study_of(narrow(load_experiment(name, profile), full=full, **asked), store_for(profile), own=True)
+    from debias_nb.repro.runner import store_for
+    return study_of(_narrowed(name, profile, full, **asked), store_for(profile), own=True)
 
 
 ASKED = ("seeds", "methods", "encoders", "weight")
@@ -366,13 +372,8 @@ def _print_tables(name: str, profile: str, parameters: dict) -> bool: # whether 
 # %% ../../nbs/repro/14_cli.ipynb #3b06396e
 def _templates(profile: str, root: Path) -> list[str]: # `paper/experiment`
     "All templates that have a configuration at a profile."
-    return [name for name in templates(root) if (root / "configs" / f"{name}.{profile}.yaml").is_file()]
-
-
-def _narrowed(name: str, profile: str, full: bool):
-    from debias_nb.repro.config import load_experiment
-    from debias_nb.repro.runner import narrow
-    return narrow(load_experiment(name, profile), full=full)
+    from debias_nb.repro.frame import profiles_of
+    return [name for name in templates(root) if profile in profiles_of(name)]
 
 
 def _run_first(names: list[str], profile: str, fresh: bool, full: bool, workers: int | None) -> dict[str, str]:

@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['REFERENCE', 'COMPLETE', 'UNTRAINED', 'SCALE', 'PROFILES', 'COLUMNS', 'Cell', 'world_of', 'made_by', 'is_clean',
            'is_trained', 'run_key', 'series', 'by_world', 'level', 'fill', 'status_of', 'row_name', 'printed_cell',
-           'Row', 'block_rows', 'weighted_name', 'found_records', 'table_cells', 'experiment_cells', 'wanting',
-           'reasons', 'all_experiments', 'papers', 'results', 'runs_frame', 'Study', 'only_stored', 'study_of',
-           'stored', 'refuse_unknown_parameters', 'study', 'scales', 'Unpaired', 'Side', 'why_apart', 'paired_sides',
-           'side_of', 'contrast', 'scaled']
+           'Row', 'block_rows', 'weighted_name', 'found_records', 'table_cells', 'wanting', 'reasons', 'profiles_of',
+           'all_experiments', 'papers', 'results', 'runs_frame', 'Study', 'only_stored', 'study_of', 'stored',
+           'refuse_unknown_parameters', 'study', 'scales', 'Unpaired', 'Side', 'why_apart', 'paired_sides', 'side_of',
+           'contrast', 'scaled']
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000004
 import ast
@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -321,10 +320,9 @@ def table_cells(
     experiment: ExperimentConfig,
     table: TableConfig,       # one of its `tables`
     found: dict[str, dict],   # id -> record
-    root: Path | None = None,
 ) -> list[Cell]:
     "Every cell of one table, with its status; at profile `paper` beside the paper's numbers."
-    expected = load_expected(experiment.paper, root).tables.get(table.id)
+    expected = load_expected(experiment.paper).tables.get(table.id)
     cells = {}
     for block in experiment.blocks:
         for cell, ids in _block_cells(experiment, table, block, expected):
@@ -366,10 +364,7 @@ def _block_cells(experiment, table, block, expected) -> Iterator[tuple[Cell, lis
         ), ids
 
 
-def experiment_cells(experiment: ExperimentConfig, store: Store, root: Path | None = None) -> list[Cell]:
-    "Every cell of all tables of an experiment."
-    found = found_records(experiment, store)
-    return [cell for table in experiment.tables for cell in table_cells(experiment, table, found, root)]
+
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000018
 def wanting(cell: Cell) -> str:
@@ -399,31 +394,37 @@ def reasons(cells: list[Cell]) -> list[str]: # each once, in order of appearance
     return list(dict.fromkeys(parts))
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000021
-def all_experiments(paper: str, root: Path | None = None) -> list[ExperimentConfig]:
+def profiles_of(
+    name: str, # `paper/experiment`
+) -> list[str]: # richest last
+    "The profiles that an experiment has a configuration for."
+    folder = project_root() / "configs"
+    return [profile for profile in PROFILES if (folder / f"{name}.{profile}.yaml").is_file()]
+
+
+def all_experiments(paper: str) -> list[ExperimentConfig]:
     "Every configuration of a paper, in the order of names and profiles."
-    root = Path(root or project_root())
-    found = []
-    for path in (root / "configs" / paper).glob("*.yaml"):
-        name, profile = path.stem.rsplit(".", 1)
-        found.append(load_experiment(f"{paper}/{name}", profile, root))
-    return sorted(found, key=lambda e: (e.experiment, PROFILES.index(e.profile)))
+    files = (project_root() / "configs" / paper).glob("*.yaml")
+    names = sorted({file.name.partition(".")[0] for file in files})
+    places = [f"{paper}/{name}" for name in names]
+    return [load_experiment(place, profile) for place in places for profile in profiles_of(place)]
 
 
-def papers(root: Path | None = None) -> list[str]:
+def papers() -> list[str]:
     "Papers with numbers in `expected/`."
-    return sorted(path.stem for path in (Path(root or project_root()) / "expected").glob("*.yaml"))
+    files = (project_root() / "expected").glob("*.yaml")
+    return sorted(file.stem for file in files)
 
 
 def results(
     profile: str,
-    root: Path | None = None,
     fresh: bool = False, # planted records of this machine's `_runs/` instead of the committed reference
 ) -> Store:
     "Where a report reads its records."
     if fresh and profile == "planted":
         from debias_nb.repro.runner import store_for
-        return store_for(profile, root)
-    return Store(Path(root or project_root()) / "results")
+        return store_for(profile)
+    return Store(project_root() / "results")
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000023
 COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "against", "evaluate", "metric", "unit", "further",
@@ -481,6 +482,10 @@ class Study:
     def records(self) -> list[dict]:
         return list(self.found.values())
 
+    @property
+    def finished(self) -> list[dict]:
+        return [record for record in self.records if record["status"] == "finished"]
+
     def __getitem__(self, table: str) -> pd.DataFrame:
         "The runs of one table. Raises `KeyError` for a table that the configuration does not have."
         known = [one.id for one in self.experiment.tables]
@@ -521,8 +526,10 @@ def study_of(
     "What a store's records say of an experiment."
     found = found_records(experiment, store)
     cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, found)]
-    finished = sum(record["status"] == "finished" for record in found.values())
-    return Study(experiment, found, cells, came or f"{finished} of {len(experiment.runs())} runs are on record.", own)
+    study = Study(experiment, found, cells, came, own)
+    if not came:
+        study.came = f"{len(study.finished)} of {len(experiment.runs())} runs are on record."
+    return study
 
 
 def stored(
@@ -583,10 +590,8 @@ def scales(
     name: str, # `paper/experiment`
 ) -> list[str]: # richest first
     "The profiles at which some run has finished."
-    root = project_root()
-    rich = reversed(PROFILES)
-    known = [profile for profile in rich if (root / "configs" / f"{name}.{profile}.yaml").is_file()]
-    return [profile for profile in known if any(record["status"] == "finished" for record in stored(name, profile).records)]
+    known = reversed(profiles_of(name))
+    return [profile for profile in known if stored(name, profile).finished]
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000032
 class Unpaired(ValueError):

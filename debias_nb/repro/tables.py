@@ -330,7 +330,7 @@ def _spent(records: list[dict]) -> str:
 
 def provenance(study: Study) -> str:
     "Markdown: cost, device, commits, versions, the fingerprints of encoders and data, settings, and the command."
-    records = [record for record in study.records if record["status"] == "finished"]
+    records = study.finished
     if not records:
         return ""
     environments = [record["environment"] for record in records]

@@ -343,11 +343,12 @@ class PairTask(Task):
             tested.replicates |= between.replicates
         return tested
 
+    def load(self, corpus: CorpusConfig):
+        return training_pairs(corpus)
+
     def lacks(self, run: RunConfig) -> str | None:
         why = lacking(encoder_files, run.encoder)
-        if not why and run.data:
-            why = lacking(training_pairs, run.data)
-        return why
+        return why or (lacking(self.load, run.data) if run.data else None)
 
     def stale(self, record: dict, run: RunConfig) -> bool:
         missing = [name for name in run.evaluate if name not in record["metrics"]]
