@@ -530,8 +530,8 @@ def load_expected(
     "Read and validate `expected/<paper>.yaml`. Raises `ConfigError` naming file and key."
     folder = (Path(root) if root else project_root()) / "expected"
     path = folder / f"{paper}.yaml"
-    known = sorted(p.stem for p in folder.glob("*.yaml"))
-    check_known("paper in expected/", paper, known, ConfigError)
+    known = sorted(p.name for p in folder.glob("*.yaml"))
+    check_known("file in expected/ called", f"{paper}.yaml", known, ConfigError)
     expected = _expected(path, paper)
     if expected.paper != paper:
         raise ConfigError(f"expected/{paper}.yaml: says it is {expected.paper}")

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['DIGITS', 'METRICS', 'PLACE', 'DIFFERENCES', 'SIDES', 'IN', 'OUT', 'VERSIONS', 'metric_name', 'signed', 'bracket',
-           'distinct', 'folded', 'text_table', 'markdown', 'main', 'wide', 'means', 'levels', 'differences',
-           'intervals', 'tally', 'told', 'printed', 'missing', 'background', 'commit_of', 'provenance', 'show']
+           'distinct', 'text_table', 'markdown', 'main', 'wide', 'means', 'levels', 'differences', 'intervals', 'tally',
+           'told', 'printed', 'missing', 'background', 'commit_of', 'provenance', 'show']
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200004
 import numpy as np
@@ -51,9 +51,7 @@ def distinct(cells: list[Cell], name: str) -> list: # in order of appearance
     return list(dict.fromkeys(getattr(cell, name) for cell in cells))
 
 
-def folded(title: str, text: str) -> str:
-    "A part of a page that opens when it is asked for."
-    return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
+
 
 
 def _line(cells: list) -> str:

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SHIFTS', 'LOW_LEAKAGE', 'COARSE', 'COMPARISON', 'HEADING', 'At', 'Asked', 'above', 'Comparison', 'Evidence',
            'low_leakage', 'judge', 'overall', 'counted', 'Claim', 'Erratum', 'Ledger', 'read_ledger',
-           'comparison_frame']
+           'comparison_frame', 'fact_frame']
 
 # %% ../../nbs/repro/12_verdicts.ipynb #269c029d
 import json
@@ -21,8 +21,8 @@ import pandas as pd
 
 from ..config import check_known, project_root
 from .frame import COMPLETE, PROFILES, Cell, Unpaired, all_experiments, contrast, scaled, stored
-from .printed import Fact, PrintedCells, fact_table, printed_verdict
-from .tables import bracket, folded, markdown, signed
+from .printed import Fact, PrintedCells, first_of, in_words, printed_verdict
+from .tables import bracket, signed
 from ..stats import WORDS, Paired, detectable, holm, threshold_p, verdict
 
 # %% ../../nbs/repro/12_verdicts.ipynb #6e595af9
@@ -338,47 +338,46 @@ class Claim:
     def verdict(self, profile: str) -> str:
         return overall(self.words(profile))
 
-    @property
-    def lines(self) -> pd.DataFrame:
-        "A line for each thing asked, at each profile with runs."
-        rows = []
-        for profile in PROFILES:
-            mine = [one for one in self.comparisons if one.profile == profile]
-            if any(one.difference for one in mine):
-                asked = dict.fromkeys(one.asked for one in mine)
-                rows += [_line(profile, line, [one for one in mine if one.asked == line]) for line in asked]
-        return pd.DataFrame(rows)
+    def _printed(self) -> list[str]:
+        "What the paper's own cells say; where they deny the claim, which do."
+        if not self.facts:
+            return []
+        verdict = printed_verdict(self.facts)
+        so = verdict == "holds"
+        why = in_words(self.facts, so)
+        told = f": {why}" if so else f"; not so: {why}"
+        return [f"Printed cells: **{verdict}**{told if why else ''}."]
+
+    def _ours(self, profile: str) -> str:
+        "What our runs of a profile say, and by which of the things that were asked."
+        asked = {}
+        for one in self.comparisons:
+            if one.profile == profile and one.asked.primary:
+                asked.setdefault(one.asked, []).append(one)
+        by_word = {}
+        for line, mine in asked.items():
+            word = overall([one.verdict for one in mine])
+            by_word.setdefault(word, []).append(line.text + _span(mine))
+        reasons = [f"*{word}*: {first_of(texts)}" for word, texts in by_word.items() if word != "not run"]
+        verdict = f"`{profile}`: **{self.verdict(profile)}** ({counted(self.words(profile))})"
+        return f"{verdict}. {'. '.join(reasons)}."
 
     def _repr_markdown_(self) -> str:
-        parts = []
-        if self.facts:
-            parts.append(f"**The paper's own cells: {printed_verdict(self.facts)}.**")
-            parts.append(folded(f"{len(self.facts)} printed number{'s' * (len(self.facts) > 1)}", markdown(fact_table(self.facts))))
-        ran = [profile for profile in PROFILES if self.verdict(profile) != "not run"]
-        verdicts = [f"`{profile}`: **{self.verdict(profile)}** ({counted(self.words(profile))})" for profile in ran]
-        parts.append(f"Our runs: {'; '.join(verdicts) or 'not run'}.")
-        lines = self.lines
-        if len(lines):
-            parts.append(folded("what was asked, and the differences in points", markdown(lines)))
+        ran = [profile for profile in reversed(PROFILES) if self.verdict(profile) != "not run"]
+        lines = self._printed() + ([self._ours(profile) for profile in ran] or ["Our runs: not run."])
         analogues = dict.fromkeys(one.asked.analogue for one in self.comparisons if one.asked.analogue)
         if analogues:
-            parts.append(f"Where ours is not the paper's situation: {'; '.join(analogues)}.")
-        return "\n\n".join(parts)
+            lines.append(f"Where ours is not the paper's situation: {'; '.join(analogues)}.")
+        return "\n".join(f"- {line}" for line in lines)
 
 
-def _line(profile: str, line: Asked, mine: list[Comparison]) -> dict:
-    "What became of one thing that was asked."
-    words = [one.verdict for one in mine]
-    found = [one.difference for one in mine if one.difference]
-    text = line.text if line.primary else f"{line.text} (secondary)"
-    span = ""
-    if len(found) == 1:
-        span = bracket(found[0])
-    elif found:
-        values = [d.difference for d in found]
-        span = f"{signed(min(values))} to {signed(max(values))}"
-    verdict = overall(words)
-    return {"scale": profile, "asked": text, "verdict": verdict, "comparisons": counted(words), "differences": span}
+def _span(comparisons: list[Comparison]) -> str:
+    "How far the differences of one thing that was asked go."
+    found = [one.difference for one in comparisons if one.difference]
+    if len(found) < 2:
+        return "".join(f", {bracket(d)}" for d in found)
+    values = [d.difference for d in found]
+    return f", {signed(min(values))} to {signed(max(values))}"
 
 
 @dataclass(repr=False)
@@ -405,10 +404,8 @@ class Erratum:
         return f"{word} in {hits} of {len(known)}" if hits else f"not {word}"
 
     def _repr_markdown_(self) -> str:
-        parts = [f"**Verdict:** {self.verdict}."]
-        if self.facts:
-            parts.append(markdown(fact_table(self.facts)))
-        return "\n\n".join(parts)
+        why = in_words(self.facts, self.kind == "oddity")
+        return f"**Verdict:** {self.verdict}{': ' if why else ''}{why}."
 
 
 class Ledger:
@@ -507,3 +504,10 @@ def comparison_frame(book: Ledger) -> pd.DataFrame: # a row a comparison
     found = [(claim.id, one) for claim in book.claims.values() for one in claim.comparisons]
     rows = pd.DataFrame([_comparison_row(book.paper, *pair) for pair in found])
     return rows.reindex(columns=COMPARISON)
+
+
+def fact_frame(book: Ledger) -> pd.DataFrame: # a row a printed number
+    "Every fact about printed cells in a paper's claims and errata, for a CSV file."
+    places = book.claims | {f"erratum {number}": erratum for number, erratum in book.errata.items()}
+    parts = [pd.DataFrame(one.facts).assign(of=name) for name, one in places.items()]
+    return pd.concat(parts).assign(paper=book.paper)
