@@ -190,7 +190,9 @@ def test_every_claim_is_stated_and_asks_something(books):
         assert book.claims and book.errata and all(one.title for one in book.errata.values())
         for claim in book.claims.values():
             assert claim.statement.endswith((".", "?")) and (claim.facts or claim.comparisons), claim.id
-            assert claim.id in claim._repr_markdown_() or "Our runs:" in claim._repr_markdown_()
+            text = claim._repr_markdown_()
+            assert ("- Printed cells: **" in text) == bool(claim.facts) and ("**" in text or "Our runs: not run" in text), claim.id
+            assert len(text.splitlines()) <= 5, "a claim is answered in a few lines"
 
 
 def test_the_claim_about_leakage_is_tested_where_leakage_differs(books):
