@@ -279,7 +279,8 @@ def first_hits(
     """The place of the first relevant item, exactly up to `TIE`.
     Raises `ValueError` for matrices that do not fit, a query without a relevant item, or a row that is not finite."""
     from tqdm import tqdm
-    n, m = queries.shape[0], items.shape[0]
+    n = queries.shape[0]
+    m = items.shape[0]
     thin = sp.issparse(items)
     if sp.issparse(queries) != thin:
         raise ValueError("queries and items must both be sparse, or both be torch matrices")

@@ -277,7 +277,8 @@ class Memory:
         if self.kind == "queue":
             return torch.cat([old, new])[-self.size:]
         n = min(len(new), len(old))
-        average = self.alpha * old[:n] + (1 - self.alpha) * new[:n]
+        kept = self.alpha * old[:n]
+        average = kept + (1 - self.alpha) * new[:n]
         return torch.cat([average, new[n:], old[n:]])
 
     def check(self, features):
@@ -288,8 +289,6 @@ class Memory:
         given = features.shape[1]
         if given != held:
             raise ValueError(f"the memory holds {held} features a sample, the batch has {given}")
-
-
 
 # %% ../nbs/methods/scan.ipynb #23395c21
 # `penalty` divides the loss of `released`; the paper gives no number of steps.

@@ -90,8 +90,6 @@ class Texts(Table):
         sizes = f"{len(self):,} texts, {len(set(self.author)):,} authors, {topics} topics"
         return f"Texts({self.name}: {sizes}, fingerprint {self.fingerprint[:12]})"
 
-
-
 # %% ../../nbs/data/04_authors.ipynb #ce0c51e3
 def describe(
     texts: Texts,
@@ -166,7 +164,8 @@ def strip_signatures(
     texts: Texts,
 ) -> tuple[list[str], int]: # the texts, as many as before, some perhaps blank; how many have changed
     "Cut each text at a line of two hyphens, then cut lines that close another text of the same author as well."
-    cut = [re.split(r"(?m)^--[ \t]*$", text, maxsplit=1)[0].rstrip() for text in texts.text]
+    above = [re.split(r"(?m)^--[ \t]*$", text, maxsplit=1)[0] for text in texts.text]
+    cut = list(map(str.rstrip, above))
     repeated = _repeated_closings(texts.author, cut)
     unsigned = [_unsigned(*written, repeated) for written in zip(texts.author, cut)]
     before = map(str.rstrip, texts.text)
@@ -189,11 +188,12 @@ def _stripped(texts, quotes, signatures): # -> the texts; how many have changed
 def _dropped(table): # author, text
     "What has to be dropped, a column a reason; each text for one reason."
     blank = table.text == ""
-    several = table.groupby("text").author.transform("nunique") > 1
+    several = (table.groupby("text").author.transform("nunique") > 1) & ~blank
+    repeats = table.duplicated() & ~several & ~blank
     return pd.DataFrame({
         "dropped: under 1 word": blank,
-        "dropped: under several authors": several & ~blank,
-        "dropped: repeats": table.duplicated() & ~several & ~blank,
+        "dropped: under several authors": several,
+        "dropped: repeats": repeats,
     })
 
 
@@ -210,7 +210,8 @@ def clean(
     kept = table.text[~dropped.any(axis=1)]
     if kept.empty:
         raise ValueError(f"{texts.name}: nothing is left ({counts})")
-    return texts.take(kept.index, text=kept.tolist(), counts=texts.counts | counts)
+    counts = texts.counts | counts
+    return texts.take(kept.index, text=kept.tolist(), counts=counts)
 
 # %% ../../nbs/data/04_authors.ipynb #3c2331a6
 def _csv_rows(path): # -> the line where a row ends, and the row by its columns
@@ -321,10 +322,8 @@ class _Reviewer(BaseModel):
     def reviews(self):
         "The older ones first."
         last = self.heldout if isinstance(self.heldout, list) else [self.heldout]
-        return [(self, review, plain(review.review_full)) for review in [*self.history, *last]]
-
-
-
+        every = self.history + last
+        return [(self, review, plain(review.review_full)) for review in every]
 
 
 def read_reviews(
@@ -373,7 +372,10 @@ class _Archive:
         self.path = path
         with tarfile.open(path) as tar:
             files = filter(tarfile.TarInfo.isfile, tar)
-            self.held = {file.name.split("/", 1)[-1]: tar.extractfile(file).read() for file in files}
+            self.held = {}
+            for file in files:
+                name = file.name.split("/", 1)[-1]
+                self.held[name] = tar.extractfile(file).read()
 
     def text(self, name):
         "A file in UTF-8."
@@ -439,12 +441,13 @@ def _same_authors(texts):
 
 def _target_fandoms(texts, path):
     "For each problem the fandom that its unknown texts have elsewhere, in a set. Raises `DataError` for several."
-    known, fandoms = defaultdict(set), defaultdict(set)
+    known = defaultdict(set)
+    fandoms = defaultdict(set)
     for t in texts:
         if t.topic:
             known[t.text].add(t.topic)
     for t in texts:
-        fandoms[t.problem].update(() if t.topic else known[t.text])
+        fandoms[t.problem] |= set() if t.topic else known[t.text]
     for problem, found in fandoms.items():
         if len(found) > 1:
             several = ", ".join(sorted(found))
@@ -457,8 +460,9 @@ def _pan19_rows(texts, same, fandoms): # -> author, topic, text, date
     rows = []
     for t in texts:
         target = min(fandoms[t.problem], default=f"target of {t.problem}")
+        topic = t.topic or target
         if t.author:
-            rows.append((same[t.author], t.topic or target, t.text, ""))
+            rows.append((same[t.author], topic, t.text, ""))
     return rows
 
 
@@ -642,13 +646,16 @@ class AuthorSplit:
     def _check_apart(self, column, one, other):
         "No value of a column may be in two parts."
         parts = self.parts()
-        both = set(getattr(parts[one], column)) & set(getattr(parts[other], column))
+        here = getattr(parts[one], column)
+        there = getattr(parts[other], column)
+        both = set(here) & set(there)
         self._refuse(column, both, f"is in {other} and in {one}")
 
     def _refuse(self, what, wrong, where):
         "Raise `ValueError` with the first of the values that are wrong, if any are."
         if wrong:
-            raise ValueError(f"{self.name}: the {what} {min(wrong)[:60]!r} {where}")
+            first = min(wrong)[:60]
+            raise ValueError(f"{self.name}: the {what} {first!r} {where}")
 
     def parts(self) -> dict[str, Texts]:
         "Training, validation and tests by name."
@@ -658,13 +665,14 @@ class AuthorSplit:
         "Sizes as in the paper's Table 1."
         sizes = {}
         for part, texts in self.parts().items():
-            authors, topics = set(texts.author), set(texts.topic or [])
-            sizes[part] = {"samples": len(texts), "authors": len(authors), "topics": len(topics)}
-        return pd.DataFrame(sizes).T
+            authors = set(texts.author)
+            topics = set(texts.topic or [])
+            sizes[part] = (len(texts), len(authors), len(topics))
+        return pd.DataFrame.from_dict(sizes, "index", columns=["samples", "authors", "topics"])
 
     def __repr__(self):
-        sizes = ", ".join(f"{part} {len(texts):,}" for part, texts in self.parts().items())
-        return f"AuthorSplit({self.name}: {sizes})"
+        sizes = [f"{part} {len(texts):,}" for part, texts in self.parts().items()]
+        return f"AuthorSplit({self.name}: {', '.join(sizes)})"
 
 # %% ../../nbs/data/04_authors.ipynb #adf09777
 def _ranked(values): # values: str
@@ -705,7 +713,8 @@ def _divided(texts, candidates, share, validation, size): # candidates: shuffled
 
 def _test(texts, test, block, size, seed):
     "A test drawn from a block. Raises `ValueError` where nothing is in it."
-    rows = _shuffled(block, seed, 1 + TESTS.index(test))[:size]
+    stream = 1 + TESTS.index(test)
+    rows = _shuffled(block, seed, stream)[:size]
     if not len(rows):
         advice = "fewer authors or topics for training would leave some"
         raise ValueError(f"{texts.name}: no texts are left for the test {test!r}: {advice}")
@@ -758,7 +767,8 @@ def _drawn(values, share, what, rng):
     "A share of the values, drawn at random. Raises `ValueError` where it is none or all of them."
     ranked = _ranked(values)
     count = len(_most_frequent(values, share, what))
-    return {ranked[i] for i in rng.permutation(len(ranked))[:count]}
+    drawn = rng.permutation(len(ranked))[:count]
+    return {ranked[i] for i in drawn}
 
 
 def random_split(
@@ -801,7 +811,8 @@ def _codes(labels): # -> (n,); the labels by name
 
 def _one_hot(codes): # (n,) -> (n, codes)
     n = len(codes)
-    return sp.csr_matrix((np.ones(n, bool), (np.arange(n), codes)))
+    places = (np.arange(n), codes)
+    return sp.csr_matrix((np.ones(n, bool), places))
 
 
 def _means(rows, labels): # (n, d), sparse or not -> (labels, d); the labels by name
@@ -854,7 +865,8 @@ def _triples(topic, author, n, rng): # (rows,) ints -> three (n,) positions
         raise ValueError(f"topic cannot be told from author: {why}")
     first = rng.choice(usable, n)
     place = rng.random(n) * peers[first]
-    same = np.searchsorted(topic, topic[first]) + place.astype(int)
+    of_topic = np.searchsorted(topic, topic[first])
+    same = of_topic + place.astype(int)
     own_place = np.searchsorted(block, block[first])
     same += np.where(same >= own_place, own[first], 0) # steps over the author's own
     other = _others(topic, author, first, rng)
@@ -884,7 +896,8 @@ def leakage(
     points = _pointing(train, test)
     topic, _ = _codes(test.topic)
     author, _ = _codes(test.author)
-    first, same, other = _triples(topic, author, draws, np.random.default_rng([seed, 0]))
+    rng = np.random.default_rng([seed, 0])
+    first, same, other = _triples(topic, author, draws, rng)
     nearer = points[same] - points[other]
     gap = (points[first] * nearer).sum(1)
     ties = abs(gap) <= 1e-6
@@ -936,7 +949,8 @@ def topic_clusters(
     from sklearn.cluster import AgglomerativeClustering
     _need_topics(texts, 2, "a clustering")
     _need(-1 < similarity < 1, "similarity", similarity, "in (-1, 1)")
-    means, topics = _means(_weigher(texts.text).transform(texts.text), texts.topic)
+    weights = _weigher(texts.text).transform(texts.text)
+    means, topics = _means(weights, texts.topic)
     vectors = _directions(means)
     distance = (1 - vectors @ vectors.T).clip(0)
     np.fill_diagonal(distance, 0)
@@ -981,7 +995,8 @@ def leakage_aware_split(
     chosen = _fitting(sizes, round(topics * len(cluster)))
     on = {topic for topic, number in cluster.items() if number in chosen}
     writers = _ranked(compress(texts.author, _among(texts.topic, on)))
-    by = set(writers[:max(1, round(authors * len(writers)))])
+    count = max(1, round(authors * len(writers)))
+    by = set(writers[:count])
     counts = {
         "clusters of topics": len(sizes),
         "clusters chosen": len(chosen),
@@ -1018,5 +1033,7 @@ def query_target(
     asks = place < size // 2
     if not asks.any():
         raise ValueError(f"{texts.name}: no author has two texts, so nobody can be asked for")
+    queries = np.sort(order[asks])
+    targets = np.sort(order[~asks])
     distractors = int((size == 1).sum())
-    return Halves(np.sort(order[asks]), np.sort(order[~asks]), distractors, seed, author)
+    return Halves(queries, targets, distractors, seed, author)

@@ -97,9 +97,6 @@ def _published(category, part, download, registry) -> QuestionPairs:
     return _read_once(path, sha256_of(path), f"{category} {part}")
 
 
-
-
-
 @lru_cache(maxsize=len(CATEGORIES))
 def _folded_titles(pairs: QuestionPairs) -> frozenset[str]: # of `_read_once`, which gives the same object again
     return frozenset(fold(title, True) for title in pairs.left + pairs.right)

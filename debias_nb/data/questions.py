@@ -12,7 +12,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -44,12 +43,9 @@ class QuestionPairs(Table):
         object.__setattr__(self, "labels", labels)
 
 
-
     def __repr__(self):
         sizes = f"{len(self):,} pairs, {self.labels.sum():,} duplicates"
         return f"QuestionPairs({self.name}: {sizes}, fingerprint {self.fingerprint[:12]})"
-
-
 
 # %% ../../nbs/data/01_questions.ipynb #30ad525f
 LABELS = {"duplicate": 1, "non-duplicate": 0, "1": 1, "0": 0}

@@ -45,9 +45,6 @@ STREAMS = (
 )
 
 
-
-
-
 def stream(
     config: WorldConfig | AnswersWorldConfig | AuthorsWorldConfig,
     part: str, # one of `STREAMS`

@@ -122,7 +122,8 @@ def series(
 
 def by_world(values, worlds: list) -> np.ndarray: # (runs,) -> (worlds,)
     "The mean over the runs of each world."
-    return pd.Series(np.asarray(values, float)).groupby(list(map(str, worlds)), sort=False).mean().to_numpy()
+    values = pd.Series(np.asarray(values, float))
+    return values.groupby(list(map(str, worlds)), sort=False).mean().to_numpy()
 
 
 def level(
@@ -142,7 +143,8 @@ def fill(
     found: dict[str, dict], # id -> its newest record
 ) -> Cell:
     "Put value, interval and status into a cell."
-    records = sorted((found[i] for i in ids if i in found), key=_seed)
+    known = [found[i] for i in ids if i in found]
+    records = sorted(known, key=_seed)
     done = [record for record in records if cell.metric in record["metrics"].get(cell.evaluate, {})]
     errors = [record["error"] for record in records if record["status"] == "failed"]
     cell.records = [record["id"] for record in done]
@@ -209,7 +211,8 @@ def _beside_paper(cell: Cell, table: ExpectedTable) -> Cell:
     if printed.value is None or measured:
         cell.why = printed.note
     if measured and printed.value is not None:
-        low, high = (math.nan if end is None else end for end in (cell.low, cell.high))
+        low = math.nan if cell.low is None else cell.low
+        high = math.nan if cell.high is None else cell.high
         ours = Interval(cell.value, low, high, cell.n, math.nan, "")
         cell.status = status_of(ours, printed.value, table.tolerance, table.decimals)
     return cell
@@ -238,7 +241,7 @@ def block_rows(block: BlockConfig, experiment: ExperimentConfig, table: TableCon
         else:
             rows.append(Row(name, name))
     kept = [row for row in rows if table.methods is None or row.name in table.methods]
-    return [Row(table.rows.get(row.name, row.name), row.method, row.rate, row.state) for row in kept]
+    return [replace(row, name=table.rows.get(row.name, row.name)) for row in kept]
 
 
 def _is_of(run: RunConfig, encoder: str, row: Row, column: ColumnConfig, corpus: CorpusConfig) -> bool:
@@ -358,13 +361,10 @@ def _block_cells(experiment, table, block, expected) -> Iterator[tuple[Cell, lis
         name = row.name + column.suffix
         metric = (column.metric or table.metric).replace("{row}", name)
         against = table.against.get(row.method, None if table.against else REFERENCE)
-        yield Cell(
-            experiment.paper, table.id, experiment.profile, encoder, name, column.label, column.shift, column.corpus,
-            column.evaluate + row.state, metric, unit, roles[encoder], command=command, against=table.rows.get(against, against),
-        ), ids
-
-
-
+        place = (experiment.paper, table.id, experiment.profile, encoder, name, column.label, column.shift)
+        measured = (column.corpus, column.evaluate + row.state, metric, unit)
+        shown = table.rows.get(against, against)
+        yield Cell(*place, *measured, roles[encoder], command=command, against=shown), ids
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000018
 def wanting(cell: Cell) -> str:
@@ -436,7 +436,8 @@ def _cell_rows(cell: Cell, metric: str, found: dict[str, dict], own: bool) -> It
     scale = SCALE[cell.unit]
     names = ("table", "encoder", "corpus", "shift", "method", "against", "evaluate", "unit")
     place = {name: getattr(cell, name) for name in names}
-    place |= dict(test=cell.column, metric=metric, further=metric != cell.metric, complete=cell.status in COMPLETE)
+    place |= dict(test=cell.column, metric=metric, further=metric != cell.metric)
+    place["complete"] = cell.status in COMPLETE
     for i in cell.records:
         record = found[i]
         metrics = record["metrics"].get(cell.evaluate, {})
@@ -446,7 +447,8 @@ def _cell_rows(cell: Cell, metric: str, found: dict[str, dict], own: bool) -> It
         scaled_replicates = None if replicates is None else scale * np.array(replicates, float)
         run = dict(seed=record["seed"], key=run_key(record, cell.method), record=i)
         how = dict(made=made_by(record), clean=own or is_clean(record))
-        yield place | run | how | dict(value=scale * metrics[metric], replicates=scaled_replicates)
+        measured = dict(value=scale * metrics[metric], replicates=scaled_replicates)
+        yield place | run | how | measured
 
 
 def runs_frame(
@@ -580,10 +582,12 @@ def study(
     store = store_for(profile)
     outcome = run_all(experiment.runs(), store, fresh=fresh, workers=workers)
     if outcome.failed:
-        raise RuntimeError("; ".join(f"{run}: {why}" for run, why in outcome.failed.items()))
-    came = f"{len(outcome.records)} records, {len(outcome.trained)} of them run now; {len(outcome.missing)} runs lack something."
-    lacking = dict.fromkeys(outcome.missing.values())
-    return study_of(experiment, store, "\n".join([came, *(f"- {why}" for why in lacking)]), own=True)
+        failed = [f"{run}: {why}" for run, why in outcome.failed.items()]
+        raise RuntimeError("; ".join(failed))
+    counts = f"{len(outcome.records)} records, {len(outcome.trained)} of them run now"
+    came = [f"{counts}; {len(outcome.missing)} runs lack something."]
+    came += [f"- {why}" for why in dict.fromkeys(outcome.missing.values())]
+    return study_of(experiment, store, "\n".join(came), own=True)
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000029
 def scales(
@@ -610,14 +614,19 @@ class Side:
     def __post_init__(self):
         self.place = {key: i for i, key in enumerate(self.keys)}
 
+    @property
+    def is_trained(self) -> bool:
+        return any(seed is not None for _, seed in self.keys)
+
     def at(self, key: tuple) -> int | None: # world, seed
         "The position of the run that belongs to a replicate."
-        return self.place.get(key, self.place.get((key[0], None)))
+        untrained = (key[0], None)
+        return self.place.get(key, self.place.get(untrained))
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000034
 def _common_keys(sides: list[Side]) -> list[tuple]:
     "The replicates that every side has a run of, in the order of the first trained side."
-    trained = [side for side in sides if any(seed is not None for _, seed in side.keys)]
+    trained = [side for side in sides if side.is_trained]
     first = (trained or sides)[0]
     return [key for key in first.keys if all(side.at(key) is not None for side in sides)]
 
@@ -637,7 +646,7 @@ def _kept_keys(sides: list[Side]) -> list[tuple]:
     keys = _common_keys(sides)
     why = {key: why_apart(sides, key) for key in keys}
     kept = [key for key in keys if why[key] is None]
-    trained = any(seed is not None for side in sides for _, seed in side.keys)
+    trained = any(side.is_trained for side in sides)
     if len(kept) >= 1 + trained:
         return kept
     reasons = "; ".join(dict.fromkeys(filter(None, why.values())))
@@ -665,7 +674,8 @@ def _combined(sides: list[Side], keys: list[tuple], name: str) -> np.ndarray:
     total = 0.
     for sign, side in zip((1, -1, -1, 1), sides):
         places = [side.at(key) for key in keys]
-        total = total + sign * np.asarray(getattr(side, name), float)[places]
+        values = np.asarray(getattr(side, name), float)
+        total = total + sign * values[places]
     return total
 
 
@@ -681,7 +691,9 @@ def side_of(cell: Cell, found: dict[str, dict]) -> Side: # `found`: id -> record
     records = sorted((found[i] for i in cell.records), key=_seed)
     values, replicates = series(records, cell.evaluate, cell.metric)
     keys = [run_key(record, cell.method) for record in records]
-    return Side(values, replicates, keys, [made_by(r) for r in records], [is_clean(r) for r in records])
+    made = list(map(made_by, records))
+    clean = list(map(is_clean, records))
+    return Side(values, replicates, keys, made, clean)
 
 
 def contrast(

@@ -113,9 +113,6 @@ def executed(
     return shown
 
 
-
-
-
 def richest(
     name: str, # `paper/experiment`
 ) -> str: # a profile

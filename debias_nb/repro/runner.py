@@ -14,7 +14,6 @@ import time
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 from ..config import ConfigError, check_known, project_root
 from ..data.registry import only_pinned
@@ -269,9 +268,9 @@ def dry_step(run: RunConfig) -> dict[str, float]: # the terms of the loss in the
     return task_of(run).dry_step(run)
 
 # %% ../../nbs/repro/05_runner.ipynb #bf31ff14
-def store_for(profile: str, root: str | Path | None = None) -> Store:
+def store_for(profile: str) -> Store:
     "Where the records of a profile are written: `_runs/` (or `$DEBIAS_NB_RUNS`) for planted ones, `results/` for others."
+    if profile != "planted":
+        return Store(project_root() / "results")
     chosen = os.environ.get("DEBIAS_NB_RUNS")
-    if profile == "planted" and chosen:
-        return Store(chosen)
-    return Store(Path(root or project_root()) / ("_runs" if profile == "planted" else "results"))
+    return Store(chosen or project_root() / "_runs")

@@ -41,7 +41,8 @@ def bracket(
     digits: int = 1,
 ) -> str:
     "A difference with its interval; a ring marks one that covers seeds alone."
-    low, high = signed(d.low, digits), signed(d.high, digits)
+    low = signed(d.low, digits)
+    high = signed(d.high, digits)
     ring = "°" if d.seeds_alone else ""
     return f"{signed(d.difference, digits)} [{low}, {high}]{ring}"
 
@@ -49,9 +50,6 @@ def bracket(
 def distinct(cells: list[Cell], name: str) -> list: # in order of appearance
     "What cells have under a name, each once."
     return list(dict.fromkeys(getattr(cell, name) for cell in cells))
-
-
-
 
 
 def _line(cells: list) -> str:

@@ -198,7 +198,8 @@ class Evidence:
         places = {}
         for cell in self.of_table[asked.table]:
             fits = cell.profile in asked.profiles
-            fits = fits and asked.shift in ("any", cell.shift) and asked.role in ("any", cell.role)
+            fits = fits and asked.shift in ("any", cell.shift)
+            fits = fits and asked.role in ("any", cell.role)
             fits = fits and asked.encoder in ("*", cell.encoder)
             if fits and any(fnmatchcase(cell.column, pattern) for pattern in asked.column):
                 places[cell.profile, cell.encoder, cell.column] = None
@@ -214,14 +215,18 @@ class Evidence:
                 return None
             name = side.name(profile, self.names("method", table, profile))
             cell = self.at.get((*where, name))
+            if cell and side.metric:
+                cell = replace(cell, metric=side.metric)
             names.append(name)
-            cells.append(replace(cell, metric=side.metric) if cell and side.metric else cell)
+            cells.append(cell)
         enough = any(cells) if encoder else all(cells)
         if not all(names) or not enough:
             return None
-        pairs = [" − ".join(names[:2]), " − ".join(names[2:])]
-        text = f"({pairs[0]}) − ({pairs[1]})" if pairs[1] else pairs[0]
-        return self._measured(Comparison(asked, profile, encoder, column, text, tuple(cells)))
+        text = " − ".join(names[:2])
+        if len(names) > 2:
+            text = f"({text}) − ({' − '.join(names[2:])})"
+        compared = Comparison(asked, profile, encoder, column, text, tuple(cells))
+        return self._measured(compared)
 
     def _measured(self, one: Comparison) -> Comparison:
         "With its difference, or the reason why there is none."
@@ -244,9 +249,6 @@ class Evidence:
         if not all(cell.metric in own for own in metrics):
             return f"the records have no {cell.metric}"
 
-
-
-
 # %% ../../nbs/repro/12_verdicts.ipynb #25eb643b
 LOW_LEAKAGE = .6 # at most; at .5 topics of training tell nothing about those of the test
 
@@ -261,8 +263,8 @@ def low_leakage(
     wanted = f"a setting with little leakage has at most {LOW_LEAKAGE}"
     if measured.value is not None and measured.value > LOW_LEAKAGE:
         raise ValueError(f"{setting}: the recorded leakage is {measured.value:.3f}, and {wanted}")
-    corpus = measured.corpus
-    tested = [cell for cell in evidence.of_table["leakage"] if (cell.profile, cell.corpus) == (profile, corpus)]
+    place = (profile, measured.corpus)
+    tested = [cell for cell in evidence.of_table["leakage"] if (cell.profile, cell.corpus) == place]
     if measured.value is None and any(cell.value is not None for cell in tested):
         raise ValueError(f"{setting}: no leakage is recorded, and {wanted}: {measured.command}")
 
@@ -358,13 +360,15 @@ class Claim:
         for line, mine in asked.items():
             word = overall([one.verdict for one in mine])
             by_word.setdefault(word, []).append(line.text + _span(mine))
-        reasons = [f"*{word}*: {first_of(texts)}" for word, texts in by_word.items() if word != "not run"]
-        verdict = f"`{profile}`: **{self.verdict(profile)}** ({counted(self.words(profile))})"
-        return f"{verdict}. {'. '.join(reasons)}."
+        by_word.pop("not run", None)
+        reasons = [f"*{word}*: {first_of(texts)}." for word, texts in by_word.items()]
+        counts = counted(self.words(profile))
+        return " ".join([f"`{profile}`: **{self.verdict(profile)}** ({counts}).", *reasons])
 
     def _repr_markdown_(self) -> str:
         ran = [profile for profile in reversed(PROFILES) if self.verdict(profile) != "not run"]
-        lines = self._printed() + ([self._ours(profile) for profile in ran] or ["Our runs: not run."])
+        ours = [self._ours(profile) for profile in ran]
+        lines = self._printed() + (ours or ["Our runs: not run."])
         analogues = dict.fromkeys(one.asked.analogue for one in self.comparisons if one.asked.analogue)
         if analogues:
             lines.append(f"Where ours is not the paper's situation: {'; '.join(analogues)}.")
@@ -495,7 +499,8 @@ def _comparison_row(paper: str, claim: str, one: Comparison) -> dict:
         encoder=one.encoder, column=one.column, comparison=one.text, margin=one.asked.margin, delta=one.asked.delta)
     d = one.difference
     if d is not None:
-        row |= dict(difference=d.difference, low=d.low, high=d.high, replicates=d.n, p=one.p, detectable=one.seen)
+        row |= dict(difference=d.difference, low=d.low, high=d.high, replicates=d.n)
+        row |= dict(p=one.p, detectable=one.seen)
     return row | dict(verdict=one.verdict, why=one.why)
 
 

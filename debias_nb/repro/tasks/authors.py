@@ -290,7 +290,8 @@ def evaluate_authors(
         raise ValueError(f"{texts.name}: {rows.shape[0]} rows for {len(texts)} texts")
     q = len(halves.queries)
     nearest = min(NEAR, len(halves.targets))
-    asked, offered = rows[halves.queries], rows[halves.targets]
+    asked = rows[halves.queries]
+    offered = rows[halves.targets]
     hits = first_hits(asked, offered, halves.relevance(), nearest, progress=q > 20_000)
     every = np.ones(q, bool)
     values = {"r8": (recall_at(hits, NEAR), every), "mrr": (reciprocal_rank(hits), every)}
@@ -442,12 +443,12 @@ def _said(texts: Texts, topic: str, words: list[str]) -> str:
     return excerpt(on_topic, words)
 
 
-def leaks(corpus: CorpusConfig, pairs: int = 5) -> list[dict]: # test topic, training topic, cosine, words, test, training
+def leaks(corpus: CorpusConfig) -> list[dict]: # test topic, training topic, cosine, words, test, training
     "The pairs of topics across a split that are most alike, with an excerpt of each. Raises as `nearest_topics`."
     split = author_split(corpus)
     test = split.tests["cross"]
     out = []
-    nearest = nearest_topics(split.train, test, pairs)
+    nearest = nearest_topics(split.train, test, 5)
     for asked, trained, cosine, shared in nearest.itertuples(index=False):
         words = shared.split(", ")
         out.append({
