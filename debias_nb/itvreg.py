@@ -179,7 +179,8 @@ def same_make(base, model) -> None:
     a = _shapes(base)
     b = _shapes(model)
     for name in {**a, **b}:
-        here, there = a.get(name), b.get(name)
+        here = a.get(name)
+        there = b.get(name)
         if here != there:
             raise ValueError(f"base and tuned encoder differ in make: {name} is {here} and {there}")
 

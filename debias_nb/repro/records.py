@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['PACKAGES', 'GIT_VARIABLES', 'NOT_CODE', 'CPUINFO', 'SCHEMA', 'PLACE', 'SEAL', 'SEAL_LENGTH', 'LOCK_SECONDS',
-           'FRACTION', 'HEAD', 'FULL', 'VOLATILE', 'RecordError', 'git_state', 'processor', 'environment', 'flaw',
-           'encode', 'this_machine', 'make_record', 'failed_record', 'append', 'misfit', 'Scan', 'read', 'latest',
-           'Store', 'TrainingFailed', 'run_or_load', 'comparable']
+           'FRACTION', 'FULL', 'VOLATILE', 'RecordError', 'git_state', 'processor', 'environment', 'flaw', 'encode',
+           'this_machine', 'make_record', 'failed_record', 'append', 'misfit', 'Scan', 'read', 'latest', 'Store',
+           'TrainingFailed', 'run_or_load', 'comparable']
 
 # %% ../../nbs/repro/01_records.ipynb #228eac66
 import fcntl
@@ -31,7 +31,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from ..config import ConfigError, project_root
+from ..config import ConfigError, once_per_state, project_root
 
 from .config import RunConfig
 from ..hashes import NotPlain, plain
@@ -535,74 +535,10 @@ def latest(
     return newest
 
 # %% ../../nbs/repro/01_records.ipynb #c1a5f012
-HEAD = re.compile(rb'\{"schema": 1, "id": ("(?:[^"\\]|\\.)*"), "status": "(finished|failed)", ')
-
-
-@dataclass
-class _Index:
-    "Where the records of one file stand."
-    inode: int = 0
-    size: int = 0            # bytes that were looked at
-    places: dict = field(default_factory=dict) # id -> [(first byte, length, finished)] in order
-
-    def add(self, line: bytes) -> bool: # False: what it holds is not plain to see
-        "Take one more line."
-        head = HEAD.match(line)
-        if head is None:
-            return False
-        fits = _seal_fits(line)
-        if fits is None:
-            try:
-                fits = not misfit(_loads(line), line)
-            except ValueError:
-                fits = False
-        if not fits:
-            return False
-        place = (self.size, len(line), head[2] == b"finished")
-        self.places.setdefault(json.loads(head[1]), []).append(place)
-        self.size += len(line)
-        return True
-
-
-_indexes: dict[Path, _Index] = {}
-
-
-def _index(path: Path) -> _Index | None: # None: the file has to be read
-    "The index of a file, which knows all that stands there now."
-    state = path.stat()
-    index = _indexes.get(path)
-    if index is None or index.inode != state.st_ino or index.size > state.st_size:
-        index = _Index(state.st_ino)
-    with path.open("rb") as f:
-        f.seek(index.size)
-        if not all(map(index.add, f)):
-            _indexes.pop(path, None)
-            return None
-    _indexes[path] = index
-    return index
-
-
-def _line_at(path: Path, first: int, length: int) -> bytes:
-    with path.open("rb") as f:
-        f.seek(first)
-        return f.read(length)
-
-
-def _newest(path: Path, run_id: str) -> dict | None:
-    "The newest finished record of a run in one file. Raises `RecordError`, as `read` does."
-    index = _index(path) if path.exists() else _Index()
-    if index is not None:
-        finished = [place for place in index.places.get(run_id, []) if place[2]]
-        if not finished:
-            return None
-        line = _line_at(path, *finished[-1][:2])
-        with suppress(ValueError):
-            found = _loads(line)
-            if found["id"] == run_id and not misfit(found, line):
-                return found
-        _indexes.pop(path) # the file was changed where it had been looked at
-    found = latest(read(path)).get(run_id)
-    return found if found and found["status"] == "finished" else None
+@once_per_state
+def _newest(path: Path) -> dict[str, dict]: # id -> record, as of `latest`
+    "What a file says of each run. Raises `RecordError`, as `read` does."
+    return latest(read(path))
 
 # %% ../../nbs/repro/01_records.ipynb #8ce6b010
 def _replace(path, lines):
@@ -692,8 +628,8 @@ class Store:
         "The newest finished record of a run, by its id or its configuration. Raises `RecordError`, as `read` does."
         run_id, files = self._of(run)
         for path in reversed(files):
-            found = _newest(path, run_id)
-            if found:
+            found = _newest(path).get(run_id)
+            if found and found["status"] == "finished":
                 return found
         return None
 

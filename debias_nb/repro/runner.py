@@ -14,9 +14,8 @@ import time
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
-from ..config import ConfigError, nearest, project_root
+from ..config import ConfigError, check_known, project_root
 from ..data.registry import only_pinned
 from .records import Store, TrainingFailed, latest, make_record, run_or_load, this_machine
 from .config import ExperimentConfig, RunConfig
@@ -204,9 +203,7 @@ def _check_names(experiment: ExperimentConfig, kind: str, asked: list[str] | Non
     "Raises `ConfigError` for a method or an encoder that an experiment does not have."
     known = [getattr(o, "display", o.name) for o in getattr(experiment, kind)]
     for name in asked or []:
-        if name not in known:
-            where = f"{experiment.paper}/{experiment.experiment}"
-            raise ConfigError(f"{where} has no {kind[:-1]} {name!r}{nearest(name, known)}")
+        check_known(f"{kind[:-1]} in {experiment.paper}/{experiment.experiment} called", name, known, ConfigError)
 
 
 LARGEST_SEED = 2**32 - 1 # that NumPy takes
@@ -271,9 +268,9 @@ def dry_step(run: RunConfig) -> dict[str, float]: # the terms of the loss in the
     return task_of(run).dry_step(run)
 
 # %% ../../nbs/repro/05_runner.ipynb #bf31ff14
-def store_for(profile: str, root: str | Path | None = None) -> Store:
+def store_for(profile: str) -> Store:
     "Where the records of a profile are written: `_runs/` (or `$DEBIAS_NB_RUNS`) for planted ones, `results/` for others."
+    if profile != "planted":
+        return Store(project_root() / "results")
     chosen = os.environ.get("DEBIAS_NB_RUNS")
-    if profile == "planted" and chosen:
-        return Store(chosen)
-    return Store(Path(root or project_root()) / ("_runs" if profile == "planted" else "results"))
+    return Store(chosen or project_root() / "_runs")
