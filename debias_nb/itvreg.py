@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['HINGE', 'simcse', 'LOSSES', 'cosines', 'mse', 'hinge', 'itvreg', 'maskreg', 'outreg', 'l2sp', 'itvaug_target',
-           'FrozenBase', 'CachedBase', 'same_make', 'check_encoder', 'check_features', 'is_changed', 'Batch',
-           'MatchingLoss', 'ITVRegLoss', 'MaskRegLoss', 'OutRegLoss', 'L2SPLoss', 'SimCSELoss', 'ITVAugLoss',
+           'FrozenBase', 'CachedBase', 'same_make', 'check_encoder', 'check_features', 'is_changed', 'own_dropout',
+           'Batch', 'MatchingLoss', 'ITVRegLoss', 'MaskRegLoss', 'OutRegLoss', 'L2SPLoss', 'SimCSELoss', 'ITVAugLoss',
            'WordDropoutLoss', 'loss_class', 'make_loss']
 
 # %% ../nbs/methods/itvreg.ipynb #1f638f24
 import warnings
 from collections.abc import Mapping
+from contextlib import contextmanager
 from functools import partial
 
 import torch
@@ -219,6 +220,21 @@ def is_changed(
     forward = vars(model).get("forward")
     return type(forward).__module__.startswith("sentence_transformers.")
 
+# %% ../nbs/methods/itvreg.ipynb #d2a6c0e2
+@contextmanager
+def own_dropout(
+    device: torch.device, # of the encoder
+    number: int,          # in [0, 2**63)
+):
+    "Inside, dropout draws from the stream of a number; outside, as if nothing had been."
+    on_gpu = device.type == "cuda"
+    with torch.random.fork_rng([device] if on_gpu else []):
+        torch.default_generator.manual_seed(number)
+        if on_gpu:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(number)
+        yield
+
 # %% ../nbs/methods/itvreg.ipynb #3ba824a0
 from dataclasses import dataclass
 
@@ -398,11 +414,8 @@ class MatchingLoss(torch.nn.Module):
 
     def aside(self, other: Tokens) -> torch.Tensor:
         "Embeddings of further texts, with dropout named by seed and step."
-        device = other.ids.device
-        devices = [device] if device.type == "cuda" else []
         bits, = self._bits(1, stream=2)
-        with torch.random.fork_rng(devices):
-            torch.manual_seed(int(bits >> 1))
+        with own_dropout(other.ids.device, int(bits >> 1)):
             return encode_tokens(self.model, other)
 
     def _bits(self, n, stream): # (n,)

@@ -18,14 +18,14 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
 from debias_nb.encoders import (
     Tokens, encode_tokens, encoder_fingerprint, from_features, is_static, mask_id, stack, tell_prompts, unit_rows,
 )
 from .interventions import KINDS, choose, intervene
 from debias_nb.itvreg import (
-    MatchingLoss, check_encoder, check_features, cosines, is_changed, itvreg, l2sp, maskreg, outreg, same_make, simcse,
+    MatchingLoss, check_encoder, check_features, cosines, is_changed, itvreg, l2sp, maskreg, outreg, own_dropout,
+    same_make, simcse,
 )
 
 # %% ../nbs/methods/regularized.ipynb #7f489dbc
@@ -178,8 +178,7 @@ class Draws:
         if self.number is None:
             yield
             return
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed((self.number + self.passes) % 2**62)
+        with own_dropout(device, (self.number + self.passes) % 2**62):
             yield
 
 
@@ -230,6 +229,18 @@ class View:
     def at_base(self, tokens: Tokens) -> torch.Tensor: # (k, d)
         "f0(X') for other tokens in the place of these."
         return self.batch.at_base(self.column, tokens, self.rows)
+
+    def both_at_base(self, tokens: Tokens) -> tuple[torch.Tensor, torch.Tensor]: # (k, d) each
+        "f0(X) and f0(X'); in one pass, which is quicker than two, where f0(X) is not known."
+        known = self.batch.base_embeddings
+        if self.place in known:
+            return self.f0x, self.at_base(tokens)
+        rows = torch.cat([self.rows, self.rows])
+        both = self.batch.at_base(self.column, stack(self.tokens, tokens), rows)
+        f0x, f0_other = both.split(len(tokens))
+        if self.whole:
+            known[self.place] = f0x
+        return f0x, f0_other
 
 # %% ../nbs/methods/regularized.ipynb #f3d511e2
 BANSAL = """
@@ -331,7 +342,7 @@ class ITVReg(_Intervening):
     def of_text(self, text):
         other, weight = self.changed(text)
         importance = cosines(text.fx, text.encode(other))
-        at_base = cosines(text.f0x, text.at_base(other))
+        at_base = cosines(*text.both_at_base(other))
         return itvreg(importance, at_base, weight)
 
 
