@@ -6,8 +6,8 @@
 __all__ = ['KINDS', 'FORMS', 'WAYS', 'HALF', 'VARIANTS', 'CLASS_MASS', 'LEARNERS', 'GATES', 'OUTPUTS', 'HEADS', 'standardise',
            'FourierFunctions', 'fourier', 'random_features', 'Decorrelation', 'DirectDecorrelation',
            'GramDecorrelation', 'quicker_way', 'decorrelation', 'Memory', 'Weights', 'check_features', 'learn_weights',
-           'effective_size', 'shuffled_within', 'diagnose', 'oracle_weights', 'LanguageDebiasing', 'contrastive_loss',
-           'ScanHead', 'scan_loss']
+           'effective_size', 'shuffled_within', 'diagnose', 'oracle_weights', 'LanguageDebiasing', 'check_temperature',
+           'contrastive_loss', 'ScanHead', 'scan_loss']
 
 # %% ../nbs/methods/scan.ipynb #87e63ecb
 import warnings
@@ -251,7 +251,7 @@ class Memory:
         if not 0 <= alpha < 1:
             raise ValueError(f"alpha must lie in [0, 1), got {alpha}")
         if size < 1:
-            raise ValueError(f"size must be at least 1 sample, got {size}")
+            raise ValueError(f"the size of a memory must be at least 1 sample, got {size}")
         self.kind = kind
         self.alpha = alpha
         self.size = size
@@ -682,6 +682,12 @@ class LanguageDebiasing(nn.Module):
         return self.remain(h - bias), bias
 
 # %% ../nbs/methods/scan.ipynb #012d83d5
+def check_temperature(temperature: float) -> None:
+    "Raises `ValueError` for tau <= 0."
+    if not temperature > 0:
+        raise ValueError(f"temperature must be positive, got {temperature}")
+
+
 def contrastive_loss(
     hidden: torch.Tensor,     # (n, d) H
     debiased: torch.Tensor,   # (n, d) H^d
@@ -690,8 +696,7 @@ def contrastive_loss(
 ) -> torch.Tensor: # scalar, > 0
     """Eq. 17: -log of the softmax share of the debiased features against the bias, mean over samples.
     Raises `ValueError` for tau <= 0."""
-    if not temperature > 0:
-        raise ValueError(f"temperature must be positive, got {temperature}")
+    check_temperature(temperature)
     near = F.cosine_similarity(hidden, debiased, dim=-1)
     far = F.cosine_similarity(hidden, bias, dim=-1)
     return F.softplus((far - near) / temperature).mean()
@@ -731,8 +736,7 @@ class ScanHead(nn.Module):
             raise ValueError(f"classes must be at least 2, got {classes}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
-        if not temperature > 0:
-            raise ValueError(f"temperature must be positive, got {temperature}")
+        check_temperature(temperature)
         self.temperature = temperature
         self.register_buffer("class_weights", _class_weights(class_weights, classes), persistent=False)
         linear = nn.Linear(width, classes)

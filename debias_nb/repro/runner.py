@@ -45,7 +45,11 @@ def quiet():
 
 
 @only_pinned()
-def execute(run: RunConfig) -> dict: # the record
+def execute(
+    run: RunConfig,
+    train=None,               # another way to train it, a function of the run; default: its task's
+    told: dict | None = None, # what else the record keeps
+) -> dict: # the record
     "Train and test one run. Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
     from debias_nb.encoders import single_thread
     quiet()
@@ -53,10 +57,10 @@ def execute(run: RunConfig) -> dict: # the record
     task = task_of(run)
     start = time.monotonic()
     with single_thread(run.training.threads if run.training else 1):
-        trained = task.train(run)
+        trained = (train or task.train)(run)
         seconds = time.monotonic() - start
         tested = task.test(run, trained)
-    told = {"training": {"seconds": round(seconds, 3)}, "missing": tested.missing}
+    own = {"training": {"seconds": round(seconds, 3)}, "missing": tested.missing}
     return make_record(
         run, tested.metrics,
         data=trained.data | tested.data,
@@ -65,7 +69,7 @@ def execute(run: RunConfig) -> dict: # the record
         seconds=time.monotonic() - start,
         curve=trained.curve,
         replicates=tested.replicates,
-        extra=told | trained.extra | tested.extra,
+        extra=own | trained.extra | tested.extra | (told or {}),
         **this_machine())
 
 # %% ../../nbs/repro/05_runner.ipynb #bf98c52e
@@ -98,14 +102,14 @@ def _end_with(parent: int):
 BUSY = "another process is at work on it"
 
 
-def _work(run: RunConfig, store: Store, fresh: bool, parent: int, wait: bool = False): # in a worker process
+def _work(run: RunConfig, store: Store, fresh: bool, parent: int, work, wait: bool = False): # in a worker process
     "The id of a run, its record, and why there is none. A run that another process has claimed is `BUSY`, or waited for."
     _end_with(parent)
     with store.claimed(run.id, wait) as mine:
         if not mine:
             return run.id, None, BUSY
         try:
-            return run.id, run_or_load(run, execute, store, fresh), None
+            return run.id, run_or_load(run, work, store, fresh), None
         except TrainingFailed as e:
             return run.id, None, str(e)
 
@@ -135,12 +139,14 @@ def run_all(
     fresh: bool = False,          # run again what is there
     workers: int | None = None,   # processes; default: one a core, one on a GPU
     progress: bool = True,
+    work=None,                    # what makes the record of a run; default: `execute`
 ) -> Outcome:
     """Run what has no record yet. Ctrl-C keeps what has finished. What another process is at work on is left to it, and
     waited for at the end. Raises `ConfigError` for fewer than one worker."""
     from tqdm import tqdm
     if workers is not None and workers < 1:
         raise ConfigError(f"workers must be at least 1, got {workers}")
+    work = work or execute
     out = Outcome({}, {}, {}, [])
     todo = []
     found = {} if fresh else _finished(runs, store)
@@ -156,7 +162,7 @@ def run_all(
             out.records[run.id] = record
         else:
             out.missing[run.id] = why
-    done = _parallel(todo, store, workers)
+    done = _parallel(todo, store, workers, work)
     busy = []
     for run_id, record, failure in tqdm(done, total=len(todo), disable=not (progress and todo), unit="run"):
         if failure == BUSY:
@@ -168,28 +174,28 @@ def run_all(
             out.trained.append(run_id)
     for run in runs:
         if run.id in busy: # whoever claimed it has finished it by now, or was killed
-            _, record, failure = _work(run, store, False, os.getpid(), wait=True)
+            _, record, failure = _work(run, store, False, os.getpid(), work, wait=True)
             kept = out.failed if failure else out.records
             kept[run.id] = failure or record
     out.records = {run.id: out.records[run.id] for run in runs if run.id in out.records}
     return out
 
 
-def _parallel(todo, store, workers):
+def _parallel(todo, store, workers, work):
     "Results as they come, from one process or several."
     if not todo:
         return
     workers = min(workers or cores(), len(todo))
     if workers == 1:
         for run, fresh in todo:
-            yield _work(run, store, fresh, os.getpid())
+            yield _work(run, store, fresh, os.getpid(), work)
         return
     from joblib import Parallel, delayed, parallel_config
     # loky renews a worker whose memory has grown; its finished jobs are kept
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
     with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
         pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=workers)
-        yield from pool(delayed(_work)(run, store, fresh, os.getpid()) for run, fresh in todo)
+        yield from pool(delayed(_work)(run, store, fresh, os.getpid(), work) for run, fresh in todo)
 
 
 def cores() -> int: # processes that work side by side: one on a GPU
