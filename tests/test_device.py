@@ -1,8 +1,10 @@
 "A machine that is lent: time that is up, memory that is too small, no device, another code version; each leaves records that are whole."
 import json
+import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import warnings
 from pathlib import Path
 
@@ -12,9 +14,10 @@ import yaml
 from sentence_transformers import SentenceTransformer
 from typer.testing import CliRunner
 
-from made import STATIC, WORLD, experiment
-from debias_nb.config import AnswersWorldConfig, AuthorsWorldConfig, ConfigError, EncoderConfig, PretrainConfig
-from debias_nb.repro import device, limits, runner
+from made import WORLD, bert, experiment
+from debias_nb.config import AnswersWorldConfig, AuthorsWorldConfig, EncoderConfig, PretrainConfig
+from debias_nb import encoders
+from debias_nb.repro import device, runner
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig
 from debias_nb.repro.limits import Limits, TimeUp, newest
@@ -278,3 +281,71 @@ def test_cpu_and_gpu_agree(manifest, tmp_path):
         most = AGREE if record["config"]["method"]["trained"] else .001
         for test, metrics in record["metrics"].items():
             assert abs(metrics["auc05"] - found["cpu"][run_id]["metrics"][test]["auc05"]) < most, (run_id, test)
+
+
+# what is committed for a device
+
+MANIFESTS = sorted((ROOT / "configs/device").glob("*.yaml"))
+GRIDS = sorted((ROOT / "configs/device/grids").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_a_committed_manifest_asks_for_runs_with_ten_seeds(path):
+    runs = device.manifest_runs(path, ROOT)
+    trained = {}
+    for run in runs:
+        if run.method.trained:
+            kind = run.model_copy(update={"seed": 0})
+            trained.setdefault(json.dumps(kind.model_dump(mode="json"), sort_keys=True), []).append(run.seed)
+    assert {len(set(seeds)) for seeds in trained.values()} == {10}
+    asked = {run.id for run in device.load_grid(path.parent / "grids" / path.name).runs()}
+    assert {run.id for run in runs} == asked, "nothing of the grid is left out"
+
+
+@pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
+def test_each_kind_of_run_of_a_grid_can_take_a_step(path):
+    kinds = runner.dry_runs(device.load_grid(path))
+    for run in kinds[::3]: runner.dry_step(run)
+
+
+# the bundle
+
+BUNDLE = [sys.executable, "tools/bundle.py"]
+
+
+def test_a_bundle_runs_without_this_checkout(manifest, tmp_path):
+    "By PYTHONPATH alone, outside of any clone."
+    out = tmp_path / "bundle.tar.xz"
+    told = subprocess.run([*BUNDLE, str(manifest(FEW)), "--out", str(out)], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "2 runs of" in told and "MiB  checkout" in told and git_state(ROOT)["commit"] in told
+    assert out.stat().st_size < 60 * 2**20
+    with tarfile.open(out) as tar: tar.extractall(tmp_path / "there", filter="data")
+    here = tmp_path / "there/checkout"
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(here), "DEBIAS_NB_RUNS": str(tmp_path / "none"), "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "debias_nb.repro.cli", "device-batch", str(tmp_path / "manifest.yaml"), "--device", "cpu", "--time", "0"]
+    done = subprocess.run(command, cwd=here, env=env, capture_output=True, text=True)
+    assert done.returncode == 0 and "2 runs are left" in done.stdout, done.stdout + done.stderr
+    assert device.code_version()[:12] in done.stdout
+
+
+def test_a_bundle_that_is_too_large_is_not_left_behind(manifest, tmp_path):
+    out = tmp_path / "bundle.tar.xz"
+    done = subprocess.run([*BUNDLE, str(manifest(FEW)), "--out", str(out), "--limit", "0.01"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and "more than 0.01: give a manifest with fewer runs" in done.stderr and not out.exists()
+
+
+def test_weights_in_half_precision_are_known_by_their_own_hash(tmp_path, monkeypatch):
+    sys.path.insert(0, str(ROOT / "tools"))
+    import bundle
+    place = bert(tmp_path)
+    monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path))
+    whole = encoders.folder_files(place)
+    bundle.halve(place / "model.safetensors")
+    half = encoders.folder_files(place)["model.safetensors"]
+    card = {"kind": "transformer", "sha256": whole.pop("model.safetensors"), "files": whole, "licence": "none", "trained_on": "nothing", "zero_shot": True}
+    known = encoders.EncoderCard(**card, half=half)
+    monkeypatch.setattr(encoders, "encoder_cards", lambda: {"bert": known})
+    model = encoders.load_encoder(EncoderConfig(name="bert", kind="transformer"))
+    assert {value.dtype for value in model.parameters()} == {torch.float32}
+    monkeypatch.setattr(encoders, "encoder_cards", lambda: {"bert": encoders.EncoderCard(**card)})
+    with pytest.raises(encoders.EncoderError, match="model.safetensors: sha256 is"): encoders.load_encoder(EncoderConfig(name="bert", kind="transformer"))

@@ -473,7 +473,7 @@ def batch(profile: Profile = "planted", fresh: Again = False, full: Full = False
         raise typer.Exit(1)
 
 # %% ../../nbs/repro/14_cli.ipynb #d14c0002
-MANIFEST_HELP = "a YAML file that names runs, most valuable first, e.g. configs/device/transformers.yaml"
+MANIFEST_HELP = "a YAML file that names runs, most valuable first, e.g. configs/device/itvreg.yaml"
 TIME_HELP = "seconds until all has to be written; what is under way then is kept, and goes on another time"
 OUTPUT_HELP = "folder for records and checkpoints; default: _runs/device/"
 DEVICE_HELP = "cuda, or cpu for the same runs on the CPU"
