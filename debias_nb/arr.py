@@ -241,6 +241,8 @@ class AuthorLoss(torch.nn.Module):
     """One column of texts, author ids as labels. Subclasses say what the loss is:
     `value(column, labels)` gives it, and what `history` keeps beside it.
     Raises `ValueError` for other columns, or labels of another length."""
+    gathers = ("history",) # what a checkpoint of a training has to hold
+
     def __init__(self, model):
         super().__init__()
         self.model = model
@@ -285,6 +287,8 @@ class ContrastiveAuthorLoss(AuthorLoss):
 class MulticlassLoss(AuthorLoss):
     """MLL: cross-entropy over the training authors.
     Raises `ValueError` for fewer than two of them, or a label that is none of their numbers."""
+    gathers = ("history", "classifier")
+
     def __init__(self, model,
         authors: int,      # of training; their ids are 0 to authors - 1
         seed: int = 0,     # of the classifier's first weights

@@ -327,6 +327,7 @@ class EncoderCard(Strict):
     revision: str | None = None    # commit there
     package: str | None = None     # Python package that carries the files
     sha256: str | None = None      # of model.safetensors
+    half: str | None = None        # sha256 of model.safetensors in half precision, as `tools/bundle.py` makes it
     files: dict[str, str] = {}     # sha256 of every other file that decides what the encoder gives
     licence: str
     trained_on: str
@@ -474,6 +475,16 @@ def _here(name: str, short: str, card) -> tuple[Path | None, list[str]]:
     return None, [*looked, f"the folder {folder}{absent}"]
 
 
+def _pinned(card, folder: Path) -> dict[str, str]: # file -> sha256
+    "What an encoder's files have to be; weights in half precision are those of a bundle."
+    if card is None:
+        return {}
+    weights = folder / "model.safetensors"
+    if card.half and weights.is_file() and sha256_file(weights) == card.half:
+        return card.pinned | {weights.name: card.half}
+    return card.pinned
+
+
 def find_folder(
     config: EncoderConfig,
     download: bool = True, # ask the hub when nothing is found here
@@ -486,7 +497,7 @@ def find_folder(
     short = config.name.split("/")[-1]
     folder, looked = _here(config.name, short, card)
     if folder:
-        return check(folder, card.pinned if card else {})
+        return check(folder, _pinned(card, folder))
 
     hub = card.hub if card else None
     if "/" in config.name:
@@ -750,7 +761,7 @@ def load_encoder(
     if declared and is_static(model) != (config.kind == "static"):
         actual = "static" if is_static(model) else "a transformer"
         raise EncoderError(f"encoder {config.name!r} is {actual}, but its configuration says {config.kind}")
-    return model.to(device).eval()
+    return model.to(device).float().eval() # weights in half precision are those of a bundle
 
 
 def planted_default(name: str) -> EncoderConfig: # `tiny` or `tiny-static`, on the mild world

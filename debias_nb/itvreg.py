@@ -268,6 +268,7 @@ class MatchingLoss(torch.nn.Module):
     term_name = None
     needs_base = False
     intervenes = False
+    gathers = ("history",) # what a checkpoint of a training has to hold
 
     def __init__(
         self,
@@ -431,7 +432,7 @@ class MatchingLoss(torch.nn.Module):
 
         class Epochs(TrainerCallback):
             def on_epoch_begin(self, args, state, control, **_):
-                loss.begin_epoch(round(state.epoch or 0))
+                loss.begin_epoch(int((state.epoch or 0) + 1e-6)) # taken up in the middle of an epoch, too
 
         return Epochs()
 

@@ -22,6 +22,7 @@ from ..data.answers import Answers, high_overlap, misled
 from ..encoders import autocast, single_thread
 from ..metrics import rank_metrics, rank_replicates
 from .config import MethodConfig, ScanConfig, TrainConfig
+from .limits import fit
 from .records import TrainingFailed
 from .training import BestEpoch, arguments_for, optimizer_for
 from debias_nb.scan import (
@@ -112,6 +113,8 @@ def _learner_settings(scan: ScanConfig) -> dict:
 
 class Weigher:
     "Sample weights for the batches of one training run, and a diary of what they did."
+    gathers = ("generator", "fitted", "memory")
+
     def __init__(self,
         scan: ScanConfig,
         data: AnswerTokens, # the training set
@@ -194,6 +197,8 @@ MOMENTS = 8 # of a training, at which weights are tried on fresh features
 class AnswerTrainer(Trainer):
     """transformers' trainer with sample weights and the terms of `ScanHead`: a dict a step in `history` and, of the
     weights, in `diary`. Raises `TrainingFailed` with the step."""
+    gathers = ("history", "diary", "fresh")
+
     def __init__(self, *args, weigher: Weigher, contrast: float = 1., **kwargs):
         super().__init__(*args, **kwargs)
         self.remove_callback(PrinterCallback)
@@ -268,7 +273,7 @@ def fit_answers(
             model=model, args=args, train_dataset=rows, data_collator=AnswerCollator(data),
             weigher=Weigher(scan, data, seed), contrast=scan.contrast, callbacks=[best] if validate else [],
             optimizer_cls_and_kwargs=optimizer_for(training))
-        trainer.train()
+        fit(trainer, trainer, trainer.weigher, best)
     model.eval()
     trainer.scores = best.scores
     return trainer

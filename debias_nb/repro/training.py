@@ -18,6 +18,7 @@ from transformers import TrainerCallback
 
 from ..encoders import QuietTrainer, Tokens, single_thread, tokenise, training_arguments
 from ..itvreg import CachedBase, FrozenBase, MatchingLoss, loss_class, make_loss
+from .limits import fit
 from .records import TrainingFailed
 from .config import MethodConfig, TrainConfig
 
@@ -107,6 +108,8 @@ class MatchingTrainer(QuietTrainer):
 # %% ../../nbs/repro/02_training.ipynb #aa887d92
 class BestEpoch(TrainerCallback):
     "Keep the weights of the epoch with the highest validation score, the earliest of equals."
+    gathers = ("scores", "kept")
+
     def __init__(self, model, validate): # validate: model -> score, higher is better
         self.model = model
         self.validate = validate
@@ -125,6 +128,8 @@ class BestEpoch(TrainerCallback):
 
 class Watch(TrainerCallback):
     "Look at the encoder before training and at `moments` steps, evenly spaced, of which the last is the end."
+    gathers = ("seen",)
+
     def __init__(self, model, look, moments: int = 6): # look: model -> dict of floats
         self.model = model
         self.look = look
@@ -204,7 +209,7 @@ def fine_tune(
         trainer = MatchingTrainer(
             model=model, args=args, loss=loss, train_dataset=rows, data_collator=PairCollator(pairs),
             callbacks=[loss.callback, *callbacks], optimizer_cls_and_kwargs=optimizer_for(training))
-        trainer.train()
+        fit(trainer, loss, *callbacks)
     model.eval()
     return loss
 

@@ -29,6 +29,7 @@ from debias_nb.encoders import (
     QuietTrainer, best_device, embed, encoder_fingerprint, load_encoder, single_thread, tokenise, weights_hash,
 )
 from ...metrics import bootstrap_weights
+from ..limits import fit
 from ..records import TrainingFailed
 from ..config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
 from .common import Task, Tested, Trained, checked_steps, encoder_files, lacking, stand_in
@@ -217,7 +218,7 @@ def fit_authors(
             model=model, args=args, loss=loss, train_dataset=rows, data_collator=AuthorCollator(tokens, labels),
             optimizer_cls_and_kwargs=optimizer_for(training))
         try:
-            trainer.train()
+            fit(trainer, loss)
         except ValueError as e:
             if "is not finite" in str(e): # the losses refuse cosines that are not numbers
                 raise TrainingFailed(len(loss.history) + 1, str(e)) from None

@@ -1,0 +1,352 @@
+"A machine that is lent: time that is up, memory that is too small, no device, another code version; each leaves records that are whole."
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import warnings
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from sentence_transformers import SentenceTransformer
+from typer.testing import CliRunner
+
+from made import WORLD, bert, experiment
+from debias_nb.config import AnswersWorldConfig, AuthorsWorldConfig, EncoderConfig, PretrainConfig
+from debias_nb import encoders
+from debias_nb.repro import device, runner
+from debias_nb.repro.cli import app
+from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig
+from debias_nb.repro.limits import Limits, TimeUp, newest
+from debias_nb.repro.records import Store, comparable, git_state, latest
+
+ROOT = Path(__file__).parents[1]
+PLACE = {"paper": "itvreg", "experiment": "demo", "profile": "planted"}
+PAIRS = next(run for run in experiment().runs() if run.method.name == "ITVReg")
+BEST = PAIRS.model_copy(update={
+    "corpus": PAIRS.corpus.model_copy(update={"holdout": .2}),
+    "training": PAIRS.training.model_copy(update={"select": "best"}),
+    "measure": ("trajectory",)})
+TINY = EncoderConfig(
+    name="tiny", kind="transformer", world=WORLD, pretrain=PretrainConfig(steps=2, batch_size=16, vocabulary=600))
+TRANSFORMER = PAIRS.model_copy(update={
+    "encoder": TINY, "training": PAIRS.training.model_copy(update={"learning_rate": 1e-4})})
+ANSWERS = RunConfig(
+    **PLACE, encoder=EncoderConfig(name="learned", kind="alignment", units=8, embedding=8),
+    method=MethodConfig(name="SCAN", scan=ScanConfig(debias="paper", memory="ema")),
+    corpus=CorpusConfig(name="answers", task="answers", world=AnswersWorldConfig(name="answers", questions=60, tests=20)),
+    training=TrainConfig(
+        loss="cross-entropy", learning_rate=3e-3, epochs=2, batch_size=60, optimizer="adamw", select="best"),
+    evaluate=("iid",), eval_world=AnswersWorldConfig(name="answers", questions=60, tests=20))
+AUTHORS = RunConfig(
+    **PLACE, encoder=EncoderConfig(name="learned", kind="static", embedding=16),
+    method=MethodConfig(name="MLL + ARR", authors=AuthorsConfig(base="mll", student="arr")),
+    corpus=CorpusConfig(
+        name="authors", task="authors", world=AuthorsWorldConfig(name="authors", authors=60, test_authors=10, texts=6, tokens=20)),
+    training=TrainConfig(loss="authors", temperature=.1, learning_rate=1e-2, epochs=2, batch_size=16),
+    evaluate=("cross",))
+
+
+class Clock:
+    "The time is up at the looks at it that are named, until a machine is lent again."
+    def __init__(self, *ends):
+        self.ends, self.looks, self.up = ends, 0, False
+
+    def reached(self, _):
+        self.looks += 1
+        self.up |= self.looks in self.ends
+        return self.up
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    def make(*ends):
+        made = Clock(*ends)
+        monkeypatch.setattr(Limits, "reached", property(made.reached))
+        return made
+
+    return make
+
+
+@pytest.mark.parametrize("run", [PAIRS, BEST, TRANSFORMER, ANSWERS, AUTHORS], ids=["pairs", "best epoch", "dropout", "answers", "authors"])
+def test_a_run_that_was_stopped_and_taken_up_again_is_the_same_run(run, tmp_path, clock):
+    "At its second step, and again soon after it went on, and again."
+    whole = runner.execute(run)
+    lent = clock(2, 6, 9)
+    bounds = Limits(folder=tmp_path / "checkpoints")
+    stopped = []
+    for attempt in range(8):
+        try:
+            record = runner.execute_within(run, bounds)
+            break
+        except TimeUp as e:
+            assert newest(next((tmp_path / "checkpoints" / run.id).iterdir()))
+            stopped.append(str(e))
+            lent.up = False
+    assert len(stopped) == 3, stopped
+    assert without_times(comparable(record)) == without_times(comparable(whole))
+    assert not (tmp_path / "checkpoints" / run.id).exists()
+
+
+def without_times(record):
+    return record | {"extra": {name: value for name, value in record["extra"].items() if name != "training"}}
+
+
+def test_a_checkpoint_that_was_broken_off_is_left_alone(tmp_path, clock):
+    lent = clock(3)
+    bounds = Limits(folder=tmp_path)
+    with pytest.raises(TimeUp): runner.execute_within(PAIRS, bounds)
+    lent.up = False
+    found = newest(tmp_path / PAIRS.id / "1")
+    shutil.copytree(found, found.with_name("checkpoint-999"))
+    (found.with_name("checkpoint-999") / "kept.pt").unlink()
+    (found.with_name("checkpoint-999") / "optimizer.pt").write_bytes(b"torn")
+    assert comparable(runner.execute_within(PAIRS, bounds))["metrics"] == runner.execute(PAIRS)["metrics"]
+
+
+def test_time_that_is_up_leaves_no_failure_and_the_rest_for_later(tmp_path, monkeypatch, clock):
+    runs = [run for run in experiment().runs() if run.training]
+    store = Store(tmp_path / "records")
+    clock(40)
+    out = runner.run_all(runs, store, workers=1, progress=False, work=partial(runner.execute_within, limits=Limits(folder=tmp_path / "checkpoints")))
+    assert out.trained and out.later and not out.failed
+    assert set(out.trained) | set(out.later) == {run.id for run in runs}
+    assert {record["status"] for record in store.all()} == {"finished"}
+    monkeypatch.undo()
+    again = runner.run_all(runs, store, workers=1, progress=False, work=partial(runner.execute_within, limits=Limits(folder=tmp_path / "checkpoints")))
+    assert set(again.trained) == set(out.later) and len(store.all()) == len(runs)
+
+
+def memory_for(rows, monkeypatch):
+    "A transformer in training has memory for so many rows."
+    forward = SentenceTransformer.forward
+
+    def limited(self, input, **kwargs):
+        if self.training and "offsets" not in input and len(input["input_ids"]) > rows:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return forward(self, input, **kwargs)
+
+    monkeypatch.setattr(SentenceTransformer, "forward", limited)
+
+
+def test_a_batch_that_does_not_fit_goes_in_pieces(monkeypatch):
+    memory_for(100, monkeypatch)
+    with pytest.warns(UserWarning, match="out of memory; again with batches of 128 in 4 pieces"):
+        record = runner.execute_within(TRANSFORMER, Limits())
+    assert record["extra"]["pieces"] == 4 and record["id"] == TRANSFORMER.id
+    plain = len(runner.execute_within(PAIRS, Limits())["curve"]["erm"])
+    assert len(record["curve"]["erm"]) == plain, "as many steps as without pieces"
+
+
+def test_a_row_that_does_not_fit_fails_alone(monkeypatch, tmp_path):
+    memory_for(0, monkeypatch)
+    store = Store(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        out = runner.run_all([TRANSFORMER, PAIRS], store, workers=1, progress=False)
+    assert "out of memory, even a row at a time" in out.failed[TRANSFORMER.id]
+    assert list(out.records) == [PAIRS.id]
+    assert latest(store.all())[TRANSFORMER.id]["status"] == "failed"
+
+
+def test_other_errors_are_no_lack_of_memory(monkeypatch):
+    def broken(self, *args, **kwargs): raise RuntimeError("CUDA error: device-side assert triggered")
+
+    monkeypatch.setattr(SentenceTransformer, "forward", broken)
+    with pytest.raises(RuntimeError, match="device-side assert"): runner.execute_within(TRANSFORMER, Limits())
+
+
+def test_deterministic_algorithms_give_the_same_record_and_are_named():
+    record = runner.execute_within(PAIRS, Limits(deterministic=True))
+    assert record["environment"]["deterministic"] is True and not torch.are_deterministic_algorithms_enabled()
+    plain = runner.execute_within(PAIRS, Limits())
+    assert "deterministic" not in plain["environment"]
+    assert without_times(comparable(record)) == without_times(comparable(plain))
+
+
+# the command
+
+FEW = {"experiment": "itvreg/table05", "profile": "planted", "methods": ["Finetuned", "MaskReg"], "encoders": ["tiny static"], "seeds": [0]}
+
+
+@pytest.fixture
+def manifest(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("DEBIAS_NB_RUNS", str(tmp_path / "none"))
+
+    def write(*entries, **further):
+        path = tmp_path / "manifest.yaml"
+        path.write_text(yaml.safe_dump({"title": "a test", "runs": list(entries)} | further))
+        return path
+
+    return write
+
+
+def shell(*args): return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+@pytest.mark.parametrize("entry, words", [
+    (FEW | {"experiment": "itvreg/table5"}, "entry 1: no configuration itvreg/table5.planted; did you mean 'itvreg/table05.planted'?"),
+    (FEW | {"methods": ["MaskRge"]}, "entry 1: itvreg/table05 has no method 'MaskRge'; did you mean 'MaskReg'?"),
+    (FEW | {"encoders": ["tiny statik"]}, "has no encoder 'tiny statik'; did you mean 'tiny static'?"),
+    (FEW | {"ids": ["table05-planted"]}, "entry 1: no run has the id 'table05-planted'"),
+    (FEW | {"corpora": ["strnog"]}, "entry 1: no run is about a corpus 'strnog'"),
+    (FEW | {"seeds": [-1]}, "seeds: -1 is not between 0"),
+    (FEW | {"sedes": [1]}, "runs.0.sedes"),
+    (FEW | {"profile": "smal"}, "runs.0.profile"),
+])
+def test_a_manifest_that_names_what_there_is_not(entry, words, manifest):
+    done = shell("device-batch", manifest(entry), "--list")
+    assert done.exit_code == 2 and words in done.output.replace("\n", " "), done.output
+
+
+def test_a_manifest_that_is_none(manifest, tmp_path):
+    assert "runs" in shell("device-batch", manifest()).output
+    assert shell("device-batch", tmp_path / "nowhere.yaml").exit_code == 2
+
+
+def test_no_device_where_one_was_asked_for(manifest):
+    done = shell("device-batch", manifest(FEW), "--out", "unused")
+    assert done.exit_code == 2 and "no CUDA device is visible here" in done.output
+    assert not (ROOT / "unused").exists()
+
+
+def test_a_batch_stops_in_time_goes_on_and_is_merged(manifest, tmp_path):
+    path = manifest(FEW)
+    where = ["--device", "cpu", "--workers", "1", "--out", tmp_path / "out"]
+    none = shell("device-batch", path, "--time", 0, *where)
+    assert none.exit_code == 0 and "0 runs made" in none.output and "2 runs are left" in none.output
+    assert "2 runs made" in shell("device-batch", path, *where).output
+    (folder,) = [place for place in (tmp_path / "out").iterdir() if place.name != "checkpoints"]
+    assert folder.name == device.code_version()
+    done = device.merge(Store(folder), tmp_path / "apart", ROOT, Store(tmp_path / "results"))
+    merged = done.added or done.apart[folder.name]
+    assert len(merged) == 2, "added from a clean commit, kept apart from a tree with changes"
+
+
+def record_of(commit, dirty=False, **changes):
+    made = runner.execute(PAIRS)
+    return made | {"environment": made["environment"] | {"commit": commit, "dirty": dirty}} | changes
+
+
+def test_records_of_other_code_are_kept_apart_and_named(tmp_path):
+    here = git_state(ROOT)["commit"]
+    source, target = Store(tmp_path / "source"), Store(tmp_path / "target")
+    for commit, dirty in ((here, False), ("f" * 40, False), (here, True), (None, None)): source.append(record_of(commit, dirty))
+    done = device.merge(source, tmp_path / "apart", ROOT, target)
+    assert done.added == [PAIRS.id] and len(target.all()) == 1
+    assert set(done.apart) == {"f" * 12, f"{here[:12]}-changed", "unknown"}
+    for version in done.apart: assert [r["id"] for r in Store(tmp_path / "apart" / version).all()] == [PAIRS.id]
+    again = device.merge(source, tmp_path / "apart", ROOT, target)
+    assert again.known == [PAIRS.id] and len(target.all()) == 1
+
+
+def test_a_record_that_differs_does_not_replace_the_one_that_is_there(tmp_path, monkeypatch):
+    here = git_state(ROOT)["commit"]
+    store, other = Store(tmp_path / "results"), Store(tmp_path / "other")
+    kept = store.append(record_of(here))
+    other.append(record_of(here, metrics={"iid": {"auc": .5}}))
+    done = device.merge(other, tmp_path / "apart", ROOT, store)
+    assert done.differing == [PAIRS.id] and store.all() == [kept]
+
+
+def test_a_checkout_from_a_bundle_knows_its_commit(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "project_root", lambda: tmp_path)
+    assert runner.surroundings({"commit": None}) == {}
+    (tmp_path / "bundle.json").write_text(json.dumps({"commit": "a" * 40, "dirty": False, "finished": [PAIRS.id]}))
+    assert runner.surroundings({"commit": None}) == {"commit": "a" * 40, "dirty": False}
+    assert runner.surroundings({"commit": "b" * 40}) == {}
+    assert device.outstanding([PAIRS, TRANSFORMER], []) == [TRANSFORMER]
+
+
+# where there is a device
+
+AGREE = .02 # of AUC(0.05), between a CPU and a GPU, after training; .001 where nothing is trained
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is None, reason="no CUDA device: what a GPU gives is compared with a CPU only where there is one")
+def test_cpu_and_gpu_agree(manifest, tmp_path):
+    path = manifest(FEW | {"methods": ["Base", "Finetuned", "ITVReg, 50 %"]})
+    found = {}
+    for name in ("cpu", "cuda"):
+        command = [sys.executable, "-m", "debias_nb.repro.cli", "device-batch", path, "--device", name, "--deterministic", "--workers", "1", "--out", tmp_path / name]
+        subprocess.run([str(part) for part in command], cwd=ROOT, check=True)
+        (folder,) = [place for place in (tmp_path / name).iterdir() if place.name != "checkpoints"]
+        found[name] = latest(Store(folder).all())
+    assert found["cpu"].keys() == found["cuda"].keys()
+    for run_id, record in found["cuda"].items():
+        most = AGREE if record["config"]["method"]["trained"] else .001
+        for test, metrics in record["metrics"].items():
+            assert abs(metrics["auc05"] - found["cpu"][run_id]["metrics"][test]["auc05"]) < most, (run_id, test)
+
+
+# what is committed for a device
+
+MANIFESTS = sorted((ROOT / "configs/device").glob("*.yaml"))
+GRIDS = sorted((ROOT / "configs/device/grids").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_a_committed_manifest_asks_for_runs_with_ten_seeds(path):
+    runs = device.manifest_runs(path, ROOT)
+    trained = {}
+    for run in runs:
+        if run.method.trained:
+            kind = run.model_copy(update={"seed": 0})
+            trained.setdefault(json.dumps(kind.model_dump(mode="json"), sort_keys=True), []).append(run.seed)
+    assert {len(set(seeds)) for seeds in trained.values()} == {10}
+    asked = {run.id for run in device.load_grid(path.parent / "grids" / path.name).runs()}
+    assert {run.id for run in runs} == asked, "nothing of the grid is left out"
+
+
+@pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
+def test_each_kind_of_run_of_a_grid_can_take_a_step(path):
+    kinds = runner.dry_runs(device.load_grid(path))
+    for run in kinds[::3]: runner.dry_step(run)
+
+
+# the bundle
+
+BUNDLE = [sys.executable, "tools/bundle.py"]
+
+
+def test_a_bundle_runs_without_this_checkout(manifest, tmp_path):
+    "By PYTHONPATH alone, outside of any clone."
+    out = tmp_path / "bundle.tar.xz"
+    told = subprocess.run([*BUNDLE, str(manifest(FEW)), "--out", str(out)], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "2 runs of" in told and "MiB  checkout" in told and git_state(ROOT)["commit"] in told
+    assert out.stat().st_size < 60 * 2**20
+    with tarfile.open(out) as tar: tar.extractall(tmp_path / "there", filter="data")
+    here = tmp_path / "there/checkout"
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(here), "DEBIAS_NB_RUNS": str(tmp_path / "none"), "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "debias_nb.repro.cli", "device-batch", str(tmp_path / "manifest.yaml"), "--device", "cpu", "--time", "0"]
+    done = subprocess.run(command, cwd=here, env=env, capture_output=True, text=True)
+    assert done.returncode == 0 and "2 runs are left" in done.stdout, done.stdout + done.stderr
+    assert device.code_version()[:12] in done.stdout
+
+
+def test_a_bundle_that_is_too_large_is_not_left_behind(manifest, tmp_path):
+    out = tmp_path / "bundle.tar.xz"
+    done = subprocess.run([*BUNDLE, str(manifest(FEW)), "--out", str(out), "--limit", "0.01"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and "more than 0.01: give a manifest with fewer runs" in done.stderr and not out.exists()
+
+
+def test_weights_in_half_precision_are_known_by_their_own_hash(tmp_path, monkeypatch):
+    sys.path.insert(0, str(ROOT / "tools"))
+    import bundle
+    place = bert(tmp_path)
+    monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path))
+    whole = encoders.folder_files(place)
+    bundle.halve(place / "model.safetensors")
+    half = encoders.folder_files(place)["model.safetensors"]
+    card = {"kind": "transformer", "sha256": whole.pop("model.safetensors"), "files": whole, "licence": "none", "trained_on": "nothing", "zero_shot": True}
+    known = encoders.EncoderCard(**card, half=half)
+    monkeypatch.setattr(encoders, "encoder_cards", lambda: {"bert": known})
+    model = encoders.load_encoder(EncoderConfig(name="bert", kind="transformer"))
+    assert {value.dtype for value in model.parameters()} == {torch.float32}
+    monkeypatch.setattr(encoders, "encoder_cards", lambda: {"bert": encoders.EncoderCard(**card)})
+    with pytest.raises(encoders.EncoderError, match="model.safetensors: sha256 is"): encoders.load_encoder(EncoderConfig(name="bert", kind="transformer"))

@@ -1,0 +1,167 @@
+"""Pack what the runs of a manifest need on a machine with little room and no network: this checkout's code, the data files they read,
+their encoders (transformers in half precision), and wheels that such a machine lacks.
+
+    python tools/bundle.py configs/device/itvreg.yaml                 # writes .bundle/bundle.tar.xz, and says what is in it
+    python tools/bundle.py configs/device/itvreg.yaml --wheels .whl   # with the wheels of a folder
+    python tools/bundle.py --list .bundle/bundle.tar.xz                     # what is in one
+
+There: unpack it, then run from its folder `checkout`, with its folders `data` and `models`:
+
+    tar xf bundle.tar.xz && python3 -m pip install -q --no-index --no-deps --target site wheels/*.whl
+    cd checkout && export PYTHONPATH=$PWD:$PWD/../site DEBIAS_NB_DATA=$PWD/../data DEBIAS_NB_MODELS=$PWD/../models
+    python3 -m debias_nb.repro.cli device-batch configs/device/itvreg.yaml --time 540
+
+The code is that of a commit: a checkout with changes is packed, too, and its records say so.
+"""
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from unittest.mock import patch
+
+ROOT = Path(__file__).resolve().parents[1]
+CODE = ("debias_nb", "configs", "bench", "expected", "tools/bundle.py", "settings.ini", "pyproject.toml", "LICENSE")
+LIMIT = 60 # MiB
+
+
+class BundleError(RuntimeError):
+    "A bundle that cannot be made; the message says why."
+
+
+def needed(runs) -> tuple[dict[Path, str], dict]: # data files -> their place; encoders by name
+    "What runs read. Raises `BundleError` where something is not here."
+    from debias_nb.data import registry
+    from debias_nb.repro.runner import absent
+    from debias_nb.repro.tasks.common import task_of
+    files, encoders = {}, {}
+    verified = registry.verified
+
+    def seen(path, entry):
+        files[path] = f"data/{path.parent.name}/{path.name}"
+        return verified(path, entry)
+
+    with patch.object(registry, "verified", seen):
+        for run in runs:
+            if run.encoder.pretrain is None and run.encoder.name != "learned":
+                encoders[run.encoder.name] = run.encoder
+            why = absent(run)
+            if why:
+                raise BundleError(f"{run.id}: {why}")
+            for name in run.evaluate: # looks for each evaluation set that is no part of its training corpus
+                others = dict.fromkeys(set(run.evaluate) - {name})
+                task_of(run).stale({"metrics": others}, run)
+    return files, encoders
+
+
+def pack_encoder(config, folder: Path) -> None:
+    "The files of an encoder; those of a transformer with weights in half precision."
+    from debias_nb.encoders import encoder_cards, find_folder, folder_files
+    from debias_nb.hashes import sha256_file
+    source = find_folder(config, download=False)
+    for name in folder_files(source):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source / name, folder / name)
+    if config.kind in ("transformer", "cross"):
+        halve(folder / "model.safetensors")
+        card = encoder_cards().get(config.name)
+        made = sha256_file(folder / "model.safetensors")
+        if card and card.pinned and made != card.half:
+            raise BundleError(f"{config.name}: in half precision its weights have sha256 {made}, and its card says {card.half}")
+
+
+def halve(path: Path) -> None:
+    "Weights in half precision. Raises `BundleError` where one is too large for it."
+    import torch
+    from safetensors.torch import load_file, save_file
+    weights = load_file(path)
+    for name, value in weights.items():
+        if value.dtype == torch.float32:
+            weights[name] = value.half()
+        if not torch.isfinite(weights[name]).all():
+            raise BundleError(f"{path.parent.name}: {name} is too large for half precision")
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+def pack_code(folder: Path) -> None:
+    listed = subprocess.run(["git", "ls-files", "-z", "--", *CODE], cwd=ROOT, capture_output=True, check=True)
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+
+
+def make(manifest: Path, out: Path, wheels: Path | None, limit: float) -> dict:
+    "Write a bundle; what is in it. Raises `BundleError` for one above the limit, which is not left behind."
+    from debias_nb.repro.device import manifest_runs, outstanding
+    from debias_nb.repro.records import git_state
+    from debias_nb.repro.runner import store_for
+    runs = manifest_runs(manifest, ROOT)
+    todo = outstanding(runs, [store_for(profile, ROOT) for profile in dict.fromkeys(run.profile for run in runs)])
+    files, encoders = needed(todo)
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        pack_code(place / "checkout")
+        for path, name in files.items():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, place / name)
+        for name, config in encoders.items():
+            pack_encoder(config, place / "models" / name.split("/")[-1])
+        for wheel in sorted(wheels.glob("*.whl")) if wheels else []:
+            (place / "wheels").mkdir(exist_ok=True)
+            shutil.copy(wheel, place / "wheels")
+        kept = {run.id for run in todo}
+        about = git_state(ROOT) | {
+            "manifest": str(manifest), "runs": len(todo), "finished": [run.id for run in runs if run.id not in kept],
+            "files": {path.relative_to(place).as_posix(): path.stat().st_size for path in sorted(place.rglob("*")) if path.is_file()}}
+        (place / "checkout/bundle.json").write_text(json.dumps(about, indent=1))
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(out, "w:xz") as tar:
+            for path in sorted(place.iterdir()):
+                tar.add(path, path.name)
+    size = out.stat().st_size / 2**20
+    if size > limit:
+        out.unlink()
+        raise BundleError(f"{size:.1f} MiB, more than {limit:g}: give a manifest with fewer runs\n{told(about)}")
+    return about
+
+
+def told(about: dict) -> str:
+    "What is in a bundle, a line a folder."
+    sizes = {}
+    for name, size in about["files"].items():
+        parts = name.split("/")
+        key = "/".join(parts[: 1 if parts[0] in ("checkout", "wheels") else 2])
+        sizes[key] = sizes.get(key, 0) + size
+    lines = [f"{size / 2**20:8.2f} MiB  {name}" for name, size in sizes.items()]
+    state = " with changes" if about["dirty"] else ""
+    head = f"{about['runs']} runs of {about['manifest']}, {len(about['finished'])} finished before; commit {about['commit']}{state}"
+    return "\n".join([head, *lines])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("manifest", nargs="?", type=Path)
+    parser.add_argument("--out", type=Path, default=Path(".bundle/bundle.tar.xz"))
+    parser.add_argument("--wheels", type=Path, help="a folder of wheels to carry along")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="MiB that the bundle may have")
+    parser.add_argument("--list", type=Path, dest="listed", help="say what is in a bundle")
+    given = parser.parse_args()
+    if not given.listed and not given.manifest:
+        parser.error("a manifest, or --list and a bundle")
+    if given.listed:
+        with tarfile.open(given.listed) as tar:
+            print(told(json.load(tar.extractfile("checkout/bundle.json"))))
+        return
+    try:
+        print(told(make(given.manifest, given.out, given.wheels, given.limit)))
+    except (BundleError, ValueError, OSError) as e:
+        sys.exit(f"bundle: {e}")
+    print(f"{given.out}: {given.out.stat().st_size / 2**20:.2f} MiB")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    main()
