@@ -190,9 +190,9 @@ def shell(*args): return CliRunner().invoke(app, [str(arg) for arg in args])
 
 
 @pytest.mark.parametrize("entry, words", [
-    (FEW | {"experiment": "itvreg/table5"}, "entry 1: no configuration itvreg/table5.planted; did you mean 'itvreg/table05.planted'?"),
-    (FEW | {"methods": ["MaskRge"]}, "entry 1: itvreg/table05 has no method 'MaskRge'; did you mean 'MaskReg'?"),
-    (FEW | {"encoders": ["tiny statik"]}, "has no encoder 'tiny statik'; did you mean 'tiny static'?"),
+    (FEW | {"experiment": "itvreg/table5"}, "entry 1: no configuration 'itvreg/table5.planted'; did you mean 'itvreg/table05.planted'?"),
+    (FEW | {"methods": ["MaskRge"]}, "entry 1: no method in itvreg/table05 called 'MaskRge'; did you mean 'MaskReg'?"),
+    (FEW | {"encoders": ["tiny statik"]}, "no encoder in itvreg/table05 called 'tiny statik'; did you mean 'tiny static'?"),
     (FEW | {"ids": ["table05-planted"]}, "entry 1: no run has the id 'table05-planted'"),
     (FEW | {"corpora": ["strnog"]}, "entry 1: no run is about a corpus 'strnog'"),
     (FEW | {"seeds": [-1]}, "seeds: -1 is not between 0"),
@@ -286,7 +286,7 @@ def test_cpu_and_gpu_agree(manifest, tmp_path):
 
 # what is committed for a device
 
-MANIFESTS = sorted((ROOT / "configs/device").glob("*.yaml"))
+MANIFESTS = sorted(path for path in (ROOT / "configs/device").glob("*.yaml") if path.name != "costs.yaml")
 GRIDS = sorted((ROOT / "configs/device/grids").glob("*.yaml"))
 
 

@@ -238,5 +238,5 @@ def merge(
             _merge_one(record, Store(apart / version), Merged())
             done.apart.setdefault(version, []).append(record["id"])
         else:
-            _merge_one(record, target or store_for(record["config"]["profile"], root), done)
+            _merge_one(record, target or store_for(record["config"]["profile"]), done)
     return done
