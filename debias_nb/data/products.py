@@ -221,7 +221,8 @@ class Worded(NamedTuple):
 
 
 def _role(word: str) -> str:
-    parts = _vocabulary(word) | {fold(word, True)}
+    pieces = re.findall(r"\w+", word.casefold())
+    parts = {*pieces, fold(word, True)}
     if re.search(r"\d", word):
         return "number"
     if parts & BRANDS:
