@@ -34,10 +34,13 @@ export OMP_WAIT_POLICY GOMP_SPINCOUNT TOKENIZERS_PARALLELISM HF_HUB_DISABLE_TELE
 BENCHES = itvreg_step titles_epoch throughput importance weights scan_step ranking arr_epoch regularized diagnose
 
 # The constraints are passed to every install; the build uses the environment's own setuptools, since a build of its own would not see them.
-INSTALL = $(BIN)/python -m pip install --quiet --no-build-isolation --constraint constraints.txt
+PIP = $(BIN)/python -m pip install --quiet --no-build-isolation
+INSTALL = $(PIP) --constraint constraints.txt
+# On Linux with Python 3.11 every package is checked against its hash; `make venv LOCKED=` takes what the constraints allow, as other machines do.
+LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-notebooks test-python test-types docs bench notebooks reference sync check-sync clean
+.PHONY: help venv reports test test-notebooks test-python test-types lock outdated docs bench notebooks reference sync check-sync clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -47,14 +50,27 @@ help: ## list the targets
 
 venv: $(VENV)/.stamp ## make the environment .venv with the pinned versions (PYTHON=... chooses the Python, 3.11 by default)
 
-$(VENV)/.stamp: pyproject.toml constraints.txt | .cache
+LOCKS = requirements.lock requirements-cpu.lock requirements-cuda.lock
+
+$(VENV)/.stamp: pyproject.toml constraints.txt $(LOCKS) | .cache
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+ifneq ($(LOCKED),)
+	$(PIP) --require-hashes -r requirements-cpu.lock -r requirements.lock \
+	|| { echo "There is no CPU build of torch here: the published one, with the CUDA libraries that it asks for"; \
+	     $(PIP) --require-hashes -r requirements-cuda.lock -r requirements.lock; }
+	$(PIP) --no-deps --editable .
+else
 	$(INSTALL) setuptools
 	$(INSTALL) --editable '.[repro,dev,minilm]'
+endif
 	touch $@
 
 $(VENV)/.stamp-docs: $(VENV)/.stamp
 	$(INSTALL) --editable '.[docs]'
+	touch $@
+
+$(VENV)/.stamp-lock: $(VENV)/.stamp
+	$(INSTALL) --editable '.[lock]'
 	touch $@
 
 $(VENV)/.stamp-bench: $(VENV)/.stamp
@@ -77,6 +93,13 @@ test-python: $(VENV)/.stamp | .cache
 
 test-types: $(VENV)/.stamp | .cache
 	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python --summary=none
+
+lock: $(VENV)/.stamp-lock ## pin every package of an installation with its hashes, and list the licences
+	$(BIN)/python tools/lock.py
+	$(BIN)/python tools/licences.py
+
+outdated: $(VENV)/.stamp ## say which packages have newer versions
+	$(BIN)/python -m pip list --outdated
 
 docs: $(VENV)/.stamp-docs | .cache ## build the pages in _docs/ from the notebooks and their kept outputs
 	OMP_NUM_THREADS=1 $(BIN)/python tools/docs.py

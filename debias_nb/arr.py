@@ -19,7 +19,7 @@ from sentence_transformers.base.data_collator import BaseDataCollator
 from sentence_transformers.base.sampler import DefaultBatchSampler
 
 from .config import check_known
-from .encoders import Tokens, encode_tokens, from_features, pooled
+from .encoders import Tokens, encode_tokens, from_features, pooled, unit_rows
 
 # %% ../nbs/methods/arr.ipynb #e1fe56d9
 KINDS = ("bow", "tfidf", "char", "function words")
@@ -456,7 +456,7 @@ def _teacher(vectors, texts):
     if len(teacher) != texts:
         raise ValueError(f"{len(teacher)} teacher_vectors and {texts} tfidf_rows: they are of different texts")
     _finite("teacher_vectors", teacher)
-    return F.normalize(teacher, dim=1)
+    return unit_rows(teacher)
 
 
 class ARRLoss(TopicLoss):

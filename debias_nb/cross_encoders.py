@@ -16,12 +16,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import nn
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from .config import EncoderConfig
-from .encoders import EncoderError, check_files, check_folder, find_folder, load_encoder
+from debias_nb.encoders import (
+    EncoderError, check_files, check_folder, check_no_code, find_folder, load_encoder, unit_rows,
+)
 
 # %% ../nbs/05_cross_encoders.ipynb #1b49fbe9
 @dataclass(frozen=True, eq=False)
@@ -38,10 +39,12 @@ class Ragged:
     ) -> "Ragged":
         rows = []
         for i in range(0, len(texts), chunk):
-            rows += [np.array(ids, np.int32) for ids in encode(texts[i:i + chunk])]
+            part = encode(texts[i:i + chunk])
+            rows += [np.array(ids, np.int32) for ids in part]
         ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
         starts = np.concatenate([[0], ends]).astype(np.int64)
-        return cls(np.concatenate([np.zeros(0, np.int32), *rows]), starts)
+        none = np.zeros(0, np.int32)
+        return cls(np.concatenate([none, *rows]), starts)
 
     @property
     def lengths(self) -> np.ndarray: # (texts,) tokens
@@ -148,11 +151,12 @@ class PairEncoder(nn.Module):
 
     def _distinct(self, name, texts) -> tuple[Ragged, np.ndarray]:
         "The tokens of the distinct texts, and each text's row among them. Raises `ValueError` for an empty text."
-        number = {}
-        row = np.array([number.setdefault(text, len(number)) for text in texts], np.int64)
+        number = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+        row = np.array([number[text] for text in texts], np.int64)
         tokens = Ragged.of(self.encode, list(map(str, number)))
-        blank = np.array([not isinstance(text, str) or not text.strip() for text in number], bool)
-        bad = _first((blank | (tokens.lengths == 0))[row])
+        blank = [not isinstance(text, str) or not text.strip() for text in number]
+        empty = np.array(blank, bool) | (tokens.lengths == 0)
+        bad = _first(empty[row])
         if bad is not None:
             raise ValueError(f"row {bad}: the {name} is empty: {texts[bad]!r}")
         return tokens, row
@@ -171,9 +175,7 @@ def attention(
     temperature,          # tau > 0
 ) -> torch.Tensor: # (n, L, R), each row sums to 1
     "How much each word on the left looks at each word on the right."
-    left = F.normalize(left, dim=-1)
-    right = F.normalize(right, dim=-1)
-    cosine = left @ right.transpose(1, 2)
+    cosine = unit_rows(left) @ unit_rows(right).mT
     logits = cosine / temperature + weight.log()[:, None]
     return logits.softmax(-1)
 
@@ -221,7 +223,8 @@ class AlignmentEncoder(PairEncoder):
         if weight is None:
             weight = torch.ones(len(vectors))
         self.register_buffer("weight", weight)
-        self.log_temperature = nn.Parameter(torch.tensor(np.log(TEMPERATURE), dtype=torch.float32))
+        log_temperature = torch.tensor(np.log(TEMPERATURE), dtype=torch.float32)
+        self.log_temperature = nn.Parameter(log_temperature)
         self.dropout = nn.Dropout(dropout)
         self.compare = nn.Linear(4 * vectors.shape[1], units)
         self.neighbours = nn.Conv1d(units, units, 3, padding=1)
@@ -291,7 +294,8 @@ class Together:
         q = question[2]
         a = answer[2]
         lengths = q + a + self.special
-        ids = np.full((len(q), lengths.max(initial=self.special)), self.padding, np.int64)
+        shape = (len(q), lengths.max(initial=self.special))
+        ids = np.full(shape, self.padding, np.int64)
         first = len(self.before)
         second = first + q + len(self.between) # where the answer begins
         ids[:, :first] = self.before
@@ -331,8 +335,10 @@ def _segments(tokenizer, types, start):
     "The numbers of the two segments, of which the second begins at `start`; None for a transformer without."
     if types is None or "token_type_ids" not in tokenizer.model_input_names:
         return None
-    first, second = types[0], types[-1]
-    expected = [first] * start + [second] * (len(types) - start)
+    first = types[0]
+    second = types[-1]
+    rest = len(types) - start
+    expected = [first] * start + [second] * rest
     _refuse(types != expected, tokenizer, f"numbers segments {types}, which is not first text, second text")
     return first, second
 
@@ -402,7 +408,8 @@ class LengthSampler(LengthGroupedSampler):
         order = torch.tensor(list(super().__iter__()))
         full = len(order) // self.batch_size
         dealt = torch.randperm(full, generator=self.generator)
-        *batches, rest = order.tensor_split([i * self.batch_size for i in range(1, full + 1)])
+        ends = self.batch_size * torch.arange(1, full + 1)
+        *batches, rest = order.tensor_split(ends)
         for place in dealt:
             yield from batches[place].tolist()
         yield from rest.tolist()
@@ -427,7 +434,7 @@ def transformer_folder(
         return _first_module(check_folder(folder, pinned))
     if not (folder / "config.json").is_file():
         raise EncoderError(f"{folder}: neither modules.json nor config.json, so this is no folder of an encoder")
-    check_files(folder)
+    check_no_code(folder)
     if not any(folder.glob("*.safetensors")):
         raise EncoderError(f"{folder}: no safetensors; weights in other formats may be pickles, and are not opened")
     return check_files(folder, pinned)
@@ -446,9 +453,9 @@ def directions(
 ) -> tuple[torch.Tensor, torch.Tensor]: # (vocabulary, d) of mean square 1; (vocabulary,) relative lengths, at least .01
     "Word vectors without their lengths, and the lengths. A vector of zeros stays one."
     norm = table.norm(dim=1)
-    unit = F.normalize(table, dim=1)
-    mean = norm[norm > 0].mean()
-    return unit * table.shape[1]**.5, (norm / mean).clamp(min=.01)
+    relative = norm / norm[norm > 0].mean()
+    square_1 = table.shape[1]**.5 # the length of a vector whose mean square is 1
+    return unit_rows(table) * square_1, relative.clamp(min=.01)
 
 
 def _learned(config, texts, seed):

@@ -6,9 +6,10 @@
 __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'HUB_FILES', 'NOTES', 'PICKLES', 'WIDTH', 'QUIET', 'RECIPE', 'EncoderError', 'Tokens',
            'stack', 'is_static', 'special_ids', 'mask_id', 'as_tokens', 'tokenise', 'from_features', 'tell_prompts',
            'pooled', 'unit_rows', 'encode_tokens', 'token_vectors', 'autocast', 'embed', 'embed_texts', 'weights_hash',
-           'encoder_fingerprint', 'EncoderCard', 'encoder_cards', 'folder_files', 'check_files', 'check_folder',
-           'package_folder', 'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments',
-           'quiet_trainer', 'pretrain', 'planted_encoder', 'best_device', 'load_encoder', 'planted_default']
+           'encoder_fingerprint', 'EncoderCard', 'encoder_cards', 'folder_files', 'check_no_code', 'check_files',
+           'check_folder', 'package_folder', 'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread',
+           'training_arguments', 'quiet_trainer', 'pretrain', 'planted_encoder', 'best_device', 'load_encoder',
+           'planted_default']
 
 # %% ../nbs/03_encoders.ipynb #b8f6c600
 import hashlib
@@ -50,12 +51,14 @@ class Tokens:
         return len(self.ids)
 
     def __getitem__(self, rows): # rows: index or slice; trailing columns that hold no token are cut
-        mask = self.mask[rows]
-        width = int(mask.any(0).nonzero().max()) + 1 if mask.any() else 1
-        return Tokens(self.ids[rows][:, :width], mask[:, :width], self.ordinary[rows][:, :width])
+        columns = [column[rows] for column in (self.ids, self.mask, self.ordinary)]
+        used = columns[1].any(0).nonzero()
+        width = int(used.max()) + 1 if len(used) else 1
+        return Tokens(*(column[:, :width] for column in columns))
 
     def to(self, device):
-        return Tokens(self.ids.to(device), self.mask.to(device), self.ordinary.to(device))
+        columns = (self.ids, self.mask, self.ordinary)
+        return Tokens(*(column.to(device) for column in columns))
 
 
 def stack(
@@ -66,7 +69,8 @@ def stack(
 
     def column(name):
         values = [getattr(part, name) for part in parts]
-        return torch.cat([F.pad(v, (0, width - v.shape[1])) for v in values])
+        padded = [F.pad(v, (0, width - v.shape[1])) for v in values]
+        return torch.cat(padded)
 
     return Tokens(column("ids"), column("mask"), column("ordinary"))
 
@@ -113,10 +117,11 @@ def as_tokens(
 # %% ../nbs/03_encoders.ipynb #f89270e4
 def _flat_to_padded(ids, offsets):
     "A rectangle and its mask, from texts one behind the other and the place where each begins."
-    ends = torch.cat([offsets[1:], torch.tensor([len(ids)], device=ids.device)])
-    lengths = ends - offsets
+    end = torch.tensor([len(ids)], device=ids.device)
+    lengths = torch.cat([offsets, end]).diff()
     longest = max(int(lengths.max()), 1) if len(lengths) else 1
-    mask = torch.arange(longest, device=ids.device) < lengths[:, None]
+    places = torch.arange(longest, device=ids.device)
+    mask = places < lengths[:, None]
     padded = torch.zeros(mask.shape, dtype=ids.dtype, device=ids.device)
     padded[mask] = ids
     return padded, mask
@@ -187,7 +192,8 @@ def pooled(
     features = _rectangle(tokens)
     if is_static(model):
         lengths = tokens.mask.sum(1)
-        features = {"input_ids": tokens.ids[tokens.mask], "offsets": lengths.cumsum(0) - lengths}
+        offsets = lengths.cumsum(0) - lengths
+        features = {"input_ids": tokens.ids[tokens.mask], "offsets": offsets}
     return model(features)["sentence_embedding"].float()
 
 
@@ -275,7 +281,8 @@ def embed(
     try:
         with autocast(dtype, device):
             for rows in _batches(lengths, order, batch_tokens or _tokens_at_once(model, device)):
-                out.append(encode_tokens(model, tokens[rows].to(device)).cpu())
+                part = tokens[rows].to(device)
+                out.append(encode_tokens(model, part).cpu())
     finally:
         model.train(training)
     result = torch.cat(out)
@@ -382,12 +389,8 @@ def folder_files(folder: Path) -> dict[str, str]: # file, from the folder on -> 
     return found
 
 
-def check_files(
-    folder: Path,
-    pinned: dict[str, str] | None = None, # file -> expected sha256
-) -> Path:
-    """Refuse code of the repository, and other files than expected. Where more than the weights are pinned, nothing may
-    be added. Raises `EncoderError` naming the file."""
+def check_no_code(folder: Path) -> None:
+    "Refuse code of the repository. Raises `EncoderError` naming the file."
     for config in folder.rglob("config.json"):
         try:
             names_code = "auto_map" in json.loads(config.read_text("utf-8"))
@@ -395,6 +398,14 @@ def check_files(
             raise EncoderError(f"{config}: no configuration of a model: {e}") from None
         if names_code:
             raise EncoderError(f"{config}: auto_map names code of the repository, which is not run")
+
+
+def check_files(
+    folder: Path,
+    pinned: dict[str, str] | None = None, # file -> expected sha256
+) -> Path:
+    """Refuse other files than expected. Where more than the weights are pinned, nothing may be added.
+    Raises `EncoderError` naming the file."""
     if not pinned:
         return folder
     found = folder_files(folder)
@@ -420,6 +431,7 @@ def check_folder(
         _check_module(folder, module)
     if not any(folder.rglob("*.safetensors")):
         raise EncoderError(f"{folder}: no weights at all; they must be safetensors")
+    check_no_code(folder)
     return check_files(folder, pinned)
 
 # %% ../nbs/03_encoders.ipynb #5211e979
@@ -547,17 +559,21 @@ class ConceptInfoNCE(torch.nn.Module):
         n = len(labels)
         sides = [from_features(self.model, features) for features in sentence_features]
         both = encode_tokens(self.model, stack(*sides))
-        logits = both[:n] @ both[n:].T / self.temperature
+        left, right = both.split(n)
+        logits = left @ right.T / self.temperature
         itself = torch.eye(n, dtype=torch.bool, device=labels.device)
         same = (labels[:, None] == labels[None]) & ~itself
         logits = logits.masked_fill(same, float("-inf"))
         target = torch.arange(n, device=labels.device)
-        return (F.cross_entropy(logits, target) + F.cross_entropy(logits.T, target)) / 2
+        to_right = F.cross_entropy(logits, target)
+        to_left = F.cross_entropy(logits.T, target)
+        return (to_right + to_left) / 2
 
 # %% ../nbs/03_encoders.ipynb #f84a68d2
 def _masked(words: list[str], share: float, mark: str, rng) -> list[str]:
     "Words with a share of them, one at least and not all, replaced by a mark."
-    count = min(max(1, round(share * len(words))), len(words) - 1)
+    wanted = max(1, round(share * len(words)))
+    count = min(wanted, len(words) - 1)
     words = list(words)
     for j in rng.permutation(len(words))[:count]:
         words[j] = mark
@@ -582,7 +598,8 @@ def pretraining_rows(
             sides[side] = _masked(sides[side], share, mark, rng)
         for column, words in zip(("left", "right"), sides):
             rows[column].append(" ".join(word for word in words if word))
-        rows["label"].append(concepts.setdefault((a.type, a.values), len(concepts)))
+        concept = concepts.setdefault((a.type, a.values), len(concepts))
+        rows["label"].append(concept)
     return rows
 
 # %% ../nbs/03_encoders.ipynb #70354903

@@ -64,43 +64,47 @@ def choose(
     ordinary = tokens.ordinary
     device = tokens.ids.device
     n = ordinary.sum(1)
-    k = torch.minimum((share * n).round().clamp(min=1), n - 1).clamp(min=0)
+    wanted = (share * n).round().clamp(min=1)
+    k = torch.minimum(wanted, n - 1).clamp(min=0) # one token at least stays
 
-    bits = random_bits(seed, epoch, rows, tokens.ids.shape[1]) >> np.uint64(1)
+    length = ordinary.shape[1]
+    bits = random_bits(seed, epoch, rows, length) >> np.uint64(1)
     bits = torch.from_numpy(bits.astype(np.int64)).to(device)
     last = torch.iinfo(torch.long).max
     order = bits.masked_fill(~ordinary, last).argsort(dim=1, stable=True)
-    first = torch.arange(order.shape[1], device=device) < k[:, None] # the first k of each row's order
+    places = torch.arange(length, device=device)
+    first = places < k[:, None] # the first k of each row's order
     chosen = torch.zeros_like(first).scatter_(1, order, first)
     return chosen & ordinary, (n > 1).float()
 
 # %% ../nbs/04_interventions.ipynb #3f9d861c
 def _is_special(word: str) -> bool:
-    return (word.startswith("[") and word.endswith("]")) or (word.startswith("<") and word.endswith(">"))
+    return word[:1] + word[-1:] in ("[]", "<>")
 
 
 def ordinary_vocabulary(model) -> np.ndarray: # ids that may replace a token
     "All ids of the vocabulary but special ones, mask and unknown among these."
     vocabulary = model.tokenizer.get_vocab()
-    special = special_ids(model)
-    ids = [i for word, i in vocabulary.items() if i not in special and not _is_special(word)]
-    return np.array(sorted(ids))
+    ids = {i for word, i in vocabulary.items() if not _is_special(word)}
+    return np.array(sorted(ids - special_ids(model)))
 
 
 def _replaced(model, tokens, chosen, seed, epoch, rows) -> Tokens:
     "Tokens with others drawn from the vocabulary in the chosen places."
     words = ordinary_vocabulary(model)
     rows = row_keys(tokens) if rows is None else np.asarray(rows)
-    bits = random_bits(seed, epoch, rows, tokens.ids.shape[1], stream=1)
-    drawn = words[(bits % np.uint64(len(words))).astype(np.int64)]
-    other = torch.from_numpy(drawn).to(tokens.ids.device)
+    length = tokens.ids.shape[1]
+    bits = random_bits(seed, epoch, rows, length, stream=1)
+    drawn = bits % np.uint64(len(words))
+    other = torch.from_numpy(words[drawn.astype(np.int64)]).to(tokens.ids.device)
     return replace(tokens, ids=torch.where(chosen, other, tokens.ids))
 
 
 def _closed_up(tokens: Tokens) -> Tokens:
     "Tokens without gaps: those that are left move to the front."
     order = (~tokens.mask).long().argsort(dim=1, stable=True)
-    return Tokens(tokens.ids.gather(1, order), tokens.mask.gather(1, order), tokens.ordinary.gather(1, order))
+    columns = (tokens.ids, tokens.mask, tokens.ordinary)
+    return Tokens(*(column.gather(1, order) for column in columns))
 
 
 KINDS = ("mask", "delete", "pad", "random")
@@ -122,7 +126,8 @@ def intervene(
     static = is_static(model)
     if kind == "mask" and not static:
         return replace(tokens, ids=tokens.ids.masked_fill(chosen, mask_id(model)))
-    gone = replace(tokens, mask=tokens.mask & ~chosen, ordinary=tokens.ordinary & ~chosen)
+    left = ~chosen
+    gone = replace(tokens, mask=tokens.mask & left, ordinary=tokens.ordinary & left)
     return gone if kind == "pad" or static else _closed_up(gone)
 
 # %% ../nbs/04_interventions.ipynb #54010f60
@@ -133,9 +138,11 @@ def _table_importance(model, part: Tokens) -> torch.Tensor: # (n, L)
     whole = vectors.sum(1)
     square = (whole**2).sum(1, keepdim=True)                             # v·v
     along = (vectors @ whole[:, :, None])[..., 0]                        # v·v_j
-    rest = (square - 2 * along + (vectors**2).sum(2)).clamp(min=0)       # |v - v_j|²
-    length = (square * rest).sqrt().clamp(min=1e-30)
-    cosine = torch.where(square * rest > 0, (square - along) / length, 0.)
+    own = (vectors**2).sum(2)                                            # v_j·v_j
+    rest = (square - 2 * along + own).clamp(min=0)                       # |v - v_j|²
+    both = square * rest
+    length = both.sqrt().clamp(min=1e-30)
+    cosine = torch.where(both > 0, (square - along) / length, 0.)
     return torch.where(part.ordinary, 1 - cosine, float("nan"))
 
 
@@ -143,13 +150,12 @@ def _variant_importance(model, part: Tokens, kind: str, dtype: str):
     "Row, column and importance of every ordinary token, each from a forward pass without it."
     row, column = part.ordinary.nonzero(as_tuple=True)
     each = part[row] if len(row) else part[:0] # cut to the longest of these texts
-    chosen = torch.zeros(len(row), part.ids.shape[1], dtype=torch.bool)
-    chosen[torch.arange(len(row)), column] = True
-    if len(row):
-        chosen = chosen[:, : each.ids.shape[1]]
+    length = each.ids.shape[1]
+    chosen = torch.arange(length, device=column.device) == column[:, None]
     whole = embed(model, part, dtype)
     without = embed(model, intervene(model, each, chosen, kind), dtype)
-    return row, column, 1 - (whole[row] * without).sum(1)
+    cosine = (whole[row] * without).sum(1)
+    return row, column, 1 - cosine
 
 
 @torch.no_grad()
@@ -165,7 +171,8 @@ def importance(
     for start in range(0, len(tokens), rows_at_once):
         part = tokens[slice(start, start + rows_at_once)]
         if is_static(model):
-            out[start : start + len(part), : part.ids.shape[1]] = _table_importance(model, part).cpu()
+            n, length = part.ids.shape
+            out[start : start + n, :length] = _table_importance(model, part).cpu()
         else:
             row, column, values = _variant_importance(model, part, kind, dtype)
             out[start + row, column] = values
@@ -186,11 +193,12 @@ def word_of_token(
     ordinary = tokens.ordinary.cpu().numpy()
     out = np.full(tokens.ids.shape, -1)
     for i, words in enumerate(texts):
-        owner = np.repeat(np.arange(len(words)), [pieces[word] for word in words])
+        counts = [pieces[word] for word in words]
+        owner = np.arange(len(words)).repeat(counts)
         found = ordinary[i].sum()
         if len(owner) != found:
-            counts = f"{len(owner)} word pieces but {found} ordinary tokens"
-            raise EncoderError(f"text {i} has {counts}: {' '.join(words)!r}")
+            has = f"{len(owner)} word pieces but {found} ordinary tokens"
+            raise EncoderError(f"text {i} has {has}: {' '.join(words)!r}")
         out[i, ordinary[i]] = owner
     return out
 
@@ -203,10 +211,13 @@ def importance_by_role(
     "Share of each title's importance that lies on words of each role; the shares of a row sum to 1."
     import pandas as pd
     tokens = tokenise(model, [title.text for title in titles])
-    values = importance(model, tokens, **options).clamp(min=0).nan_to_num().numpy()
-    owner = word_of_token(model, [list(title.words) for title in titles], tokens)
+    found = importance(model, tokens, **options)
+    values = found.clamp(min=0).nan_to_num().numpy()
+    words = [list(title.words) for title in titles]
+    owner = word_of_token(model, words, tokens)
     row, column = np.nonzero(owner >= 0)
-    role = [titles[i].roles[owner[i, j]] for i, j in zip(row, column)]
+    word = owner[row, column]
+    role = [titles[i].roles[j] for i, j in zip(row, word)]
     long = pd.DataFrame({"title": row, "role": role, "s": values[row, column]})
     mass = long.pivot_table(index="title", columns="role", values="s", aggfunc="sum", fill_value=0.)
     return mass.div(mass.sum(axis=1), axis=0)

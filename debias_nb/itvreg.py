@@ -4,18 +4,21 @@
 
 # %% auto #0
 __all__ = ['HINGE', 'simcse', 'LOSSES', 'cosines', 'mse', 'hinge', 'itvreg', 'maskreg', 'outreg', 'l2sp', 'itvaug_target',
-           'FrozenBase', 'CachedBase', 'same_make', 'Batch', 'MatchingLoss', 'ITVRegLoss', 'MaskRegLoss', 'OutRegLoss',
-           'L2SPLoss', 'SimCSELoss', 'ITVAugLoss', 'WordDropoutLoss', 'loss_class', 'make_loss']
+           'FrozenBase', 'CachedBase', 'same_make', 'check_encoder', 'check_features', 'is_changed', 'own_dropout',
+           'Batch', 'MatchingLoss', 'ITVRegLoss', 'MaskRegLoss', 'OutRegLoss', 'L2SPLoss', 'SimCSELoss', 'ITVAugLoss',
+           'WordDropoutLoss', 'loss_class', 'make_loss']
 
 # %% ../nbs/methods/itvreg.ipynb #1f638f24
 import warnings
+from collections.abc import Mapping
+from contextlib import contextmanager
 from functools import partial
 
 import torch
 import torch.nn.functional as F
 
 from .encoders import Tokens, embed, encode_tokens, from_features, is_static, stack, tell_prompts
-from .interventions import choose, intervene, random_bits, row_keys
+from .interventions import KINDS, choose, intervene, random_bits, row_keys
 
 # %% ../nbs/methods/itvreg.ipynb #9f81a584
 def cosines(
@@ -49,7 +52,12 @@ def hinge(
     hardest: int = 10,                # negatives of a query, or all there are
     temperature: float | None = .1,   # of the weights softmax(cosine / temperature) of these; None: equal weights
 ) -> torch.Tensor: # scalar, in [0, margin + 2]
-    "Contrastive hinge with online hard negatives (Section 3); a query without any negative counts 0."
+    """Contrastive hinge with online hard negatives (Section 3); a query without any negative counts 0.
+    Raises `ValueError` for labels of single pairs."""
+    if relevant.dtype != torch.bool or relevant.shape != (len(fx), len(fz)):
+        need = "an (n, n) bool matrix that says which items are relevant to which queries"
+        got = f"{str(relevant.dtype).removeprefix('torch.')} labels of shape {tuple(relevant.shape)}"
+        raise ValueError(f"the hinge needs {need}, got {got}: labels of single pairs go with least squares, `mse`")
     scores = fx @ fz.T
     others = scores.masked_fill(relevant, float("-inf"))
     hardest = min(hardest, len(fz))
@@ -179,9 +187,54 @@ def same_make(base, model) -> None:
     a = _shapes(base)
     b = _shapes(model)
     for name in {**a, **b}:
-        here, there = a.get(name), b.get(name)
+        here = a.get(name)
+        there = b.get(name)
         if here != there:
             raise ValueError(f"base and tuned encoder differ in make: {name} is {here} and {there}")
+
+
+def check_encoder(
+    name: str, # what the caller calls it
+    model,     # what is to be a SentenceTransformer
+) -> None:
+    "Raises `ValueError` for anything else."
+    from sentence_transformers import SentenceTransformer
+    if not isinstance(model, SentenceTransformer):
+        what = "regularisers compare embeddings of single texts"
+        raise ValueError(f"{name} is a {type(model).__name__} and no SentenceTransformer: {what}")
+
+
+def check_features(
+    columns: list, # of a batch, as a trainer gives them to a loss
+    loss: str,     # its name
+) -> None:
+    "Raises `ValueError` for texts, which `CrossEncoderTrainer` gives to a loss."
+    if not all(isinstance(column, Mapping) for column in columns):
+        got = "got texts, as CrossEncoderTrainer gives them: for a CrossEncoder there is debias_nb.SCAN"
+        raise ValueError(f"{loss} needs the tokens that SentenceTransformerTrainer gives, and {got}")
+
+
+def is_changed(
+    model,
+) -> bool:
+    "Whether a loss of sentence-transformers changes what the model returns, as `MatryoshkaLoss` does while it computes."
+    forward = vars(model).get("forward")
+    return type(forward).__module__.startswith("sentence_transformers.")
+
+# %% ../nbs/methods/itvreg.ipynb #d2a6c0e2
+@contextmanager
+def own_dropout(
+    device: torch.device, # of the encoder
+    number: int,          # in [0, 2**63)
+):
+    "Inside, dropout draws from the stream of a number; outside, as if nothing had been."
+    on_gpu = device.type == "cuda"
+    with torch.random.fork_rng([device] if on_gpu else []):
+        torch.default_generator.manual_seed(number)
+        if on_gpu:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(number)
+        yield
 
 # %% ../nbs/methods/itvreg.ipynb #3ba824a0
 from dataclasses import dataclass
@@ -230,6 +283,7 @@ class MatchingLoss(torch.nn.Module):
     ):
         super().__init__()
         self._check(model, base, weight, share)
+        self._check_objective(objective)
         tell_prompts(model)
         self.model = model
         self.weight = weight
@@ -246,6 +300,7 @@ class MatchingLoss(torch.nn.Module):
         self.__dict__["base"] = base # not a submodule: no optimiser, no device moves
 
     def _check(self, model, base, weight, share):
+        check_encoder("model", model)
         if not 0 < share <= 1:
             raise ValueError(f"share must lie in (0, 1], got {share}")
         if weight < 0:
@@ -256,7 +311,21 @@ class MatchingLoss(torch.nn.Module):
         if base is model:
             raise ValueError("`base` is the model itself, which training will change: pass a deep copy")
         if base is not None:
-            same_make(base.model if isinstance(base, FrozenBase) else base, model)
+            encoder = base.model if isinstance(base, FrozenBase) else base
+            check_encoder("base", encoder)
+            same_make(encoder, model)
+
+    def _check_objective(self, objective):
+        "Raises `ValueError` for what is no function of f(X), f(Z) and labels."
+        is_loss = isinstance(objective, (type, torch.nn.Module))
+        if callable(objective) and not is_loss:
+            return
+        got = repr(objective)
+        how = "leave it out for least squares"
+        if is_loss:
+            got = (objective if isinstance(objective, type) else type(objective)).__name__
+            how = f"to keep a loss of sentence-transformers, write debias_nb.Regularized(model, {got}(model), [ITVReg()])"
+        raise ValueError(f"objective must be `mse`, or `hinge` with its settings bound, got {got}: {how}")
 
     def augment(self, x: Tokens, z: Tokens, rows): # the texts that are trained on
         return x, z
@@ -276,6 +345,7 @@ class MatchingLoss(torch.nn.Module):
         labels=None,         # (n,) in [0, 1]; for the hinge (n, n) bool: which items are relevant to which queries
     ) -> dict: # the terms, weighted; their sum is the loss
         "One pass of the student over all texts of the batch."
+        self._must_fit(sentence_features)
         self._must_know_the_epoch()
         rows = sentence_features[0].get("row")
         x, z = (from_features(self.model, features) for features in sentence_features)
@@ -293,6 +363,17 @@ class MatchingLoss(torch.nn.Module):
         terms = {"erm": erm} if raw is None else self.combine(erm, raw, part.weight)
         self._log(erm, raw, terms)
         return terms
+
+    def _must_fit(self, columns):
+        "Raises `ValueError` for a batch or a place that the loss was not made for."
+        name = type(self).__name__
+        check_features(columns, name)
+        if len(columns) != 2:
+            how = "for triplets and others write debias_nb.Regularized(model, a loss that takes them, [ITVReg()])"
+            raise ValueError(f"{name} takes two columns of texts and a label, and this batch has {len(columns)} of texts: {how}")
+        if is_changed(self.model):
+            how = "write debias_nb.Regularized(model, MatryoshkaLoss(model, CosineSimilarityLoss(model), dims), [ITVReg()])"
+            raise ValueError(f"{name} gives several terms, and MatryoshkaLoss and its like take one number: {how}")
 
     def _must_know_the_epoch(self):
         "Warns once where interventions would be the same in every epoch."
@@ -335,11 +416,8 @@ class MatchingLoss(torch.nn.Module):
 
     def aside(self, other: Tokens) -> torch.Tensor:
         "Embeddings of further texts, with dropout named by seed and step."
-        device = other.ids.device
-        devices = [device] if device.type == "cuda" else []
         bits, = self._bits(1, stream=2)
-        with torch.random.fork_rng(devices):
-            torch.manual_seed(int(bits >> 1))
+        with own_dropout(other.ids.device, int(bits >> 1)):
             return encode_tokens(self.model, other)
 
     def _bits(self, n, stream): # (n,)
@@ -377,6 +455,8 @@ class _Intervening(MatchingLoss):
         super().__init__(*args, **kwargs)
         if not 0 < self.mask_share < 1:
             raise ValueError(f"mask_share must lie in (0, 1), got {self.mask_share}")
+        if self.intervention not in KINDS:
+            raise ValueError(f"intervention must be one of {', '.join(KINDS)}, got {self.intervention!r}")
 
     def intervened(self, tokens: Tokens, rows, kind: str):
         "Tokens after this epoch's intervention, and the weight of each row."

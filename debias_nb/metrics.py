@@ -19,16 +19,17 @@ def _check_lengths(at, **columns):
     shapes = {key: values.shape for key, values in columns.items()}
     different = set(shapes.values())
     if len(different) != 1 or len(*different) != 1:
-        got = ", ".join(f"{key} {shape}" for key, shape in shapes.items())
-        raise ValueError(f"{at}vectors of one length are expected, got {got}")
+        got = [f"{key} {shape}" for key, shape in shapes.items()]
+        raise ValueError(f"{at}vectors of one length are expected, got {', '.join(got)}")
 
 
 def _refuse(bad, values, key, why, at="", questions=None): # questions: the name of each value's question
     "Raises `ValueError` with the first bad value."
     for i in np.flatnonzero(bad)[:1]:
         whose = "" if questions is None else f" (question {questions[i]!r})"
+        where = f"{key}[{i}]{whose}"
         count = f"{bad.sum()} of {bad.size} {key} {why}"
-        raise ValueError(f"{at}{key}[{i}]{whose} is {values[i]} ({count})")
+        raise ValueError(f"{at}{where} is {values[i]} ({count})")
 
 
 def _checked(scores, labels, name):
@@ -59,10 +60,14 @@ def _area(weights, positive, ends, max_fpr): # (b, n) and (n,) in the order of t
     rise = np.diff(tp)
     run = np.diff(fp)
     inside = np.diff(np.minimum(fp, limit))
-    part = np.divide(inside, run, out=np.zeros_like(run), where=run > 0) # share of each segment left of the limit
+    flat = np.zeros_like(run)
+    part = np.divide(inside, run, out=flat, where=run > 0) # share of each segment left of the limit
+    height = tp[:, :-1] + part * rise / 2
+    area = (inside * height).sum(1)
     total = limit[:, 0] * tp[:, -1]
-    area = (inside * (tp[:, :-1] + part * rise / 2)).sum(1)
-    return np.divide(area, total, out=np.full(len(tp), np.nan), where=total > 0).clip(0, 1)
+    unknown = np.full(len(tp), np.nan)
+    share = np.divide(area, total, out=unknown, where=total > 0)
+    return share.clip(0, 1)
 
 # %% ../nbs/06_metrics.ipynb #817e6198
 def _checked_weights(weights, n, at):
@@ -89,9 +94,12 @@ def auc_at(
     n = len(scores)
     if not 0 < max_fpr <= 1:
         raise ValueError(f"{at}max_fpr must lie in (0, 1], got {max_fpr}")
-    rows = np.ones((1, n), np.uint8) if weights is None else _checked_weights(weights, n, at)
+    rows = np.ones((1, n), np.uint8)
+    if weights is not None:
+        rows = _checked_weights(weights, n, at)
     order = np.argsort(-scores)
-    ends = np.flatnonzero(np.diff(scores[order], append=-np.inf))
+    falls = np.diff(scores[order], append=-np.inf)
+    ends = np.flatnonzero(falls)
     step = max(1, 2**26 // (64 * n)) # eight arrays of doubles in about 64 MB
     areas = [np.empty(0)]
     for i in range(0, len(rows), step):
@@ -103,7 +111,8 @@ def auc_at(
 # %% ../nbs/06_metrics.ipynb #a187301e
 def _members(groups, at=""):
     "The names of all groups, in order, and the group of each pair. Raises `ValueError` for a missing group."
-    missing = np.array([group is None or group != group for group in groups.tolist()], bool)
+    names = groups.tolist()
+    missing = np.array([name is None or name != name for name in names], bool)
     _refuse(missing, groups, "groups", "are missing", at)
     return np.unique(groups, return_inverse=True)
 
@@ -128,7 +137,8 @@ def bootstrap_weights(
     rng = np.random.default_rng(seed)
     counts = np.empty((replicates, units), np.uint8)
     for row in counts:
-        row[:] = np.bincount(rng.integers(units, size=units), minlength=units)
+        drawn = rng.integers(units, size=units)
+        row[:] = np.bincount(drawn, minlength=units)
     return counts[:, member]
 
 # %% ../nbs/06_metrics.ipynb #b2f7f6dd
@@ -146,11 +156,13 @@ def evaluate_pairs(
     scores, positive = _checked(scores, labels, name)
     n = len(scores)
     itself = np.ones(n, np.uint8)
-    weights = np.vstack([itself, bootstrap_weights(n, replicates, seed, groups)])
+    drawn = bootstrap_weights(n, replicates, seed, groups)
+    weights = np.vstack([itself, drawn])
     every = slice(None)
     parts = {"auc05": (every, .05, name), "auc": (every, 1., name)}
     for key, mask in (subsets or {}).items():
-        parts[f"auc05[{key}]"] = (np.asarray(mask, dtype=bool), .05, f"{name}[{key}]")
+        inside = np.asarray(mask, dtype=bool)
+        parts[f"auc05[{key}]"] = (inside, .05, f"{name}[{key}]")
     values, resampled = {}, {}
     for key, (rows, max_fpr, part) in parts.items():
         areas = auc_at(scores[rows], positive[rows], max_fpr, weights[:, rows], part)
@@ -189,7 +201,8 @@ def _ties(scores, question): # (n,) each; questions are numbers 0 … Q - 1, eac
     tie = np.cumsum(opens) - 1
     rank = place - np.flatnonzero(leads)[question] + 1
     size = np.diff(start, append=len(scores))[tie]
-    return _Ties(order, question, rank, start, tie, size, place - start[tie])
+    passed = place - start[tie]
+    return _Ties(order, question, rank, start, tie, size, passed)
 
 # %% ../nbs/06_metrics.ipynb #fce3daa6
 from scipy.special import gammaln
@@ -202,10 +215,14 @@ def _choose(n, k):
 
 def _reciprocal_rank(t, found, inside): # (n,) relevant ones above the tie, and in it
     "Expected reciprocal rank of the first relevant candidate, (Q,)."
-    may = (found == 0) & (inside > 0) & (t.passed <= t.size - inside) # it may stand here
-    n, r, j = t.size[may], inside[may], t.passed[may]
-    chance = np.exp(_choose(n - 1 - j, r - 1) - _choose(n, r))
-    return np.bincount(t.question[may], chance / t.rank[may])
+    first = (found == 0) & (inside > 0)
+    may = first & (t.passed <= t.size - inside) # it may stand here
+    n = t.size[may]
+    r = inside[may]
+    behind = n - 1 - t.passed[may] # places of the tie
+    chance = np.exp(_choose(behind, r - 1) - _choose(n, r))
+    value = chance / t.rank[may]
+    return np.bincount(t.question[may], value)
 
 
 def _binary(t, relevant): # (n,) booleans; at least one relevant candidate a question
@@ -213,12 +230,16 @@ def _binary(t, relevant): # (n,) booleans; at least one relevant candidate a que
     x = relevant[t.order].astype(float)
     above = np.cumsum(x) - x
     inside = np.add.reduceat(x, t.start)[t.tie]
-    found = above[t.start][t.tie] - above[t.rank == 1][t.question] # relevant above the tie
+    before_tie = above[t.start][t.tie]
+    before_question = above[t.rank == 1][t.question]
+    found = before_tie - before_question # relevant above the tie
     share = inside / t.size
 
-    others = t.passed * (inside - 1) / np.maximum(t.size - 1, 1) # relevant ones of the tie above the place, expected
+    room = np.maximum(t.size - 1, 1)
+    others = t.passed * (inside - 1) / room # relevant ones of the tie above the place, expected
     precision = (found + 1 + others) / t.rank
-    ap = np.bincount(t.question, share * precision) / np.bincount(t.question, x)
+    gained = np.bincount(t.question, share * precision)
+    ap = gained / np.bincount(t.question, x)
 
     rr = _reciprocal_rank(t, found, inside)
     return {"map": ap, "mrr": rr, "p1": share[t.rank == 1]}
@@ -228,9 +249,10 @@ def _ndcg(t, gains, k): # (n,) not negative, some gain in every question; k rank
     "Expected nDCG@k over the orders of ties, (Q,)."
     gains = gains[t.order]
     discount = (t.rank <= k) / np.log2(1. + t.rank)
-    mean_of_tie = np.add.reduceat(gains, t.start)[t.tie] / t.size
+    of_tie = np.add.reduceat(gains, t.start)[t.tie]
     best = gains[np.lexsort((-gains, t.question))]
-    return np.bincount(t.question, mean_of_tie * discount) / np.bincount(t.question, best * discount)
+    found = np.bincount(t.question, of_tie / t.size * discount)
+    return found / np.bincount(t.question, best * discount)
 
 # %% ../nbs/06_metrics.ipynb #ef10948a
 def _candidates(scores, labels, groups, grades, levels, at):
@@ -247,7 +269,8 @@ def _candidates(scores, labels, groups, grades, levels, at):
         raise ValueError(f"{at}there are no candidates")
     ids, question = _members(groups, at)
     names = groups.tolist()
-    whole = (grades >= low) & (grades <= high) & (grades == np.round(grades))
+    inside = (grades >= low) & (grades <= high)
+    whole = inside & (grades == np.round(grades))
     _refuse((labels != 0) & (labels != 1), labels, "labels", "are not 0 or 1", at, names)
     _refuse(~whole, grades, "grades", f"are no whole numbers from {low} to {high}", at, names)
     _refuse(~np.isfinite(scores), scores, "scores", "are not finite", at, names)
@@ -288,10 +311,12 @@ def rank_metrics(
     numbers = np.cumsum(~empty) - 1
     ties = _ties(scores[rows], numbers[question[rows]])
     values = _binary(ties, relevant[rows])
-    gains = {"": gain} if grades is None else {"": gain, "_exp": 2**gain - 1}
+    gains = {"": gain[rows]}
+    if grades is not None:
+        gains["_exp"] = 2**gain[rows] - 1
     for suffix, gain in gains.items():
         for k in cutoffs:
-            values[f"ndcg{k}{suffix}"] = _ndcg(ties, gain[rows], k)
+            values[f"ndcg{k}{suffix}"] = _ndcg(ties, gain, k)
     means = {key: float(v.mean()) for key, v in values.items()}
     if unanswered == "exclude":
         means["excluded"] = int(empty.sum())

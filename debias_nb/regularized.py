@@ -12,18 +12,21 @@ __all__ = ['PADDED', 'BANSAL', 'GAO', 'LI', 'HUNDRED', 'MEASURED', 'PROBES', 'ST
 import copy
 import os
 import warnings
+from collections.abc import Iterable
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
 from debias_nb.encoders import (
-    Tokens, encode_tokens, encoder_fingerprint, from_features, is_static, mask_id, stack, tell_prompts,
+    Tokens, encode_tokens, encoder_fingerprint, from_features, is_static, mask_id, stack, tell_prompts, unit_rows,
 )
 from .interventions import KINDS, choose, intervene
-from .itvreg import MatchingLoss, cosines, itvreg, l2sp, maskreg, outreg, same_make, simcse
+from debias_nb.itvreg import (
+    MatchingLoss, check_encoder, check_features, cosines, is_changed, itvreg, l2sp, maskreg, outreg, own_dropout,
+    same_make, simcse,
+)
 
 # %% ../nbs/methods/regularized.ipynb #7f489dbc
 @contextmanager
@@ -124,7 +127,7 @@ def encode(
 
     def one_pass(part: slice):
         output = model(column.features(tokens[part], rows[part]))
-        return F.normalize(output["sentence_embedding"].float(), dim=-1)
+        return unit_rows(output["sentence_embedding"].float())
 
     if at_once is None:
         return one_pass(slice(None))
@@ -175,8 +178,7 @@ class Draws:
         if self.number is None:
             yield
             return
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed((self.number + self.passes) % 2**62)
+        with own_dropout(device, (self.number + self.passes) % 2**62):
             yield
 
 
@@ -227,6 +229,18 @@ class View:
     def at_base(self, tokens: Tokens) -> torch.Tensor: # (k, d)
         "f0(X') for other tokens in the place of these."
         return self.batch.at_base(self.column, tokens, self.rows)
+
+    def both_at_base(self, tokens: Tokens) -> tuple[torch.Tensor, torch.Tensor]: # (k, d) each
+        "f0(X) and f0(X'); in one pass, which is quicker than two, where f0(X) is not known."
+        known = self.batch.base_embeddings
+        if self.place in known:
+            return self.f0x, self.at_base(tokens)
+        rows = torch.cat([self.rows, self.rows])
+        both = self.batch.at_base(self.column, stack(self.tokens, tokens), rows)
+        f0x, f0_other = both.split(len(tokens))
+        if self.whole:
+            known[self.place] = f0x
+        return f0x, f0_other
 
 # %% ../nbs/methods/regularized.ipynb #f3d511e2
 BANSAL = """
@@ -328,7 +342,7 @@ class ITVReg(_Intervening):
     def of_text(self, text):
         other, weight = self.changed(text)
         importance = cosines(text.fx, text.encode(other))
-        at_base = cosines(text.f0x, text.at_base(other))
+        at_base = cosines(*text.both_at_base(other))
         return itvreg(importance, at_base, weight)
 
 
@@ -622,13 +636,6 @@ def _unwrapped(model):
     return model
 
 
-def _check_model(model) -> None:
-    from sentence_transformers import SentenceTransformer
-    if not isinstance(model, SentenceTransformer):
-        what = "regularisers compare embeddings of single texts"
-        raise ValueError(f"model is a {type(model).__name__} and no SentenceTransformer: {what}")
-
-
 def _check_loss(model, loss) -> None:
     "Raises `ValueError` for a loss whose embeddings cannot be seen, or that is not of this model."
     name = loss.__name__ if isinstance(loss, type) else type(loss).__name__
@@ -658,6 +665,13 @@ def _processes() -> int:
     return int(os.environ.get("WORLD_SIZE", 1))
 
 
+def _listed(regularizers) -> list:
+    "Raises `ValueError` for a regulariser that stands in no list."
+    if not isinstance(regularizers, Iterable) or isinstance(regularizers, str):
+        raise ValueError(f"regularizers must be a list, such as [OutReg(0.1)], got {regularizers!r}")
+    return list(regularizers)
+
+
 def _check_regularizers(model, regularizers) -> None:
     "Raises `ValueError` for what is none, or has nothing to act on in this model."
     if not regularizers:
@@ -665,7 +679,8 @@ def _check_regularizers(model, regularizers) -> None:
     for one in regularizers:
         if isinstance(one, type) or not isinstance(one, (Regularizer, WordDropout)):
             known = "ITVReg, OutReg, MaskReg, SimCSE, L2SP and WordDropout"
-            raise ValueError(f"regularizers must be objects of {known}, got {one!r}")
+            got = type(one).__name__ if isinstance(one, torch.nn.Module) else repr(one)
+            raise ValueError(f"regularizers must be objects of {known}, got {got}")
     if getattr(model[0], "can_flatten_inputs", False):
         raise ValueError(f"this model packs texts without padding, where their tokens cannot be told apart: {PADDED}")
     if type(model[0]).__name__ == "Router" and any(one.intervenes for one in regularizers):
@@ -686,6 +701,7 @@ def frozen_base(
         raise ValueError("`base` is the model itself, which training will change: leave it out, or pass a deep copy")
     if base is None:
         return copy.deepcopy(model).eval().requires_grad_(False)
+    check_encoder("base", base)
     same_make(base, model)
     return base.eval() # its weights may be trained elsewhere: here they are never asked for a gradient
 
@@ -702,8 +718,8 @@ class Regularized(torch.nn.Module):
     ):
         "Raises `ValueError` (`EncoderError` for a tokenizer without a mask) for what cannot work."
         super().__init__()
-        regularizers = list(regularizers)
-        _check_model(model)
+        regularizers = _listed(regularizers)
+        check_encoder("model", model)
         _check_loss(model, base_loss)
         _check_regularizers(model, regularizers)
         tell_prompts(model)
@@ -714,6 +730,7 @@ class Regularized(torch.nn.Module):
         self.watch = Watch()
         needs_base = any(one.needs_base for one in regularizers)
         self.__dict__["base"] = frozen_base(model, base) if needs_base else None # no submodule: no optimiser sees it
+        self.__dict__["encoder"] = model # stays itself where a trainer wraps the model
 
     def named_terms(self) -> dict[str, Regularizer]:
         "The regularisers that are terms, by the names they are logged under: itvreg, and itvreg_2 for a second one."
@@ -726,8 +743,11 @@ class Regularized(torch.nn.Module):
 
     def forward(self, sentence_features, labels=None) -> Terms:
         "The terms, weighted; their sum is the loss."
+        check_features(list(sentence_features), type(self).__name__)
         self._must_be_outside()
         encoder = _unwrapped(self.model)
+        if encoder is not self.encoder:
+            raise ValueError("the trainer trains another model than the one Regularized was made with: pass one object to both")
         batch = Batch(self.model, encoder, self._base_on(encoder.device), list(sentence_features), self.at_once)
         for one in self.regularizers:
             if not isinstance(one, L2SP):
@@ -743,8 +763,7 @@ class Regularized(torch.nn.Module):
         return Terms(terms, self._watched(batch, raw, terms))
 
     def _must_be_outside(self) -> None:
-        forward = vars(self.model).get("forward")
-        if type(forward).__module__.startswith("sentence_transformers."):
+        if is_changed(self.model):
             order = "Regularized(model, MatryoshkaLoss(model, loss, dims), regularizers)"
             raise ValueError(f"Regularized stands inside a loss that changes what the model returns; write {order}")
 
@@ -756,11 +775,22 @@ class Regularized(torch.nn.Module):
     def _base_terms(self, batch: Batch, labels) -> dict:
         "What the loss itself gives; its embeddings are left in the batch."
         with watched(self.model) as calls, precision_seen(batch.encoder) as contexts:
-            loss = self.loss(batch.features, labels)
+            loss = self._computed(batch.features, labels)
         if contexts:
             batch.precision = contexts[0]
         self._share(batch, calls)
         return dict(loss) if isinstance(loss, dict) else {"base": loss}
+
+    def _computed(self, features: list[dict], labels):
+        "What the loss gives. Raises `ValueError` where it cannot be computed from the first batch."
+        try:
+            return self.loss(features, labels)
+        except (AttributeError, TypeError, ValueError) as error:
+            if self.watch.batches:
+                raise
+            given = f"{len(features)} columns of texts {'without' if labels is None else 'and'} labels"
+            why = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{type(self.loss).__name__} cannot be computed from {given} ({why})") from error
 
     def _share(self, batch: Batch, calls: list) -> None:
         "f(X) of the columns that somebody looks at. Raises `RuntimeError` for a loss that has not embedded them."
@@ -776,7 +806,7 @@ class Regularized(torch.nn.Module):
             if place not in found:
                 name = type(self.loss).__name__
                 raise RuntimeError(f"{name} has not embedded column {place} with the model: nothing can be shared")
-            batch.embeddings[place] = F.normalize(found[place].float(), dim=-1)
+            batch.embeddings[place] = unit_rows(found[place].float())
 
     def _watched(self, batch: Batch, raw: dict, terms: dict) -> dict:
         "Shares in the gradient, by the names they are logged under; none in an evaluation."

@@ -56,7 +56,8 @@ def gains_at(
     level = scores == edge
     places = k - above.sum(1) # that fall to the group
     group = (gains * level).sum(1)
-    return (gains * above).sum(1) + places * group / level.sum(1)
+    of_level = places * group / level.sum(1)
+    return (gains * above).sum(1) + of_level
 
 # %% ../nbs/07_retrieval.ipynb #f5629456
 def propensities(
@@ -72,14 +73,17 @@ def propensities(
     bad = np.flatnonzero(~(counts >= 0))
     if len(bad):
         raise ValueError(f"counts[{bad[0]}] is {counts[bad[0]]}")
-    c = (np.log(total) - 1) * (b + 1) ** a
-    return 1 / (1 + c * (counts + b) ** -a)
+    scale = (b + 1) ** a
+    c = (np.log(total) - 1) * scale
+    rarity = (counts + b) ** -a
+    return 1 / (1 + c * rarity)
 
 
 def _most_gains(relevance, worth, k): # (n, m) csr; (m,)
     "What all queries could collect in k places each."
     gains = worth[relevance.indices]
-    row = np.repeat(np.arange(relevance.shape[0]), np.diff(relevance.indptr))
+    rows = np.arange(relevance.shape[0])
+    row = rows.repeat(np.diff(relevance.indptr))
     largest_first = gains[np.lexsort((-gains, row))] # within each query
     place = np.arange(len(row)) - relevance.indptr[row]
     return largest_first[place < k].sum()
@@ -94,7 +98,8 @@ def frequency_bins(
     if not 1 <= bins <= m:
         raise ValueError(f"{bins} bins need as many items at least, got {m}")
     out = np.empty(m, int)
-    out[np.argsort(frequency, kind="stable")] = np.arange(m) * bins // m
+    rarest_first = np.argsort(frequency, kind="stable")
+    out[rarest_first] = np.arange(m) * bins // m
     return out
 
 
@@ -128,7 +133,10 @@ def _check_rows(queries, items, at=""):
     for name, x in (("queries", queries), ("items", items)):
         if not (torch.is_tensor(x) or sp.issparse(x)) or x.ndim != 2:
             raise ValueError(f"{at}{name} must be a matrix, a vector a row, got {type(x).__name__}")
-        sums = x.sum(1) if sp.issparse(x) else x.detach().sum(1, dtype=torch.float64).cpu().numpy()
+        if sp.issparse(x):
+            sums = x.sum(1)
+        else:
+            sums = x.detach().sum(1, dtype=torch.float64).cpu().numpy()
         bad = np.flatnonzero(~np.isfinite(sums))
         if len(bad):
             raise ValueError(f"{at}{name}: row {bad[0]} is not finite")
@@ -155,7 +163,8 @@ def _first_gains(queries, items, task, worths, ks, block_bytes): # worths: (m,) 
         best, found = first_items(scores, max(ks))
         hits = np.take_along_axis(task.relevance[rows].toarray(), found, 1)
         gains = [hits * worth[found] for worth in worths]
-        parts.append([[gains_at(best, gain, k) for k in ks] for gain in gains])
+        of_block = [[gains_at(best, gain, k) for k in ks] for gain in gains]
+        parts.append(of_block)
     return np.concatenate(parts, axis=2)
 
 
@@ -183,14 +192,20 @@ def evaluate_retrieval(
     total = task.frequency.sum()
     worths = [np.ones(len(items))]
     if total >= 3:
-        worths.append(1 / propensities(task.frequency, total, *task.propensity))
+        chance = propensities(task.frequency, total, *task.propensity)
+        worths.append(1 / chance)
     places = sorted({1, *ks})
     hits, *scored = _first_gains(queries, items, task, worths, places, block_bytes)
     hits = dict(zip(places, hits))
-    metrics = {f"p{k}": float((hits[k] / k).mean()) for k in ks}
+    metrics = {}
+    for k in ks:
+        share = hits[k] / k
+        metrics[f"p{k}"] = float(share.mean())
     for gains, worth in zip(scored, worths[1:]):
         collected = dict(zip(places, gains.sum(1)))
-        metrics |= {f"psp{k}": float(collected[k] / _most_gains(task.relevance, worth, k)) for k in ks}
+        for k in ks:
+            share = collected[k] / _most_gains(task.relevance, worth, k)
+            metrics[f"psp{k}"] = float(share)
     drawn = bootstrap_weights(len(queries), replicates, seed).astype(float)
     kept = {}
     for key, weight in _parts(task).items():
@@ -211,10 +226,11 @@ def top_lists(
     _check_task(queries, items, task, k)
     lists = []
     for row in rows:
-        (_, scores), = _score_blocks(queries[[row]], items, task.barred[[row]], 1)
-        best, found = (values[0, :k].tolist() for values in first_items(scores, k))
+        block, = _score_blocks(queries[[row]], items, task.barred[[row]], 1)
+        best, found = first_items(block[1], k)
+        first = zip(found[0, :k].tolist(), best[0, :k].tolist())
         relevant = set(task.relevance[[row]].indices.tolist())
-        lists.append([(item, score, item in relevant) for item, score in zip(found, best)])
+        lists.append([(item, score, item in relevant) for item, score in first])
     return lists
 
 # %% ../nbs/07_retrieval.ipynb #ae3ec7c6
@@ -238,7 +254,8 @@ def _count_first(scores, relevant): # (b, m) each
     best = scores.masked_fill(~relevant, -math.inf).amax(1, keepdim=True)
     above = scores > best + TIE
     level = (scores > best - TIE) & ~above
-    return torch.stack([above.sum(1), level.sum(1), (level & relevant).sum(1)])
+    counted = (above, level, level & relevant)
+    return torch.stack([mask.sum(1) for mask in counted])
 
 # %% ../nbs/07_retrieval.ipynb #689362c2
 def _check_relevant(relevance, n, m):
@@ -262,7 +279,8 @@ def first_hits(
     """The place of the first relevant item, exactly up to `TIE`.
     Raises `ValueError` for matrices that do not fit, a query without a relevant item, or a row that is not finite."""
     from tqdm import tqdm
-    n, m = queries.shape[0], items.shape[0]
+    n = queries.shape[0]
+    m = items.shape[0]
     thin = sp.issparse(items)
     if sp.issparse(queries) != thin:
         raise ValueError("queries and items must both be sparse, or both be torch matrices")
@@ -275,13 +293,18 @@ def first_hits(
     counts, found = [], []
     for start in tqdm(range(0, n, step), disable=not progress, unit="block"):
         rows = slice(start, start + step)
-        scores = torch.from_numpy((queries[rows] @ columns).toarray()) if thin else queries[rows].float() @ columns
-        scores = scores.float()
-        relevant = torch.as_tensor(relevance[rows].toarray(), dtype=torch.bool, device=scores.device)
+        if thin:
+            products = (queries[rows] @ columns).toarray()
+            scores = torch.from_numpy(products).float()
+        else:
+            scores = queries[rows].float() @ columns
+        known = relevance[rows].toarray()
+        relevant = torch.as_tensor(known, dtype=torch.bool, device=scores.device)
         counts.append(_count_first(scores, relevant))
         found.append(scores.topk(nearest).indices)
-    above, tied, right = torch.cat(counts, 1).cpu().numpy()
-    return FirstHit(above, tied, right, torch.cat(found).cpu() if nearest else None)
+    places = torch.cat(counts, 1).cpu().numpy()
+    first = torch.cat(found).cpu() if nearest else None
+    return FirstHit(*places, first)
 
 # %% ../nbs/07_retrieval.ipynb #1f21d379
 def recall_at(
@@ -299,7 +322,9 @@ def _mean_reciprocal(above, tied, right, cut):
     "One over the rank of the first relevant item, mean over all orders of its tie."
     before = np.arange(tied - right + 1) # others of the tie that come first
     rank = above + before + 1
-    chance = nhypergeom.pmf(before, tied, tied - right, 1) if tied > right else 1.
+    chance = 1.
+    if tied > right:
+        chance = nhypergeom.pmf(before, tied, tied - right, 1)
     return (chance / rank * (rank <= cut)).sum()
 
 

@@ -6,8 +6,8 @@
 __all__ = ['KINDS', 'FORMS', 'WAYS', 'HALF', 'VARIANTS', 'CLASS_MASS', 'LEARNERS', 'GATES', 'OUTPUTS', 'HEADS', 'standardise',
            'FourierFunctions', 'fourier', 'random_features', 'Decorrelation', 'DirectDecorrelation',
            'GramDecorrelation', 'quicker_way', 'decorrelation', 'Memory', 'Weights', 'check_features', 'learn_weights',
-           'effective_size', 'shuffled_within', 'diagnose', 'oracle_weights', 'LanguageDebiasing', 'contrastive_loss',
-           'ScanHead', 'scan_loss']
+           'effective_size', 'shuffled_within', 'diagnose', 'oracle_weights', 'LanguageDebiasing', 'check_temperature',
+           'contrastive_loss', 'ScanHead', 'scan_loss']
 
 # %% ../nbs/methods/scan.ipynb #87e63ecb
 import warnings
@@ -240,7 +240,7 @@ def _plain(features):
 class Memory:
     """Samples of earlier batches with their weights. `ema`: position by position, an average over batches (Eq. 11);
     `queue`: the last `size` samples."""
-    KEPT = ("kind", "alpha", "size", "features", "weights")
+
 
     def __init__(self,
         kind: str = "ema",   # `ema` or `queue`
@@ -251,7 +251,7 @@ class Memory:
         if not 0 <= alpha < 1:
             raise ValueError(f"alpha must lie in [0, 1), got {alpha}")
         if size < 1:
-            raise ValueError(f"size must be at least 1 sample, got {size}")
+            raise ValueError(f"the size of a memory must be at least 1 sample, got {size}")
         self.kind = kind
         self.alpha = alpha
         self.size = size
@@ -273,11 +273,12 @@ class Memory:
         "A queue takes the newest; averages are of the first ones, a longer batch adds to them, a shorter leaves the rest."
         if old is None:
             return new[-self.size:] if self.kind == "queue" else new
-        old = old.to(new.device) # what a checkpoint held comes from the CPU
+        old = old.to(new.device) # a memory that was saved may come from another
         if self.kind == "queue":
             return torch.cat([old, new])[-self.size:]
         n = min(len(new), len(old))
-        average = self.alpha * old[:n] + (1 - self.alpha) * new[:n]
+        kept = self.alpha * old[:n]
+        average = kept + (1 - self.alpha) * new[:n]
         return torch.cat([average, new[n:], old[n:]])
 
     def check(self, features):
@@ -288,21 +289,6 @@ class Memory:
         given = features.shape[1]
         if given != held:
             raise ValueError(f"the memory holds {held} features a sample, the batch has {given}")
-
-    def state_dict(self) -> dict:
-        "Everything a later process needs to go on."
-        return {key: getattr(self, key) for key in self.KEPT}
-
-    def load_state_dict(self, state: dict):
-        "Go on from `state_dict`. Raises `ValueError` for missing entries, or a memory of another kind."
-        missing = [key for key in self.KEPT if key not in state]
-        if missing:
-            raise ValueError(f"the state of a memory lacks {', '.join(missing)}")
-        if state["kind"] != self.kind:
-            raise ValueError(f"the state is of a memory of kind {state['kind']!r}, this one is {self.kind!r}")
-        for key in self.KEPT:
-            setattr(self, key, state[key])
-        return self
 
 # %% ../nbs/methods/scan.ipynb #23395c21
 # `penalty` divides the loss of `released`; the paper gives no number of steps.
@@ -696,6 +682,12 @@ class LanguageDebiasing(nn.Module):
         return self.remain(h - bias), bias
 
 # %% ../nbs/methods/scan.ipynb #012d83d5
+def check_temperature(temperature: float) -> None:
+    "Raises `ValueError` for tau <= 0."
+    if not temperature > 0:
+        raise ValueError(f"temperature must be positive, got {temperature}")
+
+
 def contrastive_loss(
     hidden: torch.Tensor,     # (n, d) H
     debiased: torch.Tensor,   # (n, d) H^d
@@ -704,8 +696,7 @@ def contrastive_loss(
 ) -> torch.Tensor: # scalar, > 0
     """Eq. 17: -log of the softmax share of the debiased features against the bias, mean over samples.
     Raises `ValueError` for tau <= 0."""
-    if not temperature > 0:
-        raise ValueError(f"temperature must be positive, got {temperature}")
+    check_temperature(temperature)
     near = F.cosine_similarity(hidden, debiased, dim=-1)
     far = F.cosine_similarity(hidden, bias, dim=-1)
     return F.softplus((far - near) / temperature).mean()
@@ -745,8 +736,7 @@ class ScanHead(nn.Module):
             raise ValueError(f"classes must be at least 2, got {classes}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
-        if not temperature > 0:
-            raise ValueError(f"temperature must be positive, got {temperature}")
+        check_temperature(temperature)
         self.temperature = temperature
         self.register_buffer("class_weights", _class_weights(class_weights, classes), persistent=False)
         linear = nn.Linear(width, classes)

@@ -6,12 +6,15 @@
 __all__ = ['ZHONG', 'last_layer', 'SCAN']
 
 # %% ../nbs/methods/scan_training.ipynb #8ee75457
+import warnings
+from pathlib import Path
+
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .scan import LanguageDebiasing, Memory, contrastive_loss, learn_weights
+from .scan import LanguageDebiasing, Memory, check_temperature, contrastive_loss, learn_weights
 
 # %% ../nbs/methods/scan_training.ipynb #52f0b0cb
 def last_layer(
@@ -77,12 +80,9 @@ class SCAN(nn.Module):
             raise ValueError(f"model is a {type(model).__name__} and no CrossEncoder: {what}")
         if not (weights or debias):
             raise ValueError("weights and debias are both off: train with sentence-transformers' own loss")
-        if not temperature > 0:
-            raise ValueError(f"temperature must be above 0, got {temperature}")
+        check_temperature(temperature)
         if ce < 0 or cl < 0:
             raise ValueError(f"ce and cl must not be negative, got {ce} and {cl}")
-        if memory < 0:
-            raise ValueError(f"memory must be a number of pairs, at least 0, got {memory}")
         self.model = model
         self.weights = weights
         self.temperature = temperature
@@ -93,12 +93,15 @@ class SCAN(nn.Module):
         layer = last_layer(model)
         self.memory = Memory("queue", size=memory) if weights and memory else None
         self.debiasing = LanguageDebiasing(layer.in_features) if debias else None
+        self.__dict__["start"] = layer.weight.detach().clone() # None once training has begun
         if weights: # settings that do not fit are refused now, not in the first step
             tried = torch.Generator().manual_seed(0)
             learn_weights(torch.eye(4), torch.tensor([0, 1, 0, 1]), generator=tried, **self.settings)
 
     def forward(self, inputs, labels=None, prompt=None, task=None) -> dict: # the terms; their sum is the loss
         texts = self._two_columns(inputs)
+        if torch.is_grad_enabled():
+            self._must_begin_anew()
         scores, hidden = self._scored(texts, prompt, task)
         classes = self._classes(labels, scores)
         each = _entropy(scores, classes)
@@ -154,6 +157,49 @@ class SCAN(nn.Module):
             self.memory.update(hidden.detach(), found)
         return found.values.to(hidden)
 
+    def _must_begin_anew(self) -> None:
+        "Warns once where the model has been trained already, as in a training that is resumed, and this loss has not."
+        start, self.__dict__["start"] = self.start, None
+        if start is None:
+            return
+        now = last_layer(self.encoder).weight.detach()
+        if not torch.equal(start.to(now), now):
+            how = "pass callbacks=[loss.callback] to the trainer, in the first training and in the resumed one"
+            warnings.warn(f"the model has other weights than when SCAN was made, and SCAN's own begin anew: {how}", stacklevel=3)
+
+    def state(self) -> dict:
+        "What a resumed training needs beside the trainer's checkpoint."
+        return {
+            "debiasing": None if self.debiasing is None else self.debiasing.state_dict(),
+            "memory": None if self.memory is None else self.memory.state_dict(),
+        }
+
+    def load_state(self, state: dict) -> None:
+        "Go on from `state`. Raises `ValueError` for that of a loss with other parts."
+        for name, own in (("debiasing", self.debiasing), ("memory", self.memory)):
+            if (own is None) != (state[name] is None):
+                has = "has none" if own is None else "has one"
+                raise ValueError(f"the checkpoint was made by a SCAN with other settings: of {name}, this one {has}")
+            if own is not None:
+                own.load_state_dict(state[name])
+        self.__dict__["start"] = None
+
+    @property
+    def callback(self):
+        "A trainer callback that puts `state` into each checkpoint, and takes it up when training is resumed."
+        from transformers import TrainerCallback
+        loss = self
+
+        class Keeps(TrainerCallback):
+            def on_save(self, args, state, control, **_):
+                torch.save(loss.state(), _state_file(args, state))
+
+            def on_train_begin(self, args, state, control, **_):
+                if state.global_step:
+                    loss.load_state(_kept_state(_state_file(args, state)))
+
+        return Keeps()
+
     def get_config_dict(self) -> dict:
         "What the model card says of the loss."
         memory = self.memory.size if self.memory else 0
@@ -161,6 +207,19 @@ class SCAN(nn.Module):
             "weights": self.weights, "debias": self.debiasing is not None, "memory": memory,
             "temperature": self.temperature, "ce": self.ce, "cl": self.cl, **self.settings,
         }
+
+
+def _state_file(args, state) -> Path:
+    "Where a process keeps what SCAN has learned: in the checkpoint of this step."
+    return Path(args.output_dir) / f"checkpoint-{state.global_step}" / f"scan_{args.process_index}.pt"
+
+
+def _kept_state(path: Path) -> dict:
+    "Raises `ValueError` for a checkpoint without it."
+    if not path.is_file():
+        how = "resume from a checkpoint in the trainer's own output_dir that was made with callbacks=[loss.callback]"
+        raise ValueError(f"{path}: not there, and without it SCAN's own weights and memory would begin anew; {how}")
+    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def _entropy(

@@ -150,7 +150,7 @@ def test_tables_of_other_texts_are_refused(static):
     with pytest.raises(ValueError, match="teacher_vectors: row 5 is not finite"): ARRLoss(static, bad, TOPICS)
     with pytest.raises(ValueError, match="tfidf_rows: row 7 is not finite"): ARRLoss(static, vectors, gap)
     with pytest.raises(ValueError, match="whole numbers"): ARRLoss(static, vectors, TOPICS, authors=[str(a) for a in AUTHORS])
-    with pytest.raises(ValueError, match="unknown 'papre'"): ARRLoss(static, vectors, TOPICS, variant="papre")
+    with pytest.raises(ValueError, match="no variant 'papre'"): ARRLoss(static, vectors, TOPICS, variant="papre")
     loss, (column, labels) = ARRLoss(static, vectors, TOPICS, authors=AUTHORS), batch(static, [0, 1, 4, 5])
     for row in (-1, 48):
         with pytest.raises(IndexError, match=f"row {row} is outside the table of 48"): loss([column | {"row": torch.tensor([0, 1, 4, row])}], labels)

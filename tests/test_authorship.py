@@ -61,7 +61,7 @@ def test_import_is_light():
 def test_rows_by_mask_and_position():
     texts = Texts("three", list("abc"), list("stu"), list("xyz"))
     assert texts.take([2, 0]).author == ["c", "a"] and texts.take(np.array(texts.topic) == "t").text == ["y"]
-    with pytest.raises(ValueError, match="^three: a mask of 2 for 3 texts$"):
+    with pytest.raises(ValueError, match="^three: a mask of 2 for 3 rows$"):
         texts.take([True, False])
 
 def test_what_can_be_asked_about_authors():

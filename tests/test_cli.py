@@ -59,9 +59,9 @@ def no_kernel(monkeypatch):
 # refused before a kernel starts
 
 @pytest.mark.parametrize("args, words", [
-    (["toy/good", "-p", "sedes=[1]"], "good has no parameter 'sedes'; did you mean 'seeds'?"),
-    (["toy/good", "-p", "workers=2"], "good has no parameter 'workers' (known: 'profile', 'seeds', 'weight', 'fresh')"),
-    (["toy/good", "--workers", "2"], "good has no parameter 'workers'"),
+    (["toy/good", "-p", "sedes=[1]"], "no parameter in good called 'sedes'; did you mean 'seeds'?"),
+    (["toy/good", "-p", "workers=2"], "no parameter in good called 'workers' (known: 'profile', 'seeds', 'weight', 'fresh')"),
+    (["toy/good", "--workers", "2"], "no parameter in good called 'workers'"),
     (["toy/good", "-p", "weight=much"], "good: weight must be float, got 'much'"),
     (["toy/good", "-p", "weight=true"], "weight must be float, got True"),
     (["toy/good", "-p", "weight=null"], "weight must be float, got None"),
@@ -89,7 +89,7 @@ def no_kernel(monkeypatch):
     (["toy/godo"], "no template 'toy/godo'; did you mean 'toy/good'?"),
     (["../secrets"], "no template '../secrets'"),
     (["toy/good", "--profile", "plantd"], "no profile 'plantd'; did you mean 'planted'?"),
-    (["toy/good", "--profile", "paper"], "no configuration toy/good.paper; did you mean 'toy/good."),
+    (["toy/good", "--profile", "paper"], "no configuration 'toy/good.paper'; did you mean 'toy/good."),
     (["toy/mistyped"], "configs/toy/mistyped.planted.yaml: titel: unknown key; did you mean 'title'?")])
 def test_refused_before_a_kernel_starts(project, no_kernel, args, words):
     project.add("good"); project.configure("good", "small")

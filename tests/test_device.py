@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tarfile
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -111,12 +112,13 @@ def test_time_that_is_up_leaves_no_failure_and_the_rest_for_later(tmp_path, monk
     runs = [run for run in experiment().runs() if run.training]
     store = Store(tmp_path / "records")
     clock(40)
-    out = runner.run_all(runs, store, workers=1, progress=False, limits=Limits(folder=tmp_path / "checkpoints"))
+    work = partial(runner.execute_within, limits=Limits(folder=tmp_path / "checkpoints"))
+    out = runner.run_all(runs, store, workers=1, progress=False, work=work)
     assert out.trained and out.later and not out.failed
     assert set(out.trained) | set(out.later) == {run.id for run in runs}
     assert {record["status"] for record in store.all()} == {"finished"}
     monkeypatch.undo()
-    again = runner.run_all(runs, store, workers=1, progress=False, limits=Limits(folder=tmp_path / "checkpoints"))
+    again = runner.run_all(runs, store, workers=1, progress=False, work=work)
     assert set(again.trained) == set(out.later) and len(store.all()) == len(runs)
 
 
@@ -189,9 +191,9 @@ def shell(*args): return CliRunner().invoke(app, [str(arg) for arg in args])
 
 
 @pytest.mark.parametrize("entry, words", [
-    (FEW | {"experiment": "itvreg/table5"}, "entry 1: no configuration itvreg/table5.planted; did you mean 'itvreg/table05.planted'?"),
-    (FEW | {"methods": ["MaskRge"]}, "entry 1: itvreg/table05 has no method 'MaskRge'; did you mean 'MaskReg'?"),
-    (FEW | {"encoders": ["tiny statik"]}, "has no encoder 'tiny statik'; did you mean 'tiny static'?"),
+    (FEW | {"experiment": "itvreg/table5"}, "entry 1: no configuration 'itvreg/table5.planted'; did you mean 'itvreg/table05.planted'?"),
+    (FEW | {"methods": ["MaskRge"]}, "entry 1: no method in itvreg/table05 called 'MaskRge'; did you mean 'MaskReg'?"),
+    (FEW | {"encoders": ["tiny statik"]}, "no encoder in itvreg/table05 called 'tiny statik'; did you mean 'tiny static'?"),
     (FEW | {"ids": ["table05-planted"]}, "entry 1: no run has the id 'table05-planted'"),
     (FEW | {"corpora": ["strnog"]}, "entry 1: no run is about a corpus 'strnog'"),
     (FEW | {"seeds": [-1]}, "seeds: -1 is not between 0"),
@@ -285,7 +287,7 @@ def test_cpu_and_gpu_agree(manifest, tmp_path):
 
 # what is committed for a device
 
-MANIFESTS = sorted((ROOT / "configs/device").glob("*.yaml"))
+MANIFESTS = [path for path in sorted((ROOT / "configs/device").glob("*.yaml")) if path.stem != "costs"]
 GRIDS = sorted((ROOT / "configs/device/grids").glob("*.yaml"))
 
 

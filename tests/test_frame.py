@@ -8,6 +8,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import lock as locking
 import readme
 import sync
 from notebooks import flags, is_skipped, local, notebooks, outside_code, relink, settings
@@ -38,6 +39,32 @@ def test_every_direct_dependency_has_one_pin_inside_its_range():
     for name, pin in exact.items():
         assert re.fullmatch(r"==[\w.]+", str(pin)), f"{name}{pin} is no exact version"
         assert ranges[name].contains(str(pin)[2:]), f"constraints.txt has {name}{pin}, pyproject.toml {name}{ranges[name]}"
+
+LOCKS = ("requirements.lock", "requirements-cpu.lock", "requirements-cuda.lock")
+
+def test_the_locks_hold_what_is_pinned_and_name_no_host():
+    lock, cpu, cuda = (locking.parsed((ROOT / name).read_text("utf-8")) for name in LOCKS)
+    installed = required(PROJECT["dependencies"] + [r for extra in ("repro", "dev", "minilm") for r in PROJECT["optional-dependencies"][extra]])
+    assert {n: f"=={(lock | cuda)[n][0]}" for n in installed} == {n: str(pins()[n]) for n in installed}
+    assert cpu.keys() == {"torch"} and cpu["torch"][0].partition("+")[0] == cuda["torch"][0] and not lock.keys() & cuda.keys()
+    assert all(len(parts) > 1 for parts in [*lock.values(), *cpu.values(), *cuda.values()])
+    assert not any("://" in (ROOT / name).read_text("utf-8") for name in LOCKS)
+
+def test_the_list_of_licences_is_complete():
+    rows = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in (ROOT / "LICENCES.md").read_text("utf-8").splitlines() if line.startswith("| ")]
+    assert all(all(row) for row in rows), "each has a licence, or says that none is stated"
+    lock, _, cuda = (locking.parsed((ROOT / name).read_text("utf-8")) for name in LOCKS)
+    lock["torch"] = cuda["torch"]
+    assert {row[:2] for row in rows if len(row) == 3} == {("package", "version"), ("---", "---"), *((name, parts[0]) for name, parts in lock.items())}
+    data = yaml.safe_load((ROOT / "debias_nb/data/datasets.yaml").read_text("utf-8"))["datasets"]
+    assert {(about["title"], about["licence"]) for about in data.values()} <= set(rows)
+
+def test_a_lock_is_split_by_what_the_build_of_torch_asks_for():
+    a, b, c = (f"--hash=sha256:{letter * 64}" for letter in "abc")
+    published = {"numpy": ["1", a], "torch": ["2", b], "nvidia-x": ["3", a]}
+    found = locking.split(published, {"numpy": ["1", a], "torch": ["2+cpu", c]})
+    assert list(found.values()) == [{"numpy": ["1", a]}, {"torch": ["2+cpu", c]}, {"torch": ["2", b], "nvidia-x": ["3", a]}]
+    for packages in found.values(): assert locking.parsed(locking.written(packages)) == packages
 
 def test_environment_repeats_the_pins():
     env = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))
@@ -157,11 +184,14 @@ def test_make_writes_below_the_project_unless_told_otherwise(tmp_path):
 
 @needs_make
 def test_every_install_is_constrained_and_every_target_has_help(tmp_path):
-    for f in ("Makefile", "pyproject.toml", "constraints.txt"): shutil.copy(ROOT / f, tmp_path)
-    lines = [line for line in make("-n", "docs", "bench", cwd=tmp_path).stdout.splitlines() if "pip install" in line]
-    assert len(lines) == 4 and all("--constraint constraints.txt" in line and "--no-build-isolation" in line for line in lines)
+    for f in ("Makefile", "pyproject.toml", "constraints.txt", *LOCKS): shutil.copy(ROOT / f, tmp_path)
+    def installs(locked): return [line for line in make("-n", f"LOCKED={locked}", "docs", "bench", "lock", cwd=tmp_path).stdout.splitlines() if "pip install" in line]
+    free, locked = installs(""), installs("yes")
+    assert len(free) == 5 and all("--constraint constraints.txt" in line and "--no-build-isolation" in line for line in free)
+    assert len(locked) == 6 and sum("--require-hashes" in line for line in locked) == 2
+    assert all("--require-hashes" in line or "--no-deps" in line or "--constraint" in line for line in locked)
     listed = re.findall(r"^  make ([\w-]+)", make("help", cwd=tmp_path).stdout, flags=re.M)
-    assert {"venv", "reports", "test", "docs", "bench", "notebooks", "reference", "sync", "check-sync", "clean", "help"} == set(listed)
+    assert {"venv", "reports", "test", "lock", "outdated", "docs", "bench", "notebooks", "reference", "sync", "check-sync", "clean", "help"} == set(listed)
 
 @needs_make
 def test_clean_removes_what_was_made_and_nothing_else(tmp_path):

@@ -1,12 +1,14 @@
 "What the losses of ITVReg and its relatives refuse, and what leaves no trace in them."
 import copy
 import warnings
+from functools import partial
 
 import pytest
 import torch
+from sentence_transformers.sentence_transformer import losses
 
 from debias_nb.encoders import from_features, tokenise
-from debias_nb.itvreg import HINGE, FrozenBase, ITVRegLoss, MatchingLoss, OutRegLoss, make_loss
+from debias_nb.itvreg import HINGE, FrozenBase, ITVRegLoss, MatchingLoss, OutRegLoss, hinge, make_loss
 from debias_nb.repro.config import MethodConfig, TrainConfig
 from made import load, table
 
@@ -39,6 +41,57 @@ def test_a_base_is_needed_and_it_is_not_the_model(model, kind):
         kind(model)
     with pytest.raises(ValueError, match="the model itself.*pass a deep copy"):
         kind(model, model)
+
+
+@pytest.mark.parametrize("settings, words", [
+    (dict(objective=losses.MultipleNegativesRankingLoss),
+     r"got MultipleNegativesRankingLoss: .* write debias_nb.Regularized\(model, MultipleNegativesRankingLoss\(model\)"),
+    (dict(objective="mse"), "objective must be `mse`, or `hinge` .* got 'mse': leave it out for least squares"),
+    (dict(intervention="masc"), "intervention must be one of mask, delete, pad, random, got 'masc'"),
+    (dict(base="my/base"), "base is a str and no SentenceTransformer"),
+    (dict(model="my/model"), "model is a str and no SentenceTransformer"),
+])
+def test_what_is_no_objective_or_encoder_is_refused_when_the_loss_is_made(model, base, settings, words):
+    with pytest.raises(ValueError, match=words):
+        ITVRegLoss(**(dict(model=model, base=base) | settings))
+
+
+def test_an_instance_of_a_loss_is_no_objective(model, base):
+    with pytest.raises(ValueError, match=r"debias_nb.Regularized\(model, CoSENTLoss\(model\), \[ITVReg\(\)\]\)"):
+        ITVRegLoss(model, base, objective=losses.CoSENTLoss(model))
+
+
+def features_of(model, count):
+    return [model.preprocess(["red kettle", "old lamp"]) for _ in range(count)]
+
+
+@pytest.mark.parametrize("columns, labels, words", [
+    (3, [1, 0], "takes two columns of texts and a label, and this batch has 3 of texts: for triplets"),
+    (1, [1, 0], "this batch has 1 of texts"),
+    (2, None, "least squares needs labels"),
+])
+def test_a_batch_of_other_columns_is_refused(model, base, columns, labels, words):
+    labels = None if labels is None else torch.tensor(labels)
+    with pytest.raises(ValueError, match=words):
+        ITVRegLoss(model, base)(features_of(model, columns), labels)
+
+
+def test_texts_of_a_cross_encoders_trainer_are_refused(model, base):
+    with pytest.raises(ValueError, match="got texts, as CrossEncoderTrainer gives them: .* debias_nb.SCAN"):
+        ITVRegLoss(model, base)([["red kettle"], ["a kettle"]], torch.tensor([1.]))
+
+
+@pytest.mark.parametrize("labels", [[1, 0], [1., 0.], [[1., 0.], [0., 1.]], [[True, False]]])
+def test_the_hinge_is_not_given_labels_of_pairs(model, base, labels):
+    loss = ITVRegLoss(model, base, objective=partial(hinge, margin=.3))
+    with pytest.raises(ValueError, match=r"the hinge needs an \(n, n\) bool matrix .* go with least squares"):
+        loss(features_of(model, 2), torch.tensor(labels))
+
+
+def test_inside_a_loss_that_wants_one_number_it_is_refused(model, base):
+    nested = losses.MatryoshkaLoss(model, ITVRegLoss(model, base), [8])
+    with pytest.raises(ValueError, match=r"MatryoshkaLoss and its like take one number: write debias_nb.Regularized\("):
+        nested(features_of(model, 2), torch.tensor([1., 0.]))
 
 
 def test_least_squares_needs_labels(model):

@@ -135,8 +135,8 @@ def test_offers_that_ask(made):
     assert asking.categories.tolist() == kinds and {*kinds} == {"seen", "unseen"}
 
 @pytest.mark.parametrize("call, words", [
-    (lambda: p.load_products("shoe", "train"), "category 'shoe' of products is not known; did you mean 'shoes'?"),
-    (lambda: p.load_products("shoes", "test"), "part 'test' of products is not known"),
+    (lambda: p.load_products("shoe", "train"), "no category of products 'shoe'; did you mean 'shoes'?"),
+    (lambda: p.load_products("shoes", "test"), "no part of products 'test'"),
     (lambda: p.load_test("shoe"), "did you mean 'shoes'?"), (lambda: p.load_offers("shoe"), "did you mean 'shoes'?"),
     (lambda: p.load_products("shoes", "train", share=0), "share must be in")])
 def test_wrong_requests(made, call, words):

@@ -72,7 +72,7 @@ def test_groups_are_by_id():
 
 
 def test_a_mask_of_another_length():
-    with pytest.raises(ValueError, match="^made: a mask of 2 for 3 candidates$"):
+    with pytest.raises(ValueError, match="^made: a mask of 2 for 3 rows$"):
         made(("a", "x", 1), ("a", "y", 0), ("b", "z", 0)).take([True, False])
 
 
@@ -196,7 +196,7 @@ def test_identified_by_their_wording_and_grades(tmp_path):
         qa.identify(answers, {"32": "How?"}, judged)
 
 
-@pytest.mark.parametrize("name, part, words", [("wikiQA", "test", "did you mean 'wikiqa'?"), ("antiqueqa", "dev", "did you mean 'antique'?"), ("nowhere", "dev", "known: 'wikiqa', 'selqa', 'antique', 'asnq', 'qnli'"), ("selqa", "tset", "did you mean 'test'?"), ("qnli", "train", "qnli has no part 'train'")])
+@pytest.mark.parametrize("name, part, words", [("wikiQA", "test", "did you mean 'wikiqa'?"), ("antiqueqa", "dev", "did you mean 'antique'?"), ("nowhere", "dev", "known: 'wikiqa', 'selqa', 'antique', 'asnq', 'qnli'"), ("selqa", "tset", "did you mean 'test'?"), ("qnli", "train", "no part of qnli called 'train'")])
 def test_unknown_names(name, part, words):
     with pytest.raises(ValueError) as e: qa.load_answers(name, part)
     assert words in str(e.value)

@@ -1,5 +1,5 @@
 "Faults and concurrency of the run records: writers that race, die or meet a full disk, and files that are torn, damaged or read-only."
-import errno, json, multiprocessing, os, pickle, resource, signal, subprocess, sys, tempfile, time, warnings
+import errno, json, multiprocessing, os, pickle, platform, resource, signal, subprocess, sys, tempfile, time, warnings
 from pathlib import Path
 
 import pytest
@@ -411,6 +411,16 @@ def test_training_failed_crosses_a_process_border():
 def test_the_environment_loads_no_heavy_package():
     code = "import sys; from debias_nb.repro.records import environment; environment(); sys.exit(bool({'torch', 'numpy', 'transformers'} & set(sys.modules)))"
     assert child(code).wait(30) == 0
+
+@pytest.mark.parametrize("lines, name", [
+    ("processor\t: 0\ncpu family\t: 25\nmodel\t\t: 1\nmodel name\t: AMD EPYC\n\nprocessor\t: 1\nmodel\t\t: 9\n", "AMD EPYC (family 25, model 1)"),
+    ("processor\t: 0\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n", "AMD EPYC (family 25, model 17)"),
+    ("processor\t: 0\nBogoMIPS\t: 50.00\n", None)])
+def test_a_processor_is_known_by_more_than_its_name(tmp_path, monkeypatch, lines, name):
+    "Processors of two generations have one name in a cloud, and round differently."
+    (tmp_path / "cpuinfo").write_text(lines)
+    monkeypatch.setattr(records, "CPUINFO", tmp_path / "cpuinfo")
+    assert records.processor() == (name or platform.processor() or platform.machine())
 
 def test_git_state_is_of_this_project_alone(tmp_path, monkeypatch):
     nothing = {"commit": None, "dirty": None}

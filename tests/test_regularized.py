@@ -533,6 +533,10 @@ def no_mask(model):
     (lambda m: Regularized(m, mnrl(m), []), ValueError, "regularizers is empty"),
     (lambda m: Regularized(m, mnrl(m), [OutReg]), ValueError, "must be objects of ITVReg, OutReg"),
     (lambda m: Regularized(m, mnrl(m), ["outreg"]), ValueError, "must be objects of ITVReg, OutReg"),
+    (lambda m: Regularized(m, mnrl(m), [ITVRegLoss(m, copy.deepcopy(m))]), ValueError, "must be objects of .*, got ITVRegLoss$"),
+    (lambda m: Regularized(m, mnrl(m), OutReg()), ValueError, r"must be a list, such as \[OutReg\(0.1\)\]"),
+    (lambda m: Regularized(m, mnrl(m), "outreg"), ValueError, r"must be a list, such as"),
+    (lambda m: Regularized(m, mnrl(m), [OutReg()], base="my/base"), ValueError, "base is a str and no SentenceTransformer"),
     (lambda m: Regularized(m, mnrl(m), [OutReg()], base=m), ValueError, "`base` is the model itself"),
     (lambda m: Regularized(without_dropout(m), mnrl(m), [SimCSE()]), ValueError, "SimCSE needs dropout"),
     (lambda m: Regularized(no_mask(m), mnrl(m), [MaskReg()]), EncoderError, "no mask token"),
@@ -580,6 +584,45 @@ def test_what_only_a_batch_can_show_is_refused_there(bert):
     elsewhere.model = copy.deepcopy(bert)
     with pytest.raises(RuntimeError, match="has not embedded column 0 with the model"):
         loss(*batch_of(bert, PAIR))
+
+
+@pytest.mark.parametrize("make, columns, words", [
+    (losses.CosineSimilarityLoss, TRIPLET, r"CosineSimilarityLoss cannot be computed from 3 columns of texts without labels \(Attr"),
+    (losses.TripletLoss, SCORED, r"TripletLoss cannot be computed from 2 columns of texts and labels \(ValueError: not enough"),
+])
+def test_a_loss_for_other_columns_is_named(bert, make, columns, words):
+    loss = Regularized(bert, make(bert), [OutReg()])
+    with pytest.raises(ValueError, match=words):
+        loss(*batch_of(bert, columns))
+
+
+def test_an_error_in_the_midst_of_training_is_left_as_it_is(bert):
+    loss = Regularized(bert, losses.TripletLoss(bert), [OutReg()])
+    loss(*batch_of(bert, TRIPLET))
+    with pytest.raises(ValueError, match="^not enough values to unpack"):
+        loss(*batch_of(bert, PAIR))
+
+
+def test_texts_of_a_cross_encoders_trainer_are_refused(bert):
+    loss = Regularized(bert, losses.CosineSimilarityLoss(bert), [OutReg()])
+    with pytest.raises(ValueError, match="got texts, as CrossEncoderTrainer gives them: .* debias_nb.SCAN"):
+        loss([["red kettle"], ["a kettle"]], torch.tensor([1.]))
+
+
+def test_a_trainer_with_another_model_is_refused(table, encoders, tmp_path):
+    loss = Regularized(table, mnrl(table), [OutReg()])
+    with pytest.raises(ValueError, match="trains another model than the one Regularized was made with"):
+        trained(copy.deepcopy(encoders["table"]), loss, rows(PAIR), tmp_path)
+
+
+def test_a_text_without_a_vector_spoils_no_weight():
+    model = made.without_a_vector_for_the_unknown()
+    features = [model.preprocess(["red shoe shoe", "kettle"]), model.preprocess(["shoe", "red"])]
+    loss = Regularized(moved(model, .5), losses.MultipleNegativesRankingLoss(model), [OutReg(1.), ITVReg(1.)])
+    with torch.no_grad():
+        model[0].embedding.weight[0] = 0
+    moved_by = torch.autograd.grad(loss(features)["outreg"], model.parameters())[0]
+    assert torch.isfinite(moved_by).all() and moved_by.abs().max() < 100
 
 
 # ---------------------------------------------------------------- several processes

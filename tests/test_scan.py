@@ -1,5 +1,5 @@
 """SCAN against loops written from the paper's equations, autograd and hand-made values; what it refuses."""
-import copy, io, warnings
+import copy, pickle, warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -210,7 +210,7 @@ def test_a_constant_column_among_others_does_no_harm(batch):
     assert w.values.isfinite().all() and w.loss < 1 and not w.note
 
 @pytest.mark.parametrize("change, message", [
-    (dict(variant="fixd"), "variant: unknown 'fixd'; did you mean 'fixed'"), (dict(variant="relased"), "did you mean 'released'"), (dict(r=0), "r must be at least 1"),
+    (dict(variant="fixd"), "no variant 'fixd'; did you mean 'fixed'"), (dict(variant="relased"), "did you mean 'released'"), (dict(r=0), "r must be at least 1"),
     (dict(class_mass="kept"), "did you mean 'keep'"), (dict(kinds="cos+sine"), r"did you mean 'cos\+sin'"),
     (dict(form="moments"), "did you mean 'moment'"), (dict(penality=1), "did you mean 'penalty'"), (dict(lr=0), "lr must be positive"),
     (dict(steps=-1), "must not be negative"), (dict(variant="released", penalty=0), "divides"), (dict(class_mass="keep"), "needs labels"),
@@ -274,8 +274,7 @@ def test_a_memory_that_was_saved_goes_on_the_same(kind, variant):
         memory.update(z, w)
         return w
     step(memory, 0); step(memory, 1)
-    file = io.BytesIO(); torch.save(memory.state_dict(), file); file.seek(0)
-    other = Memory(kind).load_state_dict(torch.load(file))
+    other = pickle.loads(pickle.dumps(memory))
     alone = learn_weights(samples.features[40:], generator=seeded(2), variant=variant, steps=3)
     a, b = step(memory, 2), step(other, 2)
     assert torch.equal(a.values, b.values) and torch.equal(memory.features, other.features) and torch.equal(memory.weights, other.weights)
@@ -284,10 +283,10 @@ def test_a_memory_that_was_saved_goes_on_the_same(kind, variant):
 
 def test_the_global_weights_stay_as_they_are(batch):
     memory = Memory("queue"); memory.update(batch.features[:50], torch.full((50,), 2.))
-    before = copy.deepcopy(memory.state_dict())
+    before = copy.deepcopy(memory)
     for options in ({}, dict(variant="released"), dict(class_mass="keep")):
         w = learn_weights(batch.features[50:], batch.labels[50:], memory, generator=seeded(), **options)
-        assert w.values.shape == (90,) and all(torch.equal(torch.as_tensor(before[k]), torch.as_tensor(v)) for k, v in memory.state_dict().items() if k in ("features", "weights"))
+        assert w.values.shape == (90,) and torch.equal(before.features, memory.features) and torch.equal(before.weights, memory.weights)
 
 def test_what_a_memory_refuses(batch):
     with pytest.raises(ValueError, match="did you mean 'queue'"): Memory("queu")
@@ -296,8 +295,6 @@ def test_what_a_memory_refuses(batch):
     memory = Memory("queue"); memory.update(batch.features, torch.ones(140))
     with pytest.raises(ValueError, match="holds 6 features a sample, the batch has 5"): learn_weights(batch.features[:, :5], memory=memory, generator=seeded())
     with pytest.raises(ValueError, match="holds 6 features"): memory.update(batch.features[:, :5], torch.ones(140))
-    with pytest.raises(ValueError, match="of kind 'queue', this one is 'ema'"): Memory("ema").load_state_dict(memory.state_dict())
-    with pytest.raises(ValueError, match="lacks kind, alpha"): Memory("ema").load_state_dict({})
 
 # ---- diagnosis and worlds
 
@@ -378,7 +375,7 @@ def test_inference_is_the_classifier_alone():
     (lambda: ScanHead(8, dropout=1), "dropout must lie in"), (lambda: ScanHead(8, temperature=0), "temperature must be positive"), (lambda: LanguageDebiasing(0), "width must be at least 1"),
     (lambda: ScanHead(8, classes=3).scores(torch.zeros(2, 8)), "log-odds need 2 classes"), (lambda: scan_loss({"clc": 1.}), "did you mean 'cl'"),
     (lambda: contrastive_loss(torch.ones(1, 2), torch.ones(1, 2), torch.ones(1, 2), 0), "temperature must be positive, got 0"),
-    (lambda: LanguageDebiasing(2, gate="scaler"), "gate: unknown 'scaler'; did you mean 'scalar'"),
+    (lambda: LanguageDebiasing(2, gate="scaler"), "no gate 'scaler'; did you mean 'scalar'"),
     (lambda: ScanHead(8, class_weights=(1., 0.)), "class_weights must be 2 positive numbers"), (lambda: scan_loss({"sw": 1.}, cl=-1), "cl must be at least 0, got -1"),
     (lambda: ScanHead(8)(torch.zeros(2, 8), torch.zeros(2, dtype=torch.long), torch.tensor([1., float("nan")])), r"weights\[1\] is not finite"),
     (lambda: scan_loss({"sw": 1.}, sw=float("nan")), "sw must be at least 0"), (lambda: ScanHead(8)(torch.zeros(2, 8), torch.zeros(2, dtype=torch.long), torch.ones(3)), r"shape \(2,\)")])

@@ -1,5 +1,6 @@
 "SCAN as a loss of CrossEncoderTrainer: its terms by hand, what is trained, what is saved, and refusals."
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -114,10 +115,70 @@ def test_the_trainer_trains_logs_and_saves_a_plain_cross_encoder(tmp_path):
     assert "zhong2022reducing" in (tmp_path / "saved/README.md").read_text("utf-8")
 
 
+def six_steps(folder, out, keep=True, stop=None, settings=None, seed=0, **how):
+    "A model trained for six steps with a checkpoint at each; `stop`: after so many; `seed`: of what is fresh."
+    torch.manual_seed(seed)
+    model = CrossEncoder(str(folder), device="cpu")
+    loss = SCAN(model, memory=20, **(settings or {}))
+
+    class Stop(transformers.TrainerCallback):
+        def on_step_end(self, args, state, control, **_):
+            control.should_training_stop |= state.global_step == stop
+
+    args = CrossEncoderTrainingArguments(
+        str(out), per_device_train_batch_size=4, max_steps=6, learning_rate=1e-2, logging_strategy="no", seed=1,
+        save_strategy="steps", save_steps=1, report_to="none", disable_tqdm=True, use_cpu=True)
+    callbacks = [Stop(), loss.callback] if keep else [Stop()]
+    CrossEncoderTrainer(model=model, args=args, train_dataset=PAIRS, loss=loss, callbacks=callbacks).train(**how)
+    return loss
+
+
+def furthest(a, b):
+    pairs = zip(a.state_dict().values(), b.state_dict().values(), strict=True)
+    return max(float((x - y).abs().max()) for x, y in pairs)
+
+
+@pytest.mark.parametrize("settings", [{}, {"debias": False}, {"weights": False}], ids=str)
+def test_a_resumed_training_is_the_uninterrupted_one(tmp_path, settings):
+    "Model, branch and memory, to the last bit."
+    cross_encoder(tmp_path / "model").save_pretrained(str(tmp_path / "model"))
+    whole = six_steps(tmp_path / "model", tmp_path / "whole", settings=settings)
+    stopped = six_steps(tmp_path / "model", tmp_path / "out", stop=3, settings=settings)
+    resumed = six_steps(tmp_path / "model", tmp_path / "out", resume_from_checkpoint=True, settings=settings, seed=99)
+    assert furthest(resumed, whole) == 0 < furthest(stopped, whole)
+    if whole.memory is not None:
+        assert torch.equal(resumed.memory.features, whole.memory.features) and len(whole.memory.features) == 20
+        assert torch.equal(resumed.memory.weights, whole.memory.weights)
+
+
+def test_a_training_resumed_without_the_callback_says_what_is_lost(tmp_path):
+    cross_encoder(tmp_path / "model").save_pretrained(str(tmp_path / "model"))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*SCAN")
+        six_steps(tmp_path / "model", tmp_path / "out", keep=False, stop=3)
+    with pytest.warns(UserWarning, match=r"SCAN's own begin anew: pass callbacks=\[loss.callback\]"):
+        six_steps(tmp_path / "model", tmp_path / "out", keep=False, resume_from_checkpoint=True)
+
+
+def test_a_checkpoint_without_the_state_is_refused(tmp_path):
+    cross_encoder(tmp_path / "model").save_pretrained(str(tmp_path / "model"))
+    six_steps(tmp_path / "model", tmp_path / "out", keep=False, stop=3)
+    with pytest.raises(ValueError, match=r"checkpoint-3.scan_0.pt: not there, .* made with callbacks=\[loss.callback\]"):
+        six_steps(tmp_path / "model", tmp_path / "out", resume_from_checkpoint=True)
+
+
+def test_the_state_of_other_settings_is_refused(tmp_path):
+    model = cross_encoder(tmp_path / "model")
+    with pytest.raises(ValueError, match="other settings: of debiasing, this one has none"):
+        SCAN(model, debias=False).load_state(SCAN(model).state())
+    with pytest.raises(ValueError, match="other settings: of memory, this one has one"):
+        SCAN(model).load_state(SCAN(model, memory=0).state())
+
+
 @pytest.mark.parametrize("change, words", [
     ({"weights": False, "debias": False}, "both off"),
-    ({"temperature": 0.}, "temperature"),
-    ({"memory": -1}, "memory"),
+    ({"temperature": 0.}, "temperature must be positive, got 0.0"),
+    ({"memory": -1}, "the size of a memory must be at least 1 sample, got -1"),
     ({"cl": -1.}, "must not be negative"),
     ({"variant": "fixd"}, "did you mean 'fixed'"),
     ({"class_mass": "kept"}, "class_mass"),

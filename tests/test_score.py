@@ -92,6 +92,7 @@ def nothing(model):
 
 NUMBER = 3
 '''
+BRANDS = "importance of brands (less is better)"
 
 
 @pytest.fixture
@@ -140,8 +141,9 @@ def test_outreg_under_another_name_scores_as_outreg_does(mine, small):
     rows, found, said = scored("mine:Near")
     ours = found[found.method == "OutReg"].set_index("measure")
     assert (rows.value - ours.value).abs().max() < 1.5
-    assert rows.loc["importance taken from brands", "difference"] > 0
-    assert "mine:Near" in said and (mine / "score/mine-Near.csv").is_file()
+    assert rows.loc[BRANDS, "difference"] < 0 and rows.loc[BRANDS, "low"] <= rows.loc[BRANDS, "high"]
+    assert rows.loc[BRANDS, "value"] - found[found.method == "Finetuned"].set_index("measure").value[BRANDS] < 0
+    assert "mine:Near in short" in said and (mine / "score/mine-Near.csv").is_file()
     assert len(pd.read_csv(mine / "score/mine-Near.csv")) == len(found)
 
 
@@ -163,7 +165,7 @@ def test_records_stay_in_the_folder_and_are_not_made_again(mine, small, monkeypa
     files = sorted(path.relative_to(mine).as_posix() for path in mine.rglob("*.jsonl"))
     assert files[0].startswith("kept/methods/") or files[0].startswith("kept/mine-squares-")
     assert all(file.startswith("kept/") for file in files) and len(files) == 2
-    monkeypatch.setattr(scoring, "execute", None) # nothing is run again
+    monkeypatch.setattr(scoring.runner, "execute", None) # nothing is run again
     _, again, _ = scored("mine:squares", out=mine / "kept")
     pd.testing.assert_frame_equal(first, again)
     assert before == (sorted((project_root() / "results").rglob("*")) if before else [])
@@ -218,6 +220,29 @@ def test_what_is_no_loss_for_pairs_is_refused_before_anything_is_trained(mine, s
     assert not list(mine.rglob("*.jsonl"))
 
 
+def test_a_part_without_its_data_is_left_out_with_the_reason(mine, small, monkeypatch):
+    calls = []
+
+    def second_lacks(run):
+        calls.append(run)
+        return "no file train.tsv" if len(calls) == 2 else None
+
+    monkeypatch.setattr(scoring, "absent", second_lacks)
+    said = []
+    with pytest.raises(ScoreError, match="nothing could be run"):
+        score("mine:Near", on=("planted",), workers=1, say=said.append)
+    assert said == ["planted: not run: no file train.tsv"]
+
+
+def test_the_words_are_explained_and_summed_up(mine, small):
+    rows, _, said = scored("mine:Away")
+    for word in WORDS:
+        places = [f"planted: {measure}" for measure in rows.index[rows.word == word]]
+        line = f"  {word:<14} " + "; ".join(places)
+        assert (line in said.splitlines()) == bool(places)
+    assert "its value minus that of Finetuned in points" in said
+
+
 def test_a_weight_belongs_to_a_regulariser(mine, small):
     with pytest.raises(ScoreError, match="--weight means nothing"):
         check(Candidate("mine:squares", weight=1.), small.encoders[0])
@@ -254,7 +279,8 @@ def test_verdicts_of_committed_records_are_words():
     rows = found[found.method != "Finetuned"]
     assert set(rows.word) <= set(WORDS) and len(rows) == 4 * 3
     base = rows[rows.method == "Base"].set_index("measure")
-    assert base.loc["importance taken from brands", "difference"] > 0, "a sign that is turned: less is what is hoped for"
+    assert base.loc[BRANDS, "difference"] < 0 and base.loc[BRANDS, "word"] == "holds", "less is what is hoped for"
+    assert base.loc[BRANDS, "low"] < base.loc[BRANDS, "difference"] < base.loc[BRANDS, "high"] < 0
 
 
 @pytest.mark.parametrize("unseen, uncoupled, brands, words", [
@@ -265,5 +291,5 @@ def test_verdicts_of_committed_records_are_words():
     ("reversed", "holds", "holds", "does harm"),
 ])
 def test_the_sentence_follows_the_words(unseen, uncoupled, brands, words):
-    given = {"unseen types": unseen, "brands no longer go with types": uncoupled, "importance taken from brands": brands}
+    given = {"unseen types": unseen, "brands no longer go with types": uncoupled, BRANDS: brands}
     assert words in reading(given)

@@ -12,7 +12,7 @@ from debias_nb.repro.config import (
 from debias_nb.repro.runner import execute, narrow, run_all
 from debias_nb.repro.records import Store, make_record
 from debias_nb.repro.details import case_importance, case_table, case_title, picked_cases
-from debias_nb.repro.frame import all_experiments, experiment_cells, found_records, papers
+from debias_nb.repro.frame import all_experiments, study_of, found_records, papers
 from debias_nb.repro.plots import importance_plot, svg
 from made import METHODS, STATIC, WORLD
 
@@ -31,7 +31,7 @@ def test_a_borrowed_run_is_the_owners(tmp_path):
     assert [r.id for r in owner.runs()] == [r.id for r in borrower.runs()] and all(r.experiment == "one" for r in borrower.runs())
     for i, run in enumerate(owner.runs()): store.append(invented(run, .1 * (i + 1)))
     assert [p.name for p in tmp_path.rglob("*.jsonl")] == ["one.planted.jsonl"]
-    cells = experiment_cells(borrower, store)
+    cells = study_of(borrower, store).cells
     assert {c.method for c in cells} == {"Base", "ERM"} and [round(c.value) for c in cells if c.column == "iid"] == [10, 25] and len(found_records(borrower, store)) == 3
 
 @pytest.mark.parametrize("paper", papers())
@@ -45,7 +45,7 @@ def test_every_borrowed_run_of_this_project_has_an_owner(paper):
 def test_what_takes_long_is_left_out_unless_asked_for():
     e = experiment(full=True)
     assert narrow(e, full=False).runs() == [] and len(narrow(e).runs()) == 3
-    assert all(c.command.endswith(" --full") for c in experiment_cells(e, Store("nowhere")))
+    assert all(c.command.endswith(" --full") for c in study_of(e, Store("nowhere")).cells)
 
 def test_rows_by_rate_and_columns_by_epochs(tmp_path):
     grid = tuple(HINGE.model_copy(update=dict(learning_rate=r, epochs=n)) for r in (.01, .1) for n in (1, 2))
@@ -53,7 +53,7 @@ def test_rows_by_rate_and_columns_by_epochs(tmp_path):
     e = e.model_copy(update=dict(tables=(TableConfig(id="ours", metric="p1", columns=[ColumnConfig(label=f"{n} epochs", corpus="catalogue", evaluate="iid", shift="iid", epochs=n) for n in (1, 2)]),)))
     store = Store(tmp_path)
     for run in e.runs(): store.append(invented(run, run.training.learning_rate * run.training.epochs))
-    assert {(c.method, c.column): round(c.value, 6) for c in experiment_cells(e, store)} == {("Finetuned, 0.01", "1 epochs"): 1, ("Finetuned, 0.01", "2 epochs"): 2, ("Finetuned, 0.1", "1 epochs"): 10, ("Finetuned, 0.1", "2 epochs"): 20}
+    assert {(c.method, c.column): round(c.value, 6) for c in study_of(e, store).cells} == {("Finetuned, 0.01", "1 epochs"): 1, ("Finetuned, 0.01", "2 epochs"): 2, ("Finetuned, 0.1", "1 epochs"): 10, ("Finetuned, 0.1", "2 epochs"): 20}
 
 @pytest.fixture(scope="module")
 def titled(tmp_path_factory):

@@ -214,7 +214,7 @@ def test_an_excerpt_has_the_most_shared_words():
     assert excerpt(texts, ["ship", "sail"], 3) == "ship ship sail" and excerpt(texts, ["ship", "sail"], 12) == "ship, and far away from it a sail" and excerpt(["none of them here"], ["ship"], 2) == "none of"
 
 def test_an_evaluation_set_nobody_knows():
-    with pytest.raises(ConfigError, match="evaluation set 'open' is not known"): execute(run_of(CL, evaluate=("open",)))
+    with pytest.raises(ConfigError, match="no evaluation set 'open'"): execute(run_of(CL, evaluate=("open",)))
 
 @pytest.mark.parametrize("method", [CL, ARR, MethodConfig(name="MLL", authors=AuthorsConfig(base="mll", epochs=9))])
 def test_dry_steps(method):

@@ -57,10 +57,10 @@ def test_columns_roles_elsewhere_and_differences_of_differences():
 
 
 @pytest.mark.parametrize("line, message", [
-    (above("table4", "a", "b"), "no table is called 'table4'; did you mean 'table3'"),
-    (above("table3", "a", "bb"), "no method in table3 is called 'bb'; did you mean 'b'"),
-    (above("table3", "a", "b", column="nearr"), "no column in table3 is called 'nearr'; did you mean 'near'"),
-    (above("table3", "a", "b", than={"column": "fa"}), "no column in table3 is called 'fa'; did you mean 'far'"),
+    (above("table4", "a", "b"), "no table 'table4'; did you mean 'table3'"),
+    (above("table3", "a", "bb"), "no method in table3 called 'bb'; did you mean 'b'"),
+    (above("table3", "a", "b", column="nearr"), "no column in table3 called 'nearr'; did you mean 'near'"),
+    (above("table3", "a", "b", than={"column": "fa"}), "no column in table3 called 'fa'; did you mean 'far'"),
 ])
 def test_a_name_that_no_cell_has_is_refused(line, message):
     e = evidence({"a": .6, "b": .5})
@@ -149,7 +149,7 @@ def test_a_setting_with_little_leakage_is_let_through(leakage):
     ("apart 1", .601, "apart 1: the recorded leakage is 0.601, and a setting with little leakage has at most 0.6"),
     ("apart 0.5", .5, "apart 0.5: the recorded leakage is 0.990, and a setting with little leakage has at most 0.6"),
     ("apart 1", None, "apart 1: no leakage is recorded, and a setting with little leakage has at most 0.6: debias-nb run arr/leakage"),
-    ("apart 2", .5, "no column in leaks at planted is called 'apart 2'; did you mean 'apart"),
+    ("apart 2", .5, "no column in leaks at planted called 'apart 2'; did you mean 'apart"),
 ])
 def test_a_setting_that_leaks_is_refused(setting, leakage, message):
     with pytest.raises(ValueError, match=re.escape(message)): low_leakage(leaking(leakage), setting)
@@ -190,7 +190,9 @@ def test_every_claim_is_stated_and_asks_something(books):
         assert book.claims and book.errata and all(one.title for one in book.errata.values())
         for claim in book.claims.values():
             assert claim.statement.endswith((".", "?")) and (claim.facts or claim.comparisons), claim.id
-            assert claim.id in claim._repr_markdown_() or "Our runs:" in claim._repr_markdown_()
+            text = claim._repr_markdown_()
+            assert ("- Printed cells: **" in text) == bool(claim.facts) and ("**" in text or "Our runs: not run" in text), claim.id
+            assert len(text.splitlines()) <= 5, "a claim is answered in a few lines"
 
 
 def test_the_claim_about_leakage_is_tested_where_leakage_differs(books):

@@ -99,7 +99,7 @@ def make(manifest: Path, out: Path, wheels: Path | None, limit: float) -> dict:
     from debias_nb.repro.records import git_state
     from debias_nb.repro.runner import store_for
     runs = manifest_runs(manifest, ROOT)
-    todo = outstanding(runs, [store_for(profile, ROOT) for profile in dict.fromkeys(run.profile for run in runs)])
+    todo = outstanding(runs, [store_for(profile) for profile in dict.fromkeys(run.profile for run in runs)])
     files, encoders = needed(todo)
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)

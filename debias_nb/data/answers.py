@@ -14,16 +14,17 @@ import string
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from ..config import AnswersWorldConfig, nearest, refuse_if
+from ..config import AnswersWorldConfig, check_known, refuse_if
 from .questions import named_cells, without_end
 from debias_nb.data.registry import (
-    DataError, locate, parsed_rows, row_positions, rows_digest, sha256_of, text_lines,
+    DataError, Table, locate, parsed_rows, sha256_of, text_lines,
 )
 
 # %% ../../nbs/data/03_answers.ipynb #61690671
@@ -32,7 +33,7 @@ Part = Literal["train", "dev", "test"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Answers:
+class Answers(Table):
     """Candidate answers, one a row.
     Raises `ValueError` for columns of unequal length, other labels than 0 and 1, grades outside 1-4,
     and labels that contradict them."""
@@ -45,21 +46,16 @@ class Answers:
     counts: dict[str, float] = field(default_factory=dict) # what was read, dropped, found odd
     files: dict[str, str] = field(default_factory=dict)    # file -> sha256
     part: Part | None = None # None: not said
+    COLUMNS = ("question_ids", "questions", "answers", "labels", "grades")
 
     def __post_init__(self):
-        sizes = {column: len(values) for column, values in self._columns().items()}
-        if len(set(sizes.values())) > 1:
-            raise ValueError(f"{self.name}: unequal lengths: {sizes}")
+        self._check_sizes()
         self._freeze("labels", [0, 1])
         if self.grades is not None:
             self._freeze("grades", [1, 2, 3, 4])
             contradicted = (self.grades >= RELEVANT) != self.labels
             self._refuse("labels", contradicted, f"though grades of {RELEVANT} and more are relevant")
 
-    def _columns(self):
-        "The columns that there are."
-        columns = {column: getattr(self, column) for column in ("question_ids", "questions", "answers", "labels", "grades")}
-        return {column: values for column, values in columns.items() if values is not None}
 
     def _freeze(self, column, allowed):
         "Numbers that cannot be changed. Raises `ValueError` for others than the allowed ones."
@@ -73,39 +69,18 @@ class Answers:
         "Raise `ValueError` with the first wrong value."
         if wrong.any():
             row = wrong.argmax()
-            raise ValueError(f"{self.name}: {column}[{row}] is {getattr(self, column)[row]}, {why}")
-
-    def __len__(self):
-        return len(self.answers)
+            value = getattr(self, column)[row]
+            raise ValueError(f"{self.name}: {column}[{row}] is {value}, {why}")
 
     def __repr__(self):
-        questions, relevant = len(set(self.question_ids)), self.labels.sum()
+        questions = len(set(self.question_ids))
+        relevant = self.labels.sum()
         sizes = f"{questions:,} questions, {len(self):,} candidates, {relevant:,} relevant"
         return f"Answers({self.name}: {sizes}, fingerprint {self.fingerprint[:12]})"
 
     def groups(self) -> np.ndarray: # (n,)
         "The number of each row's question, from 0 in order of appearance."
-        number = {}
-        return np.array([number.setdefault(id, len(number)) for id in self.question_ids], int)
-
-    def frame(self): # a pandas data frame
-        "A row a candidate."
-        import pandas as pd
-        columns = {column.removesuffix("s"): values for column, values in self._columns().items()}
-        return pd.DataFrame(columns)
-
-    def take(self, idx, **changes) -> "Answers": # rows by position or mask; `changes` replace other fields
-        positions = row_positions(idx, len(self), self.name, "candidates")
-        columns = {column: [values[i] for i in positions] for column, values in self._columns().items()}
-        return replace(self, **columns | changes)
-
-    def _grade_list(self):
-        return [None] * len(self) if self.grades is None else self.grades.tolist()
-
-    @cached_property
-    def fingerprint(self) -> str: # sha256 of all columns in their order
-        labels, grades = self.labels.tolist(), self._grade_list()
-        return rows_digest(self.question_ids, self.questions, self.answers, labels, grades)
+        return pd.factorize(np.array(self.question_ids, dtype=object))[0]
 
 # %% ../../nbs/data/03_answers.ipynb #b611bb47
 ENTITY = re.compile(r"&(#\d+|[A-Za-z]\w*);")
@@ -114,7 +89,8 @@ ENTITY = re.compile(r"&(#\d+|[A-Za-z]\w*);")
 def _per_question(answers): # -> (questions,) each
     "How many candidates each question has, and how many relevant ones."
     groups = answers.groups()
-    return np.bincount(groups), np.bincount(groups, answers.labels).astype(int)
+    relevant = np.bincount(groups, answers.labels)
+    return np.bincount(groups), relevant.astype(int)
 
 
 def _oddities(answers): # -> counts
@@ -123,7 +99,7 @@ def _oddities(answers): # -> counts
     ids = table.groupby("question").question_id.nunique()
     candidates = table.groupby(["question_id", "answer"])
     graded = answers.grades is not None
-    texts = [f"{question}\n{answer}" for question, answer in zip(answers.questions, answers.answers)]
+    texts = list(map("{}\n{}".format, answers.questions, answers.answers))
     return {
         "questions worded as another": int(ids[ids > 1].sum()),
         "repeated candidates": len(answers) - candidates.ngroups,
@@ -191,7 +167,8 @@ def _record(line, columns, quoting): # -> column -> cell
 # %% ../../nbs/data/03_answers.ipynb #d8d63e15
 def _relevance(record): # -> label, grade
     "Raises `ValueError` with the reason."
-    label, grade = record.get("label"), record.get("grade")
+    label = record.get("label")
+    grade = record.get("grade")
     if grade not in (None, *_GRADES):
         raise ValueError(f"the grade {grade!r} is not 1, 2, 3 or 4")
     if label not in (None, *LABELS):
@@ -263,8 +240,8 @@ def _numbered(questions, group_by): # -> list of str
         asked = np.array(questions, dtype=object)
         starts = np.append(True, asked[1:] != asked[:-1])
         return np.cumsum(starts).astype(str).tolist()
-    number = {}
-    return [number.setdefault(question, str(len(number) + 1)) for question in questions]
+    number, _ = pd.factorize(np.array(questions, dtype=object))
+    return (number + 1).astype(str).tolist()
 
 
 def read_answers(
@@ -279,20 +256,25 @@ def read_answers(
     "Read candidate answers. Raises `DataError` naming file, line and reason, and `ValueError` for parameters."
     lines = list(enumerate(text_lines(path), 1))
     first = lines[0][1]
-    columns = tuple(columns or COLUMNS[:max(4, 1 + first.count("\t"))])
+    if columns is None:
+        count = 1 + first.count("\t")
+        columns = COLUMNS[:max(4, count)]
+    columns = tuple(columns)
     _check_columns(columns, group_by)
     if header and _is_data(first, columns, quoting):
         raise DataError(f"{path}:1: a header is expected, but this is a row of data")
     rows = _consistent_rows(path, lines[header:], columns, quoting)
     if not rows:
         raise DataError(f"{path}: only a header")
-    ids, questions, answers, labels, grades = map(list, zip(*rows))
+    columns_read = map(list, zip(*rows))
+    ids, questions, answers, labels, grades = columns_read
     if group_by:
         ids = _numbered(questions, group_by)
     counts = {"lines": len(lines), "candidates read": len(rows), "questions read": len(set(ids))}
     file = Path(path).name
+    files = {file: sha256_of(path)}
     graded = grades if "grade" in columns else None
-    return Answers(name or file, ids, questions, answers, labels, graded, counts, {file: sha256_of(path)}, part)
+    return Answers(name or file, ids, questions, answers, labels, graded, counts, files, part)
 
 # %% ../../nbs/data/03_answers.ipynb #51c7b79c
 def read_queries(
@@ -348,7 +330,7 @@ def identify(
         raise DataError(f"{answers.name}: no query reads {unknown[0]!r}")
     ids = [id_of[question] for question in answers.questions]
     grades = defaultdict(list)
-    for id, grade in zip(ids, answers._grade_list()):
+    for id, grade in zip(ids, answers._listed("grades")):
         grades[id].append(grade)
     for id, found in grades.items():
         wanted = [grade for _, grade in judged.get(id, [])]
@@ -401,11 +383,9 @@ def load_answers(
 ) -> Answers: # in the file's order
     """The candidate answers of one part.
     Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError`."""
-    if name not in SOURCES:
-        raise ValueError(f"no answer-selection data {name!r}{nearest(name, SOURCES)}")
+    check_known("answer-selection data", name, SOURCES)
     source = SOURCES[name]
-    if part not in source.files:
-        raise ValueError(f"{name} has no part {part!r}{nearest(part, source.files)}")
+    check_known(f"part of {name} called", part, source.files)
     dataset = source.dataset or name
     files = [source.files[part], *source.judged.get(part, ())]
     path, *judged = paths = [locate(dataset, file, download) for file in files]
@@ -435,7 +415,8 @@ def shared_words(
     shares = []
     for question, answer in zip(answers.questions, answers.answers):
         words = asked[question]
-        shares.append(len(words & _words(answer)) / max(len(words), 1))
+        shared = words & _words(answer)
+        shares.append(len(shared) / max(len(words), 1))
     return np.array(shares, float)
 
 # %% ../../nbs/data/03_answers.ipynb #fea445ee
@@ -455,7 +436,9 @@ def misled(
     groups = answers.groups()
     relevant = answers.labels == 1
     found = relevant & _best(answers, shared_words(answers))
-    return np.isin(groups, groups[relevant]) & ~np.isin(groups, groups[found])
+    answerable = np.isin(groups, groups[relevant])
+    may_be_right = np.isin(groups, groups[found])
+    return answerable & ~may_be_right
 
 # %% ../../nbs/data/03_answers.ipynb #a2bb71b4
 def planted_answers(
@@ -523,7 +506,7 @@ class Edit(NamedTuple):
 
 def _places(text): # -> kind -> positions
     "Where a text can be edited so that it changes and does not become blank."
-    swaps = [i for i in range(len(text) - 1) if text[i] != text[i + 1]]
+    swaps = [i for i, (one, next_) in enumerate(pairwise(text)) if one != next_]
     deletes = range(len(text))
     if len("".join(text.split())) == 1: # the last visible character stays
         deletes = [i for i in deletes if text[i].isspace()]
@@ -536,7 +519,8 @@ def _edit(text, i, rng): # i: position of the text; -> a changed text, and what 
     places = _places(text)
     kind = rng.choice(list(places)).item()
     at = int(rng.choice(places[kind]))
-    before, after = text[:at], text[at:]
+    before = text[:at]
+    after = text[at:]
     if kind == "insert":
         letter = string.ascii_lowercase[rng.integers(26)]
         return before + letter + after, Edit(i, kind, at, letter)
@@ -561,9 +545,8 @@ def perturb(
     Raises `ValueError` for a share outside [0, 1], fewer than one edit and blank texts."""
     if edits < 1:
         raise ValueError(f"edits must be at least 1, got {edits}")
-    blank = [i for i, text in enumerate(texts) if not text.strip()]
-    if blank:
-        raise ValueError(f"texts[{blank[0]}] is blank")
+    for i, text in enumerate(texts):
+        refuse_if(not text.strip(), f"texts[{i}] is blank")
     changed, made = list(texts), []
     for i in _drawn(len(changed), share, seed).tolist():
         rng = np.random.default_rng([seed, 1, i])

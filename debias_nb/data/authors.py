@@ -21,7 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import compress
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -31,10 +31,9 @@ import pandas as pd
 import scipy.sparse as sp
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
-from ..config import AuthorsWorldConfig, nearest, refuse_if
+from ..config import AuthorsWorldConfig, check_known, refuse_if
 from debias_nb.data.registry import (
-    NUL, DataError, decoded, first_mistake, json_row, locate, parsed_rows, row_positions, rows_digest, sha256_of,
-    text_lines,
+    NUL, DataError, Table, decoded, first_mistake, json_rows, locate, parsed_rows, sha256_of, text_lines,
 )
 
 # %% ../../nbs/data/04_authors.ipynb #ca4cb278
@@ -56,11 +55,11 @@ def _as_text(value):
 Clean = Annotated[str, AfterValidator(_clean)]
 Filled = Annotated[Clean, AfterValidator(_filled)]
 Date = Annotated[str, Field(pattern=r"^(\d{4}(-\d{2}(-\d{2})?)?)?$")] # YYYY, YYYY-MM, YYYY-MM-DD or nothing
-_COLUMNS = {"author": Filled, "topic": Filled, "text": Filled, "date": Date}
+_KINDS = {"author": Filled, "topic": Filled, "text": Filled, "date": Date}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Texts:
+class Texts(Table):
     """Texts, one a row.
     Raises `ValueError` for columns of unequal length, and for an empty text, author or topic or an odd date,
     naming its row."""
@@ -71,49 +70,25 @@ class Texts:
     date: list[str] | None = None # (n,) YYYY, YYYY-MM or YYYY-MM-DD; "" where it is not known
     counts: dict[str, int] = field(default_factory=dict) # what was read, dropped, found odd
     files: dict[str, str] = field(default_factory=dict)  # file -> sha256
+    COLUMNS = tuple(_KINDS)
 
     def __post_init__(self):
-        columns = self._columns()
-        sizes = {column: len(values) for column, values in columns.items()}
-        if len(set(sizes.values())) > 1:
-            raise ValueError(f"{self.name}: unequal lengths: {sizes}")
-        for column, values in columns.items():
+        self._check_sizes()
+        for column, values in self._columns().items():
             object.__setattr__(self, column, self._checked(column, values))
-
-    def _columns(self):
-        "The columns that there are."
-        columns = {column: getattr(self, column) for column in _COLUMNS}
-        return {column: values for column, values in columns.items() if values is not None}
 
     def _checked(self, column, values):
         "A copy of a column. Raises `ValueError` for the first value that does not fit."
-        wanted = TypeAdapter(list[_COLUMNS[column]])
+        wanted = TypeAdapter(list[_KINDS[column]])
         try:
             return wanted.validate_python(list(values))
         except ValidationError as e:
             raise ValueError(f"{self.name}: {column}, row {first_mistake(e)}") from None
 
-    def __len__(self):
-        return len(self.text)
-
     def __repr__(self):
         topics = f"{len(set(self.topic)):,}" if self.topic is not None else "no"
         sizes = f"{len(self):,} texts, {len(set(self.author)):,} authors, {topics} topics"
         return f"Texts({self.name}: {sizes}, fingerprint {self.fingerprint[:12]})"
-
-    def frame(self) -> pd.DataFrame:
-        "A row a text."
-        return pd.DataFrame(self._columns())
-
-    def take(self, rows, **changes) -> "Texts": # rows by position or mask; `changes` replace other fields
-        positions = row_positions(rows, len(self), self.name, "texts")
-        columns = {column: [values[i] for i in positions] for column, values in self._columns().items()}
-        return replace(self, **columns | changes)
-
-    @cached_property
-    def fingerprint(self) -> str: # sha256 of all columns in their order
-        missing = [None] * len(self)
-        return rows_digest(self.author, self.topic or missing, self.text, self.date or missing)
 
 # %% ../../nbs/data/04_authors.ipynb #ce0c51e3
 def describe(
@@ -189,7 +164,8 @@ def strip_signatures(
     texts: Texts,
 ) -> tuple[list[str], int]: # the texts, as many as before, some perhaps blank; how many have changed
     "Cut each text at a line of two hyphens, then cut lines that close another text of the same author as well."
-    cut = [re.split(r"(?m)^--[ \t]*$", text, maxsplit=1)[0].rstrip() for text in texts.text]
+    above = [re.split(r"(?m)^--[ \t]*$", text, maxsplit=1)[0] for text in texts.text]
+    cut = list(map(str.rstrip, above))
     repeated = _repeated_closings(texts.author, cut)
     unsigned = [_unsigned(*written, repeated) for written in zip(texts.author, cut)]
     before = map(str.rstrip, texts.text)
@@ -212,11 +188,12 @@ def _stripped(texts, quotes, signatures): # -> the texts; how many have changed
 def _dropped(table): # author, text
     "What has to be dropped, a column a reason; each text for one reason."
     blank = table.text == ""
-    several = table.groupby("text").author.transform("nunique") > 1
+    several = (table.groupby("text").author.transform("nunique") > 1) & ~blank
+    repeats = table.duplicated() & ~several & ~blank
     return pd.DataFrame({
         "dropped: under 1 word": blank,
-        "dropped: under several authors": several & ~blank,
-        "dropped: repeats": table.duplicated() & ~several & ~blank,
+        "dropped: under several authors": several,
+        "dropped: repeats": repeats,
     })
 
 
@@ -233,7 +210,8 @@ def clean(
     kept = table.text[~dropped.any(axis=1)]
     if kept.empty:
         raise ValueError(f"{texts.name}: nothing is left ({counts})")
-    return texts.take(kept.index, text=kept.tolist(), counts=texts.counts | counts)
+    counts = texts.counts | counts
+    return texts.take(kept.index, text=kept.tolist(), counts=counts)
 
 # %% ../../nbs/data/04_authors.ipynb #3c2331a6
 def _csv_rows(path): # -> the line where a row ends, and the row by its columns
@@ -255,7 +233,7 @@ def _csv_rows(path): # -> the line where a row ends, and the row by its columns
 def _meant(key):
     "The column that a key misspells, if it does."
     written = str(key).strip().casefold()
-    close = difflib.get_close_matches(written, _COLUMNS, 1, .8)
+    close = difflib.get_close_matches(written, _KINDS, 1, .8)
     return close[0] if close else None
 
 
@@ -289,14 +267,7 @@ def _csv_row(_, row):
     "Raises `ValueError` with the reason."
     if None in row or None in row.values():
         raise ValueError("another number of columns than the header has")
-    try:
-        return _Row.model_validate(row)
-    except ValidationError as e:
-        raise ValueError(first_mistake(e)) from None
-
-
-def _json_row(_, line):
-    return json_row(_Row, line)
+    return _Row.model_validate(row)
 
 
 def _own_rows(path):
@@ -304,7 +275,7 @@ def _own_rows(path):
     if path.match("*.csv") or path.match("*.csv.gz"):
         return parsed_rows(path, _csv_rows(path), _csv_row)
     if path.match("*.jsonl") or path.match("*.jsonl.gz"):
-        return parsed_rows(path, enumerate(text_lines(path), 1), _json_row)
+        return json_rows(path, _Row)
     raise ValueError(f"the name {path.name} does not tell the format: .csv or .jsonl, or one of them with .gz")
 
 
@@ -351,11 +322,8 @@ class _Reviewer(BaseModel):
     def reviews(self):
         "The older ones first."
         last = self.heldout if isinstance(self.heldout, list) else [self.heldout]
-        return [(self, review, plain(review.review_full)) for review in [*self.history, *last]]
-
-
-def _reviewer(_, line):
-    return json_row(_Reviewer, line).reviews()
+        every = self.history + last
+        return [(self, review, plain(review.review_full)) for review in every]
 
 
 def read_reviews(
@@ -365,8 +333,8 @@ def read_reviews(
     "Read reviews with reviewer and category. Raises `DataError` naming file and line."
     found = []
     for path in paths:
-        for reviews in parsed_rows(path, enumerate(text_lines(path), 1), _reviewer):
-            found += reviews
+        for reviewer in json_rows(path, _Reviewer):
+            found += reviewer.reviews()
     rows = [(who.user_id, who.category, text, review.day()) for who, review, text in found if text]
     counts = {
         "texts read": len(found),
@@ -404,7 +372,10 @@ class _Archive:
         self.path = path
         with tarfile.open(path) as tar:
             files = filter(tarfile.TarInfo.isfile, tar)
-            self.held = {file.name.split("/", 1)[-1]: tar.extractfile(file).read() for file in files}
+            self.held = {}
+            for file in files:
+                name = file.name.split("/", 1)[-1]
+                self.held[name] = tar.extractfile(file).read()
 
     def text(self, name):
         "A file in UTF-8."
@@ -470,12 +441,13 @@ def _same_authors(texts):
 
 def _target_fandoms(texts, path):
     "For each problem the fandom that its unknown texts have elsewhere, in a set. Raises `DataError` for several."
-    known, fandoms = defaultdict(set), defaultdict(set)
+    known = defaultdict(set)
+    fandoms = defaultdict(set)
     for t in texts:
         if t.topic:
             known[t.text].add(t.topic)
     for t in texts:
-        fandoms[t.problem].update(() if t.topic else known[t.text])
+        fandoms[t.problem] |= set() if t.topic else known[t.text]
     for problem, found in fandoms.items():
         if len(found) > 1:
             several = ", ".join(sorted(found))
@@ -488,8 +460,9 @@ def _pan19_rows(texts, same, fandoms): # -> author, topic, text, date
     rows = []
     for t in texts:
         target = min(fandoms[t.problem], default=f"target of {t.problem}")
+        topic = t.topic or target
         if t.author:
-            rows.append((same[t.author], t.topic or target, t.text, ""))
+            rows.append((same[t.author], topic, t.text, ""))
     return rows
 
 
@@ -542,7 +515,7 @@ def _by_id(path, model): # -> `model` each
     seen = set()
 
     def parse(_, line):
-        row = json_row(model, line)
+        row = model.model_validate_json(line)
         refuse_if(row.id in seen, f"the id {row.id!r} stands twice")
         seen.add(row.id)
         return row
@@ -601,8 +574,7 @@ def load_texts(
 ) -> Texts: # without repeats
     """The texts of a published corpus, cleaned.
     Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError`."""
-    if name not in SOURCES:
-        raise ValueError(f"no corpus {name!r}{nearest(name, SOURCES)}")
+    check_known("corpus", name, SOURCES)
     read, files = SOURCES[name]
     paths = [locate(name, file, download) for file in files]
     texts = clean(read(*paths, name=name), quotes, signatures)
@@ -661,8 +633,7 @@ class AuthorSplit:
 
     def _check_test(self, test, texts):
         "Nothing in a test may be in training or validation."
-        if test not in TESTS:
-            raise ValueError(f"no test {test!r}{nearest(test, TESTS)}")
+        check_known("test", test, TESTS)
         if not len(texts):
             raise ValueError(f"{self.name}: no texts in {test}")
         for part in (texts, self.train):
@@ -675,13 +646,16 @@ class AuthorSplit:
     def _check_apart(self, column, one, other):
         "No value of a column may be in two parts."
         parts = self.parts()
-        both = set(getattr(parts[one], column)) & set(getattr(parts[other], column))
+        here = getattr(parts[one], column)
+        there = getattr(parts[other], column)
+        both = set(here) & set(there)
         self._refuse(column, both, f"is in {other} and in {one}")
 
     def _refuse(self, what, wrong, where):
         "Raise `ValueError` with the first of the values that are wrong, if any are."
         if wrong:
-            raise ValueError(f"{self.name}: the {what} {min(wrong)[:60]!r} {where}")
+            first = min(wrong)[:60]
+            raise ValueError(f"{self.name}: the {what} {first!r} {where}")
 
     def parts(self) -> dict[str, Texts]:
         "Training, validation and tests by name."
@@ -691,13 +665,14 @@ class AuthorSplit:
         "Sizes as in the paper's Table 1."
         sizes = {}
         for part, texts in self.parts().items():
-            authors, topics = set(texts.author), set(texts.topic or [])
-            sizes[part] = {"samples": len(texts), "authors": len(authors), "topics": len(topics)}
-        return pd.DataFrame(sizes).T
+            authors = set(texts.author)
+            topics = set(texts.topic or [])
+            sizes[part] = (len(texts), len(authors), len(topics))
+        return pd.DataFrame.from_dict(sizes, "index", columns=["samples", "authors", "topics"])
 
     def __repr__(self):
-        sizes = ", ".join(f"{part} {len(texts):,}" for part, texts in self.parts().items())
-        return f"AuthorSplit({self.name}: {sizes})"
+        sizes = [f"{part} {len(texts):,}" for part, texts in self.parts().items()]
+        return f"AuthorSplit({self.name}: {', '.join(sizes)})"
 
 # %% ../../nbs/data/04_authors.ipynb #adf09777
 def _ranked(values): # values: str
@@ -738,7 +713,8 @@ def _divided(texts, candidates, share, validation, size): # candidates: shuffled
 
 def _test(texts, test, block, size, seed):
     "A test drawn from a block. Raises `ValueError` where nothing is in it."
-    rows = _shuffled(block, seed, 1 + TESTS.index(test))[:size]
+    stream = 1 + TESTS.index(test)
+    rows = _shuffled(block, seed, stream)[:size]
     if not len(rows):
         advice = "fewer authors or topics for training would leave some"
         raise ValueError(f"{texts.name}: no texts are left for the test {test!r}: {advice}")
@@ -791,7 +767,8 @@ def _drawn(values, share, what, rng):
     "A share of the values, drawn at random. Raises `ValueError` where it is none or all of them."
     ranked = _ranked(values)
     count = len(_most_frequent(values, share, what))
-    return {ranked[i] for i in rng.permutation(len(ranked))[:count]}
+    drawn = rng.permutation(len(ranked))[:count]
+    return {ranked[i] for i in drawn}
 
 
 def random_split(
@@ -834,7 +811,8 @@ def _codes(labels): # -> (n,); the labels by name
 
 def _one_hot(codes): # (n,) -> (n, codes)
     n = len(codes)
-    return sp.csr_matrix((np.ones(n, bool), (np.arange(n), codes)))
+    places = (np.arange(n), codes)
+    return sp.csr_matrix((np.ones(n, bool), places))
 
 
 def _means(rows, labels): # (n, d), sparse or not -> (labels, d); the labels by name
@@ -887,7 +865,8 @@ def _triples(topic, author, n, rng): # (rows,) ints -> three (n,) positions
         raise ValueError(f"topic cannot be told from author: {why}")
     first = rng.choice(usable, n)
     place = rng.random(n) * peers[first]
-    same = np.searchsorted(topic, topic[first]) + place.astype(int)
+    of_topic = np.searchsorted(topic, topic[first])
+    same = of_topic + place.astype(int)
     own_place = np.searchsorted(block, block[first])
     same += np.where(same >= own_place, own[first], 0) # steps over the author's own
     other = _others(topic, author, first, rng)
@@ -917,7 +896,8 @@ def leakage(
     points = _pointing(train, test)
     topic, _ = _codes(test.topic)
     author, _ = _codes(test.author)
-    first, same, other = _triples(topic, author, draws, np.random.default_rng([seed, 0]))
+    rng = np.random.default_rng([seed, 0])
+    first, same, other = _triples(topic, author, draws, rng)
     nearer = points[same] - points[other]
     gap = (points[first] * nearer).sum(1)
     ties = abs(gap) <= 1e-6
@@ -969,7 +949,8 @@ def topic_clusters(
     from sklearn.cluster import AgglomerativeClustering
     _need_topics(texts, 2, "a clustering")
     _need(-1 < similarity < 1, "similarity", similarity, "in (-1, 1)")
-    means, topics = _means(_weigher(texts.text).transform(texts.text), texts.topic)
+    weights = _weigher(texts.text).transform(texts.text)
+    means, topics = _means(weights, texts.topic)
     vectors = _directions(means)
     distance = (1 - vectors @ vectors.T).clip(0)
     np.fill_diagonal(distance, 0)
@@ -1014,7 +995,8 @@ def leakage_aware_split(
     chosen = _fitting(sizes, round(topics * len(cluster)))
     on = {topic for topic, number in cluster.items() if number in chosen}
     writers = _ranked(compress(texts.author, _among(texts.topic, on)))
-    by = set(writers[:max(1, round(authors * len(writers)))])
+    count = max(1, round(authors * len(writers)))
+    by = set(writers[:count])
     counts = {
         "clusters of topics": len(sizes),
         "clusters chosen": len(chosen),
@@ -1051,5 +1033,7 @@ def query_target(
     asks = place < size // 2
     if not asks.any():
         raise ValueError(f"{texts.name}: no author has two texts, so nobody can be asked for")
+    queries = np.sort(order[asks])
+    targets = np.sort(order[~asks])
     distractors = int((size == 1).sum())
-    return Halves(np.sort(order[asks]), np.sort(order[~asks]), distractors, seed, author)
+    return Halves(queries, targets, distractors, seed, author)

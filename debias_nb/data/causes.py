@@ -286,7 +286,8 @@ def moves(
 ) -> bool: # by more than a tenth, and more than six standard errors
     "Whether an arrow's strength moves."
     for split in here.keys() & there.keys():
-        a, b = here[split], there[split]
+        a = here[split]
+        b = there[split]
         error = math.hypot(a.error, b.error)
         if abs(b.value - a.value) > max(.1, 6 * error):
             return True

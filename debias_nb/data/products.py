@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from ..config import nearest
+from ..config import check_known
 from .questions import QuestionPairs, clean, draw_share, fold, pair_keys, read_pairs
 from .registry import DataError, Registry, bad_lines, locate, sha256_of
 from .titles import TitleTask
@@ -97,12 +97,6 @@ def _published(category, part, download, registry) -> QuestionPairs:
     return _read_once(path, sha256_of(path), f"{category} {part}")
 
 
-def _checked(what, given, known):
-    "Raises `ValueError` for a name that there is not."
-    if given not in known:
-        raise ValueError(f"{what} {given!r} of products is not known{nearest(given, known)}")
-
-
 @lru_cache(maxsize=len(CATEGORIES))
 def _folded_titles(pairs: QuestionPairs) -> frozenset[str]: # of `_read_once`, which gives the same object again
     return frozenset(fold(title, True) for title in pairs.left + pairs.right)
@@ -123,8 +117,8 @@ def load_products(
     registry: Registry | None = None, # default: the project's
 ) -> QuestionPairs: # `train` in random order, `valid` in the file's
     "Pairs of offers to train on. Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError`."
-    _checked("category", category, CATEGORIES)
-    _checked("part", part, ("train", "valid"))
+    check_known("category of products", category, CATEGORIES)
+    check_known("part of products", part, ("train", "valid"))
     where = download, registry
     valid = _published(category, "valid", *where)
     if part == "valid":
@@ -140,7 +134,7 @@ def load_test(
     registry: Registry | None = None, # default: the project's
 ) -> tuple[QuestionPairs, dict[str, np.ndarray]]: # as published; part -> (pairs,) booleans
     "A test; its pairs of which `one unseen` title or both (`unseen`) are in no training file. Raises as `load_products`."
-    _checked("category", category, CATEGORIES)
+    check_known("category of products", category, CATEGORIES)
     test = _published(category, "test", download, registry)
     seen = _trained_titles(download, registry)
     sides = [[fold(title, True) for title in side] for side in (test.left, test.right)]
@@ -191,7 +185,7 @@ def load_offers(
     registry: Registry | None = None, # default: the project's
 ) -> TitleTask:
     "The offers of a test, each asking all others for its product. Raises as `load_products` and `same_product`."
-    _checked("category", category, CATEGORIES)
+    check_known("category of products", category, CATEGORIES)
     test = _published(category, "test", download, registry)
     return same_product(test, _trained_titles(download, registry))
 

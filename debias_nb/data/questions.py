@@ -12,18 +12,17 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..config import nearest
-from .registry import DataError, decoded, locate, parsed_rows, raw_lines, row_positions, rows_digest, sha256_of
+from ..config import check_known
+from .registry import DataError, Table, decoded, locate, parsed_rows, raw_lines, sha256_of
 
 # %% ../../nbs/data/01_questions.ipynb #e2fab56e
 @dataclass(frozen=True, eq=False, repr=False)
-class QuestionPairs:
+class QuestionPairs(Table):
     "Labelled question pairs. Raises `ValueError` when the columns differ in length or a label is neither 0 nor 1."
     name: str                                      # e.g. `quora train`
     left: list[str]                                # (pairs,)
@@ -32,43 +31,21 @@ class QuestionPairs:
     counts: dict[str, int] = field(default_factory=dict) # what was read, dropped, repaired
     files: dict[str, str] = field(default_factory=dict)  # file -> sha256, everything that was read to make this
 
+    COLUMNS = ("labels", "left", "right")
+
     def __post_init__(self):
+        self._check_sizes()
         labels = np.array(self.labels)
-        left, right, n = len(self.left), len(self.right), len(labels)
-        if not left == right == n:
-            raise ValueError(f"{self.name}: {left} left, {right} right texts, {n} labels")
         if not np.isin(labels, (0, 1)).all():
             raise ValueError(f"{self.name}: labels must be 0 or 1, found {np.unique(labels)[:5]}")
         labels = labels.astype(np.int8)
         labels.flags.writeable = False
         object.__setattr__(self, "labels", labels)
 
-    def __len__(self):
-        return len(self.left)
 
     def __repr__(self):
         sizes = f"{len(self):,} pairs, {self.labels.sum():,} duplicates"
         return f"QuestionPairs({self.name}: {sizes}, fingerprint {self.fingerprint[:12]})"
-
-    @cached_property
-    def fingerprint(self) -> str:
-        "The sha256 of labels and texts in their order."
-        return rows_digest(self.labels.tolist(), self.left, self.right)
-
-    def take(
-        self,
-        idx, # positions, or a boolean mask as an array
-    ) -> "QuestionPairs":
-        "Some of the pairs. Raises `ValueError` for a mask of another length."
-        rows = row_positions(idx, len(self), self.name, "pairs")
-        left = [self.left[row] for row in rows]
-        right = [self.right[row] for row in rows]
-        return replace(self, left=left, right=right, labels=self.labels[rows])
-
-    def frame(self):
-        "A pandas data frame: label, left, right."
-        import pandas as pd
-        return pd.DataFrame({"label": self.labels, "left": self.left, "right": self.right})
 
 # %% ../../nbs/data/01_questions.ipynb #30ad525f
 LABELS = {"duplicate": 1, "non-duplicate": 0, "1": 1, "0": 0}
@@ -117,8 +94,7 @@ def read_pairs(
     for column in ("label", "left", "right"):
         if columns.count(column) != 1:
             raise ValueError(f"columns: {column!r} must be there once, got {columns}")
-    if encoding_errors not in ("strict", "replace"):
-        raise ValueError(f"encoding_errors must be 'strict' or 'replace', got {encoding_errors!r}")
+    check_known("kind of encoding_errors", encoding_errors, ("strict", "replace"))
     path = Path(path)
     lines = enumerate(raw_lines(path), 1)
     rows = parsed_rows(path, lines, lambda _, raw: _parse(raw, columns, encoding_errors))
@@ -283,10 +259,8 @@ def _read(dataset, source, download) -> QuestionPairs:
 # %% ../../nbs/data/01_questions.ipynb #126d22c0
 def _check_request(name, part, share, holdout):
     "Raises `ValueError` naming the parameter."
-    if name not in SOURCES:
-        raise ValueError(f"no question pairs {name!r}{nearest(name, SOURCES)}")
-    if part not in ("train", "test", "heldout"):
-        raise ValueError(f"part must be 'train', 'test' or 'heldout', got {part!r}")
+    check_known("question pairs", name, SOURCES)
+    check_known("part", part, ("train", "test", "heldout"))
     if part == "test" and (share != 1 or holdout):
         published = "an evaluation set is used as published"
         raise ValueError(f"{name} test: {published}; share and holdout are for training")

@@ -6,11 +6,9 @@
 __all__ = ['HEX', 'NUL', 'LARGEST', 'DataFile', 'DataError', 'bad_lines', 'DataSet', 'Registry', 'data_folder', 'load_registry',
            'sha256_of', 'git_blob_of', 'ChangedData', 'verified', 'cache_folder', 'MissingData', 'UnknownData',
            'only_pinned', 'locate', 'inventory', 'raw_lines', 'decoded', 'text_lines', 'parsed_rows', 'first_mistake',
-           'json_row', 'row_positions', 'rows_digest', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected',
-           'load_expected']
+           'json_rows', 'Table', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected', 'load_expected']
 
 # %% ../../nbs/data/00_registry.ipynb #987a3bf4
-import functools
 import gzip
 import hashlib
 import json
@@ -18,15 +16,17 @@ import os
 import zlib
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from debias_nb.config import (
-    ConfigError, NotNegative, Strict, cache_dir, explain, load_yaml, nearest, once_per_state, own_file, package_file,
-    project_root, refuse_if,
+    ConfigError, Count, Natural, NotNegative, Positive, Strict, cache_dir, check_known, explain, load_yaml,
+    once_per_state, own_file, package_file, project_root, refuse_if,
 )
 from ..hashes import sha256_file, sha256_text
 
@@ -42,7 +42,7 @@ class DataFile(Strict):
     url: Annotated[str, Field(pattern=r"^https?://")] | None = None
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     git_blob: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None # as `git hash-object` gives it
-    bytes: Annotated[int, Field(ge=1)] | None = None
+    bytes: Natural | None = None
     format: str                  # columns, encoding, line ends, in words
     licence: str | None = None   # as stated upstream; None: that of the data set
     citation: str | None = None  # None: that of the data set
@@ -104,11 +104,9 @@ class Registry(Strict):
 
     def entry(self, dataset: str, file: str) -> DataFile:
         "What is written down about one file. Raises `DataError` naming the nearest known name."
-        if dataset not in self.datasets:
-            raise DataError(f"no data set {dataset!r}{nearest(dataset, self.datasets)}")
+        check_known("data set", dataset, self.datasets, DataError)
         files = {entry.file: entry for entry in self.datasets[dataset].files}
-        if file not in files:
-            raise DataError(f"data set {dataset!r} has no file {file!r}{nearest(file, files)}")
+        check_known(f"file of {dataset!r} called", file, files, DataError)
         return files[file]
 
 # %% ../../nbs/data/00_registry.ipynb #71b9c2d8
@@ -143,36 +141,21 @@ def load_registry(
     return Registry(datasets=known.datasets | added)
 
 # %% ../../nbs/data/00_registry.ipynb #c0ace442
-@functools.lru_cache(maxsize=4096)
-def _hash(path, size, mtime_ns):
-    return sha256_file(path)
-
-
-@functools.lru_cache(maxsize=4096)
-def _blob(path, size, mtime_ns):
-    contents = Path(path).read_bytes()
-    return hashlib.sha1(b"blob %d\0" % len(contents) + contents).hexdigest()
-
-
-def _of_state(compute, path):
-    "What `compute` makes of a file, once a process unless its size or its time of change differ."
-    path = Path(path).resolve()
-    status = path.stat()
-    return compute(str(path), status.st_size, status.st_mtime_ns)
-
-
+@once_per_state
 def sha256_of(
     path: str | Path, # an existing file
 ) -> str: # 64 hex digits
     "The file's sha256, computed once in a process unless size or time of change differ."
-    return _of_state(_hash, path)
+    return sha256_file(path)
 
 
+@once_per_state
 def git_blob_of(
     path: str | Path, # an existing file
 ) -> str: # 40 hex digits
     "The file's name in git, as `git hash-object` gives it."
-    return _of_state(_blob, path)
+    contents = Path(path).read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(contents) + contents).hexdigest()
 
 # %% ../../nbs/data/00_registry.ipynb #da3781b2
 class ChangedData(DataError):
@@ -372,42 +355,76 @@ def parsed_rows(path, rows, parse): # rows: (line, row) each; -> `parse(line, ro
         try:
             parsed = parse(line, row)
         except ValueError as e:
-            bad.append((line, str(e)))
+            bad.append((line, first_mistake(e)))
         else:
             yield parsed
     if bad:
         raise bad_lines(path, bad, count)
 
 
-def first_mistake(error: ValidationError) -> str:
-    "Where the first of pydantic's mistakes is, and what it is."
+def first_mistake(error: ValueError) -> str:
+    "What is wrong; of pydantic's mistakes the first, and where it is."
+    if not isinstance(error, ValidationError):
+        return str(error)
     mistake = error.errors()[0]
     where = ".".join(map(str, mistake["loc"]))
     reason = mistake["msg"].removeprefix("Value error, ")
     return f"{where}: {reason}".removeprefix(": ")
 
 
-def json_row(model, text: str): # model: a pydantic model
-    "A line of JSON as a model. Raises `ValueError` with the reason."
-    try:
-        return model.model_validate_json(text)
-    except ValidationError as e:
-        raise ValueError(first_mistake(e)) from None
+def json_rows(path, model): # model: a pydantic model; -> one of each line
+    "Lines of JSON. Raises `DataError` naming those that are no such thing."
+    def parse(_, line):
+        return model.model_validate_json(line)
 
+    return parsed_rows(path, enumerate(text_lines(path), 1), parse)
 
-def row_positions(rows, n: int, name: str, what: str) -> list[int]: # rows: positions, or a mask of n
-    "Positions of rows. Raises `ValueError` for a mask of another length."
-    rows = np.asarray(rows)
-    if rows.dtype != bool:
-        return rows.astype(int).tolist()
-    if len(rows) != n:
-        raise ValueError(f"{name}: a mask of {len(rows)} for {n} {what}")
-    return np.flatnonzero(rows).tolist()
+# %% ../../nbs/data/00_registry.ipynb #5b0c6f1f
+class Table:
+    "Rows in columns of one length, some of which may be missing. A subclass is a dataclass with a `name`."
+    COLUMNS: ClassVar[tuple[str, ...]] # names of its fields
 
+    def _columns(self) -> dict:
+        "The columns that there are."
+        columns = {column: getattr(self, column) for column in self.COLUMNS}
+        return {column: values for column, values in columns.items() if values is not None}
 
-def rows_digest(*columns) -> str: # 64 hex digits
-    "The sha256 of rows in their order, each written as a line of JSON."
-    return sha256_text("".join(json.dumps(row) + "\n" for row in zip(*columns)))
+    def _check_sizes(self):
+        "Raises `ValueError` for columns of unequal length."
+        sizes = {column: len(values) for column, values in self._columns().items()}
+        if len(set(sizes.values())) > 1:
+            raise ValueError(f"{self.name}: unequal lengths: {sizes}")
+
+    def __len__(self):
+        return len(getattr(self, self.COLUMNS[0]))
+
+    def frame(self): # a pandas data frame; a column has the name of a single value
+        import pandas as pd
+        return pd.DataFrame({column.removesuffix("s"): values for column, values in self._columns().items()})
+
+    def take(self, rows, **changes) -> Self: # rows by position or mask; `changes` replace other fields
+        "Some of the rows. Raises `ValueError` for a mask of another length."
+        rows = np.asarray(rows)
+        if rows.dtype == bool:
+            if len(rows) != len(self):
+                raise ValueError(f"{self.name}: a mask of {len(rows)} for {len(self)} rows")
+            rows = np.flatnonzero(rows)
+        positions = rows.astype(int).tolist()
+        columns = {column: [values[i] for i in positions] for column, values in self._columns().items()}
+        return replace(self, **columns | changes)
+
+    def _listed(self, column) -> list:
+        "The values of a column; None for each row where the column is missing."
+        values = getattr(self, column)
+        if values is None:
+            return [None] * len(self)
+        return values.tolist() if isinstance(values, np.ndarray) else values
+
+    @cached_property
+    def fingerprint(self) -> str: # 64 hex digits
+        "The sha256 of all rows in their order, each written as a line of JSON."
+        rows = zip(*map(self._listed, self.COLUMNS))
+        return sha256_text("".join(json.dumps(row) + "\n" for row in rows))
 
 # %% ../../nbs/data/00_registry.ipynb #074f2d61
 class Cell(Strict):
@@ -429,8 +446,8 @@ class ExpectedTable(Strict):
     caption: str
     metric: str
     unit: Literal["percent", "fraction", "count"]
-    decimals: Annotated[int, Field(ge=0)] = 2 # as printed
-    tolerance: Annotated[float, Field(gt=0)] # largest difference, in `unit`, that counts as near
+    decimals: Count = 2 # as printed
+    tolerance: Positive # largest difference, in `unit`, that counts as near
     cells: tuple[Cell, ...]
 
     @model_validator(mode="after")
@@ -513,9 +530,8 @@ def load_expected(
     "Read and validate `expected/<paper>.yaml`. Raises `ConfigError` naming file and key."
     folder = (Path(root) if root else project_root()) / "expected"
     path = folder / f"{paper}.yaml"
-    if not path.is_file():
-        known = sorted(p.stem for p in folder.glob("*.yaml"))
-        raise ConfigError(f"no expected/{paper}.yaml{nearest(paper, known)}")
+    known = sorted(p.name for p in folder.glob("*.yaml"))
+    check_known("file in expected/ called", f"{paper}.yaml", known, ConfigError)
     expected = _expected(path, paper)
     if expected.paper != paper:
         raise ConfigError(f"expected/{paper}.yaml: says it is {expected.paper}")

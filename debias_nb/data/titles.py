@@ -7,11 +7,9 @@ __all__ = ['LF_FILES', 'SOURCES', 'Titles', 'make_titles', 'read_lf', 'read_aan'
            'TitlePairs', 'TitleSplit', 'split_titles', 'join_titles', 'mix_ticks', 'catalogue_titles', 'mix_catalogue']
 
 # %% ../../nbs/data/02_titles.ipynb #0ea0b9f4
-import gzip
 import hashlib
 import html
 import json
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
@@ -20,16 +18,17 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from scipy.sparse import block_diag, csr_matrix, issparse
 
-from ..config import nearest
-from .registry import DataError, MissingData, locate, sha256_of
+from ..config import check_known
+from .registry import DataError, MissingData, json_rows, locate, sha256_of
 from .worlds import SPLITS, Catalogue, Retrieval, concept_ids
 
 # %% ../../nbs/data/02_titles.ipynb #5bce3d4c
 def _outside(pairs, shape) -> np.ndarray: # which of the pairs name what is not there
-    return np.flatnonzero(((pairs < 0) | (pairs >= shape)).any(1))
+    outside = (pairs < 0) | (pairs >= shape)
+    return np.flatnonzero(outside.any(1))
 
 
 def _check_positions(me, pairs, queries, items): # me: what the message begins with; items: how many
@@ -59,12 +58,14 @@ def _pairs(
 
 # %% ../../nbs/data/02_titles.ipynb #c33b4ee3
 def _counted(pairs, shape) -> csr_matrix: # pairs: (n, 2) -> shape, how often each is named
-    return csr_matrix((np.ones(len(pairs), int), tuple(pairs.T)), shape=shape)
+    each = np.ones(len(pairs), int)
+    return csr_matrix((each, tuple(pairs.T)), shape=shape)
 
 
 def _indicator(columns, width) -> csr_matrix: # columns: one for each row, -1: none -> (rows, width), 1 in that column
     rows = np.flatnonzero(columns >= 0)
-    return _counted(np.column_stack([rows, columns[rows]]), (len(columns), width))
+    places = np.column_stack([rows, columns[rows]])
+    return _counted(places, (len(columns), width))
 
 
 def _truth(matrix) -> csr_matrix: # a copy in bool, with nothing stored but what is true
@@ -90,9 +91,11 @@ def _merge(name, texts) -> _Merged:
     folded = [text.strip().lower() or None for text in texts]
     codes, keys = pd.factorize(np.array(folded, dtype=object))
     titled = codes >= 0
-    first = np.flatnonzero(titled & ~pd.Series(codes).duplicated())
+    again = pd.Series(codes).duplicated()
+    first = np.flatnonzero(titled & ~again)
     n = int(titled.sum())
-    return _Merged(keys.tolist(), codes, first, len(texts) - n, n - len(keys))
+    untitled = len(texts) - n
+    return _Merged(keys.tolist(), codes, first, untitled, n - len(keys))
 
 # %% ../../nbs/data/02_titles.ipynb #367ef6ad
 def _arrays(given) -> list: # of a sparse matrix, an array or None
@@ -112,7 +115,8 @@ class _Relevance:
     @cached_property
     def fingerprint(self) -> str: # 64 hex digits
         "The sha256 of texts and relevance."
-        digest = hashlib.sha256(json.dumps([self.queries, self.items]).encode())
+        texts = json.dumps([self.queries, self.items])
+        digest = hashlib.sha256(texts.encode())
         for given in (self.relevance, self.own, self.excluded):
             for array in _arrays(given):
                 digest.update(np.asarray(array, "<i8").tobytes() + b"|")
@@ -150,7 +154,8 @@ def _column(name, what, column, queries): # what: one of `_TYPES`
     "One value for each query. Raises `ValueError` naming the column."
     if column is None:
         return None
-    n, given = len(queries), len(column)
+    n = len(queries)
+    given = len(column)
     if given != n:
         lacks = f", the first without is query {given} ({queries[given]!r})" if given < n else ""
         raise ValueError(f"{name}: {given} {what} for {n} queries{lacks}")
@@ -207,10 +212,12 @@ def make_titles(
     columns = {what: _column(name, what, column, queries) for what, column in given.items()}
     pairs = _pairs(name, "relevance", relevance, queries, items)
     barred = None if excluded is None else _pairs(name, "excluded", excluded, queries, items)
-    q, i = _merge(name, queries), _merge(name, items)
+    q = _merge(name, queries)
+    i = _merge(name, items)
     named = _merged_pairs(pairs, q, i)
     own = _own_items(q, i)
-    others = _truth(named) > _truth(_indicator(own, len(i.keys)))
+    itself = _indicator(own, len(i.keys))
+    others = _truth(named) > _truth(itself)
     barred = None if barred is None else _truth(_merged_pairs(barred, q, i))
     relevant = others if barred is None else others > barred
     kept = np.flatnonzero(relevant.getnnz(1))
@@ -229,7 +236,8 @@ def make_titles(
     barred = None if barred is None else barred[kept]
     columns = {what: _kept(column, first) for what, column in columns.items()}
     relevance = _truth(relevant[kept])
-    return Titles(name, queries, items, relevance, _kept(own, kept), counts=counts, excluded=barred, **columns)
+    own = _kept(own, kept)
+    return Titles(name, queries, items, relevance, own, counts=counts, excluded=barred, **columns)
 
 # %% ../../nbs/data/02_titles.ipynb #7a5153ff
 class _Entry(BaseModel):
@@ -252,20 +260,10 @@ def _check_unique(path, ids) -> None: # ids: a series, by line
 
 def _json_lines(path, kind: type[_Entry]) -> list: # path: gzip -> a `kind` a line
     "Raises `DataError` naming file and line."
-    records = []
-    try:
-        with gzip.open(path) as lines:
-            for line in lines:
-                records.append(kind.model_validate_json(line))
-    except (EOFError, gzip.BadGzipFile, zlib.error) as e:
-        raise DataError(f"{path}:{len(records) + 1}: the file is damaged from here on ({e})") from None
-    except ValidationError as e:
-        mistake = e.errors()[0]
-        where = ".".join(map(str, mistake["loc"])) or "the line"
-        raise DataError(f"{path}:{len(records) + 1}: {where}: {mistake['msg']}") from None
-    if not records:
-        raise DataError(f"{path}: the file is empty")
-    _check_unique(path, pd.Series([record.uid for record in records], range(1, len(records) + 1)))
+    records = list(json_rows(path, kind))
+    uids = pd.Series([record.uid for record in records])
+    uids.index += 1
+    _check_unique(path, uids)
     return records
 
 # %% ../../nbs/data/02_titles.ipynb #7c50feee
@@ -313,7 +311,8 @@ def _lf_part(queries, filtered, labels: int) -> tuple[list[_Query], np.ndarray]:
 
 def _lf_queries(folder, labels: int) -> tuple[list[_Query], np.ndarray, np.ndarray]: # records; barred pairs; (n,) bool, for tests
     "Training queries, then test queries."
-    trn, tst, _, filter_trn, filter_tst = (folder / file for file in LF_FILES)
+    paths = [folder / file for file in LF_FILES]
+    trn, tst, _, filter_trn, filter_tst = paths
     train, barred = _lf_part(trn, filter_trn, labels)
     test, barred_test = _lf_part(tst, filter_tst, labels)
     barred = np.concatenate([barred, barred_test + [len(train), 0]])
@@ -409,7 +408,8 @@ def read_aan(
     "Titles of papers and of the papers they cite. Raises `DataError` naming file and line."
     papers = _aan_papers(metadata).sort_values(["year", "id"])
     ids = _two_columns(citations, r"^(\S+) , (\S+)\s*$", "`citing , cited` is")
-    pairs = np.column_stack([papers.index.get_indexer(ids[side]) for side in ids])
+    sides = [papers.index.get_indexer(ids[side]) for side in ids]
+    pairs = np.column_stack(sides)
     known = (pairs >= 0).all(1)
     itself = pairs[:, 0] == pairs[:, 1]
     counts = {
@@ -418,8 +418,9 @@ def read_aan(
         "citations of itself": int((known & itself).sum()),
     }
     titles = papers.title.to_numpy(object)
-    years = papers.year.to_numpy()
-    return _linked(name, titles, pairs[known & ~itself], counts, years=years, categories=papers.index.str[0])
+    cited = pairs[known & ~itself]
+    columns = {"years": papers.year.to_numpy(), "categories": papers.index.str[0]}
+    return _linked(name, titles, cited, counts, **columns)
 
 # %% ../../nbs/data/02_titles.ipynb #64dc8259
 _SHELVES = ("CDs & Vinyl", "Digital Music")
@@ -491,8 +492,9 @@ SOURCES = {
 @lru_cache(maxsize=4)
 def _load(name, located) -> Titles: # located: file, path, sha256 of each
     source = SOURCES[name]
-    titles = source.read(*(path for _, path, _ in located), name=name)
-    return replace(titles, files={f"{source.dataset}/{file}": sha for file, _, sha in located})
+    paths = [path for _, path, _ in located]
+    files = {f"{source.dataset}/{file}": sha for file, _, sha in located}
+    return replace(source.read(*paths, name=name), files=files)
 
 
 def load_titles(
@@ -501,8 +503,7 @@ def load_titles(
 ) -> Titles: # read once in a process
     """The titles of a data set.
     Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError` for an unknown name."""
-    if name not in SOURCES:
-        raise ValueError(f"no titles {name!r}{nearest(name, SOURCES)}")
+    check_known("titles", name, SOURCES)
     source = SOURCES[name]
     located = []
     for file in source.files + source.optional:
@@ -555,7 +556,8 @@ class TitleTask(_Relevance):
 # %% ../../nbs/data/02_titles.ipynb #37d2527d
 def _check_sizes(task):
     "Raises `ValueError` naming what is of another shape."
-    n, m = len(task.queries), len(task.items)
+    n = len(task.queries)
+    m = len(task.items)
     shapes = {"relevance": (n, m), "excluded": (n, m), "frequency": (m,)}
     shapes |= dict.fromkeys(("own", "categories", "years", "accessory"), (n,))
     for what, shape in shapes.items():
@@ -574,8 +576,8 @@ def _check_scored(task):
     }
     for why, bad in unscored.items():
         for query in np.flatnonzero(bad):
-            text = task.queries[query]
-            raise ValueError(f"{task.name}: query {query} ({text!r}) {why} ({bad.sum():,} of {n:,} queries)")
+            who = f"query {query} ({task.queries[query]!r})"
+            raise ValueError(f"{task.name}: {who} {why} ({bad.sum():,} of {n:,} queries)")
 
 # %% ../../nbs/data/02_titles.ipynb #bd392af7
 @dataclass(frozen=True, eq=False, repr=False)
@@ -599,7 +601,7 @@ class TitleSplit:
     rows: dict[str, np.ndarray] = field(default_factory=dict) # `train` and tests -> positions in the queries of `titles`
 
     def __repr__(self):
-        parts = [repr(part) for part in (self.train, *self.tests.values())]
+        parts = map(repr, (self.train, *self.tests.values()))
         return "\n  ".join([f"TitleSplit(by {self.by}", *parts]) + ")"
 
 
@@ -617,7 +619,8 @@ def _later(titles, until) -> np.ndarray: # (queries,) bool
     "Queries after a year. Raises `ValueError` naming the parameter."
     if titles.years is None:
         raise ValueError(f"by='year': {titles.name} has no years")
-    first, last = titles.years.min(), titles.years.max()
+    first = titles.years.min()
+    last = titles.years.max()
     if until is None or not first <= until < last:
         years = f"a year from {first} to {last - 1}"
         raise ValueError(f"until={until}: the last year of training is expected, for {titles.name} {years}")
@@ -630,8 +633,7 @@ def _of_categories(titles, held_out) -> np.ndarray: # (queries,) bool
         raise ValueError(f"by='category': {titles.name} has no categories")
     known = sorted(set(titles.categories.tolist()) - {""})
     for category in held_out:
-        if category not in known:
-            raise ValueError(f"held_out: {titles.name} has no category {category!r}{nearest(str(category), known)}")
+        check_known("category", category, known)
     shifted = np.isin(titles.categories, list(held_out))
     if shifted.all() or not shifted.any():
         left = "training" if shifted.all() else "ood"
@@ -658,7 +660,8 @@ def _iid(titles, same, test_share, seed) -> np.ndarray: # same: positions of que
     if not 0 < test_share < 1:
         raise ValueError(f"test_share must be in (0, 1), got {test_share}")
     n = round(test_share * len(same))
-    return np.sort(np.random.default_rng([seed, 0]).permutation(same)[:n])
+    shuffled = np.random.default_rng([seed, 0]).permutation(same)
+    return np.sort(shuffled[:n])
 
 
 def _drawn(titles, shifted, test_share, share, seed) -> tuple[np.ndarray, np.ndarray, int]: # shifted: (queries,) bool
@@ -668,13 +671,15 @@ def _drawn(titles, shifted, test_share, share, seed) -> tuple[np.ndarray, np.nda
         raise ValueError(f"share must be in (0, 1], got {share}")
     same = np.flatnonzero(~shifted)
     iid = _iid(titles, same, test_share, seed)
-    rest = np.random.default_rng([seed, 1]).permutation(np.setdiff1d(same, iid))
+    rest = np.setdiff1d(same, iid)
+    rest = np.random.default_rng([seed, 1]).permutation(rest)
     for what, left in (("iid", iid), ("training", rest)):
         if not len(left):
             there = f"of the {len(same)} of {titles.name} that are not shifted"
             raise ValueError(f"test_share={test_share} leaves no {what} query {there}")
     n = max(1, round(share * len(rest)))
-    return np.sort(rest[:n]), iid, len(rest) - n
+    train, left = np.split(rest, [n])
+    return np.sort(train), iid, len(left)
 
 # %% ../../nbs/data/02_titles.ipynb #886647a7
 def _propensity(name) -> tuple[float, float]: # what the repository gives for its Amazon corpora, and for others
@@ -726,13 +731,15 @@ def split_titles(
         "iid": _task(titles, "iid", iid, known, frequency),
         "ood": _task(titles, "ood", ood, every, frequency),
     }
-    pairs = TitlePairs(f"{titles.name} train", **_part(titles, train, _reached(titles, train)))
+    trained = _part(titles, train, _reached(titles, train))
+    pairs = TitlePairs(f"{titles.name} train", **trained)
     counts = _split_counts(pairs, tests, **{"queries not drawn": undrawn})
     return TitleSplit(pairs, tests, counts, by, titles, {"train": train, "iid": iid, "ood": ood})
 
 # %% ../../nbs/data/02_titles.ipynb #a1cb6ea5
 def _both(early, late, new, column): # new: positions in the queries of the later one
-    first, second = getattr(early, column), getattr(late, column)
+    first = getattr(early, column)
+    second = getattr(late, column)
     return None if first is None or second is None else np.concatenate([first, second[new]])
 
 
@@ -749,7 +756,8 @@ def _check_order(early, late):
     for titles in (early, late):
         if titles.years is None:
             raise ValueError(f"{early.name} and {late.name} are joined in time, and {titles.name} has no years")
-    ends, begins = early.years.max(), late.years.min()
+    ends = early.years.max()
+    begins = late.years.min()
     if ends >= begins:
         raise ValueError(f"{late.name} begins in {begins}, which is not after {early.name} ends ({ends})")
 
@@ -765,7 +773,8 @@ def join_titles(
     new = [n for n, query in enumerate(late.queries) if query.lower() not in known]
     if not new:
         raise ValueError(f"{late.name} has no query that {early.name} lacks")
-    years, categories, published = (_both(early, late, new, what) for what in ("years", "categories", "published"))
+    columns = [_both(early, late, new, what) for what in ("years", "categories", "published")]
+    years, categories, published = columns
     queries = early.queries + [late.queries[n] for n in new]
     relevance = _joined_pairs(early.relevance, late.relevance[new])
     counts = {"queries of the later collection that the earlier one has": len(late.queries) - len(new)}
@@ -781,7 +790,8 @@ def _joined(n: int, ticks: int) -> np.ndarray: # (ticks + 1,)
     "How many of n have joined at each tick. Raises `ValueError` for `ticks` out of range."
     if not 1 <= ticks <= n:
         raise ValueError(f"ticks must be a number from 1 to {n:,}, the queries that join, got {ticks}")
-    return np.round(np.arange(ticks + 1) * n / ticks).astype(int)
+    joined = np.arange(ticks + 1) * n / ticks
+    return np.round(joined).astype(int)
 
 
 def _in_time(titles, rows) -> np.ndarray: # rows: positions of queries, in order of years, at random within a year
@@ -799,7 +809,8 @@ def mix_ticks(
     titles = split.titles
     ood = split.rows["ood"]
     order = _in_time(titles, ood)
-    known = _reached(titles, np.setdiff1d(np.arange(len(titles.queries)), ood))
+    earlier = np.setdiff1d(np.arange(len(titles.queries)), ood)
+    known = _reached(titles, earlier)
     frequency = split.tests["ood"].frequency
     tasks = []
     for tick, n in enumerate(_joined(len(order), ticks)):
@@ -832,8 +843,8 @@ def _retrieval(trained, name, queries, items, categories=None, **info) -> TitleT
 
 
 def _groups(catalogue, part: Retrieval) -> np.ndarray: # (queries,) five groups of unseen types
-    numbers = [(query.type - catalogue.config.types) % 5 + 1 for query in part.queries]
-    return np.array([f"group {n}" for n in numbers])
+    unseen = [query.type - catalogue.config.types for query in part.queries]
+    return np.array([f"group {n % 5 + 1}" for n in unseen])
 
 
 def catalogue_titles(
@@ -871,13 +882,15 @@ def mix_catalogue(
     ticks: int, # parts in which the `uncoupled` queries join, at least 1
 ) -> list[TitleTask]: # (ticks + 1,), `iid` first, each contains the one before
     "Test sets into which a shifted one grows. Raises `ValueError` for `ticks` out of range."
-    iid, new = catalogue.split("iid"), catalogue.split("uncoupled")
+    iid = catalogue.split("iid")
+    new = catalogue.split("uncoupled")
     joined = _joined(len(new.queries), ticks)
     arrives = _arrivals(new)
     trained = catalogue.train_pairs().right
     tasks = []
     for tick, n in enumerate(joined):
-        items = iid.items + [new.items[item] for item in np.flatnonzero(arrives < n)]
+        there = np.flatnonzero(arrives < n)
+        items = iid.items + [new.items[item] for item in there]
         queries = iid.queries + new.queries[:n]
         info = {"tick": tick, "ood queries": int(n)}
         tasks.append(_retrieval(trained, f"tick {tick}", queries, items, **info))

@@ -22,7 +22,7 @@ import pandas as pd
 from numpy import ndarray
 from numpy.random import Generator
 
-from ..config import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig, nearest
+from ..config import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig, check_known
 from ..hashes import sha256_text
 
 STRONG = dict(p_attr=.8, p_noun=.4, p=1., brand_match=.6, decoys=1.)
@@ -45,12 +45,6 @@ STREAMS = (
 )
 
 
-def _check_split(name, splits, world=""):
-    "Raises `ValueError` for a split that does not exist."
-    if name not in splits:
-        raise ValueError(f"no split {name!r}{world}{nearest(name, splits)}")
-
-
 def stream(
     config: WorldConfig | AnswersWorldConfig | AuthorsWorldConfig,
     part: str, # one of `STREAMS`
@@ -58,8 +52,7 @@ def stream(
     "The random stream of one part of a world. Raises `ValueError` for a part that does not exist or a negative seed."
     if config.seed < 0:
         raise ValueError(f"seed: {config.seed} is negative")
-    if part not in STREAMS:
-        raise ValueError(f"no part {part!r} of a world{nearest(part, STREAMS)}")
+    check_known("part of a world", part, STREAMS)
     return np.random.default_rng([config.seed, STREAMS.index(part)])
 
 # %% ../../nbs/data/05_worlds.ipynb #1b7bbca4
@@ -79,8 +72,10 @@ def invent(
     if n > most:
         raise ValueError(f"{n} words are needed and only {most} can be made: lower {lower}")
     picked = np.unravel_index(rng.choice(most, n, replace=False), shape)
-    syllables = [np.array(list(part), dtype=object)[where] for part, where in zip(parts, picked)]
-    return np.sum(syllables, axis=0).tolist()
+    words = np.full(n, "", dtype=object)
+    for part, where in zip(parts, picked):
+        words += np.array(list(part), dtype=object)[where]
+    return words.tolist()
 
 # %% ../../nbs/data/05_worlds.ipynb #162e2f31
 def subsets(
@@ -115,7 +110,8 @@ def _prefixes(rng, brands, begun): # numbers of brands
     "The brand that begins each brand, or -1: `begun` of them, each begun by a brand of another type."
     child = parent = np.zeros(begun, int)
     while begun and (child // 2 == parent // 2).any():
-        child, parent = rng.permutation(brands)[:2 * begun].reshape(2, -1)
+        drawn = rng.permutation(brands)[:2 * begun]
+        child, parent = drawn.reshape(2, -1)
     prefix = np.full(brands, -1)
     prefix[child] = parent
     return prefix
@@ -139,10 +135,13 @@ def deal_brands(
     if 2 * begun > brands:
         raise ValueError(f"prefix_brands: {config.prefix_brands} is too much, "
                          "at most half of the brands can begin with another brand")
-    own, redealt = np.full((2, len(accessory), 2), -1)
+    shape = (2, len(accessory), 2)
+    own, redealt = np.full(shape, -1)
     own[ordinary] = np.arange(brands).reshape(-1, 2)
-    own[unseen] = np.resize(rng.permutation(brands), (len(unseen), 2))
-    redealt[ordinary] = own[ordinary[_other_places(rng, len(ordinary))]]
+    shuffled = rng.permutation(brands)
+    own[unseen] = np.resize(shuffled, own[unseen].shape)
+    places = _other_places(rng, len(ordinary))
+    redealt[ordinary] = own[ordinary[places]]
     prefix = _prefixes(rng, brands, begun)
     return own, redealt, np.repeat(ordinary, 2), prefix
 
@@ -163,7 +162,8 @@ def _cut(words, *sizes): # words of a vector
 
 def _invented(rng, sizes, *lower):
     "Vectors of distinct invented words. Raises `ValueError` when there are not so many."
-    return _cut(np.array(invent(rng, sum(sizes), *lower), dtype=object), *sizes)
+    words = invent(rng, sum(sizes), *lower)
+    return _cut(np.array(words, dtype=object), *sizes)
 
 
 class Lexicon:
@@ -174,20 +174,28 @@ class Lexicon:
         total = config.types + config.unseen_types
         shared = config.attributes == "shared"
         slots = SLOTS if shared else 2 * total
-        parts = [marked(rng, n, config.accessories) for n in (config.types, config.unseen_types)]
-        self.accessory = np.concatenate(parts) # (types,) bool
-        # (types, 2) twice, (brands,) twice
-        self.brands_of, self.redealt, self.type_of, self.prefix_of = deal_brands(rng, config, self.accessory)
-        self.slots_of = subsets(rng, total, 2, SLOTS) if shared else np.arange(slots).reshape(-1, 2) # (types, 2)
-        sizes = (total * SYNONYMS, slots * VALUES * 2, len(self.type_of), FILLERS)
+        seen = marked(rng, config.types, config.accessories)
+        unseen = marked(rng, config.unseen_types, config.accessories)
+        self.accessory = np.concatenate([seen, unseen]) # (types,) bool
+        dealt = deal_brands(rng, config, self.accessory)
+        self.brands_of, self.redealt, self.type_of, self.prefix_of = dealt # (types, 2) twice, (brands,) twice
+        if shared:
+            self.slots_of = subsets(rng, total, 2, SLOTS) # (types, 2)
+        else:
+            self.slots_of = np.arange(slots).reshape(-1, 2)
+        values = slots * VALUES
+        sizes = (total * SYNONYMS, 2 * values, len(self.type_of), FILLERS)
         nouns, attributes, brands, self.fillers = _invented(rng, sizes)
         self.nouns = nouns.reshape(total, SYNONYMS)                   # (types, 4)
         self.attribute_words = attributes.reshape(slots, VALUES, 2)   # (slots, values, 2)
-        ends = rng.choice([o + v for o in ONSETS for v in VOWELS], len(brands)).astype(object)
-        self.brands = np.where(self.prefix_of < 0, brands, brands[self.prefix_of] + ends) # (brands,) words
+        syllables = [o + v for o in ONSETS for v in VOWELS]
+        ends = rng.choice(syllables, len(brands)).astype(object)
+        extended = brands[self.prefix_of] + ends
+        self.brands = np.where(self.prefix_of < 0, brands, extended) # (brands,) words
         # what the broad corpus mixes
-        self.known = marked(rng, total, config.known)                                   # (types,) bool: nouns
-        self.aknown = marked(rng, slots * VALUES, config.aknown).reshape(slots, VALUES) # (slots, values) bool
+        self.known = marked(rng, total, config.known)     # (types,) bool: nouns
+        known = marked(rng, values, config.aknown)
+        self.aknown = known.reshape(slots, VALUES)        # (slots, values) bool
 
 # %% ../../nbs/data/05_worlds.ipynb #9b26f44d
 class Text(NamedTuple):
@@ -218,7 +226,8 @@ def relevant(a: Text, b: Text) -> bool:
 # %% ../../nbs/data/05_worlds.ipynb #8a182dda
 ROLES = ("noun", "attribute", "attribute", *["filler"] * 4, "code") # of the words after the brand
 CODES = .5 # share of titles with a model code
-CODE_WORDS = np.array([f"{letter}{number:02}" for letter in ONSETS for number in range(100)], dtype=object)
+_CODES = [f"{letter}{number:02}" for letter in ONSETS for number in range(100)]
+CODE_WORDS = np.array(_CODES, dtype=object)
 
 
 def draw_synonyms(rng: Generator, n: int) -> ndarray: # (n, 3)
@@ -228,12 +237,14 @@ def draw_synonyms(rng: Generator, n: int) -> ndarray: # (n, 3)
 
 def _chosen(c, rng, n, fewest, most): # fewest, most: fillers -> (n, 8) bool
     "Which words each of n titles says after its brand."
-    said = rng.random((n, 4)) < [c.p_noun, c.p_attr, c.p_attr, CODES]
+    chances = [c.p_noun, c.p_attr, c.p_attr, CODES]
+    said = rng.random((n, 4)) < chances
+    causal = said[:, :3]
     if not fewest:
-        said[:, 0] |= ~said[:, :3].any(1)
+        causal[:, 0] |= ~causal.any(1)
     place = rng.random((n, 4)).argsort(1)
-    fills = place < rng.integers(fewest, most + 1, size=(n, 1))
-    return np.column_stack([said[:, :3], fills, said[:, 3]])
+    count = rng.integers(fewest, most + 1, size=(n, 1))
+    return np.column_stack([causal, place < count, said[:, 3]])
 
 
 def draw_words(
@@ -248,10 +259,11 @@ def draw_words(
     n = len(types)
     said = _chosen(lexicon.config, rng, n, *fillers)
     nouns = lexicon.nouns[types, synonyms[:, 0]]
-    attributes = lexicon.attribute_words[lexicon.slots_of[types], values, synonyms[:, 1:]]
-    filler_words = lexicon.fillers[subsets(rng, n, 4, FILLERS)]
-    words = np.column_stack([nouns, attributes, filler_words, rng.choice(CODE_WORDS, n)])
-    return words, said
+    slots = lexicon.slots_of[types]
+    attributes = lexicon.attribute_words[slots, values, synonyms[:, 1:]]
+    fillers = lexicon.fillers[subsets(rng, n, 4, FILLERS)]
+    codes = rng.choice(CODE_WORDS, n)
+    return np.column_stack([nouns, attributes, fillers, codes]), said
 
 # %% ../../nbs/data/05_worlds.ipynb #02ac1ac4
 def write_titles(
@@ -270,8 +282,10 @@ def write_titles(
     words, said = draw_words(lexicon, rng, types, values, synonyms, fillers)
     order = rng.random(words.shape).argsort(1)
     brand_said = rng.random(len(types)) < named
-    columns = (words, said, order, brand_said, types, values, brands, lexicon.accessory[types])
-    return [_title(lexicon, *row) for row in zip(*(column.tolist() for column in columns))]
+    accessory = lexicon.accessory[types]
+    columns = (words, said, order, brand_said, types, values, brands, accessory)
+    rows = zip(*(column.tolist() for column in columns))
+    return [_title(lexicon, *row) for row in rows]
 
 
 def _title(lexicon, words, said, order, named, type_, values, brand, accessory): # words and said: 8 each, as `ROLES`
@@ -296,7 +310,8 @@ def draw_brands(
     n = len(types)
     own = tied[types, rng.integers(2, size=n)]
     keeps = (rng.random(n) < p) & (own >= 0)
-    return np.where(keeps, own, rng.integers(len(lexicon.brands), size=n))
+    any_brand = rng.integers(len(lexicon.brands), size=n)
+    return np.where(keeps, own, any_brand)
 
 
 def write_pairs(
@@ -314,15 +329,17 @@ def write_pairs(
     values = rng.integers(VALUES, size=(n, 2))
     left = draw_brands(lexicon, rng, types, p, tied)
     right = draw_brands(lexicon, rng, types, p, tied)
-    matched = lexicon.accessory[types] | (rng.random(n) < match)
-    right = np.where(matched, left, right)
+    same = rng.random(n) < match
+    right = np.where(lexicon.accessory[types] | same, left, right)
     one = draw_synonyms(rng, n)
     two = draw_synonyms(rng, n)
     if not mixed:
-        known = np.column_stack([lexicon.known[types], lexicon.aknown[lexicon.slots_of[types], values]])
+        slots = lexicon.slots_of[types]
+        known = np.column_stack([lexicon.known[types], lexicon.aknown[slots, values]])
         two = np.where(known, two, one)
     queries = write_titles(lexicon, rng, types, values, left, one, **style)
-    return queries, write_titles(lexicon, rng, types, values, right, two, **style)
+    items = write_titles(lexicon, rng, types, values, right, two, **style)
+    return queries, items
 
 # %% ../../nbs/data/05_worlds.ipynb #2f17671c
 def _said(titles):
@@ -352,12 +369,13 @@ class Pairs:
 
     def frame(self) -> pd.DataFrame:
         left, right = self.texts()
-        return pd.DataFrame(dict(left=left, right=right, label=self.labels, accessory=self.accessory, group=self.group))
+        columns = dict(left=left, right=right, label=self.labels, accessory=self.accessory, group=self.group)
+        return pd.DataFrame(columns)
 
 
 def make_pairs(left: list[Text], right: list[Text], group: ndarray) -> Pairs:
     "Pairs labelled by `relevant`."
-    labels = np.array(list(map(relevant, left, right)), dtype=np.float32)
+    labels = np.fromiter(map(relevant, left, right), np.float32, len(left))
     return Pairs(left, right, labels, _for_accessories(left), np.asarray(group))
 
 # %% ../../nbs/data/05_worlds.ipynb #4386513c
@@ -382,7 +400,11 @@ class Retrieval:
 def concept_ids(*sides: list[Text]) -> list[ndarray]:
     "One integer per concept, the same in all sides."
     index = {}
-    return [np.array([index.setdefault(t.concept, len(index)) for t in side], dtype=int) for side in sides]
+    out = []
+    for side in sides:
+        ids = [index.setdefault(title.concept, len(index)) for title in side]
+        out.append(np.array(ids, dtype=int))
+    return out
 
 
 def draw_others(
@@ -409,7 +431,7 @@ def tie(
     name: str, # one of `SPLITS`
 ) -> tuple[ndarray, dict]: # the split's types, and how their brands are drawn
     "What a split takes from the world. Raises `ValueError` for a split that does not exist."
-    _check_split(name, SPLITS)
+    check_known("split", name, SPLITS)
     c = lexicon.config
     types = np.arange(c.types)
     if name == "unseen":
@@ -433,9 +455,11 @@ def write_decoys(
     values = rng.integers(VALUES, size=(n, 2))
     types = lexicon.type_of[brands]
     shift = 1 + rng.integers(VALUES - 1, size=n)
-    asked = np.array([q.concept[:3] for q in queries], dtype=int).reshape(n, 3)
+    asked = [query.concept[:3] for query in queries]
+    asked = np.array(asked, dtype=int).reshape(n, 3)
     hit = (np.column_stack([types, values]) == asked).all(1)
-    values[hit, 0] = (values[hit, 0] + shift[hit]) % VALUES
+    first = values[:, 0]
+    first[hit] = (first[hit] + shift[hit]) % VALUES
     return write_titles(lexicon, rng, types, values, brands)
 
 # %% ../../nbs/data/05_worlds.ipynb #56aeddf6
@@ -458,13 +482,15 @@ def make_split(
     rng = stream(c, name)
     misled = np.flatnonzero(marked(rng, c.queries, c.decoys))
     others = rng.choice(types, _rest(c, len(misled)))
-    queries, positives = write_pairs(lexicon, rng, rng.choice(types, c.queries), **how)
+    asked = rng.choice(types, c.queries)
+    queries, positives = write_pairs(lexicon, rng, asked, **how)
     decoys = write_decoys(lexicon, rng, [queries[i] for i in misled])
     values = rng.integers(VALUES, size=(len(others), 2))
     brands = draw_brands(lexicon, rng, others, how["p"], how["tied"])
-    items = positives + decoys + write_titles(lexicon, rng, others, values, brands)
+    further = write_titles(lexicon, rng, others, values, brands)
+    items = positives + decoys + further
     place = rng.permutation(c.items)
-    positive, misleading, _ = _cut(place, c.queries, len(misled), len(others))
+    positive, misleading, _ = _cut(place, len(queries), len(decoys), len(further))
     decoy = np.full(c.queries, -1)
     decoy[misled] = misleading
     shuffled = [items[i] for i in place.argsort()]
@@ -497,10 +523,13 @@ class Catalogue(Lexicon):
         k = self.config.negatives
         rng = stream(self.config, "labelled")
         others = draw_others(rng, train.left, train.right, k)
-        right = np.column_stack([np.arange(len(train)), others]).ravel()
+        own = np.arange(len(train))
+        right = np.column_stack([own, others]).ravel()
         order = rng.permutation(len(right))
         group = order // (k + 1)
-        return make_pairs([train.left[g] for g in group], [train.right[i] for i in right[order]], group)
+        queries = [train.left[g] for g in group]
+        items = [train.right[i] for i in right[order]]
+        return make_pairs(queries, items, group)
 
     def split(self, name: str) -> Retrieval:
         "One of `SPLITS`. Raises `ValueError` for any other."
@@ -520,9 +549,12 @@ class Catalogue(Lexicon):
         fewest = np.isfinite(keys).sum(1).min()
         if fewest < k:
             raise ValueError(f"test_negatives: {k} asked for, and one query has only {fewest} non-relevant items")
-        chosen = np.column_stack([task.positive, keys.argsort(1)[:, :k]]).ravel()
+        others = keys.argsort(1)[:, :k]
+        chosen = np.column_stack([task.positive, others]).ravel()
         group = np.repeat(np.arange(n), k + 1)
-        return make_pairs([task.queries[g] for g in group], [task.items[i] for i in chosen], group)
+        queries = [task.queries[g] for g in group]
+        items = [task.items[i] for i in chosen]
+        return make_pairs(queries, items, group)
 
 # %% ../../nbs/data/05_worlds.ipynb #a8eee04a
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -537,8 +569,9 @@ def _word_pieces(counts): # word -> how often
         root = next((b for b in beginnings if b in roots), word)
         roots.add(root)
         pieces[root] += counts[word]
-        if root != word:
-            pieces["##" + word[len(root):]] += counts[word]
+        rest = word.removeprefix(root)
+        if rest:
+            pieces["##" + rest] += counts[word]
     return pieces
 
 
@@ -553,7 +586,11 @@ def wordpiece_vocabulary(
     if size < len(base):
         raise ValueError(f"size: {size} pieces are too few, special tokens and characters alone are {len(base)}")
     pieces = _word_pieces(counts)
-    ranked = sorted(pieces.keys() - set(base), key=lambda p: (-pieces[p], p.startswith("##"), p))
+
+    def rank(piece):
+        return -pieces[piece], piece.startswith("##"), piece
+
+    ranked = sorted(pieces.keys() - set(base), key=rank)
     return (base + ranked)[:size]
 
 
@@ -590,7 +627,9 @@ def _cues(c, words, rng, types, cued): # (n,) types of the questions, (n,) does 
     "A cue for each answer, of its question's type or of another one."
     n = len(types)
     off = ~cued * rng.integers(1, c.types, size=n)
-    return words.cues[(types + off) % c.types, rng.integers(c.cues, size=n)]
+    of_type = (types + off) % c.types
+    which = rng.integers(c.cues, size=n)
+    return words.cues[of_type, which]
 
 
 def _write_answers(c, words, rng, types, asked, many, cued): # (questions,), (questions, c.asked); (n,) bool each
@@ -599,14 +638,17 @@ def _write_answers(c, words, rng, types, asked, many, cued): # (questions,), (qu
     n = len(group)
     cue = _cues(c, words, rng, types[group], cued)
     shuffle = rng.random((n, c.asked)).argsort(1)
-    shared = np.take_along_axis(asked[group], shuffle[:, :c.many], 1)
-    others = subsets(rng, n, c.length - 1 - c.few, c.content - c.asked)
+    shared = np.take_along_axis(asked[group], shuffle, 1)
+    further = c.length - 1 - c.few
+    others = subsets(rng, n, further, c.content - c.asked)
     fill = rng.permuted(others, axis=1)
     for word in np.sort(asked)[group].T: # steps over the words of the question
         fill += fill >= word[:, None]
     gap = c.many - c.few
-    either = np.where(many[:, None], shared[:, c.few:], fill[:, :gap])
-    content = np.column_stack([shared[:, :c.few], either, fill[:, gap:]])
+    few, more, _ = np.split(shared, [c.few, c.many], axis=1)
+    instead, rest = np.split(fill, [gap], axis=1)
+    either = np.where(many[:, None], more, instead)
+    content = np.column_stack([few, either, rest])
     said = np.column_stack([cue, words.content[content]])
     order = rng.random(said.shape).argsort(1)
     return [" ".join(row) for row in np.take_along_axis(said, order, 1)]
@@ -627,8 +669,10 @@ def _candidates(c, rng, n, rho): # (n * candidates,) each, which nobody can chan
     "For each candidate of n questions its label, whether it shares many words, and whether its cue fits."
     right = rng.integers(c.candidates, size=(n, 1))
     labels = (np.arange(c.candidates) == right).ravel().astype(int)
-    cued = rng.random(len(labels)) < np.where(labels, c.cue, c.stray)
-    many = rng.random(len(labels)) < (1 + np.where(labels, rho, -rho)) / 2
+    fits = np.where(labels, c.cue, c.stray)
+    cued = rng.random(len(labels)) < fits
+    shares = np.where(labels, (1 + rho) / 2, (1 - rho) / 2)
+    many = rng.random(len(labels)) < shares
     for column in (labels, many, cued):
         column.flags.writeable = False
     return labels, many, cued
@@ -639,17 +683,19 @@ def answers_split(
     name: str, # one of `ANSWER_SPLITS`
 ) -> PlantedAnswers: # the same for the same dials
     "One split of a world of answers. Raises `ValueError` for a split that does not exist, and as `answer_words` does."
-    _check_split(name, ANSWER_SPLITS, " of a world of answers")
+    check_known("split", name, ANSWER_SPLITS)
     c = config
     words = answer_words(c)
     rng = stream(c, f"answers {name}")
     n = c.questions if name == "train" else c.tests
     rho = {"neutral": 0, "shifted": -c.rho}.get(name, c.rho)
     types = rng.integers(c.types, size=n)
-    asked = rng.permuted(subsets(rng, n, c.asked, c.content), axis=1)
+    asked = subsets(rng, n, c.asked, c.content)
+    asked = rng.permuted(asked, axis=1)
     labels, many, cued = _candidates(c, rng, n, rho)
     answers = _write_answers(c, words, rng, types, asked, many, cued)
-    questions = [" ".join(q) for q in np.column_stack([words.types[types], words.content[asked]])]
+    said = np.column_stack([words.types[types], words.content[asked]])
+    questions = [" ".join(row) for row in said]
     questions = np.repeat(questions, c.candidates).tolist()
     ids = [f"{name} {g}" for g in np.arange(n).repeat(c.candidates)]
     return PlantedAnswers(name, ids, questions, answers, labels, many, cued)
@@ -688,7 +734,8 @@ def _unseen_words(c, known, content): # known: all words of training; (content,)
     replaced = marked(rng, c.content, c.apart)
     candidates = invent(rng, len(known) + c.content, _LOWER)
     own = [word for word in candidates if word not in known]
-    return np.where(replaced, np.array(own[:c.content], dtype=object), content)
+    own = np.array(own[:c.content], dtype=object)
+    return np.where(replaced, own, content)
 
 
 def author_words(
@@ -701,8 +748,10 @@ def author_words(
     functions, spelled, content = _invented(rng, sizes, _LOWER)
     doubled = [w[:4] + w[4] * 2 + w[5:] for w in spelled]
     spellings = np.column_stack([spelled, np.array(doubled, dtype=object)])
-    topics = rng.dirichlet(np.full(c.content, c.concentration), c.topics + c.unseen_topics)
-    unseen = _unseen_words(c, {*functions, *spelled, *content}, content)
+    even = np.full(c.content, c.concentration)
+    topics = rng.dirichlet(even, c.topics + c.unseen_topics)
+    known = {*functions, *spelled, *content}
+    unseen = _unseen_words(c, known, content)
     return AuthorWords(functions, _punctuation(c.marks), spellings, content, unseen, topics)
 
 # %% ../../nbs/data/05_worlds.ipynb #ff070b53
@@ -713,9 +762,12 @@ def _habits(c, rng, n):
     """Of n authors the chances of words without a subject, (n, functions + marks + spellings);
     (n, spellings) bool, the form they prefer."""
     rates = np.arange(1, c.functions + 1) ** -.8
-    functions = rates * np.exp(c.style * rng.normal(size=(n, c.functions)))
-    marks = np.exp(2 * c.style * rng.normal(size=(n, c.marks)))
-    together = np.exp(c.style * rng.normal(size=(n, 1)) * [0, 1, 0]) # a factor of all marks
+    of_functions = rng.normal(size=(n, c.functions))
+    of_marks = rng.normal(size=(n, c.marks))
+    of_all_marks = rng.normal(size=(n, 1))
+    functions = rates * np.exp(c.style * of_functions)
+    marks = np.exp(2 * c.style * of_marks)
+    together = np.exp(c.style * of_all_marks * [0, 1, 0])
     mass = KINDS * (1, 1, c.spellings > 0) * together
     parts = []
     for part, share in zip((functions, marks, np.ones((n, c.spellings))), mass.T):
@@ -731,8 +783,10 @@ def _pick(rows, chances, u): # for each word: the row of its author or topic and
     columns = chances.shape[1]
     upto = chances.cumsum(1)
     upto /= upto[:, -1:]
-    steps = (upto + np.arange(len(upto))[:, None]).ravel() # row r climbs from r to r + 1
-    column = np.searchsorted(steps, rows + u, "right") - rows * columns
+    floors = np.arange(len(upto))[:, None]
+    steps = (floors + upto).ravel() # row r climbs from r to r + 1
+    place = np.searchsorted(steps, rows + u, "right")
+    column = place - rows * columns
     return column.clip(0, columns - 1)
 
 # %% ../../nbs/data/05_worlds.ipynb #2eb54821
@@ -751,7 +805,8 @@ def _spell(said, who, prefers, preferred, plain): # (words,): columns of the hab
     "Words with two spellings, from column `plain` on, become one of their two forms."
     spelled = np.flatnonzero(said >= plain)
     pair = said[spelled] - plain
-    form = prefers[who[spelled], pair] ^ ~preferred[spelled]
+    liked = prefers[who[spelled], pair]
+    form = liked ^ ~preferred[spelled]
     said[spelled] = plain + 2 * pair + form
 
 
@@ -759,8 +814,9 @@ def _topics(c, words, name, likeness): # (topics, content)
     "The chances of content words in the topics of a split."
     if name != "cross":
         return words.topics[:c.topics]
-    alike = words.topics[np.arange(c.unseen_topics) % c.topics]
-    return (1 - likeness) * words.topics[c.topics:] + likeness * alike
+    known, new = np.split(words.topics, [c.topics])
+    alike = np.resize(known, new.shape)
+    return (1 - likeness) * new + likeness * alike
 
 
 def _assigned(c, rng, authors, topics, cross): # numbers of authors and of topics
@@ -775,7 +831,8 @@ def _assigned(c, rng, authors, topics, cross): # numbers of authors and of topic
 def _spoken(c, rng, who, topic, habits, topics): # (n,), (n,); of `_habits`; of `_topics`
     "Words of all texts, one behind the other: (n,) how many in each text, (words,) columns of style and content."
     chances, prefers = habits
-    length = c.tokens * np.exp(c.spread * rng.normal(size=len(who)))
+    spread = c.spread * rng.normal(size=len(who))
+    length = c.tokens * np.exp(spread)
     length = length.round().astype(int).clip(1)
     total = length.sum()
     is_content = rng.random(total) < c.about
@@ -785,14 +842,16 @@ def _spoken(c, rng, who, topic, habits, topics): # (n,), (n,); of `_habits`; of 
     style = _pick(author, chances, u)
     _spell(style, author, prefers, preferred, c.functions + c.marks)
     content = _pick(topic.repeat(length), topics, u)
-    return length, np.where(is_content, c.functions + c.marks + 2 * c.spellings + content, style)
+    first = c.functions + c.marks + 2 * c.spellings # column of content
+    return length, np.where(is_content, first + content, style)
 
 
 def _counts(length, said, size): # as of `_spoken`; columns that there are
     "How often each text says each word, (n, size), which nobody can change."
     n = len(length)
-    cell = np.arange(n).repeat(length) * size + said
-    counts = np.bincount(cell, minlength=n * size).reshape(n, size).astype(np.int32)
+    text = np.arange(n).repeat(length)
+    counts = np.bincount(text * size + said, minlength=n * size)
+    counts = counts.reshape(n, size).astype(np.int32)
     counts.flags.writeable = False
     return counts
 
@@ -804,7 +863,7 @@ def authors_split(
 ) -> PlantedTexts: # the same for the same dials
     """One split of a world of authors.
     Raises `ValueError` for a split that does not exist, a likeness out of range, and as `author_words` does."""
-    _check_split(name, AUTHOR_SPLITS, " of a world of authors")
+    check_known("split", name, AUTHOR_SPLITS)
     if not 0 <= likeness <= 1:
         raise ValueError(f"likeness must be in [0, 1], got {likeness}")
     c = config
@@ -816,12 +875,14 @@ def authors_split(
     habits = _habits(c, rng, authors)
     who, home, topic = _assigned(c, rng, authors, len(topics), cross)
     length, said = _spoken(c, rng, who, topic, habits, topics)
-    vocabulary = np.concatenate([words.style, words.unseen if cross else words.content])
+    content_words = words.unseen if cross else words.content
+    vocabulary = np.concatenate([words.style, content_words])
     counts = _counts(length, said, len(vocabulary))
     style, content = np.split(counts, [len(words.style)], axis=1)
     kind = "unseen" if cross else "topic"
     writers = [f"{name} {a}" for a in who]
     about = [f"{kind} {t}" for t in topic]
-    texts = [" ".join(part) for part in _cut(vocabulary[said], *length)]
+    spoken = _cut(vocabulary[said], *length)
+    texts = [" ".join(part) for part in spoken]
     homes = ["" if cross else f"topic {h}" for h in home]
     return PlantedTexts(name, writers, about, texts, style, content, homes)

@@ -459,23 +459,34 @@ def _keep(path: Path, trial: dict) -> None:
 def _facts(base: Scorer, files: dict[str, PairFile], tests: dict[str, Test], methods, settings, seeds, folder) -> dict:
     "What went in, and the command that gives it again."
     facts = {name: file_facts(file) for name, file in files.items()}
-    train = facts["train"]
+    drawn = {name: test.units.told for name, test in tests.items()}
+    told = [asdict(method) | {"about": ABOUT[method.kind]} for method in methods]
     return {
         "files": facts,
         "models": {"base": {"name": base.name, "kind": base.kind, "fingerprint": base.fingerprint}},
-        "methods": [asdict(method) | {"about": ABOUT[method.kind]} for method in methods],
+        "methods": told,
         "settings": asdict(settings),
         "seeds": seeds,
         "resamples": RESAMPLES,
-        "drawn": {name: test.units.told for name, test in tests.items()},
+        "drawn": drawn,
         "versions": versions(),
-        "command": command_line("compare", {
-            "base": base.name, "train": train["name"], "test": [f"{name}={facts[name]['name']}" for name in tests],
-            "columns": ",".join(train["columns"]), "methods": ",".join(method.name for method in methods),
-            "seeds": seeds, "learning-rate": f"{settings.learning_rate:g}", "epochs": f"{settings.epochs:g}",
-            "batch-size": settings.batch_size, "out": folder,
-        }),
+        "command": _command(base.name, facts, [*tests], methods, settings, seeds, folder),
     }
+
+
+def _command(base: str, facts: dict, tests: list[str], methods, settings, seeds, folder) -> str:
+    "What is typed for the same comparison."
+    train = facts["train"]
+    options = {"base": base, "train": train["name"]}
+    options["test"] = [f"{name}={facts[name]['name']}" for name in tests]
+    options["columns"] = ",".join(train["columns"])
+    options["methods"] = ",".join(method.name for method in methods)
+    options["seeds"] = seeds
+    options["learning-rate"] = f"{settings.learning_rate:g}"
+    options["epochs"] = f"{settings.epochs:g}"
+    options["batch-size"] = settings.batch_size
+    options["out"] = folder
+    return command_line("compare", options)
 
 # %% ../../nbs/explain/09_compare.ipynb #5d1e8599
 def compare_command(

@@ -378,13 +378,27 @@ def diagnose(
     vocabulary = {word for text in (*trained.left, *trained.right) for word in words_of(text)}
     train_scores = pair_scores(scorers, trained.left, trained.right, "train: scores" if progress else None)
     facts = _facts(scorers, {"train": trained} | files, group, by_word.sample, seed)
+    sentences = [sentence(row) for row in found.itertuples()]
+    by_slice = slices(measured, vocabulary)
+    wrong = flaws(trained, measured, train_scores)
+    flipped = _flipped(measured, scorers, bool(by_word.words))
+    advice = snippet(scorers, trained, best_share(scores, shares))
     return Diagnosis(
-        verdicts=found, sentences=[sentence(row) for row in found.itertuples()], reasons=_reasons(by_word),
-        scores=scores, shares=shares, words=by_word.words, slices=slices(measured, vocabulary),
-        interventions=by_word.interventions, shortcuts=by_word.shortcuts,
-        flaws=flaws(trained, measured, train_scores), flips=_flipped(measured, scorers, bool(by_word.words)),
-        snippet=snippet(scorers, trained, best_share(scores, shares)), facts=facts,
-        notes=_notes(scorers, bool(mixes)))
+        verdicts=found,
+        sentences=sentences,
+        reasons=_reasons(by_word),
+        scores=scores,
+        shares=shares,
+        words=by_word.words,
+        slices=by_slice,
+        interventions=by_word.interventions,
+        shortcuts=by_word.shortcuts,
+        flaws=wrong,
+        flips=flipped,
+        snippet=advice,
+        facts=facts,
+        notes=_notes(scorers, bool(mixes)),
+    )
 
 # %% ../../nbs/explain/06_diagnose.ipynb #0ed15c8a
 CONDITION = re.compile(r"\s*(?P<path>[^<>=]+?)\s*(?P<sign><=|>=|<|>)\s*(?P<number>[-+]?\d*\.?\d+([eE][-+]?\d+)?)\s*")

@@ -6,11 +6,12 @@
 __all__ = ['TYPES', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'FULL_HELP', 'WORKERS_HELP', 'Profile', 'Fresh',
            'Again', 'Full', 'Workers', 'FOLDERS', 'INTERRUPTED', 'NAME_HELP', 'P_HELP', 'ASKED', 'RUNS_HELP', 'Alone',
            'MANIFEST_HELP', 'TIME_HELP', 'OUTPUT_HELP', 'DEVICE_HELP', 'SHARE_HELP', 'DETERMINISTIC_HELP', 'LIST_HELP',
-           'FOLDER_HELP', 'LETTERS', 'OUT_HELP', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'COLUMNS_HELP', 'FAIL_HELP',
-           'METHODS_HELP', 'SETTING_HELP', 'TRIALS_HELP', 'LOSS_HELP', 'ON_HELP', 'RunnerError', 'declared', 'checked',
-           'parse_parameter', 'parse_seeds', 'templates', 'template_path', 'run_notebook', 'options', 'told',
-           'project_here', 'check_folders', 'run', 'batch', 'device_batch', 'merge', 'cost', 'report', 'status',
-           'agree', 'data', 'models', 'list_names', 'told_of_encoders', 'diagnose', 'compare', 'new', 'score']
+           'FOLDER_HELP', 'LETTERS', 'OUT_HELP', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'COLUMNS_HELP', 'Columns',
+           'FAIL_HELP', 'METHODS_HELP', 'SETTING_HELP', 'TRIALS_HELP', 'LOSS_HELP', 'ON_HELP', 'RunnerError',
+           'declared', 'checked', 'parse_parameter', 'parse_seeds', 'templates', 'template_path', 'run_notebook',
+           'options', 'told', 'project_here', 'check_folders', 'run', 'batch', 'device_batch', 'merge', 'cost',
+           'report', 'status', 'agree', 'data', 'models', 'list_names', 'told_of_encoders', 'diagnose', 'compare',
+           'new', 'score']
 
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
@@ -75,12 +76,11 @@ def _declared_type(template: Path, name: str, written: str):
 def checked(template: Path, given: dict[str, object]) -> dict[str, object]:
     "The given parameters with their declared types. Raises `RunnerError` for an unknown name or a wrong type."
     from pydantic import TypeAdapter, ValidationError
-    from debias_nb.config import nearest
+    from debias_nb.config import check_known
     known = declared(template)
     out = {}
     for name, value in given.items():
-        if name not in known:
-            raise RunnerError(f"{template.stem} has no parameter {name!r}{nearest(name, known)}")
+        check_known(f"parameter in {template.stem} called", name, known, RunnerError)
         written = known[name][0]
         kind = TypeAdapter(_declared_type(template, name, written))
         try:
@@ -260,10 +260,9 @@ def check_folders():
 
 def _profile(value: str) -> str:
     from typing import get_args
-    from debias_nb.repro import config
-    known = get_args(config.Profile)
-    if value not in known:
-        raise RunnerError(f"no profile {value!r}{config.nearest(value, known)}")
+    from debias_nb.config import check_known
+    from debias_nb.repro.config import Profile
+    check_known("profile", value, get_args(Profile), RunnerError)
     return value
 
 # %% ../../nbs/repro/14_cli.ipynb #326bbf15
@@ -338,12 +337,18 @@ def run(
             raise typer.Exit(1)
 
 # %% ../../nbs/repro/14_cli.ipynb #a15dcd7c
-def _study(name: str, profile: str, full: bool = True, **asked): # asked: seeds, methods, encoders, weight
-    "What this machine's records say of an experiment, or of the part of it that is asked for."
+def _narrowed(name: str, profile: str, full: bool = True, **asked): # asked: seeds, methods, encoders, weight
+    "An experiment, or the part of it that is asked for."
     from debias_nb.repro.config import load_experiment
-    from debias_nb.repro.runner import narrow, store_for
+    from debias_nb.repro.runner import narrow
+    return narrow(load_experiment(name, profile), full=full, **asked)
+
+
+def _study(name: str, profile: str, full: bool = True, **asked):
+    "What this machine's records say of it."
     from debias_nb.repro.frame import study_of
-    return study_of(narrow(load_experiment(name, profile), full=full, **asked), store_for(profile), own=True)
+    from debias_nb.repro.runner import store_for
+    return study_of(_narrowed(name, profile, full, **asked), store_for(profile), own=True)
 
 
 ASKED = ("seeds", "methods", "encoders", "weight")
@@ -369,13 +374,8 @@ def _print_tables(name: str, profile: str, parameters: dict) -> bool: # whether 
 # %% ../../nbs/repro/14_cli.ipynb #3b06396e
 def _templates(profile: str, root: Path) -> list[str]: # `paper/experiment`
     "All templates that have a configuration at a profile."
-    return [name for name in templates(root) if (root / "configs" / f"{name}.{profile}.yaml").is_file()]
-
-
-def _narrowed(name: str, profile: str, full: bool):
-    from debias_nb.repro.config import load_experiment
-    from debias_nb.repro.runner import narrow
-    return narrow(load_experiment(name, profile), full=full)
+    from debias_nb.repro.frame import profiles_of
+    return [name for name in templates(root) if profile in profiles_of(name)]
 
 
 def _run_first(names: list[str], profile: str, fresh: bool, full: bool, workers: int | None) -> dict[str, str]:
@@ -582,19 +582,20 @@ def _contents() -> str:
     from debias_nb.repro.frame import all_experiments, papers
     from debias_nb.repro.tables import markdown
     import pandas as pd
-    rows = {}
+    rows = []
     for paper in papers():
+        letter = LETTERS.get(paper, paper)
         for experiment in all_experiments(paper):
             file = f"{paper}/{experiment.experiment}.md"
-            letter = LETTERS.get(paper, paper)
-            row = rows.setdefault(file, {"page": f"[{letter} · {experiment.title}]({file})", "profiles": []})
-            row["profiles"].append(experiment.profile)
-    frame = pd.DataFrame([row | {"profiles": ", ".join(row["profiles"])} for row in rows.values()])
+            rows.append((f"[{letter} · {experiment.title}]({file})", file, experiment.profile))
+    profiles = pd.DataFrame(rows, columns=["page", "file", "profiles"]).groupby("file", sort=False)
+    frame = profiles.agg({"page": "first", "profiles": ", ".join}).reset_index(drop=True)
     head = "# Pages\n\nEvery page is a notebook of `nbs/papers/`, executed on the stored records by `debias-nb report`."
+    books = [f"{letter} ([claims]({paper}/claims.md), [errata]({paper}/errata.md))" for paper, letter in LETTERS.items()]
     ledger = (
         "What to do, and which of the papers' claims hold: [CLAIMS](CLAIMS.md); claim by claim and erratum by erratum: "
-        + ", ".join(f"{letter} ([claims]({paper}/claims.md), [errata]({paper}/errata.md))" for paper, letter in LETTERS.items())
-        + ". Five findings, each with a figure: [FINDINGS](FINDINGS.md). What it costs: [SPEED](SPEED.md), and at the papers' own scale [COST](COST.md)."
+        f"{', '.join(books)}. Five findings, each with a figure: [FINDINGS](FINDINGS.md). What it costs: [SPEED](SPEED.md), "
+        "and at the papers' own scale [COST](COST.md)."
     )
     return f"{head}\n\n{ledger}\n\n{markdown(frame)}\n"
 
@@ -695,20 +696,18 @@ def agree():
     """Compare this machine's planted records with the committed ones, run by run and metric by metric.
     Exit code 1 where there is nothing to compare, or where a metric is apart: another kind of processor gives other
     last digits, and training makes more of them."""
-    from debias_nb.repro.runner import store_for
-    from debias_nb.repro.records import Store, latest
+    from debias_nb.repro.frame import results
+    from debias_nb.repro.records import latest
     from debias_nb.repro.pages import apart
     with told():
-        root = project_here()
+        project_here()
 
         def newest(store):
-            firsts = store.folder.glob("*/*.planted.jsonl")
-            places = sorted((path.parent.name, path.name.partition(".")[0]) for path in firsts)
-            return latest([record for place in places for record in store.records(*place, "planted")])
+            records = [record for record in store.all() if record["config"]["profile"] == "planted"]
+            return latest(records)
 
-        fresh = newest(store_for("planted", root))
-        reference = newest(Store(root / "results"))
-        found = apart(fresh, reference)
+        reference = newest(results("planted"))
+        found = apart(newest(results("planted", fresh=True)), reference)
     wrong = found[found.apart]
     identical = int((found.gap == 0).sum())
     typer.echo(f"{found.run.nunique()} of {len(reference)} committed planted runs were made here too.")
@@ -789,36 +788,11 @@ def _methods() -> list[tuple[str, str]]: # of what task, names
     return [(what, ", ".join(name for name in get_args(kind) if name != "none")) for what, kind in values.items()]
 
 
-def _encoders() -> list[tuple[str, str, str]]: # name, kind, what it was trained on
-    "Every encoder that has a card; where they are, `debias-nb models` says."
-    from debias_nb.config import load_yaml, own_file, package_file
-    files = [package_file("encoders.yaml"), own_file("DEBIAS_NB_MODELS", "encoders.yaml")]
-    cards = {name: card for path in files if path for name, card in load_yaml(path).items()}
-    known = [(name, card["kind"], card["trained_on"]) for name, card in cards.items()]
-    return known + [(name, kind, "the planted world's broad corpus") for name, kind in PLANTED_ENCODERS]
-
-
-def _data_sets() -> list[tuple[str, str, str]]: # name, how many files are here, title
-    "Every data set, and whether its files are here."
-    from collections import Counter
-    from debias_nb.data.registry import inventory, load_registry
-    found = {}
-    for row in inventory():
-        found.setdefault(row["dataset"], Counter())[row["status"]] += 1
-    rows = []
-    for name, about in load_registry().datasets.items():
-        counts = ", ".join(f"{count} {status}" for status, count in found[name].items())
-        rows.append((name, counts, about.title))
-    return rows
-
-
 @app.command("list")
 def list_names():
-    "Encoders, data sets and methods by name; experiments where there is a clone of the repository."
+    "Methods by name; experiments where there is a clone of the repository. Encoders: `models`; data sets: `data`."
     with told():
         check_folders()
-        _print(_encoders(), "encoder", "kind", "trained on")
-        _print(_data_sets(), "data set", "files", "title")
         _print(_methods(), "method", "names")
     try:
         experiments = [(name,) for name in templates(project_here())]
@@ -830,6 +804,7 @@ def list_names():
 # %% ../../nbs/repro/14_cli.ipynb #c3d6b96d
 TEST_HELP = "a test, NAME=FILE; may be repeated"
 COLUMNS_HELP = "what the files call left and right text and label"
+Columns = Annotated[str, typer.Option(help=COLUMNS_HELP)]
 FAIL_HELP = "exit with 1 where this holds, e.g. new.change.high<0; may be repeated"
 
 
@@ -850,7 +825,7 @@ def diagnose(
     tuned: Annotated[str, typer.Option(help="the model after")],
     train: Annotated[str, typer.Option(help="what it was trained on: CSV, TSV, JSONL or Parquet")],
     test: Annotated[list[str], typer.Option(help=TEST_HELP)],
-    columns: Annotated[str, typer.Option(help=COLUMNS_HELP)] = "left,right,label",
+    columns: Columns = "left,right,label",
     group: Annotated[Optional[str], typer.Option(help="a column of the tests to cut them by")] = None,
     html: Annotated[Optional[str], typer.Option(help="where to write the page")] = None,
     json: Annotated[Optional[str], typer.Option(help="where to write its numbers")] = None,
@@ -876,7 +851,7 @@ def compare(
     base: Annotated[str, typer.Option(help="the encoder to start from: a folder, a name, or a hub id (name@commit)")],
     train: Annotated[str, typer.Option(help="what to train on: CSV, TSV, JSONL or Parquet")],
     test: Annotated[list[str], typer.Option(help=TEST_HELP)],
-    columns: Annotated[str, typer.Option(help=COLUMNS_HELP)] = "left,right,label",
+    columns: Columns = "left,right,label",
     methods: Annotated[str, typer.Option(help=METHODS_HELP)] = "base,plain,wise-ft,outreg,itvreg",
     seeds: Annotated[int, typer.Option(min=2, help="how often each method is trained")] = 3,
     learning_rate: Annotated[Optional[float], typer.Option(help=SETTING_HELP)] = None,
@@ -897,7 +872,7 @@ def new(
     base: Annotated[Optional[str], typer.Option(help="an encoder: a folder, a name, or a hub id (name@commit)")] = None,
     train: Annotated[Optional[str], typer.Option(help="what to train on; default: invented pairs")] = None,
     test: Annotated[Optional[list[str]], typer.Option(help=TEST_HELP)] = None,
-    columns: Annotated[str, typer.Option(help=COLUMNS_HELP)] = "left,right,label",
+    columns: Columns = "left,right,label",
 ):
     "Write a notebook for an experiment of one's own, and its settings, into the current folder."
     from debias_nb.explain import new as experiments

@@ -19,8 +19,8 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from debias_nb.config import (
-    AnswersWorldConfig, AuthorsWorldConfig, ConfigError, EncoderConfig, Natural, NotNegative, Positive, Probability,
-    Share, Strict, WorldConfig, explain, load_yaml, nearest, once_per_state, project_root, refuse_if,
+    AnswersWorldConfig, AuthorsWorldConfig, ConfigError, Count, EncoderConfig, Natural, NotNegative, Positive, Probability,
+    Several, Share, Strict, WorldConfig, check_known, explain, load_yaml, once_per_state, project_root, refuse_if,
 )
 
 # %% ../../nbs/repro/00_config.ipynb #f0ed4d60
@@ -41,7 +41,7 @@ class SplitConfig(Strict):
     similarity: Annotated[float, Field(gt=-1, lt=1)] = .1 # of topics that are kept together (`aware`)
     linkage: Literal["average", "single", "complete"] = "average" # of clusters of topics (`aware`)
     validation: Literal["inside", "across"] = "inside"
-    seed: Annotated[int, Field(ge=0)] = 0 # draws what is picked and held out, and a `random` split
+    seed: Count = 0 # draws what is picked and held out, and a `random` split
 
 # %% ../../nbs/repro/00_config.ipynb #264be52e
 PLANTED_CORPORA = {"catalogue": ("pairs", "titles"), "answers": ("answers",), "authors": ("authors",)} # and their tasks
@@ -60,7 +60,7 @@ class CorpusConfig(Strict):
     by: Literal["year", "category"] | None = None # what shifts the test titles of a real corpus
     until: int | None = None     # last year of training, where the shift is in time
     held_out: tuple[str, ...] = () # categories kept for testing, where the shift is in category
-    ticks: Annotated[int, Field(ge=0)] = 0 # steps in which the evaluation set `mix` lets the shifted titles in
+    ticks: Count = 0 # steps in which the evaluation set `mix` lets the shifted titles in
     flip: Probability = 0.       # share of the training labels that are switched (answers)
     noise_seed: int = 0          # draws what is switched, and what evaluation sets `… perturbed` perturb
     split: SplitConfig | None = None # of texts by authors; a planted world without one has no validation
@@ -213,10 +213,10 @@ class TrainConfig(Strict):
     temperature: Positive | None = None # of these negatives' weights, None: equal weights; or tau of the losses of authors
     learning_rate: Positive
     epochs: Natural
-    batch_size: Annotated[int, Field(ge=2)]
+    batch_size: Several
     optimizer: Literal["adam", "adamw"] = "adam"
     weight_decay: NotNegative = 0.
-    warmup_steps: Annotated[int, Field(ge=0)] = 0
+    warmup_steps: Count = 0
     threads: Natural = 1         # CPU threads of one run: part of the run, since sums depend on it
     select: Literal["last", "best"] = "last"
     positive_weight: Positive = 1. # of right answers in the cross-entropy
@@ -336,7 +336,7 @@ class BlockConfig(Strict):
     measure: tuple[Measure, ...] = ()
     of: str | None = None        # the experiment that these runs belong to; default: this one
     full: bool = False           # left out unless the full grid is asked for
-    worlds: Annotated[int, Field(ge=0)] = 0 # further planted worlds, or random splits, of seeds 1, 2, …, each with the
+    worlds: Count = 0 # further planted worlds, or random splits, of seeds 1, 2, …, each with the
     # first training seed; in the full grid alone
 
     @model_validator(mode="after")
@@ -404,8 +404,7 @@ class ExperimentConfig(Strict):
     def _named(self, kind: str, name: str):
         "An encoder or a method by its name. Raises `ValueError` with the nearest one."
         known = {getattr(one, "display", one.name): one for one in getattr(self, kind)}
-        if name not in known:
-            raise ValueError(f"{kind}: {name!r} is not defined above{nearest(name, known)}")
+        check_known(kind[:-1], name, known)
         return known[name]
 
     @model_validator(mode="after")
@@ -466,9 +465,8 @@ def load_experiment(
     folder = (Path(root) if root else project_root()) / "configs"
     wanted = f"{name}.{profile}"
     path = folder / f"{wanted}.yaml"
-    if not path.is_file():
-        known = [str(path.relative_to(folder).with_suffix("")) for path in sorted(folder.glob("*/*.yaml"))]
-        raise ConfigError(f"no configuration {wanted}{nearest(wanted, known)}")
+    known = [str(path.relative_to(folder).with_suffix("")) for path in sorted(folder.glob("*/*.yaml"))]
+    check_known("configuration", wanted, known, ConfigError)
     source = f"configs/{wanted}.yaml"
     config = _experiment(path, source)
     says = f"{config.paper}/{config.experiment}"

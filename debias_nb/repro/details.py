@@ -4,14 +4,13 @@
 
 # %% auto #0
 __all__ = ['TERMS', 'DIARY', 'FRESH', 'BIAS', 'LEAKS', 'place', 'extras', 'picked_cases', 'case_title', 'case_table',
-           'case_importance', 'same_question', 'picked_answers', 'won_and_lost', 'answer_row', 'term_sizes',
-           'gradient_norms', 'at_strength', 'nearest_strength', 'by_strength', 'trajectory_rows', 'mechanism_rows',
-           'rank_correlations', 'weight_rows', 'late_weights', 'chosen_settings', 'bias_rows', 'bias_table',
-           'leak_rows', 'question_tests', 'tried_settings', 'edges']
+           'case_importance', 'picked_answers', 'won_and_lost', 'answer_row', 'term_sizes', 'gradient_norms',
+           'at_strength', 'nearest_strength', 'by_strength', 'trajectory_rows', 'mechanism_rows', 'rank_correlations',
+           'weight_rows', 'late_weights', 'chosen_settings', 'bias_rows', 'bias_table', 'leak_rows', 'question_tests',
+           'tried_settings', 'edges']
 
 # %% ../../nbs/repro/08_details.ipynb #f3100004
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -93,7 +92,8 @@ def picked_cases(
             continue
         base = methods["Base"][1]
         tuned = methods[REFERENCE][1]
-        rises = [np.subtract(t["importance"], b["importance"]) for b, t in zip(base, tuned)]
+        pairs = zip(base, tuned)
+        rises = [np.subtract(t["importance"], b["importance"]) for b, t in pairs]
         telling = [i for i, case in enumerate(base) if any(case.get("causal", [True]))] # a planted query may say no causal word
         telling.sort(key=lambda i: -rises[i].max())
         out += [_case(where, methods, i, rises[i]) for i in telling[:most]]
@@ -143,12 +143,6 @@ def case_importance(case: dict) -> pd.DataFrame: # position, token, method, impo
     return pd.concat(parts).rename_axis("position").reset_index()
 
 # %% ../../nbs/repro/08_details.ipynb #f3100011
-def same_question(a: str, b: str) -> bool:
-    "Whether two questions are one, spaces and marks apart."
-    marks = r"[\W_]+"
-    return re.sub(marks, "", a.lower()) == re.sub(marks, "", b.lower())
-
-
 def picked_answers(
     found: dict[str, dict], # id -> record
 ) -> list[dict]: # encoder, corpus, evaluate, methods: name -> (record id, cases), first seed
@@ -163,7 +157,12 @@ def won_and_lost(group: dict, method: str) -> pd.DataFrame | None: # one of `pic
     "Two questions each that one of two methods answers alone; counts in `.attrs`. None where a method is not there."
     if not {REFERENCE, method} <= group["methods"].keys():
         return None
-    mine, base = (np.array([case["right"] for case in group["methods"][name][1]]) for name in (method, REFERENCE))
+    right = {}
+    for name in (method, REFERENCE):
+        _, cases = group["methods"][name]
+        right[name] = np.array([case["right"] for case in cases])
+    mine = right[method]
+    base = right[REFERENCE]
     rows, counts = [], {}
     for name, alone in ((method, mine > base), (REFERENCE, mine < base)):
         kind = f"{name} alone is right"
@@ -235,7 +234,8 @@ def at_strength(
     unit = norms[norms.name == "OutReg"].drop(columns="name")
     rows = _weighted(found).merge(norms, on=[*place, "name"])
     rows = rows.merge(unit, on=place, suffixes=("", " of OutReg"))
-    return rows.assign(strength=rows.weight * rows.norm / (.1 * rows["norm of OutReg"]))
+    unit = .1 * rows["norm of OutReg"]
+    return rows.assign(strength=rows.weight * rows.norm / unit)
 
 
 def nearest_strength(rows: pd.DataFrame) -> pd.DataFrame: # of `at_strength`
@@ -300,8 +300,8 @@ def rank_correlations(
         values = [float(spearmanr(mine.spurious, mine.ood).statistic) for mine in seeds]
         if values and np.isfinite(values).all():
             mean = interval(values)
-            low, high = np.clip([mean.low, mean.high], -1., 1.) # a t-interval knows no bounds
-            out[panel] = replace(mean, low=float(low), high=float(high))
+            # a t-interval knows no bounds
+            out[panel] = replace(mean, low=max(mean.low, -1.), high=min(mean.high, 1.))
     return out
 
 # %% ../../nbs/repro/08_details.ipynb #f3100020
@@ -363,7 +363,8 @@ def chosen_settings(records: list[dict]) -> pd.DataFrame: # panel, method; tried
             setting = record["extra"]["setting"]
             chosen = f"{setting['learning_rate']:g} / {setting['temperature']:g}"
             best = max(one.get("r8", 0) for one in tried)
-            rows.append(place(record) | dict(tried=str(len(tried)), chosen=chosen, validation=f"{best:.3f}"))
+            told = dict(tried=str(len(tried)), chosen=chosen, validation=f"{best:.3f}")
+            rows.append(place(record) | told)
     return _over_seeds(rows, dict(tried="first", chosen="; ".join, validation="; ".join))
 
 
@@ -380,7 +381,8 @@ def bias_rows(records: list[dict]) -> pd.DataFrame: # panel, method, seed, part,
     for record, _ in _biased(records):
         curve = pd.DataFrame(record["curve"], columns=["step", "B"])
         part = curve.step / curve.step.iloc[-1]
-        parts.append(pd.DataFrame(place(record) | dict(part=part, value=curve.B)))
+        columns = place(record) | dict(part=part, value=curve.B)
+        parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
@@ -451,7 +453,8 @@ def question_tests(
             common = sorted(own.keys() & other.keys())
             if method == base or not common:
                 continue
-            a, b = (np.mean([side[seed] for seed in common], 0) for side in (own, other))
+            a = np.mean([own[seed] for seed in common], 0)
+            b = np.mean([other[seed] for seed in common], 0)
             p = _tested_once(a.tobytes(), b.tobytes())
             pair = f"{names.get(method, method)}, minus {names.get(base, base)}"
             difference = signed(float((a - b).mean()), 3)

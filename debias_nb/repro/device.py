@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,7 @@ from pydantic import Field, ValidationError, model_validator
 from ..config import ConfigError, Strict, explain, load_yaml, nearest, project_root, refuse_if
 from .config import ExperimentConfig, Profile, RunConfig, load_experiment
 from .records import GIT_VARIABLES, Store, comparable, git_state
-from .runner import Outcome, bundled, cores, narrow, run_all, store_for
+from .runner import Outcome, bundled, cores, execute_within, narrow, run_all, store_for
 
 # %% ../../nbs/repro/17_device.ipynb #d1c20006
 class Wanted(Strict):
@@ -177,7 +178,8 @@ def device_batch(
     limits = Limits(
         end=begun + (1 - TESTING) * seconds, folder=out / "checkpoints" / version, deterministic=deterministic)
     workers = workers or sharing(runs, device)
-    return run_all(runs, store, workers=workers, progress=progress, limits=limits), store
+    work = partial(execute_within, limits=limits)
+    return run_all(runs, store, workers=workers, progress=progress, work=work), store
 
 # %% ../../nbs/repro/17_device.ipynb #d1c2000f
 @dataclass
@@ -237,5 +239,5 @@ def merge(
             _merge_one(record, Store(apart / version), Merged())
             done.apart.setdefault(version, []).append(record["id"])
         else:
-            _merge_one(record, target or store_for(record["config"]["profile"], root), done)
+            _merge_one(record, target or store_for(record["config"]["profile"]), done)
     return done

@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['REFERENCE', 'COMPLETE', 'UNTRAINED', 'SCALE', 'PROFILES', 'COLUMNS', 'Cell', 'world_of', 'made_by', 'is_clean',
            'is_trained', 'run_key', 'series', 'by_world', 'level', 'fill', 'status_of', 'row_name', 'printed_cell',
-           'Row', 'block_rows', 'weighted_name', 'found_records', 'table_cells', 'experiment_cells', 'wanting',
-           'reasons', 'all_experiments', 'papers', 'results', 'runs_frame', 'Study', 'only_stored', 'study_of',
-           'stored', 'refuse_unknown_parameters', 'study', 'scales', 'Unpaired', 'Side', 'why_apart', 'paired_sides',
-           'side_of', 'contrast', 'scaled']
+           'Row', 'block_rows', 'weighted_name', 'found_records', 'table_cells', 'wanting', 'reasons', 'profiles_of',
+           'all_experiments', 'papers', 'results', 'runs_frame', 'Study', 'only_stored', 'study_of', 'stored',
+           'refuse_unknown_parameters', 'study', 'scales', 'Unpaired', 'Side', 'why_apart', 'paired_sides', 'side_of',
+           'contrast', 'scaled']
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000004
 import ast
@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -27,7 +26,7 @@ import pandas as pd
 from debias_nb.repro.config import (
     BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, Profile, RunConfig, TableConfig,
 )
-from ..config import ConfigError, nearest, project_root
+from ..config import ConfigError, check_known, project_root
 from .config import load_experiment
 from .records import Store, latest
 from ..data.registry import ExpectedTable, load_expected, load_registry
@@ -123,7 +122,8 @@ def series(
 
 def by_world(values, worlds: list) -> np.ndarray: # (runs,) -> (worlds,)
     "The mean over the runs of each world."
-    return pd.Series(np.asarray(values, float)).groupby(list(map(str, worlds)), sort=False).mean().to_numpy()
+    values = pd.Series(np.asarray(values, float))
+    return values.groupby(list(map(str, worlds)), sort=False).mean().to_numpy()
 
 
 def level(
@@ -143,7 +143,8 @@ def fill(
     found: dict[str, dict], # id -> its newest record
 ) -> Cell:
     "Put value, interval and status into a cell."
-    records = sorted((found[i] for i in ids if i in found), key=_seed)
+    known = [found[i] for i in ids if i in found]
+    records = sorted(known, key=_seed)
     done = [record for record in records if cell.metric in record["metrics"].get(cell.evaluate, {})]
     errors = [record["error"] for record in records if record["status"] == "failed"]
     cell.records = [record["id"] for record in done]
@@ -210,7 +211,8 @@ def _beside_paper(cell: Cell, table: ExpectedTable) -> Cell:
     if printed.value is None or measured:
         cell.why = printed.note
     if measured and printed.value is not None:
-        low, high = (math.nan if end is None else end for end in (cell.low, cell.high))
+        low = math.nan if cell.low is None else cell.low
+        high = math.nan if cell.high is None else cell.high
         ours = Interval(cell.value, low, high, cell.n, math.nan, "")
         cell.status = status_of(ours, printed.value, table.tolerance, table.decimals)
     return cell
@@ -239,7 +241,7 @@ def block_rows(block: BlockConfig, experiment: ExperimentConfig, table: TableCon
         else:
             rows.append(Row(name, name))
     kept = [row for row in rows if table.methods is None or row.name in table.methods]
-    return [Row(table.rows.get(row.name, row.name), row.method, row.rate, row.state) for row in kept]
+    return [replace(row, name=table.rows.get(row.name, row.name)) for row in kept]
 
 
 def _is_of(run: RunConfig, encoder: str, row: Row, column: ColumnConfig, corpus: CorpusConfig) -> bool:
@@ -321,10 +323,9 @@ def table_cells(
     experiment: ExperimentConfig,
     table: TableConfig,       # one of its `tables`
     found: dict[str, dict],   # id -> record
-    root: Path | None = None,
 ) -> list[Cell]:
     "Every cell of one table, with its status; at profile `paper` beside the paper's numbers."
-    expected = load_expected(experiment.paper, root).tables.get(table.id)
+    expected = load_expected(experiment.paper).tables.get(table.id)
     cells = {}
     for block in experiment.blocks:
         for cell, ids in _block_cells(experiment, table, block, expected):
@@ -360,16 +361,10 @@ def _block_cells(experiment, table, block, expected) -> Iterator[tuple[Cell, lis
         name = row.name + column.suffix
         metric = (column.metric or table.metric).replace("{row}", name)
         against = table.against.get(row.method, None if table.against else REFERENCE)
-        yield Cell(
-            experiment.paper, table.id, experiment.profile, encoder, name, column.label, column.shift, column.corpus,
-            column.evaluate + row.state, metric, unit, roles[encoder], command=command, against=table.rows.get(against, against),
-        ), ids
-
-
-def experiment_cells(experiment: ExperimentConfig, store: Store, root: Path | None = None) -> list[Cell]:
-    "Every cell of all tables of an experiment."
-    found = found_records(experiment, store)
-    return [cell for table in experiment.tables for cell in table_cells(experiment, table, found, root)]
+        place = (experiment.paper, table.id, experiment.profile, encoder, name, column.label, column.shift)
+        measured = (column.corpus, column.evaluate + row.state, metric, unit)
+        shown = table.rows.get(against, against)
+        yield Cell(*place, *measured, roles[encoder], command=command, against=shown), ids
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000018
 def wanting(cell: Cell) -> str:
@@ -399,31 +394,37 @@ def reasons(cells: list[Cell]) -> list[str]: # each once, in order of appearance
     return list(dict.fromkeys(parts))
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000021
-def all_experiments(paper: str, root: Path | None = None) -> list[ExperimentConfig]:
+def profiles_of(
+    name: str, # `paper/experiment`
+) -> list[str]: # richest last
+    "The profiles that an experiment has a configuration for."
+    folder = project_root() / "configs"
+    return [profile for profile in PROFILES if (folder / f"{name}.{profile}.yaml").is_file()]
+
+
+def all_experiments(paper: str) -> list[ExperimentConfig]:
     "Every configuration of a paper, in the order of names and profiles."
-    root = Path(root or project_root())
-    found = []
-    for path in (root / "configs" / paper).glob("*.yaml"):
-        name, profile = path.stem.rsplit(".", 1)
-        found.append(load_experiment(f"{paper}/{name}", profile, root))
-    return sorted(found, key=lambda e: (e.experiment, PROFILES.index(e.profile)))
+    files = (project_root() / "configs" / paper).glob("*.yaml")
+    names = sorted({file.name.partition(".")[0] for file in files})
+    places = [f"{paper}/{name}" for name in names]
+    return [load_experiment(place, profile) for place in places for profile in profiles_of(place)]
 
 
-def papers(root: Path | None = None) -> list[str]:
+def papers() -> list[str]:
     "Papers with numbers in `expected/`."
-    return sorted(path.stem for path in (Path(root or project_root()) / "expected").glob("*.yaml"))
+    files = (project_root() / "expected").glob("*.yaml")
+    return sorted(file.stem for file in files)
 
 
 def results(
     profile: str,
-    root: Path | None = None,
     fresh: bool = False, # planted records of this machine's `_runs/` instead of the committed reference
 ) -> Store:
     "Where a report reads its records."
     if fresh and profile == "planted":
         from debias_nb.repro.runner import store_for
-        return store_for(profile, root)
-    return Store(Path(root or project_root()) / "results")
+        return store_for(profile)
+    return Store(project_root() / "results")
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000023
 COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "against", "evaluate", "metric", "unit", "further",
@@ -435,7 +436,8 @@ def _cell_rows(cell: Cell, metric: str, found: dict[str, dict], own: bool) -> It
     scale = SCALE[cell.unit]
     names = ("table", "encoder", "corpus", "shift", "method", "against", "evaluate", "unit")
     place = {name: getattr(cell, name) for name in names}
-    place |= dict(test=cell.column, metric=metric, further=metric != cell.metric, complete=cell.status in COMPLETE)
+    place |= dict(test=cell.column, metric=metric, further=metric != cell.metric)
+    place["complete"] = cell.status in COMPLETE
     for i in cell.records:
         record = found[i]
         metrics = record["metrics"].get(cell.evaluate, {})
@@ -445,7 +447,8 @@ def _cell_rows(cell: Cell, metric: str, found: dict[str, dict], own: bool) -> It
         scaled_replicates = None if replicates is None else scale * np.array(replicates, float)
         run = dict(seed=record["seed"], key=run_key(record, cell.method), record=i)
         how = dict(made=made_by(record), clean=own or is_clean(record))
-        yield place | run | how | dict(value=scale * metrics[metric], replicates=scaled_replicates)
+        measured = dict(value=scale * metrics[metric], replicates=scaled_replicates)
+        yield place | run | how | measured
 
 
 def runs_frame(
@@ -480,6 +483,10 @@ class Study:
     @property
     def records(self) -> list[dict]:
         return list(self.found.values())
+
+    @property
+    def finished(self) -> list[dict]:
+        return [record for record in self.records if record["status"] == "finished"]
 
     def __getitem__(self, table: str) -> pd.DataFrame:
         "The runs of one table. Raises `KeyError` for a table that the configuration does not have."
@@ -521,8 +528,10 @@ def study_of(
     "What a store's records say of an experiment."
     found = found_records(experiment, store)
     cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, found)]
-    finished = sum(record["status"] == "finished" for record in found.values())
-    return Study(experiment, found, cells, came or f"{finished} of {len(experiment.runs())} runs are on record.", own)
+    study = Study(experiment, found, cells, came, own)
+    if not came:
+        study.came = f"{len(study.finished)} of {len(experiment.runs())} runs are on record."
+    return study
 
 
 def stored(
@@ -550,9 +559,7 @@ def refuse_unknown_parameters():
         if not source.startswith("# Parameters\n"): # what papermill writes above them
             continue
         for line in ast.parse(source).body:
-            name = line.targets[0].id
-            if name not in known:
-                raise ConfigError(f"this notebook has no parameter {name!r}{nearest(name, known)}")
+            check_known("parameter", line.targets[0].id, known, ConfigError)
 
 
 def study(
@@ -575,20 +582,20 @@ def study(
     store = store_for(profile)
     outcome = run_all(experiment.runs(), store, fresh=fresh, workers=workers)
     if outcome.failed:
-        raise RuntimeError("; ".join(f"{run}: {why}" for run, why in outcome.failed.items()))
-    came = f"{len(outcome.records)} records, {len(outcome.trained)} of them run now; {len(outcome.missing)} runs lack something."
-    lacking = dict.fromkeys(outcome.missing.values())
-    return study_of(experiment, store, "\n".join([came, *(f"- {why}" for why in lacking)]), own=True)
+        failed = [f"{run}: {why}" for run, why in outcome.failed.items()]
+        raise RuntimeError("; ".join(failed))
+    counts = f"{len(outcome.records)} records, {len(outcome.trained)} of them run now"
+    came = [f"{counts}; {len(outcome.missing)} runs lack something."]
+    came += [f"- {why}" for why in dict.fromkeys(outcome.missing.values())]
+    return study_of(experiment, store, "\n".join(came), own=True)
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000029
 def scales(
     name: str, # `paper/experiment`
 ) -> list[str]: # richest first
     "The profiles at which some run has finished."
-    root = project_root()
-    rich = reversed(PROFILES)
-    known = [profile for profile in rich if (root / "configs" / f"{name}.{profile}.yaml").is_file()]
-    return [profile for profile in known if any(record["status"] == "finished" for record in stored(name, profile).records)]
+    known = reversed(profiles_of(name))
+    return [profile for profile in known if stored(name, profile).finished]
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000032
 class Unpaired(ValueError):
@@ -607,14 +614,19 @@ class Side:
     def __post_init__(self):
         self.place = {key: i for i, key in enumerate(self.keys)}
 
+    @property
+    def is_trained(self) -> bool:
+        return any(seed is not None for _, seed in self.keys)
+
     def at(self, key: tuple) -> int | None: # world, seed
         "The position of the run that belongs to a replicate."
-        return self.place.get(key, self.place.get((key[0], None)))
+        untrained = (key[0], None)
+        return self.place.get(key, self.place.get(untrained))
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000034
 def _common_keys(sides: list[Side]) -> list[tuple]:
     "The replicates that every side has a run of, in the order of the first trained side."
-    trained = [side for side in sides if any(seed is not None for _, seed in side.keys)]
+    trained = [side for side in sides if side.is_trained]
     first = (trained or sides)[0]
     return [key for key in first.keys if all(side.at(key) is not None for side in sides)]
 
@@ -634,7 +646,7 @@ def _kept_keys(sides: list[Side]) -> list[tuple]:
     keys = _common_keys(sides)
     why = {key: why_apart(sides, key) for key in keys}
     kept = [key for key in keys if why[key] is None]
-    trained = any(seed is not None for side in sides for _, seed in side.keys)
+    trained = any(side.is_trained for side in sides)
     if len(kept) >= 1 + trained:
         return kept
     reasons = "; ".join(dict.fromkeys(filter(None, why.values())))
@@ -662,7 +674,8 @@ def _combined(sides: list[Side], keys: list[tuple], name: str) -> np.ndarray:
     total = 0.
     for sign, side in zip((1, -1, -1, 1), sides):
         places = [side.at(key) for key in keys]
-        total = total + sign * np.asarray(getattr(side, name), float)[places]
+        values = np.asarray(getattr(side, name), float)
+        total = total + sign * values[places]
     return total
 
 
@@ -678,7 +691,9 @@ def side_of(cell: Cell, found: dict[str, dict]) -> Side: # `found`: id -> record
     records = sorted((found[i] for i in cell.records), key=_seed)
     values, replicates = series(records, cell.evaluate, cell.metric)
     keys = [run_key(record, cell.method) for record in records]
-    return Side(values, replicates, keys, [made_by(r) for r in records], [is_clean(r) for r in records])
+    made = list(map(made_by, records))
+    clean = list(map(is_clean, records))
+    return Side(values, replicates, keys, made, clean)
 
 
 def contrast(

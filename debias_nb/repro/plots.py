@@ -294,13 +294,12 @@ def wrapped(
     return fill(text.replace("->", "→"), int(room / LETTER))
 
 def panels(
-    names,           # of the panels, repeated or not
-    height: float,   # inches, of a panel
-    across: int = 3, # panels side by side, at most
+    names,         # of the panels, repeated or not
+    height: float, # inches, of a panel
 ) -> tuple[Figure, dict]: # the figure, and panel -> its axes
-    "An empty figure. Raises `ValueError` for more than three rows of panels."
-    names = few(names, 3 * across)
-    columns = min(across, len(names))
+    "An empty figure, three panels side by side. Raises `ValueError` for more than three rows of them."
+    names = few(names, 9)
+    columns = min(3, len(names))
     down = math.ceil(len(names) / columns)
     figure = canvas(height * down + .4)
     axes = figure.subplots(down, columns, squeeze=False).ravel()
@@ -383,10 +382,9 @@ DIFFERENCE = ["difference", *INTERVAL]
 
 def difference_rows(
     frame: pd.DataFrame, # columns encoder, corpus, test, method
-    across: int = 4,     # panels side by side, at most, before rows are split by corpus
 ) -> dict[str, pd.DataFrame]: # title of a row of panels -> its rows
-    "The rows of panels of `difference_plot`."
-    crowded = frame.groupby("encoder").test.nunique().max() > across
+    "The rows of panels of `difference_plot`: an encoder's, split by corpus where there would be more than four."
+    crowded = frame.groupby("encoder").test.nunique().max() > 4
     ambiguous = frame.duplicated(["encoder", "test", "method"]).any() # tests of one name in several corpora
     keys = ["encoder", "corpus"] if crowded or ambiguous else ["encoder"]
     groups = frame.groupby(keys, sort=False)

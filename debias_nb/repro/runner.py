@@ -17,9 +17,8 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
 
-from ..config import ConfigError, nearest, project_root
+from ..config import ConfigError, check_known, project_root
 from ..data.registry import only_pinned
 from .records import Store, TrainingFailed, latest, make_record, run_or_load, this_machine
 from .config import ExperimentConfig, RunConfig
@@ -80,7 +79,11 @@ def bundled() -> dict: # {} where the project is a clone
 
 
 @only_pinned()
-def execute(run: RunConfig) -> dict: # the record
+def execute(
+    run: RunConfig,
+    train=None,               # another way to train it, a function of the run; default: its task's
+    told: dict | None = None, # what else the record keeps
+) -> dict: # the record
     "Train and test one run. Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
     from debias_nb.encoders import single_thread
     quiet()
@@ -88,10 +91,10 @@ def execute(run: RunConfig) -> dict: # the record
     task = task_of(run)
     start = time.monotonic()
     with single_thread(run.training.threads if run.training else 1):
-        trained = task.train(run)
+        trained = (train or task.train)(run)
         seconds = time.monotonic() - start
         tested = task.test(run, trained)
-    told = {"training": {"seconds": round(seconds, 3)}, "missing": tested.missing}
+    own = {"training": {"seconds": round(seconds, 3)}, "missing": tested.missing}
     record = make_record(
         run, tested.metrics,
         data=trained.data | tested.data,
@@ -100,7 +103,7 @@ def execute(run: RunConfig) -> dict: # the record
         seconds=time.monotonic() - start,
         curve=trained.curve,
         replicates=tested.replicates,
-        extra=told | trained.extra | tested.extra,
+        extra=own | trained.extra | tested.extra | (told or {}),
         **this_machine())
     record["environment"] |= surroundings(record["environment"])
     return record
@@ -130,10 +133,17 @@ def _attempt(run: RunConfig, limits): # the record; or None and why the memory w
         return None, str(e) # without its traceback, which holds on to the memory
 
 
-def execute_within(run: RunConfig, limits) -> dict: # limits: of `repro.limits`; the record
+def execute_within(
+    run: RunConfig,
+    limits=None, # of `repro.limits`; default: none but those of the machine's memory
+) -> dict: # the record
     """`execute` inside limits, with batches in as many pieces as the memory asks for; the record says how many.
-    Raises `TrainingFailed` where pieces of one row are too large, `TimeUp`, and as `execute` does."""
+    Raises `TimeUp`, `TrainingFailed` where pieces of one row are too large, and as `execute` does."""
     from accelerate.utils.memory import clear_device_cache
+    from debias_nb.repro.limits import Limits, TimeUp
+    limits = limits or Limits()
+    if limits.reached:
+        raise TimeUp(f"{run.id} has not begun")
     rows = run.training.batch_size if run.training else 1
     record, why = _attempt(run, limits)
     while record is None:
@@ -179,19 +189,16 @@ BUSY = "another process is at work on it"
 LATER = "the time is up"
 
 
-def _work(run: RunConfig, store: Store, fresh: bool, parent: int, wait: bool = False, limits=None): # in a worker process
+def _work(run: RunConfig, store: Store, fresh: bool, parent: int, work, wait: bool = False): # in a worker process
     """The id of a run, its record, and why there is none. A run that another process has claimed is `BUSY`, or waited for;
-    one that the time is too short for is for `LATER`."""
-    from debias_nb.repro.limits import Limits, TimeUp
+    one that the time was too short for is for `LATER`."""
+    from debias_nb.repro.limits import TimeUp
     _end_with(parent)
-    limits = limits or Limits()
-    if limits.reached:
-        return run.id, None, LATER
     with store.claimed(run.id, wait) as mine:
         if not mine:
             return run.id, None, BUSY
         try:
-            return run.id, run_or_load(run, lambda asked: execute_within(asked, limits), store, fresh), None
+            return run.id, run_or_load(run, work, store, fresh), None
         except TimeUp:
             return run.id, None, LATER
         except TrainingFailed as e:
@@ -223,13 +230,14 @@ def run_all(
     fresh: bool = False,          # run again what is there
     workers: int | None = None,   # processes; default: one a core, one on a GPU
     progress: bool = True,
-    limits=None,                  # of `repro.limits`, which each run keeps to
+    work=None,                    # what makes the record of a run; default: `execute_within`
 ) -> Outcome:
     """Run what has no record yet. Ctrl-C keeps what has finished. What another process is at work on is left to it, and
     waited for at the end. Raises `ConfigError` for fewer than one worker."""
     from tqdm import tqdm
     if workers is not None and workers < 1:
         raise ConfigError(f"workers must be at least 1, got {workers}")
+    work = work or execute_within
     out = Outcome({}, {}, {}, [])
     todo = []
     found = {} if fresh else _finished(runs, store)
@@ -245,7 +253,7 @@ def run_all(
             out.records[run.id] = record
         else:
             out.missing[run.id] = why
-    done = _parallel(todo, store, workers, limits)
+    done = _parallel(todo, store, workers, work)
     busy = []
     for run_id, record, failure in tqdm(done, total=len(todo), disable=not (progress and todo), unit="run"):
         if failure == BUSY:
@@ -259,7 +267,7 @@ def run_all(
             out.trained.append(run_id)
     for run in runs:
         if run.id in busy: # whoever claimed it has finished it by now, or was killed
-            _, record, failure = _work(run, store, False, os.getpid(), True, limits)
+            _, record, failure = _work(run, store, False, os.getpid(), work, wait=True)
             if failure == LATER:
                 out.later.append(run.id)
                 continue
@@ -269,21 +277,21 @@ def run_all(
     return out
 
 
-def _parallel(todo, store, workers, limits):
+def _parallel(todo, store, workers, work):
     "Results as they come, from one process or several."
     if not todo:
         return
     workers = min(workers or cores(), len(todo))
     if workers == 1:
         for run, fresh in todo:
-            yield _work(run, store, fresh, os.getpid(), False, limits)
+            yield _work(run, store, fresh, os.getpid(), work)
         return
     from joblib import Parallel, delayed, parallel_config
     # loky renews a worker whose memory has grown; its finished jobs are kept
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
     with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
         pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=workers)
-        yield from pool(delayed(_work)(run, store, fresh, os.getpid(), False, limits) for run, fresh in todo)
+        yield from pool(delayed(_work)(run, store, fresh, os.getpid(), work) for run, fresh in todo)
 
 
 def cores() -> int: # processes that work side by side: one on a GPU
@@ -297,9 +305,7 @@ def _check_names(experiment: ExperimentConfig, kind: str, asked: list[str] | Non
     "Raises `ConfigError` for a method or an encoder that an experiment does not have."
     known = [getattr(o, "display", o.name) for o in getattr(experiment, kind)]
     for name in asked or []:
-        if name not in known:
-            where = f"{experiment.paper}/{experiment.experiment}"
-            raise ConfigError(f"{where} has no {kind[:-1]} {name!r}{nearest(name, known)}")
+        check_known(f"{kind[:-1]} in {experiment.paper}/{experiment.experiment} called", name, known, ConfigError)
 
 
 LARGEST_SEED = 2**32 - 1 # that NumPy takes
@@ -364,9 +370,9 @@ def dry_step(run: RunConfig) -> dict[str, float]: # the terms of the loss in the
     return task_of(run).dry_step(run)
 
 # %% ../../nbs/repro/05_runner.ipynb #bf31ff14
-def store_for(profile: str, root: str | Path | None = None) -> Store:
+def store_for(profile: str) -> Store:
     "Where the records of a profile are written: `_runs/` (or `$DEBIAS_NB_RUNS`) for planted ones, `results/` for others."
+    if profile != "planted":
+        return Store(project_root() / "results")
     chosen = os.environ.get("DEBIAS_NB_RUNS")
-    if profile == "planted" and chosen:
-        return Store(chosen)
-    return Store(Path(root or project_root()) / ("_runs" if profile == "planted" else "results"))
+    return Store(chosen or project_root() / "_runs")

@@ -7,7 +7,6 @@ __all__ = ['HEAD', 'Aim', 'Aims', 'load_aims', 'reached', 'render_speed']
 
 # %% ../../nbs/repro/13_speed.ipynb #9ce25939
 import json
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, ValidationError, model_validator
@@ -37,9 +36,9 @@ class Aims(Strict):
     aims: tuple[Aim, ...]
 
 
-def load_aims(root: str | Path | None = None) -> tuple[Aim, ...]:
+def load_aims() -> tuple[Aim, ...]:
     "Read `bench/aims.yaml`. Raises `ConfigError` naming file and key."
-    path = Path(root or project_root()) / "bench" / "aims.yaml"
+    path = project_root() / "bench" / "aims.yaml"
     try:
         return Aims.model_validate(load_yaml(path)).aims
     except ValidationError as e:
@@ -119,10 +118,10 @@ def _bench_row(name: str, record: dict) -> list[str]:
     return [name, commit_of(environment), processor, str(record["threads"]), "; ".join(settings)]
 
 
-def render_speed(root: str | Path | None = None) -> str: # markdown
+def render_speed() -> str: # markdown
     "The page of speed. Raises `ConfigError` as `load_aims` and `reached` do."
-    folder = Path(root or project_root()) / "bench"
-    aims = load_aims(root)
+    folder = project_root() / "bench"
+    aims = load_aims()
     records = {}
     for name in sorted({aim.bench for aim in aims}):
         file = folder / f"{name}.json"

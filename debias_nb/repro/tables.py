@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['DIGITS', 'METRICS', 'PLACE', 'DIFFERENCES', 'SIDES', 'IN', 'OUT', 'VERSIONS', 'metric_name', 'signed', 'bracket',
-           'distinct', 'folded', 'text_table', 'markdown', 'main', 'wide', 'means', 'levels', 'differences',
-           'intervals', 'tally', 'told', 'printed', 'missing', 'background', 'commit_of', 'provenance', 'show']
+           'distinct', 'text_table', 'markdown', 'main', 'wide', 'means', 'levels', 'differences', 'intervals', 'tally',
+           'told', 'printed', 'missing', 'background', 'commit_of', 'provenance', 'show']
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200004
 import numpy as np
@@ -41,7 +41,8 @@ def bracket(
     digits: int = 1,
 ) -> str:
     "A difference with its interval; a ring marks one that covers seeds alone."
-    low, high = signed(d.low, digits), signed(d.high, digits)
+    low = signed(d.low, digits)
+    high = signed(d.high, digits)
     ring = "°" if d.seeds_alone else ""
     return f"{signed(d.difference, digits)} [{low}, {high}]{ring}"
 
@@ -49,11 +50,6 @@ def bracket(
 def distinct(cells: list[Cell], name: str) -> list: # in order of appearance
     "What cells have under a name, each once."
     return list(dict.fromkeys(getattr(cell, name) for cell in cells))
-
-
-def folded(title: str, text: str) -> str:
-    "A part of a page that opens when it is asked for."
-    return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
 def _line(cells: list) -> str:
@@ -330,7 +326,7 @@ def _spent(records: list[dict]) -> str:
 
 def provenance(study: Study) -> str:
     "Markdown: cost, device, commits, versions, the fingerprints of encoders and data, settings, and the command."
-    records = [record for record in study.records if record["status"] == "finished"]
+    records = study.finished
     if not records:
         return ""
     environments = [record["environment"] for record in records]

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SHIFTS', 'LOW_LEAKAGE', 'COARSE', 'COMPARISON', 'HEADING', 'At', 'Asked', 'above', 'Comparison', 'Evidence',
            'low_leakage', 'judge', 'overall', 'counted', 'Claim', 'Erratum', 'Ledger', 'read_ledger',
-           'comparison_frame']
+           'comparison_frame', 'fact_frame']
 
 # %% ../../nbs/repro/12_verdicts.ipynb #269c029d
 import json
@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..config import nearest, project_root
+from ..config import check_known, project_root
 from .frame import COMPLETE, PROFILES, Cell, Unpaired, all_experiments, contrast, scaled, stored
-from .printed import Fact, PrintedCells, fact_table, printed_verdict
-from .tables import bracket, folded, markdown, signed
+from .printed import Fact, PrintedCells, first_of, in_words, printed_verdict
+from .tables import bracket, signed
 from ..stats import WORDS, Paired, detectable, holm, threshold_p, verdict
 
 # %% ../../nbs/repro/12_verdicts.ipynb #6e595af9
@@ -172,25 +172,25 @@ class Evidence:
         for cell in self.of_table.get(table, []):
             if cell.profile == profile:
                 mine.setdefault(cell.column, cell)
-        _must_be_one_of(column, list(mine), f"column in {table} at {profile}")
+        check_known(f"column in {table} at {profile} called", column, mine)
         return mine[column]
 
     def check(self, asked: Asked):
         "Raises `ValueError` for a table, method or column that no cell has, with the nearest."
-        tables = list(self.of_table)
+
         for side in asked.sides:
             table = side.table or asked.table
-            _must_be_one_of(table, tables, "table")
+            check_known("table", table, self.of_table)
             known = self.names("method", table)
             names = [side.name(profile, known) for profile in asked.profiles]
             named = [name for name in names if name]
             if not set(named) & set(known):
-                _must_be_one_of(next(iter(named), ""), known, f"method in {table}")
+                check_known(f"method in {table} called", next(iter(named), ""), known)
             if side.column:
-                _must_be_one_of(side.column, self.names("column", table), f"column in {table}")
+                check_known(f"column in {table} called", side.column, self.names("column", table))
         columns = self.names("column", asked.table)
         if not any(fnmatchcase(column, pattern) for column, pattern in product(columns, asked.column)):
-            _must_be_one_of(asked.column[0], columns, f"column in {asked.table}")
+            check_known(f"column in {asked.table} called", asked.column[0], columns)
 
     def comparisons(self, asked: Asked) -> list[Comparison]:
         "Every comparison of one line, with its difference. Raises as `check`."
@@ -198,7 +198,8 @@ class Evidence:
         places = {}
         for cell in self.of_table[asked.table]:
             fits = cell.profile in asked.profiles
-            fits = fits and asked.shift in ("any", cell.shift) and asked.role in ("any", cell.role)
+            fits = fits and asked.shift in ("any", cell.shift)
+            fits = fits and asked.role in ("any", cell.role)
             fits = fits and asked.encoder in ("*", cell.encoder)
             if fits and any(fnmatchcase(cell.column, pattern) for pattern in asked.column):
                 places[cell.profile, cell.encoder, cell.column] = None
@@ -214,14 +215,18 @@ class Evidence:
                 return None
             name = side.name(profile, self.names("method", table, profile))
             cell = self.at.get((*where, name))
+            if cell and side.metric:
+                cell = replace(cell, metric=side.metric)
             names.append(name)
-            cells.append(replace(cell, metric=side.metric) if cell and side.metric else cell)
+            cells.append(cell)
         enough = any(cells) if encoder else all(cells)
         if not all(names) or not enough:
             return None
-        pairs = [" − ".join(names[:2]), " − ".join(names[2:])]
-        text = f"({pairs[0]}) − ({pairs[1]})" if pairs[1] else pairs[0]
-        return self._measured(Comparison(asked, profile, encoder, column, text, tuple(cells)))
+        text = " − ".join(names[:2])
+        if len(names) > 2:
+            text = f"({text}) − ({' − '.join(names[2:])})"
+        compared = Comparison(asked, profile, encoder, column, text, tuple(cells))
+        return self._measured(compared)
 
     def _measured(self, one: Comparison) -> Comparison:
         "With its difference, or the reason why there is none."
@@ -244,11 +249,6 @@ class Evidence:
         if not all(cell.metric in own for own in metrics):
             return f"the records have no {cell.metric}"
 
-
-def _must_be_one_of(name: str, known: list[str], what: str):
-    if name not in known:
-        raise ValueError(f"no {what} is called {name!r}{nearest(name, known)}")
-
 # %% ../../nbs/repro/12_verdicts.ipynb #25eb643b
 LOW_LEAKAGE = .6 # at most; at .5 topics of training tell nothing about those of the test
 
@@ -263,8 +263,8 @@ def low_leakage(
     wanted = f"a setting with little leakage has at most {LOW_LEAKAGE}"
     if measured.value is not None and measured.value > LOW_LEAKAGE:
         raise ValueError(f"{setting}: the recorded leakage is {measured.value:.3f}, and {wanted}")
-    corpus = measured.corpus
-    tested = [cell for cell in evidence.of_table["leakage"] if (cell.profile, cell.corpus) == (profile, corpus)]
+    place = (profile, measured.corpus)
+    tested = [cell for cell in evidence.of_table["leakage"] if (cell.profile, cell.corpus) == place]
     if measured.value is None and any(cell.value is not None for cell in tested):
         raise ValueError(f"{setting}: no leakage is recorded, and {wanted}: {measured.command}")
 
@@ -340,47 +340,48 @@ class Claim:
     def verdict(self, profile: str) -> str:
         return overall(self.words(profile))
 
-    @property
-    def lines(self) -> pd.DataFrame:
-        "A line for each thing asked, at each profile with runs."
-        rows = []
-        for profile in PROFILES:
-            mine = [one for one in self.comparisons if one.profile == profile]
-            if any(one.difference for one in mine):
-                asked = dict.fromkeys(one.asked for one in mine)
-                rows += [_line(profile, line, [one for one in mine if one.asked == line]) for line in asked]
-        return pd.DataFrame(rows)
+    def _printed(self) -> list[str]:
+        "What the paper's own cells say; where they deny the claim, which do."
+        if not self.facts:
+            return []
+        verdict = printed_verdict(self.facts)
+        so = verdict == "holds"
+        why = in_words(self.facts, so)
+        told = f": {why}" if so else f"; not so: {why}"
+        return [f"Printed cells: **{verdict}**{told if why else ''}."]
+
+    def _ours(self, profile: str) -> str:
+        "What our runs of a profile say, and by which of the things that were asked."
+        asked = {}
+        for one in self.comparisons:
+            if one.profile == profile and one.asked.primary:
+                asked.setdefault(one.asked, []).append(one)
+        by_word = {}
+        for line, mine in asked.items():
+            word = overall([one.verdict for one in mine])
+            by_word.setdefault(word, []).append(line.text + _span(mine))
+        by_word.pop("not run", None)
+        reasons = [f"*{word}*: {first_of(texts)}." for word, texts in by_word.items()]
+        counts = counted(self.words(profile))
+        return " ".join([f"`{profile}`: **{self.verdict(profile)}** ({counts}).", *reasons])
 
     def _repr_markdown_(self) -> str:
-        parts = []
-        if self.facts:
-            parts.append(f"**The paper's own cells: {printed_verdict(self.facts)}.**")
-            parts.append(folded(f"{len(self.facts)} printed number{'s' * (len(self.facts) > 1)}", markdown(fact_table(self.facts))))
-        ran = [profile for profile in PROFILES if self.verdict(profile) != "not run"]
-        verdicts = [f"`{profile}`: **{self.verdict(profile)}** ({counted(self.words(profile))})" for profile in ran]
-        parts.append(f"Our runs: {'; '.join(verdicts) or 'not run'}.")
-        lines = self.lines
-        if len(lines):
-            parts.append(folded("what was asked, and the differences in points", markdown(lines)))
+        ran = [profile for profile in reversed(PROFILES) if self.verdict(profile) != "not run"]
+        ours = [self._ours(profile) for profile in ran]
+        lines = self._printed() + (ours or ["Our runs: not run."])
         analogues = dict.fromkeys(one.asked.analogue for one in self.comparisons if one.asked.analogue)
         if analogues:
-            parts.append(f"Where ours is not the paper's situation: {'; '.join(analogues)}.")
-        return "\n\n".join(parts)
+            lines.append(f"Where ours is not the paper's situation: {'; '.join(analogues)}.")
+        return "\n".join(f"- {line}" for line in lines)
 
 
-def _line(profile: str, line: Asked, mine: list[Comparison]) -> dict:
-    "What became of one thing that was asked."
-    words = [one.verdict for one in mine]
-    found = [one.difference for one in mine if one.difference]
-    text = line.text if line.primary else f"{line.text} (secondary)"
-    span = ""
-    if len(found) == 1:
-        span = bracket(found[0])
-    elif found:
-        values = [d.difference for d in found]
-        span = f"{signed(min(values))} to {signed(max(values))}"
-    verdict = overall(words)
-    return {"scale": profile, "asked": text, "verdict": verdict, "comparisons": counted(words), "differences": span}
+def _span(comparisons: list[Comparison]) -> str:
+    "How far the differences of one thing that was asked go."
+    found = [one.difference for one in comparisons if one.difference]
+    if len(found) < 2:
+        return "".join(f", {bracket(d)}" for d in found)
+    values = [d.difference for d in found]
+    return f", {signed(min(values))} to {signed(max(values))}"
 
 
 @dataclass(repr=False)
@@ -407,10 +408,8 @@ class Erratum:
         return f"{word} in {hits} of {len(known)}" if hits else f"not {word}"
 
     def _repr_markdown_(self) -> str:
-        parts = [f"**Verdict:** {self.verdict}."]
-        if self.facts:
-            parts.append(markdown(fact_table(self.facts)))
-        return "\n\n".join(parts)
+        why = in_words(self.facts, self.kind == "oddity")
+        return f"**Verdict:** {self.verdict}{': ' if why else ''}{why}."
 
 
 class Ledger:
@@ -500,7 +499,8 @@ def _comparison_row(paper: str, claim: str, one: Comparison) -> dict:
         encoder=one.encoder, column=one.column, comparison=one.text, margin=one.asked.margin, delta=one.asked.delta)
     d = one.difference
     if d is not None:
-        row |= dict(difference=d.difference, low=d.low, high=d.high, replicates=d.n, p=one.p, detectable=one.seen)
+        row |= dict(difference=d.difference, low=d.low, high=d.high, replicates=d.n)
+        row |= dict(p=one.p, detectable=one.seen)
     return row | dict(verdict=one.verdict, why=one.why)
 
 
@@ -509,3 +509,10 @@ def comparison_frame(book: Ledger) -> pd.DataFrame: # a row a comparison
     found = [(claim.id, one) for claim in book.claims.values() for one in claim.comparisons]
     rows = pd.DataFrame([_comparison_row(book.paper, *pair) for pair in found])
     return rows.reindex(columns=COMPARISON)
+
+
+def fact_frame(book: Ledger) -> pd.DataFrame: # a row a printed number
+    "Every fact about printed cells in a paper's claims and errata, for a CSV file."
+    places = book.claims | {f"erratum {number}": erratum for number, erratum in book.errata.items()}
+    parts = [pd.DataFrame(one.facts).assign(of=name) for name, one in places.items()]
+    return pd.concat(parts).assign(paper=book.paper)

@@ -15,7 +15,7 @@ import numpy as np
 from debias_nb.repro.answer_training import (
     AnswerModel, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, train_stages,
 )
-from ...config import AnswersWorldConfig, ConfigError, EncoderConfig, nearest
+from ...config import AnswersWorldConfig, ConfigError, EncoderConfig, check_known
 from ...encoders import best_device, weights_hash
 from ...metrics import rank_metrics
 from ...data.answers import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers, shared_words
@@ -32,12 +32,11 @@ def training_answers(
 ) -> Answers:
     """Candidates to train or to choose by; in `train`, the corpus's share `flip` of the labels is switched.
     Raises `MissingData`, or `ConfigError` for an unknown corpus."""
+    check_known("corpus", corpus.name, (*SOURCES, "answers"), ConfigError)
     if corpus.name == "answers":
         answers = planted_answers(corpus.world, part)
-    elif corpus.name in SOURCES:
-        answers = load_answers(corpus.name, part)
     else:
-        raise ConfigError(f"corpus {corpus.name!r} is not known{nearest(corpus.name, (*SOURCES, 'answers'))}")
+        answers = load_answers(corpus.name, part)
     if corpus.flip and part == "train":
         return flip_labels(answers, corpus.flip, corpus.noise_seed).answers
     return answers
@@ -66,8 +65,7 @@ def evaluation_answers(
     if name == "dev":
         return training_answers(corpus, "dev")
     known = ("iid", "neutral", "shifted") if corpus.world else tuple(SOURCES)
-    if name not in known:
-        raise ConfigError(f"evaluation set {name!r} is not known{nearest(name, known)}")
+    check_known("evaluation set", name, known, ConfigError)
     if corpus.world:
         return planted_answers(corpus.world, name)
     if "test" not in SOURCES[name].files:

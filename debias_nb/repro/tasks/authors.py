@@ -24,7 +24,7 @@ from debias_nb.data.authors import (
     SOURCES, AuthorSplit, Halves, Texts, describe, leakage, leakage_aware_split, load_texts, nearest_topics, paper_split,
     planted_texts, query_target, random_split,
 )
-from ...config import AuthorsWorldConfig, ConfigError, EncoderConfig, nearest
+from ...config import AuthorsWorldConfig, ConfigError, EncoderConfig, check_known
 from debias_nb.encoders import (
     QuietTrainer, best_device, embed, encoder_fingerprint, load_encoder, single_thread, tokenise, weights_hash,
 )
@@ -117,12 +117,8 @@ def _real(corpus: CorpusConfig) -> AuthorSplit:
 def author_split(corpus: CorpusConfig) -> AuthorSplit:
     """The texts of a corpus in parts.
     Raises `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing."""
-    if corpus.world:
-        split = _planted(corpus)
-    elif corpus.name in SOURCES:
-        split = _real(corpus)
-    else:
-        raise ConfigError(f"corpus {corpus.name!r} is not known{nearest(corpus.name, (*SOURCES, 'authors'))}")
+    check_known("corpus", corpus.name, (*SOURCES, "authors"), ConfigError)
+    split = _planted(corpus) if corpus.world else _real(corpus)
     if corpus.split and corpus.split.validation == "across":
         return _validated_across(split, corpus.split.seed)
     return split
@@ -295,7 +291,8 @@ def evaluate_authors(
         raise ValueError(f"{texts.name}: {rows.shape[0]} rows for {len(texts)} texts")
     q = len(halves.queries)
     nearest = min(NEAR, len(halves.targets))
-    asked, offered = rows[halves.queries], rows[halves.targets]
+    asked = rows[halves.queries]
+    offered = rows[halves.targets]
     hits = first_hits(asked, offered, halves.relevance(), nearest, progress=q > 20_000)
     every = np.ones(q, bool)
     values = {"r8": (recall_at(hits, NEAR), every), "mrr": (reciprocal_rank(hits), every)}
@@ -447,12 +444,12 @@ def _said(texts: Texts, topic: str, words: list[str]) -> str:
     return excerpt(on_topic, words)
 
 
-def leaks(corpus: CorpusConfig, pairs: int = 5) -> list[dict]: # test topic, training topic, cosine, words, test, training
+def leaks(corpus: CorpusConfig) -> list[dict]: # test topic, training topic, cosine, words, test, training
     "The pairs of topics across a split that are most alike, with an excerpt of each. Raises as `nearest_topics`."
     split = author_split(corpus)
     test = split.tests["cross"]
     out = []
-    nearest = nearest_topics(split.train, test, pairs)
+    nearest = nearest_topics(split.train, test, 5)
     for asked, trained, cosine, shared in nearest.itertuples(index=False):
         words = shared.split(", ")
         out.append({
@@ -547,8 +544,7 @@ class AuthorsTask(Task):
             if name == "counts":
                 tested.metrics[name] = counts(corpus)
                 continue
-            if name not in parts:
-                raise ConfigError(f"evaluation set {name!r} is not known{nearest(name, parts)}")
+            check_known("evaluation set", name, parts, ConfigError)
             texts = parts[name]
             halves = query_target(texts, seed)
             found = evaluate_authors(trained.model(name), texts, halves)

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...config import ConfigError, EncoderConfig, WorldConfig, nearest
+from ...config import ConfigError, EncoderConfig, WorldConfig, check_known
 from ...hashes import fingerprint
 from ...interventions import importance, importance_by_role
 from ...itvreg import cosines
@@ -112,9 +112,7 @@ def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabelledPairs: 
         return _of_world(_part_of(drawn, corpus, part), corpus.name, is_test=False)
     if corpus.name in CATEGORIES:
         return _product_pairs(corpus, part)
-    if corpus.name not in SOURCES:
-        known = (*SOURCES, *CATEGORIES, "catalogue")
-        raise ConfigError(f"corpus {corpus.name!r} is not known{nearest(corpus.name, known)}")
+    check_known("corpus", corpus.name, (*SOURCES, *CATEGORIES, "catalogue"), ConfigError)
     found = load_questions(
         corpus.name, part, share=corpus.share, share_seed=corpus.share_seed, holdout=corpus.holdout)
     return _of_texts(found, corpus.name)
@@ -130,9 +128,7 @@ def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig 
     if name in CATEGORIES:
         test, parts = load_test(name)
         return _of_texts(test, name, subsets=parts, offers=load_offers(name))
-    if name not in SOURCES:
-        known = (*SOURCES, *CATEGORIES, *PLANTED, "heldout")
-        raise ConfigError(f"evaluation set {name!r} is not known{nearest(name, known)}")
+    check_known("evaluation set", name, (*SOURCES, *CATEGORIES, *PLANTED, "heldout"), ConfigError)
     return _of_texts(load_questions(name, "test"), name)
 
 # %% ../../../nbs/repro/tasks/01_pairs.ipynb #bfff04bf
@@ -347,11 +343,12 @@ class PairTask(Task):
             tested.replicates |= between.replicates
         return tested
 
+    def load(self, corpus: CorpusConfig):
+        return training_pairs(corpus)
+
     def lacks(self, run: RunConfig) -> str | None:
         why = lacking(encoder_files, run.encoder)
-        if not why and run.data:
-            why = lacking(training_pairs, run.data)
-        return why
+        return why or (lacking(self.load, run.data) if run.data else None)
 
     def stale(self, record: dict, run: RunConfig) -> bool:
         missing = [name for name in run.evaluate if name not in record["metrics"]]

@@ -11,10 +11,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...config import ConfigError, EncoderConfig, nearest
+from ...config import ConfigError, EncoderConfig, check_known
 from ...interventions import importance, word_of_token
 from ..config import CorpusConfig, RunConfig
-from .common import Tested, Trained, base_encoder, encoder_files, lacking, text_tokens, vectors
+from .common import Tested, Trained, base_encoder, text_tokens, vectors
 from .pairs import KEPT_RESAMPLES, PairTask, catalogue, importance_shares
 from ...retrieval import evaluate_retrieval, top_lists
 from debias_nb.data.titles import (
@@ -77,8 +77,7 @@ def title_tasks(name: str, corpus: CorpusConfig) -> dict: # suffix of its metric
     if name == "mix":
         return {f"[tick {i}]": task for i, task in enumerate(title_mix(corpus))}
     tests = title_split(corpus).tests
-    if name not in tests:
-        raise ConfigError(f"evaluation set {name!r} is not known{nearest(name, (*tests, 'mix'))}")
+    check_known("evaluation set", name, [*tests, "mix"], ConfigError)
     return {"": tests[name]}
 
 # %% ../../../nbs/repro/tasks/02_titles.ipynb #559ec523
@@ -191,11 +190,8 @@ class TitlesTask(PairTask):
             tested.extra["cases"] = {name: cases(trained.model, run, name) for name in names}
         return tested
 
-    def lacks(self, run: RunConfig) -> str | None:
-        why = lacking(encoder_files, run.encoder)
-        if not why and run.data:
-            why = lacking(title_split, run.data)
-        return why
+    def load(self, corpus: CorpusConfig):
+        return title_split(corpus)
 
     def stale(self, record: dict, run: RunConfig) -> bool: # titles come with their test sets
         return False

@@ -1,0 +1,59 @@
+"""Write LICENCES.md: what the locked packages, the data sets and the encoders are licensed under."""
+import importlib.metadata
+from pathlib import Path
+
+import yaml
+
+from lock import parsed
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAD = """# Licences
+
+Made by `tools/licences.py` from what the packages, `debias_nb/data/datasets.yaml` and `debias_nb/encoders.yaml` say of themselves. debias-nb itself: Apache-2.0, see [LICENSE](LICENSE).
+"""
+
+
+def of_package(name: str) -> str: # "" where nothing is told
+    "The licence that an installed package names."
+    told = importlib.metadata.metadata(name)
+    expression = told.get("License-Expression")
+    if expression:
+        return expression
+    classifiers = [line for line in told.get_all("Classifier", []) if line.startswith("License ::")]
+    if classifiers:
+        return ", ".join(line.rpartition(" :: ")[2] for line in classifiers)
+    return (told.get("License") or "").strip().partition("\n")[0]
+
+
+def table(head: list[str], rows: list[list[str]]) -> str: # Markdown
+    cells = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+
+
+def packages(lock: dict[str, list[str]]) -> list[list[str]]: # name, version, licence
+    "The packages of a lock that are installed here."
+    installed = {one.name.lower().replace("_", "-").replace(".", "-") for one in importlib.metadata.distributions()}
+    return [[name, parts[0], of_package(name)] for name, parts in sorted(lock.items()) if name in installed]
+
+
+def render() -> str:
+    "The file."
+    lock, cuda = (parsed((ROOT / file).read_text("utf-8")) for file in ("requirements.lock", "requirements-cuda.lock"))
+    lock["torch"] = cuda["torch"]
+    data = yaml.safe_load((ROOT / "debias_nb/data/datasets.yaml").read_text("utf-8"))["datasets"]
+    encoders = yaml.safe_load((ROOT / "debias_nb/encoders.yaml").read_text("utf-8"))
+    parts = [
+        HEAD,
+        "## Data sets\n",
+        table(["data", "licence"], [[about["title"], about["licence"]] for about in data.values()]) + "\n",
+        "## Encoders\n",
+        table(["encoder", "licence"], [[name, about["licence"]] for name, about in encoders.items()]) + "\n",
+        "## Packages\n",
+        "The published torch brings NVIDIA's libraries (requirements-cuda.lock), which are under NVIDIA's own licence; triton is MIT.\n",
+        table(["package", "version", "licence"], packages(lock)) + "\n",
+    ]
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    (ROOT / "LICENCES.md").write_text(render(), "utf-8")
