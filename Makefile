@@ -31,7 +31,7 @@ export PIP_CACHE_DIR HF_HOME TORCH_HOME MPLCONFIGDIR IPYTHONDIR JUPYTER_CONFIG_D
 export XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME RUSTUP_HOME NPM_CONFIG_CACHE
 export OMP_WAIT_POLICY GOMP_SPINCOUNT TOKENIZERS_PARALLELISM HF_HUB_DISABLE_TELEMETRY PIP_DISABLE_PIP_VERSION_CHECK
 
-BENCHES = itvreg_step titles_epoch throughput importance weights scan_step ranking arr_epoch regularized diagnose
+BENCHES = itvreg_step titles_epoch throughput importance weights scan_step ranking arr_epoch regularized diagnose gpu
 
 # The constraints are passed to every install; the build uses the environment's own setuptools, since a build of its own would not see them.
 PIP = $(BIN)/python -m pip install --quiet --no-build-isolation
@@ -40,7 +40,7 @@ INSTALL = $(PIP) --constraint constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-notebooks test-python test-types lock outdated docs bench notebooks reference sync check-sync clean
+.PHONY: help venv reports test test-lower test-notebooks test-python test-types lock outdated docs bench notebooks reference sync check-sync clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -90,6 +90,16 @@ test-notebooks: $(VENV)/.stamp | .cache # as nbdev_test runs them; the outputs a
 
 test-python: $(VENV)/.stamp | .cache
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+# The lower end of the supported range, laid over the environment. Lines of settings.ini and pyproject.toml name the same versions.
+LOWER = transformers==5.17.0 sentence-transformers==6.0.1 tokenizers==0.23.2 huggingface_hub==1.33.0
+
+$(CACHE)/lower/.stamp: $(VENV)/.stamp Makefile
+	rm -rf $(@D) && $(BIN)/python -m pip install --quiet --no-deps --target $(@D) $(LOWER)
+	touch $@
+
+test-lower: $(CACHE)/lower/.stamp | .cache ## test what a machine with a GPU runs with the oldest packages that are supported
+	PYTHONPATH=$(CACHE)/lower OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_device.py tests/test_training.py tests/test_encoders.py
 
 test-types: $(VENV)/.stamp | .cache
 	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python --summary=none

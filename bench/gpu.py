@@ -3,6 +3,7 @@ done on the host. Without a GPU the same script runs at `tiny` size, where host-
 import contextlib
 import copy
 import gc
+import os
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import common
 from common import THREADS, Clock, Meter, begin, cell, checked, compare, finish, parser, table, training_stretch
 
 RECORD = Path(__file__).resolve().with_suffix(".json")
-PLAIN, CACHED = "plain", "plain, one batch kept"
+PLAIN, CACHED, DETERMINISTIC = "plain", "plain, one batch kept", "plain, deterministic"
 ITV = {"regulariser": "itvreg", "weight": .1, "mask_share": .5}
 
 
@@ -37,17 +38,17 @@ PAPERS = { # texts or pairs in a step x their tokens
     "64 x 512": Size(6, 768, 3072, 12, 50265, 64, 512, 12),   # distilroberta: authors
 }
 TINY = {
-    "900 x 32": Size(2, 128, 512, 4, 2000, 64, 32, 8),
-    "140 x 128": Size(2, 128, 512, 4, 2000, 16, 128, 8),
-    "64 x 512": Size(2, 128, 512, 4, 2000, 16, 256, 8),
+    "900 x 32": Size(2, 128, 512, 4, 2000, 64, 32, 6),
+    "140 x 128": Size(2, 128, 512, 4, 2000, 16, 128, 6),
+    "64 x 512": Size(2, 128, 512, 4, 2000, 16, 256, 6),
 }
 QUICK = {name: Size(1, 32, 64, 2, 200, 8, 16, 2) for name in PAPERS}
 VARIANTS = {
-    "900 x 32": {PLAIN: {}, CACHED: {}, "ITVReg": ITV, "ITVReg, a quarter": ITV | {"rows": .25}, "OutReg": {"regulariser": "outreg", "weight": .1}},
-    "140 x 128": {PLAIN: None, CACHED: None, "SCAN": {"weights": "learned", "variant": "fixed", "memory": "ema", "debias": "paper"}},
-    "64 x 512": {PLAIN: {}, CACHED: {}, "ARR": {"student": "arr"}},
+    "900 x 32": {PLAIN: {}, CACHED: {}, DETERMINISTIC: {}, "ITVReg": ITV, "ITVReg, a quarter": ITV | {"rows": .25}, "OutReg": {"regulariser": "outreg", "weight": .1}},
+    "140 x 128": {PLAIN: None, CACHED: None, DETERMINISTIC: None, "SCAN": {"weights": "learned", "variant": "fixed", "memory": "ema", "debias": "paper"}},
+    "64 x 512": {PLAIN: {}, CACHED: {}, DETERMINISTIC: {}, "ARR": {"student": "arr"}},
 }
-PASSES = {PLAIN: 6, CACHED: 6, "ITVReg": 9, "ITVReg, a quarter": 6.75, "OutReg": 6} # of one text forwards for each row of a step, frozen encoders prepared before
+PASSES = {PLAIN: 6, CACHED: 6, DETERMINISTIC: 6, "ITVReg": 9, "ITVReg, a quarter": 6.75, "OutReg": 6} # of one text forwards for each row of a step, frozen encoders prepared before
 
 DTYPE = {"cuda": "bf16", "cpu": "fp32"} # bf16 is emulated on many a CPU
 
@@ -250,11 +251,19 @@ def shares(run, parts, variant, size, sync):
     inside = found.pop("loss", 0.) - found.pop("encoder", 0.)
     return {what: float(f"{value:.3g}") for what, value in (found | {"our losses": inside}).items()}
 
+@contextlib.contextmanager
+def deterministic():
+    import torch
+    torch.use_deterministic_algorithms(True)
+    try: yield
+    finally: torch.use_deterministic_algorithms(False)
+
 def measure(name, size, device, repeats, say):
     run, parts, collator = RUNS[name](size, device)
     sync, peak = synchroniser(device), peak_flop(device)
     def once(variant):
-        with kept_batch(collator) if variant == CACHED else contextlib.nullcontext(): seconds, _ = timed_run(run, variant, size, sync)
+        around = {CACHED: lambda: kept_batch(collator), DETERMINISTIC: deterministic}.get(variant, contextlib.nullcontext)
+        with around(): seconds, _ = timed_run(run, variant, size, sync)
         return {"ms": 1000 * seconds, "steps": 1 / seconds, "peak": step_flop(name, variant, size) / seconds / peak}
     timed = compare(list(VARIANTS[name]), once, PLAIN, repeats, say)
     for variant in timed: timed[variant]["shares"] = shares(run, parts, variant, size, sync)
@@ -296,6 +305,7 @@ def arguments(argv):
 
 def main(argv=None) -> int:
     o, load = arguments(argv), begin()
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8") # what deterministic algorithms ask for, before CUDA begins
     import torch
     from debias_nb.encoders import single_thread
     from debias_nb.repro.runner import quiet

@@ -19,7 +19,7 @@ from debias_nb.repro.config import TrainConfig
 from debias_nb.encoders import single_thread, tokenise
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ["itvreg_step", "titles_epoch", "throughput", "importance", "weights", "scan_step", "ranking", "arr_epoch", "regularized", "diagnose"]
+SCRIPTS = ["itvreg_step", "titles_epoch", "throughput", "importance", "weights", "scan_step", "ranking", "arr_epoch", "regularized", "diagnose", "gpu"]
 needs = lambda name: pytest.mark.skipif(find_spec(name) is None, reason=f"{name} is not installed (extra bench)")
 
 def in_a_process(script, *options):

@@ -112,12 +112,13 @@ def test_time_that_is_up_leaves_no_failure_and_the_rest_for_later(tmp_path, monk
     runs = [run for run in experiment().runs() if run.training]
     store = Store(tmp_path / "records")
     clock(40)
-    out = runner.run_all(runs, store, workers=1, progress=False, work=partial(runner.execute_within, limits=Limits(folder=tmp_path / "checkpoints")))
+    work = partial(runner.execute_within, limits=Limits(folder=tmp_path / "checkpoints"))
+    out = runner.run_all(runs, store, workers=1, progress=False, work=work)
     assert out.trained and out.later and not out.failed
     assert set(out.trained) | set(out.later) == {run.id for run in runs}
     assert {record["status"] for record in store.all()} == {"finished"}
     monkeypatch.undo()
-    again = runner.run_all(runs, store, workers=1, progress=False, work=partial(runner.execute_within, limits=Limits(folder=tmp_path / "checkpoints")))
+    again = runner.run_all(runs, store, workers=1, progress=False, work=work)
     assert set(again.trained) == set(out.later) and len(store.all()) == len(runs)
 
 
@@ -286,7 +287,7 @@ def test_cpu_and_gpu_agree(manifest, tmp_path):
 
 # what is committed for a device
 
-MANIFESTS = sorted(path for path in (ROOT / "configs/device").glob("*.yaml") if path.name != "costs.yaml")
+MANIFESTS = [path for path in sorted((ROOT / "configs/device").glob("*.yaml")) if path.stem != "costs"]
 GRIDS = sorted((ROOT / "configs/device/grids").glob("*.yaml"))
 
 

@@ -178,7 +178,8 @@ def device_batch(
     limits = Limits(
         end=begun + (1 - TESTING) * seconds, folder=out / "checkpoints" / version, deterministic=deterministic)
     workers = workers or sharing(runs, device)
-    return run_all(runs, store, workers=workers, progress=progress, work=partial(execute_within, limits=limits)), store
+    work = partial(execute_within, limits=limits)
+    return run_all(runs, store, workers=workers, progress=progress, work=work), store
 
 # %% ../../nbs/repro/17_device.ipynb #d1c2000f
 @dataclass

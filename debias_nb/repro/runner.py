@@ -133,14 +133,17 @@ def _attempt(run: RunConfig, limits): # the record; or None and why the memory w
         return None, str(e) # without its traceback, which holds on to the memory
 
 
-def execute_within(run: RunConfig, limits=None) -> dict: # limits: of `repro.limits`; the record
+def execute_within(
+    run: RunConfig,
+    limits=None, # of `repro.limits`; default: none but those of the machine's memory
+) -> dict: # the record
     """`execute` inside limits, with batches in as many pieces as the memory asks for; the record says how many.
-    Raises `TrainingFailed` where pieces of one row are too large, `TimeUp`, and as `execute` does."""
+    Raises `TimeUp`, `TrainingFailed` where pieces of one row are too large, and as `execute` does."""
     from accelerate.utils.memory import clear_device_cache
     from debias_nb.repro.limits import Limits, TimeUp
     limits = limits or Limits()
     if limits.reached:
-        raise TimeUp("before it began")
+        raise TimeUp(f"{run.id} has not begun")
     rows = run.training.batch_size if run.training else 1
     record, why = _attempt(run, limits)
     while record is None:
@@ -188,7 +191,7 @@ LATER = "the time is up"
 
 def _work(run: RunConfig, store: Store, fresh: bool, parent: int, work, wait: bool = False): # in a worker process
     """The id of a run, its record, and why there is none. A run that another process has claimed is `BUSY`, or waited for;
-    one that the time is too short for is for `LATER`."""
+    one that the time was too short for is for `LATER`."""
     from debias_nb.repro.limits import TimeUp
     _end_with(parent)
     with store.claimed(run.id, wait) as mine:
@@ -227,7 +230,7 @@ def run_all(
     fresh: bool = False,          # run again what is there
     workers: int | None = None,   # processes; default: one a core, one on a GPU
     progress: bool = True,
-    work=None,                    # what makes the record of a run; default: `execute_within`, with no limits
+    work=None,                    # what makes the record of a run; default: `execute_within`
 ) -> Outcome:
     """Run what has no record yet. Ctrl-C keeps what has finished. What another process is at work on is left to it, and
     waited for at the end. Raises `ConfigError` for fewer than one worker."""
