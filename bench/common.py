@@ -104,7 +104,7 @@ OUTREG, MASKREG = Variant("outreg", dict(regulariser="outreg", weight=.1)), Vari
 @dataclass
 class Clock:
     "Seconds spent in a run, by what they went to; nested stretches of the same name count once."
-    now: object = time.perf_counter # or `time.process_time`: CPU time of this process
+    of: str = "perf_counter" # or `process_time`: CPU time of this process
     seconds: dict = field(default_factory=dict)
     running: set = field(default_factory=set)
 
@@ -112,11 +112,12 @@ class Clock:
     def __call__(self, name):
         if name in self.running: yield; return
         self.running.add(name)
-        start = self.now()
+        now = getattr(time, self.of)
+        start = now()
         try: yield
         finally:
             self.running.discard(name)
-            self.seconds[name] = self.seconds.get(name, 0.) + self.now() - start
+            self.seconds[name] = self.seconds.get(name, 0.) + now() - start
 
 def training_stretch(clock):
     "A trainer callback that times from the first batch to the last update; set-up (arguments, data loader, optimiser) is not part of it."

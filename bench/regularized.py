@@ -1,5 +1,5 @@
 """What a training step of sentence-transformers' trainer costs with regularisers added to its loss, as a multiple of the bare loss on the same texts, in CPU time. See README.md."""
-import copy, gc, sys, tempfile, time
+import copy, gc, sys, tempfile
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def training_run(variant, encoder, texts, o, steps) -> dict: # ms of a step
     "CPU time of one training, from the first batch to the last update; the frozen copy of the model is made before."
     from datasets import Dataset
     from debias_nb.encoders import QuietTrainer, training_arguments
-    model, clock = copy.deepcopy(encoder), Clock(time.process_time)
+    model, clock = copy.deepcopy(encoder), Clock("process_time")
     gc.collect()
     with tempfile.TemporaryDirectory() as folder:
         args = training_arguments(folder, num_train_epochs=o.epochs, per_device_train_batch_size=o.batch, learning_rate=1e-3, seed=0, use_cpu=True)

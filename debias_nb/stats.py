@@ -74,9 +74,11 @@ def _spread(v, r, dropped): # (n,) values; (n, B) replicates or None; number of 
     "Standard error of the mean over seeds, its degrees of freedom, and what they are made of."
     parts = [] # variance and degrees of freedom
     if len(v) > 1:
-        parts.append((v.var(ddof=1) / len(v), len(v) - 1))
+        of_mean = v.var(ddof=1) / len(v)
+        parts.append((of_mean, len(v) - 1))
     if r is not None:
-        parts.append((r.mean(0).var(ddof=1), r.shape[1] - 1))
+        resampled = r.mean(0)
+        parts.append((resampled.var(ddof=1), len(resampled) - 1))
     total = sum(variance for variance, _ in parts)
     weakness = sum(variance**2 / df for variance, df in parts)
     error = math.sqrt(total) if parts else math.nan
@@ -211,7 +213,8 @@ def holm(
     if not ((0 <= p) & (p <= 1)).all():
         raise ValueError(f"p-values lie in [0, 1], got {ps}")
     order = np.argsort(p, kind="stable")
-    adjusted = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    left = np.arange(len(p), 0, -1) # comparisons that are still to be corrected for
+    adjusted = np.maximum.accumulate(p[order] * left)
     out = np.empty(len(p))
     out[order] = np.minimum(adjusted, 1)
     return out.tolist()

@@ -17,9 +17,9 @@ from debias_nb.data.worlds import STRONG, Catalogue
 from debias_nb.encoders import EncoderError, embed, tokenise
 from debias_nb.explain import evidence
 from debias_nb.explain.changes import HARM, NEITHER, Test as Measured, sampling_units, verdicts
-from debias_nb.explain.diagnose import diagnose, diagnose_command, named_tests, read_condition
+from debias_nb.explain.diagnose import NO_HARM, diagnose, diagnose_command, named_tests, read_condition, snippet
 from debias_nb.explain.models import load_model, pair_scores, wise_ft
-from debias_nb.explain.pairs_file import PairFile
+from debias_nb.explain.pairs_file import PairFile, read_pairs_file
 from debias_nb.explain.words import word_importance, words_of
 
 torch.set_num_threads(1)
@@ -271,6 +271,14 @@ def test_the_same_question_has_the_same_answer(tables, folders, files):
 
 def test_the_snippet_runs(tables, tmp_path):
     run_snippet(tables.snippet, tmp_path)
+
+
+def test_the_snippet_says_where_nothing_has_to_be_mended(tables):
+    assert (NO_HARM in tables.snippet) == (not (tables.verdicts.verdict == "harm").any())
+    models = {key: load_model(made.without_a_vector_for_the_unknown()) for key in ("base", "tuned")}
+    file = read_pairs_file(pd.DataFrame({"left": ["a", "b"], "right": ["b", "c"], "label": [0, 1]}), name="train.csv")
+    harmed, unharmed = (snippet(models, file, None, harm) for harm in (True, False))
+    assert unharmed == f"{NO_HARM}\n{harmed}" and "num_train_epochs=5" in harmed
 
 
 def test_the_part_of_the_snippet_that_mixes_runs(tables, tmp_path):

@@ -36,7 +36,8 @@ def another(
     count: int,         # values that there are
 ) -> ndarray: # (n,) numbers from 0, each unlike the one that it replaces
     "Another value for each."
-    return (values + rng.integers(1, count, size=len(values))) % count
+    step = rng.integers(1, count, size=len(values))
+    return (values + step) % count
 
 def altered(
     lexicon: Lexicon,
@@ -65,7 +66,8 @@ def other_values(
     slots = rng.integers(2, size=len(rows))
     count = lexicon.attribute_words.shape[1]
     out = values.copy()
-    out[rows, slots] = another(rng, values[rows, slots], count)
+    old = values[rows, slots]
+    out[rows, slots] = another(rng, old, count)
     return out
 
 # %% ../../nbs/data/06_causes.ipynb #58277a82
@@ -84,7 +86,8 @@ def word_changes(
     seed: int,
 ) -> dict[str, float]:  # part of the title -> share of titles in which it differs, in [0, 1]
     "What an altered feature does to the words, all random numbers being equal."
-    titles, others = (titles_of(lexicon, side, seed) for side in (product, twin))
+    titles = titles_of(lexicon, product, seed)
+    others = titles_of(lexicon, twin, seed)
     out = {}
     for role, part in PARTS.items():
         changed = [said(a, role) != said(b, role) for a, b in zip(titles, others)]
@@ -157,7 +160,8 @@ def tie_between(
         return 0., 0.
     error = np.sqrt(variance(share) / len(left))
     room = 1 - chance
-    return float((share - chance) / room), float(error / room)
+    kappa = (share - chance) / room
+    return float(kappa), float(error / room)
 
 def agreement_by_chance(
     left: ndarray,  # (n,) numbers from 0
@@ -203,7 +207,8 @@ def brand_ties(
     other = draw_others(rng, left, right, 1)[:, 0]
     shared = np.mean(mine == theirs)
     by_chance = np.mean(mine == theirs[other])
-    error = math.sqrt((variance(shared) + variance(by_chance)) / len(left))
+    both = variance(shared) + variance(by_chance)
+    error = math.sqrt(both / len(left))
     return {
         ("brand", "the other brand"): Strength("kappa", *tie_between(mine, theirs, types)),
         ("shared brand", "relevance"): Strength("difference", float(shared - by_chance), error),
@@ -252,7 +257,8 @@ def strengths(
         change[source, "relevance"] = share
     out = {}
     for edge, share in change.items():
-        out[edge] = Strength("change", share, math.sqrt(variance(share) / n))
+        error = math.sqrt(variance(share) / n)
+        out[edge] = Strength("change", share, error)
     return out | brand_ties(rng, left, right, drawn)
 
 # %% ../../nbs/data/06_causes.ipynb #aff059ab
@@ -316,7 +322,8 @@ def causal_edges(
     edges = measured(world, SPLITS, n, seed)
     moved = {}
     for dial in DIALS:
-        moved[dial] = measured(turned(world, dial), ("iid", "uncoupled"), n, seed)
+        other = turned(world, dial)
+        moved[dial] = measured(other, ("iid", "uncoupled"), n, seed)
     present = {key for key, by_split in edges.items() if by_split["iid"].present}
     rows = []
     for key, by_split in edges.items():
@@ -337,5 +344,6 @@ def edge_row(
     lost = [split for split, strength in by_split.items() if here and not strength.present]
     errors = [strength.error for strength in by_split.values()]
     row = dict(source=source, target=target, products=kind, measure=by_split["iid"].measure)
-    row |= {split: strength.value for split, strength in by_split.items()}
-    return row | dict(error=max(errors), present=here, spurious=here and tempting, cut=", ".join(lost))
+    values = {split: strength.value for split, strength in by_split.items()}
+    found = dict(error=max(errors), present=here, spurious=here and tempting, cut=", ".join(lost))
+    return row | values | found

@@ -67,7 +67,8 @@ def read_products(
     _refuse_flaws(path, published)
     offers = published.left + published.right
     titles = [clean_title(offer.removeprefix(PREFIX)) for offer in offers]
-    cleaned = replace(published, left=titles[:len(published)], right=titles[len(published):])
+    n = len(published)
+    cleaned = replace(published, left=titles[:n], right=titles[n:])
     keys = pair_keys(cleaned, True)
     named = np.array([bool(left and right) for left, right in zip(cleaned.left, cleaned.right)])
     kept = cleaned.take(named)
@@ -124,7 +125,8 @@ def load_products(
     if part == "valid":
         return valid
     evaluation = {f"{name} test": _published(name, "test", *where) for name in CATEGORIES}
-    train = clean(_published(category, "train", *where), evaluation | {f"{category} valid": valid})
+    evaluation[f"{category} valid"] = valid
+    train = clean(_published(category, "train", *where), evaluation)
     return draw_share(train, share, share_seed)
 
 
@@ -141,19 +143,23 @@ def load_test(
     new = np.array([[title not in seen for title in side] for side in sides])
     titles = set().union(*sides)
     counts = test.counts | {"titles": len(titles), "titles in training": len(titles & seen)}
-    return replace(test, counts=counts), {"one unseen": new.any(0), "unseen": new.all(0)}
+    parts = {"one unseen": new.any(0), "unseen": new.all(0)}
+    return replace(test, counts=counts), parts
 
 # %% ../../nbs/data/07_products.ipynb #f9954fa6
 def _products(pairs: QuestionPairs, index: dict[str, int]) -> np.ndarray: # (offers,) number of the product
     "What the labels join. Raises `DataError` where they contradict each other."
-    left = np.array([index[fold(title)] for title in pairs.left])
-    right = np.array([index[fold(title)] for title in pairs.right])
+    offers = [index[fold(title)] for title in pairs.left + pairs.right]
+    left, right = np.array(offers).reshape(2, -1)
     same = pairs.labels == 1
-    graph = coo_array((np.ones(same.sum()), (left[same], right[same])), shape=(len(index), len(index)))
+    joined = (left[same], right[same])
+    graph = coo_array((np.ones(same.sum()), joined), shape=(len(index), len(index)))
     _, product = connected_components(graph, directed=False)
-    clash = np.flatnonzero(~same & (product[left] == product[right]))
+    one_product = product[left] == product[right]
+    clash = np.flatnonzero(one_product & ~same)
     if len(clash):
-        both = f"{pairs.left[clash[0]]!r} and {pairs.right[clash[0]]!r}"
+        first = clash[0]
+        both = f"{pairs.left[first]!r} and {pairs.right[first]!r}"
         raise DataError(f"{pairs.name}: {both} are labelled different, and other pairs make them one product")
     return product
 
@@ -174,7 +180,8 @@ def same_product(
         raise DataError(f"{pairs.name}: no offer has another one of its product")
     items = list(titles.values())
     asking = [items[i] for i in queries]
-    kinds = np.array(["seen" if fold(title, True) in seen else "unseen" for title in asking])
+    known = [fold(title, True) in seen for title in asking]
+    kinds = np.where(known, "seen", "unseen")
     return TitleTask(
         pairs.name, asking, items, csr_matrix(relevance[queries]), queries, kinds, None, np.zeros(len(items), int))
 
@@ -214,7 +221,8 @@ class Worded(NamedTuple):
 
 
 def _role(word: str) -> str:
-    parts = {*re.findall(r"\w+", word.casefold()), fold(word, True)}
+    pieces = re.findall(r"\w+", word.casefold())
+    parts = {*pieces, fold(word, True)}
     if re.search(r"\d", word):
         return "number"
     if parts & BRANDS:

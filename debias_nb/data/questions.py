@@ -81,7 +81,8 @@ def _parse(
     for side in ("left", "right"):
         if not row[side].strip():
             raise ValueError(f"the {side} question is empty")
-    return LABELS[label], row["left"], row["right"], text.encode() != raw
+    was_replaced = text.encode() != raw
+    return LABELS[label], row["left"], row["right"], was_replaced
 
 # %% ../../nbs/data/01_questions.ipynb #900049cf
 def read_pairs(
@@ -100,7 +101,8 @@ def read_pairs(
     rows = parsed_rows(path, lines, lambda _, raw: _parse(raw, columns, encoding_errors))
     labels, left, right, replaced = map(list, zip(*rows))
     counts = {"lines": len(labels), "refused lines": 0, "undecodable lines": sum(replaced), "pairs": len(labels)}
-    return QuestionPairs(name or path.name, left, right, labels, counts, {path.name: sha256_of(path)})
+    files = {path.name: sha256_of(path)}
+    return QuestionPairs(name or path.name, left, right, labels, counts, files)
 
 # %% ../../nbs/data/01_questions.ipynb #a4a486f5
 def fold(
@@ -133,7 +135,8 @@ def _reasons(pairs, evaluated): # evaluated: (pairs,) bool
     "A data frame of what speaks against each pair, one reason a column, the first reason first."
     import pandas as pd
     keys = pd.DataFrame(pair_keys(pairs), columns=["left", "right"], dtype=object)
-    labels = pd.Series(pairs.labels).groupby([keys.left, keys.right]).transform("nunique")
+    same = pd.Series(pairs.labels).groupby([keys.left, keys.right])
+    labels = same.transform("nunique")
     return pd.DataFrame({
         "dropped: in an evaluation set": evaluated,
         "dropped: identical sides": keys.left == keys.right,
@@ -151,16 +154,19 @@ def clean(
     known = {file: set(pair_keys(e, punctuation=True)) for file, e in evaluation.items()}
     evaluated = set().union(*known.values())
     asked = set().union(*evaluated)
-    shares = np.array([not asked.isdisjoint(key) for key in keys], bool)
+    apart = [asked.isdisjoint(key) for key in keys]
+    shares = ~np.array(apart, bool)
     reasons = _reasons(pairs, [key in evaluated for key in keys])
     kept = "kept: shares a question with an evaluation set"
-    why = np.select(list(reasons.to_numpy(bool).T), list(reasons), kept)
+    holds = list(reasons.to_numpy(bool).T)
+    why = np.select(holds, list(reasons), kept)
     counts = Counter(why.tolist())
     if kept in counts: # of those that are kept, only how many share a question is told
         counts[kept] = int(shares[why == kept].sum())
     for file, of_file in known.items():
         counts[f"in {file}"] = sum(key in of_file for key in keys)
-    counts["questions shared with evaluation sets"] = len(asked & set().union(*keys))
+    trained = set().union(*keys)
+    counts["questions shared with evaluation sets"] = len(asked & trained)
     return _kept(pairs, why == kept, counts)
 
 # %% ../../nbs/data/01_questions.ipynb #07196f9a
@@ -178,7 +184,8 @@ def draw_share(
         places = np.flatnonzero(pairs.labels[order] == label)
         n = max(1, round(share * len(places)))
         drawn[places[:n]] = True
-    return _kept(pairs, order[drawn], {"not drawn": int((~drawn).sum())})
+    counts = {"not drawn": int((~drawn).sum())}
+    return _kept(pairs, order[drawn], counts)
 
 # %% ../../nbs/data/01_questions.ipynb #7df136a1
 def _components(pairs) -> tuple[int, np.ndarray]: # how many; (pairs,)
@@ -215,7 +222,8 @@ def split_questions(
     if not 0 < holdout < 1:
         raise ValueError(f"holdout must be in (0, 1), got {holdout}")
     n, component = _components(pairs)
-    sizes = np.bincount(2 * component + pairs.labels, minlength=2 * n).reshape(n, 2)
+    cell = 2 * component + pairs.labels
+    sizes = np.bincount(cell, minlength=2 * n).reshape(n, 2)
     wanted = holdout * sizes.sum(0)
     order = np.random.default_rng([seed, 1]).permutation(n)
     held = _fitting(sizes, np.round(wanted), order)
@@ -253,7 +261,8 @@ SOURCES = { # training file, evaluation file, further files kept out of training
 
 def _read(dataset, source, download) -> QuestionPairs:
     path = locate(dataset, source.file, download)
-    pairs = read_pairs(path, source.columns, source.encoding_errors, name=f"{dataset} {source.file}")
+    name = f"{dataset} {source.file}"
+    pairs = read_pairs(path, source.columns, source.encoding_errors, name)
     return replace(pairs, files={f"{dataset}/{source.file}": sha256_of(path)})
 
 # %% ../../nbs/data/01_questions.ipynb #126d22c0
@@ -287,7 +296,8 @@ def load_questions(
     files = dict(pairs.files)
     for known in evaluation.values():
         files |= known.files
-    pairs = replace(clean(pairs, evaluation), name=f"{name} {part}", files=files)
+    pairs = clean(pairs, evaluation)
+    pairs = replace(pairs, name=f"{name} {part}", files=files)
     if holdout:
         pairs, held = split_questions(pairs, holdout, share_seed)
         if part == "heldout":

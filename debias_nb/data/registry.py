@@ -383,6 +383,8 @@ def json_rows(path, model): # model: a pydantic model; -> one of each line
 class Table:
     "Rows in columns of one length, some of which may be missing. A subclass is a dataclass with a `name`."
     COLUMNS: ClassVar[tuple[str, ...]] # names of its fields
+    name: str
+    __dataclass_fields__: ClassVar[dict] # as a subclass has them
 
     def _columns(self) -> dict:
         "The columns that there are."

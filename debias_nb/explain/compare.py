@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 from ..config import ConfigError, nearest
 from ..encoders import quiet_trainer, single_thread, training_arguments
 from .changes import METRICS, RESAMPLES, Test, corrected
-from .diagnose import MIXED, folder_name, named_columns, named_tests, read_files, training_program
+from .diagnose import BUDGETS, MIXED, folder_name, named_columns, named_tests, read_files, training_program
 from .models import Scorer, load_model, pair_scores, wise_ft
 from .page import change_picture, command_line, file_facts, filled, json_text, versions, write_whole
 from .pairs_file import PairFile
@@ -122,10 +122,7 @@ class Settings:
                 raise ConfigError(f"{name} must be above 0, got {value}")
 
 
-OF_KIND = {
-    "static": Settings(learning_rate=1e-1, epochs=5, batch_size=250),
-    "transformer": Settings(learning_rate=5e-5, epochs=3, batch_size=64),
-}
+OF_KIND = {kind: Settings(**budget) for kind, budget in BUDGETS.items()}
 
 
 def settings_for(

@@ -118,7 +118,9 @@ def _word(word: str, before: float, after: float) -> Markup: # shares, nan for a
 # %% ../../nbs/explain/05_page.ipynb #7dd99776
 def percent(value: float, digits: int = 1) -> str:
     "A fraction in hundredths; a dash for what is not known."
-    return "–" if value is None or math.isnan(value) else f"{100 * value:.{digits}f}"
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{100 * value:.{digits}f}".replace("-", "−")
 
 
 def _signed(value: float) -> str:

@@ -294,7 +294,8 @@ class RunConfig(Strict):
                 world = corpus.world.model_copy(update=other)
                 changed[name] = corpus.model_copy(update={"world": world})
             elif corpus and corpus.is_drawn:
-                changed[name] = corpus.model_copy(update={"split": corpus.split.model_copy(update=other)})
+                split = corpus.split.model_copy(update=other)
+                changed[name] = corpus.model_copy(update={"split": split})
         if self.eval_world:
             changed["eval_world"] = self.eval_world.model_copy(update=other)
         return self.model_copy(update=changed)
@@ -321,7 +322,8 @@ def run_id(
     digits = hashlib.sha256(canonical.encode()).hexdigest()[:10]
     encoder = run.encoder.name.split("/")[-1]
     corpus = run.corpus.display if run.corpus else ""
-    parts = [run.experiment, run.profile, encoder, corpus, run.method.name, f"s{run.seed}", digits]
+    seed = f"s{run.seed}"
+    parts = (run.experiment, run.profile, encoder, corpus, run.method.name, seed, digits)
     return "-".join(_slug(part) for part in parts if part)
 
 # %% ../../nbs/repro/00_config.ipynb #d38686c3
@@ -354,8 +356,9 @@ class BlockConfig(Strict):
 
     def copies(self, run: RunConfig) -> list[RunConfig]:
         "A run, and the same in the further worlds if its seed is the first."
-        is_first = run.training is None or run.seed == self.seeds[0]
-        return [run, *(run.in_world(seed) for seed in self.further_worlds if is_first)]
+        if run.training and run.seed != self.seeds[0]:
+            return [run]
+        return [run] + [run.in_world(seed) for seed in self.further_worlds]
 
     @property
     def trainings(self) -> tuple[TrainConfig, ...]: # one, or those of a search
@@ -465,7 +468,7 @@ def load_experiment(
     folder = (Path(root) if root else project_root()) / "configs"
     wanted = f"{name}.{profile}"
     path = folder / f"{wanted}.yaml"
-    known = [str(path.relative_to(folder).with_suffix("")) for path in sorted(folder.glob("*/*.yaml"))]
+    known = [f"{file.parent.name}/{file.stem}" for file in sorted(folder.glob("*/*.yaml"))]
     check_known("configuration", wanted, known, ConfigError)
     source = f"configs/{wanted}.yaml"
     config = _experiment(path, source)

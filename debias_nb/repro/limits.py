@@ -19,6 +19,8 @@ import torch
 from torch.utils.checkpoint import checkpoint
 from transformers import TrainerCallback
 
+from ..scan import Memory
+
 # %% ../../nbs/repro/01_limits.ipynb #a7c10006
 class TimeUp(Exception):
     "The time is up in the middle of a training, which goes on from its checkpoint another time."
@@ -80,16 +82,24 @@ def newest(
     return max(whole, key=lambda path: int(path.name.partition("-")[2]), default=None)
 
 
-def _state(owner, name: str):
+def _state(owner, name: str): # tensors, numbers, text, and lists and dicts of them
     "What a checkpoint holds of an attribute."
     value = getattr(owner, name)
-    return value.state_dict() if isinstance(value, torch.nn.Module) else value
+    if isinstance(value, torch.nn.Module):
+        return value.state_dict()
+    if isinstance(value, torch.Generator):
+        return value.get_state()
+    return vars(value) if isinstance(value, Memory) else value
 
 
 def _restore(owner, name: str, state) -> None:
     value = getattr(owner, name)
     if isinstance(value, torch.nn.Module):
         value.load_state_dict(state)
+    elif isinstance(value, torch.Generator):
+        value.set_state(state)
+    elif isinstance(value, Memory):
+        vars(value).update(state)
     else:
         setattr(owner, name, state)
 
@@ -113,7 +123,7 @@ class Keeper(TrainerCallback):
     def on_train_begin(self, args, state, control, **_):
         if self.found is None:
             return
-        states = torch.load(self.found / "kept.pt", weights_only=False) # written here
+        states = torch.load(self.found / "kept.pt", weights_only=True)
         for (owner, name), value in zip(self.kept, states):
             _restore(owner, name, value)
 

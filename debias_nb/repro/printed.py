@@ -29,7 +29,8 @@ class PrintedCells:
             for cell in table.cells:
                 numbers = {key: _points(getattr(cell, key), table.unit) for key in ("value", "std")}
                 rows.append(dict(table=name, column=cell.column, **cell.row, **numbers))
-        self.frame = pd.DataFrame(rows).reindex(columns=[*KEYS, "value", "std"])
+        columns = [*KEYS, "value", "std"]
+        self.frame = pd.DataFrame(rows).reindex(columns=columns)
 
     def __call__(
         self,

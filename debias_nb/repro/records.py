@@ -152,7 +152,8 @@ def _sealed(body: bytes) -> bytes: # a JSON object
 
 def _seal_fits(line: bytes) -> bool | None: # None: a line from before there were checksums
     "Whether a line has the checksum of its content."
-    seal = SEAL.search(line, max(0, len(line) - SEAL_LENGTH))
+    start = max(0, len(line) - SEAL_LENGTH)
+    seal = SEAL.search(line, start)
     if seal is None:
         return None
     return seal[1] == _checksum(line[:seal.start()] + b"}")
@@ -563,7 +564,8 @@ def _drop(path, run_id, older=False):
             scan = _scan(path)
             if scan.torn:
                 told = _set_aside(path, scan.torn)
-            mine = [n for n, record in zip(scan.lines, scan.records) if record["id"] == run_id]
+            numbered = zip(scan.lines, scan.records)
+            mine = [n for n, record in numbered if record["id"] == run_id]
             gone = set(mine[:-1] if older else mine)
             if gone:
                 _replace(path, [line for n, line in enumerate(_lines(path), 1) if n not in gone])
@@ -641,7 +643,8 @@ class Store:
     ): # yields whether the run is this process's
         """Claim a run, one at a time, so that two batches share the work. The claim ends with the block, or the process.
         Where no claim can be had at all, as in a folder that may not be written to, the run is taken as claimed."""
-        place = int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7])
+        digest = hashlib.sha256(run_id.encode()).digest()
+        place = int.from_bytes(digest[:7])
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             claims = (self.folder / ".claims.lock").open("ab")
@@ -650,7 +653,8 @@ class Store:
             return
         with claims:
             try:
-                fcntl.lockf(claims, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                how = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
+                fcntl.lockf(claims, how, 1, place)
             except BlockingIOError:
                 yield False
             else:
@@ -701,7 +705,8 @@ def run_or_load(
     try:
         record = train(config)
     except TrainingFailed as e:
-        store.append(failed_record(config, e.reason, e.step, seconds=time.monotonic() - start))
+        seconds = time.monotonic() - start
+        store.append(failed_record(config, e.reason, e.step, seconds=seconds))
         raise
     why = flaw(record)
     if why:

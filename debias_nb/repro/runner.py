@@ -348,12 +348,12 @@ def narrow(
             "encoders": tuple(name for name in block.encoders if not encoders or name in encoders),
             "worlds": block.worlds if full else 0,
         }))
-    changed = experiment.methods
-    if weight is not None:
-        changed = tuple(
-            method if method.regulariser == "none" else method.model_copy(update={"weight": weight})
-            for method in changed)
-    return experiment.model_copy(update={"blocks": tuple(blocks), "methods": changed})
+    changed = []
+    for method in experiment.methods:
+        if weight is not None and method.regulariser != "none":
+            method = method.model_copy(update={"weight": weight})
+        changed.append(method)
+    return experiment.model_copy(update={"blocks": tuple(blocks), "methods": tuple(changed)})
 
 # %% ../../nbs/repro/05_runner.ipynb #d6f8c18a
 def dry_runs(experiment: ExperimentConfig) -> list[RunConfig]:

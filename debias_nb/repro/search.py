@@ -35,7 +35,8 @@ def _tried(experiment: ExperimentConfig, records: list[dict]) -> list[dict]:
     for (kind, training), asked in runs.items():
         metric = "p1" if asked[0].task == "titles" else "auc05"
         mine = [found[run.id] for run in asked if run.id in found]
-        values = [record["metrics"]["heldout"][metric] for record in mine if record["status"] == "finished"]
+        finished = [record for record in mine if record["status"] == "finished"]
+        values = [record["metrics"]["heldout"][metric] for record in finished]
         rows.append({
             "kind": kind,
             "training": training,

@@ -78,8 +78,8 @@ def _crossover(record: dict) -> list[str]: # of SCAN's weight learner
     rows = []
     for features in sorted(record["widths"], key=int):
         width = record["widths"][features]
-        gram, direct = (width["variants"][way]["ms"]["median"] for way in ("gram", "direct"))
-        rows.append([features, f"{gram:,.0f}", f"{direct:,.0f}", width["auto"]])
+        times = [width["variants"][way]["ms"]["median"] for way in ("gram", "direct")]
+        rows.append([features, *(f"{ms:,.0f}" for ms in times), width["auto"]])
     samples = 2 * record["settings"]["batch"]
     words = (
         f"Where the weight learner crosses over, {samples} samples with the memory's, "

@@ -274,8 +274,8 @@ def curve_summary(
         return {"step": []}
     n = len(history)
     points = min(points, n)
-    out = {"step": [len(stretch) for stretch in np.array_split(range(n), points)]}
-    out["step"] = np.cumsum(out["step"]).tolist()
+    stretches = np.array_split(range(1, n + 1), points)
+    out = {"step": [int(stretch[-1]) for stretch in stretches]}
     for key in history[0]:
         values = [float(step[key]) for step in history]
         means = [stretch.mean() for stretch in np.array_split(values, points)]

@@ -45,7 +45,8 @@ def _drawn(values, seed: list[int]) -> set:
     "A quarter of the distinct values."
     distinct = sorted(set(values))
     shuffled = np.random.default_rng(seed).permutation(distinct)
-    return set(shuffled[: round(APART * len(distinct))].tolist())
+    count = round(APART * len(distinct))
+    return set(shuffled[:count].tolist())
 
 
 def _among(values, wanted: set) -> np.ndarray: # (n,) bool
@@ -61,7 +62,8 @@ def _validated_across(split: AuthorSplit, seed: int) -> AuthorSplit:
     validation = train.take(by_author & on_topic, name=f"{train.name}, validation across topics")
     tests = dict(split.tests)
     if "iid" in tests: # its topics are those of training
-        tests["iid"] = tests["iid"].take(_among(tests["iid"].topic, set(kept.topic)))
+        iid = tests["iid"]
+        tests["iid"] = iid.take(_among(iid.topic, set(kept.topic)))
     return AuthorSplit(f"{split.name}, validation across topics", kept, validation, tests, split.counts)
 
 
@@ -76,8 +78,9 @@ def _planted(corpus: CorpusConfig) -> AuthorSplit:
         return AuthorSplit("planted authors", train, train.take([]), tests)
     order = np.random.default_rng([corpus.split.seed, 5]).permutation(len(train))
     count = round((1 - corpus.split.share) * len(train))
-    out = train.take(np.sort(order[:count]), name="authors validation")
-    return AuthorSplit("planted authors", train.take(np.sort(order[count:])), out, tests)
+    out, rest = np.split(order, [count])
+    validation = train.take(np.sort(out), name="authors validation")
+    return AuthorSplit("planted authors", train.take(np.sort(rest)), validation, tests)
 
 
 PUBLISHED = {"pan20_train": ("pan20_test", {"cross": "pan21_test"})} # published in parts: validation, tests
@@ -138,7 +141,8 @@ def learned_table(
     vocabulary = {word: i for i, word in enumerate(words)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    drawn = np.random.default_rng([seed, 9]).normal(size=(len(words), width))
+    rng = np.random.default_rng([seed, 9])
+    drawn = rng.normal(size=(len(words), width))
     table = StaticEmbedding(tokenizer, embedding_weights=.1 * drawn.astype("float32"))
     return SentenceTransformer(modules=[table], device="cpu")
 
@@ -156,7 +160,8 @@ def beginning(
     "The model as it is before any training. Raises `EncoderError` or `MissingData`."
     if encoder.name != "learned":
         return copy.deepcopy(_loaded(encoder))
-    return learned_table(author_split(corpus).train.text, encoder.embedding, seed).to(best_device())
+    texts = author_split(corpus).train.text
+    return learned_table(texts, encoder.embedding, seed).to(best_device())
 
 
 @lru_cache(maxsize=6)
@@ -257,8 +262,9 @@ def neighbours(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str,
     same = topic[t] == topic[q][:, None]
     false = author[t] != author[q][:, None]
     false_share = (same & false).sum(1) / false.sum(1).clip(1)
-    on_topic = np.bincount(topic[halves.targets], minlength=topic.max() + 1)
-    chance = on_topic[topic[q]] / len(halves.targets)
+    offered = topic[halves.targets]
+    on_topic = np.bincount(offered, minlength=topic.max() + 1)
+    chance = on_topic[topic[q]] / len(offered)
     every = np.ones(len(q), bool)
     return {
         "topic share": (same.mean(1), every),
@@ -276,7 +282,8 @@ def _mean(weights, values, counts): # weights: (..., q)
 def _by_author(values: np.ndarray, asks: np.ndarray) -> list[float]: # (q,) and the author of each query
     "Numbers of authors whose mean is that of the queries."
     sums = np.bincount(asks, values)[np.unique(asks)]
-    return np.round(sums * len(sums) / len(asks), 3).tolist()
+    shares = sums * len(sums) / len(asks)
+    return np.round(shares, 3).tolist()
 
 
 def evaluate_authors(
@@ -307,9 +314,11 @@ def evaluate_authors(
             continue
         means[key] = float(_mean(np.ones(q), value, counts))
         if key in RESAMPLED and (weights[:, counts].sum(1) > 0).all():
-            resampled[key] = np.round(_mean(weights, value, counts), 4).tolist()
+            drawn = _mean(weights, value, counts)
+            resampled[key] = np.round(drawn, 4).tolist()
     sizes = {"queries": float(q), "targets": float(len(halves.targets))}
-    return Found(means | sizes, resampled, _by_author(values["r8"][0], asks))
+    by_author = _by_author(values["r8"][0], asks)
+    return Found(means | sizes, resampled, by_author)
 
 # %% ../../../nbs/repro/tasks/04_authors.ipynb #62fc363f
 @dataclass
@@ -381,7 +390,8 @@ def tuned(
             tried[-1]["r8"] = round(score, 5)
         if score > most:
             most = score
-            best = Tuned(model, setting, tried, loss.history, base.setting if base else None)
+            taught_by = base.setting if base else None
+            best = Tuned(model, setting, tried, loss.history, taught_by)
     if best is None:
         raise failure
     return best
@@ -431,10 +441,11 @@ def excerpt(texts: list[str], words: list[str], length: int = 12) -> str: # word
         for start, first in enumerate(bare):
             if first not in words:
                 continue
-            found = set(bare[start : start + length]) & set(words)
+            stretch = slice(start, start + length)
+            found = set(bare[stretch]) & set(words)
             if len(found) > most:
                 most = len(found)
-                best = " ".join(told[start : start + length])
+                best = " ".join(told[stretch])
     return best
 
 

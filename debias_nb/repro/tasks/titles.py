@@ -27,7 +27,8 @@ def _rows(train, rows):
     "Queries of a training set with what belongs to them."
     queries = [train.queries[i] for i in rows]
     excluded = None if train.excluded is None else train.excluded[rows]
-    return (queries, train.items, train.relevance[rows], train.own[rows]), excluded
+    asked = (queries, train.items, train.relevance[rows], train.own[rows])
+    return asked, excluded
 
 
 def _with_held_out(split, corpus: CorpusConfig):
@@ -35,8 +36,7 @@ def _with_held_out(split, corpus: CorpusConfig):
     train = split.train
     order = np.random.default_rng([corpus.share_seed, 9]).permutation(len(train.queries))
     count = round(corpus.holdout * len(order))
-    out = np.sort(order[:count])
-    kept = np.sort(order[count:])
+    out, kept = map(np.sort, np.split(order, [count]))
     frequency = np.asarray(train.relevance[kept].sum(0)).ravel()
     asked, barred = _rows(train, out)
     held = TitleTask(f"{train.name} heldout", *asked, None, None, frequency, excluded=barred)
@@ -91,7 +91,9 @@ def cases(
     accessories apart."""
     task = title_tasks(name, run.data)[""]
     n = len(task.queries)
-    ordinary = np.ones(n, bool) if task.accessory is None else ~task.accessory
+    ordinary = np.ones(n, bool)
+    if task.accessory is not None:
+        ordinary = ~task.accessory
     asked = np.flatnonzero(ordinary)[:most]
     out = _top_items(model, run, task, asked)
 
@@ -118,8 +120,8 @@ def _top_items(model, run: RunConfig, task, asked: np.ndarray) -> list[dict]: # 
     out = []
     for i, top in zip(asked, tops):
         nearest = [[task.items[item], bool(right)] for item, _, right in top]
-        relevant = task.relevance[i].indices[:3]
-        out.append({"query": task.queries[i], "top": nearest, "relevant": [task.items[j] for j in relevant]})
+        relevant = [task.items[j] for j in task.relevance[i].indices[:3]]
+        out.append({"query": task.queries[i], "top": nearest, "relevant": relevant})
     return out
 
 
@@ -179,7 +181,8 @@ class TitlesTask(PairTask):
             is_part = parts and old in replicates and (name == "iid" or "bin" not in old)
             if (old == main or is_part) and np.isfinite(replicates[old]).all():
                 most = None if new == main else KEPT_RESAMPLES
-                out[new] = np.round(replicates[old], 4)[:most].tolist()
+                kept = replicates[old][:most]
+                out[new] = np.round(kept, 4).tolist()
         return out
 
     def test(self, run: RunConfig, trained: Trained) -> Tested:
