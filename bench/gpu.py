@@ -203,15 +203,9 @@ def step_flop(name, variant, size):
 
 def matrix_peak():
     "FLOP a second of a product of matrices in fp32, where nobody states the peak."
-    import time
     import torch
     a = torch.randn(512, 512)
-    best = 0.
-    for _ in range(8):
-        start = time.perf_counter()
-        a @ a
-        best = max(best, 2 * 512**3 / (time.perf_counter() - start))
-    return best
+    return 2 * 512**3 / min(common.seconds(lambda: a @ a) for _ in range(8))
 
 def peak_flop(device):
     from debias_nb.repro.cost import load_costs
