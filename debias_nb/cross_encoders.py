@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import nn
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
@@ -175,7 +176,9 @@ def attention(
     temperature,          # tau > 0
 ) -> torch.Tensor: # (n, L, R), each row sums to 1
     "How much each word on the left looks at each word on the right."
-    cosine = unit_rows(left) @ unit_rows(right).mT
+    left = F.normalize(left, dim=-1)
+    right = F.normalize(right, dim=-1)
+    cosine = left @ right.mT
     logits = cosine / temperature + weight.log()[:, None]
     return logits.softmax(-1)
 
