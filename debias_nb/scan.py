@@ -240,7 +240,7 @@ def _plain(features):
 class Memory:
     """Samples of earlier batches with their weights. `ema`: position by position, an average over batches (Eq. 11);
     `queue`: the last `size` samples."""
-
+    KEPT = ("kind", "alpha", "size", "features", "weights")
 
     def __init__(self,
         kind: str = "ema",   # `ema` or `queue`
@@ -289,6 +289,21 @@ class Memory:
         given = features.shape[1]
         if given != held:
             raise ValueError(f"the memory holds {held} features a sample, the batch has {given}")
+
+    def state_dict(self) -> dict:
+        "Everything a later process needs to go on."
+        return {key: getattr(self, key) for key in self.KEPT}
+
+    def load_state_dict(self, state: dict):
+        "Go on from `state_dict`. Raises `ValueError` for missing entries, or a memory of another kind."
+        missing = [key for key in self.KEPT if key not in state]
+        if missing:
+            raise ValueError(f"the state of a memory lacks {', '.join(missing)}")
+        if state["kind"] != self.kind:
+            raise ValueError(f"the state is of a memory of kind {state['kind']!r}, this one is {self.kind!r}")
+        for key in self.KEPT:
+            setattr(self, key, state[key])
+        return self
 
 # %% ../nbs/methods/scan.ipynb #23395c21
 # `penalty` divides the loss of `released`; the paper gives no number of steps.

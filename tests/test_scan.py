@@ -1,5 +1,5 @@
 """SCAN against loops written from the paper's equations, autograd and hand-made values; what it refuses."""
-import copy, pickle, warnings
+import copy, io, warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -274,7 +274,8 @@ def test_a_memory_that_was_saved_goes_on_the_same(kind, variant):
         memory.update(z, w)
         return w
     step(memory, 0); step(memory, 1)
-    other = pickle.loads(pickle.dumps(memory))
+    file = io.BytesIO(); torch.save(memory.state_dict(), file); file.seek(0)
+    other = Memory(kind).load_state_dict(torch.load(file))
     alone = learn_weights(samples.features[40:], generator=seeded(2), variant=variant, steps=3)
     a, b = step(memory, 2), step(other, 2)
     assert torch.equal(a.values, b.values) and torch.equal(memory.features, other.features) and torch.equal(memory.weights, other.weights)
@@ -291,10 +292,12 @@ def test_the_global_weights_stay_as_they_are(batch):
 def test_what_a_memory_refuses(batch):
     with pytest.raises(ValueError, match="did you mean 'queue'"): Memory("queu")
     with pytest.raises(ValueError, match=r"alpha must lie in \[0, 1\), got 1"): Memory(alpha=1)
-    with pytest.raises(ValueError, match="size must be at least 1"): Memory("queue", size=0)
+    with pytest.raises(ValueError, match="at least 1 sample, got 0"): Memory("queue", size=0)
     memory = Memory("queue"); memory.update(batch.features, torch.ones(140))
     with pytest.raises(ValueError, match="holds 6 features a sample, the batch has 5"): learn_weights(batch.features[:, :5], memory=memory, generator=seeded())
     with pytest.raises(ValueError, match="holds 6 features"): memory.update(batch.features[:, :5], torch.ones(140))
+    with pytest.raises(ValueError, match="of kind 'queue', this one is 'ema'"): Memory("ema").load_state_dict(memory.state_dict())
+    with pytest.raises(ValueError, match="lacks kind, alpha"): Memory("ema").load_state_dict({})
 
 # ---- diagnosis and worlds
 

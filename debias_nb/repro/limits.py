@@ -19,8 +19,6 @@ import torch
 from torch.utils.checkpoint import checkpoint
 from transformers import TrainerCallback
 
-from ..scan import Memory
-
 # %% ../../nbs/repro/01_limits.ipynb #a7c10006
 class TimeUp(Exception):
     "The time is up in the middle of a training, which goes on from its checkpoint another time."
@@ -85,21 +83,17 @@ def newest(
 def _state(owner, name: str): # tensors, numbers, text, and lists and dicts of them
     "What a checkpoint holds of an attribute."
     value = getattr(owner, name)
-    if isinstance(value, torch.nn.Module):
-        return value.state_dict()
     if isinstance(value, torch.Generator):
         return value.get_state()
-    return vars(value) if isinstance(value, Memory) else value
+    return value.state_dict() if hasattr(value, "state_dict") else value
 
 
 def _restore(owner, name: str, state) -> None:
     value = getattr(owner, name)
-    if isinstance(value, torch.nn.Module):
-        value.load_state_dict(state)
-    elif isinstance(value, torch.Generator):
+    if isinstance(value, torch.Generator):
         value.set_state(state)
-    elif isinstance(value, Memory):
-        vars(value).update(state)
+    elif hasattr(value, "load_state_dict"):
+        value.load_state_dict(state)
     else:
         setattr(owner, name, state)
 
