@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from ..config import AnswersWorldConfig, check_known, refuse_if
 from .questions import named_cells, without_end
@@ -80,6 +79,7 @@ class Answers(Table):
 
     def groups(self) -> np.ndarray: # (n,)
         "The number of each row's question, from 0 in order of appearance."
+        import pandas as pd
         return pd.factorize(np.array(self.question_ids, dtype=object))[0]
 
 # %% ../../nbs/data/03_answers.ipynb #b611bb47
@@ -240,6 +240,7 @@ def _numbered(questions, group_by): # -> list of str
         asked = np.array(questions, dtype=object)
         starts = np.append(True, asked[1:] != asked[:-1])
         return np.cumsum(starts).astype(str).tolist()
+    import pandas as pd
     number, _ = pd.factorize(np.array(questions, dtype=object))
     return (number + 1).astype(str).tolist()
 

@@ -620,7 +620,10 @@ def _ledger(folder: Path) -> list[Path]: # what was written
     from debias_nb.repro.pages import has_notebook, write_notebook
     from debias_nb.repro.speed import render_speed
     written = []
-    for name, page in {"claims": "CLAIMS.md", "findings": "FINDINGS.md", "cost": "COST.md"}.items():
+    books = {"claims": "CLAIMS.md", "findings": "FINDINGS.md"}
+    if (project_root() / "configs/device/costs.yaml").is_file():
+        books["cost"] = "COST.md"
+    for name, page in books.items():
         if has_notebook(name):
             parameters = {"folder": str(folder)} if name == "claims" else {}
             written += write_notebook(name, folder / page, parameters)
