@@ -88,8 +88,9 @@ test: $(VENV)/.stamp | .cache ## run every library notebook and the tests beside
 test-notebooks: $(VENV)/.stamp | .cache # as nbdev_test runs them; the outputs are compared with those that are stored
 	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py
 
+# A file of tests stays in one process, since its fixtures do.
 test-python: $(VENV)/.stamp | .cache
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 # The lower end of the supported range, laid over the environment. Lines of settings.ini and pyproject.toml name the same versions.
 LOWER = transformers==5.17.0 sentence-transformers==6.0.1 tokenizers==0.23.2 huggingface_hub==1.33.0
