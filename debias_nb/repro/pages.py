@@ -300,16 +300,20 @@ def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
 def all_cells(fresh: bool = False) -> list[Cell]: # `fresh` as in `results`
     "Every cell of every table and profile."
     out = []
-    for paper in papers():
-        experiments = all_experiments(paper)
-        cells = []
-        for e in experiments:
-            cells += study_of(e, results(e.profile, fresh)).cells
-        cells += list(_printed_alone(paper, cells))
-        for name, listed in load_expected(paper).lists.items():
-            cells += _list_cells(paper, name, listed, experiments)
-        out += sorted(cells, key=_table_order)
+    with only_stored(fresh):
+        for paper in papers():
+            out += _cells_of(paper)
     return out
+
+
+def _cells_of(paper: str) -> list[Cell]:
+    "Every cell of a paper, table by table."
+    experiments = all_experiments(paper)
+    cells = [cell for experiment in experiments for cell in stored(f"{paper}/{experiment.experiment}", experiment.profile).cells]
+    cells += list(_printed_alone(paper, cells))
+    for name, listed in load_expected(paper).lists.items():
+        cells += _list_cells(paper, name, listed, experiments)
+    return sorted(cells, key=_table_order)
 
 
 def _table_order(cell: Cell) -> tuple[int, int]:
