@@ -141,8 +141,20 @@ def is_of_paper(path: Path) -> bool:
     return path.is_relative_to(ROOT / "nbs" / "papers")
 
 
-def run_any(path: Path):
-    return run_paper(path) if is_of_paper(path) else run(path)
+def run_together(paths: list[Path]) -> list[tuple]: # paper notebooks, which read the records once; or one of the library
+    "What `run` or `run_paper` says of each."
+    if not is_of_paper(paths[0]):
+        return [run(path) for path in paths]
+    from debias_nb.repro.frame import only_stored
+    with only_stored():
+        return [run_paper(path) for path in paths]
+
+
+def groups_of(paths: list[Path]) -> list[list[Path]]:
+    "Paper notebooks together, and first, since they take longest; each of the library alone, since it trains and sets things."
+    papers = [path for path in paths if is_of_paper(path)]
+    alone = [[path] for path in paths if not is_of_paper(path)]
+    return [papers, *alone] if papers else alone
 
 
 def numbers(text: str) -> list[float]:
@@ -300,15 +312,17 @@ def main() -> int:
     paths = chosen(args.notebooks)
     if not paths:
         parser.error("no such notebook is run")
-    warm()
+    if len(paths) > 1:
+        warm()
     wrong = 0
     context = multiprocessing.get_context("fork")
     with context.Pool(args.workers, maxtasksperchild=1) as pool: # a notebook's `__main__` takes the place of this one
-        for path, outputs, error, seconds in pool.imap(run_any, paths, chunksize=1):
-            name = path.relative_to(ROOT)
-            found = [error] if outputs is None else (keep if args.keep else compared)(path, outputs)
-            wrong += bool(found)
-            print(f"{'failed' if found else 'ok':<7}{seconds:6.1f} s  {name}" + "".join(f"\n    {f}" for f in found), flush=True)
+        for done in pool.imap_unordered(run_together, groups_of(paths), chunksize=1):
+            for path, outputs, error, seconds in done:
+                name = path.relative_to(ROOT)
+                found = [error] if outputs is None else (keep if args.keep else compared)(path, outputs)
+                wrong += bool(found)
+                print(f"{'failed' if found else 'ok':<7}{seconds:6.1f} s  {name}" + "".join(f"\n    {f}" for f in found), flush=True)
     print(f"{len(paths) - wrong} passed, {wrong} failed")
     return bool(wrong)
 
