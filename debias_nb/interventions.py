@@ -114,8 +114,7 @@ def _closed_up(tokens: Tokens) -> Tokens:
     "Tokens without gaps: those that are left move to the front."
     gaps = ~tokens.mask
     order = gaps.long().argsort(dim=1, stable=True)
-    columns = (tokens.ids, tokens.mask, tokens.ordinary)
-    return Tokens(*(column.gather(1, order) for column in columns))
+    return Tokens(*(column.gather(1, order) for column in tokens.columns))
 
 
 KINDS = ("mask", "delete", "pad", "random")
