@@ -75,7 +75,8 @@ def _square(cosines):
 
 def _finite(name, rows):
     "Raises `ValueError` naming the first row that is not finite."
-    bad = (~torch.isfinite(rows)).any(1).nonzero()
+    finite = rows.isfinite().all(1)
+    bad = (~finite).nonzero()
     if len(bad):
         raise ValueError(f"{name}: row {int(bad[0])} is not finite")
 
@@ -114,11 +115,11 @@ def _one_each(labels, n):
 def same_author(
     labels: torch.Tensor, # (n,) author ids
     n: int | None = None, # texts there must be
-) -> torch.Tensor: # (n, n) bool, False on the diagonal
-    "Pairs of different texts of one author. Raises `ValueError` for labels of another length than `n`."
-    _one_each(labels, len(labels) if n is None else n)
-    same = labels[:, None] == labels[None]
-    return same & ~myself(labels)
+    ) -> torch.Tensor: # (n, n) bool, False on the diagonal
+        "Pairs of different texts of one author. Raises `ValueError` for labels of another length than `n`."
+        _one_each(labels, len(labels) if n is None else n)
+        same = labels[:, None] == labels
+        return same & ~myself(labels)
 
 
 def supervised_contrastive(
@@ -150,17 +151,18 @@ def author_pairs(
     _, who = np.unique(np.asarray(labels), return_inverse=True)
     n = len(who)
     order = np.lexsort([rng.random(n), who]) # author by author, texts shuffled
-    starts = np.flatnonzero(np.diff(who[order], prepend=-1))
+    begins = np.diff(who[order], prepend=-1)
+    starts = np.flatnonzero(begins)
     several = np.diff(starts, append=n) > 1
     if several.sum() < 2:
         counts = f"only {several.sum()} of {len(starts)} authors wrote two texts or more"
         raise ValueError(f"{counts}; at least 2 are needed")
     starts = rng.permutation(starts[several])
+    least = authors if drop_last else 2
     batches = []
     for part in np.split(starts, range(authors, len(starts), authors)):
-        places = np.stack([part, part + 1], 1)
-        complete = len(part) == authors
-        if complete or (not drop_last and len(part) > 1):
+        if len(part) >= least:
+            places = np.stack([part, part + 1], 1)
             batches.append(order[places.ravel()])
     return batches
 
@@ -185,7 +187,7 @@ class AuthorPairSampler(DefaultBatchSampler):
         if not columns:
             raise ValueError(f"no column of author ids: looked for {wanted} among {dataset.column_names}")
         self.labels = np.asarray(dataset[columns[0]])
-        self.length = sum(1 for _ in self)
+        self.length = len(list(self))
 
     def __iter__(self):
         rng = np.random.default_rng([self.seed, self.epoch, 0])
@@ -201,7 +203,8 @@ def author_ids(
     names, # (n,) authors, of any kind that sorts
 ) -> np.ndarray: # (n,) whole numbers from 0
     "Authors as numbers, in sorted order."
-    return np.unique(np.asarray(names), return_inverse=True)[1]
+    _, ids = np.unique(np.asarray(names), return_inverse=True)
+    return ids
 
 
 def _whole(authors):
@@ -302,7 +305,8 @@ class MulticlassLoss(AuthorLoss):
         self.classifier.to(next(model.parameters()).device)
 
     def value(self, column, labels):
-        z = pooled(self.model, from_features(self.model, column))
+        tokens = from_features(self.model, column)
+        z = pooled(self.model, tokens)
         n = self.classifier.out_features
         _one_each(labels, len(z))
         smallest = int(labels.min())
@@ -320,7 +324,8 @@ def sparse_cosines(
 ) -> torch.Tensor: # (n, n) float32 on the CPU
     "Cosines of all pairs of sparse rows."
     products = (rows @ rows.T).toarray()
-    return torch.from_numpy(np.ascontiguousarray(products, dtype=np.float32))
+    products = np.ascontiguousarray(products, dtype=np.float32)
+    return torch.from_numpy(products)
 
 
 def topic_bias(
@@ -378,14 +383,16 @@ def distillation(
         of_student = tuple(log_p.shape)
         raise ValueError(f"shares of shapes {of_teacher} and {of_student}: they must be of the same texts")
     log_p = log_p.masked_fill(myself(log_p), 0)
-    return -(target * log_p).sum(1).mean()
+    by_text = (target * log_p).sum(1)
+    return -by_text.mean()
 
 
 def entropy(
     target: torch.Tensor, # (n, n) S
 ) -> torch.Tensor: # scalar, in [0, ln(n - 1)]
     "Mean entropy of the rows: what the loss comes down to when the student has learned all of it."
-    return torch.special.entr(target).sum(1).mean()
+    by_text = torch.special.entr(target).sum(1)
+    return by_text.mean()
 
 # %% ../nbs/methods/arr.ipynb #d7ee15a4
 def _unit_rows(tfidf_rows):
@@ -509,9 +516,10 @@ def history_summary(
     for key in history[0]:
         seen[key] = np.array([float(step[key]) for step in history])
     n = len(history)
-    out = {"batches": n} | {key: values.mean() for key, values in seen.items()}
-    last = seen["loss"][-max(1, n // 10):]
-    out["loss_last"] = last.mean()
+    out = {"batches": n}
+    out |= {key: values.mean() for key, values in seen.items()}
+    tenth = max(1, n // 10)
+    out["loss_last"] = seen["loss"][-tenth:].mean()
     if "pairs" in seen:
         without = seen["pairs"] == 0
         out["batches_without_pairs"] = without.sum()

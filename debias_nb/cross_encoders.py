@@ -38,14 +38,12 @@ class Ragged:
         texts: list[str],
         chunk: int = 50_000, # texts at a time
     ) -> "Ragged":
-        rows = []
+        rows = [np.zeros(0, np.int32)]
         for i in range(0, len(texts), chunk):
             part = encode(texts[i:i + chunk])
             rows += [np.array(ids, np.int32) for ids in part]
-        ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
-        starts = np.concatenate([[0], ends]).astype(np.int64)
-        none = np.zeros(0, np.int32)
-        return cls(np.concatenate([none, *rows]), starts)
+        starts = np.cumsum([len(row) for row in rows], dtype=np.int64)
+        return cls(np.concatenate(rows), starts)
 
     @property
     def lengths(self) -> np.ndarray: # (texts,) tokens
@@ -60,13 +58,12 @@ def place(
     at,                  # (n,) column of the first, or one for all
 ) -> None:
     "Copy texts into the rows of a rectangle."
-    n = len(texts)
+    row = np.arange(len(texts)).repeat(lengths)
     begins = np.cumsum(lengths) - lengths
-    within = np.arange(lengths.sum()) - np.repeat(begins, lengths)
-    row = np.repeat(np.arange(n), lengths)
-    column = np.repeat(np.broadcast_to(at, n), lengths) + within
-    source = np.repeat(ragged.starts[texts], lengths) + within
-    target[row, column] = ragged.ids[source]
+    within = np.arange(len(row)) - begins[row]
+    column = np.broadcast_to(at, len(texts))[row] + within
+    first = ragged.starts[texts]
+    target[row, column] = ragged.ids[first[row] + within]
 
 # %% ../nbs/05_cross_encoders.ipynb #e7481cb5
 @dataclass(frozen=True, eq=False)
@@ -84,7 +81,8 @@ class PairInputs:
 
     @property
     def lengths(self) -> np.ndarray: # (n,) tokens that a pair costs in a batch, special ones included
-        return self.questions.lengths[self.question] + self.kept + self.layout.special
+        questions = self.questions.lengths[self.question]
+        return questions + self.kept + self.layout.special
 
     def batch(self,
         rows, # positions (list, array or tensor), a slice, or a mask of n booleans
@@ -111,8 +109,9 @@ class Apart:
             longest = max(lengths.max(initial=0), 1)
             ids = np.zeros((len(texts), longest), np.int64)
             place(ids, ragged, texts, lengths, 0)
+            columns = np.arange(longest)
             out[f"{name}_ids"] = ids
-            out[f"{name}_mask"] = np.arange(longest) < lengths[:, None]
+            out[f"{name}_mask"] = columns < lengths[:, None]
         return out
 
 # %% ../nbs/05_cross_encoders.ipynb #aae01b14
@@ -163,7 +162,9 @@ class PairEncoder(nn.Module):
         return tokens, row
 
     def _check_positions(self, inputs):
-        row = _first(inputs.lengths > self.positions) if self.positions else None
+        if not self.positions:
+            return
+        row = _first(inputs.lengths > self.positions)
         if row is not None:
             has = f"{inputs.lengths[row]} tokens, but this encoder has {self.positions} positions"
             raise ValueError(f"row {row}: {has}; give max_length={self.positions} to cut answers there")
@@ -179,7 +180,8 @@ def attention(
     left = F.normalize(left, dim=-1)
     right = F.normalize(right, dim=-1)
     cosine = left @ right.mT
-    logits = cosine / temperature + weight.log()[:, None]
+    matters = weight.log()[:, None]
+    logits = cosine / temperature + matters
     return logits.softmax(-1)
 
 # %% ../nbs/05_cross_encoders.ipynb #d934bfba
@@ -198,10 +200,11 @@ def pool(
 ) -> torch.Tensor: # (n, 2 d)
     "Weighted mean and maximum over the words that there are."
     weight = weight * mask
-    share = weight / weight.sum(1, keepdim=True).clamp(min=1e-9)
-    mean = (values * share[..., None]).sum(1)
-    largest = (values * mask[..., None]).amax(1)
-    return torch.cat([mean, largest], -1)
+    total = weight.sum(1, keepdim=True)
+    share = weight / total.clamp(min=1e-9)
+    shares = values * share[..., None]
+    there = values * mask[..., None]
+    return torch.cat([shares.sum(1), there.amax(1)], -1)
 
 # %% ../nbs/05_cross_encoders.ipynb #c047369a
 TEMPERATURE = .1 # tau at the start
@@ -234,10 +237,11 @@ class AlignmentEncoder(PairEncoder):
         self.aggregate = nn.Linear(4 * units, units)
 
     def compared(self, own, aligned, mask): # (n, L, d) twice, (n, L) -> (n, L, units)
-        by_word = self.compare(compare(own, aligned)).relu()
+        both = compare(own, aligned)
+        by_word = self.compare(both).relu()
         there = by_word * mask[..., None]
-        columns = there.transpose(1, 2)
-        return self.neighbours(columns).transpose(1, 2).relu()
+        beside = self.neighbours(there.mT)
+        return beside.mT.relu()
 
     def forward(self, question_ids, question_mask, answer_ids, answer_mask) -> torch.Tensor: # -> H (n, units)
         "Ids and masks are (n, L) for questions and (n, R) for answers."
@@ -277,7 +281,8 @@ def _by_word(number, texts):
 
 
 def _by_tokenizer(tokenizer, texts):
-    return [encoding.ids for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]
+    encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+    return [encoding.ids for encoding in encodings]
 
 # %% ../nbs/05_cross_encoders.ipynb #714087ff
 @dataclass(frozen=True)
@@ -291,7 +296,7 @@ class Together:
 
     @property
     def special(self) -> int:
-        return len(self.before) + len(self.between) + len(self.after)
+        return len(self.before + self.between + self.after)
 
     def arrange(self, question, answer) -> dict[str, np.ndarray]: # each: `Ragged`, (n,) texts, (n,) lengths
         q = question[2]
@@ -324,7 +329,9 @@ IDS_ALONE = {
 
 
 def _by_transformer(tokenizer, texts):
-    return tokenizer(texts, **IDS_ALONE)["input_ids"] if texts else []
+    if not texts:
+        return []
+    return tokenizer(texts, **IDS_ALONE)["input_ids"]
 
 
 def _refuse(wrong, tokenizer, why):
@@ -358,15 +365,15 @@ def pair_layout(
         "does not say which tokens belong to which text (no tokenizer.json)")
     pair = tokenizer("a", "b", truncation=False, padding=False)
     ids = pair["input_ids"]
-    side = pair.sequence_ids()
-    first = [i for i, text in enumerate(side) if text == 0]
-    second = [i for i, text in enumerate(side) if text == 1]
-    before = tuple(ids[:first[0]])
-    between = tuple(ids[first[-1] + 1:second[0]])
-    after = tuple(ids[second[-1] + 1:])
+    side = pair.sequence_ids() # 0 for the first text, 1 for the second, None for special tokens
+    first = side.index(0)
+    second = side.index(1)
+    before = tuple(ids[:first])
+    between = tuple(ids[first + side.count(0):second])
+    after = tuple(ids[second + side.count(1):])
     _refuse(not between, tokenizer, "puts no separator between two texts, so it cannot read pairs")
     _refuse(not before, tokenizer, "puts no token before the first text, on which pairs could be read")
-    segments = _segments(tokenizer, pair.get("token_type_ids"), second[0])
+    segments = _segments(tokenizer, pair.get("token_type_ids"), second)
     return Together(before, between, after, tokenizer.pad_token_id, segments)
 
 # %% ../nbs/05_cross_encoders.ipynb #edd58a98
@@ -374,7 +381,8 @@ def _positions(transformer) -> int | None:
     "Tokens that a transformer can read at most. RoBERTa counts positions from behind its padding."
     positions = getattr(transformer.config, "max_position_embeddings", None)
     embeddings = getattr(transformer, "embeddings", None)
-    padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+    places = getattr(embeddings, "position_embeddings", None)
+    padding = getattr(places, "padding_idx", None)
     return positions if padding is None else positions - padding - 1
 
 
@@ -456,7 +464,8 @@ def directions(
 ) -> tuple[torch.Tensor, torch.Tensor]: # (vocabulary, d) of mean square 1; (vocabulary,) relative lengths, at least .01
     "Word vectors without their lengths, and the lengths. A vector of zeros stays one."
     norm = table.norm(dim=1)
-    relative = norm / norm[norm > 0].mean()
+    usual = norm[norm > 0].mean()
+    relative = norm / usual
     square_1 = table.shape[1]**.5 # the length of a vector whose mean square is 1
     return unit_rows(table) * square_1, relative.clamp(min=.01)
 
@@ -486,7 +495,8 @@ def _alignment(config, texts, seed):
     table = static[0].embedding.weight.detach()
     vectors, weight = directions(table.float())
     torch.manual_seed(seed)
-    return AlignmentEncoder(vectors, partial(_by_tokenizer, static.tokenizer), config.units, weight)
+    encode = partial(_by_tokenizer, static.tokenizer)
+    return AlignmentEncoder(vectors, encode, config.units, weight)
 
 
 def _cross(config, texts, seed):

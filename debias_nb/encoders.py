@@ -47,18 +47,20 @@ class Tokens:
     mask: torch.Tensor     # (n, L) bool, True where a token stands
     ordinary: torch.Tensor # (n, L) bool, True where that token is neither special nor padding
 
+    @property
+    def columns(self) -> tuple[torch.Tensor, ...]:
+        return self.ids, self.mask, self.ordinary
+
     def __len__(self):
         return len(self.ids)
 
     def __getitem__(self, rows): # rows: index or slice; trailing columns that hold no token are cut
-        columns = [column[rows] for column in (self.ids, self.mask, self.ordinary)]
-        used = columns[1].any(0).nonzero()
+        used = self.mask[rows].any(0).nonzero()
         width = int(used.max()) + 1 if len(used) else 1
-        return Tokens(*(column[:, :width] for column in columns))
+        return Tokens(*(column[rows][:, :width] for column in self.columns))
 
     def to(self, device):
-        columns = (self.ids, self.mask, self.ordinary)
-        return Tokens(*(column.to(device) for column in columns))
+        return Tokens(*(column.to(device) for column in self.columns))
 
 
 def stack(
@@ -67,12 +69,12 @@ def stack(
     "Concatenate token rectangles, so that one forward pass serves queries, items and intervened queries."
     width = max(part.ids.shape[1] for part in parts)
 
-    def column(name):
-        values = [getattr(part, name) for part in parts]
-        padded = [F.pad(v, (0, width - v.shape[1])) for v in values]
+    def joined(columns):
+        padded = [F.pad(column, (0, width - column.shape[1])) for column in columns]
         return torch.cat(padded)
 
-    return Tokens(column("ids"), column("mask"), column("ordinary"))
+    columns = zip(*(part.columns for part in parts))
+    return Tokens(*map(joined, columns))
 
 # %% ../nbs/03_encoders.ipynb #4296c9e2
 STATIC_SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "<pad>", "<s>", "</s>")
@@ -112,14 +114,14 @@ def as_tokens(
     "Mark the ordinary tokens of a padded batch."
     mask = mask.bool()
     special = torch.tensor(sorted(special_ids(model)), device=ids.device)
-    return Tokens(ids, mask, mask & ~torch.isin(ids, special))
+    ordinary = mask & ~torch.isin(ids, special)
+    return Tokens(ids, mask, ordinary)
 
 # %% ../nbs/03_encoders.ipynb #f89270e4
 def _flat_to_padded(ids, offsets):
     "A rectangle and its mask, from texts one behind the other and the place where each begins."
-    end = torch.tensor([len(ids)], device=ids.device)
-    lengths = torch.cat([offsets, end]).diff()
-    longest = max(int(lengths.max()), 1) if len(lengths) else 1
+    lengths = offsets.diff(append=offsets.new_tensor([len(ids)]))
+    longest = max([1, *lengths.tolist()])
     places = torch.arange(longest, device=ids.device)
     mask = places < lengths[:, None]
     padded = torch.zeros(mask.shape, dtype=ids.dtype, device=ids.device)
@@ -141,7 +143,9 @@ def tokenise(
     ids = [encoding.ids[:max_length] for encoding in encodings]
     lengths = torch.tensor([len(row) for row in ids], dtype=torch.long)
     flat = torch.tensor([i for row in ids for i in row], dtype=torch.long)
-    return as_tokens(model, *_flat_to_padded(flat, lengths.cumsum(0) - lengths))
+    begins = lengths.cumsum(0) - lengths
+    padded, mask = _flat_to_padded(flat, begins)
+    return as_tokens(model, padded, mask)
 
 
 def _without_prompt(
@@ -151,7 +155,8 @@ def _without_prompt(
     "The same tokens; those of the prompt are instructions to the encoder, and nobody intervenes on them."
     length = int(torch.as_tensor(length).flatten()[0])
     place = tokens.mask.cumsum(1) # 1 for the first token of a text, padding before it or not
-    return replace(tokens, ordinary=tokens.ordinary & (place > length))
+    behind = place > length
+    return replace(tokens, ordinary=tokens.ordinary & behind)
 
 
 def from_features(
@@ -192,8 +197,8 @@ def pooled(
     features = _rectangle(tokens)
     if is_static(model):
         lengths = tokens.mask.sum(1)
-        offsets = lengths.cumsum(0) - lengths
-        features = {"input_ids": tokens.ids[tokens.mask], "offsets": offsets}
+        begins = lengths.cumsum(0) - lengths
+        features = {"input_ids": tokens.ids[tokens.mask], "offsets": begins}
     return model(features)["sentence_embedding"].float()
 
 
@@ -207,7 +212,8 @@ def unit_rows(
     """A row of zeros stays one, and takes no gradient. To scale it would multiply its gradient by 1e12, twice where the
     encoder has done so already, and one text of unknown words alone would turn all weights into NaN."""
     empty = (rows == 0).all(-1, keepdim=True)
-    return F.normalize(torch.where(empty, rows.detach(), rows), dim=-1)
+    learning = torch.where(empty, rows.detach(), rows)
+    return F.normalize(learning, dim=-1)
 
 
 def encode_tokens(
@@ -218,7 +224,8 @@ def encode_tokens(
     "Embeddings of tokenised texts. A text without any token gets the zero vector."
     if token_dropout and is_static(model):
         vectors = F.dropout(token_vectors(model, tokens), token_dropout)
-        out = (vectors * tokens.mask[..., None]).sum(1)
+        there = vectors * tokens.mask[..., None]
+        out = there.sum(1)
     else:
         out = pooled(model, tokens)
     return unit_rows(out.float())
@@ -277,10 +284,11 @@ def embed(
     device = next(model.parameters()).device
     lengths = tokens.mask.sum(1)
     order = lengths.argsort(stable=True)
+    batch_tokens = batch_tokens or _tokens_at_once(model, device)
     out = [torch.zeros(0, model.get_embedding_dimension())]
     try:
         with autocast(dtype, device):
-            for rows in _batches(lengths, order, batch_tokens or _tokens_at_once(model, device)):
+            for rows in _batches(lengths, order, batch_tokens):
                 part = tokens[rows].to(device)
                 out.append(encode_tokens(model, part).cpu())
     finally:
@@ -298,8 +306,9 @@ def embed_texts(
     "Embeddings of texts, each distinct text computed once."
     unique = list(dict.fromkeys(texts))
     row = {text: i for i, text in enumerate(unique)}
-    embeddings = embed(model, tokenise(model, unique, max_length), dtype)
-    return embeddings[[row[text] for text in texts]]
+    tokens = tokenise(model, unique, max_length)
+    rows = [row[text] for text in texts]
+    return embed(model, tokens, dtype)[rows]
 
 # %% ../nbs/03_encoders.ipynb #7514d218
 def weights_hash(model): # a hashlib object
@@ -307,8 +316,9 @@ def weights_hash(model): # a hashlib object
     h = hashlib.sha256()
     for name, weight in sorted(model.state_dict().items()):
         h.update(f"{name}{tuple(weight.shape)}{weight.dtype}".encode())
-        flat = weight.detach().cpu().contiguous().view(-1)
-        h.update(flat.view(torch.uint8).numpy().tobytes())
+        flat = weight.detach().cpu().flatten()
+        raw = flat.view(torch.uint8).numpy()
+        h.update(raw.tobytes())
     return h
 
 
@@ -561,8 +571,8 @@ class ConceptInfoNCE(torch.nn.Module):
         both = encode_tokens(self.model, stack(*sides))
         left, right = both.split(n)
         logits = left @ right.T / self.temperature
-        itself = torch.eye(n, dtype=torch.bool, device=labels.device)
-        same = (labels[:, None] == labels[None]) & ~itself
+        same = labels[:, None] == labels
+        same.fill_diagonal_(False)
         logits = logits.masked_fill(same, float("-inf"))
         target = torch.arange(n, device=labels.device)
         to_right = F.cross_entropy(logits, target)
@@ -685,7 +695,8 @@ RECIPE = 1 # raised when the code of pretraining changes what a recipe gives
 def _home(config: EncoderConfig, cache: Path | None) -> Path:
     "The folder of a planted encoder, named by all that its weights depend on."
     recipe = [RECIPE, config.kind, config.max_length, config.world.model_dump(), config.pretrain.model_dump()]
-    return (cache or cache_dir("encoders")) / f"{config.name}-{fingerprint(recipe)[:16]}"
+    folder = cache or cache_dir("encoders")
+    return folder / f"{config.name}-{fingerprint(recipe)[:16]}"
 
 
 def _make(config: EncoderConfig, home: Path) -> None:
@@ -700,7 +711,8 @@ def _make(config: EncoderConfig, home: Path) -> None:
         "encoder": encoder_fingerprint(model),
         "config": config.model_dump(mode="json"),
     }
-    (work / "planted.json").write_text(json.dumps(made, indent=1))
+    about = json.dumps(made, indent=1)
+    (work / "planted.json").write_text(about)
     shutil.rmtree(work / "trainer", ignore_errors=True)
     work.rename(home)
 
@@ -752,7 +764,9 @@ def load_encoder(
     """The SentenceTransformer a configuration names, in evaluation mode.
     Raises `EncoderError` when it is not found, not safe, or not of the declared kind."""
     from sentence_transformers import SentenceTransformer
-    config, declared = _configured(config) if isinstance(config, str) else (config, True)
+    declared = True
+    if isinstance(config, str):
+        config, declared = _configured(config)
     if config.pretrain:
         model = planted_encoder(config)
     else:

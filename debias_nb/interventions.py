@@ -12,16 +12,19 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from .config import check_known
 from .encoders import EncoderError, Tokens, embed, is_static, mask_id, special_ids, token_vectors, tokenise
 
 # %% ../nbs/04_interventions.ipynb #b9ae9616
 def _mix(x: np.ndarray) -> np.ndarray:
     "SplitMix64: bits that look random, from any bits."
     with np.errstate(over="ignore"):
-        x = x + np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+        x = x + 0x9E3779B97F4A7C15
+        x = x ^ (x >> 30)
+        x = x * 0xBF58476D1CE4E5B9
+        x = x ^ (x >> 27)
+        x = x * 0x94D049BB133111EB
+    return x ^ (x >> 31)
 
 
 def random_bits(
@@ -34,9 +37,10 @@ def random_bits(
     "Random bits for every position of every row, the same whatever else is in the batch."
     key = np.asarray(rows).astype(np.uint64)
     for part in (epoch, seed, stream):
-        key = _mix(key ^ _mix(np.uint64(part)))
-    position = _mix(np.arange(length, dtype=np.uint64) + np.uint64(1))
-    return _mix(key[:, None] + position[None])
+        mixed = _mix(np.uint64(part))
+        key = _mix(key ^ mixed)
+    numbers = np.arange(1, length + 1, dtype=np.uint64)
+    return _mix(key[:, None] + _mix(numbers))
 
 # %% ../nbs/04_interventions.ipynb #65443a2f
 def row_keys(
@@ -45,9 +49,18 @@ def row_keys(
     "A name for each text made of its tokens, blind to padding."
     ids = tokens.ids.cpu().numpy().astype(np.uint64)
     mask = tokens.mask.cpu().numpy()
-    weights = _mix(np.arange(ids.shape[1], dtype=np.uint64))[None]
+    places = np.arange(ids.shape[1], dtype=np.uint64)
     with np.errstate(over="ignore"):
-        return (_mix(ids + weights) * mask).sum(1, dtype=np.uint64)
+        mixed = _mix(ids + _mix(places)) * mask
+        return mixed.sum(1, dtype=np.uint64)
+
+
+def _token_bits(tokens, seed, epoch, rows, stream): # rows: (n,) names of the texts; None: made of their tokens
+    "Random bits for every token."
+    if rows is None:
+        rows = row_keys(tokens)
+    length = tokens.ids.shape[1]
+    return random_bits(seed, epoch, rows, length, stream)
 
 # %% ../nbs/04_interventions.ipynb #e7b038c2
 def choose(
@@ -60,22 +73,19 @@ def choose(
     "Choose positions to intervene on. Raises `ValueError` for a share outside (0, 1)."
     if not 0 < share < 1:
         raise ValueError(f"share must lie in (0, 1), got {share}")
-    rows = row_keys(tokens) if rows is None else np.asarray(rows)
     ordinary = tokens.ordinary
-    device = tokens.ids.device
     n = ordinary.sum(1)
     wanted = (share * n).round().clamp(min=1)
     k = torch.minimum(wanted, n - 1).clamp(min=0) # one token at least stays
 
-    length = ordinary.shape[1]
-    bits = random_bits(seed, epoch, rows, length) >> np.uint64(1)
-    bits = torch.from_numpy(bits.astype(np.int64)).to(device)
+    bits = _token_bits(tokens, seed, epoch, rows, stream=0) >> 1
+    key = torch.from_numpy(bits.astype(np.int64))
+    key = key.to(ordinary.device)
     last = torch.iinfo(torch.long).max
-    order = bits.masked_fill(~ordinary, last).argsort(dim=1, stable=True)
-    places = torch.arange(length, device=device)
-    first = places < k[:, None] # the first k of each row's order
-    chosen = torch.zeros_like(first).scatter_(1, order, first)
-    return chosen & ordinary, (n > 1).float()
+    order = key.masked_fill(~ordinary, last).argsort(dim=1, stable=True)
+    place = order.argsort(1) # of each token in its row's order
+    chosen = ordinary & (place < k[:, None])
+    return chosen, (n > 1).float()
 
 # %% ../nbs/04_interventions.ipynb #3f9d861c
 def _is_special(word: str) -> bool:
@@ -86,25 +96,25 @@ def ordinary_vocabulary(model) -> np.ndarray: # ids that may replace a token
     "All ids of the vocabulary but special ones, mask and unknown among these."
     vocabulary = model.tokenizer.get_vocab()
     ids = {i for word, i in vocabulary.items() if not _is_special(word)}
-    return np.array(sorted(ids - special_ids(model)))
+    ordinary = ids - special_ids(model)
+    return np.array(sorted(ordinary))
 
 
 def _replaced(model, tokens, chosen, seed, epoch, rows) -> Tokens:
     "Tokens with others drawn from the vocabulary in the chosen places."
-    words = ordinary_vocabulary(model)
-    rows = row_keys(tokens) if rows is None else np.asarray(rows)
-    length = tokens.ids.shape[1]
-    bits = random_bits(seed, epoch, rows, length, stream=1)
-    drawn = bits % np.uint64(len(words))
-    other = torch.from_numpy(words[drawn.astype(np.int64)]).to(tokens.ids.device)
-    return replace(tokens, ids=torch.where(chosen, other, tokens.ids))
+    vocabulary = ordinary_vocabulary(model)
+    bits = _token_bits(tokens, seed, epoch, rows, stream=1)
+    drawn = vocabulary[bits % len(vocabulary)]
+    other = torch.from_numpy(drawn).to(tokens.ids.device)
+    ids = torch.where(chosen, other, tokens.ids)
+    return replace(tokens, ids=ids)
 
 
 def _closed_up(tokens: Tokens) -> Tokens:
     "Tokens without gaps: those that are left move to the front."
-    order = (~tokens.mask).long().argsort(dim=1, stable=True)
-    columns = (tokens.ids, tokens.mask, tokens.ordinary)
-    return Tokens(*(column.gather(1, order) for column in columns))
+    gaps = ~tokens.mask
+    order = gaps.long().argsort(dim=1, stable=True)
+    return Tokens(*(column.gather(1, order) for column in tokens.columns))
 
 
 KINDS = ("mask", "delete", "pad", "random")
@@ -119,22 +129,24 @@ def intervene(
 ) -> Tokens:
     """Tokens after the intervention. In a static table a masked, deleted or padded token is simply not added.
     Raises `ValueError` for an unknown kind."""
-    if kind not in KINDS:
-        raise ValueError(f"kind must be mask, delete, pad or random, got {kind!r}")
+    check_known("kind", kind, KINDS)
     if kind == "random":
         return _replaced(model, tokens, chosen, seed, epoch, rows)
     static = is_static(model)
     if kind == "mask" and not static:
-        return replace(tokens, ids=tokens.ids.masked_fill(chosen, mask_id(model)))
+        ids = tokens.ids.masked_fill(chosen, mask_id(model))
+        return replace(tokens, ids=ids)
     left = ~chosen
-    gone = replace(tokens, mask=tokens.mask & left, ordinary=tokens.ordinary & left)
+    mask = tokens.mask & left
+    gone = replace(tokens, mask=mask, ordinary=tokens.ordinary & left)
     return gone if kind == "pad" or static else _closed_up(gone)
 
 # %% ../nbs/04_interventions.ipynb #54010f60
 def _table_importance(model, part: Tokens) -> torch.Tensor: # (n, L)
     """Importance under a mean of token vectors.
     With the sum $v$ of a text's vectors, the cosine of $v$ and $v - v_j$ needs no forward pass."""
-    vectors = token_vectors(model, part) * part.mask[..., None]
+    vectors = token_vectors(model, part)
+    vectors = vectors * part.mask[..., None]
     whole = vectors.sum(1)
     square = (whole**2).sum(1, keepdim=True)                             # v·v
     along = (vectors @ whole[:, :, None])[..., 0]                        # v·v_j
@@ -142,18 +154,20 @@ def _table_importance(model, part: Tokens) -> torch.Tensor: # (n, L)
     rest = (square - 2 * along + own).clamp(min=0)                       # |v - v_j|²
     both = square * rest
     length = both.sqrt().clamp(min=1e-30)
-    cosine = torch.where(both > 0, (square - along) / length, 0.)
+    cosine = (square - along) / length
+    cosine = torch.where(both > 0, cosine, 0.)
     return torch.where(part.ordinary, 1 - cosine, float("nan"))
 
 
 def _variant_importance(model, part: Tokens, kind: str, dtype: str):
     "Row, column and importance of every ordinary token, each from a forward pass without it."
     row, column = part.ordinary.nonzero(as_tuple=True)
-    each = part[row] if len(row) else part[:0] # cut to the longest of these texts
+    each = part[row] # cut to the longest of these texts
     length = each.ids.shape[1]
-    chosen = torch.arange(length, device=column.device) == column[:, None]
+    places = torch.arange(length, device=column.device)
+    changed = intervene(model, each, places == column[:, None], kind)
     whole = embed(model, part, dtype)
-    without = embed(model, intervene(model, each, chosen, kind), dtype)
+    without = embed(model, changed, dtype)
     cosine = (whole[row] * without).sum(1)
     return row, column, 1 - cosine
 
@@ -169,7 +183,7 @@ def importance(
     "Importance of every ordinary token: one minus the cosine of the embeddings with and without it."
     out = torch.full(tokens.ids.shape, float("nan"))
     for start in range(0, len(tokens), rows_at_once):
-        part = tokens[slice(start, start + rows_at_once)]
+        part = tokens[start:start + rows_at_once]
         if is_static(model):
             n, length = part.ids.shape
             out[start : start + n, :length] = _table_importance(model, part).cpu()
@@ -218,6 +232,8 @@ def importance_by_role(
     row, column = np.nonzero(owner >= 0)
     word = owner[row, column]
     role = [titles[i].roles[j] for i, j in zip(row, word)]
-    long = pd.DataFrame({"title": row, "role": role, "s": values[row, column]})
-    mass = long.pivot_table(index="title", columns="role", values="s", aggfunc="sum", fill_value=0.)
-    return mass.div(mass.sum(axis=1), axis=0)
+    shares = values[row, column]
+    long = pd.DataFrame({"title": row, "role": role, "share": shares})
+    mass = long.pivot_table(index="title", columns="role", values="share", aggfunc="sum", fill_value=0.)
+    total = mass.sum(axis=1)
+    return mass.div(total, axis=0)

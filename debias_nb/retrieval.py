@@ -36,12 +36,12 @@ def first_items(
 ) -> tuple[np.ndarray, np.ndarray]: # (b, K) scores, falling; (b, K) items: at least 2k where there are as many
     "The k best items of each query with all that tie with the k-th of any; equal scores by the item's index."
     edge = scores.topk(k).values[:, -1:]
-    level = int((scores >= edge).sum(1).max())
-    kept = min(max(level, 2 * k), scores.shape[1])
+    reach = (scores >= edge).sum(1)
+    wanted = max(int(reach.max()), 2 * k)
+    kept = min(wanted, scores.shape[1])
     items = scores.topk(kept).indices.sort(1).values
-    order = scores.gather(1, items).argsort(dim=1, descending=True, stable=True)
+    best, order = scores.gather(1, items).sort(dim=1, descending=True, stable=True)
     items = items.gather(1, order)
-    best = scores.gather(1, items)
     return best.cpu().numpy(), items.cpu().numpy()
 
 # %% ../nbs/07_retrieval.ipynb #0af10c12
@@ -57,7 +57,8 @@ def gains_at(
     places = k - above.sum(1) # that fall to the group
     group = (gains * level).sum(1)
     of_level = places * group / level.sum(1)
-    return (gains * above).sum(1) + of_level
+    of_above = (gains * above).sum(1)
+    return of_above + of_level
 
 # %% ../nbs/07_retrieval.ipynb #f5629456
 def propensities(
@@ -73,20 +74,20 @@ def propensities(
     bad = np.flatnonzero(~(counts >= 0))
     if len(bad):
         raise ValueError(f"counts[{bad[0]}] is {counts[bad[0]]}")
-    scale = (b + 1) ** a
+    scale = (b + 1)**a
     c = (np.log(total) - 1) * scale
-    rarity = (counts + b) ** -a
+    rarity = (counts + b)**-a
     return 1 / (1 + c * rarity)
 
 
 def _most_gains(relevance, worth, k): # (n, m) csr; (m,)
     "What all queries could collect in k places each."
     gains = worth[relevance.indices]
-    rows = np.arange(relevance.shape[0])
-    row = rows.repeat(np.diff(relevance.indptr))
-    largest_first = gains[np.lexsort((-gains, row))] # within each query
+    row = relevance.tocoo().row
+    order = np.lexsort((-gains, row)) # the largest of each query first
     place = np.arange(len(row)) - relevance.indptr[row]
-    return largest_first[place < k].sum()
+    best = gains[order][place < k]
+    return best.sum()
 
 # %% ../nbs/07_retrieval.ipynb #4d37eb3e
 def frequency_bins(
@@ -131,7 +132,8 @@ def _parts(task) -> dict[str, np.ndarray]: # name of its P@1 -> (n,) how far eac
 def _check_rows(queries, items, at=""):
     "Raises `ValueError` for vectors that do not fit, or naming the first row that is not finite."
     for name, x in (("queries", queries), ("items", items)):
-        if not (torch.is_tensor(x) or sp.issparse(x)) or x.ndim != 2:
+        is_matrix = torch.is_tensor(x) or sp.issparse(x)
+        if not is_matrix or x.ndim != 2:
             raise ValueError(f"{at}{name} must be a matrix, a vector a row, got {type(x).__name__}")
         if sp.issparse(x):
             sums = x.sum(1)
@@ -262,7 +264,8 @@ def _check_relevant(relevance, n, m):
     "Raises `ValueError` for what is not a sparse matrix (n, m), or naming the first query without a relevant item."
     if not sp.issparse(relevance) or relevance.shape != (n, m):
         raise ValueError(f"relevance must be a sparse matrix ({n}, {m}), got {getattr(relevance, 'shape', relevance)}")
-    bad = np.flatnonzero(relevance.astype(bool).sum(1) == 0)
+    counts = relevance.astype(bool).sum(1)
+    bad = np.flatnonzero(counts == 0)
     if len(bad):
         raise ValueError(f"query {bad[0]} has no relevant item ({len(bad)} of {n} queries)")
 

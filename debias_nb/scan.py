@@ -30,9 +30,10 @@ def standardise(
 ) -> torch.Tensor: # (n, d) mean 0 and deviation 1 in each column; 0 where a column is constant
     "Columns of mean 0 and deviation 1. A constant column becomes 0."
     mean = z.mean(0)
-    scale = (z - mean).square().mean(0).sqrt()
+    apart = z - mean
+    scale = apart.square().mean(0).sqrt()
     varies = scale > 1e-6 * z.abs().amax(0)
-    return (z - mean) / torch.where(varies, scale, float("inf"))
+    return apart / torch.where(varies, scale, float("inf"))
 
 
 class FourierFunctions(NamedTuple):
@@ -84,7 +85,8 @@ def random_features(
     kinds: str = "cos+sin",     # cosines and sines of the same angles, or `released`
 ) -> torch.Tensor: # (n, d, 2r), or (n, d, r) for `released`
     "r random functions of each feature (Eq. 3 to 5). Raises `ValueError` for r < 1 or unknown kinds."
-    functions = fourier(z.shape[1], r, generator)
+    d = z.shape[1]
+    functions = fourier(d, r, generator)
     return functions(z, kinds)
 
 # %% ../nbs/methods/scan.ipynb #74bda36a
@@ -125,7 +127,8 @@ class Decorrelation:
         p = weights / weights.sum()
         each = self.moment(p)
         value = p @ each
-        return value / 2, (each - value) / weights.sum()
+        slope = (each - value) / weights.sum()
+        return value / 2, slope
 
     def centred(self, weights): # (m, n, d) weighted functions of mean 0, as Eq. 6 has them
         u = self.z * weights[:, None]
@@ -141,7 +144,8 @@ class DirectDecorrelation(Decorrelation):
         self.apart = 1 - same.to(features) # pairs of different features
 
     def moment(self, p): # p: (n,) weights of sum 1
-        mean = (p @ self.wide).view_as(self.z[:, 0]) # (m, d)
+        mean = p @ self.wide
+        mean = mean.view_as(self.z[:, 0]) # (m, d)
         column = mean[:, :, None]
         row = mean[:, None]
         apart = torch.baddbmm(column * row, self.across * p, self.z, beta=-1)
@@ -149,15 +153,17 @@ class DirectDecorrelation(Decorrelation):
         towards = apart @ column
         along = torch.baddbmm(towards.mT, self.z, apart, beta=-2)
         along.mul_(self.z)
-        return along.sum((0, 2)) + (row @ towards).sum()
+        constant = (row @ towards).sum()
+        return along.sum((0, 2)) + constant
 
     def paper(self, weights):
         n = self.n - 1
         u = self.centred(weights)
         covariance = u.mT @ u / n
         apart = covariance * self.apart
+        value = apart.square().sum()
         slope = (u @ apart * self.z).sum((0, 2))
-        return apart.square().sum() / 2, 2 * slope / n
+        return value / 2, 2 * slope / n
 
 # %% ../nbs/methods/scan.ipynb #0ecccd5b
 class GramDecorrelation(Decorrelation):
@@ -278,8 +284,8 @@ class Memory:
             return torch.cat([old, new])[-self.size:]
         n = min(len(new), len(old))
         kept = self.alpha * old[:n]
-        average = kept + (1 - self.alpha) * new[:n]
-        return torch.cat([average, new[n:], old[n:]])
+        added = (1 - self.alpha) * new[:n]
+        return torch.cat([kept + added, new[n:], old[n:]])
 
     def check(self, features):
         "Raises `ValueError` when the memory holds features of another width."
@@ -562,7 +568,8 @@ def _learn(learner, z, draw, variant, steps, lr) -> Weights: # draw: -> the loss
 # %% ../nbs/methods/scan.ipynb #68f9a335
 def effective_size(weights: torch.Tensor) -> float: # (n,) -> in (0, 1]
     "How many equal weights would be as even, as a share of n."
-    equal = weights.sum()**2 / weights.square().sum()
+    squares = weights.square().sum()
+    equal = weights.sum()**2 / squares
     return float(equal / len(weights))
 
 
@@ -576,7 +583,8 @@ def shuffled_within(
     for c in labels.unique():
         own = (labels == c).nonzero().flatten()
         dealt = torch.randperm(len(own), generator=generator)
-        out[own] = weights[own[dealt.to(own.device)]]
+        others = own[dealt.to(own.device)]
+        out[own] = weights[others]
     return out
 
 # %% ../nbs/methods/scan.ipynb #ea38d08e
@@ -594,7 +602,8 @@ def _fresh_losses(z, candidates, generator, r, draws) -> np.ndarray:
     "The loss of each candidate for the weights, summed over fresh random functions."
     losses = []
     for _ in range(draws):
-        loss = decorrelation(random_features(z, r, generator))
+        features = random_features(z, r, generator)
+        loss = decorrelation(features)
         losses.append([float(loss(weights)) for weights in candidates])
     return np.sum(losses, 0)
 
@@ -655,7 +664,8 @@ def oracle_weights(
 ) -> torch.Tensor: # (n,) mean 1
     """1 / P(attribute | label), which only those can use who know the shortcut.
     Under these weights it says nothing about the label."""
-    both = labels * (attribute.max() + 1) + attribute
+    attributes = attribute.max() + 1
+    both = labels * attributes + attribute
     w = _counts(labels) / _counts(both)
     return w / w.mean()
 
@@ -714,7 +724,8 @@ def contrastive_loss(
     check_temperature(temperature)
     near = F.cosine_similarity(hidden, debiased, dim=-1)
     far = F.cosine_similarity(hidden, bias, dim=-1)
-    return F.softplus((far - near) / temperature).mean()
+    losses = F.softplus((far - near) / temperature)
+    return losses.mean()
 
 # %% ../nbs/methods/scan.ipynb #d399ba18
 HEADS = { # two presets of `ScanHead`

@@ -42,9 +42,7 @@ def _matrix(replicates, n, what):
         raise ValueError(f"{what}: every seed needs the same number of replicates, got {sizes}") from None
     if r.ndim != 2 or len(r) != n or r.shape[1] < 2:
         raise ValueError(f"{what}: shape ({n} seeds, at least 2 replicates) is expected, got {r.shape}")
-    bad = np.argwhere(np.isinf(r))
-    if len(bad):
-        seed, replicate = bad[0]
+    for seed, replicate in np.argwhere(np.isinf(r)):
         raise ValueError(f"{what}: seed {seed}, replicate {replicate} is {r[seed, replicate]}")
     return r
 
@@ -93,6 +91,11 @@ def _upper(level):
     return (1 + level) / 2
 
 
+def _half(error, df, upper):
+    "Half the length of a t-interval."
+    return float(stdtrit(df, upper)) * error
+
+
 @dataclass(frozen=True)
 class Interval:
     "Mean over seeds of one metric, with its interval."
@@ -118,7 +121,7 @@ def interval(
         r, dropped = _complete(_matrix(replicates, len(v), "replicates"), "replicates")
     se, df, method = _spread(v, r, dropped)
     mean, std = mean_std(v)
-    half = float(stdtrit(df, upper)) * se
+    half = _half(se, df, upper)
     return Interval(mean, mean - half, mean + half, len(v), std, method)
 
 # %% ../nbs/08_stats.ipynb #38bffab2
@@ -184,7 +187,7 @@ def paired(
         single = "a" if len(a) == 1 else "b"
         method = f"{single} is one run, taken as deterministic; {method}"
     mean = float(d.mean())
-    half = float(stdtrit(df, upper)) * se
+    half = _half(se, df, upper)
     items = math.nan if r is None else float(r.mean(0).std(ddof=1))
     p = _p_value(mean, se, df)
     return Paired(mean, mean - half, mean + half, len(d), p, method, r is None, se, df, items)
@@ -230,7 +233,8 @@ def detectable(
     if items_only:
         error = paired.items_error
         freedom = math.inf
-    quantiles = stdtrit(freedom, _upper(.95)) + stdtrit(freedom, .8)
+    finds = stdtrit(freedom, .8)
+    quantiles = stdtrit(freedom, .975) + finds
     return float(quantiles) * error
 
 
@@ -247,6 +251,6 @@ def verdict(
     p = threshold_p(paired, threshold) if p is None else p
     if p < 1 - level:
         return "holds" if paired.difference > threshold else "reversed"
-    half = float(stdtrit(paired.freedom, _upper(level))) * paired.error
+    half = _half(paired.error, paired.freedom, _upper(level))
     near = abs(paired.difference - threshold) + half <= delta
     return "no difference" if near else "undecided"

@@ -180,7 +180,7 @@ def test_bad_input(scores, labels, groups, grades, words):
 
 def test_bad_settings():
     fine = [.1, .2], [1, 0], ["a", "a"], [4, 1]
-    bad(["unanswered", "'drop'"], *fine, unanswered="drop"); bad(["cutoffs", "(0,)"], *fine, cutoffs=(0,))
+    bad(["unanswered", "'drop'"], *fine, unanswered="drop")
     bad(["from 4 to 1"], *fine, levels=(4, 1)); bad(["from 0 to 3", "is 4"], *fine, levels=(0, 3))
 
 def test_unanswered_questions_are_left_out_and_counted():

@@ -96,7 +96,8 @@ def _per_question(answers): # -> (questions,) each
 def _oddities(answers): # -> counts
     "Counts of what repeats or contradicts itself, and of signs that a text was not cleaned."
     table = answers.frame()
-    ids = table.groupby("question").question_id.nunique()
+    asked = table.groupby("question").question_id
+    ids = asked.nunique()
     candidates = table.groupby(["question_id", "answer"])
     graded = answers.grades is not None
     texts = list(map("{}\n{}".format, answers.questions, answers.answers))
@@ -175,10 +176,11 @@ def _relevance(record): # -> label, grade
         raise ValueError(f"{label!r} is not a label ({', '.join(LABELS)})")
     if grade is None:
         return LABELS[label], None
-    relevant = int(int(grade) >= RELEVANT)
+    number = int(grade)
+    relevant = int(number >= RELEVANT)
     if label is not None and LABELS[label] != relevant:
         raise ValueError(f"label {label}, but the grade is {grade}, and {RELEVANT} or more is relevant")
-    return relevant, int(grade)
+    return relevant, number
 
 
 class _Row(NamedTuple):
@@ -236,13 +238,14 @@ def _consistent_rows(path, lines, columns, quoting): # lines: with their numbers
 
 def _numbered(questions, group_by): # -> list of str
     "Ids for questions without: of runs of the same text, or of texts."
-    if group_by == "run":
-        asked = np.array(questions, dtype=object)
-        starts = np.append(True, asked[1:] != asked[:-1])
-        return np.cumsum(starts).astype(str).tolist()
     import pandas as pd
-    number, _ = pd.factorize(np.array(questions, dtype=object))
-    return (number + 1).astype(str).tolist()
+    asked = np.array(questions, dtype=object)
+    if group_by == "run":
+        starts = np.append(True, asked[1:] != asked[:-1])
+        number = np.cumsum(starts)
+    else:
+        number = pd.factorize(asked)[0] + 1
+    return number.astype(str).tolist()
 
 
 def read_answers(
@@ -389,12 +392,13 @@ def load_answers(
     check_known(f"part of {name} called", part, source.files)
     dataset = source.dataset or name
     files = [source.files[part], *source.judged.get(part, ())]
-    path, *judged = paths = [locate(dataset, file, download) for file in files]
+    paths = [locate(dataset, file, download) for file in files]
+    path, *judged = paths
     answers = read_answers(
         path, source.columns, source.header, source.quoting, source.group_by, f"{name} {part}", part)
     if judged:
-        queries, qrels = judged
-        answers = identify(answers, read_queries(queries), read_qrels(qrels))
+        queries = read_queries(judged[0])
+        answers = identify(answers, queries, read_qrels(judged[1]))
     if filtered and part in source.drops:
         answers = filter_questions(answers, *source.drops[part])
     counts = answers.counts | describe(answers)
@@ -416,8 +420,8 @@ def shared_words(
     shares = []
     for question, answer in zip(answers.questions, answers.answers):
         words = asked[question]
-        shared = words & _words(answer)
-        shares.append(len(shared) / max(len(words), 1))
+        shared = len(words & _words(answer))
+        shares.append(shared / max(len(words), 1))
     return np.array(shares, float)
 
 # %% ../../nbs/data/03_answers.ipynb #fea445ee
@@ -437,9 +441,8 @@ def misled(
     groups = answers.groups()
     relevant = answers.labels == 1
     found = relevant & _best(answers, shared_words(answers))
-    answerable = np.isin(groups, groups[relevant])
-    may_be_right = np.isin(groups, groups[found])
-    return answerable & ~may_be_right
+    answerable = np.setdiff1d(groups[relevant], groups[found])
+    return np.isin(groups, answerable)
 
 # %% ../../nbs/data/03_answers.ipynb #a2bb71b4
 def planted_answers(
@@ -473,8 +476,9 @@ def _drawn(n, share, seed): # -> (round(share · n),) of n positions, sorted
     "Positions drawn without replacement. Raises `ValueError` for a share out of range."
     if not 0 <= share <= 1:
         raise ValueError(f"share must be in [0, 1], got {share}")
-    shuffled = np.random.default_rng([seed, 0]).permutation(n)
-    return np.sort(shuffled[:round(share * n)])
+    rng = np.random.default_rng([seed, 0])
+    drawn = rng.permutation(n)[:round(share * n)]
+    return np.sort(drawn)
 
 
 class Flipped(NamedTuple):
@@ -495,7 +499,8 @@ def flip_labels(
     labels = answers.labels.copy()
     labels[flipped] ^= 1
     counts = answers.counts | {"switched labels": len(flipped)}
-    return Flipped(replace(answers, labels=labels, grades=None, counts=counts), flipped)
+    switched = replace(answers, labels=labels, grades=None, counts=counts)
+    return Flipped(switched, flipped)
 
 # %% ../../nbs/data/03_answers.ipynb #3bdfb2b4
 class Edit(NamedTuple):
@@ -520,15 +525,18 @@ def _edit(text, i, rng): # i: position of the text; -> a changed text, and what 
     places = _places(text)
     kind = rng.choice(list(places)).item()
     at = int(rng.choice(places[kind]))
-    before = text[:at]
-    after = text[at:]
     if kind == "insert":
-        letter = string.ascii_lowercase[rng.integers(26)]
-        return before + letter + after, Edit(i, kind, at, letter)
-    if kind == "delete":
-        return before + after[1:], Edit(i, kind, at, after[0])
-    first, second = after[:2]
-    return before + second + first + after[2:], Edit(i, kind, at, first + second)
+        characters = string.ascii_lowercase[rng.integers(26)]
+        end, new = at, characters
+    elif kind == "delete":
+        end, new = at + 1, ""
+        characters = text[at]
+    else:
+        end = at + 2
+        characters = text[at:end]
+        new = characters[::-1]
+    changed = text[:at] + new + text[end:]
+    return changed, Edit(i, kind, at, characters)
 
 
 class Perturbed(NamedTuple):

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['Clean', 'Filled', 'Date', 'QUOTED', 'SIGNATURE', 'SOURCES', 'TESTS', 'FEATURES', 'COMMON', 'Linkage', 'Texts',
            'describe', 'strip_quotes', 'strip_signatures', 'clean', 'read_texts', 'plain', 'read_reviews', 'read_pan19',
-           'read_pan_pairs', 'load_texts', 'planted_texts', 'AuthorSplit', 'paper_split', 'random_split', 'leakage',
-           'nearest_topics', 'topic_clusters', 'leakage_aware_split', 'Halves', 'query_target']
+           'read_pan_pairs', 'load_texts', 'planted_texts', 'AuthorSplit', 'among', 'paper_split', 'random_split',
+           'leakage', 'nearest_topics', 'topic_clusters', 'leakage_aware_split', 'Halves', 'query_target']
 
 # %% ../../nbs/data/04_authors.ipynb #c07e4ec4
 import csv
@@ -86,8 +86,9 @@ class Texts(Table):
             raise ValueError(f"{self.name}: {column}, row {first_mistake(e)}") from None
 
     def __repr__(self):
+        authors = len(set(self.author))
         topics = f"{len(set(self.topic)):,}" if self.topic is not None else "no"
-        sizes = f"{len(self):,} texts, {len(set(self.author)):,} authors, {topics} topics"
+        sizes = f"{len(self):,} texts, {authors:,} authors, {topics} topics"
         return f"Texts({self.name}: {sizes}, fingerprint {self.fingerprint[:12]})"
 
 # %% ../../nbs/data/04_authors.ipynb #ce0c51e3
@@ -128,6 +129,11 @@ def strip_quotes(
 SIGNATURE = 6 # lines at most
 
 
+def _differing(before, after):
+    "How many texts have changed."
+    return sum(map(operator.ne, before, after))
+
+
 def _squeezed(line):
     "A line with single spaces."
     return " ".join(line.split())
@@ -136,14 +142,15 @@ def _squeezed(line):
 def _closing_lines(text):
     "The last lines that are not blank."
     lines = filter(None, map(_squeezed, text.split("\n")))
-    return set([*lines][-SIGNATURE:])
+    return set(list(lines)[-SIGNATURE:])
 
 
 def _repeated_closings(authors, texts): # -> (author, line)
     "Lines that close several texts of an author."
     closings = Counter()
     for author, text in set(zip(authors, texts)): # a repeated text counts once
-        closings.update((author, line) for line in _closing_lines(text))
+        lines = _closing_lines(text)
+        closings.update((author, line) for line in lines)
     return {closing for closing, times in closings.items() if times > 1}
 
 
@@ -167,9 +174,9 @@ def strip_signatures(
     above = [re.split(r"(?m)^--[ \t]*$", text, maxsplit=1)[0] for text in texts.text]
     cut = list(map(str.rstrip, above))
     repeated = _repeated_closings(texts.author, cut)
-    unsigned = [_unsigned(*written, repeated) for written in zip(texts.author, cut)]
+    unsigned = [_unsigned(author, text, repeated) for author, text in zip(texts.author, cut)]
     before = map(str.rstrip, texts.text)
-    return unsigned, sum(map(operator.ne, before, unsigned))
+    return unsigned, _differing(before, unsigned)
 
 # %% ../../nbs/data/04_authors.ipynb #0c68ba56
 def _stripped(texts, quotes, signatures): # -> the texts; how many have changed
@@ -177,18 +184,19 @@ def _stripped(texts, quotes, signatures): # -> the texts; how many have changed
     stripped, counts = texts.text, {}
     if quotes:
         stripped = list(map(strip_quotes, stripped))
-        counts["texts with quoted lines removed"] = sum(map(operator.ne, texts.text, stripped))
+        counts["texts with quoted lines removed"] = _differing(texts.text, stripped)
     if signatures:
         visible = [text if text.strip() else "-" for text in stripped]
-        stripped, changed = strip_signatures(replace(texts, text=visible))
-        counts["texts with signatures removed"] = changed
+        written = replace(texts, text=visible)
+        stripped, counts["texts with signatures removed"] = strip_signatures(written)
     return [text.strip() for text in stripped], counts
 
 
 def _dropped(table): # author, text
     "What has to be dropped, a column a reason; each text for one reason."
     blank = table.text == ""
-    several = (table.groupby("text").author.transform("nunique") > 1) & ~blank
+    authors = table.groupby("text").author.transform("nunique")
+    several = (authors > 1) & ~blank
     repeats = table.duplicated() & ~several & ~blank
     return pd.DataFrame({
         "dropped: under 1 word": blank,
@@ -207,7 +215,8 @@ def clean(
     table = pd.DataFrame({"author": texts.author, "text": stripped}, dtype=object)
     dropped = _dropped(table)
     counts |= dropped.sum().astype(int).to_dict()
-    kept = table.text[~dropped.any(axis=1)]
+    lost = dropped.any(axis=1)
+    kept = table.text[~lost]
     if kept.empty:
         raise ValueError(f"{texts.name}: nothing is left ({counts})")
     counts = texts.counts | counts
@@ -302,7 +311,8 @@ def plain(
     """A review without markup: breaks become line breaks, entities characters, embedded products their name,
     embedded videos nothing."""
     with_breaks = re.sub(r"<br\s*/?>", "\n", text)
-    return html.unescape(_BRACKETS.sub(r"\1", with_breaks)).strip()
+    named = _BRACKETS.sub(r"\1", with_breaks)
+    return html.unescape(named).strip()
 
 # %% ../../nbs/data/04_authors.ipynb #f8886ed8
 class _Review(BaseModel):
@@ -310,7 +320,8 @@ class _Review(BaseModel):
     timestamp_ms: float # since 1970
 
     def day(self):
-        return datetime.fromtimestamp(self.timestamp_ms / 1000, timezone.utc).strftime("%Y-%m-%d")
+        seconds = self.timestamp_ms / 1000
+        return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d")
 
 
 class _Reviewer(BaseModel):
@@ -321,7 +332,9 @@ class _Reviewer(BaseModel):
 
     def reviews(self):
         "The older ones first."
-        last = self.heldout if isinstance(self.heldout, list) else [self.heldout]
+        last = self.heldout
+        if not isinstance(last, list):
+            last = [last]
         every = self.history + last
         return [(self, review, plain(review.review_full)) for review in every]
 
@@ -447,7 +460,8 @@ def _target_fandoms(texts, path):
         if t.topic:
             known[t.text].add(t.topic)
     for t in texts:
-        fandoms[t.problem] |= set() if t.topic else known[t.text]
+        if not t.topic:
+            fandoms[t.problem] |= known[t.text]
     for problem, found in fandoms.items():
         if len(found) > 1:
             several = ", ".join(sorted(found))
@@ -506,7 +520,8 @@ class _PairTruth(BaseModel, strict=True):
     @model_validator(mode="after")
     def _coherent(self):
         one, other = self.authors
-        refuse_if(self.same != (one == other), f"'same' is {self.same}, the authors are {one} and {other}")
+        equal = one == other
+        refuse_if(self.same != equal, f"'same' is {self.same}, the authors are {one} and {other}")
         return self
 
 
@@ -520,7 +535,8 @@ def _by_id(path, model): # -> `model` each
         seen.add(row.id)
         return row
 
-    return parsed_rows(path, enumerate(text_lines(path), 1), parse)
+    lines = enumerate(text_lines(path), 1)
+    return parsed_rows(path, lines, parse)
 
 
 def read_pan_pairs(
@@ -577,8 +593,10 @@ def load_texts(
     check_known("corpus", name, SOURCES)
     read, files = SOURCES[name]
     paths = [locate(name, file, download) for file in files]
-    texts = clean(read(*paths, name=name), quotes, signatures)
-    return replace(texts, files={f"{name}/{path.name}": sha256_of(path) for path in paths})
+    texts = read(*paths, name=name)
+    texts = clean(texts, quotes, signatures)
+    files = {f"{name}/{path.name}": sha256_of(path) for path in paths}
+    return replace(texts, files=files)
 
 # %% ../../nbs/data/04_authors.ipynb #e70fb137
 def planted_texts(
@@ -589,8 +607,8 @@ def planted_texts(
     "Texts of a planted world. Raises `ValueError` for a part that does not exist, and for a world that cannot be made."
     from debias_nb.data.worlds import authors_split
     made = authors_split(config, part, likeness)
-    at_home = sum(map(operator.eq, made.home, made.topic))
-    return Texts(f"authors {part}", made.author, made.topic, made.text, counts={"texts at home": at_home})
+    counts = {"texts at home": sum(map(operator.eq, made.home, made.topic))}
+    return Texts(f"authors {part}", made.author, made.topic, made.text, counts=counts)
 
 # %% ../../nbs/data/04_authors.ipynb #8e58e8c2
 TESTS = ("cross", "iid")
@@ -628,7 +646,8 @@ class AuthorSplit:
         for test, texts in self.tests.items():
             self._check_test(test, texts)
         if "iid" in self.tests:
-            unseen = set(self.tests["iid"].topic) - set(self.train.topic)
+            tested = self.tests["iid"].topic
+            unseen = set(tested).difference(self.train.topic)
             self._refuse("topic", unseen, "is in iid and not in training")
 
     def _check_test(self, test, texts):
@@ -648,7 +667,7 @@ class AuthorSplit:
         parts = self.parts()
         here = getattr(parts[one], column)
         there = getattr(parts[other], column)
-        both = set(here) & set(there)
+        both = set(here).intersection(there)
         self._refuse(column, both, f"is in {other} and in {one}")
 
     def _refuse(self, what, wrong, where):
@@ -677,7 +696,8 @@ class AuthorSplit:
 # %% ../../nbs/data/04_authors.ipynb #adf09777
 def _ranked(values): # values: str
     "The most frequent value first, equally frequent ones by name."
-    return [value for value, _ in Counter(sorted(values)).most_common()]
+    counts = Counter(sorted(values))
+    return [value for value, _ in counts.most_common()]
 
 
 def _most_frequent(values, share, what):
@@ -691,14 +711,15 @@ def _most_frequent(values, share, what):
     return set(ranked[:count])
 
 # %% ../../nbs/data/04_authors.ipynb #2efa8986
-def _among(values, wanted): # -> (n,) bool
+def among(values, wanted: set) -> np.ndarray: # (n,) bool
     "Which values are wanted."
     return np.array([value in wanted for value in values], bool)
 
 
 def _shuffled(mask, seed, stream):
     "The positions in a mask."
-    return np.random.default_rng([seed, stream]).permutation(np.flatnonzero(mask))
+    rng = np.random.default_rng([seed, stream])
+    return rng.permutation(np.flatnonzero(mask))
 
 
 def _divided(texts, candidates, share, validation, size): # candidates: shuffled positions
@@ -714,27 +735,33 @@ def _divided(texts, candidates, share, validation, size): # candidates: shuffled
 def _test(texts, test, block, size, seed):
     "A test drawn from a block. Raises `ValueError` where nothing is in it."
     stream = 1 + TESTS.index(test)
-    rows = _shuffled(block, seed, stream)[:size]
+    rows = _shuffled(block, seed, stream)
     if not len(rows):
         advice = "fewer authors or topics for training would leave some"
         raise ValueError(f"{texts.name}: no texts are left for the test {test!r}: {advice}")
-    return texts.take(np.sort(rows), name=f"{texts.name} {test}")
+    return _part(texts, test, rows[:size])
+
+
+def _part(texts, name, rows):
+    "Some of the texts, in their order."
+    return texts.take(np.sort(rows), name=f"{texts.name} {name}")
 
 
 def _assemble(texts, name, authors, topics, share, validation, size, seed, counts):
     "A split by the authors and topics that are for training."
     _need(size is None or size >= 1, "size", size, "at least 1")
-    by = _among(texts.author, authors)
-    on = _among(texts.topic, topics)
+    by = among(texts.author, authors)
+    on = among(texts.topic, topics)
     cross = ~by & ~on
     candidates = _shuffled(by & on, seed, 0)
     most = min(size or len(texts), cross.sum())
     held, trained, left = _divided(texts, candidates, share, validation, most)
-    train = texts.take(np.sort(trained), name=f"{texts.name} train")
-    iid = ~by & _among(texts.topic, set(train.topic))
+    train = _part(texts, "train", trained)
+    validation_texts = _part(texts, "validation", held)
+    known = among(texts.topic, set(train.topic))
     tests = {
         "cross": _test(texts, "cross", cross, size, seed),
-        "iid": _test(texts, "iid", iid, size, seed),
+        "iid": _test(texts, "iid", ~by & known, size, seed),
     }
     counts |= {
         "texts": len(texts),
@@ -742,7 +769,6 @@ def _assemble(texts, name, authors, topics, share, validation, size, seed, count
         "candidates not picked": len(left),
         "by training authors on other topics": int((by & ~on).sum()),
     }
-    validation_texts = texts.take(np.sort(held), name=f"{texts.name} validation")
     return AuthorSplit(name, train, validation_texts, tests, counts)
 
 # %% ../../nbs/data/04_authors.ipynb #81131667
@@ -767,8 +793,8 @@ def _drawn(values, share, what, rng):
     "A share of the values, drawn at random. Raises `ValueError` where it is none or all of them."
     ranked = _ranked(values)
     count = len(_most_frequent(values, share, what))
-    drawn = rng.permutation(len(ranked))[:count]
-    return {ranked[i] for i in drawn}
+    shuffled = rng.permutation(len(ranked))
+    return {ranked[i] for i in shuffled[:count]}
 
 
 def random_split(
@@ -809,23 +835,32 @@ def _codes(labels): # -> (n,); the labels by name
     return codes, names.tolist()
 
 
+def _sizes(codes):
+    "How many have the same code, of each."
+    return np.bincount(codes)[codes]
+
+
 def _one_hot(codes): # (n,) -> (n, codes)
     n = len(codes)
+    ones = np.ones(n, bool)
     places = (np.arange(n), codes)
-    return sp.csr_matrix((np.ones(n, bool), places))
+    return sp.csr_matrix((ones, places))
 
 
 def _means(rows, labels): # (n, d), sparse or not -> (labels, d); the labels by name
     "The mean row of each label."
     codes, names = _codes(labels)
-    weights = 1 / np.bincount(codes)[codes]
-    means = _one_hot(codes).T.multiply(weights).tocsr() @ rows
-    return (means.toarray() if sp.issparse(means) else means), names
+    weights = _one_hot(codes).T.multiply(1 / _sizes(codes))
+    means = weights.tocsr() @ rows
+    if sp.issparse(means):
+        means = means.toarray()
+    return means, names
 
 
 def _unit(rows):
     "The rows at length one."
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(1e-12)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / lengths.clip(1e-12)
 
 
 def _directions(means):
@@ -833,11 +868,6 @@ def _directions(means):
     return _unit(means - means.mean(0))
 
 # %% ../../nbs/data/04_authors.ipynb #9fc82aa8
-def _sizes(codes):
-    "How many have the same code, of each."
-    return np.bincount(codes)[codes]
-
-
 def _others(topic, author, first, rng):
     "For each text one on another topic, by another author."
     other = np.empty_like(first)
@@ -855,11 +885,13 @@ def _triples(topic, author, n, rng): # (rows,) ints -> three (n,) positions
     order = np.lexsort((author, topic))
     topic = topic[order]
     author = author[order]
-    block = topic * (author.max() + 1) + author # texts of one author on one topic stand together
+    authors = author.max() + 1
+    block = topic * authors + author # texts of one author on one topic stand together
     own = _sizes(block)
     peers = _sizes(topic) - own
     elsewhere = len(topic) - peers - _sizes(author)
-    usable = np.flatnonzero((peers > 0) & (elsewhere > 0))
+    fits = (peers > 0) & (elsewhere > 0)
+    usable = np.flatnonzero(fits)
     if not len(usable):
         why = "no test topic has texts of two authors and others beside it"
         raise ValueError(f"topic cannot be told from author: {why}")
@@ -868,7 +900,8 @@ def _triples(topic, author, n, rng): # (rows,) ints -> three (n,) positions
     of_topic = np.searchsorted(topic, topic[first])
     same = of_topic + place.astype(int)
     own_place = np.searchsorted(block, block[first])
-    same += np.where(same >= own_place, own[first], 0) # steps over the author's own
+    behind = same >= own_place
+    same += behind * own[first] # steps over the author's own
     other = _others(topic, author, first, rng)
     return order[first], order[same], order[other]
 
@@ -876,8 +909,10 @@ def _triples(topic, author, n, rng): # (rows,) ints -> three (n,) positions
 def _pointing(train, test): # -> (test texts, training topics)
     "How far each test text points to each training topic, as unit rows."
     weigher = _weigher(train.text)
-    topics, _ = _means(weigher.transform(train.text), train.topic)
-    points = weigher.transform(test.text) @ _directions(topics).T
+    trained = weigher.transform(train.text)
+    tested = weigher.transform(test.text)
+    topics, _ = _means(trained, train.topic)
+    points = tested @ _directions(topics).T
     test_topics, _ = _means(points, test.topic)
     return _unit(points - test_topics.mean(0))
 
@@ -901,14 +936,16 @@ def leakage(
     nearer = points[same] - points[other]
     gap = (points[first] * nearer).sum(1)
     ties = abs(gap) <= 1e-6
-    return float(((gap > 1e-6) + .5 * ties).mean())
+    found = (gap > 1e-6) + .5 * ties
+    return float(found.mean())
 
 # %% ../../nbs/data/04_authors.ipynb #a2b99236
 def _shared_words(a, b, names): # a, b: (words,) vectors of two topics
     "The six words that add the most to the cosine of two topics."
     added = a.clip(0) * b.clip(0)
     best = (-added).argsort(kind="stable")[:6]
-    return ", ".join(names[best[added[best] > 0]])
+    shared = best[added[best] > 0]
+    return ", ".join(names[shared])
 
 
 def nearest_topics(
@@ -922,8 +959,10 @@ def nearest_topics(
     _need_topics(test, 1, "a comparison")
     _need(pairs >= 1, "pairs", pairs, "at least 1")
     weigher = _weigher(train.text + test.text)
-    means, test_topics = _means(weigher.transform(test.text), test.topic)
-    train_means, train_topics = _means(weigher.transform(train.text), train.topic)
+    trained = weigher.transform(train.text)
+    tested = weigher.transform(test.text)
+    means, test_topics = _means(tested, test.topic)
+    train_means, train_topics = _means(trained, train.topic)
     vectors = _directions(np.concatenate([means, train_means]))
     ours, theirs = np.split(vectors, [len(means)])
     words = weigher.get_feature_names_out()
@@ -933,7 +972,8 @@ def nearest_topics(
         shared = _shared_words(ours[i], theirs[j], words)
         rows.append((test_topics[i], train_topics[j], cosines[i, j], shared))
     found = pd.DataFrame(rows, columns=["test topic", "training topic", "cosine", "shared words"])
-    return found.sort_values("cosine", ascending=False, kind="stable", ignore_index=True).head(pairs)
+    found = found.sort_values("cosine", ascending=False, kind="stable", ignore_index=True)
+    return found.head(pairs)
 
 # %% ../../nbs/data/04_authors.ipynb #32baa720
 Linkage = Literal["average", "single", "complete"]
@@ -949,10 +989,12 @@ def topic_clusters(
     from sklearn.cluster import AgglomerativeClustering
     _need_topics(texts, 2, "a clustering")
     _need(-1 < similarity < 1, "similarity", similarity, "in (-1, 1)")
-    weights = _weigher(texts.text).transform(texts.text)
+    weigher = _weigher(texts.text)
+    weights = weigher.transform(texts.text)
     means, topics = _means(weights, texts.topic)
     vectors = _directions(means)
-    distance = (1 - vectors @ vectors.T).clip(0)
+    cosines = vectors @ vectors.T
+    distance = (1 - cosines).clip(0)
     np.fill_diagonal(distance, 0)
     clustering = AgglomerativeClustering(
         None, metric="precomputed", linkage=linkage, distance_threshold=1 - similarity)
@@ -992,11 +1034,13 @@ def leakage_aware_split(
     if len(sizes) < 2:
         found = f"at similarity {similarity} all {len(cluster)} topics are one cluster"
         raise ValueError(f"{texts.name}: {found}, which no split can keep whole: raise it")
-    chosen = _fitting(sizes, round(topics * len(cluster)))
+    room = round(topics * len(cluster))
+    chosen = _fitting(sizes, room)
     on = {topic for topic, number in cluster.items() if number in chosen}
-    writers = _ranked(compress(texts.author, _among(texts.topic, on)))
-    count = max(1, round(authors * len(writers)))
-    by = set(writers[:count])
+    on_topic = among(texts.topic, on)
+    writers = _ranked(compress(texts.author, on_topic))
+    count = round(authors * len(writers))
+    by = set(writers[:max(1, count)])
     counts = {
         "clusters of topics": len(sizes),
         "clusters chosen": len(chosen),
@@ -1016,7 +1060,8 @@ class Halves(NamedTuple):
 
     def relevance(self) -> sp.csr_matrix: # (q, t) bool, by the same author
         authors = _one_hot(self.author)
-        return (authors[self.queries] @ authors[self.targets].T).tocsr()
+        offered = authors[self.targets]
+        return (authors[self.queries] @ offered.T).tocsr()
 
 
 def query_target(
@@ -1025,11 +1070,12 @@ def query_target(
 ) -> Halves:
     "Divide a test: of an odd number of texts the smaller half asks. Raises `ValueError` when no author has two texts."
     author, _ = _codes(texts.author)
-    random = np.random.default_rng([seed, 0]).random(len(texts))
-    order = np.lexsort((random, author)) # texts of one author stand together
+    rng = np.random.default_rng([seed, 0])
+    order = np.lexsort((rng.random(len(texts)), author)) # texts of one author stand together
     ordered = author[order]
-    size = np.bincount(author)[ordered]
-    place = np.arange(len(order)) - np.searchsorted(ordered, ordered) # among the texts of the author
+    size = _sizes(ordered)
+    begins = np.searchsorted(ordered, ordered)
+    place = np.arange(len(order)) - begins # among the texts of the author
     asks = place < size // 2
     if not asks.any():
         raise ValueError(f"{texts.name}: no author has two texts, so nobody can be asked for")

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array, csr_matrix
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse import csr_matrix
 
 from ..config import check_known
-from .questions import QuestionPairs, clean, draw_share, fold, pair_keys, read_pairs
+from .questions import QuestionPairs, clean, components, draw_share, fold, pair_keys, read_pairs
 from .registry import DataError, Registry, bad_lines, locate, sha256_of
 from .titles import TitleTask
 
@@ -31,7 +30,8 @@ COLUMN = re.compile(r"\bCOL \S+ VAL\b")
 
 def clean_title(text: str) -> str: # "" where nothing is left
     "A title without language tags and double quotes, single blanks between its words."
-    return " ".join(TAG.sub(" ", text).replace('"', " ").split())
+    bare = TAG.sub(" ", text).replace('"', " ")
+    return " ".join(bare.split())
 
 # %% ../../nbs/data/07_products.ipynb #e2da4698
 ODD = { # what a title should not have, and how it looks
@@ -70,8 +70,8 @@ def read_products(
     n = len(published)
     cleaned = replace(published, left=titles[:n], right=titles[n:])
     keys = pair_keys(cleaned, True)
-    named = np.array([bool(left and right) for left, right in zip(cleaned.left, cleaned.right)])
-    kept = cleaned.take(named)
+    named = [bool(left and right) for left, right in zip(cleaned.left, cleaned.right)]
+    kept = cleaned.take(np.array(named))
     counts = {
         **{what: len(list(filter(look.search, offers))) for what, look in ODD.items()},
         "lines": len(published),
@@ -126,7 +126,8 @@ def load_products(
         return valid
     evaluation = {f"{name} test": _published(name, "test", *where) for name in CATEGORIES}
     evaluation[f"{category} valid"] = valid
-    train = clean(_published(category, "train", *where), evaluation)
+    published = _published(category, "train", *where)
+    train = clean(published, evaluation)
     return draw_share(train, share, share_seed)
 
 
@@ -139,11 +140,12 @@ def load_test(
     check_known("category of products", category, CATEGORIES)
     test = _published(category, "test", download, registry)
     seen = _trained_titles(download, registry)
-    sides = [[fold(title, True) for title in side] for side in (test.left, test.right)]
-    new = np.array([[title not in seen for title in side] for side in sides])
-    titles = set().union(*sides)
-    counts = test.counts | {"titles": len(titles), "titles in training": len(titles & seen)}
-    parts = {"one unseen": new.any(0), "unseen": new.all(0)}
+    titles = [fold(title, True) for title in test.left + test.right]
+    new = np.array([title not in seen for title in titles])
+    left, right = new.reshape(2, -1)
+    distinct = set(titles)
+    counts = test.counts | {"titles": len(distinct), "titles in training": len(distinct & seen)}
+    parts = {"one unseen": left | right, "unseen": left & right}
     return replace(test, counts=counts), parts
 
 # %% ../../nbs/data/07_products.ipynb #f9954fa6
@@ -152,9 +154,7 @@ def _products(pairs: QuestionPairs, index: dict[str, int]) -> np.ndarray: # (off
     offers = [index[fold(title)] for title in pairs.left + pairs.right]
     left, right = np.array(offers).reshape(2, -1)
     same = pairs.labels == 1
-    joined = (left[same], right[same])
-    graph = coo_array((np.ones(same.sum()), joined), shape=(len(index), len(index)))
-    _, product = connected_components(graph, directed=False)
+    _, product = components(left[same], right[same], len(index))
     one_product = product[left] == product[right]
     clash = np.flatnonzero(one_product & ~same)
     if len(clash):
@@ -172,7 +172,8 @@ def same_product(
     titles = {}
     for title in pairs.left + pairs.right:
         titles.setdefault(fold(title), title)
-    product = _products(pairs, {key: i for i, key in enumerate(titles)})
+    index = {key: i for i, key in enumerate(titles)}
+    product = _products(pairs, index)
     relevance = product[:, None] == product
     np.fill_diagonal(relevance, False)
     queries = np.flatnonzero(relevance.any(1))
@@ -233,7 +234,8 @@ def _role(word: str) -> str:
 def worded(text: str) -> Worded:
     "The words of a text between blanks, with their roles."
     words = tuple(text.split())
-    return Worded(" ".join(words), words, tuple(map(_role, words)))
+    roles = tuple(map(_role, words))
+    return Worded(" ".join(words), words, roles)
 
 # %% ../../nbs/data/07_products.ipynb #bd7128df
 def _vocabulary(text: str) -> frozenset[str]:
@@ -252,5 +254,8 @@ def seen_words(
 
 def word_overlap(left: list[str], right: list[str]) -> np.ndarray: # (n,) in [0, 1]
     "Of each pair the share of its distinct words that both texts have; 0 for a pair without words."
-    words = [(_vocabulary(one), _vocabulary(other)) for one, other in zip(left, right)]
-    return np.array([len(one & other) / max(1, len(one | other)) for one, other in words])
+    shares = []
+    for one, other in zip(map(_vocabulary, left), map(_vocabulary, right)):
+        shared = len(one & other)
+        shares.append(shared / max(1, len(one | other)))
+    return np.array(shares)

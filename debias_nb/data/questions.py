@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LABELS', 'SOURCES', 'QuestionPairs', 'without_end', 'named_cells', 'read_pairs', 'fold', 'pair_keys', 'clean',
-           'draw_share', 'split_questions', 'load_questions']
+           'draw_share', 'components', 'split_questions', 'load_questions']
 
 # %% ../../nbs/data/01_questions.ipynb #4f052451
 import re
@@ -74,7 +74,8 @@ def _parse(
 ) -> tuple[int, str, str, bool]: # label, left, right, whether bytes were replaced
     "Raises `ValueError` with the reason."
     text = decoded(raw, errors)
-    row = named_cells(without_end(text).split("\t"), columns)
+    cells = without_end(text).split("\t")
+    row = named_cells(cells, columns)
     label = row["label"]
     if label not in LABELS:
         raise ValueError(f"{label!r} is not a label ({', '.join(LABELS)})")
@@ -100,7 +101,8 @@ def read_pairs(
     lines = enumerate(raw_lines(path), 1)
     rows = parsed_rows(path, lines, lambda _, raw: _parse(raw, columns, encoding_errors))
     labels, left, right, replaced = map(list, zip(*rows))
-    counts = {"lines": len(labels), "refused lines": 0, "undecodable lines": sum(replaced), "pairs": len(labels)}
+    n = len(labels)
+    counts = {"lines": n, "refused lines": 0, "undecodable lines": sum(replaced), "pairs": n}
     files = {path.name: sha256_of(path)}
     return QuestionPairs(name or path.name, left, right, labels, counts, files)
 
@@ -114,7 +116,8 @@ def fold(
     spaced = " ".join(text.split())
     if not punctuation:
         return spaced
-    return re.sub(r"[\W_]+", "", text) or spaced
+    bare = re.sub(r"[\W_]+", "", text)
+    return bare or spaced
 
 
 def pair_keys(
@@ -122,25 +125,27 @@ def pair_keys(
     punctuation: bool = False,
 ) -> list[tuple[str, str]]: # (pairs,) the two folded questions, sorted: a pair has no direction
     "What tells whether two pairs are the same."
-    folded = [[fold(text, punctuation) for text in both] for both in zip(pairs.left, pairs.right)]
-    return [tuple(sorted(both)) for both in folded]
+    left = [fold(text, punctuation) for text in pairs.left]
+    right = [fold(text, punctuation) for text in pairs.right]
+    return [(min(both), max(both)) for both in zip(left, right)]
 
 # %% ../../nbs/data/01_questions.ipynb #36465c95
 def _kept(pairs, idx, counts) -> QuestionPairs: # idx: as of `take`
     kept = pairs.take(idx)
-    return replace(kept, counts={**pairs.counts, **counts, "pairs": len(kept)})
+    counts = pairs.counts | counts | {"pairs": len(kept)}
+    return replace(kept, counts=counts)
 
 
 def _reasons(pairs, evaluated): # evaluated: (pairs,) bool
     "A data frame of what speaks against each pair, one reason a column, the first reason first."
     import pandas as pd
     keys = pd.DataFrame(pair_keys(pairs), columns=["left", "right"], dtype=object)
-    same = pd.Series(pairs.labels).groupby([keys.left, keys.right])
-    labels = same.transform("nunique")
+    labels = pd.Series(pairs.labels)
+    different = labels.groupby([keys.left, keys.right]).transform("nunique")
     return pd.DataFrame({
         "dropped: in an evaluation set": evaluated,
         "dropped: identical sides": keys.left == keys.right,
-        "dropped: contradicting labels": labels > 1,
+        "dropped: contradicting labels": different > 1,
         "dropped: repeated": keys.duplicated(),
     })
 
@@ -154,19 +159,20 @@ def clean(
     known = {file: set(pair_keys(e, punctuation=True)) for file, e in evaluation.items()}
     evaluated = set().union(*known.values())
     asked = set().union(*evaluated)
-    apart = [asked.isdisjoint(key) for key in keys]
-    shares = ~np.array(apart, bool)
+    shares = np.array([not asked.isdisjoint(key) for key in keys], bool)
     reasons = _reasons(pairs, [key in evaluated for key in keys])
     kept = "kept: shares a question with an evaluation set"
     holds = list(reasons.to_numpy(bool).T)
     why = np.select(holds, list(reasons), kept)
     counts = Counter(why.tolist())
     if kept in counts: # of those that are kept, only how many share a question is told
-        counts[kept] = int(shares[why == kept].sum())
+        of_kept = shares[why == kept]
+        counts[kept] = int(of_kept.sum())
     for file, of_file in known.items():
         counts[f"in {file}"] = sum(key in of_file for key in keys)
     trained = set().union(*keys)
-    counts["questions shared with evaluation sets"] = len(asked & trained)
+    shared = asked & trained
+    counts["questions shared with evaluation sets"] = len(shared)
     return _kept(pairs, why == kept, counts)
 
 # %% ../../nbs/data/01_questions.ipynb #07196f9a
@@ -178,28 +184,39 @@ def draw_share(
     "A random share of the pairs, the same in both classes. Raises `ValueError` for a share outside (0, 1]."
     if not 0 < share <= 1:
         raise ValueError(f"share must be in (0, 1], got {share}")
-    order = np.random.default_rng([seed, 0]).permutation(len(pairs))
+    rng = np.random.default_rng([seed, 0])
+    order = rng.permutation(len(pairs))
+    labels = pairs.labels[order]
     drawn = np.zeros(len(pairs), bool)
     for label in (0, 1):
-        places = np.flatnonzero(pairs.labels[order] == label)
+        places = np.flatnonzero(labels == label)
         n = max(1, round(share * len(places)))
         drawn[places[:n]] = True
-    counts = {"not drawn": int((~drawn).sum())}
-    return _kept(pairs, order[drawn], counts)
+    left = len(drawn) - int(drawn.sum())
+    return _kept(pairs, order[drawn], {"not drawn": left})
 
 # %% ../../nbs/data/01_questions.ipynb #7df136a1
+def components(
+    left,   # (pairs,) numbers of what is joined
+    right,  # (pairs,)
+    n: int, # how many there are to join
+) -> tuple[int, np.ndarray]: # how many groups; (n,) the group of each
+    "What hangs together when pairs join their two sides."
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+    ones = np.ones(len(left))
+    graph = coo_array((ones, (left, right)), shape=(n, n))
+    return connected_components(graph, directed=False)
+
+
 def _components(pairs) -> tuple[int, np.ndarray]: # how many; (pairs,)
     "The connected component of each pair, where a pair connects two questions."
     import pandas as pd
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
     folded = [fold(text, punctuation=True) for text in pairs.left + pairs.right]
     places, questions = pd.factorize(np.array(folded, dtype=object))
-    edges = places.reshape(2, -1)
-    shape = (len(questions),) * 2
-    graph = coo_array((np.ones(len(pairs)), edges), shape)
-    n, component = connected_components(graph, directed=False)
-    return n, component[edges[0]]
+    left, right = places.reshape(2, -1)
+    n, component = components(left, right, len(questions))
+    return n, component[left]
 
 
 def _fitting(sizes, room, order): # sizes: (components, 2) pairs of each class; room: (2,) for each class
@@ -225,15 +242,17 @@ def split_questions(
     cell = 2 * component + pairs.labels
     sizes = np.bincount(cell, minlength=2 * n).reshape(n, 2)
     wanted = holdout * sizes.sum(0)
-    order = np.random.default_rng([seed, 1]).permutation(n)
-    held = _fitting(sizes, np.round(wanted), order)
+    rng = np.random.default_rng([seed, 1])
+    room = np.round(wanted)
+    held = _fitting(sizes, room, rng.permutation(n))
     if (sizes[held].sum(0) < wanted / 2).any():
         impossible = f"no {holdout:.0%} of {len(pairs):,} pairs can be held out by question"
-        largest = f"the largest group of connected questions has {sizes.sum(1).max():,} pairs"
+        most = sizes.sum(1).max()
+        largest = f"the largest group of connected questions has {most:,} pairs"
         raise DataError(f"{pairs.name}: {impossible}: {largest}")
     out = held[component]
     counts = {"held out": int(out.sum())}
-    return tuple(_kept(pairs, out == side, counts) for side in (False, True))
+    return _kept(pairs, ~out, counts), _kept(pairs, out, counts)
 
 # %% ../../nbs/data/01_questions.ipynb #afdd1058
 class _File(NamedTuple):
@@ -263,7 +282,8 @@ def _read(dataset, source, download) -> QuestionPairs:
     path = locate(dataset, source.file, download)
     name = f"{dataset} {source.file}"
     pairs = read_pairs(path, source.columns, source.encoding_errors, name)
-    return replace(pairs, files={f"{dataset}/{source.file}": sha256_of(path)})
+    files = {f"{dataset}/{source.file}": sha256_of(path)}
+    return replace(pairs, files=files)
 
 # %% ../../nbs/data/01_questions.ipynb #126d22c0
 def _check_request(name, part, share, holdout):
@@ -290,7 +310,8 @@ def load_questions(
     _check_request(name, part, share, holdout)
     train, test, *further = SOURCES[name]
     if part == "test":
-        return replace(_read(name, test, download), name=f"{name} test")
+        published = _read(name, test, download)
+        return replace(published, name=f"{name} test")
     pairs = _read(name, train, download)
     evaluation = {f"{name}/{source.file}": _read(name, source, download) for source in (test, *further)}
     files = dict(pairs.files)

@@ -27,14 +27,15 @@ from .worlds import SPLITS, Catalogue, Retrieval, concept_ids
 
 # %% ../../nbs/data/02_titles.ipynb #5bce3d4c
 def _outside(pairs, shape) -> np.ndarray: # which of the pairs name what is not there
-    outside = (pairs < 0) | (pairs >= shape)
-    return np.flatnonzero(outside.any(1))
+    inside = (pairs >= 0) & (pairs < shape)
+    return np.flatnonzero(~inside.all(1))
 
 
 def _check_positions(me, pairs, queries, items): # me: what the message begins with; items: how many
     "Raises `ValueError` naming the first query or item that does not exist."
     n = len(queries)
-    for query, item in pairs[_outside(pairs, (n, items))]:
+    outside = _outside(pairs, (n, items))
+    for query, item in pairs[outside]:
         if not 0 <= query < n:
             raise ValueError(f"{me} names query {query}, and there are {n} queries, from 0")
         who = f"query {query} ({queries[query]!r})"
@@ -50,7 +51,9 @@ def _pairs(
 ) -> np.ndarray: # (n, 2)
     "Positions of what is true. Raises `ValueError` naming the query."
     me = f"{name}: {what}"
-    pairs = np.asarray(given) if len(given) else np.zeros((0, 2), int)
+    if not len(given):
+        return np.zeros((0, 2), int)
+    pairs = np.asarray(given)
     if pairs.shape[1:] != (2,) or pairs.dtype.kind not in "iu":
         raise ValueError(f"{me} must be an (n, 2) array of integers, got {pairs.dtype} {pairs.shape}")
     _check_positions(me, pairs, queries, len(items))
@@ -58,8 +61,9 @@ def _pairs(
 
 # %% ../../nbs/data/02_titles.ipynb #c33b4ee3
 def _counted(pairs, shape) -> csr_matrix: # pairs: (n, 2) -> shape, how often each is named
-    each = np.ones(len(pairs), int)
-    return csr_matrix((each, tuple(pairs.T)), shape=shape)
+    ones = np.ones(len(pairs), int)
+    places = tuple(pairs.T)
+    return csr_matrix((ones, places), shape=shape)
 
 
 def _indicator(columns, width) -> csr_matrix: # columns: one for each row, -1: none -> (rows, width), 1 in that column
@@ -95,13 +99,16 @@ def _merge(name, texts) -> _Merged:
     first = np.flatnonzero(titled & ~again)
     n = int(titled.sum())
     untitled = len(texts) - n
-    return _Merged(keys.tolist(), codes, first, untitled, n - len(keys))
+    repeated = n - len(keys)
+    return _Merged(keys.tolist(), codes, first, untitled, repeated)
 
 # %% ../../nbs/data/02_titles.ipynb #367ef6ad
 def _arrays(given) -> list: # of a sparse matrix, an array or None
     if given is None:
         return []
-    return [given.indptr, given.indices] if issparse(given) else [given]
+    if issparse(given):
+        return [given.indptr, given.indices]
+    return [given]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -183,7 +190,8 @@ def _reading(pairs, queries, items, named) -> dict[str, int]: # named: as of `_m
 def _own_items(queries, items) -> np.ndarray: # (queries,), -1: none
     "The item with each query's own title."
     keys = pd.Index(items.keys, dtype=object)
-    return keys.get_indexer(pd.Index(queries.keys, dtype=object))
+    asked = pd.Index(queries.keys, dtype=object)
+    return keys.get_indexer(asked)
 
 
 def _kept(column, rows):
@@ -273,7 +281,8 @@ LF_FILES = ("trn.json.gz", "tst.json.gz", "lbl.json.gz", "filter_labels_train.tx
 def _two_columns(path, pattern, expected, encoding="ascii") -> pd.DataFrame: # by line: columns 0 and 1, the groups of the pattern
     "Raises `DataError` naming file and line."
     text = Path(path).read_text(encoding, errors="replace")
-    lines = pd.Series(text.removesuffix("\n").split("\n"))
+    text = text.removesuffix("\n")
+    lines = pd.Series(text.split("\n"))
     lines.index += 1
     found = lines.str.extract(pattern)
     for n, line in lines[found[0].isna()].items():
@@ -315,7 +324,8 @@ def _lf_queries(folder, labels: int) -> tuple[list[_Query], np.ndarray, np.ndarr
     trn, tst, _, filter_trn, filter_tst = paths
     train, barred = _lf_part(trn, filter_trn, labels)
     test, barred_test = _lf_part(tst, filter_tst, labels)
-    barred = np.concatenate([barred, barred_test + [len(train), 0]])
+    behind = barred_test + [len(train), 0]
+    barred = np.concatenate([barred, behind])
     published = np.repeat([False, True], [len(train), len(test)])
     return train + test, barred, published
 
@@ -328,7 +338,8 @@ def _lf_categories(path, uids: list[str]) -> np.ndarray: # (queries,) str, "" wh
     "Raises `DataError` naming file and line."
     rows = _two_columns(path, r"^([^\t]*)\t([^\t]*)$", "a uid, a tab and a category are", "utf-8")
     _check_unique(path, rows[0])
-    category_of = dict(zip(rows[0], rows[1].str.strip()))
+    categories = rows[1].str.strip()
+    category_of = dict(zip(rows[0], categories))
     return np.array([category_of.get(uid, "") for uid in uids])
 
 # %% ../../nbs/data/02_titles.ipynb #dade6711
@@ -348,9 +359,11 @@ def read_lf(
     pairs = np.column_stack([targets.index, targets.astype(np.int64)])
     years = None if year is None else np.full(len(queries), year)
     categories, counts = None, {}
-    if (folder / "categories.tsv").is_file():
-        categories = _lf_categories(folder / "categories.tsv", [query.uid for query in queries])
-        counts = {"queries without a category": int((categories == "").sum())}
+    said = folder / "categories.tsv"
+    if said.is_file():
+        categories = _lf_categories(said, [query.uid for query in queries])
+        unknown = categories == ""
+        counts = {"queries without a category": int(unknown.sum())}
     titles = [query.text for query in queries]
     items = [label.text for label in labels]
     return make_titles(name or folder.name, titles, items, pairs, years, categories, counts, published, barred)
@@ -361,14 +374,17 @@ _FIELD = r"^(?P<field>id|author|title|venue|year) = \{(?P<value>.*)\}\s*$"
 
 def _aan_fields(path) -> pd.DataFrame: # index: lines; columns field, value, paper (from 1)
     "Raises `DataError` naming file and line."
-    text = Path(path).read_bytes().decode("cp1252", errors="replace")
+    raw = Path(path).read_bytes()
+    text = raw.decode("cp1252", errors="replace")
     lines = pd.Series(text.split("\n"))
     lines.index += 1
-    lines = lines[lines.str.strip() != ""]
+    blank = lines.str.strip() == ""
+    lines = lines[~blank]
     said = lines.str.extract(_FIELD)
     for n, line in lines[said.field.isna()].items():
         raise DataError(f"{path}:{n}: neither `field = {{value}}` nor blank: {line[:60]!r}")
-    said["paper"] = (said.field == "id").cumsum()
+    is_id = said.field == "id"
+    said["paper"] = is_id.cumsum()
     for n, name in said.field[said.paper == 0].items():
         raise DataError(f"{path}:{n}: {name} of what? No id came before")
     if said.empty:
@@ -383,8 +399,8 @@ def _aan_papers(path) -> pd.DataFrame: # index: ids; columns title, year
     _check_unique(path, ids)
     papers = said.pivot_table("value", "paper", "field", aggfunc="last")
     papers = papers.reindex(columns=["title", "year"], fill_value="").fillna("")
-    undated = ids[~papers.year.str.fullmatch(r"\d{4}").to_numpy()]
-    for n, paper in undated.items():
+    dated = papers.year.str.fullmatch(r"\d{4}").to_numpy()
+    for n, paper in ids[~dated].items():
         raise DataError(f"{path}:{n}: the paper {paper} has no year")
     titles = papers.title.map(html.unescape).to_numpy()
     years = papers.year.astype(int).to_numpy()
@@ -393,8 +409,9 @@ def _aan_papers(path) -> pd.DataFrame: # index: ids; columns title, year
 # %% ../../nbs/data/02_titles.ipynb #33404739
 def _linked(name, titles, pairs, counts, **columns) -> Titles: # pairs: (n, 2) positions in titles and in the columns
     "Records that name each other: the first of each pair is a query, the second an item."
-    queries, rows = np.unique(pairs[:, 0], return_inverse=True)
-    items, labels = np.unique(pairs[:, 1], return_inverse=True)
+    asking, asked = pairs.T
+    queries, rows = np.unique(asking, return_inverse=True)
+    items, labels = np.unique(asked, return_inverse=True)
     columns = {what: column[queries] for what, column in columns.items()}
     relevance = np.column_stack([rows, labels])
     return make_titles(name, titles[queries], titles[items], relevance, counts=counts, **columns)
@@ -410,17 +427,17 @@ def read_aan(
     ids = _two_columns(citations, r"^(\S+) , (\S+)\s*$", "`citing , cited` is")
     sides = [papers.index.get_indexer(ids[side]) for side in ids]
     pairs = np.column_stack(sides)
+    citing, cited = sides
     known = (pairs >= 0).all(1)
-    itself = pairs[:, 0] == pairs[:, 1]
+    itself = citing == cited
     counts = {
         "papers": len(papers), "citations": len(pairs),
         "citations of or by an unknown paper": int((~known).sum()),
         "citations of itself": int((known & itself).sum()),
     }
     titles = papers.title.to_numpy(object)
-    cited = pairs[known & ~itself]
-    columns = {"years": papers.year.to_numpy(), "categories": papers.index.str[0]}
-    return _linked(name, titles, cited, counts, **columns)
+    others = pairs[known & ~itself]
+    return _linked(name, titles, others, counts, years=papers.year.to_numpy(), categories=papers.index.str[0])
 
 # %% ../../nbs/data/02_titles.ipynb #64dc8259
 _SHELVES = ("CDs & Vinyl", "Digital Music")
@@ -454,8 +471,9 @@ def read_music(
     genres = np.array([_genre(album.categories) for album in titled])
     asins = pd.Index([album.uid for album in titled], dtype=object)
     bought = _exploded([album.related.also_bought for album in titled])
-    pairs = np.column_stack([bought.index, asins.get_indexer(bought)])
-    pairs = pairs[pairs[:, 1] >= 0]
+    albums_bought = asins.get_indexer(bought)
+    pairs = np.column_stack([bought.index, albums_bought])
+    pairs = pairs[albums_bought >= 0]
     counts = {
         "albums": len(albums), "albums with a title": len(titled),
         "purchases": len(bought), "purchases of what is not here": len(bought) - len(pairs),
@@ -631,7 +649,8 @@ def _of_categories(titles, held_out) -> np.ndarray: # (queries,) bool
     "Queries of some categories. Raises `ValueError` naming the parameter."
     if titles.categories is None:
         raise ValueError(f"by='category': {titles.name} has no categories")
-    known = sorted(set(titles.categories.tolist()) - {""})
+    known = set(titles.categories.tolist())
+    known = sorted(known - {""})
     for category in held_out:
         check_known("category", category, known)
     shifted = np.isin(titles.categories, list(held_out))
@@ -660,8 +679,9 @@ def _iid(titles, same, test_share, seed) -> np.ndarray: # same: positions of que
     if not 0 < test_share < 1:
         raise ValueError(f"test_share must be in (0, 1), got {test_share}")
     n = round(test_share * len(same))
-    shuffled = np.random.default_rng([seed, 0]).permutation(same)
-    return np.sort(shuffled[:n])
+    rng = np.random.default_rng([seed, 0])
+    drawn = rng.permutation(same)[:n]
+    return np.sort(drawn)
 
 
 def _drawn(titles, shifted, test_share, share, seed) -> tuple[np.ndarray, np.ndarray, int]: # shifted: (queries,) bool
@@ -672,7 +692,8 @@ def _drawn(titles, shifted, test_share, share, seed) -> tuple[np.ndarray, np.nda
     same = np.flatnonzero(~shifted)
     iid = _iid(titles, same, test_share, seed)
     rest = np.setdiff1d(same, iid)
-    rest = np.random.default_rng([seed, 1]).permutation(rest)
+    rng = np.random.default_rng([seed, 1])
+    rest = rng.permutation(rest)
     for what, left in (("iid", iid), ("training", rest)):
         if not len(left):
             there = f"of the {len(same)} of {titles.name} that are not shifted"
@@ -704,11 +725,13 @@ def _task(titles, name, rows, items, frequency, **info) -> TitleTask: # frequenc
         column = getattr(titles, what)
         part[what] = None if column is None else column[rows]
     constants = _propensity(titles.name)
-    return TitleTask(f"{titles.name} {name}", frequency=frequency[items], info=info, propensity=constants, **part)
+    name = f"{titles.name} {name}"
+    return TitleTask(name, frequency=frequency[items], info=info, propensity=constants, **part)
 
 
 def _reached(titles, rows) -> np.ndarray: # items relevant to any of the queries
-    return np.unique(titles.relevance[rows].indices)
+    asked = titles.relevance[rows]
+    return np.unique(asked.indices)
 
 # %% ../../nbs/data/02_titles.ipynb #403c1fd8
 def split_titles(
@@ -726,7 +749,8 @@ def split_titles(
     ood = np.flatnonzero(shifted)
     every = np.arange(len(titles.items))
     known = _reached(titles, ~shifted) if by == "year" else every
-    frequency = np.bincount(titles.relevance[train].indices, minlength=len(every))
+    relevance = titles.relevance[train]
+    frequency = relevance.getnnz(0)
     tests = {
         "iid": _task(titles, "iid", iid, known, frequency),
         "ood": _task(titles, "ood", ood, every, frequency),
@@ -734,21 +758,27 @@ def split_titles(
     trained = _part(titles, train, _reached(titles, train))
     pairs = TitlePairs(f"{titles.name} train", **trained)
     counts = _split_counts(pairs, tests, **{"queries not drawn": undrawn})
-    return TitleSplit(pairs, tests, counts, by, titles, {"train": train, "iid": iid, "ood": ood})
+    rows = {"train": train, "iid": iid, "ood": ood}
+    return TitleSplit(pairs, tests, counts, by, titles, rows)
 
 # %% ../../nbs/data/02_titles.ipynb #a1cb6ea5
 def _both(early, late, new, column): # new: positions in the queries of the later one
     first = getattr(early, column)
     second = getattr(late, column)
-    return None if first is None or second is None else np.concatenate([first, second[new]])
+    if first is None or second is None:
+        return None
+    return np.concatenate([first, second[new]])
 
 
 def _joined_pairs(first, second) -> np.ndarray: # matrices -> (n, 2), those of the second after those of the first
-    return np.column_stack(block_diag([first, second]).nonzero())
+    both = block_diag([first, second])
+    return np.column_stack(both.nonzero())
 
 
 def _excluded(titles) -> csr_matrix:
-    return csr_matrix(titles.relevance.shape, dtype=bool) if titles.excluded is None else titles.excluded
+    if titles.excluded is None:
+        return csr_matrix(titles.relevance.shape, dtype=bool)
+    return titles.excluded
 
 
 def _check_order(early, late):
@@ -780,10 +810,12 @@ def join_titles(
     counts = {"queries of the later collection that the earlier one has": len(late.queries) - len(new)}
     excluded = None
     if early.excluded is not None or late.excluded is not None:
-        excluded = _joined_pairs(_excluded(early), _excluded(late)[new])
+        later = _excluded(late)[new]
+        excluded = _joined_pairs(_excluded(early), later)
     items = early.items + late.items
     joined = make_titles(name, queries, items, relevance, years, categories, counts, published, excluded)
-    return replace(joined, files=early.files | late.files)
+    files = early.files | late.files
+    return replace(joined, files=files)
 
 # %% ../../nbs/data/02_titles.ipynb #2a0893d0
 def _joined(n: int, ticks: int) -> np.ndarray: # (ticks + 1,)
@@ -795,8 +827,10 @@ def _joined(n: int, ticks: int) -> np.ndarray: # (ticks + 1,)
 
 
 def _in_time(titles, rows) -> np.ndarray: # rows: positions of queries, in order of years, at random within a year
-    shuffled = np.random.default_rng([0, 2]).permutation(len(rows))
-    return rows[np.lexsort([shuffled, titles.years[rows]])]
+    rng = np.random.default_rng([0, 2])
+    shuffled = rng.permutation(len(rows))
+    order = np.lexsort([shuffled, titles.years[rows]])
+    return rows[order]
 
 
 def mix_ticks(
@@ -809,13 +843,15 @@ def mix_ticks(
     titles = split.titles
     ood = split.rows["ood"]
     order = _in_time(titles, ood)
-    earlier = np.setdiff1d(np.arange(len(titles.queries)), ood)
+    every = np.arange(len(titles.queries))
+    earlier = np.setdiff1d(every, ood)
     known = _reached(titles, earlier)
     frequency = split.tests["ood"].frequency
     tasks = []
     for tick, n in enumerate(_joined(len(order), ticks)):
-        rows = np.concatenate([split.rows["iid"], order[:n]])
-        items = np.union1d(known, _reached(titles, order[:n]))
+        here = order[:n]
+        rows = np.concatenate([split.rows["iid"], here])
+        items = np.union1d(known, _reached(titles, here))
         info = {"tick": tick, "ood queries": int(n)}
         tasks.append(_task(titles, f"tick {tick}", rows, items, frequency, **info))
     return tasks
@@ -823,7 +859,8 @@ def mix_ticks(
 # %% ../../nbs/data/02_titles.ipynb #8869b3e0
 def _same(left: np.ndarray, right: np.ndarray) -> csr_matrix: # concepts of queries and of items -> (queries, items) bool
     width = max(left.max(), right.max()) + 1
-    return _truth(_indicator(left, width) @ _indicator(right, width).T)
+    by_concept = _indicator(right, width).T
+    return _truth(_indicator(left, width) @ by_concept)
 
 
 def _no_own(queries) -> np.ndarray: # no planted item has the title of a query
@@ -832,7 +869,8 @@ def _no_own(queries) -> np.ndarray: # no planted item has the title of a query
 
 def _retrieval(trained, name, queries, items, categories=None, **info) -> TitleTask: # the first three: of worlds.Text
     trained, asked, there = concept_ids(trained, queries, items)
-    frequency = np.bincount(trained, minlength=there.max() + 1)[there]
+    counts = np.bincount(trained, minlength=there.max() + 1)
+    frequency = counts[there]
     accessory = np.array([query.accessory for query in queries], dtype=bool)
     asking = [query.text for query in queries]
     found = [item.text for item in items]

@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['STRONG', 'SPLITS', 'ANSWER_SPLITS', 'AUTHOR_SPLITS', 'STREAMS', 'ONSETS', 'VOWELS', 'CODAS', 'CLUSTERS', 'SYNONYMS',
            'SLOTS', 'VALUES', 'FILLERS', 'ROLES', 'CODES', 'CODE_WORDS', 'SPECIAL', 'KINDS', 'strong_world', 'stream',
-           'invent', 'subsets', 'deal_brands', 'marked', 'Lexicon', 'Text', 'relevant', 'draw_synonyms', 'draw_words',
-           'write_titles', 'draw_brands', 'write_pairs', 'Pairs', 'make_pairs', 'Retrieval', 'concept_ids',
-           'draw_others', 'tie', 'write_decoys', 'make_split', 'Catalogue', 'wordpiece_vocabulary', 'vocabulary_sha256',
-           'AnswerWords', 'answer_words', 'PlantedAnswers', 'answers_split', 'AuthorWords', 'author_words',
-           'PlantedTexts', 'authors_split']
+           'invent', 'subsets', 'deal_brands', 'marked', 'Lexicon', 'Text', 'relevant', 'draw_synonyms', 'draw_values',
+           'draw_words', 'write_titles', 'draw_brands', 'write_pairs', 'Pairs', 'make_pairs', 'Retrieval',
+           'concept_ids', 'draw_others', 'tie', 'write_decoys', 'make_split', 'Catalogue', 'wordpiece_vocabulary',
+           'vocabulary_sha256', 'AnswerWords', 'answer_words', 'PlantedAnswers', 'answers_split', 'AuthorWords',
+           'author_words', 'PlantedTexts', 'authors_split']
 
 # %% ../../nbs/data/05_worlds.ipynb #b51c29f4
 import itertools
@@ -53,7 +53,8 @@ def stream(
     if config.seed < 0:
         raise ValueError(f"seed: {config.seed} is negative")
     check_known("part of a world", part, STREAMS)
-    return np.random.default_rng([config.seed, STREAMS.index(part)])
+    number = STREAMS.index(part)
+    return np.random.default_rng([config.seed, number])
 
 # %% ../../nbs/data/05_worlds.ipynb #1b7bbca4
 ONSETS, VOWELS, CODAS = "bdfgklmnprstvz", "aeiou", "klmnrt"
@@ -71,11 +72,9 @@ def invent(
     most = int(np.prod(shape))
     if n > most:
         raise ValueError(f"{n} words are needed and only {most} can be made: lower {lower}")
-    picked = np.unravel_index(rng.choice(most, n, replace=False), shape)
-    words = np.full(n, "", dtype=object)
-    for part, where in zip(parts, picked):
-        words += np.array(list(part), dtype=object)[where]
-    return words.tolist()
+    drawn = rng.choice(most, n, replace=False)
+    letters = zip(*np.unravel_index(drawn, shape)) # of each word, by their places in the parts
+    return ["".join(part[i] for part, i in zip(parts, places)) for places in letters]
 
 # %% ../../nbs/data/05_worlds.ipynb #162e2f31
 def subsets(
@@ -100,8 +99,9 @@ SYNONYMS, SLOTS, VALUES, FILLERS = 4, 6, 5, 150 # of a noun; shared slots; of a 
 
 def _other_places(rng, n): # (n,), n at least 2
     "A permutation that leaves nothing in its place."
-    turn = np.arange(n)
-    while (turn == np.arange(n)).any():
+    places = np.arange(n)
+    turn = places
+    while (turn == places).any():
         turn = rng.permutation(n)
     return turn
 
@@ -139,9 +139,9 @@ def deal_brands(
     own, redealt = np.full(shape, -1)
     own[ordinary] = np.arange(brands).reshape(-1, 2)
     shuffled = rng.permutation(brands)
-    own[unseen] = np.resize(shuffled, own[unseen].shape)
-    places = _other_places(rng, len(ordinary))
-    redealt[ordinary] = own[ordinary[places]]
+    own[unseen] = np.resize(shuffled, (len(unseen), 2))
+    others = ordinary[_other_places(rng, len(ordinary))]
+    redealt[ordinary] = own[others]
     prefix = _prefixes(rng, brands, begun)
     return own, redealt, np.repeat(ordinary, 2), prefix
 
@@ -157,13 +157,14 @@ def marked(
 
 def _cut(words, *sizes): # words of a vector
     "Parts of these sizes, one behind the other."
-    return np.split(words, np.cumsum(sizes)[:-1])
+    ends = np.cumsum(sizes)
+    return np.split(words, ends[:-1])
 
 
 def _invented(rng, sizes, *lower):
     "Vectors of distinct invented words. Raises `ValueError` when there are not so many."
-    words = invent(rng, sum(sizes), *lower)
-    return _cut(np.array(words, dtype=object), *sizes)
+    words = np.array(invent(rng, sum(sizes), *lower), dtype=object)
+    return _cut(words, *sizes)
 
 
 class Lexicon:
@@ -235,16 +236,26 @@ def draw_synonyms(rng: Generator, n: int) -> ndarray: # (n, 3)
     return rng.integers([SYNONYMS, 2, 2], size=(n, 3))
 
 
+def draw_values(rng: Generator, n: int) -> ndarray: # (n, 2)
+    "The values of n products, one for each slot of their type."
+    return rng.integers(VALUES, size=(n, 2))
+
+
+def _order(rng, shape): # shape: (rows, columns)
+    "The columns of each row in random order."
+    return rng.random(shape).argsort(1)
+
+
 def _chosen(c, rng, n, fewest, most): # fewest, most: fillers -> (n, 8) bool
     "Which words each of n titles says after its brand."
     chances = [c.p_noun, c.p_attr, c.p_attr, CODES]
     said = rng.random((n, 4)) < chances
-    causal = said[:, :3]
+    causal, code = np.split(said, [3], axis=1)
     if not fewest:
         causal[:, 0] |= ~causal.any(1)
-    place = rng.random((n, 4)).argsort(1)
+    place = _order(rng, (n, 4))
     count = rng.integers(fewest, most + 1, size=(n, 1))
-    return np.column_stack([causal, place < count, said[:, 3]])
+    return np.column_stack([causal, place < count, code])
 
 
 def draw_words(
@@ -258,10 +269,12 @@ def draw_words(
     "The words a title may say after its brand. A title that may do without fillers says at least one causal word."
     n = len(types)
     said = _chosen(lexicon.config, rng, n, *fillers)
-    nouns = lexicon.nouns[types, synonyms[:, 0]]
+    noun, attribute = np.split(synonyms, [1], axis=1)
+    nouns = lexicon.nouns[types[:, None], noun]
     slots = lexicon.slots_of[types]
-    attributes = lexicon.attribute_words[slots, values, synonyms[:, 1:]]
-    fillers = lexicon.fillers[subsets(rng, n, 4, FILLERS)]
+    attributes = lexicon.attribute_words[slots, values, attribute]
+    drawn = subsets(rng, n, 4, FILLERS)
+    fillers = lexicon.fillers[drawn]
     codes = rng.choice(CODE_WORDS, n)
     return np.column_stack([nouns, attributes, fillers, codes]), said
 
@@ -280,7 +293,7 @@ def write_titles(
     if synonyms is None:
         synonyms = draw_synonyms(rng, len(types))
     words, said = draw_words(lexicon, rng, types, values, synonyms, fillers)
-    order = rng.random(words.shape).argsort(1)
+    order = _order(rng, words.shape)
     brand_said = rng.random(len(types)) < named
     accessory = lexicon.accessory[types]
     columns = (words, said, order, brand_said, types, values, brands, accessory)
@@ -292,7 +305,8 @@ def _title(lexicon, words, said, order, named, type_, values, brand, accessory):
     "One title: the brand if it is named, then in this order the words that are said."
     spoken = [(words[j], ROLES[j], j < 3) for j in order if said[j]]
     if named:
-        spoken.insert(0, (lexicon.brands[brand], "brand", accessory))
+        maker = (lexicon.brands[brand], "brand", accessory)
+        spoken.insert(0, maker)
     columns = tuple(zip(*spoken)) or ((), (), ())
     return Text(*columns, type_, tuple(values), brand, accessory)
 
@@ -308,8 +322,10 @@ def draw_brands(
     if tied is None:
         tied = lexicon.brands_of
     n = len(types)
-    own = tied[types, rng.integers(2, size=n)]
-    keeps = (rng.random(n) < p) & (own >= 0)
+    which = rng.integers(2, size=n)
+    own = tied[types, which]
+    keeps = rng.random(n) < p
+    keeps &= own >= 0
     any_brand = rng.integers(len(lexicon.brands), size=n)
     return np.where(keeps, own, any_brand)
 
@@ -326,11 +342,12 @@ def write_pairs(
 ) -> tuple[list[Text], list[Text]]:
     "Relevant pairs: two independent titles of n concepts."
     n = len(types)
-    values = rng.integers(VALUES, size=(n, 2))
+    values = draw_values(rng, n)
     left = draw_brands(lexicon, rng, types, p, tied)
     right = draw_brands(lexicon, rng, types, p, tied)
     same = rng.random(n) < match
-    right = np.where(lexicon.accessory[types] | same, left, right)
+    same |= lexicon.accessory[types]
+    right = np.where(same, left, right)
     one = draw_synonyms(rng, n)
     two = draw_synonyms(rng, n)
     if not mixed:
@@ -375,8 +392,8 @@ class Pairs:
 
 def make_pairs(left: list[Text], right: list[Text], group: ndarray) -> Pairs:
     "Pairs labelled by `relevant`."
-    labels = np.fromiter(map(relevant, left, right), np.float32, len(left))
-    return Pairs(left, right, labels, _for_accessories(left), np.asarray(group))
+    labels = np.array([relevant(a, b) for a, b in zip(left, right)], np.float32)
+    return Pairs(left, right, labels, _for_accessories(left), group)
 
 # %% ../../nbs/data/05_worlds.ipynb #4386513c
 @dataclass(frozen=True)
@@ -418,8 +435,9 @@ def draw_others(
     frequency = np.bincount(there, minlength=asked.max() + 1)
     if (frequency[asked] == len(items)).any():
         raise ValueError(f"all {len(items)} items are relevant to one query: raise `train_pairs`")
-    chosen = rng.integers(len(items), size=(len(queries), k))
-    same = there[chosen] == asked[:, None]
+    shape = (len(queries), k)
+    chosen = np.empty(shape, int)
+    same = np.full(shape, True)
     while same.any():
         chosen[same] = rng.integers(len(items), size=same.sum())
         same = there[chosen] == asked[:, None]
@@ -452,15 +470,15 @@ def write_decoys(
     "For each query an item of its brand, of the type that brand was trained with, never relevant."
     n = len(queries)
     brands = np.array([q.brand for q in queries], dtype=int)
-    values = rng.integers(VALUES, size=(n, 2))
+    values = draw_values(rng, n)
     types = lexicon.type_of[brands]
-    shift = 1 + rng.integers(VALUES - 1, size=n)
+    shift = rng.integers(1, VALUES, size=n)
     asked = [query.concept[:3] for query in queries]
     asked = np.array(asked, dtype=int).reshape(n, 3)
-    hit = (np.column_stack([types, values]) == asked).all(1)
-    first = values[:, 0]
-    first[hit] = (first[hit] + shift[hit]) % VALUES
-    return write_titles(lexicon, rng, types, values, brands)
+    decoys = np.column_stack([types, values])
+    hit = (decoys == asked).all(1)
+    values[:, 0] += hit * shift
+    return write_titles(lexicon, rng, types, values % VALUES, brands)
 
 # %% ../../nbs/data/05_worlds.ipynb #56aeddf6
 def _rest(c, decoys):
@@ -481,16 +499,17 @@ def make_split(
     c = lexicon.config
     rng = stream(c, name)
     misled = np.flatnonzero(marked(rng, c.queries, c.decoys))
-    others = rng.choice(types, _rest(c, len(misled)))
+    rest = _rest(c, len(misled))
+    others = rng.choice(types, rest)
     asked = rng.choice(types, c.queries)
     queries, positives = write_pairs(lexicon, rng, asked, **how)
     decoys = write_decoys(lexicon, rng, [queries[i] for i in misled])
-    values = rng.integers(VALUES, size=(len(others), 2))
+    values = draw_values(rng, rest)
     brands = draw_brands(lexicon, rng, others, how["p"], how["tied"])
     further = write_titles(lexicon, rng, others, values, brands)
     items = positives + decoys + further
     place = rng.permutation(c.items)
-    positive, misleading, _ = _cut(place, len(queries), len(decoys), len(further))
+    positive, misleading, _ = _cut(place, c.queries, len(decoys), rest)
     decoy = np.full(c.queries, -1)
     decoy[misled] = misleading
     shuffled = [items[i] for i in place.argsort()]
@@ -543,7 +562,8 @@ class Catalogue(Lexicon):
         k = self.config.test_negatives
         rng = stream(self.config, f"test {split}")
         keys = rng.random((n, len(task.items)))
-        keys[np.arange(n), task.decoy] -= task.decoy >= 0 # a decoy comes first
+        every = np.arange(n)
+        keys[every, task.decoy] -= task.decoy >= 0 # a decoy comes first
         for row, hits in zip(keys, task.relevant):
             row[hits] = np.inf
         fewest = np.isfinite(keys).sum(1).min()
@@ -551,7 +571,7 @@ class Catalogue(Lexicon):
             raise ValueError(f"test_negatives: {k} asked for, and one query has only {fewest} non-relevant items")
         others = keys.argsort(1)[:, :k]
         chosen = np.column_stack([task.positive, others]).ravel()
-        group = np.repeat(np.arange(n), k + 1)
+        group = np.repeat(every, k + 1)
         queries = [task.queries[g] for g in group]
         items = [task.items[i] for i in chosen]
         return make_pairs(queries, items, group)
@@ -580,7 +600,7 @@ def wordpiece_vocabulary(
     size: int,            # pieces at most
 ) -> list[str]: # the piece of each token id
     "A WordPiece vocabulary, the same for the same texts. Raises `ValueError` when not even the characters have room."
-    counts = Counter(word for text in texts for word in text.split())
+    counts = Counter(itertools.chain.from_iterable(map(str.split, texts)))
     characters = sorted(set("".join(counts)))
     base = [*SPECIAL, *characters, *(f"##{c}" for c in characters)]
     if size < len(base):
@@ -626,8 +646,8 @@ def answer_words(
 def _cues(c, words, rng, types, cued): # (n,) types of the questions, (n,) does the cue fit?
     "A cue for each answer, of its question's type or of another one."
     n = len(types)
-    off = ~cued * rng.integers(1, c.types, size=n)
-    of_type = (types + off) % c.types
+    step = rng.integers(1, c.types, size=n)
+    of_type = (types + ~cued * step) % c.types
     which = rng.integers(c.cues, size=n)
     return words.cues[of_type, which]
 
@@ -637,7 +657,7 @@ def _write_answers(c, words, rng, types, asked, many, cued): # (questions,), (qu
     group = np.arange(len(types)).repeat(c.candidates)
     n = len(group)
     cue = _cues(c, words, rng, types[group], cued)
-    shuffle = rng.random((n, c.asked)).argsort(1)
+    shuffle = _order(rng, (n, c.asked))
     shared = np.take_along_axis(asked[group], shuffle, 1)
     further = c.length - 1 - c.few
     others = subsets(rng, n, further, c.content - c.asked)
@@ -650,8 +670,9 @@ def _write_answers(c, words, rng, types, asked, many, cued): # (questions,), (qu
     either = np.where(many[:, None], more, instead)
     content = np.column_stack([few, either, rest])
     said = np.column_stack([cue, words.content[content]])
-    order = rng.random(said.shape).argsort(1)
-    return [" ".join(row) for row in np.take_along_axis(said, order, 1)]
+    order = _order(rng, said.shape)
+    shuffled = np.take_along_axis(said, order, 1)
+    return [" ".join(row) for row in shuffled]
 
 # %% ../../nbs/data/05_worlds.ipynb #53921e53
 class PlantedAnswers(NamedTuple):
@@ -668,7 +689,8 @@ class PlantedAnswers(NamedTuple):
 def _candidates(c, rng, n, rho): # (n * candidates,) each, which nobody can change
     "For each candidate of n questions its label, whether it shares many words, and whether its cue fits."
     right = rng.integers(c.candidates, size=(n, 1))
-    labels = (np.arange(c.candidates) == right).ravel().astype(int)
+    labels = np.arange(c.candidates) == right
+    labels = labels.ravel().astype(int)
     fits = np.where(labels, c.cue, c.stray)
     cued = rng.random(len(labels)) < fits
     shares = np.where(labels, (1 + rho) / 2, (1 - rho) / 2)
@@ -694,10 +716,12 @@ def answers_split(
     asked = rng.permuted(asked, axis=1)
     labels, many, cued = _candidates(c, rng, n, rho)
     answers = _write_answers(c, words, rng, types, asked, many, cued)
-    said = np.column_stack([words.types[types], words.content[asked]])
+    first = words.types[types]
+    said = np.column_stack([first, words.content[asked]])
     questions = [" ".join(row) for row in said]
     questions = np.repeat(questions, c.candidates).tolist()
-    ids = [f"{name} {g}" for g in np.arange(n).repeat(c.candidates)]
+    numbers = np.arange(n).repeat(c.candidates)
+    ids = [f"{name} {g}" for g in numbers]
     return PlantedAnswers(name, ids, questions, answers, labels, many, cued)
 
 # %% ../../nbs/data/05_worlds.ipynb #bdc69ae6
@@ -722,8 +746,9 @@ class AuthorWords(NamedTuple):
 def _punctuation(n): # (n,)
     "Marks alone, then in twos and threes."
     runs = (itertools.product(".,;:!?", repeat=k) for k in itertools.count(1))
-    marks = map("".join, itertools.chain.from_iterable(runs))
-    return np.array(list(itertools.islice(marks, n)), dtype=object)
+    marks = itertools.chain.from_iterable(runs)
+    first = itertools.islice(marks, n)
+    return np.array(list(map("".join, first)), dtype=object)
 
 
 def _unseen_words(c, known, content): # known: all words of training; (content,) -> (content,)
@@ -746,7 +771,7 @@ def author_words(
     rng = stream(c, "authors words")
     sizes = (c.functions, c.spellings, c.content)
     functions, spelled, content = _invented(rng, sizes, _LOWER)
-    doubled = [w[:4] + w[4] * 2 + w[5:] for w in spelled]
+    doubled = [w[:5] + w[4:] for w in spelled]
     spellings = np.column_stack([spelled, np.array(doubled, dtype=object)])
     even = np.full(c.content, c.concentration)
     topics = rng.dirichlet(even, c.topics + c.unseen_topics)
@@ -772,7 +797,8 @@ def _habits(c, rng, n):
     parts = []
     for part, share in zip((functions, marks, np.ones((n, c.spellings))), mass.T):
         total = part.sum(1, keepdims=True).clip(1e-300)
-        parts.append(part / total * share[:, None])
+        own = part / total
+        parts.append(own * share[:, None])
     chances = np.concatenate(parts, 1)
     prefers = rng.random((n, c.spellings)) < .5
     return chances / chances.sum(1, keepdims=True), prefers
@@ -783,8 +809,8 @@ def _pick(rows, chances, u): # for each word: the row of its author or topic and
     columns = chances.shape[1]
     upto = chances.cumsum(1)
     upto /= upto[:, -1:]
-    floors = np.arange(len(upto))[:, None]
-    steps = (floors + upto).ravel() # row r climbs from r to r + 1
+    floors = np.arange(len(upto))
+    steps = (floors[:, None] + upto).ravel() # row r climbs from r to r + 1
     place = np.searchsorted(steps, rows + u, "right")
     column = place - rows * columns
     return column.clip(0, columns - 1)
@@ -822,10 +848,12 @@ def _topics(c, words, name, likeness): # (topics, content)
 def _assigned(c, rng, authors, topics, cross): # numbers of authors and of topics
     "Author, home topic and topic of each text, (n,) each."
     who = np.arange(authors).repeat(c.texts)
-    home = rng.integers(topics, size=authors).repeat(c.texts)
+    homes = rng.integers(topics, size=authors)
+    home = homes.repeat(c.texts)
     other = rng.integers(topics, size=len(who))
     at_home = rng.random(len(who)) < c.kappa
-    return who, home, np.where(at_home & (not cross), home, other)
+    topic = np.where(at_home & (not cross), home, other)
+    return who, home, topic
 
 
 def _spoken(c, rng, who, topic, habits, topics): # (n,), (n,); of `_habits`; of `_topics`
@@ -843,14 +871,16 @@ def _spoken(c, rng, who, topic, habits, topics): # (n,), (n,); of `_habits`; of 
     _spell(style, author, prefers, preferred, c.functions + c.marks)
     content = _pick(topic.repeat(length), topics, u)
     first = c.functions + c.marks + 2 * c.spellings # column of content
-    return length, np.where(is_content, first + content, style)
+    said = np.where(is_content, first + content, style)
+    return length, said
 
 
 def _counts(length, said, size): # as of `_spoken`; columns that there are
     "How often each text says each word, (n, size), which nobody can change."
     n = len(length)
     text = np.arange(n).repeat(length)
-    counts = np.bincount(text * size + said, minlength=n * size)
+    cell = text * size + said
+    counts = np.bincount(cell, minlength=n * size)
     counts = counts.reshape(n, size).astype(np.int32)
     counts.flags.writeable = False
     return counts

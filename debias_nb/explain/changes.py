@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from ..data.questions import components
 from .pairs_file import PairFile
 from .words import words_of
 from ..metrics import auc_at, bootstrap_weights
@@ -34,21 +33,19 @@ class Units:
 
 def sampling_units(left: list[str], right: list[str]) -> Units:
     "The units of a test set."
-    places, texts = pd.factorize(np.array([*left, *right], dtype=object))
     n = len(left)
-    one, other = places[:n], places[n:]
-    shape = (len(texts), len(texts))
-    graph = coo_array((np.ones(n), (one, other)), shape=shape)
-    _, component = connected_components(graph, directed=False)
-    group = component[one]
+    places, texts = pd.factorize(np.array([*left, *right], dtype=object))
+    sides = dict(zip(("left", "right"), places.reshape(2, n)))
+    units, component = components(*sides.values(), len(texts))
+    group = component[sides["left"]]
     sizes = np.bincount(group)
     if sizes.max() <= max(LARGEST * n, 2):
-        units = np.count_nonzero(sizes)
-        return Units(group, f"{n:,} pairs" if units == n else f"{units:,} groups of pairs that share texts")
-    fewer = "left" if len(np.unique(one)) <= len(np.unique(other)) else "right"
-    group = one if fewer == "left" else other
-    count = len(np.unique(group))
-    return Units(group, f"{count:,} {fewer} texts; what pairs share on the other side is not covered")
+        told = f"{n:,} pairs" if units == n else f"{units:,} groups of pairs that share texts"
+        return Units(group, told)
+    distinct = {side: len(np.unique(of_side)) for side, of_side in sides.items()}
+    fewer = min(distinct, key=distinct.get)
+    told = f"{distinct[fewer]:,} {fewer} texts; what pairs share on the other side is not covered"
+    return Units(sides[fewer], told)
 
 # %% ../../nbs/explain/03_changes.ipynb #96da0c3c
 def _upto(counts, ends): # (B, n) and (groups,) -> (B, groups)
@@ -64,7 +61,8 @@ def average_precision(
     "Sum over the thresholds of precision, times the recall gained there; tied pairs enter together."
     rows = np.ones((1, len(scores))) if weights is None else np.asarray(weights)
     order = np.argsort(-scores, kind="stable")
-    ends = np.flatnonzero(np.diff(scores[order], append=-np.inf))
+    falls = np.diff(scores[order], append=-np.inf)
+    ends = np.flatnonzero(falls)
     positive = np.asarray(labels)[order] == 1
     counted = rows.take(order, axis=1)
     found = _upto(counted * positive, ends)
@@ -72,7 +70,8 @@ def average_precision(
     gained = np.diff(found, axis=1, prepend=0)
     with np.errstate(invalid="ignore"): # no pair drawn so far, or no match at all
         precision = np.nan_to_num(found / drawn)
-        area = (gained * precision).sum(1) / found[:, -1]
+        area = (gained * precision).sum(1)
+        area = area / found[:, -1]
     return float(area[0]) if weights is None else area
 
 
@@ -146,19 +145,22 @@ def word_overlap(left: list[str], right: list[str]) -> np.ndarray: # (n,) in [0,
     shares = []
     for texts in zip(left, right):
         one, other = map(set, map(words_of, texts))
-        shares.append(len(one & other) / max(1, len(one | other)))
+        shared = len(one & other)
+        shares.append(shared / max(1, len(one | other)))
     return np.array(shares)
 
 
 def tfidf_model(texts: list[str]) -> TfidfVectorizer:
     "How rare the words of some texts are."
-    return TfidfVectorizer(analyzer=words_of, dtype=np.float32).fit(dict.fromkeys(texts))
+    model = TfidfVectorizer(analyzer=words_of, dtype=np.float32)
+    return model.fit(dict.fromkeys(texts))
 
 
 def tfidf_cosine(model: TfidfVectorizer, left: list[str], right: list[str]) -> np.ndarray: # (n,) in [0, 1]
     "Cosines of TF-IDF vectors."
-    one, other = model.transform(left), model.transform(right)
-    return np.asarray(one.multiply(other).sum(1), dtype=float).ravel()
+    one = model.transform(left)
+    products = one.multiply(model.transform(right))
+    return np.asarray(products.sum(1), dtype=float).ravel()
 
 # %% ../../nbs/explain/03_changes.ipynb #2783ddc9
 HARM, GAIN, NEITHER = "harm", "gain", "no difference beyond noise"

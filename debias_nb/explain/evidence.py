@@ -17,6 +17,7 @@ from .changes import LEVEL, Test, corrected, difference, figures, word_overlap
 from .models import Scorer, pair_scores
 from .pairs_file import PairFile
 from .words import WordPairs, label_ties, replaced, shared_tie, words_of
+from ..stats import Paired
 
 # %% ../../nbs/explain/04_evidence.ipynb #efcaf99c
 MOST_GROUPS = 12
@@ -36,7 +37,8 @@ def thirds(values: np.ndarray) -> np.ndarray: # (n,) names of up to three ranges
     names = np.empty(len(values), dtype=object)
     for part in np.unique(place):
         inside = values[place == part]
-        low, high = _number(inside.min()), _number(inside.max())
+        low = _number(inside.min())
+        high = _number(inside.max())
         names[place == part] = f"{low} to {high}"
     return names
 
@@ -53,7 +55,8 @@ def share_unseen(left: list[str], right: list[str], trained: set[str]) -> np.nda
 
 def kinds_of_pairs(file: PairFile, trained: set[str]) -> dict[str, np.ndarray]: # kind -> (n,) name of each pair's slice
     "How the pairs of a test are cut."
-    left, right = file.left, file.right
+    left = file.left
+    right = file.right
     lengths = [len(words_of(f"{one} {other}")) for one, other in zip(left, right)]
     kinds = {}
     if file.group:
@@ -116,9 +119,9 @@ TOP = 20 # words of a list
 
 def ranked_words(moved: pd.DataFrame) -> dict[str, list[str]]: # moved: of `importance_by_word`
     "The words that gained importance most, and those that lost most."
-    gained = moved.word[moved.moved > 0].tolist()
-    lost = moved.word[moved.moved < 0].tolist()
-    return {"gained": gained[:TOP], "lost": lost[: -TOP - 1 : -1]}
+    gained = moved.word[moved.moved > 0].head(TOP)
+    lost = moved.word[moved.moved < 0].tail(TOP)
+    return {"gained": gained.tolist(), "lost": lost.tolist()[::-1]}
 
 
 def other_words(moved: pd.DataFrame, lists: dict[str, list[str]], seed: int) -> list[str]:
@@ -127,8 +130,8 @@ def other_words(moved: pd.DataFrame, lists: dict[str, list[str]], seed: int) -> 
     lost = moved.word.isin(lists["lost"])
     wanted = moved.places[gained].sum()
     rest = moved[~(gained | lost)]
-    order = np.random.default_rng([seed, 3]).permutation(len(rest))
-    drawn = rest.iloc[order]
+    rng = np.random.default_rng([seed, 3])
+    drawn = rest.iloc[rng.permutation(len(rest))]
     before = drawn.places.cumsum() - drawn.places
     return drawn.word[before < wanted].tolist()
 
@@ -140,7 +143,7 @@ def changed_pairs(file: PairFile, how: str, words: list[str]) -> tuple[list[str]
         others = dict.fromkeys(words, " ")
         left = [replaced(text, others) for text in left]
     else:
-        next_ones = [*words[1:], *words[:1]]
+        next_ones = words[1:] + words[:1]
         others = dict(zip(words, next_ones))
     return left, [replaced(text, others) for text in file.right]
 
@@ -148,15 +151,23 @@ def changed_pairs(file: PairFile, how: str, words: list[str]) -> tuple[list[str]
 def _rescored(test: Test, scorers: dict[str, Scorer], left, right, bar) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     "The places of the pairs that are not as they were, and the scores of all pairs now."
     now = pd.DataFrame({"left": left, "right": right})
-    touched = (now != test.file.frame[["left", "right"]]).any(axis=1)
+    before = test.file.frame[["left", "right"]]
+    touched = (now != before).any(axis=1)
     rows = np.flatnonzero(touched)
     changed = now.iloc[rows]
     fresh = pair_scores(scorers, changed.left.tolist(), changed.right.tolist(), bar)
     scores = {}
     for name in scorers:
-        scores[name] = test.scores[name].copy()
-        scores[name][rows] = fresh[name]
+        own = test.scores[name].copy()
+        own[rows] = fresh[name]
+        scores[name] = own
     return rows, scores
+
+
+def _change(test: Test, model: str, now: np.ndarray) -> Paired:
+    "What changes in AUC(0.05) when a model's scores are these."
+    after = test.measured(now, "auc05")
+    return difference(after, test.of(model, "auc05"))
 
 
 def _intervened(test: Test, scorers: dict[str, Scorer], how: str, which: str, words, progress: bool) -> list[dict]:
@@ -167,9 +178,9 @@ def _intervened(test: Test, scorers: dict[str, Scorer], how: str, which: str, wo
     about = {"test": test.name, "how": how, "which": which, "words": len(words), "touched": len(rows) / len(left)}
     out = []
     for model, now in scores.items():
-        change = difference(test.measured(now, "auc05"), test.of(model, "auc05"))
-        moved = np.abs(now - test.scores[model])[rows]
-        mean = float(moved.mean()) if len(rows) else 0.
+        change = _change(test, model, now)
+        moved = np.abs(now - test.scores[model])
+        mean = float(moved[rows].mean()) if len(rows) else 0.
         out.append({**about, "model": model, "score moved": mean, **figures(change)})
     return out
 
@@ -200,8 +211,8 @@ SEEN = 3         # training pairs that have a candidate on both sides, at least
 
 def candidate_words(moved: pd.DataFrame, trained: WordPairs) -> list[str]: # moved: of `importance_by_word`
     "Words that gained importance and go with matches in training."
-    gained = moved.word[moved.moved > 0].tolist()
-    ties = label_ties(trained, gained[:CANDIDATES])
+    gained = moved.word[moved.moved > 0].head(CANDIDATES)
+    ties = label_ties(trained, gained.tolist())
     often = ties.both >= SEEN
     tied = ties["matches both"] > trained.labels.mean()
     return ties.index[often & tied].tolist()
@@ -218,7 +229,8 @@ def misleading_words(there: WordPairs, words: list[str], rows: np.ndarray) -> li
 def halves(test: Test) -> np.ndarray: # (n,) booleans
     "One half of a test; what is drawn together stays together."
     names, unit = np.unique(test.units.group, return_inverse=True)
-    order = np.random.default_rng([test.seed, 4]).permutation(len(names))
+    rng = np.random.default_rng([test.seed, 4])
+    order = rng.permutation(len(names))
     chosen = order < len(names) // 2
     return chosen[unit]
 
@@ -243,9 +255,7 @@ def _shortcut(test: Test, scorers, trained: WordPairs, there: WordPairs, words: 
     left, right, found = without_misleading(test, there, words)
     bar = f"{test.name}: without shortcuts" if progress else None
     _, scores = _rescored(test, scorers, left, right, bar)
-    changes = {}
-    for model, now in scores.items():
-        changes[model] = difference(test.measured(now, "auc05"), test.of(model, "auc05"))
+    changes = {model: _change(test, model, now) for model, now in scores.items()}
     here, matches = shared_tie(there, found)
     pairs, share = shared_tie(trained, found)
     return {
@@ -330,16 +340,12 @@ def flaws(train: PairFile, tests: list[Test], train_scores: dict[str, np.ndarray
 def _shared_flaws(test: Test, keys: list[str], trained: dict[str, set[int]]) -> list[dict]: # trained: of `labels_of`
     "What a test shares with training."
     texts = {text for key in trained for text in key.split("\n")}
-    again, other, shared = [], [], [] # of each pair whether it is so
-    for key, label in zip(keys, test.labels):
-        known = trained.get(key, set())
-        again.append(bool(known))
-        other.append(bool(known - {label}))
-        shared.append(not texts.isdisjoint(key.split("\n")))
+    labels = [trained.get(key, set()) for key in keys]
     found = {
-        "pairs of the training file": again,
-        "pairs of the training file with another label there": other,
-        "pairs with a text of the training file": shared,
+        "pairs of the training file": [bool(known) for known in labels],
+        "pairs of the training file with another label there":
+            [bool(known - {label}) for known, label in zip(labels, test.labels)],
+        "pairs with a text of the training file": [not texts.isdisjoint(key.split("\n")) for key in keys],
     }
     return [_finding(test.name, what, test.file, np.flatnonzero(where)) for what, where in found.items()]
 
@@ -374,7 +380,8 @@ def flips(tests: list[Test], most: int = FLIPS) -> pd.DataFrame: # the worst fir
     before = wrong_side(test.scores["base"], test.labels)
     after = wrong_side(test.scores["tuned"], test.labels)
     rows = np.argsort(before - after, kind="stable")[:most]
-    rows = rows[after[rows] > before[rows]]
+    worse = after[rows] > before[rows]
+    rows = rows[worse]
     found = test.file.frame[PAIR_COLUMNS].iloc[rows].reset_index(drop=True)
     found["test"] = test.name
     found["wrong before"] = before[rows]

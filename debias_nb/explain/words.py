@@ -43,7 +43,8 @@ def replaced(
         word = match.group()
         return others.get(word.casefold(), word)
 
-    return " ".join(WORD.sub(other, text).split())
+    changed = WORD.sub(other, text)
+    return " ".join(changed.split())
 
 # %% ../../nbs/explain/02_words.ipynb #97f42c6c
 def _offsets(scorer: Scorer, texts: list[str]) -> list[list[tuple[int, int]]]:
@@ -88,11 +89,12 @@ def _is_plain_table(model) -> bool:
 
 def _table_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W), W: words of the longest text
     "Importance under a mean of token vectors."
-    vectors = token_vectors(scorer.model, tokens) * tokens.mask[..., None]
+    vectors = token_vectors(scorer.model, tokens)
+    vectors = vectors * tokens.mask[..., None]
     n, _, width = vectors.shape
     most = int(owner.max(initial=-1)) + 1
-    slot = torch.from_numpy(np.where(owner < 0, most, owner)) # the last one takes what belongs to no word
-    slot = slot[..., None].expand_as(vectors)
+    slot = np.where(owner < 0, most, owner) # the last one takes what belongs to no word
+    slot = torch.from_numpy(slot)[..., None].expand_as(vectors)
     parts = torch.zeros(n, most + 1, width).scatter_add(1, slot, vectors)
     whole = vectors.sum(1, keepdim=True)
     rest = whole - parts[:, :most]
@@ -108,14 +110,18 @@ def _masked_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W)
     rows, columns = np.nonzero(owner >= 0)
     if not len(rows):
         return out
-    row, word = np.unique([rows, owner[rows, columns]], axis=1)
+    words = owner[rows, columns]
+    row, word = np.unique([rows, words], axis=1)
     each = tokens[torch.from_numpy(row)]
     width = each.ids.shape[1]
-    chosen = torch.from_numpy(owner[row] == word[:, None])[:, :width]
+    own = owner[row] == word[:, None]
+    chosen = torch.from_numpy(own[:, :width])
     kind = "mask" if _has_mask(model) else "delete"
-    without = embed(model, intervene(model, each, chosen, kind))
+    changed = intervene(model, each, chosen, kind)
+    without = embed(model, changed)
     whole = embed(model, tokens)[row]
-    out[row, word] = 1 - (whole * without).sum(1).numpy()
+    cosines = (whole * without).sum(1)
+    out[row, word] = 1 - cosines.numpy()
     return out
 
 
@@ -145,7 +151,8 @@ def word_importance(
             owners = word_owners(scorer, said, tokens)
             values = measure(scorer, tokens, owners)
             for text, row, owner in zip(some, values, owners):
-                out.append(_shares(row, owner, len(words_of(text))))
+                words = len(words_of(text))
+                out.append(_shares(row, owner, words))
             bar.update(len(some))
     return out
 
@@ -198,11 +205,13 @@ def _has(texts, vocabulary) -> csr_matrix: # (texts, words)
     "1 where a text has a word."
     columns, ends = [], [0]
     for text in texts:
-        columns += sorted({vocabulary[word] for word in words_of(text)})
+        numbers = {vocabulary[word] for word in words_of(text)}
+        columns += sorted(numbers)
         ends.append(len(columns))
     shape = len(texts), len(vocabulary)
     ones = np.ones(len(columns))
-    return csr_matrix((ones, np.array(columns, int), ends), shape)
+    places = np.array(columns, int)
+    return csr_matrix((ones, places, ends), shape)
 
 
 def word_pairs(left: list[str], right: list[str], labels: np.ndarray) -> WordPairs:
@@ -222,19 +231,22 @@ def label_ties(
     both = pairs.left.multiply(pairs.right).tocsr()
     one = pairs.left + pairs.right - 2 * both
     table = pd.DataFrame(index=list(pairs.vocabulary))
+    every = np.ones(len(pairs.labels))
     for name, has in (("both", both), ("one", one)):
-        total = has.T @ np.ones(len(pairs.labels))
+        total = has.T @ every
         matches = has.T @ pairs.labels
         table[name] = total.astype(int)
         table[f"matches {name}"] = matches / np.where(total, total, np.nan)
     known = table.reindex(words)
-    return known.fillna({"both": 0, "one": 0}).astype({"both": int, "one": int})
+    counts = known[["both", "one"]].fillna(0)
+    return known.assign(**counts.astype(int))
 
 
 def shared_tie(pairs: WordPairs, words: list[str]) -> tuple[int, float]: # pairs; share of matches, nan for none
     "How often pairs that share at least one of some words are matches."
     places = [pairs.vocabulary[word] for word in words if word in pairs.vocabulary]
     both = pairs.left[:, places].multiply(pairs.right[:, places])
-    shared = both @ np.ones(len(places)) > 0
-    share = pairs.labels[shared].mean() if shared.any() else np.nan
-    return int(shared.sum()), float(share)
+    count = both @ np.ones(len(places))
+    labels = pairs.labels[count > 0]
+    share = labels.mean() if len(labels) else np.nan
+    return len(labels), float(share)

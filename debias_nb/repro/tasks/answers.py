@@ -9,6 +9,7 @@ __all__ = ['PERTURBED', 'NAMES', 'PARTS', 'LONGEST', 'MANY', 'TASK', 'training_a
 # %% ../../../nbs/repro/tasks/03_answers.ipynb #807794cd
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
@@ -48,8 +49,8 @@ PERTURBED = .3 # share of candidates that are perturbed
 def _perturbed(answers: Answers, seed: int) -> Answers:
     "An evaluation set with some of its candidates perturbed."
     changed = perturb(answers.answers, PERTURBED, seed)
-    candidates = len({edit.text for edit in changed.edits})
-    counts = {**answers.counts, "perturbed candidates": candidates}
+    touched = {edit.text for edit in changed.edits}
+    counts = answers.counts | {"perturbed candidates": len(touched)}
     return replace(answers, name=f"{answers.name} perturbed", answers=changed.texts, counts=counts)
 
 
@@ -121,7 +122,8 @@ def _vocabulary(corpus: CorpusConfig, encoder: EncoderConfig, stage) -> tuple[st
     parts = [training_answers(corpus)]
     if stage:
         parts.append(_transferred(stage))
-    return tuple(text for answers in parts for text in (*answers.questions, *answers.answers))
+    texts = [answers.questions + answers.answers for answers in parts]
+    return tuple(chain.from_iterable(texts))
 
 
 def _validation(model, dev: Answers, run: RunConfig):

@@ -21,8 +21,8 @@ from debias_nb.arr import (
     ProductOfExpertsLoss, author_ids, history_summary, text_rows,
 )
 from debias_nb.data.authors import (
-    SOURCES, AuthorSplit, Halves, Texts, describe, leakage, leakage_aware_split, load_texts, nearest_topics, paper_split,
-    planted_texts, query_target, random_split,
+    SOURCES, AuthorSplit, Halves, Texts, among, describe, leakage, leakage_aware_split, load_texts, nearest_topics,
+    paper_split, planted_texts, query_target, random_split,
 )
 from ...config import AuthorsWorldConfig, ConfigError, EncoderConfig, check_known
 from debias_nb.encoders import (
@@ -44,26 +44,26 @@ APART = .25 # share of the training authors, and of their topics, set apart wher
 def _drawn(values, seed: list[int]) -> set:
     "A quarter of the distinct values."
     distinct = sorted(set(values))
-    shuffled = np.random.default_rng(seed).permutation(distinct)
+    rng = np.random.default_rng(seed)
     count = round(APART * len(distinct))
-    return set(shuffled[:count].tolist())
-
-
-def _among(values, wanted: set) -> np.ndarray: # (n,) bool
-    return np.array([value in wanted for value in values], bool)
+    drawn = rng.permutation(distinct)[:count]
+    return set(drawn.tolist())
 
 
 def _validated_across(split: AuthorSplit, seed: int) -> AuthorSplit:
     "A split whose validation texts are by authors, and on topics, that training does not have."
     train = split.train
-    by_author = _among(train.author, _drawn(train.author, [seed, 5]))
-    on_topic = _among(train.topic, _drawn(train.topic, [seed, 6]))
+    authors = _drawn(train.author, [seed, 5])
+    topics = _drawn(train.topic, [seed, 6])
+    by_author = among(train.author, authors)
+    on_topic = among(train.topic, topics)
     kept = train.take(~by_author & ~on_topic)
     validation = train.take(by_author & on_topic, name=f"{train.name}, validation across topics")
     tests = dict(split.tests)
     if "iid" in tests: # its topics are those of training
         iid = tests["iid"]
-        tests["iid"] = iid.take(_among(iid.topic, set(kept.topic)))
+        known = among(iid.topic, set(kept.topic))
+        tests["iid"] = iid.take(known)
     return AuthorSplit(f"{split.name}, validation across topics", kept, validation, tests, split.counts)
 
 
@@ -76,11 +76,12 @@ def _planted(corpus: CorpusConfig) -> AuthorSplit:
     }
     if not corpus.split:
         return AuthorSplit("planted authors", train, train.take([]), tests)
-    order = np.random.default_rng([corpus.split.seed, 5]).permutation(len(train))
+    rng = np.random.default_rng([corpus.split.seed, 5])
+    order = rng.permutation(len(train))
     count = round((1 - corpus.split.share) * len(train))
-    out, rest = np.split(order, [count])
-    validation = train.take(np.sort(out), name="authors validation")
-    return AuthorSplit("planted authors", train.take(np.sort(rest)), validation, tests)
+    out, rest = map(np.sort, np.split(order, [count]))
+    validation = train.take(out, name="authors validation")
+    return AuthorSplit("planted authors", train.take(rest), validation, tests)
 
 
 PUBLISHED = {"pan20_train": ("pan20_test", {"cross": "pan21_test"})} # published in parts: validation, tests
@@ -143,7 +144,8 @@ def learned_table(
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     rng = np.random.default_rng([seed, 9])
     drawn = rng.normal(size=(len(words), width))
-    table = StaticEmbedding(tokenizer, embedding_weights=.1 * drawn.astype("float32"))
+    vectors = .1 * drawn.astype("float32")
+    table = StaticEmbedding(tokenizer, embedding_weights=vectors)
     return SentenceTransformer(modules=[table], device="cpu")
 
 
@@ -259,9 +261,11 @@ def neighbours(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str,
     author = halves.author
     q = halves.queries
     t = halves.targets[nearest.numpy()]
-    same = topic[t] == topic[q][:, None]
-    false = author[t] != author[q][:, None]
-    false_share = (same & false).sum(1) / false.sum(1).clip(1)
+    asked = q[:, None]
+    same = topic[t] == topic[asked]
+    false = author[t] != author[asked]
+    both = (same & false).sum(1)
+    false_share = both / false.sum(1).clip(1)
     offered = topic[halves.targets]
     on_topic = np.bincount(offered, minlength=topic.max() + 1)
     chance = on_topic[topic[q]] / len(offered)
@@ -276,12 +280,14 @@ def neighbours(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str,
 def _mean(weights, values, counts): # weights: (..., q)
     "Weighted mean over the queries that count."
     own = weights[..., counts]
-    return (own @ values[counts]) / own.sum(-1)
+    total = own @ values[counts]
+    return total / own.sum(-1)
 
 
 def _by_author(values: np.ndarray, asks: np.ndarray) -> list[float]: # (q,) and the author of each query
     "Numbers of authors whose mean is that of the queries."
-    sums = np.bincount(asks, values)[np.unique(asks)]
+    present = np.unique(asks)
+    sums = np.bincount(asks, values)[present]
     shares = sums * len(sums) / len(asks)
     return np.round(shares, 3).tolist()
 
@@ -290,9 +296,8 @@ def evaluate_authors(
     rows,                  # (n, d) of the texts, of length 1 or 0: a torch matrix, or a scipy sparse one
     texts: Texts,
     halves: Halves,        # of them
-    replicates: int = 100,
-    seed: int = 0,         # of the resamples of authors: the same for all methods
-) -> Found:
+        replicates: int = 100, # resamples of the authors, the same for all methods
+    ) -> Found:
     "R@8, MRR and the topics of the neighbours. Raises `ValueError` for rows that do not fit."
     if rows.shape[0] != len(texts):
         raise ValueError(f"{texts.name}: {rows.shape[0]} rows for {len(texts)} texts")
@@ -307,7 +312,7 @@ def evaluate_authors(
         values |= neighbours(texts, halves, hits.nearest)
 
     asks = halves.author[halves.queries]
-    weights = bootstrap_weights(q, replicates, seed, asks).astype(float)
+    weights = bootstrap_weights(q, replicates, groups=asks).astype(float)
     means, resampled = {}, {}
     for key, (value, counts) in values.items():
         if not counts.any():
@@ -353,7 +358,8 @@ def _validation_score(model, encoder: EncoderConfig, corpus: CorpusConfig) -> fl
     "R@8 on the validation texts."
     texts = author_split(corpus).validation
     halves = query_target(texts, corpus.split.seed)
-    rows = embed(model, _tokens(encoder, corpus, "validation"), encoder.dtype)
+    tokens = _tokens(encoder, corpus, "validation")
+    rows = embed(model, tokens, encoder.dtype)
     return evaluate_authors(rows, texts, halves, 2).metrics["r8"]
 
 
@@ -491,7 +497,8 @@ def _counted(run: RunConfig) -> Trained:
     rows = text_rows(kind, author_split(corpus).train.text, words)
 
     def by_part(part):
-        return rows(author_split(corpus).parts()[part].text)
+        texts = author_split(corpus).parts()[part].text
+        return rows(texts)
 
     return Trained(by_part, f"none: {kind} of the training texts")
 
@@ -499,7 +506,8 @@ def _counted(run: RunConfig) -> Trained:
 def _identity(run: RunConfig) -> str:
     "The hash of the encoder that a run begins with."
     if run.encoder.name == "learned":
-        return weights_hash(beginning(run.encoder, run.data, run.seed)).hexdigest()
+        model = beginning(run.encoder, run.data, run.seed)
+        return weights_hash(model).hexdigest()
     return encoder_fingerprint(_loaded(run.encoder))
 
 

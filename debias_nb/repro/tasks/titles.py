@@ -15,34 +15,38 @@ from ...config import ConfigError, EncoderConfig, check_known
 from ...interventions import importance, word_of_token
 from ..config import CorpusConfig, RunConfig
 from .common import Tested, Trained, base_encoder, text_tokens, vectors
-from .pairs import KEPT_RESAMPLES, PairTask, catalogue, importance_shares
+from .pairs import KEPT_RESAMPLES, MOST, PairTask, catalogue, importance_shares
 from ...retrieval import evaluate_retrieval, top_lists
 from debias_nb.data.titles import (
-    TitlePairs, TitleTask, catalogue_titles, join_titles, load_titles, mix_catalogue, mix_ticks, split_titles,
+    TitleTask, catalogue_titles, join_titles, load_titles, mix_catalogue, mix_ticks, split_titles,
 )
 from ..training import title_tokens
 
 # %% ../../../nbs/repro/tasks/02_titles.ipynb #c02bd0f2
 def _rows(train, rows):
     "Queries of a training set with what belongs to them."
-    queries = [train.queries[i] for i in rows]
-    excluded = None if train.excluded is None else train.excluded[rows]
-    asked = (queries, train.items, train.relevance[rows], train.own[rows])
-    return asked, excluded
+    return {
+        "queries": [train.queries[i] for i in rows],
+        "items": train.items,
+        "relevance": train.relevance[rows],
+        "own": train.own[rows],
+        "excluded": None if train.excluded is None else train.excluded[rows],
+    }
 
 
 def _with_held_out(split, corpus: CorpusConfig):
     "A split with a share of the training queries kept as evaluation set `heldout`, by the corpus's own seed."
     train = split.train
-    order = np.random.default_rng([corpus.share_seed, 9]).permutation(len(train.queries))
+    rng = np.random.default_rng([corpus.share_seed, 9])
+    order = rng.permutation(len(train.queries))
     count = round(corpus.holdout * len(order))
     out, kept = map(np.sort, np.split(order, [count]))
-    frequency = np.asarray(train.relevance[kept].sum(0)).ravel()
-    asked, barred = _rows(train, out)
-    held = TitleTask(f"{train.name} heldout", *asked, None, None, frequency, excluded=barred)
-    rest, barred = _rows(train, kept)
-    rest = TitlePairs(train.name, *rest, barred)
-    return replace(split, train=rest, tests=split.tests | {"heldout": held})
+    rest = replace(train, **_rows(train, kept))
+    frequency = rest.relevance.getnnz(0)
+    held = TitleTask(
+        f"{train.name} heldout", categories=None, years=None, frequency=frequency, **_rows(train, out))
+    tests = split.tests | {"heldout": held}
+    return replace(split, train=rest, tests=tests)
 
 
 def _real_split(corpus: CorpusConfig):
@@ -58,7 +62,10 @@ def _real_split(corpus: CorpusConfig):
 def title_split(corpus: CorpusConfig):
     """The `titles.TitleSplit` of a corpus of titles.
     Raises `MissingData` when its files are not there, `ValueError` for a split that leaves nothing."""
-    split = catalogue_titles(catalogue(corpus.world)) if corpus.world else _real_split(corpus)
+    if corpus.world:
+        split = catalogue_titles(catalogue(corpus.world))
+    else:
+        split = _real_split(corpus)
     return _with_held_out(split, corpus) if corpus.holdout else split
 
 
@@ -84,17 +91,15 @@ def title_tasks(name: str, corpus: CorpusConfig) -> dict: # suffix of its metric
 def cases(
     model,
     run: RunConfig,
-    name: str,       # an evaluation set
-    most: int = 100, # queries
-) -> list[dict]: # query, tokens, importance, top, relevant; causal in a planted world
+        name: str, # an evaluation set
+    ) -> list[dict]: # query, tokens, importance, top, relevant; causal in a planted world
     """Token importance and top five items of some queries, the same for every method: the first ones of the set,
     accessories apart."""
     task = title_tasks(name, run.data)[""]
-    n = len(task.queries)
-    ordinary = np.ones(n, bool)
+    asked = np.arange(len(task.queries))
     if task.accessory is not None:
-        ordinary = ~task.accessory
-    asked = np.flatnonzero(ordinary)[:most]
+        asked = np.flatnonzero(~task.accessory)
+    asked = asked[:MOST]
     out = _top_items(model, run, task, asked)
 
     texts = tuple(case["query"] for case in out)
@@ -105,8 +110,10 @@ def cases(
     vocabulary = {i: word for word, i in model.tokenizer.get_vocab().items()}
     for r, case in enumerate(out):
         words = tokens.ordinary[r]
-        case["tokens"] = [vocabulary[int(i)] for i in tokens.ids[r][words]]
-        case["importance"] = [round(float(value), 4) for value in values[r][words]]
+        ids = tokens.ids[r][words].tolist()
+        shares = values[r][words].tolist()
+        case["tokens"] = [vocabulary[i] for i in ids]
+        case["importance"] = [round(share, 4) for share in shares]
         if causal:
             case["causal"] = causal[r]
     return out
@@ -119,8 +126,9 @@ def _top_items(model, run: RunConfig, task, asked: np.ndarray) -> list[dict]: # 
     tops = top_lists(queries, items, task, asked.tolist(), 5)
     out = []
     for i, top in zip(asked, tops):
-        nearest = [[task.items[item], bool(right)] for item, _, right in top]
-        relevant = [task.items[j] for j in task.relevance[i].indices[:3]]
+        nearest = [[task.items[item], right] for item, _, right in top]
+        belong = task.relevance[i].indices[:3]
+        relevant = [task.items[j] for j in belong]
         out.append({"query": task.queries[i], "top": nearest, "relevant": relevant})
     return out
 
@@ -131,10 +139,12 @@ def _causal_tokens(model, run: RunConfig, name: str, asked, tokens) -> list[list
         return []
     planted = catalogue(run.data.world).split(name).queries
     queries = [planted[i] for i in asked]
-    owner = word_of_token(model, [list(query.words) for query in queries], tokens)
+    said = [list(query.words) for query in queries]
+    owner = word_of_token(model, said, tokens)
     out = []
     for query, words in zip(queries, owner):
-        out.append([bool(query.causal[word]) for word in words[words >= 0]])
+        spoken = words[words >= 0]
+        out.append([bool(query.causal[word]) for word in spoken])
     return out
 
 # %% ../../../nbs/repro/tasks/02_titles.ipynb #22e11cb1
@@ -142,7 +152,8 @@ class TitlesTask(PairTask):
     "Titles that lead to titles: P@k, propensity-scored P@k, P@1 by category and by item frequency."
     def data(self, encoder: EncoderConfig, corpus: CorpusConfig):
         split = title_split(corpus)
-        tokens = title_tokens(base_encoder(encoder)[0], split.train, encoder.max_length)
+        base, _ = base_encoder(encoder)
+        tokens = title_tokens(base, split.train, encoder.max_length)
         about = {"fingerprint": split.train.fingerprint, "counts": split.counts}
         return tokens, {f"train {corpus.name}": about}
 
@@ -167,10 +178,9 @@ class TitlesTask(PairTask):
         if suffix:
             return {f"p1{suffix}": _main(found)}
         of_interest = name != "iid" and run.data.by != "year"
-        categories = set()
-        if task.categories is not None and not of_interest:
-            categories = {f"p1[{category}]" for category in task.categories}
-        return {key: key for key in found if key not in categories}
+        categories = [] if of_interest or task.categories is None else task.categories
+        dropped = {f"p1[{category}]" for category in categories}
+        return {key: key for key in found if key not in dropped}
 
     def _resampled(self, shown, replicates, run, name) -> dict[str, list]:
         "Replicates of the main metric, and of parts of a set where a table shows them."
