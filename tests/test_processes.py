@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
-from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
+from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTrainer, CrossEncoderTrainingArguments
 
 import made
 from debias_nb.arr import (
@@ -106,7 +106,7 @@ def authors_told(folder, out, name, size):
             "train_dataset": Dataset.from_dict({"row": range(len(TEXTS)), "label": AUTHORS}),
             "data_collator": AuthorCollator(tokenise(model, TEXTS), AUTHORS),
         }
-    args = training_arguments(out, **steps(size, num_train_epochs=2, **more))
+    args = training_arguments(out, **steps(size, **more))
     QuietTrainer(model=model, args=args, loss=loss, **own).train()
     weights = [before.state_dict(), model.state_dict()]
     if name == "mll":
@@ -116,7 +116,7 @@ def authors_told(folder, out, name, size):
 
 
 def answers_told(folder, out, size):
-    model = cross_encoder(folder / f"{os.getpid()}", dropout=0.)
+    model = CrossEncoder(str(folder), num_labels=1, device="cpu")
     torch.manual_seed(int(os.environ.get("RANK", 0))) # weights of its own would begin apart
     loss = SCAN(model, memory=6)
     before = copy.deepcopy(loss)
@@ -173,6 +173,7 @@ def both(tmp_path_factory):
     folder = tmp_path_factory.mktemp("processes")
     made.bert(folder)
     made.table(folder)
+    cross_encoder(folder / "cross", dropout=0.)
     names = dict(tests=str(Path(__file__).parent), folder=str(folder), out=str(folder / "two"), saved=str(folder / "saved"))
     script = folder / "train.py"
     script.write_text(textwrap.dedent(SCRIPT.format(**names)), "utf-8")
