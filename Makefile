@@ -40,7 +40,7 @@ INSTALL = $(PIP) --constraint constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-lower test-notebooks test-python test-types lock outdated mutants docs bench notebooks reference sync check-sync clean
+.PHONY: help venv reports test test-lower test-notebooks test-python test-types lock outdated mutants docs bench cluster notebooks reference sync check-sync clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -79,6 +79,10 @@ $(VENV)/.stamp-mutants: $(VENV)/.stamp
 
 $(VENV)/.stamp-bench: $(VENV)/.stamp
 	$(INSTALL) --editable '.[bench]'
+	touch $@
+
+$(VENV)/.stamp-cluster: $(VENV)/.stamp
+	$(INSTALL) --editable '.[cluster]'
 	touch $@
 
 reports: $(VENV)/.stamp | .cache ## run what is missing at the planted scale, render the reports from all results, compare with the committed runs
@@ -125,6 +129,13 @@ mutants: $(VENV)/.stamp-mutants | .cache ## change one place of a method at a ti
 bench: $(VENV)/.stamp-bench | .cache ## run every bench, one after the other: ratios of times, nothing is written
 	for bench in $(BENCHES); do $(BIN)/python bench/$$bench.py || exit 1; done
 
+# CLUSTER is a folder of workflow/profiles; SETTINGS stand at the head of workflow/Snakefile.
+CLUSTER ?= local
+SETTINGS ?= profile=planted
+
+cluster: $(VENV)/.stamp-cluster | .cache ## make runs as jobs: CLUSTER=slurm SETTINGS='tables=itvreg/table03 profile=small'
+	$(BIN)/snakemake --profile workflow/profiles/$(CLUSTER) --config $(SETTINGS)
+
 notebooks: $(VENV)/.stamp | .cache ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab nbs
 
@@ -140,5 +151,5 @@ check-sync: $(VENV)/.stamp | .cache ## say whether library, notebooks, reports a
 	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py
 
 clean: ## remove the environment, caches, unfinished and finished runs in _runs/, and built pages
-	rm -rf $(VENV) .cache _runs _docs _proc .pytest_cache .ruff_cache .hypothesis .coverage *.egg-info
-	find $(wildcard bench debias_nb nbs tests tools) \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
+	rm -rf $(VENV) .cache .snakemake _runs _docs _proc .pytest_cache .ruff_cache .hypothesis .coverage *.egg-info
+	find $(wildcard bench debias_nb nbs tests tools workflow) \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +

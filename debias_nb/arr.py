@@ -20,6 +20,7 @@ from sentence_transformers.base.sampler import DefaultBatchSampler
 
 from .config import check_known
 from .encoders import Tokens, encode_tokens, from_features, pooled, unit_rows
+from .processes import gathered, unwrapped
 
 # %% ../nbs/methods/arr.ipynb #e1fe56d9
 KINDS = ("bow", "tfidf", "char", "function words")
@@ -251,9 +252,11 @@ class AuthorLoss(torch.nn.Module):
         self.model = model
         self.history = []
 
-    def cosines(self, column: dict) -> torch.Tensor: # (n, n) of the model that is trained
-        tokens = from_features(self.model, column)
-        return gram(encode_tokens(self.model, tokens))
+    def tokens(self, column: dict) -> Tokens:
+        return from_features(unwrapped(self.model), column)
+
+    def cosines(self, column: dict) -> torch.Tensor: # (n, n) of the model that is trained, over all processes
+        return gram(gathered(encode_tokens(self.model, self.tokens(column))))
 
     def forward(self, sentence_features, labels) -> torch.Tensor: # scalar
         name = type(self).__name__
@@ -263,7 +266,7 @@ class AuthorLoss(torch.nn.Module):
             raise ValueError(f"{name} needs one column of texts, got {len(columns)}: {why}")
         if labels is None:
             raise ValueError(f"{name} needs author ids: give the data set a column `label`")
-        loss, seen = self.value(columns[0], labels)
+        loss, seen = self.value(columns[0], gathered(labels))
         step = {"loss": loss} | seen
         self.history.append({key: value.detach() for key, value in step.items()})
         return loss
@@ -306,7 +309,7 @@ class MulticlassLoss(AuthorLoss):
 
     def value(self, column, labels):
         tokens = from_features(self.model, column)
-        z = pooled(self.model, tokens)
+        z = gathered(pooled(self.model, tokens))
         n = self.classifier.out_features
         _one_each(labels, len(z))
         smallest = int(labels.min())
@@ -434,7 +437,7 @@ class TopicLoss(AuthorLoss):
         `IndexError` for a row outside it."""
         if "row" not in column:
             raise ValueError("the batch does not say which rows it holds: give the trainer an `AuthorCollator`")
-        rows = column["row"].cpu()
+        rows = gathered(column["row"]).cpu()
         n = self.rows.shape[0]
         _one_each(labels, len(rows))
         outside = (rows < 0) | (rows >= n)

@@ -18,6 +18,7 @@ from debias_nb.arr import (
     supervised_contrastive, text_rows, topic_bias,
 )
 from .encoders import Tokens, embed_texts, from_features, tokenise, unit_rows
+from .processes import gathered, rank
 
 # %% ../nbs/methods/author_losses.ipynb #b5329ca7
 def _keys(tokens: Tokens) -> list[bytes]:
@@ -65,7 +66,7 @@ def _authors_of(
     if labels is None:
         if len(columns) == 1:
             raise ValueError("one column of texts needs a column `label` with the number of each text's author")
-        labels = torch.arange(n)
+        labels = rank() * n + torch.arange(n)
     if labels.is_floating_point() or labels.shape != (n,):
         got = f"{labels.dtype} of shape {tuple(labels.shape)}"
         raise ValueError(f"labels must be the number of an author for each row (debias_nb.arr.author_ids), got {got}")
@@ -124,8 +125,9 @@ class _TopicAware(torch.nn.Module):
         rows = np.concatenate([self.known.rows(column) for column in columns])
         authors = _authors_of(columns, len(rows) // len(columns), labels)
         embedded = [self.model(column)["sentence_embedding"].float() for column in columns]
-        z = unit_rows(torch.cat(embedded))
-        authors = authors.to(z.device)
+        z = gathered(unit_rows(torch.cat(embedded)))
+        authors = gathered(authors.to(z.device))
+        rows = gathered(torch.from_numpy(rows).to(z.device)).cpu().numpy()
         topics = sparse_cosines(self.topics[rows]).to(z.device)
         self._must_have_pairs(authors)
         return self.value(gram(z), topics, authors, rows)

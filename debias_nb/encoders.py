@@ -33,6 +33,7 @@ from debias_nb.config import (
     own_file, package_file,
 )
 from .hashes import fingerprint, sha256_file
+from .processes import refuse_several, unwrapped
 from .data.worlds import Catalogue, vocabulary_sha256, wordpiece_vocabulary
 
 # %% ../nbs/03_encoders.ipynb #d9b610e7
@@ -83,7 +84,8 @@ SPECIAL = ("pad_token_id", "cls_token_id", "sep_token_id", "bos_token_id", "eos_
 
 def is_static(model) -> bool:
     "Whether a SentenceTransformer is a static table (mean of token vectors, no context)."
-    return hasattr(model[0], "embedding") and not hasattr(model[0], "auto_model")
+    first = unwrapped(model)[0]
+    return hasattr(first, "embedding") and not hasattr(first, "auto_model")
 
 
 def special_ids(model) -> set[int]:
@@ -237,8 +239,8 @@ def token_vectors(
 ) -> torch.Tensor: # (n, L, d)
     "The vectors that pooling averages: last hidden states of a transformer, rows of a static table."
     if is_static(model):
-        return F.embedding(tokens.ids, model[0].embedding.weight)
-    return model[0](_rectangle(tokens))["token_embeddings"]
+        return F.embedding(tokens.ids, unwrapped(model)[0].embedding.weight)
+    return unwrapped(model)[0](_rectangle(tokens))["token_embeddings"]
 
 # %% ../nbs/03_encoders.ipynb #c837651f
 def autocast(dtype: str, device: str = "cpu"): # dtype: "fp32" or "bf16"
@@ -673,6 +675,7 @@ def pretrain(
 ):
     "Train a planted encoder from scratch on its world's broad corpus."
     from datasets import Dataset
+    refuse_several("a planted encoder", "load it once in one process, which keeps it", EncoderError)
     recipe = config.pretrain
     catalogue = Catalogue(config.world)
     texts = [text.text for pair in catalogue.broad() for text in pair]

@@ -10,7 +10,6 @@ __all__ = ['PADDED', 'BANSAL', 'GAO', 'LI', 'HUNDRED', 'MEASURED', 'PROBES', 'ST
 
 # %% ../nbs/methods/regularized.ipynb #f0dc647b
 import copy
-import os
 import warnings
 from collections.abc import Iterable
 from contextlib import contextmanager, nullcontext
@@ -24,9 +23,10 @@ from debias_nb.encoders import (
 )
 from .interventions import KINDS, choose, intervene
 from debias_nb.itvreg import (
-    MatchingLoss, check_encoder, check_features, cosines, is_changed, itvreg, l2sp, maskreg, outreg, own_dropout,
+    MatchingLoss, check_all_weights, check_encoder, check_features, cosines, is_changed, itvreg, l2sp, maskreg, outreg, own_dropout,
     same_make, simcse,
 )
+from .processes import mean_of_all, processes, rank, unwrapped
 
 # %% ../nbs/methods/regularized.ipynb #7f489dbc
 @contextmanager
@@ -155,7 +155,7 @@ class Draws:
         self.interventions += 1
         names = None # made of the tokens
         if self.number is not None:
-            names = _rank() * len(tokens) + np.arange(len(tokens))
+            names = rank() * len(tokens) + np.arange(len(tokens))
         drawn = (self.number or 0, self.interventions, names)
         chosen, weight = choose(tokens, share, *drawn)
         return intervene(encoder, tokens, chosen, kind, *drawn), weight
@@ -180,12 +180,6 @@ class Draws:
             return
         with own_dropout(device, (self.number + self.passes) % 2**62):
             yield
-
-
-def _rank() -> int:
-    "The place of this process among those that train together."
-    there = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return torch.distributed.get_rank() if there else 0
 
 # %% ../nbs/methods/regularized.ipynb #299af8e2
 class View:
@@ -343,7 +337,7 @@ class ITVReg(_Intervening):
         other, weight = self.changed(text)
         importance = cosines(text.fx, text.encode(other))
         at_base = cosines(*text.both_at_base(other))
-        return itvreg(importance, at_base, weight)
+        return mean_of_all(itvreg(importance, at_base, weight), weight)
 
 
 @dataclass
@@ -353,7 +347,7 @@ class MaskReg(_Intervening):
 
     def of_text(self, text):
         other, weight = self.changed(text)
-        return maskreg(cosines(text.fx, text.encode(other)), weight)
+        return mean_of_all(maskreg(cosines(text.fx, text.encode(other)), weight), weight)
 
 
 @dataclass
@@ -390,6 +384,7 @@ class L2SP(Regularizer):
     citation = LI
 
     def of_batch(self, batch):
+        check_all_weights(batch.model)
         start = (weight.detach() for weight in batch.base.parameters())
         return l2sp(batch.encoder.parameters(), start)
 
@@ -629,13 +624,6 @@ def mini_batch(loss) -> int | None: # None: it embeds a whole batch with gradien
     return None
 
 
-def _unwrapped(model):
-    "The SentenceTransformer inside DistributedDataParallel or torch.compile."
-    while hasattr(model, "_orig_mod") or hasattr(model, "module"):
-        model = getattr(model, "_orig_mod", None) or model.module
-    return model
-
-
 def _check_loss(model, loss) -> None:
     "Raises `ValueError` for a loss whose embeddings cannot be seen, or that is not of this model."
     name = loss.__name__ if isinstance(loss, type) else type(loss).__name__
@@ -653,16 +641,9 @@ def _check_loss(model, loss) -> None:
     for part in chain(loss):
         if getattr(part, "model", model) is not model:
             raise ValueError(f"{type(part).__name__} was made for another model than the one that is regularised")
-    if mini_batch(loss) and _processes() > 1:
+    if mini_batch(loss) and processes() > 1:
         why = "its backward pass sends gradients to the other processes before those of a regulariser are there"
-        raise ValueError(f"{name} (gradient cache) cannot be regularised in {_processes()} processes: {why}")
-
-
-def _processes() -> int:
-    "Processes that train together, whether they have met already or are about to."
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_world_size()
-    return int(os.environ.get("WORLD_SIZE", 1))
+        raise ValueError(f"{name} (gradient cache) cannot be regularised in {processes()} processes: {why}")
 
 
 def _listed(regularizers) -> list:
@@ -745,7 +726,7 @@ class Regularized(torch.nn.Module):
         "The terms, weighted; their sum is the loss."
         check_features(list(sentence_features), type(self).__name__)
         self._must_be_outside()
-        encoder = _unwrapped(self.model)
+        encoder = unwrapped(self.model)
         if encoder is not self.encoder:
             raise ValueError("the trainer trains another model than the one Regularized was made with: pass one object to both")
         batch = Batch(self.model, encoder, self._base_on(encoder.device), list(sentence_features), self.at_once)

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from .processes import begin_alike, drawn_once, gathered
 from .scan import LanguageDebiasing, Memory, check_temperature, contrastive_loss, learn_weights
 
 # %% ../nbs/methods/scan_training.ipynb #52f0b0cb
@@ -104,6 +105,8 @@ class SCAN(nn.Module):
             self._must_begin_anew()
         scores, hidden = self._scored(texts, prompt, task)
         classes = self._classes(labels, scores)
+        if torch.is_grad_enabled():
+            scores, hidden, classes = gathered(scores), gathered(hidden), gathered(classes)
         each = _entropy(scores, classes)
         if self.weights and torch.is_grad_enabled():
             each = each * self._learned(hidden, classes)
@@ -127,7 +130,7 @@ class SCAN(nn.Module):
     def _scored(self, texts, prompt, task): # (n, outputs) scores, (n, d) H; fp32
         from sentence_transformers.util import batch_to_device
         features = self.encoder.preprocess(texts, prompt=prompt, task=task)
-        features = batch_to_device(features, self.encoder.device)
+        features = dict(batch_to_device(features, self.encoder.device)) # DistributedDataParallel looks into no other mapping
         with _Seen(last_layer(self.encoder)) as seen:
             scores = self.model(features)["scores"]
         if seen.hidden is None or seen.hidden.dim() != 2:
@@ -151,7 +154,7 @@ class SCAN(nn.Module):
     def _learned(self, hidden, classes) -> torch.Tensor: # (n,) weights of mean 1
         "Weights of this batch. What is random follows from NumPy's own generator, which a trainer keeps and restores."
         number = int(np.random.randint(2**62, dtype=np.int64))
-        generator = torch.Generator().manual_seed(number)
+        generator = torch.Generator().manual_seed(drawn_once(number, hidden.device))
         found = learn_weights(hidden.detach(), classes, self.memory, generator=generator, **self.settings)
         if self.memory is not None:
             self.memory.update(hidden.detach(), found)
@@ -162,6 +165,8 @@ class SCAN(nn.Module):
         start, self.__dict__["start"] = self.start, None
         if start is None:
             return
+        if self.debiasing is not None:
+            begin_alike(self.debiasing)
         now = last_layer(self.encoder).weight.detach()
         if not torch.equal(start.to(now), now):
             how = "pass callbacks=[loss.callback] to the trainer, in the first training and in the resumed one"

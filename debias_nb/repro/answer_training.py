@@ -21,6 +21,7 @@ from ..cross_encoders import LengthSampler, PairEncoder, PairInputs, load_pair_e
 from ..data.answers import Answers, high_overlap, misled
 from ..encoders import autocast, single_thread
 from ..metrics import rank_metrics, rank_replicates
+from ..processes import refuse_several
 from .config import MethodConfig, ScanConfig, TrainConfig
 from .limits import fit
 from .records import TrainingFailed
@@ -263,6 +264,8 @@ def fit_answers(
     from datasets import Dataset
     if training.loss != "cross-entropy":
         raise ValueError(f"answers are trained with cross-entropy, got loss {training.loss!r}")
+    why = "weights and memory are those of one process's batches; debias_nb.SCAN trains over several"
+    refuse_several("answers as runs train them", why)
     scan = scan or ScanConfig(weights="uniform")
     best = BestEpoch(model, validate)
     lengths = data.inputs.lengths.tolist()

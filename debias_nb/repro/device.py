@@ -190,6 +190,14 @@ class Merged:
     differing: list[str] = field(default_factory=list) # another one was there, and stays
     apart: dict[str, list[str]] = field(default_factory=dict) # code version -> ids
 
+    def add(self, other: "Merged") -> None:
+        "What became of further records."
+        self.added += other.added
+        self.known += other.known
+        self.differing += other.differing
+        for version, ids in other.apart.items():
+            self.apart.setdefault(version, []).extend(ids)
+
 
 def known_commit(commit: str, root: Path) -> bool:
     "Whether a commit is in the history of a clone; False where git cannot be asked."

@@ -20,6 +20,7 @@ from functools import lru_cache
 
 from ..config import ConfigError, check_known, project_root
 from ..data.registry import only_pinned
+from ..processes import refuse_several
 from .records import Store, TrainingFailed, latest, make_record, run_or_load, this_machine
 from .config import ExperimentConfig, RunConfig
 from .tasks.common import task_of
@@ -86,6 +87,7 @@ def execute(
 ) -> dict: # the record
     "Train and test one run. Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
     from debias_nb.encoders import single_thread
+    refuse_several(run.id, "the batch size of its record is that of one; start it without torchrun", ConfigError)
     quiet()
     _settled()
     task = task_of(run)

@@ -205,7 +205,8 @@ def fine_tune(
     loss = make_loss(method, model, frozen, seed, training)
     rows = Dataset.from_dict({"row": range(len(pairs))})
     with tempfile.TemporaryDirectory() as folder, single_thread(training.threads):
-        args = arguments_for(training, folder, model, seed, dtype)
+        all_weights = {"ddp_find_unused_parameters": False} if method.regulariser == "l2sp" else {}
+        args = arguments_for(training, folder, model, seed, dtype, **all_weights)
         trainer = MatchingTrainer(
             model=model, args=args, loss=loss, train_dataset=rows, data_collator=PairCollator(pairs),
             callbacks=[loss.callback, *callbacks], optimizer_cls_and_kwargs=optimizer_for(training))
