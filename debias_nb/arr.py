@@ -188,7 +188,7 @@ class AuthorPairSampler(DefaultBatchSampler):
         if not columns:
             raise ValueError(f"no column of author ids: looked for {wanted} among {dataset.column_names}")
         self.labels = np.asarray(dataset[columns[0]])
-        self.length = len(list(self))
+        self.length = sum(1 for _ in self)
 
     def __iter__(self):
         rng = np.random.default_rng([self.seed, self.epoch, 0])
@@ -308,7 +308,7 @@ class MulticlassLoss(AuthorLoss):
         self.classifier.to(next(model.parameters()).device)
 
     def value(self, column, labels):
-        tokens = from_features(self.model, column)
+        tokens = self.tokens(column)
         z = gathered(pooled(self.model, tokens))
         n = self.classifier.out_features
         _one_each(labels, len(z))
