@@ -20,10 +20,10 @@ def _mix(x: np.ndarray) -> np.ndarray:
     "SplitMix64: bits that look random, from any bits."
     with np.errstate(over="ignore"):
         x = x + 0x9E3779B97F4A7C15
-        x = x ^ (x >> 30)
-        x = x * 0xBF58476D1CE4E5B9
-        x = x ^ (x >> 27)
-        x = x * 0x94D049BB133111EB
+        x ^= x >> 30
+        x *= 0xBF58476D1CE4E5B9
+        x ^= x >> 27
+        x *= 0x94D049BB133111EB
     return x ^ (x >> 31)
 
 

@@ -7,6 +7,7 @@ __all__ = ['CUTOFFS', 'auc_at', 'bootstrap_weights', 'evaluate_pairs', 'rank_met
 
 # %% ../nbs/06_metrics.ipynb #513be005
 import numpy as np
+from numpy.random import default_rng
 
 
 def _prefix(name):
@@ -135,14 +136,15 @@ def bootstrap_weights(
     Raises `ValueError` for bad sizes or a missing group."""
     if n < 1 or replicates < 2:
         raise ValueError(f"at least 1 pair and 2 replicates are needed, got n={n}, replicates={replicates}")
-    units, member = n, slice(None)
+    units = n
+    member = slice(None)
     if groups is not None:
         groups = np.asarray(groups)
         if groups.shape != (n,):
             raise ValueError(f"groups must have shape ({n},), got {groups.shape}")
         names, member = _members(groups)
         units = len(names)
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     counts = np.empty((replicates, units), np.uint8)
     for row in counts:
         drawn = rng.integers(units, size=units)
@@ -171,7 +173,8 @@ def evaluate_pairs(
     for key, mask in (subsets or {}).items():
         inside = np.asarray(mask, dtype=bool)
         parts[f"auc05[{key}]"] = (inside, .05, f"{name}[{key}]")
-    values, resampled = {}, {}
+    values = {}
+    resampled = {}
     for key, (rows, max_fpr, part) in parts.items():
         areas = auc_at(scores[rows], positive[rows], max_fpr, weights[:, rows], part)
         values[key] = float(areas[0])
@@ -360,7 +363,7 @@ def _differences(a, b): # (questions,)
 
 def _swapped(d, draws, seed): # -> arrays, `draws` values in all
     "The size of the sum when each difference keeps or changes its sign by chance."
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     step = max(1, 2**21 // d.size)
     for i in range(0, draws, step):
         rows = min(step, draws - i)

@@ -293,7 +293,8 @@ def first_hits(
         raise ValueError(f"nearest must be 0 to {m}, got {nearest}")
     columns = items.T.tocsr() if thin else items.float().T
     step = max(1, block_bytes // (16 * m))
-    counts, found = [], []
+    counts = []
+    found = []
     for start in tqdm(range(0, n, step), disable=not progress, unit="block"):
         rows = slice(start, start + step)
         if thin:

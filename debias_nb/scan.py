@@ -182,23 +182,23 @@ class GramDecorrelation(Decorrelation):
         mean = p @ self.wide
         weighted = (a * p).flatten()
         each = self.squared @ p
-        each = each - 2 * weighted @ self.stacked
-        each = each + 2 * c @ a
-        each = each - a.square().sum(0)
-        each = each + (a.square() @ p - c.square()).sum()
+        each -= 2 * weighted @ self.stacked
+        each += 2 * c @ a
+        each -= a.square().sum(0)
+        each += (a.square() @ p - c.square()).sum()
 
         own = p @ self.squares - mean.square() # variances
-        each = each - self.squares @ own
-        each = each + 2 * self.wide @ (own * mean)
+        each -= self.squares @ own
+        each += 2 * self.wide @ (own * mean)
         return each - own @ mean.square()
 
     def paper(self, weights):
         n = self.n - 1
         u = self.centred(weights)
         left = self.gram * weights # z_i · u_k, u = w z
-        left = left - left.mean(-1, keepdim=True)
+        left -= left.mean(-1, keepdim=True)
         centred = left * weights[:, None]
-        centred = centred - centred.mean(-2, keepdim=True)
+        centred -= centred.mean(-2, keepdim=True)
         variance = (u * u).sum(1) / n # (m, d)
 
         of_all = centred.square().sum() / n**2
@@ -452,7 +452,7 @@ class _Fixed(_Learner):
         everything = torch.cat([w, self.beside])
         _, slope = loss.slope(everything)
         g = slope[: self.n] / uniform
-        g = g + 2 * self.penalty / self.n * w
+        g += 2 * self.penalty / self.n * w
         of_class = share.T @ g
         self.theta.grad = w * (g - self.member @ of_class)
 

@@ -116,7 +116,8 @@ def interval(
     Raises `ValueError` for unusable input."""
     upper = _upper(level)
     v = _values(values, "values")
-    r, dropped = None, 0
+    r = None
+    dropped = 0
     if replicates is not None:
         r, dropped = _complete(_matrix(replicates, len(v), "replicates"), "replicates")
     se, df, method = _spread(v, r, dropped)

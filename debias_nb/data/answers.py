@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.random import default_rng
 
 from ..config import AnswersWorldConfig, check_known, refuse_if
 from .questions import named_cells, without_end
@@ -285,7 +286,8 @@ def read_queries(
     path: str | Path, # id, tab, question
 ) -> dict[str, str]: # id -> question
     "Queries by id. Raises `DataError` naming file and line, also for an id or a question that stands twice."
-    queries, asked = {}, set()
+    queries = {}
+    asked = set()
 
     def parse(_, line):
         cells = without_end(line).split("\t")
@@ -305,7 +307,8 @@ def read_qrels(
     path: str | Path, # query id, any word, passage id, grade 1-4, with white space between
 ) -> dict[str, list[tuple[str, int]]]: # query id -> passage ids and grades, in the file's order
     "Judgements by query. Raises `DataError` naming file and line, also for one that contradicts another."
-    judged, grades = defaultdict(list), {}
+    judged = defaultdict(list)
+    grades = {}
 
     def parse(_, line):
         cells = line.split()
@@ -476,7 +479,7 @@ def _drawn(n, share, seed): # -> (round(share · n),) of n positions, sorted
     "Positions drawn without replacement. Raises `ValueError` for a share out of range."
     if not 0 <= share <= 1:
         raise ValueError(f"share must be in [0, 1], got {share}")
-    rng = np.random.default_rng([seed, 0])
+    rng = default_rng([seed, 0])
     drawn = rng.permutation(n)[:round(share * n)]
     return np.sort(drawn)
 
@@ -527,9 +530,11 @@ def _edit(text, i, rng): # i: position of the text; -> a changed text, and what 
     at = int(rng.choice(places[kind]))
     if kind == "insert":
         characters = string.ascii_lowercase[rng.integers(26)]
-        end, new = at, characters
+        end = at
+        new = characters
     elif kind == "delete":
-        end, new = at + 1, ""
+        end = at + 1
+        new = ""
         characters = text[at]
     else:
         end = at + 2
@@ -556,9 +561,10 @@ def perturb(
         raise ValueError(f"edits must be at least 1, got {edits}")
     for i, text in enumerate(texts):
         refuse_if(not text.strip(), f"texts[{i}] is blank")
-    changed, made = list(texts), []
+    changed = list(texts)
+    made = []
     for i in _drawn(len(changed), share, seed).tolist():
-        rng = np.random.default_rng([seed, 1, i])
+        rng = default_rng([seed, 1, i])
         for _ in range(edits):
             changed[i], edit = _edit(changed[i], i, rng)
             made.append(edit)

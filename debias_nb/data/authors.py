@@ -29,6 +29,7 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from numpy.random import default_rng
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from ..config import AuthorsWorldConfig, check_known, refuse_if
@@ -181,7 +182,8 @@ def strip_signatures(
 # %% ../../nbs/data/04_authors.ipynb #0c68ba56
 def _stripped(texts, quotes, signatures): # -> the texts; how many have changed
     "The texts without what is to be removed."
-    stripped, counts = texts.text, {}
+    stripped = texts.text
+    counts = {}
     if quotes:
         stripped = list(map(strip_quotes, stripped))
         counts["texts with quoted lines removed"] = _differing(texts.text, stripped)
@@ -546,7 +548,8 @@ def read_pan_pairs(
 ) -> Texts: # each text of an author once, in the order of the pairs
     "Read verification pairs as texts of their authors. Raises `DataError` naming file and line."
     authors = {row.id: row.authors for row in _by_id(truth, _PairTruth)}
-    rows, count = {}, 0
+    rows = {}
+    count = 0
     for count, row in enumerate(_by_id(pairs, _Pair), 1):
         if row.id not in authors:
             raise DataError(f"{pairs}: the id {row.id!r} is not in {Path(truth).name}")
@@ -718,7 +721,7 @@ def among(values, wanted: set) -> np.ndarray: # (n,) bool
 
 def _shuffled(mask, seed, stream):
     "The positions in a mask."
-    rng = np.random.default_rng([seed, stream])
+    rng = default_rng([seed, stream])
     return rng.permutation(np.flatnonzero(mask))
 
 
@@ -808,7 +811,7 @@ def random_split(
 ) -> AuthorSplit: # checked
     "A split by authors and topics that are drawn at random. Raises as `paper_split`."
     _need_topics(texts, 2, "a split")
-    rng = np.random.default_rng([seed, 4]) # a stream of its own, behind those of training and tests
+    rng = default_rng([seed, 4]) # a stream of its own, behind those of training and tests
     by = _drawn(texts.author, authors, "authors", rng)
     on = _drawn(texts.topic, topics, "topics", rng)
     counts = {"authors chosen": len(by), "topics chosen": len(on)}
@@ -931,7 +934,7 @@ def leakage(
     points = _pointing(train, test)
     topic, _ = _codes(test.topic)
     author, _ = _codes(test.author)
-    rng = np.random.default_rng([seed, 0])
+    rng = default_rng([seed, 0])
     first, same, other = _triples(topic, author, draws, rng)
     nearer = points[same] - points[other]
     gap = (points[first] * nearer).sum(1)
@@ -1070,7 +1073,7 @@ def query_target(
 ) -> Halves:
     "Divide a test: of an odd number of texts the smaller half asks. Raises `ValueError` when no author has two texts."
     author, _ = _codes(texts.author)
-    rng = np.random.default_rng([seed, 0])
+    rng = default_rng([seed, 0])
     order = np.lexsort((rng.random(len(texts)), author)) # texts of one author stand together
     ordered = author[order]
     size = _sizes(ordered)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from numpy import ndarray
-from numpy.random import Generator
+from numpy.random import Generator, default_rng
 
 from ..config import WorldConfig
 from .worlds import SPLITS, VALUES, Lexicon, draw_brands, draw_others, relevant, tie, write_pairs, write_titles
@@ -96,7 +96,7 @@ def word_changes(
 
 def titles_of(lexicon: Lexicon, product: dict) -> list:
     "Titles of products, always by the same random numbers."
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     return write_titles(lexicon, rng, product["type"], product["values"], product["brand"])
 
 # %% ../../nbs/data/06_causes.ipynb #d7861d6e
@@ -227,7 +227,7 @@ def product_changes(
 ) -> tuple[dict, ndarray]: # (feature, what follows) -> share of draws that change, in [0, 1]; the types drawn
     "What follows from the features of a product: its brand, and the words of its title."
     def brands(types):
-        again = np.random.default_rng(0)
+        again = default_rng(0)
         return draw_brands(lexicon, again, types, how["p"], how["tied"])
 
     types = rng.choice(pool, n)
@@ -252,7 +252,7 @@ def strengths(
     pool = types[lexicon.accessory[types] == accessory]
     if len(pool) < 2:
         return {}
-    rng = np.random.default_rng([0, SPLITS.index(split), accessory])
+    rng = default_rng([0, SPLITS.index(split), accessory])
     change, drawn = product_changes(lexicon, rng, pool, how, n)
     left, right = write_pairs(lexicon, rng, drawn, **how)
     lost = relevance_changes(lexicon, rng, left, right, pool)

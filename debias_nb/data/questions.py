@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.random import default_rng
 
 from ..config import check_known
 from .registry import DataError, Table, decoded, locate, parsed_rows, raw_lines, sha256_of
@@ -184,7 +185,7 @@ def draw_share(
     "A random share of the pairs, the same in both classes. Raises `ValueError` for a share outside (0, 1]."
     if not 0 < share <= 1:
         raise ValueError(f"share must be in (0, 1], got {share}")
-    rng = np.random.default_rng([seed, 0])
+    rng = default_rng([seed, 0])
     order = rng.permutation(len(pairs))
     labels = pairs.labels[order]
     drawn = np.zeros(len(pairs), bool)
@@ -242,7 +243,7 @@ def split_questions(
     cell = 2 * component + pairs.labels
     sizes = np.bincount(cell, minlength=2 * n).reshape(n, 2)
     wanted = holdout * sizes.sum(0)
-    rng = np.random.default_rng([seed, 1])
+    rng = default_rng([seed, 1])
     room = np.round(wanted)
     held = _fitting(sizes, room, rng.permutation(n))
     if (sizes[held].sum(0) < wanted / 2).any():

@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.random import default_rng
 from pydantic import BaseModel, ConfigDict, Field
 from scipy.sparse import block_diag, csr_matrix, issparse
 
@@ -358,7 +359,8 @@ def read_lf(
     targets = _exploded([query.target_ind for query in queries])
     pairs = np.column_stack([targets.index, targets.astype(np.int64)])
     years = None if year is None else np.full(len(queries), year)
-    categories, counts = None, {}
+    categories = None
+    counts = {}
     said = folder / "categories.tsv"
     if said.is_file():
         categories = _lf_categories(said, [query.uid for query in queries])
@@ -679,7 +681,7 @@ def _iid(titles, same, test_share, seed) -> np.ndarray: # same: positions of que
     if not 0 < test_share < 1:
         raise ValueError(f"test_share must be in (0, 1), got {test_share}")
     n = round(test_share * len(same))
-    rng = np.random.default_rng([seed, 0])
+    rng = default_rng([seed, 0])
     drawn = rng.permutation(same)[:n]
     return np.sort(drawn)
 
@@ -692,7 +694,7 @@ def _drawn(titles, shifted, test_share, share, seed) -> tuple[np.ndarray, np.nda
     same = np.flatnonzero(~shifted)
     iid = _iid(titles, same, test_share, seed)
     rest = np.setdiff1d(same, iid)
-    rng = np.random.default_rng([seed, 1])
+    rng = default_rng([seed, 1])
     rest = rng.permutation(rest)
     for what, left in (("iid", iid), ("training", rest)):
         if not len(left):
@@ -827,7 +829,7 @@ def _joined(n: int, ticks: int) -> np.ndarray: # (ticks + 1,)
 
 
 def _in_time(titles, rows) -> np.ndarray: # rows: positions of queries, in order of years, at random within a year
-    rng = np.random.default_rng([0, 2])
+    rng = default_rng([0, 2])
     shuffled = rng.permutation(len(rows))
     order = np.lexsort([shuffled, titles.years[rows]])
     return rows[order]

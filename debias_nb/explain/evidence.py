@@ -11,6 +11,7 @@ __all__ = ['MOST_GROUPS', 'FEWEST', 'SLICE_COLUMNS', 'TOP', 'INTERVENTIONS', 'CA
 # %% ../../nbs/explain/04_evidence.ipynb #98fd8c57
 import numpy as np
 import pandas as pd
+from numpy.random import default_rng
 
 from ..data.questions import fold
 from .changes import LEVEL, Test, corrected, difference, figures, word_overlap
@@ -130,7 +131,7 @@ def other_words(moved: pd.DataFrame, lists: dict[str, list[str]], seed: int) -> 
     lost = moved.word.isin(lists["lost"])
     wanted = moved.places[gained].sum()
     rest = moved[~(gained | lost)]
-    rng = np.random.default_rng([seed, 3])
+    rng = default_rng([seed, 3])
     drawn = rest.iloc[rng.permutation(len(rest))]
     before = drawn.places.cumsum() - drawn.places
     return drawn.word[before < wanted].tolist()
@@ -229,7 +230,7 @@ def misleading_words(there: WordPairs, words: list[str], rows: np.ndarray) -> li
 def halves(test: Test) -> np.ndarray: # (n,) booleans
     "One half of a test; what is drawn together stays together."
     names, unit = np.unique(test.units.group, return_inverse=True)
-    rng = np.random.default_rng([test.seed, 4])
+    rng = default_rng([test.seed, 4])
     order = rng.permutation(len(names))
     chosen = order < len(names) // 2
     return chosen[unit]
@@ -238,7 +239,8 @@ def halves(test: Test) -> np.ndarray: # (n,) booleans
 def without_misleading(test: Test, there: WordPairs, words: list[str]) -> tuple[list[str], list[str], list[str]]:
     "The texts of a test without the words that the other half finds misleading, and all these words."
     one = halves(test)
-    left, right = test.left, test.right
+    left = test.left
+    right = test.right
     found = set()
     for half in (one, ~one):
         chosen = misleading_words(there, words, ~half)

@@ -203,7 +203,8 @@ class WordPairs:
 
 def _has(texts, vocabulary) -> csr_matrix: # (texts, words)
     "1 where a text has a word."
-    columns, ends = [], [0]
+    columns = []
+    ends = [0]
     for text in texts:
         numbers = {vocabulary[word] for word in words_of(text)}
         columns += sorted(numbers)

@@ -154,7 +154,8 @@ class Evidence:
     @classmethod
     def of(cls, paper: str) -> "Evidence":
         "Of a paper's configurations."
-        cells, found = [], {}
+        cells = []
+        found = {}
         for experiment in all_experiments(paper):
             study = stored(f"{paper}/{experiment.experiment}", experiment.profile)
             cells += study.cells
@@ -207,7 +208,8 @@ class Evidence:
         return [one for one in found if one is not None]
 
     def _comparison(self, asked, profile, encoder, column) -> Comparison | None: # None: nothing of it is configured
-        cells, names = [], []
+        cells = []
+        names = []
         for side in asked.sides:
             table = side.table or asked.table
             where = (profile, encoder, table, side.column or column)
@@ -477,7 +479,8 @@ def read_ledger(paper: str) -> Ledger:
 
 def _executed(path: Path) -> tuple[Ledger, dict[str, dict]]: # what it calls `book`; id -> title and first paragraph
     "Run the code of a notebook, and read its headings."
-    names, headings = {}, {}
+    names = {}
+    headings = {}
     for cell in json.loads(path.read_text("utf-8"))["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "code":

@@ -91,7 +91,8 @@ def _part(corpus: CorpusConfig, key: str, part: str) -> Answers:
 
 def counts(corpus: CorpusConfig) -> tuple[dict, dict]: # `WikiQA #Q Train` and so on -> number; data for the record
     "How many questions (#Q) and candidates (#A) the parts have. Raises `MissingData` when there is not one file."
-    out, data = {}, {}
+    out = {}
+    data = {}
     names = {"answers": "planted"} if corpus.world else NAMES
     for key, name in names.items():
         for part in PARTS:

@@ -15,6 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 import torch
+from numpy.random import default_rng
 
 from debias_nb.arr import (
     ARRLoss, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacherLoss, MulticlassLoss,
@@ -44,7 +45,7 @@ APART = .25 # share of the training authors, and of their topics, set apart wher
 def _drawn(values, seed: list[int]) -> set:
     "A quarter of the distinct values."
     distinct = sorted(set(values))
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     count = round(APART * len(distinct))
     drawn = rng.permutation(distinct)[:count]
     return set(drawn.tolist())
@@ -76,7 +77,7 @@ def _planted(corpus: CorpusConfig) -> AuthorSplit:
     }
     if not corpus.split:
         return AuthorSplit("planted authors", train, train.take([]), tests)
-    rng = np.random.default_rng([corpus.split.seed, 5])
+    rng = default_rng([corpus.split.seed, 5])
     order = rng.permutation(len(train))
     count = round((1 - corpus.split.share) * len(train))
     out, rest = map(np.sort, np.split(order, [count]))
@@ -142,7 +143,7 @@ def learned_table(
     vocabulary = {word: i for i, word in enumerate(words)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    rng = np.random.default_rng([seed, 9])
+    rng = default_rng([seed, 9])
     drawn = rng.normal(size=(len(words), width))
     vectors = .1 * drawn.astype("float32")
     table = StaticEmbedding(tokenizer, embedding_weights=vectors)
@@ -313,7 +314,8 @@ def evaluate_authors(
 
     asks = halves.author[halves.queries]
     weights = bootstrap_weights(q, replicates, groups=asks).astype(float)
-    means, resampled = {}, {}
+    means = {}
+    resampled = {}
     for key, (value, counts) in values.items():
         if not counts.any():
             continue
@@ -537,7 +539,8 @@ class AuthorsTask(Task):
             trained.data = about
             return trained
         identity = _identity(run)
-        curve, extra = {}, {}
+        curve = {}
+        extra = {}
         if run.method.trained:
             is_teacher = method == AuthorsConfig(base=method.base) # a base that students learn from
             train = _teacher if is_teacher else tuned

@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import compress
 
 import numpy as np
+from numpy.random import default_rng
 
 from ...config import ConfigError, EncoderConfig, WorldConfig, check_known
 from ...hashes import fingerprint
@@ -81,14 +82,14 @@ def _of_texts(found, name: str, **further) -> LabelledPairs: # found: questions,
 def _part_of(pairs, corpus: CorpusConfig, part: str):
     "Planted training pairs, or those held out, by the corpus's own seed; whole queries are drawn."
     queries = np.unique(pairs.group)
-    rng = np.random.default_rng([corpus.share_seed, 7])
+    rng = default_rng([corpus.share_seed, 7])
     count = round(corpus.holdout * len(queries))
     out = rng.permutation(queries)[:count]
     held = np.isin(pairs.group, out)
     keep = held if part == "heldout" else ~held
     if corpus.share < 1 and part == "train":
         rest = np.setdiff1d(queries, out)
-        rng = np.random.default_rng([corpus.share_seed, 8])
+        rng = default_rng([corpus.share_seed, 8])
         count = round(corpus.share * len(queries))
         drawn = rng.permutation(rest)[:count]
         keep &= np.isin(pairs.group, drawn)

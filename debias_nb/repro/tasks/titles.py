@@ -158,7 +158,9 @@ class TitlesTask(PairTask):
         return tokens, {f"train {corpus.name}": about}
 
     def evaluation_set(self, model, run: RunConfig, name: str) -> tuple[dict, dict, dict]:
-        values, resampled, data = {}, {}, {}
+        values = {}
+        resampled = {}
+        data = {}
         for suffix, task in title_tasks(name, run.data).items():
             n = len(task.queries)
             both = vectors(model, task.queries + task.items, run.encoder)
