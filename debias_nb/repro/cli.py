@@ -4,14 +4,15 @@
 
 # %% auto #0
 __all__ = ['TYPES', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'FULL_HELP', 'WORKERS_HELP', 'Profile', 'Fresh',
-           'Again', 'Full', 'Workers', 'FOLDERS', 'INTERRUPTED', 'NAME_HELP', 'P_HELP', 'ASKED', 'RUNS_HELP', 'Alone',
-           'MANIFEST_HELP', 'TIME_HELP', 'OUTPUT_HELP', 'DEVICE_HELP', 'SHARE_HELP', 'DETERMINISTIC_HELP', 'LIST_HELP',
-           'FOLDER_HELP', 'JOBS_HELP', 'NAMES_HELP', 'MINUTES_HELP', 'JOB_HELP', 'PLAN_HELP', 'KEPT_HELP', 'LETTERS',
-           'OUT_HELP', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'COLUMNS_HELP', 'Columns', 'FAIL_HELP', 'METHODS_HELP',
-           'SETTING_HELP', 'TRIALS_HELP', 'LOSS_HELP', 'ON_HELP', 'RunnerError', 'declared', 'checked',
+           'Again', 'Full', 'Workers', 'FOLDERS', 'INTERRUPTED', 'NAME_HELP', 'P_HELP', 'ASKED', 'METRICS', 'RUNS_HELP',
+           'Alone', 'MANIFEST_HELP', 'TIME_HELP', 'OUTPUT_HELP', 'DEVICE_HELP', 'SHARE_HELP', 'DETERMINISTIC_HELP',
+           'LIST_HELP', 'FOLDER_HELP', 'JOBS_HELP', 'NAMES_HELP', 'MINUTES_HELP', 'JOB_HELP', 'PLAN_HELP', 'KEPT_HELP',
+           'LETTERS', 'OUT_HELP', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'COLUMNS_HELP', 'Columns', 'FAIL_HELP',
+           'METHODS_HELP', 'SETTING_HELP', 'TRIALS_HELP', 'LOSS_HELP', 'ON_HELP', 'RunnerError', 'declared', 'checked',
            'parse_parameter', 'parse_seeds', 'templates', 'template_path', 'run_notebook', 'options', 'told',
-           'project_here', 'check_folders', 'run', 'batch', 'device_batch', 'merge', 'cost', 'plan', 'job', 'report',
-           'status', 'agree', 'data', 'models', 'list_names', 'told_of_encoders', 'diagnose', 'compare', 'new', 'score']
+           'project_here', 'check_folders', 'run', 'metric_name', 'batch', 'device_batch', 'merge', 'cost', 'plan',
+           'job', 'report', 'status', 'agree', 'data', 'models', 'list_names', 'told_of_encoders', 'diagnose',
+           'compare', 'new', 'score']
 
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
@@ -354,9 +355,19 @@ def _study(name: str, profile: str, full: bool = True, **asked):
 ASKED = ("seeds", "methods", "encoders", "weight")
 
 
+METRICS = {"auc05": "AUC(0.05)", "auc": "AUC", "psp1": "PSP@1", "psp5": "PSP@5", "p1": "P@1", "p5": "P@5",
+           "ap": "average precision", "ndcg10": "nDCG@10", "map": "MAP", "mrr": "MRR", "r8": "R@8"}
+
+
+def metric_name(metric: str) -> str:
+    "A metric as a reader knows it."
+    head = metric.partition("[")[0]
+    return METRICS.get(head, head)
+
+
 def _print_tables(name: str, profile: str, parameters: dict) -> bool: # whether any training that was asked for has finished
     "The tables of what was asked for, on the terminal."
-    from debias_nb.repro.tables import markdown, means, metric_name, missing
+    from debias_nb.repro.tables import markdown, means, missing
     asked = {key: value for key, value in parameters.items() if key in ASKED}
     study = _study(name, profile, **asked)
     if study.cells:

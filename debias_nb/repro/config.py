@@ -72,8 +72,10 @@ class CorpusConfig(Strict):
         return self.label or self.name
 
     @property
-    def is_drawn(self) -> bool: # whether its split is one of many, as a planted world is
-        return self.split is not None and self.split.scheme == "random"
+    def drawn(self) -> World | SplitConfig | None: # its planted world, else its random split: a seed draws either anew
+        if self.world:
+            return self.world
+        return self.split if self.split and self.split.scheme == "random" else None
 
     @model_validator(mode="after")
     def _coherent(self):
@@ -290,12 +292,10 @@ class RunConfig(Strict):
         changed = {"encoder": encoder}
         for name in ("corpus", "eval_corpus"):
             corpus = getattr(self, name)
-            if corpus and corpus.world:
-                world = corpus.world.model_copy(update=other)
-                changed[name] = corpus.model_copy(update={"world": world})
-            elif corpus and corpus.is_drawn:
-                split = corpus.split.model_copy(update=other)
-                changed[name] = corpus.model_copy(update={"split": split})
+            if corpus and corpus.drawn:
+                part = "world" if corpus.world else "split"
+                drawn = corpus.drawn.model_copy(update=other)
+                changed[name] = corpus.model_copy(update={part: drawn})
         if self.eval_world:
             changed["eval_world"] = self.eval_world.model_copy(update=other)
         return self.model_copy(update=changed)
@@ -343,7 +343,7 @@ class BlockConfig(Strict):
 
     @model_validator(mode="after")
     def _planted(self):
-        drawn = [corpus.world or (corpus.split if corpus.is_drawn else None) for corpus in self.corpora]
+        drawn = [corpus.drawn for corpus in self.corpora]
         refuse_if(self.worlds and not all(drawn), "`worlds` belongs to planted corpora and to random splits")
         refuse_if(
             any(one.seed in self.further_worlds for one in drawn if one),

@@ -4,11 +4,10 @@
 
 # %% auto #0
 __all__ = ['REFERENCE', 'COMPLETE', 'UNTRAINED', 'SCALE', 'PROFILES', 'COLUMNS', 'Cell', 'world_of', 'made_by', 'is_clean',
-           'is_trained', 'run_key', 'series', 'by_world', 'level', 'fill', 'status_of', 'row_name', 'printed_cell',
-           'Row', 'block_rows', 'weighted_name', 'found_records', 'table_cells', 'wanting', 'reasons', 'profiles_of',
-           'all_experiments', 'papers', 'results', 'runs_frame', 'Study', 'only_stored', 'study_of', 'stored',
-           'refuse_unknown_parameters', 'study', 'scales', 'Unpaired', 'Side', 'why_apart', 'paired_sides', 'side_of',
-           'contrast', 'scaled']
+           'run_key', 'series', 'by_world', 'level', 'fill', 'status_of', 'row_name', 'is_printed', 'Row', 'block_rows',
+           'weighted_name', 'found_records', 'table_cells', 'wanting', 'reasons', 'profiles_of', 'all_experiments',
+           'papers', 'results', 'runs_frame', 'Study', 'only_stored', 'study_of', 'stored', 'refuse_unknown_parameters',
+           'study', 'scales', 'Unpaired', 'Side', 'why_apart', 'paired_sides', 'side_of', 'contrast', 'scaled']
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000004
 import ast
@@ -18,6 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import get_args
 
 import numpy as np
@@ -57,7 +57,6 @@ class Cell:
     unit: str = "percent"         # or `fraction`
     role: str | None = None       # weak or strong, of the encoder
     expected: float | None = None # the paper's number, where it is comparable: at profile `paper`
-    expected_std: float | None = None # as printed
     value: float | None = None    # ours, in the table's unit: mean over seeds
     low: float | None = None      # 95 % interval
     high: float | None = None
@@ -75,13 +74,13 @@ class Cell:
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000037
 def world_of(record: dict) -> int | None: # None: real data, divided in one way
-    "The seed of the planted world, or of the random split, that a run was trained and tested in."
-    config = record.get("config", {})
-    data = config.get("corpus") or config.get("eval_corpus") or {}
-    world = data.get("world") or config.get("eval_world")
-    split = data.get("split") or {}
-    if world is None and split.get("scheme") == "random":
-        world = split
+    "The seed of what was drawn for a run: of its planted world, or of its random split."
+    config = record["config"]
+    corpus = config["corpus"] or config.get("eval_corpus")
+    if corpus:
+        drawn = CorpusConfig.model_validate(corpus).drawn
+        return drawn.seed if drawn else None
+    world = config.get("eval_world")
     return world["seed"] if world else None
 
 
@@ -98,15 +97,10 @@ def is_clean(record: dict) -> bool:
     return not record.get("environment", {}).get("dirty", False)
 
 
-def is_trained(record: dict, method: str) -> bool:
-    "Whether a run trained something; records of old have no word of it."
-    config = record.get("config", {})
-    return config["training"] is not None if "training" in config else method not in UNTRAINED
-
-
-def run_key(record: dict, method: str) -> tuple[int | None, int | None]: # a run without training has no seed
+def run_key(record: dict) -> tuple[int | None, int | None]: # a run without training has no seed
     "World and seed of a run: runs that share them are compared."
-    return world_of(record), record["seed"] if is_trained(record, method) else None
+    seed = record["seed"] if record["config"]["training"] else None
+    return world_of(record), seed
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000008
 def series(
@@ -144,7 +138,7 @@ def fill(
 ) -> Cell:
     "Put value, interval and status into a cell."
     known = [found[i] for i in ids if i in found]
-    records = sorted(known, key=_seed)
+    records = sorted(known, key=itemgetter("seed"))
     done = [record for record in records if cell.metric in record["metrics"].get(cell.evaluate, {})]
     errors = [record["error"] for record in records if record["status"] == "failed"]
     cell.records = [record["id"] for record in done]
@@ -167,22 +161,18 @@ def fill(
         cell.why = f"{counted}; {cell.why}" if errors else counted
     return cell
 
-
-def _seed(record: dict) -> int:
-    return record["seed"]
-
 # %% ../../nbs/repro/06_frame.ipynb #f3000011
 def status_of(
-    ours: Interval,
-    expected: float,
+    cell: Cell,       # with a value of ours and one of the paper
     tolerance: float, # fixed beforehand, in the table's unit
     decimals: int,    # as printed
 ) -> str:
     "`match`: the paper's value is inside our interval, or equal as printed; `near`: within the tolerance; else `differs`."
-    equal = round(ours.value, decimals) == round(expected, decimals)
-    if equal or ours.low <= expected <= ours.high:
+    equal = round(cell.value, decimals) == round(cell.expected, decimals)
+    inside = cell.low is not None and cell.low <= cell.expected <= cell.high
+    if equal or inside:
         return "match"
-    return "near" if abs(ours.value - expected) <= tolerance else "differs"
+    return "near" if abs(cell.value - cell.expected) <= tolerance else "differs"
 
 
 def row_name(row: dict[str, str]) -> str:
@@ -192,30 +182,24 @@ def row_name(row: dict[str, str]) -> str:
     return row["method"] + "".join(parts)
 
 
-def printed_cell(table: ExpectedTable, column: str, encoder: str, method: str) -> Printed | None:
-    "The paper's cell for one of ours; tables without a base encoder in their rows have one for all."
-    for cell in table.cells:
-        if (cell.column, cell.row.get("base", encoder), row_name(cell.row)) == (column, encoder, method):
-            return cell
-    return None
+def is_printed(cell: Cell, printed: Printed) -> bool:
+    "Whether a number of the same table is the paper's for a cell; rows without a base encoder hold for all."
+    base = printed.row.get("base", cell.encoder)
+    return cell.column == printed.column and cell.encoder == base and cell.method == row_name(printed.row)
 
 
-def _beside_paper(cell: Cell, table: ExpectedTable) -> Cell:
-    "The paper's number put into a cell, and the status that follows."
-    printed = printed_cell(table, cell.column, cell.encoder, cell.method)
-    if printed is None: # ours alone
-        return cell
-    cell.expected = printed.value
-    cell.expected_std = printed.std
-    measured = cell.status == "measured"
-    if printed.value is None or measured:
-        cell.why = printed.note
-    if measured and printed.value is not None:
-        low = math.nan if cell.low is None else cell.low
-        high = math.nan if cell.high is None else cell.high
-        ours = Interval(cell.value, low, high, cell.n, math.nan, "")
-        cell.status = status_of(ours, printed.value, table.tolerance, table.decimals)
-    return cell
+def _beside_paper(cell: Cell, table: ExpectedTable):
+    "The paper's number put into a cell that has one, and the status that follows."
+    for printed in table.cells:
+        if not is_printed(cell, printed):
+            continue
+        cell.expected = printed.value
+        measured = cell.status == "measured"
+        if measured or printed.value is None:
+            cell.why = printed.note
+        if measured and printed.value is not None:
+            cell.status = status_of(cell, table.tolerance, table.decimals)
+        return
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000014
 @dataclass(frozen=True)
@@ -431,24 +415,31 @@ COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "against", "
            "seed", "key", "complete", "value", "replicates", "made", "clean", "record"]
 
 
-def _cell_rows(cell: Cell, metric: str, found: dict[str, dict], own: bool) -> Iterator[dict]:
-    "A row a run that has the metric."
+def _run(record: dict, own: bool) -> dict:
+    "What is said of a run in each of its rows."
+    clean = own or is_clean(record)
+    return dict(seed=record["seed"], key=run_key(record), record=record["id"], made=made_by(record), clean=clean)
+
+
+def _cell_rows(cell: Cell, metrics: list[str], found: dict[str, dict], own: bool) -> Iterator[dict]:
+    "A row a metric and run that has it."
     scale = SCALE[cell.unit]
     names = ("table", "encoder", "corpus", "shift", "method", "against", "evaluate", "unit")
     place = {name: getattr(cell, name) for name in names}
-    place |= dict(test=cell.column, metric=metric, further=metric != cell.metric)
-    place["complete"] = cell.status in COMPLETE
-    for i in cell.records:
-        record = found[i]
-        metrics = record["metrics"].get(cell.evaluate, {})
-        if metric not in metrics:
-            continue
-        replicates = record["replicates"].get(cell.evaluate, {}).get(metric)
-        scaled_replicates = None if replicates is None else scale * np.array(replicates, float)
-        run = dict(seed=record["seed"], key=run_key(record, cell.method), record=i)
-        how = dict(made=made_by(record), clean=own or is_clean(record))
-        measured = dict(value=scale * metrics[metric], replicates=scaled_replicates)
-        yield place | run | how | measured
+    place |= dict(test=cell.column, complete=cell.status in COMPLETE)
+    records = [found[i] for i in cell.records]
+    runs = [_run(record, own) for record in records]
+    for metric in metrics:
+        further = metric != cell.metric
+        for record, run in zip(records, runs):
+            values = record["metrics"].get(cell.evaluate, {})
+            if metric not in values:
+                continue
+            replicates = record["replicates"].get(cell.evaluate, {}).get(metric)
+            if replicates is not None:
+                replicates = scale * np.array(replicates, float)
+            measured = dict(value=scale * values[metric], replicates=replicates)
+            yield place | run | measured | dict(metric=metric, further=further)
 
 
 def runs_frame(
@@ -460,8 +451,8 @@ def runs_frame(
     "A row a run, test and metric."
     rows = []
     for cell in cells:
-        for metric in dict.fromkeys((cell.metric, *further.get(cell.table, ()))):
-            rows += _cell_rows(cell, metric, found, own)
+        metrics = dict.fromkeys([cell.metric, *further.get(cell.table, ())])
+        rows += _cell_rows(cell, list(metrics), found, own)
     return pd.DataFrame(rows, columns=COLUMNS).astype({"further": bool, "complete": bool})
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000027
@@ -688,9 +679,9 @@ def _share_items(sides: list[Side]) -> bool:
 # %% ../../nbs/repro/06_frame.ipynb #f3000035
 def side_of(cell: Cell, found: dict[str, dict]) -> Side: # `found`: id -> record
     "The side that a cell's records make."
-    records = sorted((found[i] for i in cell.records), key=_seed)
+    records = sorted((found[i] for i in cell.records), key=itemgetter("seed"))
     values, replicates = series(records, cell.evaluate, cell.metric)
-    keys = [run_key(record, cell.method) for record in records]
+    keys = [run_key(record) for record in records]
     made = list(map(made_by, records))
     clean = list(map(is_clean, records))
     return Side(values, replicates, keys, made, clean)

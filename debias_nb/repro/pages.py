@@ -21,11 +21,10 @@ from pathlib import Path
 import pandas as pd
 
 from ..config import project_root
-from .config import ExperimentConfig
 from ..data.registry import load_expected
-from .details import chosen_settings, question_tests, term_sizes
+from .details import chosen_settings, question_tests
 from debias_nb.repro.frame import (
-    PROFILES, Cell, Study, all_experiments, only_stored, papers, profiles_of, results, row_name, scales, stored, study_of,
+    PROFILES, Cell, Study, all_experiments, is_printed, only_stored, papers, profiles_of, results, row_name, scales, stored, study_of,
 )
 from .tables import differences
 
@@ -124,27 +123,12 @@ def richest(
 PICTURE = re.compile(r"!\[[^\]]*\]\((?:\./)?([\w.-]+\.svg)\)") # a file beside the notebook
 
 
-def _with_pictures(
-    name: str,    # of the page
-    text: str,
-    folder: Path, # where the notebook lies
-) -> tuple[str, dict[str, bytes]]: # the text with the pictures' new names, and the pictures
-    "A text of the notebook; its pictures are named after the page."
-    text = re.sub(r"(?m)^- skip_exec: true\n?", "", text).strip()
-    files = {}
-    for picture in PICTURE.findall(text):
-        own = picture if picture.startswith(name) else f"{name}.{picture}"
-        files[own] = (folder / picture).read_bytes()
-        text = re.sub(rf"\((?:\./)?{re.escape(picture)}\)", f"(./{own})", text)
-    return text, files
-
-
 def page_files(
     name: str,           # of the page
     shown: list[Shown],
     folder: Path,        # where the notebook lies
 ) -> dict[str, bytes]:   # file -> content
-    "A page and its figures."
+    "A page, its figures, and the pictures that lie beside the notebook."
     parts, files = [], {}
     for one in shown:
         if one.kind == "image/svg+xml":
@@ -154,9 +138,10 @@ def page_files(
         elif one.kind == "text/plain":
             parts.append(f"```\n{one.data.strip()}\n```")
         else:
-            text, pictures = _with_pictures(name, one.data, folder)
-            files |= pictures
-            parts.append(text)
+            text = re.sub(r"(?m)^- skip_exec: true\n?", "", one.data)
+            parts.append(text.strip())
+            for picture in PICTURE.findall(text):
+                files[picture] = (folder / picture).read_bytes()
     text = "\n\n".join(filter(None, parts))
     return {f"{name}.md": f"{text}\n".encode()} | files
 
@@ -193,14 +178,10 @@ def _further_means(study: Study) -> pd.DataFrame:
 
 
 def _beside(study: Study) -> dict[str, pd.DataFrame]: # kind -> table
-    "What stands beside a page: tests are by question or author, terms those of the loss late in training."
-    against = {}
-    for table in study.experiment.tables:
-        against |= table.against
+    "What stands beside a page: tests are by question or author."
     return {
         "differences": _all_differences(study),
-        "tests": question_tests(study.records, against or None),
-        "terms": term_sizes(study.records),
+        "tests": question_tests(study),
         "further": _further_means(study),
         "settings": chosen_settings(study.records), # that validation chose, seed by seed
     }
@@ -270,31 +251,28 @@ def pages(paper: str) -> list[str]: # `paper/experiment`
     return [f"{paper}/{name}" for name in names]
 
 # %% ../../nbs/repro/10_pages.ipynb #f3400016
-def _list_cells(paper: str, name: str, listed, experiments: list[ExperimentConfig]) -> list[Cell]:
-    "One cell a method of a printed list of texts; ours stand on the page of the experiment that keeps cases."
-    with_cases = [e for e in experiments if any("cases" in block.measure for block in e.blocks)]
-    home = next((e.experiment for e in with_cases if e.profile == "paper"), name)
-    why = f"a list of texts; `debias-nb run {paper}/{home} --profile paper` makes ours, which needs a GPU and the data placed by hand"
+def _list_cells(paper: str, name: str, listed) -> list[Cell]:
+    "One cell a method of a printed list of texts."
+    why = "a list of texts; ours stand on the page of a table that keeps cases, and need a GPU and data placed by hand"
     return [Cell(paper, name, "paper", "", method, "items listed", "ood", "", "", why=why) for method in listed.rows]
 
 
 def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
     "The printed cells that no configuration makes."
-    mine = [cell for cell in cells if cell.profile == "paper"]
-    made = {cell.table for cell in mine}
-    have = set()
-    for cell in mine:
-        have.add((cell.table, cell.encoder, cell.method, cell.column))
-        have.add((cell.table, "", cell.method, cell.column)) # some tables name no base encoder
+    mine = {}
+    for cell in cells:
+        if cell.profile == "paper":
+            mine.setdefault(cell.table, []).append(cell)
     for name, table in load_expected(paper).tables.items():
-        elsewhere = "quoted by the paper from earlier work" if name in made else "no configuration makes this table"
+        made = mine.get(name, [])
+        elsewhere = "quoted by the paper from earlier work" if made else "no configuration makes this table"
         for printed in table.cells:
+            if any(is_printed(cell, printed) for cell in made):
+                continue
             base = printed.row.get("base", "")
-            row = row_name(printed.row)
-            if (name, base, row, printed.column) not in have:
-                why = printed.note if printed.value is None else elsewhere
-                told = dict(expected=printed.value, expected_std=printed.std, why=why)
-                yield Cell(paper, name, "paper", base, row, printed.column, "", "", "", **told)
+            why = printed.note if printed.value is None else elsewhere
+            place = (paper, name, "paper", base, row_name(printed.row), printed.column, "", "", "")
+            yield Cell(*place, expected=printed.value, why=why)
 
 
 def all_cells(fresh: bool = False) -> list[Cell]: # `fresh` as in `results`
@@ -312,7 +290,7 @@ def _cells_of(paper: str) -> list[Cell]:
     cells = [cell for experiment in experiments for cell in stored(f"{paper}/{experiment.experiment}", experiment.profile).cells]
     cells += list(_printed_alone(paper, cells))
     for name, listed in load_expected(paper).lists.items():
-        cells += _list_cells(paper, name, listed, experiments)
+        cells += _list_cells(paper, name, listed)
     return sorted(cells, key=_table_order)
 
 

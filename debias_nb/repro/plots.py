@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['WIDTH', 'LETTER', 'STEPS', 'STYLE', 'FONTS', 'NEEDLESS', 'LOOKS', 'SPARE', 'MARKERS', 'SIZES', 'INTERVAL', 'VALUE',
-           'ROUNDING', 'RULE', 'GREY', 'DIFFERENCE', 'SHARES', 'QUANTITIES', 'styled', 'svg', 'Look', 'begins',
-           'family', 'strength', 'ordered', 'shades', 'looks', 'checked', 'once', 'only', 'bars', 'canvas', 'few',
-           'wrapped', 'panels', 'stacked', 'share_where_ranges_agree', 'legend', 'percent', 'on_the_left',
-           'method_places', 'difference_rows', 'difference_plot', 'dodged', 'method_lines', 'strength_plot',
-           'over_seeds', 'bands', 'courses', 'trajectory_plot', 'weights_plot', 'of_training', 'bias_plot',
-           'mechanism_plot', 'beside', 'importance_plot', 'transfer_plot']
+           'ROUNDING', 'RULE', 'GREY', 'DIFFERENCE', 'SHARES', 'QUANTITIES', 'styled', 'svg', 'Look', 'family',
+           'ordered', 'shades', 'looks', 'checked', 'once', 'only', 'bars', 'canvas', 'few', 'wrapped', 'panels',
+           'stacked', 'share_where_ranges_agree', 'legend', 'percent', 'on_the_left', 'method_places',
+           'difference_rows', 'difference_plot', 'dodged', 'method_lines', 'strength_plot', 'over_seeds', 'bands',
+           'courses', 'trajectory_plot', 'weights_plot', 'of_training', 'bias_plot', 'mechanism_plot',
+           'importance_plot', 'transfer_plot']
 
 # %% ../../nbs/repro/09_plots.ipynb #45dc1095
 import io
@@ -149,34 +149,20 @@ class Look(NamedTuple):
         return dict(color=self.color, ls=(0, (5, 2)), lw=1.2, zorder=1)
 
 # %% ../../nbs/repro/09_plots.ipynb #9c35e6ca
-def begins(name: str, start: str) -> bool:
-    "Whether a name begins with a word or words."
-    rest = name.removeprefix(start)
-    return rest != name and not rest[:1].isalnum()
-
 def family(
     method: str, # `OutReg 0.1`
 ) -> str: # `OutReg`; the name itself where no method of the table begins it
     "The method that a name is a variant of."
-    known = [name for name in LOOKS if begins(method, name)]
+    known = [name for name in LOOKS if re.match(rf"{re.escape(name)}(?!\w)", method)]
     return max(known, key=len, default=method)
-
-def strength(
-    method: str, # `OutReg 0.1`
-) -> float: # 0.1; 0 where the name says none
-    "The first number that follows a method's name."
-    rest = method.removeprefix(family(method))
-    number = re.search(r"\d+(\.\d+)?(e-?\d+)?", rest)
-    return float(number.group()) if number else 0.
 
 def ordered(
     methods, # names, repeated or not
 ) -> list[str]: # each once
-    "Methods in the order of appearance, the variants of a method together, from weak to strong."
+    "Methods in the order of appearance, the variants of a method together."
     names = list(dict.fromkeys(methods))
     families = [family(name) for name in names]
-    weak_to_strong = sorted(names, key=strength)
-    return sorted(weak_to_strong, key=lambda name: families.index(family(name)))
+    return sorted(names, key=lambda name: families.index(family(name)))
 
 # %% ../../nbs/repro/09_plots.ipynb #717b474c
 def shades(
@@ -435,6 +421,7 @@ def difference_plot(
     return figure
 
 def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
+    "The tests of one row of panels."
     tests = rows.groupby("test", sort=False)
     used, unused = np.split(axes, [len(tests)])
     for ax, (test, own) in zip(used, tests):
@@ -448,6 +435,7 @@ def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
     share_where_ranges_agree(used, "x", most=1.6)
 
 def _difference_legend(figure: Figure, frame: pd.DataFrame):
+    "What grounds and dotted lines mean, where there are any."
     keys = {}
     if (frame["shift"] == "iid").any():
         keys["in distribution"] = Patch(facecolor=GREY, edgecolor="#999999")
@@ -466,8 +454,11 @@ def dodged(
     log: bool,
 ) -> pd.Series:
     "The places of the k-th of n methods around x, within a quarter of a step to either side."
-    move = step * (2 * k + 1 - n) / (4 * n)
-    return x * 10 ** move if log else x + move
+    share = (2 * k + 1 - n) / (4 * n)
+    move = step * share
+    if log:
+        return x * 10 ** move
+    return x + move
 
 def method_lines(
     ax,
@@ -499,16 +490,19 @@ def strength_plot(
     rows = checked(frame, ["panel", "test", "method"], [x, "value"], INTERVAL)
     if log and (rows[x] <= 0).any():
         raise ValueError(f"column {x!r} has a value that is not positive: it has no place on a log scale")
-    base = rows[:0] if base is None else base
+    if base is None:
+        base = rows[:0]
     styles = looks(rows.method)
     places = np.unique(rows[x])
     step = .15 if log else np.diff(places).min(initial=1.)
     figure, cells = stacked(rows.panel, rows.test, height=2.1)
     for (panel, test), ax in cells.items():
-        method_lines(ax, only(rows, panel=panel, test=test), x, styles, step, log)
+        own = only(rows, panel=panel, test=test)
+        method_lines(ax, own, x, styles, step, log)
         _levels(ax, only(base, panel=panel, test=test))
         _strength_axes(ax, log)
-        on_the_left(ax, fill(f"{label}, {test}" if test else label, 24))
+        name = f"{label}, {test}" if test else label
+        on_the_left(ax, fill(name, 24))
     _finish_rows(cells, below)
     dashed = {name: Line2D([], [], **look.level) for name, look in looks(base.method).items()}
     legend(figure, styles, dashed)
@@ -536,6 +530,7 @@ def _finish_rows(
     cells: dict, # (panel, row) -> its axes
     below: str,  # what the axes share
 ):
+    "A name below the axes, and one range for each row of them."
     rows = {}
     for (_, row), ax in cells.items():
         if ax.lines:
@@ -627,13 +622,16 @@ def weights_plot(
 ) -> Figure:
     "What sample weights do along training."
     rows = checked(frame, ["panel", "method", "seed", "quantity"], ["part"], ["value"])
-    known = checked(rows[rows.quantity.isin(list(QUANTITIES))].dropna(subset="value"))
+    drawn = rows.quantity.isin(list(QUANTITIES))
+    known = checked(rows[drawn].dropna(subset="value"))
     figure, axes, styles = courses(known, "part", QUANTITIES, 1.5, "training passed")
     for ax in axes:
         of_training(ax)
         ax.axhline(1, **RULE)
         low, high = ax.get_ylim()
-        ax.set_ylim(min(low, .9), max(high, 1.1)) # errors of rounding look like nothing
+        low = min(low, .9) # errors of rounding look like nothing
+        high = max(high, 1.1)
+        ax.set_ylim(low, high)
     legend(figure, styles, {"uniform weights": Line2D([], [], **RULE)})
     return figure
 
@@ -649,7 +647,8 @@ def bias_plot(
 ) -> Figure:
     "B along training."
     rows = checked(frame, ["panel", "method", "seed"], ["part", "value"])
-    figure, axes, styles = courses(rows.assign(quantity="B"), "part", {"B": "B"}, 1.9, "training passed")
+    rows["quantity"] = "B"
+    figure, axes, styles = courses(rows, "part", {"B": "B"}, 1.9, "training passed")
     for ax in axes:
         of_training(ax)
         ax.set_ylim(bottom=0)
@@ -683,19 +682,12 @@ def _path(ax, rows: pd.DataFrame, look: Look):
     means = rows.groupby("weight", dropna=False)[["spurious", "ood"]].mean()
     ax.plot(means.spurious, means.ood, **look.point)
     weighted = means[means.index.notna()]
-    ends = weighted.iloc[[0, -1]] if len(weighted) > 1 else weighted
-    for weight, row in ends.iterrows():
-        beside(ax, f"λ {weight:g}", row, look)
-
-def beside(
-    ax,
-    text: str,
-    point, # two numbers
-    look: Look,
-):
-    "A small label up and to the right of a point."
+    ends = weighted
+    if len(weighted) > 1:
+        ends = weighted.iloc[[0, -1]]
     dark = sns.dark_palette(look.color, 4)[2]
-    ax.annotate(text, point, (4, 4), textcoords="offset points", size=7.5, color=dark)
+    for weight, point in ends.iterrows():
+        ax.annotate(f"λ {weight:g}", point, (4, 4), textcoords="offset points", size=7.5, color=dark)
 
 # %% ../../nbs/repro/09_plots.ipynb #60db7c40
 @styled()

@@ -54,7 +54,9 @@ class PrintedCells:
         "The largest (or least) of the cells that differ in `over`; nan where one is not printed. Raises as a call."
         rows = self._rows(table, but, names)
         place = [key for key, wanted in names.items() if _is_free(wanted) and key != over]
-        pick = np.min if least else np.max
+        pick = np.max
+        if least:
+            pick = np.min
         if not place:
             return float(pick(rows.value.to_numpy()))
         return rows.groupby(place, sort=False).value.agg(lambda values: pick(values.to_numpy()))
@@ -75,7 +77,8 @@ class PrintedCells:
         for key, wanted in {"table": table, **names}.items():
             if wanted == "*":
                 continue
-            wanted = [wanted] if isinstance(wanted, str) else wanted
+            if isinstance(wanted, str):
+                wanted = [wanted]
             for one in wanted:
                 check_known(key, one, rows[key].dropna().unique())
             rows = rows[rows[key].isin(wanted)]
@@ -88,10 +91,14 @@ class PrintedCells:
 
 
 def _points(number: float | None, unit: str) -> float: # nan for a dash
-    return np.nan if number is None else round(number * POINTS[unit], 6)
+    "A printed number in percentage points."
+    if number is None:
+        return np.nan
+    return round(number * POINTS[unit], 6)
 
 
 def _is_free(wanted) -> bool:
+    "Whether a name was left open."
     return wanted == "*" or not isinstance(wanted, str)
 
 # %% ../../nbs/repro/11_printed.ipynb #4d47ddd9
@@ -114,12 +121,14 @@ def _holds(x: float, relation: str, by: float) -> bool:
     if relation == "=":
         return abs(x - by) < .005
     near = abs(x) <= by
-    return near if relation == "~" else not near
+    return near == (relation == "~")
 
 
 def _asked(relation: str, by: float) -> str:
     if relation in ("~", "!="):
-        text = f"within ±{by:g}" if by else "equal"
+        text = "equal"
+        if by:
+            text = f"within ±{by:g}"
         return text if relation == "~" else f"not {text}"
     return f"{relation} {by:g}".replace("-", "−")
 
@@ -137,13 +146,18 @@ def fact(
     if series.empty:
         raise ValueError(f"{label}: no place in common")
     facts = []
+    asked = _asked(relation, by)
     for place, value in series.items():
-        where = ", ".join(place) if isinstance(place, tuple) else place
+        where = place
+        if isinstance(place, tuple):
+            where = ", ".join(place)
         value = round(float(value), 6)
-        open_ = np.isnan(value)
-        text = "not printed" if open_ else f"{value:+.2f}".replace("-", "−")
-        holds = None if open_ else bool(_holds(value, relation, by))
-        facts.append(Fact(label, where, text, _asked(relation, by), holds))
+        text = "not printed"
+        holds = None
+        if not np.isnan(value):
+            text = f"{value:+.2f}".replace("-", "−")
+            holds = bool(_holds(value, relation, by))
+        facts.append(Fact(label, where, text, asked, holds))
     return facts
 
 
