@@ -7,7 +7,7 @@ __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'HUB_FILES', 'NOTES', 'PICKLES', 'WIDTH'
            'Tokens', 'stack', 'is_static', 'special_ids', 'mask_id', 'as_tokens', 'tokenise', 'from_features',
            'tell_prompts', 'pooled', 'unit_rows', 'encode_tokens', 'token_vectors', 'autocast', 'embed', 'embed_texts',
            'weights_hash', 'encoder_fingerprint', 'EncoderCard', 'encoder_cards', 'folder_files', 'check_no_code',
-           'check_files', 'check_folder', 'package_folder', 'find_folder', 'load_safely', 'ConceptInfoNCE',
+           'check_files', 'check_folder', 'load_safely', 'package_folder', 'find_folder', 'ConceptInfoNCE',
            'pretraining_rows', 'single_thread', 'training_arguments', 'quiet_trainer', 'pretrain', 'planted_encoder',
            'best_device', 'load_encoder', 'planted_default']
 
@@ -448,6 +448,34 @@ def check_folder(
     check_no_code(folder)
     return check_files(folder, pinned)
 
+# %% ../nbs/03_encoders.ipynb #3689ee91
+def _check_ids(model, folder: Path) -> None:
+    "Refuse a tokenizer that gives a word an id for which the encoder has no vector."
+    first = next(iter(model.children()), None)
+    transformer = getattr(first, "auto_model", None)
+    words = transformer.get_input_embeddings() if transformer is not None else getattr(first, "embedding", None)
+    rows = getattr(words, "num_embeddings", None)
+    if rows is None:
+        return
+    word, largest = max(model.tokenizer.get_vocab().items(), key=lambda item: item[1])
+    if largest >= rows:
+        raise EncoderError(f"{folder}: the tokenizer gives {word!r} the id {largest}, and there are vectors for {rows} ids")
+
+
+def load_safely(
+    make,         # SentenceTransformer or CrossEncoder
+    folder: Path, # that has been checked
+    **options,
+):
+    "A model from a folder, without asking the hub. Raises `EncoderError` where the files do not make one."
+    try:
+        model = make(str(folder), local_files_only=True, trust_remote_code=False, **options)
+    except Exception as e: # the libraries underneath raise a dozen unrelated classes, and Exception itself
+        reason = next(iter(str(e).splitlines()), "no reason given")
+        raise EncoderError(f"{folder}: cannot be loaded ({type(e).__name__}: {reason})") from None
+    _check_ids(model, folder)
+    return model
+
 # %% ../nbs/03_encoders.ipynb #5211e979
 def package_folder(package: str) -> Path | None:
     "The folder of model files inside an installed package, without importing it."
@@ -526,34 +554,6 @@ def find_folder(
     raise EncoderError(f"encoder {config.name!r} was not found. Looked in: {'; '.join(looked)}. {advice}{hint}")
 
 # %% ../nbs/03_encoders.ipynb #3689ee8f
-def _check_ids(model, folder: Path) -> None:
-    "Refuse a tokenizer that gives a word an id for which the encoder has no vector."
-    first = next(iter(model.children()), None)
-    transformer = getattr(first, "auto_model", None)
-    words = transformer.get_input_embeddings() if transformer is not None else getattr(first, "embedding", None)
-    rows = getattr(words, "num_embeddings", None)
-    if rows is None:
-        return
-    word, largest = max(model.tokenizer.get_vocab().items(), key=lambda item: item[1])
-    if largest >= rows:
-        raise EncoderError(f"{folder}: the tokenizer gives {word!r} the id {largest}, and there are vectors for {rows} ids")
-
-
-def load_safely(
-    make,         # SentenceTransformer or CrossEncoder
-    folder: Path, # that has been checked
-    **options,
-):
-    "A model from a folder, without asking the hub. Raises `EncoderError` where the files do not make one."
-    try:
-        model = make(str(folder), local_files_only=True, trust_remote_code=False, **options)
-    except Exception as e: # the libraries underneath raise a dozen unrelated classes, and Exception itself
-        reason = next(iter(str(e).splitlines()), "no reason given")
-        raise EncoderError(f"{folder}: cannot be loaded ({type(e).__name__}: {reason})") from None
-    _check_ids(model, folder)
-    return model
-
-
 def _snapshot(hub: str, revision: str, looked: list[str]) -> Path:
     "Download one pinned revision from the hub: configuration, vocabulary and safetensors alone."
     from huggingface_hub import snapshot_download
