@@ -40,7 +40,7 @@ INSTALL = $(PIP) --constraint constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-lower test-notebooks test-python test-types lock outdated mutants docs bench cluster notebooks reference sync check-sync clean
+.PHONY: help venv reports test test-faults test-lower test-notebooks test-python test-types lock outdated mutants docs bench cluster notebooks reference sync check-sync clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -99,6 +99,10 @@ test-notebooks: $(VENV)/.stamp | .cache # as nbdev_test runs them; the outputs a
 # A file of tests stays in one process, since its fixtures do.
 test-python: $(VENV)/.stamp | .cache
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+# Trials of different lengths: whoever is done takes what is left.
+test-faults: $(VENV)/.stamp | .cache ## kill runs, fill disks, damage files and cut off downloads; WRITE=1 writes reports/RELIABILITY.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --numprocesses auto --dist worksteal $(if $(WRITE),--write)
 
 # The lower end of the supported range, laid over the environment. Lines of settings.ini and pyproject.toml name the same versions.
 LOWER = transformers==5.17.0 sentence-transformers==6.0.1 tokenizers==0.23.2 huggingface_hub==1.33.0

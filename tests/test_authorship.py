@@ -110,7 +110,7 @@ def test_csv_as_spreadsheets_write_it(tmp_path):
 @pytest.mark.parametrize("name, content, message", [
     ("a.csv", "author,text\nann,one\nbob,caf\xe9\n".encode("latin-1"), "a.csv:3: not UTF-8 at byte 8: "),
     ("b.csv", 'author,text\nann,"one\ntwo"\nbob,\n', "b.csv:4: text: empty"), ("c.csv", "author;text\nann;one\n", "c.csv:2: author: Field required"), ("d.csv", 'author,text\nann,"one\n', "d.csv:2: wrong quoting"),
-    ("e.csv", "", "e.csv: the file is empty"), ("f.jsonl", '{"author": "a", "text": "x", "topic": "t"}\n\n', "f.jsonl:2: Invalid JSON"), ("g.jsonl", "[1]\n", "g.jsonl:1: Input should be an object"),
+    ("e.csv", "", "e.csv: the file is empty"), ("f.jsonl", '{"author": "a", "text": "x", "topic": "t"}\n\n', "f.jsonl:2: Invalid JSON"), ("g.jsonl", "[1]\n", "g.jsonl:1: Input should be an object"), ("g2.jsonl", "7.5\n", "g2.jsonl:1: Input should be an object"),
     ("h.jsonl", '{"author": true, "text": "x"}\n', "h.jsonl:1: author: Input should be a valid string"), ("i.jsonl", '{"author": "a", "text": 3}\n', "i.jsonl:1: text: Input should be a valid string"), ("j.jsonl", '{"author": "a", "text": "x", "date": 1993.5}\n', "j.jsonl:1: date: Input should be a valid string"),
     ("k.jsonl", '{"author": "a", "text": "x"}\n{"author": "a", "text": "y", "topic": "t"}\n', "k.jsonl: some texts have a topic and some have none"), ("l.jsonl.gz", b"not gzip", "l.jsonl.gz: the file is damaged")])
 def test_bad_files_are_named(tmp_path, name, content, message):

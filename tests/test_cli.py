@@ -71,6 +71,7 @@ def no_kernel(monkeypatch):
     (["toy/good", "--seeds", "0,,1"], "--seeds wants whole numbers with commas between them, such as 0,1,2; got '0,,1'"),
     (["toy/good", "--seeds", ""], "such as 0,1,2; got ''"),
     (["toy/good", "--seeds", "-1"], "such as 0,1,2; got '-1'"),
+    (["toy/good", "--seeds", "9" * 5000], "such as 0,1,2; got '999"),
     (["good"], "no template 'good'; did you mean 'other/good' or 'toy/good'?"),
     (["doubled"], "no template 'doubled'; did you mean 'toy/doubled'?"),
     (["toy/good", "-p", "fresh=1"], "fresh must be bool, got 1"),
@@ -321,6 +322,24 @@ def test_seeds_that_are_none(seeds, says):
 @pytest.mark.parametrize("workers", [0, -3])
 def test_workers_must_be_one_at_least(tmp_path, workers):
     with pytest.raises(ConfigError, match=f"workers must be at least 1, got {workers}"): runner.run_all([], Store(tmp_path), workers=workers)
+
+def test_a_worker_that_is_killed_is_told_of(project, cache, monkeypatch):
+    "As a system does that runs out of memory."
+    from debias_nb.repro.runner import WorkerLost
+    runs, store = experiment(["Finetuned"], [0, 1]).runs(), Store(project.folder / "_runs")
+    def die(run): os.kill(os.getpid(), signal.SIGKILL)
+    with pytest.raises(WorkerLost, match="a worker process was ended from outside"): runner.run_all(runs, store, workers=2, progress=False, work=die)
+    def lost(*args): raise WorkerLost("a worker process was ended from outside")
+    project.add("good"); monkeypatch.setattr(cli, "_run_first", lost)
+    done = shell("batch", "--runs")
+    assert done.exit_code == 2 and done.stderr == "debias-nb: a worker process was ended from outside\n"
+
+def test_a_notebook_that_cannot_be_written_is_named(project, monkeypatch):
+    project.add("good", "1")
+    def full(*args, **options): raise OSError(28, "No space left on device")
+    monkeypatch.setattr(papermill, "execute_notebook", full)
+    done = shell("run", "toy/good")
+    assert done.exit_code == 2 and "_runs/notebooks/toy/good.planted.ipynb: not executed: No space left on device" in done.stderr
 
 def test_a_worker_that_fails_does_not_stop_the_other(cache, tmp_path):
     runs = [*experiment(["Finetuned"], [0], learning_rate=1e38).runs(), *experiment(["Finetuned"], [1, 2]).runs()]

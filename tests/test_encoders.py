@@ -1,5 +1,5 @@
 "Folders that are not to be trusted, encoders that are not there, and embeddings that must not depend on how they were computed."
-import json, multiprocessing, os, shutil, sys
+import errno, json, multiprocessing, os, shutil, sys
 from pathlib import Path
 
 import huggingface_hub
@@ -82,6 +82,35 @@ def test_no_weights_and_no_modules(folder):
     with pytest.raises(EncoderError, match="bert: no weights at all"): load_encoder(config("bert"))
     (folder / "table/modules.json").unlink()
     with pytest.raises(EncoderError, match="table: no modules.json"): load_encoder(config("table"))
+
+def set_modules(change):
+    def damage(folder):
+        path = folder / "modules.json"
+        path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    return damage
+
+def halve(name):
+    def damage(folder): (folder / name).write_bytes((folder / name).read_bytes()[:(folder / name).stat().st_size // 2])
+    return damage
+
+def beyond(folder):
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    tokenizer["model"]["vocab"]["red"] = 10**6
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+
+@pytest.mark.parametrize("name, damage, says", [
+    ("table", halve("modules.json"), "modules.json: no list of modules"), ("table", lambda folder: (folder / "modules.json").write_text("{}"), "a list is expected, found dict"),
+    ("table", set_modules(lambda found: [1]), "a module needs `type` and `path`, found 1"), ("table", set_modules(lambda found: [{"path": ""}]), "a module needs `type` and `path`"),
+    ("bert", set_modules(lambda found: [found[0], found[1] | {"path": "../1_Pooling"}]), "the module ../1_Pooling lies outside of the folder"),
+    ("bert", set_modules(lambda found: [found[0], found[1] | {"path": "/1_Pooling"}]), "the module /1_Pooling lies outside of the folder"),
+    ("bert", lambda folder: (folder / "config.json").write_text("[1]"), "config.json: no configuration of a model: a dict is expected, found list"),
+    ("bert", halve("model.safetensors"), "bert: cannot be loaded"), ("table", halve("model.safetensors"), "table: cannot be loaded"), ("table", halve("tokenizer.json"), "table: cannot be loaded"),
+    ("table", beyond, "the tokenizer gives 'red' the id 1000000, and there are vectors for"), ("bert", beyond, "bert: ")])
+def test_a_damaged_folder_is_refused_in_a_sentence(folder, name, damage, says):
+    damage(folder / name)
+    before = contents(folder)
+    with pytest.raises(EncoderError) as e: load_encoder(config(name))
+    assert says in str(e.value) and str(folder / name) in str(e.value) and "\n" not in str(e.value) and untouched(folder, before)
 
 @pytest.mark.parametrize("kind", ["foreign.Module", "os.system", "sentence_transformersx.Transformer", "custom_module.sentence_transformers.Transformer"])
 def test_foreign_code_is_not_run(folder, tmp_path, monkeypatch, kind):
@@ -340,6 +369,22 @@ def die_while_training(cache):
     def save(self, *args, **options): os._exit(9)
     SentenceTransformer.save = save
     planted_encoder(QUICK, Path(cache))
+
+def test_a_planted_encoder_that_cannot_be_kept_leaves_nothing(tmp_path, monkeypatch):
+    def full(*args, **options): raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    monkeypatch.setattr(SentenceTransformer, "save", full)
+    with pytest.raises(EncoderError, match="cannot be kept: .*No space left on device"): planted_encoder(QUICK, tmp_path)
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+    monkeypatch.undo()
+    (tmp_path / "file").touch()
+    with pytest.raises(EncoderError, match="cannot be made: "): planted_encoder(QUICK, tmp_path / "file")
+    planted_encoder(QUICK, tmp_path)
+    monkeypatch.setattr(encoders, "FileLock", full)
+    assert is_static(planted_encoder(QUICK, tmp_path)), "one that is there needs no lock"
+    home = next(path for path in tmp_path.iterdir() if path.is_dir())
+    for text in ("{", "[]", "{}"):
+        (home / "planted.json").write_text(text)
+        with pytest.raises(EncoderError, match="what is kept of it cannot be read .*; delete the folder to train it anew"): planted_encoder(QUICK, tmp_path)
 
 @pytest.mark.parametrize("file, words", [("vocab.txt", "vocabulary"), ("planted.json", "weights and tokenizer")])
 def test_a_planted_encoder_that_was_changed_is_refused(tmp_path, file, words):

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig
+from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import Catalogue
 from debias_nb.encoders import planted_encoder
 from debias_nb.explain import compare as comparing
@@ -123,8 +124,9 @@ def test_trials_that_are_there_are_not_run_again(encoder, pairs, tmp_path, monke
     assert len((tmp_path / "trials.jsonl").read_text("utf-8").splitlines()) == 10, "other settings are other trials"
 
 
-def test_a_line_that_is_no_trial_is_named(encoder, pairs, tmp_path):
-    (tmp_path / "trials.jsonl").write_text(json.dumps({"id": "x"}) + "\n{\"id\": \n", "utf-8")
+@pytest.mark.parametrize("line", [b'{"id": \n', b'{"id": "\xff"}\n', b"[1]\n", b"[" * 100_000 + b"\n"])
+def test_a_line_that_is_no_trial_is_named(encoder, pairs, tmp_path, line):
+    (tmp_path / "trials.jsonl").write_bytes(json.dumps({"id": "x\u2028"}, ensure_ascii=False).encode() + b"\n" + line)
     with pytest.raises(ValueError, match="trials.jsonl, line 2"):
         compared(encoder, pairs, folder=tmp_path)
 
@@ -138,6 +140,14 @@ def test_what_cannot_work_is_refused_before_training(encoder, pairs, changes, me
     monkeypatch.setattr(comparing, "fine_tune", lambda *_: pytest.fail("trained"))
     with pytest.raises(ValueError, match=message):
         compared(encoder, pairs, **changes)
+
+
+def test_a_test_that_is_too_small_is_named(encoder, tmp_path):
+    frame = pd.DataFrame([(f"lamp {i}", f"red lamp {i}", i % 2) for i in range(4)], columns=["left", "right", "label"])
+    found = compare(encoder, frame, {"tiny": frame}, methods="base,plain", seeds=2, epochs=1, folder=tmp_path, progress=False)
+    with pytest.raises(DataError, match="tiny: base minus plain: .* the test set is too small"):
+        found.differences()
+    assert len((tmp_path / "trials.jsonl").read_text("utf-8").splitlines()) == 3, "trials are kept"
 
 
 def test_no_tests_are_refused(encoder, pairs):

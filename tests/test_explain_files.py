@@ -59,11 +59,20 @@ def test_labels_may_be_written_in_several_ways(labels):
     assert read_pairs_file(frame).labels.tolist() == [1, 0]
 
 
+def test_long_texts_that_are_nearly_numbers_are_read_at_once(tmp_path):
+    "Once each digit was tried as the first one behind the point: hours for a text like these."
+    frame = FRAME.assign(left=["9" * LONGEST, "9" * (LONGEST - 1) + "x", "1"])
+    assert read_pairs_file(written(tmp_path, "csv", frame)).left == frame.left.tolist()
+    with pytest.raises(DataError, match="holds numbers alone"):
+        read_pairs_file(written(tmp_path, "csv", FRAME.assign(left=["-1.5e3", ".5", "+7"])))
+
+
 HEAD = "left,right,label\n"
 GOOD = "a lamp,a table,1\nb,c,0\n"
 BAD = { # content of a CSV, what the message says
     "empty": ("", "pairs.csv: the file is empty"),
     "blanks": (" \n\n", "the file is empty"),
+    "a mark of byte order alone": ("\ufeff\n", "the file is empty"),
     "header alone": (HEAD, "no pairs, only a header (left, right, label)"),
     "typo": ("lefft,right,label\n" + GOOD, "no column 'left'; did you mean 'lefft'?"),
     "twice": ("left,right,left,label\na,b,c,1\n", "2 columns are called 'left'"),

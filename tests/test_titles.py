@@ -56,6 +56,11 @@ def test_titles_must_be_texts(wrong):
         t.make_titles("shelf", ["Cup"], ["Lid", wrong], [(0, 0)])
 
 
+def test_files_in_which_nothing_is_relevant_are_no_data(tmp_path):
+    with pytest.raises(DataError, match="aan_citations: none of 0 queries has a relevant item"):
+        t.read_aan(put(tmp_path / "m.txt", "id = {P1}", "title = {x}", "year = {2001}"), put(tmp_path / "c.txt", "X1 , P1"))
+
+
 def test_a_query_that_leads_to_itself_alone():
     with pytest.raises(ValueError, match="alone: none of 1 queries has a relevant item"):
         t.make_titles("alone", ["Guest towel"], ["guest towel"], [(0, 0)])

@@ -4,6 +4,7 @@ import re
 import numpy as np
 import pytest
 
+from debias_nb.config import ConfigError
 from debias_nb.repro.frame import Cell, only_stored
 from debias_nb.repro.printed import PrintedCells, fact, printed_verdict
 from debias_nb.repro.verdicts import LOW_LEAKAGE, Evidence, Ledger, above, comparison_frame, judge, low_leakage, overall, read_ledger
@@ -183,6 +184,17 @@ def test_facts():
 @pytest.fixture(scope="module")
 def books():
     with only_stored(): return {paper: read_ledger(paper) for paper in ("itvreg", "arr", "scan")}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_what_is_no_notebook_of_claims_is_named(tmp_path, monkeypatch, text):
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "nbs/papers/itvreg").mkdir(parents=True)
+    (tmp_path / "settings.ini").touch()
+    (tmp_path / "nbs/papers/itvreg/claims.ipynb").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="claims.ipynb: no notebook"):
+        read_ledger("itvreg")
 
 
 def test_every_claim_is_stated_and_asks_something(books):

@@ -258,7 +258,7 @@ class _Row(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _spelled(cls, row):
-        for key in row:
+        for key in row if isinstance(row, dict) else ():
             meant = _meant(key)
             refuse_if(meant and meant not in row, f"no column {meant!r}, but {key!r}; did you mean {meant!r}?")
         return row

@@ -216,7 +216,7 @@ def make_titles(
     excluded=None,                           # as `relevance`: pairs that are neither relevant nor candidates
 ) -> Titles:
     """Check, merge equal titles, drop own titles and queries that nothing is relevant to.
-    Raises `ValueError` naming the query."""
+    Raises `ValueError` naming the query; `DataError`, its kind, where nothing is relevant to any."""
     given = {"years": years, "categories": categories, "published": published}
     columns = {what: _column(name, what, column, queries) for what, column in given.items()}
     pairs = _pairs(name, "relevance", relevance, queries, items)
@@ -231,7 +231,7 @@ def make_titles(
     relevant = others if barred is None else others > barred
     kept = np.flatnonzero(relevant.getnnz(1))
     if not len(kept):
-        raise ValueError(f"{name}: none of {len(queries):,} queries has a relevant item")
+        raise DataError(f"{name}: none of {len(queries):,} queries has a relevant item")
     counts = {
         **(counts or {}), **_reading(pairs, q, i, named),
         "pairs to the own title": named.nnz - others.nnz,

@@ -19,6 +19,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from ..config import ConfigError, nearest
+from ..data.registry import DataError
 from ..encoders import quiet_trainer, single_thread, training_arguments
 from .changes import METRICS, RESAMPLES, Test, corrected
 from .diagnose import BUDGETS, MIXED, folder_name, named_columns, named_tests, read_files, training_program
@@ -201,11 +202,11 @@ def read_trials(
     if not path.is_file():
         return {}
     found = {}
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
             trial = json.loads(line)
             found[trial["id"]] = trial
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise ConfigError(f"{path}, line {number}: this is no trial; remove the line, and its trial is run again") from None
     return found
 
@@ -244,7 +245,7 @@ class Comparison:
         delta: float = 1.,       # the smallest difference that matters, in points
     ) -> pd.DataFrame: # method, test, difference, low, high, p, word; points
         """Each method minus another one: t over seeds and resampled pairs, and one of `stats.WORDS` for the claim that
-        it is above. p-values have Holm's correction over all rows."""
+        it is above. p-values have Holm's correction over all rows. Raises `DataError` for a test with too few pairs."""
         theirs = self._sides(against, metric)
         rows = []
         for method in self.methods:
@@ -252,7 +253,10 @@ class Comparison:
                 continue
             for test, (values, resampled) in self._sides(method.name, metric).items():
                 base, base_resampled = theirs[test]
-                found = paired(values, base, resampled, base_resampled)
+                try:
+                    found = paired(values, base, resampled, base_resampled)
+                except ValueError as e: # too few pairs to resample
+                    raise DataError(f"{test}: {method.name} minus {against}: {e}") from None
                 rows.append({"method": method.name, "test": test, "paired": found})
         adjusted = corrected([threshold_p(row["paired"]) for row in rows])
         for row, p in zip(rows, adjusted):

@@ -416,7 +416,7 @@ def diagnose(
     )
 
 # %% ../../nbs/explain/06_diagnose.ipynb #0ed15c8a
-CONDITION = re.compile(r"\s*(?P<path>[^<>=]+?)\s*(?P<sign><=|>=|<|>)\s*(?P<number>[-+]?\d*\.?\d+([eE][-+]?\d+)?)\s*")
+CONDITION = re.compile(r"\s*(?P<path>[^<>=]+?)\s*(?P<sign><=|>=|<|>)\s*(?P<number>[-+]?(\d+(\.\d+)?|\.\d+)([eE][-+]?\d+)?)\s*")
 FIGURES = ("change.value", "change.low", "change.high", "change.p", "change_ap.value", "change_ap.low",
            "change_ap.high", "base.auc05", "base.ap", "tuned.auc05", "tuned.ap")
 SIGNS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}

@@ -21,7 +21,7 @@ from ..config import EncoderConfig
 from ..cross_encoders import transformer_folder
 from debias_nb.encoders import (
     EncoderError, best_device, check_folder, embed, encoder_cards, encoder_fingerprint, find_folder, is_static,
-    tokenise, weights_hash,
+    load_safely, tokenise, weights_hash,
 )
 from ..itvreg import same_make as refuse_another_make
 from ..regularized import wise_ft as mixed_encoder
@@ -131,9 +131,7 @@ def load_model(
         return Scorer("a model in memory", source.eval(), kind_of(source))
     folder = model_folder(str(source))
     load = CrossEncoder if _is_cross(folder) else SentenceTransformer
-    model = load(
-        str(folder), device=device or best_device(), local_files_only=True, trust_remote_code=False,
-        model_kwargs={"use_safetensors": True}).eval()
+    model = load_safely(load, folder, device=device or best_device(), model_kwargs={"use_safetensors": True}).eval()
     return Scorer(str(source), model, kind_of(model))
 
 # %% ../../nbs/explain/01_models.ipynb #a6f1d3b3

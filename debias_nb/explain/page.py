@@ -12,6 +12,7 @@ import math
 import os
 import platform
 import shlex
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -203,7 +204,8 @@ def write_whole(path: Path, text: str) -> None:
         part.write_text(text, "utf-8")
         part.replace(path)
     except OSError as e:
-        part.unlink(missing_ok=True)
+        with suppress(OSError): # of a folder that may not be written to
+            part.unlink(missing_ok=True)
         raise ConfigError(f"{path}: not written: {e.strerror}") from None
 
 

@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import re
+from codecs import BOM_UTF8
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,7 +63,7 @@ LONGEST = 100_000 # characters of a cell; more is no text that somebody wants ma
 def decoded(path: Path) -> str:
     "The text of a file. Raises `DataError` naming the line that is not UTF-8, and for an empty file."
     data = path.read_bytes()
-    if not data.strip():
+    if not data.removeprefix(BOM_UTF8).strip():
         raise DataError(f"{path}: the file is empty")
     try:
         return data.decode("utf-8-sig")
@@ -181,7 +182,7 @@ def _place(name: str, cells: Cells, column: str) -> int:
     return cells.header.index(column)
 
 
-NUMBER = re.compile(r"\s*[-+]?\d*\.?\d+([eE][-+]?\d+)?\s*")
+NUMBER = re.compile(r"\s*[-+]?(\d+(\.\d+)?|\.\d+)([eE][-+]?\d+)?\s*")
 TRUTHS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
 

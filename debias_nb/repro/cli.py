@@ -107,7 +107,7 @@ def parse_parameter(text: str) -> tuple[str, object]: # `name=value`
 def parse_seeds(text: str) -> list[int]: # e.g. `0,1,2`
     "The value of `--seeds`. Raises `RunnerError`."
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
+    if not all(part.isdecimal() and len(part) < 100 for part in parts): # Python reads no number of thousands of digits
         raise RunnerError(f"--seeds wants whole numbers with commas between them, such as 0,1,2; got {text!r}")
     return [int(part) for part in parts]
 
@@ -172,11 +172,14 @@ def run_notebook(
     logging.getLogger("papermill").setLevel(logging.ERROR)
     for name, value in SLEEPING_THREADS.items():
         os.environ.setdefault(name, value)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    done = papermill.execute_notebook(
-        str(template), str(output), parameters=parameters, kernel_name="python3",
-        kernel_manager_class=_kernel_manager(), cwd=str(cwd or template.parent),
-        progress_bar=False, log_output=False, stderr_file=None)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        done = papermill.execute_notebook(
+            str(template), str(output), parameters=parameters, kernel_name="python3",
+            kernel_manager_class=_kernel_manager(), cwd=str(cwd or template.parent),
+            progress_bar=False, log_output=False, stderr_file=None)
+    except OSError as e: # a disk that is full, a folder that is read-only
+        raise RunnerError(f"{output}: not executed: {e.strerror or e}") from None
     injected = [cell for cell in done.cells if "injected-parameters" in cell.metadata.get("tags", [])]
     if parameters and len(injected) != 1:
         raise RunnerError(f"{template}: papermill injected {len(injected)} parameter cells")
@@ -205,10 +208,11 @@ def told():
     "Errors with a message for the user become that message."
     from debias_nb.config import ConfigError
     from debias_nb.repro.records import RecordError
+    from debias_nb.repro.runner import WorkerLost
     from debias_nb.data.registry import DataError
     try:
         yield
-    except (RunnerError, ConfigError, RecordError, DataError) as e:
+    except (RunnerError, ConfigError, RecordError, DataError, WorkerLost) as e:
         typer.echo(f"debias-nb: {e}", err=True)
         raise typer.Exit(2) from None
 
@@ -456,7 +460,7 @@ Alone = Annotated[bool, typer.Option("--runs", help=RUNS_HELP)]
 @app.command()
 def batch(profile: Profile = "planted", fresh: Again = False, full: Full = False, workers: Workers = None, runs: Alone = False):
     "Make every run of this profile, then execute every notebook that has a configuration there, whatever fails."
-    with told():
+    with told_of_encoders():
         check_folders()
         names = _templates(_profile(profile), project_here())
         if not names:

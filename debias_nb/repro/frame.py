@@ -333,9 +333,11 @@ def _block_cells(experiment, table, block, expected) -> Iterator[tuple[Cell, lis
     command = f"debias-nb run {experiment.paper}/{experiment.experiment} --profile {experiment.profile}"
     if block.full:
         command += " --full"
-    runs = experiment.block_runs(block.model_copy(update={"worlds": 0}))
     encoders = [name for name in block.encoders if table.encoders is None or name in table.encoders]
     columns = [column for column in table.columns if column.corpus in corpora]
+    if not columns:
+        return
+    runs = experiment.block_runs(block.model_copy(update={"worlds": 0}))
     rows = block_rows(block, experiment, table)
     for encoder, row, column in ((e, r, c) for e in encoders for r in rows for c in columns):
         mine = [run for run in runs if _is_of(run, encoder, row, column, corpora[column.corpus])]

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['BUSY', 'LATER', 'LARGEST_SEED', 'quiet', 'surroundings', 'bundled', 'execute', 'execute_within', 'Outcome', 'absent',
-           'run_all', 'cores', 'narrow', 'dry_runs', 'dry_step', 'store_for']
+           'WorkerLost', 'run_all', 'cores', 'narrow', 'dry_runs', 'dry_step', 'store_for']
 
 # %% ../../nbs/repro/05_runner.ipynb #1aa00cc8
 import json
@@ -14,6 +14,7 @@ import threading
 import subprocess
 import time
 import warnings
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -191,6 +192,10 @@ BUSY = "another process is at work on it"
 LATER = "the time is up"
 
 
+class WorkerLost(RuntimeError):
+    "A worker process that was ended from outside. What had finished is kept."
+
+
 def _work(run: RunConfig, store: Store, fresh: bool, parent: int, work, wait: bool = False): # in a worker process
     """The id of a run, its record, and why there is none. A run that another process has claimed is `BUSY`, or waited for;
     one that the time was too short for is for `LATER`."""
@@ -235,7 +240,7 @@ def run_all(
     work=None,                    # what makes the record of a run; default: `execute_within`
 ) -> Outcome:
     """Run what has no record yet. Ctrl-C keeps what has finished. What another process is at work on is left to it, and
-    waited for at the end. Raises `ConfigError` for fewer than one worker."""
+    waited for at the end. Raises `ConfigError` for fewer than one worker, `WorkerLost` for one that was killed."""
     from tqdm import tqdm
     if workers is not None and workers < 1:
         raise ConfigError(f"workers must be at least 1, got {workers}")
@@ -291,9 +296,13 @@ def _parallel(todo, store, workers, work):
     from joblib import Parallel, delayed, parallel_config
     # loky renews a worker whose memory has grown; its finished jobs are kept
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
-    with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
-        pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=workers)
-        yield from pool(delayed(_work)(run, store, fresh, os.getpid(), work) for run, fresh in todo)
+    try:
+        with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
+            pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=workers)
+            yield from pool(delayed(_work)(run, store, fresh, os.getpid(), work) for run, fresh in todo)
+    except BrokenProcessPool:
+        why = "a worker process was ended from outside, as a system does that runs out of memory"
+        raise WorkerLost(f"{why}; finished runs are kept, and the same command goes on from there") from None
 
 
 def cores() -> int: # processes that work side by side: one on a GPU

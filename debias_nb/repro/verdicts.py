@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..config import check_known, project_root
+from ..config import ConfigError, check_known, project_root
 from .frame import COMPLETE, PROFILES, Cell, Unpaired, all_experiments, contrast, scaled, stored
 from .printed import Fact, PrintedCells, first_of, in_words, printed_verdict
 from .tables import bracket, signed
@@ -463,12 +463,12 @@ HEADING = re.compile(r"## (?P<id>[\w-]+)\.? ?(?P<title>.*)\n\n(?P<first>.*)")
 
 def read_ledger(paper: str) -> Ledger:
     """The claims and errata of a paper, from its notebooks.
-    Raises what a cell raises, and `ValueError` for a claim that no heading states."""
+    Raises what a cell raises, and `ConfigError` for what is no notebook and for a claim that no heading states."""
     folder = project_root() / "nbs" / "papers" / paper
     book, headings = _executed(folder / "claims.ipynb")
     for claim in book.claims.values():
         if claim.id not in headings:
-            raise ValueError(f"nbs/papers/{paper}/claims.ipynb: no heading states {claim.id}")
+            raise ConfigError(f"nbs/papers/{paper}/claims.ipynb: no heading states {claim.id}")
         claim.statement = headings[claim.id]["first"]
     errata, headings = _executed(folder / "errata.ipynb")
     for erratum in errata.errata.values():
@@ -479,9 +479,12 @@ def read_ledger(paper: str) -> Ledger:
 
 def _executed(path: Path) -> tuple[Ledger, dict[str, dict]]: # what it calls `book`; id -> title and first paragraph
     "Run the code of a notebook, and read its headings."
-    names = {}
-    headings = {}
-    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+    names, headings = {}, {}
+    try:
+        cells = json.loads(path.read_text("utf-8"))["cells"]
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise ConfigError(f"{path}: no notebook ({e})") from None
+    for cell in cells:
         source = "".join(cell["source"])
         if cell["cell_type"] == "code":
             try:

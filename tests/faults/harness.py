@@ -1,0 +1,275 @@
+"What the trials of faults share: kinds of trials and their count, small projects, and the command line in a process that can be killed."
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import time
+import traceback
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from debias_nb.repro.records import Store, comparable, read
+from made import METHODS, STATIC, WORLD
+
+ROOT = Path(__file__).parents[2]
+
+# What was tried, and what it means to survive it. Every kind is a row of the page.
+KINDS = {
+    "SIGKILL, one worker": "a batch is killed in the middle of its trainings; then the same command comes to its end: every run has one "
+                           "record, with the metrics of a batch that nobody killed, no line is torn, and no lock is left that blocks",
+    "SIGKILL, two workers": "the same with two worker processes, which end by themselves when their parent is killed",
+    "SIGTERM": "the same after SIGTERM, with one worker and with two",
+    "Ctrl-C": "the same after SIGINT; the command says that finished runs are kept",
+    "a worker killed": "one of two workers is killed, as by a system that runs out of memory: the command says so in a sentence, and goes on from there the next time",
+    "two batches at once": "two commands on one store share the work, each run is made once; in every second trial one of them is killed",
+    "disk full": "a file system without room: a sentence with the file or the run, nothing half-written that is taken for whole, and the same command succeeds when there is room",
+    "read-only folder": "a sentence with the file, and all that can be read is read",
+    "clock set back": "records keep their order and durations stay sensible, a file with an older time of change is read anew",
+    "damaged records": "a sentence with file and line, no traceback; the file is left as it is, and undamaged records are read where the damage is in one line's content",
+    "damaged configurations": "a sentence with file and key or line, before anything runs",
+    "damaged claims and printed cells": "a sentence with file, and with cell, key or claim",
+    "damaged models": "a sentence with the file; no foreign code runs, and nothing is deleted",
+    "damaged data": "a sentence with file and line, column or hash; the file is left as it is",
+    "bad downloads": "a sentence with the address or the file; nothing of another content is ever found under the file's name, and the next try succeeds",
+    "random inputs": "no other error than the documented ones comes out",
+}
+
+
+class Tally:
+    "Counts trials, for the page."
+    def __init__(self, properties: list):
+        self.properties = properties
+
+    def add(self, kind: str, tried: int, survived: int, note: str = "") -> None:
+        assert kind in KINDS, kind
+        self.properties.append(("fault", (kind, tried, survived, note)))
+
+    @contextmanager
+    def trial(self, kind: str):
+        "One trial: it is survived where nothing is raised inside. What is put into the list that it gives is told of it."
+        notes = []
+        try:
+            yield notes
+        except Exception:
+            self.add(kind, 1, 0, "; ".join(notes))
+            raise
+        self.add(kind, 1, 1, "; ".join(notes))
+
+
+# a small project
+
+SEEDS = (0, 1)
+NOTEBOOK = {
+    "cells": [{"cell_type": "code", "id": "a", "metadata": {"tags": ["parameters"]}, "execution_count": None, "outputs": [],
+               "source": 'profile: str = "planted"\nseeds: list[int] | None = None\nfresh: bool = False\nworkers: int | None = None'}],
+    "metadata": {"kernelspec": {"name": "python3", "display_name": "python3", "language": "python"}}, "nbformat": 4, "nbformat_minor": 5,
+}
+
+
+def settings_of(**changes) -> dict:
+    "A toy experiment as its file has it: a planted catalogue, a static table, three methods, two seeds."
+    world = WORLD.model_dump() | {"train_pairs": 200, "queries": 20, "items": 60, "test_negatives": 5}
+    encoder = STATIC.model_dump(mode="json", exclude_defaults=True) | {"kind": "static"}
+    names = ["Base", "Finetuned", "ITVReg", "OutReg"]
+    methods = [method.model_dump(mode="json", exclude_defaults=True) for method in METHODS if method.name in names]
+    block = {
+        "encoders": ["tiny-static"], "methods": names, "seeds": list(SEEDS), "evaluate": ["unseen"],
+        "corpora": [{"name": "catalogue", "world": world}], "training": {"learning_rate": 2e-2, "epochs": 1.0, "batch_size": 32},
+    }
+    return {
+        "paper": "itvreg", "experiment": "demo", "profile": "planted", "title": "A demonstration", "scale": "a toy world",
+        "encoders": [encoder], "methods": methods, "blocks": [block],
+        "tables": [{"id": "demo", "columns": [{"label": "to unseen types", "corpus": "catalogue", "evaluate": "unseen", "shift": "ood"}]}],
+    } | changes
+
+
+def make_project(folder: Path) -> Path:
+    "A project of one experiment, with nothing run yet."
+    import json
+    for name in ("configs/itvreg", "nbs/papers/itvreg", "expected"):
+        (folder / name).mkdir(parents=True)
+    (folder / "settings.ini").write_text((ROOT / "settings.ini").read_text("utf-8"))
+    (folder / "expected/itvreg.yaml").write_text((ROOT / "expected/itvreg.yaml").read_text("utf-8"))
+    (folder / "configs/itvreg/demo.planted.yaml").write_text(yaml.safe_dump(settings_of(), sort_keys=False))
+    (folder / "nbs/papers/itvreg/demo.ipynb").write_text(json.dumps(NOTEBOOK))
+    return folder
+
+
+def store_of(project: Path) -> Store:
+    return Store(project / "_runs")
+
+
+def lines_of(project: Path) -> list[bytes]:
+    path = project / "_runs/itvreg/demo.planted.jsonl"
+    return path.read_bytes().splitlines(keepends=True) if path.exists() else []
+
+
+def records_of(project: Path) -> dict: # id -> what two honest repeats have in common
+    "All records. Fails on a warning, which a torn line or a repeated one would give, and on a run that stands twice."
+    import warnings
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = read(project / "_runs/itvreg/demo.planted.jsonl")
+    assert len({record["id"] for record in found}) == len(found), "a run stands twice"
+    return {record["id"]: comparable(record) for record in found}
+
+
+# a process that can be killed
+
+FORK = multiprocessing.get_context("fork") # the libraries are loaded once, here
+
+
+class Child:
+    "A function in a process of its own, with what it prints in a file."
+    def __init__(self, function, *args, said: Path):
+        self.said = said
+        self.process = FORK.Process(target=self._run, args=(function, args))
+        self.process.start()
+        self.pid = self.process.pid
+
+    def _run(self, function, args):
+        os.setsid() # a terminal sends its signals to all of a session
+        with self.said.open("ab", 0) as out:
+            os.dup2(out.fileno(), 1)
+            os.dup2(out.fileno(), 2)
+        sys.stdout, sys.stderr = os.fdopen(1, "w", 1, closefd=False), os.fdopen(2, "w", 1, closefd=False)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        code = 70
+        try:
+            function(*args)
+            code = 0
+        except SystemExit as e:
+            code = e.code if isinstance(e.code, int) else int(bool(e.code))
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def end(self, seconds: float = 600) -> int: # the exit code; minus the signal of one that was killed
+        self.process.join(seconds)
+        assert self.process.exitcode is not None, f"it hangs:\n{self.text}"
+        return self.process.exitcode
+
+    @property
+    def text(self) -> str:
+        return self.said.read_text("utf-8", "replace")
+
+
+def command(project: Path, cache: Path, args: list[str], before=None) -> None:
+    "`debias-nb` with its arguments, in this process; `before` is called first."
+    os.chdir(project)
+    os.environ["DEBIAS_NB_CACHE"] = str(cache)
+    os.environ.pop("DEBIAS_NB_RUNS", None)
+    from joblib.externals.loky.backend import context
+    context.set_start_method("fork", force=True) # workers have the libraries, too
+    if before:
+        before()
+    from debias_nb.repro.cli import app
+    app([str(arg) for arg in args])
+
+
+def batch(project: Path, cache: Path, workers: int = 1, before=None, said: Path | None = None) -> Child:
+    "The batch of a project, begun."
+    args = ["batch", "--profile", "planted", "--runs", "--workers", workers]
+    return Child(command, project, cache, args, before, said=said or project / f"said-{time.monotonic_ns()}.txt")
+
+
+def count_steps(project: Path):
+    "From now on, each training step of this process and of its workers adds a byte to a file."
+    from transformers import Trainer
+    step = Trainer.training_step
+    steps = os.open(project / "steps", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def counted(*args, **options):
+        os.write(steps, b".")
+        return step(*args, **options)
+
+    Trainer.training_step = counted
+
+
+def steps_of(project: Path) -> int:
+    path = project / "steps"
+    return path.stat().st_size if path.exists() else 0
+
+
+# processes and their clocks
+
+def children(pid: int) -> list[int]:
+    "The processes that a process has started."
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            found += [int(child) for child in (task / "children").read_text().split()]
+        except OSError:
+            pass
+    return found
+
+
+def cpu_seconds(pid: int) -> float: # 0 for one that has ended
+    "Processor time of a process: its own clock does not know what else the machine has to do."
+    try:
+        return time.clock_gettime((~pid << 3) | 2) # as clock_getcpuclockid(3) gives it
+    except OSError:
+        return 0.
+
+
+def at_work(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_until(condition, seconds: float = 300, every: float = .002) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(every)
+    return True
+
+
+# file systems of one's own
+
+CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def _system(done: int, what: str) -> None:
+    if done != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def own_mounts() -> None:
+    "From now on this process mounts for itself alone; what it mounts ends with it."
+    uid, gid = os.geteuid(), os.getegid()
+    flags = CLONE_NEWNS if uid == 0 else CLONE_NEWNS | CLONE_NEWUSER
+    _system(LIBC.unshare(flags), "unshare")
+    if uid != 0:
+        for name, text in (("uid_map", f"0 {uid} 1"), ("setgroups", "deny"), ("gid_map", f"0 {gid} 1")):
+            Path(f"/proc/self/{name}").write_text(text)
+    _mount(None, "/", None, MS_REC | MS_PRIVATE)
+
+
+def _mount(source, target, kind, flags: int, options: str | None = None) -> None:
+    as_bytes = [None if value is None else str(value).encode() for value in (source, target, kind)]
+    _system(LIBC.mount(*as_bytes, ctypes.c_ulong(flags), None if options is None else options.encode()), f"mount {target}")
+
+
+def small_disk(folder: Path, size: int) -> None: # size: bytes, in whole pages
+    "A file system of its own in a folder. Called again, it becomes larger."
+    flags = MS_REMOUNT if os.path.ismount(folder) else 0
+    _mount("tmpfs", folder, "tmpfs", flags, f"size={size}")
+
+
+def read_only(folder: Path) -> None:
+    "The folder as it is, and nobody may write to it, root included."
+    _mount(folder, folder, None, MS_BIND | MS_REC)
+    _mount(folder, folder, None, MS_BIND | MS_REMOUNT | MS_RDONLY)

@@ -1,0 +1,405 @@
+"""Disks without room, folders that may not be written to, and clocks that go backwards.
+
+File systems are mounted by a process of its own for itself alone: a small one in memory, or a folder bound read-only, which holds for root too."""
+import os
+import random
+import time
+import warnings
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
+from harness import Child, command, count_steps, lines_of, make_project, own_mounts, read_only, records_of, small_disk, store_of
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+LARGE = 1 << 26
+QUICK = EncoderConfig(name="tiny-static", kind="static", world=WorldConfig(types=8, unseen_types=4, broad_pairs=200), pretrain=PretrainConfig(steps=5, batch_size=32, learning_rate=2e-2))
+BATCH = ["batch", "--profile", "planted", "--runs", "--workers", "1"]
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    "What a batch on a disk with room gives, and the cache of its encoder."
+    folder = tmp_path_factory.mktemp("reference")
+    project = make_project(folder / "project")
+    child = Child(command, project, folder / "cache", BATCH, said=folder / "said")
+    assert child.end() == 0, child.text
+    return folder / "cache", records_of(project)
+
+
+@pytest.fixture
+def apart(tmp_path):
+    "Run a function in a process with mounts of its own; it fails where the function fails."
+    def run(function, *args):
+        child = Child(_mounted, function, args, said=tmp_path / "said")
+        code = child.end()
+        if code == SKIPPED:
+            pytest.skip(f"no file system can be mounted here: {child.text.strip()}")
+        assert code == 0, child.text
+    return run
+
+
+SKIPPED = 77
+
+
+def _mounted(function, args):
+    try:
+        own_mounts()
+    except OSError as e:
+        print(e)
+        raise SystemExit(SKIPPED) from None
+    function(*args)
+
+
+def said_by(project: Path, cache: Path, args) -> tuple[int, str]:
+    "A command in a process of its own, which sees the same file systems."
+    child = Child(command, project, cache, args, said=Path(f"/tmp/said-{os.getpid()}-{time.monotonic_ns()}"))
+    code = child.end()
+    text = child.text
+    child.said.unlink()
+    return code, text
+
+
+def full(folder: Path, left: int) -> None: # left: bytes, in whole pages
+    "A disk with as much room as is said."
+    folder.mkdir(parents=True, exist_ok=True)
+    small_disk(folder, max(left, PAGE))
+
+
+# disks without room
+
+def records_on_a_small_disk(project, cache, size, expected):
+    full(project / "_runs", size)
+    code, text = said_by(project, cache, BATCH)
+    kept = lines_of(project)
+    assert code == 2 and "Traceback" not in text and "could not be written: " in text, text
+    assert "demo.planted.jsonl" in text and " is kept in " in text
+    assert all(line.endswith(b"\n") for line in kept) and len(kept) < len(expected)
+    small_disk(project / "_runs", LARGE)
+    code, text = said_by(project, cache, BATCH)
+    assert code == 0 and lines_of(project)[:len(kept)] == kept and records_of(project) == expected, text
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_records(seed, reference, apart, tally, tmp_path):
+    "At a random record."
+    with tally.trial("disk full"):
+        cache, expected = reference
+        size = random.Random(600 + seed).randrange(1, 10) * PAGE
+        apart(records_on_a_small_disk, make_project(tmp_path / "project"), cache, size, expected)
+
+
+def encoder_on_a_small_disk(cache, size):
+    from debias_nb.encoders import EncoderError, planted_encoder
+    full(cache, size)
+    try:
+        planted_encoder(QUICK, cache)
+    except EncoderError as e:
+        assert "No space left" in str(e) and str(cache) in str(e), e
+    else:
+        raise AssertionError("there was room")
+    assert not [path for path in cache.iterdir() if path.is_dir()], "nothing half-made is left"
+    small_disk(cache, LARGE)
+    planted_encoder(QUICK, cache)
+
+
+@pytest.mark.parametrize("pages", [2, 6])
+def test_a_kept_encoder(pages, apart, tally, tmp_path):
+    with tally.trial("disk full"):
+        apart(encoder_on_a_small_disk, tmp_path / "cache", pages * PAGE)
+
+
+def download_on_a_small_disk(folder):
+    import threading
+    import http.server
+    import test_downloads
+    from debias_nb.data import registry as r
+    os.environ["DEBIAS_NB_CACHE"] = str(folder)
+    os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
+    os.environ.pop("DEBIAS_NB_DATA", None)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), test_downloads.Site)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    file = r.DataFile(file="a.tsv", url=f"http://127.0.0.1:{server.server_port}/a.tsv", sha256=test_downloads.SHA, bytes=len(test_downloads.GOOD), format="tsv")
+    registry = r.Registry(datasets={"demo": r.DataSet(title="Demo", licence="CC0", citation="nobody", files=[file])})
+    full(folder, 2 * PAGE)
+    try:
+        r.locate("demo", "a.tsv", registry=registry)
+    except r.MissingData as e:
+        assert "No space left" in str(e) and "a.tsv" in str(e), e
+    else:
+        raise AssertionError("there was room")
+    assert not (folder / "data/demo/a.tsv").exists()
+    small_disk(folder, LARGE)
+    assert r.locate("demo", "a.tsv", registry=registry).read_bytes() == test_downloads.GOOD
+
+
+def test_a_download(apart, tally, tmp_path):
+    with tally.trial("disk full"):
+        apart(download_on_a_small_disk, tmp_path / "cache")
+
+
+def notebook_on_a_small_disk(project, cache, expected):
+    full(project / "_runs/notebooks", PAGE)
+    (project / "_runs/notebooks/filler").write_bytes(b"x" * PAGE)
+    code, text = said_by(project, cache, ["run", "itvreg/demo", "--seeds", "0"])
+    assert code == 2 and "Traceback" not in text and "No space left" in text, text
+    small_disk(project / "_runs/notebooks", LARGE)
+
+
+def test_an_executed_notebook(reference, apart, tally, tmp_path):
+    with tally.trial("disk full"):
+        apart(notebook_on_a_small_disk, make_project(tmp_path / "project"), *reference)
+
+
+def deletion_on_a_small_disk(folder, line):
+    from debias_nb.repro.records import RecordError, Store, read
+    full(folder, 3 * PAGE)
+    path = folder / "itvreg/demo.planted.jsonl"
+    path.parent.mkdir()
+    lines = [line.replace(b'"id": "a"', b'"id": "%d"' % number) for number in range(2 * PAGE // len(line))]
+    path.write_bytes(b"".join(lines))
+    try:
+        Store(folder).delete("0")
+    except RecordError as e:
+        assert "0 could not be deleted: No space left on device; all its records are still there" in str(e), e
+    else:
+        raise AssertionError("there was room")
+    assert path.read_bytes() == b"".join(lines) and sorted(p.suffix for p in path.parent.iterdir()) == [".jsonl", ".lock"]
+    small_disk(folder, LARGE)
+    assert Store(folder).delete("0") == 1 and len(read(path)) == len(lines) - 1
+
+
+def unsealed_line() -> bytes:
+    import json
+    return json.dumps({"schema": 1, "id": "a", "status": "finished", "config": {}, "metrics": {}, "curve": list(range(20))}).encode() + b"\n"
+
+
+def test_a_deletion(apart, tally, tmp_path):
+    with tally.trial("disk full"):
+        apart(deletion_on_a_small_disk, tmp_path / "store", unsealed_line())
+
+
+def torn_end_on_a_small_disk(folder, line):
+    from debias_nb.repro.records import append, read
+    full(folder, 2 * PAGE)
+    path = folder / "demo.planted.jsonl"
+    path.write_bytes(line + b'{"torn')
+    (folder / "demo.planted.jsonl.lock").touch()
+    (folder / "filler").write_bytes(b"x" * (PAGE))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert len(read(path)) == 1
+    assert "left there (No space left on device)" in str(told[0].message) and path.read_bytes() == line + b'{"torn'
+    small_disk(folder, LARGE)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        append(path, {"schema": 1, "id": "b", "status": "finished", "config": {}, "metrics": {}})
+    assert "moved to" in str(told[0].message) and [record["id"] for record in read(path)] == ["a", "b"]
+
+
+def test_a_torn_end(apart, tally, tmp_path):
+    with tally.trial("disk full"):
+        apart(torn_end_on_a_small_disk, tmp_path / "store", unsealed_line())
+
+
+def write_pairs(path: Path) -> Path:
+    path.write_text("left,right,label\n" + "".join(f"red lamp {i},lamp {i} {'red' if i % 2 else 'blue'},{i % 2}\n" for i in range(200)))
+    return path
+
+
+def comparison_on_a_small_disk(folder, model):
+    pairs = write_pairs(folder / "a.csv")
+    out = folder / "out"
+    args = ["compare", "--base", model, "--train", pairs, "--test", f"t={pairs}", "--methods", "base,plain", "--seeds", "2", "--epochs", "1", "--out", out]
+    full(out, PAGE)
+    (out / "filler").write_bytes(b"x" * PAGE)
+    code, text = said_by(folder, folder / "cache", args)
+    assert code == 2 and "trials.jsonl: not written: No space left on device" in text and "Traceback" not in text, text
+    small_disk(out, LARGE)
+    code, text = said_by(folder, folder / "cache", args)
+    assert code == 0 and (out / "report.html").is_file(), text
+    for path in out.iterdir():
+        if path.name not in ("filler", "trials.jsonl"):
+            path.unlink()
+    space = os.statvfs(out)
+    small_disk(out, (space.f_blocks - space.f_bfree) * space.f_frsize) # the trials are there, and no room for the page
+    code, text = said_by(folder, folder / "cache", args)
+    assert code == 2 and "report.html: not written: No space left on device" in text and "Traceback" not in text, text
+    assert sorted(path.name for path in out.iterdir()) == ["filler", "trials.jsonl"]
+
+
+def test_a_comparison(apart, tally, tmp_path):
+    from made import table
+    with tally.trial("disk full"):
+        apart(comparison_on_a_small_disk, tmp_path, table(tmp_path))
+
+
+def temporary_files_on_a_small_disk(project, cache, folder, expected):
+    import tempfile
+    full(folder, PAGE)
+    (folder / "filler").write_bytes(b"x" * PAGE)
+    tempfile.tempdir = str(folder)
+    code, text = said_by(project, cache, BATCH)
+    assert code == 0 or ("No space left" in text and "Traceback" not in text), text
+    small_disk(folder, LARGE)
+    code, text = said_by(project, cache, BATCH)
+    assert code == 0 and records_of(project) == expected, text
+
+
+def test_temporary_files(reference, apart, tally, tmp_path):
+    with tally.trial("disk full"):
+        cache, expected = reference
+        apart(temporary_files_on_a_small_disk, make_project(tmp_path / "project"), cache, tmp_path / "temporary", expected)
+
+
+# folders that may not be written to
+
+def read_only_records(project, cache, expected):
+    code, text = said_by(project, cache, BATCH)
+    assert code == 0, text
+    path = project / "_runs/itvreg/demo.planted.jsonl"
+    lines = lines_of(project)
+    path.write_bytes(b"".join(lines[:-1]))
+    read_only(project / "_runs")
+    assert len(records_of(project)) == len(lines) - 1, "what is there is read"
+    code, text = said_by(project, cache, BATCH)
+    assert code == 2 and "demo.planted.jsonl: the record" in text and "Read-only file system" in text and " is kept in " in text and "Traceback" not in text, text
+    assert lines_of(project) == lines[:-1]
+
+
+def read_only_project(project, cache, expected):
+    read_only(project)
+    code, text = said_by(project, cache, BATCH)
+    assert code == 2 and "Read-only file system" in text and "Traceback" not in text, text
+
+
+def read_only_cache(cache):
+    from debias_nb.encoders import EncoderError, planted_encoder
+    planted_encoder(QUICK, cache)
+    read_only(cache)
+    planted_encoder(QUICK, cache) # what is kept is read
+    try:
+        planted_encoder(QUICK.model_copy(update={"max_length": 8}), cache)
+    except EncoderError as e:
+        assert "Read-only file system" in str(e) and str(cache) in str(e), e
+    else:
+        raise AssertionError("it could be written to")
+
+
+def read_only_comparison(folder, model):
+    pairs = write_pairs(folder / "a.csv")
+    (folder / "out").mkdir()
+    read_only(folder / "out")
+    code, text = said_by(folder, folder / "cache", ["compare", "--base", model, "--train", pairs, "--test", f"t={pairs}", "--methods", "base,plain", "--seeds", "2", "--epochs", "1", "--out", folder / "out"])
+    assert code == 2 and "trials.jsonl: not written: Read-only file system" in text and "Traceback" not in text, text
+
+
+@pytest.mark.parametrize("what", [read_only_records, read_only_project])
+def test_a_project_that_is_read_only(what, reference, apart, tally, tmp_path):
+    with tally.trial("read-only folder"):
+        apart(what, make_project(tmp_path / "project"), *reference)
+
+
+def test_a_cache_that_is_read_only(apart, tally, tmp_path):
+    with tally.trial("read-only folder"):
+        (tmp_path / "cache").mkdir()
+        apart(read_only_cache, tmp_path / "cache")
+
+
+def test_a_comparison_that_is_read_only(apart, tally, tmp_path):
+    from made import table
+    with tally.trial("read-only folder"):
+        apart(read_only_comparison, tmp_path, table(tmp_path))
+
+
+# clocks that go backwards
+
+class Backwards(datetime):
+    "A clock that loses an hour at every look."
+    looks = 0
+
+    @classmethod
+    def now(cls, tz=None):
+        Backwards.looks += 1
+        return datetime.now(tz) - timedelta(hours=Backwards.looks)
+
+
+def set_back():
+    "Every look at the time of day is an hour before the one before."
+    from debias_nb.repro import records
+    records.datetime = Backwards
+    real, looks = time.time, []
+
+    def earlier():
+        looks.append(1)
+        return real() - 3600 * len(looks)
+
+    time.time = earlier
+
+
+def test_a_batch_while_the_clock_goes_back(reference, tally, tmp_path):
+    with tally.trial("clock set back"):
+        cache, expected = reference
+        project = make_project(tmp_path / "project")
+        child = Child(command, project, cache, BATCH, set_back, said=tmp_path / "said")
+        assert child.end() == 0, child.text
+        assert records_of(project) == expected
+        found = store_of(project).all()
+        finished = [datetime.fromisoformat(record["finished"]) for record in found]
+        assert finished == sorted(finished, reverse=True), "the clock did go back"
+        for record in found:
+            assert 0 < record["seconds"] < 3600 and record["started"] <= record["finished"]
+
+
+def test_a_run_that_is_made_again(reference, tally, tmp_path):
+    "The newest record is the one that was written last, whatever its time says."
+    from debias_nb.repro.records import Store
+    with tally.trial("clock set back"):
+        cache, expected = reference
+        project = make_project(tmp_path / "project")
+        for before in (None, set_back):
+            child = Child(command, project, cache, [*BATCH, "--fresh"], before, said=tmp_path / "said")
+            assert child.end() == 0, child.text
+        assert records_of(project) == expected
+        year_ago = datetime.now(timezone.utc) - timedelta(minutes=30)
+        for run_id in expected:
+            assert datetime.fromisoformat(Store(project / "_runs").find(run_id)["finished"]) < year_ago
+
+
+def test_a_file_that_becomes_older(tally, tmp_path):
+    "As when an archive is unpacked over it: of the same size, with an earlier time of change."
+    from debias_nb.data.registry import sha256_of
+    from debias_nb.repro.records import Store, append
+    with tally.trial("clock set back"):
+        path = tmp_path / "a.tsv"
+        path.write_bytes(b"one")
+        first = sha256_of(path)
+        path.write_bytes(b"two")
+        os.utime(path, (0, 0))
+        assert sha256_of(path) != first
+        line = {"schema": 1, "id": "a", "status": "finished", "config": {}, "metrics": {"x": {"auc": .5}}}
+        records = tmp_path / "itvreg/demo.planted.jsonl"
+        append(records, line)
+        assert Store(tmp_path).find("a")["metrics"] == {"x": {"auc": .5}}
+        data = records.read_bytes()
+        records.unlink()
+        append(records, line | {"metrics": {"x": {"auc": .6}}})
+        os.utime(records, (0, 0))
+        assert len(records.read_bytes()) == len(data) and Store(tmp_path).find("a")["metrics"] == {"x": {"auc": .6}}
+
+
+def test_an_encoder_made_while_the_clock_goes_back(tally, tmp_path):
+    with tally.trial("clock set back"):
+        from debias_nb.encoders import encoder_fingerprint, planted_encoder
+        first = encoder_fingerprint(planted_encoder(QUICK, tmp_path / "one"))
+        child = Child(_made_backwards, tmp_path / "two", said=tmp_path / "said")
+        assert child.end() == 0, child.text
+        assert encoder_fingerprint(planted_encoder(QUICK, tmp_path / "two")) == first
+
+
+def _made_backwards(cache):
+    from debias_nb.encoders import planted_encoder
+    set_back()
+    planted_encoder(QUICK, cache)

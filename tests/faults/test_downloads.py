@@ -1,0 +1,203 @@
+"Downloads that are cut off, altered or sent elsewhere, by a server on this machine, with the project's own downloads and hashes."
+import hashlib
+import http.server
+import shutil
+import threading
+import warnings
+
+import huggingface_hub
+import pytest
+from huggingface_hub import constants
+
+from debias_nb.config import EncoderConfig
+from debias_nb.data import registry as r
+from debias_nb.encoders import EncoderError, encoder_cards, load_encoder
+from made import table
+
+GOOD = b"duplicate\tone?\ttwo?\n" * 3000
+OTHER = GOOD.replace(b"one", b"ONE")
+SHA = hashlib.sha256(GOOD).hexdigest()
+
+
+class Site(http.server.BaseHTTPRequestHandler):
+    "What it does with a request depends on `mode`."
+    mode, hits, elsewhere = "good", 0, ""
+
+    def answer(self, body, length=None, status=200, **headers):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body) if length is None else length))
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        type(self).hits += 1
+        mode = type(self).mode
+        if mode == "good" or self.path == "/other":
+            self.answer(OTHER if self.path == "/other" else GOOD)
+        elif mode == "cut off":
+            self.answer(GOOD[:len(GOOD) // 3], len(GOOD))
+        elif mode == "cut off at once":
+            self.answer(b"", len(GOOD))
+        elif mode == "cut off without a length":
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(GOOD[:len(GOOD) // 2])
+        elif mode == "altered":
+            self.answer(OTHER)
+        elif mode == "one byte altered":
+            self.answer(GOOD[:-2] + b"!" + GOOD[-1:])
+        elif mode == "a page of a login":
+            self.answer(b"<html>please log in</html>", Content_Type="text/html")
+        elif mode == "nothing":
+            self.answer(b"")
+        elif mode == "longer than it should be":
+            self.answer(GOOD + GOOD)
+        elif mode == "sent elsewhere":
+            self.answer(b"", status=302, Location=f"{type(self).elsewhere}/other")
+        elif mode == "sent in a circle":
+            self.answer(b"", status=302, Location=self.path)
+        elif mode == "sent to a file":
+            self.answer(b"", status=302, Location="file:///etc/hostname")
+        elif mode.isdigit():
+            self.answer(b"no", status=int(mode))
+        elif mode == "hung up":
+            self.connection.close()
+
+    do_HEAD = do_GET
+
+    def log_message(self, *args):
+        pass
+
+    def handle(self):
+        try:
+            super().handle()
+        except (OSError, ValueError): # whoever asked has gone, or the connection was closed above
+            pass
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    "A server, an empty cache, and a registry with one file of the server."
+    class Own(Site):
+        mode, hits = "good", 0
+
+    servers = []
+    for _ in range(2):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Own)
+        server.daemon_threads, server.block_on_close = True, False
+        threading.Thread(target=server.serve_forever, args=(.01,), daemon=True).start()
+        servers.append(server)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "127.0.0.1")
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("DEBIAS_NB_DATA", raising=False)
+    address = [f"http://127.0.0.1:{server.server_port}" for server in servers]
+    file = r.DataFile(file="a.tsv", url=f"{address[0]}/a.tsv", sha256=SHA, bytes=len(GOOD), format="tsv")
+    Own.registry = r.Registry(datasets={"demo": r.DataSet(title="Demo", licence="CC0", citation="nobody", files=[file])})
+    Own.elsewhere, Own.folder, Own.address = address[1], tmp_path / "cache/data/demo", address[0]
+    yield Own
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+MODES = {
+    "cut off": r.MissingData, "cut off at once": r.MissingData, "cut off without a length": r.ChangedData, "altered": r.ChangedData,
+    "one byte altered": r.ChangedData, "a page of a login": r.ChangedData, "nothing": r.ChangedData, "longer than it should be": r.ChangedData,
+    "sent elsewhere": r.ChangedData, "sent in a circle": r.MissingData, "sent to a file": r.MissingData, "404": r.MissingData, "403": r.MissingData,
+    "500": r.MissingData, "503": r.MissingData, "hung up": r.MissingData,
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_file_of_data(mode, site, tally):
+    with tally.trial("bad downloads"):
+        site.mode = mode
+        with pytest.raises(r.DataError) as e:
+            r.locate("demo", "a.tsv", registry=site.registry)
+        assert type(e.value) is MODES[mode], repr(e.value)
+        assert site.address in str(e.value) and ("a.tsv" in str(e.value))
+        assert not site.folder.exists() or not list(site.folder.iterdir()), "nothing is left"
+        site.mode = "good"
+        assert r.locate("demo", "a.tsv", registry=site.registry).read_bytes() == GOOD
+        assert [path.name for path in site.folder.iterdir()] == ["a.tsv"]
+
+
+def test_what_is_elsewhere_is_taken_when_it_is_the_same(site, tally, monkeypatch):
+    with tally.trial("bad downloads"):
+        site.mode = "sent elsewhere"
+        monkeypatch.setattr("test_downloads.OTHER", GOOD)
+        assert r.locate("demo", "a.tsv", registry=site.registry).read_bytes() == GOOD
+
+
+# encoders: the hub, asked for one commit
+
+COMMIT = "ab" * 20
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    "A hub of one encoder, whose files can be changed on their way."
+    source = table(tmp_path / "source")
+    monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path / "own"))
+    (tmp_path / "own").mkdir()
+    card = f"pinned: {{kind: static, hub: me/pinned, revision: {COMMIT}, licence: none, trained_on: nothing, zero_shot: true}}\n"
+    (tmp_path / "own/encoders.yaml").write_text(card)
+
+    def sends(change):
+        def download(name, revision, **options):
+            assert (name, revision) == ("me/pinned", COMMIT)
+            folder = tmp_path / "snapshot"
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(source, folder)
+            change(folder)
+            return str(folder)
+        monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    return sends
+
+
+def shorter(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+SENT = {
+    "weights cut off": (shorter, "cannot be loaded"),
+    "weights left out": (lambda folder: (folder / "model.safetensors").unlink(), "no weights at all"),
+    "pickles instead": (lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"), "pickles"),
+    "a list of modules cut off": (lambda folder: (folder / "modules.json").write_text('[{"idx"'), "modules.json"),
+    "a page of a login": (lambda folder: (folder / "modules.json").write_text("<html>"), "modules.json"),
+}
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_an_encoder(name, hub, tally):
+    change, sentence = SENT[name]
+    with tally.trial("bad downloads"):
+        hub(change)
+        with pytest.raises(EncoderError) as e:
+            load_encoder(EncoderConfig(name="pinned", kind="static"))
+        assert sentence in str(e.value), e.value
+        hub(lambda folder: None)
+        assert load_encoder(EncoderConfig(name="pinned", kind="static")) is not None
+
+
+@pytest.mark.parametrize("mode", ["cut off", "404", "503", "hung up", "a page of a login", "sent in a circle"])
+def test_a_hub_that_answers_wrongly(mode, site, hub, tally, monkeypatch, tmp_path):
+    "With the hub's own client."
+    with tally.trial("bad downloads"):
+        monkeypatch.undo()
+        monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path / "own"))
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        site.mode = mode
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(constants, "ENDPOINT", site.address)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", site.address + "/{repo_id}/resolve/{revision}/{filename}")
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+        with warnings.catch_warnings(), pytest.raises(EncoderError) as e:
+            warnings.simplefilter("ignore")
+            load_encoder(EncoderConfig(name="pinned", kind="static"))
+        assert "me/pinned" in str(e.value) and COMMIT in str(e.value) and "the hub (" in str(e.value), e.value
+        assert "pinned" in encoder_cards()

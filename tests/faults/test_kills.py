@@ -1,0 +1,151 @@
+"Batches that are stopped in the middle of their trainings, and what the same command makes of what they left."
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from harness import at_work, batch, children, count_steps, cpu_seconds, lines_of, make_project, records_of, steps_of, wait_until
+
+RUNS = 7        # of the project: an encoder that is not trained, and three methods with two seeds
+DRAWS = 5       # of a moment; a batch that comes to its end before is begun anew
+
+
+class Reference:
+    "A batch that nobody stops: its records, and when its trainings begin and end on the clock of its processes."
+    def __init__(self, folder):
+        self.cache = folder / "cache"
+        batch_of(make_project(folder / "warm"), self.cache, 1).end() # makes the encoder
+        self.span, self.records = {}, None
+        for workers in (1, 2):
+            project = make_project(folder / f"whole{workers}")
+            child = batch_of(project, self.cache, workers)
+            wait_until(lambda project=project: steps_of(project))
+            begin = clock(child.pid, workers)
+            end = begin
+            while len(lines_of(project)) < RUNS:
+                end = max(end, clock(child.pid, workers))
+                assert child.process.is_alive(), child.text
+                time.sleep(.005)
+            assert child.end() == 0, child.text
+            self.span[workers] = begin, end
+            found = records_of(project)
+            assert len(found) == RUNS and (self.records is None or found == self.records), "as many workers as one likes"
+            self.records = found
+
+
+def batch_of(project, cache, workers):
+    return batch(project, cache, workers, before=lambda: count_steps(project))
+
+
+def clock(pid, workers) -> float: # seconds of processor time, of a command and its workers
+    own = cpu_seconds(pid)
+    return own if workers == 1 else own + sum(map(cpu_seconds, children(pid)))
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    return Reference(tmp_path_factory.mktemp("reference"))
+
+
+def begun(reference, folder, workers, rng):
+    "A batch at a random moment of its trainings; which moment, and the processes that it has started."
+    begin, end = reference.span[workers]
+    for draw in range(DRAWS):
+        project = make_project(folder / f"draw{draw}")
+        moment = rng.uniform(begin, end)
+        child = batch_of(project, reference.cache, workers)
+        wait_until(lambda: clock(child.pid, workers) >= moment or not child.process.is_alive(), every=.001)
+        if child.process.is_alive() and len(lines_of(project)) < RUNS:
+            return project, child
+        child.end()
+    raise AssertionError(f"{DRAWS} batches came to their end before the moment that was drawn")
+
+
+def whole(lines) -> list[bytes]:
+    return [line for line in lines if line.endswith(b"\n")]
+
+
+def comes_to_its_end(reference, project, workers, before):
+    "The same command once more: nothing that was there is lost, every run has one record, with the metrics it should have."
+    child = batch_of(project, reference.cache, workers)
+    assert child.end() == 0 and "Traceback" not in child.text, child.text
+    assert lines_of(project)[:len(before)] == before
+    assert records_of(project) == reference.records
+
+
+def stopped(reference, folder, workers, seed, stop) -> tuple: # the project, what the command said, and what is told of the trial
+    project, child = begun(reference, folder, workers, random.Random(seed))
+    started = children(child.pid)
+    stop(child.pid)
+    child.end()
+    before = whole(lines_of(project))
+    in_training = steps_of(project) > 0 and len(before) < RUNS
+    if seed % 2: # every second time the next command does not wait for the workers to end
+        assert wait_until(lambda: not any(map(at_work, started)), 60), "workers went on"
+    comes_to_its_end(reference, project, workers, before)
+    assert not any(map(at_work, started)), "workers went on"
+    return child, f"workers {workers}, seed {seed}, {'in training' if in_training else 'outside'}"
+
+
+def kill(pid): os.kill(pid, signal.SIGKILL)
+def terminate(pid): os.kill(pid, signal.SIGTERM)
+def interrupt(pid): os.killpg(pid, signal.SIGINT) # a terminal sends it to the workers, too
+
+
+def trial(tally, kind, reference, folder, workers, seed, stop):
+    with tally.trial(kind) as notes:
+        child, note = stopped(reference, folder, workers, seed, stop)
+        notes.append(note)
+        if stop is interrupt:
+            assert child.process.exitcode == 130 and "interrupted; finished runs are kept" in child.text, child.text
+            assert "Traceback" not in child.text, child.text
+        else:
+            assert child.process.exitcode in (-signal.SIGKILL, -signal.SIGTERM)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_killed_with_one_worker(reference, tally, tmp_path, seed):
+    trial(tally, "SIGKILL, one worker", reference, tmp_path, 1, seed, kill)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_killed_with_two_workers(reference, tally, tmp_path, seed):
+    trial(tally, "SIGKILL, two workers", reference, tmp_path, 2, 100 + seed, kill)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_terminated(reference, tally, tmp_path, seed):
+    trial(tally, "SIGTERM", reference, tmp_path, 1 + seed % 2, 200 + seed, terminate)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_interrupted(reference, tally, tmp_path, seed):
+    trial(tally, "Ctrl-C", reference, tmp_path, 1 + seed % 2, 300 + seed, interrupt)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_worker_is_killed(reference, tally, tmp_path, seed):
+    with tally.trial("a worker killed"):
+        project, child = begun(reference, tmp_path, 2, random.Random(400 + seed))
+        worker = max(children(child.pid), key=cpu_seconds)
+        kill(worker)
+        code = child.end()
+        before = whole(lines_of(project))
+        assert code == 2 and "Traceback" not in child.text and "the same command goes on" in child.text, child.text
+        comes_to_its_end(reference, project, 2, before)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_batches_at_once(reference, tally, tmp_path, seed):
+    with tally.trial("two batches at once"):
+        workers = 1 + seed // 2
+        project, one = begun(reference, tmp_path, workers, random.Random(500 + seed))
+        other = batch_of(project, reference.cache, workers)
+        if seed % 2:
+            wait_until(lambda: len(lines_of(project)) > 3 or not one.process.is_alive())
+            kill(one.pid)
+        assert other.end() == 0 and "Traceback" not in other.text, other.text
+        assert one.end() in (0, -signal.SIGKILL), one.text
+        assert records_of(project) == reference.records
