@@ -187,7 +187,7 @@ class AuthorPairSampler(DefaultBatchSampler):
         if not columns:
             raise ValueError(f"no column of author ids: looked for {wanted} among {dataset.column_names}")
         self.labels = np.asarray(dataset[columns[0]])
-        self.length = len(list(self))
+        self.length = sum(1 for _ in self)
 
     def __iter__(self):
         rng = np.random.default_rng([self.seed, self.epoch, 0])
