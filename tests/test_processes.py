@@ -8,7 +8,6 @@ import textwrap
 import traceback
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from datasets import Dataset
@@ -29,7 +28,7 @@ from debias_nb.repro.config import MethodConfig, TrainConfig
 from debias_nb.repro.runner import execute
 from debias_nb.scan_training import SCAN
 from test_author_losses import AUTHORS, TEXTS
-from test_regularized import can_meet, furthest, moved, without_dropout
+from test_regularized import can_meet, moved, without_dropout
 from test_scan_training import ANSWERS, LABELS, QUESTIONS, cross_encoder
 
 TOLERANCE = 2e-6 # in any weight, after two or more steps; single precision adds up in another order
