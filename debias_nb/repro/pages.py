@@ -24,7 +24,7 @@ from ..config import project_root
 from ..data.registry import load_expected
 from .details import chosen_settings, question_tests
 from debias_nb.repro.frame import (
-    PROFILES, Cell, Study, all_experiments, is_printed, only_stored, papers, profiles_of, results, row_name, scales, stored, study_of,
+    PROFILES, Cell, Study, all_experiments, is_printed, only_stored, papers, profiles_of, row_name, scales, stored,
 )
 from .tables import differences
 

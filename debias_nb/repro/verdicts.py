@@ -204,7 +204,7 @@ class Evidence:
             fits = fits and any(fnmatchcase(cell.column, pattern) for pattern in asked.column)
             if fits:
                 places[cell.profile, cell.encoder, cell.column] = None
-            found = [self._comparison(asked, *place) for place in places]
+        found = [self._comparison(asked, *place) for place in places]
         return [one for one in found if one is not None]
 
     def _comparison(self, asked, profile, encoder, column) -> Comparison | None: # None: nothing of it is configured
@@ -259,19 +259,19 @@ LOW_LEAKAGE = .6 # at most; at .5 topics of training tell nothing about those of
 
 def low_leakage(
     evidence: Evidence,
-        setting: str, # a column of the planted table `leaks`
-    ):
-        "Raises `ValueError` for a setting whose recorded leakage is above `LOW_LEAKAGE`, or not recorded although its gains are."
-        measured = evidence.cell("leaks", setting, "planted")
-        wanted = f"a setting with little leakage has at most {LOW_LEAKAGE}"
-        if measured.value is not None:
-            if measured.value > LOW_LEAKAGE:
-                raise ValueError(f"{setting}: the recorded leakage is {measured.value:.3f}, and {wanted}")
-            return
-        place = ("planted", measured.corpus)
-        tested = [cell for cell in evidence.of_table["leakage"] if (cell.profile, cell.corpus) == place]
-        if any(cell.value is not None for cell in tested):
-            raise ValueError(f"{setting}: no leakage is recorded, and {wanted}: {measured.command}")
+    setting: str, # a column of the planted table `leaks`
+):
+    "Raises `ValueError` for a setting whose recorded leakage is above `LOW_LEAKAGE`, or not recorded although its gains are."
+    measured = evidence.cell("leaks", setting, "planted")
+    wanted = f"a setting with little leakage has at most {LOW_LEAKAGE}"
+    if measured.value is not None:
+        if measured.value > LOW_LEAKAGE:
+            raise ValueError(f"{setting}: the recorded leakage is {measured.value:.3f}, and {wanted}")
+        return
+    place = ("planted", measured.corpus)
+    tested = [cell for cell in evidence.of_table["leakage"] if (cell.profile, cell.corpus) == place]
+    if any(cell.value is not None for cell in tested):
+        raise ValueError(f"{setting}: no leakage is recorded, and {wanted}: {measured.command}")
 
 # %% ../../nbs/repro/12_verdicts.ipynb #ae840a5e
 COARSE = 3. # times delta: what test items alone may hide before no number of seeds decides

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
-from harness import Child, command, count_steps, lines_of, make_project, own_mounts, read_only, records_of, small_disk, store_of
+from harness import Child, command, lines_of, make_project, own_mounts, read_only, records_of, small_disk, store_of
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 LARGE = 1 << 26

@@ -3,6 +3,7 @@ import os
 import random
 import signal
 import time
+from functools import partial
 
 import pytest
 
@@ -49,6 +50,11 @@ def reference(tmp_path_factory):
     return Reference(tmp_path_factory.mktemp("reference"))
 
 
+def has_come(child, moment: float, workers: int) -> bool:
+    "Whether the processes have worked so long, or are at their end."
+    return clock(child.pid, workers) >= moment or not child.process.is_alive()
+
+
 def begun(reference, folder, workers, rng):
     "A batch at a random moment of its trainings; which moment, and the processes that it has started."
     begin, end = reference.span[workers]
@@ -56,7 +62,7 @@ def begun(reference, folder, workers, rng):
         project = make_project(folder / f"draw{draw}")
         moment = rng.uniform(begin, end)
         child = batch_of(project, reference.cache, workers)
-        wait_until(lambda: clock(child.pid, workers) >= moment or not child.process.is_alive(), every=.001)
+        wait_until(partial(has_come, child, moment, workers), every=.001)
         if child.process.is_alive() and len(lines_of(project)) < RUNS:
             return project, child
         child.end()

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import yaml
 
 from debias_nb.config import ConfigError, load_yaml, parse_yaml
 from debias_nb.data.answers import read_answers, read_qrels, read_queries

@@ -297,8 +297,8 @@ def evaluate_authors(
     rows,                  # (n, d) of the texts, of length 1 or 0: a torch matrix, or a scipy sparse one
     texts: Texts,
     halves: Halves,        # of them
-        replicates: int = 100, # resamples of the authors, the same for all methods
-    ) -> Found:
+    replicates: int = 100, # resamples of the authors, the same for all methods
+) -> Found:
     "R@8, MRR and the topics of the neighbours. Raises `ValueError` for rows that do not fit."
     if rows.shape[0] != len(texts):
         raise ValueError(f"{texts.name}: {rows.shape[0]} rows for {len(texts)} texts")

@@ -150,16 +150,14 @@ def score(model, pairs: LabelledPairs, encoder: EncoderConfig) -> np.ndarray: # 
     return side_cosines(both)
 
 
-
-
 MOST = 100 # texts whose importance is looked at
 
 
 def importance_shares(
     model,
     encoder: EncoderConfig,
-        queries: list, # texts, or `worlds.Text`s
-    ) -> dict: # `peak importance`; of planted titles also `brand importance` and `causal importance`
+    queries: list, # texts, or `worlds.Text`s
+) -> dict: # `peak importance`; of planted titles also `brand importance` and `causal importance`
     "Mean over the first queries: share of importance on the top token, and on words of each role. Accessories are left out."
     planted = bool(queries) and not isinstance(queries[0], str)
     if planted:
@@ -213,8 +211,8 @@ def offer_measures(
 def role_importance(
     model,
     encoder: EncoderConfig,
-        texts: list[str],
-    ) -> dict: # `number importance`, and the same for each other role of `data/07_products`
+    texts: list[str],
+) -> dict: # `number importance`, and the same for each other role of `data/07_products`
     "Mean over the first texts: share of importance on the words of each role, and on the top token."
     texts = list(dict.fromkeys(texts))[:MOST]
     words = [worded(text) for text in texts]

@@ -91,8 +91,8 @@ def title_tasks(name: str, corpus: CorpusConfig) -> dict: # suffix of its metric
 def cases(
     model,
     run: RunConfig,
-        name: str, # an evaluation set
-    ) -> list[dict]: # query, tokens, importance, top, relevant; causal in a planted world
+    name: str, # an evaluation set
+) -> list[dict]: # query, tokens, importance, top, relevant; causal in a planted world
     """Token importance and top five items of some queries, the same for every method: the first ones of the set,
     accessories apart."""
     task = title_tasks(name, run.data)[""]
