@@ -116,11 +116,11 @@ def _one_each(labels, n):
 def same_author(
     labels: torch.Tensor, # (n,) author ids
     n: int | None = None, # texts there must be
-    ) -> torch.Tensor: # (n, n) bool, False on the diagonal
-        "Pairs of different texts of one author. Raises `ValueError` for labels of another length than `n`."
-        _one_each(labels, len(labels) if n is None else n)
-        same = labels[:, None] == labels
-        return same & ~myself(labels)
+) -> torch.Tensor: # (n, n) bool, False on the diagonal
+    "Pairs of different texts of one author. Raises `ValueError` for labels of another length than `n`."
+    _one_each(labels, len(labels) if n is None else n)
+    same = labels[:, None] == labels
+    return same & ~myself(labels)
 
 
 def supervised_contrastive(

@@ -239,8 +239,8 @@ def label_ties(
         table[name] = total.astype(int)
         table[f"matches {name}"] = matches / np.where(total, total, np.nan)
     known = table.reindex(words)
-    counts = known[["both", "one"]].fillna(0)
-    return known.assign(**counts.astype(int))
+    known = known.fillna({"both": 0, "one": 0})
+    return known.astype({"both": int, "one": int})
 
 
 def shared_tie(pairs: WordPairs, words: list[str]) -> tuple[int, float]: # pairs; share of matches, nan for none
