@@ -319,7 +319,7 @@ def plain(
 # %% ../../nbs/data/04_authors.ipynb #f8886ed8
 class _Review(BaseModel):
     review_full: Clean
-    timestamp_ms: float # since 1970
+    timestamp_ms: float = Field(ge=0, lt=253402300800000) # since 1970, before the year 10000
 
     def day(self):
         seconds = self.timestamp_ms / 1000
