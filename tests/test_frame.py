@@ -191,7 +191,7 @@ def test_every_install_is_constrained_and_every_target_has_help(tmp_path):
     assert len(locked) == 6 and sum("--require-hashes" in line for line in locked) == 2
     assert all("--require-hashes" in line or "--no-deps" in line or "--constraint" in line for line in locked)
     listed = re.findall(r"^  make ([\w-]+)", make("help", cwd=tmp_path).stdout, flags=re.M)
-    assert {"venv", "reports", "test", "test-lower", "lock", "outdated", "docs", "bench", "cluster", "notebooks", "reference", "sync", "check-sync", "clean", "help"} == set(listed)
+    assert {"venv", "reports", "test", "test-lower", "lock", "outdated", "docs", "bench", "cluster", "mutants", "test-faults", "notebooks", "reference", "sync", "check-sync", "clean", "help"} == set(listed)
 
 @needs_make
 def test_clean_removes_what_was_made_and_nothing_else(tmp_path):
