@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FLOAT', 'DEEPEST', 'Share', 'Probability', 'Natural', 'Count', 'Several', 'Positive', 'NotNegative', 'ConfigError',
-           'project_root', 'package_file', 'own_file', 'cache_dir', 'StrictLoader', 'parse_yaml', 'load_yaml',
-           'once_per_state', 'Strict', 'refuse_if', 'nearest', 'check_known', 'explain', 'WorldConfig',
+           'EncoderError', 'project_root', 'package_file', 'own_file', 'cache_dir', 'StrictLoader', 'parse_yaml',
+           'load_yaml', 'once_per_state', 'Strict', 'refuse_if', 'nearest', 'check_known', 'explain', 'WorldConfig',
            'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
 
 # %% ../nbs/00_config.ipynb #846be56a
@@ -24,6 +24,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 # %% ../nbs/00_config.ipynb #ab4dcc41
 class ConfigError(ValueError):
     "A configuration that cannot be used; the message names the file and the key."
+
+
+class EncoderError(RuntimeError):
+    "An encoder that cannot be found, trusted or used; the message says what to do."
 
 
 def _is_project(folder: Path) -> bool:

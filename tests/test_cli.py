@@ -325,7 +325,7 @@ def test_workers_must_be_one_at_least(tmp_path, workers):
 
 def test_a_worker_that_is_killed_is_told_of(project, cache, monkeypatch):
     "As a system does that runs out of memory."
-    from debias_nb.repro.runner import WorkerLost
+    from debias_nb.repro.records import WorkerLost
     runs, store = experiment(["Finetuned"], [0, 1]).runs(), Store(project.folder / "_runs")
     def die(run): os.kill(os.getpid(), signal.SIGKILL)
     with pytest.raises(WorkerLost, match="a worker process was ended from outside"): runner.run_all(runs, store, workers=2, progress=False, work=die)
@@ -394,6 +394,12 @@ def test_reports_train_nothing_and_need_no_torch(tmp_path):
     code = "import sys; from pathlib import Path; from debias_nb.repro.pages import write_page; write_page('itvreg/table02', Path(sys.argv[1])); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, env=ENV, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.strip() == "False", done.stderr
+
+@pytest.mark.parametrize("command", ["list", "data", "cost itvreg/table02 --profile paper", "plan itvreg/table05"])
+def test_commands_that_train_nothing_need_no_torch(command):
+    code = f"import sys; from debias_nb.repro.cli import app; app({command.split()}, standalone_mode=False); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=ENV, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.endswith("False\n"), done.stderr + done.stdout
 
 def test_a_notebook_that_fails_is_named(tmp_path):
     from debias_nb.repro.pages import executed

@@ -4,15 +4,15 @@
 
 # %% auto #0
 __all__ = ['TYPES', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'FULL_HELP', 'WORKERS_HELP', 'Profile', 'Fresh',
-           'Again', 'Full', 'Workers', 'FOLDERS', 'INTERRUPTED', 'NAME_HELP', 'P_HELP', 'ASKED', 'METRICS', 'RUNS_HELP',
-           'Alone', 'MANIFEST_HELP', 'TIME_HELP', 'OUTPUT_HELP', 'DEVICE_HELP', 'SHARE_HELP', 'DETERMINISTIC_HELP',
-           'LIST_HELP', 'FOLDER_HELP', 'JOBS_HELP', 'NAMES_HELP', 'MINUTES_HELP', 'JOB_HELP', 'PLAN_HELP', 'KEPT_HELP',
-           'LETTERS', 'OUT_HELP', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'COLUMNS_HELP', 'Columns', 'FAIL_HELP',
-           'METHODS_HELP', 'SETTING_HELP', 'TRIALS_HELP', 'LOSS_HELP', 'ON_HELP', 'RunnerError', 'declared', 'checked',
-           'parse_parameter', 'parse_seeds', 'templates', 'template_path', 'run_notebook', 'options', 'told',
-           'project_here', 'check_folders', 'run', 'metric_name', 'batch', 'device_batch', 'merge', 'cost', 'plan',
-           'job', 'report', 'status', 'agree', 'data', 'models', 'list_names', 'told_of_encoders', 'diagnose',
-           'compare', 'new', 'score']
+           'Again', 'Full', 'Workers', 'FOLDERS', 'INTERRUPTED', 'NAME_HELP', 'P_HELP', 'ASKED', 'METRIC_NAMES',
+           'RUNS_HELP', 'Alone', 'MANIFEST_HELP', 'TIME_HELP', 'OUTPUT_HELP', 'DEVICE_HELP', 'SHARE_HELP',
+           'DETERMINISTIC_HELP', 'LIST_HELP', 'FOLDER_HELP', 'JOBS_HELP', 'NAMES_HELP', 'MINUTES_HELP', 'JOB_HELP',
+           'PLAN_HELP', 'KEPT_HELP', 'LETTERS', 'OUT_HELP', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'COLUMNS_HELP',
+           'Columns', 'FAIL_HELP', 'METHODS_HELP', 'SETTING_HELP', 'TRIALS_HELP', 'LOSS_HELP', 'ON_HELP', 'RunnerError',
+           'declared', 'checked', 'parse_parameter', 'parse_seeds', 'templates', 'template_path', 'run_notebook',
+           'options', 'told', 'project_here', 'check_folders', 'run', 'metric_name', 'batch', 'device_batch', 'merge',
+           'cost', 'plan', 'job', 'report', 'status', 'agree', 'data', 'models', 'list_names', 'diagnose', 'compare',
+           'new', 'score']
 
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
@@ -206,13 +206,13 @@ def options(
 @contextmanager
 def told():
     "Errors with a message for the user become that message."
-    from debias_nb.config import ConfigError
-    from debias_nb.repro.records import RecordError
-    from debias_nb.repro.runner import WorkerLost
+    from debias_nb.config import ConfigError, EncoderError
+    from debias_nb.repro.records import RecordError, WorkerLost
     from debias_nb.data.registry import DataError
     try:
         yield
-    except (RunnerError, ConfigError, RecordError, DataError, WorkerLost) as e:
+    except (RunnerError, ConfigError, EncoderError, RecordError, DataError, WorkerLost, OSError) as e:
+        # OSError: a disk that is full, a file that may not be read
         typer.echo(f"debias-nb: {e}", err=True)
         raise typer.Exit(2) from None
 
@@ -359,14 +359,14 @@ def _study(name: str, profile: str, full: bool = True, **asked):
 ASKED = ("seeds", "methods", "encoders", "weight")
 
 
-METRICS = {"auc05": "AUC(0.05)", "auc": "AUC", "psp1": "PSP@1", "psp5": "PSP@5", "p1": "P@1", "p5": "P@5",
+METRIC_NAMES = {"auc05": "AUC(0.05)", "auc": "AUC", "psp1": "PSP@1", "psp5": "PSP@5", "p1": "P@1", "p5": "P@5",
            "ap": "average precision", "ndcg10": "nDCG@10", "map": "MAP", "mrr": "MRR", "r8": "R@8"}
 
 
 def metric_name(metric: str) -> str:
     "A metric as a reader knows it."
     head = metric.partition("[")[0]
-    return METRICS.get(head, head)
+    return METRIC_NAMES.get(head, head)
 
 
 def _print_tables(name: str, profile: str, parameters: dict) -> bool: # whether any training that was asked for has finished
@@ -460,7 +460,7 @@ Alone = Annotated[bool, typer.Option("--runs", help=RUNS_HELP)]
 @app.command()
 def batch(profile: Profile = "planted", fresh: Again = False, full: Full = False, workers: Workers = None, runs: Alone = False):
     "Make every run of this profile, then execute every notebook that has a configuration there, whatever fails."
-    with told_of_encoders():
+    with told():
         check_folders()
         names = _templates(_profile(profile), project_here())
         if not names:
@@ -830,8 +830,8 @@ def models():
     "Which base encoders are known, what they were trained on, and where they were found."
     with told():
         check_folders()
-    from debias_nb.config import EncoderConfig
-    from debias_nb.encoders import EncoderError, encoder_cards, find_folder
+    from debias_nb.config import EncoderConfig, EncoderError
+    from debias_nb.encoders import encoder_cards, find_folder
     rows = []
     with told():
         for name, card in encoder_cards().items():
@@ -881,17 +881,6 @@ Columns = Annotated[str, typer.Option(help=COLUMNS_HELP)]
 FAIL_HELP = "exit with 1 where this holds, e.g. new.change.high<0; may be repeated"
 
 
-@contextmanager
-def told_of_encoders():
-    "`told`, for commands that load encoders."
-    from debias_nb.encoders import EncoderError
-    with told():
-        try:
-            yield
-        except (EncoderError, OSError) as e: # a disk that is full, a file that may not be read
-            raise RunnerError(str(e)) from None
-
-
 @app.command()
 def diagnose(
     base: Annotated[str, typer.Option(help="the model before fine-tuning: a folder, a name, or a hub id (name@commit)")],
@@ -908,7 +897,7 @@ def diagnose(
 ):
     "Whether, where and why fine-tuning made a model worse."
     from debias_nb.explain.diagnose import diagnose_command
-    with told_of_encoders():
+    with told():
         code = diagnose_command(
             base, tuned, train, test, columns, group, html, json, fail_if, seed, overwrite, say=typer.echo)
     raise typer.Exit(code)
@@ -934,7 +923,7 @@ def compare(
 ):
     "Train with each method on somebody's own pairs, and say which differences are beyond chance."
     from debias_nb.explain.compare import compare_command
-    with told_of_encoders():
+    with told():
         compare_command(
             base, train, test, columns, methods, seeds, learning_rate, epochs, batch_size, out, say=typer.echo)
 
@@ -950,7 +939,7 @@ def new(
     "Write a notebook for an experiment of one's own, and its settings, into the current folder."
     from debias_nb.explain import new as experiments
     from debias_nb.explain.diagnose import named_columns, named_tests
-    with told_of_encoders():
+    with told():
         written = experiments.new(name, base, train, named_tests(test or []), named_columns(columns))
     for path in written:
         typer.echo(f"written: {path}")
@@ -973,7 +962,7 @@ def score(
     with told():
         check_folders()
     from debias_nb.repro.score import score as scored
-    with told_of_encoders():
+    with told():
         parts = tuple(part.strip() for part in on.split(","))
         try:
             scored(loss, weight, parts, out, workers, say=typer.echo)

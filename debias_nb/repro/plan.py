@@ -41,18 +41,23 @@ def _kinds(config: dict) -> list[tuple]: # config: of a record
     return [(*place, config["method"]["name"], corpus), place]
 
 
+def _finished(runs: list[RunConfig], root: Path) -> list[dict]:
+    "The finished records of the experiments of some runs, those that are committed and those made here."
+    places = dict.fromkeys((run.paper, run.experiment, run.profile) for run in runs)
+    records = []
+    for place in places:
+        folders = {root / "results", store_for(place[-1]).folder} # one and the same, but for planted runs
+        for folder in sorted(folders):
+            records += latest(Store(folder).records(*place)).values()
+    return [record for record in records if record["status"] == "finished"]
+
+
 def _known(runs: list[RunConfig], root: Path) -> dict[tuple, list[dict]]: # id or kind -> records
     "The finished records of the experiments of some runs, by all that they can be asked for."
     found = {}
-    for paper, experiment, profile in dict.fromkeys((run.paper, run.experiment, run.profile) for run in runs):
-        records = []
-        for store in (Store(root / "results"), store_for(profile)):
-            records += latest(store.records(paper, experiment, profile)).values()
-        for record in records:
-            if record["status"] != "finished":
-                continue
-            for key in (record["id"], *_kinds(record["config"])):
-                found.setdefault(key, []).append(record)
+    for record in _finished(runs, root):
+        for key in (record["id"], *_kinds(record["config"])):
+            found.setdefault(key, []).append(record)
     return found
 
 
@@ -115,11 +120,16 @@ class Job(Strict):
 def _job(experiment: ExperimentConfig, runs: list[RunConfig], known: dict[str, Estimate]) -> Job:
     ids = tuple(run.id for run in runs)
     mine = [known[i] for i in ids]
-    place = (experiment.paper, experiment.experiment, experiment.profile)
+    sources = dict.fromkeys(one.source for one in mine)
+    name = f"{experiment.paper}-{experiment.experiment}-{experiment.profile}-{fingerprint(ids)[:8]}"
     return Job(
-        name="-".join([*place, fingerprint(ids)[:8]]), experiment="/".join(place[:2]), profile=place[2], ids=ids,
-        seconds=sum(one.seconds for one in mine), memory=max(one.memory for one in mine),
-        sources=tuple(dict.fromkeys(one.source for one in mine)))
+        name=name,
+        experiment=f"{experiment.paper}/{experiment.experiment}",
+        profile=experiment.profile,
+        ids=ids,
+        seconds=sum(one.seconds for one in mine),
+        memory=max(one.memory for one in mine),
+        sources=tuple(sources))
 
 
 def jobs_of(
@@ -136,7 +146,9 @@ def jobs_of(
         if sum(known[one.id].seconds for one in together) >= worth:
             jobs.append(_job(experiment, together, known))
             together = []
-    return jobs + ([_job(experiment, together, known)] if together else [])
+    if together:
+        jobs.append(_job(experiment, together, known))
+    return jobs
 
 # %% ../../nbs/repro/19_plan.ipynb #18a759ba
 def named(
@@ -147,9 +159,10 @@ def named(
     "The experiments that are asked for. `plan` refuses those without a configuration."
     if isinstance(tables, str):
         tables = tables.split(",")
-    folder = Path(root or project_root()) / "configs"
-    found = sorted(f"{path.parent.name}/{path.name.partition('.')[0]}" for path in folder.glob(f"*/*.{profile}.yaml"))
-    return [name.strip() for name in tables] if tables else found
+    if tables:
+        return [name.strip() for name in tables]
+    files = (Path(root or project_root()) / "configs").glob(f"*/*.{profile}.yaml")
+    return sorted(f"{file.parent.name}/{file.name.partition('.')[0]}" for file in files)
 
 
 CHECKPOINTS = "checkpoints" # beside the folders of records, one for each version of the code

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['PACKAGES', 'GIT_VARIABLES', 'NOT_CODE', 'CPUINFO', 'SCHEMA', 'PLACE', 'SEAL', 'SEAL_LENGTH', 'LOCK_SECONDS',
-           'FRACTION', 'FULL', 'VOLATILE', 'RecordError', 'git_state', 'processor', 'environment', 'flaw', 'encode',
-           'this_machine', 'make_record', 'failed_record', 'append', 'misfit', 'Scan', 'read', 'latest', 'Store',
-           'TrainingFailed', 'run_or_load', 'comparable']
+           'FRACTION', 'FULL', 'VOLATILE', 'RecordError', 'WorkerLost', 'git_state', 'processor', 'environment', 'flaw',
+           'encode', 'this_machine', 'make_record', 'failed_record', 'append', 'misfit', 'Scan', 'read', 'latest',
+           'Store', 'TrainingFailed', 'run_or_load', 'comparable']
 
 # %% ../../nbs/repro/01_records.ipynb #228eac66
 import fcntl
@@ -39,6 +39,10 @@ from ..hashes import NotPlain, plain
 # %% ../../nbs/repro/01_records.ipynb #0aa7f28d
 class RecordError(RuntimeError):
     "A record that cannot be written or read; the message names the file, the line or the key."
+
+
+class WorkerLost(RuntimeError):
+    "A worker process that was ended from outside. What had finished is kept."
 
 # %% ../../nbs/repro/01_records.ipynb #b43b4e4f
 PACKAGES = (

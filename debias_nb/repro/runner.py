@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['BUSY', 'LATER', 'LARGEST_SEED', 'quiet', 'surroundings', 'bundled', 'execute', 'execute_within', 'Outcome', 'absent',
-           'WorkerLost', 'run_all', 'cores', 'narrow', 'dry_runs', 'dry_step', 'store_for']
+           'run_all', 'cores', 'narrow', 'dry_runs', 'dry_step', 'store_for']
 
 # %% ../../nbs/repro/05_runner.ipynb #1aa00cc8
 import json
@@ -21,8 +21,9 @@ from functools import lru_cache
 
 from ..config import ConfigError, check_known, project_root
 from ..data.registry import only_pinned
-from ..processes import refuse_several
-from .records import Store, TrainingFailed, latest, make_record, run_or_load, this_machine
+from debias_nb.repro.records import (
+    Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load, this_machine,
+)
 from .config import ExperimentConfig, RunConfig
 from .tasks.common import task_of
 
@@ -88,6 +89,7 @@ def execute(
 ) -> dict: # the record
     "Train and test one run. Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
     from debias_nb.encoders import single_thread
+    from debias_nb.processes import refuse_several
     refuse_several(run.id, "the batch size of its record is that of one; start it without torchrun", ConfigError)
     quiet()
     _settled()
@@ -190,10 +192,6 @@ def _end_with(parent: int):
 
 BUSY = "another process is at work on it"
 LATER = "the time is up"
-
-
-class WorkerLost(RuntimeError):
-    "A worker process that was ended from outside. What had finished is kept."
 
 
 def _work(run: RunConfig, store: Store, fresh: bool, parent: int, work, wait: bool = False): # in a worker process
