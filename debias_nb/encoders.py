@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import shutil
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -240,9 +241,24 @@ def token_vectors(
     return unwrapped(model)[0](_rectangle(tokens))["token_embeddings"]
 
 # %% ../nbs/03_encoders.ipynb #c837651f
+def _bf16_is_quick() -> bool:
+    "Whether this processor has instructions for bf16, or at least AVX-512."
+    return not torch.backends.mkldnn.is_available() or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+@cache
+def _tell_of_bf16():
+    "Warn once where bf16 is computed in software."
+    if not _bf16_is_quick():
+        why = "this processor has no instructions for it, and takes many times as long as with fp32"
+        warnings.warn(f"bf16: {why}", stacklevel=3)
+
+
 def autocast(dtype: str, device: str = "cpu"): # dtype: "fp32" or "bf16"
     "A context in which transformers compute in `dtype`; weights stay fp32."
     kind = torch.device(device).type
+    if dtype == "bf16" and kind == "cpu":
+        _tell_of_bf16()
     return torch.autocast(kind, dtype=torch.bfloat16, enabled=dtype == "bf16")
 
 
@@ -679,6 +695,8 @@ def training_arguments(
     quiet, no checkpoints, no gradient clipping, a constant rate after warm-up."""
     from sentence_transformers import SentenceTransformerTrainingArguments
     settings = {"use_cpu": not torch.cuda.is_available(), **QUIET, **changes}
+    if settings["use_cpu"] and settings.get("bf16"):
+        _tell_of_bf16()
     return SentenceTransformerTrainingArguments(output_dir=str(folder), **settings)
 
 

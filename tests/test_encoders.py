@@ -424,3 +424,29 @@ def test_a_text_of_unknown_words_alone_leaves_the_weights_finite(make):
     loss = make(model, texts)
     loss([model.preprocess(texts)], torch.tensor([0, 0, 1, 1])).backward()
     for weight in model.parameters(): assert weight.grad.isfinite().all() and weight.grad.norm() < 1e6
+
+def test_bf16_in_software_is_told_once(monkeypatch):
+    from debias_nb import encoders
+    monkeypatch.setattr(encoders, "_bf16_is_quick", lambda: False)
+    encoders._tell_of_bf16.cache_clear()
+    with pytest.warns(UserWarning, match="bf16: this processor has no instructions for it") as told:
+        for dtype in ("fp32", "bf16", "bf16"):
+            encoders.autocast(dtype)
+    encoders._tell_of_bf16.cache_clear()
+    assert len(told) == 1
+
+def test_bf16_in_software_is_told_before_the_training(monkeypatch, tmp_path):
+    from debias_nb import encoders
+    monkeypatch.setattr(encoders, "_bf16_is_quick", lambda: False)
+    encoders._tell_of_bf16.cache_clear()
+    with pytest.warns(UserWarning, match="bf16"):
+        encoders.training_arguments(tmp_path, bf16=True, use_cpu=True)
+    encoders._tell_of_bf16.cache_clear()
+
+def test_nothing_is_told_of_bf16_where_it_is_quick(monkeypatch, recwarn):
+    from debias_nb import encoders
+    monkeypatch.setattr(encoders, "_bf16_is_quick", lambda: True)
+    encoders._tell_of_bf16.cache_clear()
+    encoders.autocast("bf16")
+    encoders._tell_of_bf16.cache_clear()
+    assert not recwarn.list
