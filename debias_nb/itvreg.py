@@ -402,11 +402,20 @@ class MatchingLoss(torch.nn.Module):
             need = "least squares needs labels, the hinge what is relevant"
             raise ValueError(f"{need}: give the data set a column of them")
         if labels.dim() != 2:
+            self._must_be_shares(labels)
             return labels.float()
         how = "write debias_nb.Regularized(model, MultipleNegativesRankingLoss(model, gather_across_devices=True), [ITVReg()])"
         why = "its negatives are those of a batch, and no process knows what is relevant in another one's"
         refuse_several("the hinge", f"{why}; train in one, or {how}")
         return labels
+
+    def _must_be_shares(self, labels):
+        "Raises `ValueError` for labels outside of [0, 1]. On an accelerator the first batch alone is looked at: it waits for it."
+        if self.history and not labels.is_cpu:
+            return
+        low, high = float(labels.min()), float(labels.max())
+        if not 0 <= low <= high <= 1: # nor for one that is no number
+            raise ValueError(f"labels must lie in [0, 1], 1 for a match; this batch has some from {low:g} to {high:g}")
 
     def _encoded(self, x, z, other):
         "Embeddings of queries, items and further texts. A static table encodes them all at once."
@@ -450,6 +459,10 @@ class MatchingLoss(torch.nn.Module):
         loss = self
 
         class Epochs(TrainerCallback):
+            def on_train_begin(self, args, state, control, model=None, **_):
+                if model is not None and unwrapped(model) is not loss.encoder:
+                    raise ValueError(f"{type(loss).__name__} was made for another model than the trainer's: give both the same one")
+
             def on_epoch_begin(self, args, state, control, **_):
                 loss.begin_epoch(int((state.epoch or 0) + 1e-6)) # taken up in the middle of an epoch, too
 

@@ -16,7 +16,7 @@ from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import STRONG, Catalogue
 from debias_nb.encoders import EncoderError, embed, tokenise
 from debias_nb.explain import evidence
-from debias_nb.explain.changes import HARM, NEITHER, Test as Measured, sampling_units, verdicts
+from debias_nb.explain.changes import HARM, NEITHER, Test as Measured, sampling_units, score_table, verdicts
 from debias_nb.explain.diagnose import NO_HARM, diagnose, diagnose_command, named_tests, read_condition, snippet
 from debias_nb.explain.models import load_model, pair_scores, wise_ft
 from debias_nb.explain.pairs_file import PairFile, read_pairs_file
@@ -400,3 +400,12 @@ def check_refused(folder, monkeypatch, command, base, train, message, left):
     done = CliRunner().invoke(app, [command, *options, *further[command]])
     assert done.exit_code == 2 and message in done.output and len(done.output.splitlines()) == 1
     assert sorted(path.name for path in folder.iterdir()) == left
+
+def test_the_interval_of_a_level_stays_between_0_and_1():
+    labels = [1] * 4 + [0] * 60
+    frame = pd.DataFrame({"left": [f"q{i}" for i in range(64)], "right": [f"d{i}" for i in range(64)], "label": labels})
+    scores = {"low": np.append([0., 62.1, 0., 0.], np.arange(60.) + 3), "high": np.append([9.] * 4, np.zeros(60))}
+    found = score_table([Measured("t", PairFile("t", frame, ""), scores)]).set_index("scorer")
+    for metric in ("auc05", "ap"):
+        assert (found[f"{metric} low"] >= 0).all() and (found[f"{metric} high"] <= 1).all()
+    assert found["auc05 low"]["low"] == 0

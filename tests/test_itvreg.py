@@ -76,6 +76,23 @@ def test_a_batch_of_other_columns_is_refused(model, base, columns, labels, words
         ITVRegLoss(model, base)(features_of(model, columns), labels)
 
 
+@pytest.mark.parametrize("labels, told", [([1, 2], "1 to 2"), ([-1., 1.], "-1 to 1"), ([1., float("nan")], "nan")])
+def test_labels_outside_of_0_and_1_are_refused_in_any_step(model, base, labels, told):
+    loss = ITVRegLoss(model, base)
+    loss.begin_epoch(0)
+    loss(features_of(model, 2), torch.tensor([1., .5]))
+    with pytest.raises(ValueError, match=rf"labels must lie in \[0, 1\], 1 for a match; this batch has some from .*{told}"):
+        loss(features_of(model, 2), torch.tensor(labels))
+
+
+def test_a_loss_of_another_model_than_the_trainers_is_refused(model, base):
+    begin = ITVRegLoss(model, base).callback.on_train_begin
+    begin(None, None, None, model=model)
+    begin(None, None, None, model=torch.nn.DataParallel(model))
+    with pytest.raises(ValueError, match="ITVRegLoss was made for another model than the trainer's"):
+        begin(None, None, None, model=copy.deepcopy(model))
+
+
 def test_texts_of_a_cross_encoders_trainer_are_refused(model, base):
     with pytest.raises(ValueError, match="got texts, as CrossEncoderTrainer gives them: .* debias_nb.SCAN"):
         ITVRegLoss(model, base)([["red kettle"], ["a kettle"]], torch.tensor([1.]))

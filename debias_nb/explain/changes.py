@@ -231,7 +231,7 @@ def score_table(tests: list[Test]) -> pd.DataFrame: # a row a test and scorer
                 value, resampled = test.of(name, metric)
                 found = interval([value], resampled[None])
                 row[metric] = value
-                row[f"{metric} low"] = found.low
-                row[f"{metric} high"] = found.high
+                row[f"{metric} low"] = max(0., found.low) # both metrics lie in [0, 1]
+                row[f"{metric} high"] = min(1., found.high)
             rows.append(row)
     return pd.DataFrame(rows)
