@@ -172,6 +172,15 @@ class Outcome:
     trained: list[str]            # ids run now; the other records were there
     later: list[str] = field(default_factory=list) # ids that the time was too short for
 
+    def keep(self, run_id: str, record: dict | None, failure: str | None):
+        "What a worker says of a run."
+        if failure == LATER:
+            self.later.append(run_id)
+        elif failure:
+            self.failed[run_id] = failure
+        else:
+            self.records[run_id] = record
+
 
 @only_pinned()
 def absent(run: RunConfig) -> str | None:
@@ -229,6 +238,24 @@ def _finished(runs: list[RunConfig], store: Store) -> dict[str, dict]: # id -> i
     return {i: record for i, record in found.items() if record["status"] == "finished"}
 
 
+def _sorted_out(runs: list[RunConfig], found: dict[str, dict], fresh: bool, out: Outcome) -> list[tuple[RunConfig, bool]]:
+    "The runs to make, each with whether its record replaces one. Records that are there and what cannot run go into `out`."
+    todo = []
+    for run in runs:
+        record = found.get(run.id)
+        if _is_complete(record, run):
+            out.records[run.id] = record
+            continue
+        why = absent(run)
+        if not why:
+            todo.append((run, fresh or record is not None))
+        elif record:
+            out.records[run.id] = record
+        else:
+            out.missing[run.id] = why
+    return todo
+
+
 def run_all(
     runs: list[RunConfig],
     store: Store,
@@ -244,40 +271,20 @@ def run_all(
         raise ConfigError(f"workers must be at least 1, got {workers}")
     work = work or execute_within
     out = Outcome({}, {}, {}, [])
-    todo = []
     found = {} if fresh else _finished(runs, store)
-    for run in runs:
-        record = found.get(run.id)
-        if _is_complete(record, run):
-            out.records[run.id] = record
-            continue
-        why = absent(run)
-        if not why:
-            todo.append((run, fresh or record is not None))
-        elif record:
-            out.records[run.id] = record
-        else:
-            out.missing[run.id] = why
+    todo = _sorted_out(runs, found, fresh, out)
     done = _parallel(todo, store, workers, work)
     busy = []
     for run_id, record, failure in tqdm(done, total=len(todo), disable=not (progress and todo), unit="run"):
         if failure == BUSY:
             busy.append(run_id)
-        elif failure == LATER:
-            out.later.append(run_id)
-        elif failure:
-            out.failed[run_id] = failure
-        else:
-            out.records[run_id] = record
+            continue
+        out.keep(run_id, record, failure)
+        if not failure:
             out.trained.append(run_id)
     for run in runs:
         if run.id in busy: # whoever claimed it has finished it by now, or was killed
-            _, record, failure = _work(run, store, False, os.getpid(), work, wait=True)
-            if failure == LATER:
-                out.later.append(run.id)
-                continue
-            kept = out.failed if failure else out.records
-            kept[run.id] = failure or record
+            out.keep(*_work(run, store, False, os.getpid(), work, wait=True))
     out.records = {run.id: out.records[run.id] for run in runs if run.id in out.records}
     return out
 
