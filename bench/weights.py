@@ -153,7 +153,8 @@ def main(argv=None) -> int:
     meter = Meter()
     with calm():
         for width in options.width:
-            features, labels, memory = data = samples(options.batch, width)
+            data = samples(options.batch, width)
+            features, _, memory = data
             runs = variants(data)
             difference = agreement(runs)
             with meter:
