@@ -1,105 +1,215 @@
-"""What the benches share: variants that take turns, medians with quartiles, and no numbers that others disturbed. See README.md."""
-import argparse, contextlib, copy, gc, json, os, statistics, sys, time
-from dataclasses import dataclass, field
+"""What the benches share: variants that take turns, medians with quartiles, and no numbers that others disturbed.
+See README.md."""
+import argparse
+import contextlib
+import copy
+import gc
+import json
+import math
+import os
+import statistics
+import sys
+import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from unittest.mock import patch
 
 THREADS = 1 # of every bench
 LOAD = 1.5  # processes ready to run at the start, for each thread that a bench needs: above it others disturb
 SHARE = .95 # of the time in which a bench must have had a core: below it others came along later
+PLANTED = ("tiny", "tiny-static") # encoders
 
-def one_thread():
-    "torch, imported later, reads these once; waiting threads sleep instead of spinning."
+
+def one_thread() -> None:
+    "Settings that torch reads once, when it is imported; waiting threads sleep instead of spinning."
     os.environ["OMP_NUM_THREADS"] = str(THREADS)
-    for name, value in {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}.items(): os.environ.setdefault(name, value)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("GOMP_SPINCOUNT", "0")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-def begin() -> float: # load average of the minute before
-    "What every bench does before it imports torch."
+
+def begin() -> float:
+    "What every bench does before it imports torch; the load average of the minute before."
     load = os.getloadavg()[0]
     one_thread()
-    if why := warning(load): print(f"WARNING: {why}", file=sys.stderr)
+    why = warning(load)
+    if why:
+        print(f"WARNING: {why}", file=sys.stderr)
     return load
+
 
 def default_encoders() -> list[str]:
     "The planted ones, and the static ones that lie under DEBIAS_NB_MODELS."
     from debias_nb.encoders import encoder_cards
+    names = list(PLANTED)
     root = os.environ.get("DEBIAS_NB_MODELS")
-    return ["tiny", "tiny-static", *(n for n, card in encoder_cards().items() if root and card.kind == "static" and (Path(root) / n).is_dir())]
+    if not root:
+        return names
+    for name, card in encoder_cards().items():
+        if card.kind == "static" and (Path(root) / name).is_dir():
+            names.append(name)
+    return names
 
-def loaded(names): # yields name, encoder, kind
-    "Each encoder in turn, with quiet libraries and as many threads as a bench has."
-    from debias_nb.encoders import is_static, load_encoder, single_thread
+
+def static_encoders() -> list[str]:
+    "The planted table, and the static ones that lie under DEBIAS_NB_MODELS."
+    return [name for name in default_encoders() if name != "tiny"]
+
+
+@contextlib.contextmanager
+def calm():
+    "Quiet libraries, and as many threads as a bench has."
+    from debias_nb.encoders import single_thread
     from debias_nb.repro.runner import quiet
     quiet()
     with single_thread(THREADS):
+        yield
+
+
+def loaded(names):
+    "Each encoder in turn, in calm: its name, itself, and its kind, `static` or `transformer`."
+    from debias_nb.encoders import is_static, load_encoder
+    with calm():
         for name in names:
             encoder = load_encoder(name)
             yield name, encoder, "static" if is_static(encoder) else "transformer"
 
+
+def rounded(value, digits: int = 4) -> float:
+    "A number with so many significant digits."
+    return float(f"{value:.{digits}g}")
+
+
 # ---------------------------------------------------------------- measuring
 
-def spread(values) -> dict: # median and quartiles
-    q1, median, q3 = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
-    return {k: float(f"{v:.4g}") for k, v in (("median", median), ("q1", q1), ("q3", q3))}
 
-def rounds(names, run, repeats, say) -> list[dict]: # of each round: name -> what `run(name)` returned
-    "All variants in turn, `repeats` times; each round begins with another variant, and the first round is thrown away."
+def spread(values: list[float]) -> dict:
+    "Median and quartiles."
+    if len(values) > 1:
+        q1, median, q3 = statistics.quantiles(values, n=4, method="inclusive")
+    else:
+        q1 = median = q3 = values[0]
+    return {"median": rounded(median), "q1": rounded(q1), "q3": rounded(q3)}
+
+
+def telling(name: str):
+    "A function that says on stderr what is done of something with a name."
+    def say(line):
+        print(f"{name}: {line}", file=sys.stderr)
+    return say
+
+
+def rounds(names, run, repeats: int, say) -> list[dict]:
+    """All variants in turn, `repeats` times; each round begins with another variant, and the first one is thrown away.
+    For each round kept: name -> what `run(name)` returned."""
     kept = []
-    for i in range(-1, repeats): # round -1 warms up
-        turn = [names[(i + j) % len(names)] for j in range(len(names))]
-        results = {name: run(name) for name in turn}
-        if i >= 0: kept.append(results)
-        say(f"round {i + 1} of {repeats}")
+    for turn in range(-1, repeats): # -1 warms up
+        order = [names[(turn + i) % len(names)] for i in range(len(names))]
+        results = {name: run(name) for name in order}
+        if turn >= 0:
+            kept.append(results)
+        say(f"round {turn + 1} of {repeats}")
     return kept
 
-def compare(names, once, reference, repeats, say) -> dict: # name -> each figure of `once(name)`, and the ratio of its first figure to the reference's, with quartiles
-    "All variants in turn, and each ratio taken inside a round."
-    kept = rounds(names, once, repeats, say)
-    figures = list(kept[0][reference])
-    return {name: {f: spread([r[name][f] for r in kept]) for f in figures} | {"ratio": spread([r[name][figures[0]] / r[reference][figures[0]] for r in kept])} for name in names}
 
-def measured(runs, reference, repeats, say) -> dict: # runs: name -> function; -> name -> ms and ratio to the reference, each with its quartiles
-    def once(name): gc.collect(); return {"ms": 1000 * seconds(runs[name])}
+def medians(kept: list[dict], name: str) -> dict:
+    "Each figure of a variant over the rounds, as median and quartiles."
+    figures = {}
+    for figure in kept[0][name]:
+        figures[figure] = spread([results[name][figure] for results in kept])
+    return figures
+
+
+def ratio(kept: list[dict], name: str, reference: str, figure: str) -> dict:
+    "A figure of a variant over that of the reference in the same round, as median and quartiles."
+    return spread([results[name][figure] / results[reference][figure] for results in kept])
+
+
+def compare(names, once, reference: str, repeats: int, say) -> dict:
+    """All variants in turn. Name -> each figure of `once(name)`, and the `ratio` of its first figure to that of the
+    reference; medians with quartiles."""
+    kept = rounds(names, once, repeats, say)
+    first = next(iter(kept[0][reference]))
+    found = {}
+    for name in names:
+        found[name] = medians(kept, name)
+        found[name]["ratio"] = ratio(kept, name, reference, first)
+    return found
+
+
+def seconds(run, clock: str = "perf_counter") -> float:
+    "How long a function takes. clock: of the module `time`; `process_time` is CPU time of this process."
+    now = getattr(time, clock)
+    start = now()
+    run()
+    return now() - start
+
+
+def measured(runs: dict, reference: str, repeats: int, say, clock: str = "perf_counter") -> dict:
+    "Functions by name in turn. Name -> `ms`, and `ratio` to the reference; medians with quartiles."
+    def once(name):
+        gc.collect()
+        return {"ms": 1000 * seconds(runs[name], clock)}
     return compare(list(runs), once, reference, repeats, say)
 
-def agreeing(runs, reference, most, what, where=slice(None)) -> float: # runs: name -> function that gives a tensor; -> largest difference to the reference
-    "Raises `RuntimeError` naming the variant that disagrees by more than `most`."
-    values = {name: run() for name, run in runs.items()}
-    off = {name: (v - values[reference])[where].abs().max().item() for name, v in values.items()}
-    for name, d in off.items():
-        if not d <= most: raise RuntimeError(f"{name}: {what} differ by up to {d:g} from those of {reference}, more than {most:g}")
-    return max(off.values())
 
-def seconds(run) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
+def agreeing(runs: dict, reference: str, most: float, what: str, where=slice(None)) -> float:
+    """The largest difference between the tensors that functions by name give and that of the reference, at some places.
+    Raises `RuntimeError` naming the variant that disagrees by more than `most`."""
+    values = {name: run() for name, run in runs.items()}
+    largest = 0.
+    for name, own in values.items():
+        difference = (own - values[reference])[where].abs().max().item()
+        if not difference <= most: # so that NaN is refused, too
+            words = f"{what} differ by up to {difference:g} from those of {reference}, more than {most:g}"
+            raise RuntimeError(f"{name}: {words}")
+        largest = max(largest, difference)
+    return largest
+
 
 @dataclass
 class Meter:
-    "Wall and CPU time of what is measured, added up."
+    "Wall and CPU time of what is measured, added up, in seconds."
     wall: float = 0.
     cpu: float = 0.
 
-    def __enter__(self): self.wall, self.cpu = self.wall - time.perf_counter(), self.cpu - time.process_time(); return self
-    def __exit__(self, *_): self.wall, self.cpu = self.wall + time.perf_counter(), self.cpu + time.process_time()
+    def __enter__(self):
+        self.wall -= time.perf_counter()
+        self.cpu -= time.process_time()
+        return self
+
+    def __exit__(self, *_):
+        self.wall += time.perf_counter()
+        self.cpu += time.process_time()
+
     @property
-    def share(self) -> float: return self.cpu / self.wall # of the time in which this process had a core
+    def share(self) -> float:
+        "Of the time, in which this process had a core."
+        return self.cpu / self.wall
+
 
 # ---------------------------------------------------------------- training
 
 STEPS = {"transformer": 60, "static": 400} # of one run, some seconds of the first and about one of the second
 
+
 @dataclass(frozen=True)
 class Variant:
+    "A way of training pairs."
     name: str
     method: dict = field(default_factory=dict) # of `MethodConfig`
-    cached: bool = True # base values prepared for the whole training set, as `train.fine_tune` does; else embedded in every step
+    # Base values are prepared for the whole training set, as `train.fine_tune` does; else embedded in every step.
+    cached: bool = True
 
-ITV = dict(regulariser="itvreg", weight=.1, mask_share=.5)
-PLAIN, ITVREG, QUARTER = Variant("plain"), Variant("itvreg", ITV), Variant("itvreg, a quarter", ITV | dict(rows=.25))
+
+ITV = {"regulariser": "itvreg", "weight": .1, "mask_share": .5}
+PLAIN = Variant("plain")
+ITVREG = Variant("itvreg", ITV)
+QUARTER = Variant("itvreg, a quarter", ITV | {"rows": .25})
 ON_THE_WAY = Variant("itvreg, base on the way", ITV, cached=False)
-OUTREG, MASKREG = Variant("outreg", dict(regulariser="outreg", weight=.1)), Variant("maskreg", dict(regulariser="maskreg", weight=.1, mask_share=.15))
+OUTREG = Variant("outreg", {"regulariser": "outreg", "weight": .1})
+MASKREG = Variant("maskreg", {"regulariser": "maskreg", "weight": .1, "mask_share": .15})
+
 
 @dataclass
 class Clock:
@@ -110,134 +220,287 @@ class Clock:
 
     @contextlib.contextmanager
     def __call__(self, name):
-        if name in self.running: yield; return
+        if name in self.running:
+            yield
+            return
         self.running.add(name)
         now = getattr(time, self.of)
         start = now()
-        try: yield
+        try:
+            yield
         finally:
             self.running.discard(name)
             self.seconds[name] = self.seconds.get(name, 0.) + now() - start
 
+
 def training_stretch(clock):
-    "A trainer callback that times from the first batch to the last update; set-up (arguments, data loader, optimiser) is not part of it."
+    """A trainer's callback that times from the first batch to the last update. Set-up (arguments, data loader,
+    optimiser) is no part of it."""
     from transformers import TrainerCallback
     stack = contextlib.ExitStack()
+
     class Stretch(TrainerCallback):
-        def on_train_begin(self, *_, **__): stack.enter_context(clock("training"))
-        def on_train_end(self, *_, **__): stack.close()
+        def on_train_begin(self, *_, **__):
+            stack.enter_context(clock("training"))
+
+        def on_train_end(self, *_, **__):
+            stack.close()
+
     return Stretch()
 
-def clocked_trainer(clock):
-    "A stand-in for `MatchingTrainer` that times its training."
-    from debias_nb.repro.training import MatchingTrainer
-    class Trainer(MatchingTrainer):
-        def __init__(self, *args, callbacks=(), **kwargs): super().__init__(*args, callbacks=[training_stretch(clock), *callbacks], **kwargs)
+
+def with_callbacks(trainer, *first):
+    "A trainer's class whose trainers have some callbacks before those that they are given."
+    class Trainer(trainer):
+        def __init__(self, *args, callbacks=(), **kwargs):
+            super().__init__(*args, callbacks=[*first, *callbacks], **kwargs)
     return Trainer
 
-def clocked_base(clock, cached):
+
+def clocked_base(clock, cached: bool):
     "A stand-in for `CachedBase` that times all it does: itself (cached), or a `FrozenBase` that prepares nothing."
     from debias_nb.itvreg import CachedBase, FrozenBase
+
     class Base(CachedBase if cached else FrozenBase):
         def __init__(self, model, left, right, dtype):
-            with clock("before"), clock("base"): super().__init__(*(model, left, right, dtype) if cached else (model, dtype))
+            given = (model, left, right, dtype) if cached else (model, dtype)
+            with clock("before"), clock("base"):
+                super().__init__(*given)
+
         def __call__(self, *args):
-            with clock("base"): return super().__call__(*args)
+            with clock("base"):
+                return super().__call__(*args)
+
         def prepare(self, *args):
-            with clock("base"): return super().prepare(*args)
+            with clock("base"):
+                return super().prepare(*args)
+
     return Base
 
-def fine_tuning(variant, encoder, pairs, training) -> tuple: # the tuned model; seconds of training, and of these in the frozen base encoder, preparation included
-    "One run of `train.fine_tune`, timed."
+
+def check_steps(name: str, made: int, wanted: int) -> None:
+    "Raises `RuntimeError` for a run that made another number of steps than were reckoned with."
+    if made != wanted:
+        raise RuntimeError(f"{name}: {made} steps instead of {wanted}")
+
+
+def fine_tuning(variant: Variant, encoder, pairs, training) -> tuple:
+    """One run of `train.fine_tune`, timed: the tuned model; seconds of training; seconds of these in the frozen base
+    encoder, preparation included."""
     from debias_nb.repro import training as train
     from debias_nb.repro.config import MethodConfig
-    model, clock, method = copy.deepcopy(encoder), Clock(), MethodConfig(name=variant.name, **variant.method)
+    model = copy.deepcopy(encoder)
+    clock = Clock()
+    method = MethodConfig(name=variant.name, **variant.method)
+    base = clocked_base(clock, variant.cached)
+    trainer = with_callbacks(train.MatchingTrainer, training_stretch(clock))
     gc.collect()
-    with patch.object(train, "CachedBase", clocked_base(clock, variant.cached)), patch.object(train, "MatchingTrainer", clocked_trainer(clock)):
+    with patch.object(train, "CachedBase", base), patch.object(train, "MatchingTrainer", trainer):
         loss = train.fine_tune(model, encoder, pairs, method, training, seed=0)
-    if len(loss.history) != (steps := -(-len(pairs) // training.batch_size) * training.epochs): raise RuntimeError(f"{variant.name}: {len(loss.history)} steps instead of {steps}")
-    return model, clock.seconds["training"] + clock.seconds.get("before", 0.), clock.seconds.get("base", 0.)
+    steps = math.ceil(len(pairs) / training.batch_size) * training.epochs
+    check_steps(variant.name, len(loss.history), steps)
+    whole = clock.seconds["training"] + clock.seconds.get("before", 0.)
+    return model, whole, clock.seconds.get("base", 0.)
 
-def against_plain(variants, encoder, pairs, training, figures, scale, repeats, say) -> dict: # variant -> both figures and the ratio; figures: names of whole and base encoder's time
-    "Training with each variant beside plain fine-tuning. A second counts `scale`: 1000 by the number of steps for milliseconds a step."
-    by_name = {v.name: v for v in variants}
-    def once(name): return {f: scale * s for f, s in zip(figures, fine_tuning(by_name[name], encoder, pairs, training)[1:])}
+
+def against_plain(variants, encoder, pairs, training, figures, scale: float, repeats: int, say) -> dict:
+    """Training with each variant beside plain fine-tuning. Name -> both figures and the `ratio` of the first.
+    figures: names of the whole time and of the base encoder's; scale: what a second counts, as 1000 by the number of
+    steps for milliseconds a step."""
+    by_name = {variant.name: variant for variant in variants}
+    total, base = figures
+
+    def once(name):
+        _, whole, in_base = fine_tuning(by_name[name], encoder, pairs, training)
+        return {total: scale * whole, base: scale * in_base}
+
     return compare(list(by_name), once, PLAIN.name, repeats, say)
 
-def shown_against_plain(name, result, figures, label) -> str:
-    total, base = figures
-    rows = [(n, cell(v[total]), cell(v[base]) if v[base]["median"] else "-", cell(v["ratio"])) for n, v in result["variants"].items()]
-    return table((f"{name} ({result['kind']}, {result['tokens']:.1f} tokens a text)", label, "of these, base encoder", "ratio to plain"), rows)
 
-def planted_pairs(n): # left, right, labels
-    "n labelled pairs of the mild planted world as the planted table is trained on them, one that is relevant and one that is not for each query."
+def shown_against_plain(name: str, result: dict, figures, label: str) -> str:
+    "What `against_plain` has found for an encoder. label: the unit of its figures."
+    total, base = figures
+    head = f"{name} ({result['kind']}, {result['tokens']:.1f} tokens a text)"
+    return variants_table(head, result, {label: total, "of these, base encoder": base, "ratio to plain": "ratio"})
+
+
+def planted_pairs(n: int) -> tuple:
+    """Left texts, right texts and labels of n pairs of the mild planted world, as the planted table is trained on them:
+    one that is relevant and one that is not for each query."""
     import numpy as np
     from debias_nb.config import WorldConfig
     from debias_nb.data.worlds import Catalogue
-    pairs = Catalogue(WorldConfig(train_pairs=-(-n // 2), negatives=1)).labelled_pairs()
+    world = WorldConfig(train_pairs=math.ceil(n / 2), negatives=1)
+    pairs = Catalogue(world).labelled_pairs()
     rows = np.random.default_rng(0).permutation(len(pairs))[:n]
     left, right = pairs.texts()
     return [left[i] for i in rows], [right[i] for i in rows], pairs.labels[rows]
 
-def tokens_a_text(pairs) -> float: return float(f"{float((pairs.left.mask.sum() + pairs.right.mask.sum()) / (2 * len(pairs))):.4g}")
+
+def tokens_a_text(pairs) -> float:
+    "How many tokens a text of `train.PairTokens` has on average."
+    tokens = float(pairs.left.mask.sum() + pairs.right.mask.sum())
+    return rounded(tokens / (2 * len(pairs)))
+
 
 # ---------------------------------------------------------------- saying
 
-def warning(load: float, share: float = 1., threads: int = THREADS) -> str | None: # load: average of the minute before; share: CPU time by wall time
-    "Why the numbers must not be quoted; None if they may."
-    why = [f"the load average was {load:.2f} at the start, above {LOAD * threads:g}"] if load > LOAD * threads else []
-    if share < SHARE: why.append(f"this process had a core for {share:.0%} of the time only, less than {SHARE:.0%}")
-    return f"other processes disturbed, do not quote these numbers: {' and '.join(why)}" if why else None
 
-def cell(s: dict) -> str: return f"{s['median']:.4g} [{s['q1']:.4g}, {s['q3']:.4g}]"
+def warning(load: float, share: float = 1., threads: int = THREADS) -> str | None:
+    """Why the numbers must not be quoted; None if they may.
+    load: average of the minute before; share: CPU time by wall time."""
+    why = []
+    if load > LOAD * threads:
+        why.append(f"the load average was {load:.2f} at the start, above {LOAD * threads:g}")
+    if share < SHARE:
+        why.append(f"this process had a core for {share:.0%} of the time only, less than {SHARE:.0%}")
+    if not why:
+        return None
+    return f"other processes disturbed, do not quote these numbers: {' and '.join(why)}"
+
+
+def cell(figure: dict) -> str:
+    "Median and quartiles of a figure."
+    return f"{figure['median']:.4g} [{figure['q1']:.4g}, {figure['q3']:.4g}]"
+
+
+def cell_or_dash(figure: dict) -> str:
+    "The same; `-` for what a variant has nothing of."
+    return cell(figure) if figure["median"] else "-"
+
 
 def table(head, rows) -> str:
-    widths = [max(len(r[i]) for r in (head, *rows)) for i in range(len(head))]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(r, widths)).rstrip() for r in (head, tuple("-" * w for w in widths), *rows))
+    "A table of texts, a dashed line below its head."
+    columns = list(zip(head, *rows))
+    widths = [max(map(len, column)) for column in columns]
+    dashes = ["-" * width for width in widths]
+    lines = []
+    for row in (head, dashes, *rows):
+        cells = [text.ljust(width) for text, width in zip(row, widths)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
 
-def keep(record: dict, path: Path, busy: bool = False) -> int: # busy: also with a warning; -> exit status
-    "Write a record that may be quoted."
-    if record["warning"] and not busy: print(f"nothing was written: {record['warning']}", file=sys.stderr); return 1
+
+def variants_table(head: str, result: dict, columns: dict) -> str:
+    "A row for each of a result's `variants`. columns: what stands above -> the figure."
+    rows = []
+    for name, figures in result["variants"].items():
+        cells = [cell_or_dash(figures[figure]) for figure in columns.values()]
+        rows.append((name, *cells))
+    return table((head, *columns), rows)
+
+
+def keep(record: dict, path: Path, busy: bool = False) -> int:
+    "Write a record that may be quoted, or with `busy` any; the exit status."
+    if record["warning"] and not busy:
+        print(f"nothing was written: {record['warning']}", file=sys.stderr)
+        return 1
     path.write_text(json.dumps(record) + "\n", "utf-8")
     return 0
 
-def finish(path: Path, note: str, write: bool, load: float, meter: Meter, settings: dict, results: dict, busy: bool = False) -> int: # load: average at the start
-    "Print the record as the last line, and keep it if that is wanted."
+
+def finish(path: Path, note: str, options, load: float, meter: Meter, settings: dict, results: dict) -> int:
+    """Print the record as the last line, and keep it if the options say so; the exit status.
+    load: average of the minute before the start."""
     from debias_nb.repro.records import environment
     why = warning(load, meter.share)
-    record = {"bench": path.stem, "warning": why, "load": {"start": round(load, 2), "end": round(os.getloadavg()[0], 2)}, "cpu_share": round(meter.share, 3), "threads": THREADS,
-              "omp": {k: os.environ.get(k) for k in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}, "settings": settings, **results, "environment": environment()}
-    print(note + (f"\nWARNING: {why}" if why else ""))
+    end = os.getloadavg()[0]
+    record = {
+        "bench": path.stem,
+        "warning": why,
+        "load": {"start": round(load, 2), "end": round(end, 2)},
+        "cpu_share": round(meter.share, 3),
+        "threads": THREADS,
+        "omp": {name: os.environ.get(name) for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")},
+        "settings": settings,
+        **results,
+        "environment": environment(),
+    }
+    print(note)
+    if why:
+        print(f"WARNING: {why}")
     print(json.dumps(record))
-    return keep(record, path, busy) if write else 0
+    if not options.write:
+        return 0
+    return keep(record, path, getattr(options, "busy", False))
+
 
 # ---------------------------------------------------------------- asking
 
-def parser(doc: str, path: Path, repeats: int, quick: str) -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(description=doc, epilog="The last line printed is the record, as JSON.")
-    p.add_argument("--repeats", type=int, default=repeats, help="rounds, each with a run of every variant (%(default)s)")
-    p.add_argument("--quick", action="store_true", help=f"{quick}: to see that it works")
-    p.add_argument("--write", action="store_true", help=f"write {path.name}, unless other processes disturbed")
-    return p
 
-def ask_encoders(p: argparse.ArgumentParser, default: str = "the planted ones and the static ones found there"):
-    p.add_argument("--encoder", action="append", help=f"tiny, tiny-static, or a folder under DEBIAS_NB_MODELS; may be repeated (default: {default})")
+def new_parser(doc: str, path: Path, repeats: int, quick: str) -> argparse.ArgumentParser:
+    "The options of every bench. path: of its record; repeats: how many rounds by default; quick: what `--quick` makes."
+    parser = argparse.ArgumentParser(description=doc, epilog="The last line printed is the record, as JSON.")
+    rounds_of = "rounds, each with a run of every variant (%(default)s)"
+    parser.add_argument("--repeats", type=int, default=repeats, help=rounds_of)
+    parser.add_argument("--quick", action="store_true", help=f"{quick}: to see that it works")
+    parser.add_argument("--write", action="store_true", help=f"write {path.name}, unless other processes disturbed")
+    return parser
 
-def ask_steps(p: argparse.ArgumentParser, epochs: str): # epochs: why their number matters
-    p.add_argument("--steps", type=int, help="steps of one run (default: " + ", ".join(f"{n} for a {k} encoder" for k, n in STEPS.items()) + ")")
-    p.add_argument("--epochs", type=int, default=1, help=f"epochs these steps are spread over (%(default)s): {epochs}")
-    p.add_argument("--batch", type=int, default=32, help="pairs in a step (%(default)s)")
 
-def checked_steps(p: argparse.ArgumentParser, o):
-    if o.quick: o.steps, o.repeats = 4, 2
-    checked(p, o, "steps", "epochs", "batch")
-    for steps in [o.steps] if o.steps else STEPS.values():
-        if steps % o.epochs: p.error(f"--steps ({steps}) must be a multiple of --epochs ({o.epochs})")
-    if o.batch < 2: p.error("--batch must be at least 2")
-    return o
+def ask_encoders(parser, default: str = "the planted ones and the static ones found there") -> None:
+    "An option for encoders by name."
+    names = "tiny, tiny-static, or a folder under DEBIAS_NB_MODELS"
+    parser.add_argument("--encoder", action="append", help=f"{names}; may be repeated (default: {default})")
 
-def checked(p: argparse.ArgumentParser, o, *positive: str):
+
+def ask_busy(parser) -> None:
+    "An option to write a record on a busy machine."
+    parser.add_argument("--busy", action="store_true", help="with --write: also on a busy machine; the record says so")
+
+
+def ask_steps(parser, epochs: str) -> None:
+    "Options for the length of a run. epochs: why their number matters."
+    steps = ", ".join(f"{count} for a {kind} encoder" for kind, count in STEPS.items())
+    spread_over = f"epochs these steps are spread over (%(default)s): {epochs}"
+    parser.add_argument("--steps", type=int, help=f"steps of one run (default: {steps})")
+    parser.add_argument("--epochs", type=int, default=1, help=spread_over)
+    parser.add_argument("--batch", type=int, default=32, help="pairs in a step (%(default)s)")
+
+
+def ask_sizes(parser, sizes: dict, **what: str) -> None:
+    "An option for each part of a size. sizes: by encoder, with the defaults; what: of each part, in words."
+    for name, words in what.items():
+        defaults = ", ".join(f"{getattr(size, name)} for {encoder}" for encoder, size in sizes.items())
+        parser.add_argument(f"--{name}", type=int, help=f"{words} (default: {defaults})")
+
+
+def resized(size, options, *names: str):
+    "A size with those of its parts that the options give."
+    given = {name: getattr(options, name) for name in names}
+    return replace(size, **{name: value for name, value in given.items() if value})
+
+
+def checked(parser, options, *positive: str):
+    "The options, of which some must be at least 1 where they are given. Ends the program where one is not."
     for name in ("repeats", *positive):
-        if getattr(o, name) is not None and getattr(o, name) < 1: p.error(f"--{name} must be at least 1, got {getattr(o, name)}")
-    if o.write and o.quick: p.error("--quick measures nothing worth writing")
-    return o
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            parser.error(f"--{name} must be at least 1, got {value}")
+    if options.write and options.quick:
+        parser.error("--quick measures nothing worth writing")
+    return options
+
+
+def check_two(parser, name: str, value: int | None) -> None:
+    "Ends the program for an option that is given and below 2."
+    if value is not None and value < 2:
+        parser.error(f"--{name} must be at least 2")
+
+
+def checked_steps(parser, options):
+    "The options of `ask_steps`. Ends the program where they do not fit."
+    if options.quick:
+        options.steps = 4
+        options.repeats = 2
+    checked(parser, options, "steps", "epochs", "batch")
+    for steps in [options.steps] if options.steps else STEPS.values():
+        if steps % options.epochs:
+            parser.error(f"--steps ({steps}) must be a multiple of --epochs ({options.epochs})")
+    check_two(parser, "batch", options.batch)
+    return options
+
+
+def settings_of(options, *names: str) -> dict:
+    "Some of the options, as the settings of a record."
+    return {name: getattr(options, name) for name in names}

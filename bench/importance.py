@@ -1,74 +1,135 @@
-"""What the importance of all tokens costs, beside captum's feature ablation on the same encoder. See README.md."""
+"What the importance of all tokens costs, beside captum's feature ablation on the same encoder. See README.md."
 import sys
 from pathlib import Path
 
-from common import Meter, agreeing, ask_encoders, begin, cell, checked, default_encoders, finish, loaded, measured, parser, table
+from common import (
+    Meter, agreeing, ask_encoders, begin, checked, default_encoders, finish, loaded, measured, new_parser, rounded,
+    settings_of, telling, variants_table,
+)
 
 RECORD = Path(__file__).resolve().with_suffix(".json")
-OURS, TOGETHER, SINGLY, STEPWISE = "importance", "captum, one call for all texts", "captum, a call a text", "captum, a call a text, a pass a token"
+OURS = "importance"
+TOGETHER = "captum, one call for all texts"
+SINGLY = "captum, a call a text"
+STEPWISE = "captum, a call a text, a pass a token"
 AGREE = 1e-5 # largest difference between two values of one token
 
-def planted_texts(n): # of one to three titles, so that lengths vary as those of questions do
+
+def planted_texts(n: int) -> list[str]:
+    "Texts of one to three titles, so that lengths vary as those of questions do."
     import numpy as np
     from debias_nb.config import WorldConfig
     from debias_nb.data.worlds import Catalogue
-    titles = [t.text for pair in Catalogue(WorldConfig()).broad() for t in pair]
+    titles = [title.text for pair in Catalogue(WorldConfig()).broad() for title in pair]
     rng = np.random.default_rng(0)
-    return [" ".join(titles[i] for i in rng.integers(len(titles), size=k)) for k in rng.integers(1, 4, size=n)]
+    texts = []
+    for count in rng.integers(1, 4, size=n):
+        rows = rng.integers(len(titles), size=count)
+        texts.append(" ".join(titles[row] for row in rows))
+    return texts
 
-def ablation(model, tokens, at_once): # (n, L), values at special tokens are of no interest
-    "Importance from captum: one minus the cosine is the score's loss when a token is ablated. At most `at_once` columns share a forward pass."
+
+def changed(model, tokens, given):
+    "The tokens with other ids, or in a static table with another mask; once for each time that `given` repeats them."
+    from debias_nb.encoders import Tokens, is_static
+    times = len(given) // len(tokens)
+    ordinary = tokens.ordinary.repeat(times, 1)
+    if is_static(model):
+        return Tokens(tokens.ids.repeat(times, 1), given > 0, ordinary)
+    return Tokens(given, tokens.mask.repeat(times, 1), ordinary)
+
+
+def ablation(model, tokens, at_once: int):
+    """(n, L) importance from captum, of no interest at special tokens: one minus the cosine is the score's loss when a
+    token is ablated. At most `at_once` columns share a forward pass."""
     import torch
     from captum.attr import FeatureAblation
-    from debias_nb.encoders import Tokens, encode_tokens, is_static, mask_id
-    whole, static = encode_tokens(model, tokens), is_static(model)
-    def score(x): # ids with some masked, or the mask of a static table with some switched off
-        times = len(x) // len(tokens)
-        repeated = lambda t: t.repeat(times, 1)
-        changed = Tokens(repeated(tokens.ids), x > 0, repeated(tokens.ordinary)) if static else Tokens(x, repeated(tokens.mask), repeated(tokens.ordinary))
-        return (encode_tokens(model, changed) * repeated(whole)).sum(1)
-    inputs, baseline = (tokens.mask.float(), 0.) if static else (tokens.ids, mask_id(model))
-    with torch.no_grad(): return FeatureAblation(score).attribute(inputs, baselines=baseline, perturbations_per_eval=at_once)
+    from debias_nb.encoders import encode_tokens, is_static, mask_id
+    whole = encode_tokens(model, tokens)
 
-def variants(model, tokens) -> dict: # name -> a function that gives (n, L) values
+    def score(given): # ids with some masked, or the mask of a static table with some switched off
+        vectors = encode_tokens(model, changed(model, tokens, given))
+        return (vectors * whole.repeat(len(given) // len(tokens), 1)).sum(1)
+
+    if is_static(model):
+        inputs, baseline = tokens.mask.float(), 0.
+    else:
+        inputs, baseline = tokens.ids, mask_id(model)
+    with torch.no_grad():
+        return FeatureAblation(score).attribute(inputs, baselines=baseline, perturbations_per_eval=at_once)
+
+
+def ablation_by_text(model, tokens, at_once: int | None):
+    "(n, L) the same, a call a text. at_once: None for all columns of a text."
     import torch
+    values = torch.full(tokens.ids.shape, float("nan"))
+    for row in range(len(tokens)):
+        text = tokens[row : row + 1]
+        length = text.ids.shape[1]
+        values[row, :length] = ablation(model, text, at_once or length)[0]
+    return values
+
+
+def variants(model, tokens) -> dict:
+    "Functions by name that give (n, L) values."
     from debias_nb.interventions import importance
-    def singly(at_once):
-        out = torch.full(tokens.ids.shape, float("nan"))
-        for i in range(len(tokens)):
-            part = tokens[i : i + 1]
-            out[i, : part.ids.shape[1]] = ablation(model, part, at_once or part.ids.shape[1])[0]
-        return out
-    return {OURS: lambda: importance(model, tokens), TOGETHER: lambda: ablation(model, tokens, 1), SINGLY: lambda: singly(None), STEPWISE: lambda: singly(1)}
+    return {
+        OURS: lambda: importance(model, tokens),
+        TOGETHER: lambda: ablation(model, tokens, 1),
+        SINGLY: lambda: ablation_by_text(model, tokens, None),
+        STEPWISE: lambda: ablation_by_text(model, tokens, 1),
+    }
 
-def agreement(runs, ordinary) -> float: return agreeing(runs, OURS, AGREE, "values", ordinary) # largest difference to ours, at the tokens that are ordinary
 
-def shown(name, result) -> str:
-    rows = [(n, cell(v["ms"]), cell(v["ratio"])) for n, v in result["variants"].items()]
-    return table((f"{name} ({result['kind']}, {result['tokens']:.1f} tokens a text, values within {result['difference']:.1g})", "ms", f"ratio to {OURS}"), rows)
+def agreement(runs: dict, ordinary) -> float:
+    "The largest difference to ours, at the tokens that are ordinary. Raises `RuntimeError` as `agreeing` does."
+    return agreeing(runs, OURS, AGREE, "values", ordinary)
+
+
+def shown(name: str, result: dict) -> str:
+    "The table of an encoder."
+    about = f"{result['kind']}, {result['tokens']:.1f} tokens a text, values within {result['difference']:.1g}"
+    return variants_table(f"{name} ({about})", result, {"ms": "ms", f"ratio to {OURS}": "ratio"})
+
 
 def arguments(argv):
-    p = parser(__doc__, RECORD, 9, "16 texts, 2 rounds")
-    ask_encoders(p)
-    p.add_argument("--texts", type=int, default=256, help="how many (%(default)s)")
-    o = p.parse_args(argv)
-    if o.quick: o.texts, o.repeats = 16, 2
-    return checked(p, o, "texts")
+    "The options. Ends the program where they make no sense."
+    parser = new_parser(__doc__, RECORD, 9, "16 texts, 2 rounds")
+    ask_encoders(parser)
+    parser.add_argument("--texts", type=int, default=256, help="how many (%(default)s)")
+    options = parser.parse_args(argv)
+    if options.quick:
+        options.texts = 16
+        options.repeats = 2
+    return checked(parser, options, "texts")
+
 
 def main(argv=None) -> int:
-    o, load = arguments(argv), begin()
+    options = arguments(argv)
+    load = begin()
     from debias_nb.encoders import tokenise
     import captum
-    results, meter = {}, Meter()
-    for name, encoder, kind in loaded(o.encoder or default_encoders()):
-        tokens = tokenise(encoder, planted_texts(o.texts), 32)
+    results = {}
+    meter = Meter()
+    for name, encoder, kind in loaded(options.encoder or default_encoders()):
+        tokens = tokenise(encoder, planted_texts(options.texts), 32)
         runs = variants(encoder, tokens)
         difference = agreement(runs, tokens.ordinary)
-        with meter: timed = measured(runs, OURS, o.repeats, lambda line, name=name: print(f"{name}: {line}", file=sys.stderr))
-        results[name] = {"kind": kind, "tokens": float(f"{tokens.mask.sum().item() / len(tokens):.4g}"), "longest": tokens.ids.shape[1], "difference": float(f"{difference:.2g}"),
-                         "variants": timed}
+        with meter:
+            timed = measured(runs, OURS, options.repeats, telling(name))
+        results[name] = {
+            "kind": kind,
+            "tokens": rounded(tokens.mask.sum().item() / len(tokens)),
+            "longest": tokens.ids.shape[1],
+            "difference": rounded(difference, 2),
+            "variants": timed,
+        }
         print(shown(name, results[name]), end="\n\n")
-    note = f"ratios: medians over {o.repeats} rounds [quartiles]; above 1 {OURS} is the faster one"
-    return finish(RECORD, note, o.write, load, meter, {k: getattr(o, k) for k in ("repeats", "texts")}, {"encoders": results, "captum": captum.__version__})
+    note = f"ratios: medians over {options.repeats} rounds [quartiles]; above 1 {OURS} is the faster one"
+    settings = settings_of(options, "repeats", "texts")
+    found = {"encoders": results, "captum": captum.__version__}
+    return finish(RECORD, note, options, load, meter, settings, found)
 
-if __name__ == "__main__": sys.exit(main())
+
+if __name__ == "__main__":
+    sys.exit(main())

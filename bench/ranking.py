@@ -1,100 +1,183 @@
-"""What ranking metrics cost, beside ir-measures on the same candidates. See README.md."""
+"What ranking metrics cost, beside ir-measures on the same candidates. See README.md."
+import math
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from common import Meter, begin, cell, checked, finish, measured, parser, table
+from common import Meter, begin, checked, finish, measured, new_parser, rounded, variants_table
 
 RECORD = Path(__file__).resolve().with_suffix(".json")
-OURS, PREPARED, CONVERTED = "rank_metrics", "ir-measures, prepared", "ir-measures, conversion included"
+OURS = "rank_metrics"
+PREPARED = "ir-measures, prepared"
+CONVERTED = "ir-measures, conversion included"
 AGREE = 1e-9 # largest difference between two values of one question
 LIKE = {"questions": 1590, "candidates": 19435} # SelQA's test set
 
-def made_up(questions, candidates): # question ids (n,), labels (n,)
-    "Candidates spread at random over the questions, at least one each; of a question's first one and every eleventh of the others the label is 1."
+
+def made_up(questions: int, candidates: int) -> tuple:
+    """Question ids (n,) and labels (n,) of candidates spread at random over the questions, at least one each; of a
+    question's first one and every eleventh of the others the label is 1."""
     import numpy as np
     rng = np.random.default_rng(0)
-    question = np.concatenate([np.arange(questions), rng.integers(questions, size=candidates - questions)])
-    labels = np.where(np.arange(candidates) < questions, 1, rng.random(candidates) < 1 / 11).astype(int)
+    further = rng.integers(questions, size=candidates - questions)
+    question = np.concatenate([np.arange(questions), further])
+    is_first = np.arange(candidates) < questions
+    labels = np.where(is_first, 1, rng.random(candidates) < 1 / 11).astype(int)
     order = np.argsort(question, kind="stable")
-    return [f"q{q}" for q in question[order]], labels[order]
+    return [f"q{number}" for number in question[order]], labels[order]
 
-def candidates(o) -> tuple: # what they are; question ids (n,), labels (n,), scores (n,) without ties
-    import numpy as np
+
+def found_candidates(options) -> tuple:
+    "What the candidates are, their question ids (n,) and labels (n,): SelQA's test set, or made-up ones."
     from debias_nb.data.answers import load_answers
     from debias_nb.data.registry import DataError
-    try:
-        if o.questions: raise DataError("numbers were given")
-        answers = load_answers("selqa", "test", download=False)
-        name, ids, labels = answers.name, answers.question_ids, answers.labels
-    except DataError: name, (ids, labels) = "made up", made_up(o.questions or LIKE["questions"], o.candidates or LIKE["candidates"])
-    return name, (ids, labels, np.random.default_rng(1).permutation(len(ids)).astype(float))
+    if not options.questions:
+        try:
+            answers = load_answers("selqa", "test", download=False)
+            return answers.name, answers.question_ids, answers.labels
+        except DataError:
+            pass
+    questions = options.questions or LIKE["questions"]
+    return "made up", *made_up(questions, options.candidates or LIKE["candidates"])
 
-def measures() -> dict: # of ir-measures -> the name it has here
+
+def candidates(options) -> tuple:
+    "What they are; and their question ids (n,), labels (n,) and scores (n,) without ties."
+    import numpy as np
+    name, ids, labels = found_candidates(options)
+    scores = np.random.default_rng(1).permutation(len(ids)).astype(float)
+    return name, (ids, labels, scores)
+
+
+def measures() -> dict:
+    "Measures of ir-measures -> the names they have here."
     from ir_measures import AP, P, RR, nDCG
-    return {AP: "map", RR: "mrr", P @ 1: "p1"} | {nDCG @ k: f"ndcg{k}" for k in (1, 3, 10)}
+    names = {AP: "map", RR: "mrr", P @ 1: "p1"}
+    for cutoff in (1, 3, 10):
+        names[nDCG @ cutoff] = f"ndcg{cutoff}"
+    return names
 
-def converted(ids, labels, scores): # an evaluator that knows the labels, and a run, as dicts of dicts, which pytrec_eval takes as they are
+
+def converted(ids, labels, scores) -> tuple:
+    "An evaluator that knows the labels, and a run; from dicts of dicts, which pytrec_eval takes as they are."
     import ir_measures
-    qrels, run = {}, {}
-    for i, (q, y, s) in enumerate(zip(ids, labels.tolist(), scores.tolist())):
-        qrels.setdefault(q, {})[str(i)] = y
-        run.setdefault(q, {})[str(i)] = s
+    qrels = {}
+    run = {}
+    for i, (question, label, score) in enumerate(zip(ids, labels.tolist(), scores.tolist())):
+        qrels.setdefault(question, {})[str(i)] = label
+        run.setdefault(question, {})[str(i)] = score
     return ir_measures.pytrec_eval.evaluator(list(measures()), qrels), run
 
-def variants(data) -> dict: # name -> a function that gives the means
+
+def variants(data) -> dict:
+    "Functions by name that give the means."
     from debias_nb.metrics import rank_metrics
     ids, labels, scores = data
     evaluator, run = converted(*data)
+
     def whole():
         made, own = converted(*data)
         return made.calc_aggregate(own)
-    return {OURS: lambda: rank_metrics(scores, labels, ids)[0], PREPARED: lambda: evaluator.calc_aggregate(run), CONVERTED: whole}
 
-def agreement(data, theirs=None) -> float: # largest difference; theirs: (measure, question) -> value
-    "Raises `RuntimeError` naming the measure and the question that differ most."
+    return {
+        OURS: lambda: rank_metrics(scores, labels, ids)[0],
+        PREPARED: lambda: evaluator.calc_aggregate(run),
+        CONVERTED: whole,
+    }
+
+
+def their_values(data) -> dict:
+    "(measure, question) -> what ir-measures says."
+    evaluator, run = converted(*data)
+    names = {str(measure): name for measure, name in measures().items()}
+    values = {}
+    for one in evaluator.iter_calc(run):
+        values[names[str(one.measure)], one.query_id] = one.value
+    return values
+
+
+def our_values(data) -> dict:
+    "(measure, question) -> what `rank_metrics` says."
     from debias_nb.metrics import rank_metrics
     ids, labels, scores = data
-    if theirs is None:
-        evaluator, run = converted(*data)
-        names = {str(m): name for m, name in measures().items()}
-        theirs = {(names[str(m.measure)], m.query_id): m.value for m in evaluator.iter_calc(run)}
-    _, values, questions = rank_metrics(scores, labels, ids)
-    ours = {(k, q): v for k, each in values.items() for q, v in zip(questions.tolist(), each.tolist())}
-    if odd := ours.keys() ^ theirs.keys(): raise RuntimeError(f"{len(odd)} values stand on one side only, the first of them is {' of '.join(min(odd))}")
-    worst = max(ours, key=lambda k: abs(ours[k] - theirs[k]) if theirs[k] == theirs[k] else float("inf"))
-    if not (d := abs(ours[worst] - theirs[worst])) <= AGREE: raise RuntimeError(f"{worst[0]} of question {worst[1]} is {ours[worst]:.12g} here and {theirs[worst]:.12g} in ir-measures")
-    return d
+    _, by_measure, questions = rank_metrics(scores, labels, ids)
+    values = {}
+    for name, each in by_measure.items():
+        for question, value in zip(questions.tolist(), each.tolist()):
+            values[name, question] = value
+    return values
 
-def shown(name, sizes, difference, timed) -> str:
-    rows = [(n, cell(v["ms"]), cell(v["ratio"])) for n, v in timed.items()]
-    return table((f"{name} ({sizes['questions']:,} questions, {sizes['candidates']:,} candidates, values within {difference:.1g})", "ms", f"ratio to {OURS}"), rows)
+
+def agreement(data, theirs: dict | None = None) -> float:
+    """The largest difference. theirs: as of `their_values`.
+    Raises `RuntimeError` naming the measure and the question that differ most."""
+    if theirs is None:
+        theirs = their_values(data)
+    ours = our_values(data)
+    odd = ours.keys() ^ theirs.keys()
+    if odd:
+        first = " of ".join(min(odd))
+        raise RuntimeError(f"{len(odd)} values stand on one side only, the first of them is {first}")
+
+    def difference(key):
+        between = abs(ours[key] - theirs[key])
+        return math.inf if math.isnan(between) else between
+
+    worst = max(ours, key=difference)
+    if difference(worst) > AGREE:
+        here, there = f"{ours[worst]:.12g}", f"{theirs[worst]:.12g}"
+        raise RuntimeError(f"{worst[0]} of question {worst[1]} is {here} here and {there} in ir-measures")
+    return difference(worst)
+
+
+def shown(name: str, sizes: dict, result: dict) -> str:
+    "The table. sizes: how many `questions` and `candidates`."
+    about = f"{sizes['questions']:,} questions, {sizes['candidates']:,} candidates"
+    head = f"{name} ({about}, values within {result['difference']:.1g})"
+    return variants_table(head, result, {"ms": "ms", f"ratio to {OURS}": "ratio"})
+
 
 def arguments(argv):
-    p = parser(__doc__, RECORD, 15, "40 questions, 300 candidates, 2 rounds")
-    p.add_argument("--questions", type=int, help="made up instead of read (default: SelQA's test set, or as many made up as it has)")
-    p.add_argument("--candidates", type=int, help="of all these questions together")
-    o = p.parse_args(argv)
-    if o.quick: o.questions, o.candidates, o.repeats = 40, 300, 2
-    checked(p, o, "questions", "candidates")
-    if (o.questions is None) != (o.candidates is None): p.error("--questions and --candidates come together")
-    if o.questions and o.candidates < o.questions: p.error(f"--candidates ({o.candidates}) must be at least --questions ({o.questions})")
-    return o
+    "The options. Ends the program where they make no sense."
+    parser = new_parser(__doc__, RECORD, 15, "40 questions, 300 candidates, 2 rounds")
+    questions = "made up instead of read (default: SelQA's test set, or as many made up as it has)"
+    parser.add_argument("--questions", type=int, help=questions)
+    parser.add_argument("--candidates", type=int, help="of all these questions together")
+    options = parser.parse_args(argv)
+    if options.quick:
+        options.questions = 40
+        options.candidates = 300
+        options.repeats = 2
+    checked(parser, options, "questions", "candidates")
+    if (options.questions is None) != (options.candidates is None):
+        parser.error("--questions and --candidates come together")
+    if options.questions and options.candidates < options.questions:
+        parser.error(f"--candidates ({options.candidates}) must be at least --questions ({options.questions})")
+    return options
+
 
 def main(argv=None) -> int:
-    o = arguments(argv)
-    if lacking := [name for name in ("ir_measures", "pytrec_eval") if find_spec(name) is None]:
+    options = arguments(argv)
+    lacking = [name for name in ("ir_measures", "pytrec_eval") if find_spec(name) is None]
+    if lacking:
         print(f"nothing was measured: {' and '.join(lacking)} not installed (extra bench)", file=sys.stderr)
         return 1
     load = begin()
     import ir_measures
-    name, data = candidates(o)
-    difference, runs = agreement(data), variants(data)
+    name, data = candidates(options)
+    difference = agreement(data)
+    runs = variants(data)
     meter = Meter()
-    with meter: timed = measured(runs, OURS, o.repeats, lambda line: print(line, file=sys.stderr))
-    sizes = {"questions": len(set(data[0])), "candidates": len(data[0])}
-    print(shown(name, sizes, difference, timed), end="\n\n")
-    note = f"medians over {o.repeats} rounds [quartiles]; above 1 {OURS} is the faster one"
-    return finish(RECORD, note, o.write, load, meter, {"repeats": o.repeats, "data": name, **sizes}, {"variants": timed, "difference": float(f"{difference:.2g}"), "ir_measures": ir_measures.__version__})
+    with meter:
+        timed = measured(runs, OURS, options.repeats, lambda line: print(line, file=sys.stderr))
+    ids, *_ = data
+    sizes = {"questions": len(set(ids)), "candidates": len(ids)}
+    result = {"variants": timed, "difference": rounded(difference, 2), "ir_measures": ir_measures.__version__}
+    print(shown(name, sizes, result), end="\n\n")
+    note = f"medians over {options.repeats} rounds [quartiles]; above 1 {OURS} is the faster one"
+    settings = {"repeats": options.repeats, "data": name, **sizes}
+    return finish(RECORD, note, options, load, meter, settings, result)
 
-if __name__ == "__main__": sys.exit(main())
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,5 +1,5 @@
 """The benches run, measure what they say, and keep no numbers that others disturbed. No timing is asserted."""
-import contextlib, io, json, math, os, runpy, subprocess, sys
+import contextlib, io, json, math, os, runpy, subprocess, sys, warnings
 from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import patch
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import checks
 import common
 import diagnose
 import importance
@@ -15,11 +16,12 @@ import itvreg_step as bench
 import made
 import throughput
 import titles_epoch
-from debias_nb.repro.config import TrainConfig
+from debias_nb.repro.config import RunConfig, TrainConfig
+from debias_nb.repro.records import Store, make_record
 from debias_nb.encoders import single_thread, tokenise
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ["itvreg_step", "titles_epoch", "throughput", "importance", "weights", "scan_step", "ranking", "arr_epoch", "regularized", "diagnose", "gpu"]
+SCRIPTS = ["itvreg_step", "titles_epoch", "throughput", "importance", "weights", "scan_step", "ranking", "arr_epoch", "regularized", "diagnose", "checks", "gpu"]
 needs = lambda name: pytest.mark.skipif(find_spec(name) is None, reason=f"{name} is not installed (extra bench)")
 
 def in_a_process(script, *options):
@@ -143,6 +145,46 @@ def test_diagnose_bench():
     assert variants[diagnose.DEFAULT]["ratio"]["median"] == 1 and variants[diagnose.OURS]["ms"]["median"] > 0
 
 
+def test_checks_bench():
+    printed, record = quick("checks")
+    assert record["settings"] == {"repeats": 2, "records": 20}
+    assert list(record["variants"]) == list(checks.VARIANTS)
+    for name, figures in record["variants"].items():
+        assert name in printed
+        assert all(value > 0 for figure in ("ms", "ratio") for value in figures[figure].values())
+    assert record["variants"][checks.RUN]["ratio"] == {"median": 1., "q1": 1., "q3": 1.}
+    assert record["run"].startswith("table02-planted-tiny-static-") and record["bytes"] > 1000
+
+
+@pytest.fixture
+def some_record():
+    "A run and a record of it."
+    run = checks.planted_run(quick=True)
+    record = make_record(
+        run, {"iid": {"auc": .5}}, data={}, encoder={}, device="cpu", dtype="fp32", seconds=1., peak_memory=1, curve={})
+    return run, record
+
+
+def test_a_store_is_filled_with_records_that_can_be_trusted(tmp_path, some_record):
+    run, record = some_record
+    store = Store(tmp_path)
+    with warnings.catch_warnings(action="error"):
+        checks.fill(store, run, record, 3)
+        found = store.all()
+    assert [one["seed"] for one in found] == [1, 2, 3] and store.find(run) is None
+    for one in found:
+        assert RunConfig(**one["config"]).id == one["id"] != run.id
+
+
+def test_what_is_timed_around_a_run_leaves_its_record(tmp_path, some_record):
+    run, record = some_record
+    store = Store(tmp_path)
+    checks.handle(run, record, store)
+    assert store.find(run) == record and store.all() == [record]
+    with patch.object(Store, "append", lambda store, record: record), pytest.raises(RuntimeError, match="is not found"):
+        checks.handle(*checks.with_seed(run, record, 1), store)
+
+
 def test_meter_adds_up():
     meter = common.Meter()
     for _ in range(2):
@@ -204,7 +246,7 @@ def test_options_that_make_no_sense(script, options, words, capsys):
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("other, option", [(importance, "--texts"), (titles_epoch, "--pairs"), (titles_epoch, "--batch")])
+@pytest.mark.parametrize("other, option", [(importance, "--texts"), (checks, "--records"), (titles_epoch, "--pairs"), (titles_epoch, "--batch")])
 def test_options_of_the_other_benches(other, option, capsys):
     with pytest.raises(SystemExit): other.arguments([option, "0"])
     assert f"{option} must be at least 1" in capsys.readouterr().err

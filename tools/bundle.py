@@ -1,9 +1,9 @@
-"""Pack what the runs of a manifest need on a machine with little room and no network: this checkout's code, the data files they read,
-their encoders (transformers in half precision), and wheels that such a machine lacks.
+"""Pack what the runs of a manifest need on a machine with little room and no network: this checkout's code, the data
+files they read, their encoders (transformers in half precision), and wheels that such a machine lacks.
 
-    python tools/bundle.py configs/device/itvreg.yaml                 # writes .bundle/bundle.tar.xz, and says what is in it
+    python tools/bundle.py configs/device/itvreg.yaml                 # writes .bundle/bundle.tar.xz, says what is in it
     python tools/bundle.py configs/device/itvreg.yaml --wheels .whl   # with the wheels of a folder
-    python tools/bundle.py --list .bundle/bundle.tar.xz                     # what is in one
+    python tools/bundle.py --list .bundle/bundle.tar.xz               # what is in one
 
 There: unpack it, then run from its folder `checkout`, with its folders `data` and `models`:
 
@@ -63,14 +63,14 @@ def pack_encoder(config, folder: Path) -> None:
     from debias_nb.hashes import sha256_file
     source = find_folder(config, download=False)
     for name in folder_files(source):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source / name, folder / name)
+        copied(source / name, folder / name)
     if config.kind in ("transformer", "cross"):
         halve(folder / "model.safetensors")
         card = encoder_cards().get(config.name)
         made = sha256_file(folder / "model.safetensors")
         if card and card.pinned and made != card.half:
-            raise BundleError(f"{config.name}: in half precision its weights have sha256 {made}, and its card says {card.half}")
+            words = f"in half precision its weights have sha256 {made}, and its card says {card.half}"
+            raise BundleError(f"{config.name}: {words}")
 
 
 def halve(path: Path) -> None:
@@ -86,36 +86,59 @@ def halve(path: Path) -> None:
     save_file(weights, path, metadata={"format": "pt"})
 
 
+def copied(source: Path, target: Path) -> None:
+    "Copy a file, into a folder that is made where it is missing."
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(source, target)
+
+
 def pack_code(folder: Path) -> None:
+    "The code of this checkout, as far as git knows it."
     listed = subprocess.run(["git", "ls-files", "-z", "--", *CODE], cwd=ROOT, capture_output=True, check=True)
     for name in filter(None, listed.stdout.decode().split("\0")):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, folder / name)
+        copied(ROOT / name, folder / name)
+
+
+def pack(place: Path, todo, wheels: Path | None) -> None:
+    "Lay all that some runs need into a folder. Raises `BundleError` where something is not here."
+    files, encoders = needed(todo)
+    pack_code(place / "checkout")
+    for path, name in files.items():
+        copied(path, place / name)
+    for name, config in encoders.items():
+        pack_encoder(config, place / "models" / name.split("/")[-1])
+    for wheel in sorted(wheels.glob("*.whl")) if wheels else []:
+        copied(wheel, place / "wheels" / wheel.name)
+
+
+def sizes_below(place: Path) -> dict[str, int]:
+    "The bytes of every file below a folder, by name."
+    found = {}
+    for path in sorted(place.rglob("*")):
+        if path.is_file():
+            found[path.relative_to(place).as_posix()] = path.stat().st_size
+    return found
 
 
 def make(manifest: Path, out: Path, wheels: Path | None, limit: float) -> dict:
-    "Write a bundle; what is in it. Raises `BundleError` for one above the limit, which is not left behind."
+    """Write a bundle of at most `limit` MiB; what is in it.
+    Raises `BundleError` for a larger one, which is not left behind."""
     from debias_nb.repro.device import manifest_runs, outstanding
     from debias_nb.repro.records import git_state
     from debias_nb.repro.runner import store_for
     runs = manifest_runs(manifest, ROOT)
-    todo = outstanding(runs, [store_for(profile) for profile in dict.fromkeys(run.profile for run in runs)])
-    files, encoders = needed(todo)
+    profiles = dict.fromkeys(run.profile for run in runs)
+    todo = outstanding(runs, [store_for(profile) for profile in profiles])
+    kept = {run.id for run in todo}
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
-        pack_code(place / "checkout")
-        for path, name in files.items():
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, place / name)
-        for name, config in encoders.items():
-            pack_encoder(config, place / "models" / name.split("/")[-1])
-        for wheel in sorted(wheels.glob("*.whl")) if wheels else []:
-            (place / "wheels").mkdir(exist_ok=True)
-            shutil.copy(wheel, place / "wheels")
-        kept = {run.id for run in todo}
+        pack(place, todo, wheels)
         about = git_state(ROOT) | {
-            "manifest": str(manifest), "runs": len(todo), "finished": [run.id for run in runs if run.id not in kept],
-            "files": {path.relative_to(place).as_posix(): path.stat().st_size for path in sorted(place.rglob("*")) if path.is_file()}}
+            "manifest": str(manifest),
+            "runs": len(todo),
+            "finished": [run.id for run in runs if run.id not in kept],
+            "files": sizes_below(place),
+        }
         (place / "checkout/bundle.json").write_text(json.dumps(about, indent=1))
         out.parent.mkdir(parents=True, exist_ok=True)
         with tarfile.open(out, "w:xz") as tar:
@@ -137,8 +160,8 @@ def told(about: dict) -> str:
         sizes[key] = sizes.get(key, 0) + size
     lines = [f"{size / 2**20:8.2f} MiB  {name}" for name, size in sizes.items()]
     state = " with changes" if about["dirty"] else ""
-    head = f"{about['runs']} runs of {about['manifest']}, {len(about['finished'])} finished before; commit {about['commit']}{state}"
-    return "\n".join([head, *lines])
+    runs = f"{about['runs']} runs of {about['manifest']}, {len(about['finished'])} finished before"
+    return "\n".join([f"{runs}; commit {about['commit']}{state}", *lines])
 
 
 def main() -> None:

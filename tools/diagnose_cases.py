@@ -7,8 +7,8 @@ forum       AskUbuntu's duplicate questions, tested on their own test and on Quo
     python tools/diagnose_cases.py               # all, with the published data under DEBIAS_NB_DATA
     python tools/diagnose_cases.py questions
 
-The static encoder potion-base-2M, at the rates and epochs of the tables in configs/itvreg. Files of pairs are written to a
-folder of their own first, since `diagnose` reads what anybody would give it.
+The static encoder potion-base-2M, at the rates and epochs of the tables in configs/itvreg. Files of pairs are written
+to a folder of their own first, since `diagnose` reads what anybody would give it.
 """
 import argparse
 import os
@@ -31,7 +31,8 @@ CASES = { # training corpus, tests, rate, epochs, longest text in tokens
 def written(pairs, path: Path) -> str:
     "A CSV file of pairs."
     import pandas as pd
-    pd.DataFrame({"left": pairs.left, "right": pairs.right, "label": pairs.labels.astype(int)}).to_csv(path, index=False)
+    frame = pd.DataFrame({"left": pairs.left, "right": pairs.right, "label": pairs.labels.astype(int)})
+    frame.to_csv(path, index=False)
     return path.name
 
 
@@ -58,11 +59,15 @@ def make(name: str, folder: Path) -> None:
     base = load_encoder(ENCODER)
     fine_tuned(base, pairs, rate, epochs, longest).save(str(folder / "tuned"), create_model_card=False)
     train = written(pairs, folder / f"{corpus}_train.csv")
-    named = [f"{test}={written(evaluation_pairs(test, None, None), folder / f'{test}.csv')}" for test in tests]
+    named = []
+    for test in tests:
+        file = written(evaluation_pairs(test, None, None), folder / f"{test}.csv")
+        named.append(f"{test}={file}")
     OUT.mkdir(exist_ok=True)
+    page = str(OUT / f"{name}.html")
+    twin = str(OUT / f"{name}.json")
     with chdir(folder): # so that the page says `tuned` and `train.csv`, and no path of this machine
-        diagnose_command(ENCODER, "tuned", train, named, html=str(OUT / f"{name}.html"), json=str(OUT / f"{name}.json"),
-                         overwrite=True, progress=False)
+        diagnose_command(ENCODER, "tuned", train, named, html=page, json=twin, overwrite=True, progress=False)
 
 
 def main() -> int:

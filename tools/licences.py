@@ -4,12 +4,17 @@ from pathlib import Path
 
 import yaml
 
-from lock import parsed
+from lock import read
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAD = """# Licences
 
-Made by `tools/licences.py` from what the packages, `debias_nb/data/datasets.yaml` and `debias_nb/encoders.yaml` say of themselves. debias-nb itself: Apache-2.0, see [LICENSE](LICENSE).
+Made by `tools/licences.py` from what the packages, `debias_nb/data/datasets.yaml` and `debias_nb/encoders.yaml` \
+say of themselves. debias-nb itself: Apache-2.0, see [LICENSE](LICENSE).
+"""
+NVIDIA = """\
+The published torch brings NVIDIA's libraries (requirements-cuda.lock), which are under NVIDIA's own licence; \
+triton is MIT.
 """
 
 
@@ -26,31 +31,39 @@ def of_package(name: str) -> str: # "" where nothing is told
 
 
 def table(head: list[str], rows: list[list[str]]) -> str: # Markdown
+    "A table."
     cells = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+    return "".join(f"| {' | '.join(row)} |\n" for row in cells)
 
 
 def packages(lock: dict[str, list[str]]) -> list[list[str]]: # name, version, licence
     "The packages of a lock that are installed here."
-    installed = {one.name.lower().replace("_", "-").replace(".", "-") for one in importlib.metadata.distributions()}
+    installed = set()
+    for one in importlib.metadata.distributions():
+        installed.add(one.name.lower().replace("_", "-").replace(".", "-"))
     return [[name, parts[0], of_package(name)] for name, parts in sorted(lock.items()) if name in installed]
+
+
+def described(file: str) -> dict:
+    "A registry of the library."
+    return yaml.safe_load((ROOT / "debias_nb" / file).read_text("utf-8"))
 
 
 def render() -> str:
     "The file."
-    lock, cuda = (parsed((ROOT / file).read_text("utf-8")) for file in ("requirements.lock", "requirements-cuda.lock"))
-    lock["torch"] = cuda["torch"]
-    data = yaml.safe_load((ROOT / "debias_nb/data/datasets.yaml").read_text("utf-8"))["datasets"]
-    encoders = yaml.safe_load((ROOT / "debias_nb/encoders.yaml").read_text("utf-8"))
+    lock = read("requirements.lock")
+    lock["torch"] = read("requirements-cuda.lock")["torch"]
+    data = described("data/datasets.yaml")["datasets"]
+    encoders = described("encoders.yaml")
     parts = [
         HEAD,
         "## Data sets\n",
-        table(["data", "licence"], [[about["title"], about["licence"]] for about in data.values()]) + "\n",
+        table(["data", "licence"], [[about["title"], about["licence"]] for about in data.values()]),
         "## Encoders\n",
-        table(["encoder", "licence"], [[name, about["licence"]] for name, about in encoders.items()]) + "\n",
+        table(["encoder", "licence"], [[name, about["licence"]] for name, about in encoders.items()]),
         "## Packages\n",
-        "The published torch brings NVIDIA's libraries (requirements-cuda.lock), which are under NVIDIA's own licence; triton is MIT.\n",
-        table(["package", "version", "licence"], packages(lock)) + "\n",
+        NVIDIA,
+        table(["package", "version", "licence"], packages(lock)),
     ]
     return "\n".join(parts)
 

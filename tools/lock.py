@@ -1,8 +1,9 @@
 """Pin every package that an installation brings, with the hashes of its files: `python tools/lock.py`, or `make lock`.
 
-Writes requirements.lock, for Python 3.11 on Linux, and torch apart: requirements-cpu.lock has its CPU build, requirements-cuda.lock the
-published one and the libraries that it asks for. Direct dependencies keep the versions of constraints.txt. Where no CPU build is at hand
-(in a folder that `PIP_FIND_LINKS` names), requirements-cpu.lock stays as it is.
+Writes requirements.lock, for Python 3.11 on Linux, and torch apart: requirements-cpu.lock has its CPU build,
+requirements-cuda.lock the published one and the libraries that it asks for. Direct dependencies keep the versions of
+constraints.txt. Where no CPU build is at hand (in a folder that `PIP_FIND_LINKS` names), requirements-cpu.lock stays as
+it is.
 """
 import os
 import re
@@ -13,23 +14,28 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = ("repro", "dev", "minilm")
+SETTINGS = (
+    "--constraint", "constraints.txt", "--generate-hashes", "--no-annotate", "--no-header", "--quiet",
+    "--python-version", "3.11", "--python-platform", "x86_64-manylinux_2_28",
+)
 HEAD = "# Made by tools/lock.py: every package of an installation, its version and the hashes of its files.\n"
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
 
 def resolved(find_links: str | None) -> dict[str, list[str]]: # name -> version and hashes
     "What uv finds for Python 3.11 on Linux."
-    environment = {name: value for name, value in os.environ.items() if name not in ("PIP_FIND_LINKS", "UV_FIND_LINKS")}
+    environment = dict(os.environ)
+    for name in ("PIP_FIND_LINKS", "UV_FIND_LINKS"):
+        environment.pop(name, None)
     if find_links:
         environment["UV_FIND_LINKS"] = find_links
+    extras = []
+    for extra in EXTRAS:
+        extras += ["--extra", extra]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "lock"
-        extras = [part for extra in EXTRAS for part in ("--extra", extra)]
-        subprocess.run([
-            sys.executable, "-m", "uv", "pip", "compile", "pyproject.toml", *extras,
-            "--constraint", "constraints.txt", "--generate-hashes", "--no-annotate", "--no-header", "--quiet",
-            "--python-version", "3.11", "--python-platform", "x86_64-manylinux_2_28", "--output-file", str(file)],
-            cwd=ROOT, env=environment, check=True)
+        command = [sys.executable, "-m", "uv", "pip", "compile", "pyproject.toml", *extras, *SETTINGS]
+        subprocess.run([*command, "--output-file", str(file)], cwd=ROOT, env=environment, check=True)
         return parsed(file.read_text("utf-8"))
 
 
@@ -61,14 +67,18 @@ def split(published: dict, cpu: dict) -> dict[str, dict]: # file -> packages
     }
 
 
+def read(file: str) -> dict[str, list[str]]: # name -> version and hashes
+    "The packages of one of the project's lock files."
+    return parsed((ROOT / file).read_text("utf-8"))
+
+
 def main() -> None:
     published = resolved(None)
     find_links = os.environ.get("PIP_FIND_LINKS")
     if find_links:
         cpu = resolved(find_links)
     else:
-        known = [parsed((ROOT / name).read_text("utf-8")) for name in ("requirements.lock", "requirements-cpu.lock")]
-        cpu = known[0] | known[1]
+        cpu = read("requirements.lock") | read("requirements-cpu.lock")
     for file, packages in split(published, cpu).items():
         (ROOT / file).write_text(written(packages), "utf-8")
         print(f"{file}: {len(packages)} packages")

@@ -13,6 +13,7 @@ cells tagged `varies` show what no two runs share (a commit, a date), and are co
 """
 import argparse
 import hashlib
+import importlib
 import json
 import math
 import multiprocessing
@@ -46,16 +47,18 @@ def processor() -> str:
     return f"{found['vendor_id']} {found['cpu family']}/{found['model']}"
 
 
-def source_of(cell) -> str:
-    return "".join(cell["source"])
+def digits_of(text: str) -> str:
+    "Eight digits that stand for a text."
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def stamp(cell) -> str:
     "Eight digits that stand for the source of a cell."
-    return hashlib.sha256(source_of(cell).encode()).hexdigest()[:8]
+    return digits_of("".join(cell["source"]))
 
 
 def joined(value) -> str:
+    "Text that is one string, or several."
     return value if isinstance(value, str) else "".join(value)
 
 
@@ -89,6 +92,19 @@ def kept(output: dict) -> dict | None:
     return stored
 
 
+def is_left_out(cell) -> bool:
+    "Whether nbdev does not run a cell as a test."
+    flags = getattr(cell, "directives_", None) or {}
+    off = flags.get("eval:", [""])[0].lower() == "false"
+    left_out = set(settings()["tst_flags"].split())
+    return cell.cell_type != "code" or off or "nbdev_export(" in cell.source or bool(left_out & flags.keys())
+
+
+def all_kept(outputs: list[dict]) -> list[dict]:
+    "The outputs of a cell as they are stored."
+    return [output for output in map(kept, outputs) if output]
+
+
 def run(path: Path) -> tuple[Path, list | None, str, float]: # path, outputs by cell, what went wrong, seconds
     "Run a notebook in its own folder, with the cells that nbdev runs."
     from execnb.shell import CaptureShell
@@ -98,13 +114,6 @@ def run(path: Path) -> tuple[Path, list | None, str, float]: # path, outputs by 
     sys.path.insert(0, str(ROOT))
     os.chdir(path.parent)
     nb = NBProcessor(path, procs=FrontmatterProc, process=True).nb
-    left_out = set(settings()["tst_flags"].split())
-
-    def is_left_out(cell):
-        flags = getattr(cell, "directives_", None) or {}
-        off = flags.get("eval:", [""])[0].lower() == "false"
-        return cell.cell_type != "code" or off or "nbdev_export(" in cell.source or bool(left_out & flags.keys())
-
     started = time.monotonic()
     shell = CaptureShell(path, mpl_format="png")
     try:
@@ -113,6 +122,16 @@ def run(path: Path) -> tuple[Path, list | None, str, float]: # path, outputs by 
         return path, None, shell.prettytb(fname=path.relative_to(ROOT)), time.monotonic() - started
     outputs = [json.loads(json.dumps(cell.get("outputs", []))) for cell in nb.cells]
     return path, outputs, "", time.monotonic() - started
+
+
+def shown_outputs(printed: str, shown: list) -> list[dict]:
+    "What a cell printed and showed, as a notebook stores it."
+    made = []
+    if printed:
+        made.append({"output_type": "stream", "name": "stdout", "text": printed})
+    for one in shown:
+        made.append({"output_type": "display_data", "data": dict(one.data), "metadata": {}})
+    return made
 
 
 def run_paper(path: Path) -> tuple[Path, list | None, str, float]:
@@ -128,9 +147,7 @@ def run_paper(path: Path) -> tuple[Path, list | None, str, float]:
     try:
         with only_stored():
             for _, printed, shown in run_cells(path, parameters):
-                made = [{"output_type": "stream", "name": "stdout", "text": printed}] if printed else []
-                made += [{"output_type": "display_data", "data": dict(o.data), "metadata": {}} for o in shown]
-                outputs.append(made)
+                outputs.append(shown_outputs(printed, shown))
     except BaseException as e:
         notes = "; ".join(getattr(e, "__notes__", []))
         return path, None, f"{type(e).__name__}: {e} ({notes})", time.monotonic() - started
@@ -138,11 +155,12 @@ def run_paper(path: Path) -> tuple[Path, list | None, str, float]:
 
 
 def is_of_paper(path: Path) -> bool:
+    "Whether a notebook is a paper's."
     return path.is_relative_to(ROOT / "nbs" / "papers")
 
 
-def run_together(paths: list[Path]) -> list[tuple]: # paper notebooks, which read the records once; or one of the library
-    "What `run` or `run_paper` says of each."
+def run_together(paths: list[Path]) -> list[tuple]:
+    "What `run` or `run_paper` says of each: of paper notebooks, which read the records once, or of one of the library."
     if not is_of_paper(paths[0]):
         return [run(path) for path in paths]
     from debias_nb.repro.frame import only_stored
@@ -151,13 +169,15 @@ def run_together(paths: list[Path]) -> list[tuple]: # paper notebooks, which rea
 
 
 def groups_of(paths: list[Path]) -> list[list[Path]]:
-    "Paper notebooks together, and first, since they take longest; each of the library alone, since it trains and sets things."
+    """Paper notebooks together, and first, since they take longest; each of the library alone, since it trains and sets
+    things."""
     papers = [path for path in paths if is_of_paper(path)]
     alone = [[path] for path in paths if not is_of_paper(path)]
     return [papers, *alone] if papers else alone
 
 
 def numbers(text: str) -> list[float]:
+    "The numbers of a text in their order; not a number for a version."
     found = []
     for number in NUMBER.findall(text):
         try:
@@ -167,16 +187,23 @@ def numbers(text: str) -> list[float]:
     return found
 
 
+def without_numbers(text: str) -> str:
+    "The words of a text: a mark for each number, a space for any space and for the lines that tables draw."
+    return re.sub(r"\s+|-{2,}", " ", NUMBER.sub("#", text))
+
+
 def same_text(old: str, new: str) -> bool:
     "Whether two texts are the same but for small differences of their numbers."
-    squeeze = re.compile(r"\s+|-{2,}")
-    if squeeze.sub(" ", NUMBER.sub("#", old)) != squeeze.sub(" ", NUMBER.sub("#", new)):
+    if without_numbers(old) != without_numbers(new):
         return False
-    pairs = zip(numbers(old), numbers(new))
-    return all(math.isclose(a, b, rel_tol=RELATIVE, abs_tol=ABSOLUTE) or math.isnan(a) for a, b in pairs)
+    for before, after in zip(numbers(old), numbers(new)):
+        if not (math.isnan(before) or math.isclose(before, after, rel_tol=RELATIVE, abs_tol=ABSOLUTE)):
+            return False
+    return True
 
 
 def headings(html: str) -> list[str]:
+    "The headings of a table."
     return re.findall(r"<th>(.*?)</th>", html)
 
 
@@ -192,6 +219,7 @@ def same_kind(kind: str, old: str, new: str, exactly: bool) -> bool:
 
 
 def by_kind(output: dict) -> dict[str, str]:
+    "The parts of an output as text, by their kind."
     data = output.get("data", {"stream": output.get("text", "")})
     return {kind: joined(value) for kind, value in data.items()}
 
@@ -229,31 +257,38 @@ def stale_outputs(root: Path = ROOT) -> list[str]:
 
 
 def tags(cell) -> list[str]:
+    "The tags of a cell."
     return cell["metadata"].get("tags", [])
 
 
 def data_here() -> str:
     "Eight digits that stand for the files in the folders of data and encoders; empty where neither is set."
-    folders = [Path(os.environ[name]) for name in ("DEBIAS_NB_DATA", "DEBIAS_NB_MODELS") if os.environ.get(name)]
-    files = [f"{p.relative_to(folder)} {p.stat().st_size}" for folder in folders for p in folder.rglob("*") if p.is_file()]
-    return hashlib.sha256("\n".join(sorted(files)).encode()).hexdigest()[:8] if files else ""
+    folders = [os.environ.get(name) for name in ("DEBIAS_NB_DATA", "DEBIAS_NB_MODELS")]
+    files = []
+    for folder in filter(None, folders):
+        for path in Path(folder).rglob("*"):
+            if path.is_file():
+                files.append(f"{path.relative_to(folder)} {path.stat().st_size}")
+    return digits_of("\n".join(sorted(files))) if files else ""
 
 
-def is_left_as_it_is(cell, same_data: bool) -> bool: # same_data: as when the outputs were stored; to store, any data
-    "Whether nothing can be said here of a cell's outputs."
+def is_left_as_it_is(cell, same_data: bool) -> bool:
+    """Whether nothing can be said here of a cell's outputs.
+    same_data: whether data are here as when they were stored; to store them, whether there are any."""
     return cell["cell_type"] != "code" or "timing" in tags(cell) or ("real" in tags(cell) and not same_data)
 
 
 def compared(path: Path, outputs: list) -> list[str]:
     "Where the stored outputs of a notebook are not what a run gave."
     nb = json.loads(path.read_text("utf-8"))
-    exactly = is_of_paper(path) or nb["metadata"].get(STAMP, {}).get("processor") == processor()
-    same_data = nb["metadata"].get(STAMP, {}).get("data") == data_here()
+    stored = nb["metadata"].get(STAMP, {})
+    exactly = is_of_paper(path) or stored.get("processor") == processor()
+    same_data = stored.get("data") == data_here()
     found = stale(nb)
     for n, (cell, new) in enumerate(zip(nb["cells"], outputs)):
         if is_left_as_it_is(cell, same_data):
             continue
-        words = differs(cell["outputs"], [o for o in map(kept, new) if o], exactly and "varies" not in tags(cell))
+        words = differs(cell["outputs"], all_kept(new), exactly and "varies" not in tags(cell))
         if words:
             found.append(f"cell {n} ({cell['id']}): {words}")
     return found
@@ -279,7 +314,7 @@ def keep(path: Path, outputs: list) -> list[str]:
     for n, (cell, new) in enumerate(zip(nb["cells"], outputs)):
         if is_left_as_it_is(cell, bool(data_here())):
             continue
-        cell["outputs"] = [o for o in map(kept, new) if o]
+        cell["outputs"] = all_kept(new)
         for output in cell["outputs"]:
             sizes = [len(v) for kind, v in by_kind(output).items() if kind.startswith("image/")]
             if sizes and max(sizes) > LARGEST:
@@ -290,7 +325,8 @@ def keep(path: Path, outputs: list) -> list[str]:
 
 def warm() -> None:
     "Import what most notebooks import, so that each process has it."
-    import datasets, sentence_transformers, torch, transformers # noqa: E401, F401
+    for name in ("datasets", "sentence_transformers", "torch", "transformers"):
+        importlib.import_module(name)
 
 
 def chosen(names: list[str]) -> list[Path]:
@@ -300,6 +336,12 @@ def chosen(names: list[str]) -> list[Path]:
         wanted = {Path(name).resolve() for name in names}
         found = [path for path in found if path in wanted]
     return found
+
+
+def told(path: Path, found: list[str], seconds: float) -> None:
+    "Print what came of a notebook."
+    said = "".join(f"\n    {finding}" for finding in found)
+    print(f"{'failed' if found else 'ok':<7}{seconds:6.1f} s  {path.relative_to(ROOT)}{said}", flush=True)
 
 
 def main() -> int:
@@ -314,15 +356,15 @@ def main() -> int:
         parser.error("no such notebook is run")
     if len(paths) > 1:
         warm()
+    look = keep if args.keep else compared
     wrong = 0
     context = multiprocessing.get_context("fork")
     with context.Pool(args.workers, maxtasksperchild=1) as pool: # a notebook's `__main__` takes the place of this one
         for done in pool.imap_unordered(run_together, groups_of(paths), chunksize=1):
             for path, outputs, error, seconds in done:
-                name = path.relative_to(ROOT)
-                found = [error] if outputs is None else (keep if args.keep else compared)(path, outputs)
+                found = [error] if outputs is None else look(path, outputs)
                 wrong += bool(found)
-                print(f"{'failed' if found else 'ok':<7}{seconds:6.1f} s  {name}" + "".join(f"\n    {f}" for f in found), flush=True)
+                told(path, found, seconds)
     print(f"{len(paths) - wrong} passed, {wrong} failed")
     return bool(wrong)
 

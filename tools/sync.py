@@ -1,44 +1,86 @@
-"""Check that what is generated is what its source gives: the library and README.md come from the notebooks, the reports from the results.
+"""Check that what is generated is what its source gives: the library and README.md come from the notebooks, the reports
+from the results.
 
 library    exporting the notebooks gives debias_nb/ byte for byte, and no module is left over
-notebooks  they are as nbdev_clean leaves them, none is over 1 MB, all together at most 15 MB, and no output belongs to another source
+notebooks  they are as nbdev_clean leaves them, none is over 1 MB, all together at most 15 MB, and no output belongs to
+           another source
 readme     README.md is what nbs/index.ipynb gives
-reports    nbs/papers/, results/, bench/ and expected/ give reports/ byte for byte, from another folder, with another order of sets, in another time zone;
-           left out are reports/diagnose/, the pages of tools/diagnose_cases.py, which trains on published data, and
-           reports/RELIABILITY.md, which tests/faults/ writes
+reports    nbs/papers/, results/, bench/ and expected/ give reports/ byte for byte, from another folder, with another
+           order of sets, in another time zone; left out are reports/diagnose/, the pages of tools/diagnose_cases.py, which
+           trains on published data, and reports/RELIABILITY.md, which tests/faults/ writes
 """
-import argparse, difflib, filecmp, json, os, re, shutil, subprocess, sys, tempfile
+import argparse
+import difflib
+import filecmp
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import outputs
 import readme
 from notebooks import ROOT, notebooks, settings
 
+
 def tool(name: str, *args: str, cwd: Path, **changes: str) -> None: # changes: of the environment
     "Run a command of this Python's environment. Raises `RuntimeError` with what it printed when it fails."
     command = [str(Path(sys.executable).parent / name), *args]
-    env = {k: v for k, v in os.environ.items() if k != "IN_TEST"} | changes # nbdev exports nothing where this is set
-    try: done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
-    except OSError as e: raise RuntimeError(f"{name}: {e.strerror}") from None
-    if done.returncode: raise RuntimeError(f"{name} {' '.join(args)} failed with {done.returncode}:\n{(done.stdout + done.stderr).strip()[-3000:]}")
+    env = os.environ | changes
+    env.pop("IN_TEST", None) # nbdev exports nothing where this is set
+    try:
+        done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
+    except OSError as e:
+        raise RuntimeError(f"{name}: {e.strerror}") from None
+    if done.returncode:
+        printed = (done.stdout + done.stderr).strip()
+        raise RuntimeError(f"{name} {' '.join(args)} failed with {done.returncode}:\n{printed[-3000:]}")
+
+
+CACHES = {"__pycache__", ".ipynb_checkpoints"}
+
 
 def files(folder: Path) -> dict[str, Path]:
     "Every file below, by its relative name; caches left out."
-    found = (p for p in folder.rglob("*") if p.is_file() and not any(part in ("__pycache__", ".ipynb_checkpoints") for part in p.parts))
-    return {p.relative_to(folder).as_posix(): p for p in sorted(found)}
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not CACHES & set(path.parts):
+            found[path.relative_to(folder).as_posix()] = path
+    return found
+
+
+def difference(old: Path, new: Path) -> list[str]:
+    "Some lines in which two files differ; none for files that are no text."
+    try:
+        committed = old.read_text("utf-8").splitlines()
+        made = new.read_text("utf-8").splitlines()
+    except UnicodeDecodeError:
+        return []
+    lines = list(difflib.unified_diff(committed, made, "committed", "made anew", lineterm="", n=0))
+    return [line[:160] for line in lines[2:14]]
+
+
+def indented(lines: list[str]) -> str:
+    "Lines below a finding."
+    return "".join(f"\n      {line}" for line in lines)
+
 
 def compared(name: str, have: Path, want: Path, extra: str) -> list[str]:
-    "What differs between a committed folder and a freshly made one, one finding per file."
-    old, new = files(have), files(want)
-    if not new: return [f"{name}: nothing was made to compare it with"]
-    found = [f"{name}/{f}: missing" for f in new.keys() - old.keys()] + [f"{name}/{f}: {extra}" for f in old.keys() - new.keys()]
-    for f in sorted(old.keys() & new.keys()):
-        if filecmp.cmp(old[f], new[f], shallow=False): continue
-        try: a, b = old[f].read_text("utf-8").splitlines(), new[f].read_text("utf-8").splitlines()
-        except UnicodeDecodeError: found.append(f"{name}/{f}: differs"); continue
-        lines = [line[:160] for line in difflib.unified_diff(a, b, "committed", "made anew", lineterm="", n=0)][2:14]
-        found.append(f"{name}/{f}: differs" + "".join(f"\n      {line}" for line in lines))
+    "What differs between a committed folder and a freshly made one, one finding per file. extra: of a file only here."
+    old = files(have)
+    new = files(want)
+    if not new:
+        return [f"{name}: nothing was made to compare it with"]
+    found = [f"{name}/{file}: missing" for file in new.keys() - old.keys()]
+    found += [f"{name}/{file}: {extra}" for file in old.keys() - new.keys()]
+    for file in old.keys() & new.keys():
+        if not filecmp.cmp(old[file], new[file], shallow=False):
+            found.append(f"{name}/{file}: differs{indented(difference(old[file], new[file]))}")
     return sorted(found)
+
 
 def library(root: Path = ROOT) -> list[str]:
     "The notebooks are exported in a copy, and the outcome compared with the library."
@@ -47,22 +89,33 @@ def library(root: Path = ROOT) -> list[str]:
         copy = Path(temporary)
         shutil.copy(root / "settings.ini", copy)
         shutil.copytree(root / "nbs", copy / "nbs", ignore=shutil.ignore_patterns(".*", "__pycache__"))
-        for f, path in files(root / package).items(): # no notebook makes an __init__.py, or a file that is no module
-            if path.suffix == ".py" and path.name != "__init__.py": continue
-            (copy / package / f).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, copy / package / f)
+        for name, path in files(root / package).items():
+            is_exported = path.suffix == ".py" and path.name != "__init__.py"
+            if not is_exported: # no notebook makes it
+                target = copy / package / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, target)
         tool("nbdev_export", cwd=copy)
         return compared(package, root / package, copy / package, "no notebook exports it")
 
+
+MADE_BY_NBDEV = "# AUTOGENERATED! DO NOT EDIT!"
+
+
 def mend_library(root: Path = ROOT) -> None:
-    "Export in place, without the modules that no notebook exports any longer; a file that was not exported is left to its owner."
+    """Export in place, without the modules that no notebook exports any longer; a file that was not exported is left to
+    its owner."""
     for finding in library(root):
         stale = re.fullmatch(r"(.*): no notebook exports it", finding)
-        if stale and "# AUTOGENERATED! DO NOT EDIT!" in (root / stale[1]).read_text("utf-8", "replace"): (root / stale[1]).unlink()
+        if stale:
+            path = root / stale[1]
+            if MADE_BY_NBDEV in path.read_text("utf-8", "replace"):
+                path.unlink()
     tool("nbdev_export", cwd=root)
 
+
 LARGEST_NOTEBOOK = 1_000_000 # bytes
-ALL_NOTEBOOKS = 15_000_000
+ALL_NOTEBOOKS = 15_000_000 # bytes
 
 
 def cleaned(text: str, root: Path = ROOT) -> str:
@@ -77,6 +130,7 @@ def cleaned(text: str, root: Path = ROOT) -> str:
 
 
 def why_unclean(text: str, wanted: str) -> str:
+    "What a notebook's text has that its cleaned text has not."
     code = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
     if any(cell.get("execution_count") for cell in code):
         return "holds execution counts"
@@ -119,48 +173,91 @@ def mend_notebooks(root: Path = ROOT) -> None:
 
 
 def readme_differs(root: Path = ROOT) -> list[str]:
-    found = readme.difference(root)
-    return [f"{readme.TARGET}: differs" + "".join(f"\n      {line[:160]}" for line in found[2:30])] if found else []
+    "Whether README.md is what the index notebook gives, and some lines in which it is not."
+    lines = [line[:160] for line in readme.difference(root)[2:30]]
+    return [f"{readme.TARGET}: differs{indented(lines)}"] if lines else []
 
-def mend_readme(root: Path = ROOT) -> None: (root / readme.TARGET).write_text(readme.readme(root), "utf-8")
+
+def mend_readme(root: Path = ROOT) -> None:
+    "Write README.md."
+    (root / readme.TARGET).write_text(readme.readme(root), "utf-8")
+
 
 # What comes of trainings on published data (tools/diagnose_cases.py) and of trials (tests/faults/), not of results/.
 MADE_ELSEWHERE = ("reports/diagnose/", "reports/RELIABILITY.md")
 
-def reports(root: Path = ROOT) -> list[str]:
-    "Rendered from a copy and in surroundings unlike a reader's own, so that nothing of either can be in the pages unseen."
-    with tempfile.TemporaryDirectory() as temporary:
-        copy, out = Path(temporary) / "project", Path(temporary) / "reports"
-        for name in ("bench", "configs", "expected", "nbs", "results"):
-            if (root / name).is_dir(): shutil.copytree(root / name, copy / name)
-        shutil.copy(root / "settings.ini", copy)
-        tool("debias-nb", "report", "--out", str(out), cwd=copy, PYTHONHASHSEED="7", MPLBACKEND="svg", TZ="Asia/Tokyo")
-        return [finding for finding in compared("reports", root / "reports", out, "no result gives it") if not finding.startswith(MADE_ELSEWHERE)]
 
-def mend_reports(root: Path = ROOT) -> None: tool("debias-nb", "report", cwd=root)
+def reports(root: Path = ROOT) -> list[str]:
+    """Rendered from a copy and in surroundings unlike a reader's own, so that nothing of either can be in the pages
+    unseen."""
+    with tempfile.TemporaryDirectory() as temporary:
+        copy = Path(temporary) / "project"
+        out = Path(temporary) / "reports"
+        for name in ("bench", "configs", "expected", "nbs", "results"):
+            if (root / name).is_dir():
+                shutil.copytree(root / name, copy / name)
+        shutil.copy(root / "settings.ini", copy)
+        unlike = {"PYTHONHASHSEED": "7", "MPLBACKEND": "svg", "TZ": "Asia/Tokyo"}
+        tool("debias-nb", "report", "--out", str(out), cwd=copy, **unlike)
+        found = compared("reports", root / "reports", out, "no result gives it")
+    return [finding for finding in found if not finding.startswith(MADE_ELSEWHERE)]
+
+
+def mend_reports(root: Path = ROOT) -> None:
+    "Render the reports."
+    tool("debias-nb", "report", cwd=root)
+
 
 # In the order in which they can be mended: the reports are made by the library, and the index shows both.
-CHECKS = {"notebooks": (unclean, mend_notebooks), "library": (library, mend_library), "reports": (reports, mend_reports), "readme": (readme_differs, mend_readme)}
+CHECKS = {
+    "notebooks": (unclean, mend_notebooks),
+    "library": (library, mend_library),
+    "reports": (reports, mend_reports),
+    "readme": (readme_differs, mend_readme),
+}
+
 
 def found_by(check, root: Path = ROOT) -> list[str]:
     "What a check finds; a check that cannot be made has found that."
-    try: return check(root)
-    except SystemExit as e: return [str(e)]
-    except Exception as e: return [f"{type(e).__name__}: {e}"]
+    try:
+        return check(root)
+    except SystemExit as e:
+        return [str(e)]
+    except Exception as e:
+        return [f"{type(e).__name__}: {e}"]
+
+
+def found_after_mending(name: str) -> list[str]:
+    "What a check finds once what differs is made anew."
+    check, mend = CHECKS[name]
+
+    def mended(root):
+        mend(root)
+        return check(root)
+
+    return found_by(mended)
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="CHECK", help=f"some of {', '.join(CHECKS)}; default: all")
+    known = ", ".join(CHECKS)
+    parser.add_argument("names", nargs="*", metavar="CHECK", help=f"some of {known}; default: all")
     parser.add_argument("--mend", action="store_true", help="make what differs anew before checking")
     args = parser.parse_args()
-    if unknown := [n for n in args.names if n not in CHECKS]: parser.error(f"no check is called {unknown[0]!r} (known: {', '.join(CHECKS)})")
+    unknown = [name for name in args.names if name not in CHECKS]
+    if unknown:
+        parser.error(f"no check is called {unknown[0]!r} (known: {known})")
     wrong = []
     for name in args.names or CHECKS:
-        check, mend = CHECKS[name]
-        found = found_by(lambda root, check=check, mend=mend: (mend(root) if args.mend else None) or check(root))
-        print(f"{name:<10} {'differs' if found else 'ok'}" + "".join(f"\n    {f}" for f in found), flush=True)
-        if found: wrong.append(name)
-    if wrong and not args.mend: print(f"\nto mend: make sync   (or: python tools/sync.py --mend {' '.join(wrong)})")
+        found = found_after_mending(name) if args.mend else found_by(CHECKS[name][0])
+        said = "".join(f"\n    {finding}" for finding in found)
+        print(f"{name:<10} {'differs' if found else 'ok'}{said}", flush=True)
+        if found:
+            wrong.append(name)
+    if wrong and not args.mend:
+        print(f"\nto mend: make sync   (or: python tools/sync.py --mend {' '.join(wrong)})")
     return bool(wrong)
 
-if __name__ == "__main__": sys.exit(main())
+
+if __name__ == "__main__":
+    sys.exit(main())
