@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['FLOAT', 'DEEPEST', 'Share', 'Probability', 'Natural', 'Count', 'Several', 'Positive', 'NotNegative', 'ConfigError',
            'EncoderError', 'project_root', 'package_file', 'own_file', 'cache_dir', 'StrictLoader', 'parse_yaml',
-           'load_yaml', 'once_per_state', 'Strict', 'refuse_if', 'nearest', 'check_known', 'explain', 'WorldConfig',
-           'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
+           'load_yaml', 'once_per_state', 'Strict', 'refuse_if', 'nearest', 'check_known', 'explain', 'load_config',
+           'WorldConfig', 'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
 
 # %% ../nbs/00_config.ipynb #846be56a
 import difflib
@@ -252,6 +252,18 @@ def explain(
         where = ".".join(map(str, mistake["loc"])) or "top"
         lines[f"{source}: {where}: {_explained(mistake, model)}"] = None
     return "\n".join(lines)
+
+
+def load_config(
+    path: str | Path,   # a YAML file with a mapping at its top
+    model: type[BaseModel],
+    source: str | None = None, # what messages call the file; None: its path
+) -> BaseModel: # a `model`
+    "Read and validate one YAML file. Raises `ConfigError` naming file and key."
+    try:
+        return model.model_validate(load_yaml(path))
+    except ValidationError as e:
+        raise ConfigError(explain(e, model, source or str(path))) from None
 
 # %% ../nbs/00_config.ipynb #724673b3
 class WorldConfig(Strict):

@@ -92,8 +92,8 @@ class PairInputs:
         if not isinstance(rows, slice):
             rows = np.asarray(rows, None if len(rows) else int)
         rows = np.arange(len(self))[rows]
-        q = self.question[rows]
-        question = (self.questions, q, self.questions.lengths[q])
+        texts = self.question[rows]
+        question = (self.questions, texts, self.questions.lengths[texts])
         answer = (self.answers, self.answer[rows], self.kept[rows])
         arranged = self.layout.arrange(question, answer)
         return {name: torch.from_numpy(values) for name, values in arranged.items()}
@@ -137,17 +137,21 @@ class PairEncoder(nn.Module):
             raise ValueError(f"{len(questions)} questions and {len(answers)} answers: the lengths must agree")
         distinct_questions, question = self._distinct("question", questions)
         distinct_answers, answer = self._distinct("answer", answers)
-        tokens = distinct_questions.lengths[question]
+        room = self._room(questions, distinct_questions.lengths[question], max_length)
+        kept = np.minimum(distinct_answers.lengths[answer], room)
+        inputs = PairInputs(distinct_questions, distinct_answers, question, answer, kept, self.layout)
+        self._check_positions(inputs)
+        return inputs
+
+    def _room(self, questions, tokens, max_length) -> np.ndarray: # tokens: (n,) of the questions -> (n,) at least 1
+        "Tokens that are left for each answer. Raises `ValueError` naming the row where none is."
         room = max_length - self.layout.special - tokens
         row = _first(room < 1)
         if row is not None:
             has = f"the question has {tokens[row]} tokens, which with {self.layout.special} special ones"
             lacks = f"leaves no room for an answer in max_length {max_length}"
             raise ValueError(f"row {row}: {has} {lacks}: {questions[row][:60]!r}")
-        kept = np.minimum(distinct_answers.lengths[answer], room)
-        inputs = PairInputs(distinct_questions, distinct_answers, question, answer, kept, self.layout)
-        self._check_positions(inputs)
-        return inputs
+        return room
 
     def _distinct(self, name, texts) -> tuple[Ragged, np.ndarray]:
         "The tokens of the distinct texts, and each text's row among them. Raises `ValueError` for an empty text."
@@ -277,7 +281,10 @@ def vocabulary(
 
 
 def _by_word(number, texts):
-    return [[number.get(word, UNKNOWN) for word in words(text)] for text in texts]
+    rows = []
+    for text in texts:
+        rows.append([number.get(word, UNKNOWN) for word in words(text)])
+    return rows
 
 
 def _by_tokenizer(tokenizer, texts):
@@ -285,6 +292,13 @@ def _by_tokenizer(tokenizer, texts):
     return [encoding.ids for encoding in encodings]
 
 # %% ../nbs/05_cross_encoders.ipynb #714087ff
+def _put(target, tokens, at): # target: (n, L), changed; at: (n,) column of the first token
+    "The same tokens in each row."
+    row = np.arange(len(target))
+    for k, token in enumerate(tokens):
+        target[row, at + k] = token
+
+
 @dataclass(frozen=True)
 class Together:
     "The layout of a transformer that reads pairs."
@@ -299,8 +313,8 @@ class Together:
         return len(self.before + self.between + self.after)
 
     def arrange(self, question, answer) -> dict[str, np.ndarray]: # each: `Ragged`, (n,) texts, (n,) lengths
-        q = question[2]
-        a = answer[2]
+        *_, q = question
+        *_, a = answer
         lengths = q + a + self.special
         shape = (len(q), lengths.max(initial=self.special))
         ids = np.full(shape, self.padding, np.int64)
@@ -308,11 +322,9 @@ class Together:
         second = first + q + len(self.between) # where the answer begins
         ids[:, :first] = self.before
         place(ids, *question, first)
+        _put(ids, self.between, first + q)
         place(ids, *answer, second)
-        row = np.arange(len(q))
-        for start, tokens in ((first + q, self.between), (second + a, self.after)):
-            for k, token in enumerate(tokens):
-                ids[row, start + k] = token
+        _put(ids, self.after, second + a)
         columns = np.arange(ids.shape[1])
         mask = columns < lengths[:, None]
         out = {"input_ids": ids, "attention_mask": mask.astype(np.int64)}

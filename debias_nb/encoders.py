@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'HUB_FILES', 'NOTES', 'PICKLES', 'WIDTH', 'QUIET', 'RECIPE', 'ANEW', 'Tokens', 'stack',
            'is_static', 'special_ids', 'mask_id', 'as_tokens', 'tokenise', 'from_features', 'tell_prompts', 'pooled',
-           'unit_rows', 'encode_tokens', 'token_vectors', 'autocast', 'embed', 'embed_texts', 'weights_hash',
-           'encoder_fingerprint', 'EncoderCard', 'encoder_cards', 'folder_files', 'check_no_code', 'check_files',
-           'check_folder', 'load_safely', 'package_folder', 'find_folder', 'ConceptInfoNCE', 'pretraining_rows',
-           'single_thread', 'training_arguments', 'quiet_trainer', 'pretrain', 'planted_encoder', 'best_device',
-           'load_encoder', 'planted_default']
+           'to_features', 'unit_rows', 'encode_tokens', 'token_vectors', 'autocast', 'evaluating', 'embed',
+           'embed_texts', 'weights_hash', 'encoder_fingerprint', 'EncoderCard', 'encoder_cards', 'folder_files',
+           'check_no_code', 'check_files', 'check_folder', 'load_safely', 'package_folder', 'find_folder',
+           'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments', 'quiet_trainer', 'pretrain',
+           'planted_encoder', 'best_device', 'load_encoder', 'planted_default']
 
 # %% ../nbs/03_encoders.ipynb #b8f6c600
 import hashlib
@@ -194,16 +194,20 @@ def pooled(
     tokens: Tokens, # n texts
 ) -> torch.Tensor: # (n, d) of any length, fp32
     "What the encoder gives before anything is scaled to length 1."
-    features = _rectangle(tokens)
-    if is_static(model):
-        lengths = tokens.mask.sum(1)
-        begins = lengths.cumsum(0) - lengths
-        features = {"input_ids": tokens.ids[tokens.mask], "offsets": begins}
+    features = to_features(tokens, is_static(model))
     return model(features)["sentence_embedding"].float()
 
 
-def _rectangle(tokens: Tokens) -> dict:
-    return {"input_ids": tokens.ids, "attention_mask": tokens.mask.long()}
+def to_features(
+    tokens: Tokens,
+    flat: bool, # for a static table, which reads all texts in one row, and where each begins
+) -> dict[str, torch.Tensor]:
+    "Tokens as an encoder reads them."
+    if not flat:
+        return {"input_ids": tokens.ids, "attention_mask": tokens.mask.long()}
+    lengths = tokens.mask.sum(1)
+    begins = lengths.cumsum(0) - lengths
+    return {"input_ids": tokens.ids[tokens.mask], "offsets": begins}
 
 
 def unit_rows(
@@ -238,7 +242,7 @@ def token_vectors(
     "The vectors that pooling averages: last hidden states of a transformer, rows of a static table."
     if is_static(model):
         return F.embedding(tokens.ids, unwrapped(model)[0].embedding.weight)
-    return unwrapped(model)[0](_rectangle(tokens))["token_embeddings"]
+    return unwrapped(model)[0](to_features(tokens, flat=False))["token_embeddings"]
 
 # %% ../nbs/03_encoders.ipynb #c837651f
 def _bf16_is_quick() -> bool:
@@ -286,6 +290,17 @@ def _batches(lengths, order, batch_tokens):
         start = stop
 
 
+@contextmanager
+def evaluating(model):
+    "Inside, a model is in evaluation mode; then it is as it was."
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
 @torch.no_grad()
 def embed(
     model,
@@ -294,20 +309,15 @@ def embed(
     batch_tokens: int | None = None, # padded tokens in one forward pass; default: by the kind of encoder and device
 ) -> torch.Tensor: # (n, d) unit vectors on the CPU, in the order of `tokens`
     "Embeddings in evaluation mode, for any number of tokenised texts."
-    training = model.training
-    model.eval()
     device = next(model.parameters()).device
     lengths = tokens.mask.sum(1)
     order = lengths.argsort(stable=True)
     batch_tokens = batch_tokens or _tokens_at_once(model, device)
     out = [torch.zeros(0, model.get_embedding_dimension())]
-    try:
-        with autocast(dtype, device):
-            for rows in _batches(lengths, order, batch_tokens):
-                part = tokens[rows].to(device)
-                out.append(encode_tokens(model, part).cpu())
-    finally:
-        model.train(training)
+    with evaluating(model), autocast(dtype, device):
+        for rows in _batches(lengths, order, batch_tokens):
+            part = tokens[rows].to(device)
+            out.append(encode_tokens(model, part).cpu())
     result = torch.cat(out)
     return torch.empty_like(result).index_copy_(0, order, result)
 

@@ -82,7 +82,8 @@ def choose(
     key = torch.from_numpy(bits.astype(np.int64))
     key = key.to(ordinary.device)
     last = torch.iinfo(torch.long).max
-    order = key.masked_fill(~ordinary, last).argsort(dim=1, stable=True)
+    key = key.masked_fill(~ordinary, last)
+    order = key.argsort(dim=1, stable=True)
     place = order.argsort(1) # of each token in its row's order
     chosen = ordinary & (place < k[:, None])
     return chosen, (n > 1).float()
@@ -193,6 +194,14 @@ def importance(
     return out
 
 # %% ../nbs/04_interventions.ipynb #98c29dda
+def _piece_counts(model, texts) -> dict[str, int]: # texts: as of `word_of_token`
+    "Of how many tokens each word is made."
+    core = getattr(model.tokenizer, "_tokenizer", model.tokenizer)
+    words = sorted(set().union(*texts))
+    encodings = core.encode_batch(words, add_special_tokens=False)
+    return {word: sum(e.attention_mask) for word, e in zip(words, encodings)}
+
+
 def word_of_token(
     model,
     texts: list[list[str]], # texts as lists of words
@@ -200,10 +209,7 @@ def word_of_token(
 ) -> np.ndarray: # (n, L) index of the word each token belongs to, -1 for special tokens and padding
     """Which word each token is a piece of.
     Raises `EncoderError` where pieces and words do not fit, e.g. in a text that was cut."""
-    core = getattr(model.tokenizer, "_tokenizer", model.tokenizer)
-    unique = sorted({word for words in texts for word in words})
-    encodings = core.encode_batch(unique, add_special_tokens=False)
-    pieces = {word: sum(e.attention_mask) for word, e in zip(unique, encodings)}
+    pieces = _piece_counts(model, texts)
     ordinary = tokens.ordinary.cpu().numpy()
     out = np.full(tokens.ids.shape, -1)
     for i, words in enumerate(texts):
@@ -229,11 +235,10 @@ def importance_by_role(
     values = found.clamp(min=0).nan_to_num().numpy()
     words = [list(title.words) for title in titles]
     owner = word_of_token(model, words, tokens)
-    row, column = np.nonzero(owner >= 0)
-    word = owner[row, column]
-    role = [titles[i].roles[j] for i, j in zip(row, word)]
-    shares = values[row, column]
-    long = pd.DataFrame({"title": row, "role": role, "share": shares})
+    of_word = owner >= 0
+    row, _ = np.nonzero(of_word)
+    role = [titles[i].roles[j] for i, j in zip(row, owner[of_word])]
+    long = pd.DataFrame({"title": row, "role": role, "share": values[of_word]})
     mass = long.pivot_table(index="title", columns="role", values="share", aggfunc="sum", fill_value=0.)
     total = mass.sum(axis=1)
     return mass.div(total, axis=0)

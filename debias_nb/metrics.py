@@ -89,6 +89,20 @@ def _checked_weights(weights, n, at):
     return w
 
 
+def _areas(scores, positive, max_fpr, rows): # (n,), (n,), rows of weights (B, n)
+    "As of `_area`, for any number of rows."
+    n = len(scores)
+    order = np.argsort(-scores)
+    falls = np.diff(scores[order], append=-np.inf)
+    ends = np.flatnonzero(falls)
+    step = max(1, 2**26 // (64 * n)) # eight arrays of doubles in about 64 MB
+    areas = [np.empty(0)]
+    for i in range(0, len(rows), step):
+        weights = rows[i:i + step].take(order, axis=1)
+        areas.append(_area(weights, positive[order], ends, max_fpr))
+    return np.concatenate(areas)
+
+
 def auc_at(
     scores,               # (n,) finite; higher = more likely a match
     labels,               # (n,) 0 or 1
@@ -106,15 +120,7 @@ def auc_at(
     rows = np.ones((1, n), np.uint8)
     if weights is not None:
         rows = _checked_weights(weights, n, at)
-    order = np.argsort(-scores)
-    falls = np.diff(scores[order], append=-np.inf)
-    ends = np.flatnonzero(falls)
-    step = max(1, 2**26 // (64 * n)) # eight arrays of doubles in about 64 MB
-    areas = [np.empty(0)]
-    for i in range(0, len(rows), step):
-        sorted_weights = rows[i:i + step].take(order, axis=1)
-        areas.append(_area(sorted_weights, positive[order], ends, max_fpr))
-    areas = np.concatenate(areas)
+    areas = _areas(scores, positive, max_fpr, rows)
     return float(areas[0]) if weights is None else areas
 
 # %% ../nbs/06_metrics.ipynb #a187301e
@@ -136,20 +142,23 @@ def bootstrap_weights(
     Raises `ValueError` for bad sizes or a missing group."""
     if n < 1 or replicates < 2:
         raise ValueError(f"at least 1 pair and 2 replicates are needed, got n={n}, replicates={replicates}")
-    units = n
-    member = slice(None)
-    if groups is not None:
-        groups = np.asarray(groups)
-        if groups.shape != (n,):
-            raise ValueError(f"groups must have shape ({n},), got {groups.shape}")
-        names, member = _members(groups)
-        units = len(names)
+    if groups is None:
+        return _drawn(n, replicates, seed)
+    groups = np.asarray(groups)
+    if groups.shape != (n,):
+        raise ValueError(f"groups must have shape ({n},), got {groups.shape}")
+    names, member = _members(groups)
+    return _drawn(len(names), replicates, seed)[:, member]
+
+
+def _drawn(units, replicates, seed): # -> (replicates, units)
+    "How often each unit is drawn."
     rng = default_rng(seed)
     counts = np.empty((replicates, units), np.uint8)
     for row in counts:
         drawn = rng.integers(units, size=units)
         row[:] = np.bincount(drawn, minlength=units)
-    return counts[:, member]
+    return counts
 
 # %% ../nbs/06_metrics.ipynb #b2f7f6dd
 def evaluate_pairs(
@@ -168,17 +177,16 @@ def evaluate_pairs(
     itself = np.ones(n, np.uint8)
     drawn = bootstrap_weights(n, replicates, seed, groups)
     weights = np.vstack([itself, drawn])
-    every = slice(None)
-    parts = {"auc05": (every, .05, name), "auc": (every, 1., name)}
+    areas = {
+        "auc05": auc_at(scores, positive, .05, weights, name),
+        "auc": auc_at(scores, positive, 1., weights, name),
+    }
     for key, mask in (subsets or {}).items():
-        inside = np.asarray(mask, dtype=bool)
-        parts[f"auc05[{key}]"] = (inside, .05, f"{name}[{key}]")
-    values = {}
-    resampled = {}
-    for key, (rows, max_fpr, part) in parts.items():
-        areas = auc_at(scores[rows], positive[rows], max_fpr, weights[:, rows], part)
-        values[key] = float(areas[0])
-        resampled[key] = areas[1:].tolist()
+        rows = np.asarray(mask, dtype=bool)
+        part = f"{name}[{key}]"
+        areas[f"auc05[{key}]"] = auc_at(scores[rows], positive[rows], .05, weights[:, rows], part)
+    values = {key: float(area[0]) for key, area in areas.items()}
+    resampled = {key: area[1:].tolist() for key, area in areas.items()}
     return values, resampled
 
 # %% ../nbs/06_metrics.ipynb #3b8cd493
@@ -236,25 +244,29 @@ def _reciprocal_rank(t, found, inside): # (n,) relevant ones above the tie, and 
     return np.bincount(t.question[may], chance / t.rank[may])
 
 
-def _binary(t, relevant): # (n,) booleans; at least one relevant candidate a question
+def _average_precision(t, x, found, inside): # x: (n,) 1 for a relevant one; the others as of `_reciprocal_rank`
+    "Expected average precision, (Q,)."
+    share = inside / t.size
+    room = np.maximum(t.size - 1, 1)
+    others = t.passed * (inside - 1) / room # relevant ones of the tie above the place, expected
+    precision = (found + 1 + others) / t.rank
+    gained = np.bincount(t.question, share * precision)
+    return gained / np.bincount(t.question, x)
+
+
+def _binary(t, labels): # (n,) 0 or 1; at least one relevant candidate a question
     "Expected average precision, reciprocal rank and P@1 over the orders of ties, (Q,) each."
-    x = relevant[t.order].astype(float)
+    x = labels[t.order].astype(float)
     above = np.cumsum(x) - x
     inside = np.add.reduceat(x, t.start)[t.tie]
     before_tie = above[t.start][t.tie]
     first = t.rank == 1
     before_question = above[first][t.question]
     found = before_tie - before_question # relevant above the tie
-    share = inside / t.size
-
-    room = np.maximum(t.size - 1, 1)
-    others = t.passed * (inside - 1) / room # relevant ones of the tie above the place, expected
-    precision = (found + 1 + others) / t.rank
-    gained = np.bincount(t.question, share * precision)
-    ap = gained / np.bincount(t.question, x)
-
+    ap = _average_precision(t, x, found, inside)
     rr = _reciprocal_rank(t, found, inside)
-    return {"map": ap, "mrr": rr, "p1": share[first]}
+    p1 = inside[first] / t.size[first]
+    return {"map": ap, "mrr": rr, "p1": p1}
 
 # %% ../nbs/06_metrics.ipynb #03449059
 def _ndcg(t, gains, k): # (n,) not negative, some gain in every question; k ranks
@@ -267,25 +279,29 @@ def _ndcg(t, gains, k): # (n,) not negative, some gain in every question; k rank
     return found / np.bincount(t.question, best * discount)
 
 # %% ../nbs/06_metrics.ipynb #ef10948a
-def _candidates(scores, labels, groups, grades, levels, at):
-    """Scores, relevance, question names, question of each candidate, gains.
+def _candidates(scores, labels, groups, at):
+    """Scores, labels, question names, question of each candidate.
     Raises `ValueError` naming the question of the first bad value."""
     scores = np.asarray(scores, dtype=float)
     labels = np.asarray(labels, dtype=float)
     groups = np.asarray(groups)
     _check_lengths(at, scores=scores, labels=labels, groups=groups)
-    low, high = (0, 1) if grades is None else levels
-    grades = labels if grades is None else np.asarray(grades, dtype=float)
-    _check_lengths(at, scores=scores, grades=grades)
     if not scores.size:
         raise ValueError(f"{at}there are no candidates")
     ids, question = _members(groups, at)
-    names = groups.tolist()
+    _refuse_unusable(scores, labels, at, groups.tolist())
+    return scores, labels, ids, question
+
+
+def _gains(grades, levels, questions, at): # questions: (n,) the name of each grade's question
+    "How far grades are above the lowest level. Raises `ValueError` naming the question of the first bad one."
+    grades = np.asarray(grades, dtype=float)
+    _check_lengths(at, scores=questions, grades=grades)
+    low, high = levels
     inside = (grades >= low) & (grades <= high)
     whole = inside & (grades == np.round(grades))
-    _refuse_unusable(scores, labels, at, names)
-    _refuse(~whole, grades, "grades", f"are no whole numbers from {low} to {high}", at, names)
-    return scores, labels == 1, ids, question, grades - low
+    _refuse(~whole, grades, "grades", f"are no whole numbers from {low} to {high}", at, questions.tolist())
+    return grades - low
 
 # %% ../nbs/06_metrics.ipynb #2e37d912
 def _refuse_question(bad, ids, at, why): # (Q,) each
@@ -313,8 +329,9 @@ def rank_metrics(
     at = _prefix(name)
     if unanswered not in ("error", "exclude"):
         raise ValueError(f'{at}unanswered is "error" or "exclude", got {unanswered!r}')
-    scores, relevant, ids, question, gain = _candidates(scores, labels, groups, grades, levels, at)
-    empty = np.bincount(question, relevant) == 0
+    scores, labels, ids, question = _candidates(scores, labels, groups, at)
+    gain = labels if grades is None else _gains(grades, levels, ids[question], at)
+    empty = np.bincount(question, labels) == 0
     flat = np.bincount(question, gain) == 0
     if unanswered == "error" or empty.all():
         _refuse_question(empty, ids, at, "has no relevant candidate, see `unanswered`")
@@ -322,7 +339,7 @@ def rank_metrics(
     rows = ~empty[question]
     numbers = np.cumsum(~empty) - 1
     ties = _ties(scores[rows], numbers[question[rows]])
-    values = _binary(ties, relevant[rows])
+    values = _binary(ties, labels[rows])
     gains = {"": gain[rows]}
     if grades is not None:
         gains["_exp"] = 2**gain[rows] - 1

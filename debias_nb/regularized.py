@@ -19,7 +19,8 @@ import numpy as np
 import torch
 
 from debias_nb.encoders import (
-    Tokens, encode_tokens, encoder_fingerprint, from_features, is_static, mask_id, stack, tell_prompts, unit_rows,
+    Tokens, encode_tokens, encoder_fingerprint, evaluating, from_features, is_static, mask_id, stack, tell_prompts,
+    to_features, unit_rows,
 )
 from .interventions import KINDS, choose, intervene
 from debias_nb.itvreg import (
@@ -85,11 +86,10 @@ class Column:
         rows: torch.Tensor, # the rows of the column that these tokens stand for
     ) -> dict:
         "What the encoder wants to see for other tokens in the place of its own."
+        features = to_features(tokens, self.flat)
         if self.flat:
-            lengths = tokens.mask.sum(1)
-            return {"input_ids": tokens.ids[tokens.mask], "offsets": lengths.cumsum(0) - lengths}
+            return features
         shape = self.tokens.ids.shape
-        features = {"input_ids": tokens.ids, "attention_mask": tokens.mask.long()}
         for name, value in self.besides.items():
             if isinstance(value, torch.Tensor) and value.shape[:2] == shape: # of each token
                 value = value[rows, : tokens.ids.shape[1]]
@@ -264,12 +264,12 @@ LI = """
 """
 
 
-def _in_range(name: str, value: float, low: float, high: float, ends: str) -> None:
-    "Raises `ValueError` for a value outside; ends: `[]`, `()`, `(]` or `[)`, which of both belong to the range."
-    above = value >= low if ends[0] == "[" else value > low
+def _in_range(name: str, value: float, high: float, ends: str) -> None:
+    "Raises `ValueError` for a value not from 0 to `high`; ends: `[]`, `()`, `(]` or `[)`, which of both belong to the range."
+    above = value >= 0 if ends[0] == "[" else value > 0
     below = value <= high if ends[1] == "]" else value < high
     if not (above and below):
-        raise ValueError(f"{name} must lie in {ends[0]}{low:g}, {high:g}{ends[1]}, got {value}")
+        raise ValueError(f"{name} must lie in {ends[0]}0, {high:g}{ends[1]}, got {value}")
 
 
 def _places(columns) -> tuple[int, ...] | None: # None: all columns
@@ -294,8 +294,8 @@ class Regularizer:
     citation = BANSAL
 
     def __post_init__(self):
-        _in_range("weight (lambda)", self.weight, 0, float("inf"), "[)")
-        _in_range("rows", self.rows, 0, 1, "(]")
+        _in_range("weight (lambda)", self.weight, float("inf"), "[)")
+        _in_range("rows", self.rows, 1, "(]")
         _places(self.columns)
 
     @property
@@ -320,7 +320,7 @@ class _Intervening(Regularizer):
 
     def __post_init__(self):
         super().__post_init__()
-        _in_range("mask_share", self.mask_share, 0, 1, "()")
+        _in_range("mask_share", self.mask_share, 1, "()")
         if self.intervention not in KINDS:
             raise ValueError(f"intervention must be one of {', '.join(KINDS)}, got {self.intervention!r}")
 
@@ -412,8 +412,8 @@ class WordDropout:
     citation = BANSAL
 
     def __post_init__(self):
-        _in_range("share", self.share, 0, 1, "()")
-        _in_range("rows", self.rows, 0, 1, "(]")
+        _in_range("share", self.share, 1, "()")
+        _in_range("rows", self.rows, 1, "(]")
         _places(self.columns)
 
     def change(self, batch: "Batch") -> None:
@@ -582,11 +582,9 @@ class Watch:
     @torch.no_grad()
     def embedded(self, encoder, column: Column, tokens: Tokens):
         "The texts and their embeddings without dropout."
-        training = encoder.training
-        encoder.eval()
         rows = torch.arange(len(tokens), device=tokens.ids.device)
-        embeddings = encode(encoder, column, tokens, rows)
-        encoder.train(training)
+        with evaluating(encoder):
+            embeddings = encode(encoder, column, tokens, rows)
         return column, tokens, embeddings
 
     def say(self, encoder) -> None:
@@ -825,7 +823,7 @@ def wise_ft(
 ):                # a new SentenceTransformer, in evaluation mode
     """WiSE-FT: an encoder with weights (1 - alpha) θ0 + alpha θ.
     Raises `ValueError` for a share outside [0, 1], or encoders of different make."""
-    _in_range("share", share, 0, 1, "[]")
+    _in_range("share", share, 1, "[]")
     same_make(base, tuned)
     end = tuned.state_dict()
     between = {}

@@ -129,19 +129,26 @@ def _parts(task) -> dict[str, np.ndarray]: # name of its P@1 -> (n,) how far eac
     return {name: weight for name, weight in parts.items() if weight.any()}
 
 # %% ../nbs/07_retrieval.ipynb #fa1c0d24
+def _row_sums(x): # -> (n,)
+    if sp.issparse(x):
+        return x.sum(1)
+    return x.detach().sum(1, dtype=torch.float64).cpu().numpy()
+
+
+def _check_matrix(name, x):
+    "Raises `ValueError` for what is no matrix, or naming the first row that is not finite."
+    is_matrix = torch.is_tensor(x) or sp.issparse(x)
+    if not is_matrix or x.ndim != 2:
+        raise ValueError(f"{name} must be a matrix, a vector a row, got {type(x).__name__}")
+    bad = np.flatnonzero(~np.isfinite(_row_sums(x)))
+    if len(bad):
+        raise ValueError(f"{name}: row {bad[0]} is not finite")
+
+
 def _check_rows(queries, items, at=""):
     "Raises `ValueError` for vectors that do not fit, or naming the first row that is not finite."
-    for name, x in (("queries", queries), ("items", items)):
-        is_matrix = torch.is_tensor(x) or sp.issparse(x)
-        if not is_matrix or x.ndim != 2:
-            raise ValueError(f"{at}{name} must be a matrix, a vector a row, got {type(x).__name__}")
-        if sp.issparse(x):
-            sums = x.sum(1)
-        else:
-            sums = x.detach().sum(1, dtype=torch.float64).cpu().numpy()
-        bad = np.flatnonzero(~np.isfinite(sums))
-        if len(bad):
-            raise ValueError(f"{at}{name}: row {bad[0]} is not finite")
+    _check_matrix(f"{at}queries", queries)
+    _check_matrix(f"{at}items", items)
     if queries.shape[1] != items.shape[1]:
         raise ValueError(f"{at}queries have {queries.shape[1]} dimensions, items {items.shape[1]}")
 
@@ -163,11 +170,24 @@ def _first_gains(queries, items, task, worths, ks, block_bytes): # worths: (m,) 
     parts = []
     for rows, scores in _score_blocks(queries, items, task.barred, block_bytes):
         best, found = first_items(scores, max(ks))
-        hits = np.take_along_axis(task.relevance[rows].toarray(), found, 1)
-        gains = [hits * worth[found] for worth in worths]
-        of_block = [[gains_at(best, gain, k) for k in ks] for gain in gains]
+        relevant = task.relevance[rows].toarray()
+        hits = np.take_along_axis(relevant, found, 1)
+        of_block = []
+        for worth in worths:
+            gains = hits * worth[found]
+            of_block.append([gains_at(best, gains, k) for k in ks])
         parts.append(of_block)
     return np.concatenate(parts, axis=2)
+
+
+def _worths(task): # -> (m,) each
+    "What items count: all the same, and by their propensities where these can be told."
+    same = np.ones(len(task.items))
+    total = task.frequency.sum()
+    if total < 3:
+        return [same]
+    chance = propensities(task.frequency, total, *task.propensity)
+    return [same, 1 / chance]
 
 
 def _resampled(hits, weight, drawn): # (n,) each; (replicates, n)
@@ -191,11 +211,7 @@ def evaluate_retrieval(
     """P@k, propensity-scored P@k, and P@1 by part; a replicate is nan where its resample lacks the part.
     Raises `ValueError` naming the task."""
     _check_task(queries, items, task, max(ks))
-    total = task.frequency.sum()
-    worths = [np.ones(len(items))]
-    if total >= 3:
-        chance = propensities(task.frequency, total, *task.propensity)
-        worths.append(1 / chance)
+    worths = _worths(task)
     places = sorted({1, *ks})
     hits, *scored = _first_gains(queries, items, task, worths, places, block_bytes)
     hits = dict(zip(places, hits))
@@ -228,8 +244,8 @@ def top_lists(
     _check_task(queries, items, task, k)
     lists = []
     for row in rows:
-        block, = _score_blocks(queries[[row]], items, task.barred[[row]], 1)
-        best, found = first_items(block[1], k)
+        (_, scores), = _score_blocks(queries[[row]], items, task.barred[[row]], 1)
+        best, found = first_items(scores, k)
         first = zip(found[0, :k].tolist(), best[0, :k].tolist())
         relevant = set(task.relevance[[row]].indices.tolist())
         lists.append([(item, score, item in relevant) for item, score in first])
@@ -270,6 +286,13 @@ def _check_relevant(relevance, n, m):
         raise ValueError(f"query {bad[0]} has no relevant item ({len(bad)} of {n} queries)")
 
 
+def _products(queries, columns): # (b, d), and items as (d, m) columns of the same kind -> (b, m) float32
+    if sp.issparse(columns):
+        products = (queries @ columns).toarray()
+        return torch.from_numpy(products).float()
+    return queries.float() @ columns
+
+
 @torch.no_grad()
 def first_hits(
     queries,                   # (n, d) rows of length 1 or 0: a torch matrix, or a scipy sparse one
@@ -297,11 +320,7 @@ def first_hits(
     found = []
     for start in tqdm(range(0, n, step), disable=not progress, unit="block"):
         rows = slice(start, start + step)
-        if thin:
-            products = (queries[rows] @ columns).toarray()
-            scores = torch.from_numpy(products).float()
-        else:
-            scores = queries[rows].float() @ columns
+        scores = _products(queries[rows], columns)
         known = relevance[rows].toarray()
         relevant = torch.as_tensor(known, dtype=torch.bool, device=scores.device)
         counts.append(_count_first(scores, relevant))

@@ -56,7 +56,6 @@ class Answers(Table):
             contradicted = (self.grades >= RELEVANT) != self.labels
             self._refuse("labels", contradicted, f"though grades of {RELEVANT} and more are relevant")
 
-
     def _freeze(self, column, allowed):
         "Numbers that cannot be changed. Raises `ValueError` for others than the allowed ones."
         values = np.array(getattr(self, column))
@@ -94,21 +93,31 @@ def _per_question(answers): # -> (questions,) each
     return np.bincount(groups), relevant.astype(int)
 
 
+def _several(groups): # of a pandas column
+    "How many of the groups have several values."
+    values = groups.nunique()
+    return int((values > 1).sum())
+
+
 def _oddities(answers): # -> counts
     "Counts of what repeats or contradicts itself, and of signs that a text was not cleaned."
     table = answers.frame()
     asked = table.groupby("question").question_id
     ids = asked.nunique()
     candidates = table.groupby(["question_id", "answer"])
-    graded = answers.grades is not None
+    several_grades = 0
+    if answers.grades is not None:
+        several_grades = _several(candidates.grade)
     texts = list(map("{}\n{}".format, answers.questions, answers.answers))
+    entities = list(filter(ENTITY.search, texts))
+    unbroken = [text for text in texts if "\u00a0" in text]
     return {
         "questions worded as another": int(ids[ids > 1].sum()),
         "repeated candidates": len(answers) - candidates.ngroups,
-        "candidates with both labels": int((candidates.label.nunique() > 1).sum()),
-        "candidates with several grades": int((candidates.grade.nunique() > 1).sum()) if graded else 0,
-        "rows with HTML entities": len(list(filter(ENTITY.search, texts))),
-        "rows with no-break spaces": sum("\u00a0" in text for text in texts),
+        "candidates with both labels": _several(candidates.label),
+        "candidates with several grades": several_grades,
+        "rows with HTML entities": len(entities),
+        "rows with no-break spaces": len(unbroken),
     }
 
 
@@ -119,17 +128,19 @@ def describe(
     size, relevant = _per_question(answers)
     _, first = np.unique(answers.groups(), return_index=True)
     by_chance = sum((relevant / size).tolist())
-    return {
+    sizes = {
         "questions": len(size),
         "candidates": len(answers),
         "relevant": int(answers.labels.sum()),
         "questions without a relevant candidate": int((relevant == 0).sum()),
         "questions with only relevant candidates": int((relevant == size).sum()),
         "questions with one candidate": int((size == 1).sum()),
-        **_oddities(answers),
+    }
+    order = {
         "first candidate relevant": int(answers.labels[first].sum()),
         "first candidate relevant, random order": round(by_chance, 1),
     }
+    return sizes | _oddities(answers) | order
 
 # %% ../../nbs/data/03_answers.ipynb #1abf3ae9
 def filter_questions(
@@ -271,8 +282,7 @@ def read_answers(
     rows = _consistent_rows(path, lines[header:], columns, quoting)
     if not rows:
         raise DataError(f"{path}: only a header")
-    columns_read = map(list, zip(*rows))
-    ids, questions, answers, labels, grades = columns_read
+    ids, questions, answers, labels, grades = map(list, zip(*rows))
     if group_by:
         ids = _numbered(questions, group_by)
     counts = {"lines": len(lines), "candidates read": len(rows), "questions read": len(set(ids))}
@@ -365,21 +375,20 @@ def _part_files(pattern): # -> part -> file
 _TRIPLE = ("question", "answer", "label")
 _TRAIN_JUDGED = ("antique-train-queries.txt", "antique-train.qrel")
 _TEST_JUDGED = ("antique-test-queries.txt", "antique-test.qrel")
-SOURCES = {
-    "wikiqa": _Source(
-        _part_files("WikiQA-{}.tsv.gz"), ("question_id", "question", "-", "-", "-", "answer", "label"), header=True,
-        drops={"train": (True, False), "dev": (True, True), "test": (True, True)},
-        paper={"train": (873, 8672), "dev": (122, 1126), "test": (237, 2341)}),
-    "selqa": _Source(
-        _part_files("selqa-ass-{}.tsv"), _TRIPLE, group_by="run",
-        paper={"train": (5529, 66438), "dev": (785, 9377), "test": (1590, 19435)}),
-    "antique": _Source(
-        _part_files("scan-{}.tsv"), (*_TRIPLE, "grade"), quoting=True, group_by="text",
-        judged={"train": _TRAIN_JUDGED, "dev": _TRAIN_JUDGED, "test": _TEST_JUDGED},
-        paper={"train": (2226, 25229), "dev": (200, 2193), "test": (200, 6589)}),
-    "asnq": _Source({"train": "asnq-train.tsv"}, _TRIPLE, group_by="run"),
-    "qnli": _Source({"dev": "qnli-dev.tsv"}, ("-", *_TRIPLE), dataset="nli", header=True, group_by="text"),
-}
+_WIKIQA = _Source(
+    _part_files("WikiQA-{}.tsv.gz"), ("question_id", "question", "-", "-", "-", "answer", "label"), header=True,
+    drops={"train": (True, False), "dev": (True, True), "test": (True, True)},
+    paper={"train": (873, 8672), "dev": (122, 1126), "test": (237, 2341)})
+_SELQA = _Source(
+    _part_files("selqa-ass-{}.tsv"), _TRIPLE, group_by="run",
+    paper={"train": (5529, 66438), "dev": (785, 9377), "test": (1590, 19435)})
+_ANTIQUE = _Source(
+    _part_files("scan-{}.tsv"), (*_TRIPLE, "grade"), quoting=True, group_by="text",
+    judged={"train": _TRAIN_JUDGED, "dev": _TRAIN_JUDGED, "test": _TEST_JUDGED},
+    paper={"train": (2226, 25229), "dev": (200, 2193), "test": (200, 6589)})
+_ASNQ = _Source({"train": "asnq-train.tsv"}, _TRIPLE, group_by="run")
+_QNLI = _Source({"dev": "qnli-dev.tsv"}, ("-", *_TRIPLE), dataset="nli", header=True, group_by="text")
+SOURCES = {"wikiqa": _WIKIQA, "selqa": _SELQA, "antique": _ANTIQUE, "asnq": _ASNQ, "qnli": _QNLI}
 
 # %% ../../nbs/data/03_answers.ipynb #7f704eea
 def load_answers(

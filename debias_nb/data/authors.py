@@ -97,22 +97,25 @@ def describe(
     texts: Texts,
 ) -> dict[str, float]:
     "Counts of texts, authors, topics, and of authors by what can be asked about them."
-    sizes = list(Counter(texts.author).values())
-    words = [len(text.split()) for text in texts.text]
+    wrote = Counter(texts.author)
+    sizes = list(wrote.values()) or [0]
+    words = [len(text.split()) for text in texts.text] or [0]
     table = pd.DataFrame({"author": texts.author, "topic": texts.topic})
     topics_of = table.groupby("author").topic.nunique()
     authors_of = table.groupby("topic").author.nunique()
+    several_topics = topics_of > 1
+    several_authors = authors_of > 1
     return {
         "texts": len(texts),
-        "authors": len(sizes),
+        "authors": len(wrote),
         "topics": len(authors_of),
         "authors with one text": sizes.count(1),
-        "authors with several topics": int((topics_of > 1).sum()),
-        "topics with several authors": int((authors_of > 1).sum()),
-        "texts of an author, least": min(sizes, default=0),
-        "texts of an author, median": float(np.median(sizes or [0])),
-        "texts of an author, most": max(sizes, default=0),
-        "words of a text, median": float(np.median(words or [0])),
+        "authors with several topics": int(several_topics.sum()),
+        "topics with several authors": int(several_authors.sum()),
+        "texts of an author, least": min(sizes),
+        "texts of an author, median": float(np.median(sizes)),
+        "texts of an author, most": max(sizes),
+        "words of a text, median": float(np.median(words)),
     }
 
 # %% ../../nbs/data/04_authors.ipynb #d992cbe3
@@ -351,13 +354,14 @@ def read_reviews(
         for reviewer in json_rows(path, _Reviewer):
             found += reviewer.reviews()
     rows = [(who.user_id, who.category, text, review.day()) for who, review, text in found if text]
+    if not rows:
+        raise DataError(f"{', '.join(map(str, paths)) or 'no files'}: no reviews")
+    marked = [review.review_full.strip() != text for _, review, text in found]
     counts = {
         "texts read": len(found),
         "blank texts": len(found) - len(rows),
-        "texts with markup": sum(review.review_full.strip() != text for _, review, text in found),
+        "texts with markup": sum(marked),
     }
-    if not rows:
-        raise DataError(f"{', '.join(map(str, paths)) or 'no files'}: no reviews")
     return _texts(name, rows, counts, paths)
 
 # %% ../../nbs/data/04_authors.ipynb #57986c98
@@ -494,13 +498,16 @@ def read_pan19(
     if not rows:
         raise DataError(f"{path}: no texts with an author")
     known = {t.author for t in texts if t.topic}
+    merged = set(same.values())
+    unknown = same.keys() - known
+    fandomless = [problem for problem, found in fandoms.items() if not found]
     counts = {
         "texts read": len(texts),
         "texts without an author": len(texts) - len(rows),
         "candidates": len(same),
-        "candidates merged into others": len(same) - len(set(same.values())),
-        "candidates without a known text": len(same.keys() - known),
-        "problems without a known target fandom": sum(not found for found in fandoms.values()),
+        "candidates merged into others": len(same) - len(merged),
+        "candidates without a known text": len(unknown),
+        "problems without a known target fandom": len(fandomless),
     }
     return _texts(f"{name} en", rows, counts, [path])
 
@@ -883,6 +890,15 @@ def _others(topic, author, first, rng):
     return other
 
 
+def _peers(topic, block, first, place, own): # topic and block: sorted; place: among the peers; own: texts of the block
+    "For each text one on its topic, by another author."
+    of_topic = np.searchsorted(topic, topic[first])
+    of_block = np.searchsorted(block, block[first])
+    same = of_topic + place
+    behind = same >= of_block
+    return same + behind * own # steps over the author's own
+
+
 def _triples(topic, author, n, rng): # (rows,) ints -> three (n,) positions
     "A text, one on its topic by another author, and one on another topic by another author."
     order = np.lexsort((author, topic))
@@ -900,11 +916,7 @@ def _triples(topic, author, n, rng): # (rows,) ints -> three (n,) positions
         raise ValueError(f"topic cannot be told from author: {why}")
     first = rng.choice(usable, n)
     place = rng.random(n) * peers[first]
-    of_topic = np.searchsorted(topic, topic[first])
-    same = of_topic + place.astype(int)
-    own_place = np.searchsorted(block, block[first])
-    behind = same >= own_place
-    same += behind * own[first] # steps over the author's own
+    same = _peers(topic, block, first, place.astype(int), own[first])
     other = _others(topic, author, first, rng)
     return order[first], order[same], order[other]
 
@@ -970,11 +982,13 @@ def nearest_topics(
     ours, theirs = np.split(vectors, [len(means)])
     words = weigher.get_feature_names_out()
     cosines = ours @ theirs.T
-    rows = []
-    for i, j in enumerate(cosines.argmax(1)):
-        shared = _shared_words(ours[i], theirs[j], words)
-        rows.append((test_topics[i], train_topics[j], cosines[i, j], shared))
-    found = pd.DataFrame(rows, columns=["test topic", "training topic", "cosine", "shared words"])
+    best = cosines.argmax(1)
+    found = pd.DataFrame({
+        "test topic": test_topics,
+        "training topic": [train_topics[j] for j in best],
+        "cosine": cosines.max(1).astype(float),
+        "shared words": [_shared_words(ours[i], theirs[j], words) for i, j in enumerate(best)],
+    })
     found = found.sort_values("cosine", ascending=False, kind="stable", ignore_index=True)
     return found.head(pairs)
 
@@ -999,8 +1013,8 @@ def topic_clusters(
     cosines = vectors @ vectors.T
     distance = (1 - cosines).clip(0)
     np.fill_diagonal(distance, 0)
-    clustering = AgglomerativeClustering(
-        None, metric="precomputed", linkage=linkage, distance_threshold=1 - similarity)
+    apart = 1 - similarity
+    clustering = AgglomerativeClustering(None, metric="precomputed", linkage=linkage, distance_threshold=apart)
     labels = clustering.fit_predict(distance).astype(str)
     cluster = dict(zip(topics, labels))
     ranked = _ranked(cluster[topic] for topic in texts.topic)

@@ -69,18 +69,20 @@ def read_products(
     titles = [clean_title(offer.removeprefix(PREFIX)) for offer in offers]
     n = len(published)
     cleaned = replace(published, left=titles[:n], right=titles[n:])
-    keys = pair_keys(cleaned, True)
     named = [bool(left and right) for left, right in zip(cleaned.left, cleaned.right)]
     kept = cleaned.take(np.array(named))
+    keys = pair_keys(cleaned, True)
+    distinct = set(keys)
+    identical = [left == right for left, right in keys]
+    odd = {what: len(list(filter(look.search, offers))) for what, look in ODD.items()}
     counts = {
-        **{what: len(list(filter(look.search, offers))) for what, look in ODD.items()},
-        "lines": len(published),
-        "repeated pairs": len(keys) - len(set(keys)),
-        "identical sides": sum(left == right for left, right in keys),
-        "dropped: a title is empty": len(published) - len(kept),
+        "lines": n,
+        "repeated pairs": n - len(distinct),
+        "identical sides": sum(identical),
+        "dropped: a title is empty": n - len(kept),
         "pairs": len(kept),
     }
-    return replace(kept, counts=counts)
+    return replace(kept, counts=odd | counts)
 
 # %% ../../nbs/data/07_products.ipynb #1b733c0d
 CATEGORIES = ("cameras", "computers", "shoes", "watches")
@@ -183,8 +185,9 @@ def same_product(
     asking = [items[i] for i in queries]
     known = [fold(title, True) in seen for title in asking]
     kinds = np.where(known, "seen", "unseen")
-    return TitleTask(
-        pairs.name, asking, items, csr_matrix(relevance[queries]), queries, kinds, None, np.zeros(len(items), int))
+    frequency = np.zeros(len(items), int)
+    relevance = csr_matrix(relevance[queries])
+    return TitleTask(pairs.name, asking, items, relevance, queries, kinds, None, frequency)
 
 
 def load_offers(

@@ -43,7 +43,6 @@ class QuestionPairs(Table):
         labels.flags.writeable = False
         object.__setattr__(self, "labels", labels)
 
-
     def __repr__(self):
         sizes = f"{len(self):,} pairs, {self.labels.sum():,} duplicates"
         return f"QuestionPairs({self.name}: {sizes}, fingerprint {self.fingerprint[:12]})"
@@ -160,11 +159,11 @@ def clean(
     known = {file: set(pair_keys(e, punctuation=True)) for file, e in evaluation.items()}
     evaluated = set().union(*known.values())
     asked = set().union(*evaluated)
-    shares = np.array([not asked.isdisjoint(key) for key in keys], bool)
     reasons = _reasons(pairs, [key in evaluated for key in keys])
     kept = "kept: shares a question with an evaluation set"
     holds = list(reasons.to_numpy(bool).T)
     why = np.select(holds, list(reasons), kept)
+    shares = np.array([not asked.isdisjoint(key) for key in keys], bool)
     counts = Counter(why.tolist())
     if kept in counts: # of those that are kept, only how many share a question is told
         of_kept = shares[why == kept]
@@ -172,8 +171,7 @@ def clean(
     for file, of_file in known.items():
         counts[f"in {file}"] = sum(key in of_file for key in keys)
     trained = set().union(*keys)
-    shared = asked & trained
-    counts["questions shared with evaluation sets"] = len(shared)
+    counts["questions shared with evaluation sets"] = len(asked & trained)
     return _kept(pairs, why == kept, counts)
 
 # %% ../../nbs/data/01_questions.ipynb #07196f9a
@@ -246,7 +244,8 @@ def split_questions(
     rng = default_rng([seed, 1])
     room = np.round(wanted)
     held = _fitting(sizes, room, rng.permutation(n))
-    if (sizes[held].sum(0) < wanted / 2).any():
+    found = sizes[held].sum(0)
+    if (found < wanted / 2).any():
         impossible = f"no {holdout:.0%} of {len(pairs):,} pairs can be held out by question"
         most = sizes.sum(1).max()
         largest = f"the largest group of connected questions has {most:,} pairs"

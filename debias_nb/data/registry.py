@@ -25,8 +25,8 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from debias_nb.config import (
-    ConfigError, Count, Natural, NotNegative, Positive, Strict, cache_dir, check_known, explain, load_yaml,
-    once_per_state, own_file, package_file, project_root, refuse_if,
+    ConfigError, Count, Natural, NotNegative, Positive, Strict, cache_dir, check_known, load_config, once_per_state,
+    own_file, package_file, project_root, refuse_if,
 )
 from ..hashes import sha256_file, sha256_text
 
@@ -110,12 +110,7 @@ class Registry(Strict):
         return files[file]
 
 # %% ../../nbs/data/00_registry.ipynb #71b9c2d8
-@once_per_state
-def _registry(path, source):
-    try:
-        return Registry.model_validate(load_yaml(path))
-    except ValidationError as e:
-        raise ConfigError(explain(e, Registry, source)) from None
+_read_once = once_per_state(load_config)
 
 
 def data_folder() -> Path | None: # None: the variable is not set
@@ -129,12 +124,12 @@ def load_registry(
 ) -> Registry:
     "Read and validate a registry. Raises `ConfigError`, also for a data set of your own with a name of the package's."
     if path:
-        return _registry(path, str(path))
-    known = _registry(package_file("data/datasets.yaml"), "debias_nb/data/datasets.yaml")
+        return _read_once(path, Registry, str(path))
+    known = _read_once(package_file("data/datasets.yaml"), Registry, "debias_nb/data/datasets.yaml")
     own = own_file("DEBIAS_NB_DATA", "datasets.yaml")
     if not own:
         return known
-    added = _registry(own, str(own)).datasets
+    added = _read_once(own, Registry, str(own)).datasets
     twice = sorted(added.keys() & known.datasets.keys())
     if twice:
         raise ConfigError(f"{own}: {twice[0]!r} is a data set of the package; data of your own need another name")
@@ -517,14 +512,6 @@ class Expected(Strict):
     lists: dict[str, ExpectedList] = {}
 
 
-@once_per_state
-def _expected(path, paper):
-    try:
-        return Expected.model_validate(load_yaml(path))
-    except ValidationError as e:
-        raise ConfigError(explain(e, Expected, f"expected/{paper}.yaml")) from None
-
-
 def load_expected(
     paper: str, # e.g. `itvreg`
     root: str | Path | None = None, # the project's root; default: found from here
@@ -534,7 +521,8 @@ def load_expected(
     path = folder / f"{paper}.yaml"
     known = sorted(p.name for p in folder.glob("*.yaml"))
     check_known("file in expected/ called", f"{paper}.yaml", known, ConfigError)
-    expected = _expected(path, paper)
+    source = f"expected/{paper}.yaml"
+    expected = _read_once(path, Expected, source)
     if expected.paper != paper:
-        raise ConfigError(f"expected/{paper}.yaml: says it is {expected.paper}")
+        raise ConfigError(f"{source}: says it is {expected.paper}")
     return expected

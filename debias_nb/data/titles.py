@@ -180,12 +180,18 @@ def _merged_pairs(pairs, queries, items) -> csr_matrix: # queries, items: `_Merg
 def _reading(pairs, queries, items, named) -> dict[str, int]: # named: as of `_merged_pairs`
     "What was read, what has no title, and what was merged."
     titled = int(named.sum())
-    return {
-        "queries read": len(queries.codes), "items read": len(items.codes), "pairs read": len(pairs),
-        "queries without a title": queries.untitled, "items without a title": items.untitled,
+    read = {"queries read": len(queries.codes), "items read": len(items.codes), "pairs read": len(pairs)}
+    untitled = {
+        "queries without a title": queries.untitled,
+        "items without a title": items.untitled,
         "pairs without a title": len(pairs) - titled,
-        "queries merged": queries.repeated, "items merged": items.repeated, "pairs merged": titled - named.nnz,
     }
+    merged = {
+        "queries merged": queries.repeated,
+        "items merged": items.repeated,
+        "pairs merged": titled - named.nnz,
+    }
+    return read | untitled | merged
 
 
 def _own_items(queries, items) -> np.ndarray: # (queries,), -1: none
@@ -204,6 +210,11 @@ def _kept(column, rows):
     return column
 
 
+def _stripped(texts, rows) -> list[str]:
+    "Some of the texts, without blanks around them."
+    return [texts[row].strip() for row in rows]
+
+
 def make_titles(
     name: str,
     queries: Sequence[str],                  # titles; HTML entities undone
@@ -217,8 +228,11 @@ def make_titles(
 ) -> Titles:
     """Check, merge equal titles, drop own titles and queries that nothing is relevant to.
     Raises `ValueError` naming the query; `DataError`, its kind, where nothing is relevant to any."""
-    given = {"years": years, "categories": categories, "published": published}
-    columns = {what: _column(name, what, column, queries) for what, column in given.items()}
+    columns = {
+        "years": _column(name, "years", years, queries),
+        "categories": _column(name, "categories", categories, queries),
+        "published": _column(name, "published", published, queries),
+    }
     pairs = _pairs(name, "relevance", relevance, queries, items)
     barred = None if excluded is None else _pairs(name, "excluded", excluded, queries, items)
     q = _merge(name, queries)
@@ -227,26 +241,30 @@ def make_titles(
     own = _own_items(q, i)
     itself = _indicator(own, len(i.keys))
     others = _truth(named) > _truth(itself)
-    barred = None if barred is None else _truth(_merged_pairs(barred, q, i))
-    relevant = others if barred is None else others > barred
+    relevant = others
+    if barred is not None:
+        barred = _truth(_merged_pairs(barred, q, i))
+        relevant = others > barred
     kept = np.flatnonzero(relevant.getnnz(1))
     if not len(kept):
         raise DataError(f"{name}: none of {len(queries):,} queries has a relevant item")
-    counts = {
-        **(counts or {}), **_reading(pairs, q, i, named),
+    dropped = {
         "pairs to the own title": named.nnz - others.nnz,
         "pairs excluded": others.nnz - relevant.nnz,
         "queries without a relevant item": len(q.keys) - len(kept),
-        "queries": len(kept), "items": len(i.keys), "pairs": relevant.nnz,
     }
+    left = {"queries": len(kept), "items": len(i.keys), "pairs": relevant.nnz}
+    counts = (counts or {}) | _reading(pairs, q, i, named) | dropped | left
     first = q.first[kept]
-    queries = [queries[n].strip() for n in first]
-    items = [items[n].strip() for n in i.first]
-    barred = None if barred is None else barred[kept]
-    columns = {what: _kept(column, first) for what, column in columns.items()}
-    relevance = _truth(relevant[kept])
-    own = _kept(own, kept)
-    return Titles(name, queries, items, relevance, own, counts=counts, excluded=barred, **columns)
+    return Titles(
+        name,
+        _stripped(queries, first),
+        _stripped(items, i.first),
+        _truth(relevant[kept]),
+        _kept(own, kept),
+        counts=counts,
+        excluded=None if barred is None else barred[kept],
+        **{what: _kept(column, first) for what, column in columns.items()})
 
 # %% ../../nbs/data/02_titles.ipynb #7a5153ff
 class _Entry(BaseModel):
@@ -365,7 +383,7 @@ def read_lf(
     if said.is_file():
         categories = _lf_categories(said, [query.uid for query in queries])
         unknown = categories == ""
-        counts = {"queries without a category": int(unknown.sum())}
+        counts["queries without a category"] = int(unknown.sum())
     titles = [query.text for query in queries]
     items = [label.text for label in labels]
     return make_titles(name or folder.name, titles, items, pairs, years, categories, counts, published, barred)
@@ -555,14 +573,20 @@ class TitleTask(_Relevance):
                 object.__setattr__(self, what, _truth(matrix))
         _check_sizes(self)
         _check_scored(self)
+        object.__setattr__(self, "info", self.info | self._told())
+
+    def _told(self) -> dict:
+        "Counts and fingerprint."
         new = np.asarray(self.frequency) == 0
         of_new = new[self.relevance.indices]
-        object.__setattr__(self, "info", {
-            **self.info,
-            "queries": len(self.queries), "items": len(self.items), "pairs": self.relevance.nnz,
-            "new items": int(new.sum()), "pairs that point to new items": int(of_new.sum()),
+        return {
+            "queries": len(self.queries),
+            "items": len(self.items),
+            "pairs": self.relevance.nnz,
+            "new items": int(new.sum()),
+            "pairs that point to new items": int(of_new.sum()),
             "fingerprint": self.fingerprint,
-        })
+        }
 
     @cached_property
     def barred(self) -> csr_matrix: # (queries, items) bool
@@ -589,10 +613,11 @@ def _check_sizes(task):
 def _check_scored(task):
     "Raises `ValueError` naming a query that cannot be scored."
     n = len(task.queries)
+    both = task.relevance.multiply(task.barred)
     unscored = {
         "has no candidates": task.barred.getnnz(1) == len(task.items),
         "has no relevant item": task.relevance.getnnz(1) == 0,
-        "has a relevant item that is no candidate": task.relevance.multiply(task.barred).getnnz(1) > 0,
+        "has a relevant item that is no candidate": both.getnnz(1) > 0,
     }
     for why, bad in unscored.items():
         for query in np.flatnonzero(bad):
@@ -625,11 +650,13 @@ class TitleSplit:
         return "\n  ".join([f"TitleSplit(by {self.by}", *parts]) + ")"
 
 
-def _split_counts(train, tests, **more) -> dict[str, int]:
+def _split_counts(train, tests, more) -> dict[str, int]: # more: further counts
     counts = {
-        "training queries": len(train.queries), "training items": len(train.items),
-        "training pairs": train.relevance.nnz, **more,
+        "training queries": len(train.queries),
+        "training items": len(train.items),
+        "training pairs": train.relevance.nnz,
     }
+    counts |= more
     for name, task in tests.items():
         counts |= {f"{name} {what}": n for what, n in task.info.items() if what != "fingerprint"}
     return counts
@@ -710,15 +737,17 @@ def _propensity(name) -> tuple[float, float]: # what the repository gives for it
 
 
 def _part(titles, rows, items) -> dict: # rows, items: positions -> columns of a training or test set
-    place = np.full(len(titles.items) + 1, -1)
+    place = np.full(len(titles.items) + 1, -1) # the last one: of no item
     place[items] = np.arange(len(items))
-    return {
+    part = {
         "queries": [titles.queries[row] for row in rows],
         "items": [titles.items[item] for item in items],
         "relevance": titles.relevance[rows][:, items],
         "own": place[titles.own[rows]],
-        "excluded": None if titles.excluded is None else titles.excluded[rows][:, items],
     }
+    if titles.excluded is not None:
+        part["excluded"] = titles.excluded[rows][:, items]
+    return part
 
 
 def _task(titles, name, rows, items, frequency, **info) -> TitleTask: # frequency: (all items,)
@@ -759,7 +788,7 @@ def split_titles(
     }
     trained = _part(titles, train, _reached(titles, train))
     pairs = TitlePairs(f"{titles.name} train", **trained)
-    counts = _split_counts(pairs, tests, **{"queries not drawn": undrawn})
+    counts = _split_counts(pairs, tests, {"queries not drawn": undrawn})
     rows = {"train": train, "iid": iid, "ood": ood}
     return TitleSplit(pairs, tests, counts, by, titles, rows)
 
@@ -781,6 +810,12 @@ def _excluded(titles) -> csr_matrix:
     if titles.excluded is None:
         return csr_matrix(titles.relevance.shape, dtype=bool)
     return titles.excluded
+
+
+def _both_excluded(early, late, new) -> np.ndarray | None: # (n, 2)
+    if early.excluded is None and late.excluded is None:
+        return None
+    return _joined_pairs(_excluded(early), _excluded(late)[new])
 
 
 def _check_order(early, late):
@@ -805,17 +840,16 @@ def join_titles(
     new = [n for n, query in enumerate(late.queries) if query.lower() not in known]
     if not new:
         raise ValueError(f"{late.name} has no query that {early.name} lacks")
-    columns = [_both(early, late, new, what) for what in ("years", "categories", "published")]
-    years, categories, published = columns
-    queries = early.queries + [late.queries[n] for n in new]
-    relevance = _joined_pairs(early.relevance, late.relevance[new])
-    counts = {"queries of the later collection that the earlier one has": len(late.queries) - len(new)}
-    excluded = None
-    if early.excluded is not None or late.excluded is not None:
-        later = _excluded(late)[new]
-        excluded = _joined_pairs(_excluded(early), later)
-    items = early.items + late.items
-    joined = make_titles(name, queries, items, relevance, years, categories, counts, published, excluded)
+    joined = make_titles(
+        name,
+        early.queries + [late.queries[n] for n in new],
+        early.items + late.items,
+        _joined_pairs(early.relevance, late.relevance[new]),
+        years=_both(early, late, new, "years"),
+        categories=_both(early, late, new, "categories"),
+        counts={"queries of the later collection that the earlier one has": len(late.queries) - len(new)},
+        published=_both(early, late, new, "published"),
+        excluded=_both_excluded(early, late, new))
     files = early.files | late.files
     return replace(joined, files=files)
 
@@ -904,7 +938,7 @@ def catalogue_titles(
     if ticks:
         for n, task in enumerate(mix_catalogue(catalogue, ticks)):
             tests[f"tick {n}"] = task
-    return TitleSplit(train, tests, _split_counts(train, tests), "catalogue")
+    return TitleSplit(train, tests, _split_counts(train, tests, {}), "catalogue")
 
 # %% ../../nbs/data/02_titles.ipynb #f248f300
 def _arrivals(part: Retrieval) -> np.ndarray: # (items,) the query with which an item joins

@@ -117,6 +117,16 @@ def _prefixes(rng, brands, begun): # numbers of brands
     return prefix
 
 
+def _check_brands(config, brands, begun): # brands: two of each ordinary type; begun: by another brand
+    "Raises `ValueError` for too few brands, or too many that begin with another one."
+    if brands < 4:
+        raise ValueError(f"accessories: {config.accessories} leaves {brands // 2} ordinary types of {config.types}, "
+                         "and two are needed to deal brands anew")
+    if 2 * begun > brands:
+        raise ValueError(f"prefix_brands: {config.prefix_brands} is too much, "
+                         "at most half of the brands can begin with another brand")
+
+
 def deal_brands(
     rng: Generator,
     config: WorldConfig,
@@ -129,12 +139,7 @@ def deal_brands(
     unseen = types[types >= config.types]
     brands = 2 * len(ordinary)
     begun = round(config.prefix_brands * brands)
-    if brands < 4:
-        raise ValueError(f"accessories: {config.accessories} leaves {len(ordinary)} ordinary types of {config.types}, "
-                         "and two are needed to deal brands anew")
-    if 2 * begun > brands:
-        raise ValueError(f"prefix_brands: {config.prefix_brands} is too much, "
-                         "at most half of the brands can begin with another brand")
+    _check_brands(config, brands, begun)
     shape = (2, len(accessory), 2)
     own, redealt = np.full(shape, -1)
     own[ordinary] = np.arange(brands).reshape(-1, 2)
@@ -172,31 +177,33 @@ class Lexicon:
     def __init__(self, config: WorldConfig):
         self.config = config
         rng = stream(config, "lexicon")
-        total = config.types + config.unseen_types
-        shared = config.attributes == "shared"
-        slots = SLOTS if shared else 2 * total
         seen = marked(rng, config.types, config.accessories)
         unseen = marked(rng, config.unseen_types, config.accessories)
         self.accessory = np.concatenate([seen, unseen]) # (types,) bool
         dealt = deal_brands(rng, config, self.accessory)
         self.brands_of, self.redealt, self.type_of, self.prefix_of = dealt # (types, 2) twice, (brands,) twice
-        if shared:
-            self.slots_of = subsets(rng, total, 2, SLOTS) # (types, 2)
-        else:
-            self.slots_of = np.arange(slots).reshape(-1, 2)
-        values = slots * VALUES
-        sizes = (total * SYNONYMS, 2 * values, len(self.type_of), FILLERS)
+        types = len(self.accessory)
+        slots = 2 * types
+        self.slots_of = np.arange(slots).reshape(-1, 2) # (types, 2)
+        if config.attributes == "shared":
+            slots = SLOTS
+            self.slots_of = subsets(rng, types, 2, slots)
+        self._invent_words(rng, types, slots)
+        # what the broad corpus mixes
+        self.known = marked(rng, types, config.known)         # (types,) bool: nouns
+        known = marked(rng, slots * VALUES, config.aknown)
+        self.aknown = known.reshape(slots, VALUES)            # (slots, values) bool
+
+    def _invent_words(self, rng, types, slots):
+        "Words for all that a title can say but model codes."
+        sizes = (types * SYNONYMS, slots * VALUES * 2, len(self.type_of), FILLERS)
         nouns, attributes, brands, self.fillers = _invented(rng, sizes)
-        self.nouns = nouns.reshape(total, SYNONYMS)                   # (types, 4)
-        self.attribute_words = attributes.reshape(slots, VALUES, 2)   # (slots, values, 2)
+        self.nouns = nouns.reshape(types, SYNONYMS)                  # (types, 4)
+        self.attribute_words = attributes.reshape(slots, VALUES, 2)  # (slots, values, 2)
         syllables = [o + v for o in ONSETS for v in VOWELS]
         ends = rng.choice(syllables, len(brands)).astype(object)
         extended = brands[self.prefix_of] + ends
         self.brands = np.where(self.prefix_of < 0, brands, extended) # (brands,) words
-        # what the broad corpus mixes
-        self.known = marked(rng, total, config.known)     # (types,) bool: nouns
-        known = marked(rng, values, config.aknown)
-        self.aknown = known.reshape(slots, VALUES)        # (slots, values) bool
 
 # %% ../../nbs/data/05_worlds.ipynb #9b26f44d
 class Text(NamedTuple):
@@ -330,6 +337,26 @@ def draw_brands(
     return np.where(keeps, own, any_brand)
 
 
+def _two_brands(lexicon, rng, types, p, match, tied): # as of `write_pairs`
+    "The brands of left and right sides, (n,) each."
+    left = draw_brands(lexicon, rng, types, p, tied)
+    right = draw_brands(lexicon, rng, types, p, tied)
+    same = rng.random(len(types)) < match
+    same |= lexicon.accessory[types]
+    return left, np.where(same, left, right)
+
+
+def _two_synonyms(lexicon, rng, types, values, mixed): # as of `write_pairs`
+    "The synonyms of left and right sides, (n, 3) each."
+    left = draw_synonyms(rng, len(types))
+    right = draw_synonyms(rng, len(types))
+    if mixed:
+        return left, right
+    slots = lexicon.slots_of[types]
+    known = np.column_stack([lexicon.known[types], lexicon.aknown[slots, values]])
+    return left, np.where(known, right, left)
+
+
 def write_pairs(
     lexicon: Lexicon,
     rng: Generator,
@@ -341,19 +368,9 @@ def write_pairs(
     **style,                        # `fillers` and `named` of `write_titles`
 ) -> tuple[list[Text], list[Text]]:
     "Relevant pairs: two independent titles of n concepts."
-    n = len(types)
-    values = draw_values(rng, n)
-    left = draw_brands(lexicon, rng, types, p, tied)
-    right = draw_brands(lexicon, rng, types, p, tied)
-    same = rng.random(n) < match
-    same |= lexicon.accessory[types]
-    right = np.where(same, left, right)
-    one = draw_synonyms(rng, n)
-    two = draw_synonyms(rng, n)
-    if not mixed:
-        slots = lexicon.slots_of[types]
-        known = np.column_stack([lexicon.known[types], lexicon.aknown[slots, values]])
-        two = np.where(known, two, one)
+    values = draw_values(rng, len(types))
+    left, right = _two_brands(lexicon, rng, types, p, match, tied)
+    one, two = _two_synonyms(lexicon, rng, types, values, mixed)
     queries = write_titles(lexicon, rng, types, values, left, one, **style)
     items = write_titles(lexicon, rng, types, values, right, two, **style)
     return queries, items
@@ -476,8 +493,8 @@ def write_decoys(
     asked = [query.concept[:3] for query in queries]
     asked = np.array(asked, dtype=int).reshape(n, 3)
     decoys = np.column_stack([types, values])
-    hit = (decoys == asked).all(1)
-    values[:, 0] += hit * shift
+    same = (decoys == asked).all(1)
+    values[:, 0] += same * shift
     return write_titles(lexicon, rng, types, values % VALUES, brands)
 
 # %% ../../nbs/data/05_worlds.ipynb #56aeddf6
@@ -488,6 +505,13 @@ def _rest(c, decoys):
         raise ValueError(f"items: {c.items} are too few for {c.queries} queries with an item each "
                          f"and {decoys} decoys")
     return rest
+
+
+def _further_items(lexicon, rng, types, how): # how: of `tie`
+    "Titles of products that no query asks for."
+    values = draw_values(rng, len(types))
+    brands = draw_brands(lexicon, rng, types, how["p"], how["tied"])
+    return write_titles(lexicon, rng, types, values, brands)
 
 
 def make_split(
@@ -504,10 +528,7 @@ def make_split(
     asked = rng.choice(types, c.queries)
     queries, positives = write_pairs(lexicon, rng, asked, **how)
     decoys = write_decoys(lexicon, rng, [queries[i] for i in misled])
-    values = draw_values(rng, rest)
-    brands = draw_brands(lexicon, rng, others, how["p"], how["tied"])
-    further = write_titles(lexicon, rng, others, values, brands)
-    items = positives + decoys + further
+    items = positives + decoys + _further_items(lexicon, rng, others, how)
     place = rng.permutation(c.items)
     positive, misleading, _ = _cut(place, c.queries, len(decoys), rest)
     decoy = np.full(c.queries, -1)
@@ -518,6 +539,18 @@ def make_split(
     return Retrieval(name, queries, shuffled, relevant_items, positive, decoy)
 
 # %% ../../nbs/data/05_worlds.ipynb #ecd00bec
+def _non_relevant(task, keys, k): # keys: (queries, items), changed in place
+    "For each query the k items of the smallest keys that are not relevant, a decoy before all others."
+    every = np.arange(len(keys))
+    keys[every, task.decoy] -= task.decoy >= 0
+    for row, hits in zip(keys, task.relevant):
+        row[hits] = np.inf
+    fewest = np.isfinite(keys).sum(1).min()
+    if fewest < k:
+        raise ValueError(f"test_negatives: {k} asked for, and one query has only {fewest} non-relevant items")
+    return keys.argsort(1)[:, :k]
+
+
 class Catalogue(Lexicon):
     "A planted world: `Catalogue(WorldConfig())`. Every part is a function of the configuration alone."
     def broad(self) -> list[tuple[Text, Text]]:
@@ -562,16 +595,9 @@ class Catalogue(Lexicon):
         k = self.config.test_negatives
         rng = stream(self.config, f"test {split}")
         keys = rng.random((n, len(task.items)))
-        every = np.arange(n)
-        keys[every, task.decoy] -= task.decoy >= 0 # a decoy comes first
-        for row, hits in zip(keys, task.relevant):
-            row[hits] = np.inf
-        fewest = np.isfinite(keys).sum(1).min()
-        if fewest < k:
-            raise ValueError(f"test_negatives: {k} asked for, and one query has only {fewest} non-relevant items")
-        others = keys.argsort(1)[:, :k]
+        others = _non_relevant(task, keys, k)
         chosen = np.column_stack([task.positive, others]).ravel()
-        group = np.repeat(every, k + 1)
+        group = np.arange(n).repeat(k + 1)
         queries = [task.queries[g] for g in group]
         items = [task.items[i] for i in chosen]
         return make_pairs(queries, items, group)
@@ -584,7 +610,8 @@ def _word_pieces(counts): # word -> how often
     "Roots and what follows them, and how often each occurs."
     pieces = Counter()
     roots = set()
-    for word in sorted(filter(str.isalpha, counts), key=lambda w: (len(w), w)):
+    words = sorted(filter(str.isalpha, counts))
+    for word in sorted(words, key=len):
         beginnings = (word[:n] for n in range(4, len(word)))
         root = next((b for b in beginnings if b in roots), word)
         roots.add(root)
@@ -652,27 +679,38 @@ def _cues(c, words, rng, types, cued): # (n,) types of the questions, (n,) does 
     return words.cues[of_type, which]
 
 
-def _write_answers(c, words, rng, types, asked, many, cued): # (questions,), (questions, c.asked); (n,) bool each
-    "An answer for each candidate of each question."
-    group = np.arange(len(types)).repeat(c.candidates)
-    n = len(group)
-    cue = _cues(c, words, rng, types[group], cued)
-    shuffle = _order(rng, (n, c.asked))
-    shared = np.take_along_axis(asked[group], shuffle, 1)
+def _shuffled(rng, rows): # (n, k)
+    "The elements of each row in random order."
+    order = _order(rng, rows.shape)
+    return np.take_along_axis(rows, order, 1)
+
+
+def _unasked(c, rng, asked): # (n, c.asked) -> (n, as many as an answer with few shared words needs)
+    "For each answer content words that its question does not have."
     further = c.length - 1 - c.few
-    others = subsets(rng, n, further, c.content - c.asked)
+    others = subsets(rng, len(asked), further, c.content - c.asked)
     fill = rng.permuted(others, axis=1)
-    for word in np.sort(asked)[group].T: # steps over the words of the question
+    for word in np.sort(asked).T: # steps over the words of the question
         fill += fill >= word[:, None]
-    gap = c.many - c.few
+    return fill
+
+
+def _write_answers(c, words, rng, types, asked, many, cued): # (n,), (n, c.asked); (n,) bool each
+    "An answer for each candidate."
+    cue = _cues(c, words, rng, types, cued)
+    shared = _shuffled(rng, asked)
+    fill = _unasked(c, rng, asked)
     few, more, _ = np.split(shared, [c.few, c.many], axis=1)
-    instead, rest = np.split(fill, [gap], axis=1)
+    instead, rest = np.split(fill, [c.many - c.few], axis=1)
     either = np.where(many[:, None], more, instead)
     content = np.column_stack([few, either, rest])
     said = np.column_stack([cue, words.content[content]])
-    order = _order(rng, said.shape)
-    shuffled = np.take_along_axis(said, order, 1)
-    return [" ".join(row) for row in shuffled]
+    return _joined(_shuffled(rng, said))
+
+
+def _joined(rows): # rows of words
+    "Each row as a text."
+    return [" ".join(row) for row in rows]
 
 # %% ../../nbs/data/05_worlds.ipynb #53921e53
 class PlantedAnswers(NamedTuple):
@@ -715,13 +753,12 @@ def answers_split(
     asked = subsets(rng, n, c.asked, c.content)
     asked = rng.permuted(asked, axis=1)
     labels, many, cued = _candidates(c, rng, n, rho)
-    answers = _write_answers(c, words, rng, types, asked, many, cued)
+    question = np.arange(n).repeat(c.candidates) # of each candidate
+    answers = _write_answers(c, words, rng, types[question], asked[question], many, cued)
     first = words.types[types]
-    said = np.column_stack([first, words.content[asked]])
-    questions = [" ".join(row) for row in said]
-    questions = np.repeat(questions, c.candidates).tolist()
-    numbers = np.arange(n).repeat(c.candidates)
-    ids = [f"{name} {g}" for g in numbers]
+    said = _joined(np.column_stack([first, words.content[asked]]))
+    questions = [said[q] for q in question]
+    ids = [f"{name} {q}" for q in question]
     return PlantedAnswers(name, ids, questions, answers, labels, many, cued)
 
 # %% ../../nbs/data/05_worlds.ipynb #bdc69ae6
@@ -783,6 +820,12 @@ def author_words(
 KINDS = np.array([.6, .25, .15]) # function words, marks and spelled words in the style of the average author
 
 
+def _to_one(rows):
+    "Rows that sum to 1; a row of zeros stays one."
+    total = rows.sum(1, keepdims=True)
+    return rows / total.clip(1e-300)
+
+
 def _habits(c, rng, n):
     """Of n authors the chances of words without a subject, (n, functions + marks + spellings);
     (n, spellings) bool, the form they prefer."""
@@ -795,13 +838,13 @@ def _habits(c, rng, n):
     together = np.exp(c.style * of_all_marks * [0, 1, 0])
     mass = KINDS * (1, 1, c.spellings > 0) * together
     parts = []
-    for part, share in zip((functions, marks, np.ones((n, c.spellings))), mass.T):
-        total = part.sum(1, keepdims=True).clip(1e-300)
-        own = part / total
+    spellings = np.ones((n, c.spellings))
+    for part, share in zip((functions, marks, spellings), mass.T):
+        own = _to_one(part)
         parts.append(own * share[:, None])
     chances = np.concatenate(parts, 1)
     prefers = rng.random((n, c.spellings)) < .5
-    return chances / chances.sum(1, keepdims=True), prefers
+    return _to_one(chances), prefers
 
 
 def _pick(rows, chances, u): # for each word: the row of its author or topic and a number in [0, 1)
@@ -909,10 +952,9 @@ def authors_split(
     vocabulary = np.concatenate([words.style, content_words])
     counts = _counts(length, said, len(vocabulary))
     style, content = np.split(counts, [len(words.style)], axis=1)
+    texts = _joined(_cut(vocabulary[said], *length))
     kind = "unseen" if cross else "topic"
     writers = [f"{name} {a}" for a in who]
     about = [f"{kind} {t}" for t in topic]
-    spoken = _cut(vocabulary[said], *length)
-    texts = [" ".join(part) for part in spoken]
     homes = ["" if cross else f"topic {h}" for h in home]
     return PlantedTexts(name, writers, about, texts, style, content, homes)

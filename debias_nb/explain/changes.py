@@ -192,12 +192,12 @@ def verdicts(tests: list[Test]) -> pd.DataFrame: # a row a test
     for test in tests:
         base, tuned, change = _measured(test, "auc05")
         base_ap, tuned_ap, ap = _measured(test, "ap")
-        rows.append({
-            "test": test.name, "verdict": NEITHER, "pairs": len(test.labels), "matches": int(test.labels.sum()),
-            "base": base, "tuned": tuned, **figures(change), "found": detectable(change), "base ap": base_ap,
-            "tuned ap": tuned_ap, "change ap": ap.difference, "low ap": ap.low, "high ap": ap.high,
-            "drawn": test.units.told,
-        })
+        row = {"test": test.name, "verdict": NEITHER, "pairs": len(test.labels), "matches": int(test.labels.sum())}
+        row |= {"base": base, "tuned": tuned, **figures(change), "found": detectable(change)}
+        row |= {"base ap": base_ap, "tuned ap": tuned_ap}
+        row |= {"change ap": ap.difference, "low ap": ap.low, "high ap": ap.high}
+        row["drawn"] = test.units.told
+        rows.append(row)
     table = pd.DataFrame(rows)
     table["p"] = corrected(table.p.tolist())
     table["verdict"] = [judged(row.change, row.p) for row in table.itertuples()]

@@ -28,7 +28,7 @@ from .page import change_picture, command_line, file_facts, filled, json_text, v
 from .pairs_file import PairFile
 from ..hashes import fingerprint
 from ..regularized import ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, WordDropout
-from ..stats import interval, paired, threshold_p, verdict
+from ..stats import Paired, interval, paired, threshold_p, verdict
 
 # %% ../../nbs/explain/09_compare.ipynb #35706393
 REGULARIZERS = {
@@ -77,23 +77,24 @@ def read_method(
         return Method(text, kind, STRENGTH.get(kind))
     if kind not in STRENGTH:
         raise ConfigError(f"methods: {kind} has no strength, got {text!r}")
+    return Method(text, kind, _read_strength(text, kind, number))
+
+
+def _read_strength(text: str, kind: str, number: str) -> float:
+    "Raises `ConfigError` for what is no number, or none that the method takes."
     try:
         strength = float(number)
     except ValueError:
         raise ConfigError(f"methods: {number!r} in {text!r} is no number") from None
-    if kind == "wise-ft" and not 0 <= strength <= 1:
-        raise ConfigError(f"methods: the share of wise-ft lies in [0, 1], got {text!r}")
-    if kind in REGULARIZERS:
-        _check_strength(text, kind, strength)
-    return Method(text, kind, strength)
-
-
-def _check_strength(text: str, kind: str, strength: float) -> None:
-    "Raises `ConfigError` for a strength that a regulariser does not take."
+    if kind == "wise-ft":
+        if not 0 <= strength <= 1:
+            raise ConfigError(f"methods: the share of wise-ft lies in [0, 1], got {text!r}")
+        return strength
     try:
         REGULARIZERS[kind](strength)
     except ValueError as e:
         raise ConfigError(f"methods: {text!r}: {e}") from None
+    return strength
 
 
 def read_methods(
@@ -246,29 +247,35 @@ class Comparison:
     ) -> pd.DataFrame: # method, test, difference, low, high, p, word; points
         """Each method minus another one: t over seeds and resampled pairs, and one of `stats.WORDS` for the claim that
         it is above. p-values have Holm's correction over all rows. Raises `DataError` for a test with too few pairs."""
-        theirs = self._sides(against, metric)
-        rows = []
+        found = {}
         for method in self.methods:
-            if method.name == against:
-                continue
-            for test, (values, resampled) in self._sides(method.name, metric).items():
-                base, base_resampled = theirs[test]
-                try:
-                    found = paired(values, base, resampled, base_resampled)
-                except ValueError as e: # too few pairs to resample
-                    raise DataError(f"{test}: {method.name} minus {against}: {e}") from None
-                rows.append({"method": method.name, "test": test, "paired": found})
-        adjusted = corrected([threshold_p(row["paired"]) for row in rows])
-        for row, p in zip(rows, adjusted):
-            found = row.pop("paired")
-            row |= {
-                "difference": 100 * found.difference,
-                "low": 100 * found.low,
-                "high": 100 * found.high,
+            if method.name != against:
+                found |= self._paired(method.name, against, metric)
+        adjusted = corrected([threshold_p(pair) for pair in found.values()])
+        rows = []
+        for ((method, test), pair), p in zip(found.items(), adjusted):
+            rows.append({
+                "method": method,
+                "test": test,
+                "difference": 100 * pair.difference,
+                "low": 100 * pair.low,
+                "high": 100 * pair.high,
                 "p": p,
-                "word": verdict(found, delta=delta / 100, p=p),
-            }
+                "word": verdict(pair, delta=delta / 100, p=p),
+            })
         return pd.DataFrame(rows)
+
+    def _paired(self, method: str, against: str, metric: str) -> dict[tuple[str, str], Paired]: # method and test
+        "One method minus another one on each test. Raises `DataError` for a test with too few pairs."
+        theirs = self._sides(against, metric)
+        found = {}
+        for test, (values, resampled) in self._sides(method, metric).items():
+            base, base_resampled = theirs[test]
+            try:
+                found[method, test] = paired(values, base, resampled, base_resampled)
+            except ValueError as e: # too few pairs to resample
+                raise DataError(f"{test}: {method} minus {against}: {e}") from None
+        return found
 
     def levels(self) -> pd.DataFrame: # a row a method, metric and test; fractions
         "What each method reached, with intervals over seeds and resampled pairs."
@@ -289,8 +296,8 @@ class Comparison:
         for test, rows in self.differences().groupby("test", sort=False):
             parts = []
             for word, said in SAID.items():
-                names = rows.method[rows.word == word].tolist()
-                if names:
+                names = rows.method[rows.word == word]
+                if len(names):
                     parts.append(f"{said}: {', '.join(names)}")
             out[test] = f"On {test}, {'; '.join(parts)}."
         return out
@@ -464,7 +471,7 @@ def _facts(base: Scorer, files: dict[str, PairFile], tests: dict[str, Test], met
     told = [asdict(method) | {"about": ABOUT[method.kind]} for method in methods]
     return {
         "files": facts,
-        "models": {"base": {"name": base.name, "kind": base.kind, "fingerprint": base.fingerprint}},
+        "models": {"base": base.told()},
         "methods": told,
         "settings": asdict(settings),
         "seeds": seeds,

@@ -331,40 +331,42 @@ def flaws(train: PairFile, tests: list[Test], train_scores: dict[str, np.ndarray
     "What is wrong with the data: a row a finding and file, with its first lines."
     keys = folded_pairs(train)
     trained = labels_of(keys, train.labels)
-    rows = _own_flaws("train", train, keys, train_scores)
+    found = _own_flaws(train, keys, train_scores)
+    rows = [_finding("train", train, what, where) for what, where in found.items()]
     for test in tests:
         keys = folded_pairs(test.file)
-        rows += _own_flaws(test.name, test.file, keys, test.scores)
-        rows += _shared_flaws(test, keys, trained)
+        found = _own_flaws(test.file, keys, test.scores) | _shared_flaws(test, keys, trained)
+        rows += [_finding(test.name, test.file, what, where) for what, where in found.items()]
     return pd.DataFrame(rows)
 
 
-def _shared_flaws(test: Test, keys: list[str], trained: dict[str, set[int]]) -> list[dict]: # trained: of `labels_of`
-    "What a test shares with training."
-    texts = {text for key in trained for text in key.split("\n")}
-    labels = [trained.get(key, set()) for key in keys]
-    found = {
-        "pairs of the training file": [bool(known) for known in labels],
-        "pairs of the training file with another label there":
-            [bool(known - {label}) for known, label in zip(labels, test.labels)],
-        "pairs with a text of the training file": [not texts.isdisjoint(key.split("\n")) for key in keys],
-    }
-    return [_finding(test.name, what, test.file, np.flatnonzero(where)) for what, where in found.items()]
-
-
-def _own_flaws(name: str, file: PairFile, keys: list[str], scores) -> list[dict]:
+def _own_flaws(file: PairFile, keys: list[str], scores) -> dict[str, np.ndarray]: # finding -> rows
     "What a file shows by itself."
     labels = labels_of(keys, file.labels)
     repeated = pd.Series(keys, dtype=object).duplicated()
     both = [len(labels[key]) > 1 for key in keys]
-    return [
-        _finding(name, "repeated pairs", file, np.flatnonzero(repeated)),
-        _finding(name, "pairs with both labels", file, np.flatnonzero(both)),
-        _finding(name, "labels that both models find wrong", file, suspects(file.labels, scores)),
-    ]
+    return {
+        "repeated pairs": np.flatnonzero(repeated),
+        "pairs with both labels": np.flatnonzero(both),
+        "labels that both models find wrong": suspects(file.labels, scores),
+    }
 
 
-def _finding(name: str, what: str, file: PairFile, rows: np.ndarray) -> dict: # rows: places in the file
+def _shared_flaws(test: Test, keys: list[str], trained: dict[str, set[int]]) -> dict[str, np.ndarray]: # finding -> rows
+    "What a test shares with training; trained: of `labels_of`."
+    texts = {text for key in trained for text in key.split("\n")}
+    labels = [trained.get(key, set()) for key in keys]
+    known = [key in trained for key in keys]
+    differing = [bool(there - {label}) for there, label in zip(labels, test.labels)]
+    sharing = [not texts.isdisjoint(key.split("\n")) for key in keys]
+    return {
+        "pairs of the training file": np.flatnonzero(known),
+        "pairs of the training file with another label there": np.flatnonzero(differing),
+        "pairs with a text of the training file": np.flatnonzero(sharing),
+    }
+
+
+def _finding(name: str, file: PairFile, what: str, rows: np.ndarray) -> dict: # rows: places in the file
     "How many pairs of a file show it, and the first of them."
     examples = file.frame.iloc[rows[:SHOWN]]
     return {

@@ -55,6 +55,10 @@ class Scorer:
             return weights_hash(self.model).hexdigest()
         return encoder_fingerprint(self.model)
 
+    def told(self) -> dict[str, str]:
+        "What a page says of it."
+        return {"name": self.name, "kind": self.kind, "fingerprint": self.fingerprint}
+
 
 def kind_of(model) -> str: # static, transformer or cross
     "What a model is. Raises `EncoderError` for one that is neither a sentence encoder nor a cross-encoder."
@@ -131,7 +135,8 @@ def load_model(
         return Scorer("a model in memory", source.eval(), kind_of(source))
     folder = model_folder(str(source))
     load = CrossEncoder if _is_cross(folder) else SentenceTransformer
-    model = load_safely(load, folder, device=device or best_device(), model_kwargs={"use_safetensors": True}).eval()
+    place = device or best_device()
+    model = load_safely(load, folder, device=place, model_kwargs={"use_safetensors": True}).eval()
     return Scorer(str(source), model, kind_of(model))
 
 # %% ../../nbs/explain/01_models.ipynb #a6f1d3b3
@@ -165,7 +170,8 @@ def _cosines(scorers: dict[str, Scorer], left, right) -> dict[str, np.ndarray]:
     "Scores of one stretch of pairs."
     numbers, texts = pd.factorize(np.array([*left, *right], dtype=object))
     one, other = torch.from_numpy(numbers).chunk(2)
-    tokens, out = {}, {}
+    tokens = {}
+    out = {}
     for name, scorer in scorers.items():
         vectors = _read(scorer, texts, tokens)
         out[name] = (vectors[one] * vectors[other]).sum(1).numpy()
@@ -184,10 +190,10 @@ def pair_scores(
     parts = {name: [] for name in scorers}
     with tqdm(total=len(left), desc=what, unit=" pairs", disable=what is None, leave=False) as bar:
         for start in range(0, len(left), CHUNK):
-            some = [side[start : start + CHUNK] for side in (left, right)]
-            for name, values in read(scorers, *some).items():
+            rows = slice(start, start + CHUNK)
+            for name, values in read(scorers, left[rows], right[rows]).items():
                 parts[name].append(values.astype(float))
-            bar.update(len(some[0]))
+            bar.update(len(left[rows]))
     return {name: np.concatenate([*values, np.empty(0)]) for name, values in parts.items()}
 
 

@@ -15,9 +15,9 @@ from typing import Annotated
 
 import pandas as pd
 import yaml
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
-from ..config import ConfigError, EncoderConfig, Natural, Positive, PretrainConfig, Strict, explain, load_yaml
+from ..config import ConfigError, EncoderConfig, Natural, Positive, PretrainConfig, Strict, load_config
 from .compare import read_methods
 from .diagnose import read_files
 from .models import model_folder
@@ -47,18 +47,16 @@ def read_experiment(
     path: str | Path, # of the YAML file
 ) -> Experiment: # with paths that hold from the current folder
     "The settings of an experiment. Raises `ConfigError` naming file, key and the nearest name."
-    try:
-        found = Experiment.model_validate(load_yaml(path))
-    except ValidationError as e:
-        raise ConfigError(explain(e, Experiment, str(path))) from None
+    found = load_config(path, Experiment)
     folder = Path(path).parent
-    base = folder / found.base
-    return found.model_copy(update={
-        "base": str(base) if base.is_dir() else found.base,
+    own = folder / found.base
+    placed = {
+        "base": str(own) if own.is_dir() else found.base,
         "train": str(folder / found.train),
         "tests": {name: str(folder / test) for name, test in found.tests.items()},
         "records": str(folder / found.records),
-    })
+    }
+    return found.model_copy(update=placed)
 
 # %% ../../nbs/explain/10_new.ipynb #e62ff62b
 SPLITS = {"like": "iid", "new": "uncoupled"} # the tests, and what the catalogue calls them

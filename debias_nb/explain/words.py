@@ -87,12 +87,17 @@ def _is_plain_table(model) -> bool:
     return is_static(model) and after <= {"Normalize"}
 
 
+def _most_words(owner) -> int:
+    "Words of the longest text, as far as tokens belong to them."
+    return int(owner.max(initial=-1)) + 1
+
+
 def _table_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W), W: words of the longest text
     "Importance under a mean of token vectors."
     vectors = token_vectors(scorer.model, tokens)
     vectors = vectors * tokens.mask[..., None]
     n, _, width = vectors.shape
-    most = int(owner.max(initial=-1)) + 1
+    most = _most_words(owner)
     slot = np.where(owner < 0, most, owner) # the last one takes what belongs to no word
     slot = torch.from_numpy(slot)[..., None].expand_as(vectors)
     parts = torch.zeros(n, most + 1, width).scatter_add(1, slot, vectors)
@@ -104,25 +109,26 @@ def _table_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W), W: wo
 
 def _masked_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W)
     "Importance from one forward pass for each word of each text."
-    model = scorer.model
-    most = int(owner.max(initial=-1)) + 1
+    most = _most_words(owner)
     out = np.full((len(owner), most), np.nan)
-    rows, columns = np.nonzero(owner >= 0)
-    if not len(rows):
-        return out
-    words = owner[rows, columns]
-    row, word = np.unique([rows, words], axis=1)
-    each = tokens[torch.from_numpy(row)]
-    width = each.ids.shape[1]
-    own = owner[row] == word[:, None]
-    chosen = torch.from_numpy(own[:, :width])
-    kind = "mask" if _has_mask(model) else "delete"
-    changed = intervene(model, each, chosen, kind)
-    without = embed(model, changed)
-    whole = embed(model, tokens)[row]
-    cosines = (whole * without).sum(1)
-    out[row, word] = 1 - cosines.numpy()
+    if most:
+        rows, columns = np.nonzero(owner >= 0)
+        words = owner[rows, columns]
+        row, word = np.unique([rows, words], axis=1)
+        without = _without_word(scorer.model, tokens[torch.from_numpy(row)], owner[row] == word[:, None])
+        whole = embed(scorer.model, tokens)[row]
+        cosines = (whole * without).sum(1)
+        out[row, word] = 1 - cosines.numpy()
     return out
+
+
+def _without_word(model, tokens, chosen) -> torch.Tensor: # chosen: (k, L) booleans -> (k, d)
+    "The embedding of each text without one of its words."
+    width = tokens.ids.shape[1] # of these texts, which may be shorter than all
+    gone = torch.from_numpy(chosen[:, :width])
+    kind = "mask" if _has_mask(model) else "delete"
+    changed = intervene(model, tokens, gone, kind)
+    return embed(model, changed)
 
 
 def _has_mask(model) -> bool:
@@ -174,19 +180,17 @@ def importance_by_word(
     texts: list[str],
     before: list[np.ndarray], # shares of each text's words, by the base
     after: list[np.ndarray],  # and by the tuned model
-    least: int = LEAST,       # places that a word must stand in
 ) -> pd.DataFrame: # rows: words, the largest gain first; `places`, `base`, `tuned`, `change`, `moved`
     "Mean share of a text's importance that falls on each word."
+    words = [word for text in texts for word in words_of(text)]
     nothing = np.empty(0)
-    long = pd.DataFrame({
-        "word": [word for text in texts for word in words_of(text)],
-        "base": np.concatenate([*before, nothing]),
-        "tuned": np.concatenate([*after, nothing]),
-    })
+    base = np.concatenate([*before, nothing])
+    tuned = np.concatenate([*after, nothing])
+    long = pd.DataFrame({"word": words, "base": base, "tuned": tuned})
     words = long.dropna().groupby("word")
     table = words.mean()
     table.insert(0, "places", words.size())
-    table = table[table.places >= least].copy()
+    table = table[table.places >= LEAST].copy()
     table["change"] = table.tuned - table.base
     table["moved"] = table.change * np.sqrt(table.places)
     return table.sort_values(["moved", "places"], ascending=False).reset_index()

@@ -19,7 +19,7 @@ from transformers import PrinterCallback, Trainer
 from ..config import EncoderConfig
 from ..cross_encoders import LengthSampler, PairEncoder, PairInputs, load_pair_encoder
 from ..data.answers import Answers, high_overlap, misled
-from ..encoders import autocast, single_thread
+from ..encoders import autocast, evaluating, single_thread
 from ..metrics import rank_metrics, rank_replicates
 from ..processes import refuse_several
 from .config import MethodConfig, ScanConfig, TrainConfig
@@ -312,18 +312,15 @@ def answer_scores(
     dtype: str = "fp32",  # bf16 is autocast
 ) -> np.ndarray: # (n,) log-odds of being an answer
     "Score candidates, in the order given."
-    training = model.training
-    model.eval()
     device = next(model.parameters()).device
     out = torch.empty(len(inputs))
     order = torch.from_numpy(np.argsort(-inputs.lengths, kind="stable"))
-    for rows in order.split(batch_size):
-        batch = {key: value.to(device) for key, value in inputs.batch(rows).items()}
-        with autocast(dtype, device):
+    with evaluating(model), autocast(dtype, device):
+        for rows in order.split(batch_size):
+            batch = {key: value.to(device) for key, value in inputs.batch(rows).items()}
             hidden = model(**batch)
             scores = model.head.scores(hidden)
-        out[rows] = scores.float().cpu()
-    model.train(training)
+            out[rows] = scores.float().cpu()
     return out.numpy()
 
 # %% ../../nbs/repro/03_answer_training.ipynb #7d96cf26

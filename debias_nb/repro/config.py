@@ -16,11 +16,11 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from debias_nb.config import (
     AnswersWorldConfig, AuthorsWorldConfig, ConfigError, Count, EncoderConfig, Natural, NotNegative, Positive, Probability,
-    Several, Share, Strict, WorldConfig, check_known, explain, load_yaml, once_per_state, project_root, refuse_if,
+    Several, Share, Strict, WorldConfig, check_known, load_config, once_per_state, project_root, refuse_if,
 )
 
 # %% ../../nbs/repro/00_config.ipynb #f0ed4d60
@@ -451,12 +451,7 @@ class ExperimentConfig(Strict):
         return list(found.values())
 
 # %% ../../nbs/repro/00_config.ipynb #48070d08
-@once_per_state
-def _experiment(path, source):
-    try:
-        return ExperimentConfig.model_validate(load_yaml(path))
-    except ValidationError as e:
-        raise ConfigError(explain(e, ExperimentConfig, source)) from None
+_read_once = once_per_state(load_config)
 
 
 def load_experiment(
@@ -471,7 +466,7 @@ def load_experiment(
     known = [f"{file.parent.name}/{file.stem}" for file in sorted(folder.glob("*/*.yaml"))]
     check_known("configuration", wanted, known, ConfigError)
     source = f"configs/{wanted}.yaml"
-    config = _experiment(path, source)
+    config = _read_once(path, ExperimentConfig, source)
     says = f"{config.paper}/{config.experiment}"
     if (says, config.profile) != (name, profile):
         raise ConfigError(f"{source}: says it is {says} at {config.profile}")

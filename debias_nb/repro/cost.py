@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-from pydantic import ValidationError
 
-from ..config import ConfigError, Natural, Positive, Share, Strict, explain, load_yaml, project_root
+from ..config import ConfigError, Natural, Positive, Share, Strict, load_config, project_root
 from .config import ExperimentConfig, RunConfig
 
 # %% ../../nbs/repro/18_cost.ipynb #c0520006
@@ -67,11 +66,9 @@ class Costs(Strict):
 
 def load_costs(root: str | Path | None = None) -> Costs:
     "Read the assumptions. Raises `ConfigError` naming file and key."
-    path = Path(root or project_root()) / "configs" / "device" / "costs.yaml"
-    try:
-        return Costs.model_validate(load_yaml(path))
-    except ValidationError as e:
-        raise ConfigError(explain(e, Costs, "configs/device/costs.yaml")) from None
+    source = "configs/device/costs.yaml"
+    path = Path(root or project_root()) / source
+    return load_config(path, Costs, source)
 
 # %% ../../nbs/repro/18_cost.ipynb #c0520009
 def forward_flop(shape: Shape, tokens: int) -> float:

@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from ..config import ConfigError, Strict, explain, load_yaml, nearest, project_root, refuse_if
+from ..config import ConfigError, Strict, load_config, nearest, project_root, refuse_if
 from .config import ExperimentConfig, Profile, RunConfig, load_experiment
-from .records import GIT_VARIABLES, Store, comparable, git_state
+from .records import Store, comparable, git_state, outside_hooks
 from .runner import Outcome, bundled, cores, execute_within, narrow, run_all, store_for
 
 # %% ../../nbs/repro/17_device.ipynb #d1c20006
@@ -67,10 +67,7 @@ def _known_corpora(asked, runs: list[RunConfig]) -> None:
 
 def load_grid(path: Path) -> ExperimentConfig:
     "Read a grid. Raises `ConfigError` naming file and key."
-    try:
-        return ExperimentConfig.model_validate(load_yaml(path))
-    except ValidationError as e:
-        raise ConfigError(explain(e, ExperimentConfig, str(path))) from None
+    return load_config(path, ExperimentConfig)
 
 
 def wanted_runs(
@@ -97,10 +94,7 @@ def wanted_runs(
 
 def load_manifest(path: str | Path) -> Manifest:
     "Read a manifest. Raises `ConfigError` naming file and key."
-    try:
-        return Manifest.model_validate(load_yaml(path))
-    except ValidationError as e:
-        raise ConfigError(explain(e, Manifest, str(path))) from None
+    return load_config(path, Manifest)
 
 
 def manifest_runs(path: str | Path, root: Path | None = None) -> list[RunConfig]: # each once, most valuable first
@@ -118,9 +112,9 @@ def manifest_runs(path: str | Path, root: Path | None = None) -> list[RunConfig]
     return list(found.values())
 
 # %% ../../nbs/repro/17_device.ipynb #d1c20009
-def code_version(root: Path | None = None) -> str: # 12 hex digits, perhaps with `-changed`; or `unknown`
+def code_version() -> str: # 12 hex digits, perhaps with `-changed`; or `unknown`
     "A name for the code that runs here: its commit, and whether it was changed since."
-    state = git_state(root)
+    state = git_state()
     if state["commit"] is None:
         state |= bundled()
     if state["commit"] is None:
@@ -202,9 +196,8 @@ class Merged:
 def known_commit(commit: str, root: Path) -> bool:
     "Whether a commit is in the history of a clone; False where git cannot be asked."
     command = ["git", "-C", str(root), "merge-base", "--is-ancestor", commit, "HEAD"]
-    env = {name: value for name, value in os.environ.items() if name not in GIT_VARIABLES}
     try:
-        return subprocess.run(command, capture_output=True, timeout=30, env=env).returncode == 0
+        return subprocess.run(command, capture_output=True, timeout=30, env=outside_hooks()).returncode == 0
     except (OSError, subprocess.SubprocessError):
         return False
 

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from operator import itemgetter
 from typing import get_args
 
@@ -339,7 +340,7 @@ def _block_cells(experiment, table, block, expected) -> Iterator[tuple[Cell, lis
         return
     runs = experiment.block_runs(block.model_copy(update={"worlds": 0}))
     rows = block_rows(block, experiment, table)
-    for encoder, row, column in ((e, r, c) for e in encoders for r in rows for c in columns):
+    for encoder, row, column in product(encoders, rows, columns):
         mine = [run for run in runs if _is_of(run, encoder, row, column, corpora[column.corpus])]
         ids = [copy.id for run in mine for copy in block.copies(run)]
         if not ids:

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['PACKAGES', 'GIT_VARIABLES', 'NOT_CODE', 'CPUINFO', 'SCHEMA', 'PLACE', 'SEAL', 'SEAL_LENGTH', 'LOCK_SECONDS',
-           'FRACTION', 'FULL', 'VOLATILE', 'RecordError', 'WorkerLost', 'git_state', 'processor', 'environment', 'flaw',
-           'encode', 'this_machine', 'make_record', 'failed_record', 'append', 'misfit', 'Scan', 'read', 'latest',
-           'Store', 'TrainingFailed', 'run_or_load', 'comparable']
+           'FRACTION', 'FULL', 'VOLATILE', 'RecordError', 'WorkerLost', 'outside_hooks', 'git_state', 'processor',
+           'environment', 'flaw', 'encode', 'this_machine', 'make_record', 'failed_record', 'append', 'misfit', 'Scan',
+           'read', 'latest', 'Store', 'TrainingFailed', 'run_or_load', 'comparable']
 
 # %% ../../nbs/repro/01_records.ipynb #228eac66
 import fcntl
@@ -53,11 +53,15 @@ GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE") # a git hook sets
 NOT_CODE = (":!results", ":!reports", ":!bench/*.json")        # what a finished run changes
 
 
+def outside_hooks() -> dict[str, str]:
+    "The environment of a git that looks into the folder it is asked about, even inside a git hook."
+    return {name: value for name, value in os.environ.items() if name not in GIT_VARIABLES}
+
+
 def _git(root, *args):
     "What git says in a folder, even inside a git hook."
-    env = {k: v for k, v in os.environ.items() if k not in GIT_VARIABLES}
     command = ["git", "--no-optional-locks", "-C", str(root), *args]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, env=env)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, env=outside_hooks())
     return done.stdout.strip()
 
 
@@ -271,11 +275,10 @@ def failed_record(
     step: int | None = None,    # at which training step
     *,
     seconds: float = 0.,        # wall time until then
-    extra: dict | None = None,  # whatever else, under the key `extra`
 ) -> dict: # as it will be read back
     "The record of a run that failed: no metrics, but `error` and `step`."
     record = _common(config, "failed", seconds)
-    record |= {"error": error, "step": step, "metrics": {}, "extra": extra or {}}
+    record |= {"error": error, "step": step, "metrics": {}, "extra": {}}
     return _loads(encode(record))
 
 # %% ../../nbs/repro/01_records.ipynb #1a6e8f98

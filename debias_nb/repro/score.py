@@ -24,7 +24,7 @@ import torch
 from sentence_transformers.base.data_collator import BaseDataCollator
 
 from ..config import ConfigError, load_yaml, nearest, package_file, project_root
-from ..encoders import is_static
+from ..encoders import is_static, to_features
 from ..itvreg import MatchingLoss
 from ..regularized import Regularized, Regularizer, WordDropout
 from .config import ExperimentConfig, MethodConfig, RunConfig
@@ -153,16 +153,10 @@ class TextCollator(BaseDataCollator):
         batch = {"label": self.pairs.labels[rows]}
         for side in ("left", "right"):
             tokens = getattr(self.pairs, side)[rows]
-            for name, value in self.columns(tokens).items():
+            for name, value in to_features(tokens, self.flat).items():
                 batch[f"{side}_{name}"] = value
             batch[f"{side}_row"] = rows
         return batch
-
-    def columns(self, tokens) -> dict[str, torch.Tensor]:
-        if not self.flat:
-            return {"input_ids": tokens.ids, "attention_mask": tokens.mask.long()}
-        lengths = tokens.mask.sum(1)
-        return {"input_ids": tokens.ids[tokens.mask], "offsets": lengths.cumsum(0) - lengths}
 
 # %% ../../nbs/repro/16_score.ipynb #93494989
 def _total(value) -> torch.Tensor:
@@ -173,11 +167,12 @@ def _total(value) -> torch.Tensor:
     return sum(part.sum() for part in parts)
 
 
-def _first_batch(model, seed: int = 0) -> tuple[list[dict], torch.Tensor]:
+def _first_batch(model) -> tuple[list[dict], torch.Tensor]:
     "Columns and labels of sixteen planted pairs."
     from debias_nb.config import WorldConfig
     from debias_nb.data.worlds import Catalogue
-    drawn = Catalogue(WorldConfig(**SMALL_WORLD, train_pairs=8, negatives=1, queries=20, items=60)).labelled_pairs()
+    world = WorldConfig(**SMALL_WORLD, train_pairs=8, negatives=1, queries=20, items=60)
+    drawn = Catalogue(world).labelled_pairs()
     pairs = pair_tokens(model, *drawn.texts(), drawn.labels)
     batch = TextCollator(pairs, is_static(model))([{"row": i} for i in range(len(pairs))])
     columns = []

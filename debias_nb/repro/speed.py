@@ -9,9 +9,9 @@ __all__ = ['HEAD', 'Aim', 'Aims', 'load_aims', 'reached', 'render_speed']
 import json
 from typing import Annotated
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from ..config import ConfigError, Strict, explain, load_yaml, project_root
+from ..config import ConfigError, Strict, load_config, project_root
 from .tables import commit_of, text_table
 
 # %% ../../nbs/repro/13_speed.ipynb #1ffeda00
@@ -38,11 +38,8 @@ class Aims(Strict):
 
 def load_aims() -> tuple[Aim, ...]:
     "Read `bench/aims.yaml`. Raises `ConfigError` naming file and key."
-    path = project_root() / "bench" / "aims.yaml"
-    try:
-        return Aims.model_validate(load_yaml(path)).aims
-    except ValidationError as e:
-        raise ConfigError(explain(e, Aims, "bench/aims.yaml")) from None
+    source = "bench/aims.yaml"
+    return load_config(project_root() / source, Aims, source).aims
 
 # %% ../../nbs/repro/13_speed.ipynb #7127fff4
 def _looked_up(aim: Aim, record: dict, path: tuple[str, ...]) -> dict: # median, perhaps q1 and q3

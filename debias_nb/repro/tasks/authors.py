@@ -9,7 +9,9 @@ __all__ = ['APART', 'PUBLISHED', 'NEAR', 'RESAMPLED', 'PARTS', 'MOST', 'TASK', '
 
 # %% ../../../nbs/repro/tasks/04_authors.ipynb #43224ab9
 import copy
+import math
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -260,22 +262,25 @@ def neighbours(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str,
     Each metric has (q,) values, and (q,) booleans that say which of them count."""
     topic = author_ids(np.array(texts.topic, dtype=object))
     author = halves.author
-    q = halves.queries
-    t = halves.targets[nearest.numpy()]
-    asked = q[:, None]
-    same = topic[t] == topic[asked]
-    false = author[t] != author[asked]
+    found = halves.targets[nearest.numpy()]
+    asked = halves.queries[:, None]
+    same = topic[found] == topic[asked]
+    false = author[found] != author[asked]
     both = (same & false).sum(1)
     false_share = both / false.sum(1).clip(1)
-    offered = topic[halves.targets]
-    on_topic = np.bincount(offered, minlength=topic.max() + 1)
-    chance = on_topic[topic[q]] / len(offered)
-    every = np.ones(len(q), bool)
+    every = np.ones(len(asked), bool)
     return {
         "topic share": (same.mean(1), every),
         "false topic share": (false_share, false.any(1)),
-        "topic chance": (chance, every),
+        "topic chance": (_topic_chance(topic, halves), every),
     }
+
+
+def _topic_chance(topic: np.ndarray, halves: Halves) -> np.ndarray: # (q,)
+    "The share of all targets that are on each query's topic."
+    offered = topic[halves.targets]
+    on_topic = np.bincount(offered, minlength=topic.max() + 1)
+    return on_topic[topic[halves.queries]] / len(offered)
 
 
 def _mean(weights, values, counts): # weights: (..., q)
@@ -371,7 +376,8 @@ def tuned(
     "Train a method, with every setting it may try. Raises `TrainingFailed` when none of them ends in finite numbers."
     tokens = _tokens(encoder, corpus, "train")
     labels = author_ids(author_split(corpus).train.author)
-    base = teacher = None
+    base = None
+    teacher = None
     if method.student != "none":
         base = _teacher(corpus, encoder, training, AuthorsConfig(base=method.base), seed)
         teacher = embed(base.model, tokens, encoder.dtype)
@@ -427,10 +433,8 @@ def counts(corpus: CorpusConfig) -> dict[str, float]: # `Training samples` and s
             continue
         out[f"{name} topics"] = float(len(set(texts.topic)))
         if key != "train":
-            try:
+            with suppress(ValueError): # topics that cannot be told from authors
                 out[f"leakage {key}"] = leakage(split.train, texts)
-            except ValueError: # topics that cannot be told from authors
-                pass
     return out
 
 
@@ -593,11 +597,12 @@ class AuthorsTask(Task):
         "One step of what is kept, after one of its teacher, on a stand-in and sixteen planted texts."
         world = AuthorsWorldConfig(name="authors", authors=8, test_authors=2, texts=2, tokens=20)
         corpus = CorpusConfig(name="authors", task="authors", world=world)
-        training = run.training.model_copy(update={
-            "epochs": 1, "student_epochs": None, "further_rates": (), "further_temperatures": ()})
-        method = (run.method.authors or AuthorsConfig()).model_copy(update={"epochs": None})
+        once = {"epochs": 1, "student_epochs": None, "further_rates": (), "further_temperatures": ()}
+        training = run.training.model_copy(update=once)
+        method = run.method.authors or AuthorsConfig()
+        method = method.model_copy(update={"epochs": None})
         done = tuned(corpus, stand_in(run.encoder), training, method, run.seed)
-        return checked_steps(run, done.history, -(-16 // training.batch_size))
+        return checked_steps(run, done.history, math.ceil(16 / training.batch_size))
 
 
 TASK = AuthorsTask()

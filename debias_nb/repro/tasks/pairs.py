@@ -82,17 +82,14 @@ def _of_texts(found, name: str, **further) -> LabelledPairs: # found: questions,
 def _part_of(pairs, corpus: CorpusConfig, part: str):
     "Planted training pairs, or those held out, by the corpus's own seed; whole queries are drawn."
     queries = np.unique(pairs.group)
-    rng = default_rng([corpus.share_seed, 7])
     count = round(corpus.holdout * len(queries))
-    out = rng.permutation(queries)[:count]
-    held = np.isin(pairs.group, out)
-    keep = held if part == "heldout" else ~held
-    if corpus.share < 1 and part == "train":
+    out = default_rng([corpus.share_seed, 7]).permutation(queries)[:count]
+    kept = out
+    if part == "train":
         rest = np.setdiff1d(queries, out)
-        rng = default_rng([corpus.share_seed, 8])
         count = round(corpus.share * len(queries))
-        drawn = rng.permutation(rest)[:count]
-        keep &= np.isin(pairs.group, drawn)
+        kept = default_rng([corpus.share_seed, 8]).permutation(rest)[:count]
+    keep = np.isin(pairs.group, kept)
     left = list(compress(pairs.left, keep))
     right = list(compress(pairs.right, keep))
     others = [column[keep] for column in (pairs.labels, pairs.accessory, pairs.group)]
@@ -166,19 +163,23 @@ def importance_shares(
     if not queries:
         return {}
     texts = tuple(query.text if planted else query for query in queries)
-    tokens, rows = text_tokens(encoder, texts)
-    by_token = importance(model, tokens, dtype=encoder.dtype)
-    values = by_token.clamp(min=0).nan_to_num()
-    values = values[rows]
-    total = values.sum(1).clamp(min=1e-9)
-    peak = values.amax(1) / total
-    shares = {"peak importance": float(peak.mean())}
+    shares = {"peak importance": _peak(model, encoder, texts)}
     if planted:
         roles = importance_by_role(model, queries).mean()
         causal = roles.get("noun", 0.) + roles.get("attribute", 0.)
         shares["brand importance"] = float(roles["brand"])
         shares["causal importance"] = float(causal)
     return shares
+
+
+def _peak(model, encoder: EncoderConfig, texts: tuple[str, ...]) -> float: # in [0, 1]
+    "Mean share of a text's importance on its top token."
+    tokens, rows = text_tokens(encoder, texts)
+    by_token = importance(model, tokens, dtype=encoder.dtype)
+    values = by_token.clamp(min=0).nan_to_num()[rows]
+    total = values.sum(1).clamp(min=1e-9)
+    peak = values.amax(1) / total
+    return float(peak.mean())
 
 # %% ../../../nbs/repro/tasks/01_pairs.ipynb #3c2f85d3
 KEPT_RESAMPLES = 40 # of metrics beside the main one, so that records stay small
@@ -206,6 +207,13 @@ def offer_measures(
     values, resampled = evaluate_retrieval(queries, items, pairs.offers, ks=(1,))
     resampled.pop("p1[seen]", None)
     return values, _few(resampled)
+
+
+def _average_precision(scores: np.ndarray, pairs: LabelledPairs) -> float:
+    "Of all pairs in one list."
+    one_list = np.zeros(len(scores), int)
+    ranking, *_ = rank_metrics(scores, pairs.labels, one_list, name=pairs.name)
+    return ranking["map"]
 
 
 def role_importance(
@@ -275,17 +283,15 @@ class PairTask(Task):
         scores = side_cosines(both)
         values, resampled = evaluate_pairs(scores, pairs.labels, pairs.groups, pairs.subsets, name=name)
         main = "auc05[ordinary]" if "ordinary" in pairs.subsets else "auc05"
-        kept = {main: resampled[main]}
+        kept = {main: resampled.pop(main)}
         if name in PLANTED:
             queries = catalogue(run.eval_world).split(name).queries
             values |= importance_shares(model, run.encoder, queries)
         if pairs.offers:
             asked, ranked = offer_measures(both, pairs)
-            one_list = np.zeros(len(scores), int)
-            ranking, *_ = rank_metrics(scores, pairs.labels, one_list, name=name)
-            values |= asked | {"ap": ranking["map"]}
-            beside = {key: resampled[key] for key in resampled if key not in ("auc", main)}
-            kept |= ranked | _few(beside)
+            values |= asked | {"ap": _average_precision(scores, pairs)}
+            resampled.pop("auc")
+            kept |= ranked | _few(resampled)
         if "words" in run.measure and name in (*SOURCES, *CATEGORIES):
             values |= word_measures(name, run.corpus)
             values |= role_importance(model, run.encoder, pairs.left)
@@ -391,9 +397,9 @@ def _training_data(task: PairTask, encoder: EncoderConfig, corpus: CorpusConfig)
 
 def _first(pairs: PairTokens, n: int) -> PairTokens:
     "The first pairs of a training set."
-    columns = ("left", "right", "labels", "query", "item")
-    parts = {name: getattr(pairs, name) for name in columns}
-    return replace(pairs, **{name: part[:n] for name, part in parts.items() if part is not None})
+    parts = {name: getattr(pairs, name) for name in ("left", "right", "labels", "query", "item")}
+    first = {name: part[:n] for name, part in parts.items() if part is not None}
+    return replace(pairs, **first)
 
 
 TASK = PairTask()

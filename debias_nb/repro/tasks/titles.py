@@ -25,13 +25,15 @@ from ..training import title_tokens
 # %% ../../../nbs/repro/tasks/02_titles.ipynb #c02bd0f2
 def _rows(train, rows):
     "Queries of a training set with what belongs to them."
-    return {
+    part = {
         "queries": [train.queries[i] for i in rows],
         "items": train.items,
         "relevance": train.relevance[rows],
         "own": train.own[rows],
-        "excluded": None if train.excluded is None else train.excluded[rows],
     }
+    if train.excluded is not None:
+        part["excluded"] = train.excluded[rows]
+    return part
 
 
 def _with_held_out(split, corpus: CorpusConfig):
@@ -43,8 +45,8 @@ def _with_held_out(split, corpus: CorpusConfig):
     out, kept = map(np.sort, np.split(order, [count]))
     rest = replace(train, **_rows(train, kept))
     frequency = rest.relevance.getnnz(0)
-    held = TitleTask(
-        f"{train.name} heldout", categories=None, years=None, frequency=frequency, **_rows(train, out))
+    name = f"{train.name} heldout"
+    held = TitleTask(name, categories=None, years=None, frequency=frequency, **_rows(train, out))
     tests = split.tests | {"heldout": held}
     return replace(split, train=rest, tests=tests)
 
@@ -88,6 +90,11 @@ def title_tasks(name: str, corpus: CorpusConfig) -> dict: # suffix of its metric
     return {"": tests[name]}
 
 # %% ../../../nbs/repro/tasks/02_titles.ipynb #559ec523
+def _embedded(model, task, encoder: EncoderConfig): # (n, d) of the queries, (m, d) of the items
+    both = vectors(model, task.queries + task.items, encoder)
+    return both.split([len(task.queries), len(task.items)])
+
+
 def cases(
     model,
     run: RunConfig,
@@ -96,10 +103,7 @@ def cases(
     """Token importance and top five items of some queries, the same for every method: the first ones of the set,
     accessories apart."""
     task = title_tasks(name, run.data)[""]
-    asked = np.arange(len(task.queries))
-    if task.accessory is not None:
-        asked = np.flatnonzero(~task.accessory)
-    asked = asked[:MOST]
+    asked = _first_queries(task)
     out = _top_items(model, run, task, asked)
 
     texts = tuple(case["query"] for case in out)
@@ -109,20 +113,27 @@ def cases(
     values = importance(model, tokens, dtype=run.encoder.dtype)
     vocabulary = {i: word for word, i in model.tokenizer.get_vocab().items()}
     for r, case in enumerate(out):
-        words = tokens.ordinary[r]
-        ids = tokens.ids[r][words].tolist()
-        shares = values[r][words].tolist()
+        ordinary = tokens.ordinary[r]
+        ids = tokens.ids[r][ordinary].tolist()
+        shares = values[r][ordinary].tolist()
         case["tokens"] = [vocabulary[i] for i in ids]
         case["importance"] = [round(share, 4) for share in shares]
-        if causal:
-            case["causal"] = causal[r]
+    for case, known in zip(out, causal):
+        case["causal"] = known
     return out
+
+
+def _first_queries(task) -> np.ndarray: # positions
+    "The first queries of a test, accessories apart."
+    asked = np.arange(len(task.queries))
+    if task.accessory is not None:
+        asked = asked[~task.accessory]
+    return asked[:MOST]
 
 
 def _top_items(model, run: RunConfig, task, asked: np.ndarray) -> list[dict]: # query, top, relevant
     "The five items nearest to each of some queries, and three that belong to it."
-    both = vectors(model, task.queries + task.items, run.encoder)
-    queries, items = both.split([len(task.queries), len(task.items)])
+    queries, items = _embedded(model, task, run.encoder)
     tops = top_lists(queries, items, task, asked.tolist(), 5)
     out = []
     for i, top in zip(asked, tops):
@@ -162,9 +173,8 @@ class TitlesTask(PairTask):
         resampled = {}
         data = {}
         for suffix, task in title_tasks(name, run.data).items():
-            n = len(task.queries)
-            both = vectors(model, task.queries + task.items, run.encoder)
-            found, replicates = evaluate_retrieval(both[:n], both[n:], task)
+            queries, items = _embedded(model, task, run.encoder)
+            found, replicates = evaluate_retrieval(queries, items, task)
             shown = self._shown(found, task, run, name, suffix)
             values |= {new: found[old] for new, old in shown.items()}
             resampled |= self._resampled(shown, replicates, run, name)
@@ -193,8 +203,8 @@ class TitlesTask(PairTask):
             is_part = parts and old in replicates and (name == "iid" or "bin" not in old)
             if (old == main or is_part) and np.isfinite(replicates[old]).all():
                 most = None if new == main else KEPT_RESAMPLES
-                kept = replicates[old][:most]
-                out[new] = np.round(kept, 4).tolist()
+                kept = np.round(replicates[old][:most], 4)
+                out[new] = kept.tolist()
         return out
 
     def test(self, run: RunConfig, trained: Trained) -> Tested:
