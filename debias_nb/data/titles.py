@@ -255,16 +255,15 @@ def make_titles(
     }
     left = {"queries": len(kept), "items": len(i.keys), "pairs": relevant.nnz}
     counts = (counts or {}) | _reading(pairs, q, i, named) | dropped | left
+    if barred is not None:
+        barred = barred[kept]
     first = q.first[kept]
-    return Titles(
-        name,
-        _stripped(queries, first),
-        _stripped(items, i.first),
-        _truth(relevant[kept]),
-        _kept(own, kept),
-        counts=counts,
-        excluded=None if barred is None else barred[kept],
-        **{what: _kept(column, first) for what, column in columns.items()})
+    queries = _stripped(queries, first)
+    items = _stripped(items, i.first)
+    columns = {what: _kept(column, first) for what, column in columns.items()}
+    relevance = _truth(relevant[kept])
+    own = _kept(own, kept)
+    return Titles(name, queries, items, relevance, own, counts=counts, excluded=barred, **columns)
 
 # %% ../../nbs/data/02_titles.ipynb #7a5153ff
 class _Entry(BaseModel):
@@ -840,16 +839,13 @@ def join_titles(
     new = [n for n, query in enumerate(late.queries) if query.lower() not in known]
     if not new:
         raise ValueError(f"{late.name} has no query that {early.name} lacks")
-    joined = make_titles(
-        name,
-        early.queries + [late.queries[n] for n in new],
-        early.items + late.items,
-        _joined_pairs(early.relevance, late.relevance[new]),
-        years=_both(early, late, new, "years"),
-        categories=_both(early, late, new, "categories"),
-        counts={"queries of the later collection that the earlier one has": len(late.queries) - len(new)},
-        published=_both(early, late, new, "published"),
-        excluded=_both_excluded(early, late, new))
+    queries = early.queries + [late.queries[n] for n in new]
+    items = early.items + late.items
+    relevance = _joined_pairs(early.relevance, late.relevance[new])
+    counts = {"queries of the later collection that the earlier one has": len(late.queries) - len(new)}
+    columns = {what: _both(early, late, new, what) for what in ("years", "categories", "published")}
+    excluded = _both_excluded(early, late, new)
+    joined = make_titles(name, queries, items, relevance, counts=counts, excluded=excluded, **columns)
     files = early.files | late.files
     return replace(joined, files=files)
 

@@ -411,7 +411,12 @@ def diagnose(
     texts = [*trained.left, *trained.right]
     vocabulary = set().union(*map(words_of, texts))
     train_scores = pair_scores(scorers, trained.left, trained.right, "train: scores" if progress else None)
+    by_slice = slices(measured, vocabulary)
+    wrong = flaws(trained, measured, train_scores)
+    flipped = _flipped(measured, scorers, bool(by_word.words))
     harmed = (found.verdict == HARM).any()
+    advice = snippet(scorers, trained, best_share(scores, shares), bool(harmed))
+    facts = _facts(scorers, {"train": trained} | files, group, by_word.sample, seed)
     return Diagnosis(
         verdicts=found,
         sentences=[sentence(row) for row in found.itertuples()],
@@ -419,13 +424,13 @@ def diagnose(
         scores=scores,
         shares=shares,
         words=by_word.words,
-        slices=slices(measured, vocabulary),
+        slices=by_slice,
         interventions=by_word.interventions,
         shortcuts=by_word.shortcuts,
-        flaws=flaws(trained, measured, train_scores),
-        flips=_flipped(measured, scorers, bool(by_word.words)),
-        snippet=snippet(scorers, trained, best_share(scores, shares), bool(harmed)),
-        facts=_facts(scorers, {"train": trained} | files, group, by_word.sample, seed),
+        flaws=wrong,
+        flips=flipped,
+        snippet=advice,
+        facts=facts,
         notes=_notes(scorers, bool(mixes)),
     )
 
