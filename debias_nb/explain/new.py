@@ -53,8 +53,12 @@ def read_experiment(
         raise ConfigError(explain(e, Experiment, str(path))) from None
     folder = Path(path).parent
     base = folder / found.base
+    try:
+        here = base.is_dir()
+    except OSError as e: # a name that is too long for a path
+        raise ConfigError(f"{path}: base: {e.strerror}") from None
     return found.model_copy(update={
-        "base": str(base) if base.is_dir() else found.base,
+        "base": str(base) if here else found.base,
         "train": str(folder / found.train),
         "tests": {name: str(folder / test) for name, test in found.tests.items()},
         "records": str(folder / found.records),
