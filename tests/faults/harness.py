@@ -9,6 +9,7 @@ import traceback
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import yaml
 
 from debias_nb.repro.records import Store, comparable, read
@@ -43,20 +44,22 @@ class Tally:
     def __init__(self, properties: list):
         self.properties = properties
 
-    def add(self, kind: str, tried: int, survived: int, note: str = "") -> None:
+    def add(self, kind: str, tried: int, survived: int, **told) -> None:
         assert kind in KINDS, kind
-        self.properties.append(("fault", (kind, tried, survived, note)))
+        self.properties.append(("fault", (kind, tried, survived, told)))
 
     @contextmanager
     def trial(self, kind: str):
-        "One trial: it is survived where nothing is raised inside. What is put into the list that it gives is told of it."
-        notes = []
+        "One trial: it is survived where nothing is raised inside. What is put into the mapping that it gives is told of it."
+        told = {}
         try:
-            yield notes
-        except Exception:
-            self.add(kind, 1, 0, "; ".join(notes))
+            yield told
+        except pytest.skip.Exception: # not tried
             raise
-        self.add(kind, 1, 1, "; ".join(notes))
+        except BaseException: # where `pytest.raises` waits in vain, what it raises is none of `Exception`
+            self.add(kind, 1, 0, **told)
+            raise
+        self.add(kind, 1, 1, **told)
 
 
 # a small project
@@ -150,7 +153,7 @@ class Child:
             sys.stderr.flush()
             os._exit(code)
 
-    def end(self, seconds: float = 600) -> int: # the exit code; minus the signal of one that was killed
+    def end(self, seconds: float = 1200) -> int: # the exit code; minus the signal of one that was killed
         self.process.join(seconds)
         assert self.process.exitcode is not None, f"it hangs:\n{self.text}"
         return self.process.exitcode
@@ -225,13 +228,12 @@ def at_work(pid: int) -> bool:
         return False
 
 
-def wait_until(condition, seconds: float = 300, every: float = .002) -> bool:
+def wait_until(condition, what: str, seconds: float = 600, every: float = .002) -> None: # what: is waited for
+    "Waits, and fails when it takes much longer than on a machine that has other things to do."
     end = time.monotonic() + seconds
     while not condition():
-        if time.monotonic() > end:
-            return False
+        assert time.monotonic() < end, f"waited {seconds:.0f} seconds for {what}"
         time.sleep(every)
-    return True
 
 
 # file systems of one's own
@@ -263,10 +265,10 @@ def _mount(source, target, kind, flags: int, options: str | None = None) -> None
     _system(LIBC.mount(*as_bytes, ctypes.c_ulong(flags), None if options is None else options.encode()), f"mount {target}")
 
 
-def small_disk(folder: Path, size: int) -> None: # size: bytes, in whole pages
+def small_disk(folder: Path, size: int, files: int = 10_000) -> None: # size: bytes, in whole pages; files: and folders
     "A file system of its own in a folder. Called again, it becomes larger."
     flags = MS_REMOUNT if os.path.ismount(folder) else 0
-    _mount("tmpfs", folder, "tmpfs", flags, f"size={size}")
+    _mount("tmpfs", folder, "tmpfs", flags, f"size={size},nr_inodes={files}")
 
 
 def read_only(folder: Path) -> None:

@@ -11,7 +11,7 @@ from huggingface_hub import constants
 
 from debias_nb.config import EncoderConfig
 from debias_nb.data import registry as r
-from debias_nb.encoders import EncoderError, encoder_cards, load_encoder
+from debias_nb.encoders import EncoderError, load_encoder
 from made import table
 
 GOOD = b"duplicate\tone?\ttwo?\n" * 3000
@@ -200,4 +200,6 @@ def test_a_hub_that_answers_wrongly(mode, site, hub, tally, monkeypatch, tmp_pat
             warnings.simplefilter("ignore")
             load_encoder(EncoderConfig(name="pinned", kind="static"))
         assert "me/pinned" in str(e.value) and COMMIT in str(e.value) and "the hub (" in str(e.value), e.value
-        assert "pinned" in encoder_cards()
+        assert not list((tmp_path / "hub").rglob("*.safetensors")), "nothing is found under its name"
+        hub(lambda folder: None)
+        assert load_encoder(EncoderConfig(name="pinned", kind="static")) is not None
