@@ -1,4 +1,5 @@
 "Trials of faults are counted, and `--write` makes the page of their counts."
+import importlib
 import platform
 
 import pytest
@@ -22,7 +23,8 @@ def tally(request):
 def libraries():
     "Processes that are forked have them, and need not load them again."
     from debias_nb.repro.runner import _settled, quiet
-    import debias_nb.repro.cli, debias_nb.repro.frame, debias_nb.repro.tables, debias_nb.repro.tasks.pairs # noqa: E401, F401
+    for name in ("cli", "frame", "tables", "tasks.pairs"):
+        importlib.import_module(f"debias_nb.repro.{name}")
     quiet()
     _settled()
 
@@ -93,9 +95,11 @@ NOT_TRIED = """## What was not tried
 
 def page(counts) -> str:
     "The page, from the counts and the notes of the trials."
-    rows = [f"| {kind} | {KINDS[kind]} | {counts[kind][0]:,} | {counts[kind][1]:,} | {counts[kind][0] - counts[kind][1]:,} |" for kind in KINDS]
-    table = "\n".join(["| what was done | what it means to survive it | tried | survived | lost |", "|---|---|---:|---:|---:|", *rows])
-    return "\n".join([HEAD, table, "", how(), where(), "", NOT_TRIED])
+    rows = ["| what was done | what it means to survive it | tried | survived | lost |", "|---|---|---:|---:|---:|"]
+    for kind, meaning in KINDS.items():
+        tried, survived = counts[kind]
+        rows.append(f"| {kind} | {meaning} | {tried:,} | {survived:,} | {tried - survived:,} |")
+    return "\n".join([HEAD, *rows, "", how(), where(), "", NOT_TRIED])
 
 
 def ranges(numbers) -> str: # "0-19 and 100-119"

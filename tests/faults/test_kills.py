@@ -7,7 +7,9 @@ from functools import partial
 
 import pytest
 
-from harness import at_work, batch, children, count_steps, cpu_seconds, lines_of, make_project, records_of, steps_of, wait_until
+from harness import (
+    at_work, batch, children, count_steps, cpu_seconds, lines_of, make_project, records_of, steps_of, wait_until,
+)
 
 RUNS = 7        # of the project: an encoder that is not trained, and three methods with two seeds
 DRAWS = 5       # of a moment; a batch that comes to its end before is begun anew
@@ -76,7 +78,7 @@ def whole(lines) -> list[bytes]:
 
 
 def comes_to_its_end(reference, project, workers, before):
-    "The same command once more: nothing that was there is lost, every run has one record, with the metrics it should have."
+    "The same command once more: nothing is lost, every run has one record, with the metrics it should have."
     child = batch_of(project, reference.cache, workers)
     assert child.end() == 0 and "Traceback" not in child.text, child.text
     assert lines_of(project)[:len(before)] == before
@@ -101,7 +103,8 @@ def trial(tally, kind, reference, folder, workers, seed, stop):
         if stop is interrupt:
             assert "interrupted; finished runs are kept" in child.text and "Traceback" not in child.text, child.text
         before = whole(lines_of(project))
-        told.update(seed=seed, steps=steps_of(project), all_steps=reference.steps, records=len(before), all_records=RUNS)
+        told.update(seed=seed, steps=steps_of(project), all_steps=reference.steps)
+        told.update(records=len(before), all_records=RUNS)
         if seed % 2: # every second time the next command does not find workers that are still there
             wait_until(lambda: not any(map(at_work, started)), "workers to end")
         comes_to_its_end(reference, project, workers, before)
@@ -144,7 +147,8 @@ def test_a_worker_is_killed(reference, tally, tmp_path, seed):
 def test_two_batches_at_once(reference, tally, tmp_path, seed):
     with tally.trial("two batches at once"):
         workers = 1 + seed // 2
-        project, one = begun(reference, tmp_path, workers, random.Random(500 + seed), until=.5) # there is work left for two
+        rng = random.Random(500 + seed)
+        project, one = begun(reference, tmp_path, workers, rng, until=.5) # there is work left for two
         records = len(lines_of(project))
         other = batch_of(project, reference.cache, workers)
         killed = seed % 2 == 1
