@@ -99,7 +99,7 @@ def page(counts) -> str:
     for kind, meaning in KINDS.items():
         tried, survived = counts[kind]
         rows.append(f"| {kind} | {meaning} | {tried:,} | {survived:,} | {tried - survived:,} |")
-    return "\n".join([HEAD, *rows, "", how(), where(), "", NOT_TRIED])
+    return "\n".join([HEAD, *rows, "", how(), where(), NOT_TRIED])
 
 
 def ranges(numbers) -> str: # "0-19 and 100-119"
@@ -127,7 +127,7 @@ def how() -> str:
 
 Moments were drawn between the first training step and the last record of a batch that nobody stopped, measured in seconds of processor time, with the seeds {ranges(seeds)}. Of {len(stops)} batches that were stopped, {begun} had taken a training step and {unfinished} lacked a record. {early} had taken less than a third of all steps, {late} two thirds or more, {len(stops) - early - late} were between.
 
-Random inputs are edits of valid ones by a generator that is seeded with the reader's name and the input's number: {each} for each of {len(inputs)} readers and parsers: {", ".join(sorted(inputs))}.
+Random inputs are edits of valid ones by a generator that is seeded with the reader's name and the input's number: {each} for each of {len(inputs)} readers and parsers: {"; ".join(sorted(inputs))}.
 """
 
 
