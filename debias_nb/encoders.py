@@ -7,7 +7,7 @@ __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'HUB_FILES', 'NOTES', 'PICKLES', 'WIDTH'
            'is_static', 'special_ids', 'mask_id', 'as_tokens', 'tokenise', 'from_features', 'tell_prompts', 'pooled',
            'to_features', 'unit_rows', 'encode_tokens', 'token_vectors', 'autocast', 'evaluating', 'embed',
            'embed_texts', 'weights_hash', 'encoder_fingerprint', 'EncoderCard', 'encoder_cards', 'folder_files',
-           'check_no_code', 'check_files', 'check_folder', 'load_safely', 'package_folder', 'find_folder',
+           'check_no_code', 'check_files', 'check_folder', 'load_safely', 'package_folder', 'is_folder', 'find_folder',
            'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments', 'quiet_trainer', 'pretrain',
            'planted_encoder', 'best_device', 'load_encoder', 'planted_default']
 
@@ -533,6 +533,14 @@ def _not_asked(hub, revision) -> str:
     return f"the hub's {hub} (not asked)"
 
 
+def is_folder(path: str | Path) -> bool:
+    "Whether a folder is there. Raises `EncoderError` where there is no telling: a name too long for a path."
+    try:
+        return Path(path).is_dir()
+    except OSError as e:
+        raise EncoderError(f"{path}: {e.strerror}") from None
+
+
 def _here(name: str, short: str, card) -> tuple[Path | None, list[str]]:
     "A folder in a package or under DEBIAS_NB_MODELS, and where it was looked for."
     looked = []
@@ -545,7 +553,7 @@ def _here(name: str, short: str, card) -> tuple[Path | None, list[str]]:
     if not root:
         return None, [*looked, "DEBIAS_NB_MODELS (not set)"]
     folder = Path(root).expanduser() / short
-    if folder.is_dir():
+    if is_folder(folder):
         return folder, looked
     absent = "" if folder.parent.is_dir() else " (DEBIAS_NB_MODELS names no folder)"
     return None, [*looked, f"the folder {folder}{absent}"]

@@ -226,6 +226,7 @@ def test_what_the_hub_sends_is_checked_too(folder, offline):
 def test_names_and_kinds(folder, monkeypatch):
     with pytest.raises(EncoderError, match="did you mean 'minilm'"): find_folder(config("minilmm"))
     with pytest.raises(EncoderError, match="did you mean 'tiny-static'"): load_encoder(config("tinystatic"))
+    with pytest.raises(EncoderError, match="9: File name too long"): find_folder(config("9" * 300))
     for name, wrong, says in (("bert", "static", "is a transformer, but its configuration says static"), ("table", "transformer", "is static, but its configuration says transformer")):
         with pytest.raises(EncoderError, match=f"{name!r} {says}"): load_encoder(config(name, kind=wrong))
     assert is_static(load_encoder("table")), "a bare name of a folder declares no kind"

@@ -219,6 +219,8 @@ def test_folders_that_are_not_safe_are_refused(folders, tmp_path):
         load_model(str(foreign))
     with pytest.raises(EncoderError, match="no such folder"):
         load_model("./nowhere")
+    with pytest.raises(EncoderError, match="9: File name too long"):
+        load_model("9" * 300)
     with pytest.raises(EncoderError, match="a SentenceTransformer, a CrossEncoder or a folder"):
         load_model(torch.nn.Linear(2, 2))
 

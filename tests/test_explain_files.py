@@ -132,6 +132,20 @@ def test_refusals_of_json_lines(tmp_path, line, message):
     assert f"pairs.jsonl{message}" in str(e.value)
 
 
+@pytest.mark.parametrize("damaged, message", [
+    ("größe", ":3: column 'left': 'utf-8' codec can't decode"), # the third row
+    ("left", ": the name of a column is not UTF-8"),
+])
+def test_parquet_that_holds_no_text(tmp_path, damaged, message):
+    path = written(tmp_path, "parquet")
+    word = damaged.encode()
+    broken = b"\xc3(" + word[2:]
+    path.write_bytes(path.read_bytes().replace(word, broken))
+    with pytest.raises(DataError) as e:
+        read_pairs_file(path)
+    assert f"pairs.parquet{message}" in str(e.value)
+
+
 def test_other_refusals(tmp_path):
     with pytest.raises(DataError, match="the name must end in one of .csv"):
         read_pairs_file(tmp_path / "pairs.xlsx")

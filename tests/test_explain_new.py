@@ -109,6 +109,7 @@ WRONG = {
     "key": ({"seed": 3}, "seed: unknown key; did you mean 'seeds'?"),
     "method": ({"methods": ["outregg"]}, "did you mean 'outreg'?"),
     "seeds": ({"seeds": 1}, "seeds: Input should be greater than or equal to 2, got 1"),
+    "base": ({"base": "9" * 300}, "mine.yaml: base: File name too long"),
     "tests": ({"tests": {}}, "tests: Dictionary should have at least 1 item"),
     "columns": ({"columns": ["left", "right"]}, "columns.2: required, and not there"),
 }

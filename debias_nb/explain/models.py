@@ -20,8 +20,8 @@ from tqdm.auto import tqdm
 from ..config import EncoderConfig
 from ..cross_encoders import transformer_folder
 from debias_nb.encoders import (
-    EncoderError, best_device, check_folder, embed, encoder_cards, encoder_fingerprint, find_folder, is_static,
-    load_safely, tokenise, weights_hash,
+    EncoderError, best_device, check_folder, embed, encoder_cards, encoder_fingerprint, find_folder, is_folder,
+    is_static, load_safely, tokenise, weights_hash,
 )
 from ..itvreg import same_make as refuse_another_make
 from ..regularized import wise_ft as mixed_encoder
@@ -108,7 +108,7 @@ def _carded(name: str) -> str:
 
 def model_folder(source: str) -> Path:
     "Where a model's files are. Raises `EncoderError` saying where it was looked for."
-    if Path(source).is_dir():
+    if is_folder(source):
         return _safe(Path(source))
     if source.startswith((".", "/", "~")):
         raise EncoderError(f"{source}: no such folder")

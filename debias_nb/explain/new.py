@@ -50,8 +50,12 @@ def read_experiment(
     found = load_config(path, Experiment)
     folder = Path(path).parent
     own = folder / found.base
+    try:
+        is_own = own.is_dir()
+    except OSError as e: # a name that is too long for a path
+        raise ConfigError(f"{path}: base: {e.strerror}") from None
     placed = {
-        "base": str(own) if own.is_dir() else found.base,
+        "base": str(own) if is_own else found.base,
         "train": str(folder / found.train),
         "tests": {name: str(folder / test) for name, test in found.tests.items()},
         "records": str(folder / found.records),

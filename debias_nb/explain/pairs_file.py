@@ -153,17 +153,36 @@ def json_lines(path: Path, wanted: list[str]) -> Cells:
     return Cells(header, [[found.get(name) for name in header] for found in objects], lines)
 
 
+def _damaged_cells(name: str, column) -> list: # (row, reason) of each
+    "The cells of a Parquet column that cannot be read."
+    bad = []
+    for row, cell in enumerate(column, 1):
+        try:
+            cell.as_py()
+        except (ValueError, OverflowError) as e:
+            bad.append((row, f"column {name!r}: {e}"))
+    return bad
+
+
 def parquet(path: Path) -> Cells:
     "The cells of a Parquet file; lines are row numbers. Raises `DataError`."
     import pyarrow.parquet as pq
     from pyarrow import ArrowException
     try:
         table = pq.read_table(path)
+        header = table.column_names
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: the name of a column is not UTF-8") from None
     except (ArrowException, OSError) as e:
         raise DataError(f"{path}: no Parquet: {str(e).splitlines()[0]}") from None
-    columns = [column.to_pylist() for column in table.columns]
+    columns = []
+    for name, column in zip(header, table.columns):
+        try:
+            columns.append(column.to_pylist())
+        except (ValueError, OverflowError): # text that is not UTF-8, a date that Python has not
+            raise bad_lines(path, _damaged_cells(name, column), len(column), "rows") from None
     rows = [list(row) for row in zip(*columns)]
-    return Cells(table.column_names, rows, list(range(1, len(rows) + 1)))
+    return Cells(header, rows, list(range(1, len(rows) + 1)))
 
 
 def framed(frame: pd.DataFrame) -> Cells:

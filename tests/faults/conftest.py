@@ -1,4 +1,5 @@
 "Trials of faults are counted, and `--write` makes the page of their counts."
+import importlib
 import platform
 
 import pytest
@@ -10,7 +11,7 @@ PAGE = ROOT / "reports" / "RELIABILITY.md"
 
 def pytest_addoption(parser):
     parser.addoption("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)} from the counts of this run")
-    parser.addoption("--inputs", type=int, default=10_000, help="random inputs to each reader")
+    parser.addoption("--inputs", type=int, help="random inputs to each reader: 1,000, and 10,000 with --write")
 
 
 @pytest.fixture
@@ -22,22 +23,24 @@ def tally(request):
 def libraries():
     "Processes that are forked have them, and need not load them again."
     from debias_nb.repro.runner import _settled, quiet
-    import debias_nb.repro.cli, debias_nb.repro.frame, debias_nb.repro.tables, debias_nb.repro.tasks.pairs # noqa: E401, F401
+    for name in ("cli", "frame", "tables", "tasks.pairs"):
+        importlib.import_module(f"debias_nb.repro.{name}")
     quiet()
     _settled()
 
 
 # the page
 
-FOUND = [] # (kind, tried, survived, note) of every trial, from all processes
-LEFT_OUT = []
+FOUND = [] # (kind, tried, survived, what is told of it) of every trial, from all processes
+LEFT_OUT = [] # (test, why)
 
 
 def pytest_runtest_logreport(report):
     if report.when == "call" and not report.skipped:
         FOUND.extend(value for name, value in report.user_properties if name == "fault")
-    if report.skipped:
-        LEFT_OUT.append((report.nodeid, report.longrepr[-1] if isinstance(report.longrepr, tuple) else str(report.longrepr)))
+    if report.skipped or report.failed and report.when != "call": # a trial that was not made is not counted
+        why = report.longrepr[-1] if isinstance(report.longrepr, tuple) else "an error before or after"
+        LEFT_OUT.append((report.nodeid, why))
 
 
 def counted() -> dict[str, list[int]]: # kind -> tried, survived
@@ -92,13 +95,11 @@ NOT_TRIED = """## What was not tried
 
 def page(counts) -> str:
     "The page, from the counts and the notes of the trials."
-    rows = [f"| {kind} | {KINDS[kind]} | {counts[kind][0]:,} | {counts[kind][1]:,} | {counts[kind][0] - counts[kind][1]:,} |" for kind in KINDS]
-    table = "\n".join(["| what was done | what it means to survive it | tried | survived | lost |", "|---|---|---:|---:|---:|", *rows])
-    return "\n".join([HEAD, table, "", how(), where(), "", NOT_TRIED])
-
-
-def notes_of(kind) -> list[str]:
-    return [note for found, _, _, note in FOUND if found == kind]
+    rows = ["| what was done | what it means to survive it | tried | survived | lost |", "|---|---|---:|---:|---:|"]
+    for kind, meaning in KINDS.items():
+        tried, survived = counts[kind]
+        rows.append(f"| {kind} | {meaning} | {tried:,} | {survived:,} | {tried - survived:,} |")
+    return "\n".join([HEAD, *rows, "", how(), where(), NOT_TRIED])
 
 
 def ranges(numbers) -> str: # "0-19 and 100-119"
@@ -113,17 +114,20 @@ def ranges(numbers) -> str: # "0-19 and 100-119"
 
 def how() -> str:
     "Seeds, moments and readers."
-    kinds = ("SIGKILL, one worker", "SIGKILL, two workers", "SIGTERM", "Ctrl-C")
-    stops = [note for kind in kinds for note in notes_of(kind) if note]
-    seeds = [int(note.split("seed ")[1].split(",")[0]) for note in stops]
-    inside = sum(note.endswith("in training") for note in stops)
-    inputs = {note: tried for kind, tried, _, note in FOUND if kind == "random inputs"}
+    stops = [told for _, _, _, told in FOUND if "steps" in told]
+    seeds = [told["seed"] for told in stops]
+    shares = [told["steps"] / told["all_steps"] for told in stops]
+    early = sum(share < 1 / 3 for share in shares)
+    late = sum(share >= 2 / 3 for share in shares)
+    begun = sum(told["steps"] > 0 for told in stops)
+    unfinished = sum(told["records"] < told["all_records"] for told in stops)
+    inputs = {told["reader"]: tried for kind, tried, _, told in FOUND if kind == "random inputs"}
     each = " or ".join(f"{count:,}" for count in sorted(set(inputs.values())))
     return f"""## How
 
-Moments were drawn between the first training step and the last record of a batch that nobody stopped, measured in seconds of processor time, with the seeds {ranges(seeds)}. Of {len(stops)} batches that were stopped, {inside} were in their trainings then: at least one step was taken, and at least one record was missing.
+Moments were drawn between the first training step and the last record of a batch that nobody stopped, measured in seconds of processor time, with the seeds {ranges(seeds)}. Of {len(stops)} batches that were stopped, {begun} had taken a training step and {unfinished} lacked a record. {early} had taken less than a third of all steps, {late} two thirds or more, {len(stops) - early - late} were between.
 
-Random inputs are edits of valid ones by a generator that is seeded with the reader's name and the input's number, {each} for each of {len(inputs)} readers and parsers: {", ".join(sorted(inputs))}.
+Random inputs are edits of valid ones by a generator that is seeded with the reader's name and the input's number: {each} for each of {len(inputs)} readers and parsers: {"; ".join(sorted(inputs))}.
 """
 
 

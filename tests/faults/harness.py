@@ -1,4 +1,4 @@
-"What the trials of faults share: kinds of trials and their count, small projects, and the command line in a process that can be killed."
+"What trials of faults share: kinds and counts, small projects, and the command line in a process that can be killed."
 import ctypes
 import multiprocessing
 import os
@@ -9,8 +9,10 @@ import traceback
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import yaml
 
+from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.repro.records import Store, comparable, read
 from made import METHODS, STATIC, WORLD
 
@@ -18,23 +20,43 @@ ROOT = Path(__file__).parents[2]
 
 # What was tried, and what it means to survive it. Every kind is a row of the page.
 KINDS = {
-    "SIGKILL, one worker": "a batch is killed in the middle of its trainings; then the same command comes to its end: every run has one "
-                           "record, with the metrics of a batch that nobody killed, no line is torn, and no lock is left that blocks",
-    "SIGKILL, two workers": "the same with two worker processes, which end by themselves when their parent is killed",
-    "SIGTERM": "the same after SIGTERM, with one worker and with two",
-    "Ctrl-C": "the same after SIGINT; the command says that finished runs are kept",
-    "a worker killed": "one of two workers is killed, as by a system that runs out of memory: the command says so in a sentence, and goes on from there the next time",
-    "two batches at once": "two commands on one store share the work, each run is made once; in every second trial one of them is killed",
-    "disk full": "a file system without room: a sentence with the file or the run, nothing half-written that is taken for whole, and the same command succeeds when there is room",
-    "read-only folder": "a sentence with the file, and all that can be read is read",
-    "clock set back": "records keep their order and durations stay sensible, a file with an older time of change is read anew",
-    "damaged records": "a sentence with file and line, no traceback; the file is left as it is, and undamaged records are read where the damage is in one line's content",
-    "damaged configurations": "a sentence with file and key or line, before anything runs",
-    "damaged claims and printed cells": "a sentence with file, and with cell, key or claim",
-    "damaged models": "a sentence with the file; no foreign code runs, and nothing is deleted",
-    "damaged data": "a sentence with file and line, column or hash; the file is left as it is",
-    "bad downloads": "a sentence with the address or the file; nothing of another content is ever found under the file's name, and the next try succeeds",
-    "random inputs": "no other error than the documented ones comes out",
+    "SIGKILL, one worker":
+        "a batch is killed in the middle of its trainings; then the same command comes to its end: every run has one "
+        "record, with the metrics of a batch that nobody killed, no line is torn, and no lock is left that blocks",
+    "SIGKILL, two workers":
+        "the same with two worker processes, which end by themselves when their parent is killed",
+    "SIGTERM":
+        "the same after SIGTERM, with one worker and with two",
+    "Ctrl-C":
+        "the same after SIGINT; the command says that finished runs are kept",
+    "a worker killed":
+        "one of two workers is killed, as by a system that runs out of memory: the command says so in a sentence, and "
+        "goes on from there the next time",
+    "two batches at once":
+        "two commands on one store share the work, each run is made once; in every second trial one of them is killed",
+    "disk full":
+        "a file system without room: a sentence with the file or the run, nothing half-written that is taken for "
+        "whole, and the same command succeeds when there is room",
+    "read-only folder":
+        "a sentence with the file, and all that can be read is read",
+    "clock set back":
+        "records keep their order and durations stay sensible, a file with an older time of change is read anew",
+    "damaged records":
+        "a sentence with file and line, no traceback; the file is left as it is, and undamaged records are read where "
+        "the damage is in one line's content",
+    "damaged configurations":
+        "a sentence with file and key or line, before anything runs",
+    "damaged claims and printed cells":
+        "a sentence with file, and with cell, key or claim",
+    "damaged models":
+        "a sentence with the file; no foreign code runs, and nothing is deleted",
+    "damaged data":
+        "a sentence with file and line, column or hash; the file is left as it is",
+    "bad downloads":
+        "a sentence with the address or the file; nothing of another content is ever found under the file's name, and "
+        "the next try succeeds",
+    "random inputs":
+        "no other error than the documented ones comes out",
 }
 
 
@@ -43,30 +65,43 @@ class Tally:
     def __init__(self, properties: list):
         self.properties = properties
 
-    def add(self, kind: str, tried: int, survived: int, note: str = "") -> None:
+    def add(self, kind: str, tried: int, survived: int, **told) -> None:
         assert kind in KINDS, kind
-        self.properties.append(("fault", (kind, tried, survived, note)))
+        self.properties.append(("fault", (kind, tried, survived, told)))
 
     @contextmanager
     def trial(self, kind: str):
-        "One trial: it is survived where nothing is raised inside. What is put into the list that it gives is told of it."
-        notes = []
+        "One trial: it is survived where nothing is raised inside. It gives a mapping, for what is to be told of it."
+        told = {}
         try:
-            yield notes
-        except Exception:
-            self.add(kind, 1, 0, "; ".join(notes))
+            yield told
+        except pytest.skip.Exception: # not tried
             raise
-        self.add(kind, 1, 1, "; ".join(notes))
+        except BaseException: # where `pytest.raises` waits in vain, what it raises is none of `Exception`
+            self.add(kind, 1, 0, **told)
+            raise
+        self.add(kind, 1, 1, **told)
 
 
 # a small project
 
 SEEDS = (0, 1)
-NOTEBOOK = {
-    "cells": [{"cell_type": "code", "id": "a", "metadata": {"tags": ["parameters"]}, "execution_count": None, "outputs": [],
-               "source": 'profile: str = "planted"\nseeds: list[int] | None = None\nfresh: bool = False\nworkers: int | None = None'}],
-    "metadata": {"kernelspec": {"name": "python3", "display_name": "python3", "language": "python"}}, "nbformat": 4, "nbformat_minor": 5,
+PARAMETERS = """\
+profile: str = "planted"
+seeds: list[int] | None = None
+fresh: bool = False
+workers: int | None = None"""
+CELL = {
+    "cell_type": "code", "id": "a", "metadata": {"tags": ["parameters"]}, "execution_count": None, "outputs": [],
+    "source": PARAMETERS,
 }
+KERNEL = {"name": "python3", "display_name": "python3", "language": "python"}
+NOTEBOOK = {"cells": [CELL], "metadata": {"kernelspec": KERNEL}, "nbformat": 4, "nbformat_minor": 5}
+
+# An encoder that is made in a moment.
+QUICK = EncoderConfig(
+    name="tiny-static", kind="static", world=WorldConfig(types=8, unseen_types=4, broad_pairs=200),
+    pretrain=PretrainConfig(steps=5, batch_size=32, learning_rate=2e-2))
 
 
 def settings_of(**changes) -> dict:
@@ -77,12 +112,15 @@ def settings_of(**changes) -> dict:
     methods = [method.model_dump(mode="json", exclude_defaults=True) for method in METHODS if method.name in names]
     block = {
         "encoders": ["tiny-static"], "methods": names, "seeds": list(SEEDS), "evaluate": ["unseen"],
-        "corpora": [{"name": "catalogue", "world": world}], "training": {"learning_rate": 2e-2, "epochs": 1.0, "batch_size": 32},
+        "corpora": [{"name": "catalogue", "world": world}],
+        "training": {"learning_rate": 2e-2, "epochs": 1.0, "batch_size": 32},
     }
+    column = {"label": "to unseen types", "corpus": "catalogue", "evaluate": "unseen", "shift": "ood"}
     return {
-        "paper": "itvreg", "experiment": "demo", "profile": "planted", "title": "A demonstration", "scale": "a toy world",
+        "paper": "itvreg", "experiment": "demo", "profile": "planted",
+        "title": "A demonstration", "scale": "a toy world",
         "encoders": [encoder], "methods": methods, "blocks": [block],
-        "tables": [{"id": "demo", "columns": [{"label": "to unseen types", "corpus": "catalogue", "evaluate": "unseen", "shift": "ood"}]}],
+        "tables": [{"id": "demo", "columns": [column]}],
     } | changes
 
 
@@ -150,7 +188,7 @@ class Child:
             sys.stderr.flush()
             os._exit(code)
 
-    def end(self, seconds: float = 600) -> int: # the exit code; minus the signal of one that was killed
+    def end(self, seconds: float = 1200) -> int: # the exit code; minus the signal of one that was killed
         self.process.join(seconds)
         assert self.process.exitcode is not None, f"it hangs:\n{self.text}"
         return self.process.exitcode
@@ -225,13 +263,12 @@ def at_work(pid: int) -> bool:
         return False
 
 
-def wait_until(condition, seconds: float = 300, every: float = .002) -> bool:
+def wait_until(condition, what: str, seconds: float = 600, every: float = .002) -> None: # what: is waited for
+    "Waits, and fails when it takes much longer than on a machine that has other things to do."
     end = time.monotonic() + seconds
     while not condition():
-        if time.monotonic() > end:
-            return False
+        assert time.monotonic() < end, f"waited {seconds:.0f} seconds for {what}"
         time.sleep(every)
-    return True
 
 
 # file systems of one's own
@@ -258,15 +295,19 @@ def own_mounts() -> None:
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
 
 
+def _bytes(value) -> bytes | None:
+    return None if value is None else str(value).encode()
+
+
 def _mount(source, target, kind, flags: int, options: str | None = None) -> None:
-    as_bytes = [None if value is None else str(value).encode() for value in (source, target, kind)]
-    _system(LIBC.mount(*as_bytes, ctypes.c_ulong(flags), None if options is None else options.encode()), f"mount {target}")
+    done = LIBC.mount(_bytes(source), _bytes(target), _bytes(kind), ctypes.c_ulong(flags), _bytes(options))
+    _system(done, f"mount {target}")
 
 
-def small_disk(folder: Path, size: int) -> None: # size: bytes, in whole pages
+def small_disk(folder: Path, size: int, files: int = 10_000) -> None: # size: bytes, in whole pages; files: and folders
     "A file system of its own in a folder. Called again, it becomes larger."
     flags = MS_REMOUNT if os.path.ismount(folder) else 0
-    _mount("tmpfs", folder, "tmpfs", flags, f"size={size}")
+    _mount("tmpfs", folder, "tmpfs", flags, f"size={size},nr_inodes={files}")
 
 
 def read_only(folder: Path) -> None:

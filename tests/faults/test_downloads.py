@@ -1,4 +1,4 @@
-"Downloads that are cut off, altered or sent elsewhere, by a server on this machine, with the project's own downloads and hashes."
+"Downloads that are cut off, altered or sent elsewhere by a server on this machine."
 import hashlib
 import http.server
 import shutil
@@ -11,12 +11,19 @@ from huggingface_hub import constants
 
 from debias_nb.config import EncoderConfig
 from debias_nb.data import registry as r
-from debias_nb.encoders import EncoderError, encoder_cards, load_encoder
+from debias_nb.encoders import EncoderError, load_encoder
 from made import table
 
 GOOD = b"duplicate\tone?\ttwo?\n" * 3000
 OTHER = GOOD.replace(b"one", b"ONE")
 SHA = hashlib.sha256(GOOD).hexdigest()
+
+
+def registry_of(address: str) -> r.Registry:
+    "One data set of one file, which lies at an address."
+    file = r.DataFile(file="a.tsv", url=f"{address}/a.tsv", sha256=SHA, bytes=len(GOOD), format="tsv")
+    demo = r.DataSet(title="Demo", licence="CC0", citation="nobody", files=(file,))
+    return r.Registry(datasets={"demo": demo})
 
 
 class Site(http.server.BaseHTTPRequestHandler):
@@ -94,8 +101,7 @@ def site(tmp_path, monkeypatch):
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("DEBIAS_NB_DATA", raising=False)
     address = [f"http://127.0.0.1:{server.server_port}" for server in servers]
-    file = r.DataFile(file="a.tsv", url=f"{address[0]}/a.tsv", sha256=SHA, bytes=len(GOOD), format="tsv")
-    Own.registry = r.Registry(datasets={"demo": r.DataSet(title="Demo", licence="CC0", citation="nobody", files=[file])})
+    Own.registry = registry_of(address[0])
     Own.elsewhere, Own.folder, Own.address = address[1], tmp_path / "cache/data/demo", address[0]
     yield Own
     for server in servers:
@@ -104,10 +110,11 @@ def site(tmp_path, monkeypatch):
 
 
 MODES = {
-    "cut off": r.MissingData, "cut off at once": r.MissingData, "cut off without a length": r.ChangedData, "altered": r.ChangedData,
-    "one byte altered": r.ChangedData, "a page of a login": r.ChangedData, "nothing": r.ChangedData, "longer than it should be": r.ChangedData,
-    "sent elsewhere": r.ChangedData, "sent in a circle": r.MissingData, "sent to a file": r.MissingData, "404": r.MissingData, "403": r.MissingData,
-    "500": r.MissingData, "503": r.MissingData, "hung up": r.MissingData,
+    "cut off": r.MissingData, "cut off at once": r.MissingData, "cut off without a length": r.ChangedData,
+    "altered": r.ChangedData, "one byte altered": r.ChangedData, "longer than it should be": r.ChangedData,
+    "a page of a login": r.ChangedData, "nothing": r.ChangedData, "sent elsewhere": r.ChangedData,
+    "sent in a circle": r.MissingData, "sent to a file": r.MissingData, "hung up": r.MissingData,
+    "404": r.MissingData, "403": r.MissingData, "500": r.MissingData, "503": r.MissingData,
 }
 
 
@@ -143,7 +150,8 @@ def hub(tmp_path, monkeypatch):
     source = table(tmp_path / "source")
     monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path / "own"))
     (tmp_path / "own").mkdir()
-    card = f"pinned: {{kind: static, hub: me/pinned, revision: {COMMIT}, licence: none, trained_on: nothing, zero_shot: true}}\n"
+    place = f"kind: static, hub: me/pinned, revision: {COMMIT}"
+    card = f"pinned: {{{place}, licence: none, trained_on: nothing, zero_shot: true}}\n"
     (tmp_path / "own/encoders.yaml").write_text(card)
 
     def sends(change):
@@ -194,10 +202,13 @@ def test_a_hub_that_answers_wrongly(mode, site, hub, tally, monkeypatch, tmp_pat
         site.mode = mode
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         monkeypatch.setattr(constants, "ENDPOINT", site.address)
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", site.address + "/{repo_id}/resolve/{revision}/{filename}")
+        template = site.address + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
         with warnings.catch_warnings(), pytest.raises(EncoderError) as e:
             warnings.simplefilter("ignore")
             load_encoder(EncoderConfig(name="pinned", kind="static"))
         assert "me/pinned" in str(e.value) and COMMIT in str(e.value) and "the hub (" in str(e.value), e.value
-        assert "pinned" in encoder_cards()
+        assert not list((tmp_path / "hub").rglob("*.safetensors")), "nothing is found under its name"
+        hub(lambda folder: None)
+        assert load_encoder(EncoderConfig(name="pinned", kind="static")) is not None

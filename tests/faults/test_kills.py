@@ -7,7 +7,9 @@ from functools import partial
 
 import pytest
 
-from harness import at_work, batch, children, count_steps, cpu_seconds, lines_of, make_project, records_of, steps_of, wait_until
+from harness import (
+    at_work, batch, children, count_steps, cpu_seconds, lines_of, make_project, records_of, steps_of, wait_until,
+)
 
 RUNS = 7        # of the project: an encoder that is not trained, and three methods with two seeds
 DRAWS = 5       # of a moment; a batch that comes to its end before is begun anew
@@ -18,22 +20,23 @@ class Reference:
     def __init__(self, folder):
         self.cache = folder / "cache"
         batch_of(make_project(folder / "warm"), self.cache, 1).end() # makes the encoder
-        self.span, self.records = {}, None
+        self.span, self.records, self.steps = {}, None, None
         for workers in (1, 2):
             project = make_project(folder / f"whole{workers}")
             child = batch_of(project, self.cache, workers)
-            wait_until(lambda project=project: steps_of(project))
+            wait_until(partial(steps_of, project), "the first step")
             begin = clock(child.pid, workers)
             end = begin
-            while len(lines_of(project)) < RUNS:
+            while len(lines_of(project)) < RUNS and child.process.is_alive():
                 end = max(end, clock(child.pid, workers))
-                assert child.process.is_alive(), child.text
                 time.sleep(.005)
             assert child.end() == 0, child.text
             self.span[workers] = begin, end
-            found = records_of(project)
-            assert len(found) == RUNS and (self.records is None or found == self.records), "as many workers as one likes"
-            self.records = found
+            found, steps = records_of(project), steps_of(project)
+            assert len(found) == RUNS and steps > 0
+            if self.records is not None:
+                assert (found, steps) == (self.records, self.steps), "as many workers as one likes"
+            self.records, self.steps = found, steps
 
 
 def batch_of(project, cache, workers):
@@ -55,14 +58,15 @@ def has_come(child, moment: float, workers: int) -> bool:
     return clock(child.pid, workers) >= moment or not child.process.is_alive()
 
 
-def begun(reference, folder, workers, rng):
-    "A batch at a random moment of its trainings; which moment, and the processes that it has started."
+def begun(reference, folder, workers, rng, until: float = 1.): # until: share of the span that moments are drawn from
+    "A batch at a random moment of its trainings: its project and its process."
     begin, end = reference.span[workers]
+    end = begin + until * (end - begin)
     for draw in range(DRAWS):
         project = make_project(folder / f"draw{draw}")
         moment = rng.uniform(begin, end)
         child = batch_of(project, reference.cache, workers)
-        wait_until(partial(has_come, child, moment, workers), every=.001)
+        wait_until(partial(has_come, child, moment, workers), "the moment", every=.001)
         if child.process.is_alive() and len(lines_of(project)) < RUNS:
             return project, child
         child.end()
@@ -74,25 +78,11 @@ def whole(lines) -> list[bytes]:
 
 
 def comes_to_its_end(reference, project, workers, before):
-    "The same command once more: nothing that was there is lost, every run has one record, with the metrics it should have."
+    "The same command once more: nothing is lost, every run has one record, with the metrics it should have."
     child = batch_of(project, reference.cache, workers)
     assert child.end() == 0 and "Traceback" not in child.text, child.text
     assert lines_of(project)[:len(before)] == before
     assert records_of(project) == reference.records
-
-
-def stopped(reference, folder, workers, seed, stop) -> tuple: # the project, what the command said, and what is told of the trial
-    project, child = begun(reference, folder, workers, random.Random(seed))
-    started = children(child.pid)
-    stop(child.pid)
-    child.end()
-    before = whole(lines_of(project))
-    in_training = steps_of(project) > 0 and len(before) < RUNS
-    if seed % 2: # every second time the next command does not wait for the workers to end
-        assert wait_until(lambda: not any(map(at_work, started)), 60), "workers went on"
-    comes_to_its_end(reference, project, workers, before)
-    assert not any(map(at_work, started)), "workers went on"
-    return child, f"workers {workers}, seed {seed}, {'in training' if in_training else 'outside'}"
 
 
 def kill(pid): os.kill(pid, signal.SIGKILL)
@@ -100,15 +90,25 @@ def terminate(pid): os.kill(pid, signal.SIGTERM)
 def interrupt(pid): os.killpg(pid, signal.SIGINT) # a terminal sends it to the workers, too
 
 
+CODES = {kill: -signal.SIGKILL, terminate: -signal.SIGTERM, interrupt: 130}
+
+
 def trial(tally, kind, reference, folder, workers, seed, stop):
-    with tally.trial(kind) as notes:
-        child, note = stopped(reference, folder, workers, seed, stop)
-        notes.append(note)
+    with tally.trial(kind) as told:
+        project, child = begun(reference, folder, workers, random.Random(seed))
+        started = children(child.pid)
+        assert workers == 1 or len(started) >= workers, "workers that are not seen cannot be found at work"
+        stop(child.pid)
+        assert child.end() == CODES[stop], child.text
         if stop is interrupt:
-            assert child.process.exitcode == 130 and "interrupted; finished runs are kept" in child.text, child.text
-            assert "Traceback" not in child.text, child.text
-        else:
-            assert child.process.exitcode in (-signal.SIGKILL, -signal.SIGTERM)
+            assert "interrupted; finished runs are kept" in child.text and "Traceback" not in child.text, child.text
+        before = whole(lines_of(project))
+        told.update(seed=seed, steps=steps_of(project), all_steps=reference.steps)
+        told.update(records=len(before), all_records=RUNS)
+        if seed % 2: # every second time the next command does not find workers that are still there
+            wait_until(lambda: not any(map(at_work, started)), "workers to end")
+        comes_to_its_end(reference, project, workers, before)
+        wait_until(lambda: not any(map(at_work, started)), "workers to end")
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -147,11 +147,16 @@ def test_a_worker_is_killed(reference, tally, tmp_path, seed):
 def test_two_batches_at_once(reference, tally, tmp_path, seed):
     with tally.trial("two batches at once"):
         workers = 1 + seed // 2
-        project, one = begun(reference, tmp_path, workers, random.Random(500 + seed))
+        rng = random.Random(500 + seed)
+        project, one = begun(reference, tmp_path, workers, rng, until=.5) # there is work left for two
+        records = len(lines_of(project))
         other = batch_of(project, reference.cache, workers)
-        if seed % 2:
-            wait_until(lambda: len(lines_of(project)) > 3 or not one.process.is_alive())
+        killed = seed % 2 == 1
+        if killed:
+            wait_until(lambda: len(lines_of(project)) > records, "another record")
             kill(one.pid)
         assert other.end() == 0 and "Traceback" not in other.text, other.text
-        assert one.end() in (0, -signal.SIGKILL), one.text
+        assert one.end() == (-signal.SIGKILL if killed else 0), one.text
         assert records_of(project) == reference.records
+        if not killed:
+            assert steps_of(project) == reference.steps, "each run is made once"

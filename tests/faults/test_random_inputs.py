@@ -1,6 +1,6 @@
 """Random inputs to every reader of files and every parser: no other error than the documented ones comes out.
 
-An input is a valid one with a few random edits, drawn by a generator that is seeded with the reader's name and the input's number."""
+An input is a valid one with a few random edits, by a generator that is seeded with the reader's name and a number."""
 import gzip
 import io
 import json
@@ -35,15 +35,33 @@ from harness import NOTEBOOK
 # what is read
 
 PAIRS = "duplicate\tHow do I boot?\tWhat boots it?\n" "0\tred lamp\tblue lämp\n" "1\ta\tb\n"
-LEFT_RIGHT = [{"left": "red lamp", "right": "lamp, red", "label": 1, "kind": "x"}, {"left": "hat", "right": 'a "shoe"', "label": 0, "kind": ""}]
+OFFERS = "COL title VAL red lamp\tCOL title VAL lamp\t1\nCOL title VAL a\tCOL title VAL b\t0\n"
+LEFT_RIGHT = [
+    {"left": "red lamp", "right": "lamp, red", "label": 1, "kind": "x"},
+    {"left": "hat", "right": 'a "shoe"', "label": 0, "kind": ""},
+]
+FRAME = pd.DataFrame(LEFT_RIGHT)
 ANSWERS = "q1\tWho?\tHe did.\t1\t4\nq1\tWho?\tNobody.\t0\t1\nq2\tWhy?\tBecause.\t0\t2\n"
 TEXTS = "author,topic,text,date\nann,tea,\"I like tea, and\nmilk\",2020-01-02\nbob,tea,No tea.,2021-03\n"
+AUTHORS = [{"author": "a", "topic": "b", "text": "c", "date": "2020"}, {"author": 7, "topic": "b", "text": "d"}]
 REVIEW = {"review_full": "Good <br> book", "timestamp_ms": 1.5e12}
 REVIEWER = {"user_id": "u1", "category": "Books", "history": [REVIEW], "heldout": REVIEW}
 PAN = {"id": "p1", "fandoms": ["A", "B"], "pair": ["a text", "another text"]}
 PAN_TRUTH = {"id": "p1", "same": False, "authors": ["1", "2"]}
-AAN = "id = {P05-1001}\nauthor = {Somebody}\ntitle = {On words}\nvenue = {ACL}\nyear = {2005}\n\nid = {P06-1001}\ntitle = {More words}\nyear = {2006}\n"
-ALBUM = {"asin": "B1", "title": "Songs &amp; more", "categories": [["CDs & Vinyl", "Jazz"]], "related": {"also_bought": ["B2"]}}
+AAN = """\
+id = {P05-1001}
+author = {Somebody}
+title = {On words}
+venue = {ACL}
+year = {2005}
+
+id = {P06-1001}
+title = {More words}
+year = {2006}
+"""
+JAZZ = [["CDs & Vinyl", "Jazz"]]
+ALBUM = {"asin": "B1", "title": "Songs &amp; more", "categories": JAZZ, "related": {"also_bought": ["B2"]}}
+OTHER_ALBUM = ALBUM | {"asin": "B2", "title": "More songs"}
 LF = {
     "trn.json.gz": [{"uid": "a", "title": "red lamp", "target_ind": [0, 1], "target_rel": [1.0]}],
     "tst.json.gz": [{"uid": "b", "title": "blue hat", "target_ind": [1]}],
@@ -60,29 +78,46 @@ scale: invented
 encoders: [{name: learned, kind: static, embedding: 8}]
 methods: [{name: Base, trained: false}, {name: ITVReg, regulariser: itvreg, weight: 0.1, mask_share: 0.5}]
 blocks:
-  - {encoders: [learned], methods: [Base], seeds: [0, 1], evaluate: [iid], corpora: [{name: catalogue, world: {train_pairs: 10}}],
+  - {encoders: [learned], methods: [Base], seeds: [0, 1], evaluate: [iid], \
+corpora: [{name: catalogue, world: {train_pairs: 10}}],
      training: {learning_rate: 1e-2, epochs: 1, batch_size: 8}}
-tables: [{id: demo, columns: [{label: here, corpus: catalogue, evaluate: iid}]}]
+tables: [{id: demo, columns: [{label: here, corpus: catalogue, evaluate: iid, shift: iid}]}]
 """
-REGISTRY = """\
+SHA = "0" * 64
+REGISTRY = f"""\
 datasets:
   forum:
     title: A forum
     licence: none
     citation: none
     by_hand: ask
-    files: [{file: a.tsv, format: tsv, bytes: 3, url: 'https://example.org/a', sha256: %s}, {file: b.tsv, format: tsv}]
-""" % ("0" * 64)
+    files: [{{file: a.tsv, format: tsv, bytes: 3, url: 'https://example.org/a', sha256: '{SHA}'}}, \
+{{file: b.tsv, format: tsv}}]
+"""
 CARDS = "mine: {kind: static, hub: a/b, revision: abc, licence: none, trained_on: nothing, zero_shot: true}\n"
 PRINTED = """\
 paper: itvreg
 title: A paper
 tables:
-  table1: {caption: One, metric: AUC, unit: percent, tolerance: 1.0, cells: [{row: {method: Base}, column: a, value: 10.0}, {row: {method: ITV}, column: a, value: 2e1, std: 0.1}]}
+  table1: {caption: One, metric: AUC, unit: percent, tolerance: 1.0, \
+cells: [{row: {method: Base}, column: a, value: 10.0}, {row: {method: ITV}, column: a, value: 2e1, std: 0.1}]}
 lists: {}
 """
-MANIFEST = "title: Some\nruns:\n  - {experiment: itvreg/demo, profile: small, seeds: [0, 1], why: first}\n  - {grid: grid.yaml, methods: [Base]}\n"
-OWN = "base: model\ntrain: a.csv\ntests: {like: b.csv}\nmethods: [base, plain, 'outreg:0.5']\nseeds: 3\nepochs: 1.5\nrecords: out\n"
+MANIFEST = """\
+title: Some
+runs:
+  - {experiment: itvreg/demo, profile: small, seeds: [0, 1], why: first}
+  - {grid: grid.yaml, methods: [Base]}
+"""
+OWN = """\
+base: model
+train: a.csv
+tests: {like: b.csv}
+methods: [base, plain, 'outreg:0.5']
+seeds: 3
+epochs: 1.5
+records: out
+"""
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.StaticEmbedding"}]
 
 
@@ -109,15 +144,17 @@ def archive() -> bytes:
 
 def parquet() -> bytes:
     out = io.BytesIO()
-    pd.DataFrame(LEFT_RIGHT).to_parquet(out)
+    FRAME.to_parquet(out)
     return out.getvalue()
 
 
 # edits
 
 TOKENS = [
-    b"", b"\t", b"\n", b"\r", b"\r\n", b" ", b'"', b"'", b",", b":", b"\\", b"\0", b"\xff", b"\xc3", b"\xef\xbb\xbf", "\u2028".encode(), "ü".encode(), b"[", b"]",
-    b"{", b"}", b"[" * 200, b"null", b"true", b"NaN", b"-Infinity", b"1e999", b"-1", b"0", b"7", b"9" * 30, b"9" * 5000, b"1e18", b"2001-02-30", b'"\\ud800"', b'""', b"&a", b"*a", b"<<", b"!!python/name:os.system",
+    b"", b"\t", b"\n", b"\r", b"\r\n", b" ", b'"', b"'", b",", b":", b"\\",
+    b"\0", b"\xff", b"\xc3", b"\xef\xbb\xbf", "\u2028".encode(), "ü".encode(), b"[", b"]", b"{", b"}", b"[" * 200,
+    b"null", b"true", b"NaN", b"-Infinity", b"1e999", b"-1", b"0", b"7", b"9" * 30, b"9" * 5000, b"1e18", b"2001-02-30",
+    b'"\\ud800"', b'""', b"&a", b"*a", b"<<", b"!!python/name:os.system",
     b"- ", b"? ", b"|", b">", b"%", b"#", b"inf", b"__import__('os')", b"../../x",
 ]
 
@@ -152,65 +189,123 @@ def _one_edit(data: bytes, rng: random.Random) -> bytes:
     return data[:at] + new + data[at + gone:]
 
 
+def compressed(data: bytes) -> bytes: # the same at every time of day
+    return gzip.compress(data, 1, mtime=0)
+
+
 def zipped(data: bytes, rng: random.Random) -> bytes:
     "Edited before it is compressed, or after."
     if rng.random() < .9:
-        return gzip.compress(edited(data, rng), 1)
-    return edited(gzip.compress(data, 1), rng)
+        return compressed(edited(data, rng))
+    return edited(compressed(data), rng)
 
 
 # readers: what is edited, how it is read, and which errors may come out
 
-def of_file(name: str, content: bytes, call, change=None):
+def whole(name: str, content: bytes) -> bytes:
+    return compressed(content) if name.endswith(".gz") else content
+
+
+def damaged(name: str, content: bytes, rng: random.Random) -> bytes:
+    return zipped(content, rng) if name.endswith(".gz") else edited(content, rng)
+
+
+def of_file(name: str, content: str | bytes, call):
     "A reader of one file."
-    def one(folder, rng):
+    data = content.encode() if isinstance(content, str) else content
+
+    def read_one(folder, rng):
         path = folder / name
-        path.write_bytes((change or (zipped if name.endswith(".gz") else edited))(content, rng))
+        path.write_bytes(damaged(name, data, rng))
         call(path)
-    return one
+
+    return read_one
 
 
 def of_text(content: str, call):
     "A parser of a text."
-    def one(folder, rng):
-        call(edited(content.encode(), rng).decode("utf-8", "surrogateescape" if rng.random() < .1 else "replace"))
-    return one
+    def read_one(folder, rng):
+        data = edited(content.encode(), rng)
+        call(data.decode("utf-8", "surrogateescape" if rng.random() < .1 else "replace"))
+
+    return read_one
 
 
-def of_files(contents: dict, call):
+def of_files(contents: dict[str, bytes], call):
     "A reader of several files, of which one is edited."
-    def one(folder, rng):
+    def read_one(folder, rng):
         chosen = rng.choice(sorted(contents))
         for name, content in contents.items():
-            change = zipped if name.endswith(".gz") else edited
-            whole = gzip.compress(content, 1) if name.endswith(".gz") else content
-            (folder / name).write_bytes(change(content, rng) if name == chosen else whole)
+            data = damaged(name, content, rng) if name == chosen else whole(name, content)
+            (folder / name).write_bytes(data)
         call(folder)
-    return one
 
-
-def of_archive(folder, rng):
-    path = folder / "pan.tar.gz"
-    path.write_bytes(gzip.compress(edited(archive(), rng), 1) if rng.random() < .9 else edited(gzip.compress(archive(), 1), rng))
-    read_pan19(path)
+    return read_one
 
 
 def of_project(name: str, content: str, call):
     "A reader of a file in a project."
-    def one(folder, rng):
+    def read_one(folder, rng):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(edited(content.encode(), rng))
         call(folder)
-    return one
+
+    return read_one
 
 
-def own_cards(folder, rng, monkeypatch=None):
-    (folder / "encoders.yaml").write_bytes(edited(CARDS.encode(), rng))
-    encoder_cards()
+def repaired(path):
+    return read_pairs(path, encoding_errors="replace")
+
+
+def grouped(path):
+    return read_pairs_file(path, group="kind")
+
+
+def quoted(path):
+    return read_answers(path, quoting=True)
+
+
+def verification(folder):
+    return read_pan_pairs(folder / "pairs.jsonl", folder / "truth.jsonl")
+
+
+def citations(folder):
+    return read_aan(folder / "meta.txt", folder / "acl.txt")
+
+
+def titles(folder):
+    return read_lf(folder, "lf")
+
+
+def records(path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore") # damaged lines are left out with a warning
+        return read(path)
+
+
+def yaml_text(text):
+    return parse_yaml(text, "here")
+
+
+def configuration(project):
+    return load_experiment("itvreg/demo", "planted", project)
+
+
+def printed_cells(project):
+    return load_expected("itvreg", project)
+
+
+def condition(text):
+    return read_condition(text, ["new", "new.er"])
+
+
+def own_cards(path):
+    return encoder_cards() # of the folder that DEBIAS_NB_MODELS names
 
 
 def template(folder, rng):
+    "A parameter, and a notebook that it has to suit."
     path = folder / "t.ipynb"
     if not path.exists():
         path.write_text(json.dumps(NOTEBOOK))
@@ -219,54 +314,57 @@ def template(folder, rng):
     checked(path, {name: value})
 
 
-def records(path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        read(path)
+PAN_FILES = {
+    "pairs.jsonl": json_lines(PAN, PAN | {"id": "p2"}),
+    "truth.jsonl": json_lines(PAN_TRUTH, PAN_TRUTH | {"id": "p2"}),
+}
+AAN_FILES = {"meta.txt": AAN.encode(), "acl.txt": b"P06-1001 , P05-1001\n"}
+TITLE_FILES = {file: json_lines(*LF[file]) if file in LF else b"0 1\n" for file in LF_FILES}
+TITLE_FILES["categories.tsv"] = b"a\tlamps\n"
+MODEL_FILES = {
+    "modules.json": json.dumps(MODULES).encode(),
+    "config.json": b'{"model_type": "bert", "a": 1}',
+    "model.safetensors": b"weights",
+}
+CONFIGURATION = "configs/itvreg/demo.planted.yaml"
 
-
-FOLDER = {"modules.json": json.dumps(MODULES).encode(), "config.json": b'{"model_type": "bert", "a": 1}', "model.safetensors": b"weights"}
 READERS = {
-    "question pairs": (of_file("a.tsv", PAIRS.encode(), read_pairs), DataError),
-    "question pairs, repaired": (of_file("a.tsv", PAIRS.encode(), lambda path: read_pairs(path, encoding_errors="replace")), DataError),
-    "offers": (of_file("a.txt", b"COL title VAL red lamp\tCOL title VAL lamp\t1\nCOL title VAL a\tCOL title VAL b\t0\n", read_products), DataError),
-    "own pairs, CSV": (of_file("a.csv", pd.DataFrame(LEFT_RIGHT).to_csv(index=False).encode(), lambda path: read_pairs_file(path, group="kind")), DataError),
-    "own pairs, TSV": (of_file("a.tsv", pd.DataFrame(LEFT_RIGHT).to_csv(index=False, sep="\t").encode(), read_pairs_file), DataError),
-    "own pairs, JSONL": (of_file("a.jsonl", json_lines(*LEFT_RIGHT), lambda path: read_pairs_file(path, group="kind")), DataError),
+    "question pairs": (of_file("a.tsv", PAIRS, read_pairs), DataError),
+    "question pairs, repaired": (of_file("a.tsv", PAIRS, repaired), DataError),
+    "offers": (of_file("a.txt", OFFERS, read_products), DataError),
+    "own pairs, CSV": (of_file("a.csv", FRAME.to_csv(index=False), grouped), DataError),
+    "own pairs, TSV": (of_file("a.tsv", FRAME.to_csv(index=False, sep="\t"), read_pairs_file), DataError),
+    "own pairs, JSONL": (of_file("a.jsonl", json_lines(*LEFT_RIGHT), grouped), DataError),
     "own pairs, Parquet": (of_file("a.parquet", parquet(), read_pairs_file), DataError),
-    "answers": (of_file("a.tsv", ANSWERS.encode(), read_answers), DataError),
-    "answers, quoted and zipped": (of_file("a.tsv.gz", ANSWERS.encode(), lambda path: read_answers(path, quoting=True)), DataError),
-    "queries": (of_file("a.txt", b"1\tWho?\n2\tWhy?\n", read_queries), DataError),
-    "judgements": (of_file("a.qrel", b"1 Q0 a 4\n1 Q0 b 1\n2 U0 c 3\n", read_qrels), DataError),
-    "texts, CSV": (of_file("a.csv", TEXTS.encode(), read_texts), DataError),
-    "texts, JSONL": (of_file("a.jsonl", json_lines({"author": "a", "topic": "b", "text": "c", "date": "2020"}, {"author": 7, "topic": "b", "text": "d"}), read_texts), DataError),
+    "answers": (of_file("a.tsv", ANSWERS, read_answers), DataError),
+    "answers, quoted and zipped": (of_file("a.tsv.gz", ANSWERS, quoted), DataError),
+    "queries": (of_file("a.txt", "1\tWho?\n2\tWhy?\n", read_queries), DataError),
+    "judgements": (of_file("a.qrel", "1 Q0 a 4\n1 Q0 b 1\n2 U0 c 3\n", read_qrels), DataError),
+    "texts, CSV": (of_file("a.csv", TEXTS, read_texts), DataError),
+    "texts, JSONL": (of_file("a.jsonl", json_lines(*AUTHORS), read_texts), DataError),
     "reviews": (of_file("a.jsonl", json_lines(REVIEWER, REVIEWER | {"user_id": "u2"}), read_reviews), DataError),
-    "fan fiction": (of_archive, DataError),
-    "verification pairs": (of_files({"pairs.jsonl": json_lines(PAN, PAN | {"id": "p2"}), "truth.jsonl": json_lines(PAN_TRUTH, PAN_TRUTH | {"id": "p2"})},
-                                    lambda folder: read_pan_pairs(folder / "pairs.jsonl", folder / "truth.jsonl")), DataError),
-    "citations": (of_files({"meta.txt": AAN.encode(), "acl.txt": b"P06-1001 , P05-1001\n"}, lambda folder: read_aan(folder / "meta.txt", folder / "acl.txt")), DataError),
-    "titles": (of_files({file: json_lines(*LF[file]) if file in LF else b"0 1\n" for file in LF_FILES} | {"categories.tsv": b"a\tlamps\n"}, lambda folder: read_lf(folder, "lf")), DataError),
-    "albums": (of_file("a.jsonl.gz", json_lines(ALBUM, ALBUM | {"asin": "B2"}), read_music), DataError),
+    "fan fiction": (of_file("pan.tar.gz", archive(), read_pan19), DataError),
+    "verification pairs": (of_files(PAN_FILES, verification), DataError),
+    "citations": (of_files(AAN_FILES, citations), DataError),
+    "titles": (of_files(TITLE_FILES, titles), DataError),
+    "albums": (of_file("a.jsonl.gz", json_lines(ALBUM, OTHER_ALBUM), read_music), DataError),
     "records": (of_file("a.jsonl", encode(RECORD) + encode(RECORD | {"id": "b"}), records), RecordError),
     "trials": (of_file("trials.jsonl", json_lines(TRIAL, TRIAL | {"id": "b"}), read_trials), ConfigError),
-    "model folders": (of_files(FOLDER, check_folder), EncoderError),
-    "YAML texts": (of_text(EXPERIMENT, lambda text: parse_yaml(text, "here")), ConfigError),
-    "YAML files": (of_file("a.yaml", EXPERIMENT.encode(), load_yaml), ConfigError),
-    "configurations": (of_project("configs/itvreg/demo.planted.yaml", EXPERIMENT, lambda folder: load_experiment("itvreg/demo", "planted", folder)), ConfigError),
-    "registries": (of_file("datasets.yaml", REGISTRY.encode(), load_registry), ConfigError),
-    "encoder cards": (own_cards, ConfigError),
-    "printed cells": (of_project("expected/itvreg.yaml", PRINTED, lambda folder: load_expected("itvreg", folder)), ConfigError),
-    "manifests": (of_file("m.yaml", MANIFEST.encode(), load_manifest), ConfigError),
-    "own experiments": (of_file("own.yaml", OWN.encode(), read_experiment), ConfigError),
+    "model folders": (of_files(MODEL_FILES, check_folder), EncoderError),
+    "YAML texts": (of_text(EXPERIMENT, yaml_text), ConfigError),
+    "YAML files": (of_file("a.yaml", EXPERIMENT, load_yaml), ConfigError),
+    "configurations": (of_project(CONFIGURATION, EXPERIMENT, configuration), ConfigError),
+    "registries": (of_file("datasets.yaml", REGISTRY, load_registry), ConfigError),
+    "encoder cards": (of_file("encoders.yaml", CARDS, own_cards), ConfigError),
+    "printed cells": (of_project("expected/itvreg.yaml", PRINTED, printed_cells), ConfigError),
+    "manifests": (of_file("m.yaml", MANIFEST, load_manifest), ConfigError),
+    "own experiments": (of_file("own.yaml", OWN, read_experiment), ConfigError),
     "parameters": (of_text("weight=[1e-1, {a: 2020-01-01}]", parse_parameter), RunnerError),
     "parameters of a notebook": (template, RunnerError),
     "seeds": (of_text("0, 1,22", parse_seeds), RunnerError),
     "methods": (of_text("plain,wise-ft:0.25, outreg:1", read_methods), ConfigError),
-    "conditions": (of_text("new.change.high<=-0.5e1", lambda text: read_condition(text, ["new", "new.change"])), ConfigError),
+    "conditions": (of_text("new.change.high<=-0.5e1", condition), ConfigError),
 }
-
-
-SLOW = ("citations", "titles") # several files, and data frames: they get a fifth of the inputs
 
 
 @pytest.fixture
@@ -276,21 +374,35 @@ def folder(tmp_path):
         yield Path(path)
 
 
+@pytest.fixture
+def count(request) -> int: # inputs to each reader
+    config = request.config
+    return config.getoption("--inputs") or (10_000 if config.getoption("--write") else 1_000)
+
+
 @pytest.mark.parametrize("reader", READERS)
-def test_random_inputs(reader, tally, folder, request, monkeypatch):
+def test_what_is_edited_is_valid(reader, folder, monkeypatch):
+    "Of what is refused as it is, no edit would come further than the first check."
     monkeypatch.setenv("DEBIAS_NB_MODELS", str(folder))
-    count = request.config.getoption("--inputs")
-    if reader in SLOW:
-        count //= 5
-    one, documented = READERS[reader]
-    lost = []
+    monkeypatch.setattr("test_random_inputs.edited", lambda data, rng: data)
+    read_one, _ = READERS[reader]
+    read_one(folder, random.Random(0))
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_random_inputs(reader, count, tally, folder, monkeypatch):
+    monkeypatch.setenv("DEBIAS_NB_MODELS", str(folder))
+    read_one, documented = READERS[reader]
+    lost, refused = [], 0
     for number in range(count):
         try:
-            one(folder, random.Random(f"{reader} {number}"))
+            read_one(folder, random.Random(f"{reader} {number}"))
         except documented as e:
+            refused += 1
             if not str(e):
                 lost.append(f"input {number}: an error without a word")
         except Exception as e:
             lost.append(f"input {number}: {type(e).__name__}: {e}"[:300])
-    tally.add("random inputs", count, count - len(lost), reader)
+    tally.add("random inputs", count, count - len(lost), reader=reader)
     assert not lost, f"{len(lost)} of {count}: " + "; ".join(lost[:8])
+    assert 0 < refused < count, "some edits do harm, and some do none"
