@@ -40,7 +40,7 @@ def test_settings_out_of_range(model, base, kind, settings, words):
         kind(model, base, **settings)
 
 
-@pytest.mark.parametrize("kind", [ITVRegLoss, OutRegLoss])
+@pytest.mark.parametrize("kind", [ITVRegLoss, OutRegLoss, L2SPLoss, ITVAugLoss])
 def test_a_base_is_needed_and_it_is_not_the_model(model, kind):
     with pytest.raises(ValueError, match=f"{kind.__name__} compares with the base encoder: pass `base`"):
         kind(model)
@@ -218,6 +218,12 @@ def squares(a, b, wanted):
     return [(float(a[i] @ b[i]) - float(wanted[i])) ** 2 for i in range(len(a))]
 
 
+def targets(case):
+    "What ITVAug makes of the labels."
+    _, _, (f0x, f0z, f0o), _ = case
+    return [min(max(LABELS[i] - float(f0x[i] @ f0z[i] - f0o[i] @ f0z[i]), 0), 1) for i in range(4)]
+
+
 def mean_of(values, rows=range(4)):
     return sum(values[i] for i in rows) / len(rows)
 
@@ -240,10 +246,9 @@ def test_l2sp_is_the_squared_distance_of_all_weights(model, case):
 
 
 def test_itvaug_is_one_mean_over_given_and_intervened_pairs(model, case):
-    _, (fx, fz, fo), (f0x, f0z, f0o), _ = case
-    target = [min(max(LABELS[i] - float(f0x[i] @ f0z[i] - f0o[i] @ f0z[i]), 0), 1) for i in range(4)]
+    _, (fx, fz, fo), _, _ = case
     given = squares(fx, fz, LABELS)
-    twins = squares(fo, fz, target)
+    twins = squares(fo, fz, targets(case))
     terms = terms_of(ITVAugLoss, model, case)
     assert sum(terms.values()) == pytest.approx((sum(given) + twins[0] + twins[2] + twins[3]) / 7, abs=1e-6)
     assert terms["erm"] == pytest.approx(sum(given) / 7, abs=1e-6)
@@ -275,6 +280,18 @@ def test_a_share_of_the_rows_is_regularised(model, case):
     same = squares(fx, fo, (f0x * f0o).sum(1))
     assert len(set(rows)) == 2 and found == pytest.approx(2 * mean_of(same, [i for i in rows if i != 1]), abs=1e-6)
     assert len(loss.regularised(1)) == 1, "at least one"
+
+
+def test_itvaug_on_a_share_of_the_rows(model, case):
+    features, (fx, fz, fo), _, base = case
+    loss = ITVAugLoss(model, base, share=.5, seed=3)
+    loss.begin_epoch(2)
+    rows = [i for i in loss.regularised(4).tolist() if i != 1]
+    found = {name: float(term.detach()) for name, term in loss(features, torch.tensor(LABELS)).items()}
+    of_twins = len(rows) / (2 + len(rows))
+    twins = mean_of(squares(fo, fz, targets(case)), rows)
+    erm = mean_of(squares(fx, fz, LABELS))
+    assert found == {"erm": pytest.approx((1 - of_twins) * erm, abs=1e-6), "itvaug": pytest.approx(of_twins * twins, abs=1e-6)}
 
 
 @pytest.mark.parametrize("settings", [{}, HINGE["paper"], HINGE["ngame"], {"hardest": 2, "temperature": .5, "margin": .1}])

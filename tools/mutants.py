@@ -1,13 +1,14 @@
-"""Change the methods, metrics and statistics one place at a time, and say which changes no test notices: `make mutants`.
+"""Change methods, metrics and statistics one place at a time, and say which changes no test notices: `make mutants`.
 
 python tools/mutants.py                      30 places of each module, drawn with seed 0
 python tools/mutants.py arr --places 200     more places of one module
-python tools/mutants.py --again              try once more what survived, after writing tests: what was noticed before counts as noticed
+python tools/mutants.py --again              after writing tests: what was noticed before counts as noticed
 python tools/mutants.py --write              also write reports/MUTANTS.md
 
-Places are drawn at random, and at each place one of the changes that are likely mistakes. Changes are cosmic-ray's (extra `mutants`), made in a copy of what
-is committed. The tests of each change run in a process of its own, forked from one that has imported all but the library, until the first of them fails.
-What survives is listed as a difference of two lines. A change that makes no difference has its reason in tools/mutants.yaml.
+Places are drawn at random, and at each place one of the changes that are likely mistakes. cosmic-ray (extra `mutants`)
+makes them in a copy of what is committed. The tests of each run in a process of its own, until one fails: forked from
+a process that has imported what is slow to import, but nothing of the library. What survives is listed as a difference
+of two lines. A change that makes no difference has its reason in tools/mutants.yaml.
 """
 import argparse
 import compileall
@@ -52,14 +53,17 @@ SLOW = (
 )
 
 # What is slow to import, and imports nothing of the library.
-WARM = ("hypothesis", "pandas", "pydantic", "pytest", "scipy.stats", "sentence_transformers", "sklearn.metrics", "torch", "transformers")
+WARM = (
+    "hypothesis", "pandas", "pydantic", "pytest", "scipy.stats", "sentence_transformers", "sklearn.metrics", "torch",
+    "transformers",
+)
 
-# Changes that somebody might make by mistake; the others (a sum turned into a shift of bits) end in an error at once.
+# Changes that somebody might make by mistake; others (a sum turned into a shift of bits) end in an error at once.
 ARITHMETIC = {"Add_Sub", "Sub_Add", "Mul_Div", "Div_Mul", "Pow_Mul", "FloorDiv_Div", "Mod_Mul"}
 OTHERS = (
     "core/ReplaceComparisonOperator", "core/NumberReplacer", "core/ReplaceTrueWithFalse", "core/ReplaceFalseWithTrue",
-    "core/ReplaceAndWithOr", "core/ReplaceOrWithAnd", "core/ReplaceUnaryOperator", "core/AddNot", "core/ZeroIterationForLoop",
-    "core/ReplaceBreakWithContinue", "core/ReplaceContinueWithBreak",
+    "core/ReplaceAndWithOr", "core/ReplaceOrWithAnd", "core/ReplaceUnaryOperator", "core/AddNot",
+    "core/ZeroIterationForLoop", "core/ReplaceBreakWithContinue", "core/ReplaceContinueWithBreak",
 )
 
 
@@ -84,7 +88,7 @@ def is_read_only(leaf) -> bool: # of a syntax tree of parso
     node = leaf
     while node.parent is not None:
         parent = node.parent
-        if parent.type in ("fstring", "raise_stmt", "tfpdef"): # the last: a parameter and its type, without its default
+        if parent.type in ("fstring", "raise_stmt", "tfpdef"): # the last: a parameter's name and type
             return True
         if parent.type == "annassign" and node is parent.children[1]:
             return True
@@ -97,7 +101,7 @@ def is_read_only(leaf) -> bool: # of a syntax tree of parso
 
 
 def changes_of(module: Path) -> dict[tuple, list[tuple[str, int]]]:
-    "By place, line and column: what cosmic-ray may do there, an operator and which of its occurrences in the module it is."
+    "By place, line and column: what may be done there, an operator and which of its occurrences in the module it is."
     from cosmic_ray.ast import ast_nodes, get_ast_from_path
     from cosmic_ray.plugins import get_operator, operator_names
     tree = get_ast_from_path(module)
@@ -108,7 +112,10 @@ def changes_of(module: Path) -> dict[tuple, list[tuple[str, int]]]:
         places = [start for node in nodes for start, _ in operator.mutation_positions(node)]
         for occurrence, place in enumerate(places):
             by_place.setdefault(place, []).append((name, occurrence))
-    return {place: found for place, found in by_place.items() if not is_read_only(tree.get_leaf_for_position(place))}
+    read_only = [place for place in by_place if is_read_only(tree.get_leaf_for_position(place))]
+    for place in read_only:
+        del by_place[place]
+    return by_place
 
 
 def drawn(module: Path, places: int, seed: int) -> list[tuple[str, int]]:
@@ -122,7 +129,8 @@ def drawn(module: Path, places: int, seed: int) -> list[tuple[str, int]]:
 def copy_of_commit(folder: Path) -> Path:
     "What is committed, in a folder of its own, compiled so that Python looks at a file's text and not at its time."
     subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(folder)], check=True)
-    compileall.compile_dir(folder / "debias_nb", quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
+    by_text = py_compile.PycInvalidationMode.CHECKED_HASH
+    compileall.compile_dir(folder / "debias_nb", quiet=1, invalidation_mode=by_text)
     return folder
 
 
@@ -155,8 +163,14 @@ def has_failure(module: str) -> bool:
     return status != 0
 
 
-def tried(name: str, places: int, seed: int, noticed: set[str]) -> list[Change]: # noticed: hashes of changed modules; it grows
-    "Make the changes of a module of the checkout that one is in, and run its tests on each that is not known to be noticed."
+def tried(
+    name: str,
+    places: int,
+    seed: int,
+    noticed: set[str], # hashes of the changed modules that a test notices, kept up to date here
+    again: bool,       # whether these are believed
+) -> list[Change]:
+    "Change a module of the checkout that one is in, and run its tests on each change."
     from cosmic_ray.mutating import use_mutation
     from cosmic_ray.plugins import get_operator
     if has_failure(name):
@@ -166,9 +180,12 @@ def tried(name: str, places: int, seed: int, noticed: set[str]) -> list[Change]:
     for operator, occurrence in drawn(module, places, seed):
         with use_mutation(module, get_operator(operator)(), occurrence) as (before, after):
             changed = hashlib.sha256(after.encode()).hexdigest()
-            if changed in noticed or has_failure(name):
-                noticed.add(changed)
-            found.append(Change(*difference(before, after), changed in noticed))
+            if not (again and changed in noticed):
+                noticed.discard(changed)
+                if has_failure(name):
+                    noticed.add(changed)
+            line, becomes = difference(before, after)
+            found.append(Change(line, becomes, changed in noticed))
     return found
 
 
@@ -181,14 +198,20 @@ def difference(before: str, after: str) -> tuple[str, str]:
     raise ValueError("nothing was changed")
 
 
-def reasons() -> dict[str, list[dict]]:
-    "Why no test has to notice some changes: by module, `line`, what it `becomes`, and `why`. Refuses a line that is no more."
-    known = yaml.safe_load(REASONS.read_text("utf-8"))
+def lines_of(name: str) -> set[str]:
+    "The lines of a module, without their indentation."
+    text = (ROOT / "debias_nb" / f"{name}.py").read_text("utf-8")
+    return {line.strip() for line in text.splitlines()}
+
+
+def reasons(path: Path = REASONS) -> dict[str, list[dict]]: # module -> `line`, what it `becomes`, and `why`
+    "Why no test has to notice some changes. Refuses a reason for a line that is no more."
+    known = yaml.safe_load(path.read_text("utf-8")) or {}
     for name, entries in known.items():
-        lines = {line.strip() for line in (ROOT / "debias_nb" / f"{name}.py").read_text("utf-8").splitlines()}
+        lines = lines_of(name)
         for entry in entries:
             if entry["line"] not in lines:
-                raise ValueError(f"{REASONS.name}: {name} has no line {entry['line']!r}")
+                raise SystemExit(f"{path.name}: {name} has no line {entry['line']!r}")
     return known
 
 
@@ -198,7 +221,7 @@ def explain(changes: list[Change], entries: list[dict]) -> None:
     for change in changes:
         change.why = why.get((change.line, change.becomes), "")
         if change.why and change.noticed:
-            raise ValueError(f"{REASONS.name}: a test notices {change.becomes!r}, which needs no reason")
+            raise SystemExit(f"{REASONS.name}: a test notices {change.becomes!r}, which needs no reason")
 
 
 def row(name: str, changes: list[Change]) -> str:
@@ -226,9 +249,10 @@ def page(found: dict[str, list[Change]], places: int, seed: int) -> str:
     parts = [
         "# Changes that tests notice",
         f"""
-`make mutants` changes one place of a module at a time as a mistake would (`+` for `-`, `<` for `<=`, 2 for 1), and runs the tests of that module.
-At most {places} places of each were drawn with seed {seed}, none in messages or types. The tests are those that `tools/mutants.py` names.
-Notebooks, which test much of this too, did not run. The share is of the changes that make a difference, which those explained do not.
+`make mutants` changes one place of a module at a time as a mistake would (`+` for `-`, `<` for `<=`, 2 for 1), and runs
+the tests of that module. At most {places} places of each were drawn with seed {seed}, none in messages or types.
+The tests are those that `tools/mutants.py` names; notebooks, which test much of this too, did not run.
+The share is of the changes that make a difference: those explained do not.
 """,
         "| module | places tried | killed | survived and explained | survived and not explained | share killed |",
         "|---|---:|---:|---:|---:|---:|",
@@ -244,7 +268,7 @@ def main() -> None:
     parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"of {', '.join(TESTS)}; without any: all")
     parser.add_argument("--places", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--again", action="store_true", help="try what survived, and take what was noticed before for noticed")
+    parser.add_argument("--again", action="store_true", help="what was noticed before counts as noticed")
     parser.add_argument("--write", action="store_true", help=f"also write {PAGE.relative_to(ROOT)}")
     given = parser.parse_args()
     unknown = [name for name in given.modules if name not in TESTS]
@@ -253,7 +277,7 @@ def main() -> None:
     known = reasons()
     warm_up()
     noticed = set()
-    if given.again and NOTICED.exists():
+    if NOTICED.exists():
         noticed.update(NOTICED.read_text("utf-8").split())
     found = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -261,7 +285,7 @@ def main() -> None:
         os.chdir(checkout)
         sys.path.insert(0, str(checkout))
         for name in given.modules or TESTS:
-            found[name] = tried(name, given.places, given.seed, noticed)
+            found[name] = tried(name, given.places, given.seed, noticed, given.again)
             NOTICED.parent.mkdir(exist_ok=True)
             NOTICED.write_text("\n".join(sorted(noticed)) + "\n", "utf-8")
             explain(found[name], known.get(name, []))

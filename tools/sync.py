@@ -5,7 +5,7 @@ notebooks  they are as nbdev_clean leaves them, none is over 1 MB, all together 
 readme     README.md is what nbs/index.ipynb gives
 reports    nbs/papers/, results/, bench/ and expected/ give reports/ byte for byte, from another folder, with another order of sets, in another time zone;
            left out are reports/diagnose/, the pages of tools/diagnose_cases.py, which trains on published data, and
-           reports/RELIABILITY.md, which tests/faults/ writes
+           reports/RELIABILITY.md, which tests/faults/ writes, and reports/MUTANTS.md, which tools/mutants.py writes
 """
 import argparse, difflib, filecmp, json, os, re, shutil, subprocess, sys, tempfile
 from pathlib import Path
@@ -125,7 +125,7 @@ def readme_differs(root: Path = ROOT) -> list[str]:
 def mend_readme(root: Path = ROOT) -> None: (root / readme.TARGET).write_text(readme.readme(root), "utf-8")
 
 # What comes of trainings on published data (tools/diagnose_cases.py) and of trials (tests/faults/), not of results/.
-MADE_ELSEWHERE = ("reports/diagnose/", "reports/RELIABILITY.md")
+MADE_ELSEWHERE = ("reports/diagnose/", "reports/RELIABILITY.md", "reports/MUTANTS.md")
 
 def reports(root: Path = ROOT) -> list[str]:
     "Rendered from a copy and in surroundings unlike a reader's own, so that nothing of either can be in the pages unseen."

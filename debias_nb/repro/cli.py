@@ -666,6 +666,7 @@ def _contents() -> str:
         "What to do, and which of the papers' claims hold: [CLAIMS](CLAIMS.md); claim by claim and erratum by erratum: "
         f"{', '.join(books)}. Five findings, each with a figure: [FINDINGS](FINDINGS.md). What it costs: [SPEED](SPEED.md), "
         "and at the papers' own scale [COST](COST.md)."
+        " Which mistakes in the code the tests notice: [MUTANTS](MUTANTS.md)."
     )
     return f"{head}\n\n{ledger}\n\n{markdown(frame)}\n"
 
