@@ -1,4 +1,4 @@
-"Random bits, choices and interventions against loops in plain Python; importance against one encoding for each text without a token."
+"Random bits, choices and interventions against loops in plain Python, importance against texts without a token."
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,14 +8,16 @@ import torch
 
 from debias_nb.encoders import EncoderError, embed_texts, tokenise
 from debias_nb.interventions import (
-    _is_special, choose, importance, importance_by_role, intervene, ordinary_vocabulary, random_bits, row_keys, word_of_token,
+    _is_special, choose, importance, importance_by_role, intervene, ordinary_vocabulary, random_bits, row_keys,
+    word_of_token,
 )
 from made import VOCABULARY, bert, load, table
 
 TEXTS = ["red kettle", "old lamps with a chair for the table", "new", "why how what ?"]
 WORDS_OF = [text.split() for text in TEXTS]
 LAST = 2**64 - 1
-ORDINARY = sorted({word: i for i, word in enumerate(VOCABULARY) if i > 4}.values()) # a word that stands twice has its last number
+NUMBERS = {word: i for i, word in enumerate(VOCABULARY)} # a word that stands twice has its last number
+ORDINARY = sorted(NUMBERS.values())[5:]
 
 
 @pytest.fixture(scope="module", params=["bert", "table"])
@@ -101,7 +103,8 @@ def test_replacements_are_drawn_from_the_vocabulary(model, given):
         assert changed.ids[i, place] == (drawn if chosen[i, place] else tokens.ids[i, place])
     assert torch.equal(changed.mask, tokens.mask) and torch.equal(changed.ordinary, tokens.ordinary)
     first = intervene(model, tokens, chosen, "random")
-    assert torch.equal(first.ids, intervene(model, tokens, chosen, "random", 0, 0).ids), "seed and epoch are 0 unless given"
+    named = intervene(model, tokens, chosen, "random", 0, 0)
+    assert torch.equal(first.ids, named.ids), "seed and epoch are 0 unless given"
 
 
 def left(tokens, i):

@@ -406,3 +406,11 @@ def test_the_closed_slope_is_the_objective_s(classes):
     learner.theta.grad = None
     learner.objective(loss(learner.all()), .7).backward()
     assert torch.allclose(closed, learner.theta.grad, atol=1e-6) and closed.abs().max() > 1e-3
+
+@pytest.mark.parametrize("through", ["gram", "direct"])
+def test_single_precision_bears_features_far_from_zero(through):
+    features = 300 + doubles(0, 50, 6, 2)
+    weights = torch.linspace(.5, 1.5, 50)
+    exact = decorrelation(features, through=through)(weights.double())
+    single = decorrelation(features.float(), through=through)(weights)
+    assert float(single) == pytest.approx(float(exact), rel=2e-3)
