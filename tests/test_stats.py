@@ -165,3 +165,9 @@ def test_one_seed_has_no_deviation_and_nothing_warns_of_it():
         warnings.simplefilter("error")
         mean, std = mean_std([3.])
     assert mean == 3 and math.isnan(std)
+
+def test_without_replicates_seeds_stand_alone():
+    with_items = paired([1, 2, 4], [0, 3, 1], matrix(3), matrix(3, seed=1))
+    alone = paired([1, 2, 4], [0, 3, 1])
+    assert alone.seeds_alone and math.isnan(alone.items_error)
+    assert not with_items.seeds_alone and with_items.items_error > 0
