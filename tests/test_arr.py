@@ -121,7 +121,7 @@ def test_values_that_are_refused(static):
         with pytest.raises(ValueError, match="square of at least 2"): pair_log_probs(wrong, .1)
     for bias in (-.1, 1.1, math.nan, torch.ones(2)):
         with pytest.raises(ValueError, match="one number in"): regularised(pair_log_probs(c, .1), bias)
-    for gamma in (-1, math.inf, math.nan):
+    for gamma in (-1, float("inf"), math.nan):
         for f in (lambda g: ProductOfExpertsLoss(static, TOPICS, gamma=g), lambda g: CorrectedTeacherLoss(static, torch.ones(48, 2), TOPICS, gamma=g)):
             with pytest.raises(ValueError, match="gamma"): f(gamma)
     with pytest.raises(ValueError, match="same texts"): distillation(c, c[:3, :3])
@@ -297,3 +297,18 @@ def test_author_ids():
     assert ids.tolist() == [2, 0, 2, 1] and ids.dtype.kind == "i"
     with pytest.raises(ValueError, match="float64: `author_ids` makes them"): AuthorCollator(None, [0., 1.])
     with pytest.raises(ValueError, match="seen no batch"): history_summary([])
+
+def test_the_classifier_begins_with_the_weights_of_its_seed(static):
+    weights = [MulticlassLoss(static, 12, *seed).classifier.weight for seed in ((), (0,), (1,))]
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+
+def test_the_last_loss_is_that_of_the_last_tenth():
+    found = history_summary([{"loss": float(step)} for step in range(25)])
+    assert found == {"batches": 25, "loss": 12, "loss_last": 23.5}
+
+@pytest.mark.parametrize("variant, expected", [("paper", "regularised"), ("released", "released")])
+def test_a_bias_of_one_is_a_teacher_that_knows_nothing(static, variant, expected):
+    loss = ARRLoss(static, torch.ones(48, 2), TOPICS, variant=variant, bias=1)
+    target, seen = loss.target(cosines(0, 4).float(), cosines(1, 4).float(), torch.tensor([0, 0, 1, 1]))
+    share = 1 / 3 if expected == "regularised" else 1.
+    assert torch.allclose(target, share * (1 - torch.eye(4))) and seen["B"] == 1

@@ -148,3 +148,9 @@ def test_evaluation_of_a_set_and_its_parts():
     again = evaluate_pairs(scores, labels.astype(int).tolist(), groups.tolist(), {"part": part.tolist()}, replicates=20, seed=7)
     assert again == (metrics, kept)
     with pytest.raises(ValueError, match=r"quora\[part\]: both classes"): evaluate_pairs(scores, labels, subsets={"part": labels}, name="quora")
+
+@pytest.mark.parametrize("n, replicates", [(0, 2), (1, 1), (-1, 5)])
+def test_nothing_to_draw_from_and_too_few_resamples_are_refused(n, replicates):
+    with pytest.raises(ValueError, match=f"at least 1 pair and 2 replicates are needed, got n={n}, replicates={replicates}"):
+        bootstrap_weights(n, replicates)
+    assert bootstrap_weights(1, 2).tolist() == [[1], [1]]

@@ -269,3 +269,42 @@ def test_places_below_the_first_are_refused():
     first = FirstHit(*np.ones((3, 2), int))
     with pytest.raises(ValueError, match="k must be at least 1"): recall_at(first, 0)
     with pytest.raises(ValueError, match="cut must be at least 1"): reciprocal_rank(first, 0)
+
+@pytest.mark.parametrize("kind", [torch.from_numpy, sp.csr_array])
+@pytest.mark.parametrize("block", [{}, {"block_bytes": 1}, {"block_bytes": 16 * 12 * 2}])
+def test_first_hits_are_counted(kind, block):
+    queries, items = whole(0, 7, 3).numpy(), whole(1, 12, 3).numpy()
+    relevant = np.random.default_rng(2).random((7, 12)) < .2
+    relevant[:, 5] |= ~relevant.any(1)
+    scores = queries @ items.T
+    best = np.where(relevant, scores, -np.inf).max(1, keepdims=True)
+    marks = sp.csr_array(relevant)
+    first = first_hits(kind(queries), kind(items), marks, 4, **block)
+    assert first.above.tolist() == (scores > best).sum(1).tolist() and len(first) == 7
+    assert first.tied.tolist() == (scores == best).sum(1).tolist()
+    assert first.right.tolist() == ((scores == best) & relevant).sum(1).tolist()
+    nearest = np.take_along_axis(scores, first.nearest.numpy(), 1)
+    assert (np.sort(nearest, 1) == np.sort(scores, 1)[:, -4:]).all()
+    assert first_hits(kind(queries), kind(items), marks, **block).nearest is None
+    broken = items.copy()
+    broken[4, 1] = math.nan
+    with pytest.raises(ValueError, match="items: row 4 is not finite"): first_hits(kind(queries), kind(broken), marks)
+
+@pytest.mark.parametrize("relevance", [
+    np.ones((3, 9), bool), sp.csr_array(np.ones((3, 8))), sp.csr_array(np.ones((9, 3))), None,
+])
+def test_relevance_of_another_kind_or_shape_is_refused(relevance):
+    with pytest.raises(ValueError, match=r"relevance must be a sparse matrix \(3, 9\), got"):
+        first_hits(torch.ones(3, 4), torch.ones(9, 4), relevance)
+
+def test_a_place_in_a_tie_is_the_mean_over_its_orders():
+    above, tied, right = np.array([[0, 2, 0, 3, 1, 2], [1, 3, 4, 3, 5, 3], [1, 1, 2, 3, 4, 1]])
+    first = FirstHit(above, tied, right)
+    ranks = []
+    for i in range(6):
+        marks = [True] * right[i] + [False] * (tied[i] - right[i])
+        ranks.append(np.array([above[i] + 1 + order.index(True) for order in itertools.permutations(marks)]))
+    assert np.allclose(reciprocal_rank(first), [(1 / of).mean() for of in ranks])
+    for k in (1, 2, 3, 5, 9):
+        assert np.allclose(recall_at(first, k), [(of <= k).mean() for of in ranks])
+        assert np.allclose(reciprocal_rank(first, k), [((of <= k) / of).mean() for of in ranks])

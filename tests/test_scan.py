@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings, strategies as st
 
 from debias_nb.scan import (
-    HEADS, KINDS, VARIANTS, DirectDecorrelation, GramDecorrelation, LanguageDebiasing, Memory, ScanHead, Weights,
+    HEADS, KINDS, LEARNERS, VARIANTS, DirectDecorrelation, GramDecorrelation, LanguageDebiasing, Memory, ScanHead, Weights,
     contrastive_loss, decorrelation, diagnose, fourier, learn_weights, oracle_weights, random_features, scan_loss,
     standardise,
 )
@@ -393,3 +393,24 @@ def test_a_memory_from_a_checkpoint_follows_the_batch_to_its_device(kind):
     away = lambda x: x.to("meta")
     memory.update(away(torch.randn(4, 3)), away(torch.ones(4)))
     assert {memory.features.device.type, memory.weights.device.type} == {"meta"}
+
+@pytest.mark.parametrize("classes", [None, torch.tensor([0, 0, 1, 1, 1, 0])])
+def test_the_closed_slope_is_the_objective_s(classes):
+    features = world(6).features
+    learner = LEARNERS["fixed"](features, torch.tensor([.5, 2.]), .3, classes)
+    loss = decorrelation(random_features(standardise(world(8).features), 2, seeded()))
+    with torch.no_grad():
+        learner.theta += torch.linspace(-1, 1, 6)
+    learner.slope(loss, .7)
+    closed = learner.theta.grad
+    learner.theta.grad = None
+    learner.objective(loss(learner.all()), .7).backward()
+    assert torch.allclose(closed, learner.theta.grad, atol=1e-6) and closed.abs().max() > 1e-3
+
+@pytest.mark.parametrize("through", ["gram", "direct"])
+def test_single_precision_bears_features_far_from_zero(through):
+    features = 300 + doubles(0, 50, 6, 2)
+    weights = torch.linspace(.5, 1.5, 50)
+    exact = decorrelation(features, through=through)(weights.double())
+    single = decorrelation(features.float(), through=through)(weights)
+    assert float(single) == pytest.approx(float(exact), rel=2e-3)

@@ -1,5 +1,5 @@
 """Intervals against scipy and against the truth of simulated experiments; what cannot be compared is refused."""
-import dataclasses, math
+import dataclasses, math, warnings
 
 import numpy as np
 import pytest
@@ -155,3 +155,19 @@ def test_from_scores_to_a_verdict_that_separate_resamples_miss():
     va, vb = ([auc_at(s, y, 1) for s in side] for side in (a, b))
     shared, separate = paired(va, vb, ra, rb), paired(va, vb, ra, other)
     assert verdict(shared) == "holds" and shared.high - shared.low < .5 * (separate.high - separate.low)
+
+def test_two_replicates_and_two_comparisons_are_enough():
+    assert interval([1, 2], [[1, 2], [3, 5]]).method.endswith("2 resamples of the test items")
+    assert holm([.04, .01]) == [.04, .02]
+
+def test_one_seed_has_no_deviation_and_nothing_warns_of_it():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mean, std = mean_std([3.])
+    assert mean == 3 and math.isnan(std)
+
+def test_without_replicates_seeds_stand_alone():
+    with_items = paired([1, 2, 4], [0, 3, 1], matrix(3), matrix(3, seed=1))
+    alone = paired([1, 2, 4], [0, 3, 1])
+    assert alone.seeds_alone and math.isnan(alone.items_error)
+    assert not with_items.seeds_alone and with_items.items_error > 0
