@@ -112,3 +112,17 @@ def test_outputs_are_stored_compared_and_refused(project):
     changed(project, cell2="raise ValueError('the loss of nerve')")
     failed = tool(project)
     assert failed.returncode == 1 and "the loss of nerve" in failed.stdout and "Cell #" in failed.stdout
+
+def test_each_group_runs_in_a_process_of_its_own_and_one_that_dies_is_told(monkeypatch, tmp_path):
+    import os
+    groups = [[tmp_path / "a"], [tmp_path / "b"], [tmp_path / "c"]]
+
+    def run(paths):
+        if paths == groups[1]:
+            os._exit(3)
+        return [(path, os.getpid(), "", 0.) for path in paths]
+
+    monkeypatch.setattr(outputs, "run_together", run)
+    found = {path.name: (by, error) for done in outputs.run_apart(groups, 2) for path, by, error, _ in done}
+    assert found["b"] == (None, "its process ended with 3")
+    assert len({found["a"][0], found["c"][0], os.getpid()}) == 3

@@ -17,6 +17,7 @@ import importlib
 import json
 import math
 import multiprocessing
+import multiprocessing.connection
 import os
 import re
 import sys
@@ -338,6 +339,35 @@ def chosen(names: list[str]) -> list[Path]:
     return found
 
 
+def _send(sender, group: list[Path]) -> None: # in a process of its own
+    sender.send(run_together(group))
+
+
+def run_apart(groups: list[list[Path]], workers: int): # yields what `run_together` gives of each group, as it comes
+    """Each group in a process of its own, since a notebook's `__main__` takes the place of this one. All are forked from
+    this thread: a pool forks from another one, and a lock that a third one holds just then stays shut in the new process."""
+    context = multiprocessing.get_context("fork")
+    waiting = list(groups)
+    running = {} # the end of a pipe -> process and group
+    while waiting or running:
+        while waiting and len(running) < workers:
+            group = waiting.pop(0)
+            receiver, sender = context.Pipe(duplex=False)
+            process = context.Process(target=_send, args=(sender, group))
+            process.start()
+            sender.close()
+            running[receiver] = process, group
+        for receiver in multiprocessing.connection.wait(list(running)):
+            process, group = running.pop(receiver)
+            try:
+                yield receiver.recv()
+            except EOFError: # nothing was sent
+                process.join()
+                why = f"its process ended with {process.exitcode}"
+                yield [(path, None, why, 0.) for path in group]
+            process.join()
+
+
 def told(path: Path, found: list[str], seconds: float) -> None:
     "Print what came of a notebook."
     said = "".join(f"\n    {finding}" for finding in found)
@@ -358,13 +388,11 @@ def main() -> int:
         warm()
     look = keep if args.keep else compared
     wrong = 0
-    context = multiprocessing.get_context("fork")
-    with context.Pool(args.workers, maxtasksperchild=1) as pool: # a notebook's `__main__` takes the place of this one
-        for done in pool.imap_unordered(run_together, groups_of(paths), chunksize=1):
-            for path, outputs, error, seconds in done:
-                found = [error] if outputs is None else look(path, outputs)
-                wrong += bool(found)
-                told(path, found, seconds)
+    for done in run_apart(groups_of(paths), args.workers):
+        for path, outputs, error, seconds in done:
+            found = [error] if outputs is None else look(path, outputs)
+            wrong += bool(found)
+            told(path, found, seconds)
     print(f"{len(paths) - wrong} passed, {wrong} failed")
     return bool(wrong)
 
