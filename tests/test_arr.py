@@ -302,6 +302,10 @@ def test_the_classifier_begins_with_the_weights_of_its_seed(static):
     weights = [MulticlassLoss(static, 12, *seed).classifier.weight for seed in ((), (0,), (1,))]
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
 
+@pytest.mark.parametrize("bias", [1., 1 + 1e-6])
+def test_a_teacher_that_says_nothing_has_no_temperature(bias): # rounding takes a bias a little above 1
+    assert history_summary([{"loss": 1., "B": bias}], .3)["teacher_temperature"] == math.inf
+
 def test_the_last_loss_is_that_of_the_last_tenth():
     found = history_summary([{"loss": float(step)} for step in range(25)])
     assert found == {"batches": 25, "loss": 12, "loss_last": 23.5}

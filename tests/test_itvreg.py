@@ -314,7 +314,7 @@ def test_itvaug_on_a_share_of_the_rows(model, case):
 
 
 @pytest.mark.parametrize("settings", [
-    {}, HINGE["paper"], HINGE["ngame"], {"hardest": 2, "temperature": .5, "margin": .1},
+    {}, HINGE["paper"], HINGE["ngame"], {"hardest": 2, "temperature": .5, "margin": .1}, {"hardest": 3, "temperature": None},
 ])
 def test_the_hinge_by_loops(settings):
     margin, hardest, temperature = ({"margin": .3, "hardest": 10, "temperature": .1} | settings).values()

@@ -238,6 +238,7 @@ def test_p_by_hand():
     assert randomisation_test([.1, .5], [.1, .5]) == 1 and randomisation_test([1, 0], [0, 1]) == 1
     assert abs(randomisation_test([.9, .8, .3], [.6, .5, 0.]) - 1 / 4) < .02 # margins of .3, rounded differently
     assert randomisation_test(np.ones(64), np.zeros(64), draws=499) == 1 / 500 # the observed one counts
+    assert randomisation_test(np.ones(64), np.zeros(64)) == 1 / 10_001
     assert randomisation_test(np.ones(2**21 + 1), np.zeros(2**21 + 1), draws=1) == 1 / 2
 
 @pytest.mark.parametrize("a, b, kw, words", [
