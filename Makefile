@@ -100,7 +100,7 @@ test-notebooks: $(VENV)/.stamp | .cache # as nbdev_test runs them; the outputs a
 test-python: $(VENV)/.stamp | .cache
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
-# Trials of different lengths: whoever is done takes what is left.
+# Trials of different lengths: whoever is done takes what is left. Each reader gets 1,000 random inputs, and 10,000 where the page is written.
 test-faults: $(VENV)/.stamp | .cache ## kill runs, fill disks, damage files and cut off downloads; WRITE=1 writes reports/RELIABILITY.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --numprocesses auto --dist worksteal $(if $(WRITE),--write)
 

@@ -248,6 +248,19 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def _command_line(pid: int) -> bytes: # nothing of one that has ended
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def workers_of(pid: int) -> list[int]:
+    "The workers among its children: they are forks of it, and what keeps account of their semaphores is not."
+    own = _command_line(pid)
+    return [child for child in children(pid) if _command_line(child) == own]
+
+
 def cpu_seconds(pid: int) -> float: # 0 for one that has ended
     "Processor time of a process: its own clock does not know what else the machine has to do."
     try:
