@@ -31,7 +31,7 @@ from test_author_losses import AUTHORS, TEXTS
 from test_regularized import can_meet, moved, without_dropout
 from test_scan_training import ANSWERS, LABELS, QUESTIONS, cross_encoder
 
-TOLERANCE = 2e-6 # in any weight, after two or more steps; single precision adds up in another order
+TOLERANCE = 1e-5 # in any weight, after two or more steps; single precision adds up in another order, and processors differ
 STEP = 1e-3      # what the same steps change in one weight at least
 
 

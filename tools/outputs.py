@@ -66,7 +66,7 @@ def joined(value) -> str:
 def without_paths(text: str) -> str:
     "Text in which this machine's folders have no names."
     places = [str(ROOT), os.environ.get("DEBIAS_NB_DATA"), os.environ.get("DEBIAS_NB_MODELS"), str(Path.home())]
-    for place in filter(None, places):
+    for place in sorted(filter(None, places), key=len, reverse=True): # one may begin as another does
         text = text.replace(place, "…")
     text = re.sub(r"\bT_[0-9a-f]{5}", "T_", text) # the name that pandas gives a styled table is drawn
     text = re.sub(r" at 0x[0-9a-f]+>", ">", text)
