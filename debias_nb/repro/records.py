@@ -10,6 +10,7 @@ __all__ = ['PACKAGES', 'GIT_VARIABLES', 'NOT_CODE', 'CPUINFO', 'SCHEMA', 'PLACE'
 
 # %% ../../nbs/repro/01_records.ipynb #228eac66
 import fcntl
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -473,7 +474,18 @@ class Scan:
     end: int = 0             # the number of its last line
 
 
-def _scan(path) -> Scan:
+def _understood(line: bytes) -> tuple[dict, str, str]: # what a line holds, why it is no record, why it does not fit
+    "Raises `ValueError` for a line that is not whole."
+    found = _loads(line)
+    no_record = flaw(found)
+    return found, no_record, "" if no_record else misfit(found, line)
+
+
+# As many lines as a file has, so that a file that has grown by a line costs one line to read again.
+_remembered = functools.lru_cache(maxsize=2048)(_understood)
+
+
+def _scan(path, understood=_understood) -> Scan:
     "All lines of a file. Raises `RecordError` naming one that is damaged, or no record."
     scan = Scan()
     lines = _lines(path)
@@ -481,18 +493,17 @@ def _scan(path) -> Scan:
     scan.end = len(lines)
     for n, line in enumerate(lines, 1):
         try:
-            found = _loads(line)
+            found, no_record, unfit = understood(line)
         except ValueError as e:
             if n == len(lines):
                 scan.torn = line
                 return scan
             what = getattr(e, "msg", e)
             raise RecordError(f"{path}: line {n} is damaged ({what}); the file is left as it is") from None
-        why = flaw(found)
-        if why:
-            raise RecordError(f"{path}: line {n} is no record: {why}; the file is left as it is")
+        if no_record:
+            raise RecordError(f"{path}: line {n} is no record: {no_record}; the file is left as it is")
         first = seen.setdefault(line, n)
-        why = misfit(found, line) if first == n else f"it repeats line {first}"
+        why = unfit if first == n else f"it repeats line {first}"
         if why:
             scan.left_out.append(f"{path}: line {n} is left out: {why}")
         else:
@@ -511,24 +522,28 @@ def _mend(path, n, torn, held):
         return f"{_where(path, n, torn)}; left there ({e.strerror or e})"
 
 
+def _read(path, understood=_understood):
+    "What `read` says; `understood` may remember lines."
+    scan = None
+    with suppress(RecordError):
+        scan = _scan(path, understood)
+    if scan is None or scan.torn:
+        with _held(path, needed=False) as held:
+            scan = _scan(path, understood)
+            if scan.torn:
+                warnings.warn(_mend(path, scan.end, scan.torn, held), stacklevel=3)
+    for told in scan.left_out:
+        warnings.warn(told, stacklevel=3)
+    return scan.records
+
+
 def read(
     path: str | Path, # a file of records; a missing one has none
 ) -> list[dict]: # in the order they were written
     """All complete records that fit, as `misfit` says; of the others a warning names file and line.
     A torn last line is moved to `<path>.torn`, with a warning.
     Raises `RecordError` naming file and line for other damage."""
-    path = Path(path)
-    scan = None
-    with suppress(RecordError):
-        scan = _scan(path)
-    if scan is None or scan.torn:
-        with _held(path, needed=False) as held:
-            scan = _scan(path)
-            if scan.torn:
-                warnings.warn(_mend(path, scan.end, scan.torn, held), stacklevel=2)
-    for told in scan.left_out:
-        warnings.warn(told, stacklevel=2)
-    return scan.records
+    return _read(Path(path))
 
 # %% ../../nbs/repro/01_records.ipynb #6a66e5d7
 def latest(
@@ -546,7 +561,7 @@ def latest(
 @once_per_state
 def _newest(path: Path) -> dict[str, dict]: # id -> record, as of `latest`
     "What a file says of each run. Raises `RecordError`, as `read` does."
-    return latest(read(path))
+    return latest(_read(path, _remembered))
 
 # %% ../../nbs/repro/01_records.ipynb #8ce6b010
 def _replace(path, lines):
