@@ -125,7 +125,7 @@ def how() -> str:
     each = " or ".join(f"{count:,}" for count in sorted(set(inputs.values())))
     return f"""## How
 
-Moments were drawn between the first training step and the last record of a batch that nobody stopped, measured in seconds of processor time, with the seeds {ranges(seeds)}. Of {len(stops)} batches that were stopped, {begun} had taken a training step and {unfinished} lacked a record. {early} had taken less than a third of all steps, {late} two thirds or more, {len(stops) - early - late} were between.
+Moments were drawn between the first training step and the last record of a batch that nobody stopped, with the seeds {ranges(seeds)}; each was counted in training steps and records, and from the last of them in seconds. Of {len(stops)} batches that were stopped, {begun} had taken a training step and {unfinished} lacked a record. {early} had taken less than a third of all steps, {late} two thirds or more, {len(stops) - early - late} were between.
 
 Random inputs are edits of valid ones by a generator that is seeded with the reader's name and the input's number: {each} for each of {len(inputs)} readers and parsers: {"; ".join(sorted(inputs))}.
 """

@@ -217,22 +217,36 @@ def batch(project: Path, cache: Path, workers: int = 1, before=None, said: Path 
     return Child(command, project, cache, args, before, said=said or project / f"said-{time.monotonic_ns()}.txt")
 
 
-def count_steps(project: Path):
-    "From now on, each training step of this process and of its workers adds a byte to a file."
+# what a batch does, and when
+
+STEP = "step"       # of a training, begun
+RECORD = "record"   # begun to be written
+
+
+def note_events(project: Path) -> None:
+    "From now on this process and its workers note in a file what they do: each training step, each record."
     from transformers import Trainer
-    step = Trainer.training_step
-    steps = os.open(project / "steps", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    notes = os.open(project / "events", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
-    def counted(*args, **options):
-        os.write(steps, b".")
-        return step(*args, **options)
+    def noting(event, function):
+        def noted(*args, **options):
+            os.write(notes, f"{event} {time.monotonic()}\n".encode())
+            return function(*args, **options)
+        return noted
 
-    Trainer.training_step = counted
+    Trainer.training_step = noting(STEP, Trainer.training_step)
+    Store.append = noting(RECORD, Store.append)
+
+
+def events_of(project: Path) -> list[tuple[str, float]]: # event, when; the clock is the same in all processes
+    path = project / "events"
+    lines = path.read_text().splitlines() if path.exists() else []
+    pairs = map(str.split, lines)
+    return [(event, float(when)) for event, when in pairs]
 
 
 def steps_of(project: Path) -> int:
-    path = project / "steps"
-    return path.stat().st_size if path.exists() else 0
+    return sum(event == STEP for event, _ in events_of(project))
 
 
 # processes and their clocks

@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from harness import (
-    at_work, batch, children, count_steps, cpu_seconds, lines_of, make_project, records_of, steps_of, wait_until,
-    workers_of,
+    STEP, at_work, batch, children, cpu_seconds, events_of, lines_of, make_project, note_events, records_of,
+    steps_of, wait_until, workers_of,
 )
 
 RUNS = 7        # of the project: an encoder that is not trained, and three methods with two seeds
@@ -17,36 +17,36 @@ DRAWS = 5       # of a moment; a batch that comes to its end before is begun ane
 
 
 class Reference:
-    "A batch that nobody stops: its records, and when its trainings begin and end on the clock of its processes."
+    "A batch that nobody stops: its records, and when it does what, by the number of its workers."
     def __init__(self, folder):
         self.cache = folder / "cache"
         batch_of(make_project(folder / "warm"), self.cache, 1).end() # makes the encoder
-        self.span, self.records, self.steps = {}, None, None
+        self.records, self.steps = None, None
+        self.times, self.first_step = {}, {}
         for workers in (1, 2):
             project = make_project(folder / f"whole{workers}")
             child = batch_of(project, self.cache, workers)
-            wait_until(partial(steps_of, project), "the first step")
-            begin = clock(child.pid, workers)
-            end = begin
-            while len(lines_of(project)) < RUNS and child.process.is_alive():
-                end = max(end, clock(child.pid, workers))
-                time.sleep(.005)
             assert child.end() == 0, child.text
-            self.span[workers] = begin, end
             found, steps = records_of(project), steps_of(project)
             assert len(found) == RUNS and steps > 0
             if self.records is not None:
                 assert (found, steps) == (self.records, self.steps), "as many workers as one likes"
             self.records, self.steps = found, steps
+            events = events_of(project)
+            self.times[workers] = [when for _, when in events]
+            self.first_step[workers] = min(when for event, when in events if event == STEP)
+
+    def moment(self, workers, rng, until): # how many events have come by then, and seconds since the last of them
+        "A random moment between the first training step and the last record, or a share `until` of this span."
+        times = self.times[workers]
+        first = self.first_step[workers]
+        moment = rng.uniform(first, first + until * (times[-1] - first))
+        events = sum(when <= moment for when in times)
+        return events, moment - times[events - 1]
 
 
 def batch_of(project, cache, workers):
-    return batch(project, cache, workers, before=lambda: count_steps(project))
-
-
-def clock(pid, workers) -> float: # seconds of processor time, of a command and its workers
-    own = cpu_seconds(pid)
-    return own if workers == 1 else own + sum(map(cpu_seconds, children(pid)))
+    return batch(project, cache, workers, before=lambda: note_events(project))
 
 
 @pytest.fixture(scope="module")
@@ -54,20 +54,20 @@ def reference(tmp_path_factory):
     return Reference(tmp_path_factory.mktemp("reference"))
 
 
-def has_come(child, moment: float, workers: int) -> bool:
-    "Whether the processes have worked so long, or are at their end."
-    return clock(child.pid, workers) >= moment or not child.process.is_alive()
+def has_come(child, project, events: int) -> bool:
+    "Whether a batch has done so much, or is at its end."
+    return len(events_of(project)) >= events or not child.process.is_alive()
 
 
 def begun(reference, folder, workers, rng, until: float = 1.): # until: share of the span that moments are drawn from
-    "A batch at a random moment of its trainings: its project and its process."
-    begin, end = reference.span[workers]
-    end = begin + until * (end - begin)
+    """A batch at a random moment of its trainings: its project and its process. The moment is counted in what the
+    batch does, and only from there in seconds: a machine that has other things to do does not miss it."""
     for draw in range(DRAWS):
         project = make_project(folder / f"draw{draw}")
-        moment = rng.uniform(begin, end)
+        events, pause = reference.moment(workers, rng, until)
         child = batch_of(project, reference.cache, workers)
-        wait_until(partial(has_come, child, moment, workers), "the moment", every=.001)
+        wait_until(partial(has_come, child, project, events), "the moment", every=.001)
+        time.sleep(pause)
         if child.process.is_alive() and len(lines_of(project)) < RUNS:
             return project, child
         child.end()
