@@ -4,15 +4,15 @@
 
 # %% auto #0
 __all__ = ['TYPES', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'FULL_HELP', 'WORKERS_HELP', 'Profile', 'Fresh',
-           'Again', 'Full', 'Workers', 'FOLDERS', 'INTERRUPTED', 'NAME_HELP', 'P_HELP', 'ASKED', 'METRIC_NAMES',
-           'RUNS_HELP', 'Alone', 'MANIFEST_HELP', 'TIME_HELP', 'OUTPUT_HELP', 'DEVICE_HELP', 'SHARE_HELP',
-           'DETERMINISTIC_HELP', 'LIST_HELP', 'FOLDER_HELP', 'JOBS_HELP', 'NAMES_HELP', 'MINUTES_HELP', 'JOB_HELP',
-           'PLAN_HELP', 'KEPT_HELP', 'LETTERS', 'OUT_HELP', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'COLUMNS_HELP',
-           'Columns', 'FAIL_HELP', 'METHODS_HELP', 'SETTING_HELP', 'TRIALS_HELP', 'LOSS_HELP', 'ON_HELP', 'RunnerError',
-           'declared', 'checked', 'parse_parameter', 'parse_seeds', 'templates', 'template_path', 'run_notebook',
-           'options', 'told', 'project_here', 'check_folders', 'run', 'metric_name', 'batch', 'device_batch', 'merge',
-           'cost', 'plan', 'job', 'report', 'status', 'agree', 'data', 'models', 'list_names', 'diagnose', 'compare',
-           'new', 'score']
+           'Again', 'Full', 'Seeds', 'Workers', 'FOLDERS', 'INTERRUPTED', 'NAME_HELP', 'P_HELP', 'ASKED',
+           'METRIC_NAMES', 'RUNS_HELP', 'Alone', 'MANIFEST_HELP', 'TIME_HELP', 'OUTPUT_HELP', 'DEVICE_HELP',
+           'SHARE_HELP', 'DETERMINISTIC_HELP', 'LIST_HELP', 'FOLDER_HELP', 'JOBS_HELP', 'NAMES_HELP', 'MINUTES_HELP',
+           'JOB_HELP', 'PLAN_HELP', 'KEPT_HELP', 'LETTERS', 'OUT_HELP', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP',
+           'COLUMNS_HELP', 'Columns', 'FAIL_HELP', 'METHODS_HELP', 'SETTING_HELP', 'TRIALS_HELP', 'LOSS_HELP',
+           'ON_HELP', 'RunnerError', 'declared', 'checked', 'parse_parameter', 'parse_seeds', 'templates',
+           'template_path', 'run_notebook', 'options', 'told', 'project_here', 'check_folders', 'run', 'metric_name',
+           'batch', 'device_batch', 'merge', 'cost', 'plan', 'job', 'report', 'status', 'agree', 'data', 'models',
+           'list_names', 'diagnose', 'compare', 'new', 'score']
 
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
@@ -238,6 +238,7 @@ Profile = Annotated[str, typer.Option(help=PROFILE_HELP, autocompletion=_profile
 Fresh = Annotated[bool, typer.Option("--fresh", help=FRESH_HELP)]
 Again = Annotated[bool, typer.Option("--fresh", help="run again what has a record")]
 Full = Annotated[bool, typer.Option("--full", help=FULL_HELP)]
+Seeds = Annotated[Optional[str], typer.Option(help="seeds, e.g. 0,1,2")]
 Workers = Annotated[Optional[int], typer.Option(min=1, help=WORKERS_HELP)]
 
 
@@ -315,7 +316,7 @@ def run(
     name: Annotated[str, typer.Argument(help=NAME_HELP, autocompletion=_experiments)],
     profile: Profile = "planted",
     p: Annotated[Optional[list[str]], typer.Option("-p", help=P_HELP)] = None,
-    seeds: Annotated[Optional[str], typer.Option(help="seeds, e.g. 0,1,2")] = None,
+    seeds: Seeds = None,
     fresh: Again = False,
     full: Full = False,
     workers: Workers = None,
@@ -393,27 +394,27 @@ def _templates(profile: str, root: Path) -> list[str]: # `paper/experiment`
     return [name for name in templates(root) if profile in profiles_of(name)]
 
 
-def _run_first(names: list[str], profile: str, fresh: bool, full: bool, workers: int | None) -> dict[str, str]:
+def _run_first(names: list[str], profile: str, asked: dict, fresh: bool, workers: int | None) -> dict[str, str]:
     """All runs of several experiments in one pool of processes, each of which loads its libraries once.
-    Which of them failed, and why."""
+    asked: as `narrow` takes it. Which of them failed, and why."""
     from debias_nb.config import ConfigError
     from debias_nb.repro.runner import run_all, store_for
     runs = {}
     for name in names:
         try:
-            experiment = _narrowed(name, profile, full)
+            experiment = _narrowed(name, profile, **asked)
         except ConfigError: # its notebook says so
             continue
         runs |= {run.id: run for run in experiment.runs()}
     return run_all(list(runs.values()), store_for(profile), fresh, workers).failed
 
 
-def _counted(name: str, profile: str, full: bool) -> tuple[int | None, str]: # None: it has no table
-    "How many cells of an experiment have a number, also in words."
+def _counted(name: str, profile: str, asked: dict) -> tuple[int | None, str]: # None: it has no table
+    "How many cells of an experiment have a number, also in words. asked: as `narrow` takes it."
     from debias_nb.config import ConfigError
     from debias_nb.repro.frame import reasons
     try:
-        cells = _study(name, profile, full).cells
+        cells = _study(name, profile, **asked).cells
     except ConfigError as e:
         return 0, str(e)
     if not cells:
@@ -430,7 +431,9 @@ def _attempt(name: str, profile: str, parameters: dict) -> tuple[str, str | None
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
     try:
-        _execute(name, profile, parameters)
+        known = declared(template_path(name, project_here()))
+        own = {key: value for key, value in parameters.items() if key in known} # a search has one seed of its own
+        _execute(name, profile, own)
     except (PapermillExecutionError, DeadKernelError) as e:
         return name, _failure(e)
     except (RunnerError, ConfigError) as e:
@@ -438,13 +441,13 @@ def _attempt(name: str, profile: str, parameters: dict) -> tuple[str, str | None
     return name, None
 
 
-def _execute_all(names: list[str], profile: str, full: bool, workers: int | None) -> dict[str, str]:
-    "Execute several notebooks side by side; the names of those that failed, and why."
+def _execute_all(names: list[str], profile: str, asked: dict, workers: int | None) -> dict[str, str]:
+    "Execute several notebooks side by side; the names of those that failed, and why. asked: parameters of each."
     from joblib import Parallel, delayed
     from rich.console import Console
     from rich.progress import track
     from debias_nb.repro.runner import cores
-    parameters = {"full": True} if full else {}
+    parameters = dict(asked)
     if workers:
         parameters["workers"] = workers
     pool = Parallel(min(workers or cores(), len(names)), return_as="generator_unordered")
@@ -458,23 +461,33 @@ Alone = Annotated[bool, typer.Option("--runs", help=RUNS_HELP)]
 
 
 @app.command()
-def batch(profile: Profile = "planted", fresh: Again = False, full: Full = False, workers: Workers = None, runs: Alone = False):
+def batch(
+    profile: Profile = "planted",
+    seeds: Seeds = None,
+    fresh: Again = False,
+    full: Full = False,
+    workers: Workers = None,
+    runs: Alone = False,
+):
     "Make every run of this profile, then execute every notebook that has a configuration there, whatever fails."
     with told():
         check_folders()
+        asked = {"full": full}
+        if seeds is not None:
+            asked["seeds"] = parse_seeds(seeds)
         names = _templates(_profile(profile), project_here())
         if not names:
             raise RunnerError(f"no notebook has a configuration at profile {profile}")
         try:
-            failed = _run_first(names, profile, fresh, full, workers)
+            failed = _run_first(names, profile, asked, fresh, workers)
             if not runs: # a notebook tells of its own runs that failed
-                failed = _execute_all(names, profile, full, workers)
+                failed = _execute_all(names, profile, asked, workers)
         except KeyboardInterrupt:
             typer.echo(INTERRUPTED, err=True)
             raise typer.Exit(130) from None
         filled = []
         for name in names:
-            count, words = _counted(name, profile, full)
+            count, words = _counted(name, profile, asked)
             filled.append(count)
             typer.echo(f"{name}: {words}")
     if not runs:
