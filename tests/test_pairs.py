@@ -103,7 +103,7 @@ def alike(a, b):
 
 
 @every
-def test_alone_as_in_a_batch(loaded, name):
+def test_a_pair_alone_is_encoded_as_in_a_batch(loaded, name):
     encoder = loaded[name]
     inputs = encoder.tokenise(QUESTIONS, ANSWERS, 40)
     together = hidden(encoder, inputs)
@@ -136,7 +136,7 @@ def test_gradients_of_padded_batches_are_finite(loaded, name):
 
 
 @every
-def test_bf16_gives_fp32(loaded, name):
+def test_in_bf16_vectors_are_fp32_and_nearly_the_same(loaded, name):
     inputs = loaded[name].tokenise(QUESTIONS, ANSWERS, 40)
     with torch.autocast("cpu", torch.bfloat16):
         found = hidden(loaded[name], inputs)
@@ -180,18 +180,18 @@ def test_each_distinct_text_is_tokenised_once(loaded, name):
     (["why"], [None], "row 0: the answer is empty: None"),
     (["why", "how"], [float("nan"), "the"], "row 0: the answer is empty: nan"),
 ])
-def test_unusable_pairs(loaded, name, questions, answers, message):
+def test_unusable_pairs_are_refused_and_named(loaded, name, questions, answers, message):
     with pytest.raises(ValueError, match=message):
         loaded[name].tokenise(questions, answers)
 
 
-def test_a_text_of_which_no_token_is_left(loaded):
+def test_a_text_of_which_no_token_is_left_is_refused(loaded):
     with pytest.raises(ValueError, match=r"row 1: the answer is empty: '\\x00'"):
         loaded["bert"].tokenise(["why", "how"], ["the", "\0"])
 
 
 @every
-def test_no_pairs(loaded, name):
+def test_no_pairs_give_an_empty_batch(loaded, name):
     inputs = loaded[name].tokenise([], [])
     assert len(inputs) == 0
     assert inputs.lengths.tolist() == []
@@ -199,7 +199,7 @@ def test_no_pairs(loaded, name):
 
 
 @every
-def test_rows_that_are_not_there(loaded, name):
+def test_rows_that_are_not_there_are_refused(loaded, name):
     inputs = loaded[name].tokenise(QUESTIONS, ANSWERS, 40)
     with pytest.raises(IndexError):
         inputs.batch([6])
@@ -221,7 +221,7 @@ def test_the_answer_is_cut_and_never_the_question(loaded, name, special):
         encoder.tokenise(["why", LONG_QUESTION], ["the", "the"], length - 1)
 
 
-def test_more_tokens_than_positions(loaded):
+def test_more_tokens_than_positions_are_refused(loaded):
     asked = ["why", "why"]
     answers = ["the", "chair " * 44]
     with pytest.raises(ValueError, match="row 1: 48 tokens, but this encoder has 40 positions; give max_length=40"):
@@ -242,7 +242,7 @@ def laid_out(tokenizer, questions, answers, limit):
 
 @pytest.mark.parametrize("name", ["bert", "plain"])
 @pytest.mark.parametrize("limit", [20, 40])
-def test_as_the_tokenizer_lays_out_a_pair(loaded, tokenizer, name, limit):
+def test_pairs_are_laid_out_as_the_tokenizer_does(loaded, tokenizer, name, limit):
     tokenizer = copy.deepcopy(tokenizer)
     if name == "plain":
         tokenizer.model_input_names = ["input_ids", "attention_mask"]
@@ -259,7 +259,7 @@ text = st.lists(word, min_size=1, max_size=8).map(" ".join)
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(text, text), min_size=1, max_size=5), st.integers(30, 60))
-def test_any_pairs_as_the_tokenizer_lays_them_out(loaded, tokenizer, drawn, limit):
+def test_any_pairs_are_laid_out_as_the_tokenizer_does(loaded, tokenizer, drawn, limit):
     questions, answers = map(list, zip(*drawn))
     its_own = laid_out(tokenizer, questions, answers, limit)
 
@@ -271,7 +271,7 @@ def test_any_pairs_as_the_tokenizer_lays_them_out(loaded, tokenizer, drawn, limi
     assert all(torch.equal(v, its_own[k]) for k, v in ours.items())
 
 
-def test_a_fresh_pooler_on_the_first_token(loaded, originals):
+def test_a_transformer_gets_a_fresh_pooler_on_its_first_token(loaded, originals):
     encoder = loaded["bert"]
     inputs = loaded["bert"].tokenise(QUESTIONS, ANSWERS, 40)
     saved = BertModel.from_pretrained(originals / "bert").eval()
@@ -282,7 +282,7 @@ def test_a_fresh_pooler_on_the_first_token(loaded, originals):
     assert not torch.equal(encoder.pooler[0].weight, saved.pooler.dense.weight)
 
 
-def test_a_tokenizer_that_runs_as_python():
+def test_a_tokenizer_that_runs_as_python_is_refused():
     class Slow:
         pad_token_id = 0
         is_fast = False
@@ -292,7 +292,7 @@ def test_a_tokenizer_that_runs_as_python():
         pair_layout(Slow())
 
 
-def test_segments_of_another_kind(originals):
+def test_segments_of_another_kind_are_refused(originals):
     class Odd:
         pad_token_id = 0
         is_fast = True
@@ -358,7 +358,7 @@ def test_the_order_of_words_matters_to_their_neighbours_alone():
     assert told == {True: False, False: True}
 
 
-def test_words_and_unknown_ones():
+def test_unknown_words_share_one_vector():
     assert words("Don't ask: x_1, ÄRGER!") == ["don", "'", "t", "ask", ":", "x_1", ",", "ärger", "!"]
     encoder = load_pair_encoder(LEARNED, ["b a", "A c"])
     assert encoder.encode(["a b c", "d A"]) == [[2, 3, 4], [1, 2]]
@@ -366,7 +366,7 @@ def test_words_and_unknown_ones():
     assert torch.allclose(*hidden(encoder, encoder.tokenise(["d"] * 2, ["e", "f"])))
 
 
-def test_directions_of_a_table(loaded):
+def test_a_table_is_split_into_directions_and_weights(loaded):
     vectors, weight = directions(torch.tensor([[3., 4.], [0., 0.], [0., 1.]]))
     assert torch.allclose(vectors.square().mean(1), torch.tensor([1., 0., 1.]))
     assert torch.allclose(weight, torch.tensor([5 / 3, .01, 1 / 3]))
@@ -435,7 +435,7 @@ def test_the_seed_decides_alone(models, loaded, name):
 
 
 @every
-def test_state_through_a_safetensors_file(loaded, tmp_path, name):
+def test_the_state_survives_a_safetensors_file(loaded, tmp_path, name):
     from safetensors.torch import load_file, save_file
     save_file(loaded[name].state_dict(), tmp_path / "state.safetensors")
     other = copy.deepcopy(loaded[name])
@@ -451,7 +451,7 @@ def test_the_order_of_texts_does_not_matter():
 
 
 @pytest.mark.parametrize("name, kind", [("tiny", "cross"), ("tiny-static", "alignment")])
-def test_planted_encoders_cached_or_not(tmp_path, monkeypatch, name, kind):
+def test_planted_encoders_are_the_same_cached_or_not(tmp_path, monkeypatch, name, kind):
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path))
     made = dict(name=name, world=WorldConfig(types=8, unseen_types=4, broad_pairs=100))
     made["pretrain"] = PretrainConfig(steps=2, batch_size=8)
@@ -491,12 +491,12 @@ NO_TEXTS = "'learned' makes its vocabulary of texts, and none were given"
     (dict(name="somebody/nowhere", kind="cross"), "no revision is pinned"),
     (dict(name="learned", kind="alignment", units=4, embedding=4), NO_TEXTS),
 ])
-def test_encoders_that_cannot_be_had(models, config, message):
+def test_encoders_that_cannot_be_had_are_named(models, config, message):
     with pytest.raises(EncoderError, match=message):
         load_pair_encoder(EncoderConfig(**config))
 
 
-def test_plain_folders_that_are_not_safe(models):
+def test_plain_folders_that_are_not_safe_are_refused(models):
     plain = models / "plain"
     config = CONFIGS["plain"]
     written = (plain / "config.json").read_text()
@@ -513,7 +513,7 @@ def test_plain_folders_that_are_not_safe(models):
         load_pair_encoder(config)
 
 
-def test_another_file_than_the_card_says(models, monkeypatch):
+def test_another_file_than_the_card_says_is_refused(models, monkeypatch):
     said = dict(licence="none", trained_on="nothing", zero_shot=True)
     card = encoders.EncoderCard(kind="transformer", hub="somebody/plain", sha256="53aa", **said)
     monkeypatch.setattr(encoders, "encoder_cards", lambda: {"somebody/plain": card})

@@ -85,7 +85,7 @@ def counted(answers, *names):
     ({"grades": [2, 1, 1]}, "labels[0] is 1, though grades of 3 and more are relevant"),
     ({"grades": [4, 3, 1]}, "labels[1] is 0, though grades of 3"),
 ])
-def test_refused_columns(change, words):
+def test_columns_that_do_not_fit_are_refused(change, words):
     with pytest.raises(ValueError) as e:
         replace(made(("a", "x", 1), ("a", "y", 0), ("b", "z", 0)), **change)
     assert words in str(e.value)
@@ -129,7 +129,7 @@ def test_groups_are_by_id():
     assert qa.filter_questions(empty).counts["dropped candidates"] == 0
 
 
-def test_a_mask_of_another_length():
+def test_a_mask_of_another_length_is_refused():
     with pytest.raises(ValueError, match="^made: a mask of 2 for 3 rows$"):
         made(("a", "x", 1), ("a", "y", 0), ("b", "z", 0)).take([True, False])
 
@@ -195,7 +195,7 @@ rows_of = st.lists(ROW, min_size=1, max_size=40)
 
 @settings(max_examples=80, deadline=None)
 @given(rows_of, st.booleans(), st.booleans())
-def test_filter_against_pandas(rows, without, only):
+def test_questions_are_dropped_as_pandas_drops_them(rows, without, only):
     a = made(*rows)
     kept = qa.filter_questions(a, without, only)
 
@@ -221,7 +221,7 @@ def test_filter_against_pandas(rows, without, only):
     # none of these ends a line; nothing is stripped
     ("q\ta?\t b\u2028\x85\x0b\x1c c \t1\n".encode(), [" b\u2028\x85\x0b\x1c c "]),
 ])
-def test_to_the_letter(tmp_path, data, answers):
+def test_files_are_read_to_the_letter(tmp_path, data, answers):
     assert qa.read_answers(write(tmp_path / "a.tsv", data)).answers == answers
     assert qa.read_answers(write(tmp_path / "a.tsv.gz", gzip.compress(data, mtime=0))).answers == answers
 
@@ -243,14 +243,14 @@ def test_to_the_letter(tmp_path, data, answers):
     (b"q\ta\xff\tb\t1\t4", "not UTF-8 at byte 4"),
     ("q\ta?\tb\0c\t1\t4", "a NUL byte, at character 7"),
 ])
-def test_refused_lines(tmp_path, line, words):
+def test_unusable_lines_are_refused_and_named(tmp_path, line, words):
     line = line if isinstance(line, bytes) else line.encode()
     with pytest.raises(DataError, match="a.tsv:2: ") as e:
         qa.read_answers(write(tmp_path / "a.tsv", b"q0\tx?\ty\t1\t4\n" + line + b"\nq0\tx?\tz\t0\t2\n"))
     assert words in str(e.value)
 
 
-def test_refused_files_and_parameters(tmp_path):
+def test_unusable_files_and_parameters_are_refused(tmp_path):
     with pytest.raises(DataError, match="a.tsv:1: .*a.tsv:3: .*and 7 more of 10 lines"):
         qa.read_answers(write(tmp_path / "a.tsv", "x\n" * 10))
     with pytest.raises(DataError, match="the file is empty"):
@@ -295,7 +295,7 @@ def test_what_is_written_is_read(tmp_path_factory, rows):
     assert got.counts["questions read"] == len({r[0] for r in rows}) == got.groups().max() + 1
 
 
-def test_quoting_is_asked_for(tmp_path):
+def test_quotation_marks_are_syntax_only_where_asked_for(tmp_path):
     path = write(tmp_path / "a.tsv", 'a?\t"say ""yes"""\t1\n')
     triple = dict(columns=TRIPLE, group_by="run")
     assert qa.read_answers(path, quoting=True, **triple).answers[0] == 'say "yes"'
@@ -316,14 +316,14 @@ def test_quoting_is_asked_for(tmp_path):
     ("read_queries", "2\t\xff", "not UTF-8 at byte 3"),
     ("read_queries", "2\tw\0", "a NUL byte, at character 4"),
 ])
-def test_refused_judgements(tmp_path, read, line, words):
+def test_unusable_judgements_are_refused_and_named(tmp_path, read, line, words):
     first = "1\thow?" if read == "read_queries" else "1\tU0\tx\t4"
     with pytest.raises(DataError, match="j.txt:2: ") as e:
         getattr(qa, read)(write(tmp_path / "j.txt", f"{first}\n{line}\n".encode("latin-1")))
     assert words in str(e.value)
 
 
-def test_identified_by_their_wording_and_grades(tmp_path):
+def test_questions_are_identified_by_their_wording_and_grades(tmp_path):
     answers = qa.Answers("judged", ["a", "a"], ["Why?"] * 2, ["So.", "No."], [1, 0], [4, 2])
     queries = qa.read_queries(write(tmp_path / "q.txt", "31\tWhy?\n32\tHow?\n"))
     judged = qa.read_qrels(write(tmp_path / "a.qrel", "31 U0\t31_0 4\n31 Q0 77_1 2\n"))
@@ -341,13 +341,13 @@ def test_identified_by_their_wording_and_grades(tmp_path):
     ("selqa", "tset", "did you mean 'test'?"),
     ("qnli", "train", "no part of qnli called 'train'"),
 ])
-def test_unknown_names(name, part, words):
+def test_unknown_names_are_answered_by_the_nearest(name, part, words):
     with pytest.raises(ValueError) as e:
         qa.load_answers(name, part)
     assert words in str(e.value)
 
 
-def test_texts_by_hand(tmp_path, monkeypatch):
+def test_files_placed_by_hand_are_described_and_verified(tmp_path, monkeypatch):
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
     for name, part, file in (("selqa", "train", "selqa-ass-train.tsv"), ("antique", "train", "scan-train.tsv")):
@@ -387,7 +387,7 @@ print([module for module in heavy if module in sys.modules])
 """
 
 
-def test_light_to_import():
+def test_importing_loads_no_heavy_package():
     told = subprocess.run([sys.executable, "-c", HEAVY], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"
 
@@ -410,7 +410,7 @@ def test_exactly_so_many_labels_are_switched(n, share, seed):
     assert not a.counts
 
 
-def test_every_position_is_as_likely():
+def test_every_label_is_as_likely_to_be_switched():
     a = made(*((str(i), "x", 1) for i in range(10)))
     drawn = Counter()
     for seed in range(400):
@@ -420,7 +420,7 @@ def test_every_position_is_as_likely():
 
 
 @pytest.mark.parametrize("share", [-.1, 1.1, 20, float("nan")])
-def test_shares_outside(share):
+def test_shares_outside_of_0_to_1_are_refused(share):
     with pytest.raises(ValueError, match="share must be in"):
         qa.flip_labels(made(("a", "x", 1)), share, 0)
     with pytest.raises(ValueError, match="share must be in"):
@@ -470,7 +470,7 @@ def test_exactly_what_is_recorded_changes(texts, share, seed, n):
         assert sum(a != b for a, b in zip(texts, changed)) == len(edits)
 
 
-def test_all_kinds_and_places_occur():
+def test_all_kinds_and_places_of_edits_occur():
     edits = qa.perturb(["abcd"] * 3000, 1., 0).edits
     kinds = Counter(e.kind for e in edits)
     places = {k: {e.at for e in edits if e.kind == k} for k in ("swap", "insert", "delete")}
@@ -547,7 +547,7 @@ def test_words_in_common_by_their_definitions(rows, questions):
         assert share[high].min() > share[~high].max()
 
 
-def test_nothing_to_share():
+def test_without_words_in_common_nothing_is_high_or_misled():
     a = made(("a", "x", 1), ("a", "y", 0))
     silent = replace(a, questions=["?!"] * 2)
     assert qa.shared_words(silent).tolist() == [0, 0]
@@ -567,7 +567,7 @@ def test_equal_shares_are_none_of_them_high(n):
         assert not qa.high_overlap(equal).any()
 
 
-def test_own_files(tmp_path):
+def test_words_in_common_of_a_file_of_ones_own(tmp_path):
     rows = [
         ("1", "Which kettle whistles?", "the one which whistles", "0"),
         ("2", "Why?", "So.", "1"),
@@ -639,7 +639,7 @@ def test_planted_answers_can_be_disturbed_and_filtered():
     (dict(seed=-2), "dev", "seed: -2 is negative"),
     (dict(content=20, length=30), "dev", "content: 20 words are too few"),
 ])
-def test_planted_answers_that_cannot_be(dials, part, words):
+def test_planted_answers_that_cannot_be_are_refused(dials, part, words):
     with pytest.raises(ValueError, match=words):
         qa.planted_answers(AnswersWorldConfig(name="answers", **dials), part)
 
@@ -659,7 +659,7 @@ def test_sizes_are_those_of_the_paper(name, part):
 
 
 @real
-def test_wikiqa_filters():
+def test_wikiqa_is_filtered_to_the_sizes_of_the_papers():
     unfiltered = {part: load("wikiqa", part, filtered=False) for part in ("train", "dev", "test")}
 
     def sizes(**filters):
@@ -738,7 +738,7 @@ def test_quirks_are_counted():
 
 
 @real
-def test_what_parts_share():
+def test_parts_share_no_question_and_so_many_answers():
     def shared(name, a, b, column):
         return len(set(getattr(load(name, a), column)) & set(getattr(load(name, b), column)))
 
@@ -754,7 +754,7 @@ def test_what_parts_share():
 
 
 @real
-def test_antique_grades_and_ids():
+def test_antique_has_the_judged_grades_and_ids():
     expected = [("dev", [101, 508, 633, 951], "train"), ("test", [1642, 2417, 1196, 1334], "test")]
     for part, grades, queries in expected:
         a = load("antique", part)

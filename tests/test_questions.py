@@ -45,7 +45,7 @@ def write(path, data):
     # none of these ends a line; nothing is stripped
     ("1\ta\u2028\x85\x0b\x0c\x1c z\t b \n".encode(), ["a\u2028\x85\x0b\x0c\x1c z"], [" b "]),
 ])
-def test_to_the_letter(tmp_path, data, left, right):
+def test_files_are_read_to_the_letter(tmp_path, data, left, right):
     got = q.read_pairs(write(tmp_path / "a.tsv", data))
     assert got.left == left
     assert got.right == right
@@ -64,7 +64,7 @@ def test_to_the_letter(tmp_path, data, left, right):
     ("1\ta\0\tb", "a NUL byte, at character 4"),
     (b"1\ta\xff\tb", "not UTF-8 at byte 4"),
 ])
-def test_refused_lines(tmp_path, line, words):
+def test_unusable_lines_are_refused_and_named(tmp_path, line, words):
     line = line if isinstance(line, bytes) else line.encode()
     path = write(tmp_path / "a.tsv", b"1\ta\tb\n" + line + b"\n0\tc\td\n")
     with pytest.raises(DataError, match="a.tsv:2: ") as e:
@@ -77,7 +77,7 @@ def test_many_refused_lines_are_counted(tmp_path):
         q.read_pairs(write(tmp_path / "a.tsv", "x\n" * 10))
 
 
-def test_empty_file(tmp_path):
+def test_an_empty_file_is_refused(tmp_path):
     with pytest.raises(DataError, match="a.tsv: the file is empty"):
         q.read_pairs(write(tmp_path / "a.tsv", ""))
 
@@ -87,13 +87,13 @@ def test_empty_file(tmp_path):
     (dict(columns=("label", "left", "left", "right")), "columns: 'left' must be there once"),
     (dict(encoding_errors="ignore"), "no kind of encoding_errors 'ignore'"),
 ])
-def test_wrong_options(tmp_path, options, words):
+def test_wrong_options_are_refused(tmp_path, options, words):
     with pytest.raises(ValueError) as e:
         q.read_pairs(write(tmp_path / "a.tsv", "1\ta\tb\n"), **options)
     assert words in str(e.value)
 
 
-def test_no_file(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere.tsv"):
         q.read_pairs(tmp_path / "nowhere.tsv")
 
@@ -136,13 +136,13 @@ def test_fingerprint_sees_labels_sides_and_order():
     (["a"], ["b"], [1, 0], "odd: unequal lengths: {'labels': 2, 'left': 1, 'right': 1}"),
     (["a", "b"], ["a", "b"], [1, 2], "odd: labels must be 0 or 1, found [1 2]"),
 ])
-def test_wrong_pairs(left, right, labels, words):
+def test_columns_that_do_not_fit_are_refused(left, right, labels, words):
     with pytest.raises(ValueError) as e:
         q.QuestionPairs("odd", left, right, labels)
     assert words in str(e.value)
 
 
-def test_taking_pairs():
+def test_pairs_are_taken_by_numbers_or_a_mask():
     three = q.QuestionPairs("three", ["a", "b", "c"], ["d", "e", "f"], [1, 0, 0])
     for idx in ([0, 2], np.array([0, 2]), np.array([True, False, True]), [True, False, True]):
         taken = three.take(idx)
@@ -214,7 +214,7 @@ def test_shares_are_nested_and_stratified(p, a, b, seed):
 
 
 @pytest.mark.parametrize("share", [0, 10, -.5, float("nan")])
-def test_wrong_shares(share):
+def test_wrong_shares_are_refused(share):
     some = pairs((1, "a", "b"), (0, "c", "d"))
     with pytest.raises(ValueError, match=r"share must be in \(0, 1\], got"):
         q.draw_share(some, share, seed=0)
@@ -230,7 +230,7 @@ def test_questions_that_hang_together_cannot_be_held_out():
     assert "the largest group of connected questions has 50 pairs" in str(e.value)
 
 
-def test_no_pairs():
+def test_no_pairs_stay_none():
     none = pairs((1, "a", "b")).take([])
     assert len(q.clean(none, {"t": none})) == len(q.draw_share(none, .5, seed=0)) == 0
     assert [len(part) for part in q.split_questions(none, .5, seed=0)] == [0, 0]
@@ -252,7 +252,7 @@ def superuser(tmp_path, monkeypatch):
     return folder
 
 
-def test_position_says_nothing(superuser):
+def test_the_place_of_a_pair_does_not_tell_its_label(superuser):
     labels = q.load_questions("superuser", "train").labels
     runs = 1 + (np.diff(labels) != 0).sum()
     assert len(labels) == 400
@@ -268,7 +268,7 @@ for part in ("train", "heldout"):
 """
 
 
-def test_the_same_everywhere(superuser):
+def test_every_process_draws_the_same(superuser):
     here = [q.load_questions("superuser", part, .3, 7, .2).fingerprint for part in ("train", "heldout")]
     for hash_seed in ("1", "2"):
         environment = os.environ | {"PYTHONHASHSEED": hash_seed}
@@ -277,7 +277,7 @@ def test_the_same_everywhere(superuser):
         assert there.split() == here
 
 
-def test_provenance(superuser):
+def test_the_files_and_their_hashes_are_told(superuser):
     train = q.load_questions("superuser", "train")
     assert list(train.files) == ["superuser/train.tsv", "superuser/test.tsv"]
     assert all(len(h) == 64 for h in train.files.values())
@@ -301,7 +301,7 @@ def test_missing_files_say_so(superuser):
     (dict(part="train", holdout=1.), "holdout must be"),
     (dict(name="qora", part="test"), "no question pairs 'qora'; did you mean 'quora'"),
 ])
-def test_wrong_requests(superuser, call, words):
+def test_wrong_requests_are_refused(superuser, call, words):
     with pytest.raises(ValueError, match=words):
         q.load_questions(**{"name": "superuser", **call})
 
@@ -353,7 +353,7 @@ def test_quora_training_is_freed_of_every_other_part():
 
 @real
 @pytest.mark.parametrize("name", ["askubuntu", "quora"])
-def test_held_out_questions(name):
+def test_held_out_questions_are_not_in_training(name):
     train = load(name, "train", holdout=.1)
     held = load(name, "heldout", holdout=.1)
     assert not questions(train) & questions(held)

@@ -87,7 +87,7 @@ def test_a_tie_is_the_mean_over_all_its_orders(case):
 
 
 @pytest.mark.parametrize("right", range(1, 8))
-def test_all_tied(right):
+def test_all_tied_is_the_mean_over_all_orders(right):
     relevant = np.arange(7) < right
     _, values, _ = rank_metrics(np.zeros(7), relevant, ["q"] * 7)
     brute = over_all_orders(np.zeros(7), relevant, relevant.astype(int))
@@ -95,7 +95,7 @@ def test_all_tied(right):
         assert math.isclose(v[0], brute[key], rel_tol=0, abs_tol=1e-12), key
 
 
-def test_by_hand():
+def test_ties_have_the_values_worked_out_by_hand():
     "P P N all tied: 29/36, 5/6, 2/3. P, then (N P) tied: average precision (1 + 1 and 1 + 2/3)/2 halved."
     means, values, ids = rank_metrics([1, 1, 1, 3, 2, 2], [1, 1, 0, 1, 0, 1], [8, 8, 8, 5, 5, 5])
     assert ids.tolist() == [5, 8]
@@ -105,7 +105,7 @@ def test_by_hand():
     assert all(math.isclose(means[key], v.mean()) for key, v in values.items())
 
 
-def test_gains_three_none_one():
+def test_gains_count_from_the_lowest_level():
     means, _, _ = rank_metrics([3, 2, 1], [1, 0, 0], ["q"] * 3, [4, 1, 2])
     assert round(means["ndcg3"], 6) == .963940
     assert round(means["ndcg3_exp"], 6) == .982842
@@ -148,7 +148,7 @@ def test_order_of_the_file_and_scale_of_the_scores_do_not_matter(case, random):
     assert (values["p1"] <= values["mrr"] + 1e-12).all()
 
 
-def test_best_and_worst_order():
+def test_the_best_order_has_full_marks_and_the_worst_has_not():
     _, grades, groups = random_answers()
     best, _, _ = rank_metrics(grades, grades >= 3, groups, grades)
     worst, _, _ = rank_metrics(-grades, grades >= 3, groups, grades)
@@ -156,7 +156,7 @@ def test_best_and_worst_order():
     assert all(worst[key] < .9 for key in best)
 
 
-def test_first_places_on_a_rectangle():
+def test_p1_is_the_share_of_relevant_ones_among_the_first():
     rng = np.random.default_rng(3)
     scores = rng.integers(0, 4, (50, 8)).astype(float)
     relevance = np.eye(8, dtype=bool)[rng.integers(8, size=50)] | (rng.random((50, 8)) < .2)
@@ -253,12 +253,12 @@ NO_RELEVANT = "question 'b' has no relevant candidate"
     ([.1, .2, .3], [1, 0, 0], ["a", "a", "b"], None, [NO_RELEVANT, "1 of 2", "unanswered"]),
     ([.1, .2], [1, 0], ["a", "a"], [1, 1], ["question 'a'", "all its grades are 1"]),
 ])
-def test_bad_input(scores, labels, groups, grades, words):
+def test_unusable_input_is_refused_and_named(scores, labels, groups, grades, words):
     bad(words, scores, labels, groups, grades)
     bad(["demo: ", *words], scores, labels, groups, grades, name="demo")
 
 
-def test_bad_settings():
+def test_unusable_settings_are_refused():
     fine = [.1, .2], [1, 0], ["a", "a"], [4, 1]
     bad(["unanswered", "'drop'"], *fine, unanswered="drop")
     bad(["from 4 to 1"], *fine, levels=(4, 1))
@@ -339,7 +339,7 @@ def test_p_is_the_share_of_all_swaps(pairs, seed):
     assert p == randomisation_test(b, a, seed=seed) == randomisation_test(a, b, seed=seed)
 
 
-def test_p_by_hand():
+def test_p_has_the_values_worked_out_by_hand():
     assert randomisation_test([.4], [.1]) == 1 # one question: both swaps are as extreme
     assert randomisation_test([.1, .5], [.1, .5]) == 1
     assert randomisation_test([1, 0], [0, 1]) == 1
@@ -357,7 +357,7 @@ def test_p_by_hand():
     ([1, 2], [np.inf, 2], {}, "b[0] is inf"),
     ([1, 2], [1, 2], {"draws": 0}, "at least 1 draw"),
 ])
-def test_bad_values_of_questions(a, b, kw, words):
+def test_unusable_values_of_questions_are_refused(a, b, kw, words):
     with pytest.raises(ValueError) as e:
         randomisation_test(a, b, **kw)
     assert words in str(e.value)
@@ -420,7 +420,7 @@ def fractions(groups, labels):
     (selqa, "selqa/selqa-ass-test.tsv", 1590, 19435, (.3039, .3082, .1204)),
     (antique, "antique/antique-test.qrel", 200, 6589, (.4478, .5803, .3845)),
 ], ids=["wikiqa", "selqa", "antique"])
-def test_a_constant_scorer_on_published_files(read, file, asked, pairs, expected):
+def test_a_constant_scorer_gets_the_mean_over_all_orders_of_published_files(read, file, asked, pairs, expected):
     if not (DATA / file).is_file():
         pytest.skip(f"DEBIAS_NB_DATA holds no {file}")
     groups, labels, grades = zip(*read())

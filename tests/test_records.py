@@ -184,7 +184,7 @@ for i in itertools.count():
 """
 
 
-def test_killed_in_the_middle_of_a_line(path):
+def test_a_writer_killed_in_the_middle_of_a_line_leaves_a_torn_end(path):
     for i in range(3):
         append(path, small(i))
     dies = child(HALF_A_LINE, path)
@@ -209,7 +209,7 @@ def wait_until_it_grows(path, size, writer, pause):
         time.sleep(pause)
 
 
-def test_killed_at_any_moment(path):
+def test_a_writer_killed_at_any_moment_leaves_whole_lines(path):
     kept = 0
     for k in range(3):
         writer = child(WITHOUT_END, path, k)
@@ -229,7 +229,7 @@ def test_killed_at_any_moment(path):
 # torn ends
 
 
-def test_a_cut_at_every_byte(tmp_path):
+def test_a_file_cut_at_any_byte_keeps_its_whole_lines(tmp_path):
     whole = b"".join(encode(small(i)) for i in range(3))
     for cut in range(len(whole) + 1):
         path = tmp_path / f"{cut}.jsonl"
@@ -466,7 +466,7 @@ def refuse(monkeypatch, name, error):
     monkeypatch.setattr(os, name, fail)
 
 
-def test_a_disk_that_is_full_everywhere(path, spare, monkeypatch):
+def test_a_disk_that_is_full_everywhere_is_said_and_nothing_is_torn(path, spare, monkeypatch):
     append(path, small(0))
     before = path.read_bytes()
     refuse(monkeypatch, "write", errno.ENOSPC)
@@ -476,7 +476,7 @@ def test_a_disk_that_is_full_everywhere(path, spare, monkeypatch):
     assert not list(spare.iterdir())
 
 
-def test_a_real_short_write(path, spare):
+def test_a_short_write_of_the_system_leaves_nothing_torn(path, spare):
     for i in range(40):
         append(path, small(i))
     size = path.stat().st_size
@@ -530,7 +530,7 @@ def hold_lock(path, ready, done):
         done.wait(30)
 
 
-def test_a_lock_that_is_never_freed(path, spare, monkeypatch):
+def test_a_lock_that_is_never_freed_is_said_and_does_not_hinder_reading(path, spare, monkeypatch):
     append(path, small(0))
     monkeypatch.setattr(records, "LOCK_SECONDS", .05)
     spawn = multiprocessing.get_context("spawn")
@@ -569,7 +569,7 @@ def ordinary_user():
 
 
 @pytest.mark.parametrize("folder_mode, file_mode", [(0o555, 0o444), (0o555, 0o644), (0o777, 0o444)])
-def test_a_folder_or_file_that_is_read_only(ordinary_user, folder_mode, file_mode):
+def test_a_read_only_folder_or_file_is_read_and_left_as_it_is(ordinary_user, folder_mode, file_mode):
     folder, give_up_rights = ordinary_user
     path = folder / "itvreg" / "demo.small.jsonl"
     spare = folder / "spare"
@@ -680,7 +680,7 @@ def test_other_errors_of_training_leave_no_record(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_files_of_several_experiments(tmp_path):
+def test_each_experiment_has_a_file_of_its_own(tmp_path):
     store = Store(tmp_path)
     other = CONFIG.model_copy(update={"experiment": "other"})
     for c in (CONFIG, other):

@@ -124,7 +124,7 @@ def test_failed_download_leaves_nothing(world, mode, error, words):
     assert [p.name for p in world.cached()] == ["a.tsv"]
 
 
-def test_nobody_answers(world):
+def test_where_nobody_answers_nothing_is_left(world):
     world.server.shutdown()
     world.server.server_close()
     with pytest.raises(r.MissingData, match="download failed"):
@@ -143,7 +143,7 @@ r.locate("demo", "a.tsv", registry=r.Registry(datasets={"demo": about}))
 """
 
 
-def test_killed_while_downloading(world):
+def test_a_process_killed_while_downloading_leaves_no_file(world):
     def begun():
         return any(p.stat().st_size for p in world.cached())
 
@@ -161,7 +161,7 @@ def test_killed_while_downloading(world):
     assert world.locate("a.tsv").read_bytes() == GOOD
 
 
-def test_many_at_once(world):
+def test_many_at_once_get_one_file(world):
     with ThreadPoolExecutor(8) as pool:
         paths = list(pool.map(lambda _: world.locate("a.tsv"), range(16)))
     assert set(paths) == {world.cache / "a.tsv"}
@@ -205,7 +205,7 @@ def test_a_wrong_file_is_not_passed_over(world):
     assert world.locate("a.tsv") == world.given / "a.tsv"
 
 
-def test_by_hand(world):
+def test_a_file_placed_by_hand_is_found_unverified(world):
     with pytest.raises(r.MissingData, match="place it as demo/b.tsv"):
         world.locate("b.tsv")
     world.give("b.tsv", b"anything")
@@ -347,7 +347,7 @@ ABOUT = """datasets:
     ("url: ftp://example.org/a", "should match pattern"),
     ("url: https://github.com/a/b/raw/main/c", "must name a commit"),
 ])
-def test_mistakes_in_the_registry(tmp_path, line, words):
+def test_mistakes_in_the_registry_are_named(tmp_path, line, words):
     key, value = line.split(": ", 1)
     entry = ", ".join(f"{k}: {v}" for k, v in (ENTRY | {key: value}).items())
     (tmp_path / "datasets.yaml").write_text(ABOUT + "      - {" + entry + "}\n")
@@ -366,7 +366,7 @@ print([module for module in heavy if module in sys.modules])
 """
 
 
-def test_light_to_import():
+def test_importing_loads_no_heavy_package():
     told = subprocess.run([sys.executable, "-c", HEAVY], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"
 

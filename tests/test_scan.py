@@ -123,7 +123,7 @@ def test_the_closed_gradient_passes_finite_differences(form, through):
     assert torch.autograd.gradcheck(decorrelation(features, form, through), (weights,))
 
 
-def test_values_worked_out_by_hand():
+def test_the_loss_has_the_values_worked_out_by_hand():
     z = torch.tensor([[1., 2.], [3., 6.]], dtype=torch.float64)[..., None]
 
     def w(*v):
@@ -181,7 +181,7 @@ def test_random_features_repeat_and_stay_in_bounds():
     assert released.max() <= (4 / 3)**.5 + 1e-9
 
 
-def test_standardise():
+def test_standardised_features_have_deviation_1_and_constant_ones_are_0():
     z = standardise(torch.tensor([[1., 5., .1], [3., 5., .1]]))
     assert z.tolist() == [[-1, 0, 0], [1, 0, 0]]
     assert (standardise(torch.full((140, 3), .1)) == 0).all()
@@ -329,7 +329,7 @@ LONG = dict(dtype=torch.long)
     (dict(labels=torch.zeros(140)), "class numbers"),
     (dict(generator=0), "torch.Generator"),
 ])
-def test_what_the_learner_refuses(batch, change, message):
+def test_the_learner_refuses_what_cannot_be(batch, change, message):
     with pytest.raises(ValueError, match=message):
         learn_weights(batch.features, **({"generator": seeded()} | change))
 
@@ -383,7 +383,7 @@ def test_the_model_gets_no_gradient_and_need_not_want_any(batch):
 # ---- memory
 
 
-def test_ema_and_queue_by_hand():
+def test_memories_hold_what_was_worked_out_by_hand():
     ema = Memory("ema", alpha=.75)
     queue = Memory("queue", size=3)
     batches = [(torch.zeros(2, 1), torch.ones(2)), (torch.full((2, 1), 4.), torch.full((2,), 3.))]
@@ -440,7 +440,7 @@ def test_the_global_weights_stay_as_they_are(batch):
         assert torch.equal(before.weights, memory.weights)
 
 
-def test_what_a_memory_refuses(batch):
+def test_a_memory_refuses_what_does_not_fit(batch):
     with pytest.raises(ValueError, match="did you mean 'queue'"):
         Memory("queu")
     with pytest.raises(ValueError, match=r"alpha must lie in \[0, 1\), got 1"):
@@ -479,7 +479,7 @@ def test_the_shuffled_control_keeps_each_class_s_weights():
     (dict(draws=0), "draws must be at least 1"),
     (dict(r=0), "r must be at least 1"),
 ])
-def test_what_the_diagnosis_refuses(batch, change, message):
+def test_the_diagnosis_refuses_what_cannot_be(batch, change, message):
     arguments = dict(weights=torch.ones(140), features=batch.features, generator=seeded())
     with pytest.raises(ValueError, match=message):
         diagnose(**(arguments | change))
@@ -504,7 +504,7 @@ def test_under_the_oracle_s_weights_the_shortcut_says_nothing_of_the_label():
 
 
 @pytest.mark.parametrize("options", list(HEADS.values()), ids=list(HEADS))
-def test_shapes_and_signs(options):
+def test_every_head_keeps_the_shape_and_a_bias_is_not_negative(options):
     torch.manual_seed(0)
     options = {k: v for k, v in options.items() if k != "shared"}
     hidden = torch.randn(9, 16).tanh()
@@ -514,7 +514,7 @@ def test_shapes_and_signs(options):
     assert (debiased.min() < 0) == (options["output"] == "linear")
 
 
-def test_contrastive_values_and_limits():
+def test_the_contrastive_loss_has_its_values_and_limits():
     a = torch.tensor([[1., 0.]])
     b = torch.tensor([[0., 1.]])
     assert contrastive_loss(a, b, b).item() == pytest.approx(np.log(2))
@@ -608,7 +608,7 @@ def weighted(*weights):
     (lambda: scan_loss({"sw": 1.}, sw=float("nan")), "sw must be at least 0"),
     (lambda: weighted(1., 1., 1.), r"shape \(2,\)"),
 ])
-def test_what_head_and_loss_refuse(call, message):
+def test_head_and_loss_refuse_what_cannot_be(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 

@@ -341,7 +341,7 @@ MASKREG = MethodConfig(name="MaskReg", regulariser="maskreg", weight=.1, mask_sh
     (ITVAUG, 3),
     (MASKREG, 3),
 ], ids=lambda m: getattr(m, "name", ""))
-def test_what_a_step_encodes(made, name, method, texts):
+def test_a_step_encodes_each_text_once(made, name, method, texts):
     model = load(made[name])
     base = load(made[name])
     calls = counted(model)
@@ -470,7 +470,7 @@ def test_itvreg_in_the_trainer_of_sentence_transformers(made, name, callback, mo
 
 @pytest.mark.parametrize("name", ["bert", "table"])
 @pytest.mark.parametrize("kind", [MaskRegLoss, OutRegLoss, SimCSELoss, ITVAugLoss])
-def test_the_other_losses_there(made, name, kind):
+def test_the_other_losses_in_the_trainer_of_sentence_transformers(made, name, kind):
     base = load(made[name])
     model = copy.deepcopy(base)
     loss = plain_trainer(model, kind(model, copy.deepcopy(base)), epochs=1)

@@ -61,7 +61,7 @@ def words(evidence, *lines):
     return [one.verdict for one in judge(asked(evidence, lines))]
 
 
-def test_four_words():
+def test_a_comparison_is_told_by_one_of_four_words():
     clear = evidence({"a": .6, "b": .5, "c": .6}, seeds=10)
     assert words(clear, *above("table3", "a", "b")) == ["holds", "holds"]
     assert words(clear, *above("table3", "b", "a")) == ["reversed", "reversed"]
@@ -99,7 +99,7 @@ def test_a_name_that_no_cell_has_is_refused(line, message):
         Ledger("itvreg", e).claim("A1", ours=line)
 
 
-def test_what_cannot_be_asked():
+def test_what_cannot_be_asked_is_refused():
     for wrong in (dict(delta=0), dict(delta=-1)):
         with pytest.raises(ValueError, match="delta must be above 0"):
             above("table3", "a", "b", **wrong)
@@ -228,7 +228,7 @@ def test_printed_names_are_checked(paper):
         cells(table, column="nowhere")
 
 
-def test_facts():
+def test_facts_about_printed_cells_hold_or_not():
     cells = PrintedCells("itvreg")
     ours = cells("table2", method="ITVReg", column="*")
     gap = ours - cells("table2", method="Finetuned", column="*")

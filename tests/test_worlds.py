@@ -125,7 +125,7 @@ def in_another_process(code, hash_seed):
     return json.loads(done.stdout)
 
 
-def test_same_in_every_process():
+def test_a_world_is_the_same_in_every_process():
     one = in_another_process(PRINTS, "1")
     two = in_another_process(PRINTS, "4242")
     assert one == two
@@ -243,7 +243,7 @@ def test_splits_follow_the_definition(world, name):
 
 @few
 @given(worlds)
-def test_lexicon(world):
+def test_no_word_of_the_lexicon_stands_twice_and_brands_are_dealt_evenly(world):
     words = lexicon_words(world)
     assert len(words) == len(set(words))
     assert not any(c.isdigit() for w in words for c in w)
@@ -297,7 +297,7 @@ def test_titles_say_what_they_are(world):
 
 @few
 @given(worlds)
-def test_vocabulary_never_gives_unk(world):
+def test_the_vocabulary_spells_every_word(world):
     broad = broad_texts(world)
     vocabulary = wordpiece_vocabulary(broad, 400)
     known = set(vocabulary)
@@ -311,7 +311,7 @@ def test_vocabulary_never_gives_unk(world):
 
 
 @pytest.mark.parametrize("config", [WorldConfig(), strong_world(seed=3)])
-def test_vocabulary_of_the_whole_world(config):
+def test_the_vocabulary_keeps_words_of_the_whole_world_in_one_piece(config):
     world = Catalogue(config)
     known = set(wordpiece_vocabulary(broad_texts(world), 2500))
     columns = [*world.labelled_pairs().texts()]
@@ -377,7 +377,7 @@ def test_p_ood_ties_brands_in_two_splits(p_ood):
         assert near(shares(world, world.split(split).queries, world.brands_of), tied, 700)
 
 
-def test_at_the_limits():
+def test_dials_at_their_limits_leave_nothing_to_chance():
     def same(pairs):
         "Whether query and item are of one brand, where the brand is no part of what is asked."
         return [a.brand == b.brand for a, b in zip(pairs.left, pairs.right) if not a.accessory]
@@ -628,7 +628,7 @@ def test_impossible_answers_are_refused(dials, message):
         answers_split(asking(**dials), "dev")
 
 
-def test_as_few_content_words_as_can_be():
+def test_as_few_content_words_as_can_be_are_enough():
     # 12 asked for, 8 others: an answer with one shared word and a cue says them all
     a = answers_split(asking(content=20, asked=12, many=9, few=1), "iid")
     assert all(len(set(t.split())) == 10 for t in a.answers)
@@ -642,7 +642,7 @@ def test_as_few_content_words_as_can_be():
     ("test", "no split 'test'"),
     ("uncoupled", "no split"),
 ])
-def test_unknown_splits_of_answers(name, words):
+def test_unknown_splits_of_answers_are_refused(name, words):
     with pytest.raises(ValueError, match=words):
         answers_split(asking(), name)
 
