@@ -386,6 +386,10 @@ def test_an_epoch_of_batches_of_like_length(lengths, size, seed):
         generator = torch.Generator().manual_seed(seed)
         return list(LengthSampler(size, lengths=lengths.tolist(), generator=generator))
 
+    rows = order()
+    assert sorted(rows) == list(range(len(lengths)))
+    assert rows == order()
+
 
 def test_the_batches_of_transformers_trainer_dealt_anew():
     from transformers.trainer_pt_utils import LengthGroupedSampler
