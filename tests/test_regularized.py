@@ -428,7 +428,7 @@ def test_the_base_stays_and_nobody_optimises_it(bert, tmp_path):
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
-def test_gradient_checkpointing(encoders, tmp_path, reentrant):
+def test_gradient_checkpointing_trains_the_same(encoders, tmp_path, reentrant):
     plain = without_dropout(copy.deepcopy(encoders["bert"]))
     other = without_dropout(copy.deepcopy(encoders["bert"]))
     how = dict(gradient_checkpointing=True, gradient_checkpointing_kwargs={"use_reentrant": reentrant})
@@ -595,6 +595,7 @@ def in_matryoshka(model, loss):
 
 
 OBJECTS = "must be objects of ITVReg, OutReg"
+A_LOSS = "must be a loss of sentence-transformers, got a function"
 A_LIST = r"must be a list, such as \[OutReg\(0.1\)\]"
 NO_ENCODER = "a Linear and no SentenceTransformer"
 NO_PLACES = "columns must be places, counted from 0, or 'all', got 'anchor'"
@@ -602,7 +603,7 @@ NO_PLACES = "columns must be places, counted from 0, or 'all', got 'anchor'"
 
 @pytest.mark.parametrize("build, error, words", [
     (lambda m: outreg(m, losses.MultipleNegativesRankingLoss), ValueError, r"is the class .*: pass an instance"),
-    (lambda m: outreg(m, torch.nn.functional.mse_loss), ValueError, "a loss of sentence-transformers, got a function"),
+    (lambda m: outreg(m, torch.nn.functional.mse_loss), ValueError, A_LOSS),
     (lambda m: outreg(m, mnrl(copy.deepcopy(m))), ValueError, "made for another model"),
     (lambda m: outreg(m, in_matryoshka(m, mnrl(copy.deepcopy(m)))), ValueError, "made for another model"),
     (lambda m: outreg(m, losses.ContrastiveTensionLoss(m)), ValueError, "ContrastiveTensionLoss keeps no `model`"),
@@ -714,13 +715,15 @@ def test_a_text_without_a_vector_spoils_no_weight():
 
 
 SCRIPT = """
-import sys
-sys.path.insert(0, {tests!r})
+import os, sys
 from pathlib import Path
+sys.path.insert(0, {tests!r})
 import test_regularized as t
-model = t.two_steps(Path({folder!r}), Path({out!r}), 4)
-if int(t.os.environ["RANK"]) == 0:
-    model.save({saved!r}, create_model_card=False)
+
+for folder, saved in {places!r}:
+    model = t.two_steps(Path(folder), Path({out!r}), 4)
+    if int(os.environ["RANK"]) == 0:
+        model.save(saved, create_model_card=False)
 """
 
 
@@ -748,17 +751,23 @@ def can_meet():
     return None
 
 
-@pytest.mark.skipif(can_meet() is not None, reason=str(can_meet()))
-@pytest.mark.parametrize("name", ["bert", "table"])
-def test_two_processes_are_one_with_twice_the_batch(folders, encoders, name, tmp_path):
-    script = tmp_path / "train.py"
-    places = dict(folder=str(folders[name]), out=str(tmp_path / "two"), saved=str(tmp_path / "saved"))
-    script.write_text(SCRIPT.format(tests=str(Path(__file__).parent), **places), "utf-8")
+@pytest.fixture(scope="module")
+def together(folders, tmp_path_factory):
+    "Each encoder as two processes train it; to start them takes longer than to train."
+    folder = tmp_path_factory.mktemp("together")
+    places = [(str(start), str(folder / name)) for name, start in folders.items()]
+    script = folder / "train.py"
+    script.write_text(SCRIPT.format(tests=str(Path(__file__).parent), places=places, out=str(folder / "out")), "utf-8")
     done = script_done("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(script))
     assert done.returncode == 0, done.stderr[-3000:]
-    together = made.load(tmp_path / "saved")
-    alone = two_steps(folders[name], tmp_path / "one", 8)
-    assert furthest(together, alone) < 1e-6 < 1e-3 < furthest(alone, encoders[name])
+    return {name: made.load(folder / name) for name in folders}
+
+
+@pytest.mark.skipif(can_meet() is not None, reason=str(can_meet()))
+@pytest.mark.parametrize("name", ["bert", "table"])
+def test_two_processes_are_one_with_twice_the_batch(folders, encoders, together, name, tmp_path):
+    alone = two_steps(folders[name], tmp_path, 8)
+    assert furthest(together[name], alone) < 1e-6 < 1e-3 < furthest(alone, encoders[name])
 
 
 # ---------------------------------------------------------------- between base and tuned
