@@ -325,17 +325,25 @@ def test_the_twin_has_the_same_numbers(tables):
     assert twin["facts"]["models"]["base"]["fingerprint"] != twin["facts"]["models"]["tuned"]["fingerprint"]
 
 
-def run_snippet(code, folder):
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+@pytest.fixture(scope="module")
+def snippet_folder(tables, tmp_path_factory):
+    "Where the snippet was run as it stands."
+    folder = tmp_path_factory.mktemp("snippet")
+    done = subprocess.run([sys.executable, "-c", tables.snippet], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return folder
+
+
+def saved_models(folder, pattern):
+    return [path for path in folder.glob(pattern) if (path / "modules.json").is_file()]
 
 
 def test_the_same_question_has_the_same_answer(tables, folders, files):
     assert found_with(folders, files, "table", "other table", group="brand").json() == tables.json()
 
 
-def test_the_snippet_runs(tables, tmp_path):
-    run_snippet(tables.snippet, tmp_path)
+def test_the_snippet_runs_and_saves_what_it_trains(snippet_folder):
+    assert saved_models(snippet_folder, "*-outreg/model")
 
 
 def test_the_snippet_says_where_nothing_has_to_be_mended(tables):
@@ -349,9 +357,8 @@ def test_the_snippet_says_where_nothing_has_to_be_mended(tables):
     assert "num_train_epochs=5" in harmed
 
 
-def test_the_part_of_the_snippet_that_mixes_runs(tables, tmp_path):
-    run_snippet(tables.snippet.split("\n# Fine-tune again")[0], tmp_path)
-    assert [path for path in tmp_path.glob("*-0.*") if (path / "modules.json").is_file()]
+def test_the_part_of_the_snippet_that_mixes_saves_the_mixture(snippet_folder):
+    assert saved_models(snippet_folder, "*-0.*")
 
 
 # ---------------------------------------------------------------- command line
