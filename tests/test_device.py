@@ -106,7 +106,7 @@ def test_a_run_that_was_stopped_and_taken_up_again_is_the_same_run(run, tmp_path
     lent = clock(2, 6, 9)
     bounds = Limits(folder=tmp_path / "checkpoints")
     stopped = []
-    for attempt in range(8):
+    for _ in range(8):
         try:
             record = runner.execute_within(run, bounds)
             break

@@ -441,6 +441,7 @@ UNUSABLE = { # a file for --test, what is said of it
     "encodings": (IN_TWO_ENCODINGS, "bad.csv:3: not UTF-8 at byte 3"),
 }
 
+
 def check_refused(folder, monkeypatch, command, base, train, message, left):
     "Exit code 2, one sentence, and nothing is written."
     monkeypatch.chdir(folder)

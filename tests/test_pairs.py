@@ -159,6 +159,7 @@ def test_each_distinct_text_is_tokenised_once(loaded, name):
     encoder = copy.copy(loaded[name])
     seen = []
     original = encoder.encode
+
     def encode(texts):
         seen.extend(texts)
         return original(texts)

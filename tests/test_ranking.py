@@ -294,7 +294,7 @@ def test_one_candidate_is_right_or_the_question_unanswered():
 
 def test_replicates_are_resamples_of_whole_questions():
     scores, grades, groups = random_answers(levels=5)
-    means, values, ids = rank_metrics(scores, grades >= 3, groups, grades)
+    _, values, ids = rank_metrics(scores, grades >= 3, groups, grades)
     kept = rank_replicates(values, 20, seed=4)
     drawn = bootstrap_weights(len(scores), 20, seed=4, groups=groups)
     assert kept.keys() == values.keys()

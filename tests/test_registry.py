@@ -25,16 +25,19 @@ DERIVED = {"amazon2014_music_alsobought", "pan19_fanfiction", "reddit_tldr_users
 
 GOOD = b"duplicate\tone?\ttwo?\n" * 2000
 WRONG = b"duplicate\tONE?\ttwo?\n" * 2000
-SHA = hashlib.sha256(GOOD).hexdigest()
+
+
 def sha256_of(data):
     return hashlib.sha256(data).hexdigest()
 
 
 SHA = sha256_of(GOOD)
 
+
 class Site(http.server.BaseHTTPRequestHandler):
     mode = "good"
     hits = 0
+
     def do_GET(self):
         type(self).hits += 1
         mode = type(self).mode
@@ -101,6 +104,7 @@ def world(tmp_path, monkeypatch):
     yield Own
     server.shutdown()
     server.server_close()
+
 
 @pytest.mark.parametrize("mode, error, words", [
     ("broken off", r.MissingData, "download failed"),

@@ -507,6 +507,7 @@ def test_word_dropout_shortens_the_texts_of_training_alone(bert):
     features, labels = batch_of(bert, PAIR)
     whole = [int(column["attention_mask"].sum()) for column in features]
     given = []
+
     def count(module, inputs):
         given.append(int(inputs[0]["attention_mask"].sum()))
 

@@ -112,7 +112,7 @@ def titled(tmp_path_factory):
 
 
 def test_a_run_on_titles_keeps_what_was_asked_for(titled):
-    e, store, out = titled
+    _, _, out = titled
     base, tuned, reg, wise = out.records.values()
     assert not out.failed
     assert not out.missing

@@ -472,7 +472,6 @@ def columns(split):
     return [c.tolist() if isinstance(c, np.ndarray) else c for c in split]
 
 
-
 asked_worlds = st.builds(
     asking, seed=SEEDS, rho=st.floats(-1, 1), cue=SHARES, stray=SHARES, types=st.integers(2, 6),
     cues=st.integers(1, 7), content=st.integers(30, 200), asked=st.integers(5, 9), length=st.integers(7, 14),
@@ -661,6 +660,7 @@ written_worlds = st.builds(
     tokens=st.integers(10, 60), spread=SHARES,
 )
 
+
 @few
 @given(written_worlds, st.sampled_from(AUTHOR_SPLITS), st.floats(0, 1))
 def test_texts_follow_the_definition(c, name, likeness):
@@ -738,6 +738,7 @@ def test_texts_are_at_home_as_often_as_kappa_says(kappa):
         found = np.unique(w.topic, return_counts=True)[1]
         assert len(found) == (8 if w.name == "cross" else 16)
         assert (abs(found - found.mean()) < 5 * np.sqrt(3 * found.mean())).all()
+
 
 def topic_is_as_planted(split, topic, chances):
     "Whether the words of a topic's texts are as frequent as planted, within what chance leaves."
@@ -821,6 +822,7 @@ def test_a_world_without_words_of_their_own_needs_no_further_words():
     assert len(author_words(writing(content=20_000)).unseen) == 20_000
     with pytest.raises(ValueError, match="lower `functions`, `spellings` or `content`"):
         author_words(writing(content=20_000, apart=.1))
+
 
 AUTHORS = """
 import json
