@@ -17,20 +17,26 @@ TABLE = load_experiment("scan/table02", "paper")
 
 
 @pytest.mark.parametrize("change, words", [
-    ({"utilisation": 1.5}, "utilisation"), ({"price": 0}, "price"), ({"prise": 1}, "prise"),
+    ({"utilisation": 1.5}, "utilisation"),
+    ({"price": 0}, "price"),
+    ({"prise": 1}, "prise"),
     ({"corpora": {"wikiqa": {"rows": 0, "texts": 1, "bytes": 1, "source": ""}}}, "corpora.wikiqa.rows"),
 ])
 def test_assumptions_that_cannot_be_are_named(change, words, tmp_path):
-    (tmp_path / "configs/device").mkdir(parents=True)
-    text = yaml.safe_dump({**yaml.safe_load((ROOT / "configs/device/costs.yaml").read_text("utf-8")), **change})
-    (tmp_path / "configs/device/costs.yaml").write_text(text)
-    with pytest.raises(ConfigError, match=f"configs/device/costs.yaml.*{words}"): cost.load_costs(tmp_path)
+    place = tmp_path / "configs/device/costs.yaml"
+    place.parent.mkdir(parents=True)
+    assumed = yaml.safe_load((ROOT / "configs/device/costs.yaml").read_text("utf-8"))
+    place.write_text(yaml.safe_dump(assumed | change))
+    with pytest.raises(ConfigError, match=f"configs/device/costs.yaml.*{words}"):
+        cost.load_costs(tmp_path)
 
 
 def test_every_table_of_the_papers_has_a_cost():
     experiments = [e for paper in papers() for e in all_experiments(paper) if e.profile == "paper"]
     found = cost.cost_table(experiments)
-    assert len(found) == len(experiments) and (found.hours > 0).all() and (found.USD > 0).all()
+    assert len(found) == len(experiments)
+    assert (found.hours > 0).all()
+    assert (found.USD > 0).all()
 
 
 def test_what_was_measured_on_a_gpu_takes_the_place_of_what_is_assumed(tmp_path):
@@ -44,7 +50,8 @@ def test_what_was_measured_on_a_gpu_takes_the_place_of_what_is_assumed(tmp_path)
     reached = cost.measured(tmp_path)
     assert reached == {"140 x 128": .2}
     costs = cost.load_costs()
-    assumed, found = (cost.table_cost(TABLE, costs, given) for given in ({}, reached))
+    assumed = cost.table_cost(TABLE, costs, {})
+    found = cost.table_cost(TABLE, costs, reached)
     fixed = costs.overhead * assumed.runs
     assert found.seconds - fixed == pytest.approx((assumed.seconds - fixed) * costs.utilisation / .2)
 
@@ -55,9 +62,13 @@ def test_a_transfer_from_a_large_corpus_is_most_of_a_run():
     assert by_name["TANDA"] > 10 * by_name["RoBERTa"]
 
 
-def test_the_command():
+def test_the_command_tells_hours_and_refuses_unknown_tables():
     done = CliRunner().invoke(app, ["cost", "itvreg/table02", "--profile", "paper"])
-    assert done.exit_code == 0 and "hours: " in done.output and "assumed to be 40%" in done.output
-    assert "did you mean 'itvreg/table02.paper'?" in CliRunner().invoke(app, ["cost", "itvreg/table2"]).output
+    assert done.exit_code == 0
+    assert "hours: " in done.output
+    assert "assumed to be 40%" in done.output
+    misspelt = CliRunner().invoke(app, ["cost", "itvreg/table2"])
+    assert "did you mean 'itvreg/table02.paper'?" in misspelt.output
     done = CliRunner().invoke(app, ["cost", "itvreg/table03", "--profile", "small"])
-    assert done.exit_code == 2 and "is not listed" in done.output
+    assert done.exit_code == 2
+    assert "is not listed" in done.output

@@ -1,4 +1,8 @@
-"A machine that is lent: time that is up, memory that is too small, no device, another code version; each leaves records that are whole."
+"""A machine that is lent.
+
+Time that is up, memory that is too small, no device, another code version; each leaves records that are whole.
+"""
+import copy
 import json
 import os
 import shutil
@@ -6,7 +10,7 @@ import subprocess
 import sys
 import tarfile
 import warnings
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -15,14 +19,14 @@ import yaml
 from sentence_transformers import SentenceTransformer
 from typer.testing import CliRunner
 
-from made import WORLD, bert, experiment
-from debias_nb.config import AnswersWorldConfig, AuthorsWorldConfig, EncoderConfig, PretrainConfig
 from debias_nb import encoders
+from debias_nb.config import AnswersWorldConfig, AuthorsWorldConfig, EncoderConfig, PretrainConfig
 from debias_nb.repro import device, runner
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig
 from debias_nb.repro.limits import Limits, TimeUp, newest
 from debias_nb.repro.records import Store, comparable, git_state, latest
+from made import WORLD, bert, experiment
 
 ROOT = Path(__file__).parents[1]
 PLACE = {"paper": "itvreg", "experiment": "demo", "profile": "planted"}
@@ -30,31 +34,42 @@ PAIRS = next(run for run in experiment().runs() if run.method.name == "ITVReg")
 BEST = PAIRS.model_copy(update={
     "corpus": PAIRS.corpus.model_copy(update={"holdout": .2}),
     "training": PAIRS.training.model_copy(update={"select": "best"}),
-    "measure": ("trajectory",)})
-TINY = EncoderConfig(
-    name="tiny", kind="transformer", world=WORLD, pretrain=PretrainConfig(steps=2, batch_size=16, vocabulary=600))
+    "measure": ("trajectory",),
+})
+PRETRAIN = PretrainConfig(steps=2, batch_size=16, vocabulary=600)
 TRANSFORMER = PAIRS.model_copy(update={
-    "encoder": TINY, "training": PAIRS.training.model_copy(update={"learning_rate": 1e-4})})
+    "encoder": EncoderConfig(name="tiny", kind="transformer", world=WORLD, pretrain=PRETRAIN),
+    "training": PAIRS.training.model_copy(update={"learning_rate": 1e-4}),
+})
+ANSWERS_WORLD = AnswersWorldConfig(name="answers", questions=60, tests=20)
 ANSWERS = RunConfig(
-    **PLACE, encoder=EncoderConfig(name="learned", kind="alignment", units=8, embedding=8),
+    **PLACE,
+    encoder=EncoderConfig(name="learned", kind="alignment", units=8, embedding=8),
     method=MethodConfig(name="SCAN", scan=ScanConfig(debias="paper", memory="ema")),
-    corpus=CorpusConfig(name="answers", task="answers", world=AnswersWorldConfig(name="answers", questions=60, tests=20)),
+    corpus=CorpusConfig(name="answers", task="answers", world=ANSWERS_WORLD),
     training=TrainConfig(
-        loss="cross-entropy", learning_rate=3e-3, epochs=2, batch_size=60, optimizer="adamw", select="best"),
-    evaluate=("iid",), eval_world=AnswersWorldConfig(name="answers", questions=60, tests=20))
+        loss="cross-entropy", learning_rate=3e-3, epochs=2, batch_size=60, optimizer="adamw", select="best",
+    ),
+    evaluate=("iid",), eval_world=ANSWERS_WORLD,
+)
+AUTHORS_WORLD = AuthorsWorldConfig(name="authors", authors=60, test_authors=10, texts=6, tokens=20)
 AUTHORS = RunConfig(
-    **PLACE, encoder=EncoderConfig(name="learned", kind="static", embedding=16),
+    **PLACE,
+    encoder=EncoderConfig(name="learned", kind="static", embedding=16),
     method=MethodConfig(name="MLL + ARR", authors=AuthorsConfig(base="mll", student="arr")),
-    corpus=CorpusConfig(
-        name="authors", task="authors", world=AuthorsWorldConfig(name="authors", authors=60, test_authors=10, texts=6, tokens=20)),
+    corpus=CorpusConfig(name="authors", task="authors", world=AUTHORS_WORLD),
     training=TrainConfig(loss="authors", temperature=.1, learning_rate=1e-2, epochs=2, batch_size=16),
-    evaluate=("cross",))
+    evaluate=("cross",),
+)
 
 
 class Clock:
     "The time is up at the looks at it that are named, until a machine is lent again."
+
     def __init__(self, *ends):
-        self.ends, self.looks, self.up = ends, 0, False
+        self.ends = ends
+        self.looks = 0
+        self.up = False
 
     def reached(self, _):
         self.looks += 1
@@ -72,14 +87,26 @@ def clock(monkeypatch):
     return make
 
 
-@pytest.mark.parametrize("run", [PAIRS, BEST, TRANSFORMER, ANSWERS, AUTHORS], ids=["pairs", "best epoch", "dropout", "answers", "authors"])
+def without_times(record):
+    "What two makings of a run have in common."
+    extra = {name: value for name, value in record["extra"].items() if name != "training"}
+    return comparable(record) | {"extra": extra}
+
+
+@pytest.mark.parametrize("run", [
+    PAIRS,
+    BEST,
+    TRANSFORMER,
+    ANSWERS,
+    AUTHORS,
+], ids=["pairs", "best epoch", "dropout", "answers", "authors"])
 def test_a_run_that_was_stopped_and_taken_up_again_is_the_same_run(run, tmp_path, clock):
     "At its second step, and again soon after it went on, and again."
     whole = runner.execute(run)
     lent = clock(2, 6, 9)
     bounds = Limits(folder=tmp_path / "checkpoints")
     stopped = []
-    for attempt in range(8):
+    for _ in range(8):
         try:
             record = runner.execute_within(run, bounds)
             break
@@ -88,23 +115,21 @@ def test_a_run_that_was_stopped_and_taken_up_again_is_the_same_run(run, tmp_path
             stopped.append(str(e))
             lent.up = False
     assert len(stopped) == 3, stopped
-    assert without_times(comparable(record)) == without_times(comparable(whole))
+    assert without_times(record) == without_times(whole)
     assert not (tmp_path / "checkpoints" / run.id).exists()
-
-
-def without_times(record):
-    return record | {"extra": {name: value for name, value in record["extra"].items() if name != "training"}}
 
 
 def test_a_checkpoint_that_was_broken_off_is_left_alone(tmp_path, clock):
     lent = clock(3)
     bounds = Limits(folder=tmp_path)
-    with pytest.raises(TimeUp): runner.execute_within(PAIRS, bounds)
+    with pytest.raises(TimeUp):
+        runner.execute_within(PAIRS, bounds)
     lent.up = False
     found = newest(tmp_path / PAIRS.id / "1")
-    shutil.copytree(found, found.with_name("checkpoint-999"))
-    (found.with_name("checkpoint-999") / "kept.pt").unlink()
-    (found.with_name("checkpoint-999") / "optimizer.pt").write_bytes(b"torn")
+    torn = found.with_name("checkpoint-999")
+    shutil.copytree(found, torn)
+    (torn / "kept.pt").unlink()
+    (torn / "optimizer.pt").write_bytes(b"torn")
     assert comparable(runner.execute_within(PAIRS, bounds))["metrics"] == runner.execute(PAIRS)["metrics"]
 
 
@@ -114,12 +139,15 @@ def test_time_that_is_up_leaves_no_failure_and_the_rest_for_later(tmp_path, monk
     clock(40)
     work = partial(runner.execute_within, limits=Limits(folder=tmp_path / "checkpoints"))
     out = runner.run_all(runs, store, workers=1, progress=False, work=work)
-    assert out.trained and out.later and not out.failed
+    assert out.trained
+    assert out.later
+    assert not out.failed
     assert set(out.trained) | set(out.later) == {run.id for run in runs}
     assert {record["status"] for record in store.all()} == {"finished"}
     monkeypatch.undo()
     again = runner.run_all(runs, store, workers=1, progress=False, work=work)
-    assert set(again.trained) == set(out.later) and len(store.all()) == len(runs)
+    assert set(again.trained) == set(out.later)
+    assert len(store.all()) == len(runs)
 
 
 def memory_for(rows, monkeypatch):
@@ -138,7 +166,8 @@ def test_a_batch_that_does_not_fit_goes_in_pieces(monkeypatch):
     memory_for(100, monkeypatch)
     with pytest.warns(UserWarning, match="out of memory; again with batches of 128 in 4 pieces"):
         record = runner.execute_within(TRANSFORMER, Limits())
-    assert record["extra"]["pieces"] == 4 and record["id"] == TRANSFORMER.id
+    assert record["extra"]["pieces"] == 4
+    assert record["id"] == TRANSFORMER.id
     plain = len(runner.execute_within(PAIRS, Limits())["curve"]["erm"])
     assert len(record["curve"]["erm"]) == plain, "as many steps as without pieces"
 
@@ -155,23 +184,33 @@ def test_a_row_that_does_not_fit_fails_alone(monkeypatch, tmp_path):
 
 
 def test_other_errors_are_no_lack_of_memory(monkeypatch):
-    def broken(self, *args, **kwargs): raise RuntimeError("CUDA error: device-side assert triggered")
+    def broken(self, *args, **kwargs):
+        raise RuntimeError("CUDA error: device-side assert triggered")
 
     monkeypatch.setattr(SentenceTransformer, "forward", broken)
-    with pytest.raises(RuntimeError, match="device-side assert"): runner.execute_within(TRANSFORMER, Limits())
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        runner.execute_within(TRANSFORMER, Limits())
 
 
 def test_deterministic_algorithms_give_the_same_record_and_are_named():
     record = runner.execute_within(PAIRS, Limits(deterministic=True))
-    assert record["environment"]["deterministic"] is True and not torch.are_deterministic_algorithms_enabled()
+    assert record["environment"]["deterministic"] is True
+    assert not torch.are_deterministic_algorithms_enabled()
     plain = runner.execute_within(PAIRS, Limits())
     assert "deterministic" not in plain["environment"]
-    assert without_times(comparable(record)) == without_times(comparable(plain))
+    assert without_times(record) == without_times(plain)
 
 
 # the command
 
-FEW = {"experiment": "itvreg/table05", "profile": "planted", "methods": ["Finetuned", "MaskReg"], "encoders": ["tiny static"], "seeds": [0]}
+
+FEW = {
+    "experiment": "itvreg/table05",
+    "profile": "planted",
+    "methods": ["Finetuned", "MaskReg"],
+    "encoders": ["tiny static"],
+    "seeds": [0],
+}
 
 
 @pytest.fixture
@@ -187,72 +226,102 @@ def manifest(tmp_path, monkeypatch):
     return write
 
 
-def shell(*args): return CliRunner().invoke(app, [str(arg) for arg in args])
+def shell(*args):
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+NO_EXPERIMENT = "no configuration 'itvreg/table5.planted'; did you mean 'itvreg/table05.planted'?"
+NO_METHOD = "no method in itvreg/table05 called 'MaskRge'; did you mean 'MaskReg'?"
+NO_ENCODER = "no encoder in itvreg/table05 called 'tiny statik'; did you mean 'tiny static'?"
 
 
 @pytest.mark.parametrize("entry, words", [
-    (FEW | {"experiment": "itvreg/table5"}, "entry 1: no configuration 'itvreg/table5.planted'; did you mean 'itvreg/table05.planted'?"),
-    (FEW | {"methods": ["MaskRge"]}, "entry 1: no method in itvreg/table05 called 'MaskRge'; did you mean 'MaskReg'?"),
-    (FEW | {"encoders": ["tiny statik"]}, "no encoder in itvreg/table05 called 'tiny statik'; did you mean 'tiny static'?"),
+    (FEW | {"experiment": "itvreg/table5"}, f"entry 1: {NO_EXPERIMENT}"),
+    (FEW | {"methods": ["MaskRge"]}, f"entry 1: {NO_METHOD}"),
+    (FEW | {"encoders": ["tiny statik"]}, NO_ENCODER),
     (FEW | {"ids": ["table05-planted"]}, "entry 1: no run has the id 'table05-planted'"),
     (FEW | {"corpora": ["strnog"]}, "entry 1: no run is about a corpus 'strnog'"),
     (FEW | {"seeds": [-1]}, "seeds: -1 is not between 0"),
     (FEW | {"sedes": [1]}, "runs.0.sedes"),
     (FEW | {"profile": "smal"}, "runs.0.profile"),
 ])
-def test_a_manifest_that_names_what_there_is_not(entry, words, manifest):
+def test_a_manifest_that_names_what_there_is_not_is_refused(entry, words, manifest):
     done = shell("device-batch", manifest(entry), "--list")
-    assert done.exit_code == 2 and words in done.output.replace("\n", " "), done.output
+    assert done.exit_code == 2, done.output
+    assert words in done.output.replace("\n", " "), done.output
 
 
-def test_a_manifest_that_is_none(manifest, tmp_path):
+def test_what_is_no_manifest_is_refused(manifest, tmp_path):
     assert "runs" in shell("device-batch", manifest()).output
     assert shell("device-batch", tmp_path / "nowhere.yaml").exit_code == 2
 
 
-def test_no_device_where_one_was_asked_for(manifest):
+def test_a_device_that_was_asked_for_and_is_not_there_is_said(manifest):
     done = shell("device-batch", manifest(FEW), "--out", "unused")
-    assert done.exit_code == 2 and "no CUDA device is visible here" in done.output
+    assert done.exit_code == 2
+    assert "no CUDA device is visible here" in done.output
     assert not (ROOT / "unused").exists()
+
+
+def only_folder(out):
+    "Where the records of a batch lie."
+    folder, = [place for place in out.iterdir() if place.name != "checkpoints"]
+    return folder
 
 
 def test_a_batch_stops_in_time_goes_on_and_is_merged(manifest, tmp_path):
     path = manifest(FEW)
     where = ["--device", "cpu", "--workers", "1", "--out", tmp_path / "out"]
     none = shell("device-batch", path, "--time", 0, *where)
-    assert none.exit_code == 0 and "0 runs made" in none.output and "2 runs are left" in none.output
+    assert none.exit_code == 0
+    assert "0 runs made" in none.output
+    assert "2 runs are left" in none.output
     assert "2 runs made" in shell("device-batch", path, *where).output
-    (folder,) = [place for place in (tmp_path / "out").iterdir() if place.name != "checkpoints"]
+    folder = only_folder(tmp_path / "out")
     assert folder.name == device.code_version()
     done = device.merge(Store(folder), tmp_path / "apart", ROOT, Store(tmp_path / "results"))
     merged = done.added or done.apart[folder.name]
     assert len(merged) == 2, "added from a clean commit, kept apart from a tree with changes"
 
 
+@cache
+def pairs_record():
+    return runner.execute(PAIRS)
+
+
 def record_of(commit, dirty=False, **changes):
-    made = runner.execute(PAIRS)
-    return made | {"environment": made["environment"] | {"commit": commit, "dirty": dirty}} | changes
+    "A record of `PAIRS`, as made with a version of the code."
+    made = copy.deepcopy(pairs_record())
+    made["environment"] |= {"commit": commit, "dirty": dirty}
+    return made | changes
 
 
 def test_records_of_other_code_are_kept_apart_and_named(tmp_path):
     here = git_state(ROOT)["commit"]
-    source, target = Store(tmp_path / "source"), Store(tmp_path / "target")
-    for commit, dirty in ((here, False), ("f" * 40, False), (here, True), (None, None)): source.append(record_of(commit, dirty))
+    source = Store(tmp_path / "source")
+    target = Store(tmp_path / "target")
+    for commit, dirty in ((here, False), ("f" * 40, False), (here, True), (None, None)):
+        source.append(record_of(commit, dirty))
     done = device.merge(source, tmp_path / "apart", ROOT, target)
-    assert done.added == [PAIRS.id] and len(target.all()) == 1
+    assert done.added == [PAIRS.id]
+    assert len(target.all()) == 1
     assert set(done.apart) == {"f" * 12, f"{here[:12]}-changed", "unknown"}
-    for version in done.apart: assert [r["id"] for r in Store(tmp_path / "apart" / version).all()] == [PAIRS.id]
+    for version in done.apart:
+        assert [r["id"] for r in Store(tmp_path / "apart" / version).all()] == [PAIRS.id]
     again = device.merge(source, tmp_path / "apart", ROOT, target)
-    assert again.known == [PAIRS.id] and len(target.all()) == 1
+    assert again.known == [PAIRS.id]
+    assert len(target.all()) == 1
 
 
 def test_a_record_that_differs_does_not_replace_the_one_that_is_there(tmp_path, monkeypatch):
     here = git_state(ROOT)["commit"]
-    store, other = Store(tmp_path / "results"), Store(tmp_path / "other")
+    store = Store(tmp_path / "results")
+    other = Store(tmp_path / "other")
     kept = store.append(record_of(here))
     other.append(record_of(here, metrics={"iid": {"auc": .5}}))
     done = device.merge(other, tmp_path / "apart", ROOT, store)
-    assert done.differing == [PAIRS.id] and store.all() == [kept]
+    assert done.differing == [PAIRS.id]
+    assert store.all() == [kept]
 
 
 def test_a_checkout_from_a_bundle_knows_its_commit(tmp_path, monkeypatch):
@@ -266,26 +335,33 @@ def test_a_checkout_from_a_bundle_knows_its_commit(tmp_path, monkeypatch):
 
 # where there is a device
 
+
 AGREE = .02 # of AUC(0.05), between a CPU and a GPU, after training; .001 where nothing is trained
+DEVICE_BATCH = [sys.executable, "-m", "debias_nb.repro.cli", "device-batch"]
 
 
-@pytest.mark.skipif(shutil.which("nvidia-smi") is None, reason="no CUDA device: what a GPU gives is compared with a CPU only where there is one")
+NO_GPU = "no CUDA device: what a GPU gives is compared with a CPU only where there is one"
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is None, reason=NO_GPU)
 def test_cpu_and_gpu_agree(manifest, tmp_path):
     path = manifest(FEW | {"methods": ["Base", "Finetuned", "ITVReg, 50 %"]})
     found = {}
     for name in ("cpu", "cuda"):
-        command = [sys.executable, "-m", "debias_nb.repro.cli", "device-batch", path, "--device", name, "--deterministic", "--workers", "1", "--out", tmp_path / name]
-        subprocess.run([str(part) for part in command], cwd=ROOT, check=True)
-        (folder,) = [place for place in (tmp_path / name).iterdir() if place.name != "checkpoints"]
-        found[name] = latest(Store(folder).all())
+        out = tmp_path / name
+        options = ["--device", name, "--deterministic", "--workers", "1", "--out", str(out)]
+        subprocess.run([*DEVICE_BATCH, str(path), *options], cwd=ROOT, check=True)
+        found[name] = latest(Store(only_folder(out)).all())
     assert found["cpu"].keys() == found["cuda"].keys()
     for run_id, record in found["cuda"].items():
         most = AGREE if record["config"]["method"]["trained"] else .001
         for test, metrics in record["metrics"].items():
-            assert abs(metrics["auc05"] - found["cpu"][run_id]["metrics"][test]["auc05"]) < most, (run_id, test)
+            on_cpu = found["cpu"][run_id]["metrics"][test]
+            assert abs(metrics["auc05"] - on_cpu["auc05"]) < most, (run_id, test)
 
 
 # what is committed for a device
+
 
 MANIFESTS = [path for path in sorted((ROOT / "configs/device").glob("*.yaml")) if path.stem != "costs"]
 GRIDS = sorted((ROOT / "configs/device/grids").glob("*.yaml"))
@@ -307,33 +383,46 @@ def test_a_committed_manifest_asks_for_runs_with_ten_seeds(path):
 @pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
 def test_each_kind_of_run_of_a_grid_can_take_a_step(path):
     kinds = runner.dry_runs(device.load_grid(path))
-    for run in kinds[::3]: runner.dry_step(run)
+    for run in kinds[::3]:
+        runner.dry_step(run)
 
 
 # the bundle
 
-BUNDLE = [sys.executable, "tools/bundle.py"]
+
+def bundle_of(*args):
+    command = [sys.executable, "tools/bundle.py", *map(str, args)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
 def test_a_bundle_runs_without_this_checkout(manifest, tmp_path):
     "By PYTHONPATH alone, outside of any clone."
     out = tmp_path / "bundle.tar.xz"
-    told = subprocess.run([*BUNDLE, str(manifest(FEW)), "--out", str(out)], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "2 runs of" in told and "MiB  checkout" in told and git_state(ROOT)["commit"] in told
+    made = bundle_of(manifest(FEW), "--out", out)
+    assert made.returncode == 0, made.stderr
+    told = made.stdout
+    assert "2 runs of" in told
+    assert "MiB  checkout" in told
+    assert git_state(ROOT)["commit"] in told
     assert out.stat().st_size < 60 * 2**20
-    with tarfile.open(out) as tar: tar.extractall(tmp_path / "there", filter="data")
+    with tarfile.open(out) as tar:
+        tar.extractall(tmp_path / "there", filter="data")
     here = tmp_path / "there/checkout"
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(here), "DEBIAS_NB_RUNS": str(tmp_path / "none"), "HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "debias_nb.repro.cli", "device-batch", str(tmp_path / "manifest.yaml"), "--device", "cpu", "--time", "0"]
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(here), "HOME": str(tmp_path)}
+    env["DEBIAS_NB_RUNS"] = str(tmp_path / "none")
+    command = [*DEVICE_BATCH, str(tmp_path / "manifest.yaml"), "--device", "cpu", "--time", "0"]
     done = subprocess.run(command, cwd=here, env=env, capture_output=True, text=True)
-    assert done.returncode == 0 and "2 runs are left" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 runs are left" in done.stdout, done.stdout + done.stderr
     assert device.code_version()[:12] in done.stdout
 
 
 def test_a_bundle_that_is_too_large_is_not_left_behind(manifest, tmp_path):
     out = tmp_path / "bundle.tar.xz"
-    done = subprocess.run([*BUNDLE, str(manifest(FEW)), "--out", str(out), "--limit", "0.01"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 1 and "more than 0.01: give a manifest with fewer runs" in done.stderr and not out.exists()
+    done = bundle_of(manifest(FEW), "--out", out, "--limit", "0.01")
+    assert done.returncode == 1
+    assert "more than 0.01: give a manifest with fewer runs" in done.stderr
+    assert not out.exists()
 
 
 def test_weights_in_half_precision_are_known_by_their_own_hash(tmp_path, monkeypatch):
@@ -344,10 +433,12 @@ def test_weights_in_half_precision_are_known_by_their_own_hash(tmp_path, monkeyp
     whole = encoders.folder_files(place)
     bundle.halve(place / "model.safetensors")
     half = encoders.folder_files(place)["model.safetensors"]
-    card = {"kind": "transformer", "sha256": whole.pop("model.safetensors"), "files": whole, "licence": "none", "trained_on": "nothing", "zero_shot": True}
+    card = dict(kind="transformer", sha256=whole.pop("model.safetensors"), files=whole)
+    card |= dict(licence="none", trained_on="nothing", zero_shot=True)
     known = encoders.EncoderCard(**card, half=half)
     monkeypatch.setattr(encoders, "encoder_cards", lambda: {"bert": known})
     model = encoders.load_encoder(EncoderConfig(name="bert", kind="transformer"))
     assert {value.dtype for value in model.parameters()} == {torch.float32}
     monkeypatch.setattr(encoders, "encoder_cards", lambda: {"bert": encoders.EncoderCard(**card)})
-    with pytest.raises(encoders.EncoderError, match="model.safetensors: sha256 is"): encoders.load_encoder(EncoderConfig(name="bert", kind="transformer"))
+    with pytest.raises(encoders.EncoderError, match="model.safetensors: sha256 is"):
+        encoders.load_encoder(EncoderConfig(name="bert", kind="transformer"))

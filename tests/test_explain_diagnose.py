@@ -1,6 +1,7 @@
 "`diagnose`: what it says of planted worlds, of models that do not fit each other, and of texts that are no words."
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from diagnose_alarms import WORLD, alarms, planted_case
+from typer.testing import CliRunner
 
 from debias_nb.config import ConfigError, WorldConfig
 from debias_nb.data.registry import DataError
@@ -21,6 +23,8 @@ from debias_nb.explain.diagnose import NO_HARM, diagnose, diagnose_command, name
 from debias_nb.explain.models import load_model, pair_scores, wise_ft
 from debias_nb.explain.pairs_file import PairFile, read_pairs_file
 from debias_nb.explain.words import word_importance, words_of
+from debias_nb.interventions import intervene
+from debias_nb.repro.cli import app
 
 torch.set_num_threads(1)
 
@@ -29,8 +33,10 @@ def some_pairs(n=120, seed=0):
     "Random pairs of the vocabulary of `made`."
     rng = np.random.default_rng(seed)
     words = [word for word in made.WORDS if word.isalpha()]
+
     def texts():
         return [" ".join(rng.choice(words, size=rng.integers(2, 7))) for _ in range(n)]
+
     left = texts()
     label = np.arange(n) % 3 == 0
     right = [one if same else other for one, other, same in zip(left, texts(), label)]
@@ -41,8 +47,10 @@ def some_pairs(n=120, seed=0):
 def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     return {
-        "table": made.table(folder / "a"), "other table": made.table(folder / "b", seed=1),
-        "bert": made.bert(folder / "c"), "other bert": made.bert(folder / "d", seed=1),
+        "table": made.table(folder / "a"),
+        "other table": made.table(folder / "b", seed=1),
+        "bert": made.bert(folder / "c"),
+        "other bert": made.bert(folder / "d", seed=1),
     }
 
 
@@ -50,40 +58,54 @@ def folders(tmp_path_factory):
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pairs")
     for i, name in enumerate(("train", "iid", "new")):
-        some_pairs(seed=i).assign(brand=["x", "<b>y</b>"] * 60).to_csv(folder / f"{name}.csv", index=False)
+        pairs = some_pairs(seed=i).assign(brand=["x", "<b>y</b>"] * 60)
+        pairs.to_csv(folder / f"{name}.csv", index=False)
     return folder
 
 
 def found_with(folders, files, base, tuned, **options):
+    train = str(files / "train.csv")
     tests = {name: str(files / f"{name}.csv") for name in ("iid", "new")}
-    return diagnose(str(folders[base]), str(folders[tuned]), str(files / "train.csv"), tests, progress=False, **options)
+    return diagnose(str(folders[base]), str(folders[tuned]), train, tests, progress=False, **options)
+
+
+def pair_file(name, left, right, labels):
+    frame = pd.DataFrame({"left": left, "right": right, "label": labels, "line": range(len(labels))})
+    return PairFile(name, frame, "")
 
 
 @pytest.fixture(scope="module")
 def tables(folders, files):
     return found_with(folders, files, "table", "other table", group="brand")
 
+
 # ---------------------------------------------------------------- planted worlds
 
 
 def test_brands_of_the_strong_world_are_named():
-    world = WorldConfig(**(STRONG | WORLD | {"p": 1., "brand_match": .6, "decoys": 1., "train_pairs": 1500, "broad_pairs": 8000}))
+    strong = dict(p=1., brand_match=.6, decoys=1., train_pairs=1500, broad_pairs=8000)
+    world = WorldConfig(**(STRONG | WORLD | strong))
     found = planted_case(world, 300, 0, ["iid", "uncoupled"], epochs=8)
     brands = set(Catalogue(world).brands)
     assert found.words["gained"].word.isin(brands).mean() > .8
     assert not found.words["lost"].word.isin(brands).any()
     verdict = dict(zip(found.verdicts.test, found.verdicts.verdict))
-    assert verdict["uncoupled"] == HARM and verdict["iid"] != HARM
+    assert verdict["uncoupled"] == HARM
+    assert verdict["iid"] != HARM
     assert found.shortcuts.set_index("test").shortcut.to_dict() == {"iid": False, "uncoupled": True}
-    assert len(found.reasons) == 1 and found.reasons[0].startswith("uncoupled: words that gained importance")
+    assert len(found.reasons) == 1
+    assert found.reasons[0].startswith("uncoupled: words that gained importance")
 
 
 def test_a_gain_on_every_split_is_called_one():
     "A base encoder that knows half of the synonyms, on the mild world."
-    world = WorldConfig(types=30, unseen_types=15, train_pairs=1500, broad_pairs=8000, queries=200, items=400, known=.5,
-                        aknown=.5, accessories=0.)
+    world = WorldConfig(
+        types=30, unseen_types=15, train_pairs=1500, broad_pairs=8000, queries=200, items=400, known=.5, aknown=.5,
+        accessories=0.,
+    )
     found = planted_case(world, 300, 0, ["iid", "uncoupled"], epochs=3)
-    assert found.verdicts.verdict.tolist() == ["gain", "gain"] and not alarms(found)
+    assert found.verdicts.verdict.tolist() == ["gain", "gain"]
+    assert not alarms(found)
 
 
 def test_nothing_is_found_where_there_is_nothing():
@@ -94,8 +116,11 @@ def test_nothing_is_found_where_there_is_nothing():
 
 def test_the_same_model_twice_differs_nowhere(folders, files):
     found = found_with(folders, files, "table", "table")
-    assert set(found.verdicts.verdict) == {NEITHER} and not found.reasons
-    assert (found.verdicts.change == 0).all() and not len(found.flips)
+    assert set(found.verdicts.verdict) == {NEITHER}
+    assert not found.reasons
+    assert (found.verdicts.change == 0).all()
+    assert not len(found.flips)
+
 
 # ---------------------------------------------------------------- numbers
 
@@ -104,20 +129,34 @@ def test_noise_is_called_noise_and_harm_harm():
     rng = np.random.default_rng(0)
     labels = np.arange(600) % 4 == 0
     names = [f"text {i}" for i in range(1200)]
-    frame = pd.DataFrame({"left": names[:600], "right": names[600:], "label": labels.astype(int), "line": range(600)})
-    file = PairFile("t", frame, "")
-    strong, same, weak = (strength * labels + rng.normal(size=600) for strength in (2, 2, .3))
+    file = pair_file("t", names[:600], names[600:], labels.astype(int))
+    strong = 2 * labels + rng.normal(size=600)
+    same = 2 * labels + rng.normal(size=600)
+    weak = .3 * labels + rng.normal(size=600)
     assert verdicts([Measured("t", file, {"base": strong, "tuned": same})]).verdict[0] == NEITHER
     assert verdicts([Measured("t", file, {"base": strong, "tuned": weak})]).verdict[0] == HARM
 
 
 def test_pairs_that_share_a_text_are_drawn_together():
     left = [f"q{i // 10}" for i in range(400)]
-    test = Measured("t", PairFile("t", pd.DataFrame({"left": left, "right": [f"d{i}" for i in range(400)], "label": [0, 1] * 200}), ""), {})
+    right = [f"d{i}" for i in range(400)]
+    test = Measured("t", pair_file("t", left, right, [0, 1] * 200), {})
     assert test.units.told.startswith("40 groups")
     assert (test.weights.reshape(-1, 40, 10).std(2) == 0).all()
     alone = sampling_units([f"q{i}" for i in range(50)], [f"d{i}" for i in range(50)])
     assert alone.told == "50 pairs"
+
+
+def importance_by_hand(model, tokens, words):
+    "How far the vector of a text turns when the tokens of a word are masked, as shares."
+    whole = embed(model, tokens)[0]
+    turned = []
+    for places in words:
+        chosen = torch.zeros_like(tokens.mask)
+        chosen[0, places] = True
+        without = embed(model, intervene(model, tokens, chosen))[0]
+        turned.append(max(0., 1 - float(whole @ without)))
+    return np.array(turned) / sum(turned)
 
 
 @pytest.mark.parametrize("kind", ["bert", "table"])
@@ -125,20 +164,14 @@ def test_importance_of_a_word_is_what_its_absence_does(folders, kind):
     scorer = load_model(str(folders[kind]))
     text = "Old kettles, for the table!" # kettles is two tokens, the marks are no words
     shares = word_importance(scorer, [text, "lamp"])
-    assert len(shares[0]) == len(words_of(text)) == 5 and np.isclose(shares[0].sum(), 1)
+    assert len(shares[0]) == len(words_of(text)) == 5
+    assert np.isclose(shares[0].sum(), 1)
     tokens = tokenise(scorer.model, [text])
     pieces = tokenise(scorer.model, ["old kettles"]).ordinary.sum() - 1 # tokens of `kettles`
     assert pieces == 2
-    from debias_nb.interventions import intervene
-    whole = embed(scorer.model, tokens)[0]
     places = tokens.ordinary[0].nonzero()[:, 0].tolist()
     words = [places[:1], places[1:3], *([place] for place in places[4:7])] # a comma between
-    alone = []
-    for word in words:
-        chosen = torch.zeros_like(tokens.mask)
-        chosen[0, word] = True
-        alone.append(max(0., 1 - float(whole @ embed(scorer.model, intervene(scorer.model, tokens, chosen))[0])))
-    assert np.allclose(shares[0], np.array(alone) / sum(alone), atol=1e-5)
+    assert np.allclose(shares[0], importance_by_hand(scorer.model, tokens, words), atol=1e-5)
 
 
 def test_scores_do_not_depend_on_the_stretches(folders, monkeypatch):
@@ -148,45 +181,57 @@ def test_scores_do_not_depend_on_the_stretches(folders, monkeypatch):
     monkeypatch.setattr("debias_nb.explain.models.CHUNK", 7)
     parts = pair_scores(scorers, pairs.left.tolist(), pairs.right.tolist())
     assert all(np.allclose(whole[name], parts[name], atol=1e-6) for name in scorers)
-    assert np.allclose(whole["base"][pairs.label == 1], 1, atol=1e-5) and not np.allclose(whole["base"], whole["tuned"])
+    assert np.allclose(whole["base"][pairs.label == 1], 1, atol=1e-5)
+    assert not np.allclose(whole["base"], whole["tuned"])
 
 
-def test_a_prompt_is_read_and_is_no_word(folders):
+@pytest.fixture
+def prompted(folders):
+    "A scorer whose model has a prompt of its own, which a test sets."
     scorer = load_model(str(folders["bert"]))
-    before = pair_scores({"base": scorer}, ["red lamp"], ["old table"])["base"]
-    scorer.model.prompts, scorer.model.default_prompt_name = {"query": "what why "}, "query"
-    try:
-        after = pair_scores({"base": scorer}, ["red lamp"], ["old table"])["base"]
-        expected = scorer.model.encode(["red lamp", "old table"])
-        cosine = expected[0] @ expected[1] / np.linalg.norm(expected[0]) / np.linalg.norm(expected[1])
-        assert np.isclose(after, cosine, atol=1e-5) and not np.isclose(before, after, atol=1e-4)
-        assert len(word_importance(scorer, ["red lamp"])[0]) == 2
-    finally:
-        scorer.model.prompts, scorer.model.default_prompt_name = {}, None
+    yield scorer
+    scorer.model.prompts = {}
+    scorer.model.default_prompt_name = None
+
+
+def test_a_prompt_is_read_and_is_no_word(prompted):
+    before = pair_scores({"base": prompted}, ["red lamp"], ["old table"])["base"]
+    prompted.model.prompts = {"query": "what why "}
+    prompted.model.default_prompt_name = "query"
+    after = pair_scores({"base": prompted}, ["red lamp"], ["old table"])["base"]
+    left, right = prompted.model.encode(["red lamp", "old table"])
+    cosine = left @ right / np.linalg.norm(left) / np.linalg.norm(right)
+    assert np.isclose(after, cosine, atol=1e-5)
+    assert not np.isclose(before, after, atol=1e-4)
+    assert len(word_importance(prompted, ["red lamp"])[0]) == 2
 
 
 def test_flaws_are_counted():
-    frame = pd.DataFrame([["a", "b", 1], ["B", "a", 1], ["a", "b ", 0], ["c", "d", 0]], columns=["left", "right", "label"]).assign(line=range(4))
-    other = pd.DataFrame([["a", "b", 1], ["c", "d", 1], ["c", "e", 0], ["x", "y", 0]], columns=["left", "right", "label"]).assign(line=range(4))
+    train = pair_file("train", ["a", "B", "a", "c"], ["b", "a", "b ", "d"], [1, 1, 0, 0])
+    new = pair_file("new", ["a", "c", "c", "x"], ["b", "d", "e", "y"], [1, 1, 0, 0])
     scores = {"base": np.array([.5, .6, .7, .8]), "tuned": np.array([.8, .7, .6, .5])}
-    test = Measured("new", PairFile("new", other, ""), scores)
-    found = evidence.flaws(PairFile("train", frame, ""), [test], scores).set_index(["file", "what"])["count"]
-    assert found["train", "repeated pairs"] == 2 and found["train", "pairs with both labels"] == 3
-    assert found["new", "pairs of the training file"] == 2 and found["new", "pairs with a text of the training file"] == 3
+    test = Measured("new", new, scores)
+    found = evidence.flaws(train, [test], scores).set_index(["file", "what"])["count"]
+    assert found["train", "repeated pairs"] == 2
+    assert found["train", "pairs with both labels"] == 3
+    assert found["new", "pairs of the training file"] == 2
+    assert found["new", "pairs with a text of the training file"] == 3
     assert found["new", "pairs of the training file with another label there"] == 2
+
 
 # ---------------------------------------------------------------- models
 
 
-def test_models_of_different_make(folders, files):
+def test_models_of_different_make_are_compared_without_mixing(folders, files):
     found = found_with(folders, files, "table", "bert")
     assert any("different make" in note for note in found.notes)
     assert any("different tokens" in note for note in found.notes)
     assert not [name for name in found.scores.scorer if name.startswith("WiSE")]
-    assert len(found.words["gained"]) and "wise_ft" not in found.snippet
+    assert len(found.words["gained"])
+    assert "wise_ft" not in found.snippet
 
 
-def test_cross_encoders(folders, files, tmp_path):
+def test_cross_encoders_are_compared_without_words(folders, files, tmp_path):
     from sentence_transformers import CrossEncoder
     from transformers import BertForSequenceClassification
     made_of = {}
@@ -196,15 +241,18 @@ def test_cross_encoders(folders, files, tmp_path):
         CrossEncoder(str(tmp_path / "raw"), device="cpu").save_pretrained(str(tmp_path / name))
         made_of[name] = tmp_path / name
     found = found_with(made_of, files, "bert", "other bert")
-    assert not found.words and any("Cross-encoders" in note for note in found.notes)
-    assert {"base", "tuned", "word overlap", "TF-IDF", "WiSE-FT 0.5"} == set(found.scores.scorer) - {"WiSE-FT 0.25", "WiSE-FT 0.75"}
-    assert "Left out, see 9." in found.html() and json.loads(found.json())["words"] == {}
+    assert not found.words
+    assert any("Cross-encoders" in note for note in found.notes)
+    mixed = {"WiSE-FT 0.25", "WiSE-FT 0.5", "WiSE-FT 0.75"}
+    assert set(found.scores.scorer) - mixed == {"base", "tuned", "word overlap", "TF-IDF"}
+    assert "WiSE-FT 0.5" in set(found.scores.scorer)
+    assert "Left out, see 9." in found.html()
+    assert json.loads(found.json())["words"] == {}
     with pytest.raises(EncoderError, match="one is a cross-encoder, one is not"):
         diagnose(str(made_of["bert"]), str(folders["bert"]), some_pairs(), {"new": some_pairs()}, progress=False)
 
 
 def test_folders_that_are_not_safe_are_refused(folders, tmp_path):
-    import shutil
     pickled = tmp_path / "pickled"
     shutil.copytree(folders["bert"], pickled)
     for path in pickled.rglob("*.safetensors"):
@@ -214,7 +262,8 @@ def test_folders_that_are_not_safe_are_refused(folders, tmp_path):
     foreign = tmp_path / "foreign"
     shutil.copytree(folders["bert"], foreign)
     config = foreign / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"auto_map": {"AutoModel": "x.Y"}}))
+    with_code = json.loads(config.read_text()) | {"auto_map": {"AutoModel": "x.Y"}}
+    config.write_text(json.dumps(with_code))
     with pytest.raises(EncoderError, match="auto_map names code"):
         load_model(str(foreign))
     with pytest.raises(EncoderError, match="no such folder"):
@@ -225,14 +274,17 @@ def test_folders_that_are_not_safe_are_refused(folders, tmp_path):
         load_model(torch.nn.Linear(2, 2))
 
 
-def test_mixed_weights(folders):
-    base, tuned = load_model(str(folders["table"])), load_model(str(folders["other table"]))
+def test_mixed_weights_are_the_mean(folders):
+    base = load_model(str(folders["table"]))
+    tuned = load_model(str(folders["other table"]))
     half = wise_ft(base, tuned, .5).model[0].embedding.weight
-    assert torch.allclose(half, (base.model[0].embedding.weight + tuned.model[0].embedding.weight) / 2, atol=1e-6)
+    mean = (base.model[0].embedding.weight + tuned.model[0].embedding.weight) / 2
+    assert torch.allclose(half, mean, atol=1e-6)
     with pytest.raises(ValueError, match="share must lie in"):
         wise_ft(base, tuned, 1.5)
     with pytest.raises(ValueError, match="different make"):
         wise_ft(base, load_model(str(folders["bert"])), .5)
+
 
 # ---------------------------------------------------------------- page
 
@@ -242,11 +294,15 @@ def test_the_page_needs_nothing_and_escapes_all(folders, tmp_path):
     train = some_pairs()
     test = some_pairs(seed=1).assign(brand=['"><img src=x>', "b"] * 60)
     test["left"] = [f"{wicked} {text}" for text in test.left]
-    found = diagnose(str(folders["table"]), str(folders["other table"]), train, {"<i>new</i>": test}, group="brand", progress=False)
+    models = str(folders["table"]), str(folders["other table"])
+    found = diagnose(*models, train, {"<i>new</i>": test}, group="brand", progress=False)
     page = found.html()
     made.read_page(page)
-    assert "{{ 7 * 7 }}" in page and "alert" in page and "<i>" not in page
-    assert "width=device-width" in page and "prefers-color-scheme: dark" in page
+    assert "{{ 7 * 7 }}" in page
+    assert "alert" in page
+    assert "<i>" not in page
+    assert "width=device-width" in page
+    assert "prefers-color-scheme: dark" in page
 
 
 def test_the_page_has_nine_parts(tables):
@@ -254,7 +310,8 @@ def test_the_page_has_nine_parts(tables):
     assert [int(number) for number in re.findall(r"<h2>(\d)\.", page)] == list(range(1, 10))
     for table in re.findall(r"(.{30})<table>", page, flags=re.S):
         assert '<div class="scroll">' in table
-    assert "&lt;b&gt;y&lt;/b&gt;" in page and "brand" in set(tables.slices.kind)
+    assert "&lt;b&gt;y&lt;/b&gt;" in page
+    assert "brand" in set(tables.slices.kind)
 
 
 def test_the_twin_has_the_same_numbers(tables):
@@ -263,34 +320,46 @@ def test_the_twin_has_the_same_numbers(tables):
     for row in tables.verdicts.itertuples():
         assert twin["tests"][row.test]["change"]["value"] == pytest.approx(row.change, abs=1e-6)
         assert f"{100 * row.tuned:.1f}" in page
-    assert set(twin) == {"sentences", "tests", "scores", "words", "slices", "interventions", "data", "flips", "next", "notes", "facts"}
+    parts = {"sentences", "tests", "scores", "words", "slices", "interventions", "data", "flips", "next"}
+    assert set(twin) == parts | {"notes", "facts"}
     assert twin["facts"]["models"]["base"]["fingerprint"] != twin["facts"]["models"]["tuned"]["fingerprint"]
+
+
+@pytest.fixture(scope="module")
+def snippet_folder(tables, tmp_path_factory):
+    "Where the snippet was run as it stands."
+    folder = tmp_path_factory.mktemp("snippet")
+    done = subprocess.run([sys.executable, "-c", tables.snippet], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def saved_models(folder, pattern):
+    return [path for path in folder.glob(pattern) if (path / "modules.json").is_file()]
 
 
 def test_the_same_question_has_the_same_answer(tables, folders, files):
     assert found_with(folders, files, "table", "other table", group="brand").json() == tables.json()
 
 
-def test_the_snippet_runs(tables, tmp_path):
-    run_snippet(tables.snippet, tmp_path)
+def test_the_snippet_runs_and_saves_what_it_trains(snippet_folder):
+    assert saved_models(snippet_folder, "*-outreg/model")
 
 
 def test_the_snippet_says_where_nothing_has_to_be_mended(tables):
     assert (NO_HARM in tables.snippet) == (not (tables.verdicts.verdict == "harm").any())
     models = {key: load_model(made.without_a_vector_for_the_unknown()) for key in ("base", "tuned")}
-    file = read_pairs_file(pd.DataFrame({"left": ["a", "b"], "right": ["b", "c"], "label": [0, 1]}), name="train.csv")
-    harmed, unharmed = (snippet(models, file, None, harm) for harm in (True, False))
-    assert unharmed == f"{NO_HARM}\n{harmed}" and "num_train_epochs=5" in harmed
+    pairs = pd.DataFrame({"left": ["a", "b"], "right": ["b", "c"], "label": [0, 1]})
+    file = read_pairs_file(pairs, name="train.csv")
+    harmed = snippet(models, file, None, True)
+    unharmed = snippet(models, file, None, False)
+    assert unharmed == f"{NO_HARM}\n{harmed}"
+    assert "num_train_epochs=5" in harmed
 
 
-def test_the_part_of_the_snippet_that_mixes_runs(tables, tmp_path):
-    run_snippet(tables.snippet.split("\n# Fine-tune again")[0], tmp_path)
-    assert [path for path in tmp_path.glob("*-0.*") if (path / "modules.json").is_file()]
+def test_the_part_of_the_snippet_that_mixes_saves_the_mixture(snippet_folder):
+    assert saved_models(snippet_folder, "*-0.*")
 
-
-def run_snippet(code, folder):
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 # ---------------------------------------------------------------- command line
 
@@ -299,11 +368,13 @@ def test_the_command_writes_both_files(folders, files, tmp_path):
     said = []
     arguments = dict(
         base=str(folders["table"]), tuned=str(folders["other table"]), train=str(files / "train.csv"),
-        test=[f"new={files / 'new.csv'}"], html=str(tmp_path / "r.html"), json=str(tmp_path / "r.json"), progress=False,
-        say=said.append)
+        test=[f"new={files / 'new.csv'}"], html=str(tmp_path / "r.html"), json=str(tmp_path / "r.json"),
+        progress=False, say=said.append,
+    )
     assert diagnose_command(fail_if=["new.change.high<-1"], **arguments) == 0
     assert diagnose_command(fail_if=["new.base.auc05>=0"], overwrite=True, **arguments) == 1
-    assert said[-1] == "it holds that new.base.auc05>=0" and said[0].startswith("new: ")
+    assert said[-1] == "it holds that new.base.auc05>=0"
+    assert said[0].startswith("new: ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.html", "r.json"]
     made.read_page((tmp_path / "r.html").read_text("utf-8"))
     before = (tmp_path / "r.html").read_bytes()
@@ -326,7 +397,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("change, message", WRONG.values(), ids=WRONG)
-def test_refusals_of_the_command(files, tmp_path, monkeypatch, change, message):
+def test_the_command_refuses_what_cannot_be(files, tmp_path, monkeypatch, change, message):
     monkeypatch.chdir(files)
     arguments = dict(base="./none", tuned="./none", train="train.csv", test=["new=new.csv"], progress=False)
     with pytest.raises((ConfigError, DataError)) as e:
@@ -334,7 +405,7 @@ def test_refusals_of_the_command(files, tmp_path, monkeypatch, change, message):
     assert message in str(e.value)
 
 
-def test_conditions():
+def test_conditions_and_names_of_tests_are_read():
     assert read_condition("a.b.change.high <= -0.5", ["a", "a.b"]) == ("a.b", "change.high", "<=", -.5)
     assert named_tests(["a=b=c.csv"]) == {"a": "b=c.csv"}
 
@@ -346,17 +417,20 @@ def test_a_test_that_is_too_small_is_refused(folders):
 
 
 def test_the_shell_says_what_is_wrong_and_exits_with_two(files, tmp_path):
-    from typer.testing import CliRunner
-    from debias_nb.repro.cli import app
-    options = ["--base", "./none", "--tuned", "./none", "--train", str(files / "train.csv"), "--html", str(tmp_path / "r.html")]
+    train = str(files / "train.csv")
+    options = ["--base", "./none", "--tuned", "./none", "--train", train, "--html", str(tmp_path / "r.html")]
     done = CliRunner().invoke(app, ["diagnose", *options, "--test", f"new={files / 'nwe.csv'}"])
-    assert done.exit_code == 2 and "nwe.csv: no such file; did you mean 'new.csv'?" in done.output
+    assert done.exit_code == 2
+    assert "nwe.csv: no such file; did you mean 'new.csv'?" in done.output
     done = CliRunner().invoke(app, ["diagnose", *options, "--test", f"new={files / 'new.csv'}"])
-    assert done.exit_code == 2 and "./none: no such folder" in done.output and not list(tmp_path.iterdir())
+    assert done.exit_code == 2
+    assert "./none: no such folder" in done.output
+    assert not list(tmp_path.iterdir())
 
 
 HEAD = "left,right,label\n"
 GOOD = "a lamp,a table,1\nb,c,0\n"
+IN_TWO_ENCODINGS = (HEAD + "größe,b,1\n").encode() + "größe,b,0\n".encode("latin1")
 UNUSABLE = { # a file for --test, what is said of it
     "column": ("lft,right,label\n" + GOOD, "no column 'left'; did you mean 'lft'?"),
     "twice": ("left,right,left,label\na,b,c,1\n", "2 columns are called 'left'"),
@@ -364,8 +438,20 @@ UNUSABLE = { # a file for --test, what is said of it
     "numbers": (HEAD + "17,b,1\n18,c,0\n", "column 'left' holds numbers alone"),
     "huge": (HEAD + GOOD + "x" * 10**6 + ",b,1\n", "bad.csv:4: a cell has more than 100,000 characters"),
     "empty": ("", "the file is empty"),
-    "encodings": (HEAD.encode() + "größe,b,1\n".encode() + "größe,b,0\n".encode("latin1"), "bad.csv:3: not UTF-8 at byte 3"),
+    "encodings": (IN_TWO_ENCODINGS, "bad.csv:3: not UTF-8 at byte 3"),
 }
+
+
+def check_refused(folder, monkeypatch, command, base, train, message, left):
+    "Exit code 2, one sentence, and nothing is written."
+    monkeypatch.chdir(folder)
+    further = {"diagnose": ["--tuned", base, "--html", "r.html", "--json", "r.json"], "compare": [], "new": ["mine"]}
+    options = ["--base", base, "--train", str(train), "--test", "new=bad.csv"]
+    done = CliRunner().invoke(app, [command, *options, *further[command]])
+    assert done.exit_code == 2
+    assert message in done.output
+    assert len(done.output.splitlines()) == 1
+    assert sorted(path.name for path in folder.iterdir()) == left
 
 
 @pytest.mark.parametrize("command", ["diagnose", "compare", "new"])
@@ -375,8 +461,9 @@ def test_the_shell_refuses_a_file_in_one_sentence(files, tmp_path, monkeypatch, 
     check_refused(tmp_path, monkeypatch, command, "./none", files / "train.csv", message, ["bad.csv"])
 
 
+TRANSFORMER = '[{"type": "sentence_transformers.models.Transformer", "path": ""}]'
 MODELS = { # files of a model's folder, what is said of it
-    "pickles": ({"modules.json": '[{"type": "sentence_transformers.models.Transformer", "path": ""}]', "pytorch_model.bin": "x"}, "which are pickles"),
+    "pickles": ({"modules.json": TRANSFORMER, "pytorch_model.bin": "x"}, "which are pickles"),
     "foreign": ({"modules.json": '[{"type": "mine.Model", "path": ""}]'}, "mine.Model is code from outside"),
     "remote": ({"config.json": '{"auto_map": {"AutoModel": "x.Y"}}'}, "auto_map names code of the repository"),
 }
@@ -392,22 +479,13 @@ def test_the_shell_refuses_a_model_in_one_sentence(files, tmp_path, monkeypatch,
     check_refused(tmp_path, monkeypatch, command, "./model", files / "train.csv", message, ["bad.csv", "model"])
 
 
-def check_refused(folder, monkeypatch, command, base, train, message, left):
-    "Exit code 2, one sentence, and nothing is written."
-    from typer.testing import CliRunner
-    from debias_nb.repro.cli import app
-    monkeypatch.chdir(folder)
-    further = {"diagnose": ["--tuned", base, "--html", "r.html", "--json", "r.json"], "compare": [], "new": ["mine"]}
-    options = ["--base", base, "--train", str(train), "--test", "new=bad.csv"]
-    done = CliRunner().invoke(app, [command, *options, *further[command]])
-    assert done.exit_code == 2 and message in done.output and len(done.output.splitlines()) == 1
-    assert sorted(path.name for path in folder.iterdir()) == left
-
 def test_the_interval_of_a_level_stays_between_0_and_1():
     labels = [1] * 4 + [0] * 60
-    frame = pd.DataFrame({"left": [f"q{i}" for i in range(64)], "right": [f"d{i}" for i in range(64)], "label": labels})
-    scores = {"low": np.append([0., 62.1, 0., 0.], np.arange(60.) + 3), "high": np.append([9.] * 4, np.zeros(60))}
-    found = score_table([Measured("t", PairFile("t", frame, ""), scores)]).set_index("scorer")
+    file = pair_file("t", [f"q{i}" for i in range(64)], [f"d{i}" for i in range(64)], labels)
+    low = np.append([0., 62.1, 0., 0.], np.arange(60.) + 3)
+    high = np.append([9.] * 4, np.zeros(60))
+    found = score_table([Measured("t", file, {"low": low, "high": high})]).set_index("scorer")
     for metric in ("auc05", "ap"):
-        assert (found[f"{metric} low"] >= 0).all() and (found[f"{metric} high"] <= 1).all()
+        assert (found[f"{metric} low"] >= 0).all()
+        assert (found[f"{metric} high"] <= 1).all()
     assert found["auc05 low"]["low"] == 0

@@ -1,5 +1,6 @@
-"""The partial AUC against brute force: every order of tied pairs, physically repeated pairs, and scikit-learn."""
-import itertools, time
+"The partial AUC against brute force: every order of tied pairs, physically repeated pairs, and scikit-learn."
+import itertools
+import time
 
 import numpy as np
 import pytest
@@ -10,49 +11,66 @@ from debias_nb.metrics import auc_at, bootstrap_weights, evaluate_pairs
 
 limits = st.sampled_from([.01, .05, .1, .3, .77, 1.])
 
+
 @st.composite
 def ranked_pairs(draw, most=8, levels=4):
     "A few pairs with many ties, both classes present."
     n = draw(st.integers(2, most))
-    labels = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n).filter(lambda ls: len(set(ls)) == 2))
-    return np.array(draw(st.lists(st.integers(0, levels), min_size=n, max_size=n)), float), np.array(labels)
+    both_classes = st.lists(st.integers(0, 1), min_size=n, max_size=n).filter(lambda labels: len(set(labels)) == 2)
+    labels = draw(both_classes)
+    scores = draw(st.lists(st.integers(0, levels), min_size=n, max_size=n))
+    return np.array(scores, float), np.array(labels)
+
 
 def walked(labels, max_fpr):
     "Area of the staircase of a ranking without ties, one negative after the other."
-    positives, negatives = sum(labels), len(labels) - sum(labels)
-    area, hits, passed = 0., 0, 0
+    positives = sum(labels)
+    negatives = len(labels) - sum(labels)
+    area = 0.
+    hits = 0
+    passed = 0
     for label in labels:
-        if label: hits += 1
+        if label:
+            hits += 1
         else:
-            area += hits / positives * max(0., min((passed + 1) / negatives, max_fpr) - passed / negatives)
+            width = min((passed + 1) / negatives, max_fpr) - passed / negatives
+            area += hits / positives * max(0., width)
             passed += 1
     return area / max_fpr
+
 
 @given(ranked_pairs(most=7), st.sampled_from([.05, .3, 1.]))
 @settings(max_examples=40, deadline=None)
 def test_over_the_whole_curve_a_tie_is_the_mean_over_its_orders(pairs, max_fpr):
     scores, labels = pairs
     groups = [labels[scores == s].tolist() for s in sorted(set(scores), reverse=True)]
-    orders = [sum(order, []) for order in itertools.product(*([list(p) for p in itertools.permutations(g)] for g in groups))]
+    orders_of_ties = [itertools.permutations(group) for group in groups]
+    orders = [sum(map(list, order), []) for order in itertools.product(*orders_of_ties)]
     assert np.isclose(auc_at(scores, labels, 1.), np.mean([walked(o, 1.) for o in orders]))
-    # a limit that cuts a tie in two: the segment is the mean curve of ever finer copies of the set, not of the few orders of this one
+    # a limit that cuts a tie in two: the segment is the mean curve of ever finer copies of the set,
+    # not of the few orders of this one
     if max_fpr < 1:
-        rng, copies = np.random.default_rng(0), 3000
+        rng = np.random.default_rng(0)
+        copies = 3000
         fine = np.concatenate([rng.permutation(np.repeat(g, copies)) for g in groups])
         assert abs(auc_at(scores, labels, max_fpr) - walked(fine.tolist(), max_fpr)) < .05
+
 
 @given(st.permutations(list(range(12))), st.integers(1, 11), limits)
 def test_without_ties_it_is_the_staircase(order, positives, max_fpr):
     labels = np.array([1] * positives + [0] * (12 - positives))[list(order)]
     assert np.isclose(auc_at(-np.arange(12), labels, max_fpr), walked(labels.tolist(), max_fpr))
 
+
 @given(ranked_pairs(most=40, levels=12), st.sampled_from([.05, .1, .3, .77]))
 @settings(deadline=None)
 def test_scikit_learn_agrees(pairs, m):
     scores, labels = pairs
     assert np.isclose(auc_at(scores, labels, 1), roc_auc_score(labels, scores))
-    standardised = roc_auc_score(labels, scores, max_fpr=m)
-    assert np.isclose(standardised, (1 + (auc_at(scores, labels, m) - m / 2) / (1 - m / 2)) / 2)
+    area = auc_at(scores, labels, m)
+    standardised = (1 + (area - m / 2) / (1 - m / 2)) / 2
+    assert np.isclose(roc_auc_score(labels, scores, max_fpr=m), standardised)
+
 
 @given(ranked_pairs(most=30, levels=8), limits, st.integers(0, 2**32 - 1))
 @settings(deadline=None)
@@ -60,97 +78,149 @@ def test_integer_weights_are_repetitions(pairs, max_fpr, seed):
     scores, labels = pairs
     weights = np.random.default_rng(seed).integers(0, 4, size=(5, len(scores)))
     for row, got in zip(weights, auc_at(scores, labels, max_fpr, weights)):
-        if len(set(labels.repeat(row))) < 2: assert np.isnan(got)
-        else: assert np.isclose(got, auc_at(scores.repeat(row), labels.repeat(row), max_fpr), rtol=0, atol=1e-12)
+        if len(set(labels.repeat(row))) < 2:
+            assert np.isnan(got)
+        else:
+            repeated = auc_at(scores.repeat(row), labels.repeat(row), max_fpr)
+            assert np.isclose(got, repeated, rtol=0, atol=1e-12)
+
 
 @given(ranked_pairs(most=30, levels=8), limits, st.integers(0, 2**32 - 1))
 @settings(deadline=None)
 def test_only_the_order_of_scores_matters_and_no_order_of_pairs(pairs, max_fpr, seed):
     scores, labels = pairs
-    value, order = auc_at(scores, labels, max_fpr), np.random.default_rng(seed).permutation(len(scores))
+    value = auc_at(scores, labels, max_fpr)
+    order = np.random.default_rng(seed).permutation(len(scores))
     assert 0 <= value <= 1
-    assert value == auc_at(scores[order], labels[order], max_fpr) == auc_at(np.exp(scores / 3) - 7, labels, max_fpr)
+    assert value == auc_at(scores[order], labels[order], max_fpr)
+    assert value == auc_at(np.exp(scores / 3) - 7, labels, max_fpr)
     # the other way round: swapping classes and signs mirrors the whole curve
-    assert np.isclose(auc_at(scores, labels, 1), auc_at(-scores, 1 - labels, 1)) and np.isclose(auc_at(-scores, labels, 1), 1 - auc_at(scores, labels, 1))
+    assert np.isclose(auc_at(scores, labels, 1), auc_at(-scores, 1 - labels, 1))
+    assert np.isclose(auc_at(-scores, labels, 1), 1 - auc_at(scores, labels, 1))
 
-def test_scaled_and_fractional_weights():
+
+def test_weights_may_be_scaled_and_fractional():
     rng = np.random.default_rng(0)
-    scores, labels, w = rng.integers(0, 9, 60), rng.random(60) < .4, rng.random((4, 60))
+    scores = rng.integers(0, 9, 60)
+    labels = rng.random(60) < .4
+    w = rng.random((4, 60))
     assert np.allclose(auc_at(scores, labels, .1, w), auc_at(scores, labels, .1, 3.7 * w), rtol=0, atol=1e-12)
-    assert np.allclose(auc_at(scores, labels, 1., w), [roc_auc_score(labels, scores, sample_weight=row) for row in w])
-    assert np.isnan(auc_at(scores, labels, .1, np.zeros((1, 60)))).all() and auc_at(scores, labels, .1, np.empty((0, 60))).shape == (0,)
+    by_scikit_learn = [roc_auc_score(labels, scores, sample_weight=row) for row in w]
+    assert np.allclose(auc_at(scores, labels, 1., w), by_scikit_learn)
+    assert np.isnan(auc_at(scores, labels, .1, np.zeros((1, 60)))).all()
+    assert auc_at(scores, labels, .1, np.empty((0, 60))).shape == (0,)
+
 
 def test_chunks_leave_no_seam():
     rng = np.random.default_rng(0)
-    scores, labels = rng.integers(0, 500, 30_000), rng.random(30_000) < .3
+    scores = rng.integers(0, 500, 30_000)
+    labels = rng.random(30_000) < .3
     w = bootstrap_weights(30_000, 80) # 34 rows fit into one chunk
-    assert (auc_at(scores, labels, .05, w) == [auc_at(scores, labels, .05, row[None])[0] for row in w]).all()
+    one_by_one = [auc_at(scores, labels, .05, row[None])[0] for row in w]
+    assert (auc_at(scores, labels, .05, w) == one_by_one).all()
+
 
 def test_memory_and_time_of_ten_thousand_pairs():
     import tracemalloc
     rng = np.random.default_rng(0)
     labels = rng.random(10_000) < .3
-    scores, w = rng.normal(labels, 1), bootstrap_weights(10_000, 2000)
-    tracemalloc.start(); auc_at(scores, labels, weights=w); peak = tracemalloc.get_traced_memory()[1]; tracemalloc.stop()
+    scores = rng.normal(labels, 1)
+    w = bootstrap_weights(10_000, 2000)
+    tracemalloc.start()
+    auc_at(scores, labels, weights=w)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
     assert peak < 100 * 2**20
-    start = time.process_time(); evaluate_pairs(scores, labels)
+    start = time.process_time()
+    evaluate_pairs(scores, labels)
     assert time.process_time() - start < 3
+
 
 @pytest.mark.parametrize("change, message", [
     (dict(scores=[.1, np.inf, .2, np.nan]), r"quora: scores\[1\] is inf \(2 of 4"),
     (dict(labels=[0, 1, .5, 0]), r"quora: labels\[2\] is 0.5"),
     (dict(labels=[0, 1, np.nan, 0]), r"quora: labels\[2\] is nan"),
-    (dict(labels=[1, 1, 1, 1]), r"quora: both classes.* of \[1.0\]"), (dict(scores=[], labels=[]), "quora: both classes.* 0 labels"),
-    (dict(labels=[0, 1]), r"quora: .*\(4,\).*\(2,\)"), (dict(scores=[[1, 2, 3, 4]]), "quora: vectors"),
-    (dict(max_fpr=0), "max_fpr"), (dict(max_fpr=1.01), "max_fpr"), (dict(max_fpr=np.nan), "max_fpr"),
-    (dict(weights=[[1, 1, -1, 1]]), "not negative"), (dict(weights=[[1, 1, np.nan, 1]]), "finite"), (dict(weights=[[1, 1]]), r"\(B, 4\)"),
+    (dict(labels=[1, 1, 1, 1]), r"quora: both classes.* of \[1.0\]"),
+    (dict(scores=[], labels=[]), "quora: both classes.* 0 labels"),
+    (dict(labels=[0, 1]), r"quora: .*\(4,\).*\(2,\)"),
+    (dict(scores=[[1, 2, 3, 4]]), "quora: vectors"),
+    (dict(max_fpr=0), "max_fpr"),
+    (dict(max_fpr=1.01), "max_fpr"),
+    (dict(max_fpr=np.nan), "max_fpr"),
+    (dict(weights=[[1, 1, -1, 1]]), "not negative"),
+    (dict(weights=[[1, 1, np.nan, 1]]), "finite"),
+    (dict(weights=[[1, 1]]), r"\(B, 4\)"),
 ])
-def test_refusals(change, message):
-    with pytest.raises(ValueError, match=message): auc_at(**dict(scores=[.1, .2, .3, .4], labels=[0, 1, 1, 0], name="quora") | change)
+def test_unusable_input_is_refused(change, message):
+    given = dict(scores=[.1, .2, .3, .4], labels=[0, 1, 1, 0], name="quora")
+    with pytest.raises(ValueError, match=message):
+        auc_at(**given | change)
+
 
 @given(st.integers(1, 40), st.integers(2, 12), st.integers(0, 99))
 @settings(deadline=None)
 def test_resamples_depend_on_size_and_seed_alone(n, replicates, seed):
     w = bootstrap_weights(n, replicates, seed)
-    assert w.shape == (replicates, n) and (w.sum(1, dtype=int) == n).all() and (w == bootstrap_weights(n, replicates + 5, seed)[:replicates]).all()
+    assert w.shape == (replicates, n)
+    assert (w.sum(1, dtype=int) == n).all()
+    assert (w == bootstrap_weights(n, replicates + 5, seed)[:replicates]).all()
+
 
 def test_resamples_are_multinomial():
     w = bootstrap_weights(50, 20_000, seed=3).astype(float)
-    assert np.allclose(w.mean(0), 1, atol=.04) and np.allclose(w.var(0), 49 / 50, atol=.06)
+    assert np.allclose(w.mean(0), 1, atol=.04)
+    assert np.allclose(w.var(0), 49 / 50, atol=.06)
     covariance = np.cov(w[:, :2].T)[0, 1]
     assert abs(covariance + 1 / 50) < .02
     assert (bootstrap_weights(50, seed=1) != bootstrap_weights(50, seed=2)).any()
 
+
 def test_groups_stay_together_whatever_their_order():
     rng = np.random.default_rng(0)
     groups = np.array([f"q{i}" for i in rng.integers(0, 12, 60)])
-    w, order = bootstrap_weights(60, 30, groups=groups), rng.permutation(60)
-    for g in set(groups): assert (w[:, groups == g] == w[:, groups == g][:, :1]).all()
+    w = bootstrap_weights(60, 30, groups=groups)
+    order = rng.permutation(60)
+    for g in set(groups):
+        of_group = w[:, groups == g]
+        assert (of_group == of_group[:, :1]).all()
     assert (bootstrap_weights(60, 30, groups=groups[order]) == w[:, order]).all()
     assert (w == bootstrap_weights(60, 30, groups=groups.tolist())).all()
     names, first = np.unique(groups, return_index=True)
     assert (w[:, first] == bootstrap_weights(len(names), 30)).all(), "as many draws as there are groups"
     for wrong in (groups[:5], [None] * 60, [float("nan")] * 60):
-        with pytest.raises(ValueError, match="groups"): bootstrap_weights(60, groups=wrong)
+        with pytest.raises(ValueError, match="groups"):
+            bootstrap_weights(60, groups=wrong)
+
 
 def test_evaluation_of_a_set_and_its_parts():
     rng = np.random.default_rng(0)
-    labels, groups = rng.random(400) < .4, rng.integers(0, 50, 400)
-    scores, part = np.round(rng.normal(labels, 1), 1), rng.random(400) < .5
+    labels = rng.random(400) < .4
+    groups = rng.integers(0, 50, 400)
+    scores = np.round(rng.normal(labels, 1), 1)
+    part = rng.random(400) < .5
     metrics, kept = evaluate_pairs(scores, labels, groups, {"part": part}, replicates=20, seed=7)
-    assert list(metrics) == list(kept) == ["auc05", "auc", "auc05[part]"] and all(type(v) is float for v in metrics.values())
-    assert all(len(v) == 20 and type(v[0]) is float for v in kept.values())
+    assert list(metrics) == list(kept) == ["auc05", "auc", "auc05[part]"]
+    assert all(type(v) is float for v in metrics.values())
+    for values in kept.values():
+        assert len(values) == 20
+        assert type(values[0]) is float
     w = bootstrap_weights(400, 20, 7, groups)
     for b, row in enumerate(w):
-        drawn, inside = np.arange(400).repeat(row), np.flatnonzero(part).repeat(row[part])
-        assert np.isclose(kept["auc05"][b], auc_at(scores[drawn], labels[drawn])) and np.isclose(kept["auc"][b], auc_at(scores[drawn], labels[drawn], 1))
+        drawn = np.arange(400).repeat(row)
+        inside = np.flatnonzero(part).repeat(row[part])
+        assert np.isclose(kept["auc05"][b], auc_at(scores[drawn], labels[drawn]))
+        assert np.isclose(kept["auc"][b], auc_at(scores[drawn], labels[drawn], 1))
         assert np.isclose(kept["auc05[part]"][b], auc_at(scores[inside], labels[inside]))
-    again = evaluate_pairs(scores, labels.astype(int).tolist(), groups.tolist(), {"part": part.tolist()}, replicates=20, seed=7)
+    as_lists = [labels.astype(int).tolist(), groups.tolist(), {"part": part.tolist()}]
+    again = evaluate_pairs(scores, *as_lists, replicates=20, seed=7)
     assert again == (metrics, kept)
-    with pytest.raises(ValueError, match=r"quora\[part\]: both classes"): evaluate_pairs(scores, labels, subsets={"part": labels}, name="quora")
+    with pytest.raises(ValueError, match=r"quora\[part\]: both classes"):
+        evaluate_pairs(scores, labels, subsets={"part": labels}, name="quora")
+
 
 @pytest.mark.parametrize("n, replicates", [(0, 2), (1, 1), (-1, 5)])
 def test_nothing_to_draw_from_and_too_few_resamples_are_refused(n, replicates):
-    with pytest.raises(ValueError, match=f"at least 1 pair and 2 replicates are needed, got n={n}, replicates={replicates}"):
+    message = f"at least 1 pair and 2 replicates are needed, got n={n}, replicates={replicates}"
+    with pytest.raises(ValueError, match=message):
         bootstrap_weights(n, replicates)
     assert bootstrap_weights(1, 2).tolist() == [[1], [1]]

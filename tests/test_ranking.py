@@ -1,5 +1,9 @@
-"""Metrics of ranked answers against brute force over the orders of ties, against ir-measures, and on the published test files."""
-import csv, gzip, itertools, math, os
+"Metrics of ranked answers: against brute force over the orders of ties, against ir-measures, on published test files."
+import csv
+import gzip
+import itertools
+import math
+import os
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,32 +16,48 @@ from debias_nb.metrics import bootstrap_weights, randomisation_test, rank_metric
 DATA = Path(os.environ.get("DEBIAS_NB_DATA") or "none")
 CUTOFFS = 1, 3, 10
 
+
 @st.composite
 def questions(draw, most=6, levels=2):
-    "Candidates of up to three questions, mixed, with many ties; the first of each question is relevant. Scores, grades, groups."
+    """Scores, grades and groups of the candidates of up to three questions, mixed, with many ties.
+
+    The first candidate of each question is relevant.
+    """
     sizes = draw(st.lists(st.integers(1, most), min_size=1, max_size=3))
     groups = np.repeat([f"q{i}" for i in range(len(sizes))], sizes)
     n = len(groups)
     grades = np.array(draw(st.lists(st.integers(1, 4), min_size=n, max_size=n)))
     grades[np.unique(groups, return_index=True)[1]] = draw(st.integers(3, 4))
     mixed = draw(st.permutations(range(n)))
-    return np.array(draw(st.lists(st.integers(0, levels), min_size=n, max_size=n)), float)[mixed], grades[mixed], groups[mixed]
+    scores = np.array(draw(st.lists(st.integers(0, levels), min_size=n, max_size=n)), float)
+    return scores[mixed], grades[mixed], groups[mixed]
 
-def walked(relevant, gains): # one order of one question
-    "Every metric by its definition."
-    ranks = [i for i, r in enumerate(relevant, 1) if r]
-    out = {"map": sum(hit / rank for hit, rank in enumerate(ranks, 1)) / len(ranks), "mrr": 1 / ranks[0], "p1": float(relevant[0])}
-    for suffix, gain in (("", gains), ("_exp", [2**g - 1 for g in gains])):
-        dcg = lambda ordered, k: sum(g / math.log2(1 + i) for i, g in enumerate(ordered[:k], 1))
-        out |= {f"ndcg{k}{suffix}": dcg(gain, k) / dcg(sorted(gain, reverse=True), k) for k in CUTOFFS}
+
+def dcg(ordered, k):
+    return sum(gain / math.log2(1 + place) for place, gain in enumerate(ordered[:k], 1))
+
+
+def walked(relevant, gains):
+    "Every metric by its definition, of one order of one question."
+    ranks = [place for place, is_relevant in enumerate(relevant, 1) if is_relevant]
+    precisions = [hit / rank for hit, rank in enumerate(ranks, 1)]
+    out = {"map": sum(precisions) / len(ranks), "mrr": 1 / ranks[0], "p1": float(relevant[0])}
+    exponential = [2**gain - 1 for gain in gains]
+    for suffix, gain in (("", gains), ("_exp", exponential)):
+        best = sorted(gain, reverse=True)
+        for k in CUTOFFS:
+            out[f"ndcg{k}{suffix}"] = dcg(gain, k) / dcg(best, k)
     return out
+
 
 def over_all_orders(scores, relevant, gains):
     "The mean of every metric over all orders of tied candidates of one question."
     ties = [np.flatnonzero(scores == s) for s in sorted(set(scores), reverse=True)]
-    orders = [np.concatenate(order).astype(int) for order in itertools.product(*(itertools.permutations(tie) for tie in ties))]
+    orders_of_ties = [itertools.permutations(tie) for tie in ties]
+    orders = [np.concatenate(order).astype(int) for order in itertools.product(*orders_of_ties)]
     values = [walked(relevant[o].tolist(), gains[o].tolist()) for o in orders]
     return {key: np.mean([v[key] for v in values]) for key in values[0]}
+
 
 def random_answers(n_questions=40, most=30, seed=0, levels=None):
     "Scores (distinct unless `levels` are given), grades and groups; every question has a grade 4."
@@ -52,6 +72,7 @@ def random_answers(n_questions=40, most=30, seed=0, levels=None):
 
 # ---- brute force
 
+
 @given(questions())
 @settings(max_examples=60, deadline=None)
 def test_a_tie_is_the_mean_over_all_its_orders(case):
@@ -61,95 +82,137 @@ def test_a_tie_is_the_mean_over_all_its_orders(case):
         rows = groups == q
         brute = over_all_orders(scores[rows], grades[rows] >= 3, grades[rows] - 1)
         assert brute.keys() == values.keys()
-        for key, v in brute.items(): assert math.isclose(values[key][i], v, rel_tol=0, abs_tol=1e-12), (q, key)
+        for key, v in brute.items():
+            assert math.isclose(values[key][i], v, rel_tol=0, abs_tol=1e-12), (q, key)
+
 
 @pytest.mark.parametrize("right", range(1, 8))
-def test_all_tied(right):
+def test_all_tied_is_the_mean_over_all_orders(right):
     relevant = np.arange(7) < right
     _, values, _ = rank_metrics(np.zeros(7), relevant, ["q"] * 7)
     brute = over_all_orders(np.zeros(7), relevant, relevant.astype(int))
-    for key, v in values.items(): assert math.isclose(v[0], brute[key], rel_tol=0, abs_tol=1e-12), key
+    for key, v in values.items():
+        assert math.isclose(v[0], brute[key], rel_tol=0, abs_tol=1e-12), key
 
-def test_by_hand():
+
+def test_ties_have_the_values_worked_out_by_hand():
     "P P N all tied: 29/36, 5/6, 2/3. P, then (N P) tied: average precision (1 + 1 and 1 + 2/3)/2 halved."
     means, values, ids = rank_metrics([1, 1, 1, 3, 2, 2], [1, 1, 0, 1, 0, 1], [8, 8, 8, 5, 5, 5])
     assert ids.tolist() == [5, 8]
     assert np.allclose(values["map"], [11 / 12, 29 / 36], rtol=0, atol=1e-14)
-    assert np.allclose(values["mrr"], [1, 5 / 6], rtol=0, atol=1e-14) and np.allclose(values["p1"], [1, 2 / 3], rtol=0, atol=1e-14)
+    assert np.allclose(values["mrr"], [1, 5 / 6], rtol=0, atol=1e-14)
+    assert np.allclose(values["p1"], [1, 2 / 3], rtol=0, atol=1e-14)
     assert all(math.isclose(means[key], v.mean()) for key, v in values.items())
 
-def test_gains_three_none_one():
+
+def test_gains_count_from_the_lowest_level():
     means, _, _ = rank_metrics([3, 2, 1], [1, 0, 0], ["q"] * 3, [4, 1, 2])
-    assert round(means["ndcg3"], 6) == .963940 and round(means["ndcg3_exp"], 6) == .982842 and means["ndcg1"] == means["ndcg1_exp"] == 1
+    assert round(means["ndcg3"], 6) == .963940
+    assert round(means["ndcg3_exp"], 6) == .982842
+    assert means["ndcg1"] == means["ndcg1_exp"] == 1
     raw, _, _ = rank_metrics([3, 2, 1], [1, 0, 0], ["q"] * 3, [3, 0, 1], levels=(0, 4)) # the lowest level has no gain
     assert raw == means
+
 
 def test_a_large_tie_keeps_its_digits():
     "One right answer among n tied: MAP = MRR = H(n) / n."
     n = 20_000
     means, _, _ = rank_metrics(np.zeros(n), np.arange(n) == 77, np.zeros(n, int))
     harmonic = math.fsum(1 / i for i in range(1, n + 1))
-    assert math.isclose(means["map"], harmonic / n, rel_tol=1e-11) and math.isclose(means["mrr"], harmonic / n, rel_tol=1e-9) and math.isclose(means["p1"], 1 / n)
-    half, _, _ = rank_metrics(np.zeros(n), np.arange(n) % 2, np.zeros(n, int)) # the first right one is soon found: about sum of 2**-i / i
+    assert math.isclose(means["map"], harmonic / n, rel_tol=1e-11)
+    assert math.isclose(means["mrr"], harmonic / n, rel_tol=1e-9)
+    assert math.isclose(means["p1"], 1 / n)
+    # the first right one is soon found: about sum of 2**-i / i
+    half, _, _ = rank_metrics(np.zeros(n), np.arange(n) % 2, np.zeros(n, int))
     assert math.isclose(half["mrr"], math.log(2), rel_tol=1e-4)
 
 
 # ---- properties
+
 
 @given(questions(most=12, levels=4), st.randoms(use_true_random=False))
 @settings(max_examples=40, deadline=None)
 def test_order_of_the_file_and_scale_of_the_scores_do_not_matter(case, random):
     scores, grades, groups = case
     _, values, ids = rank_metrics(scores, grades >= 3, groups, grades)
-    o = list(range(len(scores))); random.shuffle(o)
+    o = list(range(len(scores)))
+    random.shuffle(o)
     _, again, again_ids = rank_metrics(7 * scores[o] - 100, grades[o] >= 3, groups[o], grades[o])
-    assert (ids == again_ids).all() and all(np.allclose(v, again[key], rtol=0, atol=1e-12) for key, v in values.items())
-    assert all((v >= 0).all() and (v <= 1 + 1e-12).all() for v in values.values())
+    assert (ids == again_ids).all()
+    for key, v in values.items():
+        assert np.allclose(v, again[key], rtol=0, atol=1e-12), key
+        assert (v >= 0).all(), key
+        assert (v <= 1 + 1e-12).all(), key
     one = np.array([(grades[groups == q] >= 3).sum() == 1 for q in ids])
-    assert np.allclose(values["map"][one], values["mrr"][one], rtol=0, atol=1e-12) and (values["p1"] <= values["mrr"] + 1e-12).all()
+    assert np.allclose(values["map"][one], values["mrr"][one], rtol=0, atol=1e-12)
+    assert (values["p1"] <= values["mrr"] + 1e-12).all()
 
-def test_best_and_worst_order():
+
+def test_the_best_order_has_full_marks_and_the_worst_has_not():
     _, grades, groups = random_answers()
     best, _, _ = rank_metrics(grades, grades >= 3, groups, grades)
     worst, _, _ = rank_metrics(-grades, grades >= 3, groups, grades)
-    assert all(math.isclose(v, 1) for v in best.values()) and all(worst[key] < .9 for key in best)
+    assert all(math.isclose(v, 1) for v in best.values())
+    assert all(worst[key] < .9 for key in best)
 
-def test_first_places_on_a_rectangle():
+
+def test_p1_is_the_share_of_relevant_ones_among_the_first():
     rng = np.random.default_rng(3)
-    scores, relevance = rng.integers(0, 4, (50, 8)).astype(float), np.eye(8, dtype=bool)[rng.integers(8, size=50)] | (rng.random((50, 8)) < .2)
+    scores = rng.integers(0, 4, (50, 8)).astype(float)
+    relevance = np.eye(8, dtype=bool)[rng.integers(8, size=50)] | (rng.random((50, 8)) < .2)
     _, values, _ = rank_metrics(scores.ravel(), relevance.ravel(), np.arange(50).repeat(8))
     first = scores == scores.max(1, keepdims=True)
     assert np.allclose(values["p1"], (first & relevance).sum(1) / first.sum(1), rtol=0, atol=1e-14)
 
+
 # ---- other programs
+
 
 def by_ir_measures(scores, grades, groups, ids):
     "Values of ir-measures, question by question; linear gain is grade - 1, exponential gain its power."
     import ir_measures
     from ir_measures import AP, P, RR, nDCG
-    wanted = {"map": AP(rel=3), "mrr": RR(rel=3), "p1": P(rel=3) @ 1} | {f"ndcg{k}": nDCG(gains={1: 0, 2: 1, 3: 2, 4: 3}) @ k for k in CUTOFFS}
-    wanted |= {f"ndcg{k}_exp": nDCG(gains={1: 0, 2: 1, 3: 3, 4: 7}) @ k for k in CUTOFFS}
-    qrels, run = {}, {}
-    for s, g, q, i in zip(scores.tolist(), grades.tolist(), groups.tolist(), ids): qrels.setdefault(q, {})[i] = g; run.setdefault(q, {})[i] = s
-    keys = {str(m): key for key, m in wanted.items()}
+    wanted = {"map": AP(rel=3), "mrr": RR(rel=3), "p1": P(rel=3) @ 1}
+    for k in CUTOFFS:
+        wanted[f"ndcg{k}"] = nDCG(gains={1: 0, 2: 1, 3: 2, 4: 3}) @ k
+        wanted[f"ndcg{k}_exp"] = nDCG(gains={1: 0, 2: 1, 3: 3, 4: 7}) @ k
+    qrels = {}
+    run = {}
+    for score, grade, question, candidate in zip(scores.tolist(), grades.tolist(), groups.tolist(), ids):
+        qrels.setdefault(question, {})[candidate] = grade
+        run.setdefault(question, {})[candidate] = score
+    keys = {str(measure): key for key, measure in wanted.items()}
     out = {key: {} for key in wanted}
-    for found in ir_measures.iter_calc(list(wanted.values()), qrels, run): out[keys[str(found.measure)]][found.query_id] = found.value
-    return {key: np.array([v[q] for q in sorted(v)]) for key, v in out.items()}
+    for found in ir_measures.iter_calc(list(wanted.values()), qrels, run):
+        out[keys[str(found.measure)]][found.query_id] = found.value
+    return {key: np.array([values[q] for q in sorted(values)]) for key, values in out.items()}
+
 
 def test_ir_measures_agrees_where_nothing_is_tied():
-    pytest.importorskip("ir_measures"); pytest.importorskip("pytrec_eval")
+    pytest.importorskip("ir_measures")
+    pytest.importorskip("pytrec_eval")
     scores, grades, groups = random_answers()
     _, ours, ids = rank_metrics(scores, grades >= 3, groups, grades)
     theirs = by_ir_measures(scores, grades, groups, [str(i) for i in range(len(scores))])
-    assert theirs.keys() == ours.keys() and len(ids) == 40
-    for key, v in ours.items(): assert np.allclose(v, theirs[key], rtol=0, atol=1e-9), key
+    assert theirs.keys() == ours.keys()
+    assert len(ids) == 40
+    for key, v in ours.items():
+        assert np.allclose(v, theirs[key], rtol=0, atol=1e-9), key
+
 
 def test_ir_measures_breaks_ties_by_falling_id_and_keeps_single_precision():
     "What the notebook says of it: the greatest id first, as text; the name of a candidate decides."
-    pytest.importorskip("ir_measures"); pytest.importorskip("pytrec_eval")
-    first_is_right, groups = np.array([4, 1, 1]), np.array(["q"] * 3)
-    p1 = lambda scores, ids: by_ir_measures(np.array(scores), first_is_right, groups, ids)["p1"][0]
-    assert p1([1., 1, 1], ["c", "b", "a"]) == 1 and p1([1., 1, 1], ["a", "b", "c"]) == 0 and p1([1., 1, 1], ["9", "10", "11"]) == 1
+    pytest.importorskip("ir_measures")
+    pytest.importorskip("pytrec_eval")
+    first_is_right = np.array([4, 1, 1])
+    groups = np.array(["q"] * 3)
+
+    def p1(scores, ids):
+        return by_ir_measures(np.array(scores), first_is_right, groups, ids)["p1"][0]
+
+    assert p1([1., 1, 1], ["c", "b", "a"]) == 1
+    assert p1([1., 1, 1], ["a", "b", "c"]) == 0
+    assert p1([1., 1, 1], ["9", "10", "11"]) == 1
     assert p1([1 + 1e-9, 1, 0], ["a", "b", "c"]) == 0 # equal in single precision
     from ir_measures import RR, iter_calc
     tied = list(iter_calc([RR, RR @ 10], {"q": {"a": 1, "b": 0}}, {"q": {"a": 1., "b": 1.}}))
@@ -159,69 +222,110 @@ def test_ir_measures_breaks_ties_by_falling_id_and_keeps_single_precision():
 
 # ---- bad input
 
+
 def bad(words, *args, **kw):
-    with pytest.raises(ValueError) as e: rank_metrics(*args, **kw)
-    for w in words: assert w in str(e.value), str(e.value)
+    with pytest.raises(ValueError) as e:
+        rank_metrics(*args, **kw)
+    for w in words:
+        assert w in str(e.value), str(e.value)
+
+
+NO_RELEVANT = "question 'b' has no relevant candidate"
+
 
 @pytest.mark.parametrize("scores, labels, groups, grades, words", [
-    ([.1, .2], [1], ["a", "a"], None, ["scores (2,)", "labels (1,)"]), ([.1, .2], [1, 0], ["a"], None, ["groups (1,)"]),
-    ([.1, .2], [1, 0], ["a", "a"], [4], ["grades (1,)"]), ([[.1, .2]], [[1, 0]], [["a", "a"]], None, ["(1, 2)"]), ([], [], [], None, ["no candidates"]),
-    ([.1, np.nan, .3], [1, 0, 1], ["a", "a", "b"], None, ["scores[1] (question 'a') is nan", "1 of 3"]), ([.1, -np.inf], [1, 0], [7, 7], None, ["scores[1] (question 7) is -inf"]),
-    ([.1, .2], [1, 2], ["a", "b"], None, ["labels[1] (question 'b') is 2"]), ([.1, .2], [1, np.nan], ["a", "b"], None, ["labels[1] (question 'b') is nan"]),
-    ([.1, .2], [1, 0], ["a", None], None, ["groups[1] is None"]), ([.1, .2], [1, 0], [1., np.nan], None, ["groups[1] is nan"]),
-    ([.1, .2], [1, 0], ["a", "a"], [4, 5], ["grades[1] (question 'a') is 5", "from 1 to 4"]), ([.1, .2], [1, 0], ["a", "a"], [0, 4], ["grades[0] (question 'a') is 0"]),
-    ([.1, .2], [1, 0], ["a", "b"], [4, -2], ["grades[1] (question 'b') is -2"]), ([.1, .2], [1, 0], ["a", "a"], [4, 1.5], ["is 1.5", "whole numbers"]),
+    ([.1, .2], [1], ["a", "a"], None, ["scores (2,)", "labels (1,)"]),
+    ([.1, .2], [1, 0], ["a"], None, ["groups (1,)"]),
+    ([.1, .2], [1, 0], ["a", "a"], [4], ["grades (1,)"]),
+    ([[.1, .2]], [[1, 0]], [["a", "a"]], None, ["(1, 2)"]),
+    ([], [], [], None, ["no candidates"]),
+    ([.1, np.nan, .3], [1, 0, 1], ["a", "a", "b"], None, ["scores[1] (question 'a') is nan", "1 of 3"]),
+    ([.1, -np.inf], [1, 0], [7, 7], None, ["scores[1] (question 7) is -inf"]),
+    ([.1, .2], [1, 2], ["a", "b"], None, ["labels[1] (question 'b') is 2"]),
+    ([.1, .2], [1, np.nan], ["a", "b"], None, ["labels[1] (question 'b') is nan"]),
+    ([.1, .2], [1, 0], ["a", None], None, ["groups[1] is None"]),
+    ([.1, .2], [1, 0], [1., np.nan], None, ["groups[1] is nan"]),
+    ([.1, .2], [1, 0], ["a", "a"], [4, 5], ["grades[1] (question 'a') is 5", "from 1 to 4"]),
+    ([.1, .2], [1, 0], ["a", "a"], [0, 4], ["grades[0] (question 'a') is 0"]),
+    ([.1, .2], [1, 0], ["a", "b"], [4, -2], ["grades[1] (question 'b') is -2"]),
+    ([.1, .2], [1, 0], ["a", "a"], [4, 1.5], ["is 1.5", "whole numbers"]),
     ([.1, .2], [1, 0], ["a", "a"], [4, np.nan], ["grades[1] (question 'a') is nan"]),
-    ([.1, .2, .3], [1, 0, 0], ["a", "a", "b"], None, ["question 'b' has no relevant candidate", "1 of 2", "unanswered"]),
-    ([.1, .2], [1, 0], ["a", "a"], [1, 1], ["question 'a'", "all its grades are 1"])])
-def test_bad_input(scores, labels, groups, grades, words):
+    ([.1, .2, .3], [1, 0, 0], ["a", "a", "b"], None, [NO_RELEVANT, "1 of 2", "unanswered"]),
+    ([.1, .2], [1, 0], ["a", "a"], [1, 1], ["question 'a'", "all its grades are 1"]),
+])
+def test_unusable_input_is_refused_and_named(scores, labels, groups, grades, words):
     bad(words, scores, labels, groups, grades)
     bad(["demo: ", *words], scores, labels, groups, grades, name="demo")
 
-def test_bad_settings():
+
+def test_unusable_settings_are_refused():
     fine = [.1, .2], [1, 0], ["a", "a"], [4, 1]
     bad(["unanswered", "'drop'"], *fine, unanswered="drop")
-    bad(["from 4 to 1"], *fine, levels=(4, 1)); bad(["from 0 to 3", "is 4"], *fine, levels=(0, 3))
+    bad(["from 4 to 1"], *fine, levels=(4, 1))
+    bad(["from 0 to 3", "is 4"], *fine, levels=(0, 3))
+
 
 def test_unanswered_questions_are_left_out_and_counted():
-    scores, labels, groups = [.1, .2, .3, .4, .5, .6], [0, 0, 1, 0, 0, 0], ["c", "c", "b", "b", "a", "a"]
+    scores = [.1, .2, .3, .4, .5, .6]
+    labels = [0, 0, 1, 0, 0, 0]
+    groups = ["c", "c", "b", "b", "a", "a"]
     means, values, ids = rank_metrics(scores, labels, groups, unanswered="exclude")
     alone, _, _ = rank_metrics(scores[2:4], labels[2:4], groups[2:4])
-    assert means == alone | {"excluded": 2} and ids.tolist() == ["b"] and all(len(v) == 1 for v in values.values())
+    assert means == alone | {"excluded": 2}
+    assert ids.tolist() == ["b"]
+    assert all(len(v) == 1 for v in values.values())
     complete, _, _ = rank_metrics(scores[2:4], labels[2:4], groups[2:4], unanswered="exclude")
     assert complete == alone | {"excluded": 0}
     bad(["question 'a' has no relevant candidate", "2 of 2"], [.1, .2], [0, 0], ["b", "a"], unanswered="exclude")
 
+
 def test_one_candidate_is_right_or_the_question_unanswered():
     means, values, _ = rank_metrics([-3.], [1], ["only"], [3])
-    assert set(means.values()) == {1.} and all(v.tolist() == [1] for v in values.values())
+    assert set(means.values()) == {1.}
+    assert all(v.tolist() == [1] for v in values.values())
     bad(["question 'only' has no relevant candidate"], [.5], [0], ["only"])
     means, values, ids = rank_metrics([.5, .1, .2], [1, 0, 1], ["a", "b", "b"])
-    assert ids.tolist() == ["a", "b"] and set(means.values()) == {1.}
+    assert ids.tolist() == ["a", "b"]
+    assert set(means.values()) == {1.}
 
 
 # ---- resamples of questions
 
+
 def test_replicates_are_resamples_of_whole_questions():
     scores, grades, groups = random_answers(levels=5)
-    means, values, ids = rank_metrics(scores, grades >= 3, groups, grades)
+    _, values, ids = rank_metrics(scores, grades >= 3, groups, grades)
     kept = rank_replicates(values, 20, seed=4)
     drawn = bootstrap_weights(len(scores), 20, seed=4, groups=groups)
-    assert kept.keys() == values.keys() and all(len(v) == 20 for v in kept.values())
+    assert kept.keys() == values.keys()
+    assert all(len(v) == 20 for v in kept.values())
     for b in (0, 19): # the candidates of a question that was drawn twice are two questions
         rows = [(i, f"{groups[i]}/{copy}") for i in range(len(scores)) for copy in range(drawn[b, i])]
-        at, names = np.array([i for i, _ in rows]), [name for _, name in rows]
+        at = np.array([i for i, _ in rows])
+        names = [name for _, name in rows]
         anew, _, _ = rank_metrics(scores[at], grades[at] >= 3, names, grades[at])
-        for key, v in anew.items(): assert math.isclose(v, kept[key][b], rel_tol=0, abs_tol=1e-12), key
+        for key, v in anew.items():
+            assert math.isclose(v, kept[key][b], rel_tol=0, abs_tol=1e-12), key
     assert rank_replicates(values, 20, seed=4) == kept != rank_replicates(values, 20, seed=5)
-    assert abs(np.std(rank_replicates(values, 2000)["map"]) / (values["map"].std() / len(ids)**.5) - 1) < .1
+    spread = np.std(rank_replicates(values, 2000)["map"])
+    expected = values["map"].std() / len(ids)**.5
+    assert abs(spread / expected - 1) < .1
 
-@pytest.mark.parametrize("values", [{}, {"map": np.ones(3), "mrr": np.ones(4)}, {"map": np.ones((2, 2))}, {"map": 1.}, {"map": np.ones(0)}])
+
+@pytest.mark.parametrize("values", [
+    {},
+    {"map": np.ones(3), "mrr": np.ones(4)},
+    {"map": np.ones((2, 2))},
+    {"map": 1.},
+    {"map": np.ones(0)},
+])
 def test_replicates_need_values_of_questions(values):
-    with pytest.raises(ValueError): rank_replicates(values)
+    with pytest.raises(ValueError):
+        rank_replicates(values)
 
 
 # ---- the randomisation test
+
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=8), st.integers(0, 2**32 - 1))
 @settings(max_examples=30, deadline=None)
@@ -230,65 +334,104 @@ def test_p_is_the_share_of_all_swaps(pairs, seed):
     swaps = np.array(list(itertools.product([1, -1], repeat=len(a))))
     exact = (np.abs(swaps @ (a - b)) >= abs((a - b).sum()) - 1e-9).mean()
     p = randomisation_test(a, b, seed=seed)
-    assert abs(p - exact) < 5 * (exact * (1 - exact) / 10_000)**.5 + 1e-3 and 1 / 10_001 <= p <= 1
+    assert abs(p - exact) < 5 * (exact * (1 - exact) / 10_000)**.5 + 1e-3
+    assert 1 / 10_001 <= p <= 1
     assert p == randomisation_test(b, a, seed=seed) == randomisation_test(a, b, seed=seed)
 
-def test_p_by_hand():
+
+def test_p_has_the_values_worked_out_by_hand():
     assert randomisation_test([.4], [.1]) == 1 # one question: both swaps are as extreme
-    assert randomisation_test([.1, .5], [.1, .5]) == 1 and randomisation_test([1, 0], [0, 1]) == 1
+    assert randomisation_test([.1, .5], [.1, .5]) == 1
+    assert randomisation_test([1, 0], [0, 1]) == 1
     assert abs(randomisation_test([.9, .8, .3], [.6, .5, 0.]) - 1 / 4) < .02 # margins of .3, rounded differently
     assert randomisation_test(np.ones(64), np.zeros(64), draws=499) == 1 / 500 # the observed one counts
     assert randomisation_test(np.ones(64), np.zeros(64)) == 1 / 10_001
     assert randomisation_test(np.ones(2**21 + 1), np.zeros(2**21 + 1), draws=1) == 1 / 2
 
+
 @pytest.mark.parametrize("a, b, kw, words", [
-    ([1, 2], [1], {}, "a (2,), b (1,)"), ([], [], {}, "no values"), ([[1.]], [[1.]], {}, "(1, 1)"), ([1, np.nan], [1, 2], {}, "a[1] is nan"),
-    ([1, 2], [np.inf, 2], {}, "b[0] is inf"), ([1, 2], [1, 2], {"draws": 0}, "at least 1 draw")])
-def test_bad_values_of_questions(a, b, kw, words):
-    with pytest.raises(ValueError) as e: randomisation_test(a, b, **kw)
+    ([1, 2], [1], {}, "a (2,), b (1,)"),
+    ([], [], {}, "no values"),
+    ([[1.]], [[1.]], {}, "(1, 1)"),
+    ([1, np.nan], [1, 2], {}, "a[1] is nan"),
+    ([1, 2], [np.inf, 2], {}, "b[0] is inf"),
+    ([1, 2], [1, 2], {"draws": 0}, "at least 1 draw"),
+])
+def test_unusable_values_of_questions_are_refused(a, b, kw, words):
+    with pytest.raises(ValueError) as e:
+        randomisation_test(a, b, **kw)
     assert words in str(e.value)
 
 
 # ---- the published test files: what a scorer that knows nothing gets
 
+
 def wikiqa():
     with gzip.open(DATA / "wikiqa/WikiQA-test.tsv.gz", "rt", encoding="utf-8", newline="") as f:
-        rows = [(r["QuestionID"], int(r["Label"])) for r in csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)]
+        lines = csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)
+        rows = [(line["QuestionID"], int(line["Label"])) for line in lines]
     found = {}
-    for q, label in rows: found.setdefault(q, set()).add(label)
-    return [(q, label, label) for q, label in rows if len(found[q]) == 2] # questions without an answer, or with answers only, are left out
+    for q, label in rows:
+        found.setdefault(q, set()).add(label)
+    # questions without an answer, or with answers only, are left out
+    return [(q, label, label) for q, label in rows if len(found[q]) == 2]
+
 
 def selqa():
-    rows = [line.rstrip("\n").split("\t") for line in (DATA / "selqa/selqa-ass-test.tsv").open(encoding="utf-8", newline="\n")]
-    run = np.cumsum([i == 0 or r[0] != rows[i - 1][0] for i, r in enumerate(rows)]) # a question is a run of lines: its text may occur twice
-    return [(int(q), int(r[2]), int(r[2])) for q, r in zip(run, rows)]
+    text = (DATA / "selqa/selqa-ass-test.tsv").open(encoding="utf-8", newline="\n")
+    rows = [line.rstrip("\n").split("\t") for line in text]
+    # a question is a run of lines: its text may occur twice
+    begins = [i == 0 or row[0] != rows[i - 1][0] for i, row in enumerate(rows)]
+    return [(int(q), int(row[2]), int(row[2])) for q, row in zip(np.cumsum(begins), rows)]
+
 
 def antique():
     rows = [line.split() for line in (DATA / "antique/antique-test.qrel").open(encoding="utf-8")]
     return [(q, int(int(grade) >= 3), int(grade)) for q, _, _, grade in rows]
 
+
+def exact_precision(n, r):
+    "Average precision expected of a random order of n candidates, r of them relevant."
+    # relevant ones expected in the j places above a relevant one
+    above = [Fraction(j * (r - 1), max(n - 1, 1)) for j in range(n)]
+    return sum((1 + both) / place for place, both in enumerate(above, 1)) / n
+
+
+def exact_reciprocal_rank(n, r):
+    "The same of the reciprocal rank: by counting the orders whose first relevant one is in a place."
+    orders = [Fraction(math.comb(n - place, r - 1), place) for place in range(1, n - r + 2)]
+    return sum(orders) / math.comb(n, r)
+
+
 def fractions(groups, labels):
-    "MAP, MRR and P@1 of a constant scorer as exact fractions: place by place, by counting the orders."
-    asked, total = {}, [Fraction(0)] * 3
-    for q, label in zip(groups, labels): asked.setdefault(q, []).append(label)
-    for found in asked.values():
-        n, r = len(found), sum(found)
-        above = [Fraction(j * (r - 1), max(n - 1, 1)) for j in range(n)] # relevant ones expected in j places above a relevant one
-        total[0] += sum((1 + both) / i for i, both in enumerate(above, 1)) / n
-        total[1] += sum(Fraction(math.comb(n - i, r - 1), i) for i in range(1, n - r + 2)) / math.comb(n, r)
-        total[2] += Fraction(r, n)
-    return [float(t / len(asked)) for t in total]
+    "MAP, MRR and P@1 of a constant scorer as exact fractions."
+    asked = {}
+    for q, label in zip(groups, labels):
+        asked.setdefault(q, []).append(label)
+    sizes = [(len(found), sum(found)) for found in asked.values()]
+    precision = sum(exact_precision(n, r) for n, r in sizes)
+    reciprocal = sum(exact_reciprocal_rank(n, r) for n, r in sizes)
+    first = sum(Fraction(r, n) for n, r in sizes)
+    return [float(total / len(asked)) for total in (precision, reciprocal, first)]
+
 
 @pytest.mark.parametrize("read, file, asked, pairs, expected", [
-    (wikiqa, "wikiqa/WikiQA-test.tsv.gz", 237, 2341, (.3840, .3921, .1834)), (selqa, "selqa/selqa-ass-test.tsv", 1590, 19435, (.3039, .3082, .1204)),
-    (antique, "antique/antique-test.qrel", 200, 6589, (.4478, .5803, .3845))], ids=["wikiqa", "selqa", "antique"])
-def test_a_constant_scorer_on_published_files(read, file, asked, pairs, expected):
-    if not (DATA / file).is_file(): pytest.skip(f"DEBIAS_NB_DATA holds no {file}")
+    (wikiqa, "wikiqa/WikiQA-test.tsv.gz", 237, 2341, (.3840, .3921, .1834)),
+    (selqa, "selqa/selqa-ass-test.tsv", 1590, 19435, (.3039, .3082, .1204)),
+    (antique, "antique/antique-test.qrel", 200, 6589, (.4478, .5803, .3845)),
+], ids=["wikiqa", "selqa", "antique"])
+def test_a_constant_scorer_gets_the_mean_over_all_orders_of_published_files(read, file, asked, pairs, expected):
+    if not (DATA / file).is_file():
+        pytest.skip(f"DEBIAS_NB_DATA holds no {file}")
     groups, labels, grades = zip(*read())
     means, values, ids = rank_metrics(np.zeros(len(labels)), labels, groups, grades if read is antique else None)
-    assert len(ids) == asked and len(labels) == pairs and len(values["map"]) == asked
+    assert len(ids) == asked
+    assert len(labels) == pairs
+    assert len(values["map"]) == asked
     ours = [means[key] for key in ("map", "mrr", "p1")]
-    assert np.allclose(ours, fractions(groups, labels), rtol=0, atol=1e-11) and np.allclose(ours, expected, rtol=0, atol=6e-5)
+    assert np.allclose(ours, fractions(groups, labels), rtol=0, atol=1e-11)
+    assert np.allclose(ours, expected, rtol=0, atol=6e-5)
     if read is antique: # sorted stably, the file would give the scorer full marks
         first = np.unique(groups, return_index=True)[1]
-        assert all(np.array(grades)[first] == 4) and means["ndcg1"] < .6
+        assert all(np.array(grades)[first] == 4)
+        assert means["ndcg1"] < .6

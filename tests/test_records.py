@@ -1,5 +1,20 @@
-"Faults and concurrency of the run records: writers that race, die or meet a full disk, and files that are torn, damaged or read-only."
-import errno, json, multiprocessing, os, pickle, platform, resource, signal, subprocess, sys, tempfile, time, warnings
+"""Faults and concurrency of the run records.
+
+Writers that race, die or meet a full disk, and files that are torn, damaged or read-only.
+"""
+import errno
+import json
+import multiprocessing
+import os
+import pickle
+import platform
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -8,132 +23,223 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from debias_nb.repro import records
 from debias_nb.config import EncoderConfig
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
-from debias_nb.repro.records import RecordError, Store, TrainingFailed, append, comparable, encode, failed_record, latest, make_record, read, run_or_load
+from debias_nb.repro.records import (
+    RecordError, Store, TrainingFailed, append, comparable, encode, failed_record, latest, make_record, read,
+    run_or_load,
+)
 
 LEAST = {"schema": 1, "id": "a", "status": "finished", "config": {}, "metrics": {}}
-CONFIG = RunConfig(paper="itvreg", experiment="demo", profile="small", encoder=EncoderConfig(name="minilm", kind="transformer"), method=MethodConfig(name="ERM"),
-                   corpus=CorpusConfig(name="quora"), training=TrainConfig(learning_rate=1e-4, epochs=1, batch_size=2), evaluate=("quora",))
+CONFIG = RunConfig(
+    paper="itvreg", experiment="demo", profile="small",
+    encoder=EncoderConfig(name="minilm", kind="transformer"), corpus=CorpusConfig(name="quora"),
+    method=MethodConfig(name="ERM"), training=TrainConfig(learning_rate=1e-4, epochs=1, batch_size=2),
+    evaluate=("quora",),
+)
 PACKAGE = str(Path(__file__).parents[1])
 
-def small(i): return LEAST | {"id": f"ü{i}"}
+
+def small(i):
+    return LEAST | {"id": f"ü{i}"}
+
 
 def finish(config, auc=.5):
-    return make_record(config, {"quora": {"auc": auc}}, data={}, encoder={"name": "minilm"}, device="cpu", dtype="fp32", seconds=1., peak_memory=1, curve=[])
+    where = dict(data={}, encoder={"name": "minilm"}, device="cpu", dtype="fp32")
+    return make_record(config, {"quora": {"auc": auc}}, seconds=1., peak_memory=1, curve=[], **where)
 
-def seeded(seed): return CONFIG.model_copy(update={"seed": seed})
+
+def seeded(seed):
+    return CONFIG.model_copy(update={"seed": seed})
+
+
+def add_bytes(path, data):
+    "What is no complete line gets into the file past `append`."
+    with path.open("ab") as f:
+        f.write(data)
+
 
 @pytest.fixture
-def path(tmp_path): return tmp_path / "itvreg" / "demo.small.jsonl"
+def path(tmp_path):
+    return tmp_path / "itvreg" / "demo.small.jsonl"
+
 
 @pytest.fixture
 def spare(tmp_path, monkeypatch):
     "The folder for temporary files, where records that found no place are kept."
-    folder = tmp_path / "spare"; folder.mkdir()
+    folder = tmp_path / "spare"
+    folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return folder
 
+
 # several processes
+
 
 def write_many(path, name, count, barrier):
     barrier.wait()
-    for i in range(count): append(path, LEAST | {"id": f"{name}-{i}", "curve": list(range(900 + i))})
+    for i in range(count):
+        append(path, LEAST | {"id": f"{name}-{i}", "curve": list(range(900 + i))})
+
 
 @pytest.mark.parametrize("processes", [2, 4])
 def test_concurrent_processes_lose_nothing(path, processes):
-    spawn, count = multiprocessing.get_context("spawn"), 200
+    spawn = multiprocessing.get_context("spawn")
+    count = 200
     barrier = spawn.Barrier(processes)
     workers = [spawn.Process(target=write_many, args=(path, f"w{k}", count, barrier)) for k in range(processes)]
-    for w in workers: w.start()
-    for w in workers: w.join(60)
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join(60)
     assert [w.exitcode for w in workers] == [0] * processes
     found = [r["id"] for r in read(path)]
     assert min(len(line) for line in path.open("rb")) > 4096, "longer than what a pipe or a page takes in one piece"
     assert sorted(found) == sorted(f"w{k}-{i}" for k in range(processes) for i in range(count))
-    for k in range(processes): assert [i for i in found if i.startswith(f"w{k}-")] == [f"w{k}-{i}" for i in range(count)], "each writer's order is kept"
+    for k in range(processes):
+        of_one_writer = [i for i in found if i.startswith(f"w{k}-")]
+        assert of_one_writer == [f"w{k}-{i}" for i in range(count)], "each writer's order is kept"
     assert not Path(f"{path}.torn").exists()
+
 
 def read_while(path, ready, stop, failures):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ready.set()
         while not stop.is_set():
-            try: read(path)
-            except BaseException as e: failures.put(repr(e)); return
+            try:
+                read(path)
+            except BaseException as e:
+                failures.put(repr(e))
+                return
+
 
 def test_a_reader_never_sees_half_a_line(path, monkeypatch):
-    spawn, real = multiprocessing.get_context("spawn"), os.write
-    ready, stop, failures = spawn.Event(), spawn.Event(), spawn.SimpleQueue()
+    spawn = multiprocessing.get_context("spawn")
+    real = os.write
+    ready = spawn.Event()
+    stop = spawn.Event()
+    failures = spawn.SimpleQueue()
     reader = spawn.Process(target=read_while, args=(path, ready, stop, failures))
-    reader.start(); assert ready.wait(30)
+    reader.start()
+    assert ready.wait(30)
+
     def slowly(fd, data): # as a slow disk would
-        done = real(fd, data[:len(data) // 2]); time.sleep(.01)
+        done = real(fd, data[:len(data) // 2])
+        time.sleep(.01)
         return done + real(fd, data[len(data) // 2:])
+
     monkeypatch.setattr(os, "write", slowly)
-    for i in range(40): append(path, small(i))
-    monkeypatch.undo(); stop.set(); reader.join(60)
-    assert reader.exitcode == 0 and failures.empty() and read(path) == [small(i) for i in range(40)]
+    for i in range(40):
+        append(path, small(i))
+    monkeypatch.undo()
+    stop.set()
+    reader.join(60)
+    assert reader.exitcode == 0
+    assert failures.empty()
+    assert read(path) == [small(i) for i in range(40)]
+
 
 def test_deleting_while_others_append_loses_nothing(path):
     spawn = multiprocessing.get_context("spawn")
-    barrier, store = spawn.Barrier(2), Store(path.parent.parent)
-    for i in range(60): append(path, small(i))
+    barrier = spawn.Barrier(2)
+    store = Store(path.parent.parent)
+    for i in range(60):
+        append(path, small(i))
     writer = spawn.Process(target=write_many, args=(path, "w", 100, barrier))
-    writer.start(); barrier.wait()
+    writer.start()
+    barrier.wait()
     assert sum(store.delete(f"ü{i}") for i in range(60)) == 60
     writer.join(60)
     assert [r["id"] for r in read(path)] == [f"w-{i}" for i in range(100)]
 
+
 # processes that die
 
-def child(code, *args): return subprocess.Popen([sys.executable, "-c", code, *map(str, args)], env=os.environ | {"PYTHONPATH": PACKAGE})
 
-def test_killed_in_the_middle_of_a_line(path):
-    for i in range(3): append(path, small(i))
-    dies = child("""
+def child(code, *args):
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, args)], env=os.environ | {"PYTHONPATH": PACKAGE})
+
+
+HALF_A_LINE = """
 import os, signal, sys
 from debias_nb.repro import records
+
 write = os.write
-def half(fd, data): write(fd, data[:len(data) // 2]); os.kill(os.getpid(), signal.SIGKILL)
+
+def half(fd, data):
+    write(fd, data[:len(data) // 2])
+    os.kill(os.getpid(), signal.SIGKILL)
+
 os.write = half
-records.append(sys.argv[1], {"schema": 1, "id": "dies", "status": "finished", "config": {}, "metrics": {}, "curve": list(range(5000))})
-""", path)
+record = {"schema": 1, "id": "dies", "status": "finished", "config": {}, "metrics": {}, "curve": list(range(5000))}
+records.append(sys.argv[1], record)
+"""
+
+WITHOUT_END = """
+import itertools, sys
+from debias_nb.repro.records import append
+
+for i in itertools.count():
+    record = {"schema": 1, "id": f"{sys.argv[2]}-{i}", "status": "finished", "config": {}, "metrics": {}}
+    append(sys.argv[1], record | {"curve": [i] * 100_000})
+"""
+
+
+def test_a_writer_killed_in_the_middle_of_a_line_leaves_a_torn_end(path):
+    for i in range(3):
+        append(path, small(i))
+    dies = child(HALF_A_LINE, path)
     assert dies.wait(30) == -signal.SIGKILL
-    with pytest.warns(UserWarning, match=r"demo\.small\.jsonl: line 4 is torn \(\d+ bytes"): assert read(path) == [small(i) for i in range(3)]
+    with pytest.warns(UserWarning, match=r"demo\.small\.jsonl: line 4 is torn \(\d+ bytes"):
+        assert read(path) == [small(i) for i in range(3)]
     assert Path(f"{path}.torn").read_bytes().startswith(b'{"schema": 1, "id": "dies"')
     append(path, small(3))
     assert read(path) == [small(i) for i in range(4)], "the lock died with its holder"
 
-def test_killed_at_any_moment(path):
-    code = """
-import itertools, sys
-from debias_nb.repro.records import append
-for i in itertools.count(): append(sys.argv[1], {"schema": 1, "id": f"{sys.argv[2]}-{i}", "status": "finished", "config": {}, "metrics": {}, "curve": [i] * 100_000})
-"""
+
+def size_of(path):
+    return path.stat().st_size if path.exists() else 0
+
+
+def wait_until_it_grows(path, size, writer, pause):
+    "Until the file has more than `size` bytes, while its writer lives."
+    deadline = time.monotonic() + 30
+    while size_of(path) <= size:
+        assert writer.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(pause)
+
+
+def test_a_writer_killed_at_any_moment_leaves_whole_lines(path):
     kept = 0
     for k in range(3):
-        writer, size = child(code, path, k), path.stat().st_size if path.exists() else 0
-        deadline = time.monotonic() + 30
-        while (path.stat().st_size if path.exists() else 0) <= size + 500_000:
-            assert writer.poll() is None and time.monotonic() < deadline
-            time.sleep(.001 * (k + 1))
-        writer.kill(); writer.wait(30)
-        with warnings.catch_warnings(): warnings.simplefilter("ignore", UserWarning); found = read(path)
-        assert len(found) > kept and all(len(set(r["curve"])) == 1 and len(r["curve"]) == 100_000 for r in found)
+        writer = child(WITHOUT_END, path, k)
+        wait_until_it_grows(path, size_of(path) + 500_000, writer, pause=.001 * (k + 1))
+        writer.kill()
+        writer.wait(30)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            found = read(path)
+        assert len(found) > kept
+        assert all(len(set(r["curve"])) == 1 and len(r["curve"]) == 100_000 for r in found)
         runs = [int(r["id"].split("-")[1]) for r in found if r["id"].startswith(f"{k}-")]
         assert runs == list(range(len(runs)))
         kept = len(found)
 
+
 # torn ends
 
-def test_a_cut_at_every_byte(tmp_path):
+
+def test_a_file_cut_at_any_byte_keeps_its_whole_lines(tmp_path):
     whole = b"".join(encode(small(i)) for i in range(3))
     for cut in range(len(whole) + 1):
-        path, torn = tmp_path / f"{cut}.jsonl", whole[:cut].rpartition(b"\n")[2]
+        path = tmp_path / f"{cut}.jsonl"
+        torn = whole[:cut].rpartition(b"\n")[2]
         path.write_bytes(whole[:cut])
         complete = [small(i) for i in range(whole[:cut].count(b"\n"))]
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            if cut % 2: assert read(path) == complete
+            if cut % 2:
+                assert read(path) == complete
             append(path, small(9))
         assert len(told) == bool(torn), cut
         if torn:
@@ -141,184 +247,311 @@ def test_a_cut_at_every_byte(tmp_path):
             assert Path(f"{path}.torn").read_bytes() == torn + b"\n"
         assert read(path) == complete + [small(9)]
 
+
+def is_json(data):
+    try:
+        json.loads(data.decode())
+    except ValueError:
+        return False
+    return True
+
+
+RECORD_IDS = st.lists(st.text(min_size=1), max_size=4, unique=True)
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(ids=st.lists(st.text(min_size=1), max_size=4, unique=True), end=st.binary(min_size=1, max_size=40), newline=st.booleans())
+@given(ids=RECORD_IDS, end=st.binary(min_size=1, max_size=40), newline=st.booleans())
 def test_any_end_is_survived(tmp_path, ids, end, newline):
     end = end.replace(b"\n", b"") + b"\n" * newline
     assume(end)
     if newline: # a whole line of JSON is not torn
-        try: json.loads(end.decode()); assume(False)
-        except ValueError: pass
+        assume(not is_json(end))
     path = Path(tempfile.mkdtemp(dir=tmp_path)) / "x.jsonl"
     whole = [LEAST | {"id": i} for i in ids]
     path.write_bytes(b"".join(map(encode, whole)) + end)
-    with pytest.warns(UserWarning, match="is torn"): assert read(path) == whole
-    assert path.read_bytes() == b"".join(map(encode, whole)) and Path(f"{path}.torn").read_bytes() == end.rstrip(b"\n") + b"\n"
+    with pytest.warns(UserWarning, match="is torn"):
+        assert read(path) == whole
+    assert path.read_bytes() == b"".join(map(encode, whole))
+    assert Path(f"{path}.torn").read_bytes() == end.rstrip(b"\n") + b"\n"
+
+
+def lists_and_tables(inner):
+    return st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+
+
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+LEAVES = st.none() | st.booleans() | NUMBERS | st.text(st.characters(codec=None))
+
 
 @settings(max_examples=60, deadline=None)
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(st.characters(codec=None)),
-                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3), max_leaves=12))
+@given(st.recursive(LEAVES, lists_and_tables, max_leaves=12))
 def test_a_line_gives_back_what_was_written(value):
     line = encode(LEAST | {"extra": value})
-    assert line.count(b"\n") == 1 and json.loads(line)["extra"] == value == json.loads(line.decode("utf-8"))["extra"]
+    assert line.count(b"\n") == 1
+    assert json.loads(line)["extra"] == value == json.loads(line.decode("utf-8"))["extra"]
+
 
 def test_torn_ends_pile_up_in_order(path):
     append(path, small(0))
     for end in (b"first", b"second\xff", b"third\n"):
-        with path.open("ab") as f: f.write(end)
-        with pytest.warns(UserWarning, match="byte"): read(path)
-    assert Path(f"{path}.torn").read_bytes() == b"first\nsecond\xff\nthird\n" and read(path) == [small(0)]
+        add_bytes(path, end)
+        with pytest.warns(UserWarning, match="byte"):
+            read(path)
+    assert Path(f"{path}.torn").read_bytes() == b"first\nsecond\xff\nthird\n"
+    assert read(path) == [small(0)]
+
 
 def test_two_lines_glued_together_cost_only_themselves(path):
     append(path, small(0))
-    with path.open("ab") as f: f.write(encode(small(1))[:20] + encode(small(2)))
-    with pytest.warns(UserWarning, match="line 2 is torn"): append(path, small(3))
-    assert read(path) == [small(0), small(3)] and encode(small(2)) in Path(f"{path}.torn").read_bytes()
+    add_bytes(path, encode(small(1))[:20] + encode(small(2)))
+    with pytest.warns(UserWarning, match="line 2 is torn"):
+        append(path, small(3))
+    assert read(path) == [small(0), small(3)]
+    assert encode(small(2)) in Path(f"{path}.torn").read_bytes()
+
 
 def test_where_warnings_are_errors_nothing_is_lost(path):
     append(path, small(0))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for use, args in ((append, (path, small(1))), (Store(path.parent.parent).delete, ("ü0",)), (read, (path,))):
-            with path.open("ab") as f: f.write(b"torn")
-            with pytest.raises(UserWarning, match="is torn"): use(*args)
-        assert read(path) == [small(1)] and Path(f"{path}.torn").read_bytes() == b"torn\n" * 3
+            add_bytes(path, b"torn")
+            with pytest.raises(UserWarning, match="is torn"):
+                use(*args)
+        assert read(path) == [small(1)]
+        assert Path(f"{path}.torn").read_bytes() == b"torn\n" * 3
+
 
 # damage that no crash explains
 
+
 @pytest.mark.parametrize("bad, says", [
-    (b'{"schema": 1, "id"\n', "line 2 is damaged"), (b"\n", "line 2 is damaged"), (b"\xff\xfe\n", "line 2 is damaged"), (b"<<<<<<< HEAD\n", "line 2 is damaged"),
-    (encode(small(1)).replace(b'"metrics": {}', b'"metrics": {"auc": NaN}'), "line 2 is damaged (NaN is no JSON)"), (encode(small(1))[:-1] + encode(small(2)), "line 2 is damaged"),
-    (b"17\n", "line 2 is no record: a int"), (b"{}\n", "line 2 is no record: schema None"), (encode(small(1)).replace(b'"schema": 1', b'"schema": 2'), "line 2 is no record: schema 2"),
-    (encode(small(1)).replace(b"finished", b"almost"), "line 2 is no record: status 'almost'")])
+    (b'{"schema": 1, "id"\n', "line 2 is damaged"),
+    (b"\n", "line 2 is damaged"),
+    (b"\xff\xfe\n", "line 2 is damaged"),
+    (b"<<<<<<< HEAD\n", "line 2 is damaged"),
+    (encode(small(1)).replace(b'"metrics": {}', b'"metrics": {"auc": NaN}'), "line 2 is damaged (NaN is no JSON)"),
+    (encode(small(1))[:-1] + encode(small(2)), "line 2 is damaged"),
+    (b"17\n", "line 2 is no record: a int"),
+    (b"{}\n", "line 2 is no record: schema None"),
+    (encode(small(1)).replace(b'"schema": 1', b'"schema": 2'), "line 2 is no record: schema 2"),
+    (encode(small(1)).replace(b"finished", b"almost"), "line 2 is no record: status 'almost'"),
+])
 def test_a_damaged_line_in_the_middle_is_an_error(path, bad, says):
     append(path, small(0))
     for after in (encode(small(3)), encode(small(3))[:-5]): # also with a torn end behind it
         path.write_bytes(encode(small(0)) + bad + after)
         before = path.read_bytes()
         store = Store(path.parent.parent)
-        for use, args in ((read, (path,)), (store.all, ()), (store.find, ("ü0",)), (store.delete, ("ü0",)), (run_or_load, (CONFIG, finish, store, True))):
-            with pytest.raises(RecordError) as e: use(*args)
+        reading = [(read, (path,)), (store.all, ()), (store.find, ("ü0",))]
+        writing = [(store.delete, ("ü0",)), (run_or_load, (CONFIG, finish, store, True))]
+        for use, args in reading + writing:
+            with pytest.raises(RecordError) as e:
+                use(*args)
             assert f"{path}: {says}" in str(e.value)
-            assert path.read_bytes() == before and not Path(f"{path}.torn").exists()
+            assert path.read_bytes() == before
+            assert not Path(f"{path}.torn").exists()
+
 
 def test_json_that_is_no_record_is_an_error_at_the_end_too(path):
     append(path, small(0))
-    with path.open("ab") as f: f.write(b'["a", "list"]\n')
-    with pytest.raises(RecordError, match="line 2 is no record: a list"): read(path)
+    add_bytes(path, b'["a", "list"]\n')
+    with pytest.raises(RecordError, match="line 2 is no record: a list"):
+        read(path)
 
-def changed_setting(record): return record | {"config": seeded(7).model_dump(mode="json")}
+
+def unsealed(line):
+    "The line without its checksum."
+    return line[:records.SEAL.search(line).start()] + b"}\n"
+
+
+def changed_setting(record):
+    return record | {"config": seeded(7).model_dump(mode="json")}
+
+
+OTHER_RUN = "its configuration is that of demo-small-minilm-quora-erm-s7"
+
 
 @pytest.mark.parametrize("change, says", [
     (lambda line: line.replace(b'"auc": 0.5', b'"auc": 0.6'), "its checksum is not that of its content"),
     (lambda line: encode(finish(CONFIG, 7.)), "quora: auc is 7, and a fraction lies between 0 and 1"),
     (lambda line: unsealed(line).replace(b'"auc": 0.5', b'"auc": 1e999'), "quora: auc is inf"),
     (lambda line: unsealed(line).replace(b'"auc": 0.5', b'"auc": "high"'), "quora: auc is 'high', which is no number"),
-    (lambda line: encode(changed_setting(finish(CONFIG))), "its configuration is that of demo-small-minilm-quora-erm-s7"),
+    (lambda line: encode(changed_setting(finish(CONFIG))), OTHER_RUN),
     (lambda line: unsealed(line).replace(b'"paper": "itvreg"', b'"paper": 17'), "its configuration is that of no run"),
-    (lambda line: encode(finish(seeded(1))), "it repeats line 1")])
+    (lambda line: encode(finish(seeded(1))), "it repeats line 1"),
+])
 def test_a_record_that_does_not_fit_is_left_out(path, change, says):
-    first, last = finish(seeded(1)), finish(seeded(2))
+    first = finish(seeded(1))
+    last = finish(seeded(2))
     wrong = change(encode(finish(CONFIG))) if "repeats" not in says else encode(first)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(encode(first) + wrong + encode(last))
-    before, store = path.read_bytes(), Store(path.parent.parent)
+    before = path.read_bytes()
+    store = Store(path.parent.parent)
     for use, args in ((read, (path,)), (store.all, ())):
-        with pytest.warns(UserWarning) as told: assert use(*args) == [first, last]
-        assert f"{path}: line 2 is left out: {says}" in str(told[0].message) and len(told) == 1
-    assert store.find(CONFIG) is None and store.find(seeded(2)) == last
-    assert store.delete(seeded(2)) == 1 and path.read_bytes() == encode(first) + wrong, "what is left out stays in its file"
+        with pytest.warns(UserWarning) as told:
+            assert use(*args) == [first, last]
+        assert f"{path}: line 2 is left out: {says}" in str(told[0].message)
+        assert len(told) == 1
+    assert store.find(CONFIG) is None
+    assert store.find(seeded(2)) == last
+    assert store.delete(seeded(2)) == 1
+    assert path.read_bytes() == encode(first) + wrong, "what is left out stays in its file"
     assert before.startswith(path.read_bytes())
 
-def unsealed(line): return line[:records.SEAL.search(line).start()] + b"}\n"
 
 def test_a_record_from_before_checksums_is_read(path):
-    path.parent.mkdir(parents=True); path.write_bytes(unsealed(encode(finish(CONFIG))))
-    assert Store(path.parent.parent).find(CONFIG) == read(path)[0] == finish(CONFIG) | {k: read(path)[0][k] for k in ("started", "finished")}
+    path.parent.mkdir(parents=True)
+    path.write_bytes(unsealed(encode(finish(CONFIG))))
+    found = read(path)[0]
+    times = {key: found[key] for key in ("started", "finished")}
+    assert found == finish(CONFIG) | times
+    assert Store(path.parent.parent).find(CONFIG) == found
+
 
 def test_a_key_that_stands_twice_is_damage(path):
-    path.parent.mkdir(parents=True); path.write_bytes(encode(small(0)).replace(b'"metrics": {}', b'"metrics": {}, "metrics": {}') + encode(small(1)))
-    with pytest.raises(RecordError, match="line 1 is damaged \\(the key 'metrics' stands twice"): read(path)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(encode(small(0)).replace(b'"metrics": {}', b'"metrics": {}, "metrics": {}') + encode(small(1)))
+    with pytest.raises(RecordError, match="line 1 is damaged \\(the key 'metrics' stands twice"):
+        read(path)
+
 
 # disks and folders that refuse
 
+
 def fails(monkeypatch, target, share, error, times):
     "Let `os.write` to one file write a share of the data, then fail."
-    real, left = os.write, [times]
+    real = os.write
+    left = [times]
+
     def write(fd, data):
-        if not left[0] or not os.path.samestat(os.fstat(fd), target.stat()): return real(fd, data)
+        if not left[0] or not os.path.samestat(os.fstat(fd), target.stat()):
+            return real(fd, data)
         left[0] -= 1
         done = real(fd, data[:int(len(data) * share)])
-        if error: raise OSError(error, os.strerror(error))
+        if error:
+            raise OSError(error, os.strerror(error))
         return done
+
     monkeypatch.setattr(os, "write", write)
 
-@pytest.mark.parametrize("error, says", [(errno.ENOSPC, "No space left on device"), (errno.EIO, "Input/output error"), (None, "bytes could be written")])
+
+@pytest.mark.parametrize("error, says", [
+    (errno.ENOSPC, "No space left on device"),
+    (errno.EIO, "Input/output error"),
+    (None, "bytes could be written"),
+])
 @pytest.mark.parametrize("share", [0, .5])
 def test_a_full_disk_leaves_nothing_torn_and_keeps_the_record(path, spare, monkeypatch, error, says, share):
-    append(path, small(0)); before = path.read_bytes()
+    append(path, small(0))
+    before = path.read_bytes()
     fails(monkeypatch, path, share, error, 1)
-    with pytest.raises(RecordError) as e: append(path, small(1))
+    with pytest.raises(RecordError) as e:
+        append(path, small(1))
     kept, = spare.iterdir()
-    assert str(path) in str(e.value) and says in str(e.value) and str(kept) in str(e.value) and path.read_bytes() == before
+    assert str(path) in str(e.value)
+    assert says in str(e.value)
+    assert str(kept) in str(e.value)
+    assert path.read_bytes() == before
     append(path, read(kept)[0])
     assert read(path) == [small(0), small(1)]
 
-def test_a_disk_that_is_full_everywhere(path, spare, monkeypatch):
-    append(path, small(0)); before = path.read_bytes()
-    def write(fd, data): raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    monkeypatch.setattr(os, "write", write)
-    with pytest.raises(RecordError, match="could not be kept elsewhere either .*No space left"): append(path, small(1))
-    assert path.read_bytes() == before and not list(spare.iterdir())
 
-def test_a_real_short_write(path, spare):
-    for i in range(40): append(path, small(i))
-    size, old = path.stat().st_size, resource.getrlimit(resource.RLIMIT_FSIZE)
+def refuse(monkeypatch, name, error):
+    "Let a function of `os` fail always."
+    def fail(*args):
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, name, fail)
+
+
+def test_a_disk_that_is_full_everywhere_is_said_and_nothing_is_torn(path, spare, monkeypatch):
+    append(path, small(0))
+    before = path.read_bytes()
+    refuse(monkeypatch, "write", errno.ENOSPC)
+    with pytest.raises(RecordError, match="could not be kept elsewhere either .*No space left"):
+        append(path, small(1))
+    assert path.read_bytes() == before
+    assert not list(spare.iterdir())
+
+
+def test_a_short_write_of_the_system_leaves_nothing_torn(path, spare):
+    for i in range(40):
+        append(path, small(i))
+    size = path.stat().st_size
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, old[1]))
     try:
-        with pytest.raises(RecordError, match="only 10 of .* is kept in"): append(path, small(40))
-    finally: resource.setrlimit(resource.RLIMIT_FSIZE, old)
-    assert path.stat().st_size == size and len(read(path)) == 40
+        with pytest.raises(RecordError, match="only 10 of .* is kept in"):
+            append(path, small(40))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    assert path.stat().st_size == size
+    assert len(read(path)) == 40
+
 
 def test_a_torn_end_that_cannot_be_moved_is_not_written_over(path, spare, monkeypatch):
     append(path, small(0))
-    with path.open("ab") as f: f.write(b"torn")
-    before, aside = path.read_bytes(), Path(f"{path}.torn")
-    aside.touch(); fails(monkeypatch, aside, .5, errno.ENOSPC, 2)
-    with pytest.raises(RecordError, match="No space left"): append(path, small(1))
-    with pytest.warns(UserWarning, match="line 2 is torn .*; left there .No space left"): assert read(path) == [small(0)]
-    assert path.read_bytes() == before and aside.read_bytes() == b"" and read(next(spare.iterdir())) == [small(1)]
+    add_bytes(path, b"torn")
+    before = path.read_bytes()
+    aside = Path(f"{path}.torn")
+    aside.touch()
+    fails(monkeypatch, aside, .5, errno.ENOSPC, 2)
+    with pytest.raises(RecordError, match="No space left"):
+        append(path, small(1))
+    with pytest.warns(UserWarning, match="line 2 is torn .*; left there .No space left"):
+        assert read(path) == [small(0)]
+    assert path.read_bytes() == before
+    assert aside.read_bytes() == b""
+    assert read(next(spare.iterdir())) == [small(1)]
+
 
 def test_deleting_on_a_full_disk_changes_nothing(path, monkeypatch):
-    for i in range(3): append(path, small(i))
+    for i in range(3):
+        append(path, small(i))
     before = path.read_bytes()
-    def write(fd, data): raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    monkeypatch.setattr(os, "write", write)
-    with pytest.raises(RecordError, match="ü1 could not be deleted: No space left"): Store(path.parent.parent).delete("ü1")
+    refuse(monkeypatch, "write", errno.ENOSPC)
+    with pytest.raises(RecordError, match="ü1 could not be deleted: No space left"):
+        Store(path.parent.parent).delete("ü1")
     monkeypatch.undo()
-    def replace(old, new): raise OSError(errno.EIO, os.strerror(errno.EIO))
-    monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(RecordError, match="ü1 could not be deleted: Input/output error; all its records are still there"): Store(path.parent.parent).delete("ü1")
-    assert path.read_bytes() == before and {p.suffix for p in path.parent.iterdir()} == {".jsonl", ".lock"}
+    refuse(monkeypatch, "replace", errno.EIO)
+    message = "ü1 could not be deleted: Input/output error; all its records are still there"
+    with pytest.raises(RecordError, match=message):
+        Store(path.parent.parent).delete("ü1")
+    assert path.read_bytes() == before
+    assert {p.suffix for p in path.parent.iterdir()} == {".jsonl", ".lock"}
 
-def test_a_lock_that_is_never_freed(path, spare, monkeypatch):
-    append(path, small(0)); monkeypatch.setattr(records, "LOCK_SECONDS", .05)
-    hold = multiprocessing.get_context("spawn").Process
-    ready, done = (multiprocessing.get_context("spawn").Event() for _ in range(2))
-    holder = hold(target=hold_lock, args=(path, ready, done)); holder.start()
-    try:
-        assert ready.wait(30)
-        with pytest.raises(RecordError, match="lock.* is kept in"): append(path, small(1))
-        assert read(path) == [small(0)], "reading needs no lock"
-        with path.open("ab") as f: f.write(b"half a line of whoever holds the lock")
-        before = path.read_bytes()
-        with pytest.warns(UserWarning, match="left there"): assert read(path) == [small(0)]
-        assert path.read_bytes() == before
-    finally: done.set(); holder.join(30)
 
 def hold_lock(path, ready, done):
     from filelock import FileLock
-    with FileLock(f"{path}.lock"): ready.set(); done.wait(30)
+    with FileLock(f"{path}.lock"):
+        ready.set()
+        done.wait(30)
+
+
+def test_a_lock_that_is_never_freed_is_said_and_does_not_hinder_reading(path, spare, monkeypatch):
+    append(path, small(0))
+    monkeypatch.setattr(records, "LOCK_SECONDS", .05)
+    spawn = multiprocessing.get_context("spawn")
+    ready = spawn.Event()
+    done = spawn.Event()
+    holder = spawn.Process(target=hold_lock, args=(path, ready, done))
+    holder.start()
+    try:
+        assert ready.wait(30)
+        with pytest.raises(RecordError, match="lock.* is kept in"):
+            append(path, small(1))
+        assert read(path) == [small(0)], "reading needs no lock"
+        add_bytes(path, b"half a line of whoever holds the lock")
+        before = path.read_bytes()
+        with pytest.warns(UserWarning, match="left there"):
+            assert read(path) == [small(0)]
+        assert path.read_bytes() == before
+    finally:
+        done.set()
+        holder.join(30)
+
 
 @pytest.fixture
 def ordinary_user():
@@ -326,110 +559,198 @@ def ordinary_user():
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         root = os.geteuid() == 0
-        try: yield Path(folder), (lambda: os.seteuid(65534)) if root else lambda: None
+        try:
+            yield Path(folder), (lambda: os.seteuid(65534)) if root else lambda: None
         finally:
-            if root: os.seteuid(0)
-            for p in [Path(folder), *Path(folder).rglob("*")]: p.chmod(0o755)
+            if root:
+                os.seteuid(0)
+            for p in [Path(folder), *Path(folder).rglob("*")]:
+                p.chmod(0o755)
+
 
 @pytest.mark.parametrize("folder_mode, file_mode", [(0o555, 0o444), (0o555, 0o644), (0o777, 0o444)])
-def test_a_folder_or_file_that_is_read_only(ordinary_user, folder_mode, file_mode):
+def test_a_read_only_folder_or_file_is_read_and_left_as_it_is(ordinary_user, folder_mode, file_mode):
     folder, give_up_rights = ordinary_user
-    path, spare = folder / "itvreg" / "demo.small.jsonl", folder / "spare"
-    append(path, small(0)); Path(f"{path}.lock").unlink()
-    with path.open("ab") as f: f.write(b'{"torn')
-    spare.mkdir(); spare.chmod(0o777); path.chmod(file_mode); path.parent.chmod(folder_mode)
+    path = folder / "itvreg" / "demo.small.jsonl"
+    spare = folder / "spare"
+    append(path, small(0))
+    Path(f"{path}.lock").unlink()
+    add_bytes(path, b'{"torn')
+    spare.mkdir()
+    spare.chmod(0o777)
+    path.chmod(file_mode)
+    path.parent.chmod(folder_mode)
     before = path.read_bytes()
     give_up_rights()
-    with pytest.warns(UserWarning, match=r"line 2 is torn \(6 bytes.*; left there"): assert read(path) == [small(0)]
-    with pytest.warns(UserWarning, match="left there"): assert Store(folder).find("ü0") == small(0)
+    with pytest.warns(UserWarning, match=r"line 2 is torn \(6 bytes.*; left there"):
+        assert read(path) == [small(0)]
+    with pytest.warns(UserWarning, match="left there"):
+        assert Store(folder).find("ü0") == small(0)
     old, tempfile.tempdir = tempfile.tempdir, str(spare)
     try:
-        with pytest.raises(RecordError, match="demo.small.jsonl.*Permission denied.* is kept in"): append(path, small(1))
-    finally: tempfile.tempdir = old
-    assert path.read_bytes() == before and not Path(f"{path}.torn").exists() and read(next(spare.glob("*.jsonl"))) == [small(1)]
+        with pytest.raises(RecordError, match="demo.small.jsonl.*Permission denied.* is kept in"):
+            append(path, small(1))
+    finally:
+        tempfile.tempdir = old
+    assert path.read_bytes() == before
+    assert not Path(f"{path}.torn").exists()
+    assert read(next(spare.glob("*.jsonl"))) == [small(1)]
+
 
 def test_reading_leaves_no_trace(path):
-    append(path, small(0)); Path(f"{path}.lock").unlink()
-    assert read(path) == [small(0)] and [p.name for p in path.parent.iterdir()] == [path.name]
-    with pytest.raises(RecordError, match="itvreg: Is a directory"): read(path.parent)
+    append(path, small(0))
+    Path(f"{path}.lock").unlink()
+    assert read(path) == [small(0)]
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+    with pytest.raises(RecordError, match="itvreg: Is a directory"):
+        read(path.parent)
+
 
 # NaN, stores, running
 
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_nan_is_refused_and_named(path, value):
-    with pytest.raises(RecordError, match=r"metrics\.quora\.auc is"): append(path, LEAST | {"metrics": {"quora": {"auc": value}}})
-    with pytest.raises(RecordError, match=r"replicates\.quora\.auc\[1\] is"): append(path, LEAST | {"replicates": {"quora": {"auc": [.5, value]}}})
-    with pytest.raises(RecordError, match="no record"): append(path, {"id": "a"})
+    with pytest.raises(RecordError, match=r"metrics\.quora\.auc is"):
+        append(path, LEAST | {"metrics": {"quora": {"auc": value}}})
+    with pytest.raises(RecordError, match=r"replicates\.quora\.auc\[1\] is"):
+        append(path, LEAST | {"replicates": {"quora": {"auc": [.5, value]}}})
+    with pytest.raises(RecordError, match="no record"):
+        append(path, {"id": "a"})
     assert not path.exists()
 
+
 def test_delete_makes_just_that_run_run_again(tmp_path):
-    store, calls = Store(tmp_path), []
-    def train(config): calls.append(config.seed); return finish(config, config.seed / 10)
-    def all_runs(**kw): return [run_or_load(seeded(s), train, store, **kw) for s in range(4)]
+    store = Store(tmp_path)
+    calls = []
+
+    def train(config):
+        calls.append(config.seed)
+        return finish(config, config.seed / 10)
+
+    def all_runs(**kw):
+        return [run_or_load(seeded(s), train, store, **kw) for s in range(4)]
+
     first = all_runs()
-    assert calls == [0, 1, 2, 3] and all_runs() == first and calls == [0, 1, 2, 3]
+    assert calls == [0, 1, 2, 3]
+    assert all_runs() == first
+    assert calls == [0, 1, 2, 3]
     lines = store.path(CONFIG).read_bytes().splitlines(keepends=True)
     store.path(CONFIG).chmod(0o640)
     assert store.delete(seeded(2).id) == 1
-    assert store.path(CONFIG).read_bytes() == lines[0] + lines[1] + lines[3] and store.path(CONFIG).stat().st_mode & 0o777 == 0o640
-    assert [comparable(r) for r in all_runs()] == [comparable(r) for r in first] and calls == [0, 1, 2, 3, 2]
+    assert store.path(CONFIG).read_bytes() == lines[0] + lines[1] + lines[3]
+    assert store.path(CONFIG).stat().st_mode & 0o777 == 0o640
+    assert [comparable(r) for r in all_runs()] == [comparable(r) for r in first]
+    assert calls == [0, 1, 2, 3, 2]
     run_or_load(seeded(1), train, store, fresh=True)
-    assert calls[5:] == [1] and sorted(r["seed"] for r in store.all()) == [0, 1, 2, 3]
+    assert calls[5:] == [1]
+    assert sorted(r["seed"] for r in store.all()) == [0, 1, 2, 3]
+
 
 def test_a_fresh_run_that_fails_or_is_interrupted_keeps_the_old_record(tmp_path):
-    store = Store(tmp_path); old = run_or_load(CONFIG, finish, store)
+    store = Store(tmp_path)
+    old = run_or_load(CONFIG, finish, store)
     before = store.path(CONFIG).read_bytes()
-    def interrupted(config): raise KeyboardInterrupt
-    with pytest.raises(KeyboardInterrupt): run_or_load(CONFIG, interrupted, store, fresh=True)
+
+    def interrupted(config):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_or_load(CONFIG, interrupted, store, fresh=True)
     assert store.path(CONFIG).read_bytes() == before
-    def diverges(config): raise TrainingFailed(3, "the loss is nan")
-    with pytest.raises(TrainingFailed): run_or_load(CONFIG, diverges, store, fresh=True)
-    assert store.find(CONFIG) == old and [r["status"] for r in store.all()] == ["finished", "failed"]
+
+    def diverges(config):
+        raise TrainingFailed(3, "the loss is nan")
+
+    with pytest.raises(TrainingFailed):
+        run_or_load(CONFIG, diverges, store, fresh=True)
+    assert store.find(CONFIG) == old
+    assert [r["status"] for r in store.all()] == ["finished", "failed"]
+
 
 def test_other_errors_of_training_leave_no_record(tmp_path):
-    def broken(config): raise ZeroDivisionError
-    with pytest.raises(ZeroDivisionError): run_or_load(CONFIG, broken, Store(tmp_path))
+    def broken(config):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_or_load(CONFIG, broken, Store(tmp_path))
     for wrong in (None, {}, failed_record(CONFIG, "x")):
-        with pytest.raises(RecordError, match=CONFIG.id): run_or_load(CONFIG, lambda config, wrong=wrong: wrong, Store(tmp_path))
+        with pytest.raises(RecordError, match=CONFIG.id):
+            run_or_load(CONFIG, lambda config, wrong=wrong: wrong, Store(tmp_path))
     assert not list(tmp_path.iterdir())
 
-def test_files_of_several_experiments(tmp_path):
-    store, other = Store(tmp_path), CONFIG.model_copy(update={"experiment": "other"})
-    for c in (CONFIG, other): store.append(finish(c))
-    assert len(store.all()) == 2 and store.find(other.id)["config"]["experiment"] == "other" and store.delete(other.id) == 1
-    assert set(latest(store.all())) == {CONFIG.id} and store.records("itvreg", "other", "small") == []
+
+def test_each_experiment_has_a_file_of_its_own(tmp_path):
+    store = Store(tmp_path)
+    other = CONFIG.model_copy(update={"experiment": "other"})
+    for c in (CONFIG, other):
+        store.append(finish(c))
+    assert len(store.all()) == 2
+    assert store.find(other.id)["config"]["experiment"] == "other"
+    assert store.delete(other.id) == 1
+    assert set(latest(store.all())) == {CONFIG.id}
+    assert store.records("itvreg", "other", "small") == []
     store.append(failed_record(other, "no data"))
-    assert store.find(other) is None and store.find(other.id) is None and latest(store.all())[other.id]["error"] == "no data"
-    with pytest.raises(RecordError, match="config lacks 'paper'"): store.append(LEAST)
+    assert store.find(other) is None
+    assert store.find(other.id) is None
+    assert latest(store.all())[other.id]["error"] == "no data"
+    with pytest.raises(RecordError, match="config lacks 'paper'"):
+        store.append(LEAST)
+
 
 def test_training_failed_crosses_a_process_border():
     e = pickle.loads(pickle.dumps(TrainingFailed(3, "the loss is nan")))
-    assert (e.step, e.reason, str(e)) == (3, "the loss is nan", "step 3: the loss is nan") and str(TrainingFailed(None, "no data")) == "no data"
+    assert (e.step, e.reason, str(e)) == (3, "the loss is nan", "step 3: the loss is nan")
+    assert str(TrainingFailed(None, "no data")) == "no data"
+
 
 # where a run was made
 
+
+HEAVY = """
+import sys
+from debias_nb.repro.records import environment
+
+environment()
+heavy = {"torch", "numpy", "transformers"}
+sys.exit(bool(heavy & set(sys.modules)))
+"""
+
+
 def test_the_environment_loads_no_heavy_package():
-    code = "import sys; from debias_nb.repro.records import environment; environment(); sys.exit(bool({'torch', 'numpy', 'transformers'} & set(sys.modules)))"
-    assert child(code).wait(30) == 0
+    assert child(HEAVY).wait(30) == 0
+
+
+def cpuinfo(*values):
+    "What the system says of a processor, as `cpu family`, `model` and `model name`."
+    names = ("processor", "cpu family", "model\t", "model name")
+    return "".join(f"{name}\t: {value}\n" for name, value in zip(names, values))
+
 
 @pytest.mark.parametrize("lines, name", [
-    ("processor\t: 0\ncpu family\t: 25\nmodel\t\t: 1\nmodel name\t: AMD EPYC\n\nprocessor\t: 1\nmodel\t\t: 9\n", "AMD EPYC (family 25, model 1)"),
-    ("processor\t: 0\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n", "AMD EPYC (family 25, model 17)"),
-    ("processor\t: 0\nBogoMIPS\t: 50.00\n", None)])
+    (cpuinfo(0, 25, 1, "AMD EPYC") + "\nprocessor\t: 1\nmodel\t\t: 9\n", "AMD EPYC (family 25, model 1)"),
+    (cpuinfo(0, 25, 17, "AMD EPYC"), "AMD EPYC (family 25, model 17)"),
+    ("processor\t: 0\nBogoMIPS\t: 50.00\n", None),
+])
 def test_a_processor_is_known_by_more_than_its_name(tmp_path, monkeypatch, lines, name):
     "Processors of two generations have one name in a cloud, and round differently."
     (tmp_path / "cpuinfo").write_text(lines)
     monkeypatch.setattr(records, "CPUINFO", tmp_path / "cpuinfo")
     assert records.processor() == (name or platform.processor() or platform.machine())
 
+
 def test_git_state_is_of_this_project_alone(tmp_path, monkeypatch):
     nothing = {"commit": None, "dirty": None}
     assert records.git_state(tmp_path) == nothing
-    for step in ("init", "-c user.name=x -c user.email=x@example.org commit --allow-empty --no-verify --no-gpg-sign -m first"): records._git(tmp_path, *step.split())
-    inner = tmp_path / "inner"; inner.mkdir()
+    someone = "-c user.name=x -c user.email=x@example.org"
+    for step in ("init", f"{someone} commit --allow-empty --no-verify --no-gpg-sign -m first"):
+        records._git(tmp_path, *step.split())
+    inner = tmp_path / "inner"
+    inner.mkdir()
     clean = records.git_state(tmp_path)
-    assert len(clean["commit"]) == 40 and clean["dirty"] is False
-    assert records.git_state(inner) == nothing, "the commit of a repository that merely surrounds the project says nothing"
+    assert len(clean["commit"]) == 40
+    assert clean["dirty"] is False
+    assert records.git_state(inner) == nothing, "a repository that merely surrounds the project says nothing of it"
     monkeypatch.setenv("GIT_DIR", str(inner))
     assert records.git_state(tmp_path) == clean, "inside a hook"
     monkeypatch.setenv("PATH", "")

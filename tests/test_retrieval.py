@@ -1,4 +1,7 @@
-"""Retrieval against brute force: with ties everywhere and in any block size; precision against every order of tied items."""
+"""Retrieval against brute force: with ties everywhere and in any block size.
+
+Precision against every order of tied items.
+"""
 import itertools
 import math
 from dataclasses import replace
@@ -15,13 +18,21 @@ from debias_nb import retrieval
 from debias_nb.data.titles import TitleTask
 from debias_nb.metrics import bootstrap_weights
 from debias_nb.retrieval import (
-    FirstHit, bin_shares, evaluate_retrieval, first_hits, first_items, frequency_bins, gains_at, propensities, recall_at, reciprocal_rank, top_lists,
+    FirstHit, bin_shares, evaluate_retrieval, first_hits, first_items, frequency_bins, gains_at, propensities,
+    recall_at, reciprocal_rank, top_lists,
 )
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
 
-def whole(seed, n, d, low=-2, high=3): return torch.from_numpy(np.random.default_rng(seed).integers(low, high, (n, d))).float() # exact sums, many ties
-def normal(seed, n, d): return torch.from_numpy(np.random.default_rng(seed).normal(size=(n, d))).float()
+
+def whole(seed, n, d):
+    "Vectors of small whole numbers: exact sums, many ties."
+    return torch.from_numpy(np.random.default_rng(seed).integers(-2, 3, (n, d))).float()
+
+
+def normal(seed, n, d):
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=(n, d))).float()
+
 
 def table(queries, items, own=None):
     "All scores as they are defined."
@@ -31,10 +42,12 @@ def table(queries, items, own=None):
         scores[rows, np.asarray(own)[rows]] = -np.inf
     return scores
 
+
 def p_at_1(scores, relevance):
     "By brute force: the share of relevant items among those tied for the first place."
     first = scores == scores.max(1, keepdims=True)
     return (first & relevance).sum(1) / first.sum(1)
+
 
 def some_relevant(rng, n, m, share=.2):
     marks = rng.random((n, m)) < share
@@ -42,29 +55,60 @@ def some_relevant(rng, n, m, share=.2):
     return marks
 
 
+# ---------------------------------------------------------------- a task
+
+
+def toy(seed=0, n=60, m=150, **change):
+    "Vectors of queries and items, and a task on them."
+    rng = np.random.default_rng(seed)
+    own = np.where(rng.random(n) < .5, rng.integers(m, size=n), -1)
+    marks = some_relevant(rng, n, m, .05)
+    marks[np.arange(n)[own >= 0], own[own >= 0]] = False
+    marks[np.arange(n), (own + 1) % m] = True
+    columns = dict(
+        relevance=sp.csr_matrix(marks), own=own, categories=rng.choice(["Books", "Toys"], n), years=None,
+        frequency=rng.integers(0, 4, m), accessory=rng.random(n) < .3,
+    )
+    task = TitleTask("toy", ["q"] * n, ["i"] * m, **(columns | change))
+    return whole(seed, n, 3), whole(seed + 1, m, 3), task
+
+
 # ---------------------------------------------------------------- the first items
+
 
 @settings(deadline=None, max_examples=60)
 @given(st.data())
-def test_first_items_against_sorting(data):
-    n, m = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 40))
+def test_the_first_items_are_those_of_sorting(data):
+    n = data.draw(st.integers(1, 7))
+    m = data.draw(st.integers(1, 40))
     k = data.draw(st.integers(1, m))
     scores = np.random.default_rng(data.draw(st.integers(0, 10**6))).integers(-2, 3, (n, m)).astype(np.float32)
     best, found = first_items(torch.from_numpy(scores), k)
     order = np.argsort(-scores, axis=1, kind="stable")
     kth = np.take_along_axis(scores, order, 1)[:, k - 1:k]
-    assert best.shape == found.shape and best.shape[1] >= min(2 * k, m)
-    assert (best == np.take_along_axis(scores, found, 1)).all() and (np.diff(best) <= 0).all()
+    assert best.shape == found.shape
+    assert best.shape[1] >= min(2 * k, m)
+    assert (best == np.take_along_axis(scores, found, 1)).all()
+    assert (np.diff(best) <= 0).all()
     assert (found[:, :k] == order[:, :k]).all(), "equal scores by number"
     assert ((best == kth).sum(1) == (scores == kth).sum(1)).all(), "no tie at place k is cut"
 
+
 class Placed(TorchFunctionMode):
     "Notes the tensors that are made without a word about their device."
-    MAKERS = {torch.arange, torch.as_tensor, torch.empty, torch.from_numpy, torch.full, torch.ones, torch.tensor, torch.zeros}
-    def __init__(self): super().__init__(); self.lost = []
+    MAKERS = {
+        torch.arange, torch.as_tensor, torch.empty, torch.from_numpy, torch.full, torch.ones, torch.tensor, torch.zeros,
+    }
+
+    def __init__(self):
+        super().__init__()
+        self.lost = []
+
     def __torch_function__(self, f, types, args=(), kwargs=None):
-        if f in self.MAKERS and "device" not in (kwargs or {}): self.lost.append(f.__name__)
+        if f in self.MAKERS and "device" not in (kwargs or {}):
+            self.lost.append(f.__name__)
         return f(*args, **(kwargs or {}))
+
 
 def test_every_tensor_is_made_on_the_device_of_the_vectors():
     "What no GPU is needed to see."
@@ -77,89 +121,130 @@ def test_every_tensor_is_made_on_the_device_of_the_vectors():
         first_hits(q, x, task.relevance, nearest=3)
     assert not placed.lost
 
+
 class Sizes(TorchDispatchMode):
     "Notes the bytes of the largest tensor that any operation returns."
     largest = 0
+
     def __torch_dispatch__(self, f, types, args=(), kwargs=None):
         result = f(*args, **(kwargs or {}))
         for t in result if isinstance(result, (tuple, list)) else [result]:
-            if torch.is_tensor(t): self.largest = max(self.largest, t.untyped_storage().nbytes())
+            if torch.is_tensor(t):
+                self.largest = max(self.largest, t.untyped_storage().nbytes())
         return result
 
-@pytest.mark.parametrize("search", [lambda q, x, t: evaluate_retrieval(q, x, t, block_bytes=2**20), lambda q, x, t: first_hits(q, x, t.relevance, 8, block_bytes=2**20)])
+
+@pytest.mark.parametrize("search", [
+    lambda q, x, t: evaluate_retrieval(q, x, t, block_bytes=2**20),
+    lambda q, x, t: first_hits(q, x, t.relevance, 8, block_bytes=2**20),
+])
 def test_memory_is_bounded(search):
     "Of a table of 60 MB, no part larger than a few blocks of 1 MB is ever there."
     n, m = 750, 20_000
     own = sp.csr_matrix((np.ones(n, bool), (range(n), range(n))), shape=(n, m))
     task = TitleTask("large", ["q"] * n, ["i"] * m, own, np.full(n, -1), None, None, np.zeros(m))
-    q, x = normal(0, n, 4), normal(1, m, 4)
-    with Sizes() as sizes: search(q, x, task)
+    q = normal(0, n, 4)
+    x = normal(1, m, 4)
+    with Sizes() as sizes:
+        search(q, x, task)
     assert 2**18 < sizes.largest <= 3 * 2**20
 
 
 # ---------------------------------------------------------------- precision
 
+
+def falls(values):
+    return all(a >= b for a, b in itertools.pairwise(values))
+
+
 def by_orders(scores, gains, k):
     "Gains in the first k places, averaged over every order of tied items."
-    orders = [p for p in itertools.permutations(range(len(scores))) if all(scores[a] >= scores[b] for a, b in itertools.pairwise(p))]
-    return np.mean([sum(gains[i] for i in p[:k]) for p in orders])
+    orders = [order for order in itertools.permutations(range(len(scores))) if falls([scores[i] for i in order])]
+    return np.mean([sum(gains[i] for i in order[:k]) for order in orders])
+
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 2), st.floats(0, 5)), min_size=1, max_size=6), st.data())
 def test_gains_are_the_mean_over_all_orders(pairs, data):
-    scores, gains = (np.array(values, np.float32) for values in zip(*pairs))
+    scores, gains = np.array(pairs, np.float32).T
     most = data.draw(st.integers(1, len(scores)))
     k = data.draw(st.integers(1, most))
     best, found = first_items(torch.from_numpy(scores)[None], most)
     assert gains_at(best, gains[found], k) == pytest.approx(by_orders(scores, gains, k), rel=1e-5)
 
+
+def expected_gains(scores, gains, k):
+    "What the first k places of one query hold, where a tie at the last is shared out evenly."
+    edge = np.sort(scores)[::-1][k - 1]
+    above = scores > edge
+    level = scores == edge
+    left = k - above.sum()
+    return (gains * above).sum() + left * (gains * level).sum() / level.sum()
+
+
 @pytest.mark.parametrize("size", [1, 5000, 2**24])
-def test_evaluation_against_brute_force(size):
+def test_evaluation_is_that_of_brute_force(size):
     q, x, task = toy()
     rng = np.random.default_rng(9)
     bars = (rng.random((60, 150)) < .1) & ~task.relevance.toarray()
     task = replace(task, excluded=sp.csr_matrix(bars))
-    scores, marks = table(q, x, task.own), task.relevance.toarray()
+    scores = table(q, x, task.own)
     scores[bars] = -np.inf
-    worth = 1 / propensities(task.frequency, task.frequency.sum())
+    marks = task.relevance.toarray()
+    worth = marks / propensities(task.frequency, task.frequency.sum())
     found = evaluate_retrieval(q, x, task, block_bytes=size)[0]
     for k in (1, 3, 5):
-        hits, collected, possible = [], 0, 0
-        for i in range(60):
-            edge = np.sort(scores[i])[::-1][k - 1]
-            above, level = scores[i] > edge, scores[i] == edge
-            def mean(gains, place=k, above=above, level=level): return (gains * above).sum() + (place - above.sum()) * (gains * level).sum() / level.sum()
-            hits.append(mean(marks[i]) / k)
-            collected += mean(marks[i] * worth)
-            possible += np.sort(marks[i] * worth)[::-1][:k].sum()
-        assert found[f"p{k}"] == pytest.approx(np.mean(hits)) and found[f"psp{k}"] == pytest.approx(collected / possible)
+        hits = [expected_gains(scores[i], marks[i], k) / k for i in range(60)]
+        collected = sum(expected_gains(scores[i], worth[i], k) for i in range(60))
+        possible = sum(np.sort(worth[i])[::-1][:k].sum() for i in range(60))
+        assert found[f"p{k}"] == pytest.approx(np.mean(hits))
+        assert found[f"psp{k}"] == pytest.approx(collected / possible)
+
 
 def test_no_order_of_the_items_changes_the_metrics():
     q, x, task = toy(own=np.full(60, -1))
-    rng, marks = np.random.default_rng(0), task.relevance.toarray()
+    rng = np.random.default_rng(0)
+    marks = task.relevance.toarray()
+    often = marks.sum(0)
     results = []
-    for order in (np.arange(150), rng.permutation(150), np.argsort(-marks.sum(0)), np.argsort(marks.sum(0))):
+    for order in (np.arange(150), rng.permutation(150), np.argsort(-often), np.argsort(often)):
         other = replace(task, relevance=task.relevance[:, order], frequency=task.frequency[order])
-        results.append({k: v for k, v in evaluate_retrieval(q, x[torch.from_numpy(order)], other)[0].items() if "bin" not in k}) # bins are cut by number
-    for other in results[1:]: assert other == pytest.approx(results[0])
+        metrics = evaluate_retrieval(q, x[torch.from_numpy(order)], other)[0]
+        results.append({k: v for k, v in metrics.items() if "bin" not in k}) # bins are cut by number
+    for other in results[1:]:
+        assert other == pytest.approx(results[0])
 
 
 # ---------------------------------------------------------------- propensities, bins
 
+
 def test_propensities_as_the_repository_computes_them():
-    counts, n = np.array([0, 1, 7, 300]), 5000
+    counts = np.array([0, 1, 7, 300])
+    n = 5000
     c = (math.log(n) - 1) * (1.5 + 1) ** .55 # as the repository writes it, in its inverse form
     assert np.allclose(1 / propensities(counts, n), 1 + c * (counts + 1.5) ** -.55)
     assert (np.diff(propensities(counts, n)) > 0).all()
-    for wrong, total, words in (([1, -1], 9, "counts\\[1\\] is -1"), ([1, math.nan], 9, "counts\\[1\\] is nan"), ([1], 2, "at least 3"), ([1], math.nan, "at least 3")):
-        with pytest.raises(ValueError, match=words): propensities(wrong, total)
+    for wrong, total, words in [
+        ([1, -1], 9, "counts\\[1\\] is -1"),
+        ([1, math.nan], 9, "counts\\[1\\] is nan"),
+        ([1], 2, "at least 3"),
+        ([1], math.nan, "at least 3"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            propensities(wrong, total)
+
 
 def test_propensity_scored_precision_weighs_queries_by_what_they_could_have():
-    best, found, worth = np.array([[2., 1.], [2., 1.]]), np.array([[0, 1], [0, 1]]), np.array([2., 4, 10])
+    best = np.array([[2., 1.], [2., 1.]])
+    found = np.array([[0, 1], [0, 1]])
+    worth = np.array([2., 4, 10])
     marks = sp.csr_array(np.array([[1, 0, 1], [0, 1, 0]], bool))
     gains = np.take_along_axis(marks.toarray() * worth, found, 1)
-    shares = {k: gains_at(best, gains, k).sum() / retrieval._most_gains(marks, worth, k) for k in (1, 2)}
-    assert shares == {1: pytest.approx(2 / (10 + 4)), 2: pytest.approx((2 + 4) / (12 + 4))}
+    collected = [gains_at(best, gains, k).sum() for k in (1, 2)]
+    possible = [retrieval._most_gains(marks, worth, k) for k in (1, 2)]
+    assert collected[0] / possible[0] == pytest.approx(2 / (10 + 4))
+    assert collected[1] / possible[1] == pytest.approx((2 + 4) / (12 + 4))
+
 
 @given(st.lists(st.integers(0, 3), min_size=5, max_size=60), st.integers(1, 5))
 def test_bins_are_equal_and_ordered(frequency, bins):
@@ -169,27 +254,18 @@ def test_bins_are_equal_and_ordered(frequency, bins):
     order = sorted(range(len(frequency)), key=lambda i: (frequency[i], i))
     assert (np.diff(b[order]) >= 0).all()
 
-def test_bins_refuse():
-    for wrong, bins in (([1, 2], 3), ([1, 2], 0)):
-        with pytest.raises(ValueError, match="bins"): frequency_bins(wrong, bins)
 
-def test_shares_of_bins():
-    shares = bin_shares(sp.csr_array(np.array([[1, 1, 1, 0], [0, 0, 0, 1]], bool)), [0, 0, 1, 2], 3)
+def test_impossible_bins_are_refused():
+    for wrong, bins in (([1, 2], 3), ([1, 2], 0)):
+        with pytest.raises(ValueError, match="bins"):
+            frequency_bins(wrong, bins)
+
+
+def test_shares_of_bins_are_those_of_the_relevant_items():
+    marks = np.array([[1, 1, 1, 0], [0, 0, 0, 1]], bool)
+    shares = bin_shares(sp.csr_array(marks), [0, 0, 1, 2], 3)
     assert np.allclose(shares, [[2 / 3, 1 / 3, 0], [0, 0, 1]])
 
-
-# ---------------------------------------------------------------- a task
-
-def toy(seed=0, n=60, m=150, **change):
-    rng = np.random.default_rng(seed)
-    own = np.where(rng.random(n) < .5, rng.integers(m, size=n), -1)
-    marks = some_relevant(rng, n, m, .05)
-    marks[np.arange(n)[own >= 0], own[own >= 0]] = False
-    marks[np.arange(n), (own + 1) % m] = True
-    columns = dict(relevance=sp.csr_matrix(marks), own=own, categories=rng.choice(["Books", "Toys"], n), years=None,
-                   frequency=rng.integers(0, 4, m), accessory=rng.random(n) < .3)
-    task = TitleTask("toy", ["q"] * n, ["i"] * m, **(columns | change))
-    return whole(seed, n, 3), whole(seed + 1, m, 3), task
 
 def test_evaluation_agrees_with_its_parts():
     q, x, task = toy()
@@ -197,90 +273,139 @@ def test_evaluation_agrees_with_its_parts():
     scores = table(q, x, task.own)
     hits = p_at_1(np.where(np.isinf(scores), -99, scores), task.relevance.toarray())
     shares = bin_shares(task.relevance, frequency_bins(task.frequency))
-    weights = {"p1": np.ones(60), "p1[Books]": task.categories == "Books", "p1[Toys]": task.categories == "Toys", "p1[ordinary]": ~task.accessory} | {f"p1[bin {b + 1}]": shares[:, b] for b in range(5)}
-    assert set(metrics) == set(weights) | {"p3", "p5", "psp1", "psp3", "psp5"} and set(kept) == set(weights)
+    weights = {
+        "p1": np.ones(60),
+        "p1[Books]": task.categories == "Books",
+        "p1[Toys]": task.categories == "Toys",
+        "p1[ordinary]": ~task.accessory,
+    }
+    for b in range(5):
+        weights[f"p1[bin {b + 1}]"] = shares[:, b]
+    assert set(metrics) == set(weights) | {"p3", "p5", "psp1", "psp3", "psp5"}
+    assert set(kept) == set(weights)
     drawn = bootstrap_weights(60, 20, 4)
     for key, w in weights.items():
         assert metrics[key] == pytest.approx(np.average(hits, weights=w))
         assert kept[key] == pytest.approx([np.average(hits, weights=d * w) for d in drawn])
     assert all(isinstance(v, float) and math.isfinite(v) for v in metrics.values())
 
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
-def test_types_and_devices(device, dtype):
+def test_every_type_and_device_gives_the_same(device, dtype):
     "Small whole numbers are exact in all of them."
     q, x, task = toy()
-    assert evaluate_retrieval(q.to(device, dtype).requires_grad_(), x.to(device, dtype), task) == evaluate_retrieval(q, x, task)
+    found = evaluate_retrieval(q.to(device, dtype).requires_grad_(), x.to(device, dtype), task)
+    assert found == evaluate_retrieval(q, x, task)
+
 
 def test_what_is_not_known_is_left_out():
     q, x, task = toy(categories=None, accessory=None, frequency=np.zeros(150))
     assert list(evaluate_retrieval(q, x, task)[0]) == ["p1", "p3", "p5"]
     metrics, kept = evaluate_retrieval(q, x, task, ks=(3,))
-    assert list(metrics) == ["p3", "p1"] and list(kept) == ["p1"]
-    assert "p1[ordinary]" not in evaluate_retrieval(q, x, toy(accessory=np.ones(60, bool))[2])[0]
+    assert list(metrics) == ["p3", "p1"]
+    assert list(kept) == ["p1"]
+    _, _, all_accessories = toy(accessory=np.ones(60, bool))
+    assert "p1[ordinary]" not in evaluate_retrieval(q, x, all_accessories)[0]
+
 
 def test_a_resample_without_the_part_is_nan():
     q, x, task = toy(categories=np.where(np.arange(60) == 0, "one", "rest"))
     metrics, kept = evaluate_retrieval(q, x, task, replicates=50)
     missing = bootstrap_weights(60, 50, 0)[:, 0] == 0
-    assert missing.any() and (np.isnan(kept["p1[one]"]) == missing).all() and not np.isnan(kept["p1"]).any() and math.isfinite(metrics["p1[one]"])
+    assert missing.any()
+    assert (np.isnan(kept["p1[one]"]) == missing).all()
+    assert not np.isnan(kept["p1"]).any()
+    assert math.isfinite(metrics["p1[one]"])
+
 
 def test_few_candidates_are_enough_for_the_last_place():
-    q, x, task = toy(n=4, m=6, own=np.zeros(4, int), relevance=sp.csr_array(np.arange(6)[None].repeat(4, 0) == 3))
+    fourth = sp.csr_array(np.arange(6)[None].repeat(4, 0) == 3)
+    q, x, task = toy(n=4, m=6, own=np.zeros(4, int), relevance=fourth)
     assert evaluate_retrieval(q, x, task, replicates=2)[0]["p5"] == pytest.approx(.2)
 
+
+def ones_but(shape, rows, value):
+    "Vectors of ones, but for some rows."
+    return torch.ones(shape).index_fill(0, torch.tensor(rows), value)
+
+
 @pytest.mark.parametrize("change, words", [
-    (dict(queries=torch.ones(59, 3)), "toy: 59 vectors for 60 queries"), (dict(items=torch.ones(149, 3)), "toy: 149 vectors for 150 items"), (dict(ks=(1, 150)), "toy: k is 150, but query .* has 149 candidates"),
-    (dict(ks=(0,)), "toy: k is 0"), (dict(items=torch.ones(150, 5)), "toy: queries have 3 dimensions, items 5"), (dict(queries=np.ones((60, 3))), "toy: queries must be a matrix.*ndarray"),
-    (dict(items=torch.ones(150)), "toy: items must be a matrix"), (dict(queries=torch.ones(60, 3).index_fill(0, torch.tensor([3, 9]), -math.inf)), "toy: queries: row 3 is not finite"),
-    (dict(items=torch.ones(150, 3).index_fill(0, torch.tensor([7]), math.nan)), "toy: items: row 7 is not finite")])
-def test_vectors_that_do_not_fit_a_task(change, words):
+    (dict(queries=torch.ones(59, 3)), "toy: 59 vectors for 60 queries"),
+    (dict(items=torch.ones(149, 3)), "toy: 149 vectors for 150 items"),
+    (dict(ks=(1, 150)), "toy: k is 150, but query .* has 149 candidates"),
+    (dict(ks=(0,)), "toy: k is 0"),
+    (dict(items=torch.ones(150, 5)), "toy: queries have 3 dimensions, items 5"),
+    (dict(queries=np.ones((60, 3))), "toy: queries must be a matrix.*ndarray"),
+    (dict(items=torch.ones(150)), "toy: items must be a matrix"),
+    (dict(queries=ones_but((60, 3), [3, 9], -math.inf)), "toy: queries: row 3 is not finite"),
+    (dict(items=ones_but((150, 3), [7], math.nan)), "toy: items: row 7 is not finite"),
+])
+def test_vectors_that_do_not_fit_a_task_are_refused(change, words):
     q, x, task = toy()
-    with pytest.raises(ValueError, match=words): evaluate_retrieval(**(dict(queries=q, items=x, task=task) | change))
+    given = dict(queries=q, items=x, task=task) | change
+    with pytest.raises(ValueError, match=words):
+        evaluate_retrieval(**given)
     if "ks" not in change:
-        with pytest.raises(ValueError, match=words): top_lists(**(dict(queries=q, items=x, task=task, rows=[0]) | change))
+        with pytest.raises(ValueError, match=words):
+            top_lists(rows=[0], **given)
+
 
 def test_huge_finite_vectors_are_no_mistake():
     _, x, task = toy()
     assert math.isfinite(evaluate_retrieval(torch.full((60, 3), 1e38), x, task)[0]["p5"])
 
-def test_lists_for_case_studies():
+
+def test_lists_for_case_studies_are_the_first_items():
     q, x, task = toy()
     lists = top_lists(q, x, task, [7, 3], k=4)
-    scores, marks = table(q, x, task.own), task.relevance.toarray()
+    scores = table(q, x, task.own)
+    marks = task.relevance.toarray()
     for row, found in zip([7, 3], lists):
         first = np.argsort(-scores[row], kind="stable")[:4]
         assert found == [(i, scores[row, i], marks[row, i]) for i in first]
-        assert all(type(v) is t for entry in found for v, t in zip(entry, (int, float, bool)))
+        for entry in found:
+            assert [type(value) for value in entry] == [int, float, bool]
 
 
 # ---------------------------------------------------------------- who is first
 
+
 @pytest.mark.parametrize("change, words", [
-    (dict(relevance=sp.csr_array(np.arange(3)[:, None] != np.ones((3, 9)))), "query 1 has no relevant item"), (dict(items=sp.csr_array(np.ones((9, 4)))), "both be sparse"),
-    (dict(items=torch.ones(9, 3)), "queries have 4 dimensions, items 3"), (dict(queries=torch.ones(3, 4).index_fill(0, torch.tensor([2]), math.nan)), "queries: row 2 is not finite"),
-    (dict(nearest=10), "nearest must be 0 to 9, got 10")])
-def test_first_hits_refuse(change, words):
+    (dict(relevance=sp.csr_array(np.arange(3)[:, None] != np.ones((3, 9)))), "query 1 has no relevant item"),
+    (dict(items=sp.csr_array(np.ones((9, 4)))), "both be sparse"),
+    (dict(items=torch.ones(9, 3)), "queries have 4 dimensions, items 3"),
+    (dict(queries=ones_but((3, 4), [2], math.nan)), "queries: row 2 is not finite"),
+    (dict(nearest=10), "nearest must be 0 to 9, got 10"),
+])
+def test_first_hits_refuse_what_does_not_fit(change, words):
     given = dict(queries=torch.ones(3, 4), items=torch.ones(9, 4), relevance=sp.csr_array(np.ones((3, 9), bool)))
     assert first_hits(**given).tied.tolist() == [9, 9, 9]
-    with pytest.raises(ValueError, match=words): first_hits(**(given | change))
+    with pytest.raises(ValueError, match=words):
+        first_hits(**(given | change))
+
 
 def test_places_below_the_first_are_refused():
     first = FirstHit(*np.ones((3, 2), int))
-    with pytest.raises(ValueError, match="k must be at least 1"): recall_at(first, 0)
-    with pytest.raises(ValueError, match="cut must be at least 1"): reciprocal_rank(first, 0)
+    with pytest.raises(ValueError, match="k must be at least 1"):
+        recall_at(first, 0)
+    with pytest.raises(ValueError, match="cut must be at least 1"):
+        reciprocal_rank(first, 0)
+
 
 @pytest.mark.parametrize("kind", [torch.from_numpy, sp.csr_array])
 @pytest.mark.parametrize("block", [{}, {"block_bytes": 1}, {"block_bytes": 16 * 12 * 2}])
 def test_first_hits_are_counted(kind, block):
-    queries, items = whole(0, 7, 3).numpy(), whole(1, 12, 3).numpy()
+    queries = whole(0, 7, 3).numpy()
+    items = whole(1, 12, 3).numpy()
     relevant = np.random.default_rng(2).random((7, 12)) < .2
     relevant[:, 5] |= ~relevant.any(1)
     scores = queries @ items.T
     best = np.where(relevant, scores, -np.inf).max(1, keepdims=True)
     marks = sp.csr_array(relevant)
     first = first_hits(kind(queries), kind(items), marks, 4, **block)
-    assert first.above.tolist() == (scores > best).sum(1).tolist() and len(first) == 7
+    assert first.above.tolist() == (scores > best).sum(1).tolist()
+    assert len(first) == 7
     assert first.tied.tolist() == (scores == best).sum(1).tolist()
     assert first.right.tolist() == ((scores == best) & relevant).sum(1).tolist()
     nearest = np.take_along_axis(scores, first.nearest.numpy(), 1)
@@ -288,22 +413,31 @@ def test_first_hits_are_counted(kind, block):
     assert first_hits(kind(queries), kind(items), marks, **block).nearest is None
     broken = items.copy()
     broken[4, 1] = math.nan
-    with pytest.raises(ValueError, match="items: row 4 is not finite"): first_hits(kind(queries), kind(broken), marks)
+    with pytest.raises(ValueError, match="items: row 4 is not finite"):
+        first_hits(kind(queries), kind(broken), marks)
+
 
 @pytest.mark.parametrize("relevance", [
-    np.ones((3, 9), bool), sp.csr_array(np.ones((3, 8))), sp.csr_array(np.ones((9, 3))), None,
+    np.ones((3, 9), bool),
+    sp.csr_array(np.ones((3, 8))),
+    sp.csr_array(np.ones((9, 3))),
+    None,
 ])
 def test_relevance_of_another_kind_or_shape_is_refused(relevance):
     with pytest.raises(ValueError, match=r"relevance must be a sparse matrix \(3, 9\), got"):
         first_hits(torch.ones(3, 4), torch.ones(9, 4), relevance)
 
+
 def test_a_place_in_a_tie_is_the_mean_over_its_orders():
-    above, tied, right = np.array([[0, 2, 0, 3, 1, 2], [1, 3, 4, 3, 5, 3], [1, 1, 2, 3, 4, 1]])
+    above = np.array([0, 2, 0, 3, 1, 2])
+    tied = np.array([1, 3, 4, 3, 5, 3])
+    right = np.array([1, 1, 2, 3, 4, 1])
     first = FirstHit(above, tied, right)
     ranks = []
     for i in range(6):
         marks = [True] * right[i] + [False] * (tied[i] - right[i])
-        ranks.append(np.array([above[i] + 1 + order.index(True) for order in itertools.permutations(marks)]))
+        places = [above[i] + 1 + order.index(True) for order in itertools.permutations(marks)]
+        ranks.append(np.array(places))
     assert np.allclose(reciprocal_rank(first), [(1 / of).mean() for of in ranks])
     for k in (1, 2, 3, 5, 9):
         assert np.allclose(recall_at(first, k), [(of <= k).mean() for of in ranks])

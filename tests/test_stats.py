@@ -1,5 +1,7 @@
-"""Intervals against scipy and against the truth of simulated experiments; what cannot be compared is refused."""
-import dataclasses, math, warnings
+"Intervals against scipy and against the truth of simulated experiments; what cannot be compared is refused."
+import dataclasses
+import math
+import warnings
 
 import numpy as np
 import pytest
@@ -12,162 +14,273 @@ from debias_nb.stats import Paired, detectable, holm, interval, mean_std, paired
 numbers = st.floats(-1, 1).map(lambda x: round(x, 6))
 several = st.lists(numbers, min_size=2, max_size=6).filter(lambda v: np.ptp(v) > 1e-3)
 
-def matrix(n, B=50, seed=0, scale=.02): return np.random.default_rng(seed).normal(.5, scale, (n, B))
+
+def matrix(n, B=50, seed=0, scale=.02):
+    return np.random.default_rng(seed).normal(.5, scale, (n, B))
+
 
 @given(several, st.sampled_from([.5, .9, .95]))
 def test_seeds_alone_is_the_textbook_interval(values, level):
     i = interval(values, level=level)
-    assert np.allclose((i.low, i.high), stats.t.interval(level, len(values) - 1, np.mean(values), stats.sem(values)))
-    assert (i.value, i.std) == mean_std(values) and i.n == len(values)
+    textbook = stats.t.interval(level, len(values) - 1, np.mean(values), stats.sem(values))
+    assert np.allclose((i.low, i.high), textbook)
+    assert (i.value, i.std) == mean_std(values)
+    assert i.n == len(values)
+
 
 @given(several, several)
 def test_paired_seeds_are_the_textbook_test(a, b):
     n = min(len(a), len(b))
-    a, b = np.array(a[:n]), np.array(b[:n])
-    if np.ptp(a - b) < 1e-3: return
-    p, book = paired(a, b), stats.ttest_rel(a, b)
-    assert np.isclose(p.p, book.pvalue) and np.allclose((p.low, p.high), book.confidence_interval(.95)) and p.n == n
+    a = np.array(a[:n])
+    b = np.array(b[:n])
+    if np.ptp(a - b) < 1e-3:
+        return
+    p = paired(a, b)
+    book = stats.ttest_rel(a, b)
+    assert np.isclose(p.p, book.pvalue)
+    assert np.allclose((p.low, p.high), book.confidence_interval(.95))
+    assert p.n == n
+
 
 @given(several, st.integers(0, 99))
 @settings(deadline=None)
-def test_both_parts_add_up(values, seed):
+def test_seeds_and_test_items_add_up(values, seed):
     r = matrix(len(values), seed=seed)
-    i, seeds, items = interval(values, r), np.var(values, ddof=1) / len(values), r.mean(0).var(ddof=1)
+    i = interval(values, r)
+    seeds = np.var(values, ddof=1) / len(values)
+    items = r.mean(0).var(ddof=1)
     df = (seeds + items)**2 / (seeds**2 / (len(values) - 1) + items**2 / 49)
-    assert np.isclose(i.high - i.value, stats.t.ppf(.975, df) * math.sqrt(seeds + items)) and np.isclose(i.value - i.low, i.high - i.value)
+    assert np.isclose(i.high - i.value, stats.t.ppf(.975, df) * math.sqrt(seeds + items))
+    assert np.isclose(i.value - i.low, i.high - i.value)
+
 
 @given(several, st.floats(-1, 1), st.integers(0, 9))
 @settings(deadline=None)
 def test_shift_sign_and_order_of_replicates(values, shift, seed):
-    a, b, ra, rb = np.array(values), np.array(values)[::-1], matrix(len(values), seed=seed), matrix(len(values), seed=seed + 100)
-    p, q = paired(a, b, ra, rb), paired(b, a, rb, ra)
+    a = np.array(values)
+    b = np.array(values)[::-1]
+    ra = matrix(len(values), seed=seed)
+    rb = matrix(len(values), seed=seed + 100)
+    p = paired(a, b, ra, rb)
+    q = paired(b, a, rb, ra)
     assert np.allclose((p.difference, p.low, p.high, p.p), (-q.difference, -q.high, -q.low, q.p))
-    moved, order = paired(a + shift, b + shift, ra + shift, rb + shift), np.random.default_rng(seed).permutation(50)
-    assert np.allclose(dataclasses.astuple(p)[:5], dataclasses.astuple(moved)[:5])
-    assert np.allclose(dataclasses.astuple(p)[:5], dataclasses.astuple(paired(a, b, ra[:, order], rb[:, order]))[:5])
+    moved = paired(a + shift, b + shift, ra + shift, rb + shift)
+    order = np.random.default_rng(seed).permutation(50)
+    reordered = paired(a, b, ra[:, order], rb[:, order])
+    for other in (moved, reordered):
+        assert np.allclose(dataclasses.astuple(p)[:5], dataclasses.astuple(other)[:5])
+
 
 def test_p_and_interval_say_the_same():
     rng = np.random.default_rng(0)
     for _ in range(50):
         p = paired(rng.normal(.1, .1, 3), rng.normal(0, .1, 3), matrix(3, seed=1), matrix(3, seed=2))
         assert (p.p < .05) == (p.low > 0 or p.high < 0) == (verdict(p) in ("holds", "reversed"))
-        assert np.isclose(threshold_p(p), p.p) and threshold_p(p, p.low) > .0499
+        assert np.isclose(threshold_p(p), p.p)
+        assert threshold_p(p, p.low) > .0499
+
 
 def test_one_run_no_run_and_equal_runs():
     r = matrix(1)
     one = interval([.5], r)
-    assert math.isnan(one.std) and "seeds not covered" in one.method and np.isclose(one.high - .5, stats.t.ppf(.975, 49) * r.std(ddof=1))
+    assert math.isnan(one.std)
+    assert "seeds not covered" in one.method
+    assert np.isclose(one.high - .5, stats.t.ppf(.975, 49) * r.std(ddof=1))
     alone = interval([.5])
-    assert math.isnan(alone.low) and math.isnan(alone.high) and alone.value == .5 and "test items not covered" in alone.method
+    assert math.isnan(alone.low)
+    assert math.isnan(alone.high)
+    assert alone.value == .5
+    assert "test items not covered" in alone.method
     same = interval([.5, .5, .5])
-    assert same.low == same.high == .5 and same.std == 0
-    with pytest.raises(ValueError, match="no test of 0.1 against 0"): verdict(paired([.5], [.4]))
+    assert same.low == same.high == .5
+    assert same.std == 0
+    with pytest.raises(ValueError, match="no test of 0.1 against 0"):
+        verdict(paired([.5], [.4]))
     nothing = paired([.5, .25], [.5, .25], matrix(2), matrix(2))
-    assert (nothing.difference, nothing.low, nothing.high, nothing.p) == (0, 0, 0, 1) and verdict(nothing) == "no difference"
-    assert paired([.75, .5], [.5, .25]).p == 0 and math.isnan(paired([.5], [.4]).p)
+    assert nothing.difference == nothing.low == nothing.high == 0
+    assert nothing.p == 1
+    assert verdict(nothing) == "no difference"
+    assert paired([.75, .5], [.5, .25]).p == 0
+    assert math.isnan(paired([.5], [.4]).p)
+
 
 @pytest.mark.parametrize("swap", [False, True])
 def test_a_deterministic_side_meets_every_seed(swap):
-    a, b, ra, rb = [.5], [.6, .7, .65], matrix(1), matrix(3, seed=1)
-    if swap: a, b, ra, rb = b, a, rb, ra
+    a = [.5]
+    b = [.6, .7, .65]
+    ra = matrix(1)
+    rb = matrix(3, seed=1)
+    if swap:
+        a, b, ra, rb = b, a, rb, ra
     p = paired(a, b, ra, rb)
-    full = paired(np.broadcast_to(a, 3), np.broadcast_to(b, 3), np.broadcast_to(ra, (3, 50)), np.broadcast_to(rb, (3, 50)))
+    repeated = [np.broadcast_to(values, 3) for values in (a, b)]
+    resampled = [np.broadcast_to(replicates, (3, 50)) for replicates in (ra, rb)]
+    full = paired(*repeated, *resampled)
     assert (p.difference, p.low, p.high, p.n, p.p) == (full.difference, full.low, full.high, 3, full.p)
-    assert p.method.startswith(("b" if swap else "a") + " is one run, taken as deterministic") and "deterministic" not in full.method
+    assert p.method.startswith(("b" if swap else "a") + " is one run, taken as deterministic")
+    assert "deterministic" not in full.method
+
 
 def test_resamples_without_a_class_are_left_out_on_both_sides():
-    ra, rb = matrix(3, 100, seed=1), matrix(3, 100, seed=2)
+    ra = matrix(3, 100, seed=1)
+    rb = matrix(3, 100, seed=2)
     without = paired([1, 2, 4], [0, 3, 1], ra[:, 2:], rb[:, 2:])
-    ra[2, 0] = rb[0, 1] = np.nan
+    ra[2, 0] = np.nan
+    rb[0, 1] = np.nan
     p = paired([1, 2, 4], [0, 3, 1], ra, rb)
-    assert (p.low, p.high) == (without.low, without.high) and "98 resamples" in p.method and "2 left out" in p.method
+    assert (p.low, p.high) == (without.low, without.high)
+    assert "98 resamples" in p.method
+    assert "2 left out" in p.method
     ra[0, :20] = np.nan
-    for wrong in (lambda: interval([1, 2, 3], ra), lambda: paired([1, 2, 4], [0, 3, 1], ra, rb)):
-        with pytest.raises(ValueError, match="too small"): wrong()
+    with pytest.raises(ValueError, match="too small"):
+        interval([1, 2, 3], ra)
+    with pytest.raises(ValueError, match="too small"):
+        paired([1, 2, 4], [0, 3, 1], ra, rb)
+
 
 def by_hand(difference, error, freedom=9.):
     return Paired(difference, math.nan, math.nan, 10, math.nan, "by hand", False, error, freedom)
 
+
 @pytest.mark.parametrize("call, message", [
-    (lambda: mean_std([1, np.inf]), r"values\[1\] is inf"), (lambda: mean_std(3.), "one number a seed"),
+    (lambda: mean_std([1, np.inf]), r"values\[1\] is inf"),
+    (lambda: mean_std(3.), "one number a seed"),
     (lambda: interval([]), "one number a seed"),
-    (lambda: interval([1, 2], np.ones(5)), r"\(2 seeds"), (lambda: interval([1, 2], np.ones((2, 1))), "at least 2 replicates"),
-    (lambda: interval([1, 2], [[1, np.inf], [1, 2]]), "seed 0, replicate 1 is inf"), (lambda: interval([1, 2], [[1, 2], [1]]), r"\[2, 1\]"),
+    (lambda: interval([1, 2], np.ones(5)), r"\(2 seeds"),
+    (lambda: interval([1, 2], np.ones((2, 1))), "at least 2 replicates"),
+    (lambda: interval([1, 2], [[1, np.inf], [1, 2]]), "seed 0, replicate 1 is inf"),
+    (lambda: interval([1, 2], [[1, 2], [1]]), r"\[2, 1\]"),
     (lambda: interval([1, 2], level=1), "level"),
-    (lambda: interval([1, 2], level=0), "level"), (lambda: paired([1, 2], [1, 2], level=95), "level"),
+    (lambda: interval([1, 2], level=0), "level"),
+    (lambda: paired([1, 2], [1, 2], level=95), "level"),
     (lambda: paired([], [1]), "a_values"),
-    (lambda: paired([1, np.nan], [1, 2]), r"a_values\[1\] is nan"), (lambda: paired([1, 2], [1, 2, 3]), "a has 2 seeds and b has 3"),
+    (lambda: paired([1, np.nan], [1, 2]), r"a_values\[1\] is nan"),
+    (lambda: paired([1, 2], [1, 2, 3]), "a has 2 seeds and b has 3"),
     (lambda: paired([1, 2], [1, 2], b_replicates=np.ones((2, 9))), "only b has replicates"),
     (lambda: paired([1, 2], [1, 2], np.ones((3, 9)), np.ones((2, 9))), r"a_replicates: shape \(2 seeds"),
     (lambda: paired([1, 2], [1, 2], np.ones((2, 9)), np.ones((2, 10))), "same resamples"),
     (lambda: verdict(by_hand(.1, .05), math.nan), "no test of 0.1 against nan"),
-    (lambda: verdict(by_hand(.1, .05), delta=0), "delta must be above 0, got 0"), (lambda: verdict(by_hand(.1, .05), delta=math.nan), "delta"),
-    (lambda: holm([.1]), "family of 1"), (lambda: holm([.1, 1.2]), r"\[0, 1\]"), (lambda: holm([.1, math.nan]), r"\[0, 1\]"),
+    (lambda: verdict(by_hand(.1, .05), delta=0), "delta must be above 0, got 0"),
+    (lambda: verdict(by_hand(.1, .05), delta=math.nan), "delta"),
+    (lambda: holm([.1]), "family of 1"),
+    (lambda: holm([.1, 1.2]), r"\[0, 1\]"),
+    (lambda: holm([.1, math.nan]), r"\[0, 1\]"),
 ])
-def test_refusals(call, message):
-    with pytest.raises(ValueError, match=message): call()
+def test_what_cannot_be_compared_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
 
 @pytest.mark.parametrize("difference, error, threshold, expected", [
-    (.02, .005, 0, "holds"), (-.02, .005, 0, "reversed"), (.001, .003, 0, "no difference"), (.02, .02, 0, "undecided"), (.02, .005, .01, "undecided"),
-    (.02, .001, .01, "holds"), (.02, .001, .1, "reversed"), (-.002, .0005, -.003, "no difference"), (-.002, .0003, -.003, "holds"), (.1, .001, .099, "no difference"),
+    (.02, .005, 0, "holds"),
+    (-.02, .005, 0, "reversed"),
+    (.001, .003, 0, "no difference"),
+    (.02, .02, 0, "undecided"),
+    (.02, .005, .01, "undecided"),
+    (.02, .001, .01, "holds"),
+    (.02, .001, .1, "reversed"),
+    (-.002, .0005, -.003, "no difference"),
+    (-.002, .0003, -.003, "holds"),
+    (.1, .001, .099, "no difference"),
 ])
-def test_verdicts(difference, error, threshold, expected): assert verdict(by_hand(difference, error), threshold) == expected
+def test_a_difference_is_told_by_one_of_four_words(difference, error, threshold, expected):
+    assert verdict(by_hand(difference, error), threshold) == expected
+
 
 def test_a_wider_delta_and_an_adjusted_p_change_the_word():
     assert verdict(by_hand(.02, .02), delta=.08) == "no difference"
-    assert verdict(by_hand(.02, .008), p=.06) == "undecided" and verdict(by_hand(.02, .008)) == "holds"
+    assert verdict(by_hand(.02, .008), p=.06) == "undecided"
+    assert verdict(by_hand(.02, .008)) == "holds"
+
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=8))
 @settings(deadline=None)
 def test_holm_is_that_of_the_textbook(ps):
-    adjusted, m = holm(ps), len(ps)
+    adjusted = holm(ps)
+    m = len(ps)
     order = sorted(range(m), key=lambda i: ps[i])
     for rank, i in enumerate(order):
-        assert np.isclose(adjusted[i], min(1, max((m - k) * ps[order[k]] for k in range(rank + 1))))
+        steps = [(m - k) * ps[order[k]] for k in range(rank + 1)]
+        assert np.isclose(adjusted[i], min(1, max(steps)))
 
-def test_what_could_have_been_seen():
+
+def test_a_detectable_difference_is_found_four_times_in_five():
     "A difference of that size is found four times in five."
-    rng, n, error = np.random.default_rng(0), 10, .01
+    rng = np.random.default_rng(0)
+    n = 10
+    error = .01
     seen = detectable(by_hand(0, error))
     found = [paired(rng.normal(seen, error * n**.5, n), np.zeros(n)).p < .05 for _ in range(2000)]
     assert .74 < np.mean(found) < .84
     items = detectable(Paired(0, -1, 1, 3, 1, "m", False, .03, 2., .01), items_only=True)
     assert np.isclose(items, (stats.norm.ppf(.975) + stats.norm.ppf(.8)) * .01)
 
+
 @pytest.mark.parametrize("seeds_sd, items_sd, both_sd, least, most", [
-    (1, 0, 0, .93, .97), (1, .3, 0, .9, .97), (0, 1, 0, .93, .97), (0, 1, 1, .93, .99), (0, 0, 1, .95, 1)])
-def test_coverage(seeds_sd, items_sd, both_sd, least, most):
-    "Normal seeds and test items, an ideal bootstrap: 95 % cover about what they promise, wherever the variance comes from."
-    rng, covered, n, B = np.random.default_rng(5), 0, 3, 200
+    (1, 0, 0, .93, .97),
+    (1, .3, 0, .9, .97),
+    (0, 1, 0, .93, .97),
+    (0, 1, 1, .93, .99),
+    (0, 0, 1, .95, 1),
+])
+def test_intervals_cover_what_they_promise(seeds_sd, items_sd, both_sd, least, most):
+    """Normal seeds and test items, an ideal bootstrap.
+
+    95 % cover about what they promise, wherever the variance comes from.
+    """
+    rng = np.random.default_rng(5)
+    covered = 0
+    n = 3
+    B = 200
     for _ in range(1500):
-        v = rng.normal(0, seeds_sd, n) + rng.normal(0, items_sd) + rng.normal(0, both_sd, n)
-        i = interval(v, v[:, None] + rng.normal(0, items_sd, B) + rng.normal(0, both_sd, (n, B)))
+        values = rng.normal(0, seeds_sd, n) + rng.normal(0, items_sd) + rng.normal(0, both_sd, n)
+        replicates = values[:, None] + rng.normal(0, items_sd, B) + rng.normal(0, both_sd, (n, B))
+        i = interval(values, replicates)
         covered += i.low <= 0 <= i.high
     assert least < covered / 1500 < most
+
 
 def test_from_scores_to_a_verdict_that_separate_resamples_miss():
     rng = np.random.default_rng(0)
     y = rng.random(1500) < .3
     hard = rng.normal(y, 1)
-    a, b = ([hard + gain * y + rng.normal(0, .15, 1500) for _ in range(3)] for gain in (.15, 0))
-    ra, rb = (np.array([auc_at(s, y, 1, bootstrap_weights(1500, 200, 0)) for s in side]) for side in (a, b))
-    other = np.array([auc_at(s, y, 1, bootstrap_weights(1500, 200, 1)) for s in b])
-    va, vb = ([auc_at(s, y, 1) for s in side] for side in (a, b))
-    shared, separate = paired(va, vb, ra, rb), paired(va, vb, ra, other)
-    assert verdict(shared) == "holds" and shared.high - shared.low < .5 * (separate.high - separate.low)
+
+    def scored(gain):
+        "The scores of three seeds."
+        return [hard + gain * y + rng.normal(0, .15, 1500) for _ in range(3)]
+
+    def values(side):
+        return [auc_at(scores, y, 1) for scores in side]
+
+    def replicates(side, seed):
+        weights = bootstrap_weights(1500, 200, seed)
+        return np.array([auc_at(scores, y, 1, weights) for scores in side])
+
+    a = scored(.15)
+    b = scored(0)
+    shared = paired(values(a), values(b), replicates(a, 0), replicates(b, 0))
+    separate = paired(values(a), values(b), replicates(a, 0), replicates(b, 1))
+    assert verdict(shared) == "holds"
+    assert shared.high - shared.low < .5 * (separate.high - separate.low)
+
 
 def test_two_replicates_and_two_comparisons_are_enough():
     assert interval([1, 2], [[1, 2], [3, 5]]).method.endswith("2 resamples of the test items")
     assert holm([.04, .01]) == [.04, .02]
 
+
 def test_one_seed_has_no_deviation_and_nothing_warns_of_it():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mean, std = mean_std([3.])
-    assert mean == 3 and math.isnan(std)
+    assert mean == 3
+    assert math.isnan(std)
+
 
 def test_without_replicates_seeds_stand_alone():
     with_items = paired([1, 2, 4], [0, 3, 1], matrix(3), matrix(3, seed=1))
     alone = paired([1, 2, 4], [0, 3, 1])
-    assert alone.seeds_alone and math.isnan(alone.items_error)
-    assert not with_items.seeds_alone and with_items.items_error > 0
+    assert alone.seeds_alone
+    assert math.isnan(alone.items_error)
+    assert not with_items.seeds_alone
+    assert with_items.items_error > 0

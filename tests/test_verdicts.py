@@ -1,4 +1,7 @@
-"""What a claim may be told: cells of made-up records, refusals of names that nothing has, and how often equal methods are told apart."""
+"""What a claim may be told.
+
+Cells of made-up records, refusals of names that nothing has, and how often equal methods are told apart.
+"""
 import re
 
 import numpy as np
@@ -7,7 +10,9 @@ import pytest
 from debias_nb.config import ConfigError
 from debias_nb.repro.frame import Cell, only_stored
 from debias_nb.repro.printed import PrintedCells, fact, printed_verdict
-from debias_nb.repro.verdicts import LOW_LEAKAGE, Evidence, Ledger, above, comparison_frame, judge, low_leakage, overall, read_ledger
+from debias_nb.repro.verdicts import (
+    LOW_LEAKAGE, Evidence, Ledger, above, comparison_frame, judge, low_leakage, overall, read_ledger,
+)
 
 ROWS = ("a", "b", "c")
 
@@ -15,46 +20,69 @@ ROWS = ("a", "b", "c")
 def record(id, value, seed=0, world=None, cpu="one", dirty=False, trained=True):
     "A record of one metric on 50 resamples."
     corpus = {"name": "catalogue", "world": {"seed": world}} if world is not None else {"name": "real"}
+    resamples = value + np.random.default_rng(seed).normal(0, .001, 50)
     return dict(
-        id=id, seed=seed, status="finished", environment={"cpu": cpu, "dirty": dirty, "packages": {"torch": "1"}}, device="cpu",
-        metrics={"test": {"p1": value}}, replicates={"test": {"p1": list(value + np.random.default_rng(seed).normal(0, .001, 50))}},
-        config={"corpus": corpus, "training": {"epochs": 1} if trained else None})
+        id=id, seed=seed, status="finished", device="cpu",
+        environment={"cpu": cpu, "dirty": dirty, "packages": {"torch": "1"}},
+        metrics={"test": {"p1": value}},
+        replicates={"test": {"p1": list(resamples)}},
+        config={"corpus": corpus, "training": {"epochs": 1} if trained else None},
+    )
+
+
+def cell_of(method, column, level, ids, profile="small", **more):
+    "A cell of table3 that is measured by records."
+    return Cell(
+        paper="itvreg", table="table3", profile=profile, encoder="encoder", method=method, column=column, shift="ood",
+        corpus="corpus", evaluate="test", metric="p1", value=level, status="measured", records=ids, **more,
+    )
 
 
 def evidence(levels, seeds=5, columns=("near", "far"), profile="small", spread=.002, rng=None, **how):
     "A table with a cell a method and column: `levels` are its means."
     rng = rng or np.random.default_rng(0)
-    cells, found = [], {}
+    cells = []
+    found = {}
     for column in columns:
         for method, level in levels.items():
             ids = [f"{method}-{column}-{seed}" for seed in range(seeds)]
             for seed, id in enumerate(ids):
                 found[id] = record(id, level + rng.normal(0, spread), seed, **how)
-            cells.append(Cell("itvreg", "table3", profile, "encoder", method, column, "ood", "corpus", "test", "p1", value=level, status="measured", records=ids, role="weak"))
+            cells.append(cell_of(method, column, level, ids, profile, role="weak"))
     return Evidence(cells, found)
 
 
-def words(evidence, *lines): return [one.verdict for one in judge([one for line in lines for one in evidence.comparisons(line)])]
+def asked(evidence, lines):
+    "All comparisons of some lines."
+    return [comparison for line in lines for comparison in evidence.comparisons(line)]
 
 
-def test_four_words():
+def words(evidence, *lines):
+    return [one.verdict for one in judge(asked(evidence, lines))]
+
+
+def test_a_comparison_is_told_by_one_of_four_words():
     clear = evidence({"a": .6, "b": .5, "c": .6}, seeds=10)
     assert words(clear, *above("table3", "a", "b")) == ["holds", "holds"]
     assert words(clear, *above("table3", "b", "a")) == ["reversed", "reversed"]
     assert words(clear, *above("table3", "a", "c")) == ["no difference", "no difference"]
-    assert words(evidence({"a": .51, "b": .5}, spread=.1), *above("table3", "a", "b")) == ["undecided", "undecided"]
-    assert words(clear, *above("table3", "a", "b", margin=-15)) == ["reversed", "reversed"], "a lead, but not of fifteen points"
+    wide = evidence({"a": .51, "b": .5}, spread=.1)
+    assert words(wide, *above("table3", "a", "b")) == ["undecided", "undecided"]
+    fifteen = words(clear, *above("table3", "a", "b", margin=-15))
+    assert fifteen == ["reversed", "reversed"], "a lead, but not of fifteen points"
     assert words(clear, *above("table3", "b", "a", margin=15)) == ["holds", "holds"]
 
 
 def test_columns_roles_elsewhere_and_differences_of_differences():
     e = evidence({"a": .6, "b": .5, "c": .55})
     assert len(words(e, *above("table3", "a", "b", column="n*"))) == 1
-    assert words(e, *above("table3", "a", "b", role="strong")) == [] == words(e, *above("table3", "a", "b", shift="iid"))
+    assert words(e, *above("table3", "a", "b", role="strong")) == []
+    assert words(e, *above("table3", "a", "b", shift="iid")) == []
     assert words(e, *above("table3", "a", "b", "c")) == ["holds", "holds", "reversed", "reversed"]
     assert words(e, *above("table3", "a", "b", minus={"methods": ("c", "b")})) == ["holds", "holds"]
     assert words(e, *above("table3", "a", "a", column="near", than={"column": "far"})) == ["no difference"]
-    assert words(e, *above("table3", {"small": ("x", "a"), "paper": "y"}, "b")) == ["holds", "holds"], "a method with another name"
+    by_profile = {"small": ("x", "a"), "paper": "y"}
+    assert words(e, *above("table3", by_profile, "b")) == ["holds", "holds"], "a method with another name"
 
 
 @pytest.mark.parametrize("line, message", [
@@ -65,54 +93,72 @@ def test_columns_roles_elsewhere_and_differences_of_differences():
 ])
 def test_a_name_that_no_cell_has_is_refused(line, message):
     e = evidence({"a": .6, "b": .5})
-    with pytest.raises(ValueError, match=re.escape(message)): e.comparisons(line[0])
-    with pytest.raises(ValueError, match="A1: "): Ledger("itvreg", e).claim("A1", ours=line)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        e.comparisons(line[0])
+    with pytest.raises(ValueError, match="A1: "):
+        Ledger("itvreg", e).claim("A1", ours=line)
 
 
-def test_what_cannot_be_asked():
+def test_what_cannot_be_asked_is_refused():
     for wrong in (dict(delta=0), dict(delta=-1)):
-        with pytest.raises(ValueError, match="delta must be above 0"): above("table3", "a", "b", **wrong)
-    with pytest.raises(ValueError, match="two methods"): above("table3", "a", "b", "c", than={"column": "far"})
+        with pytest.raises(ValueError, match="delta must be above 0"):
+            above("table3", "a", "b", **wrong)
+    with pytest.raises(ValueError, match="two methods"):
+        above("table3", "a", "b", "c", than={"column": "far"})
     book = Ledger("itvreg", evidence({"a": .6, "b": .5}))
     book.claim("A1", ours=above("table3", "a", "b"))
-    with pytest.raises(ValueError, match="A1 stands twice"): book.claim("A1")
-    with pytest.raises(ValueError, match="neither contradiction nor oddity"): book.erratum(1, "mistake")
+    with pytest.raises(ValueError, match="A1 stands twice"):
+        book.claim("A1")
+    with pytest.raises(ValueError, match="neither contradiction nor oddity"):
+        book.erratum(1, "mistake")
 
 
 @pytest.mark.parametrize("change, why", [
-    (dict(cpu="another"), "0 common replicates, 5 left out: made on unlike processors"), (dict(dirty=True), "uncommitted changes"),
+    (dict(cpu="another"), "0 common replicates, 5 left out: made on unlike processors"),
+    (dict(dirty=True), "uncommitted changes"),
     (dict(seeds=1), "1 common replicates"),
 ])
 def test_pairs_that_are_refused(change, why):
     "One method's runs are of another make."
-    ours, theirs = evidence({"a": .6}), evidence({"b": .5}, **change)
+    ours = evidence({"a": .6})
+    theirs = evidence({"b": .5}, **change)
     both = Evidence([*ours.at.values(), *theirs.at.values()], ours.found | theirs.found)
     for one in judge(both.comparisons(above("table3", "a", "b")[0])):
-        assert one.verdict == "not compared" and why in one.why and one.difference is None
+        assert one.verdict == "not compared"
+        assert why in one.why
+        assert one.difference is None
     assert overall(["not compared", "not run"]) == "not run"
 
 
 def test_a_cell_that_is_not_complete_says_why():
     e = evidence({"a": .6, "b": .5})
     for cell in e.at.values():
-        if cell.method == "b": cell.status, cell.why = "partial", "3 of 5 runs are there"
-    assert {(one.verdict, one.why) for one in e.comparisons(above("table3", "a", "b")[0])} == {("not run", "3 of 5 runs are there")}
+        if cell.method == "b":
+            cell.status = "partial"
+            cell.why = "3 of 5 runs are there"
+    found = e.comparisons(above("table3", "a", "b")[0])
+    assert {(one.verdict, one.why) for one in found} == {("not run", "3 of 5 runs are there")}
 
 
 def test_a_world_is_one_replicate():
-    cells, found = [], {}
+    cells = []
+    found = {}
     for method, level in (("a", .6), ("b", .5)):
         runs = [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)]
         ids = [f"{method}-{world}-{seed}" for world, seed in runs]
-        for id, (world, seed) in zip(ids, runs): found[id] = record(id, level + .01 * world, seed, world=world)
-        cells.append(Cell("itvreg", "table3", "planted", "encoder", method, "near", "ood", "corpus", "test", "p1", value=level, status="measured", records=ids))
+        for id, (world, seed) in zip(ids, runs):
+            found[id] = record(id, level + .01 * world, seed, world=world)
+        cells.append(cell_of(method, "near", level, ids, profile="planted"))
     one, = Evidence(cells, found).comparisons(above("table3", "a", "b")[0])
-    assert one.difference.n == 3 and "3 worlds" in one.difference.method and not one.difference.seeds_alone
+    assert one.difference.n == 3
+    assert "3 worlds" in one.difference.method
+    assert not one.difference.seeds_alone
 
 
 def test_equal_methods_are_seldom_told_apart():
-    "Of 200 claims about methods that are the same, at most one in twenty comes out other than `no difference` or `undecided`."
-    rng, wrong = np.random.default_rng(0), 0
+    "Of 200 claims about methods that are the same, at most ten come out other than `no difference` or `undecided`."
+    rng = np.random.default_rng(0)
+    wrong = 0
     for _ in range(200):
         e = evidence(dict.fromkeys(ROWS, .5), columns=("near", "far", "third"), spread=.02, rng=rng)
         found = words(e, *above("table3", "a", "b", "c"))
@@ -122,10 +168,12 @@ def test_equal_methods_are_seldom_told_apart():
 
 def test_holm_makes_the_difference():
     "Without the correction some of nine comparisons of equal methods would be decided far more often."
-    rng, alone, together = np.random.default_rng(1), 0, 0
+    rng = np.random.default_rng(1)
+    alone = 0
+    together = 0
     for _ in range(150):
         e = evidence(dict.fromkeys("abcdefghij", .5), columns=("near",), spread=.02, rng=rng)
-        found = [one for line in above("table3", *"abcdefghij") for one in e.comparisons(line)]
+        found = asked(e, above("table3", *"abcdefghij"))
         alone += any(judge([one])[0].verdict in ("holds", "reversed") for one in found)
         together += any(one.verdict in ("holds", "reversed") for one in judge(found))
     assert together <= 15 < alone
@@ -133,11 +181,12 @@ def test_holm_makes_the_difference():
 
 def leaking(leakage, gain=.02):
     "Evidence of a setting, `apart 1`, and of another that leaks much; None: not on record."
+    place = dict(paper="arr", profile="planted", encoder="encoder", method="CL", shift="ood", evaluate="cross")
     cells = []
     for setting, value in (("apart 1", leakage), ("apart 0.5", .99)):
-        place = dict(paper="arr", profile="planted", encoder="encoder", method="CL", shift="ood", corpus=setting, evaluate="cross")
-        cells.append(Cell(table="leaks", column=setting, value=value, command="debias-nb run arr/leakage", **place))
-        cells.append(Cell(table="leakage", column=f"{setting}: R@8", value=gain, **place))
+        here = place | {"corpus": setting}
+        cells.append(Cell(table="leaks", column=setting, value=value, command="debias-nb run arr/leakage", **here))
+        cells.append(Cell(table="leakage", column=f"{setting}: R@8", value=gain, **here))
     return Evidence(cells, {})
 
 
@@ -146,44 +195,58 @@ def test_a_setting_with_little_leakage_is_let_through(leakage):
     low_leakage(leaking(leakage), "apart 1")
 
 
+AT_MOST = "and a setting with little leakage has at most 0.6"
+
+
 @pytest.mark.parametrize("setting, leakage, message", [
-    ("apart 1", .601, "apart 1: the recorded leakage is 0.601, and a setting with little leakage has at most 0.6"),
-    ("apart 0.5", .5, "apart 0.5: the recorded leakage is 0.990, and a setting with little leakage has at most 0.6"),
-    ("apart 1", None, "apart 1: no leakage is recorded, and a setting with little leakage has at most 0.6: debias-nb run arr/leakage"),
+    ("apart 1", .601, f"apart 1: the recorded leakage is 0.601, {AT_MOST}"),
+    ("apart 0.5", .5, f"apart 0.5: the recorded leakage is 0.990, {AT_MOST}"),
+    ("apart 1", None, f"apart 1: no leakage is recorded, {AT_MOST}: debias-nb run arr/leakage"),
     ("apart 2", .5, "no column in leaks at planted called 'apart 2'; did you mean 'apart"),
 ])
 def test_a_setting_that_leaks_is_refused(setting, leakage, message):
-    with pytest.raises(ValueError, match=re.escape(message)): low_leakage(leaking(leakage), setting)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        low_leakage(leaking(leakage), setting)
 
 
 def test_without_gains_there_is_nothing_to_refuse():
     low_leakage(leaking(None, gain=None), "apart 1")
-    with pytest.raises(ValueError, match="the recorded leakage is 0.990"): low_leakage(leaking(None, gain=None), "apart 0.5")
+    with pytest.raises(ValueError, match="the recorded leakage is 0.990"):
+        low_leakage(leaking(None, gain=None), "apart 0.5")
 
 
-# The paper's own cells
+# the paper's own cells
+
 
 @pytest.mark.parametrize("paper", ["itvreg", "arr", "scan"])
 def test_printed_names_are_checked(paper):
     cells = PrintedCells(paper)
     table = cells.frame.table.iloc[0]
-    with pytest.raises(ValueError, match="no table 'tabel1'"): cells("tabel1")
-    with pytest.raises(ValueError, match="no column 'nowhere'"): cells(table, column="nowhere")
+    with pytest.raises(ValueError, match="no table 'tabel1'"):
+        cells("tabel1")
+    with pytest.raises(ValueError, match="no column 'nowhere'"):
+        cells(table, column="nowhere")
 
 
-def test_facts():
+def test_facts_about_printed_cells_hold_or_not():
     cells = PrintedCells("itvreg")
-    gap = cells("table2", method="ITVReg", column="*") - cells("table2", method="Finetuned", column="*")
-    assert printed_verdict(fact("", gap, ">", -100)) == "holds" and printed_verdict(fact("", gap, "<", -100)) == "does not"
-    assert printed_verdict(fact("", gap, "~", 100)) == "holds" and printed_verdict(fact("", gap * np.nan, ">")) == "not testable"
-    with pytest.raises(ValueError, match="no place in common"): fact("x", gap[:0], ">")
+    ours = cells("table2", method="ITVReg", column="*")
+    gap = ours - cells("table2", method="Finetuned", column="*")
+    assert printed_verdict(fact("", gap, ">", -100)) == "holds"
+    assert printed_verdict(fact("", gap, "<", -100)) == "does not"
+    assert printed_verdict(fact("", gap, "~", 100)) == "holds"
+    assert printed_verdict(fact("", gap * np.nan, ">")) == "not testable"
+    with pytest.raises(ValueError, match="no place in common"):
+        fact("x", gap[:0], ">")
 
 
-# The notebooks of claims
+# the notebooks of claims
+
 
 @pytest.fixture(scope="module")
 def books():
-    with only_stored(): return {paper: read_ledger(paper) for paper in ("itvreg", "arr", "scan")}
+    with only_stored():
+        return {paper: read_ledger(paper) for paper in ("itvreg", "arr", "scan")}
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}"])
@@ -199,21 +262,32 @@ def test_what_is_no_notebook_of_claims_is_named(tmp_path, monkeypatch, text):
 
 def test_every_claim_is_stated_and_asks_something(books):
     for book in books.values():
-        assert book.claims and book.errata and all(one.title for one in book.errata.values())
+        assert book.claims
+        assert book.errata
+        assert all(one.title for one in book.errata.values())
         for claim in book.claims.values():
-            assert claim.statement.endswith((".", "?")) and (claim.facts or claim.comparisons), claim.id
+            assert claim.statement.endswith((".", "?")), claim.id
+            assert claim.facts or claim.comparisons, claim.id
             text = claim._repr_markdown_()
-            assert ("- Printed cells: **" in text) == bool(claim.facts) and ("**" in text or "Our runs: not run" in text), claim.id
+            assert ("- Printed cells: **" in text) == bool(claim.facts), claim.id
+            assert "**" in text or "Our runs: not run" in text, claim.id
             assert len(text.splitlines()) <= 5, "a claim is answered in a few lines"
 
 
 def test_the_claim_about_leakage_is_tested_where_leakage_differs(books):
-    "Its primary comparisons all have one side with words of its own, and the notes on real data say what the split does."
+    """Its primary comparisons all have one side with words of its own.
+
+    The notes on real data say what the split does.
+    """
     found = books["arr"].claims["R-B5"].comparisons
     primary = [one for one in found if one.asked.primary]
-    assert {one.profile for one in primary} == {"planted"} and all(one.column.startswith("apart 1") for one in primary)
+    assert {one.profile for one in primary} == {"planted"}
+    assert all(one.column.startswith("apart 1") for one in primary)
     real = [one for one in found if one.profile == "small"]
-    assert len(real) == 4 and all(re.fullmatch(r"leakage of \w+: (0\.\d{3}|not measured) as in the paper, (0\.\d{3}|not measured) aware", one.asked.analogue) for one in real)
+    assert len(real) == 4
+    share = r"(0\.\d{3}|not measured)"
+    for one in real:
+        assert re.fullmatch(rf"leakage of \w+: {share} as in the paper, {share} aware", one.asked.analogue)
 
 
 def test_every_comparison_has_a_word_and_every_undecided_one_a_reason(books):
@@ -223,4 +297,5 @@ def test_every_comparison_has_a_word_and_every_undecided_one_a_reason(books):
         open_ = frame[frame.verdict.isin(["undecided", "not run", "not compared"])]
         assert (open_.why.str.len() > 0).all()
         undecided = frame[frame.verdict == "undecided"]
-        assert (undecided.detectable > 0).all() and undecided.p.ge(.05).all()
+        assert (undecided.detectable > 0).all()
+        assert undecided.p.ge(.05).all()
