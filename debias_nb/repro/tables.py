@@ -125,7 +125,7 @@ def _side(runs: pd.DataFrame) -> Side:
     if any(resamples is None for resamples in replicates):
         replicates = None
     values = runs.value.tolist()
-    how = [runs[name].tolist() for name in ("key", "made", "clean")]
+    how = [runs[name].tolist() for name in ("key", "made", "clean", "overlap")]
     return Side(values, replicates, *how)
 
 
