@@ -18,48 +18,77 @@ from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, 
 
 WORDS = "red blue old new large small kettle lamp chair table for with of the how what why ? . ,".split()
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s", "##ing", *LETTERS, *(f"##{c}" for c in LETTERS)]
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+VOCABULARY = [*SPECIAL, *WORDS, "##s", "##ing", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+
 
 def bert(folder, layers=1, seed=0):
     "A random BERT in `folder`/bert, as sentence-transformers saves it."
-    transformers.utils.logging.set_verbosity_error(); transformers.utils.logging.disable_progress_bar()
-    work = folder / "work"; work.mkdir(parents=True)
-    (work / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", "utf-8")
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    work = folder / "work"
+    work.mkdir(parents=True)
+    vocabulary = work / "vocab.txt"
+    vocabulary.write_text("\n".join(VOCABULARY) + "\n", "utf-8")
+    shape = BertConfig(
+        vocab_size=len(VOCABULARY), hidden_size=32, num_hidden_layers=layers, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=40)
     torch.manual_seed(seed)
-    BertModel(BertConfig(vocab_size=len(VOCABULARY), hidden_size=32, num_hidden_layers=layers, num_attention_heads=2, intermediate_size=64, max_position_embeddings=40)).save_pretrained(work)
-    BertTokenizerFast(vocab=str(work / "vocab.txt"), model_max_length=40).save_pretrained(work)
-    model = SentenceTransformer(modules=[Transformer(str(work), max_seq_length=40), Pooling(32, pooling_mode="mean")], device="cpu")
-    model.save(str(folder / "bert"), create_model_card=False)
+    BertModel(shape).save_pretrained(work)
+    BertTokenizerFast(vocab=str(vocabulary), model_max_length=40).save_pretrained(work)
+    modules = [Transformer(str(work), max_seq_length=40), Pooling(32, pooling_mode="mean")]
+    SentenceTransformer(modules=modules, device="cpu").save(str(folder / "bert"), create_model_card=False)
     return folder / "bert"
+
 
 def table(folder, seed=0):
     "A random static table in `folder`/table, as sentence-transformers saves it."
-    tokenizer = Tokenizer(models.WordPiece({w: i for i, w in enumerate(VOCABULARY)}, unk_token="[UNK]"))
+    ids = {word: i for i, word in enumerate(VOCABULARY)}
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
     weights = np.random.default_rng(seed).normal(size=(len(VOCABULARY), 16)).astype("float32")
-    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu").save(str(folder / "table"), create_model_card=False)
+    static = StaticEmbedding(tokenizer, embedding_weights=weights)
+    SentenceTransformer(modules=[static], device="cpu").save(str(folder / "table"), create_model_card=False)
     return folder / "table"
 
+
 def without_a_vector_for_the_unknown():
-    "A static encoder that scales to length 1 itself, and whose unknown words have a row of zeros, as published ones do."
+    """A static encoder that scales to length 1 itself, and whose unknown words have a row of zeros, as published ones
+    do."""
     words = {"[UNK]": 0, "red": 1, "shoe": 2}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     weights = np.array([[0, 0], [1, 2], [2, -1]], "float32")
-    return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights), Normalize()], device="cpu")
+    static = StaticEmbedding(tokenizer, embedding_weights=weights)
+    return SentenceTransformer(modules=[static, Normalize()], device="cpu")
 
-def load(folder): return SentenceTransformer(str(folder), device="cpu").eval()
 
-WORLD = WorldConfig(types=16, unseen_types=6, train_pairs=400, broad_pairs=800, queries=60, items=200, test_negatives=10)
-STATIC = EncoderConfig(name="tiny-static", kind="static", world=WORLD, pretrain=PretrainConfig(steps=60, batch_size=64, learning_rate=2e-2))
-METHODS = [MethodConfig(name="Base", trained=False), MethodConfig(name="Finetuned"), MethodConfig(name="ITVReg", regulariser="itvreg", weight=1., mask_share=.5),
-           MethodConfig(name="OutReg", regulariser="outreg", weight=1.), MethodConfig(name="ITVAug", augmentation="itvaug", mask_share=.5)]
+def load(folder):
+    return SentenceTransformer(str(folder), device="cpu").eval()
+
+
+WORLD = WorldConfig(
+    types=16, unseen_types=6, train_pairs=400, broad_pairs=800, queries=60, items=200, test_negatives=10)
+STATIC = EncoderConfig(
+    name="tiny-static", kind="static", world=WORLD,
+    pretrain=PretrainConfig(steps=60, batch_size=64, learning_rate=2e-2))
+METHODS = [
+    MethodConfig(name="Base", trained=False),
+    MethodConfig(name="Finetuned"),
+    MethodConfig(name="ITVReg", regulariser="itvreg", weight=1., mask_share=.5),
+    MethodConfig(name="OutReg", regulariser="outreg", weight=1.),
+    MethodConfig(name="ITVAug", augmentation="itvaug", mask_share=.5)]
+
 
 def experiment(methods=("Base", "Finetuned", "ITVReg"), seeds=(0, 1), **training):
     "A toy world, a static table."
-    training = TrainConfig(**(dict(learning_rate=2e-2, epochs=2, batch_size=128) | training))
-    return ExperimentConfig(paper="itvreg", experiment="demo", profile="planted", title="A demonstration", scale="a toy world", encoders=[STATIC], methods=METHODS,
-                            blocks=[BlockConfig(encoders=["tiny-static"], corpora=[CorpusConfig(name="catalogue", world=WORLD)], methods=methods, training=training, seeds=seeds, evaluate=["iid", "unseen"])])
+    settings = TrainConfig(**({"learning_rate": 2e-2, "epochs": 2, "batch_size": 128} | training))
+    block = BlockConfig(
+        encoders=["tiny-static"], corpora=[CorpusConfig(name="catalogue", world=WORLD)], methods=methods,
+        training=settings, seeds=seeds, evaluate=["iid", "unseen"])
+    return ExperimentConfig(
+        paper="itvreg", experiment="demo", profile="planted", title="A demonstration", scale="a toy world",
+        encoders=[STATIC], methods=METHODS, blocks=[block])
 
 
 class Page(HTMLParser):
@@ -84,8 +113,10 @@ class Page(HTMLParser):
 
 
 def read_page(text):
+    "A page that is closed, runs nothing and loads nothing."
     page = Page()
     page.feed(text)
     assert not page.open and not page.links
-    assert not page.tags & {"script", "link", "img", "iframe", "object"} and "url(" not in text and "@import" not in text
+    assert not page.tags & {"script", "link", "img", "iframe", "object"}
+    assert "url(" not in text and "@import" not in text
     return page

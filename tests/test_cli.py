@@ -1,5 +1,13 @@
-"The command line from outside: what is refused before a kernel starts, what survives being stopped, and the same bytes twice."
-import json, os, shutil, signal, subprocess, sys, time, warnings
+"""The command line from outside: what is refused before a kernel starts, what survives being stopped, and the same
+bytes twice."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,61 +22,120 @@ from debias_nb.repro import cli
 from debias_nb.repro import runner
 from debias_nb.repro.cli import app
 from debias_nb.config import ConfigError, cache_dir
+from debias_nb.data.questions import load_questions
+from debias_nb.data.registry import UnknownData
 from debias_nb.repro.config import load_experiment
-from debias_nb.repro.records import Store, comparable, failed_record, make_record, read
+from debias_nb.repro.pages import executed
+from debias_nb.repro.records import Store, WorkerLost, comparable, failed_record, make_record, read
 from debias_nb.repro.frame import refuse_unknown_parameters, row_name
+from debias_nb.repro.tasks.common import lacking
 from made import experiment
 
 ROOT = Path(__file__).parents[1]
-ENV = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]), "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+ENV = os.environ | {
+    "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
+    "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 CACHE = cache_dir("encoders").parent # what the project has trained already, whatever the fixtures below say
-SETTINGS = dict(title="A toy", scale="none", encoders=[], methods=[], blocks=[])
+SETTINGS = {"title": "A toy", "scale": "none", "encoders": [], "methods": [], "blocks": []}
+PARAMETERS = 'profile: str = "planted"\nseeds: list[int] | None = None\nweight: float = 0.1\nfresh: bool = False'
+WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "findings.ipynb") # they speak of all configurations
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
-def shell(*args): return CliRunner().invoke(app, [str(a) for a in args])
+
+def shell(*args):
+    "The command line in this process."
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
 
 def outside(*args, cwd, **env):
     "The command line in a process of its own."
-    return subprocess.run([sys.executable, "-m", "debias_nb.repro.cli", *args], cwd=cwd, env=ENV | env, capture_output=True, text=True, timeout=500)
+    command = [sys.executable, "-m", "debias_nb.repro.cli", *args]
+    return subprocess.run(command, cwd=cwd, env=ENV | env, capture_output=True, text=True, timeout=500)
+
+
+def run_python(code, *args, cwd=ROOT, **env):
+    command = [sys.executable, "-c", code, *args]
+    return subprocess.run(command, cwd=cwd, env=ENV | env, capture_output=True, text=True)
+
+
+def notebook(*cells):
+    kernel = {"name": "python3", "display_name": "python3", "language": "python"}
+    return nbformat.v4.new_notebook(cells=list(cells), metadata={"kernelspec": kernel})
+
 
 class Project:
     "A project of toy notebooks, one code cell each."
+
     def __init__(self, folder):
         self.folder = folder
-        for name in ("configs/toy", "nbs/papers/toy"): (folder / name).mkdir(parents=True)
+        self.notebooks = folder / "nbs/papers/toy"
+        self.executed = folder / "_runs/notebooks/toy"
+        self.notebooks.mkdir(parents=True)
+        (folder / "configs/toy").mkdir(parents=True)
         shutil.copy(ROOT / "settings.ini", folder)
 
-    def add(self, name, body="", parameters='profile: str = "planted"\nseeds: list[int] | None = None\nweight: float = 0.1\nfresh: bool = False', tags=("parameters",), copies=1):
+    def add(self, name, body="", parameters=PARAMETERS, tags=("parameters",), copies=1):
         code = nbformat.v4.new_code_cell
-        nb = nbformat.v4.new_notebook(cells=[*(code(parameters, metadata={"tags": list(tags)}) for _ in range(copies)), code(body)], metadata={"kernelspec": dict(name="python3", display_name="python3", language="python")})
-        nbformat.write(nb, self.folder / f"nbs/papers/toy/{name}.ipynb")
+        declared = [code(parameters, metadata={"tags": list(tags)}) for _ in range(copies)]
+        nbformat.write(notebook(*declared, code(body)), self.notebooks / f"{name}.ipynb")
         self.configure(name)
 
     def configure(self, name, profile="planted", **changes):
-        (self.folder / f"configs/toy/{name}.{profile}.yaml").write_text(yaml.safe_dump(SETTINGS | dict(paper="toy", experiment=name, profile=profile) | changes))
+        settings = SETTINGS | {"paper": "toy", "experiment": name, "profile": profile} | changes
+        (self.folder / f"configs/toy/{name}.{profile}.yaml").write_text(yaml.safe_dump(settings))
+
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return Project(tmp_path)
 
+
 @pytest.fixture
 def no_kernel(monkeypatch):
     "Whoever starts a notebook fails the test."
     monkeypatch.setattr(papermill, "execute_notebook", lambda *a, **k: pytest.fail("a kernel was about to start"))
 
+
 # refused before a kernel starts
+
+@pytest.fixture(scope="module")
+def odd_notebooks(tmp_path_factory):
+    "A project in which one notebook is good, and others are wrong in one way each."
+    project = Project(tmp_path_factory.mktemp("odd"))
+    project.add("good")
+    project.configure("good", "small")
+    project.add("untagged", tags=())
+    project.add("doubled", copies=2)
+    project.add("computed", parameters="seed: int = int(3)")
+    project.add("plain", parameters="seed = 3")
+    project.add("odd", parameters="profile: str = \"planted\"\nkind: dict = {}")
+    project.add("broken", parameters="seed: int = 3\nprofile: str =")
+    project.add("damaged")
+    (project.notebooks / "damaged.ipynb").write_text('{"cells": [')
+    project.add("mistyped")
+    project.configure("mistyped", titel="A toy")
+    other = project.folder / "nbs/papers/other"
+    other.mkdir()
+    shutil.copy(project.notebooks / "good.ipynb", other)
+    return project
+
+
+WHOLE = "--seeds wants whole numbers with commas between them, such as 0,1,2; got "
+
 
 @pytest.mark.parametrize("args, words", [
     (["toy/good", "-p", "sedes=[1]"], "no parameter in good called 'sedes'; did you mean 'seeds'?"),
-    (["toy/good", "-p", "workers=2"], "no parameter in good called 'workers' (known: 'profile', 'seeds', 'weight', 'fresh')"),
+    (["toy/good", "-p", "workers=2"],
+     "no parameter in good called 'workers' (known: 'profile', 'seeds', 'weight', 'fresh')"),
     (["toy/good", "--workers", "2"], "no parameter in good called 'workers'"),
     (["toy/good", "-p", "weight=much"], "good: weight must be float, got 'much'"),
     (["toy/good", "-p", "weight=true"], "weight must be float, got True"),
     (["toy/good", "-p", "weight=null"], "weight must be float, got None"),
     (["toy/good", "-p", "seeds=7"], "seeds must be list[int] | None, got 7"),
     (["toy/good", "-p", "seeds=[1.0]"], "seeds must be list[int] | None, got [1.0]"),
-    (["toy/good", "--seeds", "1,two"], "--seeds wants whole numbers with commas between them, such as 0,1,2; got '1,two'"),
-    (["toy/good", "--seeds", "0,,1"], "--seeds wants whole numbers with commas between them, such as 0,1,2; got '0,,1'"),
+    (["toy/good", "--seeds", "1,two"], WHOLE + "'1,two'"),
+    (["toy/good", "--seeds", "0,,1"], WHOLE + "'0,,1'"),
     (["toy/good", "--seeds", ""], "such as 0,1,2; got ''"),
     (["toy/good", "--seeds", "-1"], "such as 0,1,2; got '-1'"),
     (["toy/good", "--seeds", "9" * 5000], "such as 0,1,2; got '999"),
@@ -85,28 +152,31 @@ def no_kernel(monkeypatch):
     (["toy/computed"], "computed.ipynb: the default of seed is no literal"),
     (["toy/plain"], "plain.ipynb: parameters line 1 is not `name: type = literal`"),
     (["toy/broken"], "broken.ipynb: parameters line 2: invalid syntax"),
-    (["toy/odd", "-p", "kind=7"], "odd: the type of kind, dict, is not made of int, float, str, bool, list and None"),
+    (["toy/odd", "-p", "kind=7"],
+     "odd: the type of kind, dict, is not made of int, float, str, bool, list and None"),
     (["toy/damaged"], "damaged.ipynb: no notebook"),
     (["toy/godo"], "no template 'toy/godo'; did you mean 'toy/good'?"),
     (["../secrets"], "no template '../secrets'"),
     (["toy/good", "--profile", "plantd"], "no profile 'plantd'; did you mean 'planted'?"),
     (["toy/good", "--profile", "paper"], "no configuration 'toy/good.paper'; did you mean 'toy/good."),
-    (["toy/mistyped"], "configs/toy/mistyped.planted.yaml: titel: unknown key; did you mean 'title'?")])
-def test_refused_before_a_kernel_starts(project, no_kernel, args, words):
-    project.add("good"); project.configure("good", "small")
-    project.add("untagged", tags=()); project.add("doubled", copies=2); project.add("damaged"); project.add("mistyped"); project.configure("mistyped", titel="A toy")
-    project.add("computed", parameters="seed: int = int(3)"); project.add("plain", parameters="seed = 3"); project.add("odd", parameters="profile: str = \"planted\"\nkind: dict = {}"); project.add("broken", parameters="seed: int = 3\nprofile: str =")
-    (project.folder / "nbs/papers/toy/damaged.ipynb").write_text('{"cells": [')
-    (project.folder / "nbs/papers/other").mkdir(); shutil.copy(project.folder / "nbs/papers/toy/good.ipynb", project.folder / "nbs/papers/other")
+    (["toy/mistyped"], "configs/toy/mistyped.planted.yaml: titel: unknown key; did you mean 'title'?"),
+])
+def test_refused_before_a_kernel_starts(odd_notebooks, no_kernel, monkeypatch, args, words):
+    monkeypatch.chdir(odd_notebooks.folder)
     done = shell("run", *args)
-    assert done.exit_code == 2 and done.stderr.startswith("debias-nb: ") and words in done.stderr, done.output
-    assert done.stdout == "" and not (project.folder / "_runs").exists()
+    assert done.exit_code == 2 and done.stdout == "", done.output
+    assert done.stderr.startswith("debias-nb: ") and words in done.stderr
+    assert not (odd_notebooks.folder / "_runs").exists()
+
 
 def test_papermill_itself_would_have_run_it(project):
     "Why the checks are there: a parameter that no cell declares stops nothing."
     project.add("untagged", "print(weight)", tags=())
-    done = papermill.execute_notebook(project.folder / "nbs/papers/toy/untagged.ipynb", project.folder / "out.ipynb", parameters={"wieght": 7}, progress_bar=False, kernel_name="python3")
+    done = papermill.execute_notebook(
+        project.notebooks / "untagged.ipynb", project.folder / "out.ipynb", parameters={"wieght": 7},
+        progress_bar=False, kernel_name="python3")
     assert done.cells[-1].outputs[0].text == "0.1\n"
+
 
 def test_a_study_refuses_what_its_notebook_does_not_declare(monkeypatch):
     "Papermill writes every parameter it is given below the cell that declares them."
@@ -115,27 +185,37 @@ def test_a_study_refuses_what_its_notebook_does_not_declare(monkeypatch):
     monkeypatch.setattr("IPython.get_ipython", lambda: shell)
     refuse_unknown_parameters()
     given[-1] = "# Parameters\nseed = [0]\n"
-    with pytest.raises(ConfigError, match="no parameter 'seed'; did you mean 'seeds'"): refuse_unknown_parameters()
+    with pytest.raises(ConfigError, match="no parameter 'seed'; did you mean 'seeds'"):
+        refuse_unknown_parameters()
+
 
 def test_the_real_templates_declare_what_the_options_give(no_kernel):
     "Every option of `run` is a parameter of the table's notebook; other profiles and names are refused here too."
     declared = cli.declared(ROOT / "nbs/papers/itvreg/table03.ipynb")
-    assert {"profile", "seeds", "methods", "encoders", "weight", "full", "workers", "fresh"} == declared.keys()
-    for args, words in ((["itvreg/tabel03"], "did you mean 'itvreg/table03'?"), (["itvreg/table03", "-p", "encoder=[tiny]"], "did you mean 'encoders'?"), (["itvreg/table03", "-p", "methods=ITVReg"], "methods must be list[str] | None, got 'ITVReg'")):
+    assert declared.keys() == {"profile", "seeds", "methods", "encoders", "weight", "full", "workers", "fresh"}
+    refused = [
+        (["itvreg/tabel03"], "did you mean 'itvreg/table03'?"),
+        (["itvreg/table03", "-p", "encoder=[tiny]"], "did you mean 'encoders'?"),
+        (["itvreg/table03", "-p", "methods=ITVReg"], "methods must be list[str] | None, got 'ITVReg'"),
+    ]
+    for args, words in refused:
         done = shell("run", *args)
         assert done.exit_code == 2 and words in done.stderr
+
 
 @pytest.mark.parametrize("command", [["run", "toy/good"], ["batch"]], ids=["run", "batch"])
 @pytest.mark.parametrize("variable", ["DEBIAS_NB_DATA", "DEBIAS_NB_MODELS"])
 def test_a_folder_that_is_not_there_is_said(project, no_kernel, monkeypatch, command, variable):
     project.add("good")
-    monkeypatch.setenv(variable, str(project.folder / "nope"))
+    nowhere = project.folder / "nope"
+    monkeypatch.setenv(variable, str(nowhere))
     done = shell(*command)
-    assert done.exit_code == 2 and done.stderr == f"debias-nb: {variable} names {project.folder / 'nope'}, which is no folder\n"
+    assert done.exit_code == 2 and done.stderr == f"debias-nb: {variable} names {nowhere}, which is no folder\n"
     assert not (project.folder / "_runs").exists()
 
 
-@pytest.mark.parametrize("command", [["run", "itvreg/table03"], ["batch"], ["report"], ["status"], ["agree"]], ids=lambda c: c[0])
+@pytest.mark.parametrize(
+    "command", [["run", "itvreg/table03"], ["batch"], ["report"], ["status"], ["agree"]], ids=lambda c: c[0])
 def test_nothing_is_written_into_a_clone_somewhere_else(tmp_path, monkeypatch, no_kernel, command):
     "The package is that of the clone, and the current folder is not in it."
     monkeypatch.chdir(tmp_path)
@@ -148,41 +228,74 @@ def test_the_shell_completes_names(project):
     project.add("good")
     env = {"_DEBIAS_NB_COMPLETE": "complete_bash", "COMP_WORDS": "debias-nb run to", "COMP_CWORD": "2"}
     code = "import sys; sys.argv = ['debias-nb']; from debias_nb.repro.entry import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], cwd=project.folder, env=ENV | env, capture_output=True, text=True)
-    assert done.stdout.split() == ["toy/good"]
+    assert run_python(code, cwd=project.folder, **env).stdout.split() == ["toy/good"]
 
 
 # running, failing, going on
 
-def text(path): return [t for c in nbformat.read(path, 4).cells for o in c.get("outputs", []) if (t := o.get("text") or o.get("data", {}).get("text/markdown"))]
+def text(path):
+    "What the cells of an executed notebook have printed or shown as Markdown."
+    found = []
+    for cell in nbformat.read(path, 4).cells:
+        for output in cell.get("outputs", []):
+            said = output.get("text") or output.get("data", {}).get("text/markdown")
+            if said:
+                found.append(said)
+    return found
+
+
+def register_broken_kernel(folder):
+    "Another kernel under the name that notebooks ask for."
+    kernel = folder / "kernels/python3/kernel.json"
+    kernel.parent.mkdir(parents=True)
+    spec = {"argv": ["/bin/false", "{connection_file}"], "display_name": "another", "language": "python"}
+    kernel.write_text(json.dumps(spec))
+
 
 def test_parameters_reach_the_notebook_and_its_kernel_is_this_python(project, monkeypatch):
     "Whatever kernel somebody has registered under the name that the notebook asks for."
-    (project.folder / "jupyter/kernels/python3").mkdir(parents=True)
-    (project.folder / "jupyter/kernels/python3/kernel.json").write_text(json.dumps(dict(argv=["/bin/false", "{connection_file}"], display_name="another", language="python")))
+    register_broken_kernel(project.folder / "jupyter")
     monkeypatch.setenv("JUPYTER_PATH", str(project.folder / "jupyter"))
     project.add("good", "import os, sys; print(sys.executable, os.getcwd(), seeds, weight, fresh, profile)")
-    (project.folder / "deep/down").mkdir(parents=True); monkeypatch.chdir(project.folder / "deep/down")
-    template = (project.folder / "nbs/papers/toy/good.ipynb").read_bytes()
+    template = (project.notebooks / "good.ipynb").read_bytes()
+    (project.folder / "deep/down").mkdir(parents=True)
+    monkeypatch.chdir(project.folder / "deep/down")
+
     done = shell("run", "toy/good", "--seeds", "7,8", "-p", "weight=1e-1", "--fresh")
     assert done.exit_code == 0 and "executed: ../../_runs/notebooks/toy/good.planted.ipynb" in done.stdout
-    assert text(project.folder / "_runs/notebooks/toy/good.planted.ipynb") == [f"{sys.executable} {project.folder} [7, 8] 0.1 True planted\n"]
-    assert (project.folder / "nbs/papers/toy/good.ipynb").read_bytes() == template
+    said = f"{sys.executable} {project.folder} [7, 8] 0.1 True planted\n"
+    assert text(project.executed / "good.planted.ipynb") == [said]
+    assert (project.notebooks / "good.ipynb").read_bytes() == template
+
 
 def test_a_batch_goes_on_after_failures(project):
     project.add("a_raises", "print('before'); raise ValueError('the loss of nerve'); print('after')")
-    project.add("b_untagged", tags=()); project.add("c_dies", "import os; os._exit(3)"); project.add("d_mistyped"); project.configure("d_mistyped", titel="A toy")
-    project.add("e_other_profile"); (project.folder / "configs/toy/e_other_profile.planted.yaml").rename(project.folder / "configs/toy/e_other_profile.small.yaml")
+    project.add("b_untagged", tags=())
+    project.add("c_dies", "import os; os._exit(3)")
+    project.add("d_mistyped")
+    project.configure("d_mistyped", titel="A toy")
+    project.add("e_other_profile")
+    configs = project.folder / "configs/toy"
+    (configs / "e_other_profile.planted.yaml").rename(configs / "e_other_profile.small.yaml")
     project.add("z_good", "print('it ran')")
+
     done = outside("batch", cwd=project.folder)
+    assert done.returncode == 1 and "1 of 5 notebooks at profile planted executed" in done.stdout, done.stderr
     failed = [line for line in done.stderr.splitlines() if line.startswith("failed: ")]
-    assert done.returncode == 1 and "1 of 5 notebooks at profile planted executed" in done.stdout and len(failed) == 4, done.stderr
-    for line, words in zip(failed, ("toy/a_raises: ValueError: the loss of nerve", "toy/b_untagged: ", "toy/c_dies: DeadKernelError", "toy/d_mistyped: configs/toy/d_mistyped.planted.yaml")): assert words in line
-    runs = project.folder / "_runs/notebooks/toy"
-    assert text(runs / "z_good.planted.ipynb") == ["it ran\n"] and text(runs / "a_raises.planted.ipynb")[-1] == "before\n" and not (runs / "b_untagged.planted.ipynb").exists()
-    for name, says in (("a_raises", "toy/a_raises at planted failed: ValueError: the loss of nerve"), ("c_dies", "toy/c_dies at planted failed: DeadKernelError")):
+    expected = [
+        "toy/a_raises: ValueError: the loss of nerve", "toy/b_untagged: ", "toy/c_dies: DeadKernelError",
+        "toy/d_mistyped: configs/toy/d_mistyped.planted.yaml"]
+    assert len(failed) == 4, done.stderr
+    for line, words in zip(failed, expected):
+        assert words in line
+
+    assert text(project.executed / "z_good.planted.ipynb") == ["it ran\n"]
+    assert text(project.executed / "a_raises.planted.ipynb")[-1] == "before\n"
+    assert not (project.executed / "b_untagged.planted.ipynb").exists()
+    for name, error in (("a_raises", "ValueError: the loss of nerve"), ("c_dies", "DeadKernelError")):
         done = shell("run", f"toy/{name}")
-        assert done.exit_code == 1 and says in done.stderr
+        assert done.exit_code == 1 and f"toy/{name} at planted failed: {error}" in done.stderr
+
 
 def test_a_batch_of_runs_starts_no_kernel(project, no_kernel, monkeypatch):
     project.add("good")
@@ -194,37 +307,57 @@ def test_a_batch_of_runs_starts_no_kernel(project, no_kernel, monkeypatch):
     done = shell("batch", "--runs")
     assert done.exit_code == 1 and "failed: toy-s0: the loss is nan" in done.stderr
 
+
 def test_a_batch_of_nothing_is_refused(project, no_kernel):
     project.add("good")
     done = shell("batch", "--profile", "small")
     assert done.exit_code == 2 and "no notebook has a configuration at profile small" in done.stderr
 
+
 def alive(pid):
-    try: os.kill(pid, 0)
-    except ProcessLookupError: return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
     return True
 
-def wait_for(condition, process, seconds=120):
+
+def wait_for(condition, process, seconds=300):
+    "Waits while the process is at work; minutes, where much else runs."
     deadline = time.monotonic() + seconds
     while not condition():
         assert process.poll() is None and time.monotonic() < deadline, process.communicate()
         time.sleep(.005)
 
-STOPPABLE = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n" # a background process of a shell starts with SIGINT ignored
+
+def wait_until_none(condition, seconds=30):
+    "Waits for what takes a second where nothing else runs; whether it has come true."
+    deadline = time.monotonic() + seconds
+    while condition() and time.monotonic() < deadline:
+        time.sleep(.05)
+    return not condition()
+
+
+# a background process of a shell starts with SIGINT ignored
+STOPPABLE = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+COMMAND_LINE = STOPPABLE + "import sys\nfrom debias_nb.repro.cli import app\napp(sys.argv[1:])"
+SLEEPER = r"import os, pathlib, time; pathlib.Path('pid').write_text(f'{os.getpid()}\n'); time.sleep(300)"
+
 
 @pytest.mark.parametrize("command", [["run", "toy/a"], ["batch"]], ids=["run", "batch"])
 def test_ctrl_c_ends_the_kernel_too(project, command):
-    project.add("a", "import os, pathlib, time\npathlib.Path('pid').write_text(f'{os.getpid()}\\n'); time.sleep(300)"); project.add("b", "open('later', 'w')")
+    project.add("a", SLEEPER)
+    project.add("b", "open('later', 'w')")
     pid = project.folder / "pid"
-    code = STOPPABLE + "import sys\nfrom debias_nb.repro.cli import app\napp(sys.argv[1:])"
-    process = subprocess.Popen([sys.executable, "-c", code, *command], cwd=project.folder, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-c", COMMAND_LINE, *command], cwd=project.folder, env=ENV, **PIPES)
     wait_for(lambda: pid.exists() and pid.read_text().endswith("\n"), process)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130 and "interrupted; finished runs are kept" in err
-    deadline = time.monotonic() + 30
-    while alive(int(pid.read_text())) and time.monotonic() < deadline: time.sleep(.05)
-    assert not alive(int(pid.read_text())) and (command == ["batch"] or not (project.folder / "later").exists()) # of a batch, a second notebook runs beside the first where there is a second core
+    assert wait_until_none(lambda: alive(int(pid.read_text())))
+    if command != ["batch"]: # where there is a second core, a batch runs the second notebook beside the first
+        assert not (project.folder / "later").exists()
+
 
 # experiments that are stopped, or run by several
 
@@ -236,13 +369,32 @@ def cache(tmp_path_factory):
         patch.setenv("DEBIAS_NB_CACHE", str(folder))
         yield folder
 
+
+def ids(runs):
+    return [run.id for run in runs]
+
+
 @pytest.fixture(scope="module")
 def finished(cache, tmp_path_factory):
-    "All runs of an experiment, made by one worker."
+    "All runs of an experiment and their records, made by one worker."
     store, runs = Store(tmp_path_factory.mktemp("store")), experiment(seeds=range(2)).runs()
     out = runner.run_all(runs, store, workers=1, progress=False)
-    assert len(runs) == 5 and out.trained == [r.id for r in runs] and not out.failed and not out.missing
+    assert len(runs) == 5 and out.trained == ids(runs) and not out.failed and not out.missing
     return runs, out.records
+
+
+def ids_of(records):
+    return [record["id"] for record in records]
+
+
+def compared(records):
+    "What two trainings of the same runs must agree in."
+    return {name: comparable(record) for name, record in records.items()}
+
+
+def by_id(records):
+    return {record["id"]: record for record in records}
+
 
 CHILD = STOPPABLE + """
 import sys
@@ -253,212 +405,371 @@ run_all(experiment(seeds=range(2)).runs(), Store(sys.argv[1]), workers=1, progre
 print("came to its end")
 """
 
+
+def start_child(store, cache, code=CHILD, **pipes):
+    "A process that makes the runs of the experiment."
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(store)], env=ENV | {"DEBIAS_NB_CACHE": str(cache)}, **(pipes or PIPES))
+
+
+def wait_for_a_record(path, process):
+    wait_for(lambda: path.exists() and path.read_bytes().count(b"\n") >= 1, process)
+
+
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=lambda s: s.name)
 def test_what_had_finished_is_kept(finished, cache, tmp_path, stop):
     runs, expected = finished
-    store = Store(tmp_path); path = store.path(runs[0])
-    process = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path)], env=ENV | {"DEBIAS_NB_CACHE": str(cache)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: path.exists() and path.read_bytes().count(b"\n") >= 1, process)
+    store = Store(tmp_path)
+    path = store.path(runs[0])
+    process = start_child(tmp_path, cache)
+    wait_for_a_record(path, process)
     process.send_signal(stop)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == -stop and "came to its end" not in out and ("KeyboardInterrupt" in err) == (stop == signal.SIGINT)
-    kept = [r["id"] for r in read(path)]
-    assert 1 <= len(kept) < len(runs) and kept == [r.id for r in runs[: len(kept)]]
+    assert process.returncode == -stop and "came to its end" not in out
+    assert ("KeyboardInterrupt" in err) == (stop == signal.SIGINT)
+
+    kept = ids_of(read(path))
+    assert 1 <= len(kept) < len(runs) and kept == ids(runs[:len(kept)])
     lines = path.read_bytes()
     again = runner.run_all(runs, store, workers=1, progress=False)
-    assert again.trained == [r.id for r in runs[len(kept):]] and path.read_bytes().startswith(lines), "the rest, and nothing twice"
-    assert {k: comparable(r) for k, r in again.records.items()} == {k: comparable(r) for k, r in expected.items()}
+    assert again.trained == ids(runs[len(kept):]), "the rest, and nothing twice"
+    assert path.read_bytes().startswith(lines)
+    assert compared(again.records) == compared(expected)
+
+
+WRITE = os.write
+
+
+def interrupted(*args):
+    raise KeyboardInterrupt
+
+
+def interrupted_after_a_line(file, data):
+    WRITE(file, data)
+    raise KeyboardInterrupt
+
+
+def interrupted_in_a_line(file, data):
+    WRITE(file, data[:100])
+    raise KeyboardInterrupt
+
 
 def test_ctrl_c_while_a_record_is_written(finished, tmp_path, monkeypatch):
     "On a slow disk: a line that is there stays, half a line goes."
-    record, write = next(iter(finished[1].values())), os.write
-    def interrupted(*args): raise KeyboardInterrupt
-    for name, call, there in (("fsync", interrupted, 1), ("write", lambda fd, data: interrupted(write(fd, data)), 1), ("write", lambda fd, data: interrupted(write(fd, data[:100])), 0)):
-        store = Store(tmp_path / f"{name}{there}")
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt): patch.setattr(os, name, call); store.append(record)
-        assert store.all() == [record] * there
+    record = next(iter(finished[1].values()))
+    stops = [("fsync", interrupted, [record]), ("write", interrupted_after_a_line, [record]),
+             ("write", interrupted_in_a_line, [])]
+    for name, call, there in stops:
+        store = Store(tmp_path / call.__name__)
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(os, name, call)
+            store.append(record)
+        assert store.all() == there
         store.append(record)
-        with warnings.catch_warnings(action="ignore"): assert store.all() == [record], "a line that stands there twice counts once"
+        with warnings.catch_warnings(action="ignore"):
+            assert store.all() == [record], "a line that stands there twice counts once"
+
 
 def test_two_workers_give_what_one_gives(finished, tmp_path):
     runs, expected = finished
     out = runner.run_all(runs, Store(tmp_path), workers=2, progress=False)
-    assert sorted(out.trained) == sorted(r.id for r in runs) and list(out.records) == [r.id for r in runs], "in whatever order they finished"
-    assert {k: comparable(r) for k, r in out.records.items()} == {k: comparable(r) for k, r in expected.items()}
+    assert sorted(out.trained) == sorted(ids(runs)), "in whatever order they finished"
+    assert list(out.records) == ids(runs)
+    assert compared(out.records) == compared(expected)
     assert len(read(Store(tmp_path).path(runs[0]))) == len(runs)
+
 
 def test_two_batches_share_the_work(finished, cache, tmp_path):
     runs, expected = finished
-    environment = ENV | {"DEBIAS_NB_CACHE": str(cache)}
-    both = [subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    both = [start_child(tmp_path, cache) for _ in range(2)]
     said = [process.communicate(timeout=300) for process in both]
     assert all("came to its end" in out for out, _ in said), said
     made = read(Store(tmp_path).path(runs[0]))
-    assert sorted(r["id"] for r in made) == sorted(r.id for r in runs), "each run once"
-    assert {r["id"]: comparable(r) for r in made} == {k: comparable(r) for k, r in expected.items()}
+    assert sorted(ids_of(made)) == sorted(ids(runs)), "each run once"
+    assert compared(by_id(made)) == compared(expected)
+
 
 def at_work(pid):
-    try: return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError: return False
+    "Whether a process is there and has not ended."
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def children(pid):
+    found = []
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        found += map(int, (thread / "children").read_text().split())
+    return found
+
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
 def test_workers_end_with_the_process_that_started_them(cache, tmp_path, stop):
-    environment = ENV | {"DEBIAS_NB_CACHE": str(cache)}
-    parent = subprocess.Popen([sys.executable, "-c", CHILD.replace("workers=1", "workers=2"), str(tmp_path)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with_two_workers = CHILD.replace("workers=1", "workers=2")
+    parent = start_child(
+        tmp_path, cache, with_two_workers, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     path = Store(tmp_path).path(experiment(seeds=range(2)).runs()[0])
-    wait_for(lambda: path.exists() and path.read_bytes().count(b"\n") >= 1, parent)
-    workers = [int(pid) for task in Path(f"/proc/{parent.pid}/task").iterdir() for pid in (task / "children").read_text().split()]
-    parent.send_signal(stop); parent.wait(30)
+    wait_for_a_record(path, parent)
+    workers = children(parent.pid)
+    parent.send_signal(stop)
+    parent.wait(30)
     assert len(workers) >= 2
-    end = time.monotonic() + 30 # a second where nothing else runs
-    while any(map(at_work, workers)) and time.monotonic() < end: time.sleep(.1)
-    assert not any(map(at_work, workers))
+    assert wait_until_none(lambda: any(map(at_work, workers)))
 
-@pytest.mark.parametrize("seeds, says", [([], "an empty list"), ([-1], "-1 is not between 0 and"), ([10**23], "is not between 0 and"), ([1, 1], "one stands twice")])
-def test_seeds_that_are_none(seeds, says):
-    with pytest.raises(ConfigError, match=f"seeds: .*{says}"): runner.narrow(load_experiment("itvreg/table03", "planted"), seeds=seeds)
+
+@pytest.mark.parametrize("seeds, says", [
+    ([], "an empty list"),
+    ([-1], "-1 is not between 0 and"),
+    ([10**23], "is not between 0 and"),
+    ([1, 1], "one stands twice"),
+])
+def test_seeds_that_are_none_are_refused(seeds, says):
+    with pytest.raises(ConfigError, match=f"seeds: .*{says}"):
+        runner.narrow(load_experiment("itvreg/table03", "planted"), seeds=seeds)
+
 
 @pytest.mark.parametrize("workers", [0, -3])
 def test_workers_must_be_one_at_least(tmp_path, workers):
-    with pytest.raises(ConfigError, match=f"workers must be at least 1, got {workers}"): runner.run_all([], Store(tmp_path), workers=workers)
+    with pytest.raises(ConfigError, match=f"workers must be at least 1, got {workers}"):
+        runner.run_all([], Store(tmp_path), workers=workers)
+
+
+def killed(run):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def lost(*args):
+    raise WorkerLost("a worker process was ended from outside")
+
 
 def test_a_worker_that_is_killed_is_told_of(project, cache, monkeypatch):
     "As a system does that runs out of memory."
-    from debias_nb.repro.records import WorkerLost
     runs, store = experiment(["Finetuned"], [0, 1]).runs(), Store(project.folder / "_runs")
-    def die(run): os.kill(os.getpid(), signal.SIGKILL)
-    with pytest.raises(WorkerLost, match="a worker process was ended from outside"): runner.run_all(runs, store, workers=2, progress=False, work=die)
-    def lost(*args): raise WorkerLost("a worker process was ended from outside")
-    project.add("good"); monkeypatch.setattr(cli, "_run_first", lost)
+    with pytest.raises(WorkerLost, match="a worker process was ended from outside"):
+        runner.run_all(runs, store, workers=2, progress=False, work=killed)
+    project.add("good")
+    monkeypatch.setattr(cli, "_run_first", lost)
     done = shell("batch", "--runs")
     assert done.exit_code == 2 and done.stderr == "debias-nb: a worker process was ended from outside\n"
 
+
+def no_space(*args, **options):
+    raise OSError(28, "No space left on device")
+
+
 def test_a_notebook_that_cannot_be_written_is_named(project, monkeypatch):
     project.add("good", "1")
-    def full(*args, **options): raise OSError(28, "No space left on device")
-    monkeypatch.setattr(papermill, "execute_notebook", full)
+    monkeypatch.setattr(papermill, "execute_notebook", no_space)
     done = shell("run", "toy/good")
-    assert done.exit_code == 2 and "_runs/notebooks/toy/good.planted.ipynb: not executed: No space left on device" in done.stderr
+    assert done.exit_code == 2
+    assert "_runs/notebooks/toy/good.planted.ipynb: not executed: No space left on device" in done.stderr
+
 
 def test_a_worker_that_fails_does_not_stop_the_other(cache, tmp_path):
-    runs = [*experiment(["Finetuned"], [0], learning_rate=1e38).runs(), *experiment(["Finetuned"], [1, 2]).runs()]
-    out = runner.run_all(runs, Store(tmp_path), workers=2, progress=False)
-    assert out.failed == {runs[0].id: "step 1: the loss is nan"} and set(out.trained) == {r.id for r in runs[1:]}
+    fails = experiment(["Finetuned"], [0], learning_rate=1e38).runs()
+    others = experiment(["Finetuned"], [1, 2]).runs()
+    out = runner.run_all([*fails, *others], Store(tmp_path), workers=2, progress=False)
+    assert out.failed == {fails[0].id: "step 1: the loss is nan"}
+    assert set(out.trained) == set(ids(others))
+
 
 # status and report
 
+def paper_row(cell):
+    "The name that a row of the printed table has among those of the status."
+    row = cell["row"]
+    return " · ".join([row.get("base", "MSMARCO"), row_name(row)])
+
+
 def test_status_accounts_for_every_cell_of_the_paper():
     done = shell("status", "--json")
-    cells = json.loads(done.stdout)
     assert done.exit_code == 0
+    cells = json.loads(done.stdout)
+    of_the_paper = {}
+    for cell in cells:
+        if cell["profile"] == "paper" and cell["paper"] == "itvreg":
+            of_the_paper.setdefault(cell["table"], []).append(cell)
+
     printed = yaml.safe_load((ROOT / "expected/itvreg.yaml").read_text())["tables"]
-    assert set(printed) == {f"table{n}" for n in range(1, 18)} - {"table9", "table10"} and all(any(c["table"] == t and c["profile"] == "paper" and c["why"] for c in cells) for t in ("table9", "table10"))
+    assert set(printed) == {f"table{n}" for n in range(1, 18)} - {"table9", "table10"}
+    for table in ("table9", "table10"):
+        assert any(c["table"] == table and c["profile"] == "paper" and c["why"] for c in cells)
     for table in printed:
-        mine = [c for c in cells if (c["paper"], c["table"], c["profile"]) == ("itvreg", table, "paper")]
-        expected = {(" · ".join([c["row"].get("base", "MSMARCO"), row_name(c["row"])]), c["column"]): c["value"] for c in printed[table]["cells"]}
+        mine = of_the_paper[table]
+        expected = {(paper_row(cell), cell["column"]): cell["value"] for cell in printed[table]["cells"]}
         assert len(mine) == len(expected) > 3, table
-        assert {(c["row"], c["column"]): c["expected"] for c in mine} == expected
-        assert all((c["value"] is None) == (c["status"] in ("not run", "failed")) and (c["value"] is not None or c["why"]) for c in mine)
-    assert all(c["expected"] is None for c in cells if c["profile"] != "paper"), "reduced runs are not compared with the paper"
-    assert {c["profile"] for c in cells} == {"planted", "small", "paper"} and all(c["command"] for c in cells if (c["paper"], c["table"]) == ("itvreg", "table3"))
+        assert {(cell["row"], cell["column"]): cell["expected"] for cell in mine} == expected
+        for cell in mine:
+            without_value = cell["status"] in ("not run", "failed")
+            assert (cell["value"] is None) == without_value
+            assert cell["value"] is not None or cell["why"]
 
-def test_status_for_readers():
+    reduced = [cell for cell in cells if cell["profile"] != "paper"]
+    assert all(cell["expected"] is None for cell in reduced), "reduced runs are not compared with the paper"
+    assert {cell["profile"] for cell in cells} == {"planted", "small", "paper"}
+    assert all(c["command"] for c in cells if (c["paper"], c["table"]) == ("itvreg", "table3"))
+
+
+def test_status_for_readers_names_tables_and_profiles():
     done = shell("status")
-    assert done.exit_code == 0 and all(word in done.stdout for word in ("table3", "table2", "planted", "small", "paper", "84"))
+    assert done.exit_code == 0
+    for word in ("table3", "table2", "planted", "small", "paper", "84"):
+        assert word in done.stdout
 
-WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "findings.ipynb") # they speak of all configurations
+
+REPORTED = (
+    "itvreg/figure01.planted", "itvreg/table02.planted", "itvreg/table02.paper", "itvreg/table03.paper",
+    "scan/table03.paper")
+
+
+def copy_project(folder, *names):
+    "Folders of this project in `folder`, with the notebooks of the papers."
+    for name in names:
+        shutil.copytree(ROOT / name, folder / name)
+    shutil.copytree(ROOT / "nbs/papers", folder / "nbs/papers", ignore=WITHOUT_CLAIMS)
+    shutil.copy(ROOT / "settings.ini", folder)
+
+
+def contents(folder):
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
 
 def test_reports_are_the_same_bytes_twice(tmp_path, monkeypatch):
     "From a copy of some of this project's records, in two processes. `tools/sync.py` does the same with all of them."
-    for name in ("bench", "configs", "expected", "results"):
-        shutil.copytree(ROOT / name, tmp_path / name)
-    shutil.copytree(ROOT / "nbs/papers", tmp_path / "nbs/papers", ignore=WITHOUT_CLAIMS)
-    kept = ("itvreg/figure01.planted", "itvreg/table02.planted", "itvreg/table02.paper", "itvreg/table03.paper", "scan/table03.paper")
+    copy_project(tmp_path, "bench", "configs", "expected", "results")
     for path in (tmp_path / "configs").glob("*/*.yaml"):
-        if f"{path.parent.name}/{path.stem}" not in kept:
+        if f"{path.parent.name}/{path.stem}" not in REPORTED:
             path.unlink()
-    shutil.copy(ROOT / "settings.ini", tmp_path)
     monkeypatch.chdir(tmp_path)
     done = outside("report", "--out", "a", cwd=tmp_path)
     other = outside("report", "--out", "b", cwd=tmp_path, PYTHONHASHSEED="7", MPLBACKEND="svg", TZ="Asia/Tokyo")
     assert done.returncode == other.returncode == 0, done.stderr + other.stderr
-    a, b = ({p.relative_to(tmp_path / name).as_posix(): p.read_bytes() for p in (tmp_path / name).rglob("*") if p.is_file()} for name in "ab")
-    assert a == b
-    assert {"itvreg/table03.md", "itvreg/table03.csv", "itvreg/table02.2.svg", "itvreg/figure01.svg", "SPEED.md", "itvreg/errata.md"} <= a.keys()
-    assert len(done.stdout.splitlines()) == len(other.stdout.splitlines()) == len(a)
-    assert not any(str(tmp_path).encode() in data or str(ROOT).encode() in data for data in a.values())
-    assert b"skip_exec" not in a["itvreg/table03.md"] and b"from debias_nb" not in a["itvreg/table03.md"], "code is left out"
+
+    pages = contents(tmp_path / "a")
+    assert pages == contents(tmp_path / "b")
+    assert pages.keys() >= {
+        "itvreg/table03.md", "itvreg/table03.csv", "itvreg/table02.2.svg", "itvreg/figure01.svg", "SPEED.md",
+        "itvreg/errata.md"}
+    assert len(done.stdout.splitlines()) == len(other.stdout.splitlines()) == len(pages)
+    for data in pages.values():
+        assert str(tmp_path).encode() not in data and str(ROOT).encode() not in data
+    table = pages["itvreg/table03.md"]
+    assert b"skip_exec" not in table and b"from debias_nb" not in table, "code is left out"
+
+
+WRITE_PAGE = """
+import sys
+from pathlib import Path
+from debias_nb.repro.pages import write_page
+write_page("itvreg/table02", Path(sys.argv[1]))
+print("torch" in sys.modules)
+"""
+
 
 def test_reports_train_nothing_and_need_no_torch(tmp_path):
-    code = "import sys; from pathlib import Path; from debias_nb.repro.pages import write_page; write_page('itvreg/table02', Path(sys.argv[1])); print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, env=ENV, capture_output=True, text=True)
+    done = run_python(WRITE_PAGE, str(tmp_path))
     assert done.returncode == 0 and done.stdout.strip() == "False", done.stderr
+
+
+WITHOUT_TORCH = """
+import sys
+from debias_nb.repro.cli import app
+app(sys.argv[1:], standalone_mode=False)
+print("torch" in sys.modules)
+"""
+
 
 @pytest.mark.parametrize("command", ["list", "data", "cost itvreg/table02 --profile paper", "plan itvreg/table05"])
 def test_commands_that_train_nothing_need_no_torch(command):
-    code = f"import sys; from debias_nb.repro.cli import app; app({command.split()}, standalone_mode=False); print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=ENV, capture_output=True, text=True)
+    done = run_python(WITHOUT_TORCH, *command.split())
     assert done.returncode == 0 and done.stdout.endswith("False\n"), done.stderr + done.stdout
 
+
 def test_a_notebook_that_fails_is_named(tmp_path):
-    from debias_nb.repro.pages import executed
-    cells = [dict(cell_type="code", metadata={"tags": ["parameters"]}, source="profile: str = 'planted'"), dict(cell_type="code", metadata={}, source="profile")]
+    declared = {"cell_type": "code", "metadata": {"tags": ["parameters"]}, "source": "profile: str = 'planted'"}
+    shown = {"cell_type": "code", "metadata": {}, "source": "profile"}
+    fails = {"cell_type": "code", "metadata": {}, "source": "1 / 0"}
     path = tmp_path / "page.ipynb"
-    path.write_text(json.dumps(dict(cells=cells)))
-    assert [one.data for one in executed(path, {"profile": "small"})] == ["'small'"]
-    path.write_text(json.dumps(dict(cells=[*cells, dict(cell_type="code", metadata={}, source="1 / 0")])))
-    with pytest.raises(ZeroDivisionError) as e: executed(path, {})
-    assert e.value.__notes__ == ["in page.ipynb: 1 / 0"]
+    path.write_text(json.dumps({"cells": [declared, shown]}))
+    assert [output.data for output in executed(path, {"profile": "small"})] == ["'small'"]
+    path.write_text(json.dumps({"cells": [declared, shown, fails]}))
+    with pytest.raises(ZeroDivisionError) as error:
+        executed(path, {})
+    assert error.value.__notes__ == ["in page.ipynb: 1 / 0"]
+
+
+def invented(run, metrics, **details):
+    "A record of a run that nobody made."
+    about = {
+        "data": {"train": {"fingerprint": "ab" * 32}}, "encoder": {"name": run.encoder.name, "fingerprint": "cd" * 32},
+        "device": "cpu", "dtype": "fp32", "seconds": 1., "peak_memory": 1, "curve": {}}
+    return make_record(run, metrics, **(about | details))
+
 
 def made_up_numbers(run, i, keep, rng):
     "A record of an invented run; every third of the failures has failed."
     if keep == "failures" and i % 3 == 1:
         return failed_record(run, "the loss is nan", 7)
     tests = [test for test in run.evaluate if test != "superuser"]
-    curve = dict(step=[1, 2], erm=[.2, .1])
+    curve = {"step": [1, 2], "erm": [.2, .1]}
     if run.method.regulariser != "none":
         curve |= {"raw": [.1, .1], "weighted": [.01, .01]}
     metrics = {test: {"auc05": rng.random(), "auc": rng.random()} for test in tests}
     replicates = {test: {"auc05": rng.random(20).tolist()} for test in tests}
-    return make_record(run, metrics, data={"train": dict(fingerprint="ab" * 32)}, encoder=dict(name=run.encoder.name, fingerprint="cd" * 32), device="cpu", dtype="fp32",
-                       seconds=1., peak_memory=1, curve=curve, replicates=replicates)
+    return invented(run, metrics, curve=curve, replicates=replicates)
+
+
+def part_of(runs, keep):
+    "The runs that a test makes up records of."
+    if keep == "one encoder":
+        return [run for run in runs if run.encoder.name == "potion-base-2M" or not run.method.trained]
+    if keep == "no reference":
+        return [run for run in runs if run.method.name not in ("Base", "Finetuned")]
+    return runs[::2] if keep == "failures" else runs
+
+
+def is_trained(name, cells):
+    "Whether any cell of an encoder has a number that took training."
+    rows = [cell["row"] for cell in cells if cell["value"] is not None]
+    return any(row.startswith(name) and not row.endswith("Base") for row in rows)
+
 
 @pytest.mark.parametrize("keep", ["one encoder", "no reference", "failures", "everything"])
 def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch, keep):
     "Invented numbers for a part of the runs: a page is written, with the encoders of which something was trained."
-    shutil.copytree(ROOT / "expected", tmp_path / "expected")
+    copy_project(tmp_path, "expected")
     (tmp_path / "configs/itvreg").mkdir(parents=True)
-    for name in ("configs/itvreg/table03.small.yaml", "configs/itvreg/table03.paper.yaml", "settings.ini"):
+    for name in ("configs/itvreg/table03.small.yaml", "configs/itvreg/table03.paper.yaml"):
         shutil.copy(ROOT / name, tmp_path / name)
-    shutil.copytree(ROOT / "nbs/papers", tmp_path / "nbs/papers", ignore=WITHOUT_CLAIMS)
     monkeypatch.chdir(tmp_path)
-    table, store, rng = load_experiment("itvreg/table03", "small"), Store(tmp_path / "results"), np.random.default_rng(0)
-    runs = table.runs()
-    chosen = {
-        "one encoder": [r for r in runs if r.encoder.name == "potion-base-2M" or not r.method.trained],
-        "no reference": [r for r in runs if r.method.name not in ("Base", "Finetuned")],
-        "failures": runs[::2],
-        "everything": runs,
-    }[keep]
-    for i, run in enumerate(chosen):
+    table, store = load_experiment("itvreg/table03", "small"), Store(tmp_path / "results")
+    rng = np.random.default_rng(0)
+    for i, run in enumerate(part_of(table.runs(), keep)):
         store.append(made_up_numbers(run, i, keep, rng))
+
     done = shell("report", "--out", "pages")
     assert done.exit_code == 0, done.exception
     page = (tmp_path / "pages/itvreg/table03.md").read_text()
-    cells = [c for c in json.loads(shell("status", "--json").stdout) if c["profile"] == "small"]
-    finished = {r["id"] for r in store.all() if r["status"] == "finished"}
-    assert {i for c in cells for i in c["records"]} == finished
-    if keep == "everything":
-        assert all(c["status"] == "measured" for c in cells if "SuperUser" not in c["column"])
-    means = page.partition("## The table")[2].partition("## What each method gains")[0]
-    trained = [e.display for e in table.encoders if any(c["value"] is not None and c["row"].startswith(e.display) and not c["row"].endswith("Base") for c in cells)]
-    shown = [e.display for e in table.encoders if f"| {e.display} |" in means]
-    assert shown == (trained if len(trained) > 1 else []), "one encoder needs no name in the table"
-    assert "None" not in page and "nan" not in page.replace("the loss is nan", "")
-    if keep == "failures":
-        assert any(c["status"] == "failed" and "training stopped: the loss is nan" in c["why"] for c in cells)
+    cells = [cell for cell in json.loads(shell("status", "--json").stdout) if cell["profile"] == "small"]
+    finished = {record["id"] for record in store.all() if record["status"] == "finished"}
+    assert {name for cell in cells for name in cell["records"]} == finished
     assert f"{len(finished)} runs, " in page
+    assert "None" not in page and "nan" not in page.replace("the loss is nan", "")
+
+    means = page.partition("## The table")[2].partition("## What each method gains")[0]
+    names = [encoder.display for encoder in table.encoders]
+    trained = [name for name in names if is_trained(name, cells)]
+    shown = [name for name in names if f"| {name} |" in means]
+    assert shown == (trained if len(trained) > 1 else []), "one encoder needs no name in the table"
+    if keep == "everything":
+        assert all(cell["status"] == "measured" for cell in cells if "SuperUser" not in cell["column"])
+    if keep == "failures":
+        why = [cell["why"] for cell in cells if cell["status"] == "failed"]
+        assert any("training stopped: the loss is nan" in reason for reason in why)
+
 
 # agreement
 
@@ -477,17 +788,19 @@ def test_agreement_fails_on_wrong_values_in_every_unit(tmp_path, monkeypatch, te
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DEBIAS_NB_RUNS", raising=False)
     run = experiment(["Finetuned"], [0]).runs()[0]
-    same = dict(data={"train": dict(fingerprint="ab" * 32)}, encoder=dict(name="x", fingerprint="cd" * 32), device="cpu", dtype="fp32", seconds=1., peak_memory=1, curve={})
-    Store(tmp_path / "results").append(make_record(run, {test: metrics}, **same))
-    Store(tmp_path / "_runs").append(make_record(run, {test: wrong}, **same))
+    Store(tmp_path / "results").append(invented(run, {test: metrics}))
+    Store(tmp_path / "_runs").append(invented(run, {test: wrong}))
     done = shell("agree")
     assert done.exit_code == exit_code, done.stdout
-    assert "1 of 1 committed planted runs" in done.stdout and (run.id in done.stdout) == bool(exit_code)
+    assert "1 of 1 committed planted runs" in done.stdout
+    assert (run.id in done.stdout) == bool(exit_code)
+
 
 # exit codes
 
 def test_a_batch_without_a_number_is_no_success(project, monkeypatch):
-    project.add("a", "print('it ran')"); project.add("b", "print('it ran')")
+    project.add("a", "print('it ran')")
+    project.add("b", "print('it ran')")
     counts = {"toy/a": (0, "0 of 3 cells; not run: a file is missing"), "toy/b": (None, "no table")}
     monkeypatch.setattr(cli, "_counted", lambda name, profile, full: counts[name])
     monkeypatch.setattr(cli, "_execute_all", lambda *args: {})
@@ -500,12 +813,15 @@ def test_a_batch_without_a_number_is_no_success(project, monkeypatch):
 
 
 def test_other_contents_than_published_are_no_success(tmp_path, monkeypatch):
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path)); monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
     assert shell("data").exit_code == 0
     (tmp_path / "quora").mkdir()
     (tmp_path / "quora/nlx-quora_test.tsv").write_text("1\ta\tb\n")
     done = shell("data")
-    assert done.exit_code == 1 and done.stderr == "debias-nb: other contents than the registry's: quora/nlx-quora_test.tsv\n"
+    assert done.exit_code == 1
+    assert done.stderr == "debias-nb: other contents than the registry's: quora/nlx-quora_test.tsv\n"
+
 
 def test_a_run_without_a_record_is_no_success(tmp_path, monkeypatch):
     "Seeds that nothing was run for: no number of other seeds is shown, and the exit code says so."
@@ -514,26 +830,32 @@ def test_a_run_without_a_record_is_no_success(tmp_path, monkeypatch):
     assert done.exit_code == 1 and "nothing of itvreg/table03 at small that was asked for has been run" in done.output
     assert "| Finetuned" not in done.output
 
+
 # data that nobody can tell from others
 
-def test_pairs_placed_under_a_name_become_no_row_of_it(tmp_path, monkeypatch):
-    "Somebody's own pairs as SuperUser: nothing is trained, nothing is written, and it is said why."
-    from debias_nb.data.questions import load_questions
-    from debias_nb.data.registry import UnknownData
-    from debias_nb.repro.tasks.common import lacking
+@pytest.fixture
+def own_superuser(tmp_path, monkeypatch):
+    "Somebody's own pairs as SuperUser."
     folder = tmp_path / "data/superuser"
     folder.mkdir(parents=True)
     for file, item in (("train.tsv", "lamp"), ("test.tsv", "chair")):
-        (folder / file).write_text("".join(f"{i % 2}\t{item} number {i}\t{item} of kind {i}\n" for i in range(40)))
+        lines = [f"{i % 2}\t{item} number {i}\t{item} of kind {i}\n" for i in range(40)]
+        (folder / file).write_text("".join(lines))
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
     lacking.cache_clear()
+    yield
+    lacking.cache_clear()
+
+
+def test_pairs_placed_under_a_name_become_no_row_of_it(own_superuser, tmp_path):
+    "Nothing is trained, nothing is written, and it is said why."
     assert len(load_questions("superuser", "train")) == 40, "a reader takes them"
-    runs = [run for run in load_experiment("itvreg/table03", "small", ROOT).runs() if run.corpus and run.corpus.name == "superuser"]
+    small = load_experiment("itvreg/table03", "small", ROOT).runs()
+    runs = [run for run in small if run.corpus and run.corpus.name == "superuser"]
     assert runs
     store = Store(tmp_path / "records")
     out = runner.run_all(runs[:2], store, workers=1, progress=False)
-    lacking.cache_clear()
     assert not out.records and not out.trained and store.all() == []
     for why in out.missing.values():
         assert "superuser/train.tsv is not used" in why and "no hash of this file is known" in why
@@ -544,32 +866,57 @@ def test_pairs_placed_under_a_name_become_no_row_of_it(tmp_path, monkeypatch):
 
 # the whole way
 
+SMOKE = [
+    "run", "itvreg/table03", "--profile", "planted", "--seeds", "7,8",
+    "-p", "methods=[Finetuned]", "-p", "encoders=[tiny]", "--workers", "1"]
+
+
+def smoke(project, records):
+    "What the notebook says of its records, and what the command says."
+    done = outside(*SMOKE, cwd=project, DEBIAS_NB_RUNS=str(records), DEBIAS_NB_CACHE=str(CACHE))
+    assert done.returncode == 0, done.stderr
+    paragraphs = text(project / "_runs/notebooks/itvreg/table03.planted.ipynb")
+    said = next(paragraph for paragraph in paragraphs if "run now" in paragraph)
+    return said.partition("CPU. ")[2], done.stdout
+
+
+def check_smoke_record(record, seed):
+    config = record["config"]
+    assert record["status"] == "finished" and record["seed"] == config["seed"] == seed
+    assert (config["method"]["name"], config["encoder"]["label"]) == ("Finetuned", "tiny")
+    assert config["corpus"]["label"] == "strong"
+    assert 0 < record["metrics"]["iid"]["auc05"] <= 1
+
+
 def test_smoke(tmp_path):
-    "Encoder, notebook, kernel, records: two seeds of one method, through the real command line; a deleted record is one run, and what is there is loaded."
-    for name in ("configs", "expected", "nbs/papers"): shutil.copytree(ROOT / name, tmp_path / name)
+    """Encoder, notebook, kernel, records: two seeds of one method, through the real command line; a deleted record is
+    one run, and what is there is loaded."""
+    for name in ("configs", "expected", "nbs/papers"):
+        shutil.copytree(ROOT / name, tmp_path / name)
     shutil.copy(ROOT / "settings.ini", tmp_path)
     config = tmp_path / "configs/itvreg/table03.planted.yaml"
-    config.write_text(config.read_text("utf-8").replace("train_pairs: 1000", "train_pairs: 100, queries: 60, items: 200"), "utf-8")
-    runs = tmp_path / "records"
-    args = ["run", "itvreg/table03", "--profile", "planted", "--seeds", "7,8", "-p", "methods=[Finetuned]", "-p", "encoders=[tiny]", "--workers", "1"]
-    env = dict(DEBIAS_NB_RUNS=str(runs), DEBIAS_NB_CACHE=str(CACHE))
-    def go():
-        done = outside(*args, cwd=tmp_path, **env)
-        assert done.returncode == 0, done.stderr
-        said = next(t for t in text(tmp_path / "_runs/notebooks/itvreg/table03.planted.ipynb") if "run now" in t)
-        return said.partition("CPU. ")[2], done.stdout
-    said, shown = go()
-    path = runs / "itvreg/table03.planted.jsonl"
+    smaller = config.read_text("utf-8").replace("train_pairs: 1000", "train_pairs: 100, queries: 60, items: 200")
+    config.write_text(smaller, "utf-8")
+    asked = runner.narrow(
+        load_experiment("itvreg/table03", "planted", tmp_path), [7, 8], ["Finetuned"], ["tiny"], full=False).runs()
+    assert len(asked) == 2
+
+    records = tmp_path / "records"
+    path = records / "itvreg/table03.planted.jsonl"
+    said, shown = smoke(tmp_path, records)
+    assert said.startswith("2 records, 2 of them run now; 0 runs lack something.") and "executed: " in shown
     first, before = read(path), path.read_bytes()
-    asked = runner.narrow(load_experiment("itvreg/table03", "planted", tmp_path), [7, 8], ["Finetuned"], ["tiny"], full=False).runs()
-    assert len(asked) == 2 and said.startswith("2 records, 2 of them run now; 0 runs lack something.") and "executed: " in shown
-    assert [r["id"] for r in first] == [r.id for r in asked] and {r["config"]["corpus"]["label"] for r in first} == {"strong"}
-    for r, seed in zip(first, (7, 8)): assert (r["seed"], r["config"]["seed"], r["config"]["method"]["name"], r["config"]["encoder"]["label"], r["status"]) == (seed, seed, "Finetuned", "tiny", "finished")
-    assert all(0 < r["metrics"]["iid"]["auc05"] <= 1 for r in first) and [p.name for p in runs.rglob("*.jsonl")] == [path.name] and not list((tmp_path / "_runs").rglob("*.jsonl"))
+    assert ids_of(first) == ids(asked)
+    for record, seed in zip(first, (7, 8)):
+        check_smoke_record(record, seed)
+    assert [file.name for file in records.rglob("*.jsonl")] == [path.name]
+    assert not list((tmp_path / "_runs").rglob("*.jsonl"))
 
-    assert runner.run_all(asked, Store(runs), workers=1, progress=False).trained == [] and path.read_bytes() == before, "nothing is run again"
+    again = runner.run_all(asked, Store(records), workers=1, progress=False)
+    assert again.trained == [] and path.read_bytes() == before, "nothing is run again"
 
-    assert Store(runs).delete(first[0]["id"]) == 1
-    assert go()[0].startswith("2 records, 1 of them run now")
-    assert path.read_bytes().startswith(before.splitlines(keepends=True)[1]) and len(read(path)) == 2
-    assert {r["id"]: comparable(r) for r in read(path)} == {r["id"]: comparable(r) for r in first}
+    assert Store(records).delete(first[0]["id"]) == 1
+    assert smoke(tmp_path, records)[0].startswith("2 records, 1 of them run now")
+    kept = before.splitlines(keepends=True)[1]
+    assert path.read_bytes().startswith(kept) and len(read(path)) == 2
+    assert compared(by_id(read(path))) == compared(by_id(first))
