@@ -308,6 +308,26 @@ def test_a_batch_of_runs_starts_no_kernel(project, no_kernel, monkeypatch):
     assert done.exit_code == 1 and "failed: toy-s0: the loss is nan" in done.stderr
 
 
+def test_a_batch_of_some_seeds_asks_for_no_others(project, no_kernel, monkeypatch):
+    project.add("good")
+    asked = []
+    monkeypatch.setattr(cli, "_run_first", lambda names, profile, what, *more: asked.append(what) or {})
+    assert shell("batch", "--runs", "--seeds", "0,2").exit_code == 0
+    assert asked == [{"full": False, "seeds": [0, 2]}]
+    done = shell("batch", "--runs", "--seeds", "0,two")
+    assert done.exit_code == 2 and "--seeds wants whole numbers" in done.stderr and len(asked) == 1
+
+
+def test_a_notebook_of_a_batch_gets_the_parameters_that_it_declares(project):
+    project.add("has_seeds", "print(seeds)")
+    project.add("has_none", "print('it ran')", parameters='profile: str = "planted"')
+    done = outside("batch", "--seeds", "3", cwd=project.folder)
+    assert done.returncode == 0, done.stderr
+    runs = project.folder / "_runs/notebooks/toy"
+    assert text(runs / "has_seeds.planted.ipynb") == ["[3]\n"]
+    assert text(runs / "has_none.planted.ipynb") == ["it ran\n"]
+
+
 def test_a_batch_of_nothing_is_refused(project, no_kernel):
     project.add("good")
     done = shell("batch", "--profile", "small")
