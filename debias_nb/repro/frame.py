@@ -136,11 +136,17 @@ def level(
     worlds: list,      # of each run; None: real data
     values: list,
     replicates: list | None, # on the test items of one world
+    overlap: float = 0., # of `overlap_of`
 ) -> Interval:
-    "The mean over seeds; over worlds where there are several, each of which has test items of its own."
-    if len(set(worlds)) > 1:
-        return interval(by_world(values, worlds))
-    return interval(values, replicates)
+    "The mean over seeds; over worlds or splits where there are several, each of which has test items of its own."
+    if len(set(worlds)) == 1:
+        return interval(values, replicates)
+    values = by_world(values, worlds)
+    mean = interval(values)
+    if overlap:
+        wider = over_splits(values, overlap)
+        mean = replace(mean, low=wider.low, high=wider.high, method=wider.method)
+    return mean
 
 
 def fill(
@@ -160,7 +166,8 @@ def fill(
     if not done:
         return cell
     worlds = [world_of(record) for record in done]
-    mean = level(worlds, *series(done, cell.evaluate, cell.metric))
+    overlap = max(overlap_of(record, cell.evaluate) for record in done)
+    mean = level(worlds, *series(done, cell.evaluate, cell.metric), overlap)
     cell.n = mean.n
     scale = SCALE[cell.unit]
     for name in ("value", "low", "high", "std"):

@@ -136,7 +136,7 @@ def levels(runs: pd.DataFrame) -> pd.DataFrame: # encoder, corpus, test, evaluat
     for keys, own in main(runs).groupby(names, sort=False):
         side = _side(own)
         worlds = [world for world, _ in side.keys]
-        mean = level(worlds, side.values, side.replicates)
+        mean = level(worlds, side.values, side.replicates, max(side.overlap))
         rows.append([*keys, mean.value, mean.low, mean.high])
     out = pd.DataFrame(rows, columns=[*names, "value", "low", "high"])
     for end in ("low", "high"):
