@@ -99,21 +99,27 @@ def above(
     "Raises `ValueError` for fewer than two methods, a delta that is not above 0, and what cannot be asked together."
     if len(methods) < 2:
         raise ValueError(f"{table}: a comparison takes two methods or more")
-    if (than or minus) and len(methods) != 2 or (than and minus):
-        raise ValueError(f"{table}: `than` or `minus`, and two methods")
+    if than and minus:
+        raise ValueError(f"{table}: `than` or `minus`, not both")
+    if (than or minus) and len(methods) > 2:
+        raise ValueError(f"{table}: `than` and `minus` take two methods, not {len(methods)}")
     if not more.get("delta", 1.) > 0:
         raise ValueError(f"{table}: delta must be above 0, got {more['delta']}: the smallest difference that matters")
     patterns = (column,) if isinstance(column, str) else tuple(column)
     lines = []
     for a, b in pairwise(methods):
-        sides = [At(_called(a), metric=metric), At(_called(b), metric=metric)]
-        if than:
-            sides[1] = At(_called(b), **{"metric": metric} | than)
+        sides = [At(_called(a), metric=metric), At(_called(b), **{"metric": metric, **(than or {})})]
         if minus:
-            place = {"metric": metric} | {key: value for key, value in minus.items() if key != "methods"}
-            sides += [At(_called(method), **place) for method in minus.get("methods", methods)]
+            sides += _subtracted(minus, methods, metric)
         lines.append(Asked(table, tuple(sides), column=patterns, **more))
     return lines
+
+
+def _subtracted(minus: dict, methods, metric: str | None) -> list[At]: # of `above`
+    "The two sides of a second difference: the same methods, unless it names others."
+    place = {"metric": metric} | minus
+    others = place.pop("methods", methods)
+    return [At(_called(method), **place) for method in others]
 
 # %% ../../nbs/repro/12_verdicts.ipynb #8dbc0634
 @dataclass
