@@ -1,0 +1,73 @@
+"What was answered wrongly or not at all, each with the answer that is due."
+import made
+import numpy as np
+import pandas as pd
+import pytest
+
+from debias_nb.explain import compare as comparing
+from debias_nb.explain.compare import compare
+from debias_nb.explain.pairs_file import read_pairs_file
+
+
+def some_pairs(n=60, seed=0):
+    "Random pairs of the vocabulary of `made`; each third one is a match."
+    rng = np.random.default_rng(seed)
+    words = [word for word in made.WORDS if word.isalpha()]
+
+    def texts():
+        return [" ".join(rng.choice(words, size=4)) for _ in range(n)]
+
+    left = texts()
+    label = np.arange(n) % 3 == 0
+    right = [one if same else other for one, other, same in zip(left, texts(), label)]
+    return pd.DataFrame({"left": left, "right": right, "label": label.astype(int)})
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return str(made.table(tmp_path_factory.mktemp("models") / "table"))
+
+
+# ---- compare: a trial is known again only where it is the same one
+
+@pytest.fixture
+def two_labels(tmp_path):
+    "Files with a second column of labels, which says the contrary of the first."
+    for i, name in enumerate(("train", "new")):
+        pairs = some_pairs(seed=i)
+        pairs.assign(label2=1 - pairs.label).to_csv(tmp_path / f"{name}.csv", index=False)
+    return tmp_path
+
+
+def compared(table, files, label):
+    return compare(
+        table, files / "train.csv", {"new": files / "new.csv"}, ("left", "right", label), "base,plain", seeds=2, epochs=1,
+        folder=files / "out", progress=False)
+
+
+def test_other_columns_of_the_same_file_are_other_trials(table, two_labels, monkeypatch):
+    first = compared(table, two_labels, "label")
+    second = compared(table, two_labels, "label2")
+    assert not np.allclose(first.scores.value, second.scores.value)
+    monkeypatch.setattr(comparing, "fine_tune", lambda *_: pytest.fail("trained again"))
+    again = compared(table, two_labels, "label2")
+    pd.testing.assert_frame_equal(second.scores, again.scores)
+
+
+@pytest.mark.parametrize("package", ["debias-nb", "torch", "transformers", "sentence-transformers"])
+def test_another_version_is_another_trial(table, two_labels, monkeypatch, package):
+    compared(table, two_labels, "label")
+    found = comparing.versions() | {package: "0.0.0"}
+    monkeypatch.setattr(comparing, "versions", lambda: found)
+    compared(table, two_labels, "label")
+    assert len((two_labels / "out/trials.jsonl").read_text("utf-8").splitlines()) == 6
+
+
+def test_rows_are_told_by_what_was_read(two_labels):
+    def rows(*columns, group=None):
+        return read_pairs_file(two_labels / "new.csv", columns, group).rows_sha256
+
+    read = [rows("left", "right", "label"), rows("right", "left", "label"), rows("left", "right", "label2"),
+            rows("left", "right", "label", group="label2")]
+    assert len(set(read)) == 4
+    assert rows("left", "right", "label") == read[0] == read_pairs_file(some_pairs(seed=1)).rows_sha256
