@@ -24,8 +24,8 @@ from debias_nb.encoders import (
 )
 from .interventions import KINDS, choose, intervene
 from debias_nb.itvreg import (
-    MatchingLoss, check_all_weights, check_encoder, check_features, cosines, is_changed, itvreg, l2sp, maskreg, outreg, own_dropout,
-    same_make, simcse,
+    L2SP_WEIGHT, MatchingLoss, check_all_weights, check_encoder, check_features, cosines, is_changed, itvreg, l2sp, maskreg, outreg,
+    own_dropout, same_make, simcse,
 )
 from .processes import mean_of_all, processes, rank, unwrapped
 
@@ -379,7 +379,11 @@ class SimCSE(Regularizer):
 
 @dataclass
 class L2SP(Regularizer):
-    "Weights near those of the base encoder; `columns` and `rows` mean nothing to it."
+    """Weights near those of the base encoder; `columns` and `rows` mean nothing to it. Its term is a sum over all weights:
+    which lambda is right depends on their number, on how far the learning rate carries them, and on the loss. Try several,
+    a power of ten apart."""
+    weight: float = L2SP_WEIGHT
+
     needs_base = True
     citation = LI
 

@@ -1,12 +1,17 @@
 "What was answered wrongly or not at all, each with the answer that is due."
+import copy
+
 import made
 import numpy as np
 import pandas as pd
 import pytest
 
 from debias_nb.explain import compare as comparing
-from debias_nb.explain.compare import compare
+from debias_nb.explain.compare import STRENGTH, compare, read_method
+from debias_nb.explain.models import load_model
 from debias_nb.explain.pairs_file import read_pairs_file
+from debias_nb.itvreg import L2SPLoss
+from debias_nb.regularized import ITVReg, L2SP, OutReg
 
 
 def some_pairs(n=60, seed=0):
@@ -71,3 +76,13 @@ def test_rows_are_told_by_what_was_read(two_labels):
             rows("left", "right", "label", group="label2")]
     assert len(set(read)) == 4
     assert rows("left", "right", "label") == read[0] == read_pairs_file(some_pairs(seed=1)).rows_sha256
+
+
+# ---- L2-SP: a sum over all weights has a lambda of its own
+
+def test_l2sp_without_a_strength_lets_an_encoder_learn(table):
+    "On record, 1e-4 holds a table of word vectors to its base; a tenth is a thousand times that."
+    assert L2SP().weight == STRENGTH["l2sp"] == read_method("l2sp").strength <= 1e-5
+    model = load_model(table).model
+    assert L2SPLoss(model, copy.deepcopy(model)).weight == L2SP().weight
+    assert OutReg().weight == ITVReg().weight == .1 and read_method("outreg").strength == .1

@@ -27,6 +27,7 @@ from .models import Scorer, cutting, load_model, pair_scores, wise_ft
 from .page import change_picture, command_line, file_facts, filled, json_text, versions, write_whole
 from .pairs_file import PairFile
 from ..hashes import fingerprint
+from ..itvreg import L2SP_WEIGHT
 from ..regularized import ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, WordDropout
 from ..stats import Paired, interval, paired, threshold_p, verdict
 
@@ -34,7 +35,7 @@ from ..stats import Paired, interval, paired, threshold_p, verdict
 REGULARIZERS = {
     "itvreg": ITVReg, "l2sp": L2SP, "maskreg": MaskReg, "outreg": OutReg, "simcse": SimCSE, "word-dropout": WordDropout,
 }
-STRENGTH = {name: .1 for name in REGULARIZERS} | {"wise-ft": .5} # where nothing stands behind the name
+STRENGTH = {name: .1 for name in REGULARIZERS} | {"l2sp": L2SP_WEIGHT, "wise-ft": .5} # where nothing stands behind the name
 DEFAULTS = ("base", "plain", "wise-ft", "outreg", "itvreg")
 ABOUT = {
     "base": "the encoder as it came",
