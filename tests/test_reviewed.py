@@ -1,17 +1,21 @@
 "What was answered wrongly or not at all, each with the answer that is due."
 import copy
+import warnings
 
 import made
 import numpy as np
 import pandas as pd
 import pytest
+from datasets import Dataset
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
+from debias_nb.encoders import QuietTrainer, training_arguments
 from debias_nb.explain import compare as comparing
 from debias_nb.explain.compare import STRENGTH, compare, read_method
 from debias_nb.explain.models import load_model
 from debias_nb.explain.pairs_file import read_pairs_file
 from debias_nb.itvreg import L2SPLoss
-from debias_nb.regularized import ITVReg, L2SP, OutReg
+from debias_nb.regularized import ITVReg, L2SP, OutReg, Regularized
 
 
 def some_pairs(n=60, seed=0):
@@ -86,3 +90,20 @@ def test_l2sp_without_a_strength_lets_an_encoder_learn(table):
     model = load_model(table).model
     assert L2SPLoss(model, copy.deepcopy(model)).weight == L2SP().weight
     assert OutReg().weight == ITVReg().weight == .1 and read_method("outreg").strength == .1
+
+
+# ---- a lambda belongs to its loss
+
+@pytest.mark.parametrize("weight, words", [(1e-4, "regularisers had at most 0."), (10., None), (0., None)])
+def test_a_lambda_that_is_not_felt_is_said_once(table, tmp_path, weight, words):
+    model = load_model(table).model
+    pairs = some_pairs().query("label == 0")
+    columns = {"anchor": pairs.left.tolist(), "positive": pairs.right.tolist()}
+    loss = Regularized(model, MultipleNegativesRankingLoss(model), [OutReg(weight), ITVReg(weight)])
+    args = training_arguments(str(tmp_path), max_steps=104, per_device_train_batch_size=16, learning_rate=2e-2, use_cpu=True)
+    trainer = QuietTrainer(model=model, args=args, train_dataset=Dataset.from_dict(columns), loss=loss)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer.train()
+    said = [str(one.message) for one in caught if "100 steps" in str(one.message)]
+    assert len(said) == (words is not None) and (words or "") in "".join(said)
