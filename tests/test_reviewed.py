@@ -10,10 +10,12 @@ from datasets import Dataset
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
 from debias_nb.encoders import QuietTrainer, training_arguments
-from debias_nb.explain import compare as comparing
+from debias_nb.explain import compare as comparing, evidence
+from debias_nb.explain.changes import Test as Measured
 from debias_nb.explain.compare import STRENGTH, compare, read_method
 from debias_nb.explain.models import load_model
-from debias_nb.explain.pairs_file import read_pairs_file
+from debias_nb.explain.pairs_file import PairFile, read_pairs_file
+from debias_nb.explain.words import word_pairs
 from debias_nb.itvreg import L2SPLoss
 from debias_nb.regularized import ITVReg, L2SP, OutReg, Regularized
 
@@ -107,3 +109,23 @@ def test_a_lambda_that_is_not_felt_is_said_once(table, tmp_path, weight, words):
         trainer.train()
     said = [str(one.message) for one in caught if "100 steps" in str(one.message)]
     assert len(said) == (words is not None) and (words or "") in "".join(said)
+
+
+# ---- diagnose: a shortcut costs the tuned model more than it costs the base
+
+@pytest.mark.parametrize("gain, named", [(0., True), (2.5, False)])
+def test_a_shortcut_is_what_the_tuned_model_alone_is_better_without(monkeypatch, gain, named):
+    "gain: of the base when the same words are dropped."
+    rng = np.random.default_rng(0)
+    labels = np.arange(600) % 4 == 0
+    frame = pd.DataFrame({
+        "left": [f"red {i}" for i in range(600)], "right": [f"red {i}" for i in range(600, 1200)],
+        "label": labels.astype(int), "line": range(600)})
+    noise = {model: rng.normal(size=600) for model in ("base", "tuned")}
+    test = Measured("new", PairFile("new", frame, ""), {model: .3 * labels + noise[model] for model in noise})
+    now = {"base": (.3 + gain) * labels + noise["base"], "tuned": 2.8 * labels + noise["tuned"]}
+    monkeypatch.setattr(evidence, "_rescored", lambda *_: (np.arange(600), now))
+    pairs = word_pairs(test.left, test.right, test.labels)
+    (row,) = evidence.shortcuts([test], {"base": None, "tuned": None}, pairs, {"new": pairs}, ["red"]).to_dict("records")
+    assert row["low"] > 0 and row["more"] == pytest.approx(row["change"] - row["base change"])
+    assert row["shortcut"] == named == (row["more low"] > 0)

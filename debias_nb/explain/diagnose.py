@@ -218,8 +218,9 @@ def _reason(row: dict) -> str: # of `shortcuts`
         f"{row['test']}: words that gained importance act as a shortcut ({named}). In training, pairs that share one are "
         f"matches {row['training matches']:.0%} of the time (all pairs: {row['training mean']:.0%}), on this test "
         f"{row['test matches']:.0%} (all pairs: {row['test mean']:.0%}). Without the words that the other half of the test "
-        f"finds misleading, the tuned model gains {points(row['change'])} points "
-        f"(95 % interval {points(row['low'])} to {points(row['high'])}).")
+        f"finds misleading, the tuned model changes by {points(row['change'])} points and the base by "
+        f"{points(row['base change'])}: {points(row['more'])} more (95 % interval {points(row['more low'])} to "
+        f"{points(row['more high'])}).")
 
 
 LONGEST_SHOWN = 400 # characters of a text on the page
