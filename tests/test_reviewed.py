@@ -1,6 +1,8 @@
 "What was answered wrongly or not at all, each with the answer that is due."
 import copy
 import warnings
+from dataclasses import replace
+from importlib import resources
 
 import made
 import numpy as np
@@ -8,16 +10,19 @@ import pandas as pd
 import pytest
 from datasets import Dataset
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from typer.testing import CliRunner
 
 from debias_nb.encoders import QuietTrainer, training_arguments
 from debias_nb.explain import compare as comparing, evidence
-from debias_nb.explain.changes import Test as Measured
+from debias_nb.explain.changes import NEITHER, Test as Measured, sentence, verdicts
 from debias_nb.explain.compare import STRENGTH, compare, read_method
 from debias_nb.explain.models import load_model
 from debias_nb.explain.pairs_file import PairFile, read_pairs_file
 from debias_nb.explain.words import word_pairs
 from debias_nb.itvreg import L2SPLoss
 from debias_nb.regularized import ITVReg, L2SP, OutReg, Regularized
+from debias_nb.repro.cli import app
+from debias_nb.stats import detectable, paired
 
 
 def some_pairs(n=60, seed=0):
@@ -129,3 +134,50 @@ def test_a_shortcut_is_what_the_tuned_model_alone_is_better_without(monkeypatch,
     (row,) = evidence.shortcuts([test], {"base": None, "tuned": None}, pairs, {"new": pairs}, ["red"]).to_dict("records")
     assert row["low"] > 0 and row["more"] == pytest.approx(row["change"] - row["base change"])
     assert row["shortcut"] == named == (row["more low"] > 0)
+
+
+# ---- diagnose: what it says where it found nothing
+
+def noise_tests(count):
+    rng = np.random.default_rng(1)
+    labels = np.arange(300) % 3 == 0
+    frame = pd.DataFrame({
+        "left": [f"a {i}" for i in range(300)], "right": [f"b {i}" for i in range(300)], "label": labels.astype(int),
+        "line": range(300)})
+    tests = []
+    for i in range(count):
+        scores = {model: 2 * labels + rng.normal(size=300) for model in ("base", "tuned")}
+        tests.append(Measured(f"test {i}", PairFile("t", frame, ""), scores))
+    return tests
+
+
+def test_what_would_have_been_found_knows_the_correction():
+    "Of five tests the first must have a p below one in a hundred; a change of that size has, four times in five."
+    rng = np.random.default_rng(0)
+    error, n = .01, 10
+    by_hand = paired(rng.normal(0, 1, n), np.zeros(n))
+    seen = detectable(replace(by_hand, error=error, freedom=n - 1.), comparisons=5)
+    found = [paired(rng.normal(seen, error * n**.5, n), np.zeros(n)).p < .05 / 5 for _ in range(2000)]
+    assert .74 < np.mean(found) < .84
+    tests = noise_tests(5)
+    assert verdicts(tests).found[0] > 1.1 * verdicts(tests[:1]).found[0]
+
+
+def test_nothing_found_is_no_difference_nowhere():
+    tests = noise_tests(2)
+    said = [sentence(row) for row in verdicts(tests).itertuples()]
+    assert all("no change beyond noise" in text and "found four times in five" in text for text in said)
+    (same,) = noise_tests(1)
+    same.scores["tuned"] = 2 * same.scores["base"]
+    alike = sentence(next(verdicts([same]).itertuples()))
+    assert "both models rank matches alike" in alike and "would have been found" not in alike
+    template = resources.files("debias_nb.explain").joinpath("diagnosis.html.j2").read_text("utf-8")
+    assert not any("no difference" in text.casefold() for text in (*said, alike, template, NEITHER))
+
+
+def test_the_command_refuses_the_same_model_twice(table, tmp_path):
+    some_pairs().to_csv(tmp_path / "pairs.csv", index=False)
+    named = ["--train", str(tmp_path / "pairs.csv"), "--test", f"new={tmp_path / 'pairs.csv'}"]
+    done = CliRunner().invoke(app, ["diagnose", "--base", table, "--tuned", table, *named])
+    said = " ".join(done.output.split())
+    assert done.exit_code == 2 and f"base ({table}) and tuned ({table}) are the same model" in said

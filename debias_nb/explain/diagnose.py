@@ -119,12 +119,22 @@ def _curves(scores: pd.DataFrame, shares: dict[str, float]) -> dict[str, str]: #
 SHARES = (.25, .5, .75) # of the tuned weights; 0 is the base and 1 the tuned model
 
 
+def _is_same(base: Scorer, tuned: Scorer) -> bool:
+    "Whether two models have the same weights, and cut texts into the same tokens."
+    if base.kind != tuned.kind or base.fingerprint != tuned.fingerprint:
+        return False
+    return base.kind == "cross" or cutting(base) == cutting(tuned)
+
+
 def _loaded(base, tuned) -> dict[str, Scorer]:
-    "Both models. Raises `EncoderError` where one reads pairs and the other texts."
+    "Both models. Raises `EncoderError` where one reads pairs and the other texts, and for the same model twice."
     scorers = {"base": load_model(base), "tuned": load_model(tuned)}
     kinds = {scorer.kind == "cross" for scorer in scorers.values()}
     if len(kinds) > 1:
         raise EncoderError(f"{scorers['base'].name} and {scorers['tuned'].name}: one is a cross-encoder, one is not")
+    if _is_same(*scorers.values()):
+        names = f"base ({scorers['base'].name}) and tuned ({scorers['tuned'].name})"
+        raise EncoderError(f"{names} are the same model: fine-tuning changed nothing, or one of the names is wrong")
     return scorers
 
 
