@@ -8,17 +8,19 @@ import made
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from datasets import Dataset
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from typer.testing import CliRunner
 
-from debias_nb.encoders import QuietTrainer, training_arguments
+from debias_nb.encoders import QuietTrainer, embed_texts, tokenise, training_arguments
 from debias_nb.explain import compare as comparing, evidence
 from debias_nb.explain.changes import NEITHER, Test as Measured, sentence, verdicts
 from debias_nb.explain.compare import STRENGTH, compare, read_method
-from debias_nb.explain.models import load_model
+from debias_nb.explain.models import load_model, pair_scores
 from debias_nb.explain.pairs_file import PairFile, read_pairs_file
-from debias_nb.explain.words import word_pairs
+from debias_nb.explain.words import word_importance, word_pairs
+from debias_nb.interventions import importance
 from debias_nb.itvreg import L2SPLoss
 from debias_nb.regularized import ITVReg, L2SP, OutReg, Regularized
 from debias_nb.repro.cli import app
@@ -181,3 +183,29 @@ def test_the_command_refuses_the_same_model_twice(table, tmp_path):
     done = CliRunner().invoke(app, ["diagnose", "--base", table, "--tuned", table, *named])
     said = " ".join(done.output.split())
     assert done.exit_code == 2 and f"base ({table}) and tuned ({table}) are the same model" in said
+
+
+# ---- one text in the place of a list, and texts in the place of tokens
+
+def test_one_text_is_no_list_of_letters(table, tmp_path):
+    scorer = load_model(table)
+    bert = made.load(made.bert(tmp_path / "bert"))
+    for call in (
+        lambda: embed_texts(scorer.model, "red lamp"),
+        lambda: embed_texts(bert, "red lamp"),
+        lambda: tokenise(bert, "red lamp"),
+        lambda: importance(scorer.model, "red lamp"),
+        lambda: word_importance(scorer, "red lamp"),
+        lambda: pair_scores({"it": scorer}, "red lamp", ["red lamp"]),
+    ):
+        with pytest.raises(ValueError, match=r"is one text: a list is needed, \['red lamp'\]"):
+            call()
+    with pytest.raises(ValueError, match="2 texts on the left and 1 on the right"):
+        pair_scores({"it": scorer}, ["red", "lamp"], ["red lamp"])
+    assert len(embed_texts(scorer.model, ("red lamp", "table", "red lamp"))) == 3
+
+
+def test_importance_takes_texts(table, tmp_path):
+    texts = ["red lamp", "the old table with kettles"]
+    for model in (load_model(table).model, made.load(made.bert(tmp_path / "bert"))):
+        assert torch.equal(importance(model, texts).nan_to_num(), importance(model, tokenise(model, texts)).nan_to_num())
