@@ -368,6 +368,10 @@ class SimCSE(Regularizer):
 
     citation = GAO
 
+    def __post_init__(self):
+        super().__post_init__()
+        _in_range("token_dropout", self.token_dropout, 1, "()")
+
     def of_text(self, text):
         if not torch.is_grad_enabled(): # without dropout both passes are the same
             return text.fx.new_zeros(())

@@ -21,9 +21,10 @@ from debias_nb.explain.models import load_model, pair_scores
 from debias_nb.explain.pairs_file import PairFile, read_pairs_file
 from debias_nb.explain.words import word_importance, word_pairs
 from debias_nb.interventions import importance
-from debias_nb.itvreg import L2SPLoss
-from debias_nb.regularized import ITVReg, L2SP, OutReg, Regularized
+from debias_nb.itvreg import L2SPLoss, MaskRegLoss, SimCSELoss, hinge
+from debias_nb.regularized import ITVReg, L2SP, OutReg, Regularized, SimCSE
 from debias_nb.repro.cli import app
+from debias_nb.scan import learn_weights
 from debias_nb.stats import detectable, paired
 
 
@@ -209,3 +210,28 @@ def test_importance_takes_texts(table, tmp_path):
     texts = ["red lamp", "the old table with kettles"]
     for model in (load_model(table).model, made.load(made.bert(tmp_path / "bert"))):
         assert torch.equal(importance(model, texts).nan_to_num(), importance(model, tokenise(model, texts)).nan_to_num())
+
+
+# ---- what silently gave nan or 0
+
+@pytest.mark.parametrize("name, value", [
+    ("temperature", 0.), ("temperature", -1.), ("temperature", float("nan")), ("hardest", 0), ("hardest", 1.5), ("margin", 0.),
+    ("margin", -.3), ("margin", float("nan"))])
+def test_the_hinge_names_the_setting_out_of_range(name, value):
+    vectors = torch.nn.functional.normalize(torch.randn(4, 8, generator=torch.Generator().manual_seed(0)), dim=1)
+    relevant = torch.eye(4, dtype=torch.bool)
+    with pytest.raises(ValueError, match=f"^{name} must .* got {value}"):
+        hinge(vectors, vectors, relevant, **{name: value})
+    assert 0 < hinge(vectors, vectors, relevant, margin=1., hardest=100, temperature=None) < 3
+
+
+def test_settings_that_are_no_numbers_or_switch_a_term_off(table):
+    model = load_model(table).model
+    for call, message in (
+        (lambda: MaskRegLoss(model, weight=float("nan")), r"weight \(lambda\)"),
+        (lambda: SimCSELoss(model, token_dropout=0.), r"token_dropout must lie in \(0, 1\), got 0"),
+        (lambda: SimCSE(token_dropout=1.), r"token_dropout must lie in \(0, 1\), got 1"),
+        (lambda: learn_weights(torch.randn(20, 3), generator=torch.Generator(), lr=float("nan")), "lr must be positive"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
