@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['HINGE', 'simcse', 'L2SP_WEIGHT', 'LOSSES', 'cosines', 'mse', 'check_hinge', 'hinge', 'itvreg', 'maskreg', 'outreg',
-           'l2sp', 'check_all_weights', 'itvaug_target', 'FrozenBase', 'CachedBase', 'same_make', 'check_encoder',
+           'l2sp', 'check_all_weights', 'itvaug_target', 'FrozenBase', 'CachedBase', 'check_same_make', 'check_encoder',
            'check_features', 'is_changed', 'own_dropout', 'Batch', 'MatchingLoss', 'ITVRegLoss', 'MaskRegLoss',
            'OutRegLoss', 'L2SPLoss', 'SimCSELoss', 'ITVAugLoss', 'WordDropoutLoss', 'loss_class', 'make_loss']
 
@@ -208,7 +208,7 @@ def _shapes(model) -> dict[str, tuple]:
     return {name: tuple(value.shape) for name, value in model.state_dict().items()}
 
 
-def same_make(base, model) -> None:
+def check_same_make(base, model) -> None:
     "Raises `ValueError` for two encoders whose weights differ in shape, or whose tokenizers differ."
     if base.tokenizer.get_vocab() != model.tokenizer.get_vocab():
         raise ValueError("base and tuned encoder have different tokenizers: the same id is not the same token")
@@ -341,7 +341,7 @@ class MatchingLoss(torch.nn.Module):
         if base is not None:
             encoder = base.model if isinstance(base, FrozenBase) else base
             check_encoder("base", encoder)
-            same_make(encoder, model)
+            check_same_make(encoder, model)
 
     def _check_objective(self, objective):
         "Raises `ValueError` for what is no function of f(X), f(Z) and labels."

@@ -401,14 +401,14 @@ def test_a_planted_encoder_that_was_changed_is_refused(tmp_path, file, words):
         planted_encoder(QUICK, tmp_path)
 
 def test_base_and_tuned_encoder_must_share_tokenizer_and_make(folder, tmp_path):
-    from debias_nb.itvreg import same_make
+    from debias_nb.itvreg import check_same_make
     model = load_encoder(config("table"))
-    same_make(model, load_encoder(config("table")))
+    check_same_make(model, load_encoder(config("table")))
     file = table(tmp_path / "other") / "tokenizer.json"
     file.write_text(file.read_text().replace('"kettle"', '"cauldron"'))
-    with pytest.raises(ValueError, match="different tokenizers"): same_make(model, SentenceTransformer(str(file.parent), device="cpu"))
+    with pytest.raises(ValueError, match="different tokenizers"): check_same_make(model, SentenceTransformer(str(file.parent), device="cpu"))
     narrow = SentenceTransformer(modules=[StaticEmbedding(model[0].tokenizer, embedding_weights=model[0].embedding.weight[:, :8].detach().numpy())], device="cpu")
-    with pytest.raises(ValueError, match="differ in make.*16.*8"): same_make(model, narrow)
+    with pytest.raises(ValueError, match="differ in make.*16.*8"): check_same_make(model, narrow)
 
 
 def with_our_own(model, texts):

@@ -13,16 +13,17 @@ from datasets import Dataset
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from typer.testing import CliRunner
 
+from debias_nb import itvreg as itvreg_module
 from debias_nb.encoders import QuietTrainer, embed_texts, tokenise, training_arguments
 from debias_nb.explain import compare as comparing, evidence
 from debias_nb.explain.changes import NEITHER, Test as Measured, sentence, verdicts
 from debias_nb.explain.compare import STRENGTH, compare, read_method
-from debias_nb.explain.models import load_model, pair_scores
+from debias_nb.explain.models import load_model, pair_scores, same_make
 from debias_nb.explain.pairs_file import PairFile, read_pairs_file
 from debias_nb.explain.words import word_importance, word_pairs
 from debias_nb.interventions import importance
-from debias_nb.itvreg import L2SPLoss, MaskRegLoss, SimCSELoss, hinge
-from debias_nb.regularized import ITVReg, L2SP, OutReg, Regularized, SimCSE
+from debias_nb.itvreg import L2SPLoss, MaskRegLoss, SimCSELoss, check_same_make, hinge
+from debias_nb.regularized import ITVReg, L2SP, OutReg, Regularized, SimCSE, WordDropout
 from debias_nb.repro.cli import app
 from debias_nb.scan import learn_weights
 from debias_nb.stats import detectable, paired
@@ -235,3 +236,17 @@ def test_settings_that_are_no_numbers_or_switch_a_term_off(table):
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_each_regulariser_cites_its_own_source():
+    assert "iyyer2015deep" in WordDropout(.5).citation and "2210.10636" not in WordDropout(.5).citation
+    assert "2210.10636" in ITVReg().citation and "li2018explicit" in L2SP().citation
+
+
+def test_one_name_means_one_thing(table):
+    model = load_model(table)
+    other = load_model(made.without_a_vector_for_the_unknown())
+    assert same_make(model, model) is True and same_make(model, other) is False
+    assert not hasattr(itvreg_module, "same_make") and check_same_make(model.model, copy.deepcopy(model.model)) is None
+    with pytest.raises(ValueError, match="different tokenizers"):
+        check_same_make(model.model, other.model)

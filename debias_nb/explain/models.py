@@ -23,7 +23,7 @@ from debias_nb.encoders import (
     EncoderError, best_device, check_folder, embed, encoder_cards, encoder_fingerprint, find_folder, is_folder,
     is_static, load_safely, several_texts, tokenise, weights_hash,
 )
-from ..itvreg import same_make as refuse_another_make
+from ..itvreg import check_same_make
 from ..regularized import wise_ft as mixed_encoder
 
 # %% ../../nbs/explain/01_models.ipynb #0ebde110
@@ -212,7 +212,7 @@ def same_make(base: Scorer, tuned: Scorer) -> bool:
     if base.kind != tuned.kind:
         return False
     try:
-        refuse_another_make(base.model, tuned.model)
+        check_same_make(base.model, tuned.model)
     except ValueError:
         return False
     return True
