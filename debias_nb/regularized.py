@@ -690,18 +690,39 @@ def _check_regularizers(model, regularizers) -> None:
     if not regularizers:
         raise ValueError("regularizers is empty: train with the loss itself")
     for one in regularizers:
-        if isinstance(one, type) or not isinstance(one, (Regularizer, WordDropout)):
-            known = "ITVReg, OutReg, MaskReg, SimCSE, L2SP and WordDropout"
-            got = type(one).__name__ if isinstance(one, torch.nn.Module) else repr(one)
-            raise ValueError(f"regularizers must be objects of {known}, got {got}")
+        _check_kind(one)
     if getattr(model[0], "can_flatten_inputs", False):
         raise ValueError(f"this model packs texts without padding, where their tokens cannot be told apart: {PADDED}")
-    if type(model[0]).__name__ == "Router" and any(one.intervenes for one in regularizers):
+    for one in regularizers:
+        if one.intervenes:
+            _check_intervention(model, one)
+        if isinstance(one, SimCSE):
+            _check_dropout(model)
+
+
+def _check_kind(one) -> None:
+    "Raises `ValueError` for what is no regulariser."
+    if isinstance(one, (Regularizer, WordDropout)):
+        return
+    known = "ITVReg, OutReg, MaskReg, SimCSE, L2SP and WordDropout"
+    got = type(one).__name__ if isinstance(one, torch.nn.Module) else repr(one)
+    raise ValueError(f"regularizers must be objects of {known}, got {got}")
+
+
+def _check_intervention(model, one) -> None:
+    "Raises `ValueError` where nobody can say what a token becomes, `EncoderError` for a tokenizer without a mask."
+    if type(model[0]).__name__ == "Router":
         raise ValueError("a model with a Router has several tokenizers, and an intervention needs to know which")
-    if any(one.intervenes and getattr(one, "intervention", None) == "mask" for one in regularizers):
+    if getattr(one, "intervention", None) == "mask":
         mask_id(model)
-    drops = any(isinstance(part, torch.nn.Dropout) and part.p > 0 for part in model.modules())
-    if any(isinstance(one, SimCSE) for one in regularizers) and not (drops or is_static(model)):
+
+
+def _check_dropout(model) -> None:
+    "Raises `ValueError` for a transformer without dropout."
+    if is_static(model): # its token vectors are dropped instead
+        return
+    rates = [part.p for part in model.modules() if isinstance(part, torch.nn.Dropout)]
+    if not any(rate > 0 for rate in rates):
         raise ValueError("SimCSE needs dropout, and this model has none: both passes would be the same")
 
 

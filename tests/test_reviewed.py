@@ -18,6 +18,7 @@ from debias_nb.encoders import QuietTrainer, embed_texts, tokenise, training_arg
 from debias_nb.explain import compare as comparing, evidence
 from debias_nb.explain.changes import NEITHER, Test as Measured, sentence, verdicts
 from debias_nb.explain.compare import STRENGTH, compare, read_method
+from debias_nb.explain.diagnose import diagnose
 from debias_nb.explain.models import load_model, pair_scores, same_make
 from debias_nb.explain.pairs_file import PairFile, read_pairs_file
 from debias_nb.explain.words import word_importance, word_pairs
@@ -250,3 +251,15 @@ def test_one_name_means_one_thing(table):
     assert not hasattr(itvreg_module, "same_make") and check_same_make(model.model, copy.deepcopy(model.model)) is None
     with pytest.raises(ValueError, match="different tokenizers"):
         check_same_make(model.model, other.model)
+
+
+# ---- what is chosen on the tests says so
+
+def test_a_choice_made_on_the_tests_says_so(table, two_labels, tmp_path):
+    found = compared(table, two_labels, "label")
+    for text in (found.html(), found.json()):
+        assert "was chosen on these tests" in text and "confirm it on other data" in text
+    tuned = load_model(made.table(tmp_path / "other", seed=1))
+    told = diagnose(table, tuned, two_labels / "train.csv", {"new": two_labels / "new.csv"}, progress=False)
+    for text in (told.html(), told.json()):
+        assert "was chosen on these tests" in text and "confirm it on other data" in text
