@@ -22,7 +22,8 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from .config import EncoderConfig
 from debias_nb.encoders import (
-    EncoderError, check_files, check_folder, check_no_code, find_folder, load_encoder, unit_rows,
+    EncoderError, check_files, check_folder, check_no_code, find_folder, load_encoder, several_texts,
+    unit_rows,
 )
 
 # %% ../nbs/05_cross_encoders.ipynb #1b49fbe9
@@ -131,8 +132,10 @@ class PairEncoder(nn.Module):
         questions: list[str], answers: list[str], # pair by pair
         max_length: int = 128,                    # tokens of a pair, special ones included; of a longer one the answer is cut
     ) -> PairInputs:
-        """Raises `ValueError` for unequal lengths; naming the row, for an empty text, a question that leaves no room for
-        an answer, and a pair that the encoder cannot read."""
+        """Raises `ValueError` for unequal lengths, and one text in the place of a list; naming the row, for an empty text, a
+        question that leaves no room for an answer, and a pair that the encoder cannot read."""
+        questions = several_texts(questions, "questions")
+        answers = several_texts(answers, "answers")
         if len(questions) != len(answers):
             raise ValueError(f"{len(questions)} questions and {len(answers)} answers: the lengths must agree")
         distinct_questions, question = self._distinct("question", questions)

@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'HUB_FILES', 'NOTES', 'PICKLES', 'WIDTH', 'QUIET', 'RECIPE', 'ANEW', 'Tokens', 'stack',
-           'is_static', 'special_ids', 'mask_id', 'as_tokens', 'tokenise', 'from_features', 'tell_prompts', 'pooled',
-           'to_features', 'unit_rows', 'encode_tokens', 'token_vectors', 'autocast', 'evaluating', 'embed',
-           'embed_texts', 'weights_hash', 'encoder_fingerprint', 'EncoderCard', 'encoder_cards', 'folder_files',
-           'check_no_code', 'check_files', 'check_folder', 'load_safely', 'package_folder', 'is_folder', 'find_folder',
-           'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments', 'quiet_trainer', 'pretrain',
-           'planted_encoder', 'best_device', 'load_encoder', 'planted_default']
+           'is_static', 'special_ids', 'mask_id', 'as_tokens', 'several_texts', 'tokenise', 'from_features',
+           'tell_prompts', 'pooled', 'to_features', 'unit_rows', 'encode_tokens', 'token_vectors', 'autocast',
+           'evaluating', 'embed', 'embed_texts', 'weights_hash', 'encoder_fingerprint', 'EncoderCard', 'encoder_cards',
+           'folder_files', 'check_no_code', 'check_files', 'check_folder', 'load_safely', 'package_folder', 'is_folder',
+           'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments', 'quiet_trainer',
+           'pretrain', 'planted_encoder', 'best_device', 'load_encoder', 'planted_default']
 
 # %% ../nbs/03_encoders.ipynb #b8f6c600
 import hashlib
@@ -129,17 +129,28 @@ def _flat_to_padded(ids, offsets):
     return padded, mask
 
 
+def several_texts(
+    texts,              # what is to be a list of texts
+    name: str = "texts", # what the caller calls it
+) -> list:
+    "A list of texts. Raises `ValueError` for one text, which Python would take for a list of letters."
+    if isinstance(texts, str):
+        raise ValueError(f"{name} is one text: a list is needed, [{texts[:60]!r}]")
+    return list(texts)
+
+
 def tokenise(
     model,
     texts: list[str],
     max_length: int | None = None, # tokens, special ones included; longer texts are cut; None: the model's own limit
 ) -> Tokens:
-    "Token ids of `texts`, as the encoder itself would cut them."
+    "Token ids of `texts`, as the encoder itself would cut them. Raises `ValueError` for one text in the place of a list."
+    texts = several_texts(texts)
     if not is_static(model):
         length = max_length or model.max_seq_length
-        out = model.tokenizer(list(texts), padding=True, truncation=True, max_length=length, return_tensors="pt")
+        out = model.tokenizer(texts, padding=True, truncation=True, max_length=length, return_tensors="pt")
         return as_tokens(model, out["input_ids"], out["attention_mask"])
-    encodings = model.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    encodings = model.tokenizer.encode_batch(texts, add_special_tokens=False)
     ids = [encoding.ids[:max_length] for encoding in encodings]
     lengths = torch.tensor([len(row) for row in ids], dtype=torch.long)
     flat = torch.tensor([i for row in ids for i in row], dtype=torch.long)
@@ -328,7 +339,8 @@ def embed_texts(
     max_length: int | None = None,
     dtype: str = "fp32",
 ) -> torch.Tensor: # (n, d)
-    "Embeddings of texts, each distinct text computed once."
+    "Embeddings of texts, each distinct text computed once. Raises `ValueError` for one text in the place of a list."
+    texts = several_texts(texts)
     unique = list(dict.fromkeys(texts))
     row = {text: i for i, text in enumerate(unique)}
     tokens = tokenise(model, unique, max_length)

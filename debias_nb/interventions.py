@@ -176,12 +176,14 @@ def _variant_importance(model, part: Tokens, kind: str, dtype: str):
 @torch.no_grad()
 def importance(
     model,
-    tokens: Tokens,
+    tokens,                   # `Tokens`, or a list of texts, which are tokenised as the model would
     kind: str = "mask",       # how a token is taken away: mask, delete or pad
     dtype: str = "fp32",
     rows_at_once: int = 512,  # texts whose variants are held in memory together
 ) -> torch.Tensor: # (n, L), 0 to 2; nan where there is no ordinary token
     "Importance of every ordinary token: one minus the cosine of the embeddings with and without it."
+    if not isinstance(tokens, Tokens):
+        tokens = tokenise(model, tokens)
     out = torch.full(tokens.ids.shape, float("nan"))
     for start in range(0, len(tokens), rows_at_once):
         part = tokens[start:start + rows_at_once]

@@ -470,7 +470,8 @@ def _settings(variant, changes) -> dict:
     penalty = settings["penalty"]
     lr = settings["lr"]
     divides_by_zero = variant == "released" and not penalty
-    if steps < 0 or lr <= 0 or penalty < 0 or divides_by_zero:
+    in_range = steps >= 0 and lr > 0 and penalty >= 0 # nan is not
+    if not in_range or divides_by_zero:
         rule = "steps and penalty must not be negative and lr must be positive"
         raise ValueError(f"{rule}, got {steps=}, {penalty=}, {lr=}; the penalty of 'released' divides")
     return settings

@@ -82,7 +82,7 @@ class SCAN(nn.Module):
         if not (weights or debias):
             raise ValueError("weights and debias are both off: train with sentence-transformers' own loss")
         check_temperature(temperature)
-        if ce < 0 or cl < 0:
+        if not (ce >= 0 and cl >= 0): # nan is neither
             raise ValueError(f"ce and cl must not be negative, got {ce} and {cl}")
         self.model = model
         self.weights = weights

@@ -252,6 +252,7 @@ def holm(
 def detectable(
     paired: Paired,     # for its standard error
     items_only: bool = False, # as if there were no end of seeds
+    comparisons: int = 1,     # made together: the first step of Holm's correction shares the 5 % among them
 ) -> float: # nan where the error is unknown
     "The smallest difference that a test at 5 % finds four times in five at this precision."
     error = paired.error
@@ -260,7 +261,7 @@ def detectable(
         error = paired.items_error
         freedom = math.inf
     finds = stdtrit(freedom, .8)
-    quantiles = stdtrit(freedom, .975) + finds
+    quantiles = stdtrit(freedom, 1 - .025 / comparisons) + finds
     return float(quantiles) * error
 
 

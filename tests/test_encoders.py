@@ -24,7 +24,7 @@ from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.encoders import (
     EncoderCard, EncoderError, Tokens, embed, embed_texts, encode_tokens, encoder_cards, encoder_fingerprint,
     find_folder, folder_files, is_static, load_encoder, package_folder, planted_encoder, stack, tokenise)
-from debias_nb.itvreg import same_make
+from debias_nb.itvreg import check_same_make
 from made import WORDS, bert, table, without_a_vector_for_the_unknown
 
 TEXTS = [
@@ -658,18 +658,18 @@ def test_a_planted_encoder_that_was_changed_is_refused(planted_copy, file, chang
 
 def test_base_and_tuned_encoder_must_share_tokenizer_and_make(folder, tmp_path):
     model = load_encoder(config("table"))
-    same_make(model, load_encoder(config("table")))
+    check_same_make(model, load_encoder(config("table")))
 
     file = table(tmp_path / "other") / "tokenizer.json"
     file.write_text(file.read_text().replace('"kettle"', '"cauldron"'))
     other = SentenceTransformer(str(file.parent), device="cpu")
     with pytest.raises(ValueError, match="different tokenizers"):
-        same_make(model, other)
+        check_same_make(model, other)
 
     weights = model[0].embedding.weight[:, :8].detach().numpy()
     narrow = StaticEmbedding(model[0].tokenizer, embedding_weights=weights)
     with pytest.raises(ValueError, match="differ in make.*16.*8"):
-        same_make(model, SentenceTransformer(modules=[narrow], device="cpu"))
+        check_same_make(model, SentenceTransformer(modules=[narrow], device="cpu"))
 
 
 def with_our_own(model, texts):

@@ -114,13 +114,10 @@ def test_nothing_is_found_where_there_is_nothing():
         assert not alarms(planted_case(WorldConfig(seed=seed, **WORLD), 100, seed, ["iid"]))
 
 
-def test_the_same_model_twice_differs_nowhere(folders, files):
-    found = found_with(folders, files, "table", "table")
-    assert set(found.verdicts.verdict) == {NEITHER}
-    assert not found.reasons
-    assert (found.verdicts.change == 0).all()
-    assert not len(found.flips)
-
+def test_the_same_model_twice_is_refused(folders, files):
+    for name in ("table", "bert"):
+        with pytest.raises(EncoderError, match=f"base .*{name}.* and tuned .*{name}.* are the same model"):
+            found_with(folders, files, name, name)
 
 # ---------------------------------------------------------------- numbers
 

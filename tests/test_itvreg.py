@@ -185,7 +185,8 @@ def test_a_loss_that_nobody_tells_the_epoch_says_so_once(model, base):
 ])
 def test_settings_that_are_not_given(model, base, kind, mask_share):
     loss = kind(model, base)
-    assert (loss.weight, loss.mask_share, loss.intervention, loss.seed, loss.share) == (.1, mask_share, "mask", 0, 1.)
+    weight = 1e-6 if kind is L2SPLoss else .1 # L2-SP is a sum over all weights
+    assert (loss.weight, loss.mask_share, loss.intervention, loss.seed, loss.share) == (weight, mask_share, "mask", 0, 1.)
     assert loss.objective is mse and loss.regularised(4) is None and loss.epoch == 0
     assert kind is not SimCSELoss or loss.token_dropout == .1
 

@@ -163,7 +163,7 @@ def tfidf_cosine(model: TfidfVectorizer, left: list[str], right: list[str]) -> n
     return np.asarray(products.sum(1), dtype=float).ravel()
 
 # %% ../../nbs/explain/03_changes.ipynb #2783ddc9
-HARM, GAIN, NEITHER = "harm", "gain", "no difference beyond noise"
+HARM, GAIN, NEITHER = "harm", "gain", "no change beyond noise"
 LEVEL = .95
 
 
@@ -193,7 +193,7 @@ def verdicts(tests: list[Test]) -> pd.DataFrame: # a row a test
         base, tuned, change = _measured(test, "auc05")
         base_ap, tuned_ap, ap = _measured(test, "ap")
         row = {"test": test.name, "verdict": NEITHER, "pairs": len(test.labels), "matches": int(test.labels.sum())}
-        row |= {"base": base, "tuned": tuned, **figures(change), "found": detectable(change)}
+        row |= {"base": base, "tuned": tuned, **figures(change), "found": detectable(change, comparisons=len(tests))}
         row |= {"base ap": base_ap, "tuned ap": tuned_ap}
         row |= {"change ap": ap.difference, "low ap": ap.low, "high ap": ap.high}
         row["drawn"] = test.units.told
@@ -215,8 +215,10 @@ def sentence(row) -> str: # row: of `verdicts`
     levels = f"{100 * row.base:.1f} before, {100 * row.tuned:.1f} after"
     figures = f"{levels}, {points(row.change)} points, {span}"
     if row.verdict == NEITHER:
-        least = f"a change of {100 * row.found:.1f} points would have been found"
-        return f"{row.test}: no difference beyond noise in AUC(0.05) ({figures}; {least})."
+        least = f"a change of {100 * row.found:.1f} points would have been found four times in five"
+        if 100 * row.found < .05: # none at all
+            least = "both models rank matches alike"
+        return f"{row.test}: {NEITHER} in AUC(0.05) ({figures}; {least})."
     did = "did harm" if row.verdict == HARM else "helped"
     return f"{row.test}: fine-tuning {did}. AUC(0.05): {figures}."
 

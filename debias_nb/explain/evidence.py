@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.random import default_rng
 
 from ..data.questions import fold
-from .changes import LEVEL, Test, corrected, difference, figures, word_overlap
+from .changes import LEVEL, Measured, Test, corrected, difference, figures, word_overlap
 from .models import Scorer, pair_scores
 from .pairs_file import PairFile
 from .words import WordPairs, label_ties, replaced, shared_tie, words_of
@@ -171,6 +171,13 @@ def _change(test: Test, model: str, now: np.ndarray) -> Paired:
     return difference(after, test.of(model, "auc05"))
 
 
+def _moved(test: Test, model: str, now: np.ndarray) -> Measured:
+    "The same change as a value with resamples, to be compared with another one."
+    after, after_resampled = test.measured(now, "auc05")
+    before, before_resampled = test.of(model, "auc05")
+    return after - before, after_resampled - before_resampled
+
+
 def _intervened(test: Test, scorers: dict[str, Scorer], how: str, which: str, words, progress: bool) -> list[dict]:
     "What one intervention does to one test: a row a model."
     left, right = changed_pairs(test.file, how, words)
@@ -257,13 +264,16 @@ def _shortcut(test: Test, scorers, trained: WordPairs, there: WordPairs, words: 
     left, right, found = without_misleading(test, there, words)
     bar = f"{test.name}: without shortcuts" if progress else None
     _, scores = _rescored(test, scorers, left, right, bar)
-    changes = {model: _change(test, model, now) for model, now in scores.items()}
+    change = _change(test, "tuned", scores["tuned"])
+    moved = {model: _moved(test, model, now) for model, now in scores.items()}
+    more = difference(moved["tuned"], moved["base"])
     here, matches = shared_tie(there, found)
     pairs, share = shared_tie(trained, found)
     return {
         "test": test.name, "words": found, "training pairs": pairs, "training matches": share,
         "training mean": float(trained.labels.mean()), "test pairs": here, "test matches": matches,
-        "test mean": float(there.labels.mean()), "base change": changes["base"].difference, **figures(changes["tuned"]),
+        "test mean": float(there.labels.mean()), **figures(change), "base change": moved["base"][0],
+        "more": more.difference, "more low": more.low, "more high": more.high, "p": more.p,
     }
 
 
@@ -275,12 +285,13 @@ def shortcuts(
     words: list[str],               # of `candidate_words`
     progress: bool = False,
 ) -> pd.DataFrame: # a row a test
-    "Whether the tuned model ranks a test better without words that mislead there; `p` is corrected for the tests."
+    """Whether the tuned model ranks a test better without words that mislead there, and gains more by it than the base does:
+    `more` is the tuned model's change minus the base's on the same pairs, and `p`, corrected for the tests, is for it."""
     rows = [_shortcut(test, scorers, trained, tested[test.name], words, progress) for test in tests]
     table = pd.DataFrame(rows)
     table["p"] = corrected(table.p.tolist())
     beyond_noise = table.p < 1 - LEVEL
-    table["shortcut"] = beyond_noise & (table.change > 0)
+    table["shortcut"] = beyond_noise & (table.more > 0) & (table.change > 0)
     return table
 
 # %% ../../nbs/explain/04_evidence.ipynb #b48b1ba0

@@ -21,9 +21,9 @@ from ..config import EncoderConfig
 from ..cross_encoders import transformer_folder
 from debias_nb.encoders import (
     EncoderError, best_device, check_folder, embed, encoder_cards, encoder_fingerprint, find_folder, is_folder,
-    is_static, load_safely, tokenise, weights_hash,
+    is_static, load_safely, several_texts, tokenise, weights_hash,
 )
-from ..itvreg import same_make as refuse_another_make
+from ..itvreg import check_same_make
 from ..regularized import wise_ft as mixed_encoder
 
 # %% ../../nbs/explain/01_models.ipynb #0ebde110
@@ -184,7 +184,11 @@ def pair_scores(
     right: list[str],
     what: str | None = None, # the name of the progress bar; None: no bar
 ) -> dict[str, np.ndarray]: # (n,) of each model, higher = more likely a match
-    "Scores of pairs."
+    "Scores of pairs. Raises `ValueError` for one text in the place of a list, and for sides of different length."
+    left = several_texts(left, "left")
+    right = several_texts(right, "right")
+    if len(left) != len(right):
+        raise ValueError(f"{len(left)} texts on the left and {len(right)} on the right: pairs are needed")
     cross = any(scorer.kind == "cross" for scorer in scorers.values())
     read = _read_together if cross else _cosines
     parts = {name: [] for name in scorers}
@@ -208,7 +212,7 @@ def same_make(base: Scorer, tuned: Scorer) -> bool:
     if base.kind != tuned.kind:
         return False
     try:
-        refuse_another_make(base.model, tuned.model)
+        check_same_make(base.model, tuned.model)
     except ValueError:
         return False
     return True

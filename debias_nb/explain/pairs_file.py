@@ -13,6 +13,7 @@ import json
 import re
 from codecs import BOM_UTF8
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,14 @@ class PairFile:
     @property
     def labels(self) -> np.ndarray: # (pairs,) 0 or 1
         return self.frame.label.to_numpy()
+
+    @cached_property
+    def rows_sha256(self) -> str: # 64 hex digits
+        "sha256 of what was read: the same file read by other columns has another one."
+        read = [self.left, self.right, self.labels.tolist()]
+        if "group" in self.frame:
+            read.append(self.frame.group.tolist())
+        return fingerprint(read)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import torch
 from scipy.sparse import csr_matrix
 from tqdm.auto import tqdm
 
-from ..encoders import EncoderError, embed, is_static, mask_id, token_vectors, tokenise
+from ..encoders import EncoderError, embed, is_static, mask_id, several_texts, token_vectors, tokenise
 from .models import Scorer
 from ..interventions import intervene
 
@@ -147,6 +147,7 @@ def word_importance(
     what: str | None = None, # the name of the progress bar; None: no bar
 ) -> list[np.ndarray]: # of each text (words,), shares that sum to 1; nan for words that the model does not see
     "The share of a text's importance that falls on each of its words, in the order of `words_of`."
+    texts = several_texts(texts)
     out = []
     measure = _table_word_importance if _is_plain_table(scorer.model) else _masked_word_importance
     with tqdm(total=len(texts), desc=what, unit=" texts", disable=what is None, leave=False) as bar:
