@@ -7,7 +7,8 @@ __all__ = ['REFERENCE', 'COMPLETE', 'UNTRAINED', 'SCALE', 'PROFILES', 'COLUMNS',
            'run_key', 'series', 'by_world', 'level', 'fill', 'status_of', 'row_name', 'is_printed', 'Row', 'block_rows',
            'weighted_name', 'found_records', 'table_cells', 'wanting', 'reasons', 'profiles_of', 'all_experiments',
            'papers', 'results', 'runs_frame', 'Study', 'only_stored', 'study_of', 'stored', 'refuse_unknown_parameters',
-           'study', 'scales', 'Unpaired', 'Side', 'why_apart', 'paired_sides', 'side_of', 'contrast', 'scaled']
+           'study', 'scales', 'Unpaired', 'Side', 'why_apart', 'pairs_of', 'is_enough', 'paired_sides', 'side_of',
+           'contrast', 'scaled']
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000004
 import ast
@@ -635,17 +636,33 @@ def why_apart(sides: list[Side], key: tuple) -> str | None: # None: nothing
     return None
 
 
-def _kept_keys(sides: list[Side]) -> list[tuple]:
-    "The replicates whose runs are pairs. Raises `Unpaired` where fewer than two are left of trained runs."
-    keys = _common_keys(sides)
-    why = {key: why_apart(sides, key) for key in keys}
-    kept = [key for key in keys if why[key] is None]
+def pairs_of(sides: list[Side]) -> tuple[list[tuple], dict[tuple, str]]: # world and seed, each
+    "The replicates whose runs are pairs; and those that are left out, with the reason."
+    kept = []
+    left_out = {}
+    for key in _common_keys(sides):
+        why = why_apart(sides, key)
+        if why is None:
+            kept.append(key)
+        else:
+            left_out[key] = why
+    return kept, left_out
+
+
+def is_enough(sides: list[Side], kept: list[tuple]) -> bool: # kept: of `pairs_of`
+    "Whether these replicates make a comparison: at least two of trained runs, one where nothing is trained."
     trained = any(side.is_trained for side in sides)
-    if len(kept) >= 1 + trained:
+    return len(kept) >= 1 + trained
+
+
+def _kept_keys(sides: list[Side]) -> list[tuple]:
+    "The replicates whose runs are pairs. Raises `Unpaired` where they are not enough."
+    kept, left_out = pairs_of(sides)
+    if is_enough(sides, kept):
         return kept
-    reasons = "; ".join(dict.fromkeys(filter(None, why.values())))
-    left_out = f", {len(keys) - len(kept)} left out: {reasons}" if reasons else ""
-    raise Unpaired(f"{len(kept)} common replicates{left_out}")
+    reasons = "; ".join(dict.fromkeys(left_out.values()))
+    told = f", {len(left_out)} left out: {reasons}" if left_out else ""
+    raise Unpaired(f"{len(kept)} common replicates{told}")
 
 
 def paired_sides(sides: list[Side]) -> Paired: # two, or four
