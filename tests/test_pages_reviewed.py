@@ -2,7 +2,7 @@
 import pandas as pd
 import pytest
 
-from debias_nb.repro.tables import APART, differences, pairs, rests_on, tally, told
+from debias_nb.repro.tables import APART, differences, draws, pairs, rests_on, tally, told
 
 SEEDS = (0, 1, 2)
 
@@ -69,6 +69,12 @@ def test_n_is_that_of_the_difference_itself(plain):
 
 
 def test_encoders_are_named_where_they_differ(plain):
-    other = [runs_of(method, 40., "transformer", dirty=[0]) for method in ("Finetuned", "OutReg")]
+    methods = ("Finetuned", "OutReg", "SimCSE", "MaskReg", "ITVReg")
+    other = [runs_of(method, 40., "transformer", dirty=[0]) for method in methods]
     runs = pd.concat([plain, runs_of("OutReg", 52.), runs_of("SimCSE", 52.), *other])
     assert "changes): transformer: every method\n" in rests_on(runs)
+
+
+def test_corpora_that_were_drawn_several_times_are_counted():
+    runs = pd.concat([runs_of("Finetuned", 50., worlds=[0, 0, 1]), runs_of("Finetuned", 50.).assign(corpus="other")])
+    assert draws(runs) == {"forum": 2}
