@@ -72,6 +72,8 @@ def test_encoders_are_named_where_they_differ(plain):
     methods = ("Finetuned", "OutReg", "SimCSE", "MaskReg", "ITVReg")
     other = [runs_of(method, 40., "transformer", dirty=[0]) for method in methods]
     runs = pd.concat([plain, runs_of("OutReg", 52.), runs_of("SimCSE", 52.), *other])
+    more = [runs_of(method, 52.) for method in ("MaskReg", "ITVReg", "Base")]
+    runs = pd.concat([runs, *more])
     assert "changes): transformer: every method\n" in rests_on(runs)
 
 
