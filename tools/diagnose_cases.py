@@ -1,4 +1,4 @@
-"""Three diagnoses of real fine-tuning, written to reports/diagnose/: pages and their twins.
+"""Three diagnoses of real fine-tuning, written to reports/diagnose/: pages, their twins, and a README.md that says what each found.
 
 questions   Quora's duplicate questions, tested on their own test and on AskUbuntu
 products    offers of computers, tested on all four categories
@@ -6,11 +6,13 @@ forum       AskUbuntu's duplicate questions, tested on their own test and on Quo
 
     python tools/diagnose_cases.py               # all, with the published data under DEBIAS_NB_DATA
     python tools/diagnose_cases.py questions
+    python tools/diagnose_cases.py --list        # README.md alone, from the twins that are there
 
 The static encoder potion-base-2M, at the rates and epochs of the tables in configs/itvreg. Files of pairs are written
 to a folder of their own first, since `diagnose` reads what anybody would give it.
 """
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -70,13 +72,39 @@ def make(name: str, folder: Path) -> None:
         diagnose_command(ENCODER, "tuned", train, named, html=page, json=twin, overwrite=True, progress=False)
 
 
+HEAD = """# Three diagnoses
+
+Each page is one HTML file with its figures inside, as `debias-nb diagnose` writes it: a code host shows its source, so download it and open it in a browser. The JSON file beside it has the same numbers. {encoder} was fine-tuned on one set of pairs and tested on several; `tools/diagnose_cases.py` makes the pages and this list.
+"""
+
+
+def listed(folder: Path = OUT) -> str:
+    "Markdown: what each diagnosis says of its tests, and where its page is."
+    parts = [HEAD.format(encoder=ENCODER)]
+    for name, (corpus, *_) in CASES.items():
+        twin = json.loads((folder / f"{name}.json").read_text("utf-8"))
+        sentences = "\n".join(f"- {sentence}" for sentence in twin["sentences"])
+        parts.append(f"## {name}: trained on {corpus}\n\n[Page](./{name}.html), [numbers](./{name}.json).\n\n{sentences}\n")
+    return "\n".join(parts)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"some of {', '.join(CASES)}; default: all")
-    asked = parser.parse_args().cases or list(CASES)
+    parser.add_argument("--list", action="store_true", help="write README.md alone")
+    args = parser.parse_args()
+    asked = [] if args.list else args.cases or list(CASES)
     unknown = [name for name in asked if name not in CASES]
     if unknown:
         parser.error(f"no case is called {unknown[0]!r} (known: {', '.join(CASES)})")
+    if asked:
+        make_all(asked)
+    (OUT / "README.md").write_text(listed(), "utf-8")
+    return 0
+
+
+def make_all(asked: list[str]) -> None:
+    "Some cases, on one thread."
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import torch
     import transformers
@@ -85,7 +113,6 @@ def main() -> int:
     for name in asked:
         with tempfile.TemporaryDirectory() as folder:
             make(name, Path(folder))
-    return 0
 
 
 if __name__ == "__main__":

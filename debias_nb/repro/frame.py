@@ -7,8 +7,8 @@ __all__ = ['REFERENCE', 'COMPLETE', 'UNTRAINED', 'SCALE', 'PROFILES', 'COLUMNS',
            'is_clean', 'run_key', 'series', 'by_world', 'level', 'fill', 'status_of', 'row_name', 'is_printed', 'Row',
            'block_rows', 'weighted_name', 'found_records', 'table_cells', 'wanting', 'reasons', 'profiles_of',
            'all_experiments', 'papers', 'results', 'runs_frame', 'Study', 'only_stored', 'study_of', 'stored',
-           'refuse_unknown_parameters', 'study', 'scales', 'Unpaired', 'Side', 'why_apart', 'paired_sides', 'side_of',
-           'contrast', 'scaled']
+           'refuse_unknown_parameters', 'study', 'scales', 'Unpaired', 'Side', 'why_apart', 'pairs_of', 'is_enough',
+           'paired_sides', 'side_of', 'contrast', 'scaled']
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000004
 import ast
@@ -247,17 +247,25 @@ def block_rows(block: BlockConfig, experiment: ExperimentConfig, table: TableCon
     return [replace(row, name=table.rows.get(row.name, row.name)) for row in kept]
 
 
+def _is_on(run: RunConfig, corpus: CorpusConfig) -> bool:
+    "Whether a run was trained on a corpus; one without training, whether it was evaluated on it, or on its planted world."
+    data = run.corpus or run.eval_corpus
+    if data is None:
+        return run.eval_world == corpus.world
+    return data == corpus
+
+
 def _is_of(run: RunConfig, encoder: str, row: Row, column: ColumnConfig, corpus: CorpusConfig) -> bool:
     "Whether a run belongs to a cell."
-    if (run.encoder.display, run.method.name) != (encoder, row.method) or column.evaluate not in run.evaluate:
+    if run.encoder.display != encoder or run.method.name != row.method:
         return False
-    data = run.corpus or run.eval_corpus
-    if data != corpus if data else run.eval_world != corpus.world:
+    if column.evaluate not in run.evaluate or not _is_on(run, corpus):
         return False
     if run.training is None:
         return True
     same_rate = row.rate is None or run.training.learning_rate == row.rate
-    return same_rate and (column.epochs is None or run.training.epochs == column.epochs)
+    same_epochs = column.epochs is None or run.training.epochs == column.epochs
+    return same_rate and same_epochs
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000015
 def weighted_name(method: str) -> tuple[str, float] | None: # `OutReg 0.1` -> OutReg, 0.1
@@ -344,32 +352,57 @@ def table_cells(
     return _in_order(list(cells.values()), experiment, table)
 
 
-def _block_cells(experiment, table, block, expected) -> Iterator[tuple[Cell, list[str]]]: # and the ids of its runs
+def _block_cells(
+    experiment: ExperimentConfig,
+    table: TableConfig,
+    block: BlockConfig,
+    expected: ExpectedTable | None, # the paper's table of that name
+) -> Iterator[tuple[Cell, list[str]]]: # and the ids of its runs
     "The empty cells of one block that have runs."
     corpora = {corpus.display: corpus for corpus in block.corpora}
+    columns = [column for column in table.columns if column.corpus in corpora]
+    if not columns:
+        return
+    encoders = [name for name in block.encoders if table.encoders is None or name in table.encoders]
+    rows = block_rows(block, experiment, table)
     roles = {encoder.display: encoder.role for encoder in experiment.encoders}
+    alike = _of_every_cell(experiment, table, block, expected)
+    runs = experiment.block_runs(block.model_copy(update={"worlds": 0})) # `copies` adds those of further worlds
+    for encoder, row, column in product(encoders, rows, columns):
+        ids = []
+        for run in runs:
+            if _is_of(run, encoder, row, column, corpora[column.corpus]):
+                ids += [copy.id for copy in block.copies(run)]
+        if ids:
+            place = _of_row_and_column(table, row, column)
+            yield Cell(**alike, **place, encoder=encoder, role=roles[encoder]), ids
+
+
+def _of_every_cell(
+    experiment: ExperimentConfig, table: TableConfig, block: BlockConfig, expected: ExpectedTable | None,
+) -> dict[str, str]:
+    "What the cells of one block in one table have in common."
     unit = table.unit or (expected.unit if expected else "percent")
     command = f"debias-nb run {experiment.paper}/{experiment.experiment} --profile {experiment.profile}"
     if block.full:
         command += " --full"
-    encoders = [name for name in block.encoders if table.encoders is None or name in table.encoders]
-    columns = [column for column in table.columns if column.corpus in corpora]
-    if not columns:
-        return
-    runs = experiment.block_runs(block.model_copy(update={"worlds": 0}))
-    rows = block_rows(block, experiment, table)
-    for encoder, row, column in product(encoders, rows, columns):
-        mine = [run for run in runs if _is_of(run, encoder, row, column, corpora[column.corpus])]
-        ids = [copy.id for run in mine for copy in block.copies(run)]
-        if not ids:
-            continue
-        name = row.name + column.suffix
-        metric = (column.metric or table.metric).replace("{row}", name)
-        against = table.against.get(row.method, None if table.against else REFERENCE)
-        place = (experiment.paper, table.id, experiment.profile, encoder, name, column.label, column.shift)
-        measured = (column.corpus, column.evaluate + row.state, metric, unit)
-        shown = table.rows.get(against, against)
-        yield Cell(*place, *measured, roles[encoder], command=command, against=shown), ids
+    return dict(paper=experiment.paper, table=table.id, profile=experiment.profile, unit=unit, command=command)
+
+
+def _of_row_and_column(table: TableConfig, row: Row, column: ColumnConfig) -> dict[str, str | None]:
+    "What a cell has from its row and its column."
+    name = row.name + column.suffix
+    metric = column.metric or table.metric
+    return dict(
+        method=name, column=column.label, shift=column.shift, corpus=column.corpus, evaluate=column.evaluate + row.state,
+        metric=metric.replace("{row}", name), against=_against(table, row.method),
+    )
+
+
+def _against(table: TableConfig, method: str) -> str | None: # None: nothing
+    "The row that a method is compared with: plain fine-tuning, unless the table names others."
+    base = table.against.get(method) if table.against else REFERENCE
+    return table.rows.get(base, base)
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000018
 def wanting(cell: Cell) -> str:
@@ -654,17 +687,33 @@ def why_apart(sides: list[Side], key: tuple) -> str | None: # None: nothing
     return None
 
 
-def _kept_keys(sides: list[Side]) -> list[tuple]:
-    "The replicates whose runs are pairs. Raises `Unpaired` where fewer than two are left of trained runs."
-    keys = _common_keys(sides)
-    why = {key: why_apart(sides, key) for key in keys}
-    kept = [key for key in keys if why[key] is None]
+def pairs_of(sides: list[Side]) -> tuple[list[tuple], dict[tuple, str]]: # world and seed, each
+    "The replicates whose runs are pairs; and those that are left out, with the reason."
+    kept = []
+    left_out = {}
+    for key in _common_keys(sides):
+        why = why_apart(sides, key)
+        if why is None:
+            kept.append(key)
+        else:
+            left_out[key] = why
+    return kept, left_out
+
+
+def is_enough(sides: list[Side], kept: list[tuple]) -> bool: # kept: of `pairs_of`
+    "Whether these replicates make a comparison: at least two of trained runs, one where nothing is trained."
     trained = any(side.is_trained for side in sides)
-    if len(kept) >= 1 + trained:
+    return len(kept) >= 1 + trained
+
+
+def _kept_keys(sides: list[Side]) -> list[tuple]:
+    "The replicates whose runs are pairs. Raises `Unpaired` where they are not enough."
+    kept, left_out = pairs_of(sides)
+    if is_enough(sides, kept):
         return kept
-    reasons = "; ".join(dict.fromkeys(filter(None, why.values())))
-    left_out = f", {len(keys) - len(kept)} left out: {reasons}" if reasons else ""
-    raise Unpaired(f"{len(kept)} common replicates{left_out}")
+    reasons = "; ".join(dict.fromkeys(left_out.values()))
+    told = f", {len(left_out)} left out: {reasons}" if left_out else ""
+    raise Unpaired(f"{len(kept)} common replicates{told}")
 
 
 def paired_sides(sides: list[Side]) -> Paired: # two, or four

@@ -1,0 +1,82 @@
+"What pages say of their differences: on how many replicates each rests, and what was left out of it."
+import pandas as pd
+import pytest
+
+from debias_nb.repro.tables import APART, differences, draws, pairs, rests_on, tally, told
+
+SEEDS = (0, 1, 2)
+
+
+def runs_of(method, value, encoder="static", seeds=SEEDS, dirty=(), made=None, worlds=None):
+    "The runs of a method on one test; some from a tree with changes, or made elsewhere."
+    rows = []
+    for i, seed in enumerate(seeds):
+        world = worlds[i] if worlds else None
+        rows.append(dict(
+            encoder=encoder, corpus="forum", test="Quora", evaluate="quora", shift="ood", method=method, metric="auc05",
+            unit="percent", against="Finetuned", further=False, complete=True, key=(world, seed), value=value + i / 10,
+            replicates=None, made=(made or {}).get(seed, "here"), clean=seed not in dirty,
+        ))
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture
+def plain():
+    return runs_of("Finetuned", 50.)
+
+
+def test_the_same_n_everywhere_is_said_once(plain):
+    runs = pd.concat([plain, runs_of("OutReg", 52.)])
+    assert rests_on(runs) == "Each difference rests on n = 3 seeds."
+
+
+def test_what_is_left_out_is_named_with_its_reason(plain):
+    made = {2: "elsewhere"}
+    runs = pd.concat([plain, runs_of("OutReg", 52.), runs_of("SimCSE", 51.), runs_of("ITVReg", 53., dirty=[0])])
+    runs = pd.concat([runs, runs_of("MaskReg", 53., made=made)])
+    said = rests_on(runs)
+    assert said.startswith("Each difference rests on n = 3 seeds, but for these:")
+    assert "- n = 2 seeds (left out: seed 0, made from a tree with uncommitted changes): ITVReg" in said
+    assert "- n = 2 seeds (left out: seed 2, made on unlike processors or with unlike versions): MaskReg" in said
+    assert said.endswith(APART) and "OutReg" not in said and "SimCSE" not in said
+
+
+def test_a_comparison_that_cannot_be_made_is_not_silent(plain):
+    runs = pd.concat([plain, runs_of("OutReg", 52.), runs_of("ITVReg", 53., dirty=SEEDS)])
+    assert set(differences(runs).method) == {"OutReg"}
+    assert "no difference, since no pair of runs is left (left out: seeds 0, 1, 2, made " in rests_on(runs)
+    assert rests_on(runs, method="ITVReg").startswith("Nothing can be compared")
+
+
+def test_fewer_seeds_of_a_method_are_said_though_nothing_is_left_out(plain):
+    runs = pd.concat([plain, runs_of("OutReg", 52., seeds=(0, 1))])
+    assert rests_on(runs) == f"Each difference rests on n = 2 seeds.\n\n{APART}"
+
+
+def test_a_world_counts_once():
+    worlds = [0, 0, 1]
+    runs = pd.concat([runs_of("Finetuned", 50., worlds=worlds), runs_of("OutReg", 52., worlds=worlds)])
+    assert rests_on(runs) == "Each difference rests on n = 2 worlds or splits."
+
+
+def test_n_is_that_of_the_difference_itself(plain):
+    runs = pd.concat([plain, runs_of("OutReg", 52., dirty=[1]), runs_of("SimCSE", 51.), runs_of("ITVReg", 5., dirty=SEEDS)])
+    found = differences(runs)
+    known = pairs(runs)
+    assert known[known.enough].n.tolist() == found.n.tolist() == [2, 3]
+    assert "n = 2 to 3" in told(found) and told(found, method="OutReg").endswith("(n = 2)")
+    assert tally(found).n.tolist() == ["2", "3"]
+
+
+def test_encoders_are_named_where_they_differ(plain):
+    methods = ("Finetuned", "OutReg", "SimCSE", "MaskReg", "ITVReg")
+    other = [runs_of(method, 40., "transformer", dirty=[0]) for method in methods]
+    runs = pd.concat([plain, runs_of("OutReg", 52.), runs_of("SimCSE", 52.), *other])
+    more = [runs_of(method, 52.) for method in ("MaskReg", "ITVReg", "Base")]
+    runs = pd.concat([runs, *more])
+    assert "changes): transformer: every method\n" in rests_on(runs)
+
+
+def test_corpora_that_were_drawn_several_times_are_counted():
+    runs = pd.concat([runs_of("Finetuned", 50., worlds=[0, 0, 1]), runs_of("Finetuned", 50.).assign(corpus="other")])
+    assert draws(runs) == {"forum": 2}
