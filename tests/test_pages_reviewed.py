@@ -36,8 +36,8 @@ def test_what_is_left_out_is_named_with_its_reason(plain):
     runs = pd.concat([runs, runs_of("MaskReg", 53., made=made)])
     said = rests_on(runs)
     assert said.startswith("Each difference rests on n = 3 seeds, but for these:")
-    assert "- n = 2 seeds (left out: seed 0, made from a tree with uncommitted changes): ITVReg" in said
-    assert "- n = 2 seeds (left out: seed 2, made on unlike processors or with unlike versions): MaskReg" in said
+    assert "- n = 2 seeds (left out: seed 0, made from a tree with uncommitted changes): `ITVReg`" in said
+    assert "- n = 2 seeds (left out: seed 2, made on unlike processors or with unlike versions): `MaskReg`" in said
     assert said.endswith(APART) and "OutReg" not in said and "SimCSE" not in said
 
 

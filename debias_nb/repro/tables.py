@@ -337,7 +337,7 @@ MANY = 3 # methods; of more, where all are meant, no names are said
 
 
 def _places(rows: pd.DataFrame, known: pd.DataFrame) -> str: # of `pairs`, and all of them
-    "Which comparisons these are: `MiniLM: OutReg, ITVReg (Quora -> Quora)`; tests are named where they are not all."
+    "Which comparisons these are: encoders, methods, and in brackets the tests where these are not all."
     tests = {} # encoder and tests -> methods
     for (encoder, method), own in rows.groupby(["encoder", "method"], sort=False):
         of_encoder = known[known.encoder == encoder]
@@ -345,7 +345,8 @@ def _places(rows: pd.DataFrame, known: pd.DataFrame) -> str: # of `pairs`, and a
     encoders = {} # methods and tests -> encoders
     for (encoder, names), methods in tests.items():
         all_of_them = len(methods) == known[known.encoder == encoder].method.nunique()
-        text = "every method" if all_of_them and len(methods) > MANY else ", ".join(methods)
+        named = ", ".join(f"`{method}`" for method in methods) # a name may have a comma
+        text = "every method" if all_of_them and len(methods) > MANY else named
         text += f" ({names})" if names else ""
         encoders.setdefault(text, []).append(encoder)
     if known.encoder.nunique() == 1:
