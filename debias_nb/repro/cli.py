@@ -8,7 +8,7 @@ __all__ = ['TYPES', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'FU
            'METRIC_NAMES', 'RUNS_HELP', 'Alone', 'MANIFEST_HELP', 'TIME_HELP', 'OUTPUT_HELP', 'DEVICE_HELP',
            'SHARE_HELP', 'DETERMINISTIC_HELP', 'LIST_HELP', 'FOLDER_HELP', 'JOBS_HELP', 'NAMES_HELP', 'MINUTES_HELP',
            'JOB_HELP', 'PLAN_HELP', 'KEPT_HELP', 'LETTERS', 'OUT_HELP', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP',
-           'COLUMNS_HELP', 'Columns', 'FAIL_HELP', 'METHODS_HELP', 'SETTING_HELP', 'TRIALS_HELP', 'LOSS_HELP',
+           'COLUMNS_HELP', 'Columns', 'FAIL_HELP', 'METHODS_HELP', 'SETTING_HELP', 'LOSS_HELP', 'TRIALS_HELP',
            'ON_HELP', 'RunnerError', 'declared', 'checked', 'parse_parameter', 'parse_seeds', 'templates',
            'template_path', 'run_notebook', 'options', 'told', 'project_here', 'check_folders', 'run', 'metric_name',
            'batch', 'device_batch', 'merge', 'cost', 'plan', 'job', 'report', 'status', 'agree', 'data', 'models',
@@ -919,6 +919,7 @@ def diagnose(
 
 METHODS_HELP = "base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, word-dropout; a strength stands behind a colon"
 SETTING_HELP = "default: what fits the kind of encoder"
+LOSS_HELP = "of sentence-transformers, for pairs with labels or (MultipleNegativesRankingLoss) matches; mind the strengths"
 TRIALS_HELP = "the folder for trials, tables and page; trials that are there are not run again"
 
 
@@ -933,13 +934,14 @@ def compare(
     learning_rate: Annotated[Optional[float], typer.Option(help=SETTING_HELP)] = None,
     epochs: Annotated[Optional[float], typer.Option(help=SETTING_HELP)] = None,
     batch_size: Annotated[Optional[int], typer.Option(help=SETTING_HELP)] = None,
+    loss: Annotated[str, typer.Option(help=LOSS_HELP)] = "CosineSimilarityLoss",
     out: Annotated[str, typer.Option(help=TRIALS_HELP)] = "comparison",
 ):
     "Train with each method on somebody's own pairs, and say which differences are beyond chance."
     from debias_nb.explain.compare import compare_command
     with told():
         compare_command(
-            base, train, test, columns, methods, seeds, learning_rate, epochs, batch_size, out, say=typer.echo)
+            base, train, test, columns, methods, seeds, learning_rate, epochs, batch_size, out, say=typer.echo, loss=loss)
 
 
 @app.command()

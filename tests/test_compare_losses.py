@@ -1,0 +1,78 @@
+"Comparisons with another loss than least squares."
+import numpy as np
+import pandas as pd
+import pytest
+
+from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig
+from debias_nb.encoders import planted_encoder
+from debias_nb.explain import compare as comparing
+from debias_nb.explain.compare import LOSSES, OF_MATCHES, compare, read_method, settings_for, training_rows
+from debias_nb.explain.diagnose import training_program
+from debias_nb.explain.pairs_file import read_pairs_file
+from debias_nb.regularized import Regularized
+from made import WORLD
+
+WORDS = ["kettle", "teapot", "lamp", "chair", "cup", "stool", "torch", "mug"]
+
+
+def frame():
+    "Pairs of words, of which each second one is a match."
+    rows = []
+    for i in range(40):
+        left, right = WORDS[i % len(WORDS)], WORDS[(i + i // len(WORDS)) % len(WORDS)]
+        rows.append({"left": f"red {left} {i}", "right": f"blue {right} {i}", "label": 1 - i % 2})
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="module")
+def model():
+    recipe = PretrainConfig(steps=60, batch_size=64, learning_rate=2e-2)
+    return planted_encoder(EncoderConfig(name="tiny-static", kind="static", world=WORLD, pretrain=recipe))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_each_loss_trains_bare_and_with_a_regulariser(model, loss):
+    found = compare(
+        model, frame(), {"iid": frame()}, methods="plain,outreg:10", seeds=2, epochs=1, batch_size=8, progress=False,
+        loss=loss)
+    scores = found.scores.query("metric == 'auc05'")
+    assert len(scores) == 4 and np.isfinite(scores.value).all()
+    assert f"--loss {loss}" in found.facts["command"]
+    assert f"import {loss}" in found.snippet() and loss in found.html()
+
+
+def test_the_loss_is_the_one_that_was_asked_for(model):
+    plain = comparing.loss_of(read_method("plain"), model, "CoSENTLoss")
+    around = comparing.loss_of(read_method("outreg:10"), model, "CoSENTLoss")
+    assert type(plain).__name__ == "CoSENTLoss"
+    assert isinstance(around, Regularized)
+
+
+def test_matches_alone_are_learned_from_where_a_loss_takes_no_labels():
+    pairs = read_pairs_file(frame())
+    rows = training_rows(pairs, OF_MATCHES[0])
+    assert rows.column_names == ["left", "right"] and len(rows) == 20
+    assert rows["left"][0] == pairs.left[0]
+    assert training_rows(pairs, "CoSENTLoss").column_names == ["left", "right", "label"]
+
+
+def test_another_loss_is_refused_with_the_nearest():
+    with pytest.raises(ConfigError, match="did you mean 'CoSENTLoss'"):
+        settings_for("static", loss="CoSENTLos")
+
+
+def test_another_loss_is_another_trial():
+    ids = set()
+    for loss in ("CosineSimilarityLoss", "CoSENTLoss"):
+        settings = settings_for("static", loss=loss)
+        ids.add(comparing.trial_id("base", read_pairs_file(frame()), {}, read_method("plain"), settings, 0))
+    assert len(ids) == 2
+
+
+def test_the_program_for_matches_compiles():
+    file = {"name": "train.csv", "columns": ["left", "right", "label"]}
+    program = training_program(
+        "Try.", "base", file, "OutReg(10)", "mine", loss="MultipleNegativesRankingLoss", matches=True,
+        learning_rate=.1, epochs=1, batch_size=8)
+    compile(program, "program", "exec")
+    assert "Dataset.from_list" in program and '"label"' not in program.split("rows = ")[1].split("\n")[0]
