@@ -15,7 +15,7 @@ def runs_of(method, value, encoder="static", seeds=SEEDS, dirty=(), made=None, w
         rows.append(dict(
             encoder=encoder, corpus="forum", test="Quora", evaluate="quora", shift="ood", method=method, metric="auc05",
             unit="percent", against="Finetuned", further=False, complete=True, key=(world, seed), value=value + i / 10,
-            replicates=None, made=(made or {}).get(seed, "here"), clean=seed not in dirty,
+            replicates=None, overlap=0., made=(made or {}).get(seed, "here"), clean=seed not in dirty,
         ))
     return pd.DataFrame(rows)
 

@@ -300,17 +300,16 @@ def _with_word(one: Comparison, p: float) -> Comparison:
     word = verdict(one.difference, -one.asked.margin, one.asked.delta, p)
     why = ""
     if word == "undecided":
-        why = f"{_too_few(one)}; could have seen {one.seen:.1f}"
+        why = f"{_too_few(one.difference, one.asked)}; could have seen {one.seen:.1f}"
     return replace(one, p=p, verdict=word, why=why)
 
 
-def _too_few(one: Comparison) -> str:
+def _too_few(d: Paired, asked: Asked) -> str:
     "What there is too little of: test items, where replicates without any scatter would not decide either."
-    d = one.difference
     if math.isnan(d.items_error):
         return "too few replicates"
     endless = replace(d, error=d.items_error, freedom=math.inf)
-    if verdict(endless, -one.asked.margin, one.asked.delta) != "undecided":
+    if verdict(endless, -asked.margin, asked.delta) != "undecided":
         return "too few replicates"
     return f"too few test items, which alone hide {detectable(d, items_only=True):.1f}"
 
