@@ -168,6 +168,13 @@ def _p_value(mean, se, df):
     return float(2 * stdtr(df, -abs(mean) / se))
 
 
+def _difference(mean, error, df, n, upper, items_error, method, seeds_alone=False) -> Paired:
+    "A mean with its t-interval and its p-value."
+    half = _half(error, df, upper)
+    p = _p_value(mean, error, df)
+    return Paired(mean, mean - half, mean + half, n, p, method, seeds_alone, error, df, items_error)
+
+
 def paired(
     a_values,           # (seeds,) or, for a method without randomness, (1,)
     b_values,           # (seeds,) in the same order of seeds, or (1,)
@@ -188,11 +195,8 @@ def paired(
     if len(a) != len(b):
         single = "a" if len(a) == 1 else "b"
         method = f"{single} is one run, taken as deterministic; {method}"
-    mean = float(d.mean())
-    half = _half(se, df, upper)
     items = math.nan if r is None else float(r.mean(0).std(ddof=1))
-    p = _p_value(mean, se, df)
-    return Paired(mean, mean - half, mean + half, len(d), p, method, r is None, se, df, items)
+    return _difference(float(d.mean()), se, df, len(d), upper, items, method, seeds_alone=r is None)
 
 
 def over_splits(
@@ -211,12 +215,9 @@ def over_splits(
     upper = _upper(level)
     scatter = float(d.std(ddof=1))
     se = scatter * math.sqrt(1 / len(d) + overlap)
-    df = len(d) - 1
-    mean = float(d.mean())
-    half = _half(se, df, upper)
-    method = f"t over {len(d)} random splits, corrected for the texts that they share"
     items = scatter * math.sqrt(overlap)
-    return Paired(mean, mean - half, mean + half, len(d), _p_value(mean, se, df), method, False, se, df, items)
+    method = f"t over {len(d)} random splits, corrected for the texts that they share"
+    return _difference(float(d.mean()), se, len(d) - 1, len(d), upper, items, method)
 
 # %% ../nbs/08_stats.ipynb #b0cb7377
 WORDS = ("holds", "reversed", "no difference", "undecided")

@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "") # to the last bit, repeats agree on a CPU only
 import numpy as np
+import pandas as pd
 import torch
 import transformers
 from sentence_transformers import SentenceTransformer
@@ -120,3 +121,17 @@ def read_page(text):
     assert not page.tags & {"script", "link", "img", "iframe", "object"}
     assert "url(" not in text and "@import" not in text
     return page
+
+
+def some_pairs(n=120, seed=0):
+    "Random pairs of `WORDS`, as a data frame; each third one is a match."
+    rng = np.random.default_rng(seed)
+    words = [word for word in WORDS if word.isalpha()]
+
+    def texts():
+        return [" ".join(rng.choice(words, size=rng.integers(2, 7))) for _ in range(n)]
+
+    left = texts()
+    label = np.arange(n) % 3 == 0
+    right = [one if same else other for one, other, same in zip(left, texts(), label)]
+    return pd.DataFrame({"left": left, "right": right, "label": label.astype(int)})

@@ -6,8 +6,8 @@ import pytest
 from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig
 from debias_nb.encoders import planted_encoder
 from debias_nb.explain import compare as comparing
-from debias_nb.explain.compare import LOSSES, OF_MATCHES, compare, read_method, settings_for, training_rows
-from debias_nb.explain.diagnose import training_program
+from debias_nb.explain.compare import compare, read_method, settings_for, training_rows
+from debias_nb.explain.diagnose import LOSSES, OF_MATCHES, training_program
 from debias_nb.explain.pairs_file import read_pairs_file
 from debias_nb.regularized import Regularized
 from made import WORLD
@@ -72,7 +72,7 @@ def test_another_loss_is_another_trial():
 def test_the_program_for_matches_compiles():
     file = {"name": "train.csv", "columns": ["left", "right", "label"]}
     program = training_program(
-        "Try.", "base", file, "OutReg(10)", "mine", loss="MultipleNegativesRankingLoss", matches=True,
+        "Try.", "base", file, "OutReg(10)", "mine", loss="MultipleNegativesRankingLoss",
         learning_rate=.1, epochs=1, batch_size=8)
     compile(program, "program", "exec")
     assert "Dataset.from_list" in program and '"label"' not in program.split("rows = ")[1].split("\n")[0]

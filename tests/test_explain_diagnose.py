@@ -29,20 +29,6 @@ from debias_nb.repro.cli import app
 torch.set_num_threads(1)
 
 
-def some_pairs(n=120, seed=0):
-    "Random pairs of the vocabulary of `made`."
-    rng = np.random.default_rng(seed)
-    words = [word for word in made.WORDS if word.isalpha()]
-
-    def texts():
-        return [" ".join(rng.choice(words, size=rng.integers(2, 7))) for _ in range(n)]
-
-    left = texts()
-    label = np.arange(n) % 3 == 0
-    right = [one if same else other for one, other, same in zip(left, texts(), label)]
-    return pd.DataFrame({"left": left, "right": right, "label": label.astype(int)})
-
-
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
@@ -58,7 +44,7 @@ def folders(tmp_path_factory):
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pairs")
     for i, name in enumerate(("train", "iid", "new")):
-        pairs = some_pairs(seed=i).assign(brand=["x", "<b>y</b>"] * 60)
+        pairs = made.some_pairs(seed=i).assign(brand=["x", "<b>y</b>"] * 60)
         pairs.to_csv(folder / f"{name}.csv", index=False)
     return folder
 
@@ -173,7 +159,7 @@ def test_importance_of_a_word_is_what_its_absence_does(folders, kind):
 
 def test_scores_do_not_depend_on_the_stretches(folders, monkeypatch):
     scorers = {"base": load_model(str(folders["bert"])), "tuned": load_model(str(folders["other bert"]))}
-    pairs = some_pairs(30)
+    pairs = made.some_pairs(30)
     whole = pair_scores(scorers, pairs.left.tolist(), pairs.right.tolist())
     monkeypatch.setattr("debias_nb.explain.models.CHUNK", 7)
     parts = pair_scores(scorers, pairs.left.tolist(), pairs.right.tolist())
@@ -246,7 +232,7 @@ def test_cross_encoders_are_compared_without_words(folders, files, tmp_path):
     assert "Left out, see 9." in found.html()
     assert json.loads(found.json())["words"] == {}
     with pytest.raises(EncoderError, match="one is a cross-encoder, one is not"):
-        diagnose(str(made_of["bert"]), str(folders["bert"]), some_pairs(), {"new": some_pairs()}, progress=False)
+        diagnose(str(made_of["bert"]), str(folders["bert"]), made.some_pairs(), {"new": made.some_pairs()}, progress=False)
 
 
 def test_folders_that_are_not_safe_are_refused(folders, tmp_path):
@@ -288,8 +274,8 @@ def test_mixed_weights_are_the_mean(folders):
 
 def test_the_page_needs_nothing_and_escapes_all(folders, tmp_path):
     wicked = '<script>alert("x")</script> {{ 7 * 7 }} lamp'
-    train = some_pairs()
-    test = some_pairs(seed=1).assign(brand=['"><img src=x>', "b"] * 60)
+    train = made.some_pairs()
+    test = made.some_pairs(seed=1).assign(brand=['"><img src=x>', "b"] * 60)
     test["left"] = [f"{wicked} {text}" for text in test.left]
     models = str(folders["table"]), str(folders["other table"])
     found = diagnose(*models, train, {"<i>new</i>": test}, group="brand", progress=False)
@@ -410,7 +396,7 @@ def test_conditions_and_names_of_tests_are_read():
 def test_a_test_that_is_too_small_is_refused(folders):
     two = pd.DataFrame({"left": ["red", "old"], "right": ["lamp", "table"], "label": [0, 1]})
     with pytest.raises(DataError, match="too small for an interval"):
-        diagnose(str(folders["table"]), str(folders["other table"]), some_pairs(), {"new": two}, progress=False)
+        diagnose(str(folders["table"]), str(folders["other table"]), made.some_pairs(), {"new": two}, progress=False)
 
 
 def test_the_shell_says_what_is_wrong_and_exits_with_two(files, tmp_path):

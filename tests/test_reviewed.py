@@ -30,20 +30,6 @@ from debias_nb.scan import learn_weights
 from debias_nb.stats import detectable, paired
 
 
-def some_pairs(n=60, seed=0):
-    "Random pairs of the vocabulary of `made`; each third one is a match."
-    rng = np.random.default_rng(seed)
-    words = [word for word in made.WORDS if word.isalpha()]
-
-    def texts():
-        return [" ".join(rng.choice(words, size=4)) for _ in range(n)]
-
-    left = texts()
-    label = np.arange(n) % 3 == 0
-    right = [one if same else other for one, other, same in zip(left, texts(), label)]
-    return pd.DataFrame({"left": left, "right": right, "label": label.astype(int)})
-
-
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     return str(made.table(tmp_path_factory.mktemp("models") / "table"))
@@ -55,7 +41,7 @@ def table(tmp_path_factory):
 def two_labels(tmp_path):
     "Files with a second column of labels, which says the contrary of the first."
     for i, name in enumerate(("train", "new")):
-        pairs = some_pairs(seed=i)
+        pairs = made.some_pairs(60, i)
         pairs.assign(label2=1 - pairs.label).to_csv(tmp_path / f"{name}.csv", index=False)
     return tmp_path
 
@@ -91,7 +77,7 @@ def test_rows_are_told_by_what_was_read(two_labels):
     read = [rows("left", "right", "label"), rows("right", "left", "label"), rows("left", "right", "label2"),
             rows("left", "right", "label", group="label2")]
     assert len(set(read)) == 4
-    assert rows("left", "right", "label") == read[0] == read_pairs_file(some_pairs(seed=1)).rows_sha256
+    assert rows("left", "right", "label") == read[0] == read_pairs_file(made.some_pairs(60, 1)).rows_sha256
 
 
 # ---- L2-SP: a sum over all weights has a lambda of its own
@@ -109,7 +95,7 @@ def test_l2sp_without_a_strength_lets_an_encoder_learn(table):
 @pytest.mark.parametrize("weight, words", [(1e-4, "regularisers had at most 0."), (10., None), (0., None)])
 def test_a_lambda_that_is_not_felt_is_said_once(table, tmp_path, weight, words):
     model = load_model(table).model
-    pairs = some_pairs().query("label == 0")
+    pairs = made.some_pairs(60).query("label == 0")
     columns = {"anchor": pairs.left.tolist(), "positive": pairs.right.tolist()}
     loss = Regularized(model, MultipleNegativesRankingLoss(model), [OutReg(weight), ITVReg(weight)])
     args = training_arguments(str(tmp_path), max_steps=104, per_device_train_batch_size=16, learning_rate=2e-2, use_cpu=True)
@@ -181,7 +167,7 @@ def test_nothing_found_is_no_difference_nowhere():
 
 
 def test_the_command_refuses_the_same_model_twice(table, tmp_path):
-    some_pairs().to_csv(tmp_path / "pairs.csv", index=False)
+    made.some_pairs(60).to_csv(tmp_path / "pairs.csv", index=False)
     named = ["--train", str(tmp_path / "pairs.csv"), "--test", f"new={tmp_path / 'pairs.csv'}"]
     done = CliRunner().invoke(app, ["diagnose", "--base", table, "--tuned", table, *named])
     said = " ".join(done.output.split())

@@ -267,14 +267,13 @@ def _shortcut(test: Test, scorers, trained: WordPairs, there: WordPairs, words: 
     change = _change(test, "tuned", scores["tuned"])
     moved = {model: _moved(test, model, now) for model, now in scores.items()}
     more = difference(moved["tuned"], moved["base"])
-    here, matches = shared_tie(there, found)
-    pairs, share = shared_tie(trained, found)
-    return {
-        "test": test.name, "words": found, "training pairs": pairs, "training matches": share,
-        "training mean": float(trained.labels.mean()), "test pairs": here, "test matches": matches,
-        "test mean": float(there.labels.mean()), **figures(change), "base change": moved["base"][0],
-        "more": more.difference, "more low": more.low, "more high": more.high, "p": more.p,
-    }
+    row = {"test": test.name, "words": found}
+    for name, pairs in (("training", trained), ("test", there)):
+        count, share = shared_tie(pairs, found)
+        row |= {f"{name} pairs": count, f"{name} matches": share, f"{name} mean": float(pairs.labels.mean())}
+    row |= figures(change)
+    row |= {"base change": moved["base"][0], "more": more.difference, "more low": more.low, "more high": more.high}
+    return row | {"p": more.p}
 
 
 def shortcuts(

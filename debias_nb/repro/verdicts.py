@@ -344,22 +344,29 @@ class Claim:
     def __repr__(self) -> str:
         return f"<claim {self.id}>"
 
+    def _primary(self, profile: str) -> list[Comparison]:
+        return [one for one in self.comparisons if one.profile == profile and one.asked.primary]
+
+    def _lines(self, profile: str) -> list[tuple[Asked, list[Comparison], str]]: # asked, its comparisons, their word
+        "Its primary comparisons, line by line of what was asked."
+        lines = {}
+        for one in self._primary(profile):
+            lines.setdefault(one.asked, []).append(one)
+        return [(asked, mine, overall([one.verdict for one in mine])) for asked, mine in lines.items()]
+
     def words(self, profile: str) -> list[str]:
         "The words of its primary comparisons."
-        return [one.verdict for one in self.comparisons if one.profile == profile and one.asked.primary]
+        return [one.verdict for one in self._primary(profile)]
 
     def verdict(self, profile: str) -> str:
         return overall(self.words(profile))
 
     def shown(self, profile: str) -> str:
         "The verdict, and whether it is of a part of what was asked: one line of the claim or more was not run."
-        lines = {}
-        for one in self.comparisons:
-            if one.profile == profile and one.asked.primary:
-                lines.setdefault(one.asked, []).append(one.verdict)
-        lacking = [words for words in lines.values() if overall(words) == "not run"]
         word = self.verdict(profile)
-        return f"{word} in part" if lacking and word in WORDS and word != "undecided" else word
+        lacks_a_line = any(of_line == "not run" for _, _, of_line in self._lines(profile))
+        is_one_word = word in WORDS and word != "undecided"
+        return f"{word} in part" if is_one_word and lacks_a_line else word
 
     def _printed(self) -> list[str]:
         "What the paper's own cells say; where they deny the claim, which do."
@@ -373,14 +380,9 @@ class Claim:
 
     def _ours(self, profile: str) -> str:
         "What our runs of a profile say, and by which of the things that were asked."
-        asked = {}
-        for one in self.comparisons:
-            if one.profile == profile and one.asked.primary:
-                asked.setdefault(one.asked, []).append(one)
         by_word = {}
-        for line, mine in asked.items():
-            word = overall([one.verdict for one in mine])
-            by_word.setdefault(word, []).append(line.text + _span(mine))
+        for asked, mine, word in self._lines(profile):
+            by_word.setdefault(word, []).append(asked.text + _span(mine))
         by_word.pop("not run", None)
         reasons = [f"*{word}*: {first_of(texts)}." for word, texts in by_word.items()]
         counts = counted(self.words(profile))
