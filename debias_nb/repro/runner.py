@@ -10,8 +10,9 @@ __all__ = ['BUSY', 'LATER', 'LARGEST_SEED', 'quiet', 'surroundings', 'bundled', 
 import json
 import logging
 import os
-import threading
+import signal
 import subprocess
+import threading
 import time
 import warnings
 from concurrent.futures.process import BrokenProcessPool
@@ -289,6 +290,17 @@ def run_all(
     return out
 
 
+@contextmanager
+def _deaf_to_interrupts():
+    """Processes that are started within never hear a Ctrl-C, which a terminal sends to all of them: this process hears
+    it, after the block if it comes meanwhile, and ends its workers."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _parallel(todo, store, workers, work):
     "Results as they come, from one process or several."
     if not todo:
@@ -304,7 +316,9 @@ def _parallel(todo, store, workers, work):
     try:
         with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
             pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=workers)
-            yield from pool(delayed(_work)(run, store, fresh, os.getpid(), work) for run, fresh in todo)
+            with _deaf_to_interrupts():
+                results = pool(delayed(_work)(run, store, fresh, os.getpid(), work) for run, fresh in todo)
+            yield from results
     except BrokenProcessPool:
         why = "a worker process was ended from outside, as a system does that runs out of memory"
         raise WorkerLost(f"{why}; finished runs are kept, and the same command goes on from there") from None

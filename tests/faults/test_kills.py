@@ -86,6 +86,15 @@ def comes_to_its_end(reference, project, workers, before):
     assert records_of(project) == reference.records
 
 
+def hears_interrupts(pid: int) -> bool: # one that has ended does not
+    try:
+        with open(f"/proc/{pid}/status") as lines:
+            blocked = next(line for line in lines if line.startswith("SigBlk"))
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return not int(blocked.split()[1], 16) & 1 << signal.SIGINT - 1
+
+
 def kill(pid): os.kill(pid, signal.SIGKILL)
 def terminate(pid): os.kill(pid, signal.SIGTERM)
 def interrupt(pid): os.killpg(pid, signal.SIGINT) # a terminal sends it to the workers, too
@@ -99,6 +108,7 @@ def trial(tally, kind, reference, folder, workers, seed, stop):
         project, child = begun(reference, folder, workers, random.Random(seed))
         started = children(child.pid)
         assert workers == 1 or workers_of(child.pid), "workers that are not seen cannot be found at work"
+        assert not any(map(hears_interrupts, workers_of(child.pid))), "a worker would print where it was interrupted"
         stop(child.pid)
         assert child.end() == CODES[stop], child.text
         if stop is interrupt:
