@@ -90,9 +90,17 @@ def title_tasks(name: str, corpus: CorpusConfig) -> dict: # suffix of its metric
     return {"": tests[name]}
 
 # %% ../../../nbs/repro/tasks/02_titles.ipynb #559ec523
-def _embedded(model, task, encoder: EncoderConfig): # (n, d) of the queries, (m, d) of the items
-    both = vectors(model, task.queries + task.items, encoder)
-    return both.split([len(task.queries), len(task.items)])
+def _embedded(model, tasks: list, encoder: EncoderConfig) -> list[tuple]: # of each: (n, d) queries, (m, d) items
+    "The embeddings of retrieval tasks. A text that several of them have is embedded once."
+    texts = []
+    for task in tasks:
+        texts += task.queries + task.items
+    both = vectors(model, texts, encoder)
+    out = []
+    for task in tasks:
+        queries, items, both = both.tensor_split([len(task.queries), len(task.queries) + len(task.items)])
+        out.append((queries, items))
+    return out
 
 
 def cases(
@@ -133,7 +141,7 @@ def _first_queries(task) -> np.ndarray: # positions
 
 def _top_items(model, run: RunConfig, task, asked: np.ndarray) -> list[dict]: # query, top, relevant
     "The five items nearest to each of some queries, and three that belong to it."
-    queries, items = _embedded(model, task, run.encoder)
+    queries, items = _embedded(model, [task], run.encoder)[0]
     tops = top_lists(queries, items, task, asked.tolist(), 5)
     out = []
     for i, top in zip(asked, tops):
@@ -172,8 +180,9 @@ class TitlesTask(PairTask):
         values = {}
         resampled = {}
         data = {}
-        for suffix, task in title_tasks(name, run.data).items():
-            queries, items = _embedded(model, task, run.encoder)
+        tasks = title_tasks(name, run.data)
+        embedded = _embedded(model, list(tasks.values()), run.encoder)
+        for (suffix, task), (queries, items) in zip(tasks.items(), embedded):
             found, replicates = evaluate_retrieval(queries, items, task)
             shown = self._shown(found, task, run, name, suffix)
             values |= {new: found[old] for new, old in shown.items()}
