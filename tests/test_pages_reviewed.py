@@ -2,6 +2,7 @@
 import pandas as pd
 import pytest
 
+from debias_nb.repro.frame import Made
 from debias_nb.repro.tables import APART, differences, draws, pairs, rests_on, tally, told
 
 SEEDS = (0, 1, 2)
@@ -15,7 +16,7 @@ def runs_of(method, value, encoder="static", seeds=SEEDS, dirty=(), made=None, w
         rows.append(dict(
             encoder=encoder, corpus="forum", test="Quora", evaluate="quora", shift="ood", method=method, metric="auc05",
             unit="percent", against="Finetuned", further=False, complete=True, key=(world, seed), value=value + i / 10,
-            replicates=None, overlap=0., made=(made or {}).get(seed, "here"), clean=seed not in dirty,
+            replicates=None, overlap=0., made=Made("torch 2.13.0", (made or {}).get(seed, "here")), clean=seed not in dirty,
         ))
     return pd.DataFrame(rows)
 

@@ -7,8 +7,8 @@ notebooks  they are as nbdev_clean leaves them, none is over 1 MB, all together 
 readme     README.md is what nbs/index.ipynb gives
 reports    nbs/papers/, results/, bench/ and expected/ give reports/ byte for byte, from another folder, with another
            order of sets, in another time zone; left out are reports/diagnose/, the pages of tools/diagnose_cases.py, which
-           trains on published data, reports/RELIABILITY.md, which tests/faults/ writes, and reports/MUTANTS.md, which
-           tools/mutants.py writes
+           trains on published data, reports/RELIABILITY.md, which tests/faults/ writes, reports/MUTANTS.md, which
+           tools/mutants.py writes, and reports/REPEATS.md, which tools/repeats.py writes
 """
 import argparse
 import difflib
@@ -185,7 +185,7 @@ def mend_readme(root: Path = ROOT) -> None:
 
 
 # What comes of trainings on published data (tools/diagnose_cases.py) and of trials (tests/faults/), not of results/.
-MADE_ELSEWHERE = ("reports/diagnose/", "reports/RELIABILITY.md", "reports/MUTANTS.md")
+MADE_ELSEWHERE = ("reports/diagnose/", "reports/RELIABILITY.md", "reports/MUTANTS.md", "reports/REPEATS.md")
 
 
 def reports(root: Path = ROOT) -> list[str]:

@@ -679,7 +679,8 @@ def _contents() -> str:
         "What to do, and which of the papers' claims hold: [CLAIMS](CLAIMS.md); claim by claim and erratum by erratum: "
         f"{', '.join(books)}. Five findings, each with a figure: [FINDINGS](FINDINGS.md). What it costs: [SPEED](SPEED.md), "
         "and at the papers' own scale [COST](COST.md). What becomes of records when a run is killed, a disk is full or a file "
-        "is damaged: [RELIABILITY](RELIABILITY.md). Which mistakes in the code the tests notice: [MUTANTS](MUTANTS.md)."
+        "is damaged: [RELIABILITY](RELIABILITY.md). Which mistakes in the code the tests notice: [MUTANTS](MUTANTS.md). "
+        "What trains nothing, computed again: [REPEATS](REPEATS.md)."
     )
     return f"{head}\n\n{ledger}\n\n{markdown(frame)}\n"
 

@@ -28,7 +28,7 @@ from ..encoders import is_static, to_features
 from ..itvreg import MatchingLoss
 from ..regularized import Regularized, Regularizer, WordDropout
 from .config import ExperimentConfig, MethodConfig, RunConfig
-from .frame import Side, made_by, paired_sides, is_clean, world_of
+from .frame import Side, alike, made_by, paired_sides, is_clean, world_of
 from . import runner
 from .records import Store, TrainingFailed, environment, latest, this_machine
 from .runner import absent, cores, run_all
@@ -275,9 +275,14 @@ def _committed(experiment: ExperimentConfig) -> dict[str, dict]: # id -> record
         results = project_root(Path.cwd()) / "results"
     except ConfigError:
         return {}
-    here = made_by({"environment": environment(), "device": this_machine()["device"]})
+    trained_here = {"environment": environment(), "device": this_machine()["device"], "config": {"training": True}}
+    here = made_by(trained_here)
     found = latest(Store(results).records(experiment.paper, experiment.experiment, experiment.profile))
-    return {i: r for i, r in found.items() if r["status"] == "finished" and is_clean(r) and made_by(r) == here}
+    usable = {}
+    for run_id, record in found.items():
+        if record["status"] == "finished" and is_clean(record) and alike([made_by(record), here]):
+            usable[run_id] = record
+    return usable
 
 
 def our_runs(
