@@ -5,6 +5,7 @@ import json
 import re
 import resource
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,9 @@ from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import Catalogue
 from debias_nb.encoders import planted_encoder
 from debias_nb.explain import compare as comparing
-from debias_nb.explain.compare import Comparison, compare, compare_command, read_method, read_methods, settings_for
+from debias_nb.explain.compare import (
+    GRIDS, STRENGTH, Comparison, compare, compare_command, read_method, read_methods, settings_for,
+)
 from debias_nb.explain.models import load_model
 from debias_nb.explain.page import write_whole
 from debias_nb.explain.pairs_file import read_pairs_file
@@ -222,7 +225,7 @@ def test_page_twin_and_tables_are_written(reported):
     for before in re.findall(r"(.{30})<table>", page, flags=re.S):
         assert '<div class="scroll">' in before
     twin = json.loads((out / "report.json").read_text("utf-8"))
-    assert set(twin) == {"sentences", "levels", "differences", "next", "facts"}
+    assert set(twin) == {"sentences", "levels", "differences", "choices", "next", "facts"}
     for row in found.differences().to_dict("records"):
         assert row["word"] in WORDS and f"{row['difference']:+.1f}".replace("-", "−") in page
         assert row["method"] in twin["sentences"][row["test"]]
@@ -279,3 +282,62 @@ def test_a_disk_that_fills_leaves_what_was_there(reported, files):
 def test_a_file_in_the_place_of_the_folder_is_refused(files):
     with contextlib.chdir(files), pytest.raises(ConfigError, match="--out train.csv: this is no folder"):
         compare_command("base", "train.csv", ["like=iid.csv"], out="train.csv", progress=False)
+
+
+# ---- strengths that are chosen
+
+@pytest.fixture(scope="module")
+def held_out():
+    return {"kept": frame(Catalogue(WORLD).test_pairs("uncoupled"))}
+
+
+def test_a_strength_that_is_not_given_is_the_best_on_the_validation_pairs(encoder, pairs, held_out, tmp_path, monkeypatch):
+    asked = {"methods": "base,plain,wise-ft,outreg,outreg:1", "validation": held_out, "folder": tmp_path}
+    found = compared(encoder, pairs, **asked)
+    assert found.tried.groupby("method", sort=False).strength.apply(list).to_dict() == {
+        "wise-ft": list(GRIDS["wise-ft"]), "outreg": list(GRIDS["outreg"])}
+    best = found.tried.sort_values("auc05", ascending=False, kind="stable").drop_duplicates("method")
+    strengths = {method.name: method.strength for method in found.methods}
+    assert strengths == dict(zip(best.method, best.strength)) | {"base": None, "plain": None, "outreg:1": 1.}
+    page = found.html()
+    assert "pairs that are no test" in page and "0.01: " in page
+    assert "--validation" in found.facts["command"]
+    monkeypatch.setattr(comparing, "fine_tune", None) # nothing is left to train
+    again = compared(encoder, pairs, **asked)
+    assert again.tried.equals(found.tried) and again.scores.equals(found.scores)
+
+
+def test_the_choice_follows_the_validation_pairs(encoder, pairs, held_out):
+    "With all labels turned round, what is worst is best."
+    turned = {"kept": held_out["kept"].assign(label=1 - held_out["kept"].label)}
+    found = [compared(encoder, pairs, methods="plain,wise-ft", validation=given) for given in (held_out, turned)]
+    one, other = (dict(zip(each.tried.strength, each.tried.auc05)) for each in found)
+    assert one != other
+    for each in found:
+        best = each.tried.loc[each.tried.auc05.idxmax()]
+        assert each.methods[1].strength == best.strength
+
+
+def test_the_edge_of_what_was_tried_is_told():
+    trials = made({"plain": .4, "outreg": .5}).trials
+    tried = pd.DataFrame({"method": "outreg", "strength": GRIDS["outreg"], "auc05": (.1, .3, .2, .2)})
+    for strength, at_edge in ((.01, True), (.1, False), (10., True)):
+        methods = [read_method("plain"), replace(read_method("outreg"), strength=strength)]
+        choice, = Comparison(trials, methods, settings_for("static"), {}, tried).choices()
+        assert choice["strength"] == strength and choice["at_edge"] == at_edge
+
+
+def test_without_validation_pairs_the_defaults_hold(encoder, pairs, held_out):
+    found = compared(encoder, pairs, methods="plain,outreg")
+    assert found.methods[1].strength == STRENGTH["outreg"] and found.choices() == []
+    given = compared(encoder, pairs, methods="plain,outreg:1", validation=held_out)
+    assert given.methods[1].strength == 1 and given.choices() == [], "what is given is not chosen"
+
+
+def test_strengths_are_not_chosen_on_a_test(encoder, pairs):
+    _, tests = pairs
+    with pytest.raises(DataError, match="validation kept and the test unseen hold the same pairs"):
+        compared(encoder, pairs, validation={"kept": tests["unseen"].copy()})
+    train, tests = pairs
+    with pytest.raises(DataError, match="a test is called 'validation kept'"):
+        compared(encoder, (train, {"validation kept": tests["iid"]}), validation={"kept": tests["unseen"]})

@@ -491,15 +491,15 @@ def holds(tests: dict, condition: str) -> bool: # tests: of `Diagnosis`
     return bool(SIGNS[sign](tests[test][part][key], number)) # nothing holds of nan
 
 # %% ../../nbs/explain/06_diagnose.ipynb #ef343bf0
-def named_tests(given: list[str]) -> dict[str, str]: # of `NAME=PATH`
-    "The tests by name. Raises `ConfigError`."
+def named_tests(given: list[str], option: str = "--test") -> dict[str, str]: # of `NAME=PATH`
+    "Files of labelled pairs by name. Raises `ConfigError` naming the option."
     tests = {}
     for text in given:
         name, sign, path = text.partition("=")
         if not (name and sign and path):
-            raise ConfigError(f"--test wants NAME=PATH, got {text!r}")
+            raise ConfigError(f"{option} wants NAME=PATH, got {text!r}")
         if name in tests:
-            raise ConfigError(f"--test {name} is given twice")
+            raise ConfigError(f"{option} {name} is given twice")
         tests[name] = path
     return tests
 

@@ -8,11 +8,11 @@ __all__ = ['TYPES', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'FU
            'METRIC_NAMES', 'RUNS_HELP', 'Alone', 'MANIFEST_HELP', 'TIME_HELP', 'OUTPUT_HELP', 'DEVICE_HELP',
            'SHARE_HELP', 'DETERMINISTIC_HELP', 'LIST_HELP', 'FOLDER_HELP', 'JOBS_HELP', 'NAMES_HELP', 'MINUTES_HELP',
            'JOB_HELP', 'PLAN_HELP', 'KEPT_HELP', 'LETTERS', 'OUT_HELP', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP',
-           'COLUMNS_HELP', 'Columns', 'FAIL_HELP', 'METHODS_HELP', 'SETTING_HELP', 'LOSS_HELP', 'TRIALS_HELP',
-           'ON_HELP', 'RunnerError', 'declared', 'checked', 'parse_parameter', 'parse_seeds', 'templates',
-           'template_path', 'run_notebook', 'options', 'told', 'project_here', 'check_folders', 'run', 'metric_name',
-           'batch', 'device_batch', 'merge', 'cost', 'plan', 'job', 'report', 'status', 'agree', 'data', 'models',
-           'list_names', 'diagnose', 'compare', 'new', 'score']
+           'COLUMNS_HELP', 'Columns', 'FAIL_HELP', 'METHODS_HELP', 'SETTING_HELP', 'LOSS_HELP', 'VALIDATION_HELP',
+           'TRIALS_HELP', 'CANDIDATE_HELP', 'ON_HELP', 'RunnerError', 'declared', 'checked', 'parse_parameter',
+           'parse_seeds', 'templates', 'template_path', 'run_notebook', 'options', 'told', 'project_here',
+           'check_folders', 'run', 'metric_name', 'batch', 'device_batch', 'merge', 'cost', 'plan', 'job', 'report',
+           'status', 'agree', 'data', 'models', 'list_names', 'diagnose', 'compare', 'new', 'score']
 
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
@@ -921,6 +921,7 @@ def diagnose(
 METHODS_HELP = "base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, word-dropout; a strength stands behind a colon"
 SETTING_HELP = "default: what fits the kind of encoder"
 LOSS_HELP = "of sentence-transformers, for pairs with labels or (MultipleNegativesRankingLoss) matches; mind the strengths"
+VALIDATION_HELP = "pairs that are no test, NAME=FILE; each strength that is not given is chosen there. May be repeated"
 TRIALS_HELP = "the folder for trials, tables and page; trials that are there are not run again"
 
 
@@ -936,13 +937,15 @@ def compare(
     epochs: Annotated[Optional[float], typer.Option(help=SETTING_HELP)] = None,
     batch_size: Annotated[Optional[int], typer.Option(help=SETTING_HELP)] = None,
     loss: Annotated[str, typer.Option(help=LOSS_HELP)] = "CosineSimilarityLoss",
+    validation: Annotated[Optional[list[str]], typer.Option(help=VALIDATION_HELP)] = None,
     out: Annotated[str, typer.Option(help=TRIALS_HELP)] = "comparison",
 ):
     "Train with each method on somebody's own pairs, and say which differences are beyond chance."
     from debias_nb.explain.compare import compare_command
     with told():
         compare_command(
-            base, train, test, columns, methods, seeds, learning_rate, epochs, batch_size, out, say=typer.echo, loss=loss)
+            base, train, test, columns, methods, seeds, learning_rate, epochs, batch_size, out, say=typer.echo, loss=loss,
+            validation=validation)
 
 
 @app.command()
@@ -963,13 +966,13 @@ def new(
     typer.echo(f"next: jupyter lab {name}.ipynb")
 
 # %% ../../nbs/repro/14_cli.ipynb #5c07e1a3
-LOSS_HELP = "module:Name, from the current folder or what is installed, e.g. mymodule:MyLoss"
+CANDIDATE_HELP = "module:Name, from the current folder or what is installed, e.g. mymodule:MyLoss"
 ON_HELP = "planted, questions and products, or some of them, with commas between"
 
 
 @app.command()
 def score(
-    loss: Annotated[str, typer.Argument(help=LOSS_HELP)],
+    loss: Annotated[str, typer.Argument(help=CANDIDATE_HELP)],
     weight: Annotated[Optional[float], typer.Option(min=0, help="lambda of a regulariser; default: its own")] = None,
     on: Annotated[str, typer.Option(help=ON_HELP)] = "planted,questions,products",
     out: Annotated[str, typer.Option(help="the folder for records and scorecard; runs that are there are not made again")] = "score",
