@@ -26,7 +26,7 @@ from debias_nb.explain.changes import (
 from debias_nb.explain.evidence import (
     candidate_words, flaws, flips, interventions, other_words, ranked_words, shortcuts, slices,
 )
-from .models import Scorer, cutting, load_model, pair_scores, same_make, wise_ft
+from .models import Scorer, cutting, load_model, pair_scores, same_make, mixed_scorer
 from debias_nb.explain.page import (
     change_picture, command_line, curve_picture, file_facts, filled, json_text, target, versions, write_whole,
 )
@@ -150,7 +150,7 @@ def _mixes(scorers: dict[str, Scorer]) -> dict[str, Scorer]: # name -> model; no
     "Models between base and tuned."
     if not same_make(scorers["base"], scorers["tuned"]):
         return {}
-    return {f"WiSE-FT {share:g}": wise_ft(scorers["base"], scorers["tuned"], share) for share in SHARES}
+    return {f"WiSE-FT {share:g}": mixed_scorer(scorers["base"], scorers["tuned"], share) for share in SHARES}
 
 
 def _test(name: str, file: PairFile, models: dict[str, Scorer], tfidf, seed: int, progress: bool) -> Test:
@@ -252,10 +252,13 @@ def _flipped(tests: list[Test], scorers, words: bool) -> pd.DataFrame:
 # %% ../../nbs/explain/06_diagnose.ipynb #6117a4bd
 MIXED = '''# Weights between both models cost no training. This share had the highest mean AUC(0.05) over the tests above:
 # check it on pairs that had no part in the choice.
-from debias_nb.explain.models import load_model, wise_ft
+from debias_nb.explain.models import load_model
+from debias_nb.regularized import wise_ft
 
-mixed = wise_ft(load_model({base!r}), load_model({tuned!r}), share={share})
-mixed.model.save({mixed!r})
+base = load_model({base!r}).model
+tuned = load_model({tuned!r}).model
+mixed = wise_ft(base, tuned, share={share})
+mixed.save({mixed!r})
 '''
 TRAINING = '''{why}
 from datasets import Dataset
