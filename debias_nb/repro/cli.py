@@ -743,6 +743,16 @@ def report(
                 typer.echo(os.path.relpath(path))
 
 # %% ../../nbs/repro/14_cli.ipynb #9e79c505
+def _print(rows, *columns):
+    "A table on the terminal."
+    from rich.console import Console
+    from rich.table import Table
+    table = Table(*columns, box=None)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
 @app.command()
 def status(
     json_: Annotated[bool, typer.Option("--json", help="every cell as a JSON list")] = False,
@@ -807,16 +817,6 @@ def agree():
         raise typer.Exit(1)
 
 # %% ../../nbs/repro/14_cli.ipynb #fa8a4135
-def _print(rows, *columns):
-    "A table on the terminal."
-    from rich.console import Console
-    from rich.table import Table
-    table = Table(*columns, box=None)
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
-
-
 @app.command()
 def data():
     """Which data files are needed, where they were found, and how to get the others.
