@@ -412,7 +412,8 @@ def _tables(levels: pd.DataFrame, changes: pd.DataFrame) -> dict[str, list[dict]
 
 def _mean_and_spread(row) -> str:
     "A cell: 12.3 ± 0.4; without a spread where there is one trial."
-    return f"{row['mean']:.1f}" if np.isnan(row["std"]) else f"{row['mean']:.1f} ± {row['std']:.1f}"
+    mean = f"{row['mean']:.1f}"
+    return mean if np.isnan(row["std"]) else f"{mean} ± {row['std']:.1f}"
 
 # %% ../../nbs/explain/07_compare.ipynb #e3fb3096
 def _encoder(
@@ -508,6 +509,7 @@ def _facts(base: Scorer, files: dict[str, PairFile], tests: dict[str, Test], met
     facts = {name: file_facts(file) for name, file in files.items()}
     drawn = {name: test.units.told for name, test in tests.items()}
     told = [asdict(method) | {"about": ABOUT[method.kind]} for method in methods]
+    command = _command(base.name, facts, [*tests], methods, settings, seeds, folder)
     return {
         "files": facts,
         "models": {"base": base.told()},
@@ -518,7 +520,7 @@ def _facts(base: Scorer, files: dict[str, PairFile], tests: dict[str, Test], met
         "drawn": drawn,
         "choice": CHOICE,
         "versions": versions(),
-        "command": _command(base.name, facts, [*tests], methods, settings, seeds, folder),
+        "command": command,
     }
 
 
@@ -566,12 +568,13 @@ def compare_command(
     say(found.means().to_string())
     say("\nMinus plain fine-tuning, in points, with 95 % intervals; above it?\n")
     say(differences.round(2).to_string(index=False))
-    for name, text in {
+    files = {
         "report.html": found.html(),
         "report.json": found.json(),
         "scores.csv": found.scores.to_csv(index=False),
         "differences.csv": differences.to_csv(index=False),
-    }.items():
+    }
+    for name, text in files.items():
         write_whole(folder / name, text)
         say(f"written: {folder / name}")
     return found
