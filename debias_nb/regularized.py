@@ -23,7 +23,7 @@ from debias_nb.encoders import (
     Tokens, encode_tokens, encoder_fingerprint, evaluating, from_features, is_static, mask_id, stack, tell_prompts,
     to_features, unit_rows,
 )
-from .interventions import KINDS, choose, intervene
+from .interventions import INTERVENTION_KINDS, choose, intervene
 from debias_nb.itvreg import (
     L2SP_WEIGHT, MatchingLoss, check_all_weights, check_encoder, check_features, check_same_make, cosines, is_changed, itvreg, l2sp,
     maskreg, outreg, own_dropout, simcse,
@@ -332,8 +332,8 @@ class _Intervening(Regularizer):
     def __post_init__(self):
         super().__post_init__()
         _in_range("mask_share", self.mask_share, 1, "()")
-        if self.intervention not in KINDS:
-            raise ValueError(f"intervention must be one of {', '.join(KINDS)}, got {self.intervention!r}")
+        if self.intervention not in INTERVENTION_KINDS:
+            raise ValueError(f"intervention must be one of {', '.join(INTERVENTION_KINDS)}, got {self.intervention!r}")
 
     def changed(self, text: View) -> tuple[Tokens, torch.Tensor]: # X'; weight of each row
         return text.batch.draws.intervened(text.batch.encoder, text.tokens, self.mask_share, self.intervention)

@@ -12,7 +12,7 @@ from made import bert, load, table
 from scipy import sparse
 
 from debias_nb.arr import (
-    KINDS, ARRLoss, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacherLoss, MulticlassLoss,
+    ROW_KINDS, ARRLoss, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacherLoss, MulticlassLoss,
     ProductOfExpertsLoss, author_ids, author_pairs, distillation, entropy, history_summary, pair_log_probs,
     regularised, released, same_author, sparse_cosines, supervised_contrastive, text_rows, topic_bias)
 from debias_nb.encoders import QuietTrainer, embed_texts, pooled, single_thread, tokenise, training_arguments
@@ -490,7 +490,7 @@ def test_what_classifiers_refuse(static):
 
 # ---- counts, ids, summaries
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ROW_KINDS)
 def test_counts_come_from_the_training_texts_alone(kind):
     rows_of = text_rows(kind, TEXTS[:24], words=["how", "why", "for", ".", ","])
     unseen = TEXTS[24:28]

@@ -20,7 +20,7 @@ from debias_nb.encoders import EncoderError, embed, tokenise
 from debias_nb.explain import evidence
 from debias_nb.explain.changes import HARM, NEITHER, Test as Measured, sampling_units, score_table, verdicts
 from debias_nb.explain.diagnose import NO_HARM, diagnose, diagnose_command, named_tests, read_condition, snippet
-from debias_nb.explain.models import load_model, pair_scores, wise_ft
+from debias_nb.explain.models import load_model, mixed_scorer, pair_scores
 from debias_nb.explain.pairs_file import PairFile, read_pairs_file
 from debias_nb.explain.words import word_importance, words_of
 from debias_nb.interventions import intervene
@@ -260,13 +260,13 @@ def test_folders_that_are_not_safe_are_refused(folders, tmp_path):
 def test_mixed_weights_are_the_mean(folders):
     base = load_model(str(folders["table"]))
     tuned = load_model(str(folders["other table"]))
-    half = wise_ft(base, tuned, .5).model[0].embedding.weight
+    half = mixed_scorer(base, tuned, .5).model[0].embedding.weight
     mean = (base.model[0].embedding.weight + tuned.model[0].embedding.weight) / 2
     assert torch.allclose(half, mean, atol=1e-6)
     with pytest.raises(ValueError, match="share must lie in"):
-        wise_ft(base, tuned, 1.5)
+        mixed_scorer(base, tuned, 1.5)
     with pytest.raises(ValueError, match="different make"):
-        wise_ft(base, load_model(str(folders["bert"])), .5)
+        mixed_scorer(base, load_model(str(folders["bert"])), .5)
 
 
 # ---------------------------------------------------------------- page

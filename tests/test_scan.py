@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from hypothesis import given, settings, strategies as st
 
 from debias_nb.scan import (
-    HEADS, KINDS, LEARNERS, VARIANTS, DirectDecorrelation, GramDecorrelation, LanguageDebiasing, Memory, ScanHead,
-    Weights, contrastive_loss, decorrelation, diagnose, fourier, learn_weights, oracle_weights, random_features,
+    HEADS, FUNCTION_KINDS, LEARNERS, VARIANTS, DirectDecorrelation, GramDecorrelation, LanguageDebiasing, Memory, ScanHead,
+    Weights, contrastive_loss, decorrelation, diagnose_weights, fourier, learn_weights, oracle_weights, random_features,
     scan_loss, standardise,
 )
 
@@ -167,7 +167,7 @@ def test_random_features_repeat_and_stay_in_bounds():
     z = standardise(doubles(0, 50, 4))
     assert torch.equal(random_features(z, 3, seeded(5)), random_features(z, 3, seeded(5)))
     assert not torch.equal(random_features(z, 3, seeded(5)), random_features(z, 3, seeded(6)))
-    for kinds in KINDS:
+    for kinds in FUNCTION_KINDS:
         values = random_features(z, 3, seeded(), kinds)
         assert values.shape == (50, 4, {"cos+sin": 6, "released": 3}[kinds])
         assert values.abs().max() <= 2**.5 + 1e-9
@@ -203,7 +203,7 @@ def test_learning_lowers_the_loss_on_fresh_functions_and_repeats(batch):
     assert w.loss < .7
     assert w.values.mean().item() == pytest.approx(1, abs=1e-5)
     assert w.values.min() > 0
-    told = diagnose(w, batch.features, batch.labels, generator=seeded(4))
+    told = diagnose_weights(w, batch.features, batch.labels, generator=seeded(4))
     assert told["fresh loss"] < .6
     assert told["fresh loss, shuffled"] > .95
     assert .4 < told["effective size"] < .9
@@ -219,7 +219,7 @@ def test_zero_steps_are_uniform(batch):
 def test_a_heavy_penalty_keeps_weights_uniform_and_none_lets_them_go(batch):
     def effective_size(penalty):
         w = learn_weights(batch.features, generator=seeded(), penalty=penalty)
-        return diagnose(w, batch.features, generator=seeded())["effective size"]
+        return diagnose_weights(w, batch.features, generator=seeded())["effective size"]
 
     heavy = effective_size(30)
     assert effective_size(0) < effective_size(.3) < heavy
@@ -276,7 +276,7 @@ def test_a_batch_of_one_class_is_like_a_batch_without_classes(batch):
     for options in ({}, dict(class_mass="keep")):
         classes = learn_weights(z, y, generator=seeded(), **options)
         assert torch.allclose(classes.values, plain.values, atol=1e-3)
-    told = diagnose(plain, z, y, generator=seeded())
+    told = diagnose_weights(plain, z, y, generator=seeded())
     assert "mean of class 1" in told
     assert "mean of class 0" not in told
 
@@ -293,7 +293,7 @@ def test_nothing_to_decorrelate_leaves_uniform_weights_and_says_so(variant, feat
     assert (w.values == 1).all()
     assert reason in w.note
     assert seen[0].filename == __file__
-    told = diagnose(w, features, generator=seeded())
+    told = diagnose_weights(w, features, generator=seeded())
     assert told["note"] == w.note
     assert told["constant features"] >= 3
     assert told["effective size"] == 1
@@ -351,7 +351,7 @@ def test_a_feature_that_is_not_finite_is_named(batch, row, value):
     with pytest.raises(ValueError, match=message):
         learn_weights(z, generator=seeded())
     with pytest.raises(ValueError, match=message):
-        diagnose(torch.ones(140), z, generator=seeded())
+        diagnose_weights(torch.ones(140), z, generator=seeded())
 
 
 @pytest.mark.parametrize("shape", [(1, 4), (0, 4), (5,), (2, 3, 4)])
@@ -466,7 +466,7 @@ def test_the_shuffled_control_keeps_each_class_s_weights():
     "Weights that only change the balance of classes gain nothing by their assignment: the control equals them."
     few = world(200, share=.25)
     w = torch.where(few.labels == 1, .2, 1.5)
-    told = diagnose(w, few.features, few.labels, generator=seeded())
+    told = diagnose_weights(w, few.features, few.labels, generator=seeded())
     assert told["fresh loss"] == told["fresh loss, shuffled"]
     assert told["fresh loss"] < .9
     assert told["mean of class 1"] < .3
@@ -482,13 +482,13 @@ def test_the_shuffled_control_keeps_each_class_s_weights():
 def test_the_diagnosis_refuses_what_cannot_be(batch, change, message):
     arguments = dict(weights=torch.ones(140), features=batch.features, generator=seeded())
     with pytest.raises(ValueError, match=message):
-        diagnose(**(arguments | change))
+        diagnose_weights(**(arguments | change))
 
 
 def test_negative_weights_are_counted(batch):
     weights = torch.ones(140)
     weights[:3] = -.5
-    assert diagnose(weights, batch.features, generator=seeded())["negative"] == 3
+    assert diagnose_weights(weights, batch.features, generator=seeded())["negative"] == 3
 
 
 def test_under_the_oracle_s_weights_the_shortcut_says_nothing_of_the_label():

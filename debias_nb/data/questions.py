@@ -63,7 +63,8 @@ def named_cells(
 ) -> dict[str, str]: # column -> cell
     "The cells of a line by their columns. Raises `ValueError` where their numbers differ."
     if len(cells) != len(columns):
-        raise ValueError(f"{len(cells)} column{'s' * (len(cells) != 1)}, expected {len(columns)} ({', '.join(columns)})")
+        found = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+        raise ValueError(f"{found}, expected {len(columns)} ({', '.join(columns)})")
     return dict(zip(columns, cells))
 
 

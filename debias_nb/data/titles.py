@@ -738,11 +738,12 @@ def _propensity(name) -> tuple[float, float]: # what the repository gives for it
 def _part(titles, rows, items) -> dict: # rows, items: positions -> columns of a training or test set
     place = np.full(len(titles.items) + 1, -1) # the last one: of no item
     place[items] = np.arange(len(items))
+    own = titles.own[rows]
     part = {
         "queries": [titles.queries[row] for row in rows],
         "items": [titles.items[item] for item in items],
         "relevance": titles.relevance[rows][:, items],
-        "own": place[titles.own[rows]],
+        "own": place[own],
     }
     if titles.excluded is not None:
         part["excluded"] = titles.excluded[rows][:, items]

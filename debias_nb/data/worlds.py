@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['STRONG', 'SPLITS', 'ANSWER_SPLITS', 'AUTHOR_SPLITS', 'STREAMS', 'ONSETS', 'VOWELS', 'CODAS', 'CLUSTERS', 'SYNONYMS',
-           'SLOTS', 'VALUES', 'FILLERS', 'ROLES', 'CODES', 'CODE_WORDS', 'SPECIAL', 'KINDS', 'strong_world', 'stream',
-           'invent', 'subsets', 'deal_brands', 'marked', 'Lexicon', 'Text', 'relevant', 'draw_synonyms', 'draw_values',
-           'draw_words', 'write_titles', 'draw_brands', 'write_pairs', 'Pairs', 'make_pairs', 'Retrieval',
-           'concept_ids', 'draw_others', 'tie', 'write_decoys', 'make_split', 'Catalogue', 'wordpiece_vocabulary',
-           'vocabulary_sha256', 'AnswerWords', 'answer_words', 'PlantedAnswers', 'answers_split', 'AuthorWords',
-           'author_words', 'PlantedTexts', 'authors_split']
+           'SLOTS', 'VALUES', 'FILLERS', 'ROLES', 'CODES', 'CODE_WORDS', 'SPECIAL', 'STYLE_SHARES', 'strong_world',
+           'stream', 'invent', 'subsets', 'deal_brands', 'marked', 'Lexicon', 'Text', 'relevant', 'draw_synonyms',
+           'draw_values', 'draw_words', 'write_titles', 'draw_brands', 'write_pairs', 'Pairs', 'make_pairs',
+           'Retrieval', 'concept_ids', 'draw_others', 'tie', 'write_decoys', 'make_split', 'Catalogue',
+           'wordpiece_vocabulary', 'vocabulary_sha256', 'AnswerWords', 'answer_words', 'PlantedAnswers',
+           'answers_split', 'AuthorWords', 'author_words', 'PlantedTexts', 'authors_split']
 
 # %% ../../nbs/data/05_worlds.ipynb #b51c29f4
 import itertools
@@ -817,7 +817,7 @@ def author_words(
     return AuthorWords(functions, _punctuation(c.marks), spellings, content, unseen, topics)
 
 # %% ../../nbs/data/05_worlds.ipynb #ff070b53
-KINDS = np.array([.6, .25, .15]) # function words, marks and spelled words in the style of the average author
+STYLE_SHARES = np.array([.6, .25, .15]) # function words, marks and spelled words in the style of the average author
 
 
 def _to_one(rows):
@@ -836,7 +836,7 @@ def _habits(c, rng, n):
     functions = rates * np.exp(c.style * of_functions)
     marks = np.exp(2 * c.style * of_marks)
     together = np.exp(c.style * of_all_marks * [0, 1, 0])
-    mass = KINDS * (1, 1, c.spellings > 0) * together
+    mass = STYLE_SHARES * (1, 1, c.spellings > 0) * together
     parts = []
     spellings = np.ones((n, c.spellings))
     for part, share in zip((functions, marks, spellings), mass.T):

@@ -26,7 +26,7 @@ from debias_nb.explain.changes import (
 from debias_nb.explain.evidence import (
     candidate_words, flaws, flips, interventions, other_words, ranked_words, shortcuts, slices,
 )
-from .models import Scorer, cutting, load_model, pair_scores, same_make, wise_ft
+from .models import Scorer, cutting, load_model, pair_scores, same_make, mixed_scorer
 from debias_nb.explain.page import (
     change_picture, command_line, curve_picture, file_facts, filled, json_text, target, versions, write_whole,
 )
@@ -54,11 +54,13 @@ class Diagnosis:
 
     def html(self) -> str:
         "One self-contained page."
+        words = {side: rows.to_dict("records") for side, rows in self.words.items()}
+        picture = _verdict_picture(self.verdicts)
+        curves = _curves(self.scores, self.shares)
         return filled(
-            "diagnosis.html.j2", d=self, verdicts=self.verdicts, scores=self.scores, slices=self.slices,
-            interventions=self.interventions, shortcuts=self.shortcuts, flaws=self.flaws, flips=self.flips,
-            words={side: rows.to_dict("records") for side, rows in self.words.items()},
-            picture=_verdict_picture(self.verdicts), curves=_curves(self.scores, self.shares))
+            "diagnosis.html.j2", d=self, words=words, picture=picture, curves=curves,
+            verdicts=self.verdicts, scores=self.scores, slices=self.slices, interventions=self.interventions,
+            shortcuts=self.shortcuts, flaws=self.flaws, flips=self.flips)
 
     def json(self) -> str:
         "The same numbers."
@@ -150,7 +152,7 @@ def _mixes(scorers: dict[str, Scorer]) -> dict[str, Scorer]: # name -> model; no
     "Models between base and tuned."
     if not same_make(scorers["base"], scorers["tuned"]):
         return {}
-    return {f"WiSE-FT {share:g}": wise_ft(scorers["base"], scorers["tuned"], share) for share in SHARES}
+    return {f"WiSE-FT {share:g}": mixed_scorer(scorers["base"], scorers["tuned"], share) for share in SHARES}
 
 
 def _test(name: str, file: PairFile, models: dict[str, Scorer], tfidf, seed: int, progress: bool) -> Test:
@@ -252,10 +254,13 @@ def _flipped(tests: list[Test], scorers, words: bool) -> pd.DataFrame:
 # %% ../../nbs/explain/06_diagnose.ipynb #6117a4bd
 MIXED = '''# Weights between both models cost no training. This share had the highest mean AUC(0.05) over the tests above:
 # check it on pairs that had no part in the choice.
-from debias_nb.explain.models import load_model, wise_ft
+from debias_nb.explain.models import load_model
+from debias_nb.regularized import wise_ft
 
-mixed = wise_ft(load_model({base!r}), load_model({tuned!r}), share={share})
-mixed.model.save({mixed!r})
+base = load_model({base!r}).model
+tuned = load_model({tuned!r}).model
+mixed = wise_ft(base, tuned, share={share})
+mixed.save({mixed!r})
 '''
 TRAINING = '''{why}
 from datasets import Dataset
@@ -428,22 +433,25 @@ def diagnose(
     scorers = _loaded(base, tuned)
     mixes = _mixes(scorers)
     trained = files.pop("train")
-    tfidf = tfidf_model([*trained.left, *trained.right])
-    measured = [_test(name, file, scorers | mixes, tfidf, seed, progress) for name, file in files.items()]
+    texts = [*trained.left, *trained.right]
+    tfidf = tfidf_model(texts)
+    models = scorers | mixes
+    measured = [_test(name, file, models, tfidf, seed, progress) for name, file in files.items()]
     found = _verdicts(measured)
     scores = score_table(measured)
     shares = {"base": 0., **dict(zip(mixes, SHARES)), "tuned": 1.}
     by_word = WordFindings()
     if scorers["base"].kind != "cross":
         by_word = _word_findings(scorers, trained, measured, seed, progress)
-    texts = [*trained.left, *trained.right]
     vocabulary = set().union(*map(words_of, texts))
-    train_scores = pair_scores(scorers, trained.left, trained.right, "train: scores" if progress else None)
     by_slice = slices(measured, vocabulary)
+    bar = "train: scores" if progress else None
+    train_scores = pair_scores(scorers, trained.left, trained.right, bar)
     wrong = flaws(trained, measured, train_scores)
     flipped = _flipped(measured, scorers, bool(by_word.words))
     harmed = (found.verdict == HARM).any()
-    advice = snippet(scorers, trained, best_share(scores, shares), bool(harmed))
+    share = best_share(scores, shares)
+    advice = snippet(scorers, trained, share, bool(harmed))
     facts = _facts(scorers, {"train": trained} | files, group, by_word.sample, seed)
     return Diagnosis(
         verdicts=found,
@@ -477,7 +485,8 @@ def read_condition(text: str, tests) -> tuple[str, str, str, float]: # test, fig
     path = match["path"]
     test = max((name for name in tests if path.startswith(f"{name}.")), key=len, default=None)
     if test is None:
-        raise ConfigError(f"--fail-if {text!r}: no test {path.split('.')[0]!r}{nearest(path.split('.')[0], tests)}")
+        name, _, _ = path.partition(".")
+        raise ConfigError(f"--fail-if {text!r}: no test {name!r}{nearest(name, tests)}")
     figure = path.removeprefix(f"{test}.")
     if figure not in FIGURES:
         raise ConfigError(f"--fail-if {text!r}: no figure {figure!r}{nearest(figure, FIGURES)}")

@@ -54,10 +54,11 @@ def read_experiment(
         is_own = own.is_dir()
     except OSError as e: # a name that is too long for a path
         raise ConfigError(f"{path}: base: {e.strerror}") from None
+    tests = {name: str(folder / test) for name, test in found.tests.items()}
     placed = {
         "base": str(own) if is_own else found.base,
         "train": str(folder / found.train),
-        "tests": {name: str(folder / test) for name, test in found.tests.items()},
+        "tests": tests,
         "records": str(folder / found.records),
     }
     return found.model_copy(update=placed)
@@ -177,7 +178,8 @@ def new(
     if not NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is no name: letters, digits, - and _ are")
     folder = Path(folder)
-    for path in (folder / name, folder / f"{name}.yaml", folder / f"{name}.ipynb", folder / f"{name}-records"):
+    for written in (name, f"{name}.yaml", f"{name}.ipynb", f"{name}-records"):
+        path = folder / written
         if path.exists():
             raise ConfigError(f"{path} exists; nothing was written")
     try:

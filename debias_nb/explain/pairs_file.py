@@ -94,9 +94,11 @@ def delimited(path: Path, delimiter: str) -> Cells:
             begins = reader.line_num + 1
     except csv.Error as e:
         raise DataError(f"{path}:{begins}: {_reason(e)}") from None
-    header = [name.strip() for name in found[0][1]]
-    _refuse_ragged(path, header, found[1:])
-    return Cells(header, [row for _, row in found[1:]], [line for line, _ in found[1:]])
+    (_, names), *rows = found
+    header = [name.strip() for name in names]
+    _refuse_ragged(path, header, rows)
+    lines = [line for line, _ in rows]
+    return Cells(header, [row for _, row in rows], lines)
 
 
 def _reason(error: csv.Error) -> str:
@@ -196,8 +198,10 @@ def parquet(path: Path) -> Cells:
 
 def framed(frame: pd.DataFrame) -> Cells:
     "The cells of a data frame; lines are row numbers from 1."
+    header = [str(name) for name in frame.columns]
     rows = frame.astype(object).to_numpy().tolist()
-    return Cells([str(name) for name in frame.columns], rows, list(range(1, len(rows) + 1)))
+    lines = list(range(1, len(rows) + 1))
+    return Cells(header, rows, lines)
 
 # %% ../../nbs/explain/00_pairs_file.ipynb #49ac2be5
 def _place(name: str, cells: Cells, column: str) -> int:
@@ -310,14 +314,17 @@ def _frame(label, cells, columns, group) -> pd.DataFrame:
     for column in (*columns, group) if group else columns:
         _place(label, cells, column)
     left, right, labels = columns
+    left_texts = _texts(label, cells, left)
+    right_texts = _texts(label, cells, right)
     frame = pd.DataFrame({
-        "left": pd.Series(_texts(label, cells, left), dtype=object),
-        "right": pd.Series(_texts(label, cells, right), dtype=object),
+        "left": pd.Series(left_texts, dtype=object),
+        "right": pd.Series(right_texts, dtype=object),
         "label": _column(label, cells, labels, _label),
         "line": cells.lines,
     })
     if group:
-        frame["group"] = pd.Series(_column(label, cells, group, _group), dtype=object)
+        groups = _column(label, cells, group, _group)
+        frame["group"] = pd.Series(groups, dtype=object)
     if frame.label.nunique() < 2:
         only = frame.label.iloc[0]
         raise DataError(f"{label}: all {len(frame):,} labels are {only}; both classes are needed")

@@ -27,7 +27,8 @@ from .limits import fit
 from .records import TrainingFailed
 from .training import BestEpoch, arguments_for, optimizer_for
 from debias_nb.scan import (
-    HEADS, Memory, ScanHead, diagnose, effective_size, learn_weights, oracle_weights, scan_loss, shuffled_within,
+    HEADS, Memory, ScanHead, diagnose_weights, effective_size, learn_weights, oracle_weights, scan_loss,
+    shuffled_within,
 )
 
 # %% ../../nbs/repro/03_answer_training.ipynb #d8decbf0
@@ -171,7 +172,7 @@ class Weigher:
         if weights is None:
             return {}
         once = {"generator": self.generator, "r": self.scan.functions, "draws": 1}
-        out = diagnose(weights, hidden, labels, **once)
+        out = diagnose_weights(weights, hidden, labels, **once)
         return {key: out[key] for key in ("fresh loss", "fresh loss, shuffled")}
 
 

@@ -175,10 +175,13 @@ def table_cost(experiment: ExperimentConfig, costs: Costs, reached: dict[str, fl
     corpora |= {run.training.transfer.corpus for run in runs if run.method.transfer}
     models = {run.encoder.name for run in runs if run.encoder.name != "learned"}
     parameters = sorted(costs.shape(name).parameters for name in models)
-    disk = sum(one.disk for one in each) + sum(costs.size(name).bytes for name in corpora)
+    disk = sum(one.disk for one in each)
+    disk += sum(costs.size(name).bytes for name in corpora)
     if parameters:
         disk += 4 * sum(parameters) + 12 * parameters[-1]
-    return Cost(sum(one.seconds for one in each), max(one.memory for one in each), disk, len(each))
+    seconds = sum(one.seconds for one in each)
+    memory = max(one.memory for one in each)
+    return Cost(seconds, memory, disk, len(each))
 
 
 def said(name: str, experiment: ExperimentConfig, costs: Costs, reached: dict[str, float]) -> dict: # a row of the page

@@ -237,7 +237,10 @@ def described(jobs: list[Job], there: int) -> str: # lines
     "The graph of a plan, with hours and memory of each job, their totals, and what both rest on."
     rows = [("job", "runs", "hours", "GiB", "from")]
     for job in jobs:
-        rows.append((job.name, str(len(job.ids)), _hours(job.seconds), f"{job.memory / 2**30:.1f}", ", ".join(job.sources)))
+        runs = str(len(job.ids))
+        memory = f"{job.memory / 2**30:.1f}"
+        sources = ", ".join(job.sources)
+        rows.append((job.name, runs, _hours(job.seconds), memory, sources))
     widths = [max(len(row[k]) for row in rows) for k in range(4)]
     lines = []
     for name, *numbers, source in rows:
@@ -249,8 +252,10 @@ def described(jobs: list[Job], there: int) -> str: # lines
     longest = max((job.seconds for job in jobs), default=0.)
     memory = max((job.memory for job in jobs), default=0.)
     lines.append("all of them -> merge the records -> render the pages")
-    total = f"{len(jobs)} jobs, {sum(len(job.ids) for job in jobs)} runs; {there} runs have a record"
-    lines.append(f"{total}; {_hours(seconds)} hours one after the other, {_hours(longest)} at least; {memory / 2**30:.1f} GiB at most")
+    runs = sum(len(job.ids) for job in jobs)
+    total = f"{len(jobs)} jobs, {runs} runs; {there} runs have a record"
+    hours = f"{_hours(seconds)} hours one after the other, {_hours(longest)} at least"
+    lines.append(f"{total}; {hours}; {memory / 2**30:.1f} GiB at most")
     assumed = sum("assumed" in job.sources for job in jobs)
     if assumed:
         lines.append(f"{assumed} jobs have runs of which neither records nor configs/device/costs.yaml know: their hours are assumed")

@@ -175,10 +175,12 @@ def _first_batch(model) -> tuple[list[dict], torch.Tensor]:
     drawn = Catalogue(world).labelled_pairs()
     pairs = pair_tokens(model, *drawn.texts(), drawn.labels)
     batch = TextCollator(pairs, is_static(model))([{"row": i} for i in range(len(pairs))])
-    columns = []
-    for side in ("left", "right"):
-        columns.append({name.removeprefix(f"{side}_"): value for name, value in batch.items() if name.startswith(side)})
-    return columns, batch["label"]
+    columns = {"left": {}, "right": {}}
+    for name, value in batch.items():
+        side, _, what = name.partition("_")
+        if side in columns:
+            columns[side][what] = value
+    return [*columns.values()], batch["label"]
 
 
 def check(
@@ -277,9 +279,9 @@ def _committed(experiment: ExperimentConfig) -> dict[str, dict]: # id -> record
         return {}
     trained_here = {"environment": environment(), "device": this_machine()["device"], "config": {"training": True}}
     here = made_by(trained_here)
-    found = latest(Store(results).records(experiment.paper, experiment.experiment, experiment.profile))
+    records = Store(results).records(experiment.paper, experiment.experiment, experiment.profile)
     usable = {}
-    for run_id, record in found.items():
+    for run_id, record in latest(records).items():
         if record["status"] == "finished" and is_clean(record) and alike([made_by(record), here]):
             usable[run_id] = record
     return usable
