@@ -28,7 +28,7 @@ from ..encoders import is_static, to_features
 from ..itvreg import MatchingLoss
 from ..regularized import Regularized, Regularizer, WordDropout
 from .config import ExperimentConfig, MethodConfig, RunConfig
-from .frame import Side, alike, made_by, paired_sides, is_clean, world_of
+from .frame import Made, Side, alike, made_by, paired_sides, is_clean, world_of
 from . import runner
 from .records import Store, TrainingFailed, environment, latest, this_machine
 from .runner import absent, cores, run_all
@@ -362,7 +362,8 @@ def side(
     complete = all(one is not None for own in replicates.values() for one in own)
     resampled_means = [np.mean(own, axis=0) for own in replicates.values()] if complete else None
     n = len(means)
-    return Side(means, resampled_means, list(values), [""] * n, [True] * n)
+    made_here = Made("", None) # all runs of a scorecard are
+    return Side(means, resampled_means, list(values), [made_here] * n, [True] * n)
 
 
 def _turned(one: Side, sign: int) -> Side:
