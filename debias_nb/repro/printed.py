@@ -178,7 +178,7 @@ def printed_verdict(facts: list[Fact]) -> str:
         return "not testable"
     if all(known):
         return "holds"
-    return f"holds in {sum(known)} of {len(known)}" if any(known) else "does not"
+    return f"holds in {sum(known)} of {len(known)}" if any(known) else "does not hold"
 
 
 def first_of(texts: list[str]) -> str:
