@@ -15,7 +15,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import pairwise, product
-from pathlib import Path
 
 import pandas as pd
 
