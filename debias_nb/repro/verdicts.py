@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SHIFTS', 'LOW_LEAKAGE', 'COMPARISON', 'HEADING', 'At', 'Asked', 'above', 'Comparison', 'Evidence', 'low_leakage',
            'judge', 'overall', 'counted', 'Claim', 'claim_table', 'Erratum', 'Ledger', 'read_ledger',
-           'comparison_frame', 'fact_frame']
+           'comparison_frame']
 
 # %% ../../nbs/repro/12_verdicts.ipynb #269c029d
 import json
@@ -78,11 +78,12 @@ class Asked:
         half = len(self.sides) // 2
         first = _in_words(self.sides[:half])
         second = _in_words(self.sides[half:])
+        how = "above"
         if self.margin > 0:
-            return f"{first} at most {self.margin:g} below {second}"
-        if self.margin < 0:
-            return f"{first} more than {-self.margin:g} above {second}"
-        return f"{first} above {second}"
+            how = f"at most {self.margin:g} below"
+        elif self.margin < 0:
+            how = f"more than {-self.margin:g} above"
+        return f"{first} {how} {second}"
 
     def where(self, page: str) -> str: # page: of its table
         "Markdown: where it is asked; of several patterns of columns the CSV file alone says what they are."
@@ -319,7 +320,7 @@ def judge(
     return out
 
 
-def _with_word(one: Comparison, p: float) -> Comparison:
+def _with_word(one: Comparison, p: float) -> Comparison: # p: adjusted
     word = verdict(one.difference, -one.asked.margin, one.asked.delta, p)
     why = ""
     if word == "undecided":
@@ -574,14 +575,15 @@ def _executed(paper: str, name: str) -> Ledger: # what it calls `book`
 
 
 def _comparison_row(paper: str, claim: str, one: Comparison) -> dict:
+    asked = one.asked
     row = dict(
-        paper=paper, claim=claim, primary=one.asked.primary, profile=one.profile, table=one.asked.table,
-        encoder=one.encoder, column=one.column, comparison=one.text, margin=one.asked.margin, delta=one.asked.delta)
+        paper=paper, claim=claim, primary=asked.primary, profile=one.profile, table=asked.table, encoder=one.encoder,
+        column=one.column, comparison=one.text, margin=asked.margin, delta=asked.delta, verdict=one.verdict, why=one.why,
+    )
     d = one.difference
     if d is not None:
-        row |= dict(difference=d.difference, low=d.low, high=d.high, replicates=d.n)
-        row |= dict(p=one.p, detectable=one.seen)
-    return row | dict(verdict=one.verdict, why=one.why)
+        row |= dict(difference=d.difference, low=d.low, high=d.high, replicates=d.n, p=one.p, detectable=one.seen)
+    return row
 
 
 def comparison_frame(book: Ledger) -> pd.DataFrame: # a row a comparison
@@ -590,9 +592,3 @@ def comparison_frame(book: Ledger) -> pd.DataFrame: # a row a comparison
     rows = pd.DataFrame([_comparison_row(book.paper, *pair) for pair in found])
     return rows.reindex(columns=COMPARISON)
 
-
-def fact_frame(book: Ledger) -> pd.DataFrame: # a row a printed number
-    "Every fact about printed cells in a paper's claims and errata, for a CSV file."
-    places = book.claims | {f"erratum {number}": erratum for number, erratum in book.errata.items()}
-    parts = [pd.DataFrame(one.facts).assign(of=name) for name, one in places.items()]
-    return pd.concat(parts).assign(paper=book.paper)
