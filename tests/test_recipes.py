@@ -203,12 +203,13 @@ def test_a_claim_gets_a_verdict(project):
     shutil.copytree(ROOT / "results/itvreg", project / "results/itvreg")
     heading, code = blocks("Add a claim")
     with opened(project / code.files[0]) as nb:
-        nb.cells += [new_markdown_cell(heading.text), new_code_cell(code.text)]
+        nb.cells[-2:-2] = [new_markdown_cell(heading.text), new_code_cell(code.text)]
 
     with only_stored():
         book = read_ledger("itvreg")
     claim = list(book.claims.values())[-1]
     assert claim.statement == heading.text.splitlines()[2]
     assert claim.facts
+    assert f"**{claim.statement}**" in book.table(claim.id)
     for profile in ("planted", "small"):
         assert claim.verdict(profile) in (*WORDS, "mixed")

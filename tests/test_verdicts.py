@@ -3,6 +3,7 @@
 Cells of made-up records, refusals of names that nothing has, and how often equal methods are told apart.
 """
 import re
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -233,7 +234,7 @@ def test_facts_about_printed_cells_hold_or_not():
     ours = cells("table2", method="ITVReg", column="*")
     gap = ours - cells("table2", method="Finetuned", column="*")
     assert printed_verdict(fact("", gap, ">", -100)) == "holds"
-    assert printed_verdict(fact("", gap, "<", -100)) == "does not"
+    assert printed_verdict(fact("", gap, "<", -100)) == "does not hold"
     assert printed_verdict(fact("", gap, "~", 100)) == "holds"
     assert printed_verdict(fact("", gap * np.nan, ">")) == "not testable"
     with pytest.raises(ValueError, match="no place in common"):
@@ -268,10 +269,32 @@ def test_every_claim_is_stated_and_asks_something(books):
         for claim in book.claims.values():
             assert claim.statement.endswith((".", "?")), claim.id
             assert claim.facts or claim.comparisons, claim.id
-            text = claim._repr_markdown_()
-            assert ("- Printed cells: **" in text) == bool(claim.facts), claim.id
-            assert "**" in text or "Our runs: not run" in text, claim.id
-            assert len(text.splitlines()) <= 5, "a claim is answered in a few lines"
+
+COUNT = re.compile(r"(\d+) (holds?|reversed|no difference|undecided|not compared|not run)")
+
+
+def test_a_claim_is_a_row_and_each_thing_asked_another(books):
+    "No comparison is lost: what the rows of a claim count is what the claim counts."
+    for book in books.values():
+        for claim in book.claims.values():
+            header, _, first, *lines = [line.split(" | ") for line in claim._repr_markdown_().splitlines()]
+            assert f"**{claim.statement}**" in first[1], claim.id
+            assert first[2].startswith(f"**{printed_verdict(claim.facts)}**"), claim.id
+            for column, name in enumerate(header[3:], 3):
+                profile = re.search(r"\w+", name).group()
+                assert claim.shown(profile) in first[column]
+                told = Counter()
+                for line in lines:
+                    for count, word in COUNT.findall(line[column]):
+                        told[word.removesuffix("s") + "s" if word.startswith("hold") else word] += int(count)
+                assert told == Counter(claim.words(profile)), (claim.id, profile)
+
+
+def test_the_tables_of_a_page_have_every_claim(books):
+    for book, letter in zip(books.values(), "ABC"):
+        text = "".join(book.table(begin) for begin in (letter, "R-", "Q-"))
+        assert re.findall(r'<a id="([\w-]+)"', text) == [name.lower() for name in book.claims]
+    assert books["scan"].table("Q-") == ""
 
 
 def test_the_claim_about_leakage_is_tested_where_leakage_differs(books):

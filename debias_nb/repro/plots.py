@@ -340,9 +340,12 @@ def legend(
     columns = math.ceil(len(handles) / lines)
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
 
-def percent(axis):
+def percent(
+    axis,
+    most: int = 6, # steps between its numbers
+):
     "Numbers of an axis in whole percent."
-    axis.set_major_locator(MaxNLocator(6, steps=STEPS))
+    axis.set_major_locator(MaxNLocator(most, steps=STEPS))
     axis.set_major_formatter(PercentFormatter(1, decimals=0))
 
 def on_the_left(ax, label: str):
@@ -390,7 +393,8 @@ def _difference_axes(ax, rows: pd.DataFrame, places: dict):
     if (rows["shift"] == "iid").all():
         ax.set_facecolor(GREY)
     ax.grid(axis="y", visible=False)
-    ax.xaxis.set_major_locator(MaxNLocator(4, steps=STEPS))
+    narrow = ax.get_gridspec().ncols > 4
+    ax.xaxis.set_major_locator(MaxNLocator(2 if narrow else 4, steps=STEPS))
     ax.set_yticks(list(places.values()), list(places))
     ax.set_ylim(max(places.values()) + .7, -.7)
     ax.tick_params(axis="y", length=0, labelleft=ax.get_subplotspec().is_first_col())
@@ -415,7 +419,8 @@ def difference_plot(
     for axes, (title, own) in zip(grid, rows.items()):
         _difference_row(axes, own, places, styles)
         if len(rows) > 1:
-            axes[0].set_ylabel(fill(title, int(height / LETTER) - 1)) # no longer than a row is high
+            letters = int(height / LETTER) - 1 # no longer than a row is high
+            axes[0].set_ylabel(fill(title, letters, break_long_words=False))
     figure.suptitle(label, x=.005, ha="left", size=9)
     _difference_legend(figure, frame)
     return figure
@@ -638,7 +643,8 @@ def weights_plot(
 def of_training(ax):
     "An axis from the start of training to its end."
     ax.set_xlim(0, 1)
-    percent(ax.xaxis)
+    narrow = ax.get_gridspec().ncols > 3
+    percent(ax.xaxis, 2 if narrow else 6)
 
 # %% ../../nbs/repro/09_plots.ipynb #63890058
 @styled()

@@ -49,10 +49,10 @@ def _line(cells: list) -> str:
 
 
 def _list(title: str, lines: list[str]) -> str:
-    "A list in Markdown, with a title; empty without lines."
-    if not lines:
-        return ""
-    return "\n".join([title, "", *lines])
+    "A list in Markdown, with a title; a single line stands beside the title, and without lines it is empty."
+    if len(lines) > 1:
+        return "\n".join([title, "", *lines])
+    return "".join(f"{title} {line.removeprefix('- ')}" for line in lines)
 
 
 def text_table(
@@ -220,7 +220,7 @@ def intervals(found: pd.DataFrame) -> pd.DataFrame: # of `differences`
 
 
 IN = "in distribution: above / around / below zero"
-OUT = "out of it: above / around / below zero"
+OUT = "out of distribution: above / around / below zero"
 
 
 def sides_of_zero(found: pd.DataFrame) -> tuple[int, int]: # of `differences`

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['SHIFTS', 'LOW_LEAKAGE', 'COMPARISON', 'HEADING', 'At', 'Asked', 'above', 'Comparison', 'Evidence', 'low_leakage',
-           'judge', 'overall', 'counted', 'Claim', 'Erratum', 'Ledger', 'read_ledger', 'comparison_frame', 'fact_frame']
+           'judge', 'overall', 'counted', 'Claim', 'claim_table', 'Erratum', 'Ledger', 'read_ledger',
+           'comparison_frame']
 
 # %% ../../nbs/repro/12_verdicts.ipynb #269c029d
 import json
@@ -14,18 +15,17 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import pairwise, product
-from pathlib import Path
 
 import pandas as pd
 
 from ..config import ConfigError, check_known, project_root
 from .frame import COMPLETE, PROFILES, Cell, Unpaired, all_experiments, contrast, scaled, stored
-from .printed import Fact, PrintedCells, first_of, in_words, printed_verdict
-from .tables import bracket, signed
+from .printed import Fact, PrintedCells, in_words, printed_verdict
+from .tables import bracket, signed, text_table
 from ..stats import WORDS, Paired, detectable, holm, threshold_p, verdict
 
 # %% ../../nbs/repro/12_verdicts.ipynb #6e595af9
-SHIFTS = {"iid": "in distribution", "ood": "out of it", "any": ""}
+SHIFTS = {"iid": "in distribution", "ood": "out of distribution", "any": ""}
 
 
 @dataclass(frozen=True)
@@ -74,17 +74,36 @@ class Asked:
 
     @property
     def text(self) -> str:
-        "The line in words."
-        names = [side.shown for side in self.sides]
-        elsewhere = [", ".join(filter(None, (side.table, side.column, side.metric))) for side in self.sides]
-        a, b, *rest = (f"{name} ({where})" if where else name for name, where in zip(names, elsewhere))
-        text = f"({a} − {b}) > ({' − '.join(rest)})" if rest else f"{a} > {b}"
-        if self.margin:
-            text += f" {signed(-self.margin)}"
+        "What is asked, in words."
+        half = len(self.sides) // 2
+        first = _in_words(self.sides[:half])
+        second = _in_words(self.sides[half:])
+        how = "above"
+        if self.margin > 0:
+            how = f"at most {self.margin:g} below"
+        elif self.margin < 0:
+            how = f"more than {-self.margin:g} above"
+        return f"{first} {how} {second}"
+
+    def where(self, page: str) -> str: # page: of its table
+        "Markdown: where it is asked; of several patterns of columns the CSV file alone says what they are."
+        table = f"[{_title(self.table)}](./{page}.md)"
+        column = self.column[0].replace("*", "").strip(" :") if len(self.column) == 1 else ""
         role = "" if self.role == "any" else f"{self.role} base"
-        column = " or ".join(self.column) if rest and self.column != ("*",) else ""
-        where = [self.table.replace("table", "Table "), column, SHIFTS[self.shift], role]
-        return f"{text}: {', '.join(filter(None, where))}"
+        return ", ".join(filter(None, (table, column, SHIFTS[self.shift], role)))
+
+
+def _title(table: str) -> str: # `table3`
+    "`Table 3`."
+    return table.replace("table", "Table ").replace("figure", "Figure ").replace("_", " ")
+
+
+def _in_words(sides: tuple[At, ...]) -> str: # one, or two
+    "`a`, or `a` − `b`, and where they are looked at if not where the comparison is."
+    names = " − ".join(f"`{side.shown}`" for side in sides)
+    one = sides[0] # both are looked at in one place
+    place = ", ".join(filter(None, (_title(one.table or ""), one.column, one.metric)))
+    return f"{names} ({place})" if place else names
 
 
 def above(
@@ -146,6 +165,7 @@ class Evidence:
     "What the stored records of one paper say."
     def __init__(self, cells: list[Cell], found: dict[str, dict]): # id -> record
         self.found = found
+        self.pages = {} # table -> the page that shows it
         self.at = {}
         for cell in cells:
             key = (cell.profile, cell.encoder, cell.table, cell.column, cell.method)
@@ -161,11 +181,15 @@ class Evidence:
         "Of a paper's configurations."
         cells = []
         found = {}
+        pages = {}
         for experiment in all_experiments(paper):
             study = stored(f"{paper}/{experiment.experiment}", experiment.profile)
             cells += study.cells
             found |= study.found
-        return cls(cells, found)
+            pages |= {cell.table: experiment.experiment for cell in study.cells}
+        evidence = cls(cells, found)
+        evidence.pages = pages
+        return evidence
 
     def names(self, what: str, table: str, profile: str | None = None) -> list[str]: # what: `method` or `column`
         "What the cells of a table are called."
@@ -296,7 +320,7 @@ def judge(
     return out
 
 
-def _with_word(one: Comparison, p: float) -> Comparison:
+def _with_word(one: Comparison, p: float) -> Comparison: # p: adjusted
     word = verdict(one.difference, -one.asked.margin, one.asked.delta, p)
     why = ""
     if word == "undecided":
@@ -339,24 +363,28 @@ class Claim:
     id: str                # R-: a relation that the cells suggest; Q-: a question of ours
     facts: list[Fact]
     comparisons: list[Comparison]
-    statement: str = ""    # filled in by `read_ledger`
+    pages: dict[str, str]  # table -> the page that shows it
+    statement: str = "As above." # this and the next are filled in by `Ledger.state`
+    note: str = ""         # where the paper says so, and how words are read
 
     def __repr__(self) -> str:
         return f"<claim {self.id}>"
 
-    def _primary(self, profile: str) -> list[Comparison]:
-        return [one for one in self.comparisons if one.profile == profile and one.asked.primary]
-
-    def _lines(self, profile: str) -> list[tuple[Asked, list[Comparison], str]]: # asked, its comparisons, their word
+    def _lines(self) -> dict[Asked, dict[str, list[Comparison]]]: # asked -> profile -> comparisons
         "Its primary comparisons, line by line of what was asked."
         lines = {}
-        for one in self._primary(profile):
-            lines.setdefault(one.asked, []).append(one)
-        return [(asked, mine, overall([one.verdict for one in mine])) for asked, mine in lines.items()]
+        for one in self.comparisons:
+            if one.asked.primary:
+                lines.setdefault(one.asked, {}).setdefault(one.profile, []).append(one)
+        return lines
+
+    def _words(self, profile: str) -> list[list[str]]: # line by line
+        "The words of its primary comparisons."
+        return [[one.verdict for one in found[profile]] for found in self._lines().values() if profile in found]
 
     def words(self, profile: str) -> list[str]:
         "The words of its primary comparisons."
-        return [one.verdict for one in self._primary(profile)]
+        return sum(self._words(profile), [])
 
     def verdict(self, profile: str) -> str:
         return overall(self.words(profile))
@@ -364,47 +392,57 @@ class Claim:
     def shown(self, profile: str) -> str:
         "The verdict, and whether it is of a part of what was asked: one line of the claim or more was not run."
         word = self.verdict(profile)
-        lacks_a_line = any(of_line == "not run" for _, _, of_line in self._lines(profile))
+        lacks_a_line = "not run" in map(overall, self._words(profile))
         is_one_word = word in WORDS and word != "undecided"
         return f"{word} in part" if is_one_word and lacks_a_line else word
 
-    def _printed(self) -> list[str]:
+    def _printed(self) -> str:
         "What the paper's own cells say; where they deny the claim, which do."
-        if not self.facts:
-            return []
         verdict = printed_verdict(self.facts)
         so = verdict == "holds"
         why = in_words(self.facts, so)
         told = f": {why}" if so else f"; not so: {why}"
-        return [f"Printed cells: **{verdict}**{told if why else ''}."]
+        return f"**{verdict}**{told if why else ''}"
 
-    def _ours(self, profile: str) -> str:
-        "What our runs of a profile say, and by which of the things that were asked."
-        by_word = {}
-        for asked, mine, word in self._lines(profile):
-            by_word.setdefault(word, []).append(asked.text + _span(mine))
-        by_word.pop("not run", None)
-        reasons = [f"*{word}*: {first_of(texts)}." for word, texts in by_word.items()]
-        counts = counted(self.words(profile))
-        return " ".join([f"`{profile}`: **{self.shown(profile)}** ({counts}).", *reasons])
+    def rows(self, profiles: list[str]) -> list[list[str]]: # of `claim_table`
+        "The claim with its verdicts, and each thing that was asked with what came out."
+        analogues = dict.fromkeys(one.asked.analogue for one in self.comparisons if one.asked.analogue)
+        ours = f" In our runs: {'; '.join(analogues)}." if analogues else ""
+        said = f"**{self.statement}** {self.note}{ours}"
+        verdicts = [f"**{self.shown(profile)}**" for profile in profiles]
+        rows = [[f'<a id="{self.id.lower()}"></a>**{self.id}**', said, self._printed(), *verdicts]]
+        for asked, found in self._lines().items():
+            outcomes = [_outcome(found.get(profile, [])) for profile in profiles]
+            if any(outcomes):
+                place = asked.where(self.pages.get(asked.table, asked.table))
+                rows.append(["", f"{place}: {asked.text}", "", *outcomes])
+        return rows
 
     def _repr_markdown_(self) -> str:
-        ran = [profile for profile in reversed(PROFILES) if self.verdict(profile) != "not run"]
-        ours = [self._ours(profile) for profile in ran]
-        lines = self._printed() + (ours or ["Our runs: not run."])
-        analogues = dict.fromkeys(one.asked.analogue for one in self.comparisons if one.asked.analogue)
-        if analogues:
-            lines.append(f"Where ours is not the paper's situation: {'; '.join(analogues)}.")
-        return "\n".join(f"- {line}" for line in lines)
+        return claim_table([self])
 
 
-def _span(comparisons: list[Comparison]) -> str:
-    "How far the differences of one thing that was asked go."
+def _outcome(comparisons: list[Comparison]) -> str: # of one thing that was asked, at one profile
+    "How many comparisons got which word, and how far their differences go."
+    if not comparisons:
+        return ""
+    counts = counted([one.verdict for one in comparisons])
     found = [one.difference for one in comparisons if one.difference]
-    if len(found) < 2:
-        return "".join(f", {bracket(d)}" for d in found)
+    if len(found) == 1:
+        return f"{counts}: {bracket(found[0])}"
     values = [d.difference for d in found]
-    return f", {signed(min(values))} to {signed(max(values))}"
+    return f"{counts}: {signed(min(values))} to {signed(max(values))}" if values else counts
+
+
+def claim_table(claims: list[Claim]) -> str: # empty without claims
+    "Markdown: a row a claim, and below it a row for each thing that was asked of our runs."
+    if not claims:
+        return ""
+    ran = {one.profile for claim in claims for one in claim.comparisons if one.difference}
+    profiles = [profile for profile in reversed(PROFILES) if profile in ran]
+    header = ["", "claim, and what was asked of our runs", "printed cells", *(f"`{profile}`" for profile in profiles)]
+    rows = [row for claim in claims for row in claim.rows(profiles)]
+    return text_table(header, rows)
 
 
 @dataclass(repr=False)
@@ -462,8 +500,22 @@ class Ledger:
             found = [one for asked in ours for one in self.evidence.comparisons(asked)]
         except ValueError as e:
             raise ValueError(f"{id}: {e}") from None
-        self.claims[id] = Claim(id, list(printed), judge(found))
+        self.claims[id] = Claim(id, list(printed), judge(found), self.evidence.pages)
         return self.claims[id]
+
+    def state(self):
+        "Give each claim its statement. Raises `ConfigError` for one that no heading states."
+        headings = _headings(self.paper, "claims")
+        for claim in self.claims.values():
+            if claim.id not in headings:
+                raise ConfigError(f"nbs/papers/{self.paper}/claims.ipynb: no heading states {claim.id}")
+            _, claim.statement, note = headings[claim.id]
+            claim.note = " ".join(note.split())
+
+    def table(self, begin: str) -> str: # begin: of their names
+        "Markdown: some claims, as `claim_table`. Raises as `state`."
+        self.state()
+        return claim_table([claim for claim in self.claims.values() if claim.id.startswith(begin)])
 
     def erratum(self, id: int, kind: str, facts: list[Fact] = ()) -> Erratum:
         "Recompute an erratum and keep it. Raises `ValueError` for another kind and for an id that stands twice."
@@ -479,56 +531,59 @@ COMPARISON = [
     "paper", "claim", "primary", "profile", "table", "encoder", "column", "comparison", "margin", "delta", "difference",
     "low", "high", "replicates", "p", "detectable", "verdict", "why",
 ]
-HEADING = re.compile(r"## (?P<id>[\w-]+)\.? ?(?P<title>.*)\n\n(?P<first>.*)")
+HEADING = re.compile(r"## (?P<id>[\w-]+)\.? ?(?P<title>.*)\n\n(?P<first>.*)(?P<rest>(?s:.*))")
 
 
 def read_ledger(paper: str) -> Ledger:
     """The claims and errata of a paper, from its notebooks.
     Raises what a cell raises, and `ConfigError` for what is no notebook and for a claim that no heading states."""
-    folder = project_root() / "nbs" / "papers" / paper
-    book, headings = _executed(folder / "claims.ipynb")
-    for claim in book.claims.values():
-        if claim.id not in headings:
-            raise ConfigError(f"nbs/papers/{paper}/claims.ipynb: no heading states {claim.id}")
-        claim.statement = headings[claim.id]["first"]
-    errata, headings = _executed(folder / "errata.ipynb")
-    for erratum in errata.errata.values():
-        erratum.title = headings[str(erratum.id)]["title"]
-    book.errata = errata.errata
+    book = _executed(paper, "claims")
+    book.state()
+    book.errata = _executed(paper, "errata").errata
+    headings = _headings(paper, "errata")
+    for erratum in book.errata.values():
+        erratum.title, *_ = headings[str(erratum.id)]
     return book
 
 
-def _executed(path: Path) -> tuple[Ledger, dict[str, dict]]: # what it calls `book`; id -> title and first paragraph
-    "Run the code of a notebook, and read its headings."
-    names, headings = {}, {}
+def _sources(paper: str, name: str, kind: str) -> list[str]: # kind: of cell
+    "The cells of a notebook. Raises `ConfigError` for what is none."
+    path = project_root() / "nbs" / "papers" / paper / f"{name}.ipynb"
     try:
         cells = json.loads(path.read_text("utf-8"))["cells"]
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise ConfigError(f"{path}: no notebook ({e})") from None
-    for cell in cells:
-        source = "".join(cell["source"])
-        if cell["cell_type"] == "code":
-            try:
-                exec(compile(source, path.name, "exec"), names)
-            except Exception as e:
-                e.add_note(f"in {path.name}: {source.splitlines()[0]}")
-                raise
-            continue
-        match = HEADING.match(source)
-        if match:
-            headings[match["id"]] = match.groupdict()
-    return names["book"], headings
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == kind]
+
+
+def _headings(paper: str, name: str) -> dict[str, list[str]]: # id -> title, first paragraph, rest
+    "What the headings of a notebook say."
+    matches = map(HEADING.match, _sources(paper, name, "markdown"))
+    return {match["id"]: match.groups()[1:] for match in matches if match}
+
+
+def _executed(paper: str, name: str) -> Ledger: # what it calls `book`
+    "Run the code of a notebook."
+    names = {}
+    for source in _sources(paper, name, "code"):
+        try:
+            exec(compile(source, f"{name}.ipynb", "exec"), names)
+        except Exception as e:
+            e.add_note(f"in {name}.ipynb: {source.splitlines()[0]}")
+            raise
+    return names["book"]
 
 
 def _comparison_row(paper: str, claim: str, one: Comparison) -> dict:
+    asked = one.asked
     row = dict(
-        paper=paper, claim=claim, primary=one.asked.primary, profile=one.profile, table=one.asked.table,
-        encoder=one.encoder, column=one.column, comparison=one.text, margin=one.asked.margin, delta=one.asked.delta)
+        paper=paper, claim=claim, primary=asked.primary, profile=one.profile, table=asked.table, encoder=one.encoder,
+        column=one.column, comparison=one.text, margin=asked.margin, delta=asked.delta, verdict=one.verdict, why=one.why,
+    )
     d = one.difference
     if d is not None:
-        row |= dict(difference=d.difference, low=d.low, high=d.high, replicates=d.n)
-        row |= dict(p=one.p, detectable=one.seen)
-    return row | dict(verdict=one.verdict, why=one.why)
+        row |= dict(difference=d.difference, low=d.low, high=d.high, replicates=d.n, p=one.p, detectable=one.seen)
+    return row
 
 
 def comparison_frame(book: Ledger) -> pd.DataFrame: # a row a comparison
@@ -537,9 +592,3 @@ def comparison_frame(book: Ledger) -> pd.DataFrame: # a row a comparison
     rows = pd.DataFrame([_comparison_row(book.paper, *pair) for pair in found])
     return rows.reindex(columns=COMPARISON)
 
-
-def fact_frame(book: Ledger) -> pd.DataFrame: # a row a printed number
-    "Every fact about printed cells in a paper's claims and errata, for a CSV file."
-    places = book.claims | {f"erratum {number}": erratum for number, erratum in book.errata.items()}
-    parts = [pd.DataFrame(one.facts).assign(of=name) for name, one in places.items()]
-    return pd.concat(parts).assign(paper=book.paper)
