@@ -92,6 +92,13 @@ def experiment(methods=("Base", "Finetuned", "ITVReg"), seeds=(0, 1), **training
         encoders=[STATIC], methods=METHODS, blocks=[block])
 
 
+def shrunk(config: str) -> str:
+    "A planted configuration with a smaller world, and an encoder that is trained for a few steps."
+    config = config.replace("world: {seed: 0}", "world: {seed: 0, broad_pairs: 500}")
+    config = config.replace("steps: 200,", "steps: 10,")
+    return config.replace("train_pairs: 1000,", "train_pairs: 100, queries: 60, items: 200,")
+
+
 class Page(HTMLParser):
     "Which tags a page has, and that they are closed."
     VOID = {"meta", "br"}

@@ -18,10 +18,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from debias_nb.repro import cli
-from debias_nb.repro import runner
+from debias_nb.repro import cli, pages, runner
 from debias_nb.repro.cli import app
-from debias_nb.config import ConfigError, cache_dir
+from debias_nb.config import ConfigError
 from debias_nb.data.questions import load_questions
 from debias_nb.data.registry import UnknownData
 from debias_nb.repro.config import load_experiment
@@ -29,13 +28,13 @@ from debias_nb.repro.pages import executed
 from debias_nb.repro.records import Store, WorkerLost, comparable, failed_record, make_record, read
 from debias_nb.repro.frame import refuse_unknown_parameters, row_name
 from debias_nb.repro.tasks.common import lacking
-from made import experiment
+from faults.harness import RAISED, Child, at_work, children, wait_until
+from made import experiment, shrunk
 
 ROOT = Path(__file__).parents[1]
 ENV = os.environ | {
     "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
     "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-CACHE = cache_dir("encoders").parent # what the project has trained already, whatever the fixtures below say
 SETTINGS = {"title": "A toy", "scale": "none", "encoders": [], "methods": [], "blocks": []}
 PARAMETERS = 'profile: str = "planted"\nseeds: list[int] | None = None\nweight: float = 0.1\nfresh: bool = False'
 WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "findings.ipynb") # they speak of all configurations
@@ -416,24 +415,18 @@ def by_id(records):
     return {record["id"]: record for record in records}
 
 
-CHILD = STOPPABLE + """
-import sys
-from debias_nb.repro.runner import run_all
-from debias_nb.repro.records import Store
-from made import experiment
-run_all(experiment(seeds=range(2)).runs(), Store(sys.argv[1]), workers=1, progress=False)
-print("came to its end")
-"""
+def make_the_runs(folder):
+    runner.run_all(experiment(seeds=range(2)).runs(), Store(folder), workers=1, progress=False)
+    print("came to its end")
 
 
-def start_child(store, cache, code=CHILD, **pipes):
+def start_child(folder):
     "A process that makes the runs of the experiment."
-    return subprocess.Popen(
-        [sys.executable, "-c", code, str(store)], env=ENV | {"DEBIAS_NB_CACHE": str(cache)}, **(pipes or PIPES))
+    return Child(make_the_runs, folder, said=folder / f"said-{time.monotonic_ns()}.txt")
 
 
-def wait_for_a_record(path, process):
-    wait_for(lambda: path.exists() and path.read_bytes().count(b"\n") >= 1, process)
+def has_a_record(path):
+    return path.exists() and path.read_bytes().count(b"\n") >= 1
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=lambda s: s.name)
@@ -441,12 +434,12 @@ def test_what_had_finished_is_kept(finished, cache, tmp_path, stop):
     runs, expected = finished
     store = Store(tmp_path)
     path = store.path(runs[0])
-    process = start_child(tmp_path, cache)
-    wait_for_a_record(path, process)
-    process.send_signal(stop)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == -stop and "came to its end" not in out
-    assert ("KeyboardInterrupt" in err) == (stop == signal.SIGINT)
+    child = start_child(tmp_path)
+    wait_until(lambda: has_a_record(path) or not child.process.is_alive(), "a record", every=.005)
+    os.kill(child.pid, stop)
+    code = child.end(60)
+    assert code == (RAISED if stop == signal.SIGINT else -stop) and "came to its end" not in child.text
+    assert ("KeyboardInterrupt" in child.text) == (stop == signal.SIGINT)
 
     kept = ids_of(read(path))
     assert 1 <= len(kept) < len(runs) and kept == ids(runs[:len(kept)])
@@ -499,39 +492,41 @@ def test_two_workers_give_what_one_gives(finished, tmp_path):
     assert len(read(Store(tmp_path).path(runs[0]))) == len(runs)
 
 
+def test_a_worker_that_fails_does_not_stop_the_other(cache, tmp_path):
+    fails = experiment(["Finetuned"], [0], learning_rate=1e38).runs()
+    others = experiment(["Finetuned"], [1, 2]).runs()
+    out = runner.run_all([*fails, *others], Store(tmp_path), workers=2, progress=False)
+    assert out.failed == {fails[0].id: "step 1: the loss is nan"}
+    assert set(out.trained) == set(ids(others))
+
+
 def test_two_batches_share_the_work(finished, cache, tmp_path):
     runs, expected = finished
-    both = [start_child(tmp_path, cache) for _ in range(2)]
-    said = [process.communicate(timeout=300) for process in both]
-    assert all("came to its end" in out for out, _ in said), said
+    both = [start_child(tmp_path) for _ in range(2)]
+    assert [child.end(300) for child in both] == [0, 0], [child.text for child in both]
+    assert all("came to its end" in child.text for child in both)
     made = read(Store(tmp_path).path(runs[0]))
     assert sorted(ids_of(made)) == sorted(ids(runs)), "each run once"
     assert compared(by_id(made)) == compared(expected)
 
 
-def at_work(pid):
-    "Whether a process is there and has not ended."
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def children(pid):
-    found = []
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        found += map(int, (thread / "children").read_text().split())
-    return found
+TWO_WORKERS = """
+import sys
+from debias_nb.repro.runner import run_all
+from debias_nb.repro.records import Store
+from made import experiment
+run_all(experiment(seeds=range(2)).runs(), Store(sys.argv[1]), workers=2, progress=False)
+"""
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
 def test_workers_end_with_the_process_that_started_them(cache, tmp_path, stop):
-    with_two_workers = CHILD.replace("workers=1", "workers=2")
-    parent = start_child(
-        tmp_path, cache, with_two_workers, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [sys.executable, "-c", TWO_WORKERS, str(tmp_path)]
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    parent = subprocess.Popen(command, env=ENV | {"DEBIAS_NB_CACHE": str(cache)}, **silent)
     path = Store(tmp_path).path(experiment(seeds=range(2)).runs()[0])
-    wait_for_a_record(path, parent)
+    wait_for(lambda: has_a_record(path), parent)
     workers = children(parent.pid)
     parent.send_signal(stop)
     parent.wait(30)
@@ -587,14 +582,6 @@ def test_a_notebook_that_cannot_be_written_is_named(project, monkeypatch):
     assert "_runs/notebooks/toy/good.planted.ipynb: not executed: No space left on device" in done.stderr
 
 
-def test_a_worker_that_fails_does_not_stop_the_other(cache, tmp_path):
-    fails = experiment(["Finetuned"], [0], learning_rate=1e38).runs()
-    others = experiment(["Finetuned"], [1, 2]).runs()
-    out = runner.run_all([*fails, *others], Store(tmp_path), workers=2, progress=False)
-    assert out.failed == {fails[0].id: "step 1: the loss is nan"}
-    assert set(out.trained) == set(ids(others))
-
-
 # status and report
 
 def paper_row(cell):
@@ -603,7 +590,18 @@ def paper_row(cell):
     return " · ".join([row.get("base", "MSMARCO"), row_name(row)])
 
 
-def test_status_accounts_for_every_cell_of_the_paper():
+@pytest.fixture(scope="module")
+def every_cell():
+    return pages.all_cells()
+
+
+@pytest.fixture
+def counted_once(every_cell, monkeypatch):
+    "The commands get cells that two tests share: to count them reads every record."
+    monkeypatch.setattr(pages, "all_cells", lambda fresh: every_cell)
+
+
+def test_status_accounts_for_every_cell_of_the_paper(counted_once):
     done = shell("status", "--json")
     assert done.exit_code == 0
     cells = json.loads(done.stdout)
@@ -632,7 +630,7 @@ def test_status_accounts_for_every_cell_of_the_paper():
     assert all(c["command"] for c in cells if (c["paper"], c["table"]) == ("itvreg", "table3"))
 
 
-def test_status_for_readers_names_tables_and_profiles():
+def test_status_for_readers_names_tables_and_profiles(counted_once):
     done = shell("status")
     assert done.exit_code == 0
     for word in ("table3", "table2", "planted", "small", "paper", "84"):
@@ -757,10 +755,21 @@ def is_trained(name, cells):
     return any(row.startswith(name) and not row.endswith("Base") for row in rows)
 
 
+def leave_one_paper(folder):
+    "Errata and other papers say the same whatever part of a table has been run."
+    for path in (folder / "expected").glob("*.yaml"):
+        if path.stem != "itvreg":
+            path.unlink()
+    for path in (folder / "nbs/papers").glob("*/errata.ipynb"):
+        path.unlink()
+
+
 @pytest.mark.parametrize("keep", ["one encoder", "no reference", "failures", "everything"])
 def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch, keep):
     "Invented numbers for a part of the runs: a page is written, with the encoders of which something was trained."
     copy_project(tmp_path, "expected")
+    if keep != "everything":
+        leave_one_paper(tmp_path)
     (tmp_path / "configs/itvreg").mkdir(parents=True)
     for name in ("configs/itvreg/table03.small.yaml", "configs/itvreg/table03.paper.yaml"):
         shutil.copy(ROOT / name, tmp_path / name)
@@ -893,7 +902,7 @@ SMOKE = [
 
 def smoke(project, records):
     "What the notebook says of its records, and what the command says."
-    done = outside(*SMOKE, cwd=project, DEBIAS_NB_RUNS=str(records), DEBIAS_NB_CACHE=str(CACHE))
+    done = outside(*SMOKE, cwd=project, DEBIAS_NB_RUNS=str(records), DEBIAS_NB_CACHE=str(project / "cache"))
     assert done.returncode == 0, done.stderr
     paragraphs = text(project / "_runs/notebooks/itvreg/table03.planted.ipynb")
     said = next(paragraph for paragraph in paragraphs if "run now" in paragraph)
@@ -908,15 +917,15 @@ def check_smoke_record(record, seed):
     assert 0 < record["metrics"]["iid"]["auc05"] <= 1
 
 
-def test_smoke(tmp_path):
+def test_smoke(tmp_path, monkeypatch):
     """Encoder, notebook, kernel, records: two seeds of one method, through the real command line; a deleted record is
     one run, and what is there is loaded."""
     for name in ("configs", "expected", "nbs/papers"):
         shutil.copytree(ROOT / name, tmp_path / name)
     shutil.copy(ROOT / "settings.ini", tmp_path)
     config = tmp_path / "configs/itvreg/table03.planted.yaml"
-    smaller = config.read_text("utf-8").replace("train_pairs: 1000", "train_pairs: 100, queries: 60, items: 200")
-    config.write_text(smaller, "utf-8")
+    config.write_text(shrunk(config.read_text("utf-8")), "utf-8")
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
     asked = runner.narrow(
         load_experiment("itvreg/table03", "planted", tmp_path), [7, 8], ["Finetuned"], ["tiny"], full=False).runs()
     assert len(asked) == 2

@@ -37,9 +37,15 @@ BEST = PAIRS.model_copy(update={
     "measure": ("trajectory",),
 })
 PRETRAIN = PretrainConfig(steps=2, batch_size=16, vocabulary=600)
-TRANSFORMER = PAIRS.model_copy(update={
+SMALLER = WORLD.model_copy(update={"train_pairs": 100, "queries": 20, "items": 60})
+FEWER_PAIRS = PAIRS.model_copy(update={
+    "corpus": PAIRS.corpus.model_copy(update={"world": SMALLER}),
+    "eval_world": SMALLER,
+    "training": PAIRS.training.model_copy(update={"batch_size": 32}),
+})
+TRANSFORMER = FEWER_PAIRS.model_copy(update={
     "encoder": EncoderConfig(name="tiny", kind="transformer", world=WORLD, pretrain=PRETRAIN),
-    "training": PAIRS.training.model_copy(update={"learning_rate": 1e-4}),
+    "training": FEWER_PAIRS.training.model_copy(update={"learning_rate": 1e-4}),
 })
 ANSWERS_WORLD = AnswersWorldConfig(name="answers", questions=60, tests=20)
 ANSWERS = RunConfig(
@@ -163,12 +169,12 @@ def memory_for(rows, monkeypatch):
 
 
 def test_a_batch_that_does_not_fit_goes_in_pieces(monkeypatch):
-    memory_for(100, monkeypatch)
-    with pytest.warns(UserWarning, match="out of memory; again with batches of 128 in 4 pieces"):
+    memory_for(25, monkeypatch)
+    with pytest.warns(UserWarning, match="out of memory; again with batches of 32 in 4 pieces"):
         record = runner.execute_within(TRANSFORMER, Limits())
     assert record["extra"]["pieces"] == 4
     assert record["id"] == TRANSFORMER.id
-    plain = len(runner.execute_within(PAIRS, Limits())["curve"]["erm"])
+    plain = len(runner.execute_within(FEWER_PAIRS, Limits())["curve"]["erm"])
     assert len(record["curve"]["erm"]) == plain, "as many steps as without pieces"
 
 

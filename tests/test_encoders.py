@@ -536,6 +536,7 @@ def test_minilm_tells_what_texts_mean(minilm):
 
 # planted encoders, asked for by several at once
 
+FORK = multiprocessing.get_context("fork") # the libraries are loaded once, here
 QUICK = EncoderConfig(
     name="tiny-static", kind="static", world=WorldConfig(types=8, unseen_types=4, broad_pairs=600),
     pretrain=PretrainConfig(steps=20, batch_size=32, learning_rate=2e-2))
@@ -560,9 +561,8 @@ def locked_names(folder):
 
 
 def test_two_processes_that_ask_for_one_planted_encoder_train_it_once(tmp_path):
-    spawn = multiprocessing.get_context("spawn")
-    barrier, answers = spawn.Barrier(2), spawn.Queue()
-    workers = [spawn.Process(target=ask, args=(str(tmp_path), barrier, answers)) for _ in range(2)]
+    barrier, answers = FORK.Barrier(2), FORK.Queue()
+    workers = [FORK.Process(target=ask, args=(str(tmp_path), barrier, answers)) for _ in range(2)]
     for worker in workers:
         worker.start()
     found = [answers.get(timeout=120) for _ in workers]
@@ -584,8 +584,7 @@ def die_while_training(cache):
 
 def test_a_training_that_is_killed_leaves_no_encoder(tmp_path):
     "What a killed process leaves is not taken for an encoder."
-    spawn = multiprocessing.get_context("spawn")
-    dies = spawn.Process(target=die_while_training, args=(str(tmp_path),))
+    dies = FORK.Process(target=die_while_training, args=(str(tmp_path),))
     dies.start()
     dies.join(120)
     assert dies.exitcode == 9 and folders_in(tmp_path), "it was killed with the work half done"

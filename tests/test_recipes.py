@@ -17,6 +17,7 @@ from debias_nb.repro.frame import only_stored
 from debias_nb.repro.pages import write_page
 from debias_nb.repro.verdicts import read_ledger
 from debias_nb.stats import WORDS
+from made import shrunk
 from sync import tool
 
 ROOT = Path(__file__).parents[1]
@@ -99,13 +100,6 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("DEBIAS_NB_RUNS", raising=False)
     return tmp_path
-
-
-def shrunk(config: str) -> str:
-    "A configuration with a smaller world, and an encoder that is trained for a few steps."
-    config = config.replace("world: {seed: 0}", "world: {seed: 0, broad_pairs: 500}")
-    config = config.replace("steps: 200,", "steps: 10,")
-    return config.replace("train_pairs: 1000,", "train_pairs: 100, queries: 60, items: 200,")
 
 
 def test_a_method_becomes_a_row(project):

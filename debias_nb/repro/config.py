@@ -404,25 +404,22 @@ class ExperimentConfig(Strict):
     tables: tuple[TableConfig, ...] = ()
     world: World | None = None   # a world that is drawn, not trained on
 
-    def _named(self, kind: str, name: str):
-        "An encoder or a method by its name. Raises `ValueError` with the nearest one."
+    def _named(self, kind: str, names: tuple[str, ...]) -> list:
+        "Encoders or methods by their names. Raises `ValueError` with the nearest one."
         known = {getattr(one, "display", one.name): one for one in getattr(self, kind)}
-        check_known(kind[:-1], name, known)
-        return known[name]
+        for name in names:
+            check_known(kind[:-1], name, known)
+        return [known[name] for name in names]
 
     @model_validator(mode="after")
     def _references(self):
         for block in self.blocks:
-            for name in block.encoders:
-                self._named("encoders", name)
-            for name in block.methods:
-                self._named("methods", name)
+            self._named("encoders", block.encoders)
+            self._named("methods", block.methods)
         return self
 
     def _run(self, block, encoder, corpus, method, training, seed) -> RunConfig:
         "One run of a block; an encoder that is not trained has no corpus, no settings and no seed of its own."
-        encoder = self._named("encoders", encoder)
-        method = self._named("methods", method)
         if method.trained:
             own = {"corpus": corpus, "training": training, "seed": seed}
         elif corpus.task != "pairs":
@@ -435,11 +432,13 @@ class ExperimentConfig(Strict):
 
     def block_runs(self, block: BlockConfig) -> list[RunConfig]:
         "The runs of one block, each once: an untrained encoder is the same for all seeds and training corpora."
-        grid = itertools.product(block.encoders, block.corpora, block.methods, block.trainings, block.seeds)
+        encoders = self._named("encoders", block.encoders)
+        methods = self._named("methods", block.methods)
         found = {}
-        for point in grid:
-            for run in block.copies(self._run(block, *point)):
-                found.setdefault(run.id, run)
+        for point in itertools.product(encoders, block.corpora, methods, block.trainings, block.seeds):
+            run = self._run(block, *point)
+            if run.id not in found:
+                found |= {copy.id: copy for copy in block.copies(run)}
         return list(found.values())
 
     def runs(self, full: bool = True) -> list[RunConfig]: # full: with the blocks that are left out otherwise

@@ -80,8 +80,10 @@ def world_of(record: dict) -> int | None: # None: real data, divided in one way
     config = record["config"]
     corpus = config["corpus"] or config.get("eval_corpus")
     if corpus:
-        drawn = CorpusConfig.model_validate(corpus).drawn
-        return drawn.seed if drawn else None
+        split = corpus.get("split")
+        is_random = split and split["scheme"] == "random"
+        drawn = corpus.get("world") or (split if is_random else None)
+        return drawn["seed"] if drawn else None
     world = config.get("eval_world")
     return world["seed"] if world else None
 
@@ -279,10 +281,8 @@ def _is_on(run: RunConfig, corpus: CorpusConfig) -> bool:
     return data == corpus
 
 
-def _is_of(run: RunConfig, encoder: str, row: Row, column: ColumnConfig, corpus: CorpusConfig) -> bool:
-    "Whether a run belongs to a cell."
-    if run.encoder.display != encoder or run.method.name != row.method:
-        return False
+def _is_of(run: RunConfig, row: Row, column: ColumnConfig, corpus: CorpusConfig) -> bool:
+    "Whether a run of a cell's encoder and method belongs to it."
     if column.evaluate not in run.evaluate or not _is_on(run, corpus):
         return False
     if run.training is None:
@@ -324,10 +324,14 @@ def _family(method: str) -> tuple[str, float]:
     return weighted_name(method) or (method, 0.)
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000016
-def found_records(experiment: ExperimentConfig, store: Store) -> dict[str, dict]: # id -> record
+def found_records(
+    experiment: ExperimentConfig,
+    store: Store,
+    runs: list[RunConfig] | None = None, # its runs, where they are known
+) -> dict[str, dict]: # id -> record
     """The newest record of every run of an experiment; blocks may take theirs from other experiments.
     Methods have the names that the experiment has for them."""
-    runs = experiment.runs()
+    runs = runs or experiment.runs()
     names = {run.id: run.method.name for run in runs} # records of other settings in the same file are none of its own
     found = {}
     for name in dict.fromkeys(run.experiment for run in runs):
@@ -391,15 +395,27 @@ def _block_cells(
     rows = block_rows(block, experiment, table)
     roles = {encoder.display: encoder.role for encoder in experiment.encoders}
     alike = _of_every_cell(experiment, table, block, expected)
-    runs = experiment.block_runs(block.model_copy(update={"worlds": 0})) # `copies` adds those of further worlds
+    runs = _runs_of_rows(experiment, block)
     for encoder, row, column in product(encoders, rows, columns):
         ids = []
-        for run in runs:
-            if _is_of(run, encoder, row, column, corpora[column.corpus]):
-                ids += [copy.id for copy in block.copies(run)]
+        for run, copies in runs.get((encoder, row.method), ()):
+            if _is_of(run, row, column, corpora[column.corpus]):
+                ids += copies
         if ids:
             place = _of_row_and_column(table, row, column)
             yield Cell(**alike, **place, encoder=encoder, role=roles[encoder]), ids
+
+
+def _runs_of_rows(
+    experiment: ExperimentConfig,
+    block: BlockConfig,
+) -> dict[tuple[str, str], list[tuple[RunConfig, list[str]]]]: # encoder and method -> runs, each with the ids of its copies
+    "The runs of a block in its first world."
+    found = {}
+    for run in experiment.block_runs(block.model_copy(update={"worlds": 0})): # `copies` adds those of further worlds
+        ids = [copy.id for copy in block.copies(run)]
+        found.setdefault((run.encoder.display, run.method.name), []).append((run, ids))
+    return found
 
 
 def _of_every_cell(
@@ -595,11 +611,12 @@ def study_of(
     own: bool = False, # whether they are of this machine alone
 ) -> Study:
     "What a store's records say of an experiment."
-    found = found_records(experiment, store)
+    runs = experiment.runs()
+    found = found_records(experiment, store, runs)
     cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, found)]
     study = Study(experiment, found, cells, came, own)
     if not came:
-        study.came = f"{len(study.finished)} of {len(experiment.runs())} runs are on record."
+        study.came = f"{len(study.finished)} of {len(runs)} runs are on record."
     return study
 
 

@@ -158,6 +158,7 @@ def records_of(project: Path) -> dict: # id -> what two honest repeats have in c
 # a process that can be killed
 
 FORK = multiprocessing.get_context("fork") # the libraries are loaded once, here
+RAISED = 70 # exit code of a function that raised something
 
 
 class Child:
@@ -175,7 +176,7 @@ class Child:
             os.dup2(out.fileno(), 2)
         sys.stdout, sys.stderr = os.fdopen(1, "w", 1, closefd=False), os.fdopen(2, "w", 1, closefd=False)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        code = 70
+        code = RAISED
         try:
             function(*args)
             code = 0
