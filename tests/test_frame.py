@@ -300,7 +300,7 @@ def installs(folder, locked):
 
 TARGETS = {
     "venv", "reports", "test", "test-lower", "lock", "outdated", "docs", "bench", "cluster", "mutants", "test-faults",
-    "notebooks", "reference", "sync", "check-sync", "clean", "help"}
+    "repeats", "notebooks", "reference", "sync", "check-sync", "clean", "help"}
 
 
 @needs_make
