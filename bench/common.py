@@ -58,10 +58,11 @@ def static_encoders() -> list[str]:
 
 @contextlib.contextmanager
 def calm():
-    "Quiet libraries, and as many threads as a bench has."
+    "Quiet libraries, which no collection of garbage looks through, and as many threads as a bench has."
     from debias_nb.encoders import single_thread
-    from debias_nb.repro.runner import quiet
+    from debias_nb.repro.runner import _settled, quiet
     quiet()
+    _settled()
     with single_thread(THREADS):
         yield
 

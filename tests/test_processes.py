@@ -2,6 +2,7 @@
 import copy
 import os
 import random
+import socket
 import subprocess
 import sys
 import textwrap
@@ -12,6 +13,7 @@ import pytest
 import torch
 from datasets import Dataset
 from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTrainer, CrossEncoderTrainingArguments
+from sentence_transformers.sentence_transformer import losses
 
 import made
 from debias_nb.arr import (
@@ -22,13 +24,14 @@ from debias_nb.config import ConfigError
 from debias_nb.encoders import EncoderError, QuietTrainer, embed_texts, pretrain, tokenise, training_arguments
 from debias_nb.itvreg import MatchingLoss
 from debias_nb.processes import gathered
+from debias_nb.regularized import ITVReg, MaskReg, OutReg, Regularized
 from debias_nb.repro import training as companion
 from debias_nb.repro.answer_training import fit_answers
 from debias_nb.repro.config import MethodConfig, TrainConfig
 from debias_nb.repro.runner import execute
 from debias_nb.scan_training import SCAN
 from test_author_losses import AUTHORS, TEXTS
-from test_regularized import can_meet, moved, without_dropout
+from test_regularized import PAIR, moved, rows, trained, without_dropout
 from test_scan_training import ANSWERS, LABELS, QUESTIONS, cross_encoder
 
 TOLERANCE = 1e-5 # in any weight, after two or more steps; single precision adds up in another order, and processors differ
@@ -129,6 +132,20 @@ def answers_told(folder, out, size):
     return before.model.state_dict(), model.state_dict() | after
 
 
+def regularized(folder, out, size):
+    "Two steps with a loss of sentence-transformers, which gathers from all processes."
+    model = without_dropout(made.load(folder))
+    before = copy.deepcopy(model)
+    base_loss = losses.MultipleNegativesRankingLoss(model, gather_across_devices=True)
+    base = moved(made.load(folder), .5 if folder.name == "table" else .05)
+    loss = Regularized(model, base_loss, [OutReg(3.), ITVReg(300.), MaskReg(30., .5, columns=1)], base=base)
+    how = dict(per_device_train_batch_size=size, max_steps=2, optim="sgd", learning_rate=.1)
+    if "RANK" in os.environ:
+        how["ddp_backend"] = "gloo"
+    trained(model, loss, rows(PAIR), out, **how)
+    return before.state_dict(), model.state_dict()
+
+
 def apart(name):
     "Batches of two and of three rows."
     try:
@@ -141,6 +158,7 @@ def everything(folder, out, size):
     "Every case by its name: weights before and after, or the error."
     cases = {f"{method}, {kind}": (fine_tuned, folder / kind, method, size) for method, kind in TUNED}
     cases |= {f"{name}, bert": (authors_told, folder / "bert", out, name, size) for name in AUTHOR_LOSSES}
+    cases |= {f"regularized, {kind}": (regularized, folder / kind, out, size) for kind in ("bert", "table")}
     cases["scan"] = (answers_told, folder / "cross", out, size)
     if "RANK" in os.environ:
         cases["apart"] = (apart, "apart")
@@ -154,14 +172,29 @@ def everything(folder, out, size):
 
 
 SCRIPT = """
+import gc
 import sys
 sys.path.insert(0, {tests!r})
 import os
 from pathlib import Path
 import test_processes as t
+gc.collect()
+gc.freeze() # each of many trainings begins with a collection of garbage
 found = t.everything(Path({folder!r}), Path({out!r}), 4)
 t.torch.save(found, {saved!r} + os.environ["RANK"])
 """
+
+
+def can_meet():
+    "Why processes cannot train together here; None if they can."
+    if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
+        return "this torch has no gloo"
+    try:
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+    except OSError as error:
+        return f"no process can listen on this machine ({error})"
+    return None
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +217,7 @@ def both(tmp_path_factory):
 
 
 NAMES = [f"{method}, {kind}" for method, kind in TUNED] + [f"{name}, bert" for name in AUTHOR_LOSSES] + ["scan"]
+REGULARIZED = ["regularized, bert", "regularized, table"]
 
 
 def largest(a, b, keys=None):
@@ -199,6 +233,17 @@ def test_two_processes_take_the_steps_of_one_with_twice_the_batch(both, name):
     assert largest(before, after) > STEP
     for one in (first, second):
         assert largest(after, one[1]) < TOLERANCE
+
+
+@pytest.mark.parametrize("name", REGULARIZED)
+def test_a_regularized_loss_takes_the_steps_of_one_with_twice_the_batch(both, name):
+    alone, first, second = (found[name] for found in both)
+    for result in (alone, first, second):
+        assert not isinstance(result, str), result
+    before, after = alone
+    assert largest(before, after) > 1e-3
+    for one in (first, second):
+        assert largest(after, one[1]) < 1e-6
 
 
 def test_batches_of_different_sizes_are_refused(both):

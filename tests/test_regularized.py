@@ -2,7 +2,7 @@
 import copy
 import os
 import random
-import socket
+import signal
 import subprocess
 import sys
 import warnings
@@ -15,6 +15,7 @@ import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer
 from sentence_transformers.sentence_transformer import losses
+from transformers import TrainerCallback
 
 import made
 from debias_nb import regularized
@@ -24,6 +25,7 @@ from debias_nb.regularized import (
     Draws, ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, View, WordDropout, read_column, wise_ft,
     wise_ft_scores,
 )
+from faults.harness import Child
 
 PAIR = ("anchor", "positive")
 TRIPLET = ("anchor", "positive", "negative")
@@ -338,34 +340,18 @@ def six_steps(folder, out, callbacks=(), **how):
     return model
 
 
-KILLED = """
-import os, signal, sys
-sys.path.insert(0, {tests!r})
-import test_regularized as t
-from transformers import TrainerCallback
-
 class Kill(TrainerCallback):
     def on_step_end(self, args, state, control, **_):
         if state.global_step == 5:
             os.kill(os.getpid(), signal.SIGKILL)
-
-t.six_steps({folder!r}, {out!r}, [Kill()])
-"""
-
-
-def script_done(*command):
-    "A Python of its own, with one thread."
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run([sys.executable, *command], capture_output=True, text=True, env=environment)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no SIGKILL here")
 @pytest.mark.parametrize("name", ["bert", "table"])
 def test_a_killed_run_goes_on_as_if_nothing_had_been(folders, encoders, name, tmp_path):
     out = tmp_path / "killed"
-    script = KILLED.format(tests=str(Path(__file__).parent), folder=str(folders[name]), out=str(out))
-    done = script_done("-c", script)
-    assert done.returncode == -9, done.stderr[-3000:]
+    child = Child(six_steps, folders[name], out, [Kill()], said=tmp_path / "said.txt")
+    assert child.end() == -signal.SIGKILL, child.text
     resumed = six_steps(folders[name], out, resume_from_checkpoint=True)
     whole = six_steps(folders[name], tmp_path / "whole")
     assert furthest(whole, resumed) == 0 < furthest(whole, encoders[name])
@@ -710,65 +696,6 @@ def test_a_text_without_a_vector_spoils_no_weight():
     moved_by = torch.autograd.grad(loss(features)["outreg"], model.parameters())[0]
     assert torch.isfinite(moved_by).all()
     assert moved_by.abs().max() < 100
-
-
-# ---------------------------------------------------------------- several processes
-
-
-SCRIPT = """
-import os, sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-import test_regularized as t
-
-for folder, saved in {places!r}:
-    model = t.two_steps(Path(folder), Path({out!r}), 4)
-    if int(os.environ["RANK"]) == 0:
-        model.save(saved, create_model_card=False)
-"""
-
-
-def two_steps(folder, out, size):
-    model = without_dropout(made.load(folder))
-    base_loss = losses.MultipleNegativesRankingLoss(model, gather_across_devices=True)
-    base = moved(made.load(folder), .5 if folder.name == "table" else .05)
-    loss = Regularized(model, base_loss, [OutReg(3.), ITVReg(300.), MaskReg(30., .5, columns=1)], base=base)
-    how = dict(per_device_train_batch_size=size, max_steps=2, optim="sgd", learning_rate=.1)
-    if "RANK" in os.environ:
-        how["ddp_backend"] = "gloo"
-    trained(model, loss, rows(PAIR), out, **how)
-    return model
-
-
-def can_meet():
-    "Why processes cannot train together here; None if they can."
-    if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
-        return "this torch has no gloo"
-    try:
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-    except OSError as error:
-        return f"no process can listen on this machine ({error})"
-    return None
-
-
-@pytest.fixture(scope="module")
-def together(folders, tmp_path_factory):
-    "Each encoder as two processes train it; to start them takes longer than to train."
-    folder = tmp_path_factory.mktemp("together")
-    places = [(str(start), str(folder / name)) for name, start in folders.items()]
-    script = folder / "train.py"
-    script.write_text(SCRIPT.format(tests=str(Path(__file__).parent), places=places, out=str(folder / "out")), "utf-8")
-    done = script_done("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(script))
-    assert done.returncode == 0, done.stderr[-3000:]
-    return {name: made.load(folder / name) for name in folders}
-
-
-@pytest.mark.skipif(can_meet() is not None, reason=str(can_meet()))
-@pytest.mark.parametrize("name", ["bert", "table"])
-def test_two_processes_are_one_with_twice_the_batch(folders, encoders, together, name, tmp_path):
-    alone = two_steps(folders[name], tmp_path, 8)
-    assert furthest(together[name], alone) < 1e-6 < 1e-3 < furthest(alone, encoders[name])
 
 
 # ---------------------------------------------------------------- between base and tuned
