@@ -224,26 +224,25 @@ def largest(a, b, keys=None):
     return max(float((a[key].float() - b[key].float()).abs().max()) for key in keys or a)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_two_processes_take_the_steps_of_one_with_twice_the_batch(both, name):
+def check_same_steps(both, name, moved_by, tolerance):
+    "One process with twice the batch moves, and each of two ends where it does."
     alone, first, second = (found[name] for found in both)
     for result in (alone, first, second):
         assert not isinstance(result, str), result
     before, after = alone
-    assert largest(before, after) > STEP
+    assert largest(before, after) > moved_by
     for one in (first, second):
-        assert largest(after, one[1]) < TOLERANCE
+        assert largest(after, one[1]) < tolerance
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_processes_take_the_steps_of_one_with_twice_the_batch(both, name):
+    check_same_steps(both, name, STEP, TOLERANCE)
 
 
 @pytest.mark.parametrize("name", REGULARIZED)
 def test_a_regularized_loss_takes_the_steps_of_one_with_twice_the_batch(both, name):
-    alone, first, second = (found[name] for found in both)
-    for result in (alone, first, second):
-        assert not isinstance(result, str), result
-    before, after = alone
-    assert largest(before, after) > 1e-3
-    for one in (first, second):
-        assert largest(after, one[1]) < 1e-6
+    check_same_steps(both, name, 1e-3, 1e-6)
 
 
 def test_batches_of_different_sizes_are_refused(both):

@@ -14,7 +14,7 @@ import repeats
 
 
 def record(auc, cpu="elsewhere"):
-    return {"metrics": {"quora": {"auc": auc}}, "environment": {"cpu": cpu}}
+    return {"metrics": {"quora": {"auc": auc}}, "environment": {"cpu": cpu}, "config": {"paper": "itvreg"}}
 
 
 @pytest.mark.parametrize("here, wrong", [(.5, 0), (.5 + 4e-7, 0), (.50001, 1), (float("nan"), 1), (None, 1)])
@@ -28,7 +28,7 @@ def test_the_page_says_what_was_compared_and_names_what_is_apart():
     committed = {"a": record(.5), "b": record(.6, processor()), "c": record(.7)}
     here = {"a": record(.5), "b": record(.61, processor())}
     found = repeats.compared(committed, here)
-    text = repeats.page(dict.fromkeys(committed, "itvreg"), committed, here, found)
+    text = repeats.page(committed, here, found)
     assert "| itvreg | 2 | 1 | 2 | 1 | 0.01 | 1 |" in text
     assert "| b | quora | auc | 0.6 | 0.61 |" in text
     assert "1 runs could not be computed" in text

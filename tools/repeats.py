@@ -26,20 +26,20 @@ precision adds up in another order. That is why a run without training is compar
 while trained ones are compared with those of their own."""
 
 
-def untrained_runs(paper: str) -> dict:
-    "The committed runs of a paper that train nothing: run -> its record."
-    from debias_nb.repro.frame import all_experiments, depends_on_processor, results
-    from debias_nb.repro.records import latest
-    found = {}
-    for experiment in all_experiments(paper):
-        if experiment.profile != "small":
-            continue
-        known = latest(results("small").records(paper, experiment.experiment, "small"))
-        for run in experiment.runs():
-            record = known.get(run.id)
-            if record and record["status"] == "finished" and not depends_on_processor(record):
-                found[run] = record
-    return found
+def untrained_runs(papers: list[str]) -> tuple[list, dict[str, dict]]: # runs; id -> record
+    "The committed runs of real data that train nothing, each once, with their records."
+    from debias_nb.repro.frame import all_experiments, depends_on_processor, found_records, results
+    runs = {}
+    committed = {}
+    for paper in papers:
+        for experiment in all_experiments(paper):
+            if experiment.profile != "small":
+                continue
+            for run_id, record in found_records(experiment, results("small")).items():
+                if record["status"] == "finished" and not depends_on_processor(record):
+                    committed[run_id] = record
+            runs |= {run.id: run for run in experiment.runs() if run.id in committed}
+    return list(runs.values()), committed
 
 
 def computed(runs: list) -> dict[str, dict]: # id -> record
@@ -58,11 +58,12 @@ def compared(committed: dict[str, dict], here: dict[str, dict]) -> pd.DataFrame:
     return found
 
 
-def page(paper_of: dict[str, str], committed: dict, here: dict, found: pd.DataFrame) -> str: # paper_of: id -> paper
+def page(committed: dict, here: dict, found: pd.DataFrame) -> str: # found: of `compared`
     "The page of one comparison."
     from debias_nb.repro.records import processor
     from debias_nb.repro.tables import text_table
     elsewhere = [i for i in here if committed[i]["environment"].get("cpu") != processor()]
+    paper_of = {i: record["config"]["paper"] for i, record in committed.items()}
     rows = []
     for paper, part in found.groupby(found.run.map(paper_of), sort=False):
         runs = part.run.unique()
@@ -89,18 +90,10 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.write and args.papers:
         parser.error("--write keeps the page of all papers: leave their names out")
-    committed = {}
-    paper_of = {}
-    runs = []
-    for paper in args.papers or papers():
-        for run, record in untrained_runs(paper).items():
-            if run.id not in committed:
-                runs.append(run)
-            committed[run.id] = record
-            paper_of[run.id] = paper
+    runs, committed = untrained_runs(args.papers or papers())
     here = computed(runs)
     found = compared(committed, here)
-    text = page(paper_of, committed, here, found)
+    text = page(committed, here, found)
     if args.write:
         PAGE.write_text(text, "utf-8")
     print(text)

@@ -12,12 +12,13 @@ __all__ = ['REFERENCE', 'COMPLETE', 'UNTRAINED', 'SCALE', 'PROFILES', 'COLUMNS',
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000004
 import ast
+import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from operator import itemgetter
 from typing import NamedTuple, get_args
@@ -80,12 +81,15 @@ def world_of(record: dict) -> int | None: # None: real data, divided in one way
     config = record["config"]
     corpus = config["corpus"] or config.get("eval_corpus")
     if corpus:
-        split = corpus.get("split")
-        is_random = split and split["scheme"] == "random"
-        drawn = corpus.get("world") or (split if is_random else None)
-        return drawn["seed"] if drawn else None
+        return _drawn_seed(json.dumps(corpus))
     world = config.get("eval_world")
     return world["seed"] if world else None
+
+
+@lru_cache(maxsize=None)
+def _drawn_seed(corpus: str) -> int | None: # corpus: as JSON; few differ, and many records ask
+    drawn = CorpusConfig.model_validate_json(corpus).drawn
+    return drawn.seed if drawn else None
 
 
 class Made(NamedTuple):
@@ -394,7 +398,7 @@ def _block_cells(
     encoders = [name for name in block.encoders if table.encoders is None or name in table.encoders]
     rows = block_rows(block, experiment, table)
     roles = {encoder.display: encoder.role for encoder in experiment.encoders}
-    alike = _of_every_cell(experiment, table, block, expected)
+    shared = _of_every_cell(experiment, table, block, expected)
     runs = _runs_of_rows(experiment, block)
     for encoder, row, column in product(encoders, rows, columns):
         ids = []
@@ -403,7 +407,7 @@ def _block_cells(
                 ids += copies
         if ids:
             place = _of_row_and_column(table, row, column)
-            yield Cell(**alike, **place, encoder=encoder, role=roles[encoder]), ids
+            yield Cell(**shared, **place, encoder=encoder, role=roles[encoder]), ids
 
 
 def _runs_of_rows(
