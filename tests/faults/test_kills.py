@@ -95,6 +95,11 @@ def hears_interrupts(pid: int) -> bool: # one that has ended does not
     return not int(blocked.split()[1], 16) & 1 << signal.SIGINT - 1
 
 
+def workers_are_deaf(pid: int) -> bool:
+    "Whether no worker hears an interrupt. A program that is being started is a fork for a moment, too, and does."
+    return not any(map(hears_interrupts, workers_of(pid)))
+
+
 def kill(pid): os.kill(pid, signal.SIGKILL)
 def terminate(pid): os.kill(pid, signal.SIGTERM)
 def interrupt(pid): os.killpg(pid, signal.SIGINT) # a terminal sends it to the workers, too
@@ -108,7 +113,7 @@ def trial(tally, kind, reference, folder, workers, seed, stop):
         project, child = begun(reference, folder, workers, random.Random(seed))
         started = children(child.pid)
         assert workers == 1 or workers_of(child.pid), "workers that are not seen cannot be found at work"
-        assert not any(map(hears_interrupts, workers_of(child.pid))), "a worker would print where it was interrupted"
+        wait_until(partial(workers_are_deaf, child.pid), "workers that print nothing when interrupted", seconds=20)
         stop(child.pid)
         assert child.end() == CODES[stop], child.text
         if stop is interrupt:
