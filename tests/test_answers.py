@@ -129,6 +129,16 @@ def test_a_batch_of_one_sample_has_none(tokens):
     assert weigher(torch.randn(1, 4), torch.ones(1, dtype=torch.long), torch.arange(1), 0.) is None
 
 
+def test_what_weights_do_is_left_out_where_there_is_nothing_to_decorrelate(tokens):
+    weigher = Weigher(ScanConfig(), tokens)
+    labels = torch.arange(20) % 2
+    several, one = torch.randn(20, 4), torch.zeros(20, 4)
+    one[:, 0] = several[:, 0]
+    weights = torch.ones(20)
+    assert set(weigher.asked(weights, several, labels)) == {"fresh loss", "fresh loss, shuffled"}
+    assert weigher.asked(weights, one, labels) == {}
+
+
 def test_positive_weight_counts_right_answers_more(train):
     def first_loss(weight):
         training = TRAINING.model_copy(update={"positive_weight": weight})

@@ -539,6 +539,18 @@ def test_a_run_that_diverges_is_recorded_with_its_step_and_tried_again(tmp_path,
     assert store.find(bad) is None
 
 
+def test_a_run_whose_numbers_no_record_can_hold_is_recorded_as_failed(tmp_path):
+    def executed(run):
+        return runner.execute(run, told={"share": math.nan} if run.seed == 0 else None)
+
+    store = Store(tmp_path)
+    bad, good = experiment(["Finetuned"], [0, 1]).runs()
+    out = runner.run_all([bad, good], store, workers=1, progress=False, work=executed)
+    assert list(out.records) == [good.id], "the others go on"
+    assert out.failed == {bad.id: "extra.share is nan, which is no JSON"}
+    assert latest(store.all())[bad.id]["error"] == out.failed[bad.id]
+
+
 def test_a_failed_run_can_finish_later(tmp_path, monkeypatch):
     store = Store(tmp_path)
     run = experiment(["ITVReg"], [0]).runs()[0]
