@@ -36,7 +36,9 @@ def _counter(kind, words):
         return TfidfVectorizer()
     if kind == "char":
         return TfidfVectorizer(analyzer="char", ngram_range=(3, 3), lowercase=False)
-    vocabulary = sorted(set(ENGLISH_STOP_WORDS if words is None else words))
+    if words is None:
+        words = ENGLISH_STOP_WORDS
+    vocabulary = sorted(set(words))
     return TfidfVectorizer(vocabulary=vocabulary, token_pattern=WORDS_AND_MARKS)
 
 
@@ -118,7 +120,9 @@ def same_author(
     n: int | None = None, # texts there must be
 ) -> torch.Tensor: # (n, n) bool, False on the diagonal
     "Pairs of different texts of one author. Raises `ValueError` for labels of another length than `n`."
-    _one_each(labels, len(labels) if n is None else n)
+    if n is None:
+        n = len(labels)
+    _one_each(labels, n)
     same = labels[:, None] == labels
     return same & ~myself(labels)
 
@@ -159,7 +163,9 @@ def author_pairs(
         counts = f"only {several.sum()} of {len(starts)} authors wrote two texts or more"
         raise ValueError(f"{counts}; at least 2 are needed")
     starts = rng.permutation(starts[several])
-    least = authors if drop_last else 2
+    least = 2
+    if drop_last:
+        least = authors
     batches = []
     for part in np.split(starts, range(authors, len(starts), authors)):
         if len(part) >= least:
@@ -268,7 +274,8 @@ class AuthorLoss(torch.nn.Module):
             raise ValueError(f"{name} needs author ids: give the data set a column `label`")
         loss, seen = self.value(columns[0], gathered(labels))
         step = {"loss": loss} | seen
-        self.history.append({key: value.detach() for key, value in step.items()})
+        kept = {key: value.detach() for key, value in step.items()}
+        self.history.append(kept)
         return loss
 
 
@@ -427,10 +434,12 @@ class TopicLoss(AuthorLoss):
         _positive(temperature)
         self.temperature = temperature
         self.rows = _unit_rows(tfidf_rows)
-        self.authors = None if authors is None else _whole(authors)
         texts = self.rows.shape[0]
-        if authors is not None and len(self.authors) != texts:
-            raise ValueError(f"{len(self.authors)} authors for {texts} tfidf_rows: they are of different texts")
+        self.authors = None
+        if authors is not None:
+            self.authors = _whole(authors)
+            if len(self.authors) != texts:
+                raise ValueError(f"{len(self.authors)} authors for {texts} tfidf_rows: they are of different texts")
 
     def look_up(self, column: dict, labels: torch.Tensor): # row ids on the CPU, and the topic model's cosines
         """Raises `ValueError` for a batch without row ids or with another author than the table's,
@@ -485,7 +494,9 @@ class ARRLoss(TopicLoss):
         teacher = _teacher(teacher_vectors, self.rows.shape[0])
         self.__dict__["teacher"] = teacher # no buffer: it stays on the CPU
         self.variant = variant
-        self.bias = None if bias is None else _share(bias)
+        self.bias = None
+        if bias is not None:
+            self.bias = _share(bias)
 
     def target(self, g, h, labels): # teacher's and topic model's cosines -> S, and what `history` keeps of it
         if self.bias is None:
@@ -493,7 +504,8 @@ class ARRLoss(TopicLoss):
         else:
             bias = torch.tensor(self.bias)
         if self.variant == "paper":
-            target = regularised(pair_log_probs(g, self.temperature), bias)
+            log_p = pair_log_probs(g, self.temperature)
+            target = regularised(log_p, bias)
         else:
             target = released(g, bias, self.temperature)
         return target, {"B": bias}
@@ -517,12 +529,15 @@ def history_summary(
         raise ValueError("the history is empty: the loss has seen no batch")
     seen = {}
     for key in history[0]:
-        seen[key] = np.array([float(step[key]) for step in history])
+        values = [float(step[key]) for step in history]
+        seen[key] = np.array(values)
     n = len(history)
     out = {"batches": n}
-    out |= {key: values.mean() for key, values in seen.items()}
+    for key, values in seen.items():
+        out[key] = values.mean()
     tenth = max(1, n // 10)
-    out["loss_last"] = seen["loss"][-tenth:].mean()
+    last = seen["loss"][-tenth:]
+    out["loss_last"] = last.mean()
     if "pairs" in seen:
         without = seen["pairs"] == 0
         out["batches_without_pairs"] = without.sum()
@@ -533,7 +548,9 @@ def history_summary(
         out["B_max"] = seen["B"].max()
         if temperature is not None:
             rest = 1 - out["B"]
-            out["teacher_temperature"] = temperature / rest if rest > 0 else math.inf
+            out["teacher_temperature"] = math.inf
+            if rest > 0:
+                out["teacher_temperature"] = temperature / rest
     return {key: float(value) for key, value in out.items()}
 
 # %% ../nbs/methods/arr.ipynb #94460c6b

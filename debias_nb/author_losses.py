@@ -96,9 +96,9 @@ def _check_texts(texts) -> list[str]:
     if isinstance(texts, str):
         raise ValueError("texts is one text: a list of all training texts is needed")
     texts = list(texts)
-    wrong = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)
-    if wrong is not None:
-        raise ValueError(f"texts[{wrong}] is a {type(texts[wrong]).__name__}, not a text")
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"texts[{i}] is a {type(text).__name__}, not a text")
     if len(texts) < 2:
         raise ValueError(f"texts: at least 2 are needed, got {len(texts)}")
     return texts
@@ -127,7 +127,8 @@ class _TopicAware(torch.nn.Module):
         embedded = [self.model(column)["sentence_embedding"].float() for column in columns]
         z = gathered(unit_rows(torch.cat(embedded)))
         authors = gathered(authors.to(z.device))
-        rows = gathered(torch.from_numpy(rows).to(z.device)).cpu().numpy()
+        rows = gathered(torch.from_numpy(rows).to(z.device))
+        rows = rows.cpu().numpy()
         topics = sparse_cosines(self.topics[rows]).to(z.device)
         self._must_have_pairs(authors)
         return self.value(gram(z), topics, authors, rows)
@@ -189,14 +190,19 @@ class ARR(_TopicAware):
         self.__dict__["teacher"] = _teacher_vectors(teacher, list(texts)) # no buffer: it stays on the CPU
 
     def value(self, cosines, topics, authors, rows):
-        taught = gram(self.teacher[rows].to(cosines.device))
-        bias = topic_bias(topics, authors, self.temperature) if self.bias is None else self.bias
-        target = regularised(pair_log_probs(taught, self.temperature), bias)
+        teacher = self.teacher[rows].to(cosines.device)
+        taught = pair_log_probs(gram(teacher), self.temperature)
+        bias = self.bias
+        if bias is None:
+            bias = topic_bias(topics, authors, self.temperature)
+        target = regularised(taught, bias)
         return distillation(target, pair_log_probs(cosines, self.temperature))
 
     def get_config_dict(self) -> dict:
         "What the model card says of the loss."
-        bias = "what TF-IDF explains in a batch" if self.bias is None else self.bias
+        bias = self.bias
+        if bias is None:
+            bias = "what TF-IDF explains in a batch"
         return {"temperature": self.temperature, "bias": bias}
 
 
@@ -213,6 +219,7 @@ def _teacher_vectors(teacher, texts: list[str]) -> torch.Tensor: # (texts, d) un
     if vectors.dim() != 2 or len(vectors) != len(texts):
         raise ValueError(f"teacher has embeddings of shape {tuple(vectors.shape)} for {len(texts)} texts")
     if not torch.isfinite(vectors).all():
-        row = int((~torch.isfinite(vectors)).any(1).nonzero()[0])
+        bad = (~torch.isfinite(vectors)).any(1).nonzero()
+        row = int(bad[0])
         raise ValueError(f"teacher: the embedding of texts[{row}] is not finite")
     return F.normalize(vectors, dim=1)

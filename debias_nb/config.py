@@ -38,9 +38,12 @@ def project_root(
     start: str | Path | None = None, # a folder to walk up from; default: the current one, then this file's
 ) -> Path: # the folder that holds `settings.ini` and `configs/`
     "The project's root. Raises `ConfigError` when no folder above is one."
-    origins = [start] if start else [Path.cwd()]
-    if not start and "__file__" in globals():
-        origins.append(Path(__file__).parent)
+    if start:
+        origins = [start]
+    else:
+        origins = [Path.cwd()]
+        if "__file__" in globals():
+            origins.append(Path(__file__).parent)
     for origin in origins:
         origin = Path(origin).resolve()
         for folder in [origin, *origin.parents]:
@@ -62,8 +65,12 @@ def own_file(
 ) -> Path | None:
     "A user's own file beside their data or their encoders, where there is one."
     folder = os.environ.get(variable)
-    path = Path(folder).expanduser() / name if folder else None
-    return path if path and path.is_file() else None
+    if not folder:
+        return None
+    path = Path(folder).expanduser() / name
+    if path.is_file():
+        return path
+    return None
 
 # %% ../nbs/00_config.ipynb #546c93c6
 def cache_dir(

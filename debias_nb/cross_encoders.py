@@ -119,7 +119,13 @@ class Apart:
 def _first(bad):
     "The position of the first true value; None where there is none."
     found = np.flatnonzero(bad)
-    return found[0] if found.size else None
+    if found.size:
+        return found[0]
+    return None
+
+
+def _is_blank(text) -> bool:
+    return not isinstance(text, str) or not text.strip()
 
 
 class PairEncoder(nn.Module):
@@ -153,7 +159,8 @@ class PairEncoder(nn.Module):
         if row is not None:
             has = f"the question has {tokens[row]} tokens, which with {self.layout.special} special ones"
             lacks = f"leaves no room for an answer in max_length {max_length}"
-            raise ValueError(f"row {row}: {has} {lacks}: {questions[row][:60]!r}")
+            question = questions[row]
+            raise ValueError(f"row {row}: {has} {lacks}: {question[:60]!r}")
         return room
 
     def _distinct(self, name, texts) -> tuple[Ragged, np.ndarray]:
@@ -161,7 +168,7 @@ class PairEncoder(nn.Module):
         number = {text: i for i, text in enumerate(dict.fromkeys(texts))}
         row = np.array([number[text] for text in texts], np.int64)
         tokens = Ragged.of(self.encode, list(map(str, number)))
-        blank = [not isinstance(text, str) or not text.strip() for text in number]
+        blank = list(map(_is_blank, number))
         empty = np.array(blank, bool) | (tokens.lengths == 0)
         bad = _first(empty[row])
         if bad is not None:
@@ -171,9 +178,10 @@ class PairEncoder(nn.Module):
     def _check_positions(self, inputs):
         if not self.positions:
             return
-        row = _first(inputs.lengths > self.positions)
+        lengths = inputs.lengths
+        row = _first(lengths > self.positions)
         if row is not None:
-            has = f"{inputs.lengths[row]} tokens, but this encoder has {self.positions} positions"
+            has = f"{lengths[row]} tokens, but this encoder has {self.positions} positions"
             raise ValueError(f"row {row}: {has}; give max_length={self.positions} to cut answers there")
 
 # %% ../nbs/05_cross_encoders.ipynb #cc0a7d03
@@ -286,7 +294,8 @@ def vocabulary(
 def _by_word(number, texts):
     rows = []
     for text in texts:
-        rows.append([number.get(word, UNKNOWN) for word in words(text)])
+        ids = [number.get(word, UNKNOWN) for word in words(text)]
+        rows.append(ids)
     return rows
 
 
@@ -383,9 +392,11 @@ def pair_layout(
     side = pair.sequence_ids() # 0 for the first text, 1 for the second, None for special tokens
     first = side.index(0)
     second = side.index(1)
+    first_end = first + side.count(0)
+    second_end = second + side.count(1)
     before = tuple(ids[:first])
-    between = tuple(ids[first + side.count(0):second])
-    after = tuple(ids[second + side.count(1):])
+    between = tuple(ids[first_end:second])
+    after = tuple(ids[second_end:])
     _refuse(not between, tokenizer, "puts no separator between two texts, so it cannot read pairs")
     _refuse(not before, tokenizer, "puts no token before the first text, on which pairs could be read")
     segments = _segments(tokenizer, pair.get("token_type_ids"), second)
@@ -398,7 +409,9 @@ def _positions(transformer) -> int | None:
     embeddings = getattr(transformer, "embeddings", None)
     places = getattr(embeddings, "position_embeddings", None)
     padding = getattr(places, "padding_idx", None)
-    return positions if padding is None else positions - padding - 1
+    if padding is None:
+        return positions
+    return positions - padding - 1
 
 
 class CrossEncoder(PairEncoder):
@@ -419,7 +432,8 @@ class CrossEncoder(PairEncoder):
             transformer.pooler = None
         linear = nn.Linear(self.width, self.width)
         self.pooler = nn.Sequential(linear, nn.Tanh())
-        nn.init.normal_(linear.weight, std=getattr(transformer.config, "initializer_range", .02))
+        deviation = getattr(transformer.config, "initializer_range", .02)
+        nn.init.normal_(linear.weight, std=deviation)
         nn.init.zeros_(linear.bias)
 
     def forward(self, **batch) -> torch.Tensor: # of `Together.arrange`, (n, L) each -> H (n, d)
@@ -482,7 +496,8 @@ def directions(
     usual = norm[norm > 0].mean()
     relative = norm / usual
     square_1 = table.shape[1]**.5 # the length of a vector whose mean square is 1
-    return unit_rows(table) * square_1, relative.clamp(min=.01)
+    directions = unit_rows(table) * square_1
+    return directions, relative.clamp(min=.01)
 
 
 def _learned(config, texts, seed):

@@ -20,6 +20,7 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import MethodType
 
@@ -55,7 +56,9 @@ class Tokens:
 
     def __getitem__(self, rows): # rows: index or slice; trailing columns that hold no token are cut
         used = self.mask[rows].any(0).nonzero()
-        width = int(used.max()) + 1 if len(used) else 1
+        width = 1
+        if len(used):
+            width = int(used.max()) + 1
         return Tokens(*(column[rows][:, :width] for column in self.columns))
 
     def to(self, device):
@@ -153,7 +156,7 @@ def tokenise(
     encodings = model.tokenizer.encode_batch(texts, add_special_tokens=False)
     ids = [encoding.ids[:max_length] for encoding in encodings]
     lengths = torch.tensor([len(row) for row in ids], dtype=torch.long)
-    flat = torch.tensor([i for row in ids for i in row], dtype=torch.long)
+    flat = torch.tensor(list(chain.from_iterable(ids)), dtype=torch.long)
     begins = lengths.cumsum(0) - lengths
     padded, mask = _flat_to_padded(flat, begins)
     return as_tokens(model, padded, mask)
@@ -181,14 +184,17 @@ def from_features(
         ids, mask = _flat_to_padded(ids, features["offsets"])
     tokens = as_tokens(model, ids, mask)
     prompt = features.get("prompt_length")
-    return tokens if prompt is None else _without_prompt(tokens, prompt)
+    if prompt is None:
+        return tokens
+    return _without_prompt(tokens, prompt)
 
 # %% ../nbs/03_encoders.ipynb #1e1e36be
 def _preprocess(table, inputs: list[str], prompt: str | None = None, **options) -> dict:
     "What a static table makes of texts, with the length of their prompt."
     features = type(table).preprocess(table, inputs, prompt=prompt, **options)
     if prompt:
-        features["prompt_length"] = len(table.tokenizer.encode(prompt, add_special_tokens=False).ids)
+        encoding = table.tokenizer.encode(prompt, add_special_tokens=False)
+        features["prompt_length"] = len(encoding.ids)
     return features
 
 
@@ -281,7 +287,9 @@ def _tokens_at_once(model, device) -> int:
     "Padded tokens in one forward pass. The caches of a CPU hold little more than this of a transformer."
     if is_static(model):
         return 131_072
-    return 2_048 if device.type == "cpu" else 16_384
+    if device.type == "cpu":
+        return 2_048
+    return 16_384
 
 
 def _batches(lengths, order, batch_tokens):
@@ -352,7 +360,8 @@ def weights_hash(model): # a hashlib object
     "sha256 over the names, shapes and bytes of all weights."
     h = hashlib.sha256()
     for name, weight in sorted(model.state_dict().items()):
-        h.update(f"{name}{tuple(weight.shape)}{weight.dtype}".encode())
+        kind = f"{name}{tuple(weight.shape)}{weight.dtype}"
+        h.update(kind.encode())
         flat = weight.detach().cpu().flatten()
         raw = flat.view(torch.uint8).numpy()
         h.update(raw.tobytes())
@@ -383,7 +392,9 @@ class EncoderCard(Strict):
 
     @property
     def pinned(self) -> dict[str, str]: # file -> sha256; none where any will do
-        weights = {"model.safetensors": self.sha256} if self.sha256 else {}
+        weights = {}
+        if self.sha256:
+            weights = {"model.safetensors": self.sha256}
         return weights | self.files
 
 
@@ -424,11 +435,15 @@ def _json(path: Path, what: str, kind: type): # what: a word for it; kind: dict 
     return found
 
 
+def _is_named(module) -> bool:
+    "Whether a module says what it is and where."
+    return isinstance(module, dict) and all(isinstance(module.get(key), str) for key in ("type", "path"))
+
+
 def _check_module(folder: Path, module: dict) -> None:
     "Refuse a module of foreign code, one outside of the folder, and one whose only weights are pickles."
     listed = folder / "modules.json"
-    named = isinstance(module, dict) and all(isinstance(module.get(key), str) for key in ("type", "path"))
-    if not named:
+    if not _is_named(module):
         raise EncoderError(f"{listed}: a module needs `type` and `path`, found {str(module)[:60]}")
     kind = module["type"]
     if not kind.startswith("sentence_transformers."):
@@ -436,7 +451,11 @@ def _check_module(folder: Path, module: dict) -> None:
     inside = Path(module["path"])
     if inside.is_absolute() or ".." in inside.parts:
         raise EncoderError(f"{listed}: the module {module['path']} lies outside of the folder")
-    place = folder / inside
+    _check_weights(folder / inside)
+
+
+def _check_weights(place: Path) -> None:
+    "Refuse a folder whose only weights are pickles."
     pickles = sorted(path.name for path in place.glob("*") if path.suffix in PICKLES)
     if pickles and not any(place.glob("*.safetensors")):
         advice = "weights must be safetensors (convert them once, where you trust the source)"
@@ -499,13 +518,24 @@ def _check_ids(model, folder: Path) -> None:
     "Refuse a tokenizer that gives a word an id for which the encoder has no vector."
     first = next(iter(model.children()), None)
     transformer = getattr(first, "auto_model", None)
-    words = transformer.get_input_embeddings() if transformer is not None else getattr(first, "embedding", None)
+    if transformer is not None:
+        words = transformer.get_input_embeddings()
+    else:
+        words = getattr(first, "embedding", None)
     rows = getattr(words, "num_embeddings", None)
     if rows is None:
         return
-    word, largest = max(model.tokenizer.get_vocab().items(), key=lambda item: item[1])
+    vocabulary = model.tokenizer.get_vocab()
+    word = max(vocabulary, key=vocabulary.get)
+    largest = vocabulary[word]
     if largest >= rows:
         raise EncoderError(f"{folder}: the tokenizer gives {word!r} the id {largest}, and there are vectors for {rows} ids")
+
+
+def _in_a_line(error: Exception) -> str:
+    "The kind of an error, and the first line of what it says."
+    reason, *_ = str(error).splitlines() or ["no reason given"]
+    return f"{type(error).__name__}: {reason}"
 
 
 def load_safely(
@@ -517,8 +547,7 @@ def load_safely(
     try:
         model = make(str(folder), local_files_only=True, trust_remote_code=False, **options)
     except Exception as e: # the libraries underneath raise a dozen unrelated classes, and Exception itself
-        reason = next(iter(str(e).splitlines()), "no reason given")
-        raise EncoderError(f"{folder}: cannot be loaded ({type(e).__name__}: {reason})") from None
+        raise EncoderError(f"{folder}: cannot be loaded ({_in_a_line(e)})") from None
     _check_ids(model, folder)
     return model
 
@@ -567,7 +596,9 @@ def _here(name: str, short: str, card) -> tuple[Path | None, list[str]]:
     folder = Path(root).expanduser() / short
     if is_folder(folder):
         return folder, looked
-    absent = "" if folder.parent.is_dir() else " (DEBIAS_NB_MODELS names no folder)"
+    absent = ""
+    if not folder.parent.is_dir():
+        absent = " (DEBIAS_NB_MODELS names no folder)"
     return None, [*looked, f"the folder {folder}{absent}"]
 
 
@@ -603,7 +634,9 @@ def find_folder(
         return check(_snapshot(hub, revision, looked), {})
     looked.append(_not_asked(hub, revision))
     unknown = card is None and "/" not in config.name
-    hint = nearest(config.name, [*cards, "tiny", "tiny-static"]) if unknown else ""
+    hint = ""
+    if unknown:
+        hint = nearest(config.name, [*cards, "tiny", "tiny-static"])
     advice = f"Put a sentence-transformers folder named {short!r} into the folder that DEBIAS_NB_MODELS names"
     raise EncoderError(f"encoder {config.name!r} was not found. Looked in: {'; '.join(looked)}. {advice}{hint}")
 
@@ -614,10 +647,9 @@ def _snapshot(hub: str, revision: str, looked: list[str]) -> Path:
     try:
         return Path(snapshot_download(hub, revision=revision, allow_patterns=list(HUB_FILES), etag_timeout=5))
     except Exception as e: # the hub client raises a dozen unrelated classes when there is no network
-        reason = next(iter(str(e).splitlines()), "no reason given")
-        asked = f"the hub ({type(e).__name__}: {reason})"
         places = "; ".join(looked)
-        raise EncoderError(f"encoder {hub!r} at {revision} was not found. Looked in: {places}; {asked}") from None
+        asked = f"Looked in: {places}; the hub ({_in_a_line(e)})"
+        raise EncoderError(f"encoder {hub!r} at {revision} was not found. {asked}") from None
 
 # %% ../nbs/03_encoders.ipynb #bc67ae81
 WIDTH = 128 # numbers in an embedding of a planted encoder
@@ -683,7 +715,9 @@ def pretraining_rows(
     "Broad pairs with masked words, drawn from the recipe's seed alone."
     recipe = config.pretrain
     rng = np.random.default_rng([recipe.seed, 1])
-    mark = "" if config.kind == "static" else "[MASK]"
+    mark = "[MASK]"
+    if config.kind == "static":
+        mark = ""
     concepts = {}
     rows = {"left": [], "right": [], "label": []}
     for a, b in catalogue.broad():
@@ -693,7 +727,8 @@ def pretraining_rows(
             share = rng.choice(recipe.mask_shares)
             sides[side] = _masked(sides[side], share, mark, rng)
         for column, words in zip(("left", "right"), sides):
-            rows[column].append(" ".join(word for word in words if word))
+            said = filter(None, words)
+            rows[column].append(" ".join(said))
         concept = concepts.setdefault((a.type, a.values), len(concepts))
         rows["label"].append(concept)
     return rows
@@ -783,7 +818,8 @@ RECIPE = 1 # raised when the code of pretraining changes what a recipe gives
 
 def _home(config: EncoderConfig, cache: Path | None) -> Path:
     "The folder of a planted encoder, named by all that its weights depend on."
-    recipe = [RECIPE, config.kind, config.max_length, config.world.model_dump(), config.pretrain.model_dump()]
+    world = config.world.model_dump()
+    recipe = [RECIPE, config.kind, config.max_length, world, config.pretrain.model_dump()]
     folder = cache or cache_dir("encoders")
     return folder / f"{config.name}-{fingerprint(recipe)[:16]}"
 
@@ -857,7 +893,9 @@ def planted_encoder(
 
 # %% ../nbs/03_encoders.ipynb #aa3dd32a
 def best_device() -> str: # where runs train and evaluate
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    if torch.cuda.is_available():
+        return "cuda"
+    return "cpu"
 
 
 def _configured(name: str) -> tuple[EncoderConfig, bool]:

@@ -43,7 +43,13 @@ def _plain_dict(value, where, name):
     for key in value:
         if not isinstance(key, str):
             raise NotPlain(f"{name}: the key {key!r} is no string")
-    return {key: plain(v, f"{where}.{key}" if where else key) for key, v in value.items()}
+    out = {}
+    for key, v in value.items():
+        place = key
+        if where:
+            place = f"{where}.{key}"
+        out[key] = plain(v, place)
+    return out
 
 
 def plain(

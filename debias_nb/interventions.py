@@ -63,6 +63,15 @@ def _token_bits(tokens, seed, epoch, rows, stream): # rows: (n,) names of the te
     return random_bits(seed, epoch, rows, length, stream)
 
 # %% ../nbs/04_interventions.ipynb #e7b038c2
+def _shuffled(ordinary, bits) -> torch.Tensor: # (n, L) bool, int64 from 0 on -> (n, L)
+    "The place of each token in the order of its row's bits, ordinary tokens before all others."
+    key = torch.from_numpy(bits).to(ordinary.device)
+    last = torch.iinfo(torch.long).max
+    key = key.masked_fill(~ordinary, last)
+    order = key.argsort(dim=1, stable=True)
+    return order.argsort(1)
+
+
 def choose(
     tokens: Tokens,
     share: float,     # p, share of the ordinary tokens, in (0, 1)
@@ -79,12 +88,7 @@ def choose(
     k = torch.minimum(wanted, n - 1).clamp(min=0) # one token at least stays
 
     bits = _token_bits(tokens, seed, epoch, rows, stream=0) >> 1
-    key = torch.from_numpy(bits.astype(np.int64))
-    key = key.to(ordinary.device)
-    last = torch.iinfo(torch.long).max
-    key = key.masked_fill(~ordinary, last)
-    order = key.argsort(dim=1, stable=True)
-    place = order.argsort(1) # of each token in its row's order
+    place = _shuffled(ordinary, bits.astype(np.int64))
     chosen = ordinary & (place < k[:, None])
     return chosen, (n > 1).float()
 
@@ -140,7 +144,9 @@ def intervene(
     left = ~chosen
     mask = tokens.mask & left
     gone = replace(tokens, mask=mask, ordinary=tokens.ordinary & left)
-    return gone if kind == "pad" or static else _closed_up(gone)
+    if kind == "pad" or static:
+        return gone
+    return _closed_up(gone)
 
 # %% ../nbs/04_interventions.ipynb #54010f60
 def _table_importance(model, part: Tokens) -> torch.Tensor: # (n, L)
@@ -189,7 +195,8 @@ def importance(
         part = tokens[start:start + rows_at_once]
         if is_static(model):
             n, length = part.ids.shape
-            out[start : start + n, :length] = _table_importance(model, part).cpu()
+            values = _table_importance(model, part)
+            out[start : start + n, :length] = values.cpu()
         else:
             row, column, values = _variant_importance(model, part, kind, dtype)
             out[start + row, column] = values
@@ -198,7 +205,8 @@ def importance(
 # %% ../nbs/04_interventions.ipynb #98c29dda
 def _piece_counts(model, texts) -> dict[str, int]: # texts: as of `word_of_token`
     "Of how many tokens each word is made."
-    core = getattr(model.tokenizer, "_tokenizer", model.tokenizer)
+    tokenizer = model.tokenizer
+    core = getattr(tokenizer, "_tokenizer", tokenizer)
     words = sorted(set().union(*texts))
     encodings = core.encode_batch(words, add_special_tokens=False)
     return {word: sum(e.attention_mask) for word, e in zip(words, encodings)}
@@ -220,7 +228,8 @@ def word_of_token(
         found = ordinary[i].sum()
         if len(owner) != found:
             has = f"{len(owner)} word pieces but {found} ordinary tokens"
-            raise EncoderError(f"text {i} has {has}: {' '.join(words)!r}")
+            text = " ".join(words)
+            raise EncoderError(f"text {i} has {has}: {text!r}")
         out[i, ordinary[i]] = owner
     return out
 
@@ -231,7 +240,6 @@ def importance_by_role(
     **options,        # of `importance`
 ):                    # DataFrame with one row a title and one column a role
     "Share of each title's importance that lies on words of each role; the shares of a row sum to 1."
-    import pandas as pd
     tokens = tokenise(model, [title.text for title in titles])
     found = importance(model, tokens, **options)
     values = found.clamp(min=0).nan_to_num().numpy()
@@ -240,7 +248,13 @@ def importance_by_role(
     of_word = owner >= 0
     row, _ = np.nonzero(of_word)
     role = [titles[i].roles[j] for i, j in zip(row, owner[of_word])]
-    long = pd.DataFrame({"title": row, "role": role, "share": values[of_word]})
+    return _shares(row, role, values[of_word])
+
+
+def _shares(title, role, importance): # (tokens,) each -> a row a title
+    "The share of each role in the importance of each title."
+    import pandas as pd
+    long = pd.DataFrame({"title": title, "role": role, "share": importance})
     mass = long.pivot_table(index="title", columns="role", values="share", aggfunc="sum", fill_value=0.)
     total = mass.sum(axis=1)
     return mass.div(total, axis=0)

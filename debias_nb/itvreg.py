@@ -74,15 +74,17 @@ def hinge(
     check_hinge(margin, hardest, temperature)
     if relevant.dtype != torch.bool or relevant.shape != (len(fx), len(fz)):
         need = "an (n, n) bool matrix that says which items are relevant to which queries"
-        got = f"{str(relevant.dtype).removeprefix('torch.')} labels of shape {tuple(relevant.shape)}"
+        kind = str(relevant.dtype).removeprefix("torch.")
+        got = f"{kind} labels of shape {tuple(relevant.shape)}"
         raise ValueError(f"the hinge needs {need}, got {got}: labels of single pairs go with least squares, `mse`")
     scores = fx @ fz.T
     others = scores.masked_fill(relevant, float("-inf"))
     hardest = min(hardest, len(fz))
     negative = others.topk(hardest, dim=1).values
     there = negative > float("-inf")
-    excess = margin + negative - scores.diagonal()[:, None]
-    excess = excess.clamp(min=0).masked_fill(~there, 0)
+    own = scores.diagonal()[:, None]
+    excess = (margin + negative - own).clamp(min=0)
+    excess = excess.masked_fill(~there, 0)
     if temperature is None:
         weight = there.float()
     else: # detached: the weights are no way to lower the loss
@@ -168,8 +170,10 @@ class FrozenBase:
         device = tokens.ids.device
         if is_static(self.model): # nothing to sort or cut for a table
             here = next(self.model.parameters()).device
-            return encode_tokens(self.model, tokens.to(here)).to(device)
-        return embed(self.model, tokens, self.dtype).to(device)
+            found = encode_tokens(self.model, tokens.to(here))
+        else:
+            found = embed(self.model, tokens, self.dtype)
+        return found.to(device)
 
 
 class CachedBase(FrozenBase):
@@ -285,7 +289,9 @@ class Batch:
         "The texts and labels of some rows."
         if rows is None:
             return self
-        names = None if self.rows is None else self.rows[rows]
+        names = None
+        if self.rows is not None:
+            names = self.rows[rows]
         x = self.x[rows]
         z = self.z[rows]
         return Batch(x, z, names, self.labels[rows])
@@ -339,7 +345,9 @@ class MatchingLoss(torch.nn.Module):
         if base is model:
             raise ValueError("`base` is the model itself, which training will change: pass a deep copy")
         if base is not None:
-            encoder = base.model if isinstance(base, FrozenBase) else base
+            encoder = base
+            if isinstance(base, FrozenBase):
+                encoder = base.model
             check_encoder("base", encoder)
             check_same_make(encoder, model)
 
@@ -351,7 +359,10 @@ class MatchingLoss(torch.nn.Module):
         got = repr(objective)
         how = "leave it out for least squares"
         if is_loss:
-            got = (objective if isinstance(objective, type) else type(objective)).__name__
+            kind = objective
+            if not isinstance(objective, type):
+                kind = type(objective)
+            got = kind.__name__
             how = f"to keep a loss of sentence-transformers, write debias_nb.Regularized(model, {got}(model), [ITVReg()])"
         raise ValueError(f"objective must be `mse`, or `hinge` with its settings bound, got {got}: {how}")
 
@@ -389,12 +400,16 @@ class MatchingLoss(torch.nn.Module):
 
         fx, fz, part.fo = self._encoded(x, z, part.other)
         erm = self.objective(fx, fz, whole.labels)
-        part.fx = fx if kept is None else fx[kept]
-        part.fz = fz if kept is None else fz[kept]
+        part.fx = fx
+        part.fz = fz
+        if kept is not None:
+            part.fx = fx[kept]
+            part.fz = fz[kept]
         raw = self.term(part)
+        terms = {"erm": erm}
         if raw is not None:
             raw = mean_of_all(raw, part.weight)
-        terms = {"erm": erm} if raw is None else self.combine(erm, raw, part.weight)
+            terms = self.combine(erm, raw, part.weight)
         self._log(erm, raw, terms)
         return terms
 
@@ -433,7 +448,8 @@ class MatchingLoss(torch.nn.Module):
         "Raises `ValueError` for labels outside of [0, 1]. On an accelerator the first batch alone is looked at: it waits for it."
         if self.history and not labels.is_cpu:
             return
-        low, high = float(labels.min()), float(labels.max())
+        low = float(labels.min())
+        high = float(labels.max())
         if not 0 <= low <= high <= 1: # nor for one that is no number
             raise ValueError(f"labels must lie in [0, 1], 1 for a match; this batch has some from {low:g} to {high:g}")
 
@@ -444,7 +460,9 @@ class MatchingLoss(torch.nn.Module):
             out = encode_tokens(self.model, stack(x, z, other))
             return out[:n], out[n : 2 * n], out[2 * n :]
         out = encode_tokens(self.model, stack(x, z))
-        fo = None if other is None else self.aside(other)
+        fo = None
+        if other is not None:
+            fo = self.aside(other)
         return out[:n], out[n:], fo
 
     def _log(self, erm, raw, terms):
@@ -452,7 +470,8 @@ class MatchingLoss(torch.nn.Module):
             return
         step = {"erm": erm.detach()}
         if raw is not None:
-            step |= {"raw": raw.detach(), "weighted": terms[self.term_name].detach()}
+            step["raw"] = raw.detach()
+            step["weighted"] = terms[self.term_name].detach()
         self.history.append(step)
 
     def regularised(self, n: int): # rows of the batch that the regulariser sees, another draw in each step; None: all
@@ -531,7 +550,8 @@ class ITVRegLoss(_Intervening):
         f0x = self.base(batch.x, "x", batch.rows, self.epoch)
         f0o = self.base(batch.other, "x'", batch.rows, self.epoch)
         similarity = cosines(batch.fx, batch.fo)
-        return itvreg(similarity, cosines(f0x, f0o), batch.weight)
+        at_base = cosines(f0x, f0o)
+        return itvreg(similarity, at_base, batch.weight)
 
 
 class MaskRegLoss(_Intervening):
@@ -581,7 +601,9 @@ class SimCSELoss(MatchingLoss):
         self.token_dropout = token_dropout # of a static table's second pass; a transformer has its own dropout
 
     def extra(self, x, rows):
-        return (None, None) if is_static(self.model) else (x, None)
+        if is_static(self.model):
+            return None, None
+        return x, None
 
     def term(self, batch):
         second = batch.fo
@@ -599,7 +621,9 @@ class ITVAugLoss(_Intervening):
         f0x = self.base(batch.x, "x", batch.rows, self.epoch)
         f0z = self.base(batch.z, "z", batch.rows, self.epoch)
         f0o = self.base(batch.other, "x'", batch.rows, self.epoch)
-        target = itvaug_target(batch.labels, cosines(f0x, f0z), cosines(f0o, f0z))
+        before = cosines(f0x, f0z)
+        after = cosines(f0o, f0z)
+        target = itvaug_target(batch.labels, before, after)
         error = cosines(batch.fo, batch.fz) - target
         return _mean(error ** 2, batch.weight)
 
@@ -618,7 +642,10 @@ class WordDropoutLoss(_Intervening):
         return self._dropped(x, rows, 0), self._dropped(z, rows, 1)
 
     def _dropped(self, tokens, rows, side): # side: 0 or 1, of the pair
-        names = row_keys(tokens) if rows is None else 2 * rows.cpu().numpy() + side
+        if rows is None:
+            names = row_keys(tokens)
+        else:
+            names = 2 * rows.cpu().numpy() + side
         return self.intervened(tokens, names, "delete")[0]
 
 # %% ../nbs/methods/itvreg.ipynb #383e150b
@@ -639,7 +666,10 @@ def loss_class(
     method, # a `config.MethodConfig`
 ) -> type[MatchingLoss]:
     "The class of a method's loss; its `needs_base` says whether it compares with the base encoder."
-    return LOSSES[method.regulariser if method.augmentation == "none" else method.augmentation]
+    name = method.augmentation
+    if name == "none":
+        name = method.regulariser
+    return LOSSES[name]
 
 
 def make_loss(

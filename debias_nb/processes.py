@@ -27,7 +27,9 @@ def processes() -> int:
 
 def rank() -> int:
     "The place of this process among those that train together."
-    return dist.get_rank() if met() else 0
+    if met():
+        return dist.get_rank()
+    return 0
 
 
 def unwrapped(model):
@@ -52,7 +54,7 @@ def gathered(
         return rows
     sizes = _sizes(rows)
     if len(set(sizes)) > 1:
-        said = ", ".join(str(size) for size in sizes)
+        said = ", ".join(map(str, sizes))
         raise ValueError(f"processes with batches of {said} rows: this loss needs equal ones (dataloader_drop_last=True)")
     rows = rows.contiguous()
     if rows.requires_grad:

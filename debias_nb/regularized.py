@@ -66,7 +66,10 @@ def embeddings_by_column(
     for features, embeddings in calls:
         alone = [i for i, column in enumerate(columns) if column is features]
         parts = embeddings.split(n)
-        first = alone[0] if alone else len(columns) - len(parts)
+        if alone:
+            first = alone[0]
+        else:
+            first = len(columns) - len(parts)
         if first < 0 or len(embeddings) % n: # other texts than those of the batch
             continue
         for i, part in enumerate(parts, first):
@@ -134,14 +137,18 @@ def encode(
         return one_pass(slice(None))
     parts = [slice(start, start + at_once) for start in range(0, len(tokens), at_once)]
     if torch.is_grad_enabled():
-        return torch.cat([checkpoint(one_pass, part, use_reentrant=False) for part in parts])
-    return torch.cat([one_pass(part) for part in parts])
+        done = [checkpoint(one_pass, part, use_reentrant=False) for part in parts]
+    else:
+        done = [one_pass(part) for part in parts]
+    return torch.cat(done)
 
 # %% ../nbs/methods/regularized.ipynb #3f3acda0
 class Draws:
     "What is drawn in one step: all of it follows from one number of NumPy's own generator."
     def __init__(self):
-        self.number = int(np.random.randint(2**62, dtype=np.int64)) if torch.is_grad_enabled() else None
+        self.number = None
+        if torch.is_grad_enabled():
+            self.number = int(np.random.randint(2**62, dtype=np.int64))
         self.interventions = 0 # so far in this step
         self.passes = 0
 
@@ -169,8 +176,10 @@ class Draws:
         "Rows that a regulariser looks at."
         if share == 1 or self.number is None:
             return None
-        order = np.random.default_rng([self.number, self.interventions]).permutation(n)
-        return torch.from_numpy(order[: max(1, round(share * n))])
+        rng = np.random.default_rng([self.number, self.interventions])
+        order = rng.permutation(n)
+        count = max(1, round(share * n))
+        return torch.from_numpy(order[:count])
 
     @contextmanager
     def aside(self, device):
@@ -183,6 +192,10 @@ class Draws:
             yield
 
 # %% ../nbs/methods/regularized.ipynb #299af8e2
+def _every_row(tokens: Tokens) -> torch.Tensor:
+    return torch.arange(len(tokens), device=tokens.ids.device)
+
+
 class View:
     "Some rows of one column of a batch, as a regulariser sees them."
     def __init__(
@@ -194,17 +207,21 @@ class View:
         self.batch = batch
         self.place = place
         self.column = batch.columns[place]
+        self.tokens = self.column.tokens
         self.whole = rows is None
-        n = len(self.column.tokens)
-        device = self.column.tokens.ids.device
-        self.rows = torch.arange(n, device=device) if self.whole else rows.to(device)
-        self.tokens = self.column.tokens if self.whole else self.column.tokens[self.rows]
+        if rows is None:
+            self.rows = _every_row(self.tokens)
+        else:
+            self.rows = rows.to(self.tokens.ids.device)
+            self.tokens = self.tokens[self.rows]
 
     @property
     def fx(self) -> torch.Tensor: # (k, d)
         "f(X), shared with the loss."
         embeddings = self.batch.embeddings[self.place]
-        return embeddings if self.whole else embeddings[self.rows]
+        if self.whole:
+            return embeddings
+        return embeddings[self.rows]
 
     @property
     def f0x(self) -> torch.Tensor: # (k, d)
@@ -214,7 +231,9 @@ class View:
             if not self.whole:
                 return self.at_base(self.tokens)
             known[self.place] = self.at_base(self.tokens)
-        return known[self.place] if self.whole else known[self.place][self.rows]
+        if self.whole:
+            return known[self.place]
+        return known[self.place][self.rows]
 
     def encode(self, tokens: Tokens) -> torch.Tensor: # (k, d), with gradient
         "f(X') for other tokens in the place of these."
@@ -275,9 +294,12 @@ LI = """
 
 def _in_range(name: str, value: float, high: float, ends: str) -> None:
     "Raises `ValueError` for a value not from 0 to `high`; ends: `[]`, `()`, `(]` or `[)`, which of both belong to the range."
-    above = value >= 0 if ends[0] == "[" else value > 0
-    below = value <= high if ends[1] == "]" else value < high
-    if not (above and below):
+    inside = 0 < value < high
+    if ends[0] == "[":
+        inside |= value == 0
+    if ends[1] == "]":
+        inside |= value == high
+    if not inside:
         raise ValueError(f"{name} must lie in {ends[0]}0, {high:g}{ends[1]}, got {value}")
 
 
@@ -358,7 +380,8 @@ class MaskReg(_Intervening):
 
     def of_text(self, text):
         other, weight = self.changed(text)
-        return mean_of_all(maskreg(cosines(text.fx, text.encode(other)), weight), weight)
+        similarity = cosines(text.fx, text.encode(other))
+        return mean_of_all(maskreg(similarity, weight), weight)
 
 
 @dataclass
@@ -439,7 +462,8 @@ class WordDropout:
         "Put shorter texts into the places of a batch."
         for text in batch.views(self.columns, self.rows):
             shorter, _ = batch.draws.intervened(batch.encoder, text.tokens, self.share, "delete")
-            batch.put(text.place, replaced(text.column.tokens, shorter, text.rows))
+            tokens = replaced(text.column.tokens, shorter, text.rows)
+            batch.put(text.place, tokens)
 
 # %% ../nbs/methods/regularized.ipynb #d03ccbbe
 class Batch:
@@ -477,14 +501,16 @@ class Batch:
         if missing:
             has = f"the data set has {len(there)}, counted from 0"
             raise ValueError(f"a regulariser asks for column {min(missing)}, but {has}")
-        return there if places is None else places
+        if places is None:
+            return there
+        return places
 
     def put(self, place: int, tokens: Tokens) -> None:
         "Other texts in the place of a column."
         column = self.columns[place]
-        rows = torch.arange(len(tokens), device=tokens.ids.device)
-        self.features[place] = column.features(tokens, rows)
-        self.columns[place] = Column(tokens, _besides(self.features[place]), column.flat)
+        features = column.features(tokens, _every_row(tokens))
+        self.features[place] = features
+        self.columns[place] = Column(tokens, _besides(features), column.flat)
 
     def views(self, columns, share: float) -> list[View]:
         "Some rows of some columns; the same rows of all."
@@ -589,7 +615,9 @@ class Watch:
         if not found:
             return
         together = sum(found)
-        self.strongest = together if self.strongest is None else torch.maximum(self.strongest, together)
+        if self.strongest is not None:
+            together = torch.maximum(self.strongest, together)
+        self.strongest = together
 
     def look(self, batch: Batch, raw: dict) -> None:
         "Compare with the first batch; warn once, after a hundred steps. raw: name -> term, not weighted."
@@ -611,9 +639,8 @@ class Watch:
     @torch.no_grad()
     def embedded(self, encoder, column: Column, tokens: Tokens):
         "The texts and their embeddings without dropout."
-        rows = torch.arange(len(tokens), device=tokens.ids.device)
         with evaluating(encoder):
-            embeddings = encode(encoder, column, tokens, rows)
+            embeddings = encode(encoder, column, tokens, _every_row(tokens))
         return column, tokens, embeddings
 
     def say(self, encoder) -> None:
@@ -658,9 +685,9 @@ def mini_batch(loss) -> int | None: # None: it embeds a whole batch with gradien
 
 def _check_loss(model, loss) -> None:
     "Raises `ValueError` for a loss whose embeddings cannot be seen, or that is not of this model."
-    name = loss.__name__ if isinstance(loss, type) else type(loss).__name__
     if isinstance(loss, type):
-        raise ValueError(f"base_loss is the class {name}: pass an instance, {name}(model)")
+        raise ValueError(f"base_loss is the class {loss.__name__}: pass an instance, {loss.__name__}(model)")
+    name = type(loss).__name__
     if not isinstance(loss, torch.nn.Module):
         raise ValueError(f"base_loss must be a loss of sentence-transformers, got a {name}")
     if any(isinstance(part, Regularized) for part in chain(loss)):
@@ -705,7 +732,10 @@ def _check_kind(one) -> None:
     if isinstance(one, (Regularizer, WordDropout)):
         return
     known = "ITVReg, OutReg, MaskReg, SimCSE, L2SP and WordDropout"
-    got = type(one).__name__ if isinstance(one, torch.nn.Module) else repr(one)
+    if isinstance(one, torch.nn.Module):
+        got = type(one).__name__
+    else:
+        got = repr(one)
     raise ValueError(f"regularizers must be objects of {known}, got {got}")
 
 
@@ -774,7 +804,10 @@ class Regularized(torch.nn.Module):
         for one in self.regularizers:
             if isinstance(one, Regularizer):
                 same = sum(type(other) is type(one) for other in named.values())
-                named[f"{one.name}_{same + 1}" if same else one.name] = one
+                name = one.name
+                if same:
+                    name = f"{name}_{same + 1}"
+                named[name] = one
         return named
 
     def forward(self, sentence_features, labels=None) -> Terms:
@@ -795,7 +828,8 @@ class Regularized(torch.nn.Module):
         terms = self._base_terms(batch, labels)
         named = self.named_terms()
         raw = {name: one.of_batch(batch) for name, one in named.items()}
-        terms |= {name: named[name].weight * term for name, term in raw.items()}
+        for name, term in raw.items():
+            terms[name] = named[name].weight * term
         return Terms(terms, self._watched(batch, raw, terms))
 
     def _must_be_outside(self) -> None:
@@ -815,7 +849,9 @@ class Regularized(torch.nn.Module):
         if contexts:
             batch.precision = contexts[0]
         self._share(batch, calls)
-        return dict(loss) if isinstance(loss, dict) else {"base": loss}
+        if isinstance(loss, dict):
+            return dict(loss)
+        return {"base": loss}
 
     def _computed(self, features: list[dict], labels):
         "What the loss gives. Raises `ValueError` where it cannot be computed from the first batch."
@@ -831,18 +867,24 @@ class Regularized(torch.nn.Module):
     def _share(self, batch: Batch, calls: list) -> None:
         "f(X) of the columns that somebody looks at. Raises `RuntimeError` for a loss that has not embedded them."
         if self.at_once is not None:
-            for place, column in batch.columns.items():
-                rows = torch.arange(len(column.tokens), device=column.tokens.ids.device)
-                with batch.draws.aside(rows.device):
-                    batch.embeddings[place] = encode(self.model, column, column.tokens, rows, self.at_once)
+            self._embed(batch)
             return
-        n = len(next(iter(batch.columns.values())).tokens) if batch.columns else 0
-        found = embeddings_by_column(calls, batch.features, n) if n else {}
+        found = {}
+        first = next(iter(batch.columns.values()), None)
+        if first and len(first.tokens):
+            found = embeddings_by_column(calls, batch.features, len(first.tokens))
         for place in batch.columns:
             if place not in found:
                 name = type(self.loss).__name__
                 raise RuntimeError(f"{name} has not embedded column {place} with the model: nothing can be shared")
             batch.embeddings[place] = unit_rows(found[place].float())
+
+    def _embed(self, batch: Batch) -> None:
+        "f(X) of the columns that somebody looks at, by passes of their own."
+        for place, column in batch.columns.items():
+            rows = _every_row(column.tokens)
+            with batch.draws.aside(rows.device):
+                batch.embeddings[place] = encode(self.model, column, column.tokens, rows, self.at_once)
 
     def _watched(self, batch: Batch, raw: dict, terms: dict) -> dict:
         "Shares in the gradient, by the names they are logged under; none in an evaluation."
@@ -862,7 +904,8 @@ class Regularized(torch.nn.Module):
         "What the model card says of the loss."
         settings = {"loss": self.loss}
         for one in self.regularizers:
-            settings.setdefault("regularizers", []).append({"name": type(one).__name__} | asdict(one))
+            told = {"name": type(one).__name__}
+            settings.setdefault("regularizers", []).append(told | asdict(one))
         if self.base is not None:
             name = self.base.model_card_data.base_model or "the model"
             settings["base"] = f"{name} as it was before training (sha256 {encoder_fingerprint(self.base)[:12]})"
@@ -889,7 +932,8 @@ def wise_ft(
         between[name] = start
         if start.is_floating_point():
             reached = end[name].to(start.device)
-            between[name] = torch.lerp(start.float(), reached.float(), share).to(start.dtype)
+            mixed = torch.lerp(start.float(), reached.float(), share)
+            between[name] = mixed.to(start.dtype)
     encoder = copy.deepcopy(base)
     encoder.load_state_dict(between)
     return encoder.eval()
@@ -920,5 +964,6 @@ def wise_ft_scores(
     for share in shares:
         encoder = wise_ft(base, tuned, share)
         rows[share] = {name: _score(measure, encoder) for name, measure in measures.items()}
-    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("share")
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    table = table.rename_axis("share")
     return table.assign(mean=table.mean(axis=1))

@@ -61,6 +61,16 @@ def gains_at(
     return of_above + of_level
 
 # %% ../nbs/07_retrieval.ipynb #f5629456
+def _counts(given): # (m,)
+    "Raises `ValueError` for one that is negative or no number."
+    counts = np.asarray(given, dtype=float)
+    bad = np.flatnonzero(~(counts >= 0))
+    if len(bad):
+        first = bad[0]
+        raise ValueError(f"counts[{first}] is {counts[first]}")
+    return counts
+
+
 def propensities(
     counts,         # (m,) training pairs of each item
     total: float,   # all training pairs, at least 3
@@ -68,15 +78,11 @@ def propensities(
     b: float = 1.5,
 ) -> np.ndarray: # (m,) in (0, 1)
     "Chance that a true pair with the item was recorded. Raises `ValueError` for negative counts or a total below 3."
-    counts = np.asarray(counts, dtype=float)
     if not total >= 3:
         raise ValueError(f"propensities need at least 3 training pairs, got {total}")
-    bad = np.flatnonzero(~(counts >= 0))
-    if len(bad):
-        raise ValueError(f"counts[{bad[0]}] is {counts[bad[0]]}")
     scale = (b + 1)**a
     c = (np.log(total) - 1) * scale
-    rarity = (counts + b)**-a
+    rarity = (_counts(counts) + b)**-a
     return 1 / (1 + c * rarity)
 
 
@@ -86,8 +92,8 @@ def _most_gains(relevance, worth, k): # (n, m) csr; (m,)
     row = relevance.tocoo().row
     order = np.lexsort((-gains, row)) # the largest of each query first
     place = np.arange(len(row)) - relevance.indptr[row]
-    best = gains[order][place < k]
-    return best.sum()
+    falling = gains[order]
+    return falling[place < k].sum()
 
 # %% ../nbs/07_retrieval.ipynb #4d37eb3e
 def frequency_bins(
@@ -114,6 +120,12 @@ def bin_shares(
     return counts / counts.sum(1, keepdims=True)
 
 # %% ../nbs/07_retrieval.ipynb #5f56c1cb
+def _by_bin(task) -> dict[str, np.ndarray]: # name of its P@1 -> (n,)
+    bins = frequency_bins(task.frequency)
+    shares = bin_shares(task.relevance, bins)
+    return {f"p1[bin {number}]": share for number, share in enumerate(shares.T, 1)}
+
+
 def _parts(task) -> dict[str, np.ndarray]: # name of its P@1 -> (n,) how far each query belongs to it
     "All queries, and the categories, bins and ordinary queries that the task has."
     parts = {"p1": np.ones(len(task.queries))}
@@ -121,9 +133,7 @@ def _parts(task) -> dict[str, np.ndarray]: # name of its P@1 -> (n,) how far eac
         for name in np.unique(task.categories):
             parts[f"p1[{name}]"] = task.categories == name
     if task.frequency.sum() >= 3:
-        shares = bin_shares(task.relevance, frequency_bins(task.frequency))
-        for number, share in enumerate(shares.T, 1):
-            parts[f"p1[bin {number}]"] = share
+        parts |= _by_bin(task)
     if task.accessory is not None:
         parts["p1[ordinary]"] = ~task.accessory
     return {name: weight for name, weight in parts.items() if weight.any()}
@@ -162,7 +172,8 @@ def _check_task(queries, items, task, k):
     candidates = len(items) - task.barred.getnnz(1)
     fewest = candidates.min()
     if not 1 <= k <= fewest:
-        raise ValueError(f"{task.name}: k is {k}, but query {candidates.argmin()} has {fewest} candidates")
+        query = candidates.argmin()
+        raise ValueError(f"{task.name}: k is {k}, but query {query} has {fewest} candidates")
 
 # %% ../nbs/07_retrieval.ipynb #a1047c5d
 def _first_gains(queries, items, task, worths, ks, block_bytes): # worths: (m,) each
@@ -195,7 +206,8 @@ def _resampled(hits, weight, drawn): # (n,) each; (replicates, n)
     there = drawn @ weight
     found = drawn @ (weight * hits)
     share = np.full(len(drawn), np.nan)
-    return np.divide(found, there, out=share, where=there > 0).tolist()
+    np.divide(found, there, out=share, where=there > 0)
+    return share.tolist()
 
 
 @torch.no_grad()
@@ -222,12 +234,13 @@ def evaluate_retrieval(
     for gains, worth in zip(scored, worths[1:]):
         collected = dict(zip(places, gains.sum(1)))
         for k in ks:
-            share = collected[k] / _most_gains(task.relevance, worth, k)
-            metrics[f"psp{k}"] = float(share)
+            most = _most_gains(task.relevance, worth, k)
+            metrics[f"psp{k}"] = float(collected[k] / most)
     drawn = bootstrap_weights(len(queries), replicates, seed).astype(float)
     kept = {}
     for key, weight in _parts(task).items():
-        metrics[key] = float(np.average(hits[1], weights=weight))
+        mean = np.average(hits[1], weights=weight)
+        metrics[key] = float(mean)
         kept[key] = _resampled(hits[1], weight, drawn)
     return metrics, kept
 
@@ -246,9 +259,11 @@ def top_lists(
     for row in rows:
         (_, scores), = _score_blocks(queries[[row]], items, task.barred[[row]], 1)
         best, found = first_items(scores, k)
-        first = zip(found[0, :k].tolist(), best[0, :k].tolist())
-        relevant = set(task.relevance[[row]].indices.tolist())
-        lists.append([(item, score, item in relevant) for item, score in first])
+        relevant = task.relevance[[row]].indices.tolist()
+        first = []
+        for item, score in zip(found[0, :k].tolist(), best[0, :k].tolist()):
+            first.append((item, score, item in relevant))
+        lists.append(first)
     return lists
 
 # %% ../nbs/07_retrieval.ipynb #ae3ec7c6
@@ -286,6 +301,12 @@ def _check_relevant(relevance, n, m):
         raise ValueError(f"query {bad[0]} has no relevant item ({len(bad)} of {n} queries)")
 
 
+def _columns(items): # (m, d) -> (d, m)
+    if sp.issparse(items):
+        return items.T.tocsr()
+    return items.float().T
+
+
 def _products(queries, columns): # (b, d), and items as (d, m) columns of the same kind -> (b, m) float32
     if sp.issparse(columns):
         products = (queries @ columns).toarray()
@@ -307,14 +328,13 @@ def first_hits(
     from tqdm import tqdm
     n = queries.shape[0]
     m = items.shape[0]
-    thin = sp.issparse(items)
-    if sp.issparse(queries) != thin:
+    if sp.issparse(queries) != sp.issparse(items):
         raise ValueError("queries and items must both be sparse, or both be torch matrices")
     _check_rows(queries, items)
     _check_relevant(relevance, n, m)
     if not 0 <= nearest <= m:
         raise ValueError(f"nearest must be 0 to {m}, got {nearest}")
-    columns = items.T.tocsr() if thin else items.float().T
+    columns = _columns(items)
     step = max(1, block_bytes // (16 * m))
     counts = []
     found = []
@@ -326,7 +346,9 @@ def first_hits(
         counts.append(_count_first(scores, relevant))
         found.append(scores.topk(nearest).indices)
     places = torch.cat(counts, 1).cpu().numpy()
-    first = torch.cat(found).cpu() if nearest else None
+    first = None
+    if nearest:
+        first = torch.cat(found).cpu()
     return FirstHit(*places, first)
 
 # %% ../nbs/07_retrieval.ipynb #1f21d379
@@ -338,7 +360,8 @@ def recall_at(
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
     room = np.clip(k - first.above, 0, first.tied)
-    return 1 - hypergeom.pmf(0, first.tied, first.right, room)
+    none = hypergeom.pmf(0, first.tied, first.right, room)
+    return 1 - none
 
 
 def _mean_reciprocal(above, tied, right, cut):

@@ -206,7 +206,8 @@ class GramDecorrelation(Decorrelation):
         slope = (left * centred).sum((0, 2))
         own = (self.z * u) @ variance[..., None]
         own = own.sum((0, 2))
-        return value / 2, 2 * slope / n**2 - 2 * own / n
+        slope = 2 * slope / n**2 - 2 * own / n
+        return value / 2, slope
 
 
 WAYS = {"gram": GramDecorrelation, "direct": DirectDecorrelation}
@@ -217,8 +218,12 @@ def quicker_way(
     form: str,
 ) -> str: # `gram` or `direct`
     "Which matrices take less time, by measurement: in the form `moment` the n × n ones also win up to a quarter of d²."
-    few = d**2 / 4 if form == "moment" else d
-    return "gram" if n < max(d, few) else "direct"
+    few = d
+    if form == "moment":
+        few = d**2 / 4
+    if n < max(d, few):
+        return "gram"
+    return "direct"
 
 
 def decorrelation(
@@ -240,7 +245,9 @@ HALF = (torch.float16, torch.bfloat16) # features in these are taken to single p
 def _plain(features):
     "Features without gradient, in single precision at least."
     features = features.detach()
-    return features.float() if features.dtype in HALF else features
+    if features.dtype in HALF:
+        return features.float()
+    return features
 
 
 class Memory:
@@ -278,14 +285,17 @@ class Memory:
     def _renewed(self, old, new):
         "A queue takes the newest; averages are of the first ones, a longer batch adds to them, a shorter leaves the rest."
         if old is None:
-            return new[-self.size:] if self.kind == "queue" else new
+            if self.kind == "queue":
+                return new[-self.size:]
+            return new
         old = old.to(new.device) # a memory that was saved may come from another
         if self.kind == "queue":
             return torch.cat([old, new])[-self.size:]
         n = min(len(new), len(old))
         kept = self.alpha * old[:n]
         added = (1 - self.alpha) * new[:n]
-        return torch.cat([kept + added, new[n:], old[n:]])
+        mixed = kept + added
+        return torch.cat([mixed, new[n:], old[n:]])
 
     def check(self, features):
         "Raises `ValueError` when the memory holds features of another width."
@@ -412,7 +422,9 @@ class _Released(_Learner):
         return torch.optim.SGD([self.theta], lr, momentum=.9)
 
     def rate(self, lr, step, steps):
-        return lr / 10 if 2 * step >= steps else lr
+        if 2 * step >= steps:
+            return lr / 10
+        return lr
 
     def objective(self, loss, uniform): # both orders of each pair
         share = self.local() / self.n
@@ -516,7 +528,9 @@ def learn_weights(
         learned["classes"] = labels
     learner = LEARNERS[variant](**learned)
     with torch.enable_grad(), torch.autocast(features.device.type, enabled=False):
-        z = standardise(everything) if settings["scale"] else everything
+        z = everything
+        if settings["scale"]:
+            z = standardise(everything)
 
         def draw():
             values = random_features(z, r, generator, settings["kinds"])
@@ -530,7 +544,9 @@ def _nothing_to_do(z) -> str: # "" where there is something
     varies = standardise(z).abs().amax(0) > 0
     if varies.sum() >= 2:
         return ""
-    return "only one feature differs between samples" if varies.any() else "all features are equal in all samples"
+    if varies.any():
+        return "only one feature differs between samples"
+    return "all features are equal in all samples"
 
 
 @torch.no_grad()
@@ -589,6 +605,13 @@ def shuffled_within(
     return out
 
 # %% ../nbs/methods/scan.ipynb #ea38d08e
+def _numbers(weights, like) -> torch.Tensor: # weights: `Weights`, or numbers from anywhere
+    "Weights as a tensor of the kind of another one, without gradient."
+    if isinstance(weights, Weights):
+        weights = weights.values
+    return torch.as_tensor(weights).detach().to(like)
+
+
 def _check_diagnosis(w, n, draws):
     "Raises `ValueError` for what `diagnose_weights` cannot use."
     if w.shape != (n,):
@@ -610,7 +633,9 @@ def _fresh_losses(z, candidates, generator, r, draws) -> np.ndarray:
 
 
 def _ratio(loss, uniform) -> float:
-    return float(loss / uniform) if uniform > 0 else float("nan")
+    if uniform > 0:
+        return float(loss / uniform)
+    return float("nan")
 
 
 def diagnose_weights(
@@ -623,13 +648,13 @@ def diagnose_weights(
     """What weights cost and what they do, on random functions that they were not fitted to.
     Raises `ValueError` for unusable input."""
     features = _plain(features)
-    learned = isinstance(weights, Weights)
-    values = weights.values if learned else weights
-    w = torch.as_tensor(values).detach().to(features)
+    w = _numbers(weights, features)
     check_features(features, labels)
     _check_diagnosis(w, len(features), draws)
 
-    among = torch.zeros_like(w) if labels is None else labels
+    among = labels
+    if labels is None:
+        among = torch.zeros_like(w)
     shuffled = shuffled_within(w, among, generator)
     z = standardise(features)
     candidates = (torch.ones_like(w), w, shuffled)
@@ -642,15 +667,15 @@ def diagnose_weights(
         "mean": float(mean),
         "negative": int((w < 0).sum()),
     }
-    classes = [] if labels is None else labels.unique().tolist()
-    for c in classes:
-        of_class = w[labels == c].mean()
-        out[f"mean of class {c}"] = float(of_class / mean)
+    if labels is not None:
+        for c in labels.unique().tolist():
+            of_class = w[labels == c].mean()
+            out[f"mean of class {c}"] = float(of_class / mean)
     out["fresh loss"] = _ratio(mine, uniform)
     out["fresh loss, shuffled"] = _ratio(control, uniform)
     constant = (z == 0).all(0)
     out["constant features"] = int(constant.sum())
-    if learned:
+    if isinstance(weights, Weights):
         out |= {"fitted loss": weights.loss, "note": weights.note}
     return out
 
@@ -695,14 +720,18 @@ class LanguageDebiasing(nn.Module):
             raise ValueError(f"width must be at least 1, got {width}")
         self.detach = detach
         self.transform = nn.Sequential(*_layer(width, width), *_layer(width, width))
-        gates = width if gate == "vector" else 1
+        gates = 1
+        if gate == "vector":
+            gates = width
         self.gate = nn.Sequential(nn.Linear(width, gates), nn.Sigmoid())
         self.remain = nn.Sequential(*_layer(width, width))
         if output == "linear":
             self.remain.append(nn.Linear(width, width))
 
     def forward(self, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: # (n, d) -> H^d and H^bias, (n, d) each
-        h = hidden.detach() if self.detach else hidden
+        h = hidden
+        if self.detach:
+            h = hidden.detach()
         transformed = self.transform(h)
         bias = self.gate(transformed) * transformed
         return self.remain(h - bias), bias
@@ -810,8 +839,7 @@ class ScanHead(nn.Module):
 
     def _checked(self, weights, each):
         "Sample weights as a tensor. Raises `ValueError`."
-        values = weights.values if isinstance(weights, Weights) else weights
-        weights = torch.as_tensor(values).detach().to(each)
+        weights = _numbers(weights, each)
         if weights.shape != each.shape:
             got = tuple(weights.shape)
             raise ValueError(f"weights must have shape ({len(each)},), one for each sample, got {got}")
@@ -832,5 +860,8 @@ def scan_loss(
     for name, value in switches.items():
         if not value >= 0:
             raise ValueError(f"{name} must be at least 0, got {value}")
-    used = [switches[name] * term for name, term in terms.items() if switches[name]]
+    used = []
+    for name, term in terms.items():
+        if switches[name]:
+            used.append(switches[name] * term)
     return sum(used)

@@ -92,12 +92,17 @@ class SCAN(nn.Module):
         self.settings = {"class_mass": class_mass} | settings
         self.__dict__["encoder"] = model # stays itself where the trainer wraps the model
         layer = last_layer(model)
-        self.memory = Memory("queue", size=memory) if weights and memory else None
-        self.debiasing = LanguageDebiasing(layer.in_features) if debias else None
+        self.memory = None
+        if weights and memory:
+            self.memory = Memory("queue", size=memory)
+        self.debiasing = None
+        if debias:
+            self.debiasing = LanguageDebiasing(layer.in_features)
         self.__dict__["start"] = layer.weight.detach().clone() # None once training has begun
         if weights: # settings that do not fit are refused now, not in the first step
             tried = torch.Generator().manual_seed(0)
-            learn_weights(torch.eye(4), torch.tensor([0, 1, 0, 1]), generator=tried, **self.settings)
+            classes = torch.tensor([0, 1, 0, 1])
+            learn_weights(torch.eye(4), classes, generator=tried, **self.settings)
 
     def forward(self, inputs, labels=None, prompt=None, task=None) -> dict: # the terms; their sum is the loss
         texts = self._two_columns(inputs)
@@ -106,7 +111,9 @@ class SCAN(nn.Module):
         scores, hidden = self._scored(texts, prompt, task)
         classes = self._classes(labels, scores)
         if torch.is_grad_enabled():
-            scores, hidden, classes = gathered(scores), gathered(hidden), gathered(classes)
+            scores = gathered(scores)
+            hidden = gathered(hidden)
+            classes = gathered(classes)
         each = _entropy(scores, classes)
         if self.weights and torch.is_grad_enabled():
             each = each * self._learned(hidden, classes)
@@ -147,14 +154,15 @@ class SCAN(nn.Module):
         count = max(2, scores.shape[1])
         wrong = (classes != labels.view(-1)) | (classes < 0) | (classes >= count)
         if wrong.any():
-            value = labels.view(-1)[wrong][0].item()
+            value, *_ = labels.view(-1)[wrong].tolist()
             raise ValueError(f"labels must be classes, whole numbers from 0 to {count - 1}, got {value:g}")
         return classes.to(scores.device)
 
     def _learned(self, hidden, classes) -> torch.Tensor: # (n,) weights of mean 1
         "Weights of this batch. What is random follows from NumPy's own generator, which a trainer keeps and restores."
         number = int(np.random.randint(2**62, dtype=np.int64))
-        generator = torch.Generator().manual_seed(drawn_once(number, hidden.device))
+        seed = drawn_once(number, hidden.device)
+        generator = torch.Generator().manual_seed(seed)
         found = learn_weights(hidden.detach(), classes, self.memory, generator=generator, **self.settings)
         if self.memory is not None:
             self.memory.update(hidden.detach(), found)
@@ -162,7 +170,8 @@ class SCAN(nn.Module):
 
     def _must_begin_anew(self) -> None:
         "Warns once where the model has been trained already, as in a training that is resumed, and this loss has not."
-        start, self.__dict__["start"] = self.start, None
+        start = self.start
+        self.__dict__["start"] = None
         if start is None:
             return
         if self.debiasing is not None:
@@ -207,7 +216,9 @@ class SCAN(nn.Module):
 
     def get_config_dict(self) -> dict:
         "What the model card says of the loss."
-        memory = self.memory.size if self.memory else 0
+        memory = 0
+        if self.memory:
+            memory = self.memory.size
         return {
             "weights": self.weights, "debias": self.debiasing is not None, "memory": memory,
             "temperature": self.temperature, "ce": self.ce, "cl": self.cl, **self.settings,

@@ -21,7 +21,8 @@ def _values(values, what):
         raise ValueError(f"{what}: one number a seed is expected, got shape {v.shape}")
     bad = np.flatnonzero(~np.isfinite(v))
     if bad.size:
-        raise ValueError(f"{what}[{bad[0]}] is {v[bad[0]]}")
+        first = bad[0]
+        raise ValueError(f"{what}[{first}] is {v[first]}")
     return v
 
 
@@ -30,7 +31,9 @@ def mean_std(
 ) -> tuple[float, float]: # mean and sample standard deviation (nan for one seed)
     "Mean ± standard deviation as papers print it. Raises `ValueError` for no values, nan or infinity."
     v = _values(values, "values")
-    std = float(v.std(ddof=1)) if v.size > 1 else math.nan
+    std = math.nan
+    if v.size > 1:
+        std = float(v.std(ddof=1))
     return float(v.mean()), std
 
 # %% ../nbs/08_stats.ipynb #68774cd2
@@ -54,7 +57,7 @@ def _complete(r, what): # (n, B), nan where a resample lacks a class
     keep = ~np.isnan(r).any(0)
     dropped = int((~keep).sum())
     if keep.mean() < .9:
-        first = np.argwhere(np.isnan(r))[0][0]
+        first, _ = np.argwhere(np.isnan(r))[0]
         lost = f"{dropped} of {keep.size} resamples have no value (first at seed {first})"
         raise ValueError(f"{what}: {lost}: the test set is too small")
     return r[:, keep], dropped
@@ -62,10 +65,14 @@ def _complete(r, what): # (n, B), nan where a resample lacks a class
 # %% ../nbs/08_stats.ipynb #7c84e26e
 def _covered(v, r, dropped):
     "What an interval covers, in words."
-    seeds = f"t over {len(v)} seeds" if len(v) > 1 else "one run, seeds not covered"
+    seeds = "one run, seeds not covered"
+    if len(v) > 1:
+        seeds = f"t over {len(v)} seeds"
     if r is None:
         return f"{seeds}, test items not covered"
-    left_out = f" ({dropped} left out: a class was missing)" if dropped else ""
+    left_out = ""
+    if dropped:
+        left_out = f" ({dropped} left out: a class was missing)"
     return f"{seeds}, {r.shape[1]} resamples of the test items{left_out}"
 
 
@@ -77,11 +84,16 @@ def _spread(v, r, dropped): # (n,) values; (n, B) replicates or None; number of 
         parts.append((of_mean, len(v) - 1))
     if r is not None:
         resampled = r.mean(0)
-        parts.append((resampled.var(ddof=1), len(resampled) - 1))
+        of_items = resampled.var(ddof=1)
+        parts.append((of_items, len(resampled) - 1))
     total = sum(variance for variance, _ in parts)
     weakness = sum(variance**2 / df for variance, df in parts)
-    error = math.sqrt(total) if parts else math.nan
-    df = total**2 / weakness if weakness else 1.
+    error = math.nan
+    if parts:
+        error = math.sqrt(total)
+    df = 1.
+    if weakness:
+        df = total**2 / weakness
     return error, df, _covered(v, r, dropped)
 
 # %% ../nbs/08_stats.ipynb #3e3f0e97
@@ -120,7 +132,8 @@ def interval(
     r = None
     dropped = 0
     if replicates is not None:
-        r, dropped = _complete(_matrix(replicates, len(v), "replicates"), "replicates")
+        r = _matrix(replicates, len(v), "replicates")
+        r, dropped = _complete(r, "replicates")
     se, df, method = _spread(v, r, dropped)
     mean, std = mean_std(v)
     half = _half(se, df, upper)
@@ -175,6 +188,13 @@ def _difference(mean, error, df, n, upper, items_error, method, seeds_alone=Fals
     return Paired(mean, mean - half, mean + half, n, p, method, seeds_alone, error, df, items_error)
 
 
+def _check_seeds(a, b):
+    "Raises `ValueError` for runs that cannot be paired."
+    if len(a) != len(b) and 1 not in (len(a), len(b)):
+        why = "runs are paired seed by seed, and only a single run is taken as deterministic"
+        raise ValueError(f"a has {len(a)} seeds and b has {len(b)}: {why}")
+
+
 def paired(
     a_values,           # (seeds,) or, for a method without randomness, (1,)
     b_values,           # (seeds,) in the same order of seeds, or (1,)
@@ -186,16 +206,19 @@ def paired(
     upper = _upper(level)
     a = _values(a_values, "a_values")
     b = _values(b_values, "b_values")
-    if len(a) != len(b) and 1 not in (len(a), len(b)):
-        why = "runs are paired seed by seed, and only a single run is taken as deterministic"
-        raise ValueError(f"a has {len(a)} seeds and b has {len(b)}: {why}")
+    _check_seeds(a, b)
     r, dropped = _paired_replicates(a, b, a_replicates, b_replicates)
     d = a - b
     se, df, method = _spread(d, r, dropped)
     if len(a) != len(b):
-        single = "a" if len(a) == 1 else "b"
+        single = "b"
+        if len(a) == 1:
+            single = "a"
         method = f"{single} is one run, taken as deterministic; {method}"
-    items = math.nan if r is None else float(r.mean(0).std(ddof=1))
+    if r is None:
+        items = math.nan
+    else:
+        items = float(r.mean(0).std(ddof=1))
     return _difference(float(d.mean()), se, df, len(d), upper, items, method, seeds_alone=r is None)
 
 
@@ -230,7 +253,8 @@ def threshold_p(
     "The p-value of a difference that is just the threshold. Raises `ValueError` where there is no interval."
     if math.isnan(paired.error) or not math.isfinite(threshold):
         raise ValueError(f"no test of {paired.difference:g} against {threshold:g}: {paired.method}")
-    return _p_value(paired.difference - threshold, paired.error, paired.freedom)
+    gap = paired.difference - threshold
+    return _p_value(gap, paired.error, paired.freedom)
 
 
 def holm(
@@ -276,9 +300,15 @@ def verdict(
     "What may be said of a claim. Raises `ValueError` for a delta that is not above 0, and as `threshold_p`."
     if not delta > 0:
         raise ValueError(f"delta must be above 0, got {delta}: it is the smallest difference that matters")
-    p = threshold_p(paired, threshold) if p is None else p
+    if p is None:
+        p = threshold_p(paired, threshold)
     if p < 1 - level:
-        return "holds" if paired.difference > threshold else "reversed"
-    half = _half(paired.error, paired.freedom, _upper(level))
+        if paired.difference > threshold:
+            return "holds"
+        return "reversed"
+    upper = _upper(level)
+    half = _half(paired.error, paired.freedom, upper)
     near = abs(paired.difference - threshold) + half <= delta
-    return "no difference" if near else "undecided"
+    if near:
+        return "no difference"
+    return "undecided"

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.random import default_rng
 
 from ..config import AnswersWorldConfig, check_known, refuse_if
-from .questions import named_cells, without_end
+from .questions import check_columns, named_cells, without_end
 from debias_nb.data.registry import (
-    DataError, Table, locate, parsed_rows, sha256_of, text_lines,
+    DataError, Table, locate, parsed_lines, parsed_rows, sha256_of, text_lines,
 )
 
 # %% ../../nbs/data/03_answers.ipynb #61690671
@@ -132,9 +132,9 @@ def describe(
         "questions": len(size),
         "candidates": len(answers),
         "relevant": int(answers.labels.sum()),
-        "questions without a relevant candidate": int((relevant == 0).sum()),
-        "questions with only relevant candidates": int((relevant == size).sum()),
-        "questions with one candidate": int((size == 1).sum()),
+        "questions without a relevant candidate": np.count_nonzero(relevant == 0),
+        "questions with only relevant candidates": np.count_nonzero(relevant == size),
+        "questions with one candidate": np.count_nonzero(size == 1),
     }
     order = {
         "first candidate relevant": int(answers.labels[first].sum()),
@@ -178,12 +178,16 @@ def _record(line, columns, quoting): # -> column -> cell
     return named_cells(cells, columns)
 
 # %% ../../nbs/data/03_answers.ipynb #d8d63e15
+def _check_grade(grade):
+    refuse_if(grade not in _GRADES, f"the grade {grade!r} is not 1, 2, 3 or 4")
+
+
 def _relevance(record): # -> label, grade
     "Raises `ValueError` with the reason."
     label = record.get("label")
     grade = record.get("grade")
-    if grade not in (None, *_GRADES):
-        raise ValueError(f"the grade {grade!r} is not 1, 2, 3 or 4")
+    if grade is not None:
+        _check_grade(grade)
     if label not in (None, *LABELS):
         raise ValueError(f"{label!r} is not a label ({', '.join(LABELS)})")
     if grade is None:
@@ -203,19 +207,23 @@ class _Row(NamedTuple):
     grade: int | None
 
 
-def _checked(record): # -> _Row
-    "Raises `ValueError` with the reason."
+def _refuse_empty(record):
     for key in ("question", "answer", "question_id"):
         if not record.get(key, "none").strip():
             raise ValueError(f"the {key} is empty")
-    return _Row(record.get("question_id"), record["question"], record["answer"], *_relevance(record))
+
+
+def _checked(record): # -> _Row
+    "Raises `ValueError` with the reason."
+    _refuse_empty(record)
+    id = record.get("question_id")
+    label, grade = _relevance(record)
+    return _Row(id, record["question"], record["answer"], label, grade)
 
 # %% ../../nbs/data/03_answers.ipynb #4087c7c7
 def _check_columns(columns, group_by):
     "Raise `ValueError` where the columns do not say what is needed."
-    for column in ("question", "answer"):
-        if columns.count(column) != 1:
-            raise ValueError(f"columns: {column!r} must be there once, got {columns}")
+    check_columns(columns, ("question", "answer"))
     if not {"label", "grade"} & set(columns):
         raise ValueError(f"columns: 'label' or 'grade' must be there, got {columns}")
     if group_by not in (None, "run", "text"):
@@ -260,6 +268,12 @@ def _numbered(questions, group_by): # -> list of str
     return number.astype(str).tolist()
 
 
+def _usual_columns(line):
+    "`COLUMNS`, without the last where a line has no cell for it."
+    count = 1 + line.count("\t")
+    return COLUMNS[:max(4, count)]
+
+
 def read_answers(
     path: str | Path, # tab-separated, *.gz or not
     columns: Sequence[str] | None = None, # others than `COLUMNS` are read over; None: all of those, with or without grade
@@ -273,8 +287,7 @@ def read_answers(
     lines = list(enumerate(text_lines(path), 1))
     first = lines[0][1]
     if columns is None:
-        count = 1 + first.count("\t")
-        columns = COLUMNS[:max(4, count)]
+        columns = _usual_columns(first)
     columns = tuple(columns)
     _check_columns(columns, group_by)
     if header and _is_data(first, columns, quoting):
@@ -309,7 +322,7 @@ def read_queries(
         queries[id] = question
         asked.add(question)
 
-    list(parsed_rows(path, enumerate(text_lines(path), 1), parse))
+    list(parsed_lines(path, parse))
     return queries
 
 
@@ -325,12 +338,12 @@ def read_qrels(
         if len(cells) != 4:
             raise ValueError(f"{len(cells)} columns, expected 4 (query, any word, passage, grade)")
         query, _, passage, grade = cells
-        refuse_if(grade not in _GRADES, f"the grade {grade!r} is not 1, 2, 3 or 4")
+        _check_grade(grade)
         before = grades.setdefault((query, passage), grade)
         refuse_if(before != grade, f"query {query} and passage {passage} have the grade {grade}, and {before} before")
         judged[query].append((passage, int(grade)))
 
-    list(parsed_rows(path, enumerate(text_lines(path), 1), parse))
+    list(parsed_lines(path, parse))
     return dict(judged)
 
 
@@ -415,7 +428,9 @@ def load_answers(
         answers = filter_questions(answers, *source.drops[part])
     counts = answers.counts | describe(answers)
     if filtered and part in source.paper:
-        counts["questions in the paper"], counts["candidates in the paper"] = source.paper[part]
+        questions, candidates = source.paper[part]
+        counts["questions in the paper"] = questions
+        counts["candidates in the paper"] = candidates
     hashes = {f"{dataset}/{path.name}": sha256_of(path) for path in paths}
     return replace(answers, files=hashes, counts=counts)
 
@@ -465,11 +480,13 @@ def planted_answers(
     Raises `ValueError` for a part that does not exist and for a world that cannot be made."""
     from debias_nb.data.worlds import answers_split
     made = answers_split(config, part)
-    kind = part if part in ("train", "dev") else "test"
+    kind = "test"
+    if part in ("train", "dev"):
+        kind = part
     answers = Answers(f"answers {part}", made.question_ids, made.questions, made.answers, made.labels, part=kind)
     counts = describe(answers)
-    counts["candidates that share many words"] = int(made.many.sum())
-    counts["candidates with a cue of the question's type"] = int(made.cued.sum())
+    counts["candidates that share many words"] = np.count_nonzero(made.many)
+    counts["candidates with a cue of the question's type"] = np.count_nonzero(made.cued)
     return replace(answers, counts=counts)
 
 # %% ../../nbs/data/03_answers.ipynb #9f149d26
@@ -489,8 +506,9 @@ def _drawn(n, share, seed): # -> (round(share · n),) of n positions, sorted
     if not 0 <= share <= 1:
         raise ValueError(f"share must be in [0, 1], got {share}")
     rng = default_rng([seed, 0])
-    drawn = rng.permutation(n)[:round(share * n)]
-    return np.sort(drawn)
+    positions = rng.permutation(n)
+    count = round(share * n)
+    return np.sort(positions[:count])
 
 
 class Flipped(NamedTuple):
@@ -537,19 +555,16 @@ def _edit(text, i, rng): # i: position of the text; -> a changed text, and what 
     places = _places(text)
     kind = rng.choice(list(places)).item()
     at = int(rng.choice(places[kind]))
+    before = text[:at]
     if kind == "insert":
         characters = string.ascii_lowercase[rng.integers(26)]
-        end = at
-        new = characters
+        changed = before + characters + text[at:]
     elif kind == "delete":
-        end = at + 1
-        new = ""
         characters = text[at]
+        changed = before + text[at + 1:]
     else:
-        end = at + 2
-        characters = text[at:end]
-        new = characters[::-1]
-    changed = text[:at] + new + text[end:]
+        characters = text[at:at + 2]
+        changed = before + characters[::-1] + text[at + 2:]
     return changed, Edit(i, kind, at, characters)
 
 

@@ -34,7 +34,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, TypeAdap
 
 from ..config import AuthorsWorldConfig, check_known, refuse_if
 from debias_nb.data.registry import (
-    NUL, DataError, Table, decoded, first_mistake, json_rows, locate, parsed_rows, sha256_of, text_lines,
+    NUL, DataError, Table, decoded, first_mistake, json_rows, locate, parsed_lines, parsed_rows, sha256_of, text_lines,
 )
 
 # %% ../../nbs/data/04_authors.ipynb #ca4cb278
@@ -50,7 +50,9 @@ def _filled(text):
 
 def _as_text(value):
     "Whole numbers are names and years, too."
-    return str(value) if type(value) is int else value
+    if type(value) is int:
+        return str(value)
+    return value
 
 
 Clean = Annotated[str, AfterValidator(_clean)]
@@ -88,7 +90,9 @@ class Texts(Table):
 
     def __repr__(self):
         authors = len(set(self.author))
-        topics = f"{len(set(self.topic)):,}" if self.topic is not None else "no"
+        topics = "no"
+        if self.topic is not None:
+            topics = f"{len(set(self.topic)):,}"
         sizes = f"{len(self):,} texts, {authors:,} authors, {topics} topics"
         return f"Texts({self.name}: {sizes}, fingerprint {self.fingerprint[:12]})"
 
@@ -153,8 +157,8 @@ def _repeated_closings(authors, texts): # -> (author, line)
     "Lines that close several texts of an author."
     closings = Counter()
     for author, text in set(zip(authors, texts)): # a repeated text counts once
-        lines = _closing_lines(text)
-        closings.update((author, line) for line in lines)
+        for line in _closing_lines(text):
+            closings[author, line] += 1
     return {closing for closing, times in closings.items() if times > 1}
 
 
@@ -171,12 +175,20 @@ def _unsigned(author, text, repeated):
     return "\n".join(lines)
 
 
+_HYPHENS = re.compile(r"(?m)^--[ \t]*$")
+
+
+def _above_hyphens(text):
+    "The text before a line of two hyphens."
+    parts = _HYPHENS.split(text, 1)
+    return parts[0].rstrip()
+
+
 def strip_signatures(
     texts: Texts,
 ) -> tuple[list[str], int]: # the texts, as many as before, some perhaps blank; how many have changed
     "Cut each text at a line of two hyphens, then cut lines that close another text of the same author as well."
-    above = [re.split(r"(?m)^--[ \t]*$", text, maxsplit=1)[0] for text in texts.text]
-    cut = list(map(str.rstrip, above))
+    cut = list(map(_above_hyphens, texts.text))
     repeated = _repeated_closings(texts.author, cut)
     unsigned = [_unsigned(author, text, repeated) for author, text in zip(texts.author, cut)]
     before = map(str.rstrip, texts.text)
@@ -248,7 +260,9 @@ def _meant(key):
     "The column that a key misspells, if it does."
     written = str(key).strip().casefold()
     close = difflib.get_close_matches(written, _KINDS, 1, .8)
-    return close[0] if close else None
+    if close:
+        return close[0]
+    return None
 
 
 class _Row(BaseModel):
@@ -272,7 +286,9 @@ def _texts(name, rows, counts, paths): # rows: author, topic, text, date
     author, topic, text, date = map(list, zip(*rows))
     if topic[0] is None:
         topic = None
-    dates = [day or "" for day in date] if any(date) else None
+    dates = None
+    if any(date):
+        dates = [day or "" for day in date]
     files = {Path(path).name: sha256_of(path) for path in paths}
     return Texts(name, author, topic, text, dates, counts, files)
 
@@ -326,7 +342,8 @@ class _Review(BaseModel):
 
     def day(self):
         seconds = self.timestamp_ms / 1000
-        return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d")
+        time = datetime.fromtimestamp(seconds, timezone.utc)
+        return time.strftime("%Y-%m-%d")
 
 
 class _Reviewer(BaseModel):
@@ -353,14 +370,19 @@ def read_reviews(
     for path in paths:
         for reviewer in json_rows(path, _Reviewer):
             found += reviewer.reviews()
-    rows = [(who.user_id, who.category, text, review.day()) for who, review, text in found if text]
+    rows = []
+    marked = 0
+    for who, review, text in found:
+        marked += review.review_full.strip() != text
+        if text:
+            row = (who.user_id, who.category, text, review.day())
+            rows.append(row)
     if not rows:
         raise DataError(f"{', '.join(map(str, paths)) or 'no files'}: no reviews")
-    marked = [review.review_full.strip() != text for _, review, text in found]
     counts = {
         "texts read": len(found),
         "blank texts": len(found) - len(rows),
-        "texts with markup": sum(marked),
+        "texts with markup": marked,
     }
     return _texts(name, rows, counts, paths)
 
@@ -389,10 +411,9 @@ class _Archive:
     "Files of an archive by their names. Raises `DataError` naming archive and file."
     def __init__(self, path):
         self.path = path
+        self.held = {}
         with tarfile.open(path) as tar:
-            files = filter(tarfile.TarInfo.isfile, tar)
-            self.held = {}
-            for file in files:
+            for file in filter(tarfile.TarInfo.isfile, tar):
                 name = file.name.split("/", 1)[-1]
                 self.held[name] = tar.extractfile(file).read()
 
@@ -429,7 +450,9 @@ def _problem_texts(archive, problem): # -> _Pan each
         text = archive.text(f"{author}/{file}.txt")
         yield _Pan(problem, author, known.fandom, text.strip())
     for unknown in archive.json(f"{problem}/ground-truth.json", _Truth).ground_truth:
-        author = f"{problem}/{unknown.author}" if unknown.author != "<UNK>" else ""
+        author = ""
+        if unknown.author != "<UNK>":
+            author = f"{problem}/{unknown.author}"
         text = archive.text(f"{problem}/unknown/{unknown.file}")
         yield _Pan(problem, author, "", text.strip())
 
@@ -544,8 +567,7 @@ def _by_id(path, model): # -> `model` each
         seen.add(row.id)
         return row
 
-    lines = enumerate(text_lines(path), 1)
-    return parsed_rows(path, lines, parse)
+    return parsed_lines(path, parse)
 
 
 def read_pan_pairs(
@@ -639,6 +661,12 @@ def _need_topics(texts, least, what):
         raise ValueError(f"{texts.name}: {what} needs at least {least} topics, got {found}")
 
 
+def _sizes_of(texts): # -> texts, authors, topics
+    authors = set(texts.author)
+    topics = set(texts.topic or [])
+    return len(texts), len(authors), len(topics)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class AuthorSplit:
     """Training, validation and tests.
@@ -656,8 +684,7 @@ class AuthorSplit:
         for test, texts in self.tests.items():
             self._check_test(test, texts)
         if "iid" in self.tests:
-            tested = self.tests["iid"].topic
-            unseen = set(tested).difference(self.train.topic)
+            unseen = self._values("iid", "topic") - self._values("train", "topic")
             self._refuse("topic", unseen, "is in iid and not in training")
 
     def _check_test(self, test, texts):
@@ -667,18 +694,23 @@ class AuthorSplit:
             raise ValueError(f"{self.name}: no texts in {test}")
         for part in (texts, self.train):
             _need_topics(part, 1, "a test")
-        columns = ("author", "text", "topic") if test == "cross" else ("author", "text")
+        if test == "cross":
+            columns = ("author", "text", "topic")
+        else:
+            columns = ("author", "text")
         for column in columns:
             self._check_apart(column, test, "train")
             self._check_apart(column, test, "validation")
 
     def _check_apart(self, column, one, other):
         "No value of a column may be in two parts."
-        parts = self.parts()
-        here = getattr(parts[one], column)
-        there = getattr(parts[other], column)
-        both = set(here).intersection(there)
+        both = self._values(one, column) & self._values(other, column)
         self._refuse(column, both, f"is in {other} and in {one}")
+
+    def _values(self, part, column):
+        "The distinct values of a column of a part."
+        texts = self.parts()[part]
+        return set(getattr(texts, column))
 
     def _refuse(self, what, wrong, where):
         "Raise `ValueError` with the first of the values that are wrong, if any are."
@@ -692,11 +724,7 @@ class AuthorSplit:
 
     def table(self) -> pd.DataFrame:
         "Sizes as in the paper's Table 1."
-        sizes = {}
-        for part, texts in self.parts().items():
-            authors = set(texts.author)
-            topics = set(texts.topic or [])
-            sizes[part] = (len(texts), len(authors), len(topics))
+        sizes = {part: _sizes_of(texts) for part, texts in self.parts().items()}
         return pd.DataFrame.from_dict(sizes, "index", columns=["samples", "authors", "topics"])
 
     def __repr__(self):
@@ -736,7 +764,9 @@ def _divided(texts, candidates, share, validation, size): # candidates: shuffled
     "Positions for validation, for training, and of those that are not picked."
     _need(0 < share <= 1, "share", share, "in (0, 1]")
     picked = round(share * len(candidates))
-    held = min(picked // 5, size) if validation is None else validation
+    held = validation
+    if validation is None:
+        held = min(picked // 5, size)
     if not 0 <= held < picked:
         raise ValueError(f"validation: {held} texts are asked for, of {picked} picked for training")
     return np.split(candidates, [held, picked])
@@ -804,7 +834,8 @@ def _drawn(values, share, what, rng):
     ranked = _ranked(values)
     count = len(_most_frequent(values, share, what))
     shuffled = rng.permutation(len(ranked))
-    return {ranked[i] for i in shuffled[:count]}
+    drawn = shuffled[:count]
+    return {ranked[i] for i in drawn}
 
 
 def random_split(
@@ -857,11 +888,17 @@ def _one_hot(codes): # (n,) -> (n, codes)
     return sp.csr_matrix((ones, places))
 
 
+def _averaging(codes): # (n,) -> (codes, n)
+    "Weights that turn rows into the mean of each code."
+    of_code = _one_hot(codes).T
+    weights = of_code.multiply(1 / _sizes(codes))
+    return weights.tocsr()
+
+
 def _means(rows, labels): # (n, d), sparse or not -> (labels, d); the labels by name
     "The mean row of each label."
     codes, names = _codes(labels)
-    weights = _one_hot(codes).T.multiply(1 / _sizes(codes))
-    means = weights.tocsr() @ rows
+    means = _averaging(codes) @ rows
     if sp.issparse(means):
         means = means.toarray()
     return means, names
@@ -958,7 +995,8 @@ def leakage(
 def _shared_words(a, b, names): # a, b: (words,) vectors of two topics
     "The six words that add the most to the cosine of two topics."
     added = a.clip(0) * b.clip(0)
-    best = (-added).argsort(kind="stable")[:6]
+    order = (-added).argsort(kind="stable")
+    best = order[:6]
     shared = best[added[best] > 0]
     return ", ".join(names[shared])
 
@@ -996,6 +1034,14 @@ def nearest_topics(
 Linkage = Literal["average", "single", "complete"]
 
 
+def _distances(vectors): # (n, d) of length one -> (n, n)
+    "One less the cosine of each two."
+    cosines = vectors @ vectors.T
+    distance = (1 - cosines).clip(0)
+    np.fill_diagonal(distance, 0)
+    return distance
+
+
 def topic_clusters(
     texts: Texts,           # with at least two topics
     similarity: float = .1, # clusters are joined at this cosine or above; in (-1, 1)
@@ -1010,9 +1056,7 @@ def topic_clusters(
     weights = weigher.transform(texts.text)
     means, topics = _means(weights, texts.topic)
     vectors = _directions(means)
-    cosines = vectors @ vectors.T
-    distance = (1 - cosines).clip(0)
-    np.fill_diagonal(distance, 0)
+    distance = _distances(vectors)
     apart = 1 - similarity
     clustering = AgglomerativeClustering(None, metric="precomputed", linkage=linkage, distance_threshold=apart)
     labels = clustering.fit_predict(distance).astype(str)
@@ -1029,6 +1073,14 @@ def _fitting(sizes, room): # sizes: topics of each cluster, 0 has the most texts
             chosen.append(cluster)
             room -= sizes[cluster]
     return chosen or [min(range(len(sizes)), key=sizes.get)]
+
+
+def _prolific(texts, topics, share): # at least one
+    "The share of those who write on some topics that has the most texts there."
+    on_topic = among(texts.topic, topics)
+    writers = _ranked(compress(texts.author, on_topic))
+    count = round(share * len(writers))
+    return set(writers[:max(1, count)])
 
 
 def leakage_aware_split(
@@ -1054,10 +1106,7 @@ def leakage_aware_split(
     room = round(topics * len(cluster))
     chosen = _fitting(sizes, room)
     on = {topic for topic, number in cluster.items() if number in chosen}
-    on_topic = among(texts.topic, on)
-    writers = _ranked(compress(texts.author, on_topic))
-    count = round(authors * len(writers))
-    by = set(writers[:max(1, count)])
+    by = _prolific(texts, on, authors)
     counts = {
         "clusters of topics": len(sizes),
         "clusters chosen": len(chosen),
@@ -1081,6 +1130,12 @@ class Halves(NamedTuple):
         return (authors[self.queries] @ offered.T).tocsr()
 
 
+def _places(authors): # (n,) sorted -> (n,)
+    "The place of each text among those of its author."
+    begins = np.searchsorted(authors, authors)
+    return np.arange(len(authors)) - begins
+
+
 def query_target(
     texts: Texts,      # a test
     seed: int = 0,     # not negative
@@ -1091,8 +1146,7 @@ def query_target(
     order = np.lexsort((rng.random(len(texts)), author)) # texts of one author stand together
     ordered = author[order]
     size = _sizes(ordered)
-    begins = np.searchsorted(ordered, ordered)
-    place = np.arange(len(order)) - begins # among the texts of the author
+    place = _places(ordered)
     asks = place < size // 2
     if not asks.any():
         raise ValueError(f"{texts.name}: no author has two texts, so nobody can be asked for")

@@ -46,16 +46,35 @@ def _flaw(offer: str) -> str | None:
     if not offer.startswith(PREFIX):
         return f"an offer does not begin with {PREFIX!r}: {offer!r}"
     further = COLUMN.findall(offer)[1:]
-    return f"an offer has more columns than its title: {further[0]!r}" if further else None
+    if further:
+        return f"an offer has more columns than its title: {further[0]!r}"
+    return None
 
 
 def _refuse_flaws(path: str | Path, published: QuestionPairs) -> None:
     "Raises `DataError` naming file, line and reason."
     bad = []
     for number, offers in enumerate(zip(published.left, published.right), 1):
-        bad += [(number, why) for why in map(_flaw, offers) if why]
+        for offer in offers:
+            why = _flaw(offer)
+            if why:
+                bad.append((number, why))
     if bad:
         raise bad_lines(path, bad, len(published))
+
+
+def _oddities(offers: list[str], cleaned: QuestionPairs) -> dict[str, int]:
+    "Counts of odd offers, and of pairs and sides that repeat once they are cleaned."
+    counts = {}
+    for what, look in ODD.items():
+        odd = list(filter(look.search, offers))
+        counts[what] = len(odd)
+    keys = pair_keys(cleaned, True)
+    identical = [left == right for left, right in keys]
+    counts["lines"] = len(keys)
+    counts["repeated pairs"] = len(keys) - len(set(keys))
+    counts["identical sides"] = sum(identical)
+    return counts
 
 
 def read_products(
@@ -71,18 +90,10 @@ def read_products(
     cleaned = replace(published, left=titles[:n], right=titles[n:])
     named = [bool(left and right) for left, right in zip(cleaned.left, cleaned.right)]
     kept = cleaned.take(np.array(named))
-    keys = pair_keys(cleaned, True)
-    distinct = set(keys)
-    identical = [left == right for left, right in keys]
-    odd = {what: len(list(filter(look.search, offers))) for what, look in ODD.items()}
-    counts = {
-        "lines": n,
-        "repeated pairs": n - len(distinct),
-        "identical sides": sum(identical),
-        "dropped: a title is empty": n - len(kept),
-        "pairs": len(kept),
-    }
-    return replace(kept, counts=odd | counts)
+    counts = _oddities(offers, cleaned)
+    counts["dropped: a title is empty"] = n - len(kept)
+    counts["pairs"] = len(kept)
+    return replace(kept, counts=counts)
 
 # %% ../../nbs/data/07_products.ipynb #1b733c0d
 CATEGORIES = ("cameras", "computers", "shoes", "watches")
@@ -143,8 +154,8 @@ def load_test(
     test = _published(category, "test", download, registry)
     seen = _trained_titles(download, registry)
     titles = [fold(title, True) for title in test.left + test.right]
-    new = np.array([title not in seen for title in titles])
-    left, right = new.reshape(2, -1)
+    new = [title not in seen for title in titles]
+    left, right = np.reshape(new, (2, -1))
     distinct = set(titles)
     counts = test.counts | {"titles": len(distinct), "titles in training": len(distinct & seen)}
     parts = {"one unseen": left | right, "unseen": left & right}
@@ -154,7 +165,7 @@ def load_test(
 def _products(pairs: QuestionPairs, index: dict[str, int]) -> np.ndarray: # (offers,) number of the product
     "What the labels join. Raises `DataError` where they contradict each other."
     offers = [index[fold(title)] for title in pairs.left + pairs.right]
-    left, right = np.array(offers).reshape(2, -1)
+    left, right = np.reshape(offers, (2, -1))
     same = pairs.labels == 1
     _, product = components(left[same], right[same], len(index))
     one_product = product[left] == product[right]
@@ -231,7 +242,9 @@ def _role(word: str) -> str:
         return "number"
     if parts & BRANDS:
         return "brand"
-    return "shop" if parts & SHOPS else "other"
+    if parts & SHOPS:
+        return "shop"
+    return "other"
 
 
 def worded(text: str) -> Worded:
@@ -259,6 +272,7 @@ def word_overlap(left: list[str], right: list[str]) -> np.ndarray: # (n,) in [0,
     "Of each pair the share of its distinct words that both texts have; 0 for a pair without words."
     shares = []
     for one, other in zip(map(_vocabulary, left), map(_vocabulary, right)):
-        shared = len(one & other)
-        shares.append(shared / max(1, len(one | other)))
+        shared = one & other
+        every = one | other
+        shares.append(len(shared) / max(1, len(every)))
     return np.array(shares)

@@ -6,7 +6,7 @@
 __all__ = ['HEX', 'NUL', 'LARGEST', 'DataFile', 'DataError', 'bad_lines', 'DataSet', 'Registry', 'data_folder', 'load_registry',
            'sha256_of', 'git_blob_of', 'ChangedData', 'verified', 'cache_folder', 'MissingData', 'UnknownData',
            'only_pinned', 'locate', 'inventory', 'raw_lines', 'decoded', 'text_lines', 'parsed_rows', 'first_mistake',
-           'json_rows', 'Table', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected', 'load_expected']
+           'parsed_lines', 'json_rows', 'Table', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected', 'load_expected']
 
 # %% ../../nbs/data/00_registry.ipynb #987a3bf4
 import gzip
@@ -34,6 +34,11 @@ from ..hashes import sha256_file, sha256_text
 HEX = set("0123456789abcdef")
 
 
+def _is_commit(name):
+    "Whether a name is the hash of a commit."
+    return len(name) == 40 and set(name) <= HEX
+
+
 class DataFile(Strict):
     """One file of a data set, as its upstream publishes it.
     Without a `url` nobody offers it, and it is placed by hand; without `sha256` and `git_blob` nobody can tell whether
@@ -51,9 +56,9 @@ class DataFile(Strict):
     def _pinned(self):
         incomplete = self.url and not (self.sha256 and self.bytes)
         refuse_if(incomplete, f"{self.file}: a file with a `url` needs its `sha256` and its `bytes`")
-        commits = [part for part in (self.url or "").split("/") if len(part) == 40 and set(part) <= HEX]
-        moving = "a GitHub address must name a commit, not a branch or tag, which can move"
-        refuse_if("github" in self.url_host and not commits, f"{self.file}: {moving}")
+        parts = (self.url or "").split("/")
+        can_move = "github" in self.url_host and not any(map(_is_commit, parts))
+        refuse_if(can_move, f"{self.file}: a GitHub address must name a commit, not a branch or tag, which can move")
         return self
 
     @property
@@ -62,7 +67,9 @@ class DataFile(Strict):
 
     @property
     def url_host(self) -> str:
-        return self.url.split("/")[2] if self.url else ""
+        if self.url:
+            return self.url.split("/")[2]
+        return ""
 
 # %% ../../nbs/data/00_registry.ipynb #1a328361
 class DataError(ValueError):
@@ -116,7 +123,9 @@ _read_once = once_per_state(load_config)
 def data_folder() -> Path | None: # None: the variable is not set
     "The folder that `DEBIAS_NB_DATA` names, whether it exists or not."
     given = os.environ.get("DEBIAS_NB_DATA")
-    return Path(given).expanduser() if given else None
+    if given:
+        return Path(given).expanduser()
+    return None
 
 
 def load_registry(
@@ -165,10 +174,14 @@ def verified(
     path = Path(path)
     wanted = (("sha256", sha256_of, entry.sha256), ("git blob", git_blob_of, entry.git_blob))
     for name, compute, expected in wanted:
-        found = compute(path) if expected else None
+        found = None
+        if expected:
+            found = compute(path)
         if found != expected:
             here = f"{name} {found} ({path.stat().st_size:,} bytes)"
-            size = f" ({entry.bytes:,} bytes)" if entry.bytes else ""
+            size = ""
+            if entry.bytes:
+                size = f" ({entry.bytes:,} bytes)"
             advice = "the file was left as it is: move it away, or replace it"
             raise ChangedData(f"{path}: {here}, expected {expected}{size}; {advice}")
     return path
@@ -181,7 +194,7 @@ def cache_folder() -> Path: # downloads go here, one folder a data set
 
 def _candidates(dataset, file) -> list[Path]:
     "Where a file is looked for."
-    folders = [folder for folder in (data_folder(), cache_folder()) if folder]
+    folders = filter(None, (data_folder(), cache_folder()))
     return [folder / dataset / file for folder in folders]
 
 # %% ../../nbs/data/00_registry.ipynb #f766e616
@@ -198,14 +211,21 @@ def _how(registry, dataset, entry) -> str:
     return f"{by_hand} ({source}). Format: {entry.format}"
 
 
-def _missing(registry, dataset, entry, why) -> MissingData:
+def _places(dataset, file) -> str:
+    "Where a file was looked for, a line each."
     places = ""
-    for path in _candidates(dataset, entry.file):
-        folder = "" if path.parent.is_dir() else " (no such folder)"
-        places += f"\n  looked for {path}{folder}"
+    for path in _candidates(dataset, file):
+        places += f"\n  looked for {path}"
+        if not path.parent.is_dir():
+            places += " (no such folder)"
     if not os.environ.get("DEBIAS_NB_DATA"):
         places += " (DEBIAS_NB_DATA is not set)"
-    return MissingData(f"{dataset}/{entry.file} is missing: {why}{places}\n  {_how(registry, dataset, entry)}")
+    return places
+
+
+def _missing(registry, dataset, entry, why) -> MissingData:
+    how = _how(registry, dataset, entry)
+    return MissingData(f"{dataset}/{entry.file} is missing: {why}{_places(dataset, entry.file)}\n  {how}")
 
 # %% ../../nbs/data/00_registry.ipynb #a48c11ff
 class UnknownData(MissingData):
@@ -243,8 +263,10 @@ def _download(registry, dataset, entry) -> Path:
         why = "downloading needs the package pooch (pip install 'debias-nb[repro]')"
         raise _missing(registry, dataset, entry, why) from None
     folder = cache_folder() / dataset
+    wanted = f"sha256:{entry.sha256}"
     try:
-        return Path(pooch.retrieve(entry.url, known_hash=f"sha256:{entry.sha256}", fname=entry.file, path=folder))
+        found = pooch.retrieve(entry.url, known_hash=wanted, fname=entry.file, path=folder)
+        return Path(found)
     except OSError as e: # no net, 404, broken off, disk full
         why = f"the download failed ({type(e).__name__}: {e})"
         raise _missing(registry, dataset, entry, why) from e
@@ -287,7 +309,9 @@ def _known(registry, dataset, about, entry) -> dict:
         return row
     except ChangedData as e:
         return row | {"status": "refused", "how": str(e)}
-    status = "here" if entry.pinned else "here, unverified"
+    status = "here"
+    if not entry.pinned:
+        status = "here, unverified"
     return row | {"status": status, "bytes": path.stat().st_size, "sha256": sha256_of(path), "path": str(path)}
 
 
@@ -344,7 +368,8 @@ def text_lines(path): # -> the text of each line with its end
 
 def parsed_rows(path, rows, parse): # rows: (line, row) each; -> `parse(line, row)` of each
     "Raises `DataError` naming the lines for which `parse` raised `ValueError`."
-    count, bad = 0, []
+    count = 0
+    bad = []
     for line, row in rows:
         count += 1
         try:
@@ -367,12 +392,18 @@ def first_mistake(error: ValueError) -> str:
     return f"{where}: {reason}".removeprefix(": ")
 
 
+def parsed_lines(path, parse): # -> `parse(number, line)` of each line
+    "Raises `DataError` naming the lines for which `parse` raised `ValueError`."
+    lines = enumerate(text_lines(path), 1)
+    return parsed_rows(path, lines, parse)
+
+
 def json_rows(path, model): # model: a pydantic model; -> one of each line
     "Lines of JSON. Raises `DataError` naming those that are no such thing."
     def parse(_, line):
         return model.model_validate_json(line)
 
-    return parsed_rows(path, enumerate(text_lines(path), 1), parse)
+    return parsed_lines(path, parse)
 
 # %% ../../nbs/data/00_registry.ipynb #5b0c6f1f
 class Table:
@@ -397,17 +428,24 @@ class Table:
 
     def frame(self): # a pandas data frame; a column has the name of a single value
         import pandas as pd
-        return pd.DataFrame({column.removesuffix("s"): values for column, values in self._columns().items()})
+        columns = self._columns()
+        return pd.DataFrame({column.removesuffix("s"): values for column, values in columns.items()})
 
-    def take(self, rows, **changes) -> Self: # rows by position or mask; `changes` replace other fields
-        "Some of the rows. Raises `ValueError` for a mask of another length."
+    def _positions(self, rows) -> list[int]:
+        "Positions as they are, or where a mask is true. Raises `ValueError` for a mask of another length."
         rows = np.asarray(rows)
         if rows.dtype == bool:
             if len(rows) != len(self):
                 raise ValueError(f"{self.name}: a mask of {len(rows)} for {len(self)} rows")
             rows = np.flatnonzero(rows)
-        positions = rows.astype(int).tolist()
-        columns = {column: [values[i] for i in positions] for column, values in self._columns().items()}
+        return rows.astype(int).tolist()
+
+    def take(self, rows, **changes) -> Self: # rows by position or mask; `changes` replace other fields
+        "Some of the rows. Raises `ValueError` for a mask of another length."
+        positions = self._positions(rows)
+        columns = {}
+        for column, values in self._columns().items():
+            columns[column] = [values[i] for i in positions]
         return replace(self, **columns | changes)
 
     def _listed(self, column) -> list:
@@ -415,13 +453,16 @@ class Table:
         values = getattr(self, column)
         if values is None:
             return [None] * len(self)
-        return values.tolist() if isinstance(values, np.ndarray) else values
+        if isinstance(values, np.ndarray):
+            return values.tolist()
+        return values
 
     @cached_property
     def fingerprint(self) -> str: # 64 hex digits
         "The sha256 of all rows in their order, each written as a line of JSON."
-        rows = zip(*map(self._listed, self.COLUMNS))
-        return sha256_text("".join(json.dumps(row) + "\n" for row in rows))
+        columns = map(self._listed, self.COLUMNS)
+        lines = [json.dumps(row) + "\n" for row in zip(*columns)]
+        return sha256_text("".join(lines))
 
 # %% ../../nbs/data/00_registry.ipynb #074f2d61
 class Cell(Strict):
@@ -450,7 +491,8 @@ class ExpectedTable(Strict):
     @model_validator(mode="after")
     def _coherent(self):
         refuse_if(not self.cells, "a table without cells")
-        keys = max((list(cell.row) for cell in self.cells), key=len)
+        rows = [list(cell.row) for cell in self.cells]
+        keys = max(rows, key=len)
         seen = set()
         for cell in self.cells:
             self._check(cell, keys, seen)
@@ -463,17 +505,21 @@ class ExpectedTable(Strict):
         expected = keys
         if cell.row.get("method") == "Base": # it has no weight, mask share or rate
             expected = [key for key in keys if key in cell.row or key in ("base", "method")]
-        top = LARGEST[self.unit]
-        impossible = not 0 <= (cell.value or 0) <= top or (cell.std or 0) > top
-        unexplained = cell.value is None and (cell.std is not None or not cell.note)
         refuse_if(place in seen, f"{me} stands twice")
         refuse_if(
             list(cell.row) != expected,
             f"the row {cell.row} is not made like the others, of {', '.join(keys)}")
+        self._check_numbers(cell, me)
+        seen.add(place)
+
+    def _check_numbers(self, cell, me): # me: what a message begins with
+        "Refuse a cell that cannot be."
+        top = LARGEST[self.unit]
+        impossible = not 0 <= (cell.value or 0) <= top or (cell.std or 0) > top
+        unexplained = cell.value is None and (cell.std is not None or not cell.note)
         refuse_if(unexplained, f"{me}: without a value it takes a note, and no std")
         refuse_if(impossible, f"{me}: {cell.value} is no {self.unit}")
         refuse_if(cell.doubtful and not cell.note, f"{me} is doubtful without a note")
-        seen.add(place)
 
     def cell(self, column: str, **row: str) -> Cell:
         "One cell by its names. Raises `KeyError` naming what there is."

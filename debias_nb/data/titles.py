@@ -43,6 +43,12 @@ def _check_positions(me, pairs, queries, items): # me: what the message begins w
         raise ValueError(f"{me} of {who} names item {item}, and there are {items} items, from 0")
 
 
+def _check_shape(me, pairs): # me: what the message begins with
+    "Raises `ValueError` for what is no array of pairs."
+    if pairs.shape[1:] != (2,) or pairs.dtype.kind not in "iu":
+        raise ValueError(f"{me} must be an (n, 2) array of integers, got {pairs.dtype} {pairs.shape}")
+
+
 def _pairs(
     name: str,
     what: str,      # e.g. `relevance`, for error messages
@@ -55,8 +61,7 @@ def _pairs(
     if not len(given):
         return np.zeros((0, 2), int)
     pairs = np.asarray(given)
-    if pairs.shape[1:] != (2,) or pairs.dtype.kind not in "iu":
-        raise ValueError(f"{me} must be an (n, 2) array of integers, got {pairs.dtype} {pairs.shape}")
+    _check_shape(me, pairs)
     _check_positions(me, pairs, queries, len(items))
     return pairs
 
@@ -88,11 +93,16 @@ class _Merged(NamedTuple):
     repeated: int      # texts after the first
 
 
-def _merge(name, texts) -> _Merged:
+def _check_texts(name, texts):
     "Raises `ValueError` for a title that is no text."
     for n, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"{name}: title {n} is no text: {text!r}")
+
+
+def _merge(name, texts) -> _Merged:
+    "Raises `ValueError` for a title that is no text."
+    _check_texts(name, texts)
     folded = [text.strip().lower() or None for text in texts]
     codes, keys = pd.factorize(np.array(folded, dtype=object))
     titled = codes >= 0
@@ -127,7 +137,9 @@ class _Relevance:
         digest = hashlib.sha256(texts.encode())
         for given in (self.relevance, self.own, self.excluded):
             for array in _arrays(given):
-                digest.update(np.asarray(array, "<i8").tobytes() + b"|")
+                numbers = np.asarray(array, "<i8")
+                digest.update(numbers.tobytes())
+                digest.update(b"|")
             digest.update(b"\n")
         return digest.hexdigest()
 
@@ -165,7 +177,9 @@ def _column(name, what, column, queries): # what: one of `_TYPES`
     n = len(queries)
     given = len(column)
     if given != n:
-        lacks = f", the first without is query {given} ({queries[given]!r})" if given < n else ""
+        lacks = ""
+        if given < n:
+            lacks = f", the first without is query {given} ({queries[given]!r})"
         raise ValueError(f"{name}: {given} {what} for {n} queries{lacks}")
     return np.array(column, dtype=_TYPES[what])
 
@@ -180,18 +194,17 @@ def _merged_pairs(pairs, queries, items) -> csr_matrix: # queries, items: `_Merg
 def _reading(pairs, queries, items, named) -> dict[str, int]: # named: as of `_merged_pairs`
     "What was read, what has no title, and what was merged."
     titled = int(named.sum())
-    read = {"queries read": len(queries.codes), "items read": len(items.codes), "pairs read": len(pairs)}
-    untitled = {
+    return {
+        "queries read": len(queries.codes),
+        "items read": len(items.codes),
+        "pairs read": len(pairs),
         "queries without a title": queries.untitled,
         "items without a title": items.untitled,
         "pairs without a title": len(pairs) - titled,
-    }
-    merged = {
         "queries merged": queries.repeated,
         "items merged": items.repeated,
         "pairs merged": titled - named.nnz,
     }
-    return read | untitled | merged
 
 
 def _own_items(queries, items) -> np.ndarray: # (queries,), -1: none
@@ -228,13 +241,12 @@ def make_titles(
 ) -> Titles:
     """Check, merge equal titles, drop own titles and queries that nothing is relevant to.
     Raises `ValueError` naming the query; `DataError`, its kind, where nothing is relevant to any."""
-    columns = {
-        "years": _column(name, "years", years, queries),
-        "categories": _column(name, "categories", categories, queries),
-        "published": _column(name, "published", published, queries),
-    }
+    given = {"years": years, "categories": categories, "published": published}
+    columns = {what: _column(name, what, column, queries) for what, column in given.items()}
     pairs = _pairs(name, "relevance", relevance, queries, items)
-    barred = None if excluded is None else _pairs(name, "excluded", excluded, queries, items)
+    barred = None
+    if excluded is not None:
+        barred = _pairs(name, "excluded", excluded, queries, items)
     q = _merge(name, queries)
     i = _merge(name, items)
     named = _merged_pairs(pairs, q, i)
@@ -254,16 +266,17 @@ def make_titles(
         "queries without a relevant item": len(q.keys) - len(kept),
     }
     left = {"queries": len(kept), "items": len(i.keys), "pairs": relevant.nnz}
-    counts = (counts or {}) | _reading(pairs, q, i, named) | dropped | left
+    before = counts or {}
+    counts = before | _reading(pairs, q, i, named) | dropped | left
     if barred is not None:
         barred = barred[kept]
     first = q.first[kept]
     queries = _stripped(queries, first)
     items = _stripped(items, i.first)
-    columns = {what: _kept(column, first) for what, column in columns.items()}
+    kept_columns = {what: _kept(column, first) for what, column in columns.items()}
     relevance = _truth(relevant[kept])
     own = _kept(own, kept)
-    return Titles(name, queries, items, relevance, own, counts=counts, excluded=barred, **columns)
+    return Titles(name, queries, items, relevance, own, counts=counts, excluded=barred, **kept_columns)
 
 # %% ../../nbs/data/02_titles.ipynb #7a5153ff
 class _Entry(BaseModel):
@@ -280,7 +293,7 @@ class _Entry(BaseModel):
 def _check_unique(path, ids) -> None: # ids: a series, by line
     "Raises `DataError` for an id that stands twice."
     for line, id_ in ids[ids.duplicated()].items():
-        first = ids.index[ids == id_][0]
+        first = (ids == id_).idxmax()
         raise DataError(f"{path}:{line}: the id {id_!r} stands twice, first in line {first}")
 
 
@@ -296,12 +309,16 @@ def _json_lines(path, kind: type[_Entry]) -> list: # path: gzip -> a `kind` a li
 LF_FILES = ("trn.json.gz", "tst.json.gz", "lbl.json.gz", "filter_labels_train.txt", "filter_labels_test.txt")
 
 
+def _by_line(text) -> pd.Series: # index: numbers of the lines, from 1
+    lines = pd.Series(text.split("\n"))
+    lines.index += 1
+    return lines
+
+
 def _two_columns(path, pattern, expected, encoding="ascii") -> pd.DataFrame: # by line: columns 0 and 1, the groups of the pattern
     "Raises `DataError` naming file and line."
     text = Path(path).read_text(encoding, errors="replace")
-    text = text.removesuffix("\n")
-    lines = pd.Series(text.split("\n"))
-    lines.index += 1
+    lines = _by_line(text.removesuffix("\n"))
     found = lines.str.extract(pattern)
     for n, line in lines[found[0].isna()].items():
         raise DataError(f"{path}:{n}: {expected} expected, found {line[:60]!r}")
@@ -375,7 +392,9 @@ def read_lf(
     queries, barred, published = _lf_queries(folder, len(labels))
     targets = _exploded([query.target_ind for query in queries])
     pairs = np.column_stack([targets.index, targets.astype(np.int64)])
-    years = None if year is None else np.full(len(queries), year)
+    years = None
+    if year is not None:
+        years = np.full(len(queries), year)
     categories = None
     counts = {}
     said = folder / "categories.tsv"
@@ -394,9 +413,7 @@ _FIELD = r"^(?P<field>id|author|title|venue|year) = \{(?P<value>.*)\}\s*$"
 def _aan_fields(path) -> pd.DataFrame: # index: lines; columns field, value, paper (from 1)
     "Raises `DataError` naming file and line."
     raw = Path(path).read_bytes()
-    text = raw.decode("cp1252", errors="replace")
-    lines = pd.Series(text.split("\n"))
-    lines.index += 1
+    lines = _by_line(raw.decode("cp1252", errors="replace"))
     blank = lines.str.strip() == ""
     lines = lines[~blank]
     said = lines.str.extract(_FIELD)
@@ -431,9 +448,9 @@ def _linked(name, titles, pairs, counts, **columns) -> Titles: # pairs: (n, 2) p
     asking, asked = pairs.T
     queries, rows = np.unique(asking, return_inverse=True)
     items, labels = np.unique(asked, return_inverse=True)
-    columns = {what: column[queries] for what, column in columns.items()}
+    asking_columns = {what: column[queries] for what, column in columns.items()}
     relevance = np.column_stack([rows, labels])
-    return make_titles(name, titles[queries], titles[items], relevance, counts=counts, **columns)
+    return make_titles(name, titles[queries], titles[items], relevance, counts=counts, **asking_columns)
 
 
 def read_aan(
@@ -590,8 +607,10 @@ class TitleTask(_Relevance):
     @cached_property
     def barred(self) -> csr_matrix: # (queries, items) bool
         "The own titles and `excluded`."
-        own = _indicator(np.asarray(self.own), len(self.items))
-        return _truth(own if self.excluded is None else own + self.excluded)
+        barred = _indicator(np.asarray(self.own), len(self.items))
+        if self.excluded is not None:
+            barred = barred + self.excluded
+        return _truth(barred)
 
     def __repr__(self):
         return self._shown(f", {self.info['new items']:,} of them new")
@@ -646,7 +665,8 @@ class TitleSplit:
 
     def __repr__(self):
         parts = map(repr, (self.train, *self.tests.values()))
-        return "\n  ".join([f"TitleSplit(by {self.by}", *parts]) + ")"
+        lines = [f"TitleSplit(by {self.by}", *parts]
+        return "\n  ".join(lines) + ")"
 
 
 def _split_counts(train, tests, more) -> dict[str, int]: # more: further counts
@@ -657,7 +677,9 @@ def _split_counts(train, tests, more) -> dict[str, int]: # more: further counts
     }
     counts |= more
     for name, task in tests.items():
-        counts |= {f"{name} {what}": n for what, n in task.info.items() if what != "fingerprint"}
+        for what, n in task.info.items():
+            if what != "fingerprint":
+                counts[f"{name} {what}"] = n
     return counts
 
 # %% ../../nbs/data/02_titles.ipynb #2e3b6ef6
@@ -678,9 +700,9 @@ def _of_categories(titles, held_out) -> np.ndarray: # (queries,) bool
     if titles.categories is None:
         raise ValueError(f"by='category': {titles.name} has no categories")
     known = set(titles.categories.tolist())
-    known = sorted(known - {""})
+    known.discard("")
     for category in held_out:
-        check_known("category", category, known)
+        check_known("category", category, sorted(known))
     shifted = np.isin(titles.categories, list(held_out))
     if shifted.all() or not shifted.any():
         left = "training" if shifted.all() else "ood"
@@ -732,7 +754,9 @@ def _drawn(titles, shifted, test_share, share, seed) -> tuple[np.ndarray, np.nda
 
 # %% ../../nbs/data/02_titles.ipynb #886647a7
 def _propensity(name) -> tuple[float, float]: # what the repository gives for its Amazon corpora, and for others
-    return (.6, 2.6) if name.startswith("lf_amazon") else TitleTask.propensity
+    if name.startswith("lf_amazon"):
+        return (.6, 2.6)
+    return TitleTask.propensity
 
 
 def _part(titles, rows, items) -> dict: # rows, items: positions -> columns of a training or test set
@@ -754,7 +778,9 @@ def _task(titles, name, rows, items, frequency, **info) -> TitleTask: # frequenc
     part = _part(titles, rows, items)
     for what in ("years", "categories"):
         column = getattr(titles, what)
-        part[what] = None if column is None else column[rows]
+        part[what] = None
+        if column is not None:
+            part[what] = column[rows]
     constants = _propensity(titles.name)
     name = f"{titles.name} {name}"
     return TitleTask(name, frequency=frequency[items], info=info, propensity=constants, **part)
@@ -779,7 +805,9 @@ def split_titles(
     train, iid, undrawn = _drawn(titles, shifted, test_share, share, share_seed)
     ood = np.flatnonzero(shifted)
     every = np.arange(len(titles.items))
-    known = _reached(titles, ~shifted) if by == "year" else every
+    known = every
+    if by == "year":
+        known = _reached(titles, ~shifted)
     relevance = titles.relevance[train]
     frequency = relevance.getnnz(0)
     tests = {
@@ -930,7 +958,9 @@ def catalogue_titles(
     tests = {}
     for name in SPLITS:
         part = catalogue.split(name)
-        groups = _groups(catalogue, part) if name == "unseen" else None
+        groups = None
+        if name == "unseen":
+            groups = _groups(catalogue, part)
         tests[name] = _retrieval(pairs.right, name, part.queries, part.items, groups)
     if ticks:
         for n, task in enumerate(mix_catalogue(catalogue, ticks)):

@@ -13,6 +13,7 @@ __all__ = ['STRONG', 'SPLITS', 'ANSWER_SPLITS', 'AUTHOR_SPLITS', 'STREAMS', 'ONS
 
 # %% ../../nbs/data/05_worlds.ipynb #b51c29f4
 import itertools
+import operator
 from collections import Counter
 from dataclasses import dataclass
 from typing import Iterable, NamedTuple
@@ -57,7 +58,9 @@ def stream(
     return np.random.default_rng([config.seed, number])
 
 # %% ../../nbs/data/05_worlds.ipynb #1b7bbca4
-ONSETS, VOWELS, CODAS = "bdfgklmnprstvz", "aeiou", "klmnrt"
+ONSETS = "bdfgklmnprstvz"
+VOWELS = "aeiou"
+CODAS = "klmnrt"
 CLUSTERS = ("bz", "gz", "kv", "kz", "mz", "pz", "tv", "vd", "vg", "vz", "zb", "zd", "zg", "zm")
 
 
@@ -74,7 +77,13 @@ def invent(
         raise ValueError(f"{n} words are needed and only {most} can be made: lower {lower}")
     drawn = rng.choice(most, n, replace=False)
     letters = zip(*np.unravel_index(drawn, shape)) # of each word, by their places in the parts
-    return ["".join(part[i] for part, i in zip(parts, places)) for places in letters]
+    return [_spelled(parts, places) for places in letters]
+
+
+def _spelled(parts, places):
+    "The word with these places in its parts."
+    letters = map(operator.getitem, parts, places)
+    return "".join(letters)
 
 # %% ../../nbs/data/05_worlds.ipynb #162e2f31
 def subsets(
@@ -94,7 +103,10 @@ def subsets(
     return chosen
 
 # %% ../../nbs/data/05_worlds.ipynb #f8ce7387
-SYNONYMS, SLOTS, VALUES, FILLERS = 4, 6, 5, 150 # of a noun; shared slots; of a slot; filler words
+SYNONYMS = 4  # of a noun
+SLOTS = 6     # shared by all types
+VALUES = 5    # of a slot
+FILLERS = 150 # filler words
 
 
 def _other_places(rng, n): # (n,), n at least 2
@@ -106,10 +118,15 @@ def _other_places(rng, n): # (n,), n at least 2
     return turn
 
 
+def _same_type(brand, other):
+    "Whether any two brands are of one type, which has two."
+    return (brand // 2 == other // 2).any()
+
+
 def _prefixes(rng, brands, begun): # numbers of brands
     "The brand that begins each brand, or -1: `begun` of them, each begun by a brand of another type."
     child = parent = np.zeros(begun, int)
-    while begun and (child // 2 == parent // 2).any():
+    while begun and _same_type(child, parent):
         drawn = rng.permutation(brands)[:2 * begun]
         child, parent = drawn.reshape(2, -1)
     prefix = np.full(brands, -1)
@@ -127,6 +144,12 @@ def _check_brands(config, brands, begun): # brands: two of each ordinary type; b
                          "at most half of the brands can begin with another brand")
 
 
+def _reused(rng, brands, types): # numbers of brands and of types -> (types, 2)
+    "Brands of other types, in random order, for types that have none of their own."
+    shuffled = rng.permutation(brands)
+    return np.resize(shuffled, (types, 2))
+
+
 def deal_brands(
     rng: Generator,
     config: WorldConfig,
@@ -140,12 +163,11 @@ def deal_brands(
     brands = 2 * len(ordinary)
     begun = round(config.prefix_brands * brands)
     _check_brands(config, brands, begun)
-    shape = (2, len(accessory), 2)
-    own, redealt = np.full(shape, -1)
+    own, redealt = np.full((2, len(accessory), 2), -1)
     own[ordinary] = np.arange(brands).reshape(-1, 2)
-    shuffled = rng.permutation(brands)
-    own[unseen] = np.resize(shuffled, (len(unseen), 2))
-    others = ordinary[_other_places(rng, len(ordinary))]
+    own[unseen] = _reused(rng, brands, len(unseen))
+    places = _other_places(rng, len(ordinary))
+    others = ordinary[places]
     redealt[ordinary] = own[others]
     prefix = _prefixes(rng, brands, begun)
     return own, redealt, np.repeat(ordinary, 2), prefix
@@ -189,10 +211,7 @@ class Lexicon:
             slots = SLOTS
             self.slots_of = subsets(rng, types, 2, slots)
         self._invent_words(rng, types, slots)
-        # what the broad corpus mixes
-        self.known = marked(rng, types, config.known)         # (types,) bool: nouns
-        known = marked(rng, slots * VALUES, config.aknown)
-        self.aknown = known.reshape(slots, VALUES)            # (slots, values) bool
+        self._draw_known(rng, types, slots)
 
     def _invent_words(self, rng, types, slots):
         "Words for all that a title can say but model codes."
@@ -204,6 +223,12 @@ class Lexicon:
         ends = rng.choice(syllables, len(brands)).astype(object)
         extended = brands[self.prefix_of] + ends
         self.brands = np.where(self.prefix_of < 0, brands, extended) # (brands,) words
+
+    def _draw_known(self, rng, types, slots):
+        "What the broad corpus mixes."
+        self.known = marked(rng, types, self.config.known)    # (types,) bool: nouns
+        known = marked(rng, slots * VALUES, self.config.aknown)
+        self.aknown = known.reshape(slots, VALUES)            # (slots, values) bool
 
 # %% ../../nbs/data/05_worlds.ipynb #9b26f44d
 class Text(NamedTuple):
@@ -223,7 +248,9 @@ class Text(NamedTuple):
     @property
     def concept(self) -> tuple:
         "What the title is about: type, values, and for an accessory the brand."
-        brand = self.brand if self.accessory else -1
+        brand = -1
+        if self.accessory:
+            brand = self.brand
         return self.type, *self.values, brand
 
 
@@ -308,9 +335,19 @@ def write_titles(
     return [_title(lexicon, *row) for row in rows]
 
 
+def _said_in_order(words, said, order): # 8 each, words and said as `ROLES` -> word, role, whether it is causal
+    "The words that are said."
+    spoken = []
+    for j in order:
+        if said[j]:
+            word = (words[j], ROLES[j], j < 3)
+            spoken.append(word)
+    return spoken
+
+
 def _title(lexicon, words, said, order, named, type_, values, brand, accessory): # words and said: 8 each, as `ROLES`
     "One title: the brand if it is named, then in this order the words that are said."
-    spoken = [(words[j], ROLES[j], j < 3) for j in order if said[j]]
+    spoken = _said_in_order(words, said, order)
     if named:
         maker = (lexicon.brands[brand], "brand", accessory)
         spoken.insert(0, maker)
@@ -437,7 +474,7 @@ def concept_ids(*sides: list[Text]) -> list[ndarray]:
     out = []
     for side in sides:
         ids = [index.setdefault(title.concept, len(index)) for title in side]
-        out.append(np.array(ids, dtype=int))
+        out.append(np.array(ids, int))
     return out
 
 
@@ -514,6 +551,12 @@ def _further_items(lexicon, rng, types, how): # how: of `tie`
     return write_titles(lexicon, rng, types, values, brands)
 
 
+def _relevant_items(queries, items): # -> of each query: items, ascending
+    "The items relevant to each query."
+    asked, there = concept_ids(queries, items)
+    return [np.flatnonzero(there == a) for a in asked]
+
+
 def make_split(
     lexicon: Lexicon,
     name: str, # one of `SPLITS`
@@ -522,21 +565,21 @@ def make_split(
     types, how = tie(lexicon, name)
     c = lexicon.config
     rng = stream(c, name)
-    misled = np.flatnonzero(marked(rng, c.queries, c.decoys))
+    is_misled = marked(rng, c.queries, c.decoys)
+    misled = np.flatnonzero(is_misled)
     rest = _rest(c, len(misled))
     others = rng.choice(types, rest)
     asked = rng.choice(types, c.queries)
     queries, positives = write_pairs(lexicon, rng, asked, **how)
     decoys = write_decoys(lexicon, rng, [queries[i] for i in misled])
-    items = positives + decoys + _further_items(lexicon, rng, others, how)
+    further = _further_items(lexicon, rng, others, how)
+    items = positives + decoys + further
     place = rng.permutation(c.items)
     positive, misleading, _ = _cut(place, c.queries, len(decoys), rest)
     decoy = np.full(c.queries, -1)
     decoy[misled] = misleading
     shuffled = [items[i] for i in place.argsort()]
-    asked, there = concept_ids(queries, shuffled)
-    relevant_items = [np.flatnonzero(there == a) for a in asked]
-    return Retrieval(name, queries, shuffled, relevant_items, positive, decoy)
+    return Retrieval(name, queries, shuffled, _relevant_items(queries, shuffled), positive, decoy)
 
 # %% ../../nbs/data/05_worlds.ipynb #ecd00bec
 def _non_relevant(task, keys, k): # keys: (queries, items), changed in place
@@ -606,14 +649,22 @@ class Catalogue(Lexicon):
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
+def _root(word, roots):
+    "The shortest beginning that is a root, of four letters or more; a word without one is its own."
+    for n in range(4, len(word)):
+        beginning = word[:n]
+        if beginning in roots:
+            return beginning
+    return word
+
+
 def _word_pieces(counts): # word -> how often
     "Roots and what follows them, and how often each occurs."
     pieces = Counter()
     roots = set()
     words = sorted(filter(str.isalpha, counts))
     for word in sorted(words, key=len):
-        beginnings = (word[:n] for n in range(4, len(word)))
-        root = next((b for b in beginnings if b in roots), word)
+        root = _root(word, roots)
         roots.add(root)
         pieces[root] += counts[word]
         rest = word.removeprefix(root)
@@ -627,7 +678,10 @@ def wordpiece_vocabulary(
     size: int,            # pieces at most
 ) -> list[str]: # the piece of each token id
     "A WordPiece vocabulary, the same for the same texts. Raises `ValueError` when not even the characters have room."
-    counts = Counter(itertools.chain.from_iterable(map(str.split, texts)))
+    counts = Counter()
+    for text in texts:
+        words = text.split()
+        counts.update(words)
     characters = sorted(set("".join(counts)))
     base = [*SPECIAL, *characters, *(f"##{c}" for c in characters)]
     if size < len(base):
@@ -747,8 +801,14 @@ def answers_split(
     c = config
     words = answer_words(c)
     rng = stream(c, f"answers {name}")
-    n = c.questions if name == "train" else c.tests
-    rho = {"neutral": 0, "shifted": -c.rho}.get(name, c.rho)
+    n = c.tests
+    if name == "train":
+        n = c.questions
+    rho = c.rho
+    if name == "neutral":
+        rho = 0
+    elif name == "shifted":
+        rho = -c.rho
     types = rng.integers(c.types, size=n)
     asked = subsets(rng, n, c.asked, c.content)
     asked = rng.permuted(asked, axis=1)
@@ -788,16 +848,20 @@ def _punctuation(n): # (n,)
     return np.array(list(map("".join, first)), dtype=object)
 
 
+def _foreign_words(c, rng, known): # known: all words of training; -> (content,)
+    "Words that no text of training has."
+    candidates = invent(rng, len(known) + c.content, _LOWER)
+    foreign = [word for word in candidates if word not in known]
+    return np.array(foreign[:c.content], object)
+
+
 def _unseen_words(c, known, content): # known: all words of training; (content,) -> (content,)
     "The content words, a share `apart` of them replaced by words that no text of training has."
     if not c.apart:
         return content
     rng = stream(c, "authors unseen words")
     replaced = marked(rng, c.content, c.apart)
-    candidates = invent(rng, len(known) + c.content, _LOWER)
-    own = [word for word in candidates if word not in known]
-    own = np.array(own[:c.content], dtype=object)
-    return np.where(replaced, own, content)
+    return np.where(replaced, _foreign_words(c, rng, known), content)
 
 
 def author_words(
@@ -829,7 +893,8 @@ def _to_one(rows):
 def _habits(c, rng, n):
     """Of n authors the chances of words without a subject, (n, functions + marks + spellings);
     (n, spellings) bool, the form they prefer."""
-    rates = np.arange(1, c.functions + 1) ** -.8
+    ranks = np.arange(1, c.functions + 1)
+    rates = ranks ** -.8
     of_functions = rng.normal(size=(n, c.functions))
     of_marks = rng.normal(size=(n, c.marks))
     of_all_marks = rng.normal(size=(n, 1))
@@ -837,24 +902,34 @@ def _habits(c, rng, n):
     marks = np.exp(2 * c.style * of_marks)
     together = np.exp(c.style * of_all_marks * [0, 1, 0])
     mass = STYLE_SHARES * (1, 1, c.spellings > 0) * together
-    parts = []
     spellings = np.ones((n, c.spellings))
-    for part, share in zip((functions, marks, spellings), mass.T):
-        own = _to_one(part)
-        parts.append(own * share[:, None])
-    chances = np.concatenate(parts, 1)
+    chances = _mixed((functions, marks, spellings), mass.T)
     prefers = rng.random((n, c.spellings)) < .5
-    return _to_one(chances), prefers
+    return chances, prefers
+
+
+def _mixed(parts, shares): # (n, words) each, (n,) each -> (n, all words)
+    "The chances of words of several kinds, each kind with its share."
+    columns = []
+    for part, share in zip(parts, shares):
+        own = _to_one(part)
+        columns.append(own * share[:, None])
+    chances = np.concatenate(columns, 1)
+    return _to_one(chances)
+
+
+def _steps(chances): # (rows, columns) -> (rows * columns,)
+    "The chances added up, from r to r + 1 in row r."
+    upto = chances.cumsum(1)
+    upto /= upto[:, -1:]
+    floors = np.arange(len(upto))
+    return (floors[:, None] + upto).ravel()
 
 
 def _pick(rows, chances, u): # for each word: the row of its author or topic and a number in [0, 1)
     "A column for each word, drawn with the chances of its row."
     columns = chances.shape[1]
-    upto = chances.cumsum(1)
-    upto /= upto[:, -1:]
-    floors = np.arange(len(upto))
-    steps = (floors[:, None] + upto).ravel() # row r climbs from r to r + 1
-    place = np.searchsorted(steps, rows + u, "right")
+    place = np.searchsorted(_steps(chances), rows + u, "right")
     column = place - rows * columns
     return column.clip(0, columns - 1)
 
@@ -899,12 +974,17 @@ def _assigned(c, rng, authors, topics, cross): # numbers of authors and of topic
     return who, home, topic
 
 
+def _lengths(c, rng, n): # (n,)
+    "How many words each of n texts has."
+    spread = c.spread * rng.normal(size=n)
+    length = c.tokens * np.exp(spread)
+    return length.round().astype(int).clip(1)
+
+
 def _spoken(c, rng, who, topic, habits, topics): # (n,), (n,); of `_habits`; of `_topics`
     "Words of all texts, one behind the other: (n,) how many in each text, (words,) columns of style and content."
     chances, prefers = habits
-    spread = c.spread * rng.normal(size=len(who))
-    length = c.tokens * np.exp(spread)
-    length = length.round().astype(int).clip(1)
+    length = _lengths(c, rng, len(who))
     total = length.sum()
     is_content = rng.random(total) < c.about
     u = rng.random(total)
@@ -943,18 +1023,24 @@ def authors_split(
     words = author_words(c)
     rng = stream(c, f"authors {name}")
     cross = name == "cross"
-    authors = c.authors if name == "train" else c.test_authors
+    authors = c.test_authors
+    if name == "train":
+        authors = c.authors
     topics = _topics(c, words, name, likeness)
     habits = _habits(c, rng, authors)
     who, home, topic = _assigned(c, rng, authors, len(topics), cross)
     length, said = _spoken(c, rng, who, topic, habits, topics)
-    content_words = words.unseen if cross else words.content
+    content_words = words.content
+    kind = "topic"
+    homes = [f"topic {h}" for h in home]
+    if cross:
+        content_words = words.unseen
+        kind = "unseen"
+        homes = [""] * len(home)
     vocabulary = np.concatenate([words.style, content_words])
     counts = _counts(length, said, len(vocabulary))
     style, content = np.split(counts, [len(words.style)], axis=1)
     texts = _joined(_cut(vocabulary[said], *length))
-    kind = "unseen" if cross else "topic"
     writers = [f"{name} {a}" for a in who]
     about = [f"{kind} {t}" for t in topic]
-    homes = ["" if cross else f"topic {h}" for h in home]
     return PlantedTexts(name, writers, about, texts, style, content, homes)

@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from ..data.questions import components
 from .pairs_file import PairFile
 from .words import words_of
-from ..metrics import auc_at, bootstrap_weights
+from ..metrics import auc_at, bootstrap_weights, ends_of_ties
 from ..stats import Paired, detectable, holm, interval, paired
 
 # %% ../../nbs/explain/03_changes.ipynb #13993691
@@ -40,8 +40,16 @@ def sampling_units(left: list[str], right: list[str]) -> Units:
     group = component[sides["left"]]
     sizes = np.bincount(group)
     if sizes.max() <= max(LARGEST * n, 2):
-        told = f"{n:,} pairs" if units == n else f"{units:,} groups of pairs that share texts"
+        if units == n:
+            told = f"{n:,} pairs"
+        else:
+            told = f"{units:,} groups of pairs that share texts"
         return Units(group, told)
+    return _fewer_texts(sides)
+
+
+def _fewer_texts(sides: dict[str, np.ndarray]) -> Units: # side -> (n,) number of its text
+    "The texts of the side that has fewer of them."
     distinct = {side: len(np.unique(of_side)) for side, of_side in sides.items()}
     fewer = min(distinct, key=distinct.get)
     told = f"{distinct[fewer]:,} {fewer} texts; what pairs share on the other side is not covered"
@@ -59,10 +67,12 @@ def average_precision(
     weights=None,        # (B, n) how often each pair counts in each of B resamples
 ) -> float | np.ndarray: # in [0, 1]; with `weights` (B,), nan where a resample lacks a match
     "Sum over the thresholds of precision, times the recall gained there; tied pairs enter together."
-    rows = np.ones((1, len(scores))) if weights is None else np.asarray(weights)
+    if weights is None:
+        rows = np.ones((1, len(scores)))
+    else:
+        rows = np.asarray(weights)
     order = np.argsort(-scores, kind="stable")
-    falls = np.diff(scores[order], append=-np.inf)
-    ends = np.flatnonzero(falls)
+    ends = ends_of_ties(scores[order])
     positive = np.asarray(labels)[order] == 1
     counted = rows.take(order, axis=1)
     found = _upto(counted * positive, ends)
@@ -72,7 +82,9 @@ def average_precision(
         precision = np.nan_to_num(found / drawn)
         area = (gained * precision).sum(1)
         area = area / found[:, -1]
-    return float(area[0]) if weights is None else area
+    if weights is None:
+        return float(area[0])
+    return area
 
 
 METRICS = {"auc05": auc_at, "ap": average_precision}
@@ -145,8 +157,9 @@ def word_overlap(left: list[str], right: list[str]) -> np.ndarray: # (n,) in [0,
     shares = []
     for texts in zip(left, right):
         one, other = map(set, map(words_of, texts))
-        shared = len(one & other)
-        shares.append(shared / max(1, len(one | other)))
+        shared = one & other
+        every = one | other
+        shares.append(len(shared) / max(1, len(every)))
     return np.array(shares)
 
 
@@ -163,7 +176,9 @@ def tfidf_cosine(model: TfidfVectorizer, left: list[str], right: list[str]) -> n
     return np.asarray(products.sum(1), dtype=float).ravel()
 
 # %% ../../nbs/explain/03_changes.ipynb #2783ddc9
-HARM, GAIN, NEITHER = "harm", "gain", "no change beyond noise"
+HARM = "harm"
+GAIN = "gain"
+NEITHER = "no change beyond noise"
 LEVEL = .95
 
 
@@ -171,12 +186,16 @@ def judged(change: float, p: float) -> str: # one of the three
     "What may be said of a change; p is corrected for the others beside it."
     if not p < 1 - LEVEL:
         return NEITHER
-    return GAIN if change > 0 else HARM
+    if change > 0:
+        return GAIN
+    return HARM
 
 
 def corrected(ps: list[float]) -> list[float]:
     "p-values with Holm's correction, also of one alone."
-    return holm(ps) if len(ps) > 1 else list(ps)
+    if len(ps) > 1:
+        return holm(ps)
+    return list(ps)
 
 
 def _measured(test: Test, metric: str) -> tuple[float, float, Paired]: # base, tuned, change

@@ -72,11 +72,16 @@ class Method:
 
     @property
     def trains_as(self) -> "Method": # whose training it needs: WiSE-FT takes the encoder of plain fine-tuning
-        return Method("plain", "plain") if self.kind == "wise-ft" else self
+        if self.kind == "wise-ft":
+            return Method("plain", "plain")
+        return self
 
     @property
     def regularizer(self) -> str | None: # as it is called in a program
-        return f"{REGULARIZERS[self.kind].__name__}({self.strength:g})" if self.kind in REGULARIZERS else None
+        if self.kind in REGULARIZERS:
+            kind = REGULARIZERS[self.kind]
+            return f"{kind.__name__}({self.strength:g})"
+        return None
 
 
 def read_method(
@@ -170,7 +175,8 @@ def loss_of(
     loss = getattr(losses, name)(model)
     if method.kind not in REGULARIZERS:
         return loss
-    return Regularized(model, loss, [REGULARIZERS[method.kind](method.strength)])
+    regularizer = REGULARIZERS[method.kind](method.strength)
+    return Regularized(model, loss, [regularizer])
 
 
 def training_rows(
@@ -183,8 +189,8 @@ def training_rows(
     rows = Dataset.from_dict(columns)
     if loss not in OF_MATCHES:
         return rows
-    matches = np.flatnonzero(train.labels)
-    return rows.select(matches).remove_columns("label")
+    matches = rows.select(np.flatnonzero(train.labels))
+    return matches.remove_columns("label")
 
 
 def fine_tune(
@@ -280,9 +286,11 @@ class Comparison:
         own = self.scores.query("metric == @metric")
         if own.empty:
             raise ValueError(f"no metric {metric!r}{nearest(metric, list(self.scores.metric.unique()))}")
-        grouped = own.groupby(["method", "test"], sort=False).value.agg(["mean", "std"]) * 100
+        values = own.groupby(["method", "test"], sort=False).value
+        grouped = values.agg(["mean", "std"]) * 100
         shown = grouped.apply(_mean_and_spread, axis=1).unstack("test")
-        return shown.loc[[method.name for method in self.methods], own.test.unique()]
+        methods = [method.name for method in self.methods]
+        return shown.loc[methods, own.test.unique()]
 
     def differences(
         self,
@@ -296,7 +304,7 @@ class Comparison:
         for method in self.methods:
             if method.name != against:
                 found |= self._paired(method.name, against, metric)
-        adjusted = corrected([threshold_p(pair) for pair in found.values()])
+        adjusted = corrected(list(map(threshold_p, found.values())))
         rows = []
         for ((method, test), pair), p in zip(found.items(), adjusted):
             rows.append({
@@ -337,19 +345,13 @@ class Comparison:
 
     def sentences(self) -> dict[str, str]: # of each test
         "Which methods help, and which do not."
-        out = {}
-        for test, rows in self.differences().groupby("test", sort=False):
-            parts = []
-            for word, said in SAID.items():
-                names = rows.method[rows.word == word]
-                if len(names):
-                    parts.append(f"{said}: {', '.join(names)}")
-            out[test] = f"On {test}, {'; '.join(parts)}."
-        return out
+        by_test = self.differences().groupby("test", sort=False)
+        return {test: _sentence(test, rows) for test, rows in by_test}
 
     def snippet(self) -> str:
         "A program that trains with the method that did best over all tests."
-        means = self.scores.query("metric == 'auc05'").groupby("method").value.mean()
+        own = self.scores.query("metric == 'auc05'")
+        means = own.groupby("method").value.mean()
         trained = {method.name: method for method in self.methods if method.kind != "base"}
         best = trained[means[list(trained)].idxmax()]
         top = best.name
@@ -383,9 +385,10 @@ class Comparison:
         out = []
         for name, rows in self.tried.groupby("method", sort=False):
             strengths = rows.strength.tolist()
-            at_edge = chosen[name] in (strengths[0], strengths[-1])
+            strength = chosen[name]
+            at_edge = strength in (strengths[0], strengths[-1])
             told = rows[["strength", "auc05"]].to_dict("records")
-            out.append({"method": name, "strength": chosen[name], "at_edge": at_edge, "tried": told})
+            out.append({"method": name, "strength": strength, "at_edge": at_edge, "tried": told})
         return out
 
     def json(self) -> str:
@@ -417,6 +420,16 @@ SAID = {
 COLOURS = {"holds": "gain", "reversed": "harm", "no difference": "neither", "undecided": "neither"} # colours of the page
 
 
+def _sentence(test: str, differences: pd.DataFrame) -> str:
+    "Which methods help on a test, and which do not."
+    parts = []
+    for word, said in SAID.items():
+        names = differences.method[differences.word == word]
+        if len(names):
+            parts.append(f"{said}: {', '.join(names)}")
+    return f"On {test}, {'; '.join(parts)}."
+
+
 def _shown(differences: pd.DataFrame) -> pd.DataFrame: # in points; the same in fractions, named and coloured
     "What the page says of differences."
     return differences.assign(
@@ -426,7 +439,9 @@ def _shown(differences: pd.DataFrame) -> pd.DataFrame: # in points; the same in 
 
 def _tables(levels: pd.DataFrame, changes: pd.DataFrame) -> dict[str, list[dict]]: # test -> a row a method
     "What the page says of each method on each test; changes: of `_shown`."
-    by_place = {(row["test"], row["method"]): row for row in changes.to_dict("records")}
+    by_place = {}
+    for row in changes.to_dict("records"):
+        by_place[row["test"], row["method"]] = row
     tables = {}
     for (test, method), rows in levels.groupby(["test", "method"], sort=False):
         metrics = rows.set_index("metric").to_dict("index")
@@ -438,7 +453,9 @@ def _tables(levels: pd.DataFrame, changes: pd.DataFrame) -> dict[str, list[dict]
 def _mean_and_spread(row) -> str:
     "A cell: 12.3 ± 0.4; without a spread where there is one trial."
     mean = f"{row['mean']:.1f}"
-    return mean if np.isnan(row["std"]) else f"{mean} ± {row['std']:.1f}"
+    if np.isnan(row["std"]):
+        return mean
+    return f"{mean} ± {row['std']:.1f}"
 
 # %% ../../nbs/explain/07_compare.ipynb #e3fb3096
 def _encoder(
@@ -458,7 +475,9 @@ def _encoder(
         plain.clear()
         plain[seed] = fine_tune(base, train, method.trains_as, settings, seed)
     tuned = plain[seed]
-    return mixed_scorer(base, tuned, method.strength) if method.kind == "wise-ft" else tuned
+    if method.kind == "wise-ft":
+        return mixed_scorer(base, tuned, method.strength)
+    return tuned
 
 
 def _tested(encoder: Scorer, tests: dict[str, Test]) -> dict:
@@ -466,9 +485,14 @@ def _tested(encoder: Scorer, tests: dict[str, Test]) -> dict:
     trial = {"metrics": {}, "resampled": {}}
     for name, test in tests.items():
         scores = pair_scores({"it": encoder}, test.file.left, test.file.right)["it"]
-        found = {metric: test.measured(scores, metric) for metric in METRICS}
-        trial["metrics"][name] = {metric: value for metric, (value, _) in found.items()}
-        trial["resampled"][name] = {metric: resampled.tolist() for metric, (_, resampled) in found.items()}
+        metrics = {}
+        resampled = {}
+        for metric in METRICS:
+            value, values = test.measured(scores, metric)
+            metrics[metric] = value
+            resampled[metric] = values.tolist()
+        trial["metrics"][name] = metrics
+        trial["resampled"][name] = resampled
     return trial
 
 
@@ -479,7 +503,9 @@ class _Trials:
         self.train = train
         self.settings = settings
         self.path = path
-        self.known = read_trials(path) if path else {}
+        self.known = {}
+        if path:
+            self.known = read_trials(path)
         self.origin = origin_of(base)
         self.plain = {} # as of `_encoder`
 
@@ -494,8 +520,12 @@ class _Trials:
         return self.known[key] | {"method": method.name}
 
 
-def _seeds_of(method: Method, seeds: int) -> range: # an encoder that is not trained has no seeds
-    return range(1 if method.kind == "base" else seeds)
+def _planned(methods: list[Method], seeds: int): # -> seed and method each
+    "The trials to run, all methods with one seed before the next; an encoder that is not trained has one."
+    for seed in range(seeds):
+        for method in methods:
+            if seed == 0 or method.kind != "base":
+                yield seed, method
 
 
 FIRST = 0 # the seed with which strengths are tried
@@ -511,7 +541,8 @@ def _tried(methods: list[Method], trials: _Trials, validation: dict[str, Test], 
     rows = []
     for method in tqdm(open_ones, disable=not progress, unit="strength"):
         metrics = trials.result(method, FIRST, validation)["metrics"]
-        mean = np.mean([metrics[name]["auc05"] for name in validation])
+        values = [metrics[name]["auc05"] for name in validation]
+        mean = np.mean(values)
         rows.append({"method": method.name, "strength": method.strength, "auc05": float(mean)})
     return pd.DataFrame(rows, columns=["method", "strength", "auc05"])
 
@@ -522,12 +553,20 @@ def _trained_with_plain(method: Method) -> bool:
 
 def _chosen(methods: list[Method], tried: pd.DataFrame) -> list[Method]: # tried: of `_tried`
     "The methods with the strengths that did best; the weakest of those that did equally well."
-    best = tried.loc[tried.groupby("method").auc05.idxmax()]
+    by_method = tried.groupby("method").auc05
+    best = tried.loc[by_method.idxmax()]
     strengths = dict(zip(best.method, best.strength))
     return [replace(method, strength=strengths.get(method.name, method.strength)) for method in methods]
 
 
 VALIDATION = "validation " # stands before the name of pairs on which strengths are chosen
+
+
+def _check_apart(name: str, file: PairFile, tests: dict[str, PairFile]) -> None:
+    "Raises `DataError` where strengths would be chosen on a test."
+    for test, other in tests.items():
+        if file.rows_sha256 == other.rows_sha256:
+            raise DataError(f"{name} and the test {test} hold the same pairs: strengths would be chosen on the test")
 
 
 def _all_files(train, tests: dict, validation: dict, columns) -> tuple[PairFile, dict[str, PairFile], dict[str, PairFile]]:
@@ -541,10 +580,13 @@ def _all_files(train, tests: dict, validation: dict, columns) -> tuple[PairFile,
     pairs = files.pop("train")
     kept = {name: files.pop(name) for name in named}
     for name, file in kept.items():
-        for test, other in files.items():
-            if file.rows_sha256 == other.rows_sha256:
-                raise DataError(f"{name} and the test {test} hold the same pairs: strengths would be chosen on the test")
+        _check_apart(name, file, files)
     return pairs, files, kept
+def _as_tests(files: dict[str, PairFile]) -> dict[str, Test]:
+    "Tests without scores."
+    return {name: Test(name, file, {}) for name, file in files.items()}
+
+
 def compare(
     base,                    # a folder, a name of `debias-nb list`, a hub id, or a SentenceTransformer
     train,                   # labelled pairs: a path (CSV, TSV, JSONL, Parquet) or a data frame
@@ -569,15 +611,16 @@ def compare(
     files = {"train": pairs} | tests | kept
     base = load_model(base)
     settings = settings_for(base.kind, learning_rate, epochs, batch_size, loss)
-    path = Path(folder) / "trials.jsonl" if folder else None
+    path = None
+    if folder:
+        path = Path(folder) / "trials.jsonl"
     trials = _Trials(base, pairs, settings, path)
-    tested = {name: Test(name, file, {}) for name, file in tests.items()}
+    tested = _as_tests(tests)
     tried = None
     if kept:
-        held_out = {name: Test(name, file, {}) for name, file in kept.items()}
-        tried = _tried(asked, trials, held_out, progress)
+        tried = _tried(asked, trials, _as_tests(kept), progress)
         asked = _chosen(asked, tried)
-    todo = [(seed, method) for seed in range(seeds) for method in asked if seed in _seeds_of(method, seeds)]
+    todo = list(_planned(asked, seeds))
     results = []
     for seed, method in tqdm(todo, disable=not progress, unit="trial"):
         results.append(trials.result(method, seed, tested))
@@ -588,8 +631,11 @@ def compare(
 def _keep(path: Path, trial: dict) -> None:
     "Add a trial to its file, which is there with it or as it was before."
     path.parent.mkdir(parents=True, exist_ok=True)
-    before = path.read_text("utf-8") if path.is_file() else ""
-    write_whole(path, before + json.dumps(trial, ensure_ascii=False) + "\n")
+    before = ""
+    if path.is_file():
+        before = path.read_text("utf-8")
+    line = json.dumps(trial, ensure_ascii=False)
+    write_whole(path, f"{before}{line}\n")
 
 
 CHOICE = (
@@ -671,7 +717,9 @@ def compare_command(
     differences = found.differences()
     if found.choices():
         say("AUC(0.05) in percent on the validation pairs, by strength\n")
-        say(found.tried.assign(auc05=(100 * found.tried.auc05).round(1)).to_string(index=False) + "\n")
+        percent = (100 * found.tried.auc05).round(1)
+        shown = found.tried.assign(auc05=percent)
+        say(shown.to_string(index=False) + "\n")
     say(f"AUC(0.05) in percent, mean ± standard deviation over {seeds} seeds\n")
     say(found.means().to_string())
     say("\nMinus plain fine-tuning, in points, with 95 % intervals; above it?\n")

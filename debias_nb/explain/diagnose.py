@@ -109,8 +109,8 @@ def _curves(scores: pd.DataFrame, shares: dict[str, float]) -> dict[str, str]: #
     "The WiSE-FT curve of each test, where there is more of it than its ends."
     if len(shares) < 3:
         return {}
-    placed = scores.assign(share=scores.scorer.map(shares)).dropna(subset="share")
-    along = placed.sort_values("share", kind="stable")
+    placed = scores.assign(share=scores.scorer.map(shares))
+    along = placed.dropna(subset="share").sort_values("share", kind="stable")
     pictures = {}
     for test, part in along.groupby("test", sort=False):
         curve = list(zip(part.share, part.auc05))
@@ -131,11 +131,11 @@ def _is_same(base: Scorer, tuned: Scorer) -> bool:
 def _loaded(base, tuned) -> dict[str, Scorer]:
     "Both models. Raises `EncoderError` where one reads pairs and the other texts, and for the same model twice."
     scorers = {"base": load_model(base), "tuned": load_model(tuned)}
-    kinds = {scorer.kind == "cross" for scorer in scorers.values()}
-    if len(kinds) > 1:
-        raise EncoderError(f"{scorers['base'].name} and {scorers['tuned'].name}: one is a cross-encoder, one is not")
-    if _is_same(*scorers.values()):
-        names = f"base ({scorers['base'].name}) and tuned ({scorers['tuned'].name})"
+    one, other = scorers.values()
+    if (one.kind == "cross") != (other.kind == "cross"):
+        raise EncoderError(f"{one.name} and {other.name}: one is a cross-encoder, one is not")
+    if _is_same(one, other):
+        names = f"base ({one.name}) and tuned ({other.name})"
         raise EncoderError(f"{names} are the same model: fine-tuning changed nothing, or one of the names is wrong")
     return scorers
 
@@ -152,14 +152,20 @@ def _mixes(scorers: dict[str, Scorer]) -> dict[str, Scorer]: # name -> model; no
     "Models between base and tuned."
     if not same_make(scorers["base"], scorers["tuned"]):
         return {}
-    return {f"WiSE-FT {share:g}": mixed_scorer(scorers["base"], scorers["tuned"], share) for share in SHARES}
+    mixes = {}
+    for share in SHARES:
+        mixes[f"WiSE-FT {share:g}"] = mixed_scorer(scorers["base"], scorers["tuned"], share)
+    return mixes
 
 
 def _test(name: str, file: PairFile, models: dict[str, Scorer], tfidf, seed: int, progress: bool) -> Test:
     "A test with all scores."
     left = file.left
     right = file.right
-    scores = pair_scores(models, left, right, f"{name}: scores" if progress else None)
+    bar = None
+    if progress:
+        bar = f"{name}: scores"
+    scores = pair_scores(models, left, right, bar)
     first = {model: scores.pop(model) for model in ("base", "tuned")}
     baselines = {"word overlap": word_overlap(left, right), "TF-IDF": tfidf_cosine(tfidf, left, right)}
     return Test(name, file, first | baselines | scores, seed)
@@ -171,13 +177,16 @@ SAMPLE = {"static": 4000, "transformer": 1000} # texts
 def sampled_texts(train: PairFile, tests: list[Test], size: int, seed: int) -> list[str]:
     "Distinct texts, half of them of training as far as there are so many."
     trained = [*train.left, *train.right]
-    tested = [text for test in tests for text in (*test.left, *test.right)]
+    tested = []
+    for test in tests:
+        tested += [*test.left, *test.right]
     rng = np.random.default_rng([seed, 2])
     out = {}
     for pool in (trained, tested):
         distinct = list(dict.fromkeys(pool))
         order = rng.permutation(len(distinct))
-        out |= dict.fromkeys(distinct[i] for i in order[: size // 2])
+        drawn = [distinct[i] for i in order[: size // 2]]
+        out |= dict.fromkeys(drawn)
     return list(out)
 
 
@@ -190,6 +199,16 @@ class WordFindings:
     sample: int = 0
 
 
+def _word_tables(moved: pd.DataFrame, lists: dict[str, list[str]], trained) -> dict[str, pd.DataFrame]: # a row a word
+    "What there is to say of the words of each list; trained: of `word_pairs`."
+    moved = moved.set_index("word")
+    tables = {}
+    for name, words in lists.items():
+        ties = label_ties(trained, words)
+        tables[name] = moved.loc[words].join(ties).reset_index()
+    return tables
+
+
 def _word_findings(scorers, train: PairFile, tests: list[Test], seed: int, progress: bool) -> WordFindings:
     "Parts 3 and 5."
     texts = sampled_texts(train, tests, SAMPLE[scorers["tuned"].kind], seed)
@@ -199,11 +218,10 @@ def _word_findings(scorers, train: PairFile, tests: list[Test], seed: int, progr
     moved = importance_by_word(texts, shares["base"], shares["tuned"])
     lists = ranked_words(moved)
     trained = word_pairs(train.left, train.right, train.labels)
-    tested = {test.name: word_pairs(test.left, test.right, test.labels) for test in tests}
-    words = {}
-    for side, chosen in lists.items():
-        table = moved.set_index("word").loc[chosen]
-        words[side] = table.join(label_ties(trained, chosen)).reset_index()
+    tested = {}
+    for test in tests:
+        tested[test.name] = word_pairs(test.left, test.right, test.labels)
+    words = _word_tables(moved, lists, trained)
     lists["others"] = other_words(moved, lists, seed)
     changed = interventions(tests, scorers, lists, progress)
     misleading = shortcuts(tests, scorers, trained, tested, candidate_words(moved, trained), progress)
@@ -247,7 +265,8 @@ def _flipped(tests: list[Test], scorers, words: bool) -> pd.DataFrame:
         texts = found[side].tolist()
         for name, when in (("base", "before"), ("tuned", "after")):
             if words:
-                found[f"{side} {when}"] = [row.tolist() for row in word_importance(scorers[name], texts)]
+                shares = word_importance(scorers[name], texts)
+                found[f"{side} {when}"] = [row.tolist() for row in shares]
         found[side] = [text[:LONGEST_SHOWN] for text in texts]
     return found
 
@@ -315,7 +334,9 @@ def training_program(
     program = TRAINING.format(
         why=indent(comment, "# "), base=base, train=str(source), columns=tuple(train["columns"]), names=names,
         trained=trained, loss=loss, rows=MATCHING_ROWS if loss in OF_MATCHES else ROWS, folder=folder, **settings)
-    return program if regulariser else program.replace("from debias_nb.regularized import Regularized\n", "")
+    if regulariser:
+        return program
+    return program.replace("from debias_nb.regularized import Regularized\n", "")
 
 
 def folder_name(name: str) -> str: # of a model, which may be a path or a hub id
@@ -326,8 +347,11 @@ def folder_name(name: str) -> str: # of a model, which may be a path or a hub id
 def best_share(scores: pd.DataFrame, shares: dict[str, float]) -> float | None: # None where nothing was mixed
     "The share of the tuned weights, ends left out, with the highest mean AUC(0.05) over the tests."
     inner = {name: share for name, share in shares.items() if 0 < share < 1}
-    means = scores[scores.scorer.isin(inner)].groupby("scorer").auc05.mean()
-    return inner[means[list(inner)].idxmax()] if inner else None
+    if not inner:
+        return None
+    means = scores.groupby("scorer").auc05.mean()
+    best = means[list(inner)].idxmax()
+    return inner[best]
 
 
 BUDGETS = { # of a training, where nothing else is known
@@ -347,7 +371,8 @@ def snippet(
     harmed: bool,        # whether a test shows harm
 ) -> str:
     "A program to try next."
-    base, tuned = scorers["base"], scorers["tuned"]
+    base = scorers["base"]
+    tuned = scorers["tuned"]
     folder = folder_name(tuned.name)
     parts = []
     if not harmed and base.kind != "cross":
@@ -405,15 +430,22 @@ def _notes(scorers, mixed: bool) -> list[str]:
     return notes
 
 # %% ../../nbs/explain/06_diagnose.ipynb #4f04bab2
+def _own_name(name: str, source) -> str | None: # None: a file has one
+    "What a data frame is called."
+    if isinstance(source, pd.DataFrame):
+        return name
+    return None
+
+
 def read_files(train, tests: dict, columns, group: str | None = None) -> dict[str, PairFile]:
     "All files, `train` first. Raises `DataError` also for names that cannot be told apart."
     if not tests:
         raise DataError("no test: at least one is needed, e.g. tests={'new': 'new.csv'}")
     if "train" in tests:
         raise DataError("a test is called 'train', which is the name of the training file")
-    files = {"train": read_pairs_file(train, columns, None, "train" if isinstance(train, pd.DataFrame) else None)}
+    files = {"train": read_pairs_file(train, columns, None, _own_name("train", train))}
     for name, source in tests.items():
-        known = name if isinstance(source, pd.DataFrame) else None
+        known = _own_name(name, source)
         files[name] = read_pairs_file(source, columns, group, known)
     return files
 
@@ -483,7 +515,8 @@ def read_condition(text: str, tests) -> tuple[str, str, str, float]: # test, fig
     if not match:
         raise ConfigError(f"--fail-if {text!r}: TEST.FIGURE<NUMBER is expected, e.g. new.change.high<0")
     path = match["path"]
-    test = max((name for name in tests if path.startswith(f"{name}.")), key=len, default=None)
+    fitting = [name for name in tests if path.startswith(f"{name}.")]
+    test = max(fitting, key=len, default=None)
     if test is None:
         name, _, _ = path.partition(".")
         raise ConfigError(f"--fail-if {text!r}: no test {name!r}{nearest(name, tests)}")
@@ -535,7 +568,8 @@ def diagnose_command(
 ) -> int: # 0, or 1 where a condition holds
     "The command `debias-nb diagnose`. Raises `ConfigError`, `DataError` and `EncoderError` for what the user can mend."
     tests = named_tests(test)
-    for condition in fail_if or []:
+    conditions = fail_if or []
+    for condition in conditions:
         read_condition(condition, tests)
     page = target("--html", html, overwrite)
     twin = target("--json", json, overwrite)
@@ -545,7 +579,7 @@ def diagnose_command(
         if path:
             write_whole(path, make())
             say(f"written: {path}")
-    broken = [condition for condition in fail_if or [] if found.holds(condition)]
+    broken = list(filter(found.holds, conditions))
     for condition in broken:
         say(f"it holds that {condition}")
     return int(bool(broken))

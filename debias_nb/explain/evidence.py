@@ -26,21 +26,28 @@ FEWEST = 10 # pairs of either class in a slice
 
 
 def _number(value: float) -> str:
-    return f"{value:.2g}" if value < 10 else f"{value:.0f}"
+    if value < 10:
+        return f"{value:.2g}"
+    return f"{value:.0f}"
+
+
+def _range(values: np.ndarray) -> str:
+    low = _number(values.min())
+    high = _number(values.max())
+    return f"{low} to {high}"
 
 
 def thirds(values: np.ndarray) -> np.ndarray: # (n,) names of up to three ranges
     "Which third of the values each one is in; fewer parts where many are equal."
-    edges = np.unique(np.quantile(values, [0, 1 / 3, 2 / 3, 1]))
+    ends = np.quantile(values, [0, 1 / 3, 2 / 3, 1])
+    edges = np.unique(ends)
     place = np.searchsorted(edges[1:-1], values, side="left")
     if len(edges) < 3: # most are equal
         place = (values > values.min()).astype(int)
     names = np.empty(len(values), dtype=object)
     for part in np.unique(place):
-        inside = values[place == part]
-        low = _number(inside.min())
-        high = _number(inside.max())
-        names[place == part] = f"{low} to {high}"
+        inside = place == part
+        names[inside] = _range(values[inside])
     return names
 
 
@@ -58,7 +65,8 @@ def kinds_of_pairs(file: PairFile, trained: set[str]) -> dict[str, np.ndarray]: 
     "How the pairs of a test are cut."
     left = file.left
     right = file.right
-    lengths = [len(words_of(f"{one} {other}")) for one, other in zip(left, right)]
+    texts = map("{} {}".format, left, right)
+    lengths = [len(words_of(text)) for text in texts]
     kinds = {}
     if file.group:
         kinds[file.group] = file.frame.group.to_numpy()
@@ -102,11 +110,17 @@ def slices(tests: list[Test], trained: set[str]) -> pd.DataFrame: # a row a test
     rows = []
     for test in tests:
         for kind, names in kinds_of_pairs(test.file, trained).items():
-            for name in _slice_names(names, by_size=kind == test.file.group):
-                row = _slice_row(test, names == name)
-                if row:
-                    rows.append({"test": test.name, "kind": kind, "slice": str(name)} | row)
+            rows += _slice_rows(test, kind, names)
     return pd.DataFrame(rows, columns=SLICE_COLUMNS)
+
+
+def _slice_rows(test: Test, kind: str, names: np.ndarray) -> list[dict]: # names: (n,) the slice of each pair
+    rows = []
+    for name in _slice_names(names, by_size=kind == test.file.group):
+        row = _slice_row(test, names == name)
+        if row:
+            rows.append({"test": test.name, "kind": kind, "slice": str(name)} | row)
+    return rows
 
 
 def _begin(name: str) -> float:
@@ -118,11 +132,16 @@ def _begin(name: str) -> float:
 TOP = 20 # words of a list
 
 
+def _gained(moved: pd.DataFrame, most: int) -> list[str]:
+    "The words that gained importance most."
+    gained = moved.word[moved.moved > 0]
+    return gained.head(most).tolist()
+
+
 def ranked_words(moved: pd.DataFrame) -> dict[str, list[str]]: # moved: of `importance_by_word`
     "The words that gained importance most, and those that lost most."
-    gained = moved.word[moved.moved > 0].head(TOP)
     lost = moved.word[moved.moved < 0].tail(TOP)
-    return {"gained": gained.tolist(), "lost": lost.tolist()[::-1]}
+    return {"gained": _gained(moved, TOP), "lost": lost.tolist()[::-1]}
 
 
 def other_words(moved: pd.DataFrame, lists: dict[str, list[str]], seed: int) -> list[str]:
@@ -132,7 +151,8 @@ def other_words(moved: pd.DataFrame, lists: dict[str, list[str]], seed: int) -> 
     wanted = moved.places[gained].sum()
     rest = moved[~(gained | lost)]
     rng = default_rng([seed, 3])
-    drawn = rest.iloc[rng.permutation(len(rest))]
+    order = rng.permutation(len(rest))
+    drawn = rest.iloc[order]
     before = drawn.places.cumsum() - drawn.places
     return drawn.word[before < wanted].tolist()
 
@@ -181,14 +201,18 @@ def _moved(test: Test, model: str, now: np.ndarray) -> Measured:
 def _intervened(test: Test, scorers: dict[str, Scorer], how: str, which: str, words, progress: bool) -> list[dict]:
     "What one intervention does to one test: a row a model."
     left, right = changed_pairs(test.file, how, words)
-    bar = f"{test.name}: {how} {which}" if progress else None
+    bar = None
+    if progress:
+        bar = f"{test.name}: {how} {which}"
     rows, scores = _rescored(test, scorers, left, right, bar)
     about = {"test": test.name, "how": how, "which": which, "words": len(words), "touched": len(rows) / len(left)}
     out = []
     for model, now in scores.items():
         change = _change(test, model, now)
         moved = np.abs(now - test.scores[model])
-        mean = float(moved[rows].mean()) if len(rows) else 0.
+        mean = 0.
+        if len(rows):
+            mean = float(moved[rows].mean())
         out.append({**about, "model": model, "score moved": mean, **figures(change)})
     return out
 
@@ -206,7 +230,8 @@ def interventions(
     rows = []
     for test in tests:
         for how, which in INTERVENTIONS:
-            rows += _intervened(test, scorers, how, which, lists[which], progress)
+            words = lists[which]
+            rows += _intervened(test, scorers, how, which, words, progress)
     table = pd.DataFrame(rows)
     for _, part in table.groupby(["how", "which", "model"]):
         table.loc[part.index, "p"] = corrected(part.p.tolist())
@@ -219,8 +244,7 @@ SEEN = 3         # training pairs that have a candidate on both sides, at least
 
 def candidate_words(moved: pd.DataFrame, trained: WordPairs) -> list[str]: # moved: of `importance_by_word`
     "Words that gained importance and go with matches in training."
-    gained = moved.word[moved.moved > 0].head(CANDIDATES)
-    ties = label_ties(trained, gained.tolist())
+    ties = label_ties(trained, _gained(moved, CANDIDATES))
     often = ties.both >= SEEN
     tied = ties["matches both"] > trained.labels.mean()
     return ties.index[often & tied].tolist()
@@ -228,7 +252,9 @@ def candidate_words(moved: pd.DataFrame, trained: WordPairs) -> list[str]: # mov
 
 def misleading_words(there: WordPairs, words: list[str], rows: np.ndarray) -> list[str]: # rows: (n,) booleans
     "The words that, on some pairs of a test, go with matches no more than the mean."
-    part = WordPairs(there.vocabulary, there.left[rows], there.right[rows], there.labels[rows])
+    left = there.left[rows]
+    right = there.right[rows]
+    part = WordPairs(there.vocabulary, left, right, there.labels[rows])
     ties = label_ties(part, words)
     misleading = ties["matches both"] <= part.labels.mean() # False where no pair has the word
     return ties.index[misleading].tolist()
@@ -262,7 +288,9 @@ def without_misleading(test: Test, there: WordPairs, words: list[str]) -> tuple[
 def _shortcut(test: Test, scorers, trained: WordPairs, there: WordPairs, words: list[str], progress: bool) -> dict:
     "What becomes of one test without the words that mislead there."
     left, right, found = without_misleading(test, there, words)
-    bar = f"{test.name}: without shortcuts" if progress else None
+    bar = None
+    if progress:
+        bar = f"{test.name}: without shortcuts"
     _, scores = _rescored(test, scorers, left, right, bar)
     change = _change(test, "tuned", scores["tuned"])
     moved = {model: _moved(test, model, now) for model, now in scores.items()}
@@ -286,7 +314,10 @@ def shortcuts(
 ) -> pd.DataFrame: # a row a test
     """Whether the tuned model ranks a test better without words that mislead there, and gains more by it than the base does:
     `more` is the tuned model's change minus the base's on the same pairs, and `p`, corrected for the tests, is for it."""
-    rows = [_shortcut(test, scorers, trained, tested[test.name], words, progress) for test in tests]
+    rows = []
+    for test in tests:
+        there = tested[test.name]
+        rows.append(_shortcut(test, scorers, trained, there, words, progress))
     table = pd.DataFrame(rows)
     table["p"] = corrected(table.p.tolist())
     beyond_noise = table.p < 1 - LEVEL
@@ -333,7 +364,10 @@ def wrong_side(scores: np.ndarray, labels: np.ndarray) -> np.ndarray: # (n,) in 
         below = np.searchsorted(others, scores[own], "left")
         not_above = np.searchsorted(others, scores[own], "right")
         share = (below + not_above) / (2 * len(others))
-        out[own] = share if label == 0 else 1 - share
+        if label == 0:
+            out[own] = share
+        else:
+            out[own] = 1 - share
     return out
 
 
@@ -342,12 +376,17 @@ def flaws(train: PairFile, tests: list[Test], train_scores: dict[str, np.ndarray
     keys = folded_pairs(train)
     trained = labels_of(keys, train.labels)
     found = _own_flaws(train, keys, train_scores)
-    rows = [_finding("train", train, what, where) for what, where in found.items()]
+    rows = _findings("train", train, found)
     for test in tests:
         keys = folded_pairs(test.file)
-        found = _own_flaws(test.file, keys, test.scores) | _shared_flaws(test, keys, trained)
-        rows += [_finding(test.name, test.file, what, where) for what, where in found.items()]
+        own = _own_flaws(test.file, keys, test.scores)
+        shared = _shared_flaws(test, keys, trained)
+        rows += _findings(test.name, test.file, own | shared)
     return pd.DataFrame(rows)
+
+
+def _findings(name: str, file: PairFile, found: dict[str, np.ndarray]) -> list[dict]:
+    return [_finding(name, file, what, where) for what, where in found.items()]
 
 
 def _own_flaws(file: PairFile, keys: list[str], scores) -> dict[str, np.ndarray]: # finding -> rows
@@ -365,10 +404,14 @@ def _own_flaws(file: PairFile, keys: list[str], scores) -> dict[str, np.ndarray]
 def _shared_flaws(test: Test, keys: list[str], trained: dict[str, set[int]]) -> dict[str, np.ndarray]: # finding -> rows
     "What a test shares with training; trained: of `labels_of`."
     texts = {text for key in trained for text in key.split("\n")}
-    labels = [trained.get(key, set()) for key in keys]
-    known = [key in trained for key in keys]
-    differing = [bool(there - {label}) for there, label in zip(labels, test.labels)]
-    sharing = [not texts.isdisjoint(key.split("\n")) for key in keys]
+    known = []
+    differing = []
+    sharing = []
+    for key, label in zip(keys, test.labels):
+        others = trained.get(key, set()) - {label}
+        known.append(key in trained)
+        differing.append(bool(others))
+        sharing.append(not texts.isdisjoint(key.split("\n")))
     return {
         "pairs of the training file": np.flatnonzero(known),
         "pairs of the training file with another label there": np.flatnonzero(differing),
@@ -393,10 +436,12 @@ def flips(tests: list[Test], most: int = FLIPS) -> pd.DataFrame: # the worst fir
     test = min(tests, key=_gain)
     before = wrong_side(test.scores["base"], test.labels)
     after = wrong_side(test.scores["tuned"], test.labels)
-    rows = np.argsort(before - after, kind="stable")[:most]
+    order = np.argsort(before - after, kind="stable")
+    rows = order[:most]
     worse = after[rows] > before[rows]
     rows = rows[worse]
-    found = test.file.frame[PAIR_COLUMNS].iloc[rows].reset_index(drop=True)
+    pairs = test.file.frame[PAIR_COLUMNS]
+    found = pairs.iloc[rows].reset_index(drop=True)
     found["test"] = test.name
     found["wrong before"] = before[rows]
     found["wrong after"] = after[rows]

@@ -6,7 +6,6 @@
 __all__ = ['CHUNK', 'Scorer', 'kind_of', 'model_folder', 'load_model', 'cutting', 'pair_scores', 'same_make', 'mixed_scorer']
 
 # %% ../../nbs/explain/01_models.ipynb #8132ce3b
-import hashlib
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +22,7 @@ from debias_nb.encoders import (
     EncoderError, best_device, check_folder, embed, encoder_cards, encoder_fingerprint, find_folder, is_folder,
     is_static, load_safely, several_texts, tokenise, weights_hash,
 )
+from ..hashes import sha256_text
 from ..itvreg import check_same_make
 from ..regularized import wise_ft
 
@@ -43,10 +43,11 @@ class Scorer:
     @cached_property
     def rules(self) -> str: # 64 hex digits
         "sha256 over the tokenizer: its vocabulary and how it cuts."
-        tokenizer = getattr(self.model.tokenizer, "_tokenizer", self.model.tokenizer)
+        tokenizer = self.model.tokenizer
+        tokenizer = getattr(tokenizer, "_tokenizer", tokenizer)
         rules = json.loads(tokenizer.to_str())
         rules["truncation"] = rules["padding"] = None # set anew at every call
-        return hashlib.sha256(json.dumps(rules).encode()).hexdigest()
+        return sha256_text(json.dumps(rules))
 
     @cached_property
     def fingerprint(self) -> str: # 64 hex digits
@@ -78,7 +79,8 @@ def _is_cross(folder: Path) -> bool:
     config = folder / "config.json"
     if not config.is_file():
         return False
-    architectures = json.loads(config.read_text("utf-8")).get("architectures") or []
+    known = json.loads(config.read_text("utf-8"))
+    architectures = known.get("architectures") or []
     return any(name.endswith("ForSequenceClassification") for name in architectures)
 
 
@@ -117,7 +119,9 @@ def model_folder(source: str) -> Path:
     try:
         return find_folder(config, check=_safe)
     except EncoderError:
-        found = _downloaded(name) if "/" in name and not revision else None
+        found = None
+        if "/" in name and not revision:
+            found = _downloaded(name)
         if found is None:
             raise
         return _safe(found)
@@ -134,7 +138,9 @@ def load_model(
     if not isinstance(source, (str, Path)):
         return Scorer("a model in memory", source.eval(), kind_of(source))
     folder = model_folder(str(source))
-    load = CrossEncoder if _is_cross(folder) else SentenceTransformer
+    load = SentenceTransformer
+    if _is_cross(folder):
+        load = CrossEncoder
     place = device or best_device()
     model = load_safely(load, folder, device=place, model_kwargs={"use_safetensors": True}).eval()
     return Scorer(str(source), model, kind_of(model))
@@ -151,7 +157,9 @@ def cutting(scorer: Scorer) -> tuple: # equal where texts are cut into the same 
 def _length(scorer: Scorer) -> int | None: # tokens; None where there is no limit
     "How long a text may be."
     length = scorer.model.max_seq_length
-    return int(length) if length is not None and np.isfinite(length) else None
+    if length is not None and np.isfinite(length):
+        return int(length)
+    return None
 
 
 def _read(scorer: Scorer, texts, tokens: dict) -> torch.Tensor: # (n, d)
@@ -174,7 +182,8 @@ def _cosines(scorers: dict[str, Scorer], left, right) -> dict[str, np.ndarray]:
     out = {}
     for name, scorer in scorers.items():
         vectors = _read(scorer, texts, tokens)
-        out[name] = (vectors[one] * vectors[other]).sum(1).numpy()
+        products = vectors[one] * vectors[other]
+        out[name] = products.sum(1).numpy()
     return out
 
 
@@ -189,8 +198,9 @@ def pair_scores(
     right = several_texts(right, "right")
     if len(left) != len(right):
         raise ValueError(f"{len(left)} texts on the left and {len(right)} on the right: pairs are needed")
-    cross = any(scorer.kind == "cross" for scorer in scorers.values())
-    read = _read_together if cross else _cosines
+    read = _cosines
+    if any(scorer.kind == "cross" for scorer in scorers.values()):
+        read = _read_together
     parts = {name: [] for name in scorers}
     with tqdm(total=len(left), desc=what, unit=" pairs", disable=what is None, leave=False) as bar:
         for start in range(0, len(left), CHUNK):
@@ -198,13 +208,17 @@ def pair_scores(
             for name, values in read(scorers, left[rows], right[rows]).items():
                 parts[name].append(values.astype(float))
             bar.update(len(left[rows]))
-    return {name: np.concatenate([*values, np.empty(0)]) for name, values in parts.items()}
+    nothing = np.empty(0)
+    return {name: np.concatenate([*values, nothing]) for name, values in parts.items()}
 
 
 def _read_together(scorers, left, right) -> dict[str, np.ndarray]:
     "What cross-encoders say of pairs."
     pairs = list(zip(left, right))
-    return {name: scorer.model.predict(pairs, show_progress_bar=False) for name, scorer in scorers.items()}
+    out = {}
+    for name, scorer in scorers.items():
+        out[name] = scorer.model.predict(pairs, show_progress_bar=False)
+    return out
 
 # %% ../../nbs/explain/01_models.ipynb #e3e35591
 def same_make(base: Scorer, tuned: Scorer) -> bool:

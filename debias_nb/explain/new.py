@@ -55,8 +55,11 @@ def read_experiment(
     except OSError as e: # a name that is too long for a path
         raise ConfigError(f"{path}: base: {e.strerror}") from None
     tests = {name: str(folder / test) for name, test in found.tests.items()}
+    base = found.base
+    if is_own:
+        base = str(own)
     placed = {
-        "base": str(own) if is_own else found.base,
+        "base": base,
         "train": str(folder / found.train),
         "tests": tests,
         "records": str(folder / found.records),
@@ -84,7 +87,8 @@ def write_planted(folder: Path) -> None:
     recipe = PretrainConfig(steps=300, learning_rate=1e-2)
     config = EncoderConfig(name="tiny-static", kind="static", world=world, pretrain=recipe)
     with tempfile.TemporaryDirectory() as cache:
-        planted_encoder(config, Path(cache)).save(str(folder / "base"), create_model_card=False)
+        encoder = planted_encoder(config, Path(cache))
+        encoder.save(str(folder / "base"), create_model_card=False)
 
 # %% ../../nbs/explain/08_new.ipynb #d91459db
 CELLS = (
@@ -141,7 +145,8 @@ def notebook(name: str) -> dict: # as it stands in the file
         cell = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}}
         if kind == "code":
             cell |= {"execution_count": None, "outputs": []}
-        cells.append(cell | {"source": text.format(name=name).splitlines(keepends=True)})
+        source = text.format(name=name)
+        cells.append(cell | {"source": source.splitlines(keepends=True)})
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     return {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
 
@@ -166,6 +171,14 @@ def _planted(name: str, work: Path) -> dict:
     return {"base": f"{name}/base", "train": f"{name}/train.csv", "tests": tests}
 
 
+def _check_free(folder: Path, name: str) -> None:
+    "Raises `ConfigError` for a name in use."
+    for written in (name, f"{name}.yaml", f"{name}.ipynb", f"{name}-records"):
+        path = folder / written
+        if path.exists():
+            raise ConfigError(f"{path} exists; nothing was written")
+
+
 def new(
     name: str,                     # of the notebook, and of what stands beside it
     base: str | None = None,       # an encoder; None: one is made
@@ -178,20 +191,21 @@ def new(
     if not NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is no name: letters, digits, - and _ are")
     folder = Path(folder)
-    for written in (name, f"{name}.yaml", f"{name}.ipynb", f"{name}-records"):
-        path = folder / written
-        if path.exists():
-            raise ConfigError(f"{path} exists; nothing was written")
+    _check_free(folder, name)
     try:
         with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}-") as aside:
             work = Path(aside)
             own = any((base, train, tests))
-            settings = _own(base, train, tests, columns) if own else _planted(name, work)
+            if own:
+                settings = _own(base, train, tests, columns)
+            else:
+                settings = _planted(name, work)
             experiment = Experiment(**settings, records=f"{name}-records")
             text = yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
             head = f"# Settings of {name}.ipynb; null: what fits the encoder.\n"
             (work / f"{name}.yaml").write_text(head + text, "utf-8")
-            (work / f"{name}.ipynb").write_text(json.dumps(notebook(name), indent=1) + "\n", "utf-8")
+            cells = json.dumps(notebook(name), indent=1)
+            (work / f"{name}.ipynb").write_text(cells + "\n", "utf-8")
             return [Path(shutil.move(path, folder / path.name)) for path in sorted(work.iterdir())]
     except OSError as e:
         raise ConfigError(f"{folder}: not written: {e.strerror}") from None

@@ -33,7 +33,9 @@ WIDE = 360 # units of a picture, about the pixels of a telephone
 
 def _at(value: float, low: float, high: float, left: float, right: float) -> float:
     "Where a value stands between two ends."
-    share = (value - low) / (high - low) if high > low else .5
+    share = .5
+    if high > low:
+        share = (value - low) / (high - low)
     return round(left + share * (right - left), 1)
 
 
@@ -41,7 +43,9 @@ LONGEST_NAME = 22 # letters
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+    if len(text) <= LONGEST_NAME:
+        return text
+    return text[: LONGEST_NAME - 1] + "…"
 
 
 def _line(x1, y1, x2, y2, kind: str) -> str:
@@ -90,11 +94,13 @@ def change_picture(
 def curve_picture(curve: list[tuple[float, float]]) -> Markup: # share of the tuned weights, AUC(0.05)
     "AUC(0.05) along the weights between base and tuned."
     values = [value for _, value in curve]
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     parts = [_line(44, 114, WIDE - 14, 114, "axis")]
     places = []
     for share, value in curve:
-        x, y = _at(share, 0, 1, 44, WIDE - 14), _at(value, low, high, 106, 14)
+        x = _at(share, 0, 1, 44, WIDE - 14)
+        y = _at(value, low, high, 106, 14)
         places.append(f"{x},{y}")
         parts += [_dot(x, y, "neither"), _label(x, 130, f"{share:g}", "middle")]
     parts.insert(1, f'<polyline points="{" ".join(places)}" class="curve"/>') # below the dots
@@ -115,8 +121,12 @@ def shaded(text: str, before, after) -> Markup: # shares of the text's words
 
 def _word(word: str, before: float, after: float) -> Markup: # shares, nan for a word that the model does not see
     "A word on its ground."
-    style = f' style="background:rgba(240,150,30,{min(.7, after):.2f})"' if after >= .03 else ""
-    kind = ' class="up"' if after - before > .1 else ""
+    style = ""
+    if after >= .03:
+        style = f' style="background:rgba(240,150,30,{min(.7, after):.2f})"'
+    kind = ""
+    if after - before > .1:
+        kind = ' class="up"'
     return Markup(f"<span{kind}{style}>{escape(word)}</span>")
 
 # %% ../../nbs/explain/05_page.ipynb #7dd99776
@@ -128,7 +138,9 @@ def percent(value: float, digits: int = 1) -> str:
 
 
 def _signed(value: float) -> str:
-    return "–" if value is None or math.isnan(value) else points(value)
+    if value is None or math.isnan(value):
+        return "–"
+    return points(value)
 
 
 @cache
@@ -157,7 +169,9 @@ def _known(value):
     if isinstance(value, pd.DataFrame):
         value = value.to_dict("records")
     if isinstance(value, float):
-        return round(value, 6) if math.isfinite(value) else None
+        if math.isfinite(value):
+            return round(value, 6)
+        return None
     if isinstance(value, dict):
         return {str(key): _known(v) for key, v in value.items()}
     if isinstance(value, (list, tuple)):

@@ -14,13 +14,14 @@ import re
 from codecs import BOM_UTF8
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from ..config import nearest
-from ..data.registry import DataError, bad_lines
+from ..data.registry import DataError, bad_lines, parsed_rows
 from ..hashes import fingerprint, sha256_file
 
 # %% ../../nbs/explain/00_pairs_file.ipynb #99efdd40
@@ -78,15 +79,17 @@ def decoded(path: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1
-        before = data.rfind(b"\n", 0, e.start) + 1
-        place = f"{path}:{line}: not UTF-8 at byte {e.start - before + 1} of the line ({e.reason})"
+        before = data.rfind(b"\n", 0, e.start)
+        place = f"{path}:{line}: not UTF-8 at byte {e.start - before} of the line ({e.reason})"
         raise DataError(f"{place}; convert the file, e.g. with `iconv -f latin1 -t utf-8`") from None
 
 
 def delimited(path: Path, delimiter: str) -> Cells:
     "The cells of a CSV or TSV file. Raises `DataError` naming the line."
-    reader = csv.reader(io.StringIO(decoded(path), newline=""), delimiter=delimiter, strict=True)
-    found, begins = [], 1
+    text = io.StringIO(decoded(path), newline="")
+    reader = csv.reader(text, delimiter=delimiter, strict=True)
+    found = []
+    begins = 1
     try:
         for row in reader:
             if row:
@@ -98,7 +101,8 @@ def delimited(path: Path, delimiter: str) -> Cells:
     header = [name.strip() for name in names]
     _refuse_ragged(path, header, rows)
     lines = [line for line, _ in rows]
-    return Cells(header, [row for _, row in rows], lines)
+    cells = [row for _, row in rows]
+    return Cells(header, cells, lines)
 
 
 def _reason(error: csv.Error) -> str:
@@ -131,7 +135,7 @@ def _no_key_twice(pairs):
     return out
 
 
-def _json_object(text: str) -> dict:
+def _json_object(_, text: str) -> dict:
     "One line. Raises `ValueError` with the reason."
     try:
         value = json.loads(text, object_pairs_hook=_no_key_twice)
@@ -144,24 +148,25 @@ def _json_object(text: str) -> dict:
 
 def json_lines(path: Path, wanted: list[str]) -> Cells:
     "The cells of a JSONL file. Raises `DataError` naming the lines."
-    objects, lines, bad = [], [], []
-    for line, text in enumerate(decoded(path).split("\n"), 1):
-        if not text.strip():
-            continue
-        try:
-            objects.append(_json_object(text))
-            lines.append(line)
-        except ValueError as e:
-            bad.append((line, str(e)))
-    if bad:
-        raise bad_lines(path, bad, len(objects) + len(bad))
-    header = list(dict.fromkeys(key for found in objects for key in found))
+    texts = enumerate(decoded(path).split("\n"), 1)
+    written = [(line, text) for line, text in texts if text.strip()]
+    lines = [line for line, _ in written]
+    objects = list(parsed_rows(path, written, _json_object))
+    header = list(dict.fromkeys(chain.from_iterable(objects)))
+    _refuse_missing(path, lines, objects, [name for name in wanted if name in header])
+    rows = [[found.get(name) for name in header] for found in objects]
+    return Cells(header, rows, lines)
+
+
+def _refuse_missing(path, lines, objects, wanted) -> None:
+    "Raises `DataError` naming the lines whose object lacks a key that others have."
+    bad = []
     for line, found in zip(lines, objects):
-        missing = [name for name in wanted if name in header and name not in found]
-        bad += [(line, f"no {name!r}") for name in missing]
+        for name in wanted:
+            if name not in found:
+                bad.append((line, f"no {name!r}"))
     if bad:
         raise bad_lines(path, bad, len(objects))
-    return Cells(header, [[found.get(name) for name in header] for found in objects], lines)
 
 
 def _damaged_cells(name: str, column) -> list: # (row, reason) of each
@@ -193,15 +198,20 @@ def parquet(path: Path) -> Cells:
         except (ValueError, OverflowError): # text that is not UTF-8, a date that Python has not
             raise bad_lines(path, _damaged_cells(name, column), len(column), "rows") from None
     rows = [list(row) for row in zip(*columns)]
-    return Cells(header, rows, list(range(1, len(rows) + 1)))
+    return _numbered(header, rows)
+
+
+def _numbered(header: list[str], rows: list[list]) -> Cells:
+    "Cells whose lines are row numbers."
+    lines = range(1, len(rows) + 1)
+    return Cells(header, rows, list(lines))
 
 
 def framed(frame: pd.DataFrame) -> Cells:
     "The cells of a data frame; lines are row numbers from 1."
     header = [str(name) for name in frame.columns]
     rows = frame.astype(object).to_numpy().tolist()
-    lines = list(range(1, len(rows) + 1))
-    return Cells(header, rows, lines)
+    return _numbered(header, rows)
 
 # %% ../../nbs/explain/00_pairs_file.ipynb #49ac2be5
 def _place(name: str, cells: Cells, column: str) -> int:
@@ -218,10 +228,16 @@ NUMBER = re.compile(r"\s*[-+]?(\d+(\.\d+)?|\.\d+)([eE][-+]?\d+)?\s*")
 TRUTHS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
 
+def _is_missing(cell) -> bool:
+    return cell is None or cell != cell
+
+
 def _text(cell) -> str:
     "A cell that is to be a text. Raises `ValueError` with the reason."
     if not isinstance(cell, str):
-        found = "nothing" if cell is None or cell != cell else f"{cell!r}, a {type(cell).__name__}"
+        found = "nothing"
+        if not _is_missing(cell):
+            found = f"{cell!r}, a {type(cell).__name__}"
         raise ValueError(f"a text is expected, found {found}")
     if not cell.strip():
         raise ValueError("the text is empty")
@@ -240,7 +256,7 @@ def _label(cell) -> int:
 
 def _group(cell) -> str:
     "A cell that names a group; an empty one is a group of its own."
-    if cell is None or cell != cell or not str(cell).strip():
+    if _is_missing(cell) or not str(cell).strip():
         return "(none)"
     return str(cell).strip()
 
@@ -248,7 +264,8 @@ def _group(cell) -> str:
 def _column(name, cells, column, read) -> list:
     "A column, each cell made by `read`. Raises `DataError` naming file, lines and column."
     place = _place(name, cells, column)
-    values, bad = [], []
+    values = []
+    bad = []
     for line, row in zip(cells.lines, cells.rows):
         try:
             values.append(read(row[place]))
@@ -270,20 +287,31 @@ def _texts(name, cells, column) -> list[str]:
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
+def _hint(path: Path) -> str:
+    "The nearest name in the same folder, if there is any."
+    if path.parent.is_dir():
+        beside = [other.name for other in path.parent.glob("*")]
+        if beside:
+            return nearest(path.name, beside)
+    return ""
+
+
 def cells_of(path: Path, wanted: list[str]) -> Cells:
     "The cells of a file by the ending of its name. Raises `DataError`."
     kind = FORMATS.get(path.suffix.lower())
     if kind is None:
         raise DataError(f"{path}: the name must end in one of {', '.join(FORMATS)}")
     if not path.is_file():
-        beside = [other.name for other in path.parent.glob("*")] if path.parent.is_dir() else []
-        hint = nearest(path.name, beside) if beside else ""
-        raise DataError(f"{path}: no such file{hint}")
+        raise DataError(f"{path}: no such file{_hint(path)}")
     if not path.stat().st_size:
         raise DataError(f"{path}: the file is empty")
     if kind == "parquet":
         return parquet(path)
-    return json_lines(path, wanted) if kind == "jsonl" else delimited(path, "\t" if kind == "tsv" else ",")
+    if kind == "jsonl":
+        return json_lines(path, wanted)
+    if kind == "tsv":
+        return delimited(path, "\t")
+    return delimited(path, ",")
 
 
 def read_pairs_file(
@@ -295,17 +323,26 @@ def read_pairs_file(
     "Labelled pairs of both classes. Raises `DataError` naming file, line or column."
     if isinstance(source, PairFile):
         return source
-    wanted = [*columns, group] if group else [*columns]
+    wanted = [*columns]
+    if group:
+        wanted = [*columns, group]
     if len(columns) != 3 or len(set(wanted)) < len(wanted):
         raise DataError(f"columns: three different names are needed, left, right and label, got {', '.join(wanted)}")
     if isinstance(source, pd.DataFrame):
-        path, label, cells = None, name or "data frame", framed(source)
+        path = None
+        label = name or "data frame"
+        cells = framed(source)
     else:
-        path, label, cells = str(source), str(source), cells_of(Path(source), wanted)
+        path = str(source)
+        label = path
+        cells = cells_of(Path(source), wanted)
     if not cells.rows:
         raise DataError(f"{label}: no pairs, only a header ({', '.join(cells.header)})")
     frame = _frame(label, cells, columns, group)
-    digest = sha256_file(path) if path else fingerprint(frame.to_numpy().tolist())
+    if path:
+        digest = sha256_file(path)
+    else:
+        digest = fingerprint(frame.to_numpy().tolist())
     return PairFile(name or Path(label).stem, frame, digest, tuple(columns), path, group)
 
 

@@ -10,6 +10,7 @@ __all__ = ['WORD', 'TEXTS_AT_ONCE', 'LEAST', 'words_of', 'replaced', 'word_owner
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -51,7 +52,8 @@ def _offsets(scorer: Scorer, texts: list[str]) -> list[list[tuple[int, int]]]:
     "Where each token of each text begins and ends, as `tokenise` cuts them."
     tokenizer = scorer.model.tokenizer
     if scorer.kind == "static":
-        return [encoding.offsets for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]
+        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+        return [encoding.offsets for encoding in encodings]
     cut = tokenizer(texts, truncation=True, max_length=scorer.model.max_seq_length, return_offsets_mapping=True)
     return cut["offset_mapping"]
 
@@ -99,8 +101,9 @@ def _table_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W), W: wo
     n, _, width = vectors.shape
     most = _most_words(owner)
     slot = np.where(owner < 0, most, owner) # the last one takes what belongs to no word
-    slot = torch.from_numpy(slot)[..., None].expand_as(vectors)
-    parts = torch.zeros(n, most + 1, width).scatter_add(1, slot, vectors)
+    places = torch.from_numpy(slot)[..., None]
+    nothing = torch.zeros(n, most + 1, width)
+    parts = nothing.scatter_add(1, places.expand_as(vectors), vectors)
     whole = vectors.sum(1, keepdim=True)
     rest = whole - parts[:, :most]
     cosines = torch.cosine_similarity(whole, rest, dim=2)
@@ -115,7 +118,9 @@ def _masked_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W)
         rows, columns = np.nonzero(owner >= 0)
         words = owner[rows, columns]
         row, word = np.unique([rows, words], axis=1)
-        without = _without_word(scorer.model, tokens[torch.from_numpy(row)], owner[row] == word[:, None])
+        repeated = tokens[torch.from_numpy(row)]
+        chosen = owner[row] == word[:, None]
+        without = _without_word(scorer.model, repeated, chosen)
         whole = embed(scorer.model, tokens)[row]
         cosines = (whole * without).sum(1)
         out[row, word] = 1 - cosines.numpy()
@@ -126,7 +131,9 @@ def _without_word(model, tokens, chosen) -> torch.Tensor: # chosen: (k, L) boole
     "The embedding of each text without one of its words."
     width = tokens.ids.shape[1] # of these texts, which may be shorter than all
     gone = torch.from_numpy(chosen[:, :width])
-    kind = "mask" if _has_mask(model) else "delete"
+    kind = "delete"
+    if _has_mask(model):
+        kind = "mask"
     changed = intervene(model, tokens, gone, kind)
     return embed(model, changed)
 
@@ -149,7 +156,9 @@ def word_importance(
     "The share of a text's importance that falls on each of its words, in the order of `words_of`."
     texts = several_texts(texts)
     out = []
-    measure = _table_word_importance if _is_plain_table(scorer.model) else _masked_word_importance
+    measure = _masked_word_importance
+    if _is_plain_table(scorer.model):
+        measure = _table_word_importance
     with tqdm(total=len(texts), desc=what, unit=" texts", disable=what is None, leave=False) as bar:
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             some = texts[start : start + TEXTS_AT_ONCE]
@@ -171,7 +180,9 @@ def _shares(values, owner, words: int) -> np.ndarray: # (words,)
     seen = seen[seen < words]
     shares[seen] = np.maximum(values[seen], 0)
     total = np.nansum(shares)
-    return shares / total if total > 0 else shares
+    if total > 0:
+        return shares / total
+    return shares
 
 # %% ../../nbs/explain/02_words.ipynb #ccdd81b8
 LEAST = 5 # places that a word must stand in
@@ -183,7 +194,7 @@ def importance_by_word(
     after: list[np.ndarray],  # and by the tuned model
 ) -> pd.DataFrame: # rows: words, the largest gain first; `places`, `base`, `tuned`, `change`, `moved`
     "Mean share of a text's importance that falls on each word."
-    words = [word for text in texts for word in words_of(text)]
+    words = list(chain.from_iterable(map(words_of, texts)))
     nothing = np.empty(0)
     base = np.concatenate([*before, nothing])
     tuned = np.concatenate([*after, nothing])
@@ -194,7 +205,8 @@ def importance_by_word(
     table = table[table.places >= LEAST].copy()
     table["change"] = table.tuned - table.base
     table["moved"] = table.change * np.sqrt(table.places)
-    return table.sort_values(["moved", "places"], ascending=False).reset_index()
+    table = table.sort_values(["moved", "places"], ascending=False)
+    return table.reset_index()
 
 # %% ../../nbs/explain/02_words.ipynb #b28b635e
 @dataclass(frozen=True, eq=False)
@@ -226,7 +238,9 @@ def word_pairs(left: list[str], right: list[str], labels: np.ndarray) -> WordPai
     for text in (*left, *right):
         for word in words_of(text):
             vocabulary.setdefault(word, len(vocabulary))
-    return WordPairs(vocabulary, _has(left, vocabulary), _has(right, vocabulary), np.asarray(labels))
+    of_left = _has(left, vocabulary)
+    of_right = _has(right, vocabulary)
+    return WordPairs(vocabulary, of_left, of_right, np.asarray(labels))
 
 
 def label_ties(
@@ -242,17 +256,22 @@ def label_ties(
         total = has.T @ every
         matches = has.T @ pairs.labels
         table[name] = total.astype(int)
-        table[f"matches {name}"] = matches / np.where(total, total, np.nan)
-    known = table.reindex(words)
-    known = known.fillna({"both": 0, "one": 0})
-    return known.astype({"both": int, "one": int})
+        known = np.where(total, total, np.nan)
+        table[f"matches {name}"] = matches / known
+    asked = table.reindex(words)
+    asked = asked.fillna({"both": 0, "one": 0})
+    return asked.astype({"both": int, "one": int})
 
 
 def shared_tie(pairs: WordPairs, words: list[str]) -> tuple[int, float]: # pairs; share of matches, nan for none
     "How often pairs that share at least one of some words are matches."
     places = [pairs.vocabulary[word] for word in words if word in pairs.vocabulary]
-    both = pairs.left[:, places].multiply(pairs.right[:, places])
+    left = pairs.left[:, places]
+    right = pairs.right[:, places]
+    both = left.multiply(right)
     count = both @ np.ones(len(places))
     labels = pairs.labels[count > 0]
-    share = labels.mean() if len(labels) else np.nan
+    share = np.nan
+    if len(labels):
+        share = labels.mean()
     return len(labels), float(share)
