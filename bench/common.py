@@ -60,9 +60,9 @@ def static_encoders() -> list[str]:
 def calm():
     "Quiet libraries, which no collection of garbage looks through, and as many threads as a bench has."
     from debias_nb.encoders import single_thread
-    from debias_nb.repro.runner import _settled, quiet
+    from debias_nb.repro.runner import quiet, settle_libraries
     quiet()
-    _settled()
+    settle_libraries()
     with single_thread(THREADS):
         yield
 

@@ -12,9 +12,7 @@ cells tagged `varies` show what no two runs share (a commit, a date), and are co
 `timing` print is not stored.
 """
 import argparse
-import gc
 import hashlib
-import importlib
 import json
 import math
 import multiprocessing
@@ -325,15 +323,6 @@ def keep(path: Path, outputs: list) -> list[str]:
     return refused
 
 
-def warm() -> None:
-    """Import what most notebooks import, so that each process has it. Every training begins with a collection of garbage,
-    which need not look through it."""
-    for name in ("datasets", "sentence_transformers", "torch", "transformers"):
-        importlib.import_module(name)
-    gc.collect()
-    gc.freeze()
-
-
 def chosen(names: list[str]) -> list[Path]:
     "The notebooks that are run: all but the index, which shows what README.md checks, or those that are named."
     found = [path for path in notebooks() if path.name != "index.ipynb"]
@@ -388,8 +377,9 @@ def main() -> int:
     paths = chosen(args.notebooks)
     if not paths:
         parser.error("no such notebook is run")
-    if len(paths) > 1:
-        warm()
+    if len(paths) > 1: # each process has the libraries, and need not load them again
+        from debias_nb.repro.runner import settle_libraries
+        settle_libraries()
     look = keep if args.keep else compared
     wrong = 0
     for done in run_apart(groups_of(paths), args.workers):

@@ -9,6 +9,7 @@ __all__ = ['PLAIN_LINE', 'MOMENTS', 'SHOWN', 'GRADED', 'REPLICATES', 'AnswerMode
 
 # %% ../../nbs/repro/03_answer_training.ipynb #588bd813
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,7 @@ from ..processes import refuse_several
 from .config import MethodConfig, ScanConfig, TrainConfig
 from .limits import fit
 from .records import TrainingFailed
-from .training import BestEpoch, arguments_for, optimizer_for
+from .training import BestEpoch, arguments_for, optimizer_for, rows_of
 from debias_nb.scan import (
     HEADS, Memory, ScanHead, diagnose_weights, effective_size, learn_weights, oracle_weights, scan_loss,
     shuffled_within,
@@ -54,7 +55,9 @@ def answer_model(
     scan = method.scan or ScanConfig(weights="uniform")
     pairs = load_pair_encoder(encoder, texts, seed)
     debias = scan.debias != "none"
-    preset = HEADS[scan.debias] if debias else {}
+    preset = {}
+    if debias:
+        preset = HEADS[scan.debias]
     class_weights = (1., training.positive_weight)
     with torch.random.fork_rng([]):
         torch.manual_seed(seed + 1)
@@ -95,7 +98,7 @@ class AnswerCollator:
         self.data = data
 
     def __call__(self, features: list[dict]) -> dict: # features: [{"row": int, …}, …]
-        rows = torch.tensor([feature["row"] for feature in features])
+        rows = rows_of(features)
         batch = self.data.inputs.batch(rows)
         return batch | {"labels": self.data.labels[rows], "row": rows}
 
@@ -113,6 +116,12 @@ def _learner_settings(scan: ScanConfig) -> dict:
     return settings
 
 
+def _memory(scan: ScanConfig) -> Memory | None: # None: nothing is learned from earlier batches
+    if scan.memory != "none" and scan.weights in ("learned", "shuffled"):
+        return Memory(scan.memory, scan.alpha, size=280)
+    return None
+
+
 class Weigher:
     "Sample weights for the batches of one training run, and a diary of what they did."
     gathers = ("generator", "fitted", "memory")
@@ -127,10 +136,8 @@ class Weigher:
         self.generator = torch.Generator().manual_seed(seed)
         self.settings = _learner_settings(scan)
         self.fitted = float("nan")
-        self.memory = None
+        self.memory = _memory(scan)
         self.oracle = None
-        if scan.memory != "none" and scan.weights in ("learned", "shuffled"):
-            self.memory = Memory(scan.memory, scan.alpha, size=280)
         if scan.weights == "oracle":
             self.oracle = oracle_weights(data.labels, data.overlap.long())
 
@@ -171,14 +178,15 @@ class Weigher:
         "What weights do to fresh random features of a batch, and what they do shuffled."
         if weights is None:
             return {}
-        once = {"generator": self.generator, "r": self.scan.functions, "draws": 1}
-        out = diagnose_weights(weights, hidden, labels, **once)
+        out = diagnose_weights(weights, hidden, labels, generator=self.generator, r=self.scan.functions, draws=1)
         return {key: out[key] for key in ("fresh loss", "fresh loss, shuffled")}
 
 
 def _mean_of(weights, mask) -> float:
     "Mean of some weights; nan where there are none."
-    return float(weights[mask].mean()) if mask.any() else float("nan")
+    if mask.any():
+        return float(weights[mask].mean())
+    return float("nan")
 
 # %% ../../nbs/repro/03_answer_training.ipynb #2b27a447
 class EpochSampler(LengthSampler):
@@ -221,7 +229,9 @@ class AnswerTrainer(Trainer):
             raise TrainingFailed(self.state.global_step, f"the loss is {loss.item()}")
         self.history.append({key: value.item() for key, value in terms.items()})
         self._look(weights, hidden, labels, rows)
-        return (loss, hidden) if return_outputs else loss
+        if return_outputs:
+            return (loss, hidden)
+        return loss
 
     def _weights(self, hidden, labels, rows):
         "The weights of a batch. Training ends where a learner has lost them."
@@ -233,10 +243,10 @@ class AnswerTrainer(Trainer):
             weights = self.weigher(hidden, labels, rows, self.state.epoch or 0.)
         except FloatingPointError as e:
             raise TrainingFailed(step, f"{e} {setting}") from None
-        if weights is not None and not weights.sum() > 0:
-            lost = f"the weights of a batch sum to {float(weights.sum()):.3g}"
-            raise TrainingFailed(step, f"{lost}: take a smaller learning rate for them {setting}")
-        return weights
+        if weights is None or weights.sum() > 0:
+            return weights
+        lost = f"the weights of a batch sum to {float(weights.sum()):.3g}"
+        raise TrainingFailed(step, f"{lost}: take a smaller learning rate for them {setting}")
 
     def _look(self, weights, hidden, labels, rows):
         "Write the diary, and at some moments ask what the weights do to fresh features."
@@ -290,6 +300,11 @@ def _mean(values) -> float | None:
     return float(f"{np.nanmean(values):.4g}")
 
 
+def _means(values: list[float], points: int) -> list[float | None]:
+    stretches = np.array_split(values, min(points, len(values)))
+    return [_mean(stretch) for stretch in stretches]
+
+
 def diary_summary(
     diary: list[dict], # one dict of numbers a step, nan where a batch had nothing to tell
     points: int = 10,
@@ -300,8 +315,7 @@ def diary_summary(
     out = {}
     for key in diary[0]:
         values = [line[key] for line in diary]
-        stretches = np.array_split(values, min(points, len(diary)))
-        out[key] = [_mean(stretch) for stretch in stretches]
+        out[key] = _means(values, points)
     return out
 
 # %% ../../nbs/repro/03_answer_training.ipynb #457a5a13
@@ -329,12 +343,19 @@ def _first_stage(model, data, training, seed, dtype) -> AnswerTrainer:
     "Plain training on another corpus: it knows nothing of SCAN."
     transfer = training.transfer
     stage = training.model_copy(update={"learning_rate": transfer.learning_rate, "epochs": transfer.epochs})
-    debiasing = model.head.debiasing
-    model.head.debiasing = None
-    try:
+    with _plain(model.head):
         return fit_answers(model, data, None, stage, seed, dtype)
+
+
+@contextmanager
+def _plain(head: ScanHead):
+    "Language debiasing is out inside."
+    debiasing = head.debiasing
+    head.debiasing = None
+    try:
+        yield
     finally:
-        model.head.debiasing = debiasing
+        head.debiasing = debiasing
 
 
 def train_stages(
@@ -379,7 +400,9 @@ def evaluate_answers(
     Raises `ValueError` naming set and question."""
     candidates = (answers.labels, answers.question_ids, answers.grades)
     means, values, ids = rank_metrics(scores, *candidates, name=answers.name, unanswered="exclude")
-    shown = SHOWN if answers.grades is None else SHOWN + GRADED
+    shown = SHOWN
+    if answers.grades is not None:
+        shown = SHOWN + GRADED
     resampled = rank_replicates({key: values[key] for key in shown if key in values}, REPLICATES, 0)
     precision = values["map"]
     parts = _parts(answers, ids)
@@ -392,5 +415,9 @@ def evaluate_answers(
         means[f"p1[{name}]"] = float(first.mean())
         resampled |= rank_replicates({f"map[{name}]": own}, REPLICATES, k) # other questions, other draws
     means["misled"] = float(parts["misled"].mean())
-    rounded = {key: np.round(v, 4).tolist() for key, v in resampled.items()}
-    return means, rounded, np.round(precision, 4).tolist()
+    rounded = {key: _rounded(drawn) for key, drawn in resampled.items()}
+    return means, rounded, _rounded(precision)
+
+
+def _rounded(values: np.ndarray) -> list[float]: # four decimals
+    return np.round(values, 4).tolist()

@@ -100,14 +100,24 @@ def parse_parameter(text: str) -> tuple[str, object]: # `name=value`
     try:
         return name, parse_yaml(value, name)
     except ConfigError:
-        shown = value if len(value) <= 60 else f"{value[:60]} …"
+        shown = value
+        if len(value) > 60:
+            shown = f"{value[:60]} …"
         raise RunnerError(f"-p {name}: {shown!r} is no YAML value") from None
+
+
+def _parts(text: str) -> list[str]: # with commas between
+    return [part.strip() for part in text.split(",")]
+
+
+def _is_number(text: str) -> bool: # that Python reads: it reads none of thousands of digits
+    return text.isdecimal() and len(text) < 100
 
 
 def parse_seeds(text: str) -> list[int]: # e.g. `0,1,2`
     "The value of `--seeds`. Raises `RunnerError`."
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and len(part) < 100 for part in parts): # Python reads no number of thousands of digits
+    parts = _parts(text)
+    if not all(map(_is_number, parts)):
         raise RunnerError(f"--seeds wants whole numbers with commas between them, such as 0,1,2; got {text!r}")
     return [int(part) for part in parts]
 
@@ -123,8 +133,14 @@ def _meant(name: str, known: list[str]) -> str:
     same = [repr(full) for full in known if full.endswith(f"/{name}")]
     if not same:
         return nearest(name, known)
-    *first, last = same
-    return f"; did you mean {', '.join(first)} or {last}?" if first else f"; did you mean {last}?"
+    return f"; did you mean {_either(same)}?"
+
+
+def _either(names: list[str]) -> str: # `a, b or c`
+    *first, last = names
+    if first:
+        return f"{', '.join(first)} or {last}"
+    return last
 
 
 def template_path(name: str, root: Path) -> Path: # name: `paper/experiment`
@@ -278,11 +294,21 @@ def _execute(name: str, profile: str, parameters: dict) -> Path:
     root = project_here()
     template = template_path(name, root)
     load_experiment(name, profile, root)
-    output = root / "_runs" / "notebooks" / f"{name}.{profile}.ipynb"
+    output = root / f"_runs/notebooks/{name}.{profile}.ipynb"
     return run_notebook(template, output, {"profile": profile} | parameters, cwd=root)
 
 
 INTERRUPTED = "debias-nb: interrupted; finished runs are kept, and the same command goes on from there"
+
+
+@contextmanager
+def _interruptible():
+    "Ctrl-C ends the command with a word on what has become of the runs."
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(INTERRUPTED, err=True)
+        raise typer.Exit(130) from None
 
 
 def _failure(e: Exception) -> str:
@@ -330,13 +356,11 @@ def run(
     with told():
         parameters = _given(p, seeds, fresh, full, workers)
         try:
-            out = _execute(name, _profile(profile), parameters)
+            with _interruptible():
+                out = _execute(name, _profile(profile), parameters)
         except (PapermillExecutionError, DeadKernelError) as e:
             typer.echo(f"debias-nb: {name} at {profile} failed: {_failure(e)}", err=True)
             raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            typer.echo(INTERRUPTED, err=True)
-            raise typer.Exit(130) from None
         typer.echo(f"executed: {os.path.relpath(out)}")
         if not _print_tables(name, profile, parameters):
             typer.echo(f"debias-nb: nothing of {name} at {profile} that was asked for has been run", err=True)
@@ -408,7 +432,8 @@ def _run_first(names: list[str], profile: str, asked: dict, fresh: bool, workers
         except ConfigError: # its notebook says so
             continue
         runs |= {run.id: run for run in experiment.runs()}
-    return run_all(list(runs.values()), store_for(profile), fresh, workers).failed
+    outcome = run_all(list(runs.values()), store_for(profile), fresh, workers)
+    return outcome.failed
 
 
 def _counted(name: str, profile: str, asked: dict) -> tuple[int | None, str]: # None: it has no table
@@ -422,7 +447,9 @@ def _counted(name: str, profile: str, asked: dict) -> tuple[int | None, str]: # 
     if not cells:
         return None, "no table"
     empty = [cell for cell in cells if cell.value is None]
-    lacking = f"; not run: {'; '.join(reasons(empty))}" if empty else ""
+    lacking = ""
+    if empty:
+        lacking = f"; not run: {'; '.join(reasons(empty))}"
     filled = len(cells) - len(empty)
     return filled, f"{filled} of {len(cells)} cells{lacking}"
 
@@ -480,13 +507,10 @@ def batch(
         names = _templates(_profile(profile), project_here())
         if not names:
             raise RunnerError(f"no notebook has a configuration at profile {profile}")
-        try:
+        with _interruptible():
             failed = _run_first(names, profile, asked, fresh, workers)
             if not runs: # a notebook tells of its own runs that failed
                 failed = _execute_all(names, profile, asked, workers)
-        except KeyboardInterrupt:
-            typer.echo(INTERRUPTED, err=True)
-            raise typer.Exit(130) from None
         filled = []
         for name in names:
             count, words = _counted(name, profile, asked)
@@ -607,7 +631,9 @@ def cost(
         costs = load_costs(root)
     for column in table:
         typer.echo(f"{column}: {table[column].iloc[0]}")
-    share = "measured (bench/gpu.json)" if measured(root) else f"assumed to be {costs.utilisation:.0%}"
+    share = "measured (bench/gpu.json)"
+    if not measured(root):
+        share = f"assumed to be {costs.utilisation:.0%}"
     typer.echo(f"on {costs.device} at {costs.price:g} USD an hour; the share of its peak is {share}")
 
 # %% ../../nbs/repro/14_cli.ipynb #94ab3d96
@@ -671,8 +697,9 @@ def _contents() -> str:
     for paper in papers():
         letter = LETTERS.get(paper, paper)
         for experiment in all_experiments(paper):
-            file = f"{paper}/{experiment.experiment}.md"
-            rows.append((f"[{letter} · {experiment.title}]({file})", file, experiment.profile))
+            file = f"{experiment.name}.md"
+            page = f"[{letter} · {experiment.title}]({file})"
+            rows.append((page, file, experiment.profile))
     profiles = pd.DataFrame(rows, columns=["page", "file", "profiles"]).groupby("file", sort=False)
     frame = profiles.agg({"page": "first", "profiles": ", ".join}).reset_index(drop=True)
     head = "# Pages\n\nEvery page is a notebook of `nbs/papers/`, executed on the stored records by `debias-nb report`."
@@ -712,7 +739,9 @@ def _ledger(folder: Path) -> list[Path]: # what was written
         books["cost"] = "COST.md"
     for name, page in books.items():
         if has_notebook(name):
-            parameters = {"folder": str(folder)} if name == "claims" else {}
+            parameters = {}
+            if name == "claims":
+                parameters = {"folder": str(folder)}
             written += write_notebook(name, folder / page, parameters)
     texts = {folder / "README.md": _contents()}
     if (project_root() / "bench/aims.yaml").is_file():
@@ -791,23 +820,25 @@ def _print_status(cells: list):
 WORST = 20 # metrics that are listed
 
 
+def _planted(store) -> dict: # id -> record
+    "The newest record of every planted run."
+    from debias_nb.repro.records import latest
+    records = [record for record in store.all() if record["config"]["profile"] == "planted"]
+    return latest(records)
+
+
 @app.command()
 def agree():
     """Compare this machine's planted records with the committed ones, run by run and metric by metric.
     Exit code 1 where there is nothing to compare, or where a metric is apart: another kind of processor gives other
     last digits, and training makes more of them."""
     from debias_nb.repro.frame import results
-    from debias_nb.repro.records import latest
     from debias_nb.repro.pages import apart
     with told():
         project_here()
-
-        def newest(store):
-            records = [record for record in store.all() if record["config"]["profile"] == "planted"]
-            return latest(records)
-
-        reference = newest(results("planted"))
-        found = apart(newest(results("planted", fresh=True)), reference)
+        reference = _planted(results("planted"))
+        here = _planted(results("planted", fresh=True))
+        found = apart(here, reference)
     wrong = found[found.apart]
     identical = int((found.gap == 0).sum())
     typer.echo(f"{found.run.nunique()} of {len(reference)} committed planted runs were made here too.")
@@ -830,7 +861,9 @@ def data():
         found = inventory()
     rows = []
     for r in found:
-        size = f"{r['bytes']:,}" if r["bytes"] else ""
+        size = ""
+        if r["bytes"]:
+            size = f"{r['bytes']:,}"
         where = str(r["path"] or r["how"] or "")
         rows.append((r["dataset"], r["file"], size, r["status"], where))
     _print(rows, "data set", "file", "bytes", "status", "where, or how to get it")
@@ -843,21 +876,28 @@ def data():
 PLANTED_ENCODERS = (("tiny", "transformer"), ("tiny-static", "static"))
 
 
+def _place(name: str, kind: str) -> str:
+    "Where an encoder was found, or how to get it."
+    from debias_nb.config import EncoderConfig, EncoderError
+    from debias_nb.encoders import find_folder
+    encoder = EncoderConfig(name=name, kind=kind)
+    try:
+        return str(find_folder(encoder, download=False))
+    except EncoderError as e:
+        return str(e)
+
+
 @app.command()
 def models():
     "Which base encoders are known, what they were trained on, and where they were found."
     with told():
         check_folders()
-    from debias_nb.config import EncoderConfig, EncoderError
-    from debias_nb.encoders import encoder_cards, find_folder
+    from debias_nb.encoders import encoder_cards
     rows = []
     with told():
         for name, card in encoder_cards().items():
-            try:
-                where = str(find_folder(EncoderConfig(name=name, kind=card.kind), download=False))
-            except EncoderError as e:
-                where = str(e)
-            rows.append((name, card.kind, "yes" if card.zero_shot else "no", card.trained_on, where))
+            zero_shot = "yes" if card.zero_shot else "no"
+            rows.append((name, card.kind, zero_shot, card.trained_on, _place(name, card.kind)))
     for name, kind in PLANTED_ENCODERS:
         rows.append((name, kind, "yes", "the planted world's broad corpus", "trained here when first used"))
     _print(rows, "encoder", "kind", "zero-shot", "trained on", "where, or how to get it")
@@ -990,12 +1030,8 @@ def score(
         check_folders()
     from debias_nb.repro.score import score as scored
     with told():
-        parts = tuple(part.strip() for part in on.split(","))
-        try:
-            scored(loss, weight, parts, out, workers, say=typer.echo)
-        except KeyboardInterrupt:
-            typer.echo(INTERRUPTED, err=True)
-            raise typer.Exit(130) from None
+        with _interruptible():
+            scored(loss, weight, tuple(_parts(on)), out, workers, say=typer.echo)
 
 # %% ../../nbs/repro/14_cli.ipynb #51e22996
 #| eval: false

@@ -87,7 +87,9 @@ def texts_a_row(run: RunConfig) -> tuple[float, float, float]: # trained; frozen
     if run.task in ("answers", "authors"):
         return 1, 0, 0
     method = run.method
-    kind = method.augmentation if method.regulariser == "none" else method.regulariser
+    kind = method.regulariser
+    if kind == "none":
+        kind = method.augmentation
     trained, each, once = ADDED[kind]
     return 2 + method.rows * trained, each, once
 
@@ -100,7 +102,9 @@ def trainings(run: RunConfig, costs: Costs) -> list[tuple[float, float, float]]:
     if run.task == "authors":
         asked = run.method.authors
         settings = (1 + len(training.further_rates)) * (1 + len(training.further_temperatures))
-        rows = size.rows if asked.base == "mll" else 2 * size.groups
+        rows = size.rows
+        if asked.base != "mll":
+            rows = 2 * size.groups
         teacher = [(rows, training.epochs, settings)]
         if asked.student == "none":
             return teacher
@@ -129,10 +133,16 @@ BENCHED = {"pairs": "900 x 32", "titles": "900 x 32", "answers": "140 x 128", "a
 RECORD_BYTES = 60e3 # of one run in `results/`
 
 
+def _bench(root: str | Path | None) -> dict: # {} where there is none
+    path = Path(root or project_root()) / "bench/gpu.json"
+    if path.is_file():
+        return json.loads(path.read_text("utf-8"))
+    return {}
+
+
 def measured(root: str | Path | None = None) -> dict[str, float]: # shape -> share of the peak
     "What plain training reached on a GPU; empty where `bench/gpu.json` was made without one."
-    path = Path(root or project_root()) / "bench" / "gpu.json"
-    record = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    record = _bench(root)
     if record.get("device", "cpu") == "cpu":
         return {}
     return {name: shape["variants"]["plain"]["peak"]["median"] for name, shape in record["shapes"].items()}
@@ -153,8 +163,11 @@ def memory_bytes(run: RunConfig, costs: Costs) -> float:
     trained, each, once = texts_a_row(run)
     tokens = run.encoder.max_length * trained * run.training.batch_size
     kept = 34 + 5 * shape.heads * run.encoder.max_length / shape.width
-    width = 1 if run.encoder.dtype == "bf16" else 2
-    state = (20 if each or once else 16) * shape.parameters
+    width = 2
+    if run.encoder.dtype == "bf16":
+        width = 1
+    of_a_parameter = 20 if each or once else 16
+    state = of_a_parameter * shape.parameters
     return state + width * kept * tokens * shape.layers * shape.width
 
 
@@ -163,7 +176,9 @@ def run_cost(run: RunConfig, costs: Costs, reached: dict[str, float], dtype: str
     dtype = dtype or run.encoder.dtype
     share = reached.get(BENCHED[run.task], costs.utilisation)
     seconds = costs.overhead + run_flop(run, costs) / (share * costs.peak[dtype])
-    memory = memory_bytes(run, costs) if run.method.trained else 0.
+    memory = 0.
+    if run.method.trained:
+        memory = memory_bytes(run, costs)
     return Cost(seconds, memory, RECORD_BYTES)
 
 
@@ -204,16 +219,20 @@ def cost_table(experiments: list[ExperimentConfig], root: str | Path | None = No
     "A row a table. Raises `ConfigError` as `load_costs` does, and for what is not listed."
     costs = load_costs(root)
     reached = measured(root)
-    return pd.DataFrame([said(f"{e.paper}/{e.experiment}", e, costs, reached) for e in experiments])
+    rows = [said(experiment.name, experiment, costs, reached) for experiment in experiments]
+    return pd.DataFrame(rows)
+
+
+def _two_digits(value: float) -> str:
+    digits = 0
+    if value:
+        digits = max(0, 1 - math.floor(math.log10(value)))
+    return f"{round(value, digits):,.{min(digits, 2)}f}"
 
 
 def rounded(table: pd.DataFrame) -> pd.DataFrame: # the same as text, with two significant digits
     "Numbers as the arithmetic deserves."
-    def two(value):
-        digits = max(0, 1 - math.floor(math.log10(value))) if value else 0
-        return f"{round(value, digits):,.{min(digits, 2)}f}"
-
     shown = table.copy()
     for name in table.columns[2:]:
-        shown[name] = table[name].map(two)
+        shown[name] = table[name].map(_two_digits)
     return shown

@@ -10,7 +10,7 @@ __all__ = ['DIARY', 'FRESH', 'BIAS', 'LEAKS', 'place', 'extras', 'picked_cases',
 
 # %% ../../nbs/repro/08_details.ipynb #f3100004
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from operator import itemgetter
@@ -19,8 +19,9 @@ import numpy as np
 import pandas as pd
 
 from .config import ExperimentConfig
+from .records import Records
 from ..metrics import randomisation_test
-from .frame import REFERENCE, Study, weighted_name
+from .frame import REFERENCE, Study, data_of, weighted_name
 from .tables import signed
 from .search import search_table
 from ..stats import Interval, interval
@@ -31,18 +32,14 @@ def _called(part: dict) -> str: # an encoder or corpus of a record
     return part["label"] or part["name"]
 
 
-def _data(record: dict) -> dict:
-    "The corpus that a record's run was trained on, or tested on; empty for a run without one."
-    config = record["config"]
-    return config.get("corpus") or config.get("eval_corpus") or {}
-
-
 def place(record: dict) -> dict: # panel (its title in a figure), encoder, corpus, method, seed
     "Where a record belongs."
     config = record["config"]
-    data = _data(record)
+    data = data_of(record)
     encoder = _called(config["encoder"])
-    corpus = _called(data) if data else ""
+    corpus = ""
+    if data:
+        corpus = _called(data)
     method = config["method"]["name"]
     return dict(panel=f"{encoder}, {corpus}", encoder=encoder, corpus=corpus, method=method, seed=record["seed"])
 
@@ -64,47 +61,64 @@ def extras(records: list[dict], key: str) -> Iterator[tuple[dict, dict]]: # reco
 def _first_cases(records) -> dict: # (encoder, corpus, evaluate) -> method -> (record id, cases)
     "The cases of each method's first seed."
     groups = {}
-    for record in sorted(records, key=itemgetter("seed")):
+    for record, tests in extras(records, "cases"):
         own = place(record)
-        for test, cases in record.get("extra", {}).get("cases", {}).items():
+        for test, cases in tests.items():
             group = groups.setdefault((own["encoder"], own["corpus"], test), {})
             group.setdefault(own["method"], (record["id"], cases))
     return groups
 
 
 def picked_cases(
-    found: dict[str, dict], # id -> record
+    found: Records, # id -> record
     most: int = 2,          # of an encoder, corpus and evaluation set
 ) -> list[dict]: # encoder, corpus, evaluate, query, rise, token, tokens, relevant, causal, methods
     "The queries with the largest rise of one token's importance from Base to plain fine-tuning; first seed."
     out = []
-    groups = _first_cases(found.values())
-    for where, methods in groups.items():
-        if not {"Base", REFERENCE} <= methods.keys():
-            continue
-        base = methods["Base"][1]
-        tuned = methods[REFERENCE][1]
-        pairs = zip(base, tuned)
-        rises = [np.subtract(t["importance"], b["importance"]) for b, t in pairs]
-        telling = [i for i, case in enumerate(base) if any(case.get("causal", [True]))] # a planted query may say no causal word
-        telling.sort(key=lambda i: -rises[i].max())
-        out += [_case(where, methods, i, rises[i]) for i in telling[:most]]
+    for where, methods in _first_cases(found.values()).items():
+        if {"Base", REFERENCE} <= methods.keys():
+            out += _largest_rises(where, methods, most)
     return out
 
 
-def _case(where: tuple, methods: dict, i: int, rise: np.ndarray) -> dict:
-    "One case, with what each method makes of it."
+def _largest_rises(where: tuple, methods: dict, most: int) -> list[dict]:
+    "The cases of one evaluation set, as many as are wanted."
+    base = methods["Base"][1]
+    tuned = methods[REFERENCE][1]
+    rises = [_rise(*pair) for pair in zip(base, tuned)]
+    telling = [i for i, case in enumerate(base) if _may_tell(case)]
+    telling.sort(key=lambda i: -rises[i].max())
+    return [_case(where, methods, i, rises[i]) for i in telling[:most]]
+
+
+def _rise(before: dict, after: dict) -> np.ndarray:
+    "How much importance each token of a query has gained."
+    return np.subtract(after["importance"], before["importance"])
+
+
+def _may_tell(case: dict) -> bool:
+    "Whether a query says a causal word, as far as that is known: a planted one may say none."
+    return any(case.get("causal", [True]))
+
+
+def _of_each(methods: dict, i: int) -> dict[str, dict]: # method -> importance, top, record
+    "What each method makes of one query."
     told = {}
     for name, (record, cases) in methods.items():
         own = cases[i]
         told[name] = dict(importance=own["importance"], top=own["top"], record=record)
+    return told
+
+
+def _case(where: tuple, methods: dict, i: int, rise: np.ndarray) -> dict:
+    "One case, with what each method makes of it."
     case = dict(zip(("encoder", "corpus", "evaluate"), where))
     first = methods["Base"][1][i]
     for key in ("query", "tokens", "relevant", "causal"):
         case[key] = first.get(key)
     most = int(rise.argmax())
     token = case["tokens"][most]
-    return case | dict(rise=float(rise[most]), token=token, methods=told)
+    return case | dict(rise=float(rise[most]), token=token, methods=_of_each(methods, i))
 
 # %% ../../nbs/repro/08_details.ipynb #f3100009
 def case_title(case: dict) -> str: # of `picked_cases`
@@ -112,9 +126,15 @@ def case_title(case: dict) -> str: # of `picked_cases`
     where = f"{case['encoder']}, {case['corpus']}, {case['evaluate']}"
     text = f"**{where}: “{case['query']}”**, token `{case['token']}`, rise {case['rise']:+.2f}"
     if case["causal"] is not None:
-        causal = [token for token, is_causal in zip(case["tokens"], case["causal"]) if is_causal]
-        text += f". Causal words of the query: {', '.join(f'`{token}`' for token in causal)}"
-    return f"{text}. Relevant: {'; '.join(case['relevant'])}."
+        text += f". Causal words of the query: {_causal_words(case)}"
+    relevant = "; ".join(case["relevant"])
+    return f"{text}. Relevant: {relevant}."
+
+
+def _causal_words(case: dict) -> str:
+    words = zip(case["tokens"], case["causal"])
+    causal = [f"`{word}`" for word, is_causal in words if is_causal]
+    return ", ".join(causal)
 
 
 def case_table(case: dict) -> pd.DataFrame: # methods down, the first five items across, right ones marked
@@ -139,7 +159,7 @@ def case_importance(case: dict) -> pd.DataFrame: # position, token, method, impo
 
 # %% ../../nbs/repro/08_details.ipynb #f3100011
 def picked_answers(
-    found: dict[str, dict], # id -> record
+    found: Records, # id -> record
 ) -> list[dict]: # encoder, corpus, evaluate, methods: name -> (record id, cases), first seed
     "The chosen answers on record, by encoder, corpus and evaluation set."
     names = ("encoder", "corpus", "evaluate", "methods")
@@ -151,14 +171,10 @@ def won_and_lost(group: dict, method: str) -> pd.DataFrame | None: # one of `pic
     "Two questions each that one of two methods answers alone; counts in `.attrs`. None where a method is not there."
     if not {REFERENCE, method} <= group["methods"].keys():
         return None
-    right = {}
-    for name in (method, REFERENCE):
-        _, cases = group["methods"][name]
-        marks = [case["right"] for case in cases]
-        right[name] = np.array(marks)
-    mine = right[method]
-    base = right[REFERENCE]
-    rows, counts = [], {}
+    mine = _right(group, method)
+    base = _right(group, REFERENCE)
+    rows = []
+    counts = {}
     for name, alone in ((method, mine > base), (REFERENCE, mine < base)):
         kind = f"{name} alone is right"
         which = np.flatnonzero(alone)
@@ -169,6 +185,12 @@ def won_and_lost(group: dict, method: str) -> pd.DataFrame | None: # one of `pic
     return out
 
 
+def _right(group: dict, method: str) -> np.ndarray: # a boolean a question
+    "Which questions a method answers."
+    _, cases = group["methods"][method]
+    return np.array([case["right"] for case in cases])
+
+
 def answer_row(group: dict, i: int, kind: str) -> dict:
     "One question with the candidate that each method puts first."
     own = {name: cases[i] for name, (_, cases) in group["methods"].items()}
@@ -177,19 +199,24 @@ def answer_row(group: dict, i: int, kind: str) -> dict:
         kind += "; misled by overlap"
     row = dict(question=first["question"], kind=kind)
     for name, case in own.items():
-        mark = "✓" if case["right"] else "✗"
+        mark = "✓"
+        if not case["right"]:
+            mark = "✗"
         answer = case["answer"]
         row[name] = f"{mark} {answer}"
     return row
 
 # %% ../../nbs/repro/08_details.ipynb #f3100014
-def gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, term, norm
-    "Gradient norm of each raw term at the plainly fine-tuned encoder, mean over seeds."
-    rows = []
+def _norms(records: list[dict]) -> Iterator[tuple]:
     for record, norms in extras(records, "gradient norms"):
         own = place(record)
-        rows += [(own["encoder"], own["corpus"], *norm) for norm in norms.items()]
-    frame = pd.DataFrame(rows, columns=["encoder", "corpus", "term", "norm"])
+        for norm in norms.items():
+            yield own["encoder"], own["corpus"], *norm
+
+
+def gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, term, norm
+    "Gradient norm of each raw term at the plainly fine-tuned encoder, mean over seeds."
+    frame = pd.DataFrame(_norms(records), columns=["encoder", "corpus", "term", "norm"])
     groups = frame.groupby(["encoder", "corpus", "term"], sort=False)
     means = groups.norm.mean()
     return means.reset_index()
@@ -285,11 +312,16 @@ def rank_correlations(
         seeds = [mine for _, mine in own.groupby("seed", sort=False) if len(mine) > 3]
         values = [float(spearmanr(mine.spurious, mine.ood).statistic) for mine in seeds]
         if values and np.isfinite(values).all():
-            mean = interval(values)
-            low = max(mean.low, -1.) # a t-interval knows no bounds
-            high = min(mean.high, 1.)
-            out[panel] = replace(mean, low=low, high=high)
+            out[panel] = _mean_correlation(values)
     return out
+
+
+def _mean_correlation(values: list[float]) -> Interval:
+    "A t-interval knows no bounds, and a correlation does."
+    mean = interval(values)
+    low = max(mean.low, -1.)
+    high = min(mean.high, 1.)
+    return replace(mean, low=low, high=high)
 
 # %% ../../nbs/repro/08_details.ipynb #f3100020
 DIARY = ("effective size", "largest", "right answers", "conflicting", "fitted loss")
@@ -299,13 +331,22 @@ FRESH = ("fresh loss", "fresh loss, shuffled")
 def _moments(diary: dict) -> Iterator[tuple[float, str, float]]: # part of the training, quantity, value
     "The values of one diary that are there."
     for quantity in DIARY:
-        values = diary[quantity]
-        for i, value in enumerate(values, 1):
-            if value is not None:
-                yield i / len(values), quantity, value
-    steps = [moment["step"] for moment in diary["fresh"]]
+        for part, value in _by_part(diary[quantity]):
+            yield part, quantity, value
+    yield from _fresh_moments(diary["fresh"])
+
+
+def _by_part(values: list) -> Iterator[tuple[float, float]]: # part of the training, value
+    for i, value in enumerate(values, 1):
+        if value is not None:
+            yield i / len(values), value
+
+
+def _fresh_moments(moments: list[dict]) -> Iterator[tuple[float, str, float]]: # as `_moments`
+    "What was measured on fresh features."
+    steps = [moment["step"] for moment in moments]
     last = max(steps, default=0) or 1
-    for moment in diary["fresh"]:
+    for moment in moments:
         for quantity in FRESH:
             if quantity in moment:
                 yield moment["step"] / last, quantity, moment[quantity]
@@ -323,12 +364,16 @@ def weight_rows(records: list[dict]) -> pd.DataFrame: # panel, method, seed, par
     return pd.DataFrame(rows, columns=["panel", "method", "seed", "part", "quantity", "value"])
 
 
-def late_weights(diaries: pd.DataFrame) -> pd.DataFrame: # of `weight_rows`; runs down, quantities across
-    "Mean over seeds and the last quarter of training."
+def _late_means(diaries: pd.DataFrame) -> pd.DataFrame:
     late = diaries[diaries.part > .75]
     groups = late.groupby(["panel", "method", "quantity"], sort=False)
     means = groups.value.mean()
-    means = means.unstack()
+    return means.unstack()
+
+
+def late_weights(diaries: pd.DataFrame) -> pd.DataFrame: # of `weight_rows`; runs down, quantities across
+    "Mean over seeds and the last quarter of training."
+    means = _late_means(diaries)
     names = [name for name in (*DIARY, *FRESH) if name in means]
     texts = means[names].map("{:.2f}".format, na_action="ignore")
     texts = texts.fillna("—").reset_index()
@@ -351,12 +396,16 @@ def chosen_settings(records: list[dict]) -> pd.DataFrame: # panel, method; tried
     rows = []
     for record, tried in extras(records, "tried"):
         if "r8" in tried[0]:
-            setting = record["extra"]["setting"]
-            chosen = f"{setting['learning_rate']:g} / {setting['temperature']:g}"
+            chosen = _setting(record["extra"]["setting"])
             best = max(one.get("r8", 0) for one in tried)
             told = dict(tried=str(len(tried)), chosen=chosen, validation=f"{best:.3f}")
             rows.append(place(record) | told)
-    return _over_seeds(rows, dict(tried="first", chosen="; ".join, validation="; ".join))
+    each = "; ".join # a value a seed
+    return _over_seeds(rows, dict(tried="first", chosen=each, validation=each))
+
+
+def _setting(chosen: dict) -> str:
+    return f"{chosen['learning_rate']:g} / {chosen['temperature']:g}"
 
 
 def _biased(records: list[dict]) -> Iterator[tuple[dict, dict]]:
@@ -374,7 +423,9 @@ def bias_rows(records: list[dict]) -> pd.DataFrame: # panel, method, seed, part,
         part = curve.step / curve.step.iloc[-1]
         columns = place(record) | dict(part=part, value=curve.B)
         parts.append(pd.DataFrame(columns))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    if parts:
+        return pd.concat(parts, ignore_index=True)
+    return pd.DataFrame()
 
 
 BIAS = {
@@ -403,31 +454,44 @@ def bias_table(records: list[dict]) -> pd.DataFrame:
 # %% ../../nbs/repro/08_details.ipynb #f3100025
 def leak_rows(records: list[dict]) -> pd.DataFrame: # corpus, topics, cosine, shared words, test, training
     "Topics of a test that are most like topics of training, what makes them so, and what is said on both sides."
+    rows = []
+    for corpus, leaks in _first_leaks(records):
+        rows += [[corpus, *_leak_texts(leak)] for leak in leaks]
+    return pd.DataFrame(rows, columns=LEAKS)
+
+
+def _first_leaks(records: list[dict]) -> Iterable[tuple[str, list[dict]]]: # corpus and its split, leaks
+    "The leaks of each split, which are the same for every seed."
     first = {}
     for record, leaks in extras(records, "leaks"):
         own = place(record)
-        first.setdefault((own["panel"], own["method"]), (record, leaks))
-    rows = []
-    for (_, method), (record, leaks) in first.items():
-        corpus = f"{method} ({_data(record)['name']})"
-        for leak in leaks:
-            words = leak["words"]
-            topics = f"{leak['test topic']} / {leak['training topic']}"
-            said = [_marked(leak[side], words) for side in ("test", "training")]
-            rows.append([corpus, topics, f"{leak['cosine']:.2f}", ", ".join(words), *said])
-    return pd.DataFrame(rows, columns=LEAKS)
+        corpus = f"{own['method']} ({data_of(record)['name']})"
+        first.setdefault((own["panel"], own["method"]), (corpus, leaks))
+    return first.values()
 
 
 LEAKS = ["corpus", "topic of the test / of training", "cosine", "shared words", "test", "training"]
 
 
+def _leak_texts(leak: dict) -> list[str]: # of `LEAKS`, but for the corpus
+    words = leak["words"]
+    topics = f"{leak['test topic']} / {leak['training topic']}"
+    cosine = f"{leak['cosine']:.2f}"
+    said = [_marked(leak[side], words) for side in ("test", "training")]
+    return [topics, cosine, ", ".join(words), *said]
+
+
 def _marked(text: str, words: list[str]) -> str:
     "A text with the shared words in bold."
-    out = []
-    for word in text.split():
-        bare = word.strip(".,;:!?()\"'*").lower()
-        out.append(f"**{word}**" if bare in words else word.replace("*", ""))
-    return " ".join(out)
+    marked = [_in_bold(word, words) for word in text.split()]
+    return " ".join(marked)
+
+
+def _in_bold(word: str, words: list[str]) -> str: # only where it is one of them
+    bare = word.strip(".,;:!?()\"'*").lower()
+    if bare in words:
+        return f"**{word}**"
+    return word.replace("*", "")
 
 # %% ../../nbs/repro/08_details.ipynb #f3100027
 def question_tests(study: Study) -> pd.DataFrame: # panel, test, method, questions, seeds, difference, p
@@ -438,18 +502,24 @@ def question_tests(study: Study) -> pd.DataFrame: # panel, test, method, questio
     out = []
     for where, methods in _by_question(study.records).items():
         for method, own in methods.items():
-            base = against.get(method) if against else REFERENCE
+            base = REFERENCE
+            if against:
+                base = against.get(method)
             other = methods.get(base, {})
             common = sorted(own.keys() & other.keys())
             if method == base or not common:
                 continue
-            a = np.mean([own[seed] for seed in common], 0)
-            b = np.mean([other[seed] for seed in common], 0)
-            difference = float((a - b).mean())
+            a = _mean_of(own, common)
+            b = _mean_of(other, common)
+            difference = signed(float((a - b).mean()), 3)
             p = _tested_once(a.tobytes(), b.tobytes())
             pair = f"{method}, minus {base}"
-            out.append([*where, pair, len(a), len(common), signed(difference, 3), round(p, 4)])
+            out.append([*where, pair, len(a), len(common), difference, round(p, 4)])
     return pd.DataFrame(out, columns=["panel", "test", "method", "questions", "seeds", "difference", "p"])
+
+
+def _mean_of(by_seed: dict[int, list[float]], seeds: list[int]) -> np.ndarray: # a value a question
+    return np.mean([by_seed[seed] for seed in seeds], 0)
 
 
 @lru_cache(maxsize=None)
@@ -478,8 +548,12 @@ def tried_settings(
     "Every setting of a search, best first within each kind of encoder."
     rows = []
     for one in search_table(experiment, records):
-        mean = f"{100 * one['mean']:.2f}" if one["n"] else "—"
-        bold = "**" if one["chosen"] else ""
+        mean = "—"
+        if one["n"]:
+            mean = f"{100 * one['mean']:.2f}"
+        bold = ""
+        if one["chosen"]:
+            bold = "**"
         rows.append({
             "encoders": bold + one["kind"] + bold,
             "learning rate": f"{one['learning_rate']:g}",
@@ -501,6 +575,8 @@ def edges(experiment: ExperimentConfig, records: list[dict]) -> Iterator[str]: #
         for key in ("learning_rate", "epochs"):
             values = {one[key] for one in tried if one["kind"] == chosen["kind"]}
             if len(values) > 1 and chosen[key] in (min(values), max(values)):
-                ends.append(f"{key.replace('_', ' ')} {chosen[key]:g}")
+                name = key.replace("_", " ")
+                ends.append(f"{name} {chosen[key]:g}")
         if ends:
-            yield f"{chosen['kind']}: the chosen setting lies at the edge of what was tried ({', '.join(ends)})."
+            told = ", ".join(ends)
+            yield f"{chosen['kind']}: the chosen setting lies at the edge of what was tried ({told})."

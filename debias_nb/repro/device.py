@@ -18,8 +18,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from ..config import ConfigError, Strict, load_config, nearest, project_root, refuse_if
-from .config import ExperimentConfig, Profile, RunConfig, load_experiment
+from ..config import ConfigError, Strict, check_known, load_config, nearest, project_root, refuse_if
+from .config import ExperimentConfig, Names, Profile, RunConfig, load_experiment
 from .records import Store, comparable, git_state, outside_hooks
 from .runner import Outcome, bundled, cores, execute_within, narrow, run_all, store_for
 
@@ -31,11 +31,11 @@ class Wanted(Strict):
     grid: str | None = None         # a file like those of experiments, as seen from the manifest
     why: str | None = None          # for the reader
     seeds: tuple[int, ...] | None = None      # default: the configuration's, as of what follows
-    methods: tuple[str, ...] | None = None
-    encoders: tuple[str, ...] | None = None   # labels
-    corpora: tuple[str, ...] | None = None    # labels
+    methods: Names | None = None
+    encoders: Names | None = None   # labels
+    corpora: Names | None = None    # labels
     weight: float | None = None     # lambda of every method that has one
-    ids: tuple[str, ...] | None = None        # of single runs
+    ids: Names | None = None        # of single runs
 
     @model_validator(mode="after")
     def _one(self):
@@ -49,20 +49,14 @@ class Manifest(Strict):
     runs: Annotated[tuple[Wanted, ...], Field(min_length=1)]
 
 
-def _known_ids(asked, runs: list[RunConfig]) -> None:
-    "Raises `ConfigError` for an id of no run."
-    known = [run.id for run in runs]
-    for run_id in asked or ():
-        if run_id not in known:
-            raise ConfigError(f"no run has the id {run_id!r}{nearest(run_id, known)}")
-
-
-def _known_corpora(asked, runs: list[RunConfig]) -> None:
-    "Raises `ConfigError` for a corpus that no run is about."
-    known = dict.fromkeys(run.data.display for run in runs if run.data)
-    for name in asked or ():
-        if name not in known:
-            raise ConfigError(f"no run is about a corpus {name!r}{nearest(name, known)}")
+def _refuse_unknown(wanted: Wanted, runs: list[RunConfig]) -> None:
+    "Raises `ConfigError` for an id of no run, and for a corpus that no run is about."
+    ids = [run.id for run in runs]
+    for run_id in wanted.ids or ():
+        check_known("run has the id", run_id, ids, ConfigError)
+    corpora = dict.fromkeys(run.data.display for run in runs if run.data)
+    for name in wanted.corpora or ():
+        check_known("run is about a corpus", name, corpora, ConfigError)
 
 
 def load_grid(path: Path) -> ExperimentConfig:
@@ -82,8 +76,7 @@ def wanted_runs(
         experiment = load_experiment(wanted.experiment, wanted.profile, root)
     asked = wanted.model_dump(include={"seeds", "methods", "encoders", "weight"}, exclude_none=True)
     runs = narrow(experiment, **asked).runs()
-    _known_ids(wanted.ids, runs)
-    _known_corpora(wanted.corpora, runs)
+    _refuse_unknown(wanted, runs)
     if wanted.ids:
         runs = [run for run in runs if run.id in wanted.ids]
     if wanted.corpora:
@@ -117,9 +110,16 @@ def code_version() -> str: # 12 hex digits, perhaps with `-changed`; or `unknown
     state = git_state()
     if state["commit"] is None:
         state |= bundled()
+    return _version(state)
+
+
+def _version(state: dict) -> str: # state: commit, dirty
     if state["commit"] is None:
         return "unknown"
-    return state["commit"][:12] + ("-changed" if state["dirty"] else "")
+    version = state["commit"][:12]
+    if state["dirty"]:
+        version += "-changed"
+    return version
 
 # %% ../../nbs/repro/17_device.ipynb #d1c2000c
 TESTING = .1 # share of the time that is left for testing and writing
@@ -144,7 +144,9 @@ def sharing(runs: Iterable[RunConfig], device: str) -> int:
     if device == "cpu":
         return cores()
     small = all(run.profile != "paper" for run in runs)
-    return min(SHARING, max(1, (os.cpu_count() or 1) // 2)) if small else 1
+    if small:
+        return min(SHARING, max(1, (os.cpu_count() or 1) // 2))
+    return 1
 
 
 def outstanding(runs: list[RunConfig], stores: list[Store]) -> list[RunConfig]:
@@ -205,22 +207,22 @@ def known_commit(commit: str, root: Path) -> bool:
 def _apart(record: dict, root: Path) -> str: # "" for code that can be looked up here
     "The name of a code version that is kept apart."
     made = record["environment"]
-    if made["commit"] is None:
-        return "unknown"
-    if made["dirty"]:
-        return f"{made['commit'][:12]}-changed"
-    return "" if known_commit(made["commit"], root) else made["commit"][:12]
+    as_committed = made["commit"] and not made["dirty"]
+    if as_committed and known_commit(made["commit"], root):
+        return ""
+    return _version(made)
 
 
 def _merge_one(record: dict, target: Store, done: Merged) -> None:
     there = target.find(record["id"])
     if there is None:
         target.append(record)
-        done.added.append(record["id"])
+        became = done.added
     elif comparable(there) == comparable(record):
-        done.known.append(record["id"])
+        became = done.known
     else:
-        done.differing.append(record["id"])
+        became = done.differing
+    became.append(record["id"])
 
 
 def merge(

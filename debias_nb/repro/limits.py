@@ -85,7 +85,9 @@ def _state(owner, name: str): # tensors, numbers, text, and lists and dicts of t
     value = getattr(owner, name)
     if isinstance(value, torch.Generator):
         return value.get_state()
-    return value.state_dict() if hasattr(value, "state_dict") else value
+    if hasattr(value, "state_dict"):
+        return value.state_dict()
+    return value
 
 
 def _restore(owner, name: str, state) -> None:
@@ -115,11 +117,10 @@ class Keeper(TrainerCallback):
         return self.limits.reached or time.time() - self.saved > EVERY
 
     def on_train_begin(self, args, state, control, **_):
-        if self.found is None:
-            return
-        states = torch.load(self.found / "kept.pt", weights_only=True)
-        for (owner, name), value in zip(self.kept, states):
-            _restore(owner, name, value)
+        if self.found:
+            states = torch.load(self.found / "kept.pt", weights_only=True)
+            for (owner, name), value in zip(self.kept, states):
+                _restore(owner, name, value)
 
     def on_step_end(self, args, state, control, **_):
         ends_epoch = abs(state.epoch - round(state.epoch)) < 1e-6
@@ -128,11 +129,15 @@ class Keeper(TrainerCallback):
     def on_epoch_end(self, args, state, control, **_):
         control.should_save = self.due
 
-    def on_save(self, args, state, control, **_):
-        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+    def _keep(self, folder: Path):
+        "Write what the trainer leaves out of its checkpoint, whole or not at all."
         states = [_state(owner, name) for owner, name in self.kept]
         torch.save(states, folder / "kept.new")
         os.replace(folder / "kept.new", folder / "kept.pt")
+
+    def on_save(self, args, state, control, **_):
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        self._keep(folder)
         self.saved = time.time()
         if self.limits.reached:
             raise TimeUp(f"step {state.global_step} of {state.max_steps}")
@@ -140,8 +145,9 @@ class Keeper(TrainerCallback):
 # %% ../../nbs/repro/20_limits.ipynb #a7c1000c
 def _split(columns: dict, pieces: int) -> list[dict]: # columns: name -> (n, …) tensor, or what all rows share
     "Rows of a batch in pieces of nearly equal size."
-    n = max(len(value) for value in columns.values() if torch.is_tensor(value))
-    by_rows = {name: value.chunk(pieces) for name, value in columns.items() if torch.is_tensor(value) and len(value) == n}
+    tensors = {name: value for name, value in columns.items() if torch.is_tensor(value)}
+    n = max(map(len, tensors.values()))
+    by_rows = {name: value.chunk(pieces) for name, value in tensors.items() if len(value) == n}
     count = len(next(iter(by_rows.values())))
     return [columns | {name: parts[i] for name, parts in by_rows.items()} for i in range(count)]
 
@@ -150,7 +156,8 @@ def _joined(outs: list): # of tensors, or of dicts with tensors
     "What the encoder gives for the whole batch."
     if torch.is_tensor(outs[0]):
         return torch.cat(outs)
-    return {name: torch.cat([out[name] for out in outs]) for name, value in outs[0].items() if torch.is_tensor(value)}
+    tensors = [name for name, value in outs[0].items() if torch.is_tensor(value)]
+    return {name: torch.cat([out[name] for out in outs]) for name in tensors}
 
 
 @contextmanager
@@ -166,14 +173,16 @@ def divided(
     pending = [True]
 
     def forward(columns=None, **named):
+        def called(given):
+            if columns is None:
+                return whole(**given)
+            return whole(given)
+
         given = named if columns is None else columns
         if not pending or "offsets" in given:
-            return whole(**named) if columns is None else whole(columns)
-
-        def one(part):
-            return whole(**part) if columns is None else whole(part)
-
-        return _joined([checkpoint(one, part, use_reentrant=False) for part in _split(given, pieces)])
+            return called(given)
+        parts = _split(given, pieces)
+        return _joined([checkpoint(called, part, use_reentrant=False) for part in parts])
 
     model.forward = forward
     try:

@@ -16,10 +16,10 @@ from statistics import median
 
 from ..config import ConfigError, NotNegative, Strict, project_root
 from ..hashes import fingerprint
-from .config import ExperimentConfig, RunConfig, load_experiment
+from .config import ExperimentConfig, Names, RunConfig, configured, load_experiment
 from .cost import load_costs, measured, run_cost
 from .records import Store, latest
-from .runner import narrow, store_for
+from .runner import narrow, places, store_for
 
 # %% ../../nbs/repro/19_plan.ipynb #b74767a4
 ASSUMED = {"planted": 60., "small": 600., "paper": 24 * 3600.} # profile -> seconds of a run that nothing is known of
@@ -34,18 +34,17 @@ class Estimate:
     source: str   # where this is from
 
 
-def _kinds(config: dict) -> list[tuple]: # config: of a record
-    "What runs that take about as long share, the closest kind first."
+def _keys(run_id: str, config: dict) -> list: # config: of a record
+    "A run's id, and what runs that take about as long share, the closest kind first."
     place = (config["experiment"], config["profile"], config["encoder"]["name"])
     corpus = (config.get("corpus") or {}).get("name")
-    return [(*place, config["method"]["name"], corpus), place]
+    return [run_id, (*place, config["method"]["name"], corpus), place]
 
 
 def _finished(runs: list[RunConfig], root: Path) -> list[dict]:
     "The finished records of the experiments of some runs, those that are committed and those made here."
-    places = dict.fromkeys((run.paper, run.experiment, run.profile) for run in runs)
     records = []
-    for place in places:
+    for place in places(runs):
         folders = {root / "results", store_for(place[-1]).folder} # one and the same, but for planted runs
         for folder in sorted(folders):
             records += latest(Store(folder).records(*place)).values()
@@ -56,7 +55,7 @@ def _known(runs: list[RunConfig], root: Path) -> dict[tuple, list[dict]]: # id o
     "The finished records of the experiments of some runs, by all that they can be asked for."
     found = {}
     for record in _finished(runs, root):
-        for key in (record["id"], *_kinds(record["config"])):
+        for key in _keys(record["id"], record["config"]):
             found.setdefault(key, []).append(record)
     return found
 
@@ -66,8 +65,7 @@ def _reckoned(run: RunConfig, root: Path) -> Estimate | None:
     if run.profile != "paper":
         return None
     try:
-        costs = load_costs(root)
-        cost = run_cost(run, costs, measured(root))
+        cost = run_cost(run, load_costs(root), measured(root))
     except ConfigError:
         return None
     return Estimate(cost.seconds, max(cost.memory, ASSUMED_MEMORY), "configs/device/costs.yaml")
@@ -82,17 +80,23 @@ def estimates(runs: list[RunConfig], root: str | Path | None = None) -> dict[str
     known = _known(runs, root)
     found = {}
     for run in runs:
-        config = run.recorded().model_dump(mode="json")
-        for key, said in zip((run.id, *_kinds(config)), SAID):
-            if key in known:
-                seconds = median(record["seconds"] for record in known[key])
-                memory = max(record["peak_memory_bytes"] for record in known[key])
-                found[run.id] = Estimate(seconds, memory, said)
-                break
-        else:
-            assumed = Estimate(ASSUMED[run.profile], ASSUMED_MEMORY, "assumed")
-            found[run.id] = _reckoned(run, root) or assumed
+        assumed = Estimate(ASSUMED[run.profile], ASSUMED_MEMORY, "assumed")
+        found[run.id] = _recorded(run, known) or _reckoned(run, root) or assumed
     return found
+
+
+def _recorded(run: RunConfig, known: dict[tuple, list[dict]]) -> Estimate | None: # known: of `_known`
+    "What the closest runs on record took; None where there are none."
+    config = run.recorded().model_dump(mode="json")
+    for key, said in zip(_keys(run.id, config), SAID):
+        if key in known:
+            return _took(known[key], said)
+
+
+def _took(records: list[dict], said: str) -> Estimate:
+    seconds = median(record["seconds"] for record in records)
+    memory = max(record["peak_memory_bytes"] for record in records)
+    return Estimate(seconds, memory, said)
 
 # %% ../../nbs/repro/19_plan.ipynb #6d980982
 WORTH = 600. # seconds that a job should take at least
@@ -103,10 +107,10 @@ class Job(Strict):
     name: str
     experiment: str         # `paper/experiment`
     profile: str
-    ids: tuple[str, ...]
+    ids: Names
     seconds: NotNegative
     memory: NotNegative     # bytes, at most at a time
-    sources: tuple[str, ...] # of both numbers
+    sources: Names # of both numbers
 
     @property
     def minutes(self) -> int: # to ask a cluster for: twice what is expected, and a start
@@ -124,7 +128,7 @@ def _job(experiment: ExperimentConfig, runs: list[RunConfig], known: dict[str, E
     name = f"{experiment.paper}-{experiment.experiment}-{experiment.profile}-{fingerprint(ids)[:8]}"
     return Job(
         name=name,
-        experiment=f"{experiment.paper}/{experiment.experiment}",
+        experiment=experiment.name,
         profile=experiment.profile,
         ids=ids,
         seconds=sum(one.seconds for one in mine),
@@ -139,16 +143,12 @@ def jobs_of(
     worth: float = WORTH,        # seconds
 ) -> list[Job]:
     "Bundles of runs. Only the last may be worth less."
-    jobs = []
-    together = []
+    bundles = [[]]
     for run in runs:
-        together.append(run)
-        if sum(known[one.id].seconds for one in together) >= worth:
-            jobs.append(_job(experiment, together, known))
-            together = []
-    if together:
-        jobs.append(_job(experiment, together, known))
-    return jobs
+        bundles[-1].append(run)
+        if sum(known[one.id].seconds for one in bundles[-1]) >= worth:
+            bundles.append([])
+    return [_job(experiment, bundle, known) for bundle in bundles if bundle]
 
 # %% ../../nbs/repro/19_plan.ipynb #18a759ba
 def named(
@@ -161,8 +161,7 @@ def named(
         tables = tables.split(",")
     if tables:
         return [name.strip() for name in tables]
-    files = (Path(root or project_root()) / "configs").glob(f"*/*.{profile}.yaml")
-    return sorted(f"{file.parent.name}/{file.name.partition('.')[0]}" for file in files)
+    return configured(f"*/*.{profile}.yaml", root)
 
 
 CHECKPOINTS = "checkpoints" # beside the folders of records, one for each version of the code
@@ -230,24 +229,38 @@ def job_runs(job: Job, root: str | Path | None = None) -> list[RunConfig]:
 
 # %% ../../nbs/repro/19_plan.ipynb #8a82a884
 def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:,.2f}" if seconds < 36000 else f"{seconds / 3600:,.0f}"
+    if seconds < 36000:
+        return f"{seconds / 3600:,.2f}"
+    return f"{seconds / 3600:,.0f}"
 
 
-def described(jobs: list[Job], there: int) -> str: # lines
-    "The graph of a plan, with hours and memory of each job, their totals, and what both rest on."
-    rows = [("job", "runs", "hours", "GiB", "from")]
-    for job in jobs:
-        runs = str(len(job.ids))
-        memory = f"{job.memory / 2**30:.1f}"
-        sources = ", ".join(job.sources)
-        rows.append((job.name, runs, _hours(job.seconds), memory, sources))
+def _gib(memory: float) -> str: # memory: bytes
+    return f"{memory / 2**30:.1f}"
+
+
+def _row(job: Job) -> tuple[str, ...]:
+    runs = str(len(job.ids))
+    memory = _gib(job.memory)
+    sources = ", ".join(job.sources)
+    return job.name, runs, _hours(job.seconds), memory, sources
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]: # lines
+    "Names to the left, numbers to the right."
     widths = [max(len(row[k]) for row in rows) for k in range(4)]
     lines = []
     for name, *numbers, source in rows:
         aligned = [number.rjust(width) for number, width in zip(numbers, widths[1:])]
-        lines.append("  ".join([name.ljust(widths[0]), *aligned, source]).rstrip())
-    if not jobs:
-        lines = []
+        line = "  ".join([name.ljust(widths[0]), *aligned, source])
+        lines.append(line.rstrip())
+    return lines
+
+
+def described(jobs: list[Job], there: int) -> str: # lines
+    "The graph of a plan, with hours and memory of each job, their totals, and what both rest on."
+    lines = []
+    if jobs:
+        lines = _aligned([("job", "runs", "hours", "GiB", "from"), *map(_row, jobs)])
     seconds = sum(job.seconds for job in jobs)
     longest = max((job.seconds for job in jobs), default=0.)
     memory = max((job.memory for job in jobs), default=0.)
@@ -255,7 +268,7 @@ def described(jobs: list[Job], there: int) -> str: # lines
     runs = sum(len(job.ids) for job in jobs)
     total = f"{len(jobs)} jobs, {runs} runs; {there} runs have a record"
     hours = f"{_hours(seconds)} hours one after the other, {_hours(longest)} at least"
-    lines.append(f"{total}; {hours}; {memory / 2**30:.1f} GiB at most")
+    lines.append(f"{total}; {hours}; {_gib(memory)} GiB at most")
     assumed = sum("assumed" in job.sources for job in jobs)
     if assumed:
         lines.append(f"{assumed} jobs have runs of which neither records nor configs/device/costs.yaml know: their hours are assumed")

@@ -15,6 +15,7 @@ __all__ = ['WIDTH', 'LETTER', 'STEPS', 'STYLE', 'FONTS', 'NEEDLESS', 'LOOKS', 'S
 import io
 import math
 import re
+from collections.abc import Iterable
 from contextlib import contextmanager
 from itertools import cycle, groupby
 from textwrap import fill
@@ -80,7 +81,16 @@ def _rounded(match) -> str: # the words of a text and what ends it, or a number 
     if found.startswith(">"):
         return found
     number = float(found)
-    return f"{number:.1f}" if abs(number) >= 10 else f"{number:.2f}"
+    if abs(number) >= 10:
+        return f"{number:.1f}"
+    return f"{number:.2f}"
+
+def _shortened(text: str) -> str: # of an SVG file
+    "Without what says nothing, and with numbers that are no longer than is seen."
+    text = re.sub(r">[^<]*</text>|-?\d+\.\d{3,}", _rounded, text)
+    for pattern, instead in NEEDLESS:
+        text = re.sub(pattern, instead, text)
+    return text
 
 def _lay_out(figure: Figure):
     "Put everything in its place once; matplotlib would draw the figure a second time for it."
@@ -99,10 +109,7 @@ def svg(
     with styled():
         _lay_out(figure)
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    text = re.sub(r">[^<]*</text>|-?\d+\.\d{3,}", _rounded, out.getvalue())
-    for pattern, instead in NEEDLESS:
-        text = re.sub(pattern, instead, text)
-    return text.encode()
+    return _shortened(out.getvalue()).encode()
 
 # %% ../../nbs/repro/09_plots.ipynb #60cd44fe
 LOOKS = { # method -> its colour and marker
@@ -183,12 +190,14 @@ def looks(
     out = {}
     spare = cycle(SPARE)
     for name, variants in groupby(ordered(methods), family):
-        names = list(variants)
         color, marker = LOOKS.get(name) or next(spare)
-        colors = shades(color, len(names))
-        markers = cycle(marker + MARKERS.replace(marker, ""))
-        out |= dict(zip(names, map(Look, colors, markers)))
+        out |= _variants(list(variants), color, marker)
     return out
+
+def _variants(names: list[str], color: str, marker: str) -> dict[str, Look]:
+    colors = shades(color, len(names))
+    markers = cycle(marker + MARKERS.replace(marker, ""))
+    return dict(zip(names, map(Look, colors, markers)))
 
 # %% ../../nbs/repro/09_plots.ipynb #b650c5f1
 def checked(
@@ -198,16 +207,20 @@ def checked(
     maybe=(),   # columns of numbers that may be missing in some rows
 ) -> pd.DataFrame: # a copy
     "A table fit to be drawn. Raises `ValueError` for a missing column, for no number where one must be, and for an empty table."
-    for column in [*names, *numbers, *maybe]:
-        if column not in frame:
-            raise ValueError(f"no column {column!r} among {', '.join(map(str, frame))}")
-    if frame.empty:
-        raise ValueError("the table has columns and no rows: nothing to draw")
-    out = frame.reset_index(drop=True).astype(dict.fromkeys([*numbers, *maybe], float))
+    _refuse_incomplete(frame, [*names, *numbers, *maybe])
+    kinds = dict.fromkeys([*numbers, *maybe], float)
+    out = frame.reset_index(drop=True).astype(kinds)
     for column in numbers:
         if not np.isfinite(out[column]).all():
             raise ValueError(f"column {column!r} holds a value that is not a finite number")
     return out
+
+def _refuse_incomplete(frame: pd.DataFrame, columns: list[str]):
+    for column in columns:
+        if column not in frame:
+            raise ValueError(f"no column {column!r} among {', '.join(map(str, frame))}")
+    if frame.empty:
+        raise ValueError("the table has columns and no rows: nothing to draw")
 
 # %% ../../nbs/repro/09_plots.ipynb #7ace0d9a
 def once(
@@ -232,6 +245,15 @@ INTERVAL = ["low", "high"] # columns
 VALUE = ["value", *INTERVAL]
 ROUNDING = 1e-9 # the mean of equal numbers may differ from them
 
+def _refuse_outside(values: pd.DataFrame): # as `bars`
+    middle, low, high = values.to_numpy(float).T
+    too_high = low > middle + ROUNDING
+    too_low = high < middle - ROUNDING
+    outside = too_high | too_low
+    if outside.any():
+        first = values[outside].iloc[0]
+        raise ValueError(f"a value is not inside its interval: {first.to_dict()}")
+
 def bars(
     ax,
     places,                 # (n,) of the points, on the other axis
@@ -240,11 +262,8 @@ def bars(
     **style,                # of `Axes.plot`
 ):
     "Intervals, upright or level. Raises `ValueError` for an interval that leaves out its value."
-    middle, low, high = values.to_numpy(float).T
-    outside = (low > middle + ROUNDING) | (high < middle - ROUNDING)
-    if outside.any():
-        first = values[outside].iloc[0]
-        raise ValueError(f"a value is not inside its interval: {first.to_dict()}")
+    _refuse_outside(values)
+    _, low, high = values.to_numpy(float).T
     gap = np.full(len(values), np.nan)
     ends = np.column_stack([low, high, gap]).ravel()
     along = np.repeat(np.asarray(places, float), 3)
@@ -279,6 +298,10 @@ def wrapped(
     room = WIDTH / columns - margin
     return fill(text.replace("->", "→"), int(room / LETTER))
 
+def _title(axes, names: list[str], columns: int): # columns: panels side by side
+    for ax, name in zip(axes, names):
+        ax.set_title(wrapped(name, columns))
+
 def panels(
     names,         # of the panels, repeated or not
     height: float, # inches, of a panel
@@ -289,8 +312,7 @@ def panels(
     down = math.ceil(len(names) / columns)
     figure = canvas(height * down + .4)
     axes = figure.subplots(down, columns, squeeze=False).ravel()
-    for ax, name in zip(axes, names):
-        ax.set_title(wrapped(name, columns))
+    _title(axes, names, columns)
     for ax in axes[len(names):]:
         ax.set_axis_off()
     return figure, dict(zip(names, axes))
@@ -305,8 +327,7 @@ def stacked(
     rows = list(dict.fromkeys(rows))
     figure = canvas(height * len(rows) + .4)
     grid = figure.subplots(len(rows), len(names), squeeze=False, sharex="col")
-    for ax, name in zip(grid[0], names):
-        ax.set_title(wrapped(name, len(names)))
+    _title(grid[0], names, len(names))
     keys = [(name, row) for row in rows for name in names]
     return figure, dict(zip(keys, grid.ravel()))
 
@@ -335,10 +356,14 @@ def legend(
     handles = {name: Line2D([], [], lw=1.3, **look.point) for name, look in styles.items()}
     handles.update(others)
     widest = LETTER * max(map(len, handles)) + .55
-    room = max(1, int(WIDTH / widest))
-    lines = math.ceil(len(handles) / room)
-    columns = math.ceil(len(handles) / lines)
+    columns = _columns(len(handles), widest)
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
+
+def _columns(names: int, widest: float) -> int: # widest: inches, of a name with its handle
+    "Columns of a legend whose lines are about equally full."
+    room = max(1, int(WIDTH / widest))
+    lines = math.ceil(names / room)
+    return math.ceil(names / lines)
 
 def percent(
     axis,
@@ -360,7 +385,9 @@ def method_places(
     "Where methods stand."
     names = ordered(methods)
     families = pd.Series(names).map(family)
-    apart = 1.6 if families.duplicated().any() else 1.
+    apart = 1.
+    if families.duplicated().any():
+        apart = 1.6
     steps = np.where(families == families.shift(), 1., apart)
     steps[0] = 0.
     return dict(zip(names, steps.cumsum()))
@@ -375,7 +402,9 @@ def difference_rows(
     "The rows of panels of `difference_plot`: an encoder's, split by corpus where there would be more than four."
     crowded = frame.groupby("encoder").test.nunique().max() > 4
     ambiguous = frame.duplicated(["encoder", "test", "method"]).any() # tests of one name in several corpora
-    keys = ["encoder", "corpus"] if crowded or ambiguous else ["encoder"]
+    keys = ["encoder"]
+    if crowded or ambiguous:
+        keys = ["encoder", "corpus"]
     groups = frame.groupby(keys, sort=False)
     return {", ".join(key): own for key, own in groups}
 
@@ -384,7 +413,9 @@ def _difference_dots(ax, rows: pd.DataFrame, places: dict, styles: dict):
     for name, own in rows.groupby("method", sort=False):
         look = styles[name]
         height = [places[name]] * len(own)
-        line = ":" if own.seeds_alone.any() else "-"
+        line = "-"
+        if own.seeds_alone.any():
+            line = ":"
         bars(ax, height, own[DIFFERENCE], upright=False, color=look.color, ls=line, clip_on=False)
         ax.plot(own.difference, height, ls="", clip_on=False, **look.point)
 
@@ -393,10 +424,13 @@ def _difference_axes(ax, rows: pd.DataFrame, places: dict):
     if (rows["shift"] == "iid").all():
         ax.set_facecolor(GREY)
     ax.grid(axis="y", visible=False)
-    narrow = ax.get_gridspec().ncols > 4
-    ax.xaxis.set_major_locator(MaxNLocator(2 if narrow else 4, steps=STEPS))
-    ax.set_yticks(list(places.values()), list(places))
-    ax.set_ylim(max(places.values()) + .7, -.7)
+    steps = 4
+    if ax.get_gridspec().ncols > 4:
+        steps = 2
+    ax.xaxis.set_major_locator(MaxNLocator(steps, steps=STEPS))
+    heights = list(places.values())
+    ax.set_yticks(heights, list(places))
+    ax.set_ylim(max(heights) + .7, -.7)
     ax.tick_params(axis="y", length=0, labelleft=ax.get_subplotspec().is_first_col())
 
 # %% ../../nbs/repro/09_plots.ipynb #ac0e7138
@@ -499,14 +533,18 @@ def strength_plot(
         base = rows[:0]
     styles = looks(rows.method)
     places = np.unique(rows[x])
-    step = .15 if log else np.diff(places).min(initial=1.)
+    step = .15
+    if not log:
+        step = np.diff(places).min(initial=1.)
     figure, cells = stacked(rows.panel, rows.test, height=2.1)
     for (panel, test), ax in cells.items():
         own = only(rows, panel=panel, test=test)
         method_lines(ax, own, x, styles, step, log)
         _levels(ax, only(base, panel=panel, test=test))
         _strength_axes(ax, log)
-        name = f"{label}, {test}" if test else label
+        name = label
+        if test:
+            name = f"{label}, {test}"
         on_the_left(ax, fill(name, 24))
     _finish_rows(cells, below)
     dashed = {name: Line2D([], [], **look.level) for name, look in looks(base.method).items()}
@@ -536,14 +574,18 @@ def _finish_rows(
     below: str,  # what the axes share
 ):
     "A name below the axes, and one range for each row of them."
+    for ax in cells.values():
+        if ax.get_subplotspec().is_last_row():
+            ax.set_xlabel(below)
+    for axes in _drawn_rows(cells):
+        share_where_ranges_agree(axes)
+
+def _drawn_rows(cells: dict) -> Iterable[list]: # of axes with something in them
     rows = {}
     for (_, row), ax in cells.items():
         if ax.lines:
             rows.setdefault(row, []).append(ax)
-        if ax.get_subplotspec().is_last_row():
-            ax.set_xlabel(below)
-    for axes in rows.values():
-        share_where_ranges_agree(axes)
+    return rows.values()
 
 # %% ../../nbs/repro/09_plots.ipynb #6b745485
 def over_seeds(
@@ -634,9 +676,7 @@ def weights_plot(
         of_training(ax)
         ax.axhline(1, **RULE)
         low, high = ax.get_ylim()
-        low = min(low, .9) # errors of rounding look like nothing
-        high = max(high, 1.1)
-        ax.set_ylim(low, high)
+        ax.set_ylim(min(low, .9), max(high, 1.1)) # errors of rounding look like nothing
     legend(figure, styles, {"uniform weights": Line2D([], [], **RULE)})
     return figure
 
@@ -687,10 +727,9 @@ def _path(ax, rows: pd.DataFrame, look: Look):
     ax.plot(rows.spurious, rows.ood, **look.point | small)
     means = rows.groupby("weight", dropna=False)[["spurious", "ood"]].mean()
     ax.plot(means.spurious, means.ood, **look.point)
-    weighted = means[means.index.notna()]
-    ends = weighted
-    if len(weighted) > 1:
-        ends = weighted.iloc[[0, -1]]
+    ends = means[means.index.notna()]
+    if len(ends) > 1:
+        ends = ends.iloc[[0, -1]]
     dark = sns.dark_palette(look.color, 4)[2]
     for weight, point in ends.iterrows():
         ax.annotate(f"λ {weight:g}", point, (4, 4), textcoords="offset points", size=7.5, color=dark)
@@ -717,7 +756,9 @@ def importance_plot(
 def _write_tokens(ax, tokens: pd.DataFrame):
     "Tokens below their columns, slanted where they are long; those known to be spurious in bold red."
     longest = tokens.token.str.len().max()
-    slanted = dict(rotation=30, ha="right") if longest * len(tokens) > 70 else {}
+    slanted = {}
+    if longest * len(tokens) > 70:
+        slanted = dict(rotation=30, ha="right")
     labels = ax.set_xticklabels(tokens.token, **slanted)
     for label, causal in zip(labels, tokens.causal):
         if causal is not None and not causal:

@@ -43,7 +43,10 @@ class PrintedCells:
         Raises `ValueError` for an unknown name, with the nearest, and where one name fits several cells."""
         rows = self._rows(table, but, names)
         free = [key for key, wanted in (names | {"table": table}).items() if _is_free(wanted)]
-        several = rows.duplicated(free).any() if free else len(rows) > 1
+        if free:
+            several = rows.duplicated(free).any()
+        else:
+            several = len(rows) > 1
         if several:
             raise ValueError(f"several cells of {table} fit {names}")
         if not free:
@@ -54,12 +57,12 @@ class PrintedCells:
         "The largest (or least) of the cells that differ in `over`; nan where one is not printed. Raises as a call."
         rows = self._rows(table, but, names)
         place = [key for key, wanted in names.items() if _is_free(wanted) and key != over]
-        pick = np.max
+        pick = _largest
         if least:
-            pick = np.min
+            pick = _least
         if not place:
-            return float(pick(rows.value.to_numpy()))
-        return rows.groupby(place, sort=False).value.agg(lambda values: pick(values.to_numpy()))
+            return float(pick(rows.value))
+        return rows.groupby(place, sort=False).value.agg(pick)
 
     def gap(self, table: str | list[str], a: str, b: str, **names) -> pd.Series | float: # percentage points
         "One method minus another. Raises as a call."
@@ -67,10 +70,11 @@ class PrintedCells:
 
     def titles(self, table: str, method: str) -> tuple[str, ...]: # the closest first
         "The items that a table of texts lists for a method. Raises `ValueError` for an unknown name, with the nearest."
-        lists = {name: listed.rows for name, listed in self.expected.lists.items()}
+        lists = self.expected.lists
         check_known("list", table, lists)
-        check_known("method", method, lists[table])
-        return lists[table][method]
+        rows = lists[table].rows
+        check_known("method", method, rows)
+        return rows[method]
 
     def _rows(self, table, but, names) -> pd.DataFrame:
         rows = self.frame
@@ -88,6 +92,14 @@ class PrintedCells:
         if rows.empty:
             raise ValueError(f"{table} has no cell with {names}")
         return rows
+
+
+def _largest(values: pd.Series) -> float: # nan where one is
+    return np.max(values.to_numpy())
+
+
+def _least(values: pd.Series) -> float:
+    return np.min(values.to_numpy())
 
 
 def _points(number: float | None, unit: str) -> float: # nan for a dash
@@ -129,7 +141,9 @@ def _asked(relation: str, by: float) -> str:
         text = "equal"
         if by:
             text = f"within ±{by:g}"
-        return text if relation == "~" else f"not {text}"
+        if relation == "~":
+            return text
+        return f"not {text}"
     return f"{relation} {by:g}".replace("-", "−")
 
 
@@ -142,23 +156,29 @@ def fact(
     "What is asked of printed numbers, place by place. Raises `ValueError` for an unknown relation and for no number."
     if relation not in (*RELATIONS, "=", "~", "!="):
         raise ValueError(f"no relation {relation!r}: use one of {', '.join(RELATIONS)}, =, ~, !=")
-    series = found if isinstance(found, pd.Series) else pd.Series([found], index=[""])
+    series = found
+    if not isinstance(found, pd.Series):
+        series = pd.Series([found], index=[""])
     if series.empty:
         raise ValueError(f"{label}: no place in common")
     facts = []
-    asked = _asked(relation, by)
     for place, value in series.items():
         where = place
         if isinstance(place, tuple):
             where = ", ".join(place)
         value = round(float(value), 6)
-        text = "not printed"
-        holds = None
-        if not np.isnan(value):
-            text = f"{value:+.2f}".replace("-", "−")
-            holds = bool(_holds(value, relation, by))
-        facts.append(Fact(label, where, text, asked, holds))
+        facts.append(_fact(label, where, value, relation, by))
     return facts
+
+
+def _fact(label: str, where: str, value: float, relation: str, by: float) -> Fact:
+    "What is asked of one number; nan is one that is not printed."
+    asked = _asked(relation, by)
+    if np.isnan(value):
+        return Fact(label, where, "not printed", asked, None)
+    text = f"{value:+.2f}".replace("-", "−")
+    holds = bool(_holds(value, relation, by))
+    return Fact(label, where, text, asked, holds)
 
 
 def said(
@@ -178,7 +198,9 @@ def printed_verdict(facts: list[Fact]) -> str:
         return "not testable"
     if all(known):
         return "holds"
-    return f"holds in {sum(known)} of {len(known)}" if any(known) else "does not hold"
+    if any(known):
+        return f"holds in {sum(known)} of {len(known)}"
+    return "does not hold"
 
 
 def in_words(facts: list[Fact], so: bool) -> str: # empty where there are none

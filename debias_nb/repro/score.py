@@ -27,14 +27,14 @@ from ..config import ConfigError, load_yaml, nearest, package_file, project_root
 from ..encoders import is_static, to_features
 from ..itvreg import MatchingLoss
 from ..regularized import Regularized, Regularizer, WordDropout
-from .config import ExperimentConfig, MethodConfig, RunConfig
-from .frame import Made, Side, alike, made_by, paired_sides, is_clean, world_of
+from .config import ExperimentConfig, MethodConfig, Names, RunConfig
+from .frame import Made, Side, alike, made_by, paired_sides, is_clean, trained_in, world_of
 from . import runner
-from .records import Store, TrainingFailed, environment, latest, this_machine
+from .records import Records, Store, TrainingFailed, environment, latest, this_machine
 from .runner import absent, cores, run_all
 from .tasks.common import SMALL_WORLD, Trained, base_encoder, stand_in
 from .tasks.pairs import TASK
-from .training import MatchingTrainer, PairTokens, arguments_for, optimizer_for, pair_tokens
+from .training import MatchingTrainer, PairTokens, arguments_for, optimizer_for, pair_tokens, rows_of
 from ..stats import WORDS, Paired, holm, threshold_p, verdict
 
 # %% ../../nbs/repro/16_score.ipynb #0223b4bc
@@ -52,11 +52,18 @@ def _module(name: str):
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             own = [path.stem for path in Path.cwd().glob("*.py")]
+            hint = ""
+            if own:
+                hint = nearest(name, own)
             where = f"neither in {here} nor among what is installed"
-            raise ScoreError(f"no module {name!r}, {where}{nearest(name, own) if own else ''}") from None
+            raise ScoreError(f"no module {name!r}, {where}{hint}") from None
         raise ScoreError(f"{name} cannot be imported: it needs the module {error.name}") from None
     except Exception as error: # whatever somebody's module does while it is imported
-        raise ScoreError(f"{name} cannot be imported: {type(error).__name__}: {error}") from None
+        raise ScoreError(f"{name} cannot be imported: {_in_words(error)}") from None
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def find_loss(
@@ -76,6 +83,10 @@ def find_loss(
 PAIRED = "pairs of texts with a label of 0 or 1"
 
 
+def _file_name(spec: str) -> str:
+    return re.sub("[^A-Za-z0-9_.]", "-", spec)
+
+
 @dataclass(frozen=True)
 class Candidate:
     "Somebody's loss."
@@ -86,14 +97,18 @@ class Candidate:
     def source(self) -> str: # 8 hex digits
         "A digest of the file it is written in: another text is another loss."
         module = _module(self.spec.partition(":")[0])
-        text = Path(module.__file__).read_bytes() if getattr(module, "__file__", None) else b""
+        text = b""
+        if getattr(module, "__file__", None):
+            text = Path(module.__file__).read_bytes()
         return hashlib.sha256(text).hexdigest()[:8]
 
     @property
     def folder(self) -> str:
         "The name of the folder with its records."
-        weight = "" if self.weight is None else f"-{self.weight:g}"
-        return f"{re.sub('[^A-Za-z0-9_.]', '-', self.spec)}{weight}-{self.source}"
+        weight = ""
+        if self.weight is not None:
+            weight = f"-{self.weight:g}"
+        return f"{_file_name(self.spec)}{weight}-{self.source}"
 
     def make(
         self,
@@ -108,19 +123,24 @@ class Candidate:
         except ScoreError:
             raise
         except Exception as error: # whatever somebody's constructor raises
-            what = f"{self.spec} cannot be made from a model alone"
-            raise ScoreError(f"{what}: {type(error).__name__}: {error}") from None
+            raise ScoreError(f"{self.spec} cannot be made from a model alone: {_in_words(error)}") from None
 
     def _made(self, found, model, base, seed):
         from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
-        kind = found if isinstance(found, type) else type(found)
+        kind = found
+        if not isinstance(found, type):
+            kind = type(found)
         if issubclass(kind, (Regularizer, WordDropout)):
-            one = found() if isinstance(found, type) else found
+            one = found
+            if isinstance(found, type):
+                one = found()
             if self.weight is not None:
                 one = replace(one, weight=self.weight)
             return Regularized(model, CosineSimilarityLoss(model), [one], base=base)
         if isinstance(found, type) and issubclass(found, MatchingLoss):
-            strength = {} if self.weight is None else {"weight": self.weight}
+            strength = {}
+            if self.weight is not None:
+                strength = {"weight": self.weight}
             return found(model, base, seed=seed, **strength)
         if self.weight is not None:
             raise ScoreError(f"{self.spec} is no regulariser: --weight means nothing to it")
@@ -148,8 +168,8 @@ class TextCollator(BaseDataCollator):
         self.pairs = pairs
         self.flat = flat
 
-    def __call__(self, features: list[dict]) -> dict: # features: [{"row": int}, …]
-        rows = torch.tensor([feature["row"] for feature in features])
+    def __call__(self, features: list[dict]) -> dict: # features: of `rows_of`
+        rows = rows_of(features)
         batch = {"label": self.pairs.labels[rows]}
         for side in ("left", "right"):
             tokens = getattr(self.pairs, side)[rows]
@@ -161,7 +181,9 @@ class TextCollator(BaseDataCollator):
 # %% ../../nbs/repro/16_score.ipynb #93494989
 def _total(value) -> torch.Tensor:
     "The sum of what a loss gives. Raises `ScoreError` for anything but a number, or a dictionary of numbers."
-    parts = list(value.values()) if isinstance(value, dict) else [value]
+    parts = [value]
+    if isinstance(value, dict):
+        parts = list(value.values())
     if not parts or any(not torch.is_tensor(part) or part.numel() != 1 for part in parts):
         raise ScoreError(f"gives a {type(value).__name__}, and no scalar tensor or dictionary of them")
     return sum(part.sum() for part in parts)
@@ -200,8 +222,7 @@ def check(
     except ScoreError as error:
         raise ScoreError(f"{candidate.spec} {error}") from None
     except Exception as error: # whatever somebody's loss raises
-        what = f"{candidate.spec} cannot be computed from {PAIRED}"
-        raise ScoreError(f"{what}: {type(error).__name__}: {error}") from None
+        raise ScoreError(f"{candidate.spec} cannot be computed from {PAIRED}: {_in_words(error)}") from None
     if not total.requires_grad:
         raise ScoreError(f"{candidate.spec} has no gradient: it does not depend on the model")
     if not looks:
@@ -212,14 +233,18 @@ def check(
 @torch.no_grad()
 def _looks_at_labels(loss, model) -> bool:
     "Whether other labels make another loss."
-    values = []
-    for switch in (False, True):
-        columns, labels = _first_batch(model)
-        model.eval()
-        torch.manual_seed(0)
-        values.append(_total(loss(columns, 1 - labels if switch else labels)))
+    model.eval()
+    values = [_value(loss, model, switched) for switched in (False, True)]
     model.train()
-    return not torch.allclose(values[0], values[1], equal_nan=False)
+    return not torch.allclose(*values)
+
+
+def _value(loss, model, switched: bool) -> torch.Tensor: # switched: the labels
+    columns, labels = _first_batch(model)
+    if switched:
+        labels = 1 - labels
+    torch.manual_seed(0)
+    return _total(loss(columns, labels))
 
 # %% ../../nbs/repro/16_score.ipynb #805c3c2e
 def train(candidate: Candidate, run: RunConfig) -> Trained:
@@ -229,7 +254,9 @@ def train(candidate: Candidate, run: RunConfig) -> Trained:
     pairs, data = TASK.data(run.encoder, run.corpus)
     model = copy.deepcopy(base)
     loss = candidate.make(model, copy.deepcopy(base), run.seed)
-    callbacks = [loss.callback] if isinstance(loss, MatchingLoss) else []
+    callbacks = []
+    if isinstance(loss, MatchingLoss):
+        callbacks = [loss.callback]
     rows = Dataset.from_dict({"row": range(len(pairs))})
     with tempfile.TemporaryDirectory() as folder:
         args = arguments_for(run.training, folder, model, run.seed, run.encoder.dtype, disable_tqdm=True)
@@ -242,7 +269,7 @@ def train(candidate: Candidate, run: RunConfig) -> Trained:
         except TrainingFailed:
             raise
         except Exception as error: # whatever somebody's loss raises later than in its first batch
-            raise TrainingFailed(trainer.state.global_step, f"{type(error).__name__}: {error}") from error
+            raise TrainingFailed(trainer.state.global_step, _in_words(error)) from error
     return Trained(model.eval(), identity, data=data)
 
 
@@ -271,20 +298,19 @@ def own_runs(
     return records
 
 # %% ../../nbs/repro/16_score.ipynb #ff4a673a
-def _committed(experiment: ExperimentConfig) -> dict[str, dict]: # id -> record
+def _committed(experiment: ExperimentConfig) -> Records: # id -> record
     "Committed records that can be paired with runs of this machine."
     try:
         results = project_root(Path.cwd()) / "results"
     except ConfigError:
         return {}
-    trained_here = {"environment": environment(), "device": this_machine()["device"], "config": {"training": True}}
-    here = made_by(trained_here)
+    here = trained_in(environment(), this_machine()["device"])
     records = Store(results).records(experiment.paper, experiment.experiment, experiment.profile)
-    usable = {}
-    for run_id, record in latest(records).items():
-        if record["status"] == "finished" and is_clean(record) and alike([made_by(record), here]):
-            usable[run_id] = record
-    return usable
+    return {run_id: record for run_id, record in latest(records).items() if _is_usable(record, here)}
+
+
+def _is_usable(record: dict, here: Made) -> bool: # here: how this machine makes a record
+    return record["status"] == "finished" and is_clean(record) and alike([made_by(record), here])
 
 
 def our_runs(
@@ -301,11 +327,15 @@ def our_runs(
         if outcome.failed:
             raise ScoreError(next(iter(outcome.failed.values())))
         known = known | outcome.records
-    by_method = {}
+    return _by_method(runs, known)
+
+
+def _by_method(runs: list[RunConfig], known: Records) -> dict[str, list[dict]]: # known: id -> record
+    found = {}
     for run in runs:
         if run.id in known:
-            by_method.setdefault(run.method.name, []).append(known[run.id])
-    return by_method
+            found.setdefault(run.method.name, []).append(known[run.id])
+    return found
 
 # %% ../../nbs/repro/16_score.ipynb #9050e4b4
 @dataclass(frozen=True)
@@ -314,13 +344,15 @@ class Measure:
     part: str
     name: str
     metric: str
-    tests: tuple[str, ...] | str # evaluation sets; `same` as the corpus that was trained on, or any `other`
+    tests: Names | str # evaluation sets; `same` as the corpus that was trained on, or any `other`
     sign: int = 1                # -1: less is what is hoped for
 
     def takes(self, corpus: str, test: str) -> bool:
         if self.tests == "same":
             return corpus == test
-        return corpus != test if self.tests == "other" else test in self.tests
+        if self.tests == "other":
+            return corpus != test
+        return test in self.tests
 
 
 MEASURES = (
@@ -354,24 +386,30 @@ def side(
     measure: Measure,
 ) -> Side:
     "The values of a measure, a world and seed each: means over its tests."
-    values, replicates = {}, {}
+    values = {}
+    replicates = {}
     for key, value, resampled in _cells(records, corpora, measure):
         values.setdefault(key, []).append(value)
         replicates.setdefault(key, []).append(resampled)
     means = [float(np.mean(own)) for own in values.values()]
-    complete = all(one is not None for own in replicates.values() for one in own)
-    resampled_means = [np.mean(own, axis=0) for own in replicates.values()] if complete else None
     n = len(means)
     made_here = Made("", None) # all runs of a scorecard are
-    return Side(means, resampled_means, list(values), [made_here] * n, [True] * n)
+    return Side(means, _resampled_means(replicates), list(values), [made_here] * n, [True] * n)
+
+
+def _resampled_means(replicates: dict[tuple, list]) -> list[np.ndarray] | None: # None where a test has no resamples
+    if any(one is None for own in replicates.values() for one in own):
+        return None
+    return [np.mean(own, axis=0) for own in replicates.values()]
 
 
 def _turned(one: Side, sign: int) -> Side:
     "A side on which more is what is hoped for."
-    if sign == 1:
-        return one
-    replicates = None if one.replicates is None else [-np.asarray(values) for values in one.replicates]
-    return replace(one, values=[-value for value in one.values], replicates=replicates)
+    values = [sign * value for value in one.values]
+    if one.replicates is None:
+        return replace(one, values=values)
+    replicates = [sign * np.asarray(drawn) for drawn in one.replicates]
+    return replace(one, values=values, replicates=replicates)
 
 
 def compared(
@@ -386,10 +424,13 @@ def compared(
     rows = []
     for name, records in methods.items():
         mine = {measure.name: side(records, corpora, measure) for measure in measures}
-        claims = {} if name == PLAIN else _claims(measures, mine, plain, delta)
+        claims = {}
+        if name != PLAIN:
+            claims = _claims(measures, mine, plain, delta)
         for measure in measures:
             value = 100 * float(np.mean(mine[measure.name].values))
-            rows.append({"part": part, "measure": measure.name, "method": name, "value": value} | claims.get(measure.name, {}))
+            row = {"part": part, "measure": measure.name, "method": name, "value": value}
+            rows.append(row | claims.get(measure.name, {}))
     return pd.DataFrame(rows)
 
 
@@ -401,10 +442,13 @@ def _claims(measures, mine: dict, plain: dict, delta: float) -> dict[str, dict]:
         sides = [_turned(of[measure.name], measure.sign) for of in (mine, plain)]
         found[measure.name] = paired_sides(sides)
     ps = [threshold_p(one) for one in found.values()]
-    adjusted = holm(ps) if len(ps) > 1 else ps
+    adjusted = ps
+    if len(ps) > 1:
+        adjusted = holm(ps)
     claims = {}
     for (name, one), p in zip(found.items(), adjusted):
-        claims[name] = _as_measured(one, signs[name]) | {"p": p, "word": verdict(one, delta=delta, p=p)}
+        word = verdict(one, delta=delta, p=p)
+        claims[name] = _as_measured(one, signs[name]) | {"p": p, "word": word}
     return claims
 
 
@@ -417,7 +461,8 @@ def _as_measured(one: Paired, sign: int) -> dict[str, float]: # difference, low,
 @lru_cache(maxsize=None)
 def parts() -> dict[str, ExperimentConfig]:
     "What a loss is tried on."
-    return {name: ExperimentConfig.model_validate(part) for name, part in load_yaml(package_file("repro/score.yaml")).items()}
+    known = load_yaml(package_file("repro/score.yaml"))
+    return {name: ExperimentConfig.model_validate(part) for name, part in known.items()}
 
 
 def _corpora(experiment: ExperimentConfig) -> list[str]:
@@ -447,9 +492,10 @@ def reading(
     words: dict[str, str], # measure -> verdict, of the planted part
 ) -> str:
     "What the planted part says in a sentence."
-    gains = words["unseen types"] == "holds" or words["brands no longer go with types"] == "holds"
+    shifted = words["unseen types"], words["brands no longer go with types"]
+    gains = "holds" in shifted
     because = words["importance of brands (less is better)"] == "holds"
-    if "reversed" in (words["unseen types"], words["brands no longer go with types"]):
+    if "reversed" in shifted:
         return "It does harm where brands no longer go with types, or on unseen types."
     if gains and because:
         return "It gains on shifted titles, and takes importance from brands: the reason given is there."
@@ -537,8 +583,9 @@ def _tell(found: pd.DataFrame, spec: str, folder: Path, say) -> None:
         say(line)
     planted = found[(found.method == spec) & (found.part == "planted")]
     if len(planted):
-        say(f"On the planted pairs: {reading(dict(zip(planted.measure, planted.word)))}")
+        words = dict(zip(planted.measure, planted.word))
+        say(f"On the planted pairs: {reading(words)}")
     folder.mkdir(parents=True, exist_ok=True)
-    name = re.sub("[^A-Za-z0-9_.]", "-", spec)
+    name = _file_name(spec)
     found.to_csv(folder / f"{name}.csv", index=False)
     say(f"written: {folder / name}.csv")

@@ -8,12 +8,13 @@ __all__ = ['TIE', 'search_table', 'best_training', 'best_settings']
 # %% ../../nbs/repro/04_search.ipynb #adaccec1
 import math
 from itertools import groupby
+from operator import itemgetter
 
 import pandas as pd
 
 from ..config import ConfigError
-from .records import latest
-from .config import ExperimentConfig, TrainConfig
+from .records import Records, latest
+from .config import ExperimentConfig, RunConfig, TrainConfig
 
 # %% ../../nbs/repro/04_search.ipynb #df322837
 TIE = .001 # of AUC(0.05) or P@1
@@ -27,21 +28,24 @@ def _tried(experiment: ExperimentConfig, records: list[dict]) -> list[dict]:
     found = latest(records)
     rows = []
     for (kind, training), asked in runs.items():
-        metric = "p1" if asked[0].task == "titles" else "auc05"
-        mine = [found[run.id] for run in asked if run.id in found]
-        finished = [record for record in mine if record["status"] == "finished"]
-        values = [record["metrics"]["heldout"][metric] for record in finished]
-        rows.append({
-            "kind": kind,
-            "training": training,
-            "learning_rate": training.learning_rate,
-            "epochs": training.epochs,
-            "batch_size": training.batch_size,
-            "mean": sum(values) / len(values) if values else math.nan,
-            "n": len(values),
-            "complete": len(values) == len(asked),
-        })
+        setting = {name: getattr(training, name) for name in ("learning_rate", "epochs", "batch_size")}
+        values = _values(asked, found)
+        mean = math.nan
+        if values:
+            mean = sum(values) / len(values)
+        came = {"mean": mean, "n": len(values), "complete": len(values) == len(asked)}
+        rows.append({"kind": kind, "training": training} | setting | came)
     return rows
+
+
+def _values(runs: list[RunConfig], found: Records) -> list[float]:
+    "What the runs of one setting came to, those that have finished."
+    metric = "auc05"
+    if runs[0].task == "titles":
+        metric = "p1"
+    mine = [found[run.id] for run in runs if run.id in found]
+    finished = [record for record in mine if record["status"] == "finished"]
+    return [record["metrics"]["heldout"][metric] for record in finished]
 
 
 def _chosen(rows: list[dict]) -> dict | None:
@@ -58,12 +62,15 @@ def search_table(
     "Every setting of a search with its mean P@1 (titles) or AUC(0.05) (pairs) on held-out training data, best first."
     rows = _tried(experiment, records)
     rows.sort(key=_best_first)
-    for _, own in groupby(rows, key=lambda row: row["kind"]):
-        mine = list(own)
-        best = _chosen(mine)
-        for row in mine:
-            row["chosen"] = row is best
+    for _, own in groupby(rows, key=itemgetter("kind")):
+        _mark_chosen(list(own))
     return rows
+
+
+def _mark_chosen(rows: list[dict]):
+    best = _chosen(rows)
+    for row in rows:
+        row["chosen"] = row is best
 
 
 def _best_first(row: dict) -> tuple[str, float]:
@@ -72,13 +79,12 @@ def _best_first(row: dict) -> tuple[str, float]:
 
 def best_training(experiment: ExperimentConfig, records: list[dict], kind: str) -> TrainConfig: # static, transformer
     "The chosen setting. Raises `ConfigError` when a run of that kind is missing."
-    name = f"{experiment.paper}/{experiment.experiment}"
     rows = [row for row in search_table(experiment, records) if row["kind"] == kind]
     if not rows:
-        raise ConfigError(f"{name}: no {kind} encoder is searched")
+        raise ConfigError(f"{experiment.name}: no {kind} encoder is searched")
     missing = sum(not row["complete"] for row in rows)
     if missing:
-        raise ConfigError(f"{name}: {missing} of {len(rows)} settings for {kind} encoders are not complete")
+        raise ConfigError(f"{experiment.name}: {missing} of {len(rows)} settings for {kind} encoders are not complete")
     return next(row["training"] for row in rows if row["chosen"])
 
 # %% ../../nbs/repro/04_search.ipynb #5e771a02

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from ..config import ConfigError, Strict, load_config, project_root
+from .config import Names
 from .tables import commit_of, text_table
 
 # %% ../../nbs/repro/13_speed.ipynb #1ffeda00
@@ -19,8 +20,8 @@ class Aim(Strict):
     "What one number of a bench's record was meant to reach. Raises `ValueError` unless it has one aim."
     asks: str                                # what is compared with what
     bench: str                               # the record is `bench/<bench>.json`
-    at: Annotated[tuple[str, ...], Field(min_length=1)] # where it stands in the record
-    over: tuple[str, ...] | None = None      # what it is divided by
+    at: Annotated[Names, Field(min_length=1)] # where it stands in the record
+    over: Names | None = None      # what it is divided by
     least: float | None = None
     most: float | None = None
 
@@ -42,14 +43,16 @@ def load_aims() -> tuple[Aim, ...]:
     return load_config(project_root() / source, Aims, source).aims
 
 # %% ../../nbs/repro/13_speed.ipynb #7127fff4
-def _looked_up(aim: Aim, record: dict, path: tuple[str, ...]) -> dict: # median, perhaps q1 and q3
+def _looked_up(aim: Aim, record: dict, path: Names) -> dict: # median, perhaps q1 and q3
     "A number of a record. Raises `ConfigError` naming what the record does not have."
     value = record
     for i, key in enumerate(path, 1):
         if not isinstance(value, dict) or key not in value:
             raise ConfigError(f"bench/aims.yaml: bench/{aim.bench}.json has no {' / '.join(path[:i])}")
         value = value[key]
-    return value if isinstance(value, dict) else {"median": value}
+    if isinstance(value, dict):
+        return value
+    return {"median": value}
 
 
 def reached(
@@ -97,7 +100,10 @@ def _setting(key: str, value) -> str:
 
 def _aim_row(aim: Aim, record: dict | None) -> list[str]:
     "What was measured, beside its aim."
-    asked = f"at most {aim.most:g}" if aim.least is None else f"at least {aim.least:g}"
+    if aim.least is None:
+        asked = f"at most {aim.most:g}"
+    else:
+        asked = f"at least {aim.least:g}"
     if record is None:
         return [aim.asks, aim.bench, "—", asked, "not measured"]
     median, quartiles, met = reached(aim, record)

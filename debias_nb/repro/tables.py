@@ -38,7 +38,9 @@ def bracket(
     "A difference with its interval; a ring marks one that covers seeds alone."
     low = signed(d.low, digits)
     high = signed(d.high, digits)
-    ring = "°" if d.seeds_alone else ""
+    ring = ""
+    if d.seeds_alone:
+        ring = "°"
     return f"{signed(d.difference, digits)} [{low}, {high}]{ring}"
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200008
@@ -68,6 +70,12 @@ def text_table(
     return "\n".join([_line(header), rule, *lines])
 
 
+def _once(names: pd.Series) -> pd.Series:
+    "A name that repeats the one above it is left empty."
+    repeated = names == names.shift()
+    return names.mask(repeated, "")
+
+
 def markdown(frame: pd.DataFrame) -> str:
     "A data frame as a Markdown table: words to the left, numbers to the right, a repeated first name once."
     left = None
@@ -77,9 +85,7 @@ def markdown(frame: pd.DataFrame) -> str:
         frame = frame.reset_index()
     frame = frame.astype(object).where(frame.notna(), "")
     if frame.columns[0] == "encoder":
-        before = frame.encoder.shift()
-        repeated = frame.encoder == before
-        frame["encoder"] = frame.encoder.mask(repeated, "")
+        frame["encoder"] = _once(frame.encoder)
     header = ["" if name in ("method", "encoder") else str(name) for name in frame.columns]
     rows = frame.to_numpy().tolist()
     return text_table(header, rows, left)
@@ -105,12 +111,20 @@ def wide(rows: pd.DataFrame) -> pd.DataFrame: # rows: encoder, method, test, tex
     return texts.unstack("test", sort=False).fillna("—")
 
 
+def _with_std(value: float, std: float | None, digits: int) -> str:
+    text = f"{value:.{digits}f}"
+    if std is None:
+        return text
+    return f"{text} ± {std:.{digits}f}"
+
+
 def _mean(own: pd.DataFrame) -> str:
     "`73.9 ± 0.1`."
     digits = DIGITS[own.unit.iloc[0]]
-    text = f"{own.value.mean():.{digits}f}"
+    std = None
     if len(own) > 1:
-        text += f" ± {own.value.std():.{digits}f}"
+        std = own.value.std()
+    text = _with_std(own.value.mean(), std, digits)
     if not own.complete.all():
         text += " (partial)"
     return text
@@ -255,7 +269,9 @@ def _from_to(numbers: pd.Series) -> str:
     "`10`, or `3 to 10`."
     low = numbers.min()
     high = numbers.max()
-    return f"{low}" if low == high else f"{low} to {high}"
+    if low == high:
+        return f"{low}"
+    return f"{low} to {high}"
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200023
 def _where(rows: pd.DataFrame, places: dict) -> pd.DataFrame: # places: column -> value, or list of values
@@ -291,18 +307,21 @@ def pairs(
     rows = []
     for place, base, sides in _comparisons(runs, against, metric):
         kept, left_out = pairs_of(sides)
-        worlds = {world for world, _ in kept}
-        n = len(kept)
-        counted = "seeds"
-        if len(worlds) > 1:
-            n = len(worlds)
-            counted = "worlds or splits"
         trained = [side for side in sides if side.is_trained]
+        n, counted = _counted(kept)
         if not trained:
             counted = "run, since neither is trained"
         all_runs = all(len(side.keys) == len(kept) for side in trained)
         rows.append([*place, base, n, counted, _left_out(left_out), is_enough(sides, kept), all_runs])
     return pd.DataFrame(rows, columns=[*PLACE, "against", "n", "counted", "left_out", "enough", "all_runs"])
+
+
+def _counted(kept: list[tuple]) -> tuple[int, str]: # kept: of `pairs_of`
+    "How many replicates there are, and of what."
+    worlds = {world for world, _ in kept}
+    if len(worlds) > 1:
+        return len(worlds), "worlds or splits"
+    return len(kept), "seeds"
 
 
 def draws(runs: pd.DataFrame) -> dict[str, int]: # corpus -> how many
@@ -315,25 +334,42 @@ def draws(runs: pd.DataFrame) -> dict[str, int]: # corpus -> how many
 def _left_out(why: dict[tuple, str]) -> str: # world and seed -> reason
     "`seeds 0, 1, made on unlike processors`; empty where nothing is left out."
     by_reason = {}
-    for (world, seed), reason in why.items():
-        name = "of no training" if seed is None else str(seed)
-        if world is not None:
-            name += f" of world or split {world}"
-        by_reason.setdefault(reason, []).append(name)
+    for key, reason in why.items():
+        by_reason.setdefault(reason, []).append(_name(*key))
     texts = []
     for reason, names in by_reason.items():
-        noun = "seed" if len(names) == 1 else "seeds"
+        noun = "seed"
+        if len(names) != 1:
+            noun = "seeds"
         texts.append(f"{noun} {', '.join(names)}, {reason}")
     return "; ".join(texts)
+
+
+def _name(world: int | None, seed: int | None) -> str: # of a replicate
+    name = "of no training"
+    if seed is not None:
+        name = str(seed)
+    if world is not None:
+        name += f" of world or split {world}"
+    return name
 
 
 def _some(rows: pd.DataFrame, known: pd.DataFrame, name: str, everything: str) -> str:
     "The values of a column, or a word for all that are known."
     values = rows[name].unique()
-    return everything if len(values) == known[name].nunique() else ", ".join(values)
+    if len(values) == known[name].nunique():
+        return everything
+    return ", ".join(values)
 
 
 MANY = 3 # methods; of more, where all are meant, no names are said
+
+
+def _methods(methods: list[str], known: pd.DataFrame) -> str:
+    all_of_them = len(methods) == known.method.nunique()
+    if all_of_them and len(methods) > MANY:
+        return "every method"
+    return ", ".join(f"`{method}`" for method in methods) # a name may have a comma
 
 
 def _places(rows: pd.DataFrame, known: pd.DataFrame) -> str: # of `pairs`, and all of them
@@ -341,13 +377,14 @@ def _places(rows: pd.DataFrame, known: pd.DataFrame) -> str: # of `pairs`, and a
     tests = {} # encoder and tests -> methods
     for (encoder, method), own in rows.groupby(["encoder", "method"], sort=False):
         of_encoder = known[known.encoder == encoder]
-        tests.setdefault((encoder, _some(own, of_encoder, "test", "")), []).append(method)
+        names = _some(own, of_encoder, "test", "")
+        tests.setdefault((encoder, names), []).append(method)
     encoders = {} # methods and tests -> encoders
     for (encoder, names), methods in tests.items():
-        all_of_them = len(methods) == known[known.encoder == encoder].method.nunique()
-        named = ", ".join(f"`{method}`" for method in methods) # a name may have a comma
-        text = "every method" if all_of_them and len(methods) > MANY else named
-        text += f" ({names})" if names else ""
+        of_encoder = known[known.encoder == encoder]
+        text = _methods(methods, of_encoder)
+        if names:
+            text += f" ({names})"
         encoders.setdefault(text, []).append(encoder)
     if known.encoder.nunique() == 1:
         return "; ".join(encoders)
@@ -356,10 +393,15 @@ def _places(rows: pd.DataFrame, known: pd.DataFrame) -> str: # of `pairs`, and a
 
 def _replicates(row) -> str: # of `pairs`
     "`n = 10 seeds`, and what was left out."
-    text = f"n = {row.n} {row.counted}"
-    if not row.enough:
-        text = "no difference, since " + ("one pair of runs alone is left" if row.n else "no pair of runs is left")
-    return f"{text} (left out: {row.left_out})" if row.left_out else text
+    if row.enough:
+        text = f"n = {row.n} {row.counted}"
+    elif row.n:
+        text = "no difference, since one pair of runs alone is left"
+    else:
+        text = "no difference, since no pair of runs is left"
+    if row.left_out:
+        return f"{text} (left out: {row.left_out})"
+    return text
 
 
 APART = "Means are over all runs of a method, differences over pairs of runs alone: two means need not lie as far apart as their difference says."
@@ -379,28 +421,32 @@ def rests_on(
         known = known.assign(method=_minus(known))
     texts = pd.Series([_replicates(row) for row in known.itertuples()], index=known.index)
     enough = texts[known.enough]
-    usual = "" if enough.empty else enough.value_counts().idxmax()
+    usual = ""
+    if not enough.empty:
+        usual = enough.value_counts().idxmax()
     lines = []
     for text, rows in known.groupby(texts, sort=False):
         if text != usual:
             lines.append(f"- {text}: {_places(rows, known)}")
+    said = _usual_and_others(usual, lines)
+    if known.all_runs.all():
+        return said
+    return f"{said}\n\n{APART}"
+
+
+def _usual_and_others(usual: str, others: list[str]) -> str: # usual: "" where nothing can be compared
     if not usual:
-        said = _list("Nothing can be compared:", lines)
-    elif lines:
-        said = _list(f"Each difference rests on {usual}, but for these:", lines)
-    else:
-        said = f"Each difference rests on {usual}."
-    return said if known.all_runs.all() else f"{said}\n\n{APART}"
+        return _list("Nothing can be compared:", others)
+    if others:
+        return _list(f"Each difference rests on {usual}, but for these:", others)
+    return f"Each difference rests on {usual}."
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200026
 def _printed_text(value: float | None, std: float | None, digits: int) -> str:
     "A number as printed."
     if value is None:
         return "not printed"
-    text = f"{value:.{digits}f}"
-    if std is None:
-        return text
-    return f"{text} ± {std:.{digits}f}"
+    return _with_std(value, std, digits)
 
 
 def printed(
@@ -435,13 +481,16 @@ def _lack(table: str, cells: list[Cell]) -> tuple[str, str] | None: # None: noth
     if not empty:
         return None
     count = f"{table}, {len(empty)} of {len(cells)} cells"
-    columns = dict.fromkeys(cell.column for cell in empty)
-    where = ""
-    if len(columns) < len({cell.column for cell in cells}):
-        where = f" ({'; '.join(columns)})"
     why = "; ".join(sorted(reasons(empty)))
     command = empty[0].command
-    return count, f"{where}: {why}. `{command}`"
+    return count, f"{_columns(empty, cells)}: {why}. `{command}`"
+
+
+def _columns(some: list[Cell], cells: list[Cell]) -> str: # "" for all of them
+    columns = dict.fromkeys(cell.column for cell in some)
+    if len(columns) == len({cell.column for cell in cells}):
+        return ""
+    return f" ({'; '.join(columns)})"
 
 
 def missing(study: Study) -> str:
@@ -493,18 +542,24 @@ FEW = 3 # fingerprints of one name; of more worlds or splits than that their num
 
 def _fingerprints(parts: list[tuple[str, dict]]) -> str: # names, and what is known of them
     "Names with the beginnings of their fingerprints, which records have in full."
+    known = _beginnings(parts)
+    texts = [f"{name} {_few(known[name])}" for name in sorted(known)]
+    return "; ".join(texts)
+
+
+def _beginnings(parts: list[tuple[str, dict]]) -> dict[str, set[str]]: # name -> of its fingerprints
     known = {}
     for name, about in parts:
         fingerprint = about["fingerprint"]
         if not fingerprint.startswith("none"): # counted words need no encoder
             known.setdefault(name, set()).add(fingerprint[:12])
-    texts = []
-    for name, beginnings in sorted(known.items()):
-        told = f"({len(beginnings)} of them)"
-        if len(beginnings) <= FEW:
-            told = ", ".join(f"`{one}`" for one in sorted(beginnings))
-        texts.append(f"{name} {told}")
-    return "; ".join(texts)
+    return known
+
+
+def _few(beginnings: set[str]) -> str:
+    if len(beginnings) > FEW:
+        return f"({len(beginnings)} of them)"
+    return ", ".join(f"`{one}`" for one in sorted(beginnings))
 
 
 def _spent(records: list[dict]) -> str:
@@ -524,6 +579,7 @@ def provenance(study: Study) -> str:
     if not records:
         return ""
     environments = [record["environment"] for record in records]
+    commits = _seen(map(commit_of, environments))
     packages = [part for one in environments for part in one["packages"].items()]
     versions = _seen(f"{name} {version}" for name, version in packages if name in VERSIONS)
     used = [record["encoder"] for record in records]
@@ -531,10 +587,10 @@ def provenance(study: Study) -> str:
     data = [part for record in records for part in record["data"].items()]
     changed = sum(not is_clean(record) for record in records)
     profile = study.experiment.profile
-    name = f"{study.experiment.paper}/{study.experiment.experiment}"
+    name = study.experiment.name
     lines = [
         f"- `{profile}`: {_spent(records)}.",
-        f"Commits {_seen(map(commit_of, environments))}. {versions}.",
+        f"Commits {commits}. {versions}.",
         f"Encoders: {encoders}." if encoders else "",
         f"Data: {_fingerprints(data)}.",
         f"Settings: `configs/{name}.{profile}.yaml`; command: `debias-nb run {name} --profile {profile}`.",
@@ -552,9 +608,10 @@ def show(
     for part in parts:
         if isinstance(part, Study):
             display(Markdown(part._repr_markdown_()))
-        elif isinstance(part, pd.DataFrame | str):
-            if isinstance(part, pd.DataFrame):
-                part = markdown(part) if len(part) else ""
+        elif isinstance(part, pd.DataFrame):
+            if len(part):
+                display(Markdown(markdown(part)))
+        elif isinstance(part, str):
             if part:
                 display(Markdown(part))
         else:

@@ -19,8 +19,10 @@ from itertools import pairwise, product
 import pandas as pd
 
 from ..config import ConfigError, check_known, project_root
+from .config import Names
 from .frame import COMPLETE, PROFILES, Cell, Unpaired, all_experiments, contrast, scaled, stored
 from .printed import Fact, PrintedCells, in_words, printed_verdict
+from .records import Records
 from .tables import bracket, signed, text_table
 from ..stats import WORDS, Paired, detectable, holm, threshold_p, verdict
 
@@ -39,7 +41,9 @@ class At:
     @property
     def shown(self) -> str:
         "Its name, or its first one."
-        return self.method if isinstance(self.method, str) else self.method[0][1][0]
+        if isinstance(self.method, str):
+            return self.method
+        return self.method[0][1][0]
 
     def name(self, profile: str, known: list[str]) -> str | None: # None: there is no such method at this profile
         "What a table calls the method."
@@ -64,9 +68,9 @@ class Asked:
     sides: tuple[At, ...]        # two, or four: (a minus b) minus (c minus d)
     shift: str = "any"           # iid, ood or any
     role: str = "any"            # of the base encoder: weak, strong or any
-    column: tuple[str, ...] = ("*",) # patterns
+    column: Names = ("*",) # patterns
     encoder: str = "*"           # as displayed
-    profiles: tuple[str, ...] = PROFILES
+    profiles: Names = PROFILES
     margin: float = 0.           # percentage points
     delta: float = 1.            # percentage points
     analogue: str = ""           # where ours is not the paper's situation: in what it differs
@@ -78,18 +82,25 @@ class Asked:
         half = len(self.sides) // 2
         first = _in_words(self.sides[:half])
         second = _in_words(self.sides[half:])
-        how = "above"
+        return f"{first} {self._how} {second}"
+
+    @property
+    def _how(self) -> str:
         if self.margin > 0:
-            how = f"at most {self.margin:g} below"
-        elif self.margin < 0:
-            how = f"more than {-self.margin:g} above"
-        return f"{first} {how} {second}"
+            return f"at most {self.margin:g} below"
+        if self.margin < 0:
+            return f"more than {-self.margin:g} above"
+        return "above"
 
     def where(self, page: str) -> str: # page: of its table
         "Markdown: where it is asked; of several patterns of columns the CSV file alone says what they are."
         table = f"[{_title(self.table)}](./{page}.md)"
-        column = self.column[0].replace("*", "").strip(" :") if len(self.column) == 1 else ""
-        role = "" if self.role == "any" else f"{self.role} base"
+        column = ""
+        if len(self.column) == 1:
+            column = self.column[0].replace("*", "").strip(" :")
+        role = ""
+        if self.role != "any":
+            role = f"{self.role} base"
         return ", ".join(filter(None, (table, column, SHIFTS[self.shift], role)))
 
 
@@ -103,7 +114,9 @@ def _in_words(sides: tuple[At, ...]) -> str: # one, or two
     names = " − ".join(f"`{side.shown}`" for side in sides)
     one = sides[0] # both are looked at in one place
     place = ", ".join(filter(None, (_title(one.table or ""), one.column, one.metric)))
-    return f"{names} ({place})" if place else names
+    if place:
+        return f"{names} ({place})"
+    return names
 
 
 def above(
@@ -124,7 +137,10 @@ def above(
         raise ValueError(f"{table}: `than` and `minus` take two methods, not {len(methods)}")
     if not more.get("delta", 1.) > 0:
         raise ValueError(f"{table}: delta must be above 0, got {more['delta']}: the smallest difference that matters")
-    patterns = (column,) if isinstance(column, str) else tuple(column)
+    if isinstance(column, str):
+        patterns = (column,)
+    else:
+        patterns = tuple(column)
     lines = []
     for a, b in pairwise(methods):
         sides = [At(_called(a), metric=metric), At(_called(b), **{"metric": metric, **(than or {})})]
@@ -158,12 +174,21 @@ class Comparison:
     @property
     def seen(self) -> float: # percentage points
         "The smallest difference that it could have seen four times in five."
-        return math.nan if self.difference is None else detectable(self.difference)
+        if self.difference is None:
+            return math.nan
+        return detectable(self.difference)
+
+
+def _difference_of(names: list[str]) -> str: # two, or four
+    text = " − ".join(names[:2])
+    if len(names) == 2:
+        return text
+    return f"({text}) − ({' − '.join(names[2:])})"
 
 
 class Evidence:
     "What the stored records of one paper say."
-    def __init__(self, cells: list[Cell], found: dict[str, dict]): # id -> record
+    def __init__(self, cells: list[Cell], found: Records): # id -> record
         self.found = found
         self.pages = {} # table -> the page that shows it
         self.at = {}
@@ -250,13 +275,13 @@ class Evidence:
                 cell = replace(cell, metric=side.metric)
             names.append(name)
             cells.append(cell)
-        enough = any(cells) if encoder else all(cells)
+        if encoder:
+            enough = any(cells)
+        else:
+            enough = all(cells)
         if not all(names) or not enough:
             return None
-        text = " − ".join(names[:2])
-        if len(names) > 2:
-            text = f"({text}) − ({' − '.join(names[2:])})"
-        compared = Comparison(asked, profile, encoder, column, text, tuple(cells))
+        compared = Comparison(asked, profile, encoder, column, _difference_of(names), tuple(cells))
         return self._measured(compared)
 
     def _measured(self, one: Comparison) -> Comparison:
@@ -314,7 +339,9 @@ def judge(
             families.setdefault((one.profile, one.asked.primary), []).append(i)
     for family in families.values():
         ps = [out[i].p for i in family]
-        adjusted = holm(ps) if len(ps) > 1 else ps
+        adjusted = ps
+        if len(ps) > 1:
+            adjusted = holm(ps)
         for i, p in zip(family, adjusted):
             out[i] = _with_word(out[i], p)
     return out
@@ -354,7 +381,9 @@ def counted(words: list[str]) -> str: # e.g. `3 hold, 1 undecided`
     count = Counter(words)
     parts = [f"{count[word]} {word}" for word in (*WORDS, "not compared", "not run") if count[word]]
     told = ", ".join(parts) or "no such cells"
-    return told if count["holds"] == 1 else told.replace("holds", "hold")
+    if count["holds"] == 1:
+        return told
+    return told.replace("holds", "hold")
 
 # %% ../../nbs/repro/12_verdicts.ipynb #314a165c
 @dataclass(repr=False)
@@ -394,20 +423,27 @@ class Claim:
         word = self.verdict(profile)
         lacks_a_line = "not run" in map(overall, self._words(profile))
         is_one_word = word in WORDS and word != "undecided"
-        return f"{word} in part" if is_one_word and lacks_a_line else word
+        if is_one_word and lacks_a_line:
+            return f"{word} in part"
+        return word
 
     def _printed(self) -> str:
         "What the paper's own cells say; where they deny the claim, which do."
         verdict = printed_verdict(self.facts)
         so = verdict == "holds"
         why = in_words(self.facts, so)
-        told = f": {why}" if so else f"; not so: {why}"
+        if so:
+            told = f": {why}"
+        else:
+            told = f"; not so: {why}"
         return f"**{verdict}**{told if why else ''}"
 
     def rows(self, profiles: list[str]) -> list[list[str]]: # of `claim_table`
         "The claim with its verdicts, and each thing that was asked with what came out."
         analogues = dict.fromkeys(one.asked.analogue for one in self.comparisons if one.asked.analogue)
-        ours = f" In our runs: {'; '.join(analogues)}." if analogues else ""
+        ours = ""
+        if analogues:
+            ours = f" In our runs: {'; '.join(analogues)}."
         said = f"**{self.statement}** {self.note}{ours}"
         verdicts = [f"**{self.shown(profile)}**" for profile in profiles]
         rows = [[f'<a id="{self.id.lower()}"></a>**{self.id}**', said, self._printed(), *verdicts]]
@@ -431,7 +467,9 @@ def _outcome(comparisons: list[Comparison]) -> str: # of one thing that was aske
     if len(found) == 1:
         return f"{counts}: {bracket(found[0])}"
     values = [d.difference for d in found]
-    return f"{counts}: {signed(min(values))} to {signed(max(values))}" if values else counts
+    if values:
+        return f"{counts}: {signed(min(values))} to {signed(max(values))}"
+    return counts
 
 
 def claim_table(claims: list[Claim]) -> str: # empty without claims
@@ -460,13 +498,19 @@ class Erratum:
     def verdict(self) -> str:
         known = [one.holds for one in self.facts if one.holds is not None]
         if not known:
-            text = "text against text" if self.kind == "contradiction" else "of the text alone"
+            text = "text against text"
+            if self.kind != "contradiction":
+                text = "of the text alone"
             return f"{text}, no cells to recompute"
-        word = "contradicted" if self.kind == "contradiction" else "confirmed"
+        word = "contradicted"
+        if self.kind != "contradiction":
+            word = "confirmed"
         hits = known.count(self.kind == "oddity")
         if hits == len(known):
             return word
-        return f"{word} in {hits} of {len(known)}" if hits else f"not {word}"
+        if hits:
+            return f"{word} in {hits} of {len(known)}"
+        return f"not {word}"
 
     def _repr_markdown_(self) -> str:
         why = in_words(self.facts, self.kind == "oddity")
@@ -588,7 +632,5 @@ def _comparison_row(paper: str, claim: str, one: Comparison) -> dict:
 
 def comparison_frame(book: Ledger) -> pd.DataFrame: # a row a comparison
     "Every comparison of a paper's claims, for a CSV file."
-    found = [(claim.id, one) for claim in book.claims.values() for one in claim.comparisons]
-    rows = pd.DataFrame([_comparison_row(book.paper, *pair) for pair in found])
-    return rows.reindex(columns=COMPARISON)
-
+    rows = [_comparison_row(book.paper, claim.id, one) for claim in book.claims.values() for one in claim.comparisons]
+    return pd.DataFrame(rows).reindex(columns=COMPARISON)

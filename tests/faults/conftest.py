@@ -22,11 +22,11 @@ def tally(request):
 @pytest.fixture(scope="session", autouse=True)
 def libraries():
     "Processes that are forked have them, and need not load them again."
-    from debias_nb.repro.runner import _settled, quiet
+    from debias_nb.repro.runner import quiet, settle_libraries
     for name in ("cli", "frame", "tables", "tasks.pairs"):
         importlib.import_module(f"debias_nb.repro.{name}")
     quiet()
-    _settled()
+    settle_libraries()
 
 
 # the page

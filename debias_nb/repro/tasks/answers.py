@@ -8,7 +8,7 @@ __all__ = ['PERTURBED', 'NAMES', 'PARTS', 'LONGEST', 'MANY', 'TASK', 'training_a
 
 # %% ../../../nbs/repro/tasks/03_answers.ipynb #807794cd
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 
 import numpy as np
@@ -21,11 +21,18 @@ from ...encoders import best_device, weights_hash
 from ...metrics import rank_metrics
 from ...data.answers import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers, shared_words
 from ...data.registry import MissingData
-from ..config import CorpusConfig, RunConfig
-from .common import Task, Tested, Trained, checked_steps, encoder_files, lacking, stand_in
+from ..config import CorpusConfig, RunConfig, TransferConfig
+from .common import Task, Tested, Trained, checked_steps, encoder_files, lacking, stand_in, unmeasured
 from ..training import curve_summary
 
 # %% ../../../nbs/repro/tasks/03_answers.ipynb #8bf31f87
+def _part(corpus: CorpusConfig, key: str, part: str) -> Answers:
+    "A part of a corpus; of the planted world, whose test in distribution is called `iid`."
+    if corpus.world:
+        return planted_answers(corpus.world, "iid" if part == "test" else part)
+    return load_answers(key, part)
+
+
 @lru_cache(maxsize=4)
 def training_answers(
     corpus: CorpusConfig,
@@ -34,10 +41,7 @@ def training_answers(
     """Candidates to train or to choose by; in `train`, the corpus's share `flip` of the labels is switched.
     Raises `MissingData`, or `ConfigError` for an unknown corpus."""
     check_known("corpus", corpus.name, (*SOURCES, "answers"), ConfigError)
-    if corpus.name == "answers":
-        answers = planted_answers(corpus.world, part)
-    else:
-        answers = load_answers(corpus.name, part)
+    answers = _part(corpus, corpus.name, part)
     if corpus.flip and part == "train":
         return flip_labels(answers, corpus.flip, corpus.noise_seed).answers
     return answers
@@ -65,7 +69,9 @@ def evaluation_answers(
         return _perturbed(evaluation_answers(plain, corpus), corpus.noise_seed)
     if name == "dev":
         return training_answers(corpus, "dev")
-    known = ("iid", "neutral", "shifted") if corpus.world else tuple(SOURCES)
+    known = tuple(SOURCES)
+    if corpus.world:
+        known = ("iid", "neutral", "shifted")
     check_known("evaluation set", name, known, ConfigError)
     if corpus.world:
         return planted_answers(corpus.world, name)
@@ -82,18 +88,13 @@ NAMES = {"wikiqa": "WikiQA", "selqa": "SelQA", "antique": "ANTIQUE"}
 PARTS = ("train", "dev", "test")
 
 
-def _part(corpus: CorpusConfig, key: str, part: str) -> Answers:
-    "A part of a corpus; of the planted world, whose test in distribution is called `iid`."
-    if corpus.world:
-        return planted_answers(corpus.world, "iid" if part == "test" else part)
-    return load_answers(key, part)
-
-
 def counts(corpus: CorpusConfig) -> tuple[dict, dict]: # `WikiQA #Q Train` and so on -> number; data for the record
     "How many questions (#Q) and candidates (#A) the parts have. Raises `MissingData` when there is not one file."
     out = {}
     data = {}
-    names = {"answers": "planted"} if corpus.world else NAMES
+    names = NAMES
+    if corpus.world:
+        names = {"answers": "planted"}
     for key, name in names.items():
         for part in PARTS:
             try:
@@ -110,6 +111,11 @@ def counts(corpus: CorpusConfig) -> tuple[dict, dict]: # `WikiQA #Q Train` and s
     return out, data
 
 # %% ../../../nbs/repro/tasks/03_answers.ipynb #6581001e
+def _stage(run: RunConfig) -> TransferConfig | None: # None: there is no first stage
+    if run.method.transfer:
+        return run.training.transfer
+
+
 def _transferred(stage) -> Answers:
     "The corpus of a first stage."
     return load_answers(stage.corpus, stage.part)
@@ -132,18 +138,19 @@ def _validation(model, dev: Answers, run: RunConfig):
     if run.training.select != "best":
         return None
     tokens = model.encoder.tokenise(dev.questions, dev.answers, run.encoder.max_length)
+    return partial(_development_map, tokens=tokens, dev=dev, dtype=run.encoder.dtype)
 
-    def development_map(m):
-        scores = answer_scores(m, tokens, dtype=run.encoder.dtype)
-        return rank_metrics(scores, dev.labels, dev.question_ids, unanswered="exclude")[0]["map"]
 
-    return development_map
+def _development_map(model, tokens, dev: Answers, dtype: str) -> float:
+    scores = answer_scores(model, tokens, dtype=dtype)
+    ranking, *_ = rank_metrics(scores, dev.labels, dev.question_ids, unanswered="exclude")
+    return ranking["map"]
 
 
 def train_answers(run: RunConfig) -> Trained:
     "Train as a run says. Raises `TrainingFailed`, `MissingData` or `EncoderError`."
     corpus = run.corpus
-    stage = run.training.transfer if run.method.transfer else None
+    stage = _stage(run)
     words = _vocabulary(corpus, run.encoder, stage)
     model = answer_model(run.encoder, run.method, run.training, words, run.seed)
     identity = weights_hash(model.encoder).hexdigest() # of the weights that the run starts from
@@ -159,7 +166,9 @@ def train_answers(run: RunConfig) -> Trained:
         return answer_tokens(model.encoder, answers, run.encoder.max_length)
 
     own = tokens(training_answers(corpus))
-    transfer = tokens(_transferred(stage)) if stage else None
+    transfer = None
+    if stage:
+        transfer = tokens(_transferred(stage))
     model.to(best_device())
     first, last = train_stages(
         model, own, run.method, run.training, run.seed, run.encoder.dtype, validate, transfer)
@@ -254,11 +263,11 @@ class AnswersTask(Task):
     def lacks(self, run: RunConfig) -> str | None:
         if not run.method.trained:
             return None
-        stage = run.training.transfer if run.method.transfer else None
+        stage = _stage(run)
         return lacking(encoder_files, run.encoder) or lacking(needed, run.corpus, stage)
 
     def stale(self, record: dict, run: RunConfig) -> bool:
-        missing = [name for name in run.evaluate if name not in record["metrics"]]
+        missing = unmeasured(record, run)
         return any(not lacking(evaluation_answers, name, run.data) for name in missing)
 
     def dry_step(self, run: RunConfig) -> dict[str, float]:

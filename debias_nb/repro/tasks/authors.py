@@ -47,9 +47,8 @@ APART = .25 # share of the training authors, and of their topics, set apart wher
 def _drawn(values, seed: list[int]) -> set:
     "A quarter of the distinct values."
     distinct = sorted(set(values))
-    rng = default_rng(seed)
     count = round(APART * len(distinct))
-    drawn = rng.permutation(distinct)[:count]
+    drawn = default_rng(seed).permutation(distinct)[:count]
     return set(drawn.tolist())
 
 
@@ -125,7 +124,10 @@ def author_split(corpus: CorpusConfig) -> AuthorSplit:
     """The texts of a corpus in parts.
     Raises `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing."""
     check_known("corpus", corpus.name, (*SOURCES, "authors"), ConfigError)
-    split = _planted(corpus) if corpus.world else _real(corpus)
+    if corpus.world:
+        split = _planted(corpus)
+    else:
+        split = _real(corpus)
     if corpus.split and corpus.split.validation == "across":
         return _validated_across(split, corpus.split.seed)
     return split
@@ -139,17 +141,23 @@ def learned_table(
     "A SentenceTransformer that averages random word vectors; words it does not know are one."
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-    from tokenizers import Tokenizer, models, pre_tokenizers
+
     known = sorted({word for text in texts for word in text.split()})
     words = ["[PAD]", "[UNK]", *known]
-    vocabulary = {word: i for i, word in enumerate(words)}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     rng = default_rng([seed, 9])
     drawn = rng.normal(size=(len(words), width))
     vectors = .1 * drawn.astype("float32")
-    table = StaticEmbedding(tokenizer, embedding_weights=vectors)
+    table = StaticEmbedding(_tokenizer(words), embedding_weights=vectors)
     return SentenceTransformer(modules=[table], device="cpu")
+
+
+def _tokenizer(words: list[str]):
+    "Word by word; the second of the words stands for those that it does not know."
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    vocabulary = {word: i for i, word in enumerate(words)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return tokenizer
 
 
 @lru_cache(maxsize=2)
@@ -169,10 +177,13 @@ def beginning(
     return learned_table(texts, encoder.embedding, seed).to(best_device())
 
 
+def _texts(corpus: CorpusConfig, part: str) -> list[str]:
+    return author_split(corpus).parts()[part].text
+
+
 @lru_cache(maxsize=6)
 def _tokens(encoder: EncoderConfig, corpus: CorpusConfig, part: str):
-    texts = author_split(corpus).parts()[part].text
-    return tokenise(beginning(encoder, corpus), texts, encoder.max_length)
+    return tokenise(beginning(encoder, corpus), _texts(corpus, part), encoder.max_length)
 
 # %% ../../../nbs/repro/tasks/04_authors.ipynb #16009216
 @lru_cache(maxsize=2)
@@ -292,8 +303,7 @@ def _mean(weights, values, counts): # weights: (..., q)
 
 def _by_author(values: np.ndarray, asks: np.ndarray) -> list[float]: # (q,) and the author of each query
     "Numbers of authors whose mean is that of the queries."
-    present = np.unique(asks)
-    sums = np.bincount(asks, values)[present]
+    sums = np.bincount(asks, values)[np.unique(asks)]
     shares = sums * len(sums) / len(asks)
     return np.round(shares, 3).tolist()
 
@@ -404,7 +414,9 @@ def tuned(
             tried[-1]["r8"] = round(score, 5)
         if score > most:
             most = score
-            taught_by = base.setting if base else None
+            taught_by = None
+            if base:
+                taught_by = base.setting
             best = Tuned(model, setting, tried, loss.history, taught_by)
     if best is None:
         raise failure
@@ -499,12 +511,13 @@ def _counted(run: RunConfig) -> Trained:
     "Rows that are counted. A planted language has function words of its own."
     kind = run.method.authors.counted
     corpus = run.data
-    words = author_words(corpus.world).style.tolist() if corpus.world else None
+    words = None
+    if corpus.world:
+        words = author_words(corpus.world).style.tolist()
     rows = text_rows(kind, author_split(corpus).train.text, words)
 
     def by_part(part):
-        texts = author_split(corpus).parts()[part].text
-        return rows(texts)
+        return rows(_texts(corpus, part))
 
     return Trained(by_part, f"none: {kind} of the training texts")
 
@@ -520,7 +533,9 @@ def _identity(run: RunConfig) -> str:
 def _told(done: Tuned) -> dict:
     "What a record says of a training."
     has_bias = any("B" in step for step in done.history)
-    temperature = done.setting["temperature"] if has_bias else None
+    temperature = None
+    if has_bias:
+        temperature = done.setting["temperature"]
     summary = history_summary(done.history, temperature)
     history = {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)}
     told = dict(setting=done.setting, tried=done.tried, history=history, steps=len(done.history))
@@ -547,7 +562,9 @@ class AuthorsTask(Task):
         extra = {}
         if run.method.trained:
             is_teacher = method == AuthorsConfig(base=method.base) # a base that students learn from
-            train = _teacher if is_teacher else tuned
+            train = tuned
+            if is_teacher:
+                train = _teacher
             done = train(corpus, run.encoder, run.training, method, run.seed)
             model = done.model
             curve = curve_summary(done.history)
@@ -563,7 +580,9 @@ class AuthorsTask(Task):
     def test(self, run: RunConfig, trained: Trained) -> Tested:
         corpus = run.data
         parts = author_split(corpus).parts()
-        seed = corpus.split.seed if corpus.split else 0
+        seed = 0
+        if corpus.split:
+            seed = corpus.split.seed
         tested = Tested()
         authors = {}
         for name in run.evaluate:
@@ -590,7 +609,9 @@ class AuthorsTask(Task):
     def lacks(self, run: RunConfig) -> str | None:
         counts_alone = run.method.authors is not None or run.evaluate == ("counts",)
         embeds = run.method.trained or not counts_alone
-        why = lacking(encoder_files, run.encoder) if embeds else None
+        why = None
+        if embeds:
+            why = lacking(encoder_files, run.encoder)
         return why or lacking(author_split, run.data)
 
     def dry_step(self, run: RunConfig) -> dict[str, float]:

@@ -31,7 +31,7 @@ from ...data.registry import MissingData
 from ..config import CorpusConfig, MethodConfig, RunConfig
 from debias_nb.repro.tasks.common import (
     SMALL_WORLD, Task, Tested, Trained, base_encoder, checked_steps, encoder_files, lacking, stand_in, text_tokens,
-    vectors,
+    unmeasured, vectors,
 )
 from ..training import BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms, pair_tokens
 from ...data.titles import TitleTask
@@ -70,7 +70,9 @@ def _of_world(pairs, name: str, is_test: bool) -> LabelledPairs:
     found = LabelledPairs(name, left, right, pairs.labels, info=_about(pairs, sha))
     if not is_test:
         return found
-    subsets = {"ordinary": ~pairs.accessory} if pairs.accessory.any() else {}
+    subsets = {}
+    if pairs.accessory.any():
+        subsets = {"ordinary": ~pairs.accessory}
     return replace(found, groups=pairs.group, subsets=subsets)
 
 
@@ -282,7 +284,9 @@ class PairTask(Task):
         both = vectors(model, pairs.left + pairs.right, run.encoder)
         scores = side_cosines(both)
         values, resampled = evaluate_pairs(scores, pairs.labels, pairs.groups, pairs.subsets, name=name)
-        main = "auc05[ordinary]" if "ordinary" in pairs.subsets else "auc05"
+        main = "auc05"
+        if "ordinary" in pairs.subsets:
+            main = "auc05[ordinary]"
         kept = {main: resampled.pop(main)}
         if name in PLANTED:
             queries = catalogue(run.eval_world).split(name).queries
@@ -373,7 +377,7 @@ class PairTask(Task):
         return lacking(self.load, run.data)
 
     def stale(self, record: dict, run: RunConfig) -> bool:
-        missing = [name for name in run.evaluate if name not in record["metrics"]]
+        missing = unmeasured(record, run)
         return any(not lacking(evaluation_pairs, name, run.corpus, run.eval_world) for name in missing)
 
     def dry_step(self, run: RunConfig) -> dict[str, float]:
@@ -397,8 +401,11 @@ def _training_data(task: PairTask, encoder: EncoderConfig, corpus: CorpusConfig)
 
 def _first(pairs: PairTokens, n: int) -> PairTokens:
     "The first pairs of a training set."
-    parts = {name: getattr(pairs, name) for name in ("left", "right", "labels", "query", "item")}
-    first = {name: part[:n] for name, part in parts.items() if part is not None}
+    first = {}
+    for name in ("left", "right", "labels", "query", "item"):
+        part = getattr(pairs, name)
+        if part is not None:
+            first[name] = part[:n]
     return replace(pairs, **first)
 
 

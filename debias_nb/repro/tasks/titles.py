@@ -56,7 +56,9 @@ def _real_split(corpus: CorpusConfig):
     titles, *later = [load_titles(part) for part in corpus.name.split("+")]
     if later:
         titles = join_titles(titles, *later, corpus.name)
-    iid = None if titles.published is not None else .2
+    iid = .2
+    if titles.published is not None:
+        iid = None
     return split_titles(titles, corpus.by, corpus.until, corpus.held_out, iid, corpus.share, corpus.share_seed)
 
 
@@ -68,7 +70,9 @@ def title_split(corpus: CorpusConfig):
         split = catalogue_titles(catalogue(corpus.world))
     else:
         split = _real_split(corpus)
-    return _with_held_out(split, corpus) if corpus.holdout else split
+    if corpus.holdout:
+        return _with_held_out(split, corpus)
+    return split
 
 
 @lru_cache(maxsize=4)
@@ -190,7 +194,9 @@ class TitlesTask(PairTask):
             data[f"test {name}{suffix}"] = task.info
         if name != "mix":
             planted = run.data.world
-            queries = catalogue(planted).split(name).queries if planted else task.queries
+            queries = task.queries
+            if planted:
+                queries = catalogue(planted).split(name).queries
             values |= importance_shares(model, run.encoder, queries)
         return values, resampled, data
 
@@ -199,7 +205,9 @@ class TitlesTask(PairTask):
         if suffix:
             return {f"p1{suffix}": _main(found)}
         of_interest = name != "iid" and run.data.by != "year"
-        categories = [] if of_interest or task.categories is None else task.categories
+        categories = task.categories
+        if of_interest or task.categories is None:
+            categories = []
         dropped = {f"p1[{category}]" for category in categories}
         return {key: key for key in found if key not in dropped}
 
@@ -211,7 +219,9 @@ class TitlesTask(PairTask):
         for new, old in shown.items():
             is_part = parts and old in replicates and (name == "iid" or "bin" not in old)
             if (old == main or is_part) and np.isfinite(replicates[old]).all():
-                most = None if new == main else KEPT_RESAMPLES
+                most = KEPT_RESAMPLES
+                if new == main:
+                    most = None
                 kept = np.round(replicates[old][:most], 4)
                 out[new] = kept.tolist()
         return out
