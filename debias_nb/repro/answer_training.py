@@ -175,11 +175,13 @@ class Weigher:
         }
 
     def asked(self, weights, hidden, labels) -> dict[str, float]:
-        "What weights do to fresh random features of a batch, and what they do shuffled."
+        """What weights do to fresh random features of a batch, and what they do shuffled; nothing where the samples differ
+        in one feature or in none, as they do when a training has collapsed."""
         if weights is None:
             return {}
         out = diagnose_weights(weights, hidden, labels, generator=self.generator, r=self.scan.functions, draws=1)
-        return {key: out[key] for key in ("fresh loss", "fresh loss, shuffled")}
+        told = {key: out[key] for key in ("fresh loss", "fresh loss, shuffled")}
+        return {key: value for key, value in told.items() if np.isfinite(value)}
 
 
 def _mean_of(weights, mask) -> float:

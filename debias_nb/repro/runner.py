@@ -23,7 +23,7 @@ from functools import lru_cache
 from ..config import ConfigError, check_known, project_root
 from ..data.registry import only_pinned
 from debias_nb.repro.records import (
-    Records, Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load, this_machine,
+    RecordError, Records, Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load, this_machine,
 )
 from .config import ExperimentConfig, MethodConfig, Names, RunConfig
 from .tasks.common import Tested, Trained, task_of, unmeasured
@@ -111,13 +111,16 @@ def execute(
 
 
 def _record(run: RunConfig, trained: Trained, tested: Tested, extra: dict, seconds: float) -> dict:
-    "The record of a run that has just been made."
+    "The record of a run that has just been made. Raises `TrainingFailed` for numbers that no record can hold."
     data = trained.data | tested.data
     encoder = {"name": run.encoder.name, "fingerprint": trained.identity}
     made = this_machine()
-    return make_record(
-        run, tested.metrics, data=data, encoder=encoder, dtype=run.encoder.dtype, seconds=seconds, curve=trained.curve,
-        replicates=tested.replicates, extra=extra, **made)
+    try:
+        return make_record(
+            run, tested.metrics, data=data, encoder=encoder, dtype=run.encoder.dtype, seconds=seconds, curve=trained.curve,
+            replicates=tested.replicates, extra=extra, **made)
+    except RecordError as e: # other runs can go on
+        raise TrainingFailed(None, str(e)) from None
 
 # %% ../../nbs/repro/05_runner.ipynb #b3d20002
 @contextmanager

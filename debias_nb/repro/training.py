@@ -281,6 +281,7 @@ def gradient_norms(
     out = {}
     for name, method in (plain | methods).items():
         loss = make_loss(method, model, FrozenBase(base), seed, training)
+        loss.begin_epoch(0)
         norms = [_gradient_norm(loss, batch, parameters, seed) for batch in drawn]
         out[name] = float(np.mean(norms))
     model.eval()
