@@ -100,7 +100,7 @@ def contrastive_by_loops(p, pairs):
 
 
 @given(seed=st.integers(0, 1000), n=st.integers(3, 8), tau=st.sampled_from([.5, .1, .05]), groups=st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_equations_by_loops(seed, n, tau, groups):
     g, h, f = (cosines(seed + offset, n) for offset in (0, 2000, 4000))
     p_g, p_h, p_f = (shares(c, tau) for c in (g, h, f))
@@ -124,7 +124,7 @@ def test_the_equations_by_loops(seed, n, tau, groups):
 
 @given(
     seed=st.integers(0, 1000), n=st.integers(3, 8), tau=st.sampled_from([.5, .1, .05, .01]), B=st.floats(0, .999))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_arr_is_self_distillation_at_another_temperature(seed, n, tau, B):
     "The teacher, shrunk, is the best student, and ranks as the teacher does."
     g = cosines(seed, n)
@@ -353,7 +353,7 @@ def test_a_batch_without_pairs_counts_and_harms_nothing(static):
 # ---- pairs, samplers, training
 
 @given(seed=st.integers(0, 1000), n=st.integers(2, 12), size=st.integers(2, 6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_pass_has_one_pair_of_every_author_with_two_texts(seed, n, size):
     rng = np.random.default_rng(seed)
     texts_each = np.r_[rng.integers(2, 6, size=n), 1, 1, 1]

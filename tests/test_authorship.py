@@ -26,7 +26,7 @@ from debias_nb.data.registry import DataError, MissingData, load_registry
 
 ROOT = Path(__file__).parents[1]
 SMALL = {"authors": 80, "test_authors": 60, "tokens": 40, "topics": 6, "unseen_topics": 4}
-few = settings(max_examples=40, deadline=None)
+few = settings(max_examples=40)
 
 
 @st.composite

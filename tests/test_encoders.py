@@ -410,7 +410,7 @@ texts_of_words = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".
 
 
 @pytest.mark.parametrize("name", ["bert", "table"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_neither_order_nor_company_nor_padding_matter(loaded, name, data):
     model = loaded[name]

@@ -40,7 +40,7 @@ def walked(labels, max_fpr):
 
 
 @given(ranked_pairs(most=7), st.sampled_from([.05, .3, 1.]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_over_the_whole_curve_a_tie_is_the_mean_over_its_orders(pairs, max_fpr):
     scores, labels = pairs
     groups = [labels[scores == s].tolist() for s in sorted(set(scores), reverse=True)]
@@ -63,7 +63,6 @@ def test_without_ties_it_is_the_staircase(order, positives, max_fpr):
 
 
 @given(ranked_pairs(most=40, levels=12), st.sampled_from([.05, .1, .3, .77]))
-@settings(deadline=None)
 def test_scikit_learn_agrees(pairs, m):
     scores, labels = pairs
     assert np.isclose(auc_at(scores, labels, 1), roc_auc_score(labels, scores))
@@ -73,7 +72,6 @@ def test_scikit_learn_agrees(pairs, m):
 
 
 @given(ranked_pairs(most=30, levels=8), limits, st.integers(0, 2**32 - 1))
-@settings(deadline=None)
 def test_integer_weights_are_repetitions(pairs, max_fpr, seed):
     scores, labels = pairs
     weights = np.random.default_rng(seed).integers(0, 4, size=(5, len(scores)))
@@ -86,7 +84,6 @@ def test_integer_weights_are_repetitions(pairs, max_fpr, seed):
 
 
 @given(ranked_pairs(most=30, levels=8), limits, st.integers(0, 2**32 - 1))
-@settings(deadline=None)
 def test_only_the_order_of_scores_matters_and_no_order_of_pairs(pairs, max_fpr, seed):
     scores, labels = pairs
     value = auc_at(scores, labels, max_fpr)
@@ -158,7 +155,6 @@ def test_unusable_input_is_refused(change, message):
 
 
 @given(st.integers(1, 40), st.integers(2, 12), st.integers(0, 99))
-@settings(deadline=None)
 def test_resamples_depend_on_size_and_seed_alone(n, replicates, seed):
     w = bootstrap_weights(n, replicates, seed)
     assert w.shape == (replicates, n)

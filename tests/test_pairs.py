@@ -258,7 +258,7 @@ word = st.sampled_from([*WORDS, "lamps", "zq", "☃", "KETTLE"])
 text = st.lists(word, min_size=1, max_size=8).map(" ".join)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(text, text), min_size=1, max_size=5), st.integers(30, 60))
 def test_any_pairs_are_laid_out_as_the_tokenizer_does(loaded, tokenizer, drawn, limit):
     questions, answers = map(list, zip(*drawn))
@@ -329,7 +329,7 @@ def test_attention_of_words_that_matter_and_of_padding():
     assert torch.allclose(found, scaled, atol=1e-6), "lengths of vectors and the scale of weights do not matter"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 99), st.integers(1, 6), st.integers(0, 4))
 def test_padding_is_never_pooled(seed, length, padding):
     rng = np.random.default_rng(seed)
@@ -378,7 +378,7 @@ def test_a_table_is_split_into_directions_and_weights(loaded):
 # lengths
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(1, 128), min_size=1, max_size=300), st.integers(1, 40), st.integers(0, 3))
 def test_an_epoch_of_batches_of_like_length(lengths, size, seed):
     lengths = np.array(lengths)

@@ -191,7 +191,7 @@ ROW = st.tuples(st.sampled_from("abcdef"), st.sampled_from("uvwxyz"), st.integer
 rows_of = st.lists(ROW, min_size=1, max_size=40)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(rows_of, st.booleans(), st.booleans())
 def test_questions_are_dropped_as_pandas_drops_them(rows, without, only):
     a = made(*rows)
@@ -282,7 +282,7 @@ ROW_READ = st.tuples(st.sampled_from(["q1", "q2", "q3"]), text, st.integers(1, 4
 rows_read = st.lists(ROW_READ, min_size=1, max_size=20)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows_read)
 def test_what_is_written_is_read(tmp_path_factory, rows):
     folder = tmp_path_factory.mktemp("a")
@@ -383,7 +383,7 @@ def test_importing_loads_no_heavy_package(heavy_after):
 # ---- noise and perturbation
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 300), st.floats(0, 1), st.integers(0, 5))
 def test_exactly_so_many_labels_are_switched(n, share, seed):
     rows = [(str(i % 7), f"x{i}", i % 3 == 0) for i in range(n)]
@@ -441,7 +441,7 @@ def redo(text, edit):
 texts_to_perturb = st.lists(st.text(min_size=1, max_size=15).filter(str.strip), max_size=30)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(texts_to_perturb, st.floats(0, 1), st.integers(0, 5), st.integers(1, 3))
 def test_exactly_what_is_recorded_changes(texts, share, seed, n):
     before = list(texts)
@@ -515,7 +515,7 @@ def counting_loses(question, ids, shares, labels):
     return any_relevant and not any(label for share, label in mine if share == most)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(ROW_OF_WORDS, min_size=1, max_size=20), st.lists(texts_of, min_size=3, max_size=3))
 def test_words_in_common_by_their_definitions(rows, questions):
     a = made(*rows)

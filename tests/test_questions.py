@@ -107,7 +107,7 @@ text = st.text(characters, min_size=1, max_size=12).filter(can_be_a_question)
 rows = st.lists(st.tuples(st.integers(0, 1), text, text), min_size=1, max_size=20)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows)
 def test_what_is_written_is_read(tmp_path_factory, rows):
     lines = [f"{label}\t{left}\t{right}\n" for label, left, right in rows]
@@ -170,7 +170,7 @@ def graphs(draw):
     return pairs(*[(label, f"Q{a}?", f"q{b} ?") for label, a, b in edges])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(graphs(), graphs())
 def test_clean_keeps_apart_and_counts_everything(train, test):
     kept = q.clean(train, {"t": test})
@@ -184,7 +184,7 @@ def test_clean_keeps_apart_and_counts_everything(train, test):
         assert given_labels[left, right] == label, "a kept pair has the label it was given"
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(graphs(), st.floats(.05, .95), st.integers(0, 5))
 def test_no_question_on_both_sides(p, holdout, seed):
     try:
@@ -199,7 +199,7 @@ def test_no_question_on_both_sides(p, holdout, seed):
     assert (held_of_label >= holdout * of_label / 2).all()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(graphs(), st.floats(.01, 1), st.floats(.01, 1), st.integers(0, 5))
 def test_shares_are_nested_and_stratified(p, a, b, seed):
     a, b = sorted((a, b))

@@ -74,7 +74,7 @@ def random_answers(n_questions=40, most=30, seed=0, levels=None):
 
 
 @given(questions())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_tie_is_the_mean_over_all_its_orders(case):
     scores, grades, groups = case
     _, values, ids = rank_metrics(scores, grades >= 3, groups, grades)
@@ -131,7 +131,7 @@ def test_a_large_tie_keeps_its_digits():
 
 
 @given(questions(most=12, levels=4), st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_order_of_the_file_and_scale_of_the_scores_do_not_matter(case, random):
     scores, grades, groups = case
     _, values, ids = rank_metrics(scores, grades >= 3, groups, grades)
@@ -328,7 +328,7 @@ def test_replicates_need_values_of_questions(values):
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=8), st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_p_is_the_share_of_all_swaps(pairs, seed):
     a, b = np.array(pairs).T / 10
     swaps = np.array(list(itertools.product([1, -1], repeat=len(a))))

@@ -283,7 +283,7 @@ NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 LEAVES = st.none() | st.booleans() | NUMBERS | st.text(st.characters(codec=None))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.recursive(LEAVES, lists_and_tables, max_leaves=12))
 def test_a_line_gives_back_what_was_written(value):
     line = encode(LEAST | {"extra": value})

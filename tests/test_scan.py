@@ -100,7 +100,7 @@ def looped(features, weights, form):
 
 @pytest.mark.parametrize("form", FORMS)
 @given(seed=st.integers(0, 1000), n=st.integers(3, 9), d=st.integers(2, 6), m=st.integers(1, 3))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_all_ways_are_the_paper_s_sums(form, seed, n, d, m):
     features = doubles(seed, n, d, m)
     weights = torch.tensor(np.random.default_rng(seed).uniform(.1, 3, n), requires_grad=True)
@@ -152,7 +152,7 @@ def test_the_smaller_matrices_are_taken():
 
 
 @given(scale=st.floats(.01, 100), seed=st.integers(0, 99))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_moment_form_knows_neither_scale_of_weights_nor_place_of_features(scale, seed):
     z = doubles(seed, 8, 3, 2)
     w = torch.tensor(np.random.default_rng(seed).uniform(.1, 2, 8))

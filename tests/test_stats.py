@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from scipy import stats
 
 from debias_nb.metrics import auc_at, bootstrap_weights
@@ -43,7 +43,6 @@ def test_paired_seeds_are_the_textbook_test(a, b):
 
 
 @given(several, st.integers(0, 99))
-@settings(deadline=None)
 def test_seeds_and_test_items_add_up(values, seed):
     r = matrix(len(values), seed=seed)
     i = interval(values, r)
@@ -55,7 +54,6 @@ def test_seeds_and_test_items_add_up(values, seed):
 
 
 @given(several, st.floats(-1, 1), st.integers(0, 9))
-@settings(deadline=None)
 def test_shift_sign_and_order_of_replicates(values, shift, seed):
     a = np.array(values)
     b = np.array(values)[::-1]
@@ -194,7 +192,6 @@ def test_a_wider_delta_and_an_adjusted_p_change_the_word():
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=8))
-@settings(deadline=None)
 def test_holm_is_that_of_the_textbook(ps):
     adjusted = holm(ps)
     m = len(ps)

@@ -130,7 +130,7 @@ def check_counts(counts):
     assert counts["pairs read"] == sum(counts[kind] for kind in left)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_merging_accounts_for_everything(data):
     queries = data.draw(st.lists(names, min_size=1, max_size=8))
@@ -372,7 +372,7 @@ def check_test(task, made, queries, times):
     assert task.barred.toarray()[with_own, task.own[with_own]].all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(2001, 2006), st.floats(.1, .9), st.floats(.05, 1), st.floats(.05, 1), st.integers(0, 5), st.booleans())
 def test_splits_are_disjoint_nested_and_complete(until, test_share, one_share, other_share, seed, by_year):
@@ -497,7 +497,7 @@ def test_info_counts_the_task_and_has_its_fingerprint():
 
 # ---- growing test sets
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 9), st.integers(0, 3))
 def test_ticks_grow_from_iid_to_everything(ticks, split_seed):
     split = t.split_titles(library(), until=2005, share_seed=split_seed)

@@ -175,7 +175,7 @@ def rectangles(draw):
     return Tokens(ids, ids > 0, ids > 2)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(rectangles(), st.floats(.01, .99), st.integers(0, 2**31), st.integers(0, 50), st.integers(0, 9), st.data())
 def test_interventions_know_nothing_of_the_batch(tokens, share, seed, epoch, pad, data):
     n = len(tokens)

@@ -100,7 +100,7 @@ worlds = st.builds(
     known=SHARES, aknown=SHARES, p_broad=SHARES, attributes=st.sampled_from(["shared", "local"]),
     accessories=st.floats(0, .8), prefix_brands=st.floats(0, .5), negatives=st.integers(1, 4),
 )
-few = settings(max_examples=15, deadline=None)
+few = settings(max_examples=15)
 
 
 # ---------------------------------------------------------------- the same in every process
