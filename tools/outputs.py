@@ -324,8 +324,8 @@ def keep(path: Path, outputs: list) -> list[str]:
 
 
 def chosen(names: list[str]) -> list[Path]:
-    "The notebooks that are run: all but the index, which shows what README.md checks, or those that are named."
-    found = [path for path in notebooks() if path.name != "index.ipynb"]
+    "The notebooks that are run: all, or those that are named."
+    found = notebooks()
     if names:
         wanted = {Path(name).resolve() for name in names}
         found = [path for path in found if path in wanted]

@@ -1021,12 +1021,11 @@ def nearest_topics(
     words = weigher.get_feature_names_out()
     cosines = ours @ theirs.T
     best = cosines.argmax(1)
-    found = pd.DataFrame({
-        "test topic": test_topics,
-        "training topic": [train_topics[j] for j in best],
-        "cosine": cosines.max(1).astype(float),
-        "shared words": [_shared_words(ours[i], theirs[j], words) for i, j in enumerate(best)],
-    })
+    nearest = [train_topics[j] for j in best]
+    shared = [_shared_words(ours[i], theirs[j], words) for i, j in enumerate(best)]
+    highest = cosines.max(1).astype(float)
+    found = pd.DataFrame(
+        {"test topic": test_topics, "training topic": nearest, "cosine": highest, "shared words": shared})
     found = found.sort_values("cosine", ascending=False, kind="stable", ignore_index=True)
     return found.head(pairs)
 

@@ -12,7 +12,7 @@ import re
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Callable, Iterable, Literal, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -268,10 +268,15 @@ def seen_words(
     return len(known) / max(1, len(words))
 
 
-def word_overlap(left: list[str], right: list[str]) -> np.ndarray: # (n,) in [0, 1]
+def word_overlap(
+    left: list[str],
+    right: list[str],
+    words: Callable[[str], Iterable[str]] = _vocabulary, # of a text
+) -> np.ndarray: # (n,) in [0, 1]
     "Of each pair the share of its distinct words that both texts have; 0 for a pair without words."
     shares = []
-    for one, other in zip(map(_vocabulary, left), map(_vocabulary, right)):
+    for texts in zip(left, right):
+        one, other = map(set, map(words, texts))
         shared = one & other
         every = one | other
         shares.append(len(shared) / max(1, len(every)))

@@ -1032,11 +1032,12 @@ def authors_split(
     length, said = _spoken(c, rng, who, topic, habits, topics)
     content_words = words.content
     kind = "topic"
-    homes = [f"topic {h}" for h in home]
     if cross:
         content_words = words.unseen
         kind = "unseen"
         homes = [""] * len(home)
+    else:
+        homes = [f"topic {h}" for h in home]
     vocabulary = np.concatenate([words.style, content_words])
     counts = _counts(length, said, len(vocabulary))
     style, content = np.split(counts, [len(words.style)], axis=1)

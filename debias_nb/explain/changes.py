@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['LARGEST', 'METRICS', 'TITLES', 'RESAMPLES', 'Measured', 'HARM', 'GAIN', 'NEITHER', 'LEVEL', 'Units', 'sampling_units',
-           'average_precision', 'Test', 'difference', 'figures', 'word_overlap', 'tfidf_model', 'tfidf_cosine',
-           'judged', 'corrected', 'verdicts', 'points', 'sentence', 'score_table']
+           'average_precision', 'Test', 'difference', 'figures', 'tfidf_model', 'tfidf_cosine', 'judged', 'corrected',
+           'verdicts', 'points', 'sentence', 'score_table']
 
 # %% ../../nbs/explain/03_changes.ipynb #18e1b298
 from dataclasses import dataclass, field
@@ -152,17 +152,6 @@ def figures(change: Paired) -> dict[str, float]:
     return {"change": change.difference, "low": change.low, "high": change.high, "p": change.p}
 
 # %% ../../nbs/explain/03_changes.ipynb #28b3863a
-def word_overlap(left: list[str], right: list[str]) -> np.ndarray: # (n,) in [0, 1]
-    "Of each pair the share of its distinct words that both texts have."
-    shares = []
-    for texts in zip(left, right):
-        one, other = map(set, map(words_of, texts))
-        shared = one & other
-        every = one | other
-        shares.append(len(shared) / max(1, len(every)))
-    return np.array(shares)
-
-
 def tfidf_model(texts: list[str]) -> TfidfVectorizer:
     "How rare the words of some texts are."
     model = TfidfVectorizer(analyzer=words_of, dtype=np.float32)

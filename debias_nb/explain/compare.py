@@ -371,11 +371,20 @@ class Comparison:
     def html(self) -> str:
         "One self-contained page."
         changes = _shown(self.differences())
-        by_test = changes.groupby("test", sort=False)
-        return filled(
-            "comparison.html.j2", facts=self.facts, sentences=self.sentences(), differences=changes, delta="one point",
-            pictures={test: change_picture(rows.to_dict("records")) for test, rows in by_test},
-            tables=_tables(self.levels(), changes), snippet=self.snippet(), choices=self.choices())
+        pictures = {}
+        for test, rows in changes.groupby("test", sort=False):
+            pictures[test] = change_picture(rows.to_dict("records"))
+        parts = {
+            "facts": self.facts,
+            "sentences": self.sentences(),
+            "differences": changes,
+            "delta": "one point",
+            "pictures": pictures,
+            "tables": _tables(self.levels(), changes),
+            "snippet": self.snippet(),
+            "choices": self.choices(),
+        }
+        return filled("comparison.html.j2", **parts)
 
     def choices(self) -> list[dict]: # method, strength, at_edge, tried: rows of strength and auc05
         "How each strength that was not given came about; none without validation pairs."

@@ -18,10 +18,11 @@ import numpy as np
 import pandas as pd
 
 from ..config import ConfigError, nearest
+from ..data.products import word_overlap
 from ..data.registry import DataError
 from ..encoders import EncoderError
 from debias_nb.explain.changes import (
-    GAIN, HARM, RESAMPLES, Test, points, score_table, sentence, tfidf_cosine, tfidf_model, verdicts, word_overlap,
+    GAIN, HARM, RESAMPLES, Test, points, score_table, sentence, tfidf_cosine, tfidf_model, verdicts,
 )
 from debias_nb.explain.evidence import (
     candidate_words, flaws, flips, interventions, other_words, ranked_words, shortcuts, slices,
@@ -167,7 +168,7 @@ def _test(name: str, file: PairFile, models: dict[str, Scorer], tfidf, seed: int
         bar = f"{name}: scores"
     scores = pair_scores(models, left, right, bar)
     first = {model: scores.pop(model) for model in ("base", "tuned")}
-    baselines = {"word overlap": word_overlap(left, right), "TF-IDF": tfidf_cosine(tfidf, left, right)}
+    baselines = {"word overlap": word_overlap(left, right, words_of), "TF-IDF": tfidf_cosine(tfidf, left, right)}
     return Test(name, file, first | baselines | scores, seed)
 
 # %% ../../nbs/explain/06_diagnose.ipynb #7f4bf6c0

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.random import default_rng
 
+from ..data.products import word_overlap
 from ..data.questions import fold
-from .changes import LEVEL, Measured, Test, corrected, difference, figures, word_overlap
+from .changes import LEVEL, Measured, Test, corrected, difference, figures
 from .models import Scorer, pair_scores
 from .pairs_file import PairFile
 from .words import WordPairs, label_ties, replaced, shared_tie, words_of
@@ -70,7 +71,7 @@ def kinds_of_pairs(file: PairFile, trained: set[str]) -> dict[str, np.ndarray]: 
     kinds = {}
     if file.group:
         kinds[file.group] = file.frame.group.to_numpy()
-    kinds["word overlap"] = thirds(word_overlap(left, right))
+    kinds["word overlap"] = thirds(word_overlap(left, right, words_of))
     kinds["words in both texts"] = thirds(np.array(lengths, float))
     kinds["share of words unseen in training"] = thirds(share_unseen(left, right, trained))
     return kinds

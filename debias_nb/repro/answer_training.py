@@ -302,7 +302,7 @@ def _mean(values) -> float | None:
     return float(f"{np.nanmean(values):.4g}")
 
 
-def _means(values: list[float], points: int) -> list[float | None]:
+def _means_of_stretches(values: list[float], points: int) -> list[float | None]:
     stretches = np.array_split(values, min(points, len(values)))
     return [_mean(stretch) for stretch in stretches]
 
@@ -317,7 +317,7 @@ def diary_summary(
     out = {}
     for key in diary[0]:
         values = [line[key] for line in diary]
-        out[key] = _means(values, points)
+        out[key] = _means_of_stretches(values, points)
     return out
 
 # %% ../../nbs/repro/03_answer_training.ipynb #457a5a13

@@ -268,7 +268,7 @@ class RunConfig(Strict):
     method: MethodConfig
     corpus: CorpusConfig | None = None # None for an encoder that is not trained
     training: TrainConfig | None = None
-    evaluate: Names    # names of evaluation sets
+    evaluate: Names # names of evaluation sets
     eval_world: World | None = None # the world that planted evaluation sets come from
     eval_corpus: CorpusConfig | None = None # the corpus that an encoder which is not trained is tested on
     measure: tuple[Measure, ...] = () # what else is looked at
@@ -342,9 +342,9 @@ def run_id(
 # %% ../../nbs/repro/00_config.ipynb #d38686c3
 class BlockConfig(Strict):
     "A full grid: encoders × corpora × methods × training settings × seeds."
-    encoders: Names    # labels (else names) from the experiment's `encoders`
+    encoders: Names # labels (else names) from the experiment's `encoders`
     corpora: tuple[CorpusConfig, ...]
-    methods: Names     # names from the experiment's `methods`
+    methods: Names # names from the experiment's `methods`
     training: TrainConfig | tuple[TrainConfig, ...]
     seeds: Annotated[tuple[int, ...], Field(min_length=1)]
     evaluate: Names
@@ -397,7 +397,7 @@ class TableConfig(Strict):
     title: str | None = None     # of its section; default: the experiment's
     metric: str = "auc05"
     unit: Literal["percent", "fraction", "count"] | None = None # default: the paper's; percent for tables of ours
-    also: Names = ()   # further metrics, shown below the table
+    also: Names = () # further metrics, shown below the table
     columns: Annotated[tuple[ColumnConfig, ...], Field(min_length=1)]
     methods: Names | None = None # rows; default: all
     encoders: Names | None = None # default: all

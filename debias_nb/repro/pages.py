@@ -343,7 +343,7 @@ def _gap(value: float | None, mine: float | None) -> float:
 
 
 def apart(
-    fresh: Records,     # id -> record
+    fresh: Records, # id -> record
     reference: Records,
 ) -> pd.DataFrame: # run, test, metric, reference, here, gap, allowed; the worst first
     "Every metric of the runs that both have, and whether it is within its tolerance."

@@ -245,8 +245,7 @@ INTERVAL = ["low", "high"] # columns
 VALUE = ["value", *INTERVAL]
 ROUNDING = 1e-9 # the mean of equal numbers may differ from them
 
-def _refuse_outside(values: pd.DataFrame): # as `bars`
-    middle, low, high = values.to_numpy(float).T
+def _refuse_outside(values: pd.DataFrame, middle, low, high): # as `bars`; its columns
     too_high = low > middle + ROUNDING
     too_low = high < middle - ROUNDING
     outside = too_high | too_low
@@ -262,8 +261,8 @@ def bars(
     **style,                # of `Axes.plot`
 ):
     "Intervals, upright or level. Raises `ValueError` for an interval that leaves out its value."
-    _refuse_outside(values)
-    _, low, high = values.to_numpy(float).T
+    middle, low, high = values.to_numpy(float).T
+    _refuse_outside(values, middle, low, high)
     gap = np.full(len(values), np.nan)
     ends = np.column_stack([low, high, gap]).ravel()
     along = np.repeat(np.asarray(places, float), 3)

@@ -21,7 +21,7 @@ class Aim(Strict):
     asks: str                                # what is compared with what
     bench: str                               # the record is `bench/<bench>.json`
     at: Annotated[Names, Field(min_length=1)] # where it stands in the record
-    over: Names | None = None      # what it is divided by
+    over: Names | None = None # what it is divided by
     least: float | None = None
     most: float | None = None
 

@@ -588,15 +588,14 @@ def provenance(study: Study) -> str:
     changed = sum(not is_clean(record) for record in records)
     profile = study.experiment.profile
     name = study.experiment.name
-    lines = [
-        f"- `{profile}`: {_spent(records)}.",
-        f"Commits {commits}. {versions}.",
-        f"Encoders: {encoders}." if encoders else "",
-        f"Data: {_fingerprints(data)}.",
-        f"Settings: `configs/{name}.{profile}.yaml`; command: `debias-nb run {name} --profile {profile}`.",
-        f"{changed} of these runs came from a tree with uncommitted changes, and stand in no comparison." if changed else "",
-    ]
-    return "\n  ".join(filter(None, lines))
+    lines = [f"- `{profile}`: {_spent(records)}.", f"Commits {commits}. {versions}."]
+    if encoders:
+        lines.append(f"Encoders: {encoders}.")
+    lines.append(f"Data: {_fingerprints(data)}.")
+    lines.append(f"Settings: `configs/{name}.{profile}.yaml`; command: `debias-nb run {name} --profile {profile}`.")
+    if changed:
+        lines.append(f"{changed} of these runs came from a tree with uncommitted changes, and stand in no comparison.")
+    return "\n  ".join(lines)
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200035
 def show(

@@ -288,7 +288,7 @@ def gradient_norms(
     return out
 
 # %% ../../nbs/repro/02_training.ipynb #6bba8a47
-def _means(stretches: list[np.ndarray]) -> list[float]: # five significant digits
+def _rounded_means(stretches: list[np.ndarray]) -> list[float]: # five significant digits
     means = [stretch.mean() for stretch in stretches]
     return [float(f"{mean:.5g}") for mean in means]
 
@@ -306,5 +306,5 @@ def curve_summary(
     out = {"step": [int(stretch[-1]) for stretch in stretches]}
     for key in history[0]:
         values = [float(step[key]) for step in history]
-        out[key] = _means(np.array_split(values, points))
+        out[key] = _rounded_means(np.array_split(values, points))
     return out
