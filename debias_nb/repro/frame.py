@@ -12,6 +12,7 @@ __all__ = ['REFERENCE', 'COMPLETE', 'UNTRAINED', 'SCALE', 'PROFILES', 'FORMS', '
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000004
 import ast
+import gc
 import json
 import math
 from collections.abc import Iterator
@@ -386,8 +387,22 @@ def _latest(store: Store, *place: str) -> Records: # paper, experiment and profi
     known = _read_so_far()
     key = (store.folder, *place)
     if key not in known:
-        known[key] = latest(store.records(*place))
+        with _not_searched():
+            known[key] = latest(store.records(*place))
     return known[key]
+
+
+@contextmanager
+def _not_searched():
+    "What is made meanwhile is not searched for garbage, now or later: records hold no cycles, and there are many."
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_on:
+            gc.enable()
 
 
 def _renamed(record: dict, name: str) -> dict:
