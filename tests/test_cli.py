@@ -601,18 +601,22 @@ def paper_row(cell):
 
 
 @pytest.fixture(scope="module")
-def every_cell():
-    return pages.all_cells()
+def counted():
+    return pages.all_cells(paper="itvreg")
 
 
 @pytest.fixture
-def counted_once(every_cell, monkeypatch):
-    "The commands get cells that two tests share: to count them reads every record."
-    monkeypatch.setattr(pages, "all_cells", lambda fresh: every_cell)
+def counted_once(counted, monkeypatch):
+    "The command gets a paper's cells that two tests share: to count them reads every record."
+    def kept(fresh, paper):
+        assert not fresh and paper == "itvreg"
+        return counted
+
+    monkeypatch.setattr(pages, "all_cells", kept)
 
 
 def test_status_accounts_for_every_cell_of_the_paper(counted_once):
-    done = shell("status", "--json")
+    done = shell("status", "itvreg", "--json")
     assert done.exit_code == 0
     cells = json.loads(done.stdout)
     of_the_paper = {}
@@ -641,10 +645,17 @@ def test_status_accounts_for_every_cell_of_the_paper(counted_once):
 
 
 def test_status_for_readers_names_tables_and_profiles(counted_once):
-    done = shell("status")
+    done = shell("status", "itvreg")
     assert done.exit_code == 0
     for word in ("table3", "table2", "planted", "small", "paper", "84"):
         assert word in done.stdout
+
+
+def test_status_of_one_paper_counts_that_paper_alone(monkeypatch):
+    monkeypatch.setattr(pages, "_cells_of", lambda paper: [paper])
+    assert pages.all_cells(paper="arr") == ["arr"] and set(pages.all_cells()) == {"arr", "itvreg", "scan"}
+    done = shell("status", "scam")
+    assert done.exit_code == 2 and "did you mean 'scan'?" in done.stderr
 
 
 REPORTED = (

@@ -787,6 +787,7 @@ def _print(rows, *columns):
 
 @app.command()
 def status(
+    paper: Annotated[Optional[str], typer.Argument(help="itvreg, arr or scan; default: all")] = None,
     json_: Annotated[bool, typer.Option("--json", help="every cell as a JSON list")] = False,
     fresh: Fresh = False,
 ):
@@ -794,7 +795,7 @@ def status(
     from debias_nb.repro.pages import all_cells, status_json
     with told():
         project_here()
-        cells = all_cells(fresh=fresh)
+        cells = all_cells(fresh=fresh, paper=paper)
         if json_:
             typer.echo(status_json(cells))
         else:

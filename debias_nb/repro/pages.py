@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..config import project_root
+from ..config import ConfigError, check_known, project_root
 from ..data.registry import load_expected
 from .details import chosen_settings, question_tests
 from debias_nb.repro.frame import (
@@ -293,12 +293,19 @@ def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
             yield Cell(*place, expected=printed.value, why=why)
 
 
-def all_cells(fresh: bool = False) -> list[Cell]: # `fresh` as in `results`
-    "Every cell of every table and profile."
+def all_cells(
+    fresh: bool = False, # as in `results`
+    paper: str | None = None, # default: all
+) -> list[Cell]:
+    "Every cell of every table and profile. Raises `ConfigError` for a paper that there is not."
+    asked = papers()
+    if paper is not None:
+        check_known("paper", paper, asked, ConfigError)
+        asked = [paper]
     out = []
     with only_stored(fresh):
-        for paper in papers():
-            out += _cells_of(paper)
+        for name in asked:
+            out += _cells_of(name)
     return out
 
 
