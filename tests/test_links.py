@@ -43,13 +43,7 @@ def folder_of(path):
 
 @pytest.mark.parametrize("path", [*PAGES, *notebooks(ROOT)], ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_to_files(path):
-    name = folder_of(path)
-    if "papers" in path.parts and path.suffix == ".ipynb": # links of a page are seen from the page
-        name = name.replace("nbs/papers", "reports")
-        beside = {str(picture) for picture in path.parent.glob("*.svg")}
-        assert not [address for address in lost(path, name) if str(path.parent / address.removeprefix("./")) not in beside]
-    else:
-        assert not lost(path, name)
+    assert not lost(path, folder_of(path))
 
 
 def test_a_link_to_nowhere_is_found(tmp_path):

@@ -155,15 +155,12 @@ def resolver(source: str, names: dict[str, str], shown: dict[str, set[str]]):
         target = local(address, folder)
         if target is None:
             return address
-        # A paper notebook is written as a page in reports/.
-        targets = (target, local(address, folder.replace("nbs/papers", "reports", 1)))
-        for name, part in targets:
-            if name in names:
-                return seen_from_here(names[name], part)
-        for name, part in targets:
-            if (ROOT / name).exists():
-                return f"{config['git_url']}/blob/{config['branch']}/{name}{part}"
-        sys.exit(f"{source}: a link leads to {target[0]}, which does not exist")
+        name, part = target
+        if name in names:
+            return seen_from_here(names[name], part)
+        if (ROOT / name).exists():
+            return f"{config['git_url']}/blob/{config['branch']}/{name}{part}"
+        sys.exit(f"{source}: a link leads to {name}, which does not exist")
 
     return resolve
 

@@ -702,7 +702,10 @@ def _contents() -> str:
             rows.append((page, file, experiment.profile))
     profiles = pd.DataFrame(rows, columns=["page", "file", "profiles"]).groupby("file", sort=False)
     frame = profiles.agg({"page": "first", "profiles": ", ".join}).reset_index(drop=True)
-    head = "# Pages\n\nEvery page is a notebook of `nbs/papers/`, executed on the stored records by `debias-nb report`."
+    head = (
+        "# Pages\n\nThe pages of the table below are notebooks of `nbs/papers/`, executed on the stored records by "
+        "`debias-nb report`. `planted`: invented data, whose causes are known; `small`: real data, small encoders; `paper`: the "
+        "papers' own settings. A diagnosis of one's own pairs looks like [these](diagnose/README.md).")
     books = [f"{letter} ([claims]({paper}/claims.md), [errata]({paper}/errata.md))" for paper, letter in LETTERS.items()]
     ledger = (
         "What to do, and which of the papers' claims hold: [CLAIMS](CLAIMS.md); claim by claim and erratum by erratum: "
@@ -731,18 +734,16 @@ def _pages_of(paper: str, folder: Path, fresh: bool, here: Path) -> list[Path]: 
 def _ledger(folder: Path) -> list[Path]: # what was written
     "What to do, the findings, the list of pages, and what the benches say."
     from debias_nb.config import project_root
-    from debias_nb.repro.pages import has_notebook, write_notebook
+    from debias_nb.repro.pages import BOOKS, has_notebook, write_notebook
     from debias_nb.repro.speed import render_speed
     written = []
-    books = {"claims": "CLAIMS.md", "findings": "FINDINGS.md"}
-    if (project_root() / "configs/device/costs.yaml").is_file():
-        books["cost"] = "COST.md"
-    for name, page in books.items():
-        if has_notebook(name):
+    has_costs = (project_root() / "configs/device/costs.yaml").is_file()
+    for name, page in BOOKS.items():
+        if has_notebook(name) and (name != "cost" or has_costs):
             parameters = {}
             if name == "claims":
                 parameters = {"folder": str(folder)}
-            written += write_notebook(name, folder / page, parameters)
+            written += write_notebook(name, folder / f"{page}.md", parameters)
     texts = {folder / "README.md": _contents()}
     if (project_root() / "bench/aims.yaml").is_file():
         texts[folder / "SPEED.md"] = render_speed()
@@ -939,7 +940,7 @@ def list_names():
 
 # %% ../../nbs/repro/14_cli.ipynb #c3d6b96d
 TEST_HELP = "a test, NAME=FILE; may be repeated"
-COLUMNS_HELP = "what the files call left and right text and label"
+COLUMNS_HELP = "names of the columns of left text, right text and label, with commas between"
 Columns = Annotated[str, typer.Option(help=COLUMNS_HELP)]
 FAIL_HELP = "exit with 1 where this holds, e.g. new.change.high<0; may be repeated"
 
@@ -951,7 +952,7 @@ def diagnose(
     train: Annotated[str, typer.Option(help="what it was trained on: CSV, TSV, JSONL or Parquet")],
     test: Annotated[list[str], typer.Option(help=TEST_HELP)],
     columns: Columns = "left,right,label",
-    group: Annotated[Optional[str], typer.Option(help="a column of the tests to cut them by")] = None,
+    group: Annotated[Optional[str], typer.Option(help="a column of the tests: each of its values is reported by itself")] = None,
     html: Annotated[Optional[str], typer.Option(help="where to write the page")] = None,
     json: Annotated[Optional[str], typer.Option(help="where to write its numbers")] = None,
     fail_if: Annotated[Optional[list[str]], typer.Option(help=FAIL_HELP)] = None,
@@ -968,7 +969,7 @@ def diagnose(
 
 METHODS_HELP = "base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, word-dropout; a strength stands behind a colon"
 SETTING_HELP = "default: what fits the kind of encoder"
-LOSS_HELP = "of sentence-transformers, for pairs with labels or (MultipleNegativesRankingLoss) matches; mind the strengths"
+LOSS_HELP = "of sentence-transformers; MultipleNegativesRankingLoss trains on matches alone; strengths that suit one may not suit another"
 VALIDATION_HELP = "pairs that are no test, NAME=FILE; each strength that is not given is chosen there. May be repeated"
 TRIALS_HELP = "the folder for trials, tables and page; trials that are there are not run again"
 

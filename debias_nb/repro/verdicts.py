@@ -94,7 +94,7 @@ class Asked:
 
     def where(self, page: str) -> str: # page: of its table
         "Markdown: where it is asked; of several patterns of columns the CSV file alone says what they are."
-        table = f"[{_title(self.table)}](./{page}.md)"
+        table = f"[{_title(self.table)}](./{page}.ipynb)"
         column = ""
         if len(self.column) == 1:
             column = self.column[0].replace("*", "").strip(" :")
