@@ -162,6 +162,8 @@ class SCAN(nn.Module):
         "Weights of this batch. What is random follows from NumPy's own generator, which a trainer keeps and restores."
         number = int(np.random.randint(2**62, dtype=np.int64))
         seed = drawn_once(number, hidden.device)
+        if len(hidden) == 1: # the rest of an epoch: one pair's features correlate with nothing
+            return hidden.new_ones(1)
         generator = torch.Generator().manual_seed(seed)
         found = learn_weights(hidden.detach(), classes, self.memory, generator=generator, **self.settings)
         if self.memory is not None:

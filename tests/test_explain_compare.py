@@ -10,11 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from sentence_transformers import SentenceTransformer
 
 from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig
 from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import Catalogue
-from debias_nb.encoders import planted_encoder
+from debias_nb.encoders import EncoderError, planted_encoder
 from debias_nb.explain import compare as comparing
 from debias_nb.explain.compare import (
     GRIDS, STRENGTH, Comparison, compare, compare_command, read_method, read_methods, settings_for,
@@ -23,7 +25,7 @@ from debias_nb.explain.models import load_model
 from debias_nb.explain.page import write_whole
 from debias_nb.explain.pairs_file import read_pairs_file
 from debias_nb.stats import WORDS
-from made import WORLD, read_page
+from made import WORLD, bert, read_page
 
 
 def frame(pairs):
@@ -145,12 +147,35 @@ def test_what_cannot_work_is_refused_before_training(encoder, pairs, changes, me
         compared(encoder, pairs, **changes)
 
 
-def test_a_test_that_is_too_small_is_named(encoder, tmp_path):
-    frame = pd.DataFrame([(f"lamp {i}", f"red lamp {i}", i % 2) for i in range(4)], columns=["left", "right", "label"])
-    found = compare(encoder, frame, {"tiny": frame}, methods="base,plain", seeds=2, epochs=1, folder=tmp_path, progress=False)
-    with pytest.raises(DataError, match="tiny: base minus plain: .* the test set is too small"):
-        found.differences()
-    assert len((tmp_path / "trials.jsonl").read_text("utf-8").splitlines()) == 3, "trials are kept"
+@pytest.fixture
+def nothing_trained(monkeypatch):
+    "Whoever trains fails the test."
+    monkeypatch.setattr(comparing, "fine_tune", lambda *args: pytest.fail("a training was about to begin"))
+
+
+def test_a_test_that_is_too_small_is_named_before_anything_is_trained(encoder, pairs, nothing_trained):
+    train, _ = pairs
+    with pytest.raises(DataError, match="tiny: 4 pairs are too few to draw an interval from"):
+        compare(encoder, train, {"tiny": train.head(4).assign(label=[0, 1, 0, 1])}, methods="base,plain", progress=False)
+    one_match = train.head(40).assign(label=[1] + 39 * [0])
+    with pytest.raises(DataError, match="few is too small for an interval: .* the test set is too small"):
+        compare(encoder, train, {"few": one_match}, methods="base,plain", progress=False)
+
+
+def test_what_cannot_be_compared_is_refused_before_anything_is_trained(encoder, pairs, nothing_trained, tmp_path):
+    with pytest.raises(ConfigError, match="plain fine-tuning alone"):
+        compared(encoder, pairs, methods="plain")
+    calm = SentenceTransformer(str(bert(tmp_path)), device="cpu")
+    for module in calm.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.
+    with pytest.raises(ConfigError, match="methods: simcse: SimCSE needs dropout"):
+        compared(calm, pairs, methods="plain,simcse")
+
+
+def test_a_training_that_diverges_is_named(encoder, pairs):
+    with pytest.raises(EncoderError, match="plain, seed 0, on iid: .* scores are not finite"):
+        compared(encoder, pairs, methods="base,plain", learning_rate=1e38)
 
 
 def test_no_tests_are_refused(encoder, pairs):

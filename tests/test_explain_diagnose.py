@@ -1,4 +1,5 @@
 "`diagnose`: what it says of planted worlds, of models that do not fit each other, and of texts that are no words."
+import copy
 import json
 import re
 import shutil
@@ -11,6 +12,8 @@ import pandas as pd
 import pytest
 import torch
 from diagnose_alarms import WORLD, alarms, planted_case
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling
 from typer.testing import CliRunner
 
 from debias_nb.config import ConfigError, WorldConfig
@@ -19,6 +22,7 @@ from debias_nb.data.worlds import STRONG, Catalogue
 from debias_nb.encoders import EncoderError, embed, tokenise
 from debias_nb.explain import evidence
 from debias_nb.explain.changes import HARM, NEITHER, Test as Measured, sampling_units, score_table, verdicts
+from debias_nb.explain.compare import origin_of
 from debias_nb.explain.diagnose import NO_HARM, diagnose, diagnose_command, named_tests, read_condition, snippet
 from debias_nb.explain.models import load_model, mixed_scorer, pair_scores
 from debias_nb.explain.pairs_file import PairFile, read_pairs_file
@@ -191,10 +195,12 @@ def test_a_prompt_is_read_and_is_no_word(prompted):
 
 def test_flaws_are_counted():
     train = pair_file("train", ["a", "B", "a", "c"], ["b", "a", "b ", "d"], [1, 1, 0, 0])
-    new = pair_file("new", ["a", "c", "c", "x"], ["b", "d", "e", "y"], [1, 1, 0, 0])
-    scores = {"base": np.array([.5, .6, .7, .8]), "tuned": np.array([.8, .7, .6, .5])}
+    other = [f"x{i}" for i in range(8)]
+    new = pair_file("new", ["a", "c", "c", "x", *other], ["b", "d", "e", "y", *other], [1, 1, 0, 0] + 8 * [0])
+    scores = {"base": np.linspace(.5, .8, 12), "tuned": np.linspace(.8, .5, 12)}
     test = Measured("new", new, scores)
-    found = evidence.flaws(train, [test], scores).set_index(["file", "what"])["count"]
+    trained = {"base": np.array([.5, .6, .7, .8]), "tuned": np.array([.8, .7, .6, .5])}
+    found = evidence.flaws(train, [test], trained).set_index(["file", "what"])["count"]
     assert found["train", "repeated pairs"] == 2
     assert found["train", "pairs with both labels"] == 3
     assert found["new", "pairs of the training file"] == 2
@@ -395,8 +401,60 @@ def test_conditions_and_names_of_tests_are_read():
 
 def test_a_test_that_is_too_small_is_refused(folders):
     two = pd.DataFrame({"left": ["red", "old"], "right": ["lamp", "table"], "label": [0, 1]})
-    with pytest.raises(DataError, match="too small for an interval"):
+    with pytest.raises(DataError, match="new: 2 pairs are too few to draw an interval from"):
         diagnose(str(folders["table"]), str(folders["other table"]), made.some_pairs(), {"new": two}, progress=False)
+    one_match = made.some_pairs().head(40).assign(label=[1] + 39 * [0])
+    with pytest.raises(DataError, match="too small for an interval"):
+        diagnose(str(folders["table"]), str(folders["other table"]), made.some_pairs(), {"new": one_match}, progress=False)
+
+
+def queries(number, seed):
+    "A test with some queries of forty answers each, and the scores of two models that are equally good."
+    rng = np.random.default_rng(seed)
+    query = np.arange(number).repeat(40)
+    labels = np.tile([1] * 10 + [0] * 30, number)
+    pairs = pair_file("t", [f"query {i}" for i in query], [f"answer {i}" for i in range(len(query))], labels)
+    scores = {}
+    for model in ("base", "tuned"):
+        of_query = rng.normal(1.5, 1, number)[query]
+        scores[model] = labels * of_query + rng.normal(size=len(query))
+    return Measured("t", pairs, scores)
+
+
+def test_few_queries_make_no_verdict():
+    "With fewer units than are asked for, equally good models were told apart in up to 97 of 100 tests."
+    with pytest.raises(DataError, match="t: 5 left texts are too few to draw an interval from; 10 are needed"):
+        queries(5, 0)
+    wrong = [verdicts([queries(10, seed)]).p[0] < .05 for seed in range(60)]
+    assert sum(wrong) <= 12
+
+
+def test_models_with_other_layers_are_not_the_same(folders, files):
+    mean = SentenceTransformer(str(folders["bert"]), device="cpu")
+    first = copy.deepcopy(mean)
+    first[1] = Pooling(32, pooling_mode="cls")
+    assert origin_of(load_model(mean)) != origin_of(load_model(first)), "a trial of one is none of the other"
+    assert origin_of(load_model(mean)) == origin_of(load_model(copy.deepcopy(mean)))
+    calm = copy.deepcopy(mean)
+    calm[0].auto_model.config.hidden_dropout_prob = 0.
+    assert origin_of(load_model(calm)) != origin_of(load_model(mean))
+    tests = {"new": str(files / "new.csv")}
+    assert diagnose(mean, first, str(files / "train.csv"), tests, progress=False).verdicts.test.tolist() == ["new"]
+    with pytest.raises(EncoderError, match="are the same model"):
+        diagnose(mean, copy.deepcopy(mean), str(files / "train.csv"), tests, progress=False)
+
+
+def test_a_model_that_diverged_is_named(folders, files):
+    broken = SentenceTransformer(str(folders["table"]), device="cpu")
+    with torch.no_grad():
+        broken[0].embedding.weight.fill_(torch.nan)
+    with pytest.raises(EncoderError, match="tuned: 120 of 120 scores are not finite; its training diverged"):
+        diagnose(str(folders["table"]), broken, str(files / "train.csv"), {"new": str(files / "new.csv")}, progress=False)
+
+
+def test_the_command_says_the_seed(folders, files):
+    found = found_with(folders, files, "table", "other table", seed=3)
+    assert "--seed 3" in found.facts["command"]
 
 
 def test_the_shell_says_what_is_wrong_and_exits_with_two(files, tmp_path):

@@ -17,16 +17,17 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.random import default_rng
 from tqdm.auto import tqdm
 
 from ..config import ConfigError, check_known, nearest
 from ..data.registry import DataError
-from ..encoders import quiet_trainer, single_thread, training_arguments
+from ..encoders import EncoderError, quiet_trainer, single_thread, training_arguments
 from .changes import METRICS, RESAMPLES, Test, corrected
 from debias_nb.explain.diagnose import (
     BUDGETS, LEAST_SQUARES, LOSSES, MIXED, OF_MATCHES, folder_name, named_columns, named_tests, read_files, training_program,
 )
-from .models import Scorer, cutting, load_model, pair_scores, mixed_scorer
+from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, transformer_settings
 from .page import change_picture, command_line, file_facts, filled, json_text, versions, write_whole
 from .pairs_file import PairFile
 from ..hashes import fingerprint
@@ -223,8 +224,8 @@ TRAINERS = ("debias-nb", "torch", "transformers", "sentence-transformers") # pac
 def origin_of(
     base: Scorer,
 ) -> str: # 64 hex digits
-    "A digest of an encoder: its weights, and how texts become its tokens."
-    return fingerprint([base.fingerprint, cutting(base)])
+    "A digest of an encoder: its weights, how texts become its tokens, and tokens a vector."
+    return fingerprint([base.fingerprint, cutting(base), layers(base), transformer_settings(base)])
 
 
 def trial_id(
@@ -489,11 +490,12 @@ def _encoder(
     return tuned
 
 
-def _tested(encoder: Scorer, tests: dict[str, Test]) -> dict:
+def _tested(encoder: Scorer, tests: dict[str, Test], what: str) -> dict: # what: the encoder, for errors
     "The metrics of each test, and their values on resamples, which are the same for all methods."
     trial = {"metrics": {}, "resampled": {}}
     for name, test in tests.items():
-        scores = pair_scores({"it": encoder}, test.file.left, test.file.right)["it"]
+        said = f"{what}, on {name}"
+        scores = pair_scores({said: encoder}, test.file.left, test.file.right)[said]
         metrics = {}
         resampled = {}
         for metric in METRICS:
@@ -523,7 +525,8 @@ class _Trials:
         key = trial_id(self.origin, self.train, tests, method, self.settings, seed)
         if key not in self.known:
             encoder = _encoder(self.base, self.train, method, self.settings, seed, self.plain)
-            self.known[key] = {"id": key, "method": method.name, "seed": seed} | _tested(encoder, tests)
+            found = _tested(encoder, tests, f"{method.name}, seed {seed}")
+            self.known[key] = {"id": key, "method": method.name, "seed": seed} | found
             if self.path:
                 _keep(self.path, self.known[key])
         return self.known[key] | {"method": method.name}
@@ -591,6 +594,33 @@ def _all_files(train, tests: dict, validation: dict, columns) -> tuple[PairFile,
     for name, file in kept.items():
         _check_apart(name, file, files)
     return pairs, files, kept
+
+
+def _check_methods(methods: list[Method], base: Scorer, settings: Settings) -> None:
+    "Raises `ConfigError` or `EncoderError` for what cannot be trained, and where there is nothing to compare."
+    if len(methods) == 1:
+        raise ConfigError("methods: plain fine-tuning alone has nothing to be compared with; add one, such as base or wise-ft")
+    for method in methods:
+        if method.kind in REGULARIZERS:
+            try:
+                loss_of(method, copy.deepcopy(base.model), settings.loss)
+            except EncoderError:
+                raise
+            except ValueError as e:
+                raise ConfigError(f"methods: {method.name}: {e}") from None
+
+
+def _check_sizes(tests: dict[str, Test]) -> None:
+    "Raises `DataError` for a test on which no scores have an interval."
+    for name, test in tests.items():
+        scores = default_rng(0).random(len(test.labels))
+        value, resampled = test.measured(scores, "auc05")
+        try:
+            interval([value], [resampled])
+        except ValueError as e:
+            raise DataError(f"{name} is too small for an interval: {e}") from None
+
+
 def _as_tests(files: dict[str, PairFile]) -> dict[str, Test]:
     "Tests without scores."
     return {name: Test(name, file, {}) for name, file in files.items()}
@@ -620,14 +650,17 @@ def compare(
     files = {"train": pairs} | tests | kept
     base = load_model(base)
     settings = settings_for(base.kind, learning_rate, epochs, batch_size, loss)
+    _check_methods(asked, base, settings)
     path = None
     if folder:
         path = Path(folder) / "trials.jsonl"
     trials = _Trials(base, pairs, settings, path)
     tested = _as_tests(tests)
+    held = _as_tests(kept)
+    _check_sizes(tested | held)
     tried = None
     if kept:
-        tried = _tried(asked, trials, _as_tests(kept), progress)
+        tried = _tried(asked, trials, held, progress)
         asked = _chosen(asked, tried)
     todo = list(_planned(asked, seeds))
     results = []

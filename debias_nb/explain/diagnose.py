@@ -27,7 +27,7 @@ from debias_nb.explain.changes import (
 from debias_nb.explain.evidence import (
     candidate_words, flaws, flips, interventions, other_words, ranked_words, shortcuts, slices,
 )
-from .models import Scorer, cutting, load_model, pair_scores, same_make, mixed_scorer
+from .models import Scorer, cutting, layers, load_model, pair_scores, same_make, mixed_scorer
 from debias_nb.explain.page import (
     change_picture, command_line, curve_picture, file_facts, filled, json_text, target, versions, write_whole,
 )
@@ -123,10 +123,10 @@ SHARES = (.25, .5, .75) # of the tuned weights; 0 is the base and 1 the tuned mo
 
 
 def _is_same(base: Scorer, tuned: Scorer) -> bool:
-    "Whether two models have the same weights, and cut texts into the same tokens."
+    "Whether two models have the same weights, cut texts into the same tokens, and make a vector of them in the same way."
     if base.kind != tuned.kind or base.fingerprint != tuned.fingerprint:
         return False
-    return base.kind == "cross" or cutting(base) == cutting(tuned)
+    return base.kind == "cross" or (cutting(base) == cutting(tuned) and layers(base) == layers(tuned))
 
 
 def _loaded(base, tuned) -> dict[str, Scorer]:
@@ -388,13 +388,13 @@ def snippet(
     return "\n".join(parts)
 
 # %% ../../nbs/explain/06_diagnose.ipynb #36ac6350
-def command(scorers: dict[str, Scorer], files: dict[str, dict], group: str | None) -> str:
+def command(scorers: dict[str, Scorer], files: dict[str, dict], group: str | None, seed: int) -> str:
     "The command that gives this diagnosis again; files: of `file_facts`, by name."
     tests = [f"{name}={file['name']}" for name, file in files.items() if name != "train"]
     train = files["train"]
     return command_line("diagnose", {
         "base": scorers["base"].name, "tuned": scorers["tuned"].name, "train": train["name"], "test": tests,
-        "columns": ",".join(train["columns"]), "group": group,
+        "columns": ",".join(train["columns"]), "group": group, "seed": seed or None,
     })
 
 
@@ -408,7 +408,7 @@ def _facts(scorers: dict[str, Scorer], files: dict[str, PairFile], group, sample
         "resamples": RESAMPLES,
         "sample": sample,
         "versions": versions(),
-        "command": command(scorers, facts, group),
+        "command": command(scorers, facts, group, seed),
     }
 
 

@@ -15,7 +15,7 @@ from numpy.random import default_rng
 
 from ..data.products import word_overlap
 from ..data.questions import fold
-from .changes import LEVEL, Measured, Test, corrected, difference, figures
+from .changes import FEWEST_UNITS, LEVEL, Measured, Test, corrected, difference, figures
 from .models import Scorer, pair_scores
 from .pairs_file import PairFile
 from .words import WordPairs, label_ties, replaced, shared_tie, words_of
@@ -77,11 +77,11 @@ def kinds_of_pairs(file: PairFile, trained: set[str]) -> dict[str, np.ndarray]: 
     return kinds
 
 
-def _slice_row(test: Test, rows: np.ndarray) -> dict | None: # None where a class is too small
+def _slice_row(test: Test, rows: np.ndarray) -> dict | None: # None where a class is too small, or too little is drawn
     "What changed on some of the pairs."
     matches = int(test.labels[rows].sum())
     pairs = int(rows.sum())
-    if min(matches, pairs - matches) < FEWEST:
+    if min(matches, pairs - matches) < FEWEST or test.units.count(rows) < FEWEST_UNITS:
         return None
     before = test.measured(test.scores["base"], "auc05", rows)
     after = test.measured(test.scores["tuned"], "auc05", rows)
