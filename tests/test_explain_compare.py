@@ -24,6 +24,7 @@ from debias_nb.explain.compare import (
 from debias_nb.explain.models import load_model
 from debias_nb.explain.page import write_whole
 from debias_nb.explain.pairs_file import read_pairs_file
+from debias_nb.repro.cli import METHODS_HELP
 from debias_nb.stats import WORDS
 from made import WORLD, bert, read_page
 
@@ -79,6 +80,12 @@ def test_plain_is_always_there_and_nothing_twice():
     assert [method.name for method in read_methods("base, outreg")] == ["plain", "base", "outreg"]
     with pytest.raises(ValueError, match="stands twice"):
         read_methods(["plain", "plain"])
+
+
+def test_the_help_says_how_strong_a_method_is_by_default():
+    others = {name: strength for name, strength in STRENGTH.items() if strength != .1}
+    assert others == {"wise-ft": .5, "l2sp": 1e-6}
+    assert "without one 0.1; of wise-ft 0.5, of l2sp 1e-6" in METHODS_HELP
 
 
 # ---- settings

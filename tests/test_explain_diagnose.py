@@ -422,7 +422,7 @@ def queries(number, seed):
 
 
 def test_few_queries_make_no_verdict():
-    "With fewer units than are asked for, equally good models were told apart in up to 97 of 100 tests."
+    "Drawn from few units an interval is too short: equally good models would be told apart far too often."
     with pytest.raises(DataError, match="t: 5 left texts are too few to draw an interval from; 10 are needed"):
         queries(5, 0)
     wrong = [verdicts([queries(10, seed)]).p[0] < .05 for seed in range(60)]

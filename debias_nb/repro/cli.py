@@ -967,7 +967,9 @@ def diagnose(
     raise typer.Exit(code)
 
 
-METHODS_HELP = "base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, word-dropout; a strength stands behind a colon"
+METHODS_HELP = (
+    "base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, word-dropout; a strength stands behind a colon, as in outreg:1 "
+    "(without one 0.1; of wise-ft 0.5, of l2sp 1e-6)")
 SETTING_HELP = "default: what fits the kind of encoder"
 LOSS_HELP = "of sentence-transformers; MultipleNegativesRankingLoss trains on matches alone; strengths that suit one may not suit another"
 VALIDATION_HELP = "pairs that are no test, NAME=FILE; each strength that is not given is chosen there. May be repeated"

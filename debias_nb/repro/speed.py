@@ -131,7 +131,9 @@ def render_speed() -> str: # markdown
         if file.is_file():
             records[name] = json.loads(file.read_text("utf-8"))
     rows = [_aim_row(aim, records.get(aim.bench)) for aim in aims]
-    parts = [HEAD, text_table(["what", "bench", "ratio", "aim", ""], rows)]
+    met = sum(row[-1] == "met" for row in rows)
+    said = f"{met} of {len(rows)} aims are met."
+    parts = [HEAD, said, text_table(["what", "bench", "ratio", "aim", ""], rows)]
     if "weights" in records:
         parts += _crossover(records["weights"])
     made = [_bench_row(name, record) for name, record in records.items()]
