@@ -152,7 +152,9 @@ def intervene(
 def _table_importance(model, part: Tokens) -> torch.Tensor: # (n, L)
     """Importance under a mean of token vectors.
     With the sum $v$ of a text's vectors, the cosine of $v$ and $v - v_j$ needs no forward pass."""
-    vectors = token_vectors(model, part)
+    device = next(model.parameters()).device
+    part = part.to(device)
+    vectors = token_vectors(model, part).float()
     vectors = vectors * part.mask[..., None]
     whole = vectors.sum(1)
     square = (whole**2).sum(1, keepdim=True)                             # v·v

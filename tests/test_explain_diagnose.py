@@ -16,17 +16,18 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from typer.testing import CliRunner
 
+from debias_nb import interventions
 from debias_nb.config import ConfigError, WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import STRONG, Catalogue
 from debias_nb.encoders import EncoderError, embed, tokenise
-from debias_nb.explain import evidence
+from debias_nb.explain import evidence, words
 from debias_nb.explain.changes import HARM, NEITHER, Test as Measured, sampling_units, score_table, verdicts
 from debias_nb.explain.compare import origin_of
 from debias_nb.explain.diagnose import NO_HARM, diagnose, diagnose_command, named_tests, read_condition, snippet
 from debias_nb.explain.models import load_model, mixed_scorer, pair_scores
 from debias_nb.explain.pairs_file import PairFile, read_pairs_file
-from debias_nb.explain.words import word_importance, words_of
+from debias_nb.explain.words import WORD, replaced, word_importance, words_of
 from debias_nb.interventions import intervene
 from debias_nb.repro.cli import app
 
@@ -159,6 +160,58 @@ def test_importance_of_a_word_is_what_its_absence_does(folders, kind):
     places = tokens.ordinary[0].nonzero()[:, 0].tolist()
     words = [places[:1], places[1:3], *([place] for place in places[4:7])] # a comma between
     assert np.allclose(shares[0], importance_by_hand(scorer.model, tokens, words), atol=1e-5)
+
+
+@pytest.mark.parametrize("word", ["Μαΐου", "πρωτοΰπνι", "İstanbul", "xǰy"])
+def test_a_word_whose_letters_fall_apart_stays_one(word):
+    text = f"{word} red lamp"
+    assert words_of(text) == (word.casefold(), "red", "lamp")
+    assert len(WORD.findall(text)) == 3
+    assert replaced(text, dict.fromkeys(words_of(word), "old")) == "old red lamp"
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_a_table_in_half_precision_has_importance(folders, tmp_path, kind):
+    texts = ["old kettle for the table", "lamp"]
+    exact = load_model(str(folders["table"]))
+    half = made.load(folders["table"]).to(getattr(torch, kind))
+    half.save(str(tmp_path / "half"), create_model_card=False)
+    saved = load_model(str(tmp_path / "half"))
+    for scorer in (load_model(half), saved):
+        for shares, right in zip(word_importance(scorer, texts), word_importance(exact, texts)):
+            assert np.allclose(shares, right, atol=.01)
+    assert next(half.parameters()).dtype == getattr(torch, kind), "a model stays as it is"
+    assert next(saved.model.parameters()).dtype == torch.float32
+
+
+class Reached(Exception):
+    "A place that a test wanted to see."
+
+
+@pytest.mark.parametrize("module, measure", [(words, word_importance), (interventions, interventions.importance)])
+def test_tokens_go_where_the_table_is(folders, monkeypatch, module, measure):
+    def reached(model, tokens):
+        assert {column.device.type for column in tokens.columns} == {"meta"}
+        raise Reached
+    monkeypatch.setattr(module, "token_vectors", reached)
+    model = made.load(folders["table"])
+    model[0].embedding.to("meta")
+    if measure is word_importance:
+        model = load_model(model)
+    with pytest.raises(Reached):
+        measure(model, ["red lamp", "table"])
+
+
+def test_padding_before_a_text_is_none_of_its_words(folders):
+    texts = ["old kettle for the table", "red lamp"]
+    scorer = load_model(str(folders["bert"]))
+    scorer.model.tokenizer.padding_side = "left"
+    tokens = tokenise(scorer.model, texts)
+    assert not tokens.mask[1, 0], "the short text begins behind padding"
+    found = word_importance(scorer, texts)
+    for i in range(len(texts)):
+        places = tokens.ordinary[i].nonzero() # a token is a word here
+        assert np.allclose(found[i], importance_by_hand(scorer.model, tokens[[i]], places), atol=1e-5)
 
 
 def test_scores_do_not_depend_on_the_stretches(folders, monkeypatch):

@@ -118,6 +118,9 @@ LINES = { # a third line of JSON, what the message says
     "key missing": ('{"left": "a", "label": 1}', ":3: no 'right'"),
     "number": ('{"left": "a", "right": 7, "label": 1}', ":3: column 'right': a text is expected, found 7, a int"),
     "nothing": ('{"left": "a", "right": null, "label": 1}', ":3: column 'right': a text is expected, found nothing"),
+    "half a character": ('{"left": "a", "right": "b\\ud83d", "label": 1}',
+                         ":3: column 'right': half of a character, '\\ud83d', at character 2"),
+    "brackets": ("[" * 100_000, ":3: too many brackets within brackets"),
     "label": ('{"left": "a", "right": "b", "label": "yes"}', ":3: column 'label': labels are 0 or 1, found 'yes'"),
 }
 
@@ -130,6 +133,25 @@ def test_refusals_of_json_lines(tmp_path, line, message):
     with pytest.raises(DataError) as e:
         read_pairs_file(path)
     assert f"pairs.jsonl{message}" in str(e.value)
+
+
+def test_half_a_character_names_no_group(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    rows = [dict(left="a", right="b", label=label, brand="x\ud83d"[: 2 - label]) for label in (1, 0)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert read_pairs_file(path).left == ["a", "a"]
+    with pytest.raises(DataError, match="pairs.jsonl:2: column 'brand': half of a character"):
+        read_pairs_file(path, group="brand")
+
+
+def test_cells_that_pandas_calls_missing_are_missing():
+    missing = pd.array(["x", None, "y"], dtype="string")
+    assert missing[1] is pd.NA
+    assert read_pairs_file(FRAME.assign(brand=missing), group="brand").frame.group.tolist() == ["x", "(none)", "y"]
+    with pytest.raises(DataError, match="mine:2: column 'right': a text is expected, found nothing"):
+        read_pairs_file(FRAME.assign(right=missing), name="mine")
+    with pytest.raises(DataError, match="mine:2: column 'label': labels are 0 or 1, found <NA>"):
+        read_pairs_file(FRAME.assign(label=pd.array([1, None, 0], dtype="Int64")), name="mine")
 
 
 @pytest.mark.parametrize("damaged, message", [

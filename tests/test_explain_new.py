@@ -1,5 +1,6 @@
 "`new`: a notebook and settings that run as they are; nothing is written over, and nothing is left half-written."
 import json
+import os
 
 import pandas as pd
 import pytest
@@ -77,6 +78,36 @@ def test_files_of_ones_own(tmp_path, monkeypatch):
         with pytest.raises(error, match=message):
             new("other", **given)
         assert not list(tmp_path.glob("*other*"))
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_paths_hold_from_where_the_settings_lie(tmp_path, monkeypatch, is_link):
+    here = tmp_path / "here"
+    (here / "data").mkdir(parents=True)
+    monkeypatch.chdir(here)
+    pairs = pd.DataFrame({"left": ["red lamp", "old table"], "right": ["lamp", "new lamp"], "label": [1, 0]})
+    for name in ("train", "near", "far"):
+        pairs.to_csv(f"data/{name}.csv", index=False)
+    table(here / "data")
+    folder = here / "experiments"
+    if is_link:
+        elsewhere = tmp_path / "a/b/c"
+        elsewhere.mkdir(parents=True)
+        folder.symlink_to(elsewhere)
+    else:
+        folder.mkdir()
+    tests = {"near": "data/near.csv", "far": str(here / "data/far.csv")}
+    new("own", "data/table", "data/train.csv", tests, folder="experiments")
+    written = yaml.safe_load((folder / "own.yaml").read_text("utf-8"))
+    assert not os.path.isabs(written["train"]) and written["tests"]["far"] == tests["far"]
+    for place in (here, folder):
+        monkeypatch.chdir(place)
+        found = read_experiment(os.path.relpath(folder.resolve() / "own.yaml"))
+        assert os.path.samefile(found.base, here / "data/table")
+        assert os.path.samefile(found.train, here / "data/train.csv")
+        for name, test in found.tests.items():
+            assert os.path.samefile(test, here / f"data/{name}.csv")
+        assert os.path.samefile(os.path.dirname(found.records) or ".", folder)
 
 
 @pytest.mark.parametrize("there", ["mine", "mine.yaml", "mine.ipynb", "mine-records"])

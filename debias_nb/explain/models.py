@@ -143,7 +143,8 @@ def load_model(
     if _is_cross(folder):
         load = CrossEncoder
     place = device or best_device()
-    model = load_safely(load, folder, device=place, model_kwargs={"use_safetensors": True}).eval()
+    model = load_safely(load, folder, device=place, model_kwargs={"use_safetensors": True})
+    model = model.float().eval() # as `load_encoder` does
     return Scorer(str(source), model, kind_of(model))
 
 # %% ../../nbs/explain/01_models.ipynb #a6f1d3b3

@@ -7,6 +7,7 @@ __all__ = ['SPLITS', 'CELLS', 'NAME', 'Experiment', 'read_experiment', 'write_pl
 
 # %% ../../nbs/explain/08_new.ipynb #0086a32f
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -18,6 +19,7 @@ import yaml
 from pydantic import Field, field_validator
 
 from ..config import ConfigError, EncoderConfig, Natural, Positive, PretrainConfig, Strict, load_config
+from ..encoders import is_folder
 from .compare import read_methods
 from .diagnose import read_files
 from .models import model_folder
@@ -154,12 +156,23 @@ def notebook(name: str) -> dict: # as it stands in the file
 NAME = re.compile(r"\w[\w-]*")
 
 
-def _own(base: str, train: str, tests: dict[str, str], columns) -> dict:
+def _seen_from(folder: Path, path: str) -> str:
+    "A path that holds from the current folder, as it holds from another one."
+    if Path(path).is_absolute():
+        return path
+    return os.path.relpath(path, folder.resolve()) # from where a link to it leads: `..` begins there
+
+
+def _own(folder: Path, base: str, train: str, tests: dict[str, str], columns) -> dict: # paths as `folder` sees them
     "Settings for files of one's own. Raises `ConfigError`, `DataError` or `EncoderError` for what cannot be used."
     if not (base and train and tests):
         raise ConfigError("--base, --train and --test belong together: give all three, or none for invented pairs")
     read_files(train, tests, columns)
     model_folder(base)
+    if is_folder(base):
+        base = _seen_from(folder, base)
+    train = _seen_from(folder, train)
+    tests = {name: _seen_from(folder, test) for name, test in tests.items()}
     return {"base": base, "train": train, "tests": tests, "columns": list(columns)}
 
 
@@ -197,7 +210,7 @@ def new(
             work = Path(aside)
             own = any((base, train, tests))
             if own:
-                settings = _own(base, train, tests, columns)
+                settings = _own(folder, base, train, tests, columns)
             else:
                 settings = _planted(name, work)
             experiment = Experiment(**settings, records=f"{name}-records")

@@ -141,6 +141,8 @@ def _json_object(_, text: str) -> dict:
         value = json.loads(text, object_pairs_hook=_no_key_twice)
     except json.JSONDecodeError as e:
         raise ValueError(f"no JSON: {e.msg} at character {e.colno}") from None
+    except RecursionError:
+        raise ValueError("too many brackets within brackets") from None
     if not isinstance(value, dict):
         raise ValueError(f"an object is expected, found {type(value).__name__}")
     return value
@@ -229,7 +231,16 @@ TRUTHS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
 
 def _is_missing(cell) -> bool:
-    return cell is None or cell != cell
+    return pd.api.types.is_scalar(cell) and pd.isna(cell)
+
+
+def _check_whole(text: str) -> None:
+    "Raises `ValueError` for half of a character, as `\\ud83d` is in JSON: no file can hold it, and no tokenizer reads it."
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as e:
+        half = text[e.start]
+        raise ValueError(f"half of a character, {half!r}, at character {e.start + 1} of the text") from None
 
 
 def _text(cell) -> str:
@@ -243,6 +254,7 @@ def _text(cell) -> str:
         raise ValueError("the text is empty")
     if len(cell) > LONGEST:
         raise ValueError(f"the text has {len(cell):,} characters, more than {LONGEST:,}")
+    _check_whole(cell)
     return cell
 
 
@@ -255,10 +267,12 @@ def _label(cell) -> int:
 
 
 def _group(cell) -> str:
-    "A cell that names a group; an empty one is a group of its own."
+    "A cell that names a group; an empty one is a group of its own. Raises `ValueError` with the reason."
     if _is_missing(cell) or not str(cell).strip():
         return "(none)"
-    return str(cell).strip()
+    name = str(cell).strip()
+    _check_whole(name)
+    return name
 
 
 def _column(name, cells, column, read) -> list:

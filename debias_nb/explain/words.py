@@ -29,7 +29,7 @@ WORD = re.compile(r"\w+(?:[-'’.]\w+)*")
 @lru_cache(maxsize=200_000)
 def words_of(text: str) -> tuple[str, ...]:
     "The words of a text in their order, case apart."
-    return tuple(WORD.findall(text.casefold()))
+    return tuple(word.casefold() for word in WORD.findall(text)) # letters as ΐ fall apart when case is folded
 
 
 def replaced(
@@ -54,8 +54,9 @@ def _offsets(scorer: Scorer, texts: list[str]) -> list[list[tuple[int, int]]]:
     if scorer.kind == "static":
         encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
         return [encoding.offsets for encoding in encodings]
-    cut = tokenizer(texts, truncation=True, max_length=scorer.model.max_seq_length, return_offsets_mapping=True)
-    return cut["offset_mapping"]
+    length = scorer.model.max_seq_length
+    cut = tokenizer(texts, padding=True, truncation=True, max_length=length, return_offsets_mapping=True)
+    return cut["offset_mapping"] # (0, 0) for padding, which may stand before a text
 
 
 def _word_places(text: str, start: int) -> list[int]: # of each character the word's number, -1 between words
@@ -96,8 +97,9 @@ def _most_words(owner) -> int:
 
 def _table_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W), W: words of the longest text
     "Importance under a mean of token vectors."
-    vectors = token_vectors(scorer.model, tokens)
-    vectors = vectors * tokens.mask[..., None]
+    device = next(scorer.model.parameters()).device
+    vectors = token_vectors(scorer.model, tokens.to(device))
+    vectors = vectors.float().cpu() * tokens.mask[..., None]
     n, _, width = vectors.shape
     most = _most_words(owner)
     slot = np.where(owner < 0, most, owner) # the last one takes what belongs to no word
