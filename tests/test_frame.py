@@ -252,6 +252,12 @@ def test_runs_and_caches_are_ignored_by_git():
     assert not ignored & {"results/", "reports/", "expected/", "debias_nb/"}
 
 
+def test_no_property_has_a_deadline():
+    from hypothesis import settings as of_hypothesis
+    assert of_hypothesis().deadline is None, "a busy machine is no failure"
+
+
+
 def test_ruff_has_no_complaint():
     command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format", "concise", "."]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
