@@ -257,7 +257,6 @@ def test_no_property_has_a_deadline():
     assert of_hypothesis().deadline is None, "a busy machine is no failure"
 
 
-
 def test_ruff_has_no_complaint():
     command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format", "concise", "."]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
