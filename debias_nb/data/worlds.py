@@ -1030,13 +1030,13 @@ def authors_split(
     habits = _habits(c, rng, authors)
     who, home, topic = _assigned(c, rng, authors, len(topics), cross)
     length, said = _spoken(c, rng, who, topic, habits, topics)
-    content_words = words.content
-    kind = "topic"
     if cross:
         content_words = words.unseen
         kind = "unseen"
         homes = [""] * len(home)
     else:
+        content_words = words.content
+        kind = "topic"
         homes = [f"topic {h}" for h in home]
     vocabulary = np.concatenate([words.style, content_words])
     counts = _counts(length, said, len(vocabulary))

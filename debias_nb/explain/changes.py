@@ -35,6 +35,7 @@ class Units:
         "How many there are among some of the pairs."
         return len(np.unique(self.group[rows]))
 
+
 def sampling_units(left: list[str], right: list[str]) -> Units:
     "The units of a test set."
     n = len(left)

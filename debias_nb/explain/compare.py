@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 
 from ..config import ConfigError, check_known, nearest
 from ..data.registry import DataError
-from ..encoders import EncoderError, quiet_trainer, single_thread, training_arguments
+from ..encoders import quiet_trainer, single_thread, training_arguments
 from .changes import METRICS, RESAMPLES, Test, corrected
 from debias_nb.explain.diagnose import (
     BUDGETS, LEAST_SQUARES, LOSSES, MIXED, OF_MATCHES, folder_name, named_columns, named_tests, read_files, training_program,
@@ -600,14 +600,12 @@ def _check_methods(methods: list[Method], base: Scorer, settings: Settings) -> N
     "Raises `ConfigError` or `EncoderError` for what cannot be trained, and where there is nothing to compare."
     if len(methods) == 1:
         raise ConfigError("methods: plain fine-tuning alone has nothing to be compared with; add one, such as base or wise-ft")
+    model = copy.deepcopy(base.model)
     for method in methods:
-        if method.kind in REGULARIZERS:
-            try:
-                loss_of(method, copy.deepcopy(base.model), settings.loss)
-            except EncoderError:
-                raise
-            except ValueError as e:
-                raise ConfigError(f"methods: {method.name}: {e}") from None
+        try:
+            loss_of(method, model, settings.loss)
+        except ValueError as e:
+            raise ConfigError(f"methods: {method.name}: {e}") from None
 
 
 def _check_sizes(tests: dict[str, Test]) -> None:

@@ -268,11 +268,11 @@ def _label(cell) -> int:
 
 def _group(cell) -> str:
     "A cell that names a group; an empty one is a group of its own. Raises `ValueError` with the reason."
-    if _is_missing(cell) or not str(cell).strip():
+    if _is_missing(cell):
         return "(none)"
     name = str(cell).strip()
     _check_whole(name)
-    return name
+    return name or "(none)"
 
 
 def _column(name, cells, column, read) -> list:

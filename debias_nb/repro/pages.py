@@ -228,6 +228,14 @@ BOOKS = {"claims": "CLAIMS", "findings": "FINDINGS", "cost": "COST"} # notebooks
 ADDRESS = re.compile(r"\]\((?P<file>[^)\s#:]+)(?P<part>#[^)\s]*)?\)") # of a file of this project
 
 
+def _as_page(target: PurePosixPath) -> PurePosixPath: # both in the project
+    "What a reader of pages is sent to: of a paper's notebook its page, else the file itself."
+    if not target.is_relative_to("nbs/papers"):
+        return target
+    name = str(target.relative_to("nbs/papers").with_suffix(""))
+    return PurePosixPath("reports", BOOKS.get(name, name) + ".md")
+
+
 def seen_from_page(
     text: str, # Markdown of a notebook, whose links lead to notebooks and other files as seen from itself
     name: str, # of the notebook in `nbs/papers/`
@@ -238,12 +246,9 @@ def seen_from_page(
     def other(match):
         place = posixpath.join("nbs/papers", here, match["file"])
         target = PurePosixPath(posixpath.normpath(place))
-        if target.is_relative_to("nbs/papers"):
-            if target.suffix != ".ipynb":
-                return match[0] # a picture, which is copied
-            wanted = str(target.relative_to("nbs/papers").with_suffix(""))
-            target = PurePosixPath("reports", BOOKS.get(wanted, wanted) + ".md")
-        address = posixpath.relpath(target, posixpath.join("reports", here))
+        if target.is_relative_to("nbs/papers") and target.suffix != ".ipynb":
+            return match[0] # a picture, which is copied
+        address = posixpath.relpath(_as_page(target), posixpath.join("reports", here))
         if not address.startswith("."):
             address = f"./{address}"
         return f"]({address}{match['part'] or ''})"
