@@ -76,16 +76,26 @@ def _covered(v, r, dropped):
     return f"{seeds}, {r.shape[1]} resamples of the test items{left_out}"
 
 
-def _spread(v, r, dropped): # (n,) values; (n, B) replicates or None; number of resamples left out
+def _of_items(r, units): # (n, B) replicates; how many units each resample draws, None where there are many
+    "What the draw of test items adds to the variance of the mean over seeds, and its degrees of freedom."
+    resampled = r.mean(0)
+    variance = resampled.var(ddof=1)
+    freedom = len(resampled) - 1
+    if units is None:
+        return variance, freedom
+    if units < 2:
+        raise ValueError(f"units must be 2 or more, got {units}: one alone says nothing of others")
+    return variance * units / (units - 1), min(freedom, units - 1)
+
+
+def _spread(v, r, dropped, units): # (n,) values; (n, B) replicates or None; resamples left out; what they draw
     "Standard error of the mean over seeds, its degrees of freedom, and what they are made of."
     parts = [] # variance and degrees of freedom
     if len(v) > 1:
         of_mean = v.var(ddof=1) / len(v)
         parts.append((of_mean, len(v) - 1))
     if r is not None:
-        resampled = r.mean(0)
-        of_items = resampled.var(ddof=1)
-        parts.append((of_items, len(resampled) - 1))
+        parts.append(_of_items(r, units))
     total = sum(variance for variance, _ in parts)
     weakness = sum(variance**2 / df for variance, df in parts)
     error = math.nan
@@ -124,6 +134,7 @@ def interval(
     values,             # (seeds,) one number a seed
     replicates=None,    # (seeds, B) bootstrap values on shared resamples of the test items
     level: float = .95, # in (0, 1)
+    units: int | None = None, # how many queries, pairs or groups each resample draws; None: so many that it does not matter
 ) -> Interval:
     """t-interval for the mean over seeds, covering seeds and test items as far as each is given.
     Raises `ValueError` for unusable input."""
@@ -134,7 +145,7 @@ def interval(
     if replicates is not None:
         r = _matrix(replicates, len(v), "replicates")
         r, dropped = _complete(r, "replicates")
-    se, df, method = _spread(v, r, dropped)
+    se, df, method = _spread(v, r, dropped, units)
     mean, std = mean_std(v)
     half = _half(se, df, upper)
     return Interval(mean, mean - half, mean + half, len(v), std, method)
@@ -201,6 +212,7 @@ def paired(
     a_replicates=None,  # (seeds, B) or (1, B), on the same resamples as b's
     b_replicates=None,
     level: float = .95, # in (0, 1)
+    units: int | None = None, # how many queries, pairs or groups each resample draws; None: so many that it does not matter
 ) -> Paired:
     "a minus b over the same seeds and the same test items. Raises `ValueError` for runs that cannot be paired."
     upper = _upper(level)
@@ -209,7 +221,7 @@ def paired(
     _check_seeds(a, b)
     r, dropped = _paired_replicates(a, b, a_replicates, b_replicates)
     d = a - b
-    se, df, method = _spread(d, r, dropped)
+    se, df, method = _spread(d, r, dropped, units)
     if len(a) != len(b):
         single = "b"
         if len(a) == 1:
@@ -218,7 +230,8 @@ def paired(
     if r is None:
         items = math.nan
     else:
-        items = float(r.mean(0).std(ddof=1))
+        of_items, _ = _of_items(r, units)
+        items = math.sqrt(of_items)
     return _difference(float(d.mean()), se, df, len(d), upper, items, method, seeds_alone=r is None)
 
 

@@ -28,6 +28,24 @@ def test_seeds_alone_is_the_textbook_interval(values, level):
     assert i.n == len(values)
 
 
+@pytest.mark.parametrize("n", [2, 5, 12, 300])
+def test_few_units_are_the_textbook_interval(n):
+    values = np.random.default_rng(n).normal(0, 1, n)
+    drawn = bootstrap_weights(n, 20_000) / n
+    i = interval([values.mean()], [drawn @ values], units=n)
+    book = stats.t.interval(.95, min(n - 1, 20_000), values.mean(), stats.sem(values))
+    assert np.allclose((i.low, i.high), book, rtol=0, atol=.02 * (book[1] - book[0]))
+    p = paired([values.mean()], [0], [drawn @ values], [np.zeros(20_000)], units=n)
+    assert np.isclose(p.high - p.low, i.high - i.low)
+    assert np.isclose(p.items_error, p.error)
+    assert np.isclose(p.p, stats.ttest_1samp(values, 0).pvalue, rtol=.05, atol=.01)
+
+
+def test_one_unit_is_refused():
+    with pytest.raises(ValueError, match="units must be 2 or more, got 1"):
+        interval([.5], [[.5, .5]], units=1)
+
+
 @given(several, several)
 def test_paired_seeds_are_the_textbook_test(a, b):
     n = min(len(a), len(b))

@@ -271,6 +271,7 @@ class Comparison:
     settings: Settings
     facts: dict = field(default_factory=dict) # what the page says of files, models and versions
     tried: pd.DataFrame | None = None # where strengths were chosen: method, strength, auc05 on the validation pairs
+    units: dict[str, int] = field(default_factory=dict) # how many each test's resamples draw; one that is not there: many
 
     @property
     def scores(self) -> pd.DataFrame: # method, seed, test, metric, value
@@ -326,7 +327,7 @@ class Comparison:
         for test, (values, resampled) in self._sides(method, metric).items():
             base, base_resampled = theirs[test]
             try:
-                found[method, test] = paired(values, base, resampled, base_resampled)
+                found[method, test] = paired(values, base, resampled, base_resampled, units=self.units.get(test))
             except ValueError as e: # too few pairs to resample
                 raise DataError(f"{test}: {method} minus {against}: {e}") from None
         return found
@@ -337,7 +338,7 @@ class Comparison:
         for method in self.methods:
             for metric in METRICS:
                 for test, (values, resampled) in self._sides(method.name, metric).items():
-                    found = interval(values, resampled)
+                    found = interval(values, resampled, units=self.units.get(test))
                     rows.append({
                         "method": method.name, "metric": metric, "test": test, "value": found.value, "std": found.std,
                         "low": found.low, "high": found.high, "n": found.n,
@@ -499,9 +500,9 @@ def _tested(encoder: Scorer, tests: dict[str, Test], what: str) -> dict: # what:
         metrics = {}
         resampled = {}
         for metric in METRICS:
-            value, values = test.measured(scores, metric)
-            metrics[metric] = value
-            resampled[metric] = values.tolist()
+            found = test.measured(scores, metric)
+            metrics[metric] = found.value
+            resampled[metric] = found.resampled.tolist()
         trial["metrics"][name] = metrics
         trial["resampled"][name] = resampled
     return trial
@@ -612,9 +613,9 @@ def _check_sizes(tests: dict[str, Test]) -> None:
     "Raises `DataError` for a test on which no scores have an interval."
     for name, test in tests.items():
         scores = default_rng(0).random(len(test.labels))
-        value, resampled = test.measured(scores, "auc05")
+        found = test.measured(scores, "auc05")
         try:
-            interval([value], [resampled])
+            interval([found.value], [found.resampled])
         except ValueError as e:
             raise DataError(f"{name} is too small for an interval: {e}") from None
 
@@ -665,7 +666,8 @@ def compare(
     for seed, method in tqdm(todo, disable=not progress, unit="trial"):
         results.append(trials.result(method, seed, tested))
     facts = _facts(base, files, tested, [*kept], asked, settings, seeds, folder)
-    return Comparison(results, asked, settings, facts, tried)
+    units = {name: test.units.count() for name, test in tested.items()}
+    return Comparison(results, asked, settings, facts, tried, units)
 
 
 def _keep(path: Path, trial: dict) -> None:

@@ -90,7 +90,7 @@ def _slice_row(test: Test, rows: np.ndarray) -> dict | None: # None where a clas
     except ValueError: # too many resamples without a class
         return None
     return {
-        "pairs": pairs, "matches": matches, "base": before[0], "tuned": after[0], **figures(change),
+        "pairs": pairs, "matches": matches, "base": before.value, "tuned": after.value, **figures(change),
     }
 
 
@@ -194,9 +194,9 @@ def _change(test: Test, model: str, now: np.ndarray) -> Paired:
 
 def _moved(test: Test, model: str, now: np.ndarray) -> Measured:
     "The same change as a value with resamples, to be compared with another one."
-    after, after_resampled = test.measured(now, "auc05")
-    before, before_resampled = test.of(model, "auc05")
-    return after - before, after_resampled - before_resampled
+    after = test.measured(now, "auc05")
+    before = test.of(model, "auc05")
+    return Measured(after.value - before.value, after.resampled - before.resampled, after.units)
 
 
 def _intervened(test: Test, scorers: dict[str, Scorer], how: str, which: str, words, progress: bool) -> list[dict]:
@@ -301,7 +301,7 @@ def _shortcut(test: Test, scorers, trained: WordPairs, there: WordPairs, words: 
         count, share = shared_tie(pairs, found)
         row |= {f"{name} pairs": count, f"{name} matches": share, f"{name} mean": float(pairs.labels.mean())}
     row |= figures(change)
-    row |= {"base change": moved["base"][0], "more": more.difference, "more low": more.low, "more high": more.high}
+    row |= {"base change": moved["base"].value, "more": more.difference, "more low": more.low, "more high": more.high}
     return row | {"p": more.p}
 
 
@@ -453,6 +453,6 @@ def flips(tests: list[Test], most: int = FLIPS) -> pd.DataFrame: # the worst fir
 
 def _gain(test: Test) -> float:
     "What fine-tuning changed in AUC(0.05)."
-    base, _ = test.of("base", "auc05")
-    tuned, _ = test.of("tuned", "auc05")
-    return tuned - base
+    base = test.of("base", "auc05")
+    tuned = test.of("tuned", "auc05")
+    return tuned.value - base.value
