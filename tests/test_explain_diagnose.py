@@ -249,7 +249,7 @@ def test_a_prompt_is_read_and_is_no_word(prompted):
 def test_flaws_are_counted():
     train = pair_file("train", ["a", "B", "a", "c"], ["b", "a", "b ", "d"], [1, 1, 0, 0])
     other = [f"x{i}" for i in range(8)]
-    new = pair_file("new", ["a", "c", "c", "x", *other], ["b", "d", "e", "y", *other], [1, 1, 0, 0] + 8 * [0])
+    new = pair_file("new", ["a", "c", "c", "x", *other], ["b", "d", "e", "y", *other], [1, 1, 0, 0] + 4 * [0, 1])
     scores = {"base": np.linspace(.5, .8, 12), "tuned": np.linspace(.8, .5, 12)}
     test = Measured("new", new, scores)
     trained = {"base": np.array([.5, .6, .7, .8]), "tuned": np.array([.8, .7, .6, .5])}

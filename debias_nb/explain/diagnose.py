@@ -141,14 +141,6 @@ def _loaded(base, tuned) -> dict[str, Scorer]:
     return scorers
 
 
-def _verdicts(tests: list[Test]) -> pd.DataFrame:
-    "Raises `DataError` for a test that is too small."
-    try:
-        return verdicts(tests)
-    except ValueError as e:
-        raise DataError(f"a test is too small for an interval: {e}") from None
-
-
 def _mixes(scorers: dict[str, Scorer]) -> dict[str, Scorer]: # name -> model; none for models of different make
     "Models between base and tuned."
     if not same_make(scorers["base"], scorers["tuned"]):
@@ -470,7 +462,7 @@ def diagnose(
     tfidf = tfidf_model(texts)
     models = scorers | mixes
     measured = [_test(name, file, models, tfidf, seed, progress) for name, file in files.items()]
-    found = _verdicts(measured)
+    found = verdicts(measured)
     scores = score_table(measured)
     shares = {"base": 0., **dict(zip(mixes, SHARES)), "tuned": 1.}
     by_word = WordFindings()
