@@ -186,7 +186,8 @@ def evaluate_pairs(
     seed: int = 0,         # of the resamples: the same for all methods that are to be compared
     name: str = "",        # the evaluation set, for error messages
 ) -> tuple[dict[str, float], dict[str, list[float]]]: # fractions; their replicates, nan where one lacks a class
-    """AUC(0.05) (`auc05`, and `auc05[subset]`) and AUC (`auc`) of scored pairs, with bootstrap replicates.
+    """AUC(0.05) (`auc05`, and `auc05[subset]`) and AUC (`auc`) of scored pairs, with bootstrap replicates. Where there
+    are few groups, `stats.interval` and `stats.paired` are to know how many, as `units`.
     Raises `ValueError` naming the evaluation set or the subset."""
     scores, positive = _checked(scores, labels, name)
     n = len(scores)
