@@ -1,15 +1,16 @@
-"""Three diagnoses of real fine-tuning, written to reports/diagnose/: pages, their twins, and a README.md that says what each found.
+"""Diagnoses of real fine-tuning, written to reports/diagnose/: pages, their twins, and a README.md that says what each found.
 
-questions   Quora's duplicate questions, tested on their own test and on AskUbuntu
-products    offers of computers, tested on all four categories
-forum       AskUbuntu's duplicate questions, tested on their own test and on Quora
+questions     Quora's duplicate questions, tested on their own test and on AskUbuntu
+products      offers of computers, tested on all four categories
+forum         AskUbuntu's duplicate questions, tested on their own test and on Quora
+transformer   a tenth of Quora's duplicate questions, tested as `questions` is, with MiniLM
 
     python tools/diagnose_cases.py               # all, with the published data under DEBIAS_NB_DATA
     python tools/diagnose_cases.py questions
     python tools/diagnose_cases.py --list        # README.md alone, from the twins that are there
 
-The static encoder potion-base-2M, at the rates and epochs of the tables in configs/itvreg. Files of pairs are written
-to a folder of their own first, since `diagnose` reads what anybody would give it.
+Encoders, rates and epochs are those of the tables in configs/itvreg. Files of pairs are written to a folder of their
+own first, since `diagnose` reads what anybody would give it.
 """
 import argparse
 import json
@@ -17,16 +18,34 @@ import os
 import sys
 import tempfile
 from contextlib import chdir
+from dataclasses import dataclass
 from pathlib import Path
 
 from notebooks import ROOT
 
 OUT = ROOT / "reports" / "diagnose"
-ENCODER = "potion-base-2M"
-CASES = { # training corpus, tests, rate, epochs, longest text in tokens
-    "questions": ("quora", ("quora", "askubuntu"), 1e-1, 5, 32),
-    "products": ("computers", ("computers", "cameras", "shoes", "watches"), 2e-1, 10, 64),
-    "forum": ("askubuntu", ("askubuntu", "quora"), 1e-1, 5, 32),
+
+
+@dataclass(frozen=True)
+class Case:
+    "What is fine-tuned, and on what it is tested."
+    corpus: str
+    tests: tuple[str, ...]
+    rate: float
+    epochs: int
+    longest: int               # text in tokens
+    batch: int = 250
+    share: float = 1.          # of the training pairs
+    encoder: str = "potion-base-2M"
+    dtype: str = "fp32"
+
+
+CASES = {
+    "questions": Case("quora", ("quora", "askubuntu"), 1e-1, 5, 32),
+    "products": Case("computers", ("computers", "cameras", "shoes", "watches"), 2e-1, 10, 64),
+    "forum": Case("askubuntu", ("askubuntu", "quora"), 1e-1, 5, 32),
+    "transformer": Case(
+        "quora", ("quora", "askubuntu"), 3e-5, 2, 32, batch=64, share=.1, encoder="minilm", dtype="bf16"),
 }
 
 
@@ -38,54 +57,62 @@ def written(pairs, path: Path) -> str:
     return path.name
 
 
-def fine_tuned(base, pairs, rate: float, epochs: int, longest: int):
+def fine_tuned(base, pairs, case: Case):
     "A copy of the encoder, fine-tuned as the tables do."
     import copy
     from debias_nb.repro.config import MethodConfig, TrainConfig
     from debias_nb.repro.training import fine_tune, pair_tokens
     model = copy.deepcopy(base)
-    tokens = pair_tokens(base, pairs.left, pairs.right, pairs.labels, longest)
-    training = TrainConfig(learning_rate=rate, epochs=epochs, batch_size=250)
-    fine_tune(model, base, tokens, MethodConfig(name="Finetuned"), training, seed=0)
+    tokens = pair_tokens(base, pairs.left, pairs.right, pairs.labels, case.longest)
+    training = TrainConfig(learning_rate=case.rate, epochs=case.epochs, batch_size=case.batch)
+    fine_tune(model, base, tokens, MethodConfig(name="Finetuned"), training, seed=0, dtype=case.dtype)
     return model
 
 
 def make(name: str, folder: Path) -> None:
-    "One case: the model trained, its page and twin written."
+    "The model of a case trained, its page and twin written."
     from debias_nb.encoders import load_encoder
     from debias_nb.explain.diagnose import diagnose_command
     from debias_nb.repro.config import CorpusConfig
     from debias_nb.repro.tasks.pairs import evaluation_pairs, training_pairs
-    corpus, tests, rate, epochs, longest = CASES[name]
-    pairs = training_pairs(CorpusConfig(name=corpus))
-    base = load_encoder(ENCODER)
-    fine_tuned(base, pairs, rate, epochs, longest).save(str(folder / "tuned"), create_model_card=False)
-    train = written(pairs, folder / f"{corpus}_train.csv")
+    case = CASES[name]
+    pairs = training_pairs(CorpusConfig(name=case.corpus, share=case.share))
+    base = load_encoder(case.encoder)
+    fine_tuned(base, pairs, case).save(str(folder / "tuned"), create_model_card=False)
+    train = written(pairs, folder / f"{case.corpus}_train.csv")
     named = []
-    for test in tests:
+    for test in case.tests:
         file = written(evaluation_pairs(test, None, None), folder / f"{test}.csv")
         named.append(f"{test}={file}")
     OUT.mkdir(exist_ok=True)
     page = str(OUT / f"{name}.html")
     twin = str(OUT / f"{name}.json")
     with chdir(folder): # so that the page says `tuned` and `train.csv`, and no path of this machine
-        diagnose_command(ENCODER, "tuned", train, named, html=page, json=twin, overwrite=True, progress=False)
+        diagnose_command(case.encoder, "tuned", train, named, html=page, json=twin, overwrite=True, progress=False)
 
 
-HEAD = """# Three diagnoses
+HEAD = """# Diagnoses
 
-Each page is one HTML file with its figures inside, as `debias-nb diagnose` writes it: a code host shows its source, so download it and open it in a browser. The JSON file beside it has the same numbers. {encoder} was fine-tuned on one set of pairs and tested on several; `tools/diagnose_cases.py` makes the pages and this list.
-"""
+Each page is one HTML file with its figures inside, as `debias-nb diagnose` writes it: a code host shows its source, so download it and open it in a browser. The JSON file beside it has the same numbers. An encoder was fine-tuned on one set of pairs and tested on several; `tools/diagnose_cases.py` makes the pages and this list."""
+
+
+def trained_on(case: Case) -> str:
+    "The training pairs, in words."
+    if case.share == 1:
+        return case.corpus
+    return f"{case.share:.0%} of {case.corpus}"
 
 
 def listed(folder: Path = OUT) -> str:
     "Markdown: what each diagnosis says of its tests, and where its page is."
-    parts = [HEAD.format(encoder=ENCODER)]
-    for name, (corpus, *_) in CASES.items():
+    parts = [HEAD]
+    for name, case in CASES.items():
         twin = json.loads((folder / f"{name}.json").read_text("utf-8"))
         sentences = "\n".join(f"- {sentence}" for sentence in twin["sentences"])
-        parts.append(f"## {name}: trained on {corpus}\n\n[Page](./{name}.html), [numbers](./{name}.json).\n\n{sentences}\n")
-    return "\n".join(parts)
+        parts.append(f"## {name}: {case.encoder}, trained on {trained_on(case)}")
+        parts.append(f"[Page](./{name}.html), [numbers](./{name}.json).")
+        parts.append(sentences)
+    return "\n\n".join(parts) + "\n"
 
 
 def main() -> int:
