@@ -330,6 +330,35 @@ def test_a_record_that_differs_does_not_replace_the_one_that_is_there(tmp_path, 
     assert store.all() == [kept]
 
 
+def test_a_record_that_differs_from_one_kept_apart_is_named(tmp_path):
+    kept = Store(tmp_path / "first").append(record_of("f" * 40))
+    Store(tmp_path / "second").append(record_of("f" * 40, metrics={"iid": {"auc": .5}}))
+    first = device.merge(Store(tmp_path / "first"), tmp_path / "apart", ROOT)
+    second = device.merge(Store(tmp_path / "second"), tmp_path / "apart", ROOT)
+    assert (first.apart, first.differing) == ({"f" * 12: [PAIRS.id]}, [])
+    assert (second.apart, second.differing) == ({}, [PAIRS.id]), "it is not kept, and that is said"
+    assert Store(tmp_path / "apart" / ("f" * 12)).all() == [kept]
+
+
+def test_of_a_run_that_was_made_twice_the_newer_record_is_merged(tmp_path):
+    source = Store(tmp_path / "source")
+    here = git_state(ROOT)["commit"]
+    source.append(record_of(here, metrics={"iid": {"auc": .5}}))
+    newer = source.append(record_of(here))
+    target = Store(tmp_path / "target")
+    done = device.merge(source, tmp_path / "apart", ROOT, target)
+    assert (done.added, done.differing) == ([PAIRS.id], [])
+    assert target.all() == [newer]
+
+
+def test_a_record_that_does_not_say_how_it_was_made_is_kept_apart(tmp_path):
+    record = record_of("f" * 40)
+    del record["environment"]
+    source = Store(tmp_path / "source")
+    source.append(record)
+    assert device.merge(source, tmp_path / "apart", ROOT).apart == {"unknown": [PAIRS.id]}
+
+
 def test_a_checkout_from_a_bundle_knows_its_commit(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "project_root", lambda: tmp_path)
     assert runner.surroundings({"commit": None}) == {}
