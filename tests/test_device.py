@@ -20,7 +20,7 @@ from sentence_transformers import SentenceTransformer
 from typer.testing import CliRunner
 
 from debias_nb import encoders
-from debias_nb.config import AnswersWorldConfig, AuthorsWorldConfig, EncoderConfig, PretrainConfig
+from debias_nb.config import AnswersWorldConfig, AuthorsWorldConfig, ConfigError, EncoderConfig, PretrainConfig
 from debias_nb.repro import device, runner
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig
@@ -247,6 +247,8 @@ NO_ENCODER = "no encoder in itvreg/table05 called 'tiny statik'; did you mean 't
     (FEW | {"encoders": ["tiny statik"]}, NO_ENCODER),
     (FEW | {"ids": ["table05-planted"]}, "entry 1: no run has the id 'table05-planted'"),
     (FEW | {"corpora": ["strnog"]}, "entry 1: no run is about a corpus 'strnog'"),
+    (FEW | {"ids": []}, "entry 1: ids: an empty list asks for no runs"),
+    (FEW | {"corpora": []}, "entry 1: corpora: an empty list asks for no runs"),
     (FEW | {"seeds": [-1]}, "seeds: -1 is not between 0"),
     (FEW | {"sedes": [1]}, "runs.0.sedes"),
     (FEW | {"profile": "smal"}, "runs.0.profile"),
@@ -366,6 +368,14 @@ def test_a_checkout_from_a_bundle_knows_its_commit(tmp_path, monkeypatch):
     assert runner.surroundings({"commit": None}) == {"commit": "a" * 40, "dirty": False}
     assert runner.surroundings({"commit": "b" * 40}) == {}
     assert device.outstanding([PAIRS, TRANSFORMER], []) == [TRANSFORMER]
+
+
+@pytest.mark.parametrize("text, says", [("{", "damaged"), ("[]", "a list instead of an object")])
+def test_a_bundle_whose_list_is_damaged_is_said_to_be(tmp_path, monkeypatch, text, says):
+    monkeypatch.setattr(runner, "project_root", lambda: tmp_path)
+    (tmp_path / "bundle.json").write_text(text)
+    with pytest.raises(ConfigError, match=f"bundle.json: {says}.*; unpack the bundle again"):
+        device.outstanding([PAIRS], [])
 
 
 # where there is a device
