@@ -468,6 +468,59 @@ def test_a_bundle_that_is_too_large_is_not_left_behind(manifest, tmp_path):
     assert done.returncode == 1
     assert "more than 0.01: give a manifest with fewer runs" in done.stderr
     assert not out.exists()
+    out.write_text("an earlier one")
+    assert bundle_of(manifest(FEW), "--out", out, "--limit", "0.01").returncode == 1
+    assert out.read_text() == "an earlier one"
+    assert [path.name for path in tmp_path.iterdir() if "bundle" in path.name] == ["bundle.tar.xz"]
+
+
+def test_wheels_that_are_not_there_are_missed(manifest, tmp_path):
+    done = bundle_of(manifest(FEW), "--out", tmp_path / "bundle.tar.xz", "--wheels", tmp_path / "nowhere")
+    assert (done.returncode, done.stderr) == (1, f"bundle: no wheels in {tmp_path / 'nowhere'}\n")
+    assert not (tmp_path / "bundle.tar.xz").exists()
+
+
+def test_what_is_no_bundle_is_not_listed(tmp_path):
+    whole = tmp_path / "whole.tar.xz"
+    with tarfile.open(whole, "w:xz") as tar:
+        tar.add(ROOT / "settings.ini", "settings.ini")
+    (tmp_path / "torn.tar.xz").write_bytes(whole.read_bytes()[:-100])
+    (tmp_path / "text.tar.xz").write_text("a text")
+    for path in sorted(tmp_path.iterdir()):
+        done = bundle_of("--list", path)
+        assert (done.returncode, done.stderr) == (1, f"bundle: {path} is no bundle, or not a whole one\n")
+    done = bundle_of("--list", tmp_path / "nowhere.tar.xz")
+    assert done.stderr.startswith("bundle: ") and "No such file" in done.stderr
+
+
+def test_a_bundle_has_the_checkout_as_it_is(tmp_path, monkeypatch):
+    sys.path.insert(0, str(ROOT / "tools"))
+    import bundle
+    monkeypatch.setattr(bundle, "ROOT", tmp_path / "clone")
+    for name in ("configs/kept.yaml", "configs/removed.yaml", "debias_nb/__pycache__/made.pyc", ".gitignore"):
+        path = tmp_path / "clone" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("__pycache__")
+    subprocess.run("git init -q . && git add .", shell=True, cwd=tmp_path / "clone", check=True)
+    (tmp_path / "clone/configs/removed.yaml").rename(tmp_path / "clone/configs/new.yaml")
+    bundle.pack_code(tmp_path / "packed")
+    assert sorted(path.name for path in (tmp_path / "packed").rglob("*.*")) == ["kept.yaml", "new.yaml"]
+
+
+def test_a_bundle_leaves_out_what_this_clone_has_finished_wherever_it_is_made(manifest, tmp_path, monkeypatch):
+    sys.path.insert(0, str(ROOT / "tools"))
+    import bundle
+    seen = []
+    monkeypatch.setattr(bundle, "pack", lambda *_: None)
+    monkeypatch.setattr(device, "outstanding", lambda runs, stores: seen.extend(stores) or [])
+    monkeypatch.delenv("DEBIAS_NB_RUNS", raising=False)
+    (tmp_path / "other/configs").mkdir(parents=True)
+    shutil.copy(ROOT / "settings.ini", tmp_path / "other")
+    path = manifest(FEW)
+    monkeypatch.chdir(tmp_path / "other")
+    with pytest.raises(OSError): # nothing was packed, its folder is missing
+        bundle.make(path, tmp_path / "bundle.tar.xz", None, 1)
+    assert seen[0].folder == ROOT / "_runs"
 
 
 def test_weights_in_half_precision_are_known_by_their_own_hash(tmp_path, monkeypatch):
