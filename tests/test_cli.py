@@ -2,6 +2,7 @@
 bytes twice."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -201,6 +202,22 @@ def test_the_real_templates_declare_what_the_options_give(no_kernel):
     for args, words in refused:
         done = shell("run", *args)
         assert done.exit_code == 2 and words in done.stderr
+
+
+def test_a_folder_is_the_one_that_is_seen_from_the_current_folder(project, monkeypatch):
+    "The notebook, which is executed in the project's folder, sees the same one."
+    project.add("good", "import os; places = [os.environ[name] for name in sorted(os.environ) if 'DEBIAS_NB_' in name]\nplaces")
+    below = project.folder / "below"
+    (below / "data").mkdir(parents=True)
+    monkeypatch.chdir(below)
+    for variable, value in (("DATA", "data"), ("MODELS", str(below)), ("RUNS", "runs"), ("CACHE", "~/kept")):
+        monkeypatch.setenv(f"DEBIAS_NB_{variable}", value)
+    monkeypatch.setenv("HOME", str(below))
+    shell("run", "toy/good")
+    executed = nbformat.read(project.executed / "good.planted.ipynb", as_version=4)
+    places = [below / "kept", below / "data", below, below / "runs"]
+    assert executed.cells[-1].outputs[0]["data"]["text/plain"].count(str(below)) == len(places)
+    assert all(repr(str(place)) in executed.cells[-1].outputs[0]["data"]["text/plain"] for place in places)
 
 
 @pytest.mark.parametrize("command", [["run", "toy/good"], ["batch"]], ids=["run", "batch"])
@@ -555,6 +572,18 @@ def test_seeds_that_are_none_are_refused(seeds, says):
         runner.narrow(load_experiment("itvreg/table03", "planted"), seeds=seeds)
 
 
+@pytest.mark.parametrize("asked, says", [
+    ({"methods": []}, "methods: an empty list asks for no runs"),
+    ({"encoders": []}, "encoders: an empty list asks for no runs"),
+    ({"weight": float("nan")}, r"weight \(lambda\) must be finite, got nan"),
+    ({"weight": float("inf")}, r"weight \(lambda\) must be finite, got inf"),
+    ({"weight": -1.}, r"weight \(lambda\) must not be negative, got -1"),
+])
+def test_what_asks_for_no_runs_is_refused(asked, says):
+    with pytest.raises(ConfigError, match=says):
+        runner.narrow(load_experiment("itvreg/table03", "planted"), **asked)
+
+
 @pytest.mark.parametrize("workers", [0, -3])
 def test_workers_must_be_one_at_least(tmp_path, workers):
     with pytest.raises(ConfigError, match=f"workers must be at least 1, got {workers}"):
@@ -833,6 +862,24 @@ def test_agreement_fails_on_wrong_values_in_every_unit(tmp_path, monkeypatch, te
     assert done.exit_code == exit_code, done.stdout
     assert "1 of 1 committed planted runs" in done.stdout
     assert (run.id in done.stdout) == bool(exit_code)
+
+
+# records that are merged
+
+@pytest.mark.parametrize("given, says", [
+    (".", "^debias-nb: . holds no records$"),
+    ("out", r"out holds no records; did you mean out/version\?"),
+    ("empty", "empty holds no records"),
+    ("nowhere", "nowhere is no folder"),
+])
+def test_a_folder_without_records_is_not_merged(project, given, says):
+    (project.folder / "empty").mkdir()
+    Store(project.folder / "out/version").append(invented(experiment(["Finetuned"], [0]).runs()[0], {"iid": {"auc05": .5}}))
+    done = shell("merge", given)
+    assert done.exit_code == 2
+    assert re.search(says, done.stderr)
+    assert "records added" not in done.stdout
+    assert "records added" in shell("merge", "out/version").stdout
 
 
 # exit codes

@@ -20,7 +20,7 @@ from sentence_transformers import SentenceTransformer
 from typer.testing import CliRunner
 
 from debias_nb import encoders
-from debias_nb.config import AnswersWorldConfig, AuthorsWorldConfig, EncoderConfig, PretrainConfig
+from debias_nb.config import AnswersWorldConfig, AuthorsWorldConfig, ConfigError, EncoderConfig, PretrainConfig
 from debias_nb.repro import device, runner
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig
@@ -247,6 +247,8 @@ NO_ENCODER = "no encoder in itvreg/table05 called 'tiny statik'; did you mean 't
     (FEW | {"encoders": ["tiny statik"]}, NO_ENCODER),
     (FEW | {"ids": ["table05-planted"]}, "entry 1: no run has the id 'table05-planted'"),
     (FEW | {"corpora": ["strnog"]}, "entry 1: no run is about a corpus 'strnog'"),
+    (FEW | {"ids": []}, "entry 1: ids: an empty list asks for no runs"),
+    (FEW | {"corpora": []}, "entry 1: corpora: an empty list asks for no runs"),
     (FEW | {"seeds": [-1]}, "seeds: -1 is not between 0"),
     (FEW | {"sedes": [1]}, "runs.0.sedes"),
     (FEW | {"profile": "smal"}, "runs.0.profile"),
@@ -330,6 +332,35 @@ def test_a_record_that_differs_does_not_replace_the_one_that_is_there(tmp_path, 
     assert store.all() == [kept]
 
 
+def test_a_record_that_differs_from_one_kept_apart_is_named(tmp_path):
+    kept = Store(tmp_path / "first").append(record_of("f" * 40))
+    Store(tmp_path / "second").append(record_of("f" * 40, metrics={"iid": {"auc": .5}}))
+    first = device.merge(Store(tmp_path / "first"), tmp_path / "apart", ROOT)
+    second = device.merge(Store(tmp_path / "second"), tmp_path / "apart", ROOT)
+    assert (first.apart, first.differing) == ({"f" * 12: [PAIRS.id]}, [])
+    assert (second.apart, second.differing) == ({}, [PAIRS.id]), "it is not kept, and that is said"
+    assert Store(tmp_path / "apart" / ("f" * 12)).all() == [kept]
+
+
+def test_of_a_run_that_was_made_twice_the_newer_record_is_merged(tmp_path):
+    source = Store(tmp_path / "source")
+    here = git_state(ROOT)["commit"]
+    source.append(record_of(here, metrics={"iid": {"auc": .5}}))
+    newer = source.append(record_of(here))
+    target = Store(tmp_path / "target")
+    done = device.merge(source, tmp_path / "apart", ROOT, target)
+    assert (done.added, done.differing) == ([PAIRS.id], [])
+    assert target.all() == [newer]
+
+
+def test_a_record_that_does_not_say_how_it_was_made_is_kept_apart(tmp_path):
+    record = record_of("f" * 40)
+    del record["environment"]
+    source = Store(tmp_path / "source")
+    source.append(record)
+    assert device.merge(source, tmp_path / "apart", ROOT).apart == {"unknown": [PAIRS.id]}
+
+
 def test_a_checkout_from_a_bundle_knows_its_commit(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "project_root", lambda: tmp_path)
     assert runner.surroundings({"commit": None}) == {}
@@ -337,6 +368,14 @@ def test_a_checkout_from_a_bundle_knows_its_commit(tmp_path, monkeypatch):
     assert runner.surroundings({"commit": None}) == {"commit": "a" * 40, "dirty": False}
     assert runner.surroundings({"commit": "b" * 40}) == {}
     assert device.outstanding([PAIRS, TRANSFORMER], []) == [TRANSFORMER]
+
+
+@pytest.mark.parametrize("text, says", [("{", "damaged"), ("[]", "a list instead of an object")])
+def test_a_bundle_whose_list_is_damaged_is_said_to_be(tmp_path, monkeypatch, text, says):
+    monkeypatch.setattr(runner, "project_root", lambda: tmp_path)
+    (tmp_path / "bundle.json").write_text(text)
+    with pytest.raises(ConfigError, match=f"bundle.json: {says}.*; unpack the bundle again"):
+        device.outstanding([PAIRS], [])
 
 
 # where there is a device
@@ -429,6 +468,59 @@ def test_a_bundle_that_is_too_large_is_not_left_behind(manifest, tmp_path):
     assert done.returncode == 1
     assert "more than 0.01: give a manifest with fewer runs" in done.stderr
     assert not out.exists()
+    out.write_text("an earlier one")
+    assert bundle_of(manifest(FEW), "--out", out, "--limit", "0.01").returncode == 1
+    assert out.read_text() == "an earlier one"
+    assert [path.name for path in tmp_path.iterdir() if "bundle" in path.name] == ["bundle.tar.xz"]
+
+
+def test_wheels_that_are_not_there_are_missed(manifest, tmp_path):
+    done = bundle_of(manifest(FEW), "--out", tmp_path / "bundle.tar.xz", "--wheels", tmp_path / "nowhere")
+    assert (done.returncode, done.stderr) == (1, f"bundle: no wheels in {tmp_path / 'nowhere'}\n")
+    assert not (tmp_path / "bundle.tar.xz").exists()
+
+
+def test_what_is_no_bundle_is_not_listed(tmp_path):
+    whole = tmp_path / "whole.tar.xz"
+    with tarfile.open(whole, "w:xz") as tar:
+        tar.add(ROOT / "settings.ini", "settings.ini")
+    (tmp_path / "torn.tar.xz").write_bytes(whole.read_bytes()[:-100])
+    (tmp_path / "text.tar.xz").write_text("a text")
+    for path in sorted(tmp_path.iterdir()):
+        done = bundle_of("--list", path)
+        assert (done.returncode, done.stderr) == (1, f"bundle: {path} is no bundle, or not a whole one\n")
+    done = bundle_of("--list", tmp_path / "nowhere.tar.xz")
+    assert done.stderr.startswith("bundle: ") and "No such file" in done.stderr
+
+
+def test_a_bundle_has_the_checkout_as_it_is(tmp_path, monkeypatch):
+    sys.path.insert(0, str(ROOT / "tools"))
+    import bundle
+    monkeypatch.setattr(bundle, "ROOT", tmp_path / "clone")
+    for name in ("configs/kept.yaml", "configs/removed.yaml", "debias_nb/__pycache__/made.pyc", ".gitignore"):
+        path = tmp_path / "clone" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("__pycache__")
+    subprocess.run("git init -q . && git add .", shell=True, cwd=tmp_path / "clone", check=True)
+    (tmp_path / "clone/configs/removed.yaml").rename(tmp_path / "clone/configs/new.yaml")
+    bundle.pack_code(tmp_path / "packed")
+    assert sorted(path.name for path in (tmp_path / "packed").rglob("*.*")) == ["kept.yaml", "new.yaml"]
+
+
+def test_a_bundle_leaves_out_what_this_clone_has_finished_wherever_it_is_made(manifest, tmp_path, monkeypatch):
+    sys.path.insert(0, str(ROOT / "tools"))
+    import bundle
+    seen = []
+    monkeypatch.setattr(bundle, "pack", lambda *_: None)
+    monkeypatch.setattr(device, "outstanding", lambda runs, stores: seen.extend(stores) or [])
+    monkeypatch.delenv("DEBIAS_NB_RUNS", raising=False)
+    (tmp_path / "other/configs").mkdir(parents=True)
+    shutil.copy(ROOT / "settings.ini", tmp_path / "other")
+    path = manifest(FEW)
+    monkeypatch.chdir(tmp_path / "other")
+    with pytest.raises(OSError): # nothing was packed, its folder is missing
+        bundle.make(path, tmp_path / "bundle.tar.xz", None, 1)
+    assert seen[0].folder == ROOT / "_runs"
 
 
 def test_weights_in_half_precision_are_known_by_their_own_hash(tmp_path, monkeypatch):

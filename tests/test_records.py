@@ -698,6 +698,20 @@ def test_each_experiment_has_a_file_of_its_own(tmp_path):
         store.append(LEAST)
 
 
+def test_a_further_part_is_read_where_those_before_it_are_gone(tmp_path):
+    store = Store(tmp_path)
+    record = store.append(finish(CONFIG))
+    first = store.path(CONFIG)
+    part = first.rename(first.with_name(f"{first.stem}.3.jsonl"))
+    assert store.all() == [record]
+    assert store.find(CONFIG.id) == record
+    for number in (10, 2):
+        append(first.with_name(f"{first.stem}.{number}.jsonl"), LEAST | {"id": str(number)})
+    assert [one["id"] for one in store.all()] == ["2", CONFIG.id, "10"]
+    part.rename(first)
+    assert [one["id"] for one in store.all()] == [CONFIG.id, "2", "10"]
+
+
 def test_training_failed_crosses_a_process_border():
     e = pickle.loads(pickle.dumps(TrainingFailed(3, "the loss is nan")))
     assert (e.step, e.reason, str(e)) == (3, "the loss is nan", "step 3: the loss is nan")

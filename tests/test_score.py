@@ -92,6 +92,7 @@ def nothing(model):
 
 NUMBER = 3
 '''
+MODULES = ("mine", "needy", "faulty", "leaning", "strength", "depths", "packed", "alone")
 BRANDS = "importance of brands (less is better)"
 
 
@@ -104,8 +105,7 @@ def mine(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield tmp_path
-    for name in ("mine", "needy", "faulty"):
-        sys.modules.pop(name, None)
+    begun_again()
 
 
 METHODS = [
@@ -171,11 +171,75 @@ def test_records_stay_in_the_folder_and_are_not_made_again(mine, small, monkeypa
     assert before == (sorted((project_root() / "results").rglob("*")) if before else [])
 
 
+def begun_again():
+    "As in another process, which has imported nothing yet."
+    for name in list(sys.modules):
+        if name.partition(".")[0] in MODULES:
+            del sys.modules[name]
+
+
 def test_another_text_of_the_module_is_another_loss(mine):
     folder = Candidate("mine:Near").folder
     (mine / "mine.py").write_text(MINE + "\n# changed\n", "utf-8")
+    begun_again()
     assert Candidate("mine:Near").folder != folder
     assert Candidate("mine:Near", weight=2.).folder != Candidate("mine:Near").folder
+
+
+@pytest.mark.parametrize("spec, changed", [
+    ("leaning:Near", "strength.py"),
+    ("leaning:Near", "depths.py"),
+    ("packed:Near", "packed/losses.py"),
+    ("packed:Near", "packed/inner/numbers.py"),
+    ("packed.losses:Near", "packed/__init__.py"),
+    ("packed.losses:Near", "strength.py"),
+])
+def test_another_text_of_what_a_module_imports_is_another_loss(mine, spec, changed):
+    texts = {
+        "strength.py": "def strength():\n    from depths import DEPTH\n    return DEPTH\n", "depths.py": "DEPTH = 2.\n",
+        "leaning.py": f"try:\n    from .strength import strength\nexcept ImportError:\n    from strength import strength\n{MINE}",
+        "packed/__init__.py": "from .losses import Near\n", "packed/inner/__init__.py": "",
+        "packed/inner/numbers.py": "HALF = .5\n",
+        "packed/losses.py": f"import strength\nfrom .inner import numbers\n{MINE}", "alone.py": "ALONE = 1\n",
+    }
+    for name, text in texts.items():
+        (mine / name).parent.mkdir(parents=True, exist_ok=True)
+        (mine / name).write_text(text, "utf-8")
+    folder = Candidate(spec).folder
+    (mine / "alone.py").write_text("# nobody imports it\n", "utf-8")
+    begun_again()
+    assert Candidate(spec).folder == folder
+    (mine / changed).write_text(texts[changed] + "# changed\n", "utf-8")
+    begun_again()
+    assert Candidate(spec).folder != folder
+
+
+def test_a_text_that_has_changed_since_it_was_imported_is_refused(mine, small):
+    scored("mine:squares")
+    (mine / "mine.py").write_text(MINE.replace("CosineSimilarityLoss(model)", "nothing(model)"), "utf-8")
+    with pytest.raises(ScoreError, match="mine, or what it imports, has changed since it was imported: start again"):
+        scored("mine:squares")
+    kept = list(mine.glob("score/mine-squares-*"))
+    assert len(kept) == 1, "under the new text there are no numbers of the old one"
+
+
+def test_a_worker_that_has_another_text_refuses_it(mine, small):
+    with pytest.raises(ScoreError, match="mine:Near has changed since its runs began"):
+        scoring.execute(Candidate("mine:Near"), "another", small.runs()[0])
+
+
+def test_near_weights_have_folders_of_their_own(mine):
+    near = [.1, .1000001, 1, 1.0, 1e6, 1000001.]
+    assert len({Candidate("mine:Near", weight).folder for weight in near}) == 5
+
+
+def test_another_weight_and_a_part_named_twice_spoil_no_scorecard(mine, small):
+    said = []
+    for weight in (1., 2.):
+        found = score("mine:Near", weight, ("planted", "planted"), workers=1, say=said.append)
+        assert not found.duplicated(["part", "measure", "method"]).any()
+        pd.testing.assert_series_equal(pd.read_csv(mine / f"score/mine-Near-{weight:.0f}.csv").value, found.value)
+    assert "written: score/mine-Near-2.csv" in said
 
 
 def test_a_loss_of_the_recipe_and_a_function_are_scored(mine, small):

@@ -15,11 +15,13 @@ The code is that of a commit: a checkout with changes is packed, too, and its re
 """
 import argparse
 import json
+import lzma
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+from contextlib import chdir
 from pathlib import Path
 from unittest.mock import patch
 
@@ -93,10 +95,12 @@ def copied(source: Path, target: Path) -> None:
 
 
 def pack_code(folder: Path) -> None:
-    "The code of this checkout, as far as git knows it."
-    listed = subprocess.run(["git", "ls-files", "-z", "--", *CODE], cwd=ROOT, capture_output=True, check=True)
+    "The code of this checkout as it is, without what git ignores."
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *CODE]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
     for name in filter(None, listed.stdout.decode().split("\0")):
-        copied(ROOT / name, folder / name)
+        if (ROOT / name).is_file(): # one that was removed is listed until that is committed
+            copied(ROOT / name, folder / name)
 
 
 def pack(place: Path, todo, wheels: Path | None) -> None:
@@ -107,8 +111,16 @@ def pack(place: Path, todo, wheels: Path | None) -> None:
         copied(path, place / name)
     for name, config in encoders.items():
         pack_encoder(config, place / "models" / name.split("/")[-1])
-    for wheel in sorted(wheels.glob("*.whl")) if wheels else []:
+    for wheel in wheels_of(wheels) if wheels else []:
         copied(wheel, place / "wheels" / wheel.name)
+
+
+def wheels_of(folder: Path) -> list[Path]:
+    "The wheels of a folder. Raises `BundleError` where there are none."
+    found = sorted(folder.glob("*.whl"))
+    if not found:
+        raise BundleError(f"no wheels in {folder}")
+    return found
 
 
 def sizes_below(place: Path) -> dict[str, int]:
@@ -122,13 +134,14 @@ def sizes_below(place: Path) -> dict[str, int]:
 
 def make(manifest: Path, out: Path, wheels: Path | None, limit: float) -> dict:
     """Write a bundle of at most `limit` MiB; what is in it.
-    Raises `BundleError` for a larger one, which is not left behind."""
+    Raises `BundleError` for a larger one, which is not left behind: an earlier one stays."""
     from debias_nb.repro.device import manifest_runs, outstanding
     from debias_nb.repro.records import git_state
     from debias_nb.repro.runner import store_for
     runs = manifest_runs(manifest, ROOT)
     profiles = dict.fromkeys(run.profile for run in runs)
-    todo = outstanding(runs, [store_for(profile) for profile in profiles])
+    with chdir(ROOT): # whose records count, wherever this is called
+        todo = outstanding(runs, [store_for(profile) for profile in profiles])
     kept = {run.id for run in todo}
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
@@ -141,14 +154,32 @@ def make(manifest: Path, out: Path, wheels: Path | None, limit: float) -> dict:
         }
         (place / "checkout/bundle.json").write_text(json.dumps(about, indent=1))
         out.parent.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(out, "w:xz") as tar:
-            for path in sorted(place.iterdir()):
-                tar.add(path, path.name)
-    size = out.stat().st_size / 2**20
-    if size > limit:
-        out.unlink()
-        raise BundleError(f"{size:.1f} MiB, more than {limit:g}: give a manifest with fewer runs\n{told(about)}")
+        new = out.with_name(f"{out.name}.new")
+        try:
+            size = write_tar(place, new) / 2**20
+            if size > limit:
+                raise BundleError(f"{size:.1f} MiB, more than {limit:g}: give a manifest with fewer runs\n{told(about)}")
+            new.replace(out)
+        finally:
+            new.unlink(missing_ok=True)
     return about
+
+
+def write_tar(place: Path, out: Path) -> int: # bytes
+    "What lies in a folder, compressed."
+    with tarfile.open(out, "w:xz") as tar:
+        for path in sorted(place.iterdir()):
+            tar.add(path, path.name)
+    return out.stat().st_size
+
+
+def read_about(path: Path) -> dict:
+    "What a bundle says of itself. Raises `BundleError` for what is no bundle."
+    try:
+        with tarfile.open(path) as tar:
+            return json.load(tar.extractfile("checkout/bundle.json"))
+    except (tarfile.TarError, EOFError, lzma.LZMAError, KeyError, ValueError):
+        raise BundleError(f"{path} is no bundle, or not a whole one") from None
 
 
 def told(about: dict) -> str:
@@ -174,11 +205,10 @@ def main() -> None:
     given = parser.parse_args()
     if not given.listed and not given.manifest:
         parser.error("a manifest, or --list and a bundle")
-    if given.listed:
-        with tarfile.open(given.listed) as tar:
-            print(told(json.load(tar.extractfile("checkout/bundle.json"))))
-        return
     try:
+        if given.listed:
+            print(told(read_about(given.listed)))
+            return
         print(told(make(given.manifest, given.out, given.wheels, given.limit)))
     except (BundleError, ValueError, OSError) as e:
         sys.exit(f"bundle: {e}")

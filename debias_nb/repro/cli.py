@@ -11,8 +11,8 @@ __all__ = ['TYPES', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'FU
            'COLUMNS_HELP', 'Columns', 'FAIL_HELP', 'METHODS_HELP', 'SETTING_HELP', 'LOSS_HELP', 'VALIDATION_HELP',
            'TRIALS_HELP', 'CANDIDATE_HELP', 'ON_HELP', 'RunnerError', 'declared', 'checked', 'parse_parameter',
            'parse_seeds', 'templates', 'template_path', 'run_notebook', 'options', 'told', 'project_here',
-           'check_folders', 'run', 'metric_name', 'batch', 'device_batch', 'merge', 'cost', 'plan', 'job', 'report',
-           'status', 'agree', 'data', 'models', 'list_names', 'diagnose', 'compare', 'new', 'score']
+           'settle_folders', 'check_folders', 'run', 'metric_name', 'batch', 'device_batch', 'merge', 'cost', 'plan',
+           'job', 'report', 'status', 'agree', 'data', 'models', 'list_names', 'diagnose', 'compare', 'new', 'score']
 
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
@@ -217,6 +217,7 @@ def options(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="the version")] = False,
 ):
     "Run, render and check the experiments of three papers on text matching."
+    settle_folders()
 
 
 @contextmanager
@@ -270,6 +271,14 @@ def project_here() -> Path:
 
 
 FOLDERS = ("DEBIAS_NB_DATA", "DEBIAS_NB_MODELS")
+
+
+def settle_folders():
+    "Variables that name a folder as seen from here go on to name that one: a notebook is executed in another folder."
+    for variable in (*FOLDERS, "DEBIAS_NB_RUNS", "DEBIAS_NB_CACHE"):
+        value = os.environ.get(variable)
+        if value:
+            os.environ[variable] = os.path.abspath(os.path.expanduser(value))
 
 
 def check_folders():
@@ -585,6 +594,17 @@ def device_batch(
         raise typer.Exit(1)
 
 
+def _refuse_without_records(folder: Path) -> None:
+    "Raises `RunnerError` for a folder that holds no files of records, naming those below it that do."
+    if any(folder.glob("*/*.jsonl")):
+        return
+    below = sorted({path.parents[1] for path in folder.glob("*/*/*.jsonl")})
+    hint = ""
+    if below:
+        hint = f"; did you mean {_either([str(path) for path in below])}?"
+    raise RunnerError(f"{folder} holds no records{hint}")
+
+
 FOLDER_HELP = "a folder of records that device-batch wrote"
 JOBS_HELP = "the folder is that of the jobs of workflow/Snakefile"
 
@@ -603,6 +623,8 @@ def merge(
         root = project_here()
         if not folder.is_dir():
             raise RunnerError(f"{folder} is no folder")
+        if not jobs:
+            _refuse_without_records(folder)
         apart = root / "_runs" / "apart"
         done = Merged()
         for one in folders_of_jobs(folder) if jobs else [folder]:

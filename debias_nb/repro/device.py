@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 from ..config import ConfigError, Strict, check_known, load_config, nearest, project_root, refuse_if
 from .config import ExperimentConfig, Names, Profile, RunConfig, load_experiment
 from .records import Store, comparable, git_state, outside_hooks
-from .runner import Outcome, bundled, cores, execute_within, narrow, run_all, store_for
+from .runner import Outcome, bundled, cores, execute_within, narrow, refuse_empty, run_all, store_for
 
 # %% ../../nbs/repro/17_device.ipynb #d1c20006
 class Wanted(Strict):
@@ -50,7 +50,9 @@ class Manifest(Strict):
 
 
 def _refuse_unknown(wanted: Wanted, runs: list[RunConfig]) -> None:
-    "Raises `ConfigError` for an id of no run, and for a corpus that no run is about."
+    "Raises `ConfigError` for an id of no run, for a corpus that no run is about, and for none of either."
+    refuse_empty("ids", wanted.ids)
+    refuse_empty("corpora", wanted.corpora)
     ids = [run.id for run in runs]
     for run_id in wanted.ids or ():
         check_known("run has the id", run_id, ids, ConfigError)
@@ -206,11 +208,20 @@ def known_commit(commit: str, root: Path) -> bool:
 
 def _apart(record: dict, root: Path) -> str: # "" for code that can be looked up here
     "The name of a code version that is kept apart."
-    made = record["environment"]
+    made = {"commit": None, "dirty": None} | record.get("environment", {})
     as_committed = made["commit"] and not made["dirty"]
     if as_committed and known_commit(made["commit"], root):
         return ""
     return _version(made)
+
+
+def _newest(source: Store, root: Path) -> dict[tuple[str, str], dict]: # code version and id -> record
+    "The finished records, of a run that was made twice with one version of the code the newer one."
+    newest = {}
+    for record in source.all():
+        if record["status"] == "finished":
+            newest[_apart(record, root), record["id"]] = record
+    return newest
 
 
 def _merge_one(record: dict, target: Store, done: Merged) -> None:
@@ -234,13 +245,13 @@ def merge(
     "Add finished records to those that are there. Raises `RecordError`, as `Store` does."
     root = root or project_root()
     done = Merged()
-    for record in source.all():
-        if record["status"] != "finished":
-            continue
-        version = _apart(record, root)
-        if version:
-            _merge_one(record, Store(apart / version), Merged())
-            done.apart.setdefault(version, []).append(record["id"])
-        else:
+    for (version, _), record in _newest(source, root).items():
+        if not version:
             _merge_one(record, target or store_for(record["config"]["profile"]), done)
+            continue
+        kept = Merged()
+        _merge_one(record, Store(apart / version), kept)
+        done.differing += kept.differing
+        if not kept.differing:
+            done.apart.setdefault(version, []).append(record["id"])
     return done

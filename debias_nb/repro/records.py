@@ -650,6 +650,14 @@ def _placeless(config: dict) -> str: # "" where nothing lacks
     return ", ".join(f"config lacks {key!r}" for key in PLACE if key not in config)
 
 
+def _in_order(path: Path) -> tuple[Path, int]: # path: of a file of records
+    "The first part of its experiment, and which part it is: also where the first one is not there."
+    first, _, number = path.stem.rpartition(".")
+    if number.isdecimal():
+        return path.with_name(f"{first}.jsonl"), int(number)
+    return path, 1
+
+
 def _is_full(path: Path) -> bool:
     return path.exists() and path.stat().st_size > FULL
 
@@ -674,12 +682,7 @@ class Store:
 
     def _everything(self) -> list[Path]:
         "All files by name, the parts of one experiment in the order they were filled."
-        found = []
-        for path in sorted(self.folder.glob("*/*.jsonl")):
-            experiment, _, last = path.stem.rpartition(".")
-            if not last.isdigit(): # the first part of its experiment
-                found += self._files(path.parent.name, experiment, last)
-        return [path for path in found if path.exists()]
+        return sorted(self.folder.glob("*/*.jsonl"), key=_in_order)
 
     def _of(self, run):
         "The id of a run, and the files that may hold it."

@@ -4,17 +4,20 @@
 
 # %% auto #0
 __all__ = ['BUSY', 'LATER', 'LARGEST_SEED', 'settle_libraries', 'quiet', 'surroundings', 'bundled', 'execute', 'execute_within',
-           'Outcome', 'absent', 'places', 'run_all', 'cores', 'narrow', 'dry_runs', 'dry_step', 'store_for']
+           'Outcome', 'absent', 'places', 'run_all', 'cores', 'refuse_empty', 'narrow', 'dry_runs', 'dry_step',
+           'store_for']
 
 # %% ../../nbs/repro/05_runner.ipynb #1aa00cc8
 import json
 import logging
+import math
 import os
 import signal
 import subprocess
 import threading
 import time
 import warnings
+from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -78,11 +81,17 @@ def surroundings(known: dict) -> dict: # known: `records.environment()`
 
 
 def bundled() -> dict: # {} where the project is a clone
-    "What `tools/bundle.py` has written of the checkout that this is."
+    "What `tools/bundle.py` has written of the checkout that this is. Raises `ConfigError` where it is damaged."
     path = project_root() / "bundle.json"
-    if path.is_file():
-        return json.loads(path.read_text("utf-8"))
-    return {}
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except ValueError as e:
+        raise ConfigError(f"{path}: damaged ({e}); unpack the bundle again") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: a {type(found).__name__} instead of an object; unpack the bundle again")
+    return found
 
 
 @only_pinned()
@@ -354,8 +363,15 @@ def cores() -> int: # processes that work side by side: one on a GPU
     return os.cpu_count()
 
 # %% ../../nbs/repro/05_runner.ipynb #962ba564
+def refuse_empty(name: str, asked: Sequence | None) -> None:
+    "Raises `ConfigError` for an empty list, which would ask for no runs."
+    if asked is not None and not asked:
+        raise ConfigError(f"{name}: an empty list asks for no runs; leave it out for those of the configuration")
+
+
 def _check_names(experiment: ExperimentConfig, kind: str, asked: list[str] | None) -> None:
-    "Raises `ConfigError` for a method or an encoder that an experiment does not have."
+    "Raises `ConfigError` for no names, and for a method or an encoder that an experiment does not have."
+    refuse_empty(kind, asked)
     known = experiment.by_name(kind)
     for name in asked or []:
         check_known(f"{kind[:-1]} in {experiment.name} called", name, known, ConfigError)
@@ -368,13 +384,22 @@ def _check_seeds(seeds: list[int] | None) -> None:
     "Raises `ConfigError` for no seeds, for one that stands twice, and for what is no seed."
     if seeds is None:
         return
-    if not seeds:
-        raise ConfigError("seeds: an empty list asks for no runs; leave it out for those of the configuration")
+    refuse_empty("seeds", seeds)
     for seed in seeds:
         if not 0 <= seed <= LARGEST_SEED:
             raise ConfigError(f"seeds: {seed} is not between 0 and {LARGEST_SEED}")
     if len(set(seeds)) < len(seeds):
         raise ConfigError(f"seeds: one stands twice in {seeds}")
+
+
+def _check_weight(weight: float | None) -> None:
+    "Raises `ConfigError` for what is no lambda."
+    if weight is None:
+        return
+    if not math.isfinite(weight):
+        raise ConfigError(f"weight (lambda) must be finite, got {weight}")
+    if weight < 0:
+        raise ConfigError(f"weight (lambda) must not be negative, got {weight}")
 
 
 def _chosen(names: Names, asked: list[str] | None) -> Names:
@@ -394,8 +419,7 @@ def narrow(
     _check_seeds(seeds)
     _check_names(experiment, "methods", methods)
     _check_names(experiment, "encoders", encoders)
-    if weight is not None and weight < 0:
-        raise ConfigError(f"weight (lambda) must not be negative, got {weight}")
+    _check_weight(weight)
     blocks = []
     for block in experiment.blocks:
         if block.full and not full:
