@@ -292,6 +292,17 @@ def test_a_batch_stops_in_time_goes_on_and_is_merged(manifest, tmp_path):
     assert len(merged) == 2, "added from a clean commit, kept apart from a tree with changes"
 
 
+def test_a_training_does_not_go_on_on_another_processor(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(device, "run_all", lambda *args, work, **how: asked.append(work.keywords["limits"].folder))
+    for name in ("cpu", "NVIDIA H100 80GB HBM3", "NVIDIA H200", "cpu"):
+        monkeypatch.setattr(device, "this_machine", lambda name=name: {"device": name})
+        device.device_batch([PAIRS], 60, tmp_path, device="cpu", workers=1)
+    assert asked[0] == asked[3]
+    assert len(set(asked)) == 3
+    assert all(folder.parent.parent == tmp_path / "checkpoints" for folder in asked)
+
+
 @cache
 def pairs_record():
     return runner.execute(PAIRS)

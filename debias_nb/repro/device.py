@@ -4,10 +4,12 @@
 
 # %% auto #0
 __all__ = ['TESTING', 'SHARING', 'Wanted', 'Manifest', 'load_grid', 'wanted_runs', 'load_manifest', 'manifest_runs',
-           'code_version', 'check_device', 'sharing', 'outstanding', 'device_batch', 'Merged', 'known_commit', 'merge']
+           'code_version', 'check_device', 'sharing', 'outstanding', 'checkpoints_of', 'device_batch', 'Merged',
+           'known_commit', 'merge']
 
 # %% ../../nbs/repro/17_device.ipynb #d1c20003
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterable
@@ -20,7 +22,7 @@ from pydantic import Field, model_validator
 
 from ..config import ConfigError, Strict, check_known, load_config, nearest, project_root, refuse_if
 from .config import ExperimentConfig, Names, Profile, RunConfig, load_experiment
-from .records import Store, comparable, git_state, outside_hooks
+from .records import Store, comparable, git_state, outside_hooks, processor, this_machine
 from .runner import Outcome, bundled, cores, execute_within, narrow, refuse_empty, run_all, store_for
 
 # %% ../../nbs/repro/17_device.ipynb #d1c20006
@@ -157,10 +159,19 @@ def outstanding(runs: list[RunConfig], stores: list[Store]) -> list[RunConfig]:
     return [run for run in runs if run.id not in there and not any(store.find(run) for store in stores)]
 
 
+def checkpoints_of(out: Path, version: str) -> Path:
+    "Where checkpoints lie: a training goes on with the code, and on the processor, that it began with."
+    kind = this_machine()["device"]
+    if kind == "cpu":
+        kind = processor()
+    name = re.sub(r"\W+", "-", kind).strip("-")
+    return out / "checkpoints" / version / name
+
+
 def device_batch(
     runs: list[RunConfig],         # most valuable first
     seconds: float,                # until all has to be written
-    out: Path,                     # records go to `<out>/<code version>/`, checkpoints to `<out>/checkpoints/`
+    out: Path,                     # records go to `<out>/<code version>/`, checkpoints as `checkpoints_of` says
     device: str = "cuda",
     workers: int | None = None,    # processes; default: `sharing`
     deterministic: bool = False,
@@ -173,8 +184,8 @@ def device_batch(
     from debias_nb.repro.limits import Limits
     version = code_version()
     store = Store(out / version)
-    limits = Limits(
-        end=begun + (1 - TESTING) * seconds, folder=out / "checkpoints" / version, deterministic=deterministic)
+    end = begun + (1 - TESTING) * seconds
+    limits = Limits(end=end, folder=checkpoints_of(out, version), deterministic=deterministic)
     workers = workers or sharing(runs, device)
     work = partial(execute_within, limits=limits)
     return run_all(runs, store, workers=workers, progress=progress, work=work), store
