@@ -248,6 +248,13 @@ def _explained(mistake, model) -> str: # mistake: one of `error.errors()`
     return f"{mistake['msg']}, got {mistake['input']!r}"
 
 
+def _is_counted_without(mistake: dict, mistakes: list[dict]) -> bool:
+    "Whether a list is called too short for the entries that are wrong themselves."
+    place = mistake["loc"]
+    inside = [other for other in mistakes if other["loc"][:len(place)] == place and len(other["loc"]) > len(place)]
+    return mistake["type"] == "too_short" and bool(inside)
+
+
 def explain(
     error: ValidationError,
     model: type[BaseModel],
@@ -255,7 +262,10 @@ def explain(
 ) -> str: # one line a mistake
     "A pydantic error in the words of whoever wrote the file."
     lines = {}
-    for mistake in error.errors():
+    mistakes = error.errors()
+    for mistake in mistakes:
+        if _is_counted_without(mistake, mistakes):
+            continue
         where = ".".join(map(str, mistake["loc"])) or "top"
         lines[f"{source}: {where}: {_explained(mistake, model)}"] = None
     return "\n".join(lines)

@@ -259,7 +259,14 @@ def test_a_manifest_that_names_what_there_is_not_is_refused(entry, words, manife
     assert words in done.output.replace("\n", " "), done.output
 
 
+def test_a_list_is_not_called_too_short_for_an_entry_that_is_wrong(manifest):
+    done = shell("device-batch", manifest({"experiment": "itvreg/table03", "profle": "small"}), "--list")
+    assert "runs.0.profle: unknown key; did you mean 'profile'?" in done.output
+    assert "at least 1" not in done.output
+
+
 def test_what_is_no_manifest_is_refused(manifest, tmp_path):
+    assert "at least 1" in shell("device-batch", manifest()).output
     assert "runs" in shell("device-batch", manifest()).output
     assert shell("device-batch", tmp_path / "nowhere.yaml").exit_code == 2
 
