@@ -250,9 +250,11 @@ def _explained(mistake, model) -> str: # mistake: one of `error.errors()`
 
 def _is_counted_without(mistake: dict, mistakes: list[dict]) -> bool:
     "Whether a list is called too short for the entries that are wrong themselves."
+    if mistake["type"] != "too_short":
+        return False
     place = mistake["loc"]
-    inside = [other for other in mistakes if other["loc"][:len(place)] == place and len(other["loc"]) > len(place)]
-    return mistake["type"] == "too_short" and bool(inside)
+    inside = [other for other in mistakes if other["loc"][:len(place)] == place]
+    return len(inside) > 1 # besides this one
 
 
 def explain(
