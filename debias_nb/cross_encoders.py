@@ -88,16 +88,22 @@ class PairInputs:
     def batch(self,
         rows, # positions (list, array or tensor), a slice, or a mask of n booleans
     ) -> dict[str, torch.Tensor]: # arguments of the encoder's `forward`, padded to the longest of these rows
-        if isinstance(rows, torch.Tensor):
-            rows = rows.cpu()
-        if not isinstance(rows, slice):
-            rows = np.asarray(rows, None if len(rows) else int)
-        rows = np.arange(len(self))[rows]
+        rows = self._places(rows)
         texts = self.question[rows]
         question = (self.questions, texts, self.questions.lengths[texts])
         answer = (self.answers, self.answer[rows], self.kept[rows])
         arranged = self.layout.arrange(question, answer)
         return {name: torch.from_numpy(values) for name, values in arranged.items()}
+
+    def _places(self, rows) -> np.ndarray:
+        every = np.arange(len(self))
+        if isinstance(rows, slice):
+            return every[rows]
+        if isinstance(rows, torch.Tensor):
+            rows = rows.cpu()
+        if not len(rows):
+            return every[:0]
+        return every[np.asarray(rows)]
 
 
 class Apart:
@@ -126,6 +132,11 @@ def _first(bad):
 
 def _is_blank(text) -> bool:
     return not isinstance(text, str) or not text.strip()
+
+
+def _are_blank(texts) -> np.ndarray: # (n,) bool
+    blank = list(map(_is_blank, texts))
+    return np.array(blank, bool)
 
 
 class PairEncoder(nn.Module):
@@ -168,8 +179,7 @@ class PairEncoder(nn.Module):
         number = {text: i for i, text in enumerate(dict.fromkeys(texts))}
         row = np.array([number[text] for text in texts], np.int64)
         tokens = Ragged.of(self.encode, list(map(str, number)))
-        blank = list(map(_is_blank, number))
-        empty = np.array(blank, bool) | (tokens.lengths == 0)
+        empty = _are_blank(number) | (tokens.lengths == 0)
         bad = _first(empty[row])
         if bad is not None:
             raise ValueError(f"row {bad}: the {name} is empty: {texts[bad]!r}")

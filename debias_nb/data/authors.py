@@ -361,15 +361,20 @@ class _Reviewer(BaseModel):
         return [(self, review, plain(review.review_full)) for review in every]
 
 
+def _found_reviews(paths) -> list[tuple]: # reviewer, review, its text without markup
+    found = []
+    for path in paths:
+        for reviewer in json_rows(path, _Reviewer):
+            found += reviewer.reviews()
+    return found
+
+
 def read_reviews(
     *paths: str | Path, # files of JSON lines, read as one
     name: str = "reviews",
 ) -> Texts: # author: the reviewer, topic: the category
     "Read reviews with reviewer and category. Raises `DataError` naming file and line."
-    found = []
-    for path in paths:
-        for reviewer in json_rows(path, _Reviewer):
-            found += reviewer.reviews()
+    found = _found_reviews(paths)
     rows = []
     marked = 0
     for who, review, text in found:
@@ -579,9 +584,10 @@ def read_pan_pairs(
     authors = {row.id: row.authors for row in _by_id(truth, _PairTruth)}
     rows = {}
     count = 0
-    for count, row in enumerate(_by_id(pairs, _Pair), 1):
+    for row in _by_id(pairs, _Pair):
         if row.id not in authors:
             raise DataError(f"{pairs}: the id {row.id!r} is not in {Path(truth).name}")
+        count += 1
         for author, topic, text in zip(authors[row.id], row.fandoms, row.pair):
             rows.setdefault((author, text), (author, topic, text, ""))
     if count < len(authors):
@@ -904,6 +910,12 @@ def _means(rows, labels): # (n, d), sparse or not -> (labels, d); the labels by 
     return means, names
 
 
+def _topic_means(weigher, texts): # -> (topics, words); the topics by name
+    "The mean weights of the texts on each topic."
+    weights = weigher.transform(texts.text)
+    return _means(weights, texts.topic)
+
+
 def _unit(rows):
     "The rows at length one."
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -945,25 +957,29 @@ def _triples(topic, author, n, rng): # (rows,) ints -> three (n,) positions
     block = topic * authors + author # texts of one author on one topic stand together
     own = _sizes(block)
     peers = _sizes(topic) - own
-    elsewhere = len(topic) - peers - _sizes(author)
-    fits = (peers > 0) & (elsewhere > 0)
-    usable = np.flatnonzero(fits)
-    if not len(usable):
-        why = "no test topic has texts of two authors and others beside it"
-        raise ValueError(f"topic cannot be told from author: {why}")
+    usable = _usable(topic, author, peers)
     first = rng.choice(usable, n)
     place = rng.random(n) * peers[first]
     same = _peers(topic, block, first, place.astype(int), own[first])
     other = _others(topic, author, first, rng)
     return order[first], order[same], order[other]
 
+
+def _usable(topic, author, peers): # peers: of each text those on its topic, by other authors
+    "Texts that have peers, and others beside them. Raises `ValueError` where there is none."
+    elsewhere = len(topic) - peers - _sizes(author)
+    fits = (peers > 0) & (elsewhere > 0)
+    if not fits.any():
+        why = "no test topic has texts of two authors and others beside it"
+        raise ValueError(f"topic cannot be told from author: {why}")
+    return np.flatnonzero(fits)
+
 # %% ../../nbs/data/04_authors.ipynb #0f5ae5f7
 def _pointing(train, test): # -> (test texts, training topics)
     "How far each test text points to each training topic, as unit rows."
     weigher = _weigher(train.text)
-    trained = weigher.transform(train.text)
+    topics, _ = _topic_means(weigher, train)
     tested = weigher.transform(test.text)
-    topics, _ = _means(trained, train.topic)
     points = tested @ _directions(topics).T
     test_topics, _ = _means(points, test.topic)
     return _unit(points - test_topics.mean(0))
@@ -1012,10 +1028,8 @@ def nearest_topics(
     _need_topics(test, 1, "a comparison")
     _need(pairs >= 1, "pairs", pairs, "at least 1")
     weigher = _weigher(train.text + test.text)
-    trained = weigher.transform(train.text)
-    tested = weigher.transform(test.text)
-    means, test_topics = _means(tested, test.topic)
-    train_means, train_topics = _means(trained, train.topic)
+    means, test_topics = _topic_means(weigher, test)
+    train_means, train_topics = _topic_means(weigher, train)
     vectors = _directions(np.concatenate([means, train_means]))
     ours, theirs = np.split(vectors, [len(means)])
     words = weigher.get_feature_names_out()
@@ -1041,6 +1055,14 @@ def _distances(vectors): # (n, d) of length one -> (n, n)
     return distance
 
 
+def _clustered(vectors, apart, linkage): # apart: distance at which clusters are no longer joined
+    "A label for each vector."
+    from sklearn.cluster import AgglomerativeClustering
+    distance = _distances(vectors)
+    clustering = AgglomerativeClustering(None, metric="precomputed", linkage=linkage, distance_threshold=apart)
+    return clustering.fit_predict(distance).astype(str)
+
+
 def topic_clusters(
     texts: Texts,           # with at least two topics
     similarity: float = .1, # clusters are joined at this cosine or above; in (-1, 1)
@@ -1048,17 +1070,12 @@ def topic_clusters(
 ) -> dict[str, int]: # topic -> number of its cluster; 0 has the most texts
     """Clusters of topics by content.
     Raises `ValueError` for texts without topics, too few of them, and parameters out of range."""
-    from sklearn.cluster import AgglomerativeClustering
     _need_topics(texts, 2, "a clustering")
     _need(-1 < similarity < 1, "similarity", similarity, "in (-1, 1)")
     weigher = _weigher(texts.text)
-    weights = weigher.transform(texts.text)
-    means, topics = _means(weights, texts.topic)
+    means, topics = _topic_means(weigher, texts)
     vectors = _directions(means)
-    distance = _distances(vectors)
-    apart = 1 - similarity
-    clustering = AgglomerativeClustering(None, metric="precomputed", linkage=linkage, distance_threshold=apart)
-    labels = clustering.fit_predict(distance).astype(str)
+    labels = _clustered(vectors, 1 - similarity, linkage)
     cluster = dict(zip(topics, labels))
     ranked = _ranked(cluster[topic] for topic in texts.topic)
     return {topic: ranked.index(label) for topic, label in cluster.items()}
@@ -1142,11 +1159,11 @@ def query_target(
     "Divide a test: of an odd number of texts the smaller half asks. Raises `ValueError` when no author has two texts."
     author, _ = _codes(texts.author)
     rng = default_rng([seed, 0])
-    order = np.lexsort((rng.random(len(texts)), author)) # texts of one author stand together
+    shuffled = rng.random(len(texts))
+    order = np.lexsort((shuffled, author)) # texts of one author stand together
     ordered = author[order]
     size = _sizes(ordered)
-    place = _places(ordered)
-    asks = place < size // 2
+    asks = _places(ordered) < size // 2
     if not asks.any():
         raise ValueError(f"{texts.name}: no author has two texts, so nobody can be asked for")
     queries = np.sort(order[asks])

@@ -77,6 +77,12 @@ def _oddities(offers: list[str], cleaned: QuestionPairs) -> dict[str, int]:
     return counts
 
 
+def _named(pairs: QuestionPairs) -> np.ndarray: # (pairs,) bool
+    "Which pairs have a title on both sides."
+    named = [bool(left and right) for left, right in zip(pairs.left, pairs.right)]
+    return np.array(named)
+
+
 def read_products(
     path: str | Path,
     name: str | None = None, # default: the file's
@@ -88,8 +94,7 @@ def read_products(
     titles = [clean_title(offer.removeprefix(PREFIX)) for offer in offers]
     n = len(published)
     cleaned = replace(published, left=titles[:n], right=titles[n:])
-    named = [bool(left and right) for left, right in zip(cleaned.left, cleaned.right)]
-    kept = cleaned.take(np.array(named))
+    kept = cleaned.take(_named(cleaned))
     counts = _oddities(offers, cleaned)
     counts["dropped: a title is empty"] = n - len(kept)
     counts["pairs"] = len(kept)
@@ -185,10 +190,7 @@ def same_product(
     titles = {}
     for title in pairs.left + pairs.right:
         titles.setdefault(fold(title), title)
-    index = {key: i for i, key in enumerate(titles)}
-    product = _products(pairs, index)
-    relevance = product[:, None] == product
-    np.fill_diagonal(relevance, False)
+    relevance = _others_of_product(pairs, list(titles))
     queries = np.flatnonzero(relevance.any(1))
     if not len(queries):
         raise DataError(f"{pairs.name}: no offer has another one of its product")
@@ -199,6 +201,15 @@ def same_product(
     frequency = np.zeros(len(items), int)
     relevance = csr_matrix(relevance[queries])
     return TitleTask(pairs.name, asking, items, relevance, queries, kinds, None, frequency)
+
+
+def _others_of_product(pairs: QuestionPairs, offers: list[str]) -> np.ndarray: # offers: folded -> (offers, offers) bool
+    "Which other offers are of the same product. Raises `DataError` as `_products`."
+    index = {offer: i for i, offer in enumerate(offers)}
+    product = _products(pairs, index)
+    same = product[:, None] == product
+    np.fill_diagonal(same, False)
+    return same
 
 
 def load_offers(

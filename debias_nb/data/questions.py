@@ -143,9 +143,13 @@ def pair_keys(
     punctuation: bool = False,
 ) -> list[tuple[str, str]]: # (pairs,) the two folded questions, sorted: a pair has no direction
     "What tells whether two pairs are the same."
-    left = [fold(text, punctuation) for text in pairs.left]
-    right = [fold(text, punctuation) for text in pairs.right]
+    left = _folded(pairs.left, punctuation)
+    right = _folded(pairs.right, punctuation)
     return [(min(both), max(both)) for both in zip(left, right)]
+
+
+def _folded(texts, punctuation) -> list[str]:
+    return [fold(text, punctuation) for text in texts]
 
 # %% ../../nbs/data/01_questions.ipynb #36465c95
 def _kept(pairs, idx, counts) -> QuestionPairs: # idx: as of `take`
@@ -234,7 +238,7 @@ def components(
 def _components(pairs) -> tuple[int, np.ndarray]: # how many; (pairs,)
     "The connected component of each pair, where a pair connects two questions."
     import pandas as pd
-    folded = [fold(text, punctuation=True) for text in pairs.left + pairs.right]
+    folded = _folded(pairs.left + pairs.right, True)
     places, questions = pd.factorize(np.array(folded, dtype=object))
     left, right = places.reshape(2, -1)
     n, component = components(left, right, len(questions))
@@ -262,7 +266,8 @@ def split_questions(
         raise ValueError(f"holdout must be in (0, 1), got {holdout}")
     n, component = _components(pairs)
     cell = 2 * component + pairs.labels
-    sizes = np.bincount(cell, minlength=2 * n).reshape(n, 2)
+    counts = np.bincount(cell, minlength=2 * n)
+    sizes = counts.reshape(n, 2)
     wanted = holdout * sizes.sum(0)
     rng = default_rng([seed, 1])
     room = np.round(wanted)
@@ -308,6 +313,13 @@ def _read(dataset, source, download) -> QuestionPairs:
     files = {f"{dataset}/{source.file}": sha256_of(path)}
     return replace(pairs, files=files)
 
+
+def _read_all(dataset, sources, download) -> dict[str, QuestionPairs]: # by data set and file
+    read = {}
+    for source in sources:
+        read[f"{dataset}/{source.file}"] = _read(dataset, source, download)
+    return read
+
 # %% ../../nbs/data/01_questions.ipynb #126d22c0
 def _check_request(name, part, share, holdout):
     "Raises `ValueError` naming the parameter."
@@ -336,11 +348,9 @@ def load_questions(
         published = _read(name, test, download)
         return replace(published, name=f"{name} test")
     pairs = _read(name, train, download)
+    evaluation = _read_all(name, (test, *further), download)
     files = dict(pairs.files)
-    evaluation = {}
-    for source in (test, *further):
-        known = _read(name, source, download)
-        evaluation[f"{name}/{source.file}"] = known
+    for known in evaluation.values():
         files |= known.files
     pairs = clean(pairs, evaluation)
     pairs = replace(pairs, name=f"{name} {part}", files=files)

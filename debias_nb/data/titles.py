@@ -378,6 +378,13 @@ def _lf_categories(path, uids: list[str]) -> np.ndarray: # (queries,) str, "" wh
     return np.array([category_of.get(uid, "") for uid in uids])
 
 # %% ../../nbs/data/02_titles.ipynb #dade6711
+def _lf_pairs(queries) -> np.ndarray: # (n, 2) query and label
+    "What is relevant to each query."
+    targets = _exploded([query.target_ind for query in queries])
+    labels = targets.astype(np.int64)
+    return np.column_stack([targets.index, labels])
+
+
 def read_lf(
     folder: str | Path,           # holds `LF_FILES`, and `categories.tsv` if there are categories
     name: str | None = None,      # default: the folder's
@@ -390,8 +397,7 @@ def read_lf(
             raise DataError(f"{folder}: there is no {file}")
     labels = _json_lines(folder / "lbl.json.gz", _Entry)
     queries, barred, published = _lf_queries(folder, len(labels))
-    targets = _exploded([query.target_ind for query in queries])
-    pairs = np.column_stack([targets.index, targets.astype(np.int64)])
+    pairs = _lf_pairs(queries)
     years = None
     if year is not None:
         years = np.full(len(queries), year)
@@ -410,12 +416,18 @@ def read_lf(
 _FIELD = r"^(?P<field>id|author|title|venue|year) = \{(?P<value>.*)\}\s*$"
 
 
+def _aan_lines(path) -> pd.Series: # by number
+    "The lines that are not blank."
+    raw = Path(path).read_bytes()
+    text = raw.decode("cp1252", errors="replace")
+    lines = _by_line(text)
+    blank = lines.str.strip() == ""
+    return lines[~blank]
+
+
 def _aan_fields(path) -> pd.DataFrame: # index: lines; columns field, value, paper (from 1)
     "Raises `DataError` naming file and line."
-    raw = Path(path).read_bytes()
-    lines = _by_line(raw.decode("cp1252", errors="replace"))
-    blank = lines.str.strip() == ""
-    lines = lines[~blank]
+    lines = _aan_lines(path)
     said = lines.str.extract(_FIELD)
     for n, line in lines[said.field.isna()].items():
         raise DataError(f"{path}:{n}: neither `field = {{value}}` nor blank: {line[:60]!r}")
@@ -440,7 +452,8 @@ def _aan_papers(path) -> pd.DataFrame: # index: ids; columns title, year
         raise DataError(f"{path}:{n}: the paper {paper} has no year")
     titles = papers.title.map(html.unescape).to_numpy()
     years = papers.year.astype(int).to_numpy()
-    return pd.DataFrame({"title": titles, "year": years}, pd.Index(ids, name="id", dtype=object))
+    index = pd.Index(ids, name="id", dtype=object)
+    return pd.DataFrame({"title": titles, "year": years}, index)
 
 # %% ../../nbs/data/02_titles.ipynb #33404739
 def _linked(name, titles, pairs, counts, **columns) -> Titles: # pairs: (n, 2) positions in titles and in the columns
@@ -472,8 +485,10 @@ def read_aan(
         "citations of itself": int((known & itself).sum()),
     }
     titles = papers.title.to_numpy(object)
+    years = papers.year.to_numpy()
+    letters = papers.index.str[0]
     others = pairs[known & ~itself]
-    return _linked(name, titles, others, counts, years=papers.year.to_numpy(), categories=papers.index.str[0])
+    return _linked(name, titles, others, counts, years=years, categories=letters)
 
 # %% ../../nbs/data/02_titles.ipynb #64dc8259
 _SHELVES = ("CDs & Vinyl", "Digital Music")
@@ -704,9 +719,10 @@ def _of_categories(titles, held_out) -> np.ndarray: # (queries,) bool
     for category in held_out:
         check_known("category", category, sorted(known))
     shifted = np.isin(titles.categories, list(held_out))
-    if shifted.all() or not shifted.any():
-        left = "training" if shifted.all() else "ood"
-        raise ValueError(f"held_out={list(held_out)} leaves no {left} query of {titles.name}")
+    if shifted.all():
+        raise ValueError(f"held_out={list(held_out)} leaves no training query of {titles.name}")
+    if not shifted.any():
+        raise ValueError(f"held_out={list(held_out)} leaves no ood query of {titles.name}")
     return shifted
 
 
@@ -763,14 +779,16 @@ def _part(titles, rows, items) -> dict: # rows, items: positions -> columns of a
     place = np.full(len(titles.items) + 1, -1) # the last one: of no item
     place[items] = np.arange(len(items))
     own = titles.own[rows]
+    relevance = titles.relevance[rows]
     part = {
         "queries": [titles.queries[row] for row in rows],
         "items": [titles.items[item] for item in items],
-        "relevance": titles.relevance[rows][:, items],
+        "relevance": relevance[:, items],
         "own": place[own],
     }
     if titles.excluded is not None:
-        part["excluded"] = titles.excluded[rows][:, items]
+        excluded = titles.excluded[rows]
+        part["excluded"] = excluded[:, items]
     return part
 
 
@@ -871,7 +889,8 @@ def join_titles(
     queries = early.queries + [late.queries[n] for n in new]
     items = early.items + late.items
     relevance = _joined_pairs(early.relevance, late.relevance[new])
-    counts = {"queries of the later collection that the earlier one has": len(late.queries) - len(new)}
+    known_already = len(late.queries) - len(new)
+    counts = {"queries of the later collection that the earlier one has": known_already}
     columns = {what: _both(early, late, new, what) for what in ("years", "categories", "published")}
     excluded = _both_excluded(early, late, new)
     joined = make_titles(name, queries, items, relevance, counts=counts, excluded=excluded, **columns)
@@ -946,15 +965,20 @@ def _groups(catalogue, part: Retrieval) -> np.ndarray: # (queries,) five groups 
     return np.array([f"group {n % 5 + 1}" for n in unseen])
 
 
+def _catalogue_train(pairs) -> TitlePairs: # of worlds.Text
+    queries, items = pairs.texts()
+    relevance = _same(*concept_ids(pairs.left, pairs.right))
+    own = _no_own(queries)
+    return TitlePairs("catalogue train", queries, items, relevance, own)
+
+
 def catalogue_titles(
     catalogue: Catalogue,
     ticks: int = 0, # above 0: the tests `tick 0` … of `mix_catalogue` are added
 ) -> TitleSplit: # tests named by `worlds.SPLITS`
     "The planted catalogue as titles. Raises `ValueError` for `ticks` out of range."
     pairs = catalogue.train_pairs()
-    left, right = pairs.texts()
-    relevance = _same(*concept_ids(pairs.left, pairs.right))
-    train = TitlePairs("catalogue train", left, right, relevance, _no_own(left))
+    train = _catalogue_train(pairs)
     tests = {}
     for name in SPLITS:
         part = catalogue.split(name)
@@ -965,7 +989,8 @@ def catalogue_titles(
     if ticks:
         for n, task in enumerate(mix_catalogue(catalogue, ticks)):
             tests[f"tick {n}"] = task
-    return TitleSplit(train, tests, _split_counts(train, tests, {}), "catalogue")
+    counts = _split_counts(train, tests, {})
+    return TitleSplit(train, tests, counts, "catalogue")
 
 # %% ../../nbs/data/02_titles.ipynb #f248f300
 def _arrivals(part: Retrieval) -> np.ndarray: # (items,) the query with which an item joins
