@@ -149,10 +149,15 @@ def tokenise(
 ) -> Tokens:
     "Token ids of `texts`, as the encoder itself would cut them. Raises `ValueError` for one text in the place of a list."
     texts = several_texts(texts)
-    if not is_static(model):
-        length = max_length or model.max_seq_length
-        out = model.tokenizer(texts, padding=True, truncation=True, max_length=length, return_tensors="pt")
-        return as_tokens(model, out["input_ids"], out["attention_mask"])
+    if is_static(model):
+        return _static_tokens(model, texts, max_length)
+    length = max_length or model.max_seq_length
+    out = model.tokenizer(texts, padding=True, truncation=True, max_length=length, return_tensors="pt")
+    return as_tokens(model, out["input_ids"], out["attention_mask"])
+
+
+def _static_tokens(model, texts, max_length) -> Tokens:
+    "As a static table's tokenizer cuts texts."
     encodings = model.tokenizer.encode_batch(texts, add_special_tokens=False)
     ids = [encoding.ids[:max_length] for encoding in encodings]
     lengths = torch.tensor([len(row) for row in ids], dtype=torch.long)
@@ -514,15 +519,18 @@ def check_folder(
     return check_files(folder, pinned)
 
 # %% ../nbs/03_encoders.ipynb #3689ee91
-def _check_ids(model, folder: Path) -> None:
-    "Refuse a tokenizer that gives a word an id for which the encoder has no vector."
+def _word_vectors(model):
+    "The table that gives each token its vector; None where it is not known."
     first = next(iter(model.children()), None)
     transformer = getattr(first, "auto_model", None)
     if transformer is not None:
-        words = transformer.get_input_embeddings()
-    else:
-        words = getattr(first, "embedding", None)
-    rows = getattr(words, "num_embeddings", None)
+        return transformer.get_input_embeddings()
+    return getattr(first, "embedding", None)
+
+
+def _check_ids(model, folder: Path) -> None:
+    "Refuse a tokenizer that gives a word an id for which the encoder has no vector."
+    rows = getattr(_word_vectors(model), "num_embeddings", None)
     if rows is None:
         return
     vocabulary = model.tokenizer.get_vocab()
@@ -612,6 +620,18 @@ def _pinned(card, folder: Path) -> dict[str, str]: # file -> sha256
     return card.pinned
 
 
+def _at_the_hub(config: EncoderConfig, card) -> tuple[str | None, str | None]: # id and revision
+    "What to ask the hub for, as far as it is known."
+    hub = None
+    revision = None
+    if card:
+        hub = card.hub
+        revision = card.revision
+    if "/" in config.name:
+        hub = config.name
+    return hub, config.revision or revision
+
+
 def find_folder(
     config: EncoderConfig,
     download: bool = True, # ask the hub when nothing is found here
@@ -626,10 +646,7 @@ def find_folder(
     if folder:
         return check(folder, _pinned(card, folder))
 
-    hub = card.hub if card else None
-    if "/" in config.name:
-        hub = config.name
-    revision = config.revision or (card.revision if card else None)
+    hub, revision = _at_the_hub(config, card)
     if hub and download and revision:
         return check(_snapshot(hub, revision, looked), {})
     looked.append(_not_asked(hub, revision))
@@ -672,8 +689,9 @@ def _blank(config: EncoderConfig, vocabulary: list[str], folder: Path):
         intermediate_size=512, max_position_embeddings=64))
     bert.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    modules = [Transformer(str(folder), max_seq_length=config.max_length), Pooling(WIDTH, pooling_mode="mean")]
-    return SentenceTransformer(modules=modules, device="cpu")
+    transformer = Transformer(str(folder), max_seq_length=config.max_length)
+    pooling = Pooling(WIDTH, pooling_mode="mean")
+    return SentenceTransformer(modules=[transformer, pooling], device="cpu")
 
 # %% ../nbs/03_encoders.ipynb #fce5d477
 class ConceptInfoNCE(torch.nn.Module):
@@ -903,8 +921,9 @@ def _configured(name: str) -> tuple[EncoderConfig, bool]:
     if name in ("tiny", "tiny-static"):
         return planted_default(name), True
     card = encoder_cards().get(name)
-    kind = card.kind if card else "transformer"
-    return EncoderConfig(name=name, kind=kind), card is not None
+    if card is None:
+        return EncoderConfig(name=name, kind="transformer"), False
+    return EncoderConfig(name=name, kind=card.kind), True
 
 
 def load_encoder(
@@ -922,7 +941,9 @@ def load_encoder(
     else:
         model = load_safely(SentenceTransformer, find_folder(config), device="cpu")
     if declared and is_static(model) != (config.kind == "static"):
-        actual = "static" if is_static(model) else "a transformer"
+        actual = "a transformer"
+        if is_static(model):
+            actual = "static"
         raise EncoderError(f"encoder {config.name!r} is {actual}, but its configuration says {config.kind}")
     return model.to(device).float().eval() # weights in half precision are those of a bundle
 

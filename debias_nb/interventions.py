@@ -143,7 +143,8 @@ def intervene(
         return replace(tokens, ids=ids)
     left = ~chosen
     mask = tokens.mask & left
-    gone = replace(tokens, mask=mask, ordinary=tokens.ordinary & left)
+    ordinary = tokens.ordinary & left
+    gone = replace(tokens, mask=mask, ordinary=ordinary)
     if kind == "pad" or static:
         return gone
     return _closed_up(gone)
@@ -174,7 +175,8 @@ def _variant_importance(model, part: Tokens, kind: str, dtype: str):
     each = part[row] # cut to the longest of these texts
     length = each.ids.shape[1]
     places = torch.arange(length, device=column.device)
-    changed = intervene(model, each, places == column[:, None], kind)
+    chosen = places == column[:, None]
+    changed = intervene(model, each, chosen, kind)
     whole = embed(model, part, dtype)
     without = embed(model, changed, dtype)
     cosine = (whole[row] * without).sum(1)
@@ -226,7 +228,8 @@ def word_of_token(
     out = np.full(tokens.ids.shape, -1)
     for i, words in enumerate(texts):
         counts = [pieces[word] for word in words]
-        owner = np.arange(len(words)).repeat(counts)
+        numbers = np.arange(len(words))
+        owner = numbers.repeat(counts)
         found = ordinary[i].sum()
         if len(owner) != found:
             has = f"{len(owner)} word pieces but {found} ordinary tokens"
@@ -249,7 +252,8 @@ def importance_by_role(
     owner = word_of_token(model, words, tokens)
     of_word = owner >= 0
     row, _ = np.nonzero(of_word)
-    role = [titles[i].roles[j] for i, j in zip(row, owner[of_word])]
+    word = owner[of_word]
+    role = [titles[i].roles[j] for i, j in zip(row, word)]
     return _shares(row, role, values[of_word])
 
 

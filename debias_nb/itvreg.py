@@ -74,9 +74,7 @@ def hinge(
     check_hinge(margin, hardest, temperature)
     if relevant.dtype != torch.bool or relevant.shape != (len(fx), len(fz)):
         need = "an (n, n) bool matrix that says which items are relevant to which queries"
-        kind = str(relevant.dtype).removeprefix("torch.")
-        got = f"{kind} labels of shape {tuple(relevant.shape)}"
-        raise ValueError(f"the hinge needs {need}, got {got}: labels of single pairs go with least squares, `mse`")
+        raise ValueError(f"the hinge needs {need}, got {_of_kind(relevant)}: labels of single pairs go with least squares, `mse`")
     scores = fx @ fz.T
     others = scores.masked_fill(relevant, float("-inf"))
     hardest = min(hardest, len(fz))
@@ -85,14 +83,24 @@ def hinge(
     own = scores.diagonal()[:, None]
     excess = (margin + negative - own).clamp(min=0)
     excess = excess.masked_fill(~there, 0)
-    if temperature is None:
-        weight = there.float()
-    else: # detached: the weights are no way to lower the loss
-        logits = negative.detach().masked_fill(~there, -2) / temperature
-        weight = logits.softmax(1) * there
+    weight = _hardness(negative.detach(), there, temperature) # the weights are no way to lower the loss
     total = weight.sum(1).clamp(min=1e-9)
     by_query = (excess * weight).sum(1) / total
     return by_query.mean()
+
+
+def _of_kind(labels: torch.Tensor) -> str:
+    kind = str(labels.dtype).removeprefix("torch.")
+    shape = tuple(labels.shape)
+    return f"{kind} labels of shape {shape}"
+
+
+def _hardness(cosines: torch.Tensor, there: torch.Tensor, temperature: float | None) -> torch.Tensor: # (n, k) each
+    "How much each negative counts; 0 where there is none."
+    if temperature is None:
+        return there.float()
+    logits = cosines.masked_fill(~there, -2) / temperature
+    return logits.softmax(1) * there
 
 # %% ../nbs/methods/itvreg.ipynb #0764ea02
 def _mean(values: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
@@ -458,7 +466,7 @@ class MatchingLoss(torch.nn.Module):
         n = len(x)
         if other is not None and is_static(self.model):
             out = encode_tokens(self.model, stack(x, z, other))
-            return out[:n], out[n : 2 * n], out[2 * n :]
+            return out.tensor_split([n, 2 * n])
         out = encode_tokens(self.model, stack(x, z))
         fo = None
         if other is not None:

@@ -177,6 +177,12 @@ def _drawn(units, replicates, seed): # -> (replicates, units)
     return counts
 
 # %% ../nbs/06_metrics.ipynb #b2f7f6dd
+def _with_itself(drawn): # (B, n) -> (1 + B, n)
+    "Resamples of a set, the set itself first."
+    itself = np.ones(drawn.shape[1], np.uint8)
+    return np.vstack([itself, drawn])
+
+
 def evaluate_pairs(
     scores,                # (n,) finite
     labels,                # (n,) 0 or 1
@@ -189,19 +195,16 @@ def evaluate_pairs(
     """AUC(0.05) (`auc05`, and `auc05[subset]`) and AUC (`auc`) of scored pairs, with bootstrap replicates.
     Raises `ValueError` naming the evaluation set or the subset."""
     scores, positive = _checked(scores, labels, name)
-    n = len(scores)
-    itself = np.ones(n, np.uint8)
-    drawn = bootstrap_weights(n, replicates, seed, groups)
-    weights = np.vstack([itself, drawn])
+    weights = _with_itself(bootstrap_weights(len(scores), replicates, seed, groups))
     areas = {
         "auc05": auc_at(scores, positive, .05, weights, name),
         "auc": auc_at(scores, positive, 1., weights, name),
     }
     for key, mask in (subsets or {}).items():
         rows = np.asarray(mask, dtype=bool)
-        part = f"{name}[{key}]"
+        own = (scores[rows], positive[rows])
         drawn = weights[:, rows]
-        areas[f"auc05[{key}]"] = auc_at(scores[rows], positive[rows], .05, drawn, part)
+        areas[f"auc05[{key}]"] = auc_at(*own, .05, drawn, f"{name}[{key}]")
     values = {}
     resampled = {}
     for key, area in areas.items():
@@ -336,6 +339,10 @@ def _refuse_question(bad, ids, at, why): # (Q,) each
 CUTOFFS = (1, 3, 10) # k of nDCG@k
 
 
+def _ndcgs(t, gains, suffix=""): # as of `_ndcg`
+    return {f"ndcg{k}{suffix}": _ndcg(t, gains, k) for k in CUTOFFS}
+
+
 def rank_metrics(
     scores,         # (n,) finite; higher = more likely an answer
     labels,         # (n,) 0 or 1
@@ -359,18 +366,17 @@ def rank_metrics(
     flat = np.bincount(question, gain) == 0
     if unanswered == "error" or empty.all():
         _refuse_question(empty, ids, at, "has no relevant candidate, see `unanswered`")
-    _refuse_question(flat & ~empty, ids, at, f"has a relevant candidate, but all its grades are {levels[0]}")
+    why = f"has a relevant candidate, but all its grades are {levels[0]}"
+    _refuse_question(flat & ~empty, ids, at, why)
     rows = ~empty[question]
     numbers = np.cumsum(~empty) - 1
     asked = question[rows]
     ties = _ties(scores[rows], numbers[asked])
+    gain = gain[rows]
     values = _binary(ties, labels[rows])
-    gains = {"": gain[rows]}
+    values |= _ndcgs(ties, gain)
     if grades is not None:
-        gains["_exp"] = 2**gain[rows] - 1
-    for suffix, gain in gains.items():
-        for k in CUTOFFS:
-            values[f"ndcg{k}{suffix}"] = _ndcg(ties, gain, k)
+        values |= _ndcgs(ties, 2**gain - 1, "_exp")
     means = {key: float(v.mean()) for key, v in values.items()}
     if unanswered == "exclude":
         means["excluded"] = int(empty.sum())

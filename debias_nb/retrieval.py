@@ -210,6 +210,15 @@ def _resampled(hits, weight, drawn): # (n,) each; (replicates, n)
     return share.tolist()
 
 
+def _propensity_scored(task, worth, collected, ks): # collected: k -> gains of all queries
+    "Of what could be collected in k places, the share that was."
+    found = {}
+    for k in ks:
+        most = _most_gains(task.relevance, worth, k)
+        found[f"psp{k}"] = float(collected[k] / most)
+    return found
+
+
 @torch.no_grad()
 def evaluate_retrieval(
     queries: torch.Tensor,    # (n, d) embeddings of the task's queries
@@ -233,9 +242,7 @@ def evaluate_retrieval(
         metrics[f"p{k}"] = float(share.mean())
     for gains, worth in zip(scored, worths[1:]):
         collected = dict(zip(places, gains.sum(1)))
-        for k in ks:
-            most = _most_gains(task.relevance, worth, k)
-            metrics[f"psp{k}"] = float(collected[k] / most)
+        metrics |= _propensity_scored(task, worth, collected, ks)
     drawn = bootstrap_weights(len(queries), replicates, seed).astype(float)
     kept = {}
     for key, weight in _parts(task).items():
@@ -260,10 +267,8 @@ def top_lists(
         (_, scores), = _score_blocks(queries[[row]], items, task.barred[[row]], 1)
         best, found = first_items(scores, k)
         relevant = task.relevance[[row]].indices.tolist()
-        first = []
-        for item, score in zip(found[0, :k].tolist(), best[0, :k].tolist()):
-            first.append((item, score, item in relevant))
-        lists.append(first)
+        first = zip(found[0, :k].tolist(), best[0, :k].tolist())
+        lists.append([(item, score, item in relevant) for item, score in first])
     return lists
 
 # %% ../nbs/07_retrieval.ipynb #ae3ec7c6
