@@ -459,9 +459,13 @@ def _check_module(folder: Path, module: dict) -> None:
     _check_weights(folder / inside)
 
 
+def _pickles(place: Path) -> list[str]: # names of files
+    return sorted(path.name for path in place.glob("*") if path.suffix in PICKLES)
+
+
 def _check_weights(place: Path) -> None:
     "Refuse a folder whose only weights are pickles."
-    pickles = sorted(path.name for path in place.glob("*") if path.suffix in PICKLES)
+    pickles = _pickles(place)
     if pickles and not any(place.glob("*.safetensors")):
         advice = "weights must be safetensors (convert them once, where you trust the source)"
         raise EncoderError(f"{place}: only {', '.join(pickles)}, which are pickles; {advice}")
@@ -836,10 +840,16 @@ RECIPE = 1 # raised when the code of pretraining changes what a recipe gives
 
 def _home(config: EncoderConfig, cache: Path | None) -> Path:
     "The folder of a planted encoder, named by all that its weights depend on."
-    world = config.world.model_dump()
-    recipe = [RECIPE, config.kind, config.max_length, world, config.pretrain.model_dump()]
+    digits = fingerprint(_recipe(config))[:16]
     folder = cache or cache_dir("encoders")
-    return folder / f"{config.name}-{fingerprint(recipe)[:16]}"
+    return folder / f"{config.name}-{digits}"
+
+
+def _recipe(config: EncoderConfig) -> list:
+    "All that the weights of a planted encoder depend on."
+    world = config.world.model_dump()
+    pretrain = config.pretrain.model_dump()
+    return [RECIPE, config.kind, config.max_length, world, pretrain]
 
 
 def _make(config: EncoderConfig, home: Path) -> None:

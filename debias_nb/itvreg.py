@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from .encoders import Tokens, embed, encode_tokens, from_features, is_static, stack, tell_prompts
-from .interventions import INTERVENTION_KINDS, choose, intervene, random_bits, row_keys
+from .interventions import check_intervention, choose, intervene, random_bits, row_keys
 from .processes import averaged, mean_of_all, refuse_several, unwrapped
 
 # %% ../nbs/methods/itvreg.ipynb #9f81a584
@@ -534,8 +534,7 @@ class _Intervening(MatchingLoss):
         super().__init__(*args, **kwargs)
         if not 0 < self.mask_share < 1:
             raise ValueError(f"mask_share must lie in (0, 1), got {self.mask_share}")
-        if self.intervention not in INTERVENTION_KINDS:
-            raise ValueError(f"intervention must be one of {', '.join(INTERVENTION_KINDS)}, got {self.intervention!r}")
+        check_intervention(self.intervention)
 
     def intervened(self, tokens: Tokens, rows, kind: str):
         "Tokens after this epoch's intervention, and the weight of each row."

@@ -23,7 +23,7 @@ from debias_nb.encoders import (
     Tokens, encode_tokens, encoder_fingerprint, evaluating, from_features, is_static, mask_id, stack, tell_prompts,
     to_features, unit_rows,
 )
-from .interventions import INTERVENTION_KINDS, choose, intervene
+from .interventions import check_intervention, choose, intervene
 from debias_nb.itvreg import (
     L2SP_WEIGHT, MatchingLoss, check_all_weights, check_encoder, check_features, check_same_make, cosines, is_changed, itvreg, l2sp,
     maskreg, outreg, own_dropout, simcse,
@@ -358,8 +358,7 @@ class _Intervening(Regularizer):
     def __post_init__(self):
         super().__post_init__()
         _in_range("mask_share", self.mask_share, 1, "()")
-        if self.intervention not in INTERVENTION_KINDS:
-            raise ValueError(f"intervention must be one of {', '.join(INTERVENTION_KINDS)}, got {self.intervention!r}")
+        check_intervention(self.intervention)
 
     def changed(self, text: View) -> tuple[Tokens, torch.Tensor]: # X'; weight of each row
         batch = text.batch
@@ -758,11 +757,13 @@ def _check_kind(one) -> None:
     if isinstance(one, (Regularizer, WordDropout)):
         return
     known = "ITVReg, OutReg, MaskReg, SimCSE, L2SP and WordDropout"
+    raise ValueError(f"regularizers must be objects of {known}, got {_shown(one)}")
+
+
+def _shown(one) -> str: # short for a module, which would show all of its layers
     if isinstance(one, torch.nn.Module):
-        got = type(one).__name__
-    else:
-        got = repr(one)
-    raise ValueError(f"regularizers must be objects of {known}, got {got}")
+        return type(one).__name__
+    return repr(one)
 
 
 def _check_intervention(model, one) -> None:

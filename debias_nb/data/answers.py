@@ -183,11 +183,16 @@ def _record(line, columns, quoting): # -> column -> cell
     text = without_end(line)
     cells = text.split("\t")
     if quoting:
-        try:
-            cells = next(csv.reader([text], delimiter="\t", strict=True))
-        except csv.Error as e:
-            raise ValueError(f"wrong quoting: {e}") from None
+        cells = _quoted_cells(text)
     return named_cells(cells, columns)
+
+
+def _quoted_cells(text): # -> list of str
+    "Raises `ValueError` with the reason."
+    try:
+        return next(csv.reader([text], delimiter="\t", strict=True))
+    except csv.Error as e:
+        raise ValueError(f"wrong quoting: {e}") from None
 
 # %% ../../nbs/data/03_answers.ipynb #d8d63e15
 def _check_grade(grade):

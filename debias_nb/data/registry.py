@@ -26,7 +26,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from debias_nb.config import (
     ConfigError, Count, Natural, NotNegative, Positive, Strict, cache_dir, check_known, load_config, once_per_state,
-    own_file, package_file, project_root, refuse_if,
+    in_project, own_file, package_file, refuse_if,
 )
 from ..hashes import sha256_file, sha256_text
 
@@ -563,7 +563,7 @@ def load_expected(
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> Expected:
     "Read and validate `expected/<paper>.yaml`. Raises `ConfigError` naming file and key."
-    folder = (Path(root) if root else project_root()) / "expected"
+    folder = in_project("expected", root)
     path = folder / f"{paper}.yaml"
     known = sorted(p.name for p in folder.glob("*.yaml"))
     check_known("file in expected/ called", f"{paper}.yaml", known, ConfigError)

@@ -678,11 +678,14 @@ def compare(
 def _keep(path: Path, trial: dict) -> None:
     "Add a trial to its file, which is there with it or as it was before."
     path.parent.mkdir(parents=True, exist_ok=True)
-    before = ""
-    if path.is_file():
-        before = path.read_text("utf-8")
     line = json.dumps(trial, ensure_ascii=False)
-    write_whole(path, f"{before}{line}\n")
+    write_whole(path, f"{_so_far(path)}{line}\n")
+
+
+def _so_far(path: Path) -> str: # "" where there is no file
+    if path.is_file():
+        return path.read_text("utf-8")
+    return ""
 
 
 CHOICE = (

@@ -133,20 +133,17 @@ def _without_word(model, tokens, chosen) -> torch.Tensor: # chosen: (k, L) boole
     "The embedding of each text without one of its words."
     width = tokens.ids.shape[1] # of these texts, which may be shorter than all
     gone = torch.from_numpy(chosen[:, :width])
-    kind = "delete"
-    if _has_mask(model):
-        kind = "mask"
-    changed = intervene(model, tokens, gone, kind)
+    changed = intervene(model, tokens, gone, _way_out(model))
     return embed(model, changed)
 
 
-def _has_mask(model) -> bool:
-    "Whether there is a token that stands for a masked word."
+def _way_out(model) -> str:
+    "How a word is taken away: by a mask, where there is a token for it."
     try:
         mask_id(model)
     except EncoderError:
-        return False
-    return True
+        return "delete"
+    return "mask"
 
 
 @torch.no_grad()

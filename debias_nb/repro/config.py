@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from debias_nb.config import (
     AnswersWorldConfig, AuthorsWorldConfig, ConfigError, Count, EncoderConfig, Natural, NotNegative, Positive, Probability,
-    Several, Share, Strict, WorldConfig, check_known, load_config, once_per_state, project_root, refuse_if,
+    Several, Share, Strict, WorldConfig, check_known, in_project, load_config, once_per_state, refuse_if,
 )
 
 # %% ../../nbs/repro/00_config.ipynb #f0ed4d60
@@ -478,8 +478,8 @@ def configured(
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> list[str]: # `paper/experiment`
     "The experiments with a configuration in such a file."
-    folder = Path(root or project_root()) / "configs"
-    names = {f"{file.parent.name}/{file.name.partition('.')[0]}" for file in folder.glob(pattern)}
+    files = in_project("configs", root).glob(pattern)
+    names = {f"{file.parent.name}/{file.name.partition('.')[0]}" for file in files}
     return sorted(names)
 
 
@@ -492,7 +492,7 @@ def load_experiment(
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> ExperimentConfig:
     "Read and validate `configs/<paper>/<experiment>.<profile>.yaml`. Raises `ConfigError`."
-    folder = (Path(root) if root else project_root()) / "configs"
+    folder = in_project("configs", root)
     wanted = f"{name}.{profile}"
     path = folder / f"{wanted}.yaml"
     known = [f"{file.parent.name}/{file.stem}" for file in sorted(folder.glob("*/*.yaml"))]

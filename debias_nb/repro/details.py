@@ -141,10 +141,16 @@ def case_table(case: dict) -> pd.DataFrame: # methods down, the first five items
     "What each method puts first."
     rows = {}
     for name, method in case["methods"].items():
-        rows[name] = [f"✓ {title}" if right else title for title, right in method["top"]]
+        rows[name] = [_ticked(*item) for item in method["top"]]
     places = ["1", "2", "3", "4", "5"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=places)
     return table.rename_axis("method")
+
+
+def _ticked(title: str, right: bool) -> str:
+    if right:
+        return f"✓ {title}"
+    return title
 
 
 def case_importance(case: dict) -> pd.DataFrame: # position, token, method, importance, causal
@@ -447,7 +453,9 @@ def bias_table(records: list[dict]) -> pd.DataFrame:
         rows.append(place(record) | {"τ by seed": f"{tau:g}"} | named)
     out = _over_seeds(rows, {"τ by seed": "; ".join} | dict.fromkeys(BIAS.values(), "mean"))
     for name in BIAS.values():
-        digits = 0 if name == "without pairs" else 3
+        digits = 3
+        if name == "without pairs":
+            digits = 0
         out[name] = out[name].map(f"{{:.{digits}f}}".format)
     return out
 

@@ -170,8 +170,15 @@ def series(
 ) -> tuple[list[float], list[list[float]] | None]: # a value a record; bootstrap replicates, if all records have them
     "One metric over the runs of a cell."
     values = [record["metrics"][evaluate][metric] for record in records]
-    replicates = [record["replicates"].get(evaluate, {}).get(metric) for record in records]
-    return values, replicates if all(replicates) else None
+    replicates = [_replicates_of(record, evaluate, metric) for record in records]
+    if all(replicates):
+        return values, replicates
+    return values, None
+
+
+def _replicates_of(record: dict, evaluate: str, metric: str) -> list[float] | None:
+    of_set = record["replicates"].get(evaluate, {})
+    return of_set.get(metric)
 
 
 def by_world(values, worlds: list) -> np.ndarray: # (runs,) -> (worlds,)
@@ -478,11 +485,14 @@ def _of_every_cell(
     experiment: ExperimentConfig, table: TableConfig, block: BlockConfig, expected: ExpectedTable | None,
 ) -> dict[str, str]:
     "What the cells of one block in one table have in common."
-    unit = table.unit or (expected.unit if expected else "percent")
+    unit = "percent"
+    if expected:
+        unit = expected.unit
     command = f"debias-nb run {experiment.name} --profile {experiment.profile}"
     if block.full:
         command += " --full"
-    return dict(paper=experiment.paper, table=table.id, profile=experiment.profile, unit=unit, command=command)
+    return dict(
+        paper=experiment.paper, table=table.id, profile=experiment.profile, unit=table.unit or unit, command=command)
 
 
 def _of_row_and_column(table: TableConfig, row: Row, column: ColumnConfig) -> dict[str, str | None]:
@@ -588,7 +598,7 @@ def _cell_rows(cell: Cell, metrics: list[str], found: Records, own: bool) -> Ite
             values = record["metrics"].get(cell.evaluate, {})
             if metric not in values:
                 continue
-            replicates = record["replicates"].get(cell.evaluate, {}).get(metric)
+            replicates = _replicates_of(record, cell.evaluate, metric)
             if replicates is not None:
                 replicates = scale * np.array(replicates, float)
             measured = dict(value=scale * values[metric], replicates=replicates)
@@ -715,6 +725,13 @@ def _put_in(sources: list[str]) -> Iterator[str]: # names of parameters
                 yield line.targets[0].id
 
 
+def _refuse_failed(failed: dict[str, str]) -> None: # run -> why
+    "Raises `RuntimeError` naming the runs that failed."
+    if failed:
+        told = [f"{run}: {why}" for run, why in failed.items()]
+        raise RuntimeError("; ".join(told))
+
+
 def study(
     name: str,                         # `paper/experiment`
     profile: str,                      # planted, small or paper
@@ -734,9 +751,7 @@ def study(
     experiment = narrow(load_experiment(name, profile), seeds, methods, encoders, weight, full)
     store = store_for(profile)
     outcome = run_all(experiment.runs(), store, fresh=fresh, workers=workers)
-    if outcome.failed:
-        failed = [f"{run}: {why}" for run, why in outcome.failed.items()]
-        raise RuntimeError("; ".join(failed))
+    _refuse_failed(outcome.failed)
     counts = f"{len(outcome.records)} records, {len(outcome.trained)} of them run now"
     came = [f"{counts}; {len(outcome.missing)} runs lack something."]
     came += [f"- {why}" for why in dict.fromkeys(outcome.missing.values())]

@@ -216,11 +216,15 @@ def _emphasised(row) -> str: # of `differences`
     "A difference as text, in bold where its interval leaves out zero as printed."
     digits = DIGITS[row.unit]
     text = bracket(row, digits)
-    low = round(row.low, digits)
-    high = round(row.high, digits)
-    if low > 0 or high < 0:
+    if _leaves_out_zero(row, digits):
         return f"**{text}**"
     return text
+
+
+def _leaves_out_zero(row, digits: int) -> bool: # as printed
+    low = round(row.low, digits)
+    high = round(row.high, digits)
+    return low > 0 or high < 0
 
 
 def intervals(found: pd.DataFrame) -> pd.DataFrame: # of `differences`

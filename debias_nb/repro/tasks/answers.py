@@ -126,11 +126,15 @@ def _vocabulary(corpus: CorpusConfig, encoder: EncoderConfig, stage) -> tuple[st
     "The texts that give an encoder called `learned` its words."
     if encoder.name != "learned":
         return None
+    texts = [answers.questions + answers.answers for answers in _trained_on(corpus, stage)]
+    return tuple(chain.from_iterable(texts))
+
+
+def _trained_on(corpus: CorpusConfig, stage) -> list[Answers]:
     parts = [training_answers(corpus)]
     if stage:
         parts.append(_transferred(stage))
-    texts = [answers.questions + answers.answers for answers in parts]
-    return tuple(chain.from_iterable(texts))
+    return parts
 
 
 def _validation(model, dev: Answers, run: RunConfig):

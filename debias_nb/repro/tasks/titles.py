@@ -85,10 +85,14 @@ def title_mix(corpus: CorpusConfig) -> list:
     return mix_ticks(title_split(corpus), corpus.ticks)
 
 
+def _ticks(tasks: list[TitleTask]) -> dict[str, TitleTask]:
+    return {f"[tick {i}]": task for i, task in enumerate(tasks)}
+
+
 def title_tasks(name: str, corpus: CorpusConfig) -> dict: # suffix of its metrics -> `titles.TitleTask`
     "The retrieval tasks of an evaluation set. Raises as `title_split`, and `ConfigError` for an unknown name."
     if name == "mix":
-        return {f"[tick {i}]": task for i, task in enumerate(title_mix(corpus))}
+        return _ticks(title_mix(corpus))
     tests = title_split(corpus).tests
     check_known("evaluation set", name, [*tests, "mix"], ConfigError)
     return {"": tests[name]}
@@ -102,7 +106,9 @@ def _embedded(model, tasks: list, encoder: EncoderConfig) -> list[tuple]: # of e
     both = vectors(model, texts, encoder)
     out = []
     for task in tasks:
-        queries, items, both = both.tensor_split([len(task.queries), len(task.queries) + len(task.items)])
+        n = len(task.queries)
+        m = len(task.items)
+        queries, items, both = both.tensor_split([n, n + m])
         out.append((queries, items))
     return out
 
