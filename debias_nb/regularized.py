@@ -310,7 +310,10 @@ def _places(columns) -> tuple[int, ...] | None: # None: all columns
     "Columns as a tuple. Raises `ValueError` for anything but their places."
     if columns == "all":
         return None
-    places = (columns,) if isinstance(columns, int) else tuple(columns)
+    if isinstance(columns, int):
+        places = (columns,)
+    else:
+        places = tuple(columns)
     if not places or any(not isinstance(place, int) or place < 0 for place in places):
         raise ValueError(f"columns must be places, counted from 0, or 'all', got {columns!r}")
     return places

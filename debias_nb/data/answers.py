@@ -22,7 +22,7 @@ import numpy as np
 from numpy.random import default_rng
 
 from ..config import AnswersWorldConfig, check_known, refuse_if
-from .questions import check_columns, named_cells, without_end
+from .questions import check_columns, check_label, named_cells, without_end
 from debias_nb.data.registry import (
     DataError, Table, locate, parsed_lines, parsed_rows, sha256_of, text_lines,
 )
@@ -199,11 +199,6 @@ def _check_grade(grade):
     refuse_if(grade not in _GRADES, f"the grade {grade!r} is not 1, 2, 3 or 4")
 
 
-def _check_label(label):
-    if label not in LABELS:
-        known = ", ".join(LABELS)
-        raise ValueError(f"{label!r} is not a label ({known})")
-
 
 def _relevance(record): # -> label, grade
     "Raises `ValueError` with the reason."
@@ -212,7 +207,7 @@ def _relevance(record): # -> label, grade
     if grade is not None:
         _check_grade(grade)
     if label is not None:
-        _check_label(label)
+        check_label(label, LABELS)
     if grade is None:
         return LABELS[label], None
     number = int(grade)

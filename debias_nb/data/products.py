@@ -190,7 +190,8 @@ def same_product(
     titles = {}
     for title in pairs.left + pairs.right:
         titles.setdefault(fold(title), title)
-    relevance = _others_of_product(pairs, list(titles))
+    index = {key: i for i, key in enumerate(titles)}
+    relevance = _others_of_product(pairs, index)
     queries = np.flatnonzero(relevance.any(1))
     if not len(queries):
         raise DataError(f"{pairs.name}: no offer has another one of its product")
@@ -203,9 +204,8 @@ def same_product(
     return TitleTask(pairs.name, asking, items, relevance, queries, kinds, None, frequency)
 
 
-def _others_of_product(pairs: QuestionPairs, offers: list[str]) -> np.ndarray: # offers: folded -> (offers, offers) bool
+def _others_of_product(pairs: QuestionPairs, index: dict[str, int]) -> np.ndarray: # (offers, offers) bool
     "Which other offers are of the same product. Raises `DataError` as `_products`."
-    index = {offer: i for i, offer in enumerate(offers)}
     product = _products(pairs, index)
     same = product[:, None] == product
     np.fill_diagonal(same, False)

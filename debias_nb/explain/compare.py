@@ -508,8 +508,7 @@ def _measured(test: Test, scores: np.ndarray) -> tuple[dict, dict]: # metric -> 
     metrics = {}
     resampled = {}
     for metric in METRICS:
-        value, values = test.measured(scores, metric)
-        metrics[metric] = value
+        metrics[metric], values = test.measured(scores, metric)
         resampled[metric] = values.tolist()
     return metrics, resampled
 

@@ -9,9 +9,7 @@ __all__ = ['Profile', 'World', 'Names', 'PLANTED_CORPORA', 'Regulariser', 'Inter
 
 # %% ../../nbs/repro/00_config.ipynb #00155e04
 import functools
-import hashlib
 import itertools
-import json
 import re
 from pathlib import Path
 from typing import Annotated, Literal
@@ -22,6 +20,7 @@ from debias_nb.config import (
     AnswersWorldConfig, AuthorsWorldConfig, ConfigError, Count, EncoderConfig, Natural, NotNegative, Positive, Probability,
     Several, Share, Strict, WorldConfig, check_known, in_project, load_config, once_per_state, refuse_if,
 )
+from ..hashes import fingerprint
 
 # %% ../../nbs/repro/00_config.ipynb #f0ed4d60
 Profile = Literal["planted", "small", "paper"]
@@ -329,8 +328,7 @@ def run_id(
     "A readable slug and ten hex digits of the sha256 of all settings that are not defaults."
     run = run.recorded()
     settings = run.model_dump(mode="json", exclude_defaults=True)
-    canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
-    digits = hashlib.sha256(canonical.encode()).hexdigest()[:10]
+    digits = fingerprint(settings)[:10]
     encoder = run.encoder.name.split("/")[-1]
     corpus = ""
     if run.corpus:

@@ -89,7 +89,9 @@ def world_of(record: dict) -> int | None: # None: real data, divided in one way
     if corpus:
         return _drawn_seed(json.dumps(corpus))
     world = record["config"].get("eval_world")
-    return world["seed"] if world else None
+    if world:
+        return world["seed"]
+    return None
 
 
 @lru_cache(maxsize=None)

@@ -178,7 +178,9 @@ def divided(
                 return whole(**given)
             return whole(given)
 
-        given = named if columns is None else columns
+        given = columns
+        if columns is None:
+            given = named
         if not pending or "offsets" in given:
             return called(given)
         parts = _split(given, pieces)
@@ -212,4 +214,7 @@ def fit(
         trainer.args.output_dir = str(folder)
         trainer.args.save_total_limit = 2 # the newest may be broken off
         trainer.add_callback(Keeper(work.limits, kept, found))
-        trainer.train(resume_from_checkpoint=str(found) if found else None)
+        resumed = None
+        if found:
+            resumed = str(found)
+        trainer.train(resume_from_checkpoint=resumed)

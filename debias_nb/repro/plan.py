@@ -256,19 +256,23 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]: # lines
     return lines
 
 
+def _hours_of(jobs: list[Job]) -> str:
+    seconds = [job.seconds for job in jobs]
+    total = _hours(sum(seconds))
+    longest = _hours(max(seconds, default=0.))
+    return f"{total} hours one after the other, {longest} at least"
+
+
 def described(jobs: list[Job], there: int) -> str: # lines
     "The graph of a plan, with hours and memory of each job, their totals, and what both rest on."
     lines = []
     if jobs:
         lines = _aligned([("job", "runs", "hours", "GiB", "from"), *map(_row, jobs)])
-    seconds = sum(job.seconds for job in jobs)
-    longest = max((job.seconds for job in jobs), default=0.)
-    memory = max((job.memory for job in jobs), default=0.)
     lines.append("all of them -> merge the records -> render the pages")
     runs = sum(len(job.ids) for job in jobs)
     total = f"{len(jobs)} jobs, {runs} runs; {there} runs have a record"
-    hours = f"{_hours(seconds)} hours one after the other, {_hours(longest)} at least"
-    lines.append(f"{total}; {hours}; {_gib(memory)} GiB at most")
+    memory = max((job.memory for job in jobs), default=0.)
+    lines.append(f"{total}; {_hours_of(jobs)}; {_gib(memory)} GiB at most")
     assumed = sum("assumed" in job.sources for job in jobs)
     if assumed:
         lines.append(f"{assumed} jobs have runs of which neither records nor configs/device/costs.yaml know: their hours are assumed")

@@ -682,8 +682,10 @@ def weights_plot(
 def of_training(ax):
     "An axis from the start of training to its end."
     ax.set_xlim(0, 1)
-    narrow = ax.get_gridspec().ncols > 3
-    percent(ax.xaxis, 2 if narrow else 6)
+    ticks = 6
+    if ax.get_gridspec().ncols > 3:
+        ticks = 2
+    percent(ax.xaxis, ticks)
 
 # %% ../../nbs/repro/09_plots.ipynb #63890058
 @styled()

@@ -87,9 +87,16 @@ def markdown(frame: pd.DataFrame) -> str:
     frame = frame.astype(object).where(frame.notna(), "")
     if frame.columns[0] == "encoder":
         frame["encoder"] = _once(frame.encoder)
-    header = ["" if name in ("method", "encoder") else str(name) for name in frame.columns]
+    header = list(map(_heading, frame.columns))
     rows = frame.to_numpy().tolist()
     return text_table(header, rows, left)
+
+
+def _heading(column) -> str:
+    "The columns of names need none."
+    if column in ("method", "encoder"):
+        return ""
+    return str(column)
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200011
 def main(runs: pd.DataFrame, metric: str | None = None) -> pd.DataFrame:

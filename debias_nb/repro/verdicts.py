@@ -58,7 +58,13 @@ def _called(method) -> str | tuple:
     "A method as `At` keeps it."
     if isinstance(method, str):
         return method
-    return tuple((profile, (names,) if isinstance(names, str) else tuple(names)) for profile, names in method.items())
+    return tuple((profile, _as_tuple(names)) for profile, names in method.items())
+
+
+def _as_tuple(names) -> tuple[str, ...]: # names: one or several
+    if isinstance(names, str):
+        return (names,)
+    return tuple(names)
 
 
 @dataclass(frozen=True)
@@ -137,10 +143,7 @@ def above(
         raise ValueError(f"{table}: `than` and `minus` take two methods, not {len(methods)}")
     if not more.get("delta", 1.) > 0:
         raise ValueError(f"{table}: delta must be above 0, got {more['delta']}: the smallest difference that matters")
-    if isinstance(column, str):
-        patterns = (column,)
-    else:
-        patterns = tuple(column)
+    patterns = _as_tuple(column)
     lines = []
     for a, b in pairwise(methods):
         sides = [At(_called(a), metric=metric), At(_called(b), **{"metric": metric, **(than or {})})]
@@ -432,11 +435,11 @@ class Claim:
         verdict = printed_verdict(self.facts)
         so = verdict == "holds"
         why = in_words(self.facts, so)
+        if not why:
+            return f"**{verdict}**"
         if so:
-            told = f": {why}"
-        else:
-            told = f"; not so: {why}"
-        return f"**{verdict}**{told if why else ''}"
+            return f"**{verdict}**: {why}"
+        return f"**{verdict}**; not so: {why}"
 
     def rows(self, profiles: list[str]) -> list[list[str]]: # of `claim_table`
         "The claim with its verdicts, and each thing that was asked with what came out."
@@ -513,8 +516,11 @@ class Erratum:
         return f"not {word}"
 
     def _repr_markdown_(self) -> str:
+        told = [self.verdict]
         why = in_words(self.facts, self.kind == "oddity")
-        return f"**Verdict:** {self.verdict}{': ' if why else ''}{why}."
+        if why:
+            told.append(why)
+        return f"**Verdict:** {': '.join(told)}."
 
 
 class Ledger:

@@ -28,9 +28,11 @@ from ..training import curve_summary
 # %% ../../../nbs/repro/tasks/03_answers.ipynb #8bf31f87
 def _part(corpus: CorpusConfig, key: str, part: str) -> Answers:
     "A part of a corpus; of the planted world, whose test in distribution is called `iid`."
-    if corpus.world:
-        return planted_answers(corpus.world, "iid" if part == "test" else part)
-    return load_answers(key, part)
+    if not corpus.world:
+        return load_answers(key, part)
+    if part == "test":
+        part = "iid"
+    return planted_answers(corpus.world, part)
 
 
 @lru_cache(maxsize=4)
@@ -284,9 +286,10 @@ class AnswersTask(Task):
         encoder = stand_in(run.encoder)
         model = answer_model(encoder, run.method, training, few.questions + few.answers, run.seed)
         data = answer_tokens(model.encoder, few, encoder.max_length)
-        stages = train_stages(
-            model, data, run.method, training, run.seed, run.encoder.dtype,
-            transfer=data if run.method.transfer else None)
+        transfer = None
+        if run.method.transfer:
+            transfer = data
+        stages = train_stages(model, data, run.method, training, run.seed, run.encoder.dtype, transfer=transfer)
         steps = -(-len(data) // training.batch_size)
         return [checked_steps(run, part.history, steps) for part in stages if part][-1]
 

@@ -115,13 +115,15 @@ def stand_in(encoder: EncoderConfig) -> EncoderConfig:
     "A small planted encoder of the same kind, and of the same length where it can be."
     if encoder.kind == "alignment":
         return EncoderConfig(name="learned", kind="alignment", max_length=encoder.max_length, units=8, embedding=8)
-    static = encoder.kind == "static"
-    return EncoderConfig(
-        name="tiny-static" if static else "tiny",
-        kind=encoder.kind,
-        max_length=encoder.max_length if static else min(encoder.max_length, MOST_POSITIONS),
-        world=WorldConfig(**SMALL_WORLD, broad_pairs=100),
-        pretrain=PretrainConfig(steps=2, batch_size=16, learning_rate=1e-3, warmup_steps=0, vocabulary=600))
+    if encoder.kind == "static":
+        name = "tiny-static"
+        length = encoder.max_length
+    else:
+        name = "tiny"
+        length = min(encoder.max_length, MOST_POSITIONS)
+    world = WorldConfig(**SMALL_WORLD, broad_pairs=100)
+    pretrain = PretrainConfig(steps=2, batch_size=16, learning_rate=1e-3, warmup_steps=0, vocabulary=600)
+    return EncoderConfig(name=name, kind=encoder.kind, max_length=length, world=world, pretrain=pretrain)
 
 
 def checked_steps(run: RunConfig, history: list[dict], steps: int) -> dict[str, float]:

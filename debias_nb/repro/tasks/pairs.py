@@ -81,16 +81,22 @@ def _of_texts(found, name: str, **further) -> LabelledPairs: # found: questions,
     return LabelledPairs(name, found.left, found.right, found.labels, info=info, **further)
 
 # %% ../../../nbs/repro/tasks/01_pairs.ipynb #c1d57f8d
+def _some(values: np.ndarray, count: int, seed: list[int]) -> np.ndarray:
+    "A random choice."
+    rng = default_rng(seed)
+    shuffled = rng.permutation(values)
+    return shuffled[:count]
+
+
 def _part_of(pairs, corpus: CorpusConfig, part: str):
     "Planted training pairs, or those held out, by the corpus's own seed; whole queries are drawn."
     queries = np.unique(pairs.group)
     count = round(corpus.holdout * len(queries))
-    out = default_rng([corpus.share_seed, 7]).permutation(queries)[:count]
-    kept = out
+    kept = out = _some(queries, count, [corpus.share_seed, 7])
     if part == "train":
         rest = np.setdiff1d(queries, out)
         count = round(corpus.share * len(queries))
-        kept = default_rng([corpus.share_seed, 8]).permutation(rest)[:count]
+        kept = _some(rest, count, [corpus.share_seed, 8])
     keep = np.isin(pairs.group, kept)
     left = list(compress(pairs.left, keep))
     right = list(compress(pairs.right, keep))
@@ -164,14 +170,20 @@ def importance_shares(
     queries = queries[:MOST]
     if not queries:
         return {}
-    texts = tuple(query.text if planted else query for query in queries)
-    shares = {"peak importance": _peak(model, encoder, texts)}
+    texts = queries
     if planted:
-        roles = importance_by_role(model, queries).mean()
-        causal = roles.get("noun", 0.) + roles.get("attribute", 0.)
-        shares["brand importance"] = float(roles["brand"])
-        shares["causal importance"] = float(causal)
+        texts = [query.text for query in queries]
+    shares = {"peak importance": _peak(model, encoder, tuple(texts))}
+    if planted:
+        shares |= _by_cause(model, queries)
     return shares
+
+
+def _by_cause(model, queries: list) -> dict[str, float]: # queries: of the planted world
+    "What falls on words that are spurious, and on words that are causal."
+    roles = importance_by_role(model, queries).mean()
+    causal = roles.get("noun", 0.) + roles.get("attribute", 0.)
+    return {"brand importance": float(roles["brand"]), "causal importance": float(causal)}
 
 
 def _peak(model, encoder: EncoderConfig, texts: tuple[str, ...]) -> float: # in [0, 1]
