@@ -465,6 +465,7 @@ class TopicLoss(AuthorLoss):
         return rows, cosines.to(labels.device)
 
     def _check_inside(self, rows):
+        "Raises `IndexError` for a row that the table does not have."
         n = self.rows.shape[0]
         outside = (rows < 0) | (rows >= n)
         if outside.any():
@@ -472,6 +473,7 @@ class TopicLoss(AuthorLoss):
             raise IndexError(f"row {_first(rows, outside)} is outside the table of {n} texts: {why}")
 
     def _check_authors(self, rows, labels):
+        "Raises `ValueError` for a row with another author than the table's."
         if self.authors is None:
             return
         other = self.authors[rows] != labels.cpu()
@@ -560,6 +562,7 @@ def history_summary(
 
 
 def _by_name(history) -> dict[str, np.ndarray]: # name -> a number a batch
+    "What a loss noted, name by name."
     seen = {}
     for key in history[0]:
         values = [float(step[key]) for step in history]
@@ -568,6 +571,7 @@ def _by_name(history) -> dict[str, np.ndarray]: # name -> a number a batch
 
 
 def _mean_of_last_tenth(values) -> float:
+    "How a series ends."
     tenth = max(1, len(values) // 10)
     last = values[-tenth:]
     return last.mean()

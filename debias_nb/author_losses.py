@@ -137,6 +137,7 @@ class _TopicAware(torch.nn.Module):
         return self.value(gram(z), topics, authors, rows)
 
     def _embedded(self, columns: list) -> torch.Tensor: # (texts, d) unit vectors, of all processes
+        "The embeddings of all columns, one column below the other."
         embedded = [self.model(column)["sentence_embedding"].float() for column in columns]
         together = torch.cat(embedded)
         return gathered(unit_rows(together))

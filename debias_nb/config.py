@@ -333,6 +333,7 @@ class AnswersWorldConfig(Strict):
 
     @model_validator(mode="after")
     def _fits(self):
+        "Raises `ValueError` for questions and answers that cannot be written."
         counts = f"{self.few}, {self.many}, {self.asked}"
         room = f"an answer of {self.length} words has no room for {self.many} shared words and a cue"
         refuse_if(not self.few < self.many <= self.asked, f"few < many <= asked is needed, got {counts}")
@@ -402,6 +403,7 @@ class EncoderConfig(Strict):
 
     @model_validator(mode="after")
     def _planted(self):
+        "Raises `ValueError` for settings of another kind of encoder."
         me = f"encoder {self.name!r}"
         planted = self.name in ("tiny", "tiny-static")
         has_recipe = self.world is not None and self.pretrain is not None

@@ -96,6 +96,7 @@ class PairInputs:
         return {name: torch.from_numpy(values) for name, values in arranged.items()}
 
     def _places(self, rows) -> np.ndarray:
+        "Rows as positions."
         every = np.arange(len(self))
         if isinstance(rows, slice):
             return every[rows]
@@ -186,6 +187,7 @@ class PairEncoder(nn.Module):
         return tokens, row
 
     def _check_positions(self, inputs):
+        "Raises `ValueError` naming the first pair that is too long for the encoder."
         if not self.positions:
             return
         lengths = inputs.lengths
@@ -302,6 +304,7 @@ def vocabulary(
 
 
 def _by_word(number, texts):
+    "Ids of a vocabulary made of words; words it does not know are one."
     rows = []
     for text in texts:
         ids = [number.get(word, UNKNOWN) for word in words(text)]

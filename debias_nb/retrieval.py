@@ -121,6 +121,7 @@ def bin_shares(
 
 # %% ../nbs/07_retrieval.ipynb #5f56c1cb
 def _by_bin(task) -> dict[str, np.ndarray]: # name of its P@1 -> (n,)
+    "How far each query belongs to each bin of item frequency."
     bins = frequency_bins(task.frequency)
     shares = bin_shares(task.relevance, bins)
     return {f"p1[bin {number}]": share for number, share in enumerate(shares.T, 1)}
@@ -140,6 +141,7 @@ def _parts(task) -> dict[str, np.ndarray]: # name of its P@1 -> (n,) how far eac
 
 # %% ../nbs/07_retrieval.ipynb #fa1c0d24
 def _row_sums(x): # -> (n,)
+    "In double precision."
     if sp.issparse(x):
         return x.sum(1)
     return x.detach().sum(1, dtype=torch.float64).cpu().numpy()

@@ -558,6 +558,7 @@ def _nothing_to_do(z) -> str: # "" where there is something
 
 @torch.no_grad()
 def _found(learner, loss, note="") -> Weights:
+    "What a learner has come to."
     values = learner.local().clone()
     kept = learner.kept().detach().clone()
     return Weights(values, kept, loss, note)
@@ -647,6 +648,7 @@ def _ratio(loss, uniform) -> float:
 
 
 def _means_of_classes(w, labels) -> dict[str, float]: # relative to the mean of all
+    "The mean weight of each class."
     mean = w.mean()
     out = {}
     for c in labels.unique().tolist():

@@ -140,6 +140,7 @@ class SCAN(nn.Module):
         return list(zip(*columns))
 
     def _scored(self, texts, prompt, task): # (n, outputs) scores, (n, d) H; fp32
+        "What the encoder says of pairs, and what its last layer was given."
         from sentence_transformers.util import batch_to_device
         features = self.encoder.preprocess(texts, prompt=prompt, task=task)
         features = dict(batch_to_device(features, self.encoder.device)) # DistributedDataParallel looks into no other mapping

@@ -226,6 +226,7 @@ class _Row(NamedTuple):
 
 
 def _refuse_empty(record):
+    "Raises `ValueError` naming what is empty."
     for key in ("question", "answer", "question_id"):
         if not record.get(key, "none").strip():
             raise ValueError(f"the {key} is empty")

@@ -275,6 +275,7 @@ class _Row(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _spelled(cls, row):
+        "Raises `ValueError` for the name of a column that is nearly right."
         for key in row if isinstance(row, dict) else ():
             meant = _meant(key)
             refuse_if(meant and meant not in row, f"no column {meant!r}, but {key!r}; did you mean {meant!r}?")
@@ -362,6 +363,7 @@ class _Reviewer(BaseModel):
 
 
 def _found_reviews(paths) -> list[tuple]: # reviewer, review, its text without markup
+    "All reviews of some files, reviewer by reviewer."
     found = []
     for path in paths:
         for reviewer in json_rows(path, _Reviewer):
@@ -668,6 +670,7 @@ def _need_topics(texts, least, what):
 
 
 def _sizes_of(texts): # -> texts, authors, topics
+    "How many there are."
     authors = set(texts.author)
     topics = set(texts.topic or [])
     return len(texts), len(authors), len(topics)
@@ -888,6 +891,7 @@ def _sizes(codes):
 
 
 def _one_hot(codes): # (n,) -> (n, codes)
+    "A row a text, with its code marked."
     n = len(codes)
     ones = np.ones(n, bool)
     places = (np.arange(n), codes)

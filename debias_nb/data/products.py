@@ -247,6 +247,7 @@ class Worded(NamedTuple):
 
 
 def _role(word: str) -> str:
+    "What a word of a title says, as far as it can be told."
     pieces = re.findall(r"\w+", word.casefold())
     parts = {*pieces, fold(word, True)}
     if re.search(r"\d", word):

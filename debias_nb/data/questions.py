@@ -161,6 +161,7 @@ def _folded(texts, punctuation) -> list[str]:
 
 # %% ../../nbs/data/01_questions.ipynb #36465c95
 def _kept(pairs, idx, counts) -> QuestionPairs: # idx: as of `take`
+    "Some of the pairs, with counts of what became of the others."
     kept = pairs.take(idx)
     counts = pairs.counts | counts | {"pairs": len(kept)}
     return replace(kept, counts=counts)
@@ -315,6 +316,7 @@ SOURCES = { # training file, evaluation file, further files kept out of training
 
 
 def _read(dataset, source, download) -> QuestionPairs:
+    "One file of a data set."
     path = locate(dataset, source.file, download)
     name = f"{dataset} {source.file}"
     pairs = read_pairs(path, source.columns, source.encoding_errors, name)
@@ -323,6 +325,7 @@ def _read(dataset, source, download) -> QuestionPairs:
 
 
 def _read_all(dataset, sources, download) -> dict[str, QuestionPairs]: # by data set and file
+    "Several files of a data set."
     read = {}
     for source in sources:
         read[f"{dataset}/{source.file}"] = _read(dataset, source, download)

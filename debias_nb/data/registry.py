@@ -54,6 +54,7 @@ class DataFile(Strict):
 
     @model_validator(mode="after")
     def _pinned(self):
+        "Raises `ValueError` for an address whose contents may change."
         incomplete = self.url and not (self.sha256 and self.bytes)
         refuse_if(incomplete, f"{self.file}: a file with a `url` needs its `sha256` and its `bytes`")
         parts = (self.url or "").split("/")
@@ -224,6 +225,7 @@ def _places(dataset, file) -> str:
 
 
 def _missing(registry, dataset, entry, why) -> MissingData:
+    "That a file is nowhere, where it was looked for, and how to come by it."
     how = _how(registry, dataset, entry)
     return MissingData(f"{dataset}/{entry.file} is missing: {why}{_places(dataset, entry.file)}\n  {how}")
 

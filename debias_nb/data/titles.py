@@ -185,6 +185,7 @@ def _column(name, what, column, queries): # what: one of `_TYPES`
 
 # %% ../../nbs/data/02_titles.ipynb #af142aa7
 def _merged_pairs(pairs, queries, items) -> csr_matrix: # queries, items: `_Merged` -> how often each pair of them is named
+    "Pairs of merged titles; those with a blank one are dropped."
     q, i = pairs.T
     codes = np.column_stack([queries.codes[q], items.codes[i]])
     titled = codes[(codes >= 0).all(1)]
@@ -505,6 +506,7 @@ class _Album(_Entry):
 
 
 def _genre(paths) -> str:
+    "The first genre below a shelf of music."
     for path in paths:
         if isinstance(path, list) and len(path) > 1 and path[0] in _SHELVES:
             return html.unescape(str(path[1]))
@@ -540,6 +542,7 @@ class _Source(NamedTuple):
 
 
 def _read_lf_files(*paths, name, year) -> Titles:
+    "Raises `DataError` for files in several folders."
     folders = sorted({str(path.parent) for path in paths})
     if len(folders) > 1:
         raise DataError(f"the files must be in one folder, found in {' and '.join(folders)}")
@@ -560,6 +563,7 @@ SOURCES = {
 # %% ../../nbs/data/02_titles.ipynb #8f315c78
 @lru_cache(maxsize=4)
 def _load(name, located) -> Titles: # located: file, path, sha256 of each
+    "Read the files of a source."
     source = SOURCES[name]
     paths = [path for _, path, _ in located]
     files = {f"{source.dataset}/{file}": sha for file, _, sha in located}
@@ -685,6 +689,7 @@ class TitleSplit:
 
 
 def _split_counts(train, tests, more) -> dict[str, int]: # more: further counts
+    "Counts of a split, those of each test under its name."
     counts = {
         "training queries": len(train.queries),
         "training items": len(train.items),
@@ -776,6 +781,7 @@ def _propensity(name) -> tuple[float, float]: # what the repository gives for it
 
 
 def _part(titles, rows, items) -> dict: # rows, items: positions -> columns of a training or test set
+    "Some of the queries, and some of the items renumbered."
     place = np.full(len(titles.items) + 1, -1) # the last one: of no item
     place[items] = np.arange(len(items))
     own = titles.own[rows]
@@ -793,6 +799,7 @@ def _part(titles, rows, items) -> dict: # rows, items: positions -> columns of a
 
 
 def _task(titles, name, rows, items, frequency, **info) -> TitleTask: # frequency: (all items,)
+    "A test of some queries and items."
     part = _part(titles, rows, items)
     for what in ("years", "categories"):
         column = getattr(titles, what)
@@ -840,6 +847,7 @@ def split_titles(
 
 # %% ../../nbs/data/02_titles.ipynb #a1cb6ea5
 def _both(early, late, new, column): # new: positions in the queries of the later one
+    "A column of both collections; None where one of them lacks it."
     first = getattr(early, column)
     second = getattr(late, column)
     if first is None or second is None:
@@ -859,6 +867,7 @@ def _excluded(titles) -> csr_matrix:
 
 
 def _both_excluded(early, late, new) -> np.ndarray | None: # (n, 2)
+    "What is excluded in either collection."
     if early.excluded is None and late.excluded is None:
         return None
     return _joined_pairs(_excluded(early), _excluded(late)[new])
@@ -938,6 +947,7 @@ def mix_ticks(
 
 # %% ../../nbs/data/02_titles.ipynb #8869b3e0
 def _same(left: np.ndarray, right: np.ndarray) -> csr_matrix: # concepts of queries and of items -> (queries, items) bool
+    "Which items have a query's concept."
     width = max(left.max(), right.max()) + 1
     by_concept = _indicator(right, width).T
     return _truth(_indicator(left, width) @ by_concept)
@@ -948,6 +958,7 @@ def _no_own(queries) -> np.ndarray: # no planted item has the title of a query
 
 
 def _retrieval(trained, name, queries, items, categories=None, **info) -> TitleTask: # the first three: of worlds.Text
+    "A test of the planted catalogue."
     trained, asked, there = concept_ids(trained, queries, items)
     counts = np.bincount(trained, minlength=there.max() + 1)
     frequency = counts[there]
@@ -966,6 +977,7 @@ def _groups(catalogue, part: Retrieval) -> np.ndarray: # (queries,) five groups 
 
 
 def _catalogue_train(pairs) -> TitlePairs: # of worlds.Text
+    "The training pairs of the planted catalogue."
     queries, items = pairs.texts()
     relevance = _same(*concept_ids(pairs.left, pairs.right))
     own = _no_own(queries)
@@ -994,6 +1006,7 @@ def catalogue_titles(
 
 # %% ../../nbs/data/02_titles.ipynb #f248f300
 def _arrivals(part: Retrieval) -> np.ndarray: # (items,) the query with which an item joins
+    "Items come with the queries that need them; the others are spread evenly."
     n = len(part.queries)
     arrives = np.linspace(0, n, len(part.items), endpoint=False).astype(int)
     for query in reversed(range(n)): # the first that brings an item has the last word

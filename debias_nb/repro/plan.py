@@ -94,6 +94,7 @@ def _recorded(run: RunConfig, known: dict[tuple, list[dict]]) -> Estimate | None
 
 
 def _took(records: list[dict], said: str) -> Estimate:
+    "What runs of the same kind took."
     seconds = median(record["seconds"] for record in records)
     memory = max(record["peak_memory_bytes"] for record in records)
     return Estimate(seconds, memory, said)
@@ -122,6 +123,7 @@ class Job(Strict):
 
 
 def _job(experiment: ExperimentConfig, runs: list[RunConfig], known: dict[str, Estimate]) -> Job:
+    "Some runs as one job."
     ids = tuple(run.id for run in runs)
     mine = [known[i] for i in ids]
     sources = dict.fromkeys(one.source for one in mine)
@@ -239,6 +241,7 @@ def _gib(memory: float) -> str: # memory: bytes
 
 
 def _row(job: Job) -> tuple[str, ...]:
+    "A job as a row of the plan."
     runs = str(len(job.ids))
     memory = _gib(job.memory)
     sources = ", ".join(job.sources)
@@ -257,6 +260,7 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]: # lines
 
 
 def _hours_of(jobs: list[Job]) -> str:
+    "How long jobs take, and how long where all run at once."
     seconds = [job.seconds for job in jobs]
     total = _hours(sum(seconds))
     longest = _hours(max(seconds, default=0.))

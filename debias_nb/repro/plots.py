@@ -195,6 +195,7 @@ def looks(
     return out
 
 def _variants(names: list[str], color: str, marker: str) -> dict[str, Look]:
+    "Looks for methods of one family: one colour, several shades and markers."
     colors = shades(color, len(names))
     markers = cycle(marker + MARKERS.replace(marker, ""))
     return dict(zip(names, map(Look, colors, markers)))
@@ -216,6 +217,7 @@ def checked(
     return out
 
 def _refuse_incomplete(frame: pd.DataFrame, columns: list[str]):
+    "Raises `ValueError` for a table that lacks a column, or rows."
     for column in columns:
         if column not in frame:
             raise ValueError(f"no column {column!r} among {', '.join(map(str, frame))}")
@@ -246,6 +248,7 @@ VALUE = ["value", *INTERVAL]
 ROUNDING = 1e-9 # the mean of equal numbers may differ from them
 
 def _refuse_outside(values: pd.DataFrame, middle, low, high): # as `bars`; its columns
+    "Raises `ValueError` naming the first value that is not inside its interval."
     too_high = low > middle + ROUNDING
     too_low = high < middle - ROUNDING
     outside = too_high | too_low

@@ -378,6 +378,7 @@ MANY = 3 # methods; of more, where all are meant, no names are said
 
 
 def _methods(methods: list[str], known: pd.DataFrame) -> str:
+    "The names of some methods."
     all_of_them = len(methods) == known.method.nunique()
     if all_of_them and len(methods) > MANY:
         return "every method"
@@ -500,6 +501,7 @@ def _lack(table: str, cells: list[Cell]) -> tuple[str, str] | None: # None: noth
 
 
 def _columns(some: list[Cell], cells: list[Cell]) -> str: # "" for all of them
+    "In which columns some cells stand."
     columns = dict.fromkeys(cell.column for cell in some)
     if len(columns) == len({cell.column for cell in cells}):
         return ""
@@ -510,6 +512,7 @@ MOST_ROWS = 6 # that are named one by one
 
 
 def _rows(some: list[Cell], cells: list[Cell]) -> str: # "" for all of them, and for many
+    "In which rows some cells stand, encoder by encoder."
     rows = dict.fromkeys((cell.encoder, cell.method) for cell in some)
     every = {(cell.encoder, cell.method) for cell in cells}
     if len(rows) == len(every) or len(rows) > MOST_ROWS:
@@ -576,6 +579,7 @@ def _fingerprints(parts: list[tuple[str, dict]]) -> str: # names, and what is kn
 
 
 def _beginnings(parts: list[tuple[str, dict]]) -> dict[str, set[str]]: # name -> of its fingerprints
+    "How the fingerprints of each encoder or data set begin."
     known = {}
     for name, about in parts:
         fingerprint = about["fingerprint"]

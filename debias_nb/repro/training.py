@@ -245,6 +245,7 @@ def _column(batch: dict, side: str) -> dict:
 
 
 def _own_term(loss: MatchingLoss, batch: dict, seed: int) -> torch.Tensor:
+    "The term that a method adds, not weighted, on one batch."
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         loss.model.train()

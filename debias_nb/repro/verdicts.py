@@ -92,6 +92,7 @@ class Asked:
 
     @property
     def _how(self) -> str:
+        "What a comparison asks for, in words."
         if self.margin > 0:
             return f"at most {self.margin:g} below"
         if self.margin < 0:
@@ -183,6 +184,7 @@ class Comparison:
 
 
 def _difference_of(names: list[str]) -> str: # two, or four
+    "What is subtracted from what."
     text = " − ".join(names[:2])
     if len(names) == 2:
         return text
@@ -265,6 +267,7 @@ class Evidence:
         return [one for one in found if one is not None]
 
     def _comparison(self, asked, profile, encoder, column) -> Comparison | None: # None: nothing of it is configured
+        "One place's comparison."
         cells = []
         names = []
         for side in asked.sides:
@@ -301,6 +304,7 @@ class Evidence:
         return replace(one, difference=difference, p=p)
 
     def _lacks(self, cell: Cell | None) -> str | None: # None: nothing
+        "Why a cell cannot be compared."
         if cell is None:
             return "no configuration makes one of the cells"
         if cell.status not in COMPLETE:
@@ -351,6 +355,7 @@ def judge(
 
 
 def _with_word(one: Comparison, p: float) -> Comparison: # p: adjusted
+    "A comparison with its word, and why it is undecided."
     word = verdict(one.difference, -one.asked.margin, one.asked.delta, p)
     why = ""
     if word == "undecided":
@@ -625,6 +630,7 @@ def _executed(paper: str, name: str) -> Ledger: # what it calls `book`
 
 
 def _comparison_row(paper: str, claim: str, one: Comparison) -> dict:
+    "A row of the table of comparisons."
     asked = one.asked
     row = dict(
         paper=paper, claim=claim, primary=asked.primary, profile=one.profile, table=asked.table, encoder=one.encoder,

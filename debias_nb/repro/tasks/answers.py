@@ -133,6 +133,7 @@ def _vocabulary(corpus: CorpusConfig, encoder: EncoderConfig, stage) -> tuple[st
 
 
 def _trained_on(corpus: CorpusConfig, stage) -> list[Answers]:
+    "All candidates that a run is trained on."
     parts = [training_answers(corpus)]
     if stage:
         parts.append(_transferred(stage))
@@ -148,6 +149,7 @@ def _validation(model, dev: Answers, run: RunConfig):
 
 
 def _development_map(model, tokens, dev: Answers, dtype: str) -> float:
+    "MAP on the development set."
     scores = answer_scores(model, tokens, dtype=dtype)
     ranking, *_ = rank_metrics(scores, dev.labels, dev.question_ids, unanswered="exclude")
     return ranking["map"]

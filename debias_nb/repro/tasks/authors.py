@@ -502,6 +502,7 @@ MOST = 2000 # authors: larger sets do not leave the values of single authors in 
 
 
 def _about(texts: Texts) -> dict: # for the record
+    "What a record says of some texts."
     numbers = {**texts.counts, **describe(texts)}
     whole = {key: value for key, value in numbers.items() if value == int(value)}
     return {"fingerprint": texts.fingerprint, "counts": whole}

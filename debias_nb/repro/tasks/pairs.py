@@ -65,6 +65,7 @@ def _about(pairs, sha: str) -> dict: # for the record
 
 
 def _of_world(pairs, name: str, is_test: bool) -> LabelledPairs:
+    "Planted pairs; in a test they are grouped by query."
     left, right = pairs.texts()
     sha = fingerprint([left, right, pairs.labels.tolist()])
     found = LabelledPairs(name, left, right, pairs.labels, info=_about(pairs, sha))
