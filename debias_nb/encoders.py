@@ -404,6 +404,7 @@ class EncoderCard(Strict):
 
 
 def _cards(path: Path, source: str) -> dict[str, EncoderCard]:
+    "The cards of a file. Raises `ConfigError` naming file and key."
     try:
         return {name: EncoderCard.model_validate(card) for name, card in load_yaml(path).items()}
     except ValidationError as e:
@@ -899,6 +900,7 @@ def _kept(home: Path) -> tuple[str, str, str]: # sha256 of the vocabulary, of th
 
 
 def _check_kept(home: Path, what: str, actual: str, expected: str) -> None:
+    "Raises `EncoderError` where what is kept of an encoder is not what was made."
     if actual != expected:
         found = f"({actual[:12]} instead of {expected[:12]})"
         raise EncoderError(f"{home}: the {what} are not those it was trained with {found}; {ANEW}")

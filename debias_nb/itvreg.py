@@ -90,6 +90,7 @@ def hinge(
 
 
 def _of_kind(labels: torch.Tensor) -> str:
+    "What labels are, for a message."
     kind = str(labels.dtype).removeprefix("torch.")
     shape = tuple(labels.shape)
     return f"{kind} labels of shape {shape}"
@@ -342,6 +343,7 @@ class MatchingLoss(torch.nn.Module):
         self.__dict__["base"] = base # not a submodule: no optimiser, no device moves
 
     def _check(self, model, base, weight, share):
+        "Raises `ValueError` for settings that cannot be used."
         check_encoder("model", model)
         if not 0 < share <= 1:
             raise ValueError(f"share must lie in (0, 1], got {share}")
@@ -474,6 +476,7 @@ class MatchingLoss(torch.nn.Module):
         return out[:n], out[n:], fo
 
     def _log(self, erm, raw, terms):
+        "Note the terms of a step."
         if not torch.is_grad_enabled(): # an evaluation is no step: it leaves no trace in what is drawn afterwards
             return
         step = {"erm": erm.detach()}
@@ -482,7 +485,8 @@ class MatchingLoss(torch.nn.Module):
             step["weighted"] = terms[self.term_name].detach()
         self.history.append(step)
 
-    def regularised(self, n: int): # rows of the batch that the regulariser sees, another draw in each step; None: all
+    def regularised(self, n: int):
+        "Which rows of a batch the regulariser sees, another draw in each step; None: all."
         if self.share == 1:
             return None
         order = self._bits(n, stream=3).argsort(kind="stable")
@@ -649,6 +653,7 @@ class WordDropoutLoss(_Intervening):
         return self._dropped(x, rows, 0), self._dropped(z, rows, 1)
 
     def _dropped(self, tokens, rows, side): # side: 0 or 1, of the pair
+        "A column that has lost some of its words."
         if rows is None:
             names = row_keys(tokens)
         else:

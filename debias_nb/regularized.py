@@ -364,6 +364,7 @@ class _Intervening(Regularizer):
         check_intervention(self.intervention)
 
     def changed(self, text: View) -> tuple[Tokens, torch.Tensor]: # X'; weight of each row
+        "Texts after an intervention, and the weight of each row."
         batch = text.batch
         return batch.draws.intervened(batch.encoder, text.tokens, self.mask_share, self.intervention)
 
@@ -574,6 +575,7 @@ def gradient_shares(
 
 
 def _length_of_gradient(term, parameters) -> torch.Tensor: # 0 for a term without
+    "How long a term's gradient is; 0 for a term without one."
     nothing = torch.zeros((), device=term.device)
     if not term.requires_grad:
         return nothing
@@ -643,10 +645,12 @@ class Watch:
             self.say(batch.encoder)
 
     def _note(self, name: str, value: torch.Tensor) -> None: # of a term
+        "Keep the largest value of a term."
         known = self.largest.get(name, value)
         self.largest[name] = torch.maximum(known, value)
 
     def first_texts(self, batch: Batch) -> tuple[Column, Tokens]:
+        "A few texts of the first column that somebody looks at."
         column = batch.columns[min(batch.columns)]
         return column, column.tokens[slice(PROBES)]
 
@@ -877,6 +881,7 @@ class Regularized(torch.nn.Module):
             raise ValueError(f"Regularized stands inside a loss that changes what the model returns; write {order}")
 
     def _base_on(self, device):
+        "The base encoder, on the device of the other."
         if self.base is not None and self.base.device != device:
             self.base.to(device)
         return self.base

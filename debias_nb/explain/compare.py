@@ -505,6 +505,7 @@ def _tested(encoder: Scorer, tests: dict[str, Test], what: str) -> dict: # what:
 
 
 def _measured(test: Test, scores: np.ndarray) -> tuple[dict, dict]: # metric -> value, and its values on resamples
+    "A test's metrics for some scores."
     metrics = {}
     resampled = {}
     for metric in METRICS:
@@ -739,6 +740,7 @@ def _command(base: str, facts: dict, tests: list[str], validation: list[str], me
 
 # %% ../../nbs/explain/07_compare.ipynb #5d1e8599
 def _in_percent(tried: pd.DataFrame) -> str: # of `_tried`
+    "What was tried, as text."
     percent = (100 * tried.auc05).round(1)
     shown = tried.assign(auc05=percent)
     return shown.to_string(index=False)

@@ -215,6 +215,7 @@ def _word_tables(moved: pd.DataFrame, lists: dict[str, list[str]], trained) -> d
 
 
 def _moved_words(scorers: dict[str, Scorer], texts: list[str], progress: bool) -> pd.DataFrame: # of `importance_by_word`
+    "How the importance of each word moved from base to tuned."
     shares = {}
     for name, scorer in scorers.items():
         bar = None

@@ -33,6 +33,7 @@ def _number(value: float) -> str:
 
 
 def _range(values: np.ndarray) -> str:
+    "What a slice is called."
     low = _number(values.min())
     high = _number(values.max())
     return f"{low} to {high}"
@@ -118,6 +119,7 @@ def slices(tests: list[Test], trained: set[str]) -> pd.DataFrame: # a row a test
 
 
 def _slice_rows(test: Test, kind: str, names: np.ndarray) -> list[dict]: # names: (n,) the slice of each pair
+    "The rows of one kind of slices; those that are too small are left out."
     rows = []
     for name in _slice_names(names, by_size=kind == test.file.group):
         row = _slice_row(test, names == name)

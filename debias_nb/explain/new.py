@@ -71,6 +71,7 @@ SPLITS = {"like": "iid", "new": "uncoupled"} # the tests, and what the catalogue
 
 
 def _write_pairs(path: Path, pairs) -> None: # of the catalogue
+    "Pairs of the catalogue as CSV."
     left, right = pairs.texts()
     labels = pairs.labels.astype(int)
     frame = pd.DataFrame({"left": left, "right": right, "label": labels})
@@ -196,6 +197,7 @@ def _check_free(folder: Path, name: str) -> None:
 
 
 def _settings_file(name: str, settings: dict) -> str: # YAML
+    "What stands in the file of settings."
     experiment = Experiment(**settings, records=f"{name}-records")
     told = experiment.model_dump(mode="json")
     text = yaml.safe_dump(told, sort_keys=False, allow_unicode=True)

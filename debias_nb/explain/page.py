@@ -43,6 +43,7 @@ LONGEST_NAME = 22 # letters
 
 
 def _short(text: str) -> str:
+    "A name that has room beside a picture."
     if len(text) <= LONGEST_NAME:
         return text
     return text[: LONGEST_NAME - 1] + "…"

@@ -83,6 +83,7 @@ def decoded(path: Path) -> str:
 
 
 def _not_utf8(data: bytes, error: UnicodeDecodeError) -> str: # what follows the path
+    "Where the first wrong byte is, and why it is wrong."
     start = error.start
     line = data.count(b"\n", 0, start) + 1
     before = data.rfind(b"\n", 0, start)

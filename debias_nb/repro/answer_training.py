@@ -117,6 +117,7 @@ def _learner_settings(scan: ScanConfig) -> dict:
 
 
 def _memory(scan: ScanConfig) -> Memory | None: # None: nothing is learned from earlier batches
+    "What learns from earlier batches, where something is learned."
     if scan.memory != "none" and scan.weights in ("learned", "shuffled"):
         return Memory(scan.memory, scan.alpha, size=280)
     return None
@@ -303,6 +304,7 @@ def _mean(values) -> float | None:
 
 
 def _means_of_stretches(values: list[float], points: int) -> list[float | None]:
+    "Means over stretches of equal length."
     stretches = np.array_split(values, min(points, len(values)))
     return [_mean(stretch) for stretch in stretches]
 

@@ -97,6 +97,7 @@ class CorpusConfig(Strict):
         return self
 
     def _check_titles(self, me):
+        "Raises `ValueError` for settings of titles that do not fit."
         real_titles = self.task == "titles" and not self.world
         refuse_if(
             real_titles != (self.by is not None),
@@ -110,6 +111,7 @@ class CorpusConfig(Strict):
         refuse_if(self.ticks and self.task != "titles", f"{me}: `ticks` belongs to titles")
 
     def _check_authors(self, me):
+        "Raises `ValueError` for settings of authors that do not fit."
         refuse_if(
             (self.split or self.cleaned) and self.task != "authors",
             f"{me}: `split` and `cleaned` belong to authors")
@@ -154,6 +156,7 @@ class AuthorsConfig(Strict):
 
     @model_validator(mode="after")
     def _fits(self):
+        "Raises `ValueError` for settings of another student."
         without = self.model_copy(update={"counted": None})
         refuse_if(self.counted and without != AuthorsConfig(), "what is counted takes no loss and no student")
         changed = self.variant != "paper" or self.bias is not None
@@ -236,6 +239,7 @@ class TrainConfig(Strict):
 
     @model_validator(mode="after")
     def _hinge(self):
+        "Raises `ValueError` for settings of another loss."
         hinge = self.loss == "hinge"
         authors = self.loss == "authors"
         complete = self.margin is not None and self.hardest is not None
@@ -354,6 +358,7 @@ class BlockConfig(Strict):
 
     @model_validator(mode="after")
     def _planted(self):
+        "Raises `ValueError` for further worlds where nothing is drawn, or drawn already."
         drawn = [corpus.drawn for corpus in self.corpora]
         refuse_if(self.worlds and not all(drawn), "`worlds` belongs to planted corpora and to random splits")
         refuse_if(

@@ -133,6 +133,7 @@ RECORD_BYTES = 60e3 # of one run in `results/`
 
 
 def _bench(root: str | Path | None) -> dict: # {} where there is none
+    "What was measured on a GPU."
     path = in_project("bench/gpu.json", root)
     if path.is_file():
         return json.loads(path.read_text("utf-8"))
@@ -234,6 +235,7 @@ def cost_table(experiments: list[ExperimentConfig], root: str | Path | None = No
 
 
 def _two_digits(value: float) -> str:
+    "A number with two digits that count."
     digits = 0
     if value:
         digits = max(0, 1 - math.floor(math.log10(value)))

@@ -132,6 +132,7 @@ def case_title(case: dict) -> str: # of `picked_cases`
 
 
 def _causal_words(case: dict) -> str:
+    "The words of a query that cause relevance."
     words = zip(case["tokens"], case["causal"])
     causal = [f"`{word}`" for word, is_causal in words if is_causal]
     return ", ".join(causal)
@@ -214,6 +215,7 @@ def answer_row(group: dict, i: int, kind: str) -> dict:
 
 # %% ../../nbs/repro/08_details.ipynb #f3100014
 def _norms(records: list[dict]) -> Iterator[tuple]:
+    "A row a term and run."
     for record, norms in extras(records, "gradient norms"):
         own = place(record)
         for norm in norms.items():
@@ -343,6 +345,7 @@ def _moments(diary: dict) -> Iterator[tuple[float, str, float]]: # part of the t
 
 
 def _by_part(values: list) -> Iterator[tuple[float, float]]: # part of the training, value
+    "Values along a training, without those that are missing."
     for i, value in enumerate(values, 1):
         if value is not None:
             yield i / len(values), value
@@ -371,6 +374,7 @@ def weight_rows(records: list[dict]) -> pd.DataFrame: # panel, method, seed, par
 
 
 def _late_means(diaries: pd.DataFrame) -> pd.DataFrame:
+    "Means over the last quarter of training."
     late = diaries[diaries.part > .75]
     groups = late.groupby(["panel", "method", "quantity"], sort=False)
     means = groups.value.mean()
@@ -482,6 +486,7 @@ LEAKS = ["corpus", "topic of the test / of training", "cosine", "shared words", 
 
 
 def _leak_texts(leak: dict) -> list[str]: # of `LEAKS`, but for the corpus
+    "A pair of topics as a row."
     words = leak["words"]
     topics = f"{leak['test topic']} / {leak['training topic']}"
     cosine = f"{leak['cosine']:.2f}"
@@ -495,7 +500,8 @@ def _marked(text: str, words: list[str]) -> str:
     return " ".join(marked)
 
 
-def _in_bold(word: str, words: list[str]) -> str: # only where it is one of them
+def _in_bold(word: str, words: list[str]) -> str:
+    "A word, in bold where it is one of some."
     bare = word.strip(".,;:!?()\"'*").lower()
     if bare in words:
         return f"**{word}**"

@@ -179,6 +179,7 @@ def series(
 
 
 def _replicates_of(record: dict, evaluate: str, metric: str) -> list[float] | None:
+    "Bootstrap replicates of a metric, where a record has them."
     of_set = record["replicates"].get(evaluate, {})
     return of_set.get(metric)
 
@@ -202,6 +203,7 @@ def level(
 
 
 def _over_worlds(values: np.ndarray, overlap: float) -> Interval: # a value a world or split
+    "The mean over worlds, or over splits that overlap."
     mean = interval(values)
     if overlap:
         wider = over_splits(values, overlap)
@@ -338,6 +340,7 @@ def _is_of(run: RunConfig, row: Row, column: ColumnConfig, corpus: CorpusConfig)
 
 
 def _is_setting_of(training: TrainConfig, row: Row, column: ColumnConfig) -> bool:
+    "Whether a run was trained with what a row and a column name."
     same_rate = row.rate is None or training.learning_rate == row.rate
     same_epochs = column.epochs is None or training.epochs == column.epochs
     return same_rate and same_epochs
@@ -721,6 +724,7 @@ def refuse_unknown_parameters():
 
 
 def _put_in(sources: list[str]) -> Iterator[str]: # names of parameters
+    "The names that papermill has put into some cells."
     for source in sources:
         if source.startswith("# Parameters\n"): # what papermill writes above them
             for line in ast.parse(source).body:
@@ -844,6 +848,7 @@ def _kept_keys(sides: list[Side]) -> list[tuple]:
 
 
 def _too_few(kept: list[tuple], left_out: dict[tuple, str]) -> str: # of `pairs_of`
+    "Why a comparison rests on too little."
     told = f"{len(kept)} common replicates"
     if left_out:
         reasons = "; ".join(dict.fromkeys(left_out.values()))
@@ -878,6 +883,7 @@ def _combined(sides: list[Side], keys: list[tuple], name: str) -> np.ndarray:
 
 
 def _at(side: Side, keys: list[tuple], name: str) -> np.ndarray:
+    "A side's values in the order of some keys."
     places = [side.at(key) for key in keys]
     values = np.asarray(getattr(side, name), float)
     return values[places]
