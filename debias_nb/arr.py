@@ -19,7 +19,7 @@ from sentence_transformers.base.data_collator import BaseDataCollator
 from sentence_transformers.base.sampler import DefaultBatchSampler
 
 from .config import check_known
-from .encoders import Tokens, encode_tokens, from_features, pooled, unit_rows
+from .encoders import Tokens, device_of, encode_tokens, from_features, pooled, unit_rows
 from .processes import gathered, unwrapped
 
 # %% ../nbs/methods/arr.ipynb #e1fe56d9
@@ -127,6 +127,11 @@ def same_author(
     return same & ~myself(labels)
 
 
+def _pairs_of(labels: torch.Tensor, cosines: torch.Tensor) -> torch.Tensor: # (n, n) bool, beside the cosines
+    pairs = same_author(labels, len(cosines))
+    return pairs.to(cosines.device)
+
+
 def supervised_contrastive(
     cosines: torch.Tensor, # (n, n) of the student
     labels: torch.Tensor,  # (n,) author ids
@@ -134,7 +139,7 @@ def supervised_contrastive(
 ) -> torch.Tensor: # scalar, >= 0; 0 for a batch in which no author has two texts
     """CL: mean over texts of the mean of -log p over the same author's other texts.
     Raises `ValueError` as `pair_log_probs` and `same_author` do."""
-    pairs = same_author(labels, len(cosines)).to(cosines.device)
+    pairs = _pairs_of(labels, cosines)
     log_p = pair_log_probs(cosines, temperature)
     surprise = -log_p.masked_fill(~pairs, 0)
     count = pairs.sum(1).clamp(min=1)
@@ -319,7 +324,7 @@ class MulticlassLoss(AuthorLoss):
         with torch.random.fork_rng([]):
             torch.manual_seed(seed)
             self.classifier = torch.nn.Linear(model.get_embedding_dimension(), authors)
-        self.classifier.to(next(model.parameters()).device)
+        self.classifier.to(device_of(model))
 
     def value(self, column, labels):
         tokens = self.tokens(column)
@@ -356,7 +361,7 @@ def topic_bias(
 ) -> torch.Tensor: # scalar B in [0, 1]; 0 for a batch in which no author has two texts
     """Eq. 2: the share that the topic model gives to pairs of one author, on average.
     Raises `ValueError` as `pair_log_probs` and `same_author` do."""
-    pairs = same_author(labels, len(cosines)).to(cosines.device)
+    pairs = _pairs_of(labels, cosines)
     share = pair_log_probs(cosines, temperature).exp()
     count = pairs.sum().clamp(min=1)
     return (share * pairs).sum() / count

@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'HUB_FILES', 'NOTES', 'PICKLES', 'WIDTH', 'QUIET', 'RECIPE', 'ANEW', 'Tokens', 'stack',
-           'is_static', 'special_ids', 'mask_id', 'as_tokens', 'several_texts', 'tokenise', 'from_features',
-           'tell_prompts', 'pooled', 'to_features', 'unit_rows', 'encode_tokens', 'token_vectors', 'autocast',
-           'evaluating', 'embed', 'embed_texts', 'weights_hash', 'encoder_fingerprint', 'EncoderCard', 'encoder_cards',
-           'folder_files', 'check_no_code', 'check_files', 'check_folder', 'load_safely', 'package_folder', 'is_folder',
-           'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments', 'quiet_trainer',
-           'pretrain', 'planted_encoder', 'best_device', 'load_encoder', 'planted_default']
+           'is_static', 'device_of', 'special_ids', 'mask_id', 'as_tokens', 'several_texts', 'tokenise',
+           'from_features', 'tell_prompts', 'pooled', 'to_features', 'unit_rows', 'encode_tokens', 'token_vectors',
+           'autocast', 'evaluating', 'embed', 'embed_texts', 'weights_hash', 'encoder_fingerprint', 'EncoderCard',
+           'encoder_cards', 'folder_files', 'check_no_code', 'check_files', 'check_folder', 'load_safely',
+           'package_folder', 'is_folder', 'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread',
+           'training_arguments', 'quiet_trainer', 'pretrain', 'planted_encoder', 'best_device', 'load_encoder',
+           'planted_default']
 
 # %% ../nbs/03_encoders.ipynb #b8f6c600
 import hashlib
@@ -89,6 +90,11 @@ def is_static(model) -> bool:
     return hasattr(first, "embedding") and not hasattr(first, "auto_model")
 
 
+def device_of(model) -> torch.device:
+    "Where a model computes, also one that does not say so itself."
+    return next(model.parameters()).device
+
+
 def special_ids(model) -> set[int]:
     "Ids that are never intervened on. The unknown token is not among them: it stands for a word of the text."
     tokenizer = model.tokenizer
@@ -156,13 +162,18 @@ def tokenise(
     return as_tokens(model, out["input_ids"], out["attention_mask"])
 
 
+def _begins(lengths: torch.Tensor) -> torch.Tensor: # (n,) of texts one behind the other
+    "Where each begins."
+    return lengths.cumsum(0) - lengths
+
+
 def _static_tokens(model, texts, max_length) -> Tokens:
     "As a static table's tokenizer cuts texts."
     encodings = model.tokenizer.encode_batch(texts, add_special_tokens=False)
     ids = [encoding.ids[:max_length] for encoding in encodings]
     lengths = torch.tensor([len(row) for row in ids], dtype=torch.long)
     flat = torch.tensor(list(chain.from_iterable(ids)), dtype=torch.long)
-    begins = lengths.cumsum(0) - lengths
+    begins = _begins(lengths)
     padded, mask = _flat_to_padded(flat, begins)
     return as_tokens(model, padded, mask)
 
@@ -228,7 +239,7 @@ def to_features(
     if not flat:
         return {"input_ids": tokens.ids, "attention_mask": tokens.mask.long()}
     lengths = tokens.mask.sum(1)
-    begins = lengths.cumsum(0) - lengths
+    begins = _begins(lengths)
     return {"input_ids": tokens.ids[tokens.mask], "offsets": begins}
 
 
@@ -333,7 +344,7 @@ def embed(
     batch_tokens: int | None = None, # padded tokens in one forward pass; default: by the kind of encoder and device
 ) -> torch.Tensor: # (n, d) unit vectors on the CPU, in the order of `tokens`
     "Embeddings in evaluation mode, for any number of tokenised texts."
-    device = next(model.parameters()).device
+    device = device_of(model)
     lengths = tokens.mask.sum(1)
     order = lengths.argsort(stable=True)
     batch_tokens = batch_tokens or _tokens_at_once(model, device)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from .config import check_known
-from .encoders import EncoderError, Tokens, embed, is_static, mask_id, special_ids, token_vectors, tokenise
+from .encoders import EncoderError, Tokens, device_of, embed, is_static, mask_id, special_ids, token_vectors, tokenise
 
 # %% ../nbs/04_interventions.ipynb #b9ae9616
 def _mix(x: np.ndarray) -> np.ndarray:
@@ -159,7 +159,7 @@ def intervene(
 def _table_importance(model, part: Tokens) -> torch.Tensor: # (n, L)
     """Importance under a mean of token vectors.
     With the sum $v$ of a text's vectors, the cosine of $v$ and $v - v_j$ needs no forward pass."""
-    device = next(model.parameters()).device
+    device = device_of(model)
     part = part.to(device)
     vectors = token_vectors(model, part).float()
     vectors = vectors * part.mask[..., None]

@@ -19,7 +19,7 @@ from numbers import Integral
 import torch
 import torch.nn.functional as F
 
-from .encoders import Tokens, embed, encode_tokens, from_features, is_static, stack, tell_prompts
+from .encoders import Tokens, device_of, embed, encode_tokens, from_features, is_static, stack, tell_prompts
 from .interventions import check_intervention, choose, intervene, random_bits, row_keys
 from .processes import averaged, mean_of_all, refuse_several, unwrapped
 
@@ -178,7 +178,7 @@ class FrozenBase:
     def __call__(self, tokens: Tokens, part: str, rows, epoch: int) -> torch.Tensor: # (n, d)
         device = tokens.ids.device
         if is_static(self.model): # nothing to sort or cut for a table
-            here = next(self.model.parameters()).device
+            here = device_of(self.model)
             found = encode_tokens(self.model, tokens.to(here))
         else:
             found = embed(self.model, tokens, self.dtype)
@@ -499,6 +499,10 @@ class MatchingLoss(torch.nn.Module):
         with own_dropout(other.ids.device, int(bits >> 1)):
             return encode_tokens(self.model, other)
 
+    def at_base(self, batch, part: str, tokens: Tokens) -> torch.Tensor: # part: x, z or x'
+        "What the base says of a part of the batch."
+        return self.base(tokens, part, batch.rows, self.epoch)
+
     def _bits(self, n, stream): # (n,)
         "Random numbers named by seed and step."
         return random_bits(self.seed, len(self.history), [0], n, stream=stream)[0]
@@ -558,8 +562,8 @@ class ITVRegLoss(_Intervening):
     needs_base = True
 
     def term(self, batch):
-        f0x = self.base(batch.x, "x", batch.rows, self.epoch)
-        f0o = self.base(batch.other, "x'", batch.rows, self.epoch)
+        f0x = self.at_base(batch, "x", batch.x)
+        f0o = self.at_base(batch, "x'", batch.other)
         similarity = cosines(batch.fx, batch.fo)
         at_base = cosines(f0x, f0o)
         return itvreg(similarity, at_base, batch.weight)
@@ -582,7 +586,7 @@ class OutRegLoss(MatchingLoss):
     needs_base = True
 
     def term(self, batch):
-        f0x = self.base(batch.x, "x", batch.rows, self.epoch)
+        f0x = self.at_base(batch, "x", batch.x)
         return outreg(batch.fx, f0x)
 
 
@@ -629,9 +633,9 @@ class ITVAugLoss(_Intervening):
     needs_base = True
 
     def term(self, batch):
-        f0x = self.base(batch.x, "x", batch.rows, self.epoch)
-        f0z = self.base(batch.z, "z", batch.rows, self.epoch)
-        f0o = self.base(batch.other, "x'", batch.rows, self.epoch)
+        f0x = self.at_base(batch, "x", batch.x)
+        f0z = self.at_base(batch, "z", batch.z)
+        f0o = self.at_base(batch, "x'", batch.other)
         before = cosines(f0x, f0z)
         after = cosines(f0o, f0z)
         target = itvaug_target(batch.labels, before, after)

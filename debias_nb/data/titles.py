@@ -59,13 +59,17 @@ def _pairs(
     "Positions of what is true. Raises `ValueError` naming the query."
     me = f"{name}: {what}"
     if not len(given):
-        return np.zeros((0, 2), int)
+        return _no_pairs()
     pairs = np.asarray(given)
     _check_shape(me, pairs)
     _check_positions(me, pairs, queries, len(items))
     return pairs
 
 # %% ../../nbs/data/02_titles.ipynb #c33b4ee3
+def _no_pairs() -> np.ndarray: # (0, 2)
+    return np.zeros((0, 2), int)
+
+
 def _counted(pairs, shape) -> csr_matrix: # pairs: (n, 2) -> shape, how often each is named
     ones = np.ones(len(pairs), int)
     places = tuple(pairs.T)
@@ -329,7 +333,7 @@ def _two_columns(path, pattern, expected, encoding="ascii") -> pd.DataFrame: # b
 def _lf_filter(path, rows: int, labels: int) -> np.ndarray: # (n, 2) row and label
     "Raises `DataError` naming file and line."
     if not Path(path).stat().st_size:
-        return np.zeros((0, 2), int)
+        return _no_pairs()
     numbers = _two_columns(path, r"^\s*(-?\d{1,18})\s+(-?\d{1,18})\s*$", "two whole numbers are")
     pairs = numbers.astype(np.int64).to_numpy()
     for n in _outside(pairs, (rows, labels)):

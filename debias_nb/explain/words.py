@@ -18,7 +18,7 @@ import torch
 from scipy.sparse import csr_matrix
 from tqdm.auto import tqdm
 
-from ..encoders import EncoderError, embed, is_static, mask_id, several_texts, token_vectors, tokenise
+from ..encoders import EncoderError, device_of, embed, is_static, mask_id, several_texts, token_vectors, tokenise
 from .models import Scorer
 from ..interventions import intervene
 
@@ -97,7 +97,7 @@ def _most_words(owner) -> int:
 
 def _table_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W), W: words of the longest text
     "Importance under a mean of token vectors."
-    device = next(scorer.model.parameters()).device
+    device = device_of(scorer.model)
     vectors = token_vectors(scorer.model, tokens.to(device))
     vectors = vectors.float().cpu() * tokens.mask[..., None]
     n, _, width = vectors.shape

@@ -20,7 +20,7 @@ from transformers import PrinterCallback, Trainer
 from ..config import EncoderConfig
 from ..cross_encoders import LengthSampler, PairEncoder, PairInputs, load_pair_encoder
 from ..data.answers import Answers, high_overlap, misled
-from ..encoders import autocast, evaluating, single_thread
+from ..encoders import autocast, device_of, evaluating, single_thread
 from ..metrics import rank_metrics, rank_replicates
 from ..processes import refuse_several
 from .config import MethodConfig, ScanConfig, TrainConfig
@@ -331,7 +331,7 @@ def answer_scores(
     dtype: str = "fp32",  # bf16 is autocast
 ) -> np.ndarray: # (n,) log-odds of being an answer
     "Score candidates, in the order given."
-    device = next(model.parameters()).device
+    device = device_of(model)
     out = torch.empty(len(inputs))
     order = torch.from_numpy(np.argsort(-inputs.lengths, kind="stable"))
     with evaluating(model), autocast(dtype, device):

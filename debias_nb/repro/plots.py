@@ -375,6 +375,11 @@ def percent(
     axis.set_major_locator(MaxNLocator(most, steps=STEPS))
     axis.set_major_formatter(PercentFormatter(1, decimals=0))
 
+def _caption(figure: Figure, label: str):
+    "What all axes show, above them."
+    figure.suptitle(label, x=.005, ha="left", size=9)
+
+
 def on_the_left(ax, label: str):
     "What the numbers of a row of panels are, written once."
     if ax.get_subplotspec().is_first_col():
@@ -457,7 +462,7 @@ def difference_plot(
         if len(rows) > 1:
             letters = int(height / LETTER) - 1 # no longer than a row is high
             axes[0].set_ylabel(fill(title, letters, break_long_words=False))
-    figure.suptitle(label, x=.005, ha="left", size=9)
+    _caption(figure, label)
     _difference_legend(figure, frame)
     return figure
 
@@ -783,7 +788,7 @@ def transfer_plot(
         table = only(rows, panel=panel).pivot(index="trained", columns="tested", values="difference")
         table = table.reindex(index=rows.trained.unique(), columns=rows.tested.unique())
         _difference_heatmap(ax, table, most)
-    figure.suptitle(label, x=.005, ha="left", size=9)
+    _caption(figure, label)
     return figure
 
 def _difference_heatmap(ax, table: pd.DataFrame, most: float):

@@ -545,12 +545,16 @@ def _told(done: Tuned) -> dict:
     return told
 
 
+def _method(run: RunConfig) -> AuthorsConfig:
+    return run.method.authors or AuthorsConfig()
+
+
 class AuthorsTask(Task):
     "Who wrote it? Texts by authors on topics."
     def train(self, run: RunConfig) -> Trained: # its model is a function: part of the split -> rows
         "Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
         corpus = run.data
-        method = run.method.authors or AuthorsConfig()
+        method = _method(run)
         about = {f"train {corpus.name}": _about(author_split(corpus).train)}
         if run.evaluate == ("counts",):
             return Trained(None, "none: texts are counted", data=about)
@@ -621,7 +625,7 @@ class AuthorsTask(Task):
         corpus = CorpusConfig(name="authors", task="authors", world=world)
         once = {"epochs": 1, "student_epochs": None, "further_rates": (), "further_temperatures": ()}
         training = run.training.model_copy(update=once)
-        method = run.method.authors or AuthorsConfig()
+        method = _method(run)
         method = method.model_copy(update={"epochs": None})
         done = tuned(corpus, stand_in(run.encoder), training, method, run.seed)
         return checked_steps(run, done.history, math.ceil(16 / training.batch_size))
