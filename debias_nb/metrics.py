@@ -18,6 +18,10 @@ def _prefix(name):
     return ""
 
 
+def _floats(values) -> np.ndarray:
+    return np.asarray(values, dtype=float)
+
+
 def _check_lengths(at, **columns):
     "Raises `ValueError` for what are not vectors of one length."
     shapes = {key: values.shape for key, values in columns.items()}
@@ -50,8 +54,8 @@ def _refuse_unusable(scores, labels, at, questions=None):
 def _checked(scores, labels, name):
     "Scores as floats and labels as booleans. Raises `ValueError` naming the evaluation set and the first bad position."
     at = _prefix(name)
-    scores = np.asarray(scores, dtype=float)
-    labels = np.asarray(labels, dtype=float)
+    scores = _floats(scores)
+    labels = _floats(labels)
     _check_lengths(at, scores=scores, labels=labels)
     _refuse_unusable(scores, labels, at)
     found = np.unique(labels)
@@ -306,8 +310,8 @@ def _ndcg(t, gains, k): # (n,) not negative, some gain in every question; k rank
 def _candidates(scores, labels, groups, at):
     """Scores, labels, question names, question of each candidate.
     Raises `ValueError` naming the question of the first bad value."""
-    scores = np.asarray(scores, dtype=float)
-    labels = np.asarray(labels, dtype=float)
+    scores = _floats(scores)
+    labels = _floats(labels)
     groups = np.asarray(groups)
     _check_lengths(at, scores=scores, labels=labels, groups=groups)
     if not scores.size:
@@ -319,7 +323,7 @@ def _candidates(scores, labels, groups, at):
 
 def _gains(grades, levels, questions, at): # questions: (n,) the name of each grade's question
     "How far grades are above the lowest level. Raises `ValueError` naming the question of the first bad one."
-    grades = np.asarray(grades, dtype=float)
+    grades = _floats(grades)
     _check_lengths(at, scores=questions, grades=grades)
     low, high = levels
     inside = (grades >= low) & (grades <= high)
@@ -390,7 +394,7 @@ def rank_replicates(
 ) -> dict[str, list[float]]: # metric -> its mean over each resample of the questions
     """Bootstrap replicates over questions.
     Raises `ValueError` where metrics differ in length or there is nothing to draw from."""
-    values = {key: np.asarray(v, dtype=float) for key, v in values.items()}
+    values = {key: _floats(v) for key, v in values.items()}
     _check_lengths("", **values)
     n = len(next(iter(values.values())))
     weights = bootstrap_weights(n, replicates, seed)
@@ -399,8 +403,8 @@ def rank_replicates(
 # %% ../nbs/06_metrics.ipynb #3f62b392
 def _differences(a, b): # (questions,)
     "a minus b. Raises `ValueError` for unusable input."
-    a = np.asarray(a, dtype=float)
-    b = np.asarray(b, dtype=float)
+    a = _floats(a)
+    b = _floats(b)
     _check_lengths("", a=a, b=b)
     _refuse(~np.isfinite(a), a, "a", "are not finite")
     _refuse(~np.isfinite(b), b, "b", "are not finite")

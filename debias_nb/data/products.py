@@ -90,7 +90,7 @@ def read_products(
     "Read a file of pairs of offers. Raises `DataError` naming file, line and reason."
     published = read_pairs(path, ("left", "right", "label"), name=name)
     _refuse_flaws(path, published)
-    offers = published.left + published.right
+    offers = published.all_texts
     titles = [clean_title(offer.removeprefix(PREFIX)) for offer in offers]
     n = len(published)
     cleaned = replace(published, left=titles[:n], right=titles[n:])
@@ -118,7 +118,7 @@ def _published(category, part, download, registry) -> QuestionPairs:
 
 @lru_cache(maxsize=len(CATEGORIES))
 def _folded_titles(pairs: QuestionPairs) -> frozenset[str]: # of `_read_once`, which gives the same object again
-    return frozenset(fold(title, True) for title in pairs.left + pairs.right)
+    return frozenset(fold(title, True) for title in pairs.all_texts)
 
 
 def _trained_titles(download, registry) -> frozenset[str]:
@@ -158,7 +158,7 @@ def load_test(
     check_known("category of products", category, CATEGORIES)
     test = _published(category, "test", download, registry)
     seen = _trained_titles(download, registry)
-    titles = [fold(title, True) for title in test.left + test.right]
+    titles = [fold(title, True) for title in test.all_texts]
     new = [title not in seen for title in titles]
     left, right = np.reshape(new, (2, -1))
     distinct = set(titles)
@@ -169,7 +169,7 @@ def load_test(
 # %% ../../nbs/data/07_products.ipynb #f9954fa6
 def _products(pairs: QuestionPairs, index: dict[str, int]) -> np.ndarray: # (offers,) number of the product
     "What the labels join. Raises `DataError` where they contradict each other."
-    offers = [index[fold(title)] for title in pairs.left + pairs.right]
+    offers = [index[fold(title)] for title in pairs.all_texts]
     left, right = np.reshape(offers, (2, -1))
     same = pairs.labels == 1
     _, product = components(left[same], right[same], len(index))
@@ -188,7 +188,7 @@ def same_product(
 ) -> TitleTask: # offers that ask, of category `seen` or `unseen`, and all offers
     "Each offer asks for the others of its product. Raises `DataError` where none has any, or labels contradict."
     titles = {}
-    for title in pairs.left + pairs.right:
+    for title in pairs.all_texts:
         titles.setdefault(fold(title), title)
     index = {key: i for i, key in enumerate(titles)}
     relevance = _others_of_product(pairs, index)

@@ -43,6 +43,11 @@ class QuestionPairs(Table):
         labels.flags.writeable = False
         object.__setattr__(self, "labels", labels)
 
+    @property
+    def all_texts(self) -> list[str]:
+        "All questions, the left ones first."
+        return self.left + self.right
+
     def __repr__(self):
         sizes = f"{len(self):,} pairs, {self.labels.sum():,} duplicates"
         return f"QuestionPairs({self.name}: {sizes}, fingerprint {self.fingerprint[:12]})"
@@ -247,7 +252,7 @@ def components(
 def _components(pairs) -> tuple[int, np.ndarray]: # how many; (pairs,)
     "The connected component of each pair, where a pair connects two questions."
     import pandas as pd
-    folded = _folded(pairs.left + pairs.right, True)
+    folded = _folded(pairs.all_texts, True)
     places, questions = pd.factorize(np.array(folded, dtype=object))
     left, right = places.reshape(2, -1)
     n, component = components(left, right, len(questions))

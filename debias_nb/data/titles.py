@@ -383,6 +383,10 @@ def _lf_categories(path, uids: list[str]) -> np.ndarray: # (queries,) str, "" wh
     return np.array([category_of.get(uid, "") for uid in uids])
 
 # %% ../../nbs/data/02_titles.ipynb #dade6711
+def _texts(entries) -> list[str]:
+    return [entry.text for entry in entries]
+
+
 def _lf_pairs(queries) -> np.ndarray: # (n, 2) query and label
     "What is relevant to each query."
     targets = _exploded([query.target_ind for query in queries])
@@ -413,8 +417,8 @@ def read_lf(
         categories = _lf_categories(said, [query.uid for query in queries])
         unknown = categories == ""
         counts["queries without a category"] = int(unknown.sum())
-    titles = [query.text for query in queries]
-    items = [label.text for label in labels]
+    titles = _texts(queries)
+    items = _texts(labels)
     return make_titles(name or folder.name, titles, items, pairs, years, categories, counts, published, barred)
 
 # %% ../../nbs/data/02_titles.ipynb #ce8e2656
@@ -524,7 +528,7 @@ def read_music(
     "Titles of albums and of the albums also bought. Raises `DataError` naming file and line."
     albums = _json_lines(path, _Album)
     titled = [album for album in albums if album.text.strip()]
-    titles = np.array([album.text for album in titled], dtype=object)
+    titles = np.array(_texts(titled), dtype=object)
     genres = np.array([_genre(album.categories) for album in titled])
     asins = pd.Index([album.uid for album in titled], dtype=object)
     bought = _exploded([album.related.also_bought for album in titled])
@@ -967,8 +971,8 @@ def _retrieval(trained, name, queries, items, categories=None, **info) -> TitleT
     counts = np.bincount(trained, minlength=there.max() + 1)
     frequency = counts[there]
     accessory = np.array([query.accessory for query in queries], dtype=bool)
-    asking = [query.text for query in queries]
-    found = [item.text for item in items]
+    asking = _texts(queries)
+    found = _texts(items)
     relevance = _same(asked, there)
     own = _no_own(queries)
     name = f"catalogue {name}"

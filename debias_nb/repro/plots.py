@@ -163,11 +163,14 @@ def family(
     known = [name for name in LOOKS if re.match(rf"{re.escape(name)}(?!\w)", method)]
     return max(known, key=len, default=method)
 
+def _distinct(names) -> list: # in the order of appearance
+    return list(dict.fromkeys(names))
+
 def ordered(
     methods, # names, repeated or not
 ) -> list[str]: # each once
     "Methods in the order of appearance, the variants of a method together."
-    names = list(dict.fromkeys(methods))
+    names = _distinct(methods)
     families = [family(name) for name in names]
     return sorted(names, key=lambda name: families.index(family(name)))
 
@@ -286,7 +289,7 @@ def few(
     most: int,
 ) -> list[str]: # each once
     "Names of panels. Raises `ValueError` for more than can be read."
-    names = list(dict.fromkeys(names))
+    names = _distinct(names)
     if len(names) > most:
         raise ValueError(f"{len(names)} panels, and at most {most} can be read in one figure: choose some")
     return names
@@ -326,7 +329,7 @@ def stacked(
 ) -> tuple[Figure, dict]: # the figure, and (column, row) -> its axes
     "An empty figure. Raises `ValueError` for more than four columns."
     names = few(names, 4)
-    rows = list(dict.fromkeys(rows))
+    rows = _distinct(rows)
     figure = canvas(height * len(rows) + .4)
     grid = figure.subplots(len(rows), len(names), squeeze=False, sharex="col")
     _title(grid[0], names, len(names))

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MODULES', 'SMALL_WORLD', 'MOST_POSITIONS', 'Trained', 'Tested', 'unmeasured', 'Task', 'task_of', 'base_encoder',
-           'text_tokens', 'vectors', 'lacking', 'encoder_files', 'stand_in', 'checked_steps']
+           'base_model', 'text_tokens', 'vectors', 'lacking', 'encoder_files', 'stand_in', 'checked_steps']
 
 # %% ../../../nbs/repro/tasks/00_common.ipynb #bcc2d8a0
 import importlib
@@ -66,6 +66,11 @@ def base_encoder(config: EncoderConfig): # a SentenceTransformer, and its finger
     from debias_nb.encoders import best_device, encoder_fingerprint, load_encoder
     model = load_encoder(config, best_device())
     return model, encoder_fingerprint(model)
+
+
+def base_model(config: EncoderConfig): # a SentenceTransformer, never trained
+    model, _ = base_encoder(config)
+    return model
 
 
 @lru_cache(maxsize=16)

@@ -30,8 +30,8 @@ from ...data.questions import SOURCES, load_questions
 from ...data.registry import MissingData
 from ..config import CorpusConfig, MethodConfig, RunConfig
 from debias_nb.repro.tasks.common import (
-    SMALL_WORLD, Task, Tested, Trained, base_encoder, checked_steps, encoder_files, lacking, stand_in, text_tokens,
-    unmeasured, vectors,
+    SMALL_WORLD, Task, Tested, Trained, base_encoder, base_model, checked_steps, encoder_files, lacking, stand_in,
+    text_tokens, unmeasured, vectors,
 )
 from ..training import BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms, pair_tokens
 from ...data.titles import TitleTask
@@ -52,6 +52,11 @@ class LabelledPairs:
     subsets: dict = field(default_factory=dict) # name -> (n,) booleans
     info: dict = field(default_factory=dict)    # fingerprint and counts, for the record
     offers: TitleTask | None = None             # of products: who asks for whom
+
+    @property
+    def all_texts(self) -> list[str]:
+        "The left ones first."
+        return self.left + self.right
 
 
 @lru_cache(maxsize=4)
@@ -152,7 +157,7 @@ def side_cosines(both) -> np.ndarray: # both: (2n, d) tensor of unit vectors, le
 
 def score(model, pairs: LabelledPairs, encoder: EncoderConfig) -> np.ndarray: # (n,) cosines
     "Embed all pairs, and compare their sides."
-    both = vectors(model, pairs.left + pairs.right, encoder)
+    both = vectors(model, pairs.all_texts, encoder)
     return side_cosines(both)
 
 
@@ -215,7 +220,7 @@ def offer_measures(
     pairs: LabelledPairs, # with `offers`
 ) -> tuple[dict, dict]: # `p1`, also of offers whose title is seen or unseen in training; replicates
     "Whether the offer nearest to an offer is of its product; ties are shared."
-    place = {title: i for i, title in enumerate(pairs.left + pairs.right)}
+    place = {title: i for i, title in enumerate(pairs.all_texts)}
     rows = [place[title] for title in pairs.offers.items]
     items = both[rows]
     queries = items[pairs.offers.own]
@@ -252,8 +257,8 @@ def word_measures(name: str, corpus: CorpusConfig | None) -> dict: # `overlap au
     values = {"overlap auc05": auc_at(overlap, pairs.labels, name=name)}
     if corpus:
         trained = training_pairs(corpus)
-        known = trained.left + trained.right
-        tested = pairs.left + pairs.right
+        known = trained.all_texts
+        tested = pairs.all_texts
         values["seen words"] = seen_words(known, tested)
     return values
 
@@ -287,14 +292,14 @@ class PairTask(Task):
     def data(self, encoder: EncoderConfig, corpus: CorpusConfig) -> tuple[PairTokens, dict]:
         "The training set, tokenised, and what a record says of it."
         pairs = training_pairs(corpus)
-        base, _ = base_encoder(encoder)
+        base = base_model(encoder)
         tokens = pair_tokens(base, pairs.left, pairs.right, pairs.labels, encoder.max_length)
         return tokens, {f"train {pairs.name}": pairs.info}
 
     def evaluation_set(self, model, run: RunConfig, name: str) -> tuple[dict, dict, dict]: # metrics, replicates, data
         "One evaluation set. Raises `MissingData`."
         pairs = evaluation_pairs(name, run.corpus, run.eval_world)
-        both = vectors(model, pairs.left + pairs.right, run.encoder)
+        both = vectors(model, pairs.all_texts, run.encoder)
         scores = side_cosines(both)
         values, resampled = evaluate_pairs(scores, pairs.labels, pairs.groups, pairs.subsets, name=name)
         main = "auc05"
@@ -372,7 +377,7 @@ class PairTask(Task):
     def test(self, run: RunConfig, trained: Trained) -> Tested:
         "All evaluation sets, of the tuned encoder and of those between base and tuned (WiSE-FT)."
         tested = self.evaluation_sets(trained.model, run)
-        base, _ = base_encoder(run.encoder)
+        base = base_model(run.encoder)
         for alpha in run.method.interpolate:
             mixed = wise_ft(base, trained.model, alpha)
             between = self.evaluation_sets(mixed, run, suffix=f"@{alpha:g}")
@@ -398,7 +403,7 @@ class PairTask(Task):
         world = WorldConfig(**SMALL_WORLD, train_pairs=16, negatives=1, queries=20, items=60)
         corpus = CorpusConfig(name="catalogue", task=run.corpus.task, world=world)
         encoder = stand_in(run.encoder)
-        base, _ = base_encoder(encoder)
+        base = base_model(encoder)
         tokens, _ = _training_data(self, encoder, corpus)
         training = run.training.model_copy(update={"epochs": 1})
         model = copy.deepcopy(base)

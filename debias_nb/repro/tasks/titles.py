@@ -14,7 +14,7 @@ import numpy as np
 from ...config import ConfigError, EncoderConfig, check_known
 from ...interventions import importance, word_of_token
 from ..config import CorpusConfig, RunConfig
-from .common import Tested, Trained, base_encoder, text_tokens, vectors
+from .common import Tested, Trained, base_model, text_tokens, vectors
 from .pairs import KEPT_RESAMPLES, MOST, PairTask, catalogue, importance_shares
 from ...retrieval import evaluate_retrieval, top_lists
 from debias_nb.data.titles import (
@@ -181,7 +181,7 @@ class TitlesTask(PairTask):
     "Titles that lead to titles: P@k, propensity-scored P@k, P@1 by category and by item frequency."
     def data(self, encoder: EncoderConfig, corpus: CorpusConfig):
         split = title_split(corpus)
-        base, _ = base_encoder(encoder)
+        base = base_model(encoder)
         tokens = title_tokens(base, split.train, encoder.max_length)
         about = {"fingerprint": split.train.fingerprint, "counts": split.counts}
         return tokens, {f"train {corpus.name}": about}
