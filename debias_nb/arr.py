@@ -128,6 +128,7 @@ def same_author(
 
 
 def _pairs_of(labels: torch.Tensor, cosines: torch.Tensor) -> torch.Tensor: # (n, n) bool, beside the cosines
+    "`same_author` on the device of some cosines."
     pairs = same_author(labels, len(cosines))
     return pairs.to(cosines.device)
 

@@ -74,7 +74,8 @@ def _authors_of(
     if labels.is_floating_point() or labels.shape != (n,):
         got = f"{labels.dtype} of shape {tuple(labels.shape)}"
         raise ValueError(f"labels must be the number of an author for each row (debias_nb.arr.author_ids), got {got}")
-    return labels.repeat(len(columns))
+    count = len(columns)
+    return labels.repeat(count)
 
 # %% ../nbs/methods/author_losses.ipynb #d1de3537
 CLARK = """

@@ -270,6 +270,7 @@ def explain(
 
 
 def _where(mistake) -> str: # e.g. `methods.0.name`
+    "The place of a mistake in its file."
     return ".".join(map(str, mistake["loc"])) or "top"
 
 

@@ -136,6 +136,7 @@ def _is_blank(text) -> bool:
 
 
 def _are_blank(texts) -> np.ndarray: # (n,) bool
+    "Which texts say nothing."
     blank = list(map(_is_blank, texts))
     return np.array(blank, bool)
 

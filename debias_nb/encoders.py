@@ -472,6 +472,7 @@ def _check_module(folder: Path, module: dict) -> None:
 
 
 def _pickles(place: Path) -> list[str]: # names of files
+    "Files that may run code when they are read."
     return sorted(path.name for path in place.glob("*") if path.suffix in PICKLES)
 
 
@@ -844,7 +845,8 @@ def pretrain(
     trainer = quiet_trainer()(model=model, args=args, train_dataset=rows, loss=loss)
     with single_thread():
         trainer.train()
-    return model.eval(), vocabulary
+    model.eval()
+    return model, vocabulary
 
 # %% ../nbs/03_encoders.ipynb #161e19ae
 RECIPE = 1 # raised when the code of pretraining changes what a recipe gives

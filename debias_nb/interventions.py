@@ -102,7 +102,8 @@ def ordinary_vocabulary(model) -> np.ndarray: # ids that may replace a token
     vocabulary = model.tokenizer.get_vocab()
     ids = {i for word, i in vocabulary.items() if not _is_special(word)}
     ordinary = ids - special_ids(model)
-    return np.array(sorted(ordinary))
+    ascending = sorted(ordinary)
+    return np.array(ascending)
 
 
 def _replaced(model, tokens, chosen, seed, epoch, rows) -> Tokens:

@@ -19,6 +19,7 @@ def _prefix(name):
 
 
 def _floats(values) -> np.ndarray:
+    "Numbers in double precision."
     return np.asarray(values, dtype=float)
 
 
@@ -61,7 +62,8 @@ def _checked(scores, labels, name):
     found = np.unique(labels)
     if len(found) < 2:
         raise ValueError(f"{at}both classes are needed, got {labels.size} labels, of {found.tolist()}")
-    return scores, labels == 1
+    positive = labels == 1
+    return scores, positive
 
 # %% ../nbs/06_metrics.ipynb #9d8e5c6a
 def _corners(weights, side, ends):
@@ -344,6 +346,7 @@ CUTOFFS = (1, 3, 10) # k of nDCG@k
 
 
 def _ndcgs(t, gains, suffix=""): # as of `_ndcg`
+    "nDCG at every cutoff."
     return {f"ndcg{k}{suffix}": _ndcg(t, gains, k) for k in CUTOFFS}
 
 

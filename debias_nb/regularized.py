@@ -768,6 +768,7 @@ def _check_kind(one) -> None:
 
 
 def _shown(one) -> str: # short for a module, which would show all of its layers
+    "What is told of something that is no regulariser."
     if isinstance(one, torch.nn.Module):
         return type(one).__name__
     return repr(one)

@@ -128,7 +128,8 @@ class Decorrelation:
         each = self.moment(p)
         value = p @ each
         slope = (each - value) / weights.sum()
-        return value / 2, slope
+        half = value / 2
+        return half, slope
 
     def centred(self, weights): # (m, n, d) weighted functions of mean 0, as Eq. 6 has them
         u = self.z * weights[:, None]
@@ -207,7 +208,8 @@ class GramDecorrelation(Decorrelation):
         own = (self.z * u) @ variance[..., None]
         own = own.sum((0, 2))
         slope = 2 * slope / n**2 - 2 * own / n
-        return value / 2, slope
+        half = value / 2
+        return half, slope
 
 
 WAYS = {"gram": GramDecorrelation, "direct": DirectDecorrelation}

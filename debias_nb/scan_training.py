@@ -234,6 +234,7 @@ class SCAN(nn.Module):
 
 
 def _state_of(part) -> dict | None: # None: there is no such part
+    "What a checkpoint holds of a part."
     if part is None:
         return None
     return part.state_dict()

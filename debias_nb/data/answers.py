@@ -568,8 +568,9 @@ class Edit(NamedTuple):
 def _places(text): # -> kind -> positions
     "Where a text can be edited so that it changes and does not become blank."
     swaps = [i for i, (one, next_) in enumerate(pairwise(text)) if one != next_]
-    inserts = range(len(text) + 1)
-    deletes = range(len(text))
+    n = len(text)
+    inserts = range(n + 1)
+    deletes = range(n)
     visible = "".join(text.split())
     if len(visible) == 1: # it stays
         deletes = [i for i in deletes if text[i].isspace()]
@@ -582,8 +583,8 @@ def _chosen(text, rng): # -> kind, position
     places = _places(text)
     kinds = list(places)
     kind = rng.choice(kinds).item()
-    at = rng.choice(places[kind])
-    return kind, int(at)
+    at = int(rng.choice(places[kind]))
+    return kind, at
 
 
 def _edit(text, i, rng): # i: position of the text; -> a changed text, and what was done

@@ -203,10 +203,17 @@ def _stripped(texts, quotes, signatures): # -> the texts; how many have changed
         stripped = list(map(strip_quotes, stripped))
         counts["texts with quoted lines removed"] = _differing(texts.text, stripped)
     if signatures:
-        visible = [text if text.strip() else "-" for text in stripped]
+        visible = list(map(_visible, stripped))
         written = replace(texts, text=visible)
         stripped, counts["texts with signatures removed"] = strip_signatures(written)
     return [text.strip() for text in stripped], counts
+
+
+def _visible(text):
+    "A text that says nothing keeps its place."
+    if text.strip():
+        return text
+    return "-"
 
 
 def _dropped(table): # author, text
@@ -743,7 +750,8 @@ class AuthorSplit:
 # %% ../../nbs/data/04_authors.ipynb #adf09777
 def _ranked(values): # values: str
     "The most frequent value first, equally frequent ones by name."
-    counts = Counter(sorted(values))
+    by_name = sorted(values)
+    counts = Counter(by_name)
     return [value for value, _ in counts.most_common()]
 
 
@@ -882,7 +890,8 @@ def _weigher(texts):
 def _codes(labels): # -> (n,); the labels by name
     "The number of each label, and the labels."
     names, codes = np.unique(np.array(labels, dtype=object), return_inverse=True)
-    return codes, names.tolist()
+    names = names.tolist()
+    return codes, names
 
 
 def _sizes(codes):

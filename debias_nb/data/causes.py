@@ -135,6 +135,7 @@ def share_irrelevant(
     return float(np.mean(wrong))
 
 def _with_features(texts, feature, values) -> list: # a value for each text
+    "Each text with another value of a feature."
     return [with_feature(text, feature, value) for text, value in zip(texts, values)]
 
 def relevance_changes(

@@ -162,6 +162,7 @@ def pair_keys(
 
 
 def _folded(texts, punctuation) -> list[str]:
+    "Texts as `fold` leaves them."
     return [fold(text, punctuation) for text in texts]
 
 # %% ../../nbs/data/01_questions.ipynb #36465c95

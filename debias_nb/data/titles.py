@@ -67,6 +67,7 @@ def _pairs(
 
 # %% ../../nbs/data/02_titles.ipynb #c33b4ee3
 def _no_pairs() -> np.ndarray: # (0, 2)
+    "A list of pairs without any."
     return np.zeros((0, 2), int)
 
 
@@ -384,6 +385,7 @@ def _lf_categories(path, uids: list[str]) -> np.ndarray: # (queries,) str, "" wh
 
 # %% ../../nbs/data/02_titles.ipynb #dade6711
 def _texts(entries) -> list[str]:
+    "The titles of some entries."
     return [entry.text for entry in entries]
 
 

@@ -368,6 +368,7 @@ class Comparison:
         return f"{program}\n{mixing}"
 
     def _mean_auc05(self) -> pd.Series: # of each method, over all tests and seeds
+        "How each method did over all tests and seeds."
         own = self.scores.query("metric == 'auc05'")
         return own.groupby("method").value.mean()
 
@@ -683,6 +684,7 @@ def _keep(path: Path, trial: dict) -> None:
 
 
 def _so_far(path: Path) -> str: # "" where there is no file
+    "What a file of trials holds."
     if path.is_file():
         return path.read_text("utf-8")
     return ""

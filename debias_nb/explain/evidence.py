@@ -224,6 +224,7 @@ def _intervened(test: Test, scorers: dict[str, Scorer], how: str, which: str, wo
 
 
 def _mean(values: np.ndarray) -> float: # 0 of none
+    "How much scores moved."
     if not len(values):
         return 0.
     return float(values.mean())
@@ -439,6 +440,7 @@ def _shared_flaws(test: Test, keys: list[str], trained: dict[str, set[int]]) -> 
 
 
 def _sides(key: str) -> list[str]: # of `folded_pairs`
+    "Both texts of a pair's key."
     return key.split("\n")
 
 

@@ -72,7 +72,9 @@ def kind_of(model) -> str: # static, transformer or cross
     if not isinstance(model, SentenceTransformer):
         found = type(model).__name__
         raise EncoderError(f"a SentenceTransformer, a CrossEncoder or a folder of one is expected, got {found}")
-    return "static" if is_static(model) else "transformer"
+    if is_static(model):
+        return "static"
+    return "transformer"
 
 
 def _is_cross(folder: Path) -> bool:

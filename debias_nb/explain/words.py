@@ -166,8 +166,8 @@ def word_importance(
             owners = word_owners(scorer, said, tokens)
             values = measure(scorer, tokens, owners)
             for text, row, owner in zip(some, values, owners):
-                words = len(words_of(text))
-                out.append(_shares(row, owner, words))
+                words = words_of(text)
+                out.append(_shares(row, owner, len(words)))
             bar.update(len(some))
     return out
 

@@ -282,13 +282,16 @@ def fit_answers(
     refuse_several("answers as runs train them", why)
     scan = scan or ScanConfig(weights="uniform")
     best = BestEpoch(model, validate)
+    callbacks = []
+    if validate:
+        callbacks = [best]
     lengths = data.inputs.lengths.tolist()
     rows = Dataset.from_dict({"row": range(len(data)), "length": lengths})
     with tempfile.TemporaryDirectory() as folder, single_thread(training.threads):
         args = arguments_for(training, folder, model, seed, dtype, remove_unused_columns=False)
         trainer = AnswerTrainer(
             model=model, args=args, train_dataset=rows, data_collator=AnswerCollator(data),
-            weigher=Weigher(scan, data, seed), contrast=scan.contrast, callbacks=[best] if validate else [],
+            weigher=Weigher(scan, data, seed), contrast=scan.contrast, callbacks=callbacks,
             optimizer_cls_and_kwargs=optimizer_for(training))
         fit(trainer, trainer, trainer.weigher, best)
     model.eval()

@@ -149,6 +149,7 @@ def case_table(case: dict) -> pd.DataFrame: # methods down, the first five items
 
 
 def _ticked(title: str, right: bool) -> str:
+    "A title, marked where it is right."
     if right:
         return f"✓ {title}"
     return title

@@ -162,7 +162,8 @@ def run_key(record: dict) -> tuple[int | None, int | None]: # a run without trai
     seed = None
     if record["config"]["training"]:
         seed = record["seed"]
-    return world_of(record), seed
+    world = world_of(record)
+    return world, seed
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000008
 def series(
@@ -768,8 +769,8 @@ def scales(
     name: str, # `paper/experiment`
 ) -> list[str]: # richest first
     "The profiles at which some run has finished."
-    known = reversed(profiles_of(name))
-    return [profile for profile in known if stored(name, profile).finished]
+    known = profiles_of(name)
+    return [profile for profile in reversed(known) if stored(name, profile).finished]
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000032
 class Unpaired(ValueError):

@@ -326,6 +326,7 @@ def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
 
 
 def _printed_cell(paper: str, table: str, printed, elsewhere: str) -> Cell: # elsewhere: why no run is of it
+    "A printed number that no run of ours stands beside."
     base = printed.row.get("base", "")
     method = row_name(printed.row)
     why = elsewhere

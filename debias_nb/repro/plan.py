@@ -207,7 +207,8 @@ def plan(
                 planned.add(run.id)
                 todo.append(run)
         jobs += jobs_of(experiment, todo, estimates(todo, root), worth)
-    return jobs, len(there)
+    known = len(there)
+    return jobs, known
 
 
 def write_plan(jobs: list[Job], path: Path) -> None:
@@ -262,9 +263,9 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]: # lines
 def _hours_of(jobs: list[Job]) -> str:
     "How long jobs take, and how long where all run at once."
     seconds = [job.seconds for job in jobs]
-    total = _hours(sum(seconds))
-    longest = _hours(max(seconds, default=0.))
-    return f"{total} hours one after the other, {longest} at least"
+    total = sum(seconds)
+    longest = max(seconds, default=0.)
+    return f"{_hours(total)} hours one after the other, {_hours(longest)} at least"
 
 
 def described(jobs: list[Job], there: int) -> str: # lines

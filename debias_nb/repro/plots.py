@@ -164,6 +164,7 @@ def family(
     return max(known, key=len, default=method)
 
 def _distinct(names) -> list: # in the order of appearance
+    "Each name once."
     return list(dict.fromkeys(names))
 
 def ordered(

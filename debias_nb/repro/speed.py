@@ -73,6 +73,7 @@ def reached(
 
 
 def _meets(aim: Aim, ratio: float) -> bool:
+    "Whether a ratio reaches its aim."
     if aim.least is None:
         return ratio <= aim.most
     return ratio >= aim.least
@@ -104,6 +105,7 @@ def _setting(key: str, value) -> str:
 
 
 def _asked(aim: Aim) -> str:
+    "An aim in words."
     if aim.least is None:
         return f"at most {aim.most:g}"
     return f"at least {aim.least:g}"

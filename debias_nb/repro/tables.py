@@ -228,7 +228,8 @@ def _emphasised(row) -> str: # of `differences`
     return text
 
 
-def _leaves_out_zero(row, digits: int) -> bool: # as printed
+def _leaves_out_zero(row, digits: int) -> bool:
+    "Whether an interval lies on one side of zero as printed."
     low = round(row.low, digits)
     high = round(row.high, digits)
     return low > 0 or high < 0

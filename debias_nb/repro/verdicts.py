@@ -62,6 +62,7 @@ def _called(method) -> str | tuple:
 
 
 def _as_tuple(names) -> tuple[str, ...]: # names: one or several
+    "One name or several, as several."
     if isinstance(names, str):
         return (names,)
     return tuple(names)

@@ -162,7 +162,8 @@ def train_answers(run: RunConfig) -> Trained:
     words = _vocabulary(corpus, run.encoder, stage)
     model = answer_model(run.encoder, run.method, run.training, words, run.seed)
     identity = weights_hash(model.encoder).hexdigest() # of the weights that the run starts from
-    used = {f"train {corpus.name}": training_answers(corpus)}
+    trained = training_answers(corpus)
+    used = {f"train {corpus.name}": trained}
     dev = training_answers(corpus, "dev")
     validate = _validation(model, dev, run)
     if validate:
@@ -173,7 +174,7 @@ def train_answers(run: RunConfig) -> Trained:
     def tokens(answers):
         return answer_tokens(model.encoder, answers, run.encoder.max_length)
 
-    own = tokens(training_answers(corpus))
+    own = tokens(trained)
     transfer = None
     if stage:
         transfer = tokens(_transferred(stage))

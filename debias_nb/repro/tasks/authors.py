@@ -546,6 +546,7 @@ def _told(done: Tuned) -> dict:
 
 
 def _method(run: RunConfig) -> AuthorsConfig:
+    "What a run says of its losses."
     return run.method.authors or AuthorsConfig()
 
 

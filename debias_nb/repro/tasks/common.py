@@ -65,10 +65,12 @@ def base_encoder(config: EncoderConfig): # a SentenceTransformer, and its finger
     "A base encoder and its fingerprint, loaded once a process and never trained."
     from debias_nb.encoders import best_device, encoder_fingerprint, load_encoder
     model = load_encoder(config, best_device())
-    return model, encoder_fingerprint(model)
+    fingerprint = encoder_fingerprint(model)
+    return model, fingerprint
 
 
 def base_model(config: EncoderConfig): # a SentenceTransformer, never trained
+    "A base encoder, where nobody asks for its fingerprint."
     model, _ = base_encoder(config)
     return model
 
@@ -79,7 +81,8 @@ def text_tokens(encoder: EncoderConfig, texts: tuple[str, ...]): # encoders.Toke
     from debias_nb.encoders import tokenise
     unique = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     tokens = tokenise(base_encoder(encoder)[0], list(unique), encoder.max_length)
-    return tokens, np.array([unique[text] for text in texts])
+    rows = np.array([unique[text] for text in texts])
+    return tokens, rows
 
 
 def vectors(model, texts: list[str], encoder: EncoderConfig): # (n, d) tensor of unit vectors

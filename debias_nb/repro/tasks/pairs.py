@@ -226,7 +226,8 @@ def offer_measures(
     queries = items[pairs.offers.own]
     values, resampled = evaluate_retrieval(queries, items, pairs.offers, ks=(1,))
     resampled.pop("p1[seen]", None)
-    return values, _few(resampled)
+    kept = _few(resampled)
+    return values, kept
 
 
 def _average_precision(scores: np.ndarray, pairs: LabelledPairs) -> float:

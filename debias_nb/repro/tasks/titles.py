@@ -86,6 +86,7 @@ def title_mix(corpus: CorpusConfig) -> list:
 
 
 def _ticks(tasks: list[TitleTask]) -> dict[str, TitleTask]:
+    "Tests that grow, by their suffixes."
     return {f"[tick {i}]": task for i, task in enumerate(tasks)}
 
 
