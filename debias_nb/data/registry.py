@@ -25,8 +25,8 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from debias_nb.config import (
-    ConfigError, Count, Natural, NotNegative, Positive, Strict, cache_dir, check_known, load_config, once_per_state,
-    in_project, own_file, package_file, refuse_if,
+    ConfigError, Count, Natural, NotNegative, Positive, Strict, cache_dir, check_known, in_project, load_config,
+    once_per_state, own_file, package_file, refuse_if,
 )
 from ..hashes import sha256_file, sha256_text
 
