@@ -19,7 +19,7 @@ from sentence_transformers.base.data_collator import BaseDataCollator
 from sentence_transformers.base.sampler import DefaultBatchSampler
 
 from .config import check_known
-from .encoders import Tokens, encode_tokens, from_features, pooled, unit_rows
+from .encoders import Tokens, device_of, encode_tokens, from_features, pooled, unit_rows
 from .processes import gathered, unwrapped
 
 # %% ../nbs/methods/arr.ipynb #e1fe56d9
@@ -127,6 +127,12 @@ def same_author(
     return same & ~myself(labels)
 
 
+def _pairs_of(labels: torch.Tensor, cosines: torch.Tensor) -> torch.Tensor: # (n, n) bool, beside the cosines
+    "`same_author` on the device of some cosines."
+    pairs = same_author(labels, len(cosines))
+    return pairs.to(cosines.device)
+
+
 def supervised_contrastive(
     cosines: torch.Tensor, # (n, n) of the student
     labels: torch.Tensor,  # (n,) author ids
@@ -134,7 +140,7 @@ def supervised_contrastive(
 ) -> torch.Tensor: # scalar, >= 0; 0 for a batch in which no author has two texts
     """CL: mean over texts of the mean of -log p over the same author's other texts.
     Raises `ValueError` as `pair_log_probs` and `same_author` do."""
-    pairs = same_author(labels, len(cosines)).to(cosines.device)
+    pairs = _pairs_of(labels, cosines)
     log_p = pair_log_probs(cosines, temperature)
     surprise = -log_p.masked_fill(~pairs, 0)
     count = pairs.sum(1).clamp(min=1)
@@ -156,13 +162,8 @@ def author_pairs(
     _, who = np.unique(np.asarray(labels), return_inverse=True)
     n = len(who)
     order = np.lexsort([rng.random(n), who]) # author by author, texts shuffled
-    begins = np.diff(who[order], prepend=-1)
-    starts = np.flatnonzero(begins)
-    several = np.diff(starts, append=n) > 1
-    if several.sum() < 2:
-        counts = f"only {several.sum()} of {len(starts)} authors wrote two texts or more"
-        raise ValueError(f"{counts}; at least 2 are needed")
-    starts = rng.permutation(starts[several])
+    starts = _starts_of_several(who[order])
+    starts = rng.permutation(starts)
     least = 2
     if drop_last:
         least = authors
@@ -172,6 +173,18 @@ def author_pairs(
             places = np.stack([part, part + 1], 1)
             batches.append(order[places.ravel()])
     return batches
+
+
+def _starts_of_several(who): # (n,) sorted numbers of authors
+    "Where each author with several texts begins. Raises `ValueError` for fewer than two of them."
+    begins = np.diff(who, prepend=-1)
+    starts = np.flatnonzero(begins)
+    several = np.diff(starts, append=len(who)) > 1
+    count = several.sum()
+    if count < 2:
+        counts = f"only {count} of {len(starts)} authors wrote two texts or more"
+        raise ValueError(f"{counts}; at least 2 are needed")
+    return starts[several]
 
 # %% ../nbs/methods/arr.ipynb #e09194f1
 class AuthorPairSampler(DefaultBatchSampler):
@@ -312,21 +325,25 @@ class MulticlassLoss(AuthorLoss):
         with torch.random.fork_rng([]):
             torch.manual_seed(seed)
             self.classifier = torch.nn.Linear(model.get_embedding_dimension(), authors)
-        self.classifier.to(next(model.parameters()).device)
+        self.classifier.to(device_of(model))
 
     def value(self, column, labels):
         tokens = self.tokens(column)
         z = gathered(pooled(self.model, tokens))
-        n = self.classifier.out_features
         _one_each(labels, len(z))
-        smallest = int(labels.min())
-        largest = int(labels.max())
-        if smallest < 0 or largest >= n:
-            raise ValueError(f"author ids must lie in 0 to {n - 1}, got {smallest} to {largest}")
+        self._check_known(labels)
         scores = self.classifier(z)
         loss = F.cross_entropy(scores, labels.long())
         hits = scores.argmax(1) == labels
         return loss, {"accuracy": hits.float().mean()}
+
+    def _check_known(self, labels):
+        "Raises `ValueError` for an author that the classifier does not have."
+        n = self.classifier.out_features
+        smallest = int(labels.min())
+        largest = int(labels.max())
+        if smallest < 0 or largest >= n:
+            raise ValueError(f"author ids must lie in 0 to {n - 1}, got {smallest} to {largest}")
 
 # %% ../nbs/methods/arr.ipynb #5c332609
 def sparse_cosines(
@@ -345,7 +362,7 @@ def topic_bias(
 ) -> torch.Tensor: # scalar B in [0, 1]; 0 for a batch in which no author has two texts
     """Eq. 2: the share that the topic model gives to pairs of one author, on average.
     Raises `ValueError` as `pair_log_probs` and `same_author` do."""
-    pairs = same_author(labels, len(cosines)).to(cosines.device)
+    pairs = _pairs_of(labels, cosines)
     share = pair_log_probs(cosines, temperature).exp()
     count = pairs.sum().clamp(min=1)
     return (share * pairs).sum() / count
@@ -447,17 +464,22 @@ class TopicLoss(AuthorLoss):
         if "row" not in column:
             raise ValueError("the batch does not say which rows it holds: give the trainer an `AuthorCollator`")
         rows = gathered(column["row"]).cpu()
-        n = self.rows.shape[0]
         _one_each(labels, len(rows))
-        outside = (rows < 0) | (rows >= n)
-        if outside.any():
-            why = "it was made from other texts than the batches"
-            raise IndexError(f"row {_first(rows, outside)} is outside the table of {n} texts: {why}")
+        self._check_inside(rows)
         self._check_authors(rows, labels)
         cosines = sparse_cosines(self.rows[rows.numpy()])
         return rows, cosines.to(labels.device)
 
+    def _check_inside(self, rows):
+        "Raises `IndexError` for a row that the table does not have."
+        n = self.rows.shape[0]
+        outside = (rows < 0) | (rows >= n)
+        if outside.any():
+            why = "it was made from other texts than the batches"
+            raise IndexError(f"row {_first(rows, outside)} is outside the table of {n} texts: {why}")
+
     def _check_authors(self, rows, labels):
+        "Raises `ValueError` for a row with another author than the table's."
         if self.authors is None:
             return
         other = self.authors[rows] != labels.cpu()
@@ -527,17 +549,11 @@ def history_summary(
     "A training in a few numbers. Raises `ValueError` for a loss that saw no batch."
     if not history:
         raise ValueError("the history is empty: the loss has seen no batch")
-    seen = {}
-    for key in history[0]:
-        values = [float(step[key]) for step in history]
-        seen[key] = np.array(values)
-    n = len(history)
-    out = {"batches": n}
+    seen = _by_name(history)
+    out = {"batches": len(history)}
     for key, values in seen.items():
         out[key] = values.mean()
-    tenth = max(1, n // 10)
-    last = seen["loss"][-tenth:]
-    out["loss_last"] = last.mean()
+    out["loss_last"] = _mean_of_last_tenth(seen["loss"])
     if "pairs" in seen:
         without = seen["pairs"] == 0
         out["batches_without_pairs"] = without.sum()
@@ -547,11 +563,32 @@ def history_summary(
         out["B_min"] = seen["B"].min()
         out["B_max"] = seen["B"].max()
         if temperature is not None:
-            rest = 1 - out["B"]
-            out["teacher_temperature"] = math.inf
-            if rest > 0:
-                out["teacher_temperature"] = temperature / rest
+            out["teacher_temperature"] = _of_teacher(temperature, out["B"])
     return {key: float(value) for key, value in out.items()}
+
+
+def _by_name(history) -> dict[str, np.ndarray]: # name -> a number a batch
+    "What a loss noted, name by name."
+    seen = {}
+    for key in history[0]:
+        values = [float(step[key]) for step in history]
+        seen[key] = np.array(values)
+    return seen
+
+
+def _mean_of_last_tenth(values) -> float:
+    "How a series ends."
+    tenth = max(1, len(values) // 10)
+    last = values[-tenth:]
+    return last.mean()
+
+
+def _of_teacher(temperature, bias) -> float:
+    "tau / (1 - B), infinite where B is 1."
+    rest = 1 - bias
+    if rest > 0:
+        return temperature / rest
+    return math.inf
 
 # %% ../nbs/methods/arr.ipynb #94460c6b
 def _strength(gamma):

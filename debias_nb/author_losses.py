@@ -48,11 +48,15 @@ class KnownTexts:
         keys = _keys(from_features(self.model, features))
         unknown = [i for i, key in enumerate(keys) if key not in self.row]
         if unknown:
-            ids = np.frombuffer(keys[unknown[0]], np.int32).tolist()
-            text = self.model.tokenizer.decode(ids)
+            text = self._read(keys[unknown[0]])
             why = "give it all texts that it is trained or evaluated on, as the data set has them"
             raise ValueError(f"{text[:60]!r} is none of the texts that the loss was given: {why}")
         return np.array([self.row[key] for key in keys])
+
+    def _read(self, key: bytes) -> str:
+        "The text of a name."
+        ids = np.frombuffer(key, np.int32)
+        return self.model.tokenizer.decode(ids.tolist())
 
 # %% ../nbs/methods/author_losses.ipynb #292b3e1c
 def _authors_of(
@@ -70,7 +74,8 @@ def _authors_of(
     if labels.is_floating_point() or labels.shape != (n,):
         got = f"{labels.dtype} of shape {tuple(labels.shape)}"
         raise ValueError(f"labels must be the number of an author for each row (debias_nb.arr.author_ids), got {got}")
-    return labels.repeat(len(columns))
+    count = len(columns)
+    return labels.repeat(count)
 
 # %% ../nbs/methods/author_losses.ipynb #d1de3537
 CLARK = """
@@ -124,14 +129,19 @@ class _TopicAware(torch.nn.Module):
         columns = list(sentence_features)
         rows = np.concatenate([self.known.rows(column) for column in columns])
         authors = _authors_of(columns, len(rows) // len(columns), labels)
-        embedded = [self.model(column)["sentence_embedding"].float() for column in columns]
-        z = gathered(unit_rows(torch.cat(embedded)))
+        z = self._embedded(columns)
         authors = gathered(authors.to(z.device))
         rows = gathered(torch.from_numpy(rows).to(z.device))
         rows = rows.cpu().numpy()
         topics = sparse_cosines(self.topics[rows]).to(z.device)
         self._must_have_pairs(authors)
         return self.value(gram(z), topics, authors, rows)
+
+    def _embedded(self, columns: list) -> torch.Tensor: # (texts, d) unit vectors, of all processes
+        "The embeddings of all columns, one column below the other."
+        embedded = [self.model(column)["sentence_embedding"].float() for column in columns]
+        together = torch.cat(embedded)
+        return gathered(unit_rows(together))
 
     def _must_have_pairs(self, authors) -> None:
         "Warns once where no author has two texts in a batch."
@@ -218,8 +228,14 @@ def _teacher_vectors(teacher, texts: list[str]) -> torch.Tensor: # (texts, d) un
         raise ValueError(f"teacher must be {what}") from None
     if vectors.dim() != 2 or len(vectors) != len(texts):
         raise ValueError(f"teacher has embeddings of shape {tuple(vectors.shape)} for {len(texts)} texts")
-    if not torch.isfinite(vectors).all():
-        bad = (~torch.isfinite(vectors)).any(1).nonzero()
+    _check_finite(vectors)
+    return F.normalize(vectors, dim=1)
+
+
+def _check_finite(vectors: torch.Tensor) -> None: # (texts, d)
+    "Raises `ValueError` naming the first text whose embedding is not finite."
+    finite = vectors.isfinite().all(1)
+    bad = (~finite).nonzero()
+    if len(bad):
         row = int(bad[0])
         raise ValueError(f"teacher: the embedding of texts[{row}] is not finite")
-    return F.normalize(vectors, dim=1)

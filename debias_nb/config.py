@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['FLOAT', 'DEEPEST', 'Share', 'Probability', 'Natural', 'Count', 'Several', 'Positive', 'NotNegative', 'ConfigError',
-           'EncoderError', 'project_root', 'package_file', 'own_file', 'cache_dir', 'StrictLoader', 'parse_yaml',
-           'load_yaml', 'once_per_state', 'Strict', 'refuse_if', 'nearest', 'check_known', 'explain', 'load_config',
-           'WorldConfig', 'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
+           'EncoderError', 'project_root', 'in_project', 'package_file', 'own_file', 'cache_dir', 'StrictLoader',
+           'parse_yaml', 'load_yaml', 'once_per_state', 'Strict', 'refuse_if', 'nearest', 'check_known', 'explain',
+           'load_config', 'WorldConfig', 'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
 
 # %% ../nbs/00_config.ipynb #846be56a
 import difflib
@@ -50,6 +50,14 @@ def project_root(
             if _is_project(folder):
                 return folder
     raise ConfigError(f"no project above {origins[0]}: looked for a folder with settings.ini and configs/")
+
+
+def in_project(
+    name: str, # below the project's root, e.g. `configs`
+    root: str | Path | None = None, # default: found from here
+) -> Path:
+    "A file or folder of the project. Raises as `project_root`."
+    return Path(root or project_root()) / name
 
 # %% ../nbs/00_config.ipynb #2d644f10
 def package_file(
@@ -268,9 +276,14 @@ def explain(
     for mistake in mistakes:
         if _is_counted_without(mistake, mistakes):
             continue
-        where = ".".join(map(str, mistake["loc"])) or "top"
-        lines[f"{source}: {where}: {_explained(mistake, model)}"] = None
+        why = _explained(mistake, model)
+        lines[f"{source}: {_where(mistake)}: {why}"] = None
     return "\n".join(lines)
+
+
+def _where(mistake) -> str: # e.g. `methods.0.name`
+    "The place of a mistake in its file."
+    return ".".join(map(str, mistake["loc"])) or "top"
 
 
 def load_config(
@@ -333,6 +346,7 @@ class AnswersWorldConfig(Strict):
 
     @model_validator(mode="after")
     def _fits(self):
+        "Raises `ValueError` for questions and answers that cannot be written."
         counts = f"{self.few}, {self.many}, {self.asked}"
         room = f"an answer of {self.length} words has no room for {self.many} shared words and a cue"
         refuse_if(not self.few < self.many <= self.asked, f"few < many <= asked is needed, got {counts}")
@@ -402,6 +416,7 @@ class EncoderConfig(Strict):
 
     @model_validator(mode="after")
     def _planted(self):
+        "Raises `ValueError` for settings of another kind of encoder."
         me = f"encoder {self.name!r}"
         planted = self.name in ("tiny", "tiny-static")
         has_recipe = self.world is not None and self.pretrain is not None

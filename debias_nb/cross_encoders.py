@@ -88,16 +88,23 @@ class PairInputs:
     def batch(self,
         rows, # positions (list, array or tensor), a slice, or a mask of n booleans
     ) -> dict[str, torch.Tensor]: # arguments of the encoder's `forward`, padded to the longest of these rows
-        if isinstance(rows, torch.Tensor):
-            rows = rows.cpu()
-        if not isinstance(rows, slice):
-            rows = np.asarray(rows, None if len(rows) else int)
-        rows = np.arange(len(self))[rows]
+        rows = self._places(rows)
         texts = self.question[rows]
         question = (self.questions, texts, self.questions.lengths[texts])
         answer = (self.answers, self.answer[rows], self.kept[rows])
         arranged = self.layout.arrange(question, answer)
         return {name: torch.from_numpy(values) for name, values in arranged.items()}
+
+    def _places(self, rows) -> np.ndarray:
+        "Rows as positions."
+        every = np.arange(len(self))
+        if isinstance(rows, slice):
+            return every[rows]
+        if isinstance(rows, torch.Tensor):
+            rows = rows.cpu()
+        if not len(rows):
+            return every[:0]
+        return every[np.asarray(rows)]
 
 
 class Apart:
@@ -126,6 +133,12 @@ def _first(bad):
 
 def _is_blank(text) -> bool:
     return not isinstance(text, str) or not text.strip()
+
+
+def _are_blank(texts) -> np.ndarray: # (n,) bool
+    "Which texts say nothing."
+    blank = list(map(_is_blank, texts))
+    return np.array(blank, bool)
 
 
 class PairEncoder(nn.Module):
@@ -168,14 +181,14 @@ class PairEncoder(nn.Module):
         number = {text: i for i, text in enumerate(dict.fromkeys(texts))}
         row = np.array([number[text] for text in texts], np.int64)
         tokens = Ragged.of(self.encode, list(map(str, number)))
-        blank = list(map(_is_blank, number))
-        empty = np.array(blank, bool) | (tokens.lengths == 0)
+        empty = _are_blank(number) | (tokens.lengths == 0)
         bad = _first(empty[row])
         if bad is not None:
             raise ValueError(f"row {bad}: the {name} is empty: {texts[bad]!r}")
         return tokens, row
 
     def _check_positions(self, inputs):
+        "Raises `ValueError` naming the first pair that is too long for the encoder."
         if not self.positions:
             return
         lengths = inputs.lengths
@@ -292,6 +305,7 @@ def vocabulary(
 
 
 def _by_word(number, texts):
+    "Ids of a vocabulary made of words; words it does not know are one."
     rows = []
     for text in texts:
         ids = [number.get(word, UNKNOWN) for word in words(text)]

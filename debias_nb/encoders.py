@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'HUB_FILES', 'NOTES', 'PICKLES', 'WIDTH', 'QUIET', 'RECIPE', 'ANEW', 'Tokens', 'stack',
-           'is_static', 'special_ids', 'mask_id', 'as_tokens', 'several_texts', 'tokenise', 'from_features',
-           'tell_prompts', 'pooled', 'to_features', 'unit_rows', 'encode_tokens', 'token_vectors', 'autocast',
-           'evaluating', 'embed', 'embed_texts', 'weights_hash', 'encoder_fingerprint', 'EncoderCard', 'encoder_cards',
-           'folder_files', 'check_no_code', 'check_files', 'check_folder', 'load_safely', 'package_folder', 'is_folder',
-           'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments', 'quiet_trainer',
-           'pretrain', 'planted_encoder', 'best_device', 'load_encoder', 'planted_default']
+           'is_static', 'device_of', 'special_ids', 'mask_id', 'as_tokens', 'several_texts', 'tokenise',
+           'from_features', 'tell_prompts', 'pooled', 'to_features', 'unit_rows', 'encode_tokens', 'token_vectors',
+           'autocast', 'evaluating', 'embed', 'embed_texts', 'weights_hash', 'encoder_fingerprint', 'EncoderCard',
+           'encoder_cards', 'folder_files', 'check_no_code', 'check_files', 'check_folder', 'load_safely',
+           'package_folder', 'is_folder', 'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread',
+           'training_arguments', 'quiet_trainer', 'pretrain', 'planted_encoder', 'best_device', 'load_encoder',
+           'planted_default']
 
 # %% ../nbs/03_encoders.ipynb #b8f6c600
 import hashlib
@@ -89,6 +90,11 @@ def is_static(model) -> bool:
     return hasattr(first, "embedding") and not hasattr(first, "auto_model")
 
 
+def device_of(model) -> torch.device:
+    "Where a model computes, also one that does not say so itself."
+    return next(model.parameters()).device
+
+
 def special_ids(model) -> set[int]:
     "Ids that are never intervened on. The unknown token is not among them: it stands for a word of the text."
     tokenizer = model.tokenizer
@@ -149,15 +155,25 @@ def tokenise(
 ) -> Tokens:
     "Token ids of `texts`, as the encoder itself would cut them. Raises `ValueError` for one text in the place of a list."
     texts = several_texts(texts)
-    if not is_static(model):
-        length = max_length or model.max_seq_length
-        out = model.tokenizer(texts, padding=True, truncation=True, max_length=length, return_tensors="pt")
-        return as_tokens(model, out["input_ids"], out["attention_mask"])
+    if is_static(model):
+        return _static_tokens(model, texts, max_length)
+    length = max_length or model.max_seq_length
+    out = model.tokenizer(texts, padding=True, truncation=True, max_length=length, return_tensors="pt")
+    return as_tokens(model, out["input_ids"], out["attention_mask"])
+
+
+def _begins(lengths: torch.Tensor) -> torch.Tensor: # (n,) of texts one behind the other
+    "Where each begins."
+    return lengths.cumsum(0) - lengths
+
+
+def _static_tokens(model, texts, max_length) -> Tokens:
+    "As a static table's tokenizer cuts texts."
     encodings = model.tokenizer.encode_batch(texts, add_special_tokens=False)
     ids = [encoding.ids[:max_length] for encoding in encodings]
     lengths = torch.tensor([len(row) for row in ids], dtype=torch.long)
     flat = torch.tensor(list(chain.from_iterable(ids)), dtype=torch.long)
-    begins = lengths.cumsum(0) - lengths
+    begins = _begins(lengths)
     padded, mask = _flat_to_padded(flat, begins)
     return as_tokens(model, padded, mask)
 
@@ -223,7 +239,7 @@ def to_features(
     if not flat:
         return {"input_ids": tokens.ids, "attention_mask": tokens.mask.long()}
     lengths = tokens.mask.sum(1)
-    begins = lengths.cumsum(0) - lengths
+    begins = _begins(lengths)
     return {"input_ids": tokens.ids[tokens.mask], "offsets": begins}
 
 
@@ -328,7 +344,7 @@ def embed(
     batch_tokens: int | None = None, # padded tokens in one forward pass; default: by the kind of encoder and device
 ) -> torch.Tensor: # (n, d) unit vectors on the CPU, in the order of `tokens`
     "Embeddings in evaluation mode, for any number of tokenised texts."
-    device = next(model.parameters()).device
+    device = device_of(model)
     lengths = tokens.mask.sum(1)
     order = lengths.argsort(stable=True)
     batch_tokens = batch_tokens or _tokens_at_once(model, device)
@@ -399,6 +415,7 @@ class EncoderCard(Strict):
 
 
 def _cards(path: Path, source: str) -> dict[str, EncoderCard]:
+    "The cards of a file. Raises `ConfigError` naming file and key."
     try:
         return {name: EncoderCard.model_validate(card) for name, card in load_yaml(path).items()}
     except ValidationError as e:
@@ -454,9 +471,14 @@ def _check_module(folder: Path, module: dict) -> None:
     _check_weights(folder / inside)
 
 
+def _pickles(place: Path) -> list[str]: # names of files
+    "Files that may run code when they are read."
+    return sorted(path.name for path in place.glob("*") if path.suffix in PICKLES)
+
+
 def _check_weights(place: Path) -> None:
     "Refuse a folder whose only weights are pickles."
-    pickles = sorted(path.name for path in place.glob("*") if path.suffix in PICKLES)
+    pickles = _pickles(place)
     if pickles and not any(place.glob("*.safetensors")):
         advice = "weights must be safetensors (convert them once, where you trust the source)"
         raise EncoderError(f"{place}: only {', '.join(pickles)}, which are pickles; {advice}")
@@ -514,15 +536,18 @@ def check_folder(
     return check_files(folder, pinned)
 
 # %% ../nbs/03_encoders.ipynb #3689ee91
-def _check_ids(model, folder: Path) -> None:
-    "Refuse a tokenizer that gives a word an id for which the encoder has no vector."
+def _word_vectors(model):
+    "The table that gives each token its vector; None where it is not known."
     first = next(iter(model.children()), None)
     transformer = getattr(first, "auto_model", None)
     if transformer is not None:
-        words = transformer.get_input_embeddings()
-    else:
-        words = getattr(first, "embedding", None)
-    rows = getattr(words, "num_embeddings", None)
+        return transformer.get_input_embeddings()
+    return getattr(first, "embedding", None)
+
+
+def _check_ids(model, folder: Path) -> None:
+    "Refuse a tokenizer that gives a word an id for which the encoder has no vector."
+    rows = getattr(_word_vectors(model), "num_embeddings", None)
     if rows is None:
         return
     vocabulary = model.tokenizer.get_vocab()
@@ -612,6 +637,18 @@ def _pinned(card, folder: Path) -> dict[str, str]: # file -> sha256
     return card.pinned
 
 
+def _at_the_hub(config: EncoderConfig, card) -> tuple[str | None, str | None]: # id and revision
+    "What to ask the hub for, as far as it is known."
+    hub = None
+    revision = None
+    if card:
+        hub = card.hub
+        revision = card.revision
+    if "/" in config.name:
+        hub = config.name
+    return hub, config.revision or revision
+
+
 def find_folder(
     config: EncoderConfig,
     download: bool = True, # ask the hub when nothing is found here
@@ -626,10 +663,7 @@ def find_folder(
     if folder:
         return check(folder, _pinned(card, folder))
 
-    hub = card.hub if card else None
-    if "/" in config.name:
-        hub = config.name
-    revision = config.revision or (card.revision if card else None)
+    hub, revision = _at_the_hub(config, card)
     if hub and download and revision:
         return check(_snapshot(hub, revision, looked), {})
     looked.append(_not_asked(hub, revision))
@@ -672,8 +706,9 @@ def _blank(config: EncoderConfig, vocabulary: list[str], folder: Path):
         intermediate_size=512, max_position_embeddings=64))
     bert.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    modules = [Transformer(str(folder), max_seq_length=config.max_length), Pooling(WIDTH, pooling_mode="mean")]
-    return SentenceTransformer(modules=modules, device="cpu")
+    transformer = Transformer(str(folder), max_seq_length=config.max_length)
+    pooling = Pooling(WIDTH, pooling_mode="mean")
+    return SentenceTransformer(modules=[transformer, pooling], device="cpu")
 
 # %% ../nbs/03_encoders.ipynb #fce5d477
 class ConceptInfoNCE(torch.nn.Module):
@@ -810,7 +845,8 @@ def pretrain(
     trainer = quiet_trainer()(model=model, args=args, train_dataset=rows, loss=loss)
     with single_thread():
         trainer.train()
-    return model.eval(), vocabulary
+    model.eval()
+    return model, vocabulary
 
 # %% ../nbs/03_encoders.ipynb #161e19ae
 RECIPE = 1 # raised when the code of pretraining changes what a recipe gives
@@ -818,10 +854,16 @@ RECIPE = 1 # raised when the code of pretraining changes what a recipe gives
 
 def _home(config: EncoderConfig, cache: Path | None) -> Path:
     "The folder of a planted encoder, named by all that its weights depend on."
-    world = config.world.model_dump()
-    recipe = [RECIPE, config.kind, config.max_length, world, config.pretrain.model_dump()]
+    digits = fingerprint(_recipe(config))[:16]
     folder = cache or cache_dir("encoders")
-    return folder / f"{config.name}-{fingerprint(recipe)[:16]}"
+    return folder / f"{config.name}-{digits}"
+
+
+def _recipe(config: EncoderConfig) -> list:
+    "All that the weights of a planted encoder depend on."
+    world = config.world.model_dump()
+    pretrain = config.pretrain.model_dump()
+    return [RECIPE, config.kind, config.max_length, world, pretrain]
 
 
 def _make(config: EncoderConfig, home: Path) -> None:
@@ -871,6 +913,7 @@ def _kept(home: Path) -> tuple[str, str, str]: # sha256 of the vocabulary, of th
 
 
 def _check_kept(home: Path, what: str, actual: str, expected: str) -> None:
+    "Raises `EncoderError` where what is kept of an encoder is not what was made."
     if actual != expected:
         found = f"({actual[:12]} instead of {expected[:12]})"
         raise EncoderError(f"{home}: the {what} are not those it was trained with {found}; {ANEW}")
@@ -903,8 +946,9 @@ def _configured(name: str) -> tuple[EncoderConfig, bool]:
     if name in ("tiny", "tiny-static"):
         return planted_default(name), True
     card = encoder_cards().get(name)
-    kind = card.kind if card else "transformer"
-    return EncoderConfig(name=name, kind=kind), card is not None
+    if card is None:
+        return EncoderConfig(name=name, kind="transformer"), False
+    return EncoderConfig(name=name, kind=card.kind), True
 
 
 def load_encoder(
@@ -922,7 +966,9 @@ def load_encoder(
     else:
         model = load_safely(SentenceTransformer, find_folder(config), device="cpu")
     if declared and is_static(model) != (config.kind == "static"):
-        actual = "static" if is_static(model) else "a transformer"
+        actual = "a transformer"
+        if is_static(model):
+            actual = "static"
         raise EncoderError(f"encoder {config.name!r} is {actual}, but its configuration says {config.kind}")
     return model.to(device).float().eval() # weights in half precision are those of a bundle
 

@@ -34,12 +34,14 @@ class NotPlain(ValueError):
 
 
 def _plain_float(value, name):
+    "Raises `NotPlain` for a number that is not finite."
     if not math.isfinite(value):
         raise NotPlain(f"{name} is {value}, which is no JSON")
     return value
 
 
 def _plain_dict(value, where, name):
+    "Raises `NotPlain` for a key that is no string."
     for key in value:
         if not isinstance(key, str):
             raise NotPlain(f"{name}: the key {key!r} is no string")

@@ -19,8 +19,8 @@ from numbers import Integral
 import torch
 import torch.nn.functional as F
 
-from .encoders import Tokens, embed, encode_tokens, from_features, is_static, stack, tell_prompts
-from .interventions import INTERVENTION_KINDS, choose, intervene, random_bits, row_keys
+from .encoders import Tokens, device_of, embed, encode_tokens, from_features, is_static, stack, tell_prompts
+from .interventions import check_intervention, choose, intervene, random_bits, row_keys
 from .processes import averaged, mean_of_all, refuse_several, unwrapped
 
 # %% ../nbs/methods/itvreg.ipynb #9f81a584
@@ -74,9 +74,7 @@ def hinge(
     check_hinge(margin, hardest, temperature)
     if relevant.dtype != torch.bool or relevant.shape != (len(fx), len(fz)):
         need = "an (n, n) bool matrix that says which items are relevant to which queries"
-        kind = str(relevant.dtype).removeprefix("torch.")
-        got = f"{kind} labels of shape {tuple(relevant.shape)}"
-        raise ValueError(f"the hinge needs {need}, got {got}: labels of single pairs go with least squares, `mse`")
+        raise ValueError(f"the hinge needs {need}, got {_of_kind(relevant)}: labels of single pairs go with least squares, `mse`")
     scores = fx @ fz.T
     others = scores.masked_fill(relevant, float("-inf"))
     hardest = min(hardest, len(fz))
@@ -85,14 +83,25 @@ def hinge(
     own = scores.diagonal()[:, None]
     excess = (margin + negative - own).clamp(min=0)
     excess = excess.masked_fill(~there, 0)
-    if temperature is None:
-        weight = there.float()
-    else: # detached: the weights are no way to lower the loss
-        logits = negative.detach().masked_fill(~there, -2) / temperature
-        weight = logits.softmax(1) * there
+    weight = _hardness(negative.detach(), there, temperature) # the weights are no way to lower the loss
     total = weight.sum(1).clamp(min=1e-9)
     by_query = (excess * weight).sum(1) / total
     return by_query.mean()
+
+
+def _of_kind(labels: torch.Tensor) -> str:
+    "What labels are, for a message."
+    kind = str(labels.dtype).removeprefix("torch.")
+    shape = tuple(labels.shape)
+    return f"{kind} labels of shape {shape}"
+
+
+def _hardness(cosines: torch.Tensor, there: torch.Tensor, temperature: float | None) -> torch.Tensor: # (n, k) each
+    "How much each negative counts; 0 where there is none."
+    if temperature is None:
+        return there.float()
+    logits = cosines.masked_fill(~there, -2) / temperature
+    return logits.softmax(1) * there
 
 # %% ../nbs/methods/itvreg.ipynb #0764ea02
 def _mean(values: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
@@ -169,7 +178,7 @@ class FrozenBase:
     def __call__(self, tokens: Tokens, part: str, rows, epoch: int) -> torch.Tensor: # (n, d)
         device = tokens.ids.device
         if is_static(self.model): # nothing to sort or cut for a table
-            here = next(self.model.parameters()).device
+            here = device_of(self.model)
             found = encode_tokens(self.model, tokens.to(here))
         else:
             found = embed(self.model, tokens, self.dtype)
@@ -334,6 +343,7 @@ class MatchingLoss(torch.nn.Module):
         self.__dict__["base"] = base # not a submodule: no optimiser, no device moves
 
     def _check(self, model, base, weight, share):
+        "Raises `ValueError` for settings that cannot be used."
         check_encoder("model", model)
         if not 0 < share <= 1:
             raise ValueError(f"share must lie in (0, 1], got {share}")
@@ -458,7 +468,7 @@ class MatchingLoss(torch.nn.Module):
         n = len(x)
         if other is not None and is_static(self.model):
             out = encode_tokens(self.model, stack(x, z, other))
-            return out[:n], out[n : 2 * n], out[2 * n :]
+            return out.tensor_split([n, 2 * n])
         out = encode_tokens(self.model, stack(x, z))
         fo = None
         if other is not None:
@@ -466,6 +476,7 @@ class MatchingLoss(torch.nn.Module):
         return out[:n], out[n:], fo
 
     def _log(self, erm, raw, terms):
+        "Note the terms of a step."
         if not torch.is_grad_enabled(): # an evaluation is no step: it leaves no trace in what is drawn afterwards
             return
         step = {"erm": erm.detach()}
@@ -474,7 +485,8 @@ class MatchingLoss(torch.nn.Module):
             step["weighted"] = terms[self.term_name].detach()
         self.history.append(step)
 
-    def regularised(self, n: int): # rows of the batch that the regulariser sees, another draw in each step; None: all
+    def regularised(self, n: int):
+        "Which rows of a batch the regulariser sees, another draw in each step; None: all."
         if self.share == 1:
             return None
         order = self._bits(n, stream=3).argsort(kind="stable")
@@ -486,6 +498,10 @@ class MatchingLoss(torch.nn.Module):
         bits, = self._bits(1, stream=2)
         with own_dropout(other.ids.device, int(bits >> 1)):
             return encode_tokens(self.model, other)
+
+    def at_base(self, batch, part: str, tokens: Tokens) -> torch.Tensor: # part: x, z or x'
+        "What the base says of a part of the batch."
+        return self.base(tokens, part, batch.rows, self.epoch)
 
     def _bits(self, n, stream): # (n,)
         "Random numbers named by seed and step."
@@ -526,8 +542,7 @@ class _Intervening(MatchingLoss):
         super().__init__(*args, **kwargs)
         if not 0 < self.mask_share < 1:
             raise ValueError(f"mask_share must lie in (0, 1), got {self.mask_share}")
-        if self.intervention not in INTERVENTION_KINDS:
-            raise ValueError(f"intervention must be one of {', '.join(INTERVENTION_KINDS)}, got {self.intervention!r}")
+        check_intervention(self.intervention)
 
     def intervened(self, tokens: Tokens, rows, kind: str):
         "Tokens after this epoch's intervention, and the weight of each row."
@@ -547,8 +562,8 @@ class ITVRegLoss(_Intervening):
     needs_base = True
 
     def term(self, batch):
-        f0x = self.base(batch.x, "x", batch.rows, self.epoch)
-        f0o = self.base(batch.other, "x'", batch.rows, self.epoch)
+        f0x = self.at_base(batch, "x", batch.x)
+        f0o = self.at_base(batch, "x'", batch.other)
         similarity = cosines(batch.fx, batch.fo)
         at_base = cosines(f0x, f0o)
         return itvreg(similarity, at_base, batch.weight)
@@ -571,7 +586,7 @@ class OutRegLoss(MatchingLoss):
     needs_base = True
 
     def term(self, batch):
-        f0x = self.base(batch.x, "x", batch.rows, self.epoch)
+        f0x = self.at_base(batch, "x", batch.x)
         return outreg(batch.fx, f0x)
 
 
@@ -618,9 +633,9 @@ class ITVAugLoss(_Intervening):
     needs_base = True
 
     def term(self, batch):
-        f0x = self.base(batch.x, "x", batch.rows, self.epoch)
-        f0z = self.base(batch.z, "z", batch.rows, self.epoch)
-        f0o = self.base(batch.other, "x'", batch.rows, self.epoch)
+        f0x = self.at_base(batch, "x", batch.x)
+        f0z = self.at_base(batch, "z", batch.z)
+        f0o = self.at_base(batch, "x'", batch.other)
         before = cosines(f0x, f0z)
         after = cosines(f0o, f0z)
         target = itvaug_target(batch.labels, before, after)
@@ -642,6 +657,7 @@ class WordDropoutLoss(_Intervening):
         return self._dropped(x, rows, 0), self._dropped(z, rows, 1)
 
     def _dropped(self, tokens, rows, side): # side: 0 or 1, of the pair
+        "A column that has lost some of its words."
         if rows is None:
             names = row_keys(tokens)
         else:

@@ -18,6 +18,11 @@ def _prefix(name):
     return ""
 
 
+def _floats(values) -> np.ndarray:
+    "Numbers in double precision."
+    return np.asarray(values, dtype=float)
+
+
 def _check_lengths(at, **columns):
     "Raises `ValueError` for what are not vectors of one length."
     shapes = {key: values.shape for key, values in columns.items()}
@@ -50,14 +55,15 @@ def _refuse_unusable(scores, labels, at, questions=None):
 def _checked(scores, labels, name):
     "Scores as floats and labels as booleans. Raises `ValueError` naming the evaluation set and the first bad position."
     at = _prefix(name)
-    scores = np.asarray(scores, dtype=float)
-    labels = np.asarray(labels, dtype=float)
+    scores = _floats(scores)
+    labels = _floats(labels)
     _check_lengths(at, scores=scores, labels=labels)
     _refuse_unusable(scores, labels, at)
     found = np.unique(labels)
     if len(found) < 2:
         raise ValueError(f"{at}both classes are needed, got {labels.size} labels, of {found.tolist()}")
-    return scores, labels == 1
+    positive = labels == 1
+    return scores, positive
 
 # %% ../nbs/06_metrics.ipynb #9d8e5c6a
 def _corners(weights, side, ends):
@@ -177,6 +183,12 @@ def _drawn(units, replicates, seed): # -> (replicates, units)
     return counts
 
 # %% ../nbs/06_metrics.ipynb #b2f7f6dd
+def _with_itself(drawn): # (B, n) -> (1 + B, n)
+    "Resamples of a set, the set itself first."
+    itself = np.ones(drawn.shape[1], np.uint8)
+    return np.vstack([itself, drawn])
+
+
 def evaluate_pairs(
     scores,                # (n,) finite
     labels,                # (n,) 0 or 1
@@ -190,19 +202,16 @@ def evaluate_pairs(
     are few groups, `stats.interval` and `stats.paired` are to know how many, as `units`.
     Raises `ValueError` naming the evaluation set or the subset."""
     scores, positive = _checked(scores, labels, name)
-    n = len(scores)
-    itself = np.ones(n, np.uint8)
-    drawn = bootstrap_weights(n, replicates, seed, groups)
-    weights = np.vstack([itself, drawn])
+    weights = _with_itself(bootstrap_weights(len(scores), replicates, seed, groups))
     areas = {
         "auc05": auc_at(scores, positive, .05, weights, name),
         "auc": auc_at(scores, positive, 1., weights, name),
     }
     for key, mask in (subsets or {}).items():
         rows = np.asarray(mask, dtype=bool)
-        part = f"{name}[{key}]"
+        own = (scores[rows], positive[rows])
         drawn = weights[:, rows]
-        areas[f"auc05[{key}]"] = auc_at(scores[rows], positive[rows], .05, drawn, part)
+        areas[f"auc05[{key}]"] = auc_at(*own, .05, drawn, f"{name}[{key}]")
     values = {}
     resampled = {}
     for key, area in areas.items():
@@ -304,8 +313,8 @@ def _ndcg(t, gains, k): # (n,) not negative, some gain in every question; k rank
 def _candidates(scores, labels, groups, at):
     """Scores, labels, question names, question of each candidate.
     Raises `ValueError` naming the question of the first bad value."""
-    scores = np.asarray(scores, dtype=float)
-    labels = np.asarray(labels, dtype=float)
+    scores = _floats(scores)
+    labels = _floats(labels)
     groups = np.asarray(groups)
     _check_lengths(at, scores=scores, labels=labels, groups=groups)
     if not scores.size:
@@ -317,7 +326,7 @@ def _candidates(scores, labels, groups, at):
 
 def _gains(grades, levels, questions, at): # questions: (n,) the name of each grade's question
     "How far grades are above the lowest level. Raises `ValueError` naming the question of the first bad one."
-    grades = np.asarray(grades, dtype=float)
+    grades = _floats(grades)
     _check_lengths(at, scores=questions, grades=grades)
     low, high = levels
     inside = (grades >= low) & (grades <= high)
@@ -335,6 +344,11 @@ def _refuse_question(bad, ids, at, why): # (Q,) each
 
 
 CUTOFFS = (1, 3, 10) # k of nDCG@k
+
+
+def _ndcgs(t, gains, suffix=""): # as of `_ndcg`
+    "nDCG at every cutoff."
+    return {f"ndcg{k}{suffix}": _ndcg(t, gains, k) for k in CUTOFFS}
 
 
 def rank_metrics(
@@ -360,18 +374,17 @@ def rank_metrics(
     flat = np.bincount(question, gain) == 0
     if unanswered == "error" or empty.all():
         _refuse_question(empty, ids, at, "has no relevant candidate, see `unanswered`")
-    _refuse_question(flat & ~empty, ids, at, f"has a relevant candidate, but all its grades are {levels[0]}")
+    why = f"has a relevant candidate, but all its grades are {levels[0]}"
+    _refuse_question(flat & ~empty, ids, at, why)
     rows = ~empty[question]
     numbers = np.cumsum(~empty) - 1
     asked = question[rows]
     ties = _ties(scores[rows], numbers[asked])
+    gain = gain[rows]
     values = _binary(ties, labels[rows])
-    gains = {"": gain[rows]}
+    values |= _ndcgs(ties, gain)
     if grades is not None:
-        gains["_exp"] = 2**gain[rows] - 1
-    for suffix, gain in gains.items():
-        for k in CUTOFFS:
-            values[f"ndcg{k}{suffix}"] = _ndcg(ties, gain, k)
+        values |= _ndcgs(ties, 2**gain - 1, "_exp")
     means = {key: float(v.mean()) for key, v in values.items()}
     if unanswered == "exclude":
         means["excluded"] = int(empty.sum())
@@ -385,7 +398,7 @@ def rank_replicates(
 ) -> dict[str, list[float]]: # metric -> its mean over each resample of the questions
     """Bootstrap replicates over questions.
     Raises `ValueError` where metrics differ in length or there is nothing to draw from."""
-    values = {key: np.asarray(v, dtype=float) for key, v in values.items()}
+    values = {key: _floats(v) for key, v in values.items()}
     _check_lengths("", **values)
     n = len(next(iter(values.values())))
     weights = bootstrap_weights(n, replicates, seed)
@@ -394,8 +407,8 @@ def rank_replicates(
 # %% ../nbs/06_metrics.ipynb #3f62b392
 def _differences(a, b): # (questions,)
     "a minus b. Raises `ValueError` for unusable input."
-    a = np.asarray(a, dtype=float)
-    b = np.asarray(b, dtype=float)
+    a = _floats(a)
+    b = _floats(b)
     _check_lengths("", a=a, b=b)
     _refuse(~np.isfinite(a), a, "a", "are not finite")
     _refuse(~np.isfinite(b), b, "b", "are not finite")

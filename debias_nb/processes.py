@@ -40,6 +40,7 @@ def unwrapped(model):
 
 # %% ../nbs/02_processes.ipynb #d559d62d
 def _sizes(rows) -> list[int]: # of each process
+    "How many rows each process has."
     own = torch.tensor([len(rows)], device=rows.device)
     found = [torch.zeros_like(own) for _ in range(processes())]
     dist.all_gather(found, own)

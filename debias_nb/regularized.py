@@ -23,7 +23,7 @@ from debias_nb.encoders import (
     Tokens, encode_tokens, encoder_fingerprint, evaluating, from_features, is_static, mask_id, stack, tell_prompts,
     to_features, unit_rows,
 )
-from .interventions import INTERVENTION_KINDS, choose, intervene
+from .interventions import check_intervention, choose, intervene
 from debias_nb.itvreg import (
     L2SP_WEIGHT, MatchingLoss, check_all_weights, check_encoder, check_features, check_same_make, cosines, is_changed, itvreg, l2sp,
     maskreg, outreg, own_dropout, simcse,
@@ -163,7 +163,8 @@ class Draws:
         self.interventions += 1
         names = None # made of the tokens
         if self.number is not None:
-            names = rank() * len(tokens) + np.arange(len(tokens))
+            n = len(tokens)
+            names = rank() * n + np.arange(n)
         drawn = (self.number or 0, self.interventions, names)
         chosen, weight = choose(tokens, share, *drawn)
         return intervene(encoder, tokens, chosen, kind, *drawn), weight
@@ -237,8 +238,9 @@ class View:
 
     def encode(self, tokens: Tokens) -> torch.Tensor: # (k, d), with gradient
         "f(X') for other tokens in the place of these."
-        with self.batch.draws.aside(tokens.ids.device):
-            return encode(self.batch.model, self.column, tokens, self.rows, self.batch.at_once)
+        batch = self.batch
+        with batch.draws.aside(tokens.ids.device):
+            return encode(batch.model, self.column, tokens, self.rows, batch.at_once)
 
     def at_base(self, tokens: Tokens) -> torch.Tensor: # (k, d)
         "f0(X') for other tokens in the place of these."
@@ -250,7 +252,8 @@ class View:
         if self.place in known:
             return self.f0x, self.at_base(tokens)
         rows = torch.cat([self.rows, self.rows])
-        both = self.batch.at_base(self.column, stack(self.tokens, tokens), rows)
+        texts = stack(self.tokens, tokens)
+        both = self.batch.at_base(self.column, texts, rows)
         f0x, f0_other = both.split(len(tokens))
         if self.whole:
             known[self.place] = f0x
@@ -307,7 +310,10 @@ def _places(columns) -> tuple[int, ...] | None: # None: all columns
     "Columns as a tuple. Raises `ValueError` for anything but their places."
     if columns == "all":
         return None
-    places = (columns,) if isinstance(columns, int) else tuple(columns)
+    if isinstance(columns, int):
+        places = (columns,)
+    else:
+        places = tuple(columns)
     if not places or any(not isinstance(place, int) or place < 0 for place in places):
         raise ValueError(f"columns must be places, counted from 0, or 'all', got {columns!r}")
     return places
@@ -340,7 +346,8 @@ class Regularizer:
 
     def of_batch(self, batch: "Batch") -> torch.Tensor: # scalar, not weighted
         "The mean over the columns."
-        terms = [self.of_text(text) for text in batch.views(self.columns, self.rows)]
+        texts = batch.views(self.columns, self.rows)
+        terms = [self.of_text(text) for text in texts]
         return torch.stack(terms).mean()
 
 
@@ -354,11 +361,12 @@ class _Intervening(Regularizer):
     def __post_init__(self):
         super().__post_init__()
         _in_range("mask_share", self.mask_share, 1, "()")
-        if self.intervention not in INTERVENTION_KINDS:
-            raise ValueError(f"intervention must be one of {', '.join(INTERVENTION_KINDS)}, got {self.intervention!r}")
+        check_intervention(self.intervention)
 
     def changed(self, text: View) -> tuple[Tokens, torch.Tensor]: # X'; weight of each row
-        return text.batch.draws.intervened(text.batch.encoder, text.tokens, self.mask_share, self.intervention)
+        "Texts after an intervention, and the weight of each row."
+        batch = text.batch
+        return batch.draws.intervened(batch.encoder, text.tokens, self.mask_share, self.intervention)
 
 
 @dataclass
@@ -437,8 +445,9 @@ def replaced(
     rows: torch.Tensor, # (k,) whose places these take
 ) -> Tokens: # n texts
     "Some rows replaced, the rest as they are."
-    place = torch.arange(len(tokens), device=rows.device)
-    place[rows] = len(tokens) + torch.arange(len(others), device=rows.device)
+    n = len(tokens)
+    place = torch.arange(n, device=rows.device)
+    place[rows] = n + torch.arange(len(others), device=rows.device)
     return stack(tokens, others)[place]
 
 
@@ -560,15 +569,19 @@ def gradient_shares(
     parameters: list, # of the encoder
 ) -> dict[str, torch.Tensor]: # name -> in [0, 1]; they sum to 1
     "How long the gradient of each term is, as a share of all their lengths."
-    lengths = {}
-    for name, term in terms.items():
-        lengths[name] = torch.zeros((), device=term.device)
-        if term.requires_grad:
-            gradients = torch.autograd.grad(term, parameters, retain_graph=True, allow_unused=True)
-            squares = [g.float().square().sum() for g in gradients if g is not None]
-            lengths[name] = sum(squares, lengths[name]).sqrt()
+    lengths = {name: _length_of_gradient(term, parameters) for name, term in terms.items()}
     total = sum(lengths.values()).clamp(min=1e-30)
     return {name: length / total for name, length in lengths.items()}
+
+
+def _length_of_gradient(term, parameters) -> torch.Tensor: # 0 for a term without
+    "How long a term's gradient is; 0 for a term without one."
+    nothing = torch.zeros((), device=term.device)
+    if not term.requires_grad:
+        return nothing
+    gradients = torch.autograd.grad(term, parameters, retain_graph=True, allow_unused=True)
+    squares = [g.float().square().sum() for g in gradients if g is not None]
+    return sum(squares, nothing).sqrt()
 
 # %% ../nbs/methods/regularized.ipynb #98a8da46
 HUNDRED = 100
@@ -624,15 +637,20 @@ class Watch:
         if self.done:
             return
         for name, term in raw.items():
-            known = self.largest.get(name, term.detach())
-            self.largest[name] = torch.maximum(known, term.detach())
+            self._note(name, term.detach())
         if self.probe is None and batch.columns:
             self.probe = self.embedded(batch.encoder, *self.first_texts(batch))
         if self.steps > HUNDRED:
             self.done = True
             self.say(batch.encoder)
 
+    def _note(self, name: str, value: torch.Tensor) -> None: # of a term
+        "Keep the largest value of a term."
+        known = self.largest.get(name, value)
+        self.largest[name] = torch.maximum(known, value)
+
     def first_texts(self, batch: Batch) -> tuple[Column, Tokens]:
+        "A few texts of the first column that somebody looks at."
         column = batch.columns[min(batch.columns)]
         return column, column.tokens[slice(PROBES)]
 
@@ -644,27 +662,36 @@ class Watch:
         return column, tokens, embeddings
 
     def say(self, encoder) -> None:
-        "The warnings."
-        if self.probe:
-            column, tokens, at_first = self.probe
-            now = self.embedded(encoder, column, tokens)[2]
-            moved = float((1 - cosines(at_first, now)).max())
-            if moved < STILL:
-                advice = "the learning rate moves nothing"
-                if is_static(encoder):
-                    advice += "; a static table wants one many times that of a transformer"
-                text = f"after {HUNDRED} steps no text has moved by more than {moved:.1g} (1 - cosine): {advice}"
-                warnings.warn(text, stacklevel=5)
-                return
+        "The warnings; of an encoder that does not move, that alone."
+        texts = self._of_the_encoder(encoder) or self._of_the_terms()
+        for text in texts:
+            warnings.warn(text, stacklevel=5)
+
+    def _of_the_encoder(self, encoder) -> list[str]:
+        "What there is to warn of where no text has moved."
+        if not self.probe:
+            return []
+        column, tokens, at_first = self.probe
+        *_, now = self.embedded(encoder, column, tokens)
+        moved = float((1 - cosines(at_first, now)).max())
+        if not moved < STILL:
+            return []
+        advice = "the learning rate moves nothing"
+        if is_static(encoder):
+            advice += "; a static table wants one many times that of a transformer"
+        return [f"after {HUNDRED} steps no text has moved by more than {moved:.1g} (1 - cosine): {advice}"]
+
+    def _of_the_terms(self) -> list[str]:
+        "What there is to warn of where a term stays 0, or where all of them are too weak."
+        texts = []
         for name, largest in self.largest.items():
             if float(largest) < NOTHING:
-                text = f"the term {name!r} was 0 in all of the first {HUNDRED} steps: it regularises nothing"
-                warnings.warn(text, stacklevel=5)
+                texts.append(f"the term {name!r} was 0 in all of the first {HUNDRED} steps: it regularises nothing")
         if self.strongest is not None and 0 < float(self.strongest) < WEAK: # 0: of weight 0, or said above
-            text = (
+            texts.append(
                 f"regularisers had at most {float(self.strongest):.2%} of the gradient in the first {HUNDRED} steps, and will "
                 "hardly be felt: raise their weight (lambda), which belongs to the scale of the loss")
-            warnings.warn(text, stacklevel=5)
+        return texts
 
 # %% ../nbs/methods/regularized.ipynb #77077e0f
 def chain(loss) -> list: # the loss itself first
@@ -694,15 +721,20 @@ def _check_loss(model, loss) -> None:
         raise ValueError("base_loss is Regularized already: put all regularisers into one list")
     if isinstance(loss, MatchingLoss):
         raise ValueError(f"{name} has an objective and a regulariser of its own: pass a loss of sentence-transformers")
-    if not hasattr(loss, "model"):
-        why = "it embeds with copies or parts of its own, which nobody else sees"
-        raise ValueError(f"{name} keeps no `model`: {why}")
-    for part in chain(loss):
-        if getattr(part, "model", model) is not model:
-            raise ValueError(f"{type(part).__name__} was made for another model than the one that is regularised")
+    _check_model(model, loss)
     if mini_batch(loss) and processes() > 1:
         why = "its backward pass sends gradients to the other processes before those of a regulariser are there"
         raise ValueError(f"{name} (gradient cache) cannot be regularised in {processes()} processes: {why}")
+
+
+def _check_model(model, loss) -> None:
+    "Raises `ValueError` for a loss without a model, or with another one."
+    if not hasattr(loss, "model"):
+        why = "it embeds with copies or parts of its own, which nobody else sees"
+        raise ValueError(f"{type(loss).__name__} keeps no `model`: {why}")
+    for part in chain(loss):
+        if getattr(part, "model", model) is not model:
+            raise ValueError(f"{type(part).__name__} was made for another model than the one that is regularised")
 
 
 def _listed(regularizers) -> list:
@@ -732,11 +764,14 @@ def _check_kind(one) -> None:
     if isinstance(one, (Regularizer, WordDropout)):
         return
     known = "ITVReg, OutReg, MaskReg, SimCSE, L2SP and WordDropout"
+    raise ValueError(f"regularizers must be objects of {known}, got {_shown(one)}")
+
+
+def _shown(one) -> str: # short for a module, which would show all of its layers
+    "What is told of something that is no regulariser."
     if isinstance(one, torch.nn.Module):
-        got = type(one).__name__
-    else:
-        got = repr(one)
-    raise ValueError(f"regularizers must be objects of {known}, got {got}")
+        return type(one).__name__
+    return repr(one)
 
 
 def _check_intervention(model, one) -> None:
@@ -794,8 +829,10 @@ class Regularized(torch.nn.Module):
         self.regularizers = regularizers
         self.at_once = mini_batch(base_loss)
         self.watch = Watch()
-        needs_base = any(one.needs_base for one in regularizers)
-        self.__dict__["base"] = frozen_base(model, base) if needs_base else None # no submodule: no optimiser sees it
+        frozen = None
+        if any(one.needs_base for one in regularizers):
+            frozen = frozen_base(model, base)
+        self.__dict__["base"] = frozen # no submodule: no optimiser sees it
         self.__dict__["encoder"] = model # stays itself where a trainer wraps the model
 
     def named_terms(self) -> dict[str, Regularizer]:
@@ -812,19 +849,10 @@ class Regularized(torch.nn.Module):
 
     def forward(self, sentence_features, labels=None) -> Terms:
         "The terms, weighted; their sum is the loss."
-        check_features(list(sentence_features), type(self).__name__)
+        features = list(sentence_features)
+        check_features(features, type(self).__name__)
         self._must_be_outside()
-        encoder = unwrapped(self.model)
-        if encoder is not self.encoder:
-            raise ValueError("the trainer trains another model than the one Regularized was made with: pass one object to both")
-        batch = Batch(self.model, encoder, self._base_on(encoder.device), list(sentence_features), self.at_once)
-        for one in self.regularizers:
-            if not isinstance(one, L2SP):
-                batch.read(one.columns)
-        if torch.is_grad_enabled():
-            for one in self.regularizers:
-                if isinstance(one, WordDropout):
-                    one.change(batch)
+        batch = self._batch(features)
         terms = self._base_terms(batch, labels)
         named = self.named_terms()
         raw = {name: one.of_batch(batch) for name, one in named.items()}
@@ -832,12 +860,29 @@ class Regularized(torch.nn.Module):
             terms[name] = named[name].weight * term
         return Terms(terms, self._watched(batch, raw, terms))
 
+    def _batch(self, features: list[dict]) -> Batch:
+        "The columns that somebody looks at, after word dropout."
+        encoder = unwrapped(self.model)
+        if encoder is not self.encoder:
+            raise ValueError("the trainer trains another model than the one Regularized was made with: pass one object to both")
+        base = self._base_on(encoder.device)
+        batch = Batch(self.model, encoder, base, features, self.at_once)
+        for one in self.regularizers:
+            if not isinstance(one, L2SP):
+                batch.read(one.columns)
+        if torch.is_grad_enabled():
+            for one in self.regularizers:
+                if isinstance(one, WordDropout):
+                    one.change(batch)
+        return batch
+
     def _must_be_outside(self) -> None:
         if is_changed(self.model):
             order = "Regularized(model, MatryoshkaLoss(model, loss, dims), regularizers)"
             raise ValueError(f"Regularized stands inside a loss that changes what the model returns; write {order}")
 
     def _base_on(self, device):
+        "The base encoder, on the device of the other."
         if self.base is not None and self.base.device != device:
             self.base.to(device)
         return self.base
@@ -860,7 +905,10 @@ class Regularized(torch.nn.Module):
         except (AttributeError, TypeError, ValueError) as error:
             if self.watch.batches:
                 raise
-            given = f"{len(features)} columns of texts {'without' if labels is None else 'and'} labels"
+            joined = "and"
+            if labels is None:
+                joined = "without"
+            given = f"{len(features)} columns of texts {joined} labels"
             why = f"{type(error).__name__}: {error}"
             raise ValueError(f"{type(self.loss).__name__} cannot be computed from {given} ({why})") from error
 
@@ -877,7 +925,8 @@ class Regularized(torch.nn.Module):
             if place not in found:
                 name = type(self.loss).__name__
                 raise RuntimeError(f"{name} has not embedded column {place} with the model: nothing can be shared")
-            batch.embeddings[place] = unit_rows(found[place].float())
+            embeddings = found[place].float()
+            batch.embeddings[place] = unit_rows(embeddings)
 
     def _embed(self, batch: Batch) -> None:
         "f(X) of the columns that somebody looks at, by passes of their own."
@@ -927,16 +976,19 @@ def wise_ft(
     _in_range("share", share, 1, "[]")
     check_same_make(base, tuned)
     end = tuned.state_dict()
-    between = {}
-    for name, start in base.state_dict().items():
-        between[name] = start
-        if start.is_floating_point():
-            reached = end[name].to(start.device)
-            mixed = torch.lerp(start.float(), reached.float(), share)
-            between[name] = mixed.to(start.dtype)
+    between = {name: _between(start, end[name], share) for name, start in base.state_dict().items()}
     encoder = copy.deepcopy(base)
     encoder.load_state_dict(between)
     return encoder.eval()
+
+
+def _between(start: torch.Tensor, end: torch.Tensor, share: float) -> torch.Tensor:
+    "A weight between two; whole numbers stay as they are."
+    if not start.is_floating_point():
+        return start
+    reached = end.to(start.device)
+    mixed = torch.lerp(start.float(), reached.float(), share)
+    return mixed.to(start.dtype)
 
 # %% ../nbs/methods/regularized.ipynb #6300ef5c
 SHARES = (0., .1, .2, .3, .4, .5, .6, .7, .8, .9, 1.)

@@ -121,6 +121,7 @@ def bin_shares(
 
 # %% ../nbs/07_retrieval.ipynb #5f56c1cb
 def _by_bin(task) -> dict[str, np.ndarray]: # name of its P@1 -> (n,)
+    "How far each query belongs to each bin of item frequency."
     bins = frequency_bins(task.frequency)
     shares = bin_shares(task.relevance, bins)
     return {f"p1[bin {number}]": share for number, share in enumerate(shares.T, 1)}
@@ -140,6 +141,7 @@ def _parts(task) -> dict[str, np.ndarray]: # name of its P@1 -> (n,) how far eac
 
 # %% ../nbs/07_retrieval.ipynb #fa1c0d24
 def _row_sums(x): # -> (n,)
+    "In double precision."
     if sp.issparse(x):
         return x.sum(1)
     return x.detach().sum(1, dtype=torch.float64).cpu().numpy()
@@ -210,6 +212,15 @@ def _resampled(hits, weight, drawn): # (n,) each; (replicates, n)
     return share.tolist()
 
 
+def _propensity_scored(task, worth, collected, ks): # collected: k -> gains of all queries
+    "Of what could be collected in k places, the share that was."
+    found = {}
+    for k in ks:
+        most = _most_gains(task.relevance, worth, k)
+        found[f"psp{k}"] = float(collected[k] / most)
+    return found
+
+
 @torch.no_grad()
 def evaluate_retrieval(
     queries: torch.Tensor,    # (n, d) embeddings of the task's queries
@@ -233,9 +244,7 @@ def evaluate_retrieval(
         metrics[f"p{k}"] = float(share.mean())
     for gains, worth in zip(scored, worths[1:]):
         collected = dict(zip(places, gains.sum(1)))
-        for k in ks:
-            most = _most_gains(task.relevance, worth, k)
-            metrics[f"psp{k}"] = float(collected[k] / most)
+        metrics |= _propensity_scored(task, worth, collected, ks)
     drawn = bootstrap_weights(len(queries), replicates, seed).astype(float)
     kept = {}
     for key, weight in _parts(task).items():
@@ -260,10 +269,8 @@ def top_lists(
         (_, scores), = _score_blocks(queries[[row]], items, task.barred[[row]], 1)
         best, found = first_items(scores, k)
         relevant = task.relevance[[row]].indices.tolist()
-        first = []
-        for item, score in zip(found[0, :k].tolist(), best[0, :k].tolist()):
-            first.append((item, score, item in relevant))
-        lists.append(first)
+        first = zip(found[0, :k].tolist(), best[0, :k].tolist())
+        lists.append([(item, score, item in relevant) for item, score in first])
     return lists
 
 # %% ../nbs/07_retrieval.ipynb #ae3ec7c6

@@ -128,7 +128,8 @@ class Decorrelation:
         each = self.moment(p)
         value = p @ each
         slope = (each - value) / weights.sum()
-        return value / 2, slope
+        half = value / 2
+        return half, slope
 
     def centred(self, weights): # (m, n, d) weighted functions of mean 0, as Eq. 6 has them
         u = self.z * weights[:, None]
@@ -207,7 +208,8 @@ class GramDecorrelation(Decorrelation):
         own = (self.z * u) @ variance[..., None]
         own = own.sum((0, 2))
         slope = 2 * slope / n**2 - 2 * own / n
-        return value / 2, slope
+        half = value / 2
+        return half, slope
 
 
 WAYS = {"gram": GramDecorrelation, "direct": DirectDecorrelation}
@@ -353,8 +355,12 @@ def check_features(
     bad = (~finite).nonzero().flatten()
     if len(bad):
         raise ValueError(f"features row {int(bad[0])} is not finite ({len(bad)} of {n} rows)")
-    if labels is None:
-        return
+    if labels is not None:
+        _check_labels(labels, n)
+
+
+def _check_labels(labels: torch.Tensor, n: int) -> None:
+    "Raises `ValueError` for what are no n class numbers."
     if labels.shape != (n,):
         got = tuple(labels.shape)
         raise ValueError(f"labels must have shape ({n},), one for each row of features, got {got}")
@@ -498,6 +504,15 @@ def _check_class_mass(variant, class_mass, labels):
         raise ValueError(f"class_mass='keep' needs variant 'fixed', got {variant!r}")
 
 
+def _with_remembered(memory, features) -> tuple[torch.Tensor, torch.Tensor]: # (n + m, d); (m,) weights of the further ones
+    "Features of the batch and of the samples beside it. Raises `ValueError` for another width."
+    if memory is None or memory.features is None:
+        return features, features[:0, 0]
+    memory.check(features)
+    known = memory.features.to(features)
+    return torch.cat([features, known]), memory.weights.to(features)
+
+
 def learn_weights(
     features: torch.Tensor,             # (n, d) of a batch; no gradient flows into them
     labels: torch.Tensor | None = None, # (n,) class numbers, for `class_mass`
@@ -516,13 +531,7 @@ def learn_weights(
     features = _plain(features)
     check_features(features, labels)
     _check_class_mass(variant, class_mass, labels)
-    everything = features
-    beside = features[:0, 0]
-    if memory is not None and memory.features is not None:
-        memory.check(features)
-        known = memory.features.to(features)
-        everything = torch.cat([features, known])
-        beside = memory.weights.to(features)
+    everything, beside = _with_remembered(memory, features)
     learned = {"features": features, "beside": beside, "penalty": settings["penalty"]}
     if class_mass == "keep":
         learned["classes"] = labels
@@ -551,6 +560,7 @@ def _nothing_to_do(z) -> str: # "" where there is something
 
 @torch.no_grad()
 def _found(learner, loss, note="") -> Weights:
+    "What a learner has come to."
     values = learner.local().clone()
     kept = learner.kept().detach().clone()
     return Weights(values, kept, loss, note)
@@ -615,7 +625,8 @@ def _numbers(weights, like) -> torch.Tensor: # weights: `Weights`, or numbers fr
 def _check_diagnosis(w, n, draws):
     "Raises `ValueError` for what `diagnose_weights` cannot use."
     if w.shape != (n,):
-        raise ValueError(f"weights must have shape ({n},), one for each row of features, got {tuple(w.shape)}")
+        got = tuple(w.shape)
+        raise ValueError(f"weights must have shape ({n},), one for each row of features, got {got}")
     if not w.isfinite().all() or w.sum() <= 0:
         raise ValueError(f"weights must be finite with a positive sum, got sum {float(w.sum()):g}")
     if draws < 1:
@@ -636,6 +647,16 @@ def _ratio(loss, uniform) -> float:
     if uniform > 0:
         return float(loss / uniform)
     return float("nan")
+
+
+def _means_of_classes(w, labels) -> dict[str, float]: # relative to the mean of all
+    "The mean weight of each class."
+    mean = w.mean()
+    out = {}
+    for c in labels.unique().tolist():
+        of_class = w[labels == c].mean()
+        out[f"mean of class {c}"] = float(of_class / mean)
+    return out
 
 
 def diagnose_weights(
@@ -668,10 +689,9 @@ def diagnose_weights(
         "negative": int((w < 0).sum()),
     }
     if labels is not None:
-        for c in labels.unique().tolist():
-            of_class = w[labels == c].mean()
-            out[f"mean of class {c}"] = float(of_class / mean)
+        out |= _means_of_classes(w, labels)
     out["fresh loss"] = _ratio(mine, uniform)
+#####
     out["fresh loss, shuffled"] = _ratio(control, uniform)
     constant = (z == 0).all(0)
     out["constant features"] = int(constant.sum())
@@ -723,7 +743,8 @@ class LanguageDebiasing(nn.Module):
         gates = 1
         if gate == "vector":
             gates = width
-        self.gate = nn.Sequential(nn.Linear(width, gates), nn.Sigmoid())
+        linear = nn.Linear(width, gates)
+        self.gate = nn.Sequential(linear, nn.Sigmoid())
         self.remain = nn.Sequential(*_layer(width, width))
         if output == "linear":
             self.remain.append(nn.Linear(width, width))

@@ -119,11 +119,16 @@ class SCAN(nn.Module):
             each = each * self._learned(hidden, classes)
         terms = {"sw": each.mean()}
         if self.debiasing is not None:
-            debiased, bias = self.debiasing(hidden)
-            again = last_layer(self.encoder)(debiased)
-            terms["ce"] = self.ce * _entropy(again.float(), classes).mean()
-            terms["cl"] = self.cl * contrastive_loss(hidden, debiased, bias, self.temperature)
+            terms |= self._debiased(hidden, classes)
         return terms
+
+    def _debiased(self, hidden, classes) -> dict:
+        "The terms of language debiasing."
+        debiased, bias = self.debiasing(hidden)
+        scores = last_layer(self.encoder)(debiased)
+        ce = _entropy(scores.float(), classes).mean()
+        cl = contrastive_loss(hidden, debiased, bias, self.temperature)
+        return {"ce": self.ce * ce, "cl": self.cl * cl}
 
     def _two_columns(self, inputs) -> list[tuple[str, str]]:
         "Pairs of texts. Raises `ValueError` for another number of columns, or tokens."
@@ -135,6 +140,7 @@ class SCAN(nn.Module):
         return list(zip(*columns))
 
     def _scored(self, texts, prompt, task): # (n, outputs) scores, (n, d) H; fp32
+        "What the encoder says of pairs, and what its last layer was given."
         from sentence_transformers.util import batch_to_device
         features = self.encoder.preprocess(texts, prompt=prompt, task=task)
         features = dict(batch_to_device(features, self.encoder.device)) # DistributedDataParallel looks into no other mapping
@@ -150,11 +156,12 @@ class SCAN(nn.Module):
             raise ValueError("SCAN needs a column `label` with the class of each pair")
         if not torch.is_tensor(labels) or labels.numel() != len(scores):
             raise ValueError(f"SCAN needs one label for each of {len(scores)} pairs")
-        classes = labels.view(-1).long()
+        given = labels.view(-1)
+        classes = given.long()
         count = max(2, scores.shape[1])
-        wrong = (classes != labels.view(-1)) | (classes < 0) | (classes >= count)
+        wrong = (classes != given) | (classes < 0) | (classes >= count)
         if wrong.any():
-            value, *_ = labels.view(-1)[wrong].tolist()
+            value, *_ = given[wrong].tolist()
             raise ValueError(f"labels must be classes, whole numbers from 0 to {count - 1}, got {value:g}")
         return classes.to(scores.device)
 
@@ -185,16 +192,15 @@ class SCAN(nn.Module):
 
     def state(self) -> dict:
         "What a resumed training needs beside the trainer's checkpoint."
-        return {
-            "debiasing": None if self.debiasing is None else self.debiasing.state_dict(),
-            "memory": None if self.memory is None else self.memory.state_dict(),
-        }
+        return {"debiasing": _state_of(self.debiasing), "memory": _state_of(self.memory)}
 
     def load_state(self, state: dict) -> None:
         "Go on from `state`. Raises `ValueError` for that of a loss with other parts."
         for name, own in (("debiasing", self.debiasing), ("memory", self.memory)):
             if (own is None) != (state[name] is None):
-                has = "has none" if own is None else "has one"
+                has = "has one"
+                if own is None:
+                    has = "has none"
                 raise ValueError(f"the checkpoint was made by a SCAN with other settings: of {name}, this one {has}")
             if own is not None:
                 own.load_state_dict(state[name])
@@ -225,6 +231,13 @@ class SCAN(nn.Module):
             "weights": self.weights, "debias": self.debiasing is not None, "memory": memory,
             "temperature": self.temperature, "ce": self.ce, "cl": self.cl, **self.settings,
         }
+
+
+def _state_of(part) -> dict | None: # None: there is no such part
+    "What a checkpoint holds of a part."
+    if part is None:
+        return None
+    return part.state_dict()
 
 
 def _state_file(args, state) -> Path:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.random import default_rng
 
 from ..config import AnswersWorldConfig, check_known, refuse_if
-from .questions import check_columns, named_cells, without_end
+from .questions import check_columns, check_label, named_cells, without_end
 from debias_nb.data.registry import (
     DataError, Table, locate, parsed_lines, parsed_rows, sha256_of, text_lines,
 )
@@ -100,7 +100,7 @@ def _several(groups): # of a pandas column
 
 
 def _oddities(answers): # -> counts
-    "Counts of what repeats or contradicts itself, and of signs that a text was not cleaned."
+    "Counts of what repeats or contradicts itself."
     table = answers.frame()
     asked = table.groupby("question").question_id
     ids = asked.nunique()
@@ -108,17 +108,30 @@ def _oddities(answers): # -> counts
     several_grades = 0
     if answers.grades is not None:
         several_grades = _several(candidates.grade)
-    texts = list(map("{}\n{}".format, answers.questions, answers.answers))
-    entities = list(filter(ENTITY.search, texts))
-    unbroken = [text for text in texts if "\u00a0" in text]
     return {
         "questions worded as another": int(ids[ids > 1].sum()),
         "repeated candidates": len(answers) - candidates.ngroups,
         "candidates with both labels": _several(candidates.label),
         "candidates with several grades": several_grades,
+    }
+
+
+def _unclean(answers): # -> counts
+    "Counts of signs that a text was not cleaned."
+    texts = list(map("{}\n{}".format, answers.questions, answers.answers))
+    entities = list(filter(ENTITY.search, texts))
+    unbroken = [text for text in texts if "\u00a0" in text]
+    return {
         "rows with HTML entities": len(entities),
         "rows with no-break spaces": len(unbroken),
     }
+
+
+def _first_relevant(answers) -> int:
+    "How many questions have a relevant candidate in the first place."
+    _, first = np.unique(answers.groups(), return_index=True)
+    relevant = answers.labels[first]
+    return int(relevant.sum())
 
 
 def describe(
@@ -126,8 +139,6 @@ def describe(
 ) -> dict[str, float]: # all whole numbers but the last
     "Counts of questions, candidates and oddities."
     size, relevant = _per_question(answers)
-    _, first = np.unique(answers.groups(), return_index=True)
-    by_chance = sum((relevant / size).tolist())
     sizes = {
         "questions": len(size),
         "candidates": len(answers),
@@ -136,11 +147,12 @@ def describe(
         "questions with only relevant candidates": np.count_nonzero(relevant == size),
         "questions with one candidate": np.count_nonzero(size == 1),
     }
+    by_chance = sum((relevant / size).tolist())
     order = {
-        "first candidate relevant": int(answers.labels[first].sum()),
+        "first candidate relevant": _first_relevant(answers),
         "first candidate relevant, random order": round(by_chance, 1),
     }
-    return sizes | _oddities(answers) | order
+    return sizes | _oddities(answers) | _unclean(answers) | order
 
 # %% ../../nbs/data/03_answers.ipynb #1abf3ae9
 def filter_questions(
@@ -171,15 +183,21 @@ def _record(line, columns, quoting): # -> column -> cell
     text = without_end(line)
     cells = text.split("\t")
     if quoting:
-        try:
-            cells = next(csv.reader([text], delimiter="\t", strict=True))
-        except csv.Error as e:
-            raise ValueError(f"wrong quoting: {e}") from None
+        cells = _quoted_cells(text)
     return named_cells(cells, columns)
+
+
+def _quoted_cells(text): # -> list of str
+    "Raises `ValueError` with the reason."
+    try:
+        return next(csv.reader([text], delimiter="\t", strict=True))
+    except csv.Error as e:
+        raise ValueError(f"wrong quoting: {e}") from None
 
 # %% ../../nbs/data/03_answers.ipynb #d8d63e15
 def _check_grade(grade):
     refuse_if(grade not in _GRADES, f"the grade {grade!r} is not 1, 2, 3 or 4")
+
 
 
 def _relevance(record): # -> label, grade
@@ -188,8 +206,8 @@ def _relevance(record): # -> label, grade
     grade = record.get("grade")
     if grade is not None:
         _check_grade(grade)
-    if label not in (None, *LABELS):
-        raise ValueError(f"{label!r} is not a label ({', '.join(LABELS)})")
+    if label is not None:
+        check_label(label, LABELS)
     if grade is None:
         return LABELS[label], None
     number = int(grade)
@@ -208,6 +226,7 @@ class _Row(NamedTuple):
 
 
 def _refuse_empty(record):
+    "Raises `ValueError` naming what is empty."
     for key in ("question", "answer", "question_id"):
         if not record.get(key, "none").strip():
             raise ValueError(f"the {key} is empty")
@@ -299,10 +318,11 @@ def read_answers(
     if group_by:
         ids = _numbered(questions, group_by)
     counts = {"lines": len(lines), "candidates read": len(rows), "questions read": len(set(ids))}
+    if "grade" not in columns:
+        grades = None
     file = Path(path).name
     files = {file: sha256_of(path)}
-    graded = grades if "grade" in columns else None
-    return Answers(name or file, ids, questions, answers, labels, graded, counts, files, part)
+    return Answers(name or file, ids, questions, answers, labels, grades, counts, files, part)
 
 # %% ../../nbs/data/03_answers.ipynb #51c7b79c
 def read_queries(
@@ -354,11 +374,7 @@ def identify(
 ) -> Answers: # with the ids of the queries
     """Give questions their published ids.
     Raises `DataError` for an unknown question, or grades that are not the judged ones in their order."""
-    id_of = {question: id for id, question in queries.items()}
-    unknown = [question for question in answers.questions if question not in id_of]
-    if unknown:
-        raise DataError(f"{answers.name}: no query reads {unknown[0]!r}")
-    ids = [id_of[question] for question in answers.questions]
+    ids = _published_ids(answers, queries)
     grades = defaultdict(list)
     for id, grade in zip(ids, answers._listed("grades")):
         grades[id].append(grade)
@@ -367,6 +383,15 @@ def identify(
         if found != wanted:
             raise DataError(f"{answers.name}: query {id} has the grades {found[:5]}, judged were {wanted[:5]}")
     return replace(answers, question_ids=ids)
+
+
+def _published_ids(answers, queries) -> list[str]: # of each row
+    "Raises `DataError` for a question that no query asks."
+    id_of = {question: id for id, question in queries.items()}
+    unknown = [question for question in answers.questions if question not in id_of]
+    if unknown:
+        raise DataError(f"{answers.name}: no query reads {unknown[0]!r}")
+    return [id_of[question] for question in answers.questions]
 
 # %% ../../nbs/data/03_answers.ipynb #ba97dd98
 class _Source(NamedTuple):
@@ -543,18 +568,28 @@ class Edit(NamedTuple):
 def _places(text): # -> kind -> positions
     "Where a text can be edited so that it changes and does not become blank."
     swaps = [i for i, (one, next_) in enumerate(pairwise(text)) if one != next_]
-    deletes = range(len(text))
-    if len("".join(text.split())) == 1: # the last visible character stays
+    n = len(text)
+    inserts = range(n + 1)
+    deletes = range(n)
+    visible = "".join(text.split())
+    if len(visible) == 1: # it stays
         deletes = [i for i in deletes if text[i].isspace()]
-    places = {"swap": swaps, "insert": range(len(text) + 1), "delete": deletes}
+    places = {"swap": swaps, "insert": inserts, "delete": deletes}
     return {kind: positions for kind, positions in places.items() if positions}
 
 
-def _edit(text, i, rng): # i: position of the text; -> a changed text, and what was done
-    "One edit, each kind that the text allows with equal chances."
+def _chosen(text, rng): # -> kind, position
+    "Each kind of edit that the text allows has equal chances, and so has each of its places."
     places = _places(text)
-    kind = rng.choice(list(places)).item()
+    kinds = list(places)
+    kind = rng.choice(kinds).item()
     at = int(rng.choice(places[kind]))
+    return kind, at
+
+
+def _edit(text, i, rng): # i: position of the text; -> a changed text, and what was done
+    "One edit of the kinds that the text allows."
+    kind, at = _chosen(text, rng)
     before = text[:at]
     if kind == "insert":
         characters = string.ascii_lowercase[rng.integers(26)]

@@ -203,10 +203,17 @@ def _stripped(texts, quotes, signatures): # -> the texts; how many have changed
         stripped = list(map(strip_quotes, stripped))
         counts["texts with quoted lines removed"] = _differing(texts.text, stripped)
     if signatures:
-        visible = [text if text.strip() else "-" for text in stripped]
+        visible = list(map(_visible, stripped))
         written = replace(texts, text=visible)
         stripped, counts["texts with signatures removed"] = strip_signatures(written)
     return [text.strip() for text in stripped], counts
+
+
+def _visible(text):
+    "A text that says nothing keeps its place."
+    if text.strip():
+        return text
+    return "-"
 
 
 def _dropped(table): # author, text
@@ -275,6 +282,7 @@ class _Row(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _spelled(cls, row):
+        "Raises `ValueError` for the name of a column that is nearly right."
         for key in row if isinstance(row, dict) else ():
             meant = _meant(key)
             refuse_if(meant and meant not in row, f"no column {meant!r}, but {key!r}; did you mean {meant!r}?")
@@ -361,15 +369,21 @@ class _Reviewer(BaseModel):
         return [(self, review, plain(review.review_full)) for review in every]
 
 
+def _found_reviews(paths) -> list[tuple]: # reviewer, review, its text without markup
+    "All reviews of some files, reviewer by reviewer."
+    found = []
+    for path in paths:
+        for reviewer in json_rows(path, _Reviewer):
+            found += reviewer.reviews()
+    return found
+
+
 def read_reviews(
     *paths: str | Path, # files of JSON lines, read as one
     name: str = "reviews",
 ) -> Texts: # author: the reviewer, topic: the category
     "Read reviews with reviewer and category. Raises `DataError` naming file and line."
-    found = []
-    for path in paths:
-        for reviewer in json_rows(path, _Reviewer):
-            found += reviewer.reviews()
+    found = _found_reviews(paths)
     rows = []
     marked = 0
     for who, review, text in found:
@@ -579,9 +593,10 @@ def read_pan_pairs(
     authors = {row.id: row.authors for row in _by_id(truth, _PairTruth)}
     rows = {}
     count = 0
-    for count, row in enumerate(_by_id(pairs, _Pair), 1):
+    for row in _by_id(pairs, _Pair):
         if row.id not in authors:
             raise DataError(f"{pairs}: the id {row.id!r} is not in {Path(truth).name}")
+        count += 1
         for author, topic, text in zip(authors[row.id], row.fandoms, row.pair):
             rows.setdefault((author, text), (author, topic, text, ""))
     if count < len(authors):
@@ -662,6 +677,7 @@ def _need_topics(texts, least, what):
 
 
 def _sizes_of(texts): # -> texts, authors, topics
+    "How many there are."
     authors = set(texts.author)
     topics = set(texts.topic or [])
     return len(texts), len(authors), len(topics)
@@ -734,7 +750,8 @@ class AuthorSplit:
 # %% ../../nbs/data/04_authors.ipynb #adf09777
 def _ranked(values): # values: str
     "The most frequent value first, equally frequent ones by name."
-    counts = Counter(sorted(values))
+    by_name = sorted(values)
+    counts = Counter(by_name)
     return [value for value, _ in counts.most_common()]
 
 
@@ -873,7 +890,8 @@ def _weigher(texts):
 def _codes(labels): # -> (n,); the labels by name
     "The number of each label, and the labels."
     names, codes = np.unique(np.array(labels, dtype=object), return_inverse=True)
-    return codes, names.tolist()
+    names = names.tolist()
+    return codes, names
 
 
 def _sizes(codes):
@@ -882,6 +900,7 @@ def _sizes(codes):
 
 
 def _one_hot(codes): # (n,) -> (n, codes)
+    "A row a text, with its code marked."
     n = len(codes)
     ones = np.ones(n, bool)
     places = (np.arange(n), codes)
@@ -902,6 +921,12 @@ def _means(rows, labels): # (n, d), sparse or not -> (labels, d); the labels by 
     if sp.issparse(means):
         means = means.toarray()
     return means, names
+
+
+def _topic_means(weigher, texts): # -> (topics, words); the topics by name
+    "The mean weights of the texts on each topic."
+    weights = weigher.transform(texts.text)
+    return _means(weights, texts.topic)
 
 
 def _unit(rows):
@@ -945,25 +970,29 @@ def _triples(topic, author, n, rng): # (rows,) ints -> three (n,) positions
     block = topic * authors + author # texts of one author on one topic stand together
     own = _sizes(block)
     peers = _sizes(topic) - own
-    elsewhere = len(topic) - peers - _sizes(author)
-    fits = (peers > 0) & (elsewhere > 0)
-    usable = np.flatnonzero(fits)
-    if not len(usable):
-        why = "no test topic has texts of two authors and others beside it"
-        raise ValueError(f"topic cannot be told from author: {why}")
+    usable = _usable(topic, author, peers)
     first = rng.choice(usable, n)
     place = rng.random(n) * peers[first]
     same = _peers(topic, block, first, place.astype(int), own[first])
     other = _others(topic, author, first, rng)
     return order[first], order[same], order[other]
 
+
+def _usable(topic, author, peers): # peers: of each text those on its topic, by other authors
+    "Texts that have peers, and others beside them. Raises `ValueError` where there is none."
+    elsewhere = len(topic) - peers - _sizes(author)
+    fits = (peers > 0) & (elsewhere > 0)
+    if not fits.any():
+        why = "no test topic has texts of two authors and others beside it"
+        raise ValueError(f"topic cannot be told from author: {why}")
+    return np.flatnonzero(fits)
+
 # %% ../../nbs/data/04_authors.ipynb #0f5ae5f7
 def _pointing(train, test): # -> (test texts, training topics)
     "How far each test text points to each training topic, as unit rows."
     weigher = _weigher(train.text)
-    trained = weigher.transform(train.text)
+    topics, _ = _topic_means(weigher, train)
     tested = weigher.transform(test.text)
-    topics, _ = _means(trained, train.topic)
     points = tested @ _directions(topics).T
     test_topics, _ = _means(points, test.topic)
     return _unit(points - test_topics.mean(0))
@@ -1012,10 +1041,8 @@ def nearest_topics(
     _need_topics(test, 1, "a comparison")
     _need(pairs >= 1, "pairs", pairs, "at least 1")
     weigher = _weigher(train.text + test.text)
-    trained = weigher.transform(train.text)
-    tested = weigher.transform(test.text)
-    means, test_topics = _means(tested, test.topic)
-    train_means, train_topics = _means(trained, train.topic)
+    means, test_topics = _topic_means(weigher, test)
+    train_means, train_topics = _topic_means(weigher, train)
     vectors = _directions(np.concatenate([means, train_means]))
     ours, theirs = np.split(vectors, [len(means)])
     words = weigher.get_feature_names_out()
@@ -1041,6 +1068,14 @@ def _distances(vectors): # (n, d) of length one -> (n, n)
     return distance
 
 
+def _clustered(vectors, apart, linkage): # apart: distance at which clusters are no longer joined
+    "A label for each vector."
+    from sklearn.cluster import AgglomerativeClustering
+    distance = _distances(vectors)
+    clustering = AgglomerativeClustering(None, metric="precomputed", linkage=linkage, distance_threshold=apart)
+    return clustering.fit_predict(distance).astype(str)
+
+
 def topic_clusters(
     texts: Texts,           # with at least two topics
     similarity: float = .1, # clusters are joined at this cosine or above; in (-1, 1)
@@ -1048,17 +1083,12 @@ def topic_clusters(
 ) -> dict[str, int]: # topic -> number of its cluster; 0 has the most texts
     """Clusters of topics by content.
     Raises `ValueError` for texts without topics, too few of them, and parameters out of range."""
-    from sklearn.cluster import AgglomerativeClustering
     _need_topics(texts, 2, "a clustering")
     _need(-1 < similarity < 1, "similarity", similarity, "in (-1, 1)")
     weigher = _weigher(texts.text)
-    weights = weigher.transform(texts.text)
-    means, topics = _means(weights, texts.topic)
+    means, topics = _topic_means(weigher, texts)
     vectors = _directions(means)
-    distance = _distances(vectors)
-    apart = 1 - similarity
-    clustering = AgglomerativeClustering(None, metric="precomputed", linkage=linkage, distance_threshold=apart)
-    labels = clustering.fit_predict(distance).astype(str)
+    labels = _clustered(vectors, 1 - similarity, linkage)
     cluster = dict(zip(topics, labels))
     ranked = _ranked(cluster[topic] for topic in texts.topic)
     return {topic: ranked.index(label) for topic, label in cluster.items()}
@@ -1142,11 +1172,11 @@ def query_target(
     "Divide a test: of an odd number of texts the smaller half asks. Raises `ValueError` when no author has two texts."
     author, _ = _codes(texts.author)
     rng = default_rng([seed, 0])
-    order = np.lexsort((rng.random(len(texts)), author)) # texts of one author stand together
+    shuffled = rng.random(len(texts))
+    order = np.lexsort((shuffled, author)) # texts of one author stand together
     ordered = author[order]
     size = _sizes(ordered)
-    place = _places(ordered)
-    asks = place < size // 2
+    asks = _places(ordered) < size // 2
     if not asks.any():
         raise ValueError(f"{texts.name}: no author has two texts, so nobody can be asked for")
     queries = np.sort(order[asks])

@@ -134,6 +134,10 @@ def share_irrelevant(
     wrong = [not relevant(a, b) for a, b in zip(left, right)]
     return float(np.mean(wrong))
 
+def _with_features(texts, feature, values) -> list: # a value for each text
+    "Each text with another value of a feature."
+    return [with_feature(text, feature, value) for text, value in zip(texts, values)]
+
 def relevance_changes(
     lexicon: Lexicon,
     rng: Generator,
@@ -146,8 +150,7 @@ def relevance_changes(
     out = {}
     for feature in FEATURES:
         new = altered(lexicon, rng, product, feature, pool)
-        values = new[feature].tolist()
-        others = [with_feature(text, feature, value) for text, value in zip(right, values)]
+        others = _with_features(right, feature, new[feature].tolist())
         out[feature] = share_irrelevant(left, others)
     for role, part in PARTS.items():
         others = [without_role(text, role) for text in right]
@@ -162,14 +165,18 @@ def tie_between(
 ) -> tuple[float, float]: # kappa, at most 1, and its standard error
     "Agreement within pairs beyond that between different pairs of the same type."
     left, right, types = map(np.asarray, (left, right, types))
-    share = np.mean(left == right)
+    share = _agreement(left, right)
     chance = agreement_by_chance(left, right, types)
     if chance >= 1:
         return 0., 0.
-    error = math.sqrt(variance(share) / len(left))
+    error = _error(share, len(left))
     room = 1 - chance
     kappa = (share - chance) / room
     return float(kappa), error / float(room)
+
+def _agreement(left, right) -> float: # (n,) each
+    "How often two columns say the same."
+    return float(np.mean(left == right))
 
 def agreement_by_chance(
     left: ndarray,  # (n,) numbers from 0
@@ -179,8 +186,9 @@ def agreement_by_chance(
     "How often different pairs of the same type agree."
     size = 1 + max(left.max(), right.max())
     cells = (types.max() + 1) * size
-    a = np.bincount(types * size + left, minlength=cells)
-    b = np.bincount(types * size + right, minlength=cells)
+    first = types * size # the cells of a type
+    a = np.bincount(first + left, minlength=cells)
+    b = np.bincount(first + right, minlength=cells)
     count = np.bincount(types).astype(float)
     pairs = count @ count - len(types) # ordered, of different pairs
     agreeing = (a * b).sum() - (left == right).sum()
@@ -191,6 +199,10 @@ def variance(
 ) -> float:
     "Of a draw that is 1 with this probability, else 0."
     return share * (1 - share)
+
+def _error(share, n) -> float: # n: draws
+    "The standard error of a share."
+    return math.sqrt(variance(share) / n)
 
 # %% ../../nbs/data/06_causes.ipynb #dde33d56
 class Strength(NamedTuple):
@@ -213,8 +225,8 @@ def brand_ties(
     mine = features_of(left)["brand"]
     theirs = features_of(right)["brand"]
     other = draw_others(rng, left, right, 1)[:, 0]
-    shared = float(np.mean(mine == theirs))
-    by_chance = float(np.mean(mine == theirs[other]))
+    shared = _agreement(mine, theirs)
+    by_chance = _agreement(mine, theirs[other])
     both = variance(shared) + variance(by_chance)
     error = math.sqrt(both / len(left))
     kappa = tie_between(mine, theirs, types)
@@ -240,7 +252,8 @@ def product_changes(
     values = rng.integers(VALUES, size=(n, 2))
     product = dict(type=types, values=values, brand=brands(types))
     twins = {feature: altered(lexicon, rng, product, feature, pool) for feature in FEATURES}
-    moved = product["brand"] != brands(twins["type"]["type"])
+    another_type = twins["type"]["type"]
+    moved = product["brand"] != brands(another_type)
     out = {("type", "brand"): float(np.mean(moved))}
     for feature, twin in twins.items():
         for part, share in word_changes(lexicon, product, twin).items():
@@ -266,7 +279,7 @@ def strengths(
         change[source, "relevance"] = share
     out = {}
     for edge, share in change.items():
-        error = math.sqrt(variance(share) / n)
+        error = _error(share, n)
         out[edge] = Strength("change", share, error)
     return out | brand_ties(rng, left, right, drawn)
 

@@ -77,6 +77,12 @@ def _oddities(offers: list[str], cleaned: QuestionPairs) -> dict[str, int]:
     return counts
 
 
+def _named(pairs: QuestionPairs) -> np.ndarray: # (pairs,) bool
+    "Which pairs have a title on both sides."
+    named = [bool(left and right) for left, right in zip(pairs.left, pairs.right)]
+    return np.array(named)
+
+
 def read_products(
     path: str | Path,
     name: str | None = None, # default: the file's
@@ -84,12 +90,11 @@ def read_products(
     "Read a file of pairs of offers. Raises `DataError` naming file, line and reason."
     published = read_pairs(path, ("left", "right", "label"), name=name)
     _refuse_flaws(path, published)
-    offers = published.left + published.right
+    offers = published.all_texts
     titles = [clean_title(offer.removeprefix(PREFIX)) for offer in offers]
     n = len(published)
     cleaned = replace(published, left=titles[:n], right=titles[n:])
-    named = [bool(left and right) for left, right in zip(cleaned.left, cleaned.right)]
-    kept = cleaned.take(np.array(named))
+    kept = cleaned.take(_named(cleaned))
     counts = _oddities(offers, cleaned)
     counts["dropped: a title is empty"] = n - len(kept)
     counts["pairs"] = len(kept)
@@ -113,7 +118,7 @@ def _published(category, part, download, registry) -> QuestionPairs:
 
 @lru_cache(maxsize=len(CATEGORIES))
 def _folded_titles(pairs: QuestionPairs) -> frozenset[str]: # of `_read_once`, which gives the same object again
-    return frozenset(fold(title, True) for title in pairs.left + pairs.right)
+    return frozenset(fold(title, True) for title in pairs.all_texts)
 
 
 def _trained_titles(download, registry) -> frozenset[str]:
@@ -153,7 +158,7 @@ def load_test(
     check_known("category of products", category, CATEGORIES)
     test = _published(category, "test", download, registry)
     seen = _trained_titles(download, registry)
-    titles = [fold(title, True) for title in test.left + test.right]
+    titles = [fold(title, True) for title in test.all_texts]
     new = [title not in seen for title in titles]
     left, right = np.reshape(new, (2, -1))
     distinct = set(titles)
@@ -164,7 +169,7 @@ def load_test(
 # %% ../../nbs/data/07_products.ipynb #f9954fa6
 def _products(pairs: QuestionPairs, index: dict[str, int]) -> np.ndarray: # (offers,) number of the product
     "What the labels join. Raises `DataError` where they contradict each other."
-    offers = [index[fold(title)] for title in pairs.left + pairs.right]
+    offers = [index[fold(title)] for title in pairs.all_texts]
     left, right = np.reshape(offers, (2, -1))
     same = pairs.labels == 1
     _, product = components(left[same], right[same], len(index))
@@ -183,12 +188,10 @@ def same_product(
 ) -> TitleTask: # offers that ask, of category `seen` or `unseen`, and all offers
     "Each offer asks for the others of its product. Raises `DataError` where none has any, or labels contradict."
     titles = {}
-    for title in pairs.left + pairs.right:
+    for title in pairs.all_texts:
         titles.setdefault(fold(title), title)
     index = {key: i for i, key in enumerate(titles)}
-    product = _products(pairs, index)
-    relevance = product[:, None] == product
-    np.fill_diagonal(relevance, False)
+    relevance = _others_of_product(pairs, index)
     queries = np.flatnonzero(relevance.any(1))
     if not len(queries):
         raise DataError(f"{pairs.name}: no offer has another one of its product")
@@ -199,6 +202,14 @@ def same_product(
     frequency = np.zeros(len(items), int)
     relevance = csr_matrix(relevance[queries])
     return TitleTask(pairs.name, asking, items, relevance, queries, kinds, None, frequency)
+
+
+def _others_of_product(pairs: QuestionPairs, index: dict[str, int]) -> np.ndarray: # (offers, offers) bool
+    "Which other offers are of the same product. Raises `DataError` as `_products`."
+    product = _products(pairs, index)
+    same = product[:, None] == product
+    np.fill_diagonal(same, False)
+    return same
 
 
 def load_offers(
@@ -236,6 +247,7 @@ class Worded(NamedTuple):
 
 
 def _role(word: str) -> str:
+    "What a word of a title says, as far as it can be told."
     pieces = re.findall(r"\w+", word.casefold())
     parts = {*pieces, fold(word, True)}
     if re.search(r"\d", word):

@@ -25,8 +25,8 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from debias_nb.config import (
-    ConfigError, Count, Natural, NotNegative, Positive, Strict, cache_dir, check_known, load_config, once_per_state,
-    own_file, package_file, project_root, refuse_if,
+    ConfigError, Count, Natural, NotNegative, Positive, Strict, cache_dir, check_known, in_project, load_config,
+    once_per_state, own_file, package_file, refuse_if,
 )
 from ..hashes import sha256_file, sha256_text
 
@@ -54,6 +54,7 @@ class DataFile(Strict):
 
     @model_validator(mode="after")
     def _pinned(self):
+        "Raises `ValueError` for an address whose contents may change."
         incomplete = self.url and not (self.sha256 and self.bytes)
         refuse_if(incomplete, f"{self.file}: a file with a `url` needs its `sha256` and its `bytes`")
         parts = (self.url or "").split("/")
@@ -224,6 +225,7 @@ def _places(dataset, file) -> str:
 
 
 def _missing(registry, dataset, entry, why) -> MissingData:
+    "That a file is nowhere, where it was looked for, and how to come by it."
     how = _how(registry, dataset, entry)
     return MissingData(f"{dataset}/{entry.file} is missing: {why}{_places(dataset, entry.file)}\n  {how}")
 
@@ -563,7 +565,7 @@ def load_expected(
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> Expected:
     "Read and validate `expected/<paper>.yaml`. Raises `ConfigError` naming file and key."
-    folder = (Path(root) if root else project_root()) / "expected"
+    folder = in_project("expected", root)
     path = folder / f"{paper}.yaml"
     known = sorted(p.name for p in folder.glob("*.yaml"))
     check_known("file in expected/ called", f"{paper}.yaml", known, ConfigError)

@@ -59,13 +59,18 @@ def _pairs(
     "Positions of what is true. Raises `ValueError` naming the query."
     me = f"{name}: {what}"
     if not len(given):
-        return np.zeros((0, 2), int)
+        return _no_pairs()
     pairs = np.asarray(given)
     _check_shape(me, pairs)
     _check_positions(me, pairs, queries, len(items))
     return pairs
 
 # %% ../../nbs/data/02_titles.ipynb #c33b4ee3
+def _no_pairs() -> np.ndarray: # (0, 2)
+    "A list of pairs without any."
+    return np.zeros((0, 2), int)
+
+
 def _counted(pairs, shape) -> csr_matrix: # pairs: (n, 2) -> shape, how often each is named
     ones = np.ones(len(pairs), int)
     places = tuple(pairs.T)
@@ -185,6 +190,7 @@ def _column(name, what, column, queries): # what: one of `_TYPES`
 
 # %% ../../nbs/data/02_titles.ipynb #af142aa7
 def _merged_pairs(pairs, queries, items) -> csr_matrix: # queries, items: `_Merged` -> how often each pair of them is named
+    "Pairs of merged titles; those with a blank one are dropped."
     q, i = pairs.T
     codes = np.column_stack([queries.codes[q], items.codes[i]])
     titled = codes[(codes >= 0).all(1)]
@@ -328,7 +334,7 @@ def _two_columns(path, pattern, expected, encoding="ascii") -> pd.DataFrame: # b
 def _lf_filter(path, rows: int, labels: int) -> np.ndarray: # (n, 2) row and label
     "Raises `DataError` naming file and line."
     if not Path(path).stat().st_size:
-        return np.zeros((0, 2), int)
+        return _no_pairs()
     numbers = _two_columns(path, r"^\s*(-?\d{1,18})\s+(-?\d{1,18})\s*$", "two whole numbers are")
     pairs = numbers.astype(np.int64).to_numpy()
     for n in _outside(pairs, (rows, labels)):
@@ -378,6 +384,18 @@ def _lf_categories(path, uids: list[str]) -> np.ndarray: # (queries,) str, "" wh
     return np.array([category_of.get(uid, "") for uid in uids])
 
 # %% ../../nbs/data/02_titles.ipynb #dade6711
+def _texts(entries) -> list[str]:
+    "The titles of some entries."
+    return [entry.text for entry in entries]
+
+
+def _lf_pairs(queries) -> np.ndarray: # (n, 2) query and label
+    "What is relevant to each query."
+    targets = _exploded([query.target_ind for query in queries])
+    labels = targets.astype(np.int64)
+    return np.column_stack([targets.index, labels])
+
+
 def read_lf(
     folder: str | Path,           # holds `LF_FILES`, and `categories.tsv` if there are categories
     name: str | None = None,      # default: the folder's
@@ -390,8 +408,7 @@ def read_lf(
             raise DataError(f"{folder}: there is no {file}")
     labels = _json_lines(folder / "lbl.json.gz", _Entry)
     queries, barred, published = _lf_queries(folder, len(labels))
-    targets = _exploded([query.target_ind for query in queries])
-    pairs = np.column_stack([targets.index, targets.astype(np.int64)])
+    pairs = _lf_pairs(queries)
     years = None
     if year is not None:
         years = np.full(len(queries), year)
@@ -402,20 +419,26 @@ def read_lf(
         categories = _lf_categories(said, [query.uid for query in queries])
         unknown = categories == ""
         counts["queries without a category"] = int(unknown.sum())
-    titles = [query.text for query in queries]
-    items = [label.text for label in labels]
+    titles = _texts(queries)
+    items = _texts(labels)
     return make_titles(name or folder.name, titles, items, pairs, years, categories, counts, published, barred)
 
 # %% ../../nbs/data/02_titles.ipynb #ce8e2656
 _FIELD = r"^(?P<field>id|author|title|venue|year) = \{(?P<value>.*)\}\s*$"
 
 
+def _aan_lines(path) -> pd.Series: # by number
+    "The lines that are not blank."
+    raw = Path(path).read_bytes()
+    text = raw.decode("cp1252", errors="replace")
+    lines = _by_line(text)
+    blank = lines.str.strip() == ""
+    return lines[~blank]
+
+
 def _aan_fields(path) -> pd.DataFrame: # index: lines; columns field, value, paper (from 1)
     "Raises `DataError` naming file and line."
-    raw = Path(path).read_bytes()
-    lines = _by_line(raw.decode("cp1252", errors="replace"))
-    blank = lines.str.strip() == ""
-    lines = lines[~blank]
+    lines = _aan_lines(path)
     said = lines.str.extract(_FIELD)
     for n, line in lines[said.field.isna()].items():
         raise DataError(f"{path}:{n}: neither `field = {{value}}` nor blank: {line[:60]!r}")
@@ -440,7 +463,8 @@ def _aan_papers(path) -> pd.DataFrame: # index: ids; columns title, year
         raise DataError(f"{path}:{n}: the paper {paper} has no year")
     titles = papers.title.map(html.unescape).to_numpy()
     years = papers.year.astype(int).to_numpy()
-    return pd.DataFrame({"title": titles, "year": years}, pd.Index(ids, name="id", dtype=object))
+    index = pd.Index(ids, name="id", dtype=object)
+    return pd.DataFrame({"title": titles, "year": years}, index)
 
 # %% ../../nbs/data/02_titles.ipynb #33404739
 def _linked(name, titles, pairs, counts, **columns) -> Titles: # pairs: (n, 2) positions in titles and in the columns
@@ -472,8 +496,10 @@ def read_aan(
         "citations of itself": int((known & itself).sum()),
     }
     titles = papers.title.to_numpy(object)
+    years = papers.year.to_numpy()
+    letters = papers.index.str[0]
     others = pairs[known & ~itself]
-    return _linked(name, titles, others, counts, years=papers.year.to_numpy(), categories=papers.index.str[0])
+    return _linked(name, titles, others, counts, years=years, categories=letters)
 
 # %% ../../nbs/data/02_titles.ipynb #64dc8259
 _SHELVES = ("CDs & Vinyl", "Digital Music")
@@ -490,6 +516,7 @@ class _Album(_Entry):
 
 
 def _genre(paths) -> str:
+    "The first genre below a shelf of music."
     for path in paths:
         if isinstance(path, list) and len(path) > 1 and path[0] in _SHELVES:
             return html.unescape(str(path[1]))
@@ -503,7 +530,7 @@ def read_music(
     "Titles of albums and of the albums also bought. Raises `DataError` naming file and line."
     albums = _json_lines(path, _Album)
     titled = [album for album in albums if album.text.strip()]
-    titles = np.array([album.text for album in titled], dtype=object)
+    titles = np.array(_texts(titled), dtype=object)
     genres = np.array([_genre(album.categories) for album in titled])
     asins = pd.Index([album.uid for album in titled], dtype=object)
     bought = _exploded([album.related.also_bought for album in titled])
@@ -525,6 +552,7 @@ class _Source(NamedTuple):
 
 
 def _read_lf_files(*paths, name, year) -> Titles:
+    "Raises `DataError` for files in several folders."
     folders = sorted({str(path.parent) for path in paths})
     if len(folders) > 1:
         raise DataError(f"the files must be in one folder, found in {' and '.join(folders)}")
@@ -545,6 +573,7 @@ SOURCES = {
 # %% ../../nbs/data/02_titles.ipynb #8f315c78
 @lru_cache(maxsize=4)
 def _load(name, located) -> Titles: # located: file, path, sha256 of each
+    "Read the files of a source."
     source = SOURCES[name]
     paths = [path for _, path, _ in located]
     files = {f"{source.dataset}/{file}": sha for file, _, sha in located}
@@ -670,6 +699,7 @@ class TitleSplit:
 
 
 def _split_counts(train, tests, more) -> dict[str, int]: # more: further counts
+    "Counts of a split, those of each test under its name."
     counts = {
         "training queries": len(train.queries),
         "training items": len(train.items),
@@ -704,9 +734,10 @@ def _of_categories(titles, held_out) -> np.ndarray: # (queries,) bool
     for category in held_out:
         check_known("category", category, sorted(known))
     shifted = np.isin(titles.categories, list(held_out))
-    if shifted.all() or not shifted.any():
-        left = "training" if shifted.all() else "ood"
-        raise ValueError(f"held_out={list(held_out)} leaves no {left} query of {titles.name}")
+    if shifted.all():
+        raise ValueError(f"held_out={list(held_out)} leaves no training query of {titles.name}")
+    if not shifted.any():
+        raise ValueError(f"held_out={list(held_out)} leaves no ood query of {titles.name}")
     return shifted
 
 
@@ -760,21 +791,25 @@ def _propensity(name) -> tuple[float, float]: # what the repository gives for it
 
 
 def _part(titles, rows, items) -> dict: # rows, items: positions -> columns of a training or test set
+    "Some of the queries, and some of the items renumbered."
     place = np.full(len(titles.items) + 1, -1) # the last one: of no item
     place[items] = np.arange(len(items))
     own = titles.own[rows]
+    relevance = titles.relevance[rows]
     part = {
         "queries": [titles.queries[row] for row in rows],
         "items": [titles.items[item] for item in items],
-        "relevance": titles.relevance[rows][:, items],
+        "relevance": relevance[:, items],
         "own": place[own],
     }
     if titles.excluded is not None:
-        part["excluded"] = titles.excluded[rows][:, items]
+        excluded = titles.excluded[rows]
+        part["excluded"] = excluded[:, items]
     return part
 
 
 def _task(titles, name, rows, items, frequency, **info) -> TitleTask: # frequency: (all items,)
+    "A test of some queries and items."
     part = _part(titles, rows, items)
     for what in ("years", "categories"):
         column = getattr(titles, what)
@@ -822,6 +857,7 @@ def split_titles(
 
 # %% ../../nbs/data/02_titles.ipynb #a1cb6ea5
 def _both(early, late, new, column): # new: positions in the queries of the later one
+    "A column of both collections; None where one of them lacks it."
     first = getattr(early, column)
     second = getattr(late, column)
     if first is None or second is None:
@@ -841,6 +877,7 @@ def _excluded(titles) -> csr_matrix:
 
 
 def _both_excluded(early, late, new) -> np.ndarray | None: # (n, 2)
+    "What is excluded in either collection."
     if early.excluded is None and late.excluded is None:
         return None
     return _joined_pairs(_excluded(early), _excluded(late)[new])
@@ -871,7 +908,8 @@ def join_titles(
     queries = early.queries + [late.queries[n] for n in new]
     items = early.items + late.items
     relevance = _joined_pairs(early.relevance, late.relevance[new])
-    counts = {"queries of the later collection that the earlier one has": len(late.queries) - len(new)}
+    known_already = len(late.queries) - len(new)
+    counts = {"queries of the later collection that the earlier one has": known_already}
     columns = {what: _both(early, late, new, what) for what in ("years", "categories", "published")}
     excluded = _both_excluded(early, late, new)
     joined = make_titles(name, queries, items, relevance, counts=counts, excluded=excluded, **columns)
@@ -919,6 +957,7 @@ def mix_ticks(
 
 # %% ../../nbs/data/02_titles.ipynb #8869b3e0
 def _same(left: np.ndarray, right: np.ndarray) -> csr_matrix: # concepts of queries and of items -> (queries, items) bool
+    "Which items have a query's concept."
     width = max(left.max(), right.max()) + 1
     by_concept = _indicator(right, width).T
     return _truth(_indicator(left, width) @ by_concept)
@@ -929,12 +968,13 @@ def _no_own(queries) -> np.ndarray: # no planted item has the title of a query
 
 
 def _retrieval(trained, name, queries, items, categories=None, **info) -> TitleTask: # the first three: of worlds.Text
+    "A test of the planted catalogue."
     trained, asked, there = concept_ids(trained, queries, items)
     counts = np.bincount(trained, minlength=there.max() + 1)
     frequency = counts[there]
     accessory = np.array([query.accessory for query in queries], dtype=bool)
-    asking = [query.text for query in queries]
-    found = [item.text for item in items]
+    asking = _texts(queries)
+    found = _texts(items)
     relevance = _same(asked, there)
     own = _no_own(queries)
     name = f"catalogue {name}"
@@ -946,15 +986,21 @@ def _groups(catalogue, part: Retrieval) -> np.ndarray: # (queries,) five groups 
     return np.array([f"group {n % 5 + 1}" for n in unseen])
 
 
+def _catalogue_train(pairs) -> TitlePairs: # of worlds.Text
+    "The training pairs of the planted catalogue."
+    queries, items = pairs.texts()
+    relevance = _same(*concept_ids(pairs.left, pairs.right))
+    own = _no_own(queries)
+    return TitlePairs("catalogue train", queries, items, relevance, own)
+
+
 def catalogue_titles(
     catalogue: Catalogue,
     ticks: int = 0, # above 0: the tests `tick 0` … of `mix_catalogue` are added
 ) -> TitleSplit: # tests named by `worlds.SPLITS`
     "The planted catalogue as titles. Raises `ValueError` for `ticks` out of range."
     pairs = catalogue.train_pairs()
-    left, right = pairs.texts()
-    relevance = _same(*concept_ids(pairs.left, pairs.right))
-    train = TitlePairs("catalogue train", left, right, relevance, _no_own(left))
+    train = _catalogue_train(pairs)
     tests = {}
     for name in SPLITS:
         part = catalogue.split(name)
@@ -965,10 +1011,12 @@ def catalogue_titles(
     if ticks:
         for n, task in enumerate(mix_catalogue(catalogue, ticks)):
             tests[f"tick {n}"] = task
-    return TitleSplit(train, tests, _split_counts(train, tests, {}), "catalogue")
+    counts = _split_counts(train, tests, {})
+    return TitleSplit(train, tests, counts, "catalogue")
 
 # %% ../../nbs/data/02_titles.ipynb #f248f300
 def _arrivals(part: Retrieval) -> np.ndarray: # (items,) the query with which an item joins
+    "Items come with the queries that need them; the others are spread evenly."
     n = len(part.queries)
     arrives = np.linspace(0, n, len(part.items), endpoint=False).astype(int)
     for query in reversed(range(n)): # the first that brings an item has the last word

@@ -783,13 +783,35 @@ def _candidates(c, rng, n, rho): # (n * candidates,) each, which nobody can chan
     right = rng.integers(c.candidates, size=(n, 1))
     labels = np.arange(c.candidates) == right
     labels = labels.ravel().astype(int)
-    fits = np.where(labels, c.cue, c.stray)
-    cued = rng.random(len(labels)) < fits
-    shares = np.where(labels, (1 + rho) / 2, (1 - rho) / 2)
-    many = rng.random(len(labels)) < shares
+    cued = _drawn(rng, labels, c.cue, c.stray)
+    many = _drawn(rng, labels, (1 + rho) / 2, (1 - rho) / 2)
     for column in (labels, many, cued):
         column.flags.writeable = False
     return labels, many, cued
+
+
+def _drawn(rng, labels, of_right, of_wrong): # chances of right and of wrong candidates
+    "Which candidates have something: (n,) bool."
+    chance = np.where(labels, of_right, of_wrong)
+    u = rng.random(len(labels))
+    return u < chance
+
+
+def _lean(c, name): # name: of a split
+    "How far shared words speak for an answer there."
+    if name == "neutral":
+        return 0
+    if name == "shifted":
+        return -c.rho
+    return c.rho
+
+
+def _write_questions(words, types, asked): # (n,), (n, c.asked)
+    "A word that tells the type, and content words."
+    first = words.types[types]
+    content = words.content[asked]
+    said = np.column_stack([first, content])
+    return _joined(said)
 
 
 def answers_split(
@@ -804,19 +826,14 @@ def answers_split(
     n = c.tests
     if name == "train":
         n = c.questions
-    rho = c.rho
-    if name == "neutral":
-        rho = 0
-    elif name == "shifted":
-        rho = -c.rho
     types = rng.integers(c.types, size=n)
     asked = subsets(rng, n, c.asked, c.content)
     asked = rng.permuted(asked, axis=1)
+    rho = _lean(c, name)
     labels, many, cued = _candidates(c, rng, n, rho)
     question = np.arange(n).repeat(c.candidates) # of each candidate
     answers = _write_answers(c, words, rng, types[question], asked[question], many, cued)
-    first = words.types[types]
-    said = _joined(np.column_stack([first, words.content[asked]]))
+    said = _write_questions(words, types, asked)
     questions = [said[q] for q in question]
     ids = [f"{name} {q}" for q in question]
     return PlantedAnswers(name, ids, questions, answers, labels, many, cued)
@@ -872,13 +889,20 @@ def author_words(
     rng = stream(c, "authors words")
     sizes = (c.functions, c.spellings, c.content)
     functions, spelled, content = _invented(rng, sizes, _LOWER)
-    doubled = [w[:5] + w[4:] for w in spelled]
-    spellings = np.column_stack([spelled, np.array(doubled, dtype=object)])
     even = np.full(c.content, c.concentration)
     topics = rng.dirichlet(even, c.topics + c.unseen_topics)
     known = {*functions, *spelled, *content}
     unseen = _unseen_words(c, known, content)
-    return AuthorWords(functions, _punctuation(c.marks), spellings, content, unseen, topics)
+    marks = _punctuation(c.marks)
+    spellings = _two_spellings(spelled)
+    return AuthorWords(functions, marks, spellings, content, unseen, topics)
+
+
+def _two_spellings(words): # (n,) -> (n, 2)
+    "Each word, and the same with its fifth letter doubled."
+    doubled = [word[:5] + word[4:] for word in words]
+    second = np.array(doubled, dtype=object)
+    return np.column_stack([words, second])
 
 # %% ../../nbs/data/05_worlds.ipynb #ff070b53
 STYLE_SHARES = np.array([.6, .25, .15]) # function words, marks and spelled words in the style of the average author
@@ -893,12 +917,10 @@ def _to_one(rows):
 def _habits(c, rng, n):
     """Of n authors the chances of words without a subject, (n, functions + marks + spellings);
     (n, spellings) bool, the form they prefer."""
-    ranks = np.arange(1, c.functions + 1)
-    rates = ranks ** -.8
     of_functions = rng.normal(size=(n, c.functions))
     of_marks = rng.normal(size=(n, c.marks))
     of_all_marks = rng.normal(size=(n, 1))
-    functions = rates * np.exp(c.style * of_functions)
+    functions = _rates(c) * np.exp(c.style * of_functions)
     marks = np.exp(2 * c.style * of_marks)
     together = np.exp(c.style * of_all_marks * [0, 1, 0])
     mass = STYLE_SHARES * (1, 1, c.spellings > 0) * together
@@ -906,6 +928,12 @@ def _habits(c, rng, n):
     chances = _mixed((functions, marks, spellings), mass.T)
     prefers = rng.random((n, c.spellings)) < .5
     return chances, prefers
+
+
+def _rates(c): # (functions,)
+    "How often the average author says each function word: by a power of its rank."
+    ranks = np.arange(1, c.functions + 1)
+    return ranks ** -.8
 
 
 def _mixed(parts, shares): # (n, words) each, (n,) each -> (n, all words)
@@ -1030,18 +1058,17 @@ def authors_split(
     habits = _habits(c, rng, authors)
     who, home, topic = _assigned(c, rng, authors, len(topics), cross)
     length, said = _spoken(c, rng, who, topic, habits, topics)
+    writers = [f"{name} {a}" for a in who]
     if cross:
         content_words = words.unseen
-        kind = "unseen"
+        about = [f"unseen {t}" for t in topic]
         homes = [""] * len(home)
     else:
         content_words = words.content
-        kind = "topic"
+        about = [f"topic {t}" for t in topic]
         homes = [f"topic {h}" for h in home]
     vocabulary = np.concatenate([words.style, content_words])
     counts = _counts(length, said, len(vocabulary))
     style, content = np.split(counts, [len(words.style)], axis=1)
     texts = _joined(_cut(vocabulary[said], *length))
-    writers = [f"{name} {a}" for a in who]
-    about = [f"{kind} {t}" for t in topic]
     return PlantedTexts(name, writers, about, texts, style, content, homes)

@@ -24,7 +24,7 @@ from ..data.registry import DataError
 from ..encoders import quiet_trainer, single_thread, training_arguments
 from .changes import METRICS, RESAMPLES, Test, corrected
 from debias_nb.explain.diagnose import (
-    BUDGETS, LEAST_SQUARES, LOSSES, MIXED, OF_MATCHES, folder_name, named_columns, named_tests, read_files, training_program,
+    BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, folder_name, mixing_program, named_columns, named_tests, read_files, training_program,
 )
 from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, transformer_settings
 from .page import change_picture, command_line, file_facts, filled, json_text, versions, write_whole
@@ -284,9 +284,9 @@ class Comparison:
 
     def means(self, metric: str = "auc05") -> pd.DataFrame: # a row a method, a column a test
         "Mean and standard deviation over seeds, in percent."
-        own = self.scores.query("metric == @metric")
-        if own.empty:
-            raise ValueError(f"no metric {metric!r}{nearest(metric, list(self.scores.metric.unique()))}")
+        scores = self.scores
+        check_known("metric", metric, scores.metric.unique().tolist())
+        own = scores[scores.metric == metric]
         values = own.groupby(["method", "test"], sort=False).value
         grouped = values.agg(["mean", "std"]) * 100
         shown = grouped.apply(_mean_and_spread, axis=1).unstack("test")
@@ -348,23 +348,26 @@ class Comparison:
 
     def snippet(self) -> str:
         "A program that trains with the method that did best over all tests."
-        own = self.scores.query("metric == 'auc05'")
-        means = own.groupby("method").value.mean()
+        means = self._mean_auc05()
         trained = {method.name: method for method in self.methods if method.kind != "base"}
         best = trained[means[list(trained)].idxmax()]
         top = best.name
         if means.idxmax() not in trained:
             top = f"Of what is trained, {top}"
-        why = f"{top} had the highest mean AUC(0.05) over the tests above"
+        why = f"{top} had the highest mean AUC(0.05) over the tests above: check it on pairs that had no part in the choice."
         base = self.facts["models"]["base"]["name"]
         folder = f"{folder_name(base)}-{best.kind}"
-        program = training_program(
-            f"{why}: check it on pairs that had no part in the choice.", base, self.facts["files"]["train"],
-            best.regularizer, folder, **asdict(self.settings))
+        train = self.facts["files"]["train"]
+        program = training_program(why, base, train, best.regularizer, folder, **asdict(self.settings))
         if best.kind != "wise-ft":
             return program
-        mixed = f"{folder}-{best.strength:g}"
-        return program + "\n" + MIXED.format(base=base, tuned=f"{folder}/model", share=best.strength, mixed=mixed)
+        mixing = mixing_program(base, f"{folder}/model", best.strength, folder)
+        return f"{program}\n{mixing}"
+
+    def _mean_auc05(self) -> pd.Series: # of each method, over all tests and seeds
+        "How each method did over all tests and seeds."
+        own = self.scores.query("metric == 'auc05'")
+        return own.groupby("method").value.mean()
 
     def html(self) -> str:
         "One self-contained page."
@@ -409,14 +412,14 @@ class Comparison:
         "What a method reached on each test. Raises `ValueError` for one that was not tried, or an unknown metric."
         own = [trial for trial in self.trials if trial["method"] == method]
         if not own:
-            raise ValueError(f"no method {method!r}{nearest(method, [method.name for method in self.methods])}")
+            known = [method.name for method in self.methods]
+            raise ValueError(f"no method {method!r}{nearest(method, known)}")
         sides = {}
-        for test, values in own[0]["metrics"].items():
-            if metric not in values:
-                raise ValueError(f"no metric {metric!r}{nearest(metric, list(values))}")
-            sides[test] = (
-                [trial["metrics"][test][metric] for trial in own],
-                [trial["resampled"][test][metric] for trial in own])
+        for test, metrics in own[0]["metrics"].items():
+            check_known("metric", metric, metrics)
+            values = [trial["metrics"][test][metric] for trial in own]
+            resampled = [trial["resampled"][test][metric] for trial in own]
+            sides[test] = values, resampled
         return sides
 
 
@@ -492,16 +495,22 @@ def _tested(encoder: Scorer, tests: dict[str, Test], what: str) -> dict: # what:
     trial = {"metrics": {}, "resampled": {}}
     for name, test in tests.items():
         said = f"{what}, on {name}"
-        scores = pair_scores({said: encoder}, test.file.left, test.file.right)[said]
-        metrics = {}
-        resampled = {}
-        for metric in METRICS:
-            found = test.measured(scores, metric)
-            metrics[metric] = found.value
-            resampled[metric] = found.resampled.tolist()
+        scores = pair_scores({said: encoder}, test.left, test.right)
+        metrics, resampled = _measured(test, scores[said])
         trial["metrics"][name] = metrics
         trial["resampled"][name] = resampled
     return trial
+
+
+def _measured(test: Test, scores: np.ndarray) -> tuple[dict, dict]: # metric -> value, and its values on resamples
+    "A test's metrics for some scores."
+    metrics = {}
+    resampled = {}
+    for metric in METRICS:
+        found = test.measured(scores, metric)
+        metrics[metric] = found.value
+        resampled[metric] = found.resampled.tolist()
+    return metrics, resampled
 
 
 class _Trials:
@@ -657,11 +666,15 @@ def compare(
 def _keep(path: Path, trial: dict) -> None:
     "Add a trial to its file, which is there with it or as it was before."
     path.parent.mkdir(parents=True, exist_ok=True)
-    before = ""
-    if path.is_file():
-        before = path.read_text("utf-8")
     line = json.dumps(trial, ensure_ascii=False)
-    write_whole(path, f"{before}{line}\n")
+    write_whole(path, f"{_so_far(path)}{line}\n")
+
+
+def _so_far(path: Path) -> str: # "" where there is no file
+    "What a file of trials holds."
+    if path.is_file():
+        return path.read_text("utf-8")
+    return ""
 
 
 CHOICE = (
@@ -715,6 +728,13 @@ def _command(base: str, facts: dict, tests: list[str], validation: list[str], me
     return command_line("compare", options)
 
 # %% ../../nbs/explain/07_compare.ipynb #5d1e8599
+def _in_percent(tried: pd.DataFrame) -> str: # of `_tried`
+    "What was tried, as text."
+    percent = (100 * tried.auc05).round(1)
+    shown = tried.assign(auc05=percent)
+    return shown.to_string(index=False)
+
+
 def compare_command(
     base: str,
     train: str,
@@ -743,9 +763,7 @@ def compare_command(
     differences = found.differences()
     if found.choices():
         say("AUC(0.05) in percent on the validation pairs, by strength\n")
-        percent = (100 * found.tried.auc05).round(1)
-        shown = found.tried.assign(auc05=percent)
-        say(shown.to_string(index=False) + "\n")
+        say(_in_percent(found.tried) + "\n")
     say(f"AUC(0.05) in percent, mean ± standard deviation over {seeds} seeds\n")
     say(found.means().to_string())
     say("\nMinus plain fine-tuning, in points, with 95 % intervals; above it?\n")

@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['SHARES', 'SAMPLE', 'NAMED', 'LONGEST_SHOWN', 'MIXED', 'TRAINING', 'OF_LABELS', 'OF_MATCHES', 'LOSSES',
            'LEAST_SQUARES', 'ROWS', 'MATCHING_ROWS', 'BUDGETS', 'NO_HARM', 'CONDITION', 'FIGURES', 'SIGNS', 'Diagnosis',
-           'sampled_texts', 'WordFindings', 'training_program', 'folder_name', 'best_share', 'snippet', 'command',
-           'read_files', 'diagnose', 'read_condition', 'holds', 'named_tests', 'named_columns', 'diagnose_command']
+           'sampled_texts', 'WordFindings', 'training_program', 'folder_name', 'best_share', 'mixing_program',
+           'snippet', 'command', 'read_files', 'diagnose', 'read_condition', 'holds', 'named_tests', 'named_columns',
+           'diagnose_command']
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import re
@@ -92,8 +93,8 @@ class Diagnosis:
 def _of_test(row: dict) -> dict: # row: of `verdicts`
     "The figures of a test."
     told = {key: row[key] for key in ("verdict", "pairs", "matches", "drawn")}
-    told["base"] = {"auc05": row["base"], "ap": row["base ap"]}
-    told["tuned"] = {"auc05": row["tuned"], "ap": row["tuned ap"]}
+    for model in ("base", "tuned"):
+        told[model] = {"auc05": row[model], "ap": row[f"{model} ap"]}
     told["change"] = {"value": row["change"]} | {key: row[key] for key in ("low", "high", "p", "found")}
     told["change_ap"] = {"value": row["change ap"], "low": row["low ap"], "high": row["high ap"]}
     return told
@@ -126,7 +127,9 @@ def _is_same(base: Scorer, tuned: Scorer) -> bool:
     "Whether two models have the same weights, cut texts into the same tokens, and make a vector of them in the same way."
     if base.kind != tuned.kind or base.fingerprint != tuned.fingerprint:
         return False
-    return base.kind == "cross" or (cutting(base) == cutting(tuned) and layers(base) == layers(tuned))
+    if base.kind == "cross":
+        return True
+    return cutting(base) == cutting(tuned) and layers(base) == layers(tuned)
 
 
 def _loaded(base, tuned) -> dict[str, Scorer]:
@@ -143,12 +146,11 @@ def _loaded(base, tuned) -> dict[str, Scorer]:
 
 def _mixes(scorers: dict[str, Scorer]) -> dict[str, Scorer]: # name -> model; none for models of different make
     "Models between base and tuned."
-    if not same_make(scorers["base"], scorers["tuned"]):
+    base = scorers["base"]
+    tuned = scorers["tuned"]
+    if not same_make(base, tuned):
         return {}
-    mixes = {}
-    for share in SHARES:
-        mixes[f"WiSE-FT {share:g}"] = mixed_scorer(scorers["base"], scorers["tuned"], share)
-    return mixes
+    return {f"WiSE-FT {share:g}": mixed_scorer(base, tuned, share) for share in SHARES}
 
 
 def _test(name: str, file: PairFile, models: dict[str, Scorer], tfidf, seed: int, progress: bool) -> Test:
@@ -160,7 +162,9 @@ def _test(name: str, file: PairFile, models: dict[str, Scorer], tfidf, seed: int
         bar = f"{name}: scores"
     scores = pair_scores(models, left, right, bar)
     first = {model: scores.pop(model) for model in ("base", "tuned")}
-    baselines = {"word overlap": word_overlap(left, right, words_of), "TF-IDF": tfidf_cosine(tfidf, left, right)}
+    overlap = word_overlap(left, right, words_of)
+    cosines = tfidf_cosine(tfidf, left, right)
+    baselines = {"word overlap": overlap, "TF-IDF": cosines}
     return Test(name, file, first | baselines | scores, seed)
 
 # %% ../../nbs/explain/06_diagnose.ipynb #7f4bf6c0
@@ -202,13 +206,22 @@ def _word_tables(moved: pd.DataFrame, lists: dict[str, list[str]], trained) -> d
     return tables
 
 
-def _word_findings(scorers, train: PairFile, tests: list[Test], seed: int, progress: bool) -> WordFindings:
-    "Parts 3 and 5."
-    texts = sampled_texts(train, tests, SAMPLE[scorers["tuned"].kind], seed)
+def _moved_words(scorers: dict[str, Scorer], texts: list[str], progress: bool) -> pd.DataFrame: # of `importance_by_word`
+    "How the importance of each word moved from base to tuned."
     shares = {}
     for name, scorer in scorers.items():
-        shares[name] = word_importance(scorer, texts, f"importance, {name}" if progress else None)
-    moved = importance_by_word(texts, shares["base"], shares["tuned"])
+        bar = None
+        if progress:
+            bar = f"importance, {name}"
+        shares[name] = word_importance(scorer, texts, bar)
+    return importance_by_word(texts, shares["base"], shares["tuned"])
+
+
+def _word_findings(scorers, train: PairFile, tests: list[Test], seed: int, progress: bool) -> WordFindings:
+    "Parts 3 and 5."
+    kind = scorers["tuned"].kind
+    texts = sampled_texts(train, tests, SAMPLE[kind], seed)
+    moved = _moved_words(scorers, texts, progress)
     lists = ranked_words(moved)
     trained = word_pairs(train.left, train.right, train.labels)
     tested = {}
@@ -217,7 +230,8 @@ def _word_findings(scorers, train: PairFile, tests: list[Test], seed: int, progr
     words = _word_tables(moved, lists, trained)
     lists["others"] = other_words(moved, lists, seed)
     changed = interventions(tests, scorers, lists, progress)
-    misleading = shortcuts(tests, scorers, trained, tested, candidate_words(moved, trained), progress)
+    candidates = candidate_words(moved, trained)
+    misleading = shortcuts(tests, scorers, trained, tested, candidates, progress)
     return WordFindings(words, changed, misleading, len(texts))
 
 
@@ -322,11 +336,16 @@ def training_program(
         names = f"{kind}, Regularized"
         trained = f"Regularized(model, {trained}, [{regulariser}])"
     comment = fill(f"{why} Put your own loss and settings into it.", 110)
+    why = indent(comment, "# ")
     file = Path(train["name"])
     source = file.with_suffix(file.suffix or ".csv")
+    columns = tuple(train["columns"])
+    rows = ROWS
+    if loss in OF_MATCHES:
+        rows = MATCHING_ROWS
     program = TRAINING.format(
-        why=indent(comment, "# "), base=base, train=str(source), columns=tuple(train["columns"]), names=names,
-        trained=trained, loss=loss, rows=MATCHING_ROWS if loss in OF_MATCHES else ROWS, folder=folder, **settings)
+        why=why, base=base, train=str(source), columns=columns, names=names, trained=trained, loss=loss, rows=rows,
+        folder=folder, **settings)
     if regulariser:
         return program
     return program.replace("from debias_nb.regularized import Regularized\n", "")
@@ -357,6 +376,17 @@ NO_HARM = """\
 """
 
 
+def mixing_program(
+    base: str,  # names of `load_model`
+    tuned: str,
+    share: float,
+    folder: str, # that the mixture's is named after
+) -> str:
+    "A program that mixes two models."
+    mixed = f"{folder}-{share:g}"
+    return MIXED.format(base=base, tuned=tuned, share=share, mixed=mixed)
+
+
 def snippet(
     scorers: dict[str, Scorer],
     train: PairFile,
@@ -371,7 +401,7 @@ def snippet(
     if not harmed and base.kind != "cross":
         parts.append(NO_HARM)
     if share is not None:
-        parts.append(MIXED.format(base=base.name, tuned=tuned.name, share=share, mixed=f"{folder}-{share:g}"))
+        parts.append(mixing_program(base.name, tuned.name, share, folder))
     if base.kind != "cross":
         parts.append(training_program(
             "Fine-tune again, held to what the base says of each text (OutReg). Train as long as before: a shorter training "
@@ -470,7 +500,9 @@ def diagnose(
         by_word = _word_findings(scorers, trained, measured, seed, progress)
     vocabulary = set().union(*map(words_of, texts))
     by_slice = slices(measured, vocabulary)
-    bar = "train: scores" if progress else None
+    bar = None
+    if progress:
+        bar = "train: scores"
     train_scores = pair_scores(scorers, trained.left, trained.right, bar)
     wrong = flaws(trained, measured, train_scores)
     flipped = _flipped(measured, scorers, bool(by_word.words))
@@ -566,7 +598,8 @@ def diagnose_command(
         read_condition(condition, tests)
     page = target("--html", html, overwrite)
     twin = target("--json", json, overwrite)
-    found = diagnose(base, tuned, train, tests, named_columns(columns), group, seed, progress)
+    named = named_columns(columns)
+    found = diagnose(base, tuned, train, tests, named, group, seed, progress)
     say(repr(found))
     for path, make in ((page, found.html), (twin, found.json)):
         if path:

@@ -33,6 +33,7 @@ def _number(value: float) -> str:
 
 
 def _range(values: np.ndarray) -> str:
+    "What a slice is called."
     low = _number(values.min())
     high = _number(values.max())
     return f"{low} to {high}"
@@ -100,7 +101,9 @@ def _slice_names(names: np.ndarray, by_size: bool) -> list[str]:
     found = counts.index[:MOST_GROUPS].tolist()
     if len(found) < 2:
         return []
-    return found if by_size else sorted(found, key=_begin)
+    if not by_size:
+        found.sort(key=_begin)
+    return found
 
 
 SLICE_COLUMNS = ["test", "kind", "slice", "pairs", "matches", "base", "tuned", "change", "low", "high"]
@@ -116,6 +119,7 @@ def slices(tests: list[Test], trained: set[str]) -> pd.DataFrame: # a row a test
 
 
 def _slice_rows(test: Test, kind: str, names: np.ndarray) -> list[dict]: # names: (n,) the slice of each pair
+    "The rows of one kind of slices; those that are too small are left out."
     rows = []
     for name in _slice_names(names, by_size=kind == test.file.group):
         row = _slice_row(test, names == name)
@@ -177,7 +181,9 @@ def _rescored(test: Test, scorers: dict[str, Scorer], left, right, bar) -> tuple
     touched = (now != before).any(axis=1)
     rows = np.flatnonzero(touched)
     changed = now.iloc[rows]
-    fresh = pair_scores(scorers, changed.left.tolist(), changed.right.tolist(), bar)
+    left = changed.left.tolist()
+    right = changed.right.tolist()
+    fresh = pair_scores(scorers, left, right, bar)
     scores = {}
     for name in scorers:
         own = test.scores[name].copy()
@@ -206,16 +212,22 @@ def _intervened(test: Test, scorers: dict[str, Scorer], how: str, which: str, wo
     if progress:
         bar = f"{test.name}: {how} {which}"
     rows, scores = _rescored(test, scorers, left, right, bar)
-    about = {"test": test.name, "how": how, "which": which, "words": len(words), "touched": len(rows) / len(left)}
+    touched = len(rows) / len(left)
+    about = {"test": test.name, "how": how, "which": which, "words": len(words), "touched": touched}
     out = []
     for model, now in scores.items():
         change = _change(test, model, now)
         moved = np.abs(now - test.scores[model])
-        mean = 0.
-        if len(rows):
-            mean = float(moved[rows].mean())
+        mean = _mean(moved[rows])
         out.append({**about, "model": model, "score moved": mean, **figures(change)})
     return out
+
+
+def _mean(values: np.ndarray) -> float: # 0 of none
+    "How much scores moved."
+    if not len(values):
+        return 0.
+    return float(values.mean())
 
 
 INTERVENTIONS = (("drop", "gained"), ("drop", "lost"), ("drop", "others"), ("swap", "gained"))
@@ -294,15 +306,22 @@ def _shortcut(test: Test, scorers, trained: WordPairs, there: WordPairs, words: 
         bar = f"{test.name}: without shortcuts"
     _, scores = _rescored(test, scorers, left, right, bar)
     change = _change(test, "tuned", scores["tuned"])
-    moved = {model: _moved(test, model, now) for model, now in scores.items()}
-    more = difference(moved["tuned"], moved["base"])
+    base = _moved(test, "base", scores["base"])
+    tuned = _moved(test, "tuned", scores["tuned"])
+    more = difference(tuned, base)
     row = {"test": test.name, "words": found}
-    for name, pairs in (("training", trained), ("test", there)):
-        count, share = shared_tie(pairs, found)
-        row |= {f"{name} pairs": count, f"{name} matches": share, f"{name} mean": float(pairs.labels.mean())}
+    row |= _ties("training", trained, found)
+    row |= _ties("test", there, found)
     row |= figures(change)
-    row |= {"base change": moved["base"].value, "more": more.difference, "more low": more.low, "more high": more.high}
+    row |= {"base change": base.value, "more": more.difference, "more low": more.low, "more high": more.high}
     return row | {"p": more.p}
+
+
+def _ties(name: str, pairs: WordPairs, words: list[str]) -> dict:
+    "How pairs that share some words go with the label, beside all pairs."
+    count, share = shared_tie(pairs, words)
+    mean = float(pairs.labels.mean())
+    return {f"{name} pairs": count, f"{name} matches": share, f"{name} mean": mean}
 
 
 def shortcuts(
@@ -404,7 +423,7 @@ def _own_flaws(file: PairFile, keys: list[str], scores) -> dict[str, np.ndarray]
 
 def _shared_flaws(test: Test, keys: list[str], trained: dict[str, set[int]]) -> dict[str, np.ndarray]: # finding -> rows
     "What a test shares with training; trained: of `labels_of`."
-    texts = {text for key in trained for text in key.split("\n")}
+    texts = set().union(*map(_sides, trained))
     known = []
     differing = []
     sharing = []
@@ -412,12 +431,17 @@ def _shared_flaws(test: Test, keys: list[str], trained: dict[str, set[int]]) -> 
         others = trained.get(key, set()) - {label}
         known.append(key in trained)
         differing.append(bool(others))
-        sharing.append(not texts.isdisjoint(key.split("\n")))
+        sharing.append(not texts.isdisjoint(_sides(key)))
     return {
         "pairs of the training file": np.flatnonzero(known),
         "pairs of the training file with another label there": np.flatnonzero(differing),
         "pairs with a text of the training file": np.flatnonzero(sharing),
     }
+
+
+def _sides(key: str) -> list[str]: # of `folded_pairs`
+    "Both texts of a pair's key."
+    return key.split("\n")
 
 
 def _finding(name: str, file: PairFile, what: str, rows: np.ndarray) -> dict: # rows: places in the file

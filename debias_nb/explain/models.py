@@ -72,7 +72,9 @@ def kind_of(model) -> str: # static, transformer or cross
     if not isinstance(model, SentenceTransformer):
         found = type(model).__name__
         raise EncoderError(f"a SentenceTransformer, a CrossEncoder or a folder of one is expected, got {found}")
-    return "static" if is_static(model) else "transformer"
+    if is_static(model):
+        return "static"
+    return "transformer"
 
 
 def _is_cross(folder: Path) -> bool:
@@ -177,8 +179,9 @@ def transformer_settings(scorer: Scorer) -> list[str]: # JSON
     for module in scorer.model.modules():
         if isinstance(module, PreTrainedModel):
             told = module.config.to_dict()
-            kept = {name: value for name, value in told.items() if name not in NO_SETTINGS}
-            found.append(json.dumps(kept, sort_keys=True, default=str))
+            for name in NO_SETTINGS:
+                told.pop(name, None)
+            found.append(json.dumps(told, sort_keys=True, default=str))
     return found
 
 
@@ -198,13 +201,15 @@ def _read(scorer: Scorer, texts, tokens: dict) -> torch.Tensor: # (n, d)
         cut = cutting(scorer), new
         if cut not in tokens:
             tokens[cut] = tokenise(scorer.model, list(new))
-        scorer.known.update(zip(new, embed(scorer.model, tokens[cut])))
+        vectors = embed(scorer.model, tokens[cut])
+        scorer.known.update(zip(new, vectors))
     return torch.stack([scorer.known[text] for text in said])
 
 
 def _cosines(scorers: dict[str, Scorer], left, right) -> dict[str, np.ndarray]:
     "Scores of one stretch of pairs."
-    numbers, texts = pd.factorize(np.array([*left, *right], dtype=object))
+    both = np.array([*left, *right], dtype=object)
+    numbers, texts = pd.factorize(both)
     one, other = torch.from_numpy(numbers).chunk(2)
     tokens = {}
     out = {}
@@ -240,8 +245,9 @@ def pair_scores(
     found = {}
     nothing = np.empty(0)
     for name, values in parts.items():
-        found[name] = np.concatenate([*values, nothing])
-        _need_finite(name, found[name])
+        scores = np.concatenate([*values, nothing])
+        _need_finite(name, scores)
+        found[name] = scores
     return found
 
 

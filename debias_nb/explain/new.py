@@ -51,15 +51,13 @@ def read_experiment(
     "The settings of an experiment. Raises `ConfigError` naming file, key and the nearest name."
     found = load_config(path, Experiment)
     folder = Path(path).parent
-    own = folder / found.base
+    base = found.base
     try:
-        is_own = own.is_dir()
+        if (folder / base).is_dir():
+            base = str(folder / base)
     except OSError as e: # a name that is too long for a path
         raise ConfigError(f"{path}: base: {e.strerror}") from None
     tests = {name: str(folder / test) for name, test in found.tests.items()}
-    base = found.base
-    if is_own:
-        base = str(own)
     placed = {
         "base": base,
         "train": str(folder / found.train),
@@ -70,6 +68,14 @@ def read_experiment(
 
 # %% ../../nbs/explain/08_new.ipynb #e62ff62b
 SPLITS = {"like": "iid", "new": "uncoupled"} # the tests, and what the catalogue calls them
+
+
+def _write_pairs(path: Path, pairs) -> None: # of the catalogue
+    "Pairs of the catalogue as CSV."
+    left, right = pairs.texts()
+    labels = pairs.labels.astype(int)
+    frame = pd.DataFrame({"left": left, "right": right, "label": labels})
+    frame.to_csv(path, index=False)
 
 
 def write_planted(folder: Path) -> None:
@@ -83,9 +89,7 @@ def write_planted(folder: Path) -> None:
     for name, split in SPLITS.items():
         parts[name] = catalogue.test_pairs(split)
     for name, pairs in parts.items():
-        left, right = pairs.texts()
-        frame = pd.DataFrame({"left": left, "right": right, "label": pairs.labels.astype(int)})
-        frame.to_csv(folder / f"{name}.csv", index=False)
+        _write_pairs(folder / f"{name}.csv", pairs)
     recipe = PretrainConfig(steps=300, learning_rate=1e-2)
     config = EncoderConfig(name="tiny-static", kind="static", world=world, pretrain=recipe)
     with tempfile.TemporaryDirectory() as cache:
@@ -192,6 +196,15 @@ def _check_free(folder: Path, name: str) -> None:
             raise ConfigError(f"{path} exists; nothing was written")
 
 
+def _settings_file(name: str, settings: dict) -> str: # YAML
+    "What stands in the file of settings."
+    experiment = Experiment(**settings, records=f"{name}-records")
+    told = experiment.model_dump(mode="json")
+    text = yaml.safe_dump(told, sort_keys=False, allow_unicode=True)
+    head = f"# Settings of {name}.ipynb; null: what fits the encoder.\n"
+    return head + text
+
+
 def new(
     name: str,                     # of the notebook, and of what stands beside it
     base: str | None = None,       # an encoder; None: one is made
@@ -208,15 +221,11 @@ def new(
     try:
         with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}-") as aside:
             work = Path(aside)
-            own = any((base, train, tests))
-            if own:
+            if any((base, train, tests)):
                 settings = _own(folder, base, train, tests, columns)
             else:
                 settings = _planted(name, work)
-            experiment = Experiment(**settings, records=f"{name}-records")
-            text = yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-            head = f"# Settings of {name}.ipynb; null: what fits the encoder.\n"
-            (work / f"{name}.yaml").write_text(head + text, "utf-8")
+            (work / f"{name}.yaml").write_text(_settings_file(name, settings), "utf-8")
             cells = json.dumps(notebook(name), indent=1)
             (work / f"{name}.ipynb").write_text(cells + "\n", "utf-8")
             return [Path(shutil.move(path, folder / path.name)) for path in sorted(work.iterdir())]

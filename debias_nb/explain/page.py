@@ -43,6 +43,7 @@ LONGEST_NAME = 22 # letters
 
 
 def _short(text: str) -> str:
+    "A name that has room beside a picture."
     if len(text) <= LONGEST_NAME:
         return text
     return text[: LONGEST_NAME - 1] + "…"
@@ -81,11 +82,13 @@ def change_picture(
         return _at(value, low, high, EDGE, WIDE - EDGE)
 
     bottom = ROW * len(rows)
-    parts = [_line(across(0), 0, across(0), bottom, "axis"), _label(across(0), bottom + 14, "0", "middle")]
+    zero = across(0)
+    parts = [_line(zero, 0, zero, bottom, "axis"), _label(zero, bottom + 14, "0", "middle")]
     for i, row in enumerate(rows):
         y = ROW * i + 32
         kind = row["kind"]
-        parts.append(_label(EDGE, y - 16, f"{_short(row['name'])}: {points(row['change'])} points"))
+        said = f"{_short(row['name'])}: {points(row['change'])} points"
+        parts.append(_label(EDGE, y - 16, said))
         parts.append(_line(across(row["low"]), y, across(row["high"]), y, f"whisker {kind}"))
         parts.append(_dot(across(row["change"]), y, kind))
     return _picture(bottom + 18, "change in AUC(0.05), in points", parts)

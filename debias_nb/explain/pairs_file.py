@@ -78,14 +78,20 @@ def decoded(path: Path) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
-        line = data.count(b"\n", 0, e.start) + 1
-        before = data.rfind(b"\n", 0, e.start)
-        place = f"{path}:{line}: not UTF-8 at byte {e.start - before} of the line ({e.reason})"
+        place = f"{path}:{_not_utf8(data, e)}"
         raise DataError(f"{place}; convert the file, e.g. with `iconv -f latin1 -t utf-8`") from None
 
 
-def delimited(path: Path, delimiter: str) -> Cells:
-    "The cells of a CSV or TSV file. Raises `DataError` naming the line."
+def _not_utf8(data: bytes, error: UnicodeDecodeError) -> str: # what follows the path
+    "Where the first wrong byte is, and why it is wrong."
+    start = error.start
+    line = data.count(b"\n", 0, start) + 1
+    before = data.rfind(b"\n", 0, start)
+    return f"{line}: not UTF-8 at byte {start - before} of the line ({error.reason})"
+
+
+def _numbered_rows(path: Path, delimiter: str) -> list[tuple[int, list[str]]]: # the line where each begins, and its cells
+    "The rows of a CSV or TSV file that are not blank. Raises `DataError` naming the line."
     text = io.StringIO(decoded(path), newline="")
     reader = csv.reader(text, delimiter=delimiter, strict=True)
     found = []
@@ -97,7 +103,12 @@ def delimited(path: Path, delimiter: str) -> Cells:
             begins = reader.line_num + 1
     except csv.Error as e:
         raise DataError(f"{path}:{begins}: {_reason(e)}") from None
-    (_, names), *rows = found
+    return found
+
+
+def delimited(path: Path, delimiter: str) -> Cells:
+    "The cells of a CSV or TSV file. Raises `DataError` naming the line."
+    (_, names), *rows = _numbered_rows(path, delimiter)
     header = [name.strip() for name in names]
     _refuse_ragged(path, header, rows)
     lines = [line for line, _ in rows]
@@ -120,7 +131,8 @@ def _refuse_ragged(path, header, rows) -> None:
     bad = []
     for line, row in rows:
         if len(row) != len(header):
-            bad.append((line, f"{len(row)} cells, the header has {len(header)} ({', '.join(header)})"))
+            names = ", ".join(header)
+            bad.append((line, f"{len(row)} cells, the header has {len(header)} ({names})"))
     if bad:
         raise bad_lines(path, bad, len(rows))
 
@@ -155,7 +167,8 @@ def json_lines(path: Path, wanted: list[str]) -> Cells:
     lines = [line for line, _ in written]
     objects = list(parsed_rows(path, written, _json_object))
     header = list(dict.fromkeys(chain.from_iterable(objects)))
-    _refuse_missing(path, lines, objects, [name for name in wanted if name in header])
+    needed = [name for name in wanted if name in header]
+    _refuse_missing(path, lines, objects, needed)
     rows = [[found.get(name) for name in header] for found in objects]
     return Cells(header, rows, lines)
 
@@ -353,11 +366,15 @@ def read_pairs_file(
     if not cells.rows:
         raise DataError(f"{label}: no pairs, only a header ({', '.join(cells.header)})")
     frame = _frame(label, cells, columns, group)
+    return PairFile(name or Path(label).stem, frame, _digest(path, frame), tuple(columns), path, group)
+
+
+def _digest(path: str | None, frame: pd.DataFrame) -> str: # sha256
+    "Of the file; of pairs that come from none, of what they say."
     if path:
-        digest = sha256_file(path)
-    else:
-        digest = fingerprint(frame.to_numpy().tolist())
-    return PairFile(name or Path(label).stem, frame, digest, tuple(columns), path, group)
+        return sha256_file(path)
+    rows = frame.to_numpy().tolist()
+    return fingerprint(rows)
 
 
 def _frame(label, cells, columns, group) -> pd.DataFrame:

@@ -18,7 +18,7 @@ import torch
 from scipy.sparse import csr_matrix
 from tqdm.auto import tqdm
 
-from ..encoders import EncoderError, embed, is_static, mask_id, several_texts, token_vectors, tokenise
+from ..encoders import EncoderError, device_of, embed, is_static, mask_id, several_texts, token_vectors, tokenise
 from .models import Scorer
 from ..interventions import intervene
 
@@ -97,7 +97,7 @@ def _most_words(owner) -> int:
 
 def _table_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W), W: words of the longest text
     "Importance under a mean of token vectors."
-    device = next(scorer.model.parameters()).device
+    device = device_of(scorer.model)
     vectors = token_vectors(scorer.model, tokens.to(device))
     vectors = vectors.float().cpu() * tokens.mask[..., None]
     n, _, width = vectors.shape
@@ -133,20 +133,17 @@ def _without_word(model, tokens, chosen) -> torch.Tensor: # chosen: (k, L) boole
     "The embedding of each text without one of its words."
     width = tokens.ids.shape[1] # of these texts, which may be shorter than all
     gone = torch.from_numpy(chosen[:, :width])
-    kind = "delete"
-    if _has_mask(model):
-        kind = "mask"
-    changed = intervene(model, tokens, gone, kind)
+    changed = intervene(model, tokens, gone, _way_out(model))
     return embed(model, changed)
 
 
-def _has_mask(model) -> bool:
-    "Whether there is a token that stands for a masked word."
+def _way_out(model) -> str:
+    "How a word is taken away: by a mask, where there is a token for it."
     try:
         mask_id(model)
     except EncoderError:
-        return False
-    return True
+        return "delete"
+    return "mask"
 
 
 @torch.no_grad()
@@ -169,8 +166,8 @@ def word_importance(
             owners = word_owners(scorer, said, tokens)
             values = measure(scorer, tokens, owners)
             for text, row, owner in zip(some, values, owners):
-                words = len(words_of(text))
-                out.append(_shares(row, owner, words))
+                words = words_of(text)
+                out.append(_shares(row, owner, len(words)))
             bar.update(len(some))
     return out
 

@@ -20,7 +20,7 @@ from transformers import PrinterCallback, Trainer
 from ..config import EncoderConfig
 from ..cross_encoders import LengthSampler, PairEncoder, PairInputs, load_pair_encoder
 from ..data.answers import Answers, high_overlap, misled
-from ..encoders import autocast, evaluating, single_thread
+from ..encoders import autocast, device_of, evaluating, single_thread
 from ..metrics import rank_metrics, rank_replicates
 from ..processes import refuse_several
 from .config import MethodConfig, ScanConfig, TrainConfig
@@ -117,6 +117,7 @@ def _learner_settings(scan: ScanConfig) -> dict:
 
 
 def _memory(scan: ScanConfig) -> Memory | None: # None: nothing is learned from earlier batches
+    "What learns from earlier batches, where something is learned."
     if scan.memory != "none" and scan.weights in ("learned", "shuffled"):
         return Memory(scan.memory, scan.alpha, size=280)
     return None
@@ -281,13 +282,16 @@ def fit_answers(
     refuse_several("answers as runs train them", why)
     scan = scan or ScanConfig(weights="uniform")
     best = BestEpoch(model, validate)
+    callbacks = []
+    if validate:
+        callbacks = [best]
     lengths = data.inputs.lengths.tolist()
     rows = Dataset.from_dict({"row": range(len(data)), "length": lengths})
     with tempfile.TemporaryDirectory() as folder, single_thread(training.threads):
         args = arguments_for(training, folder, model, seed, dtype, remove_unused_columns=False)
         trainer = AnswerTrainer(
             model=model, args=args, train_dataset=rows, data_collator=AnswerCollator(data),
-            weigher=Weigher(scan, data, seed), contrast=scan.contrast, callbacks=[best] if validate else [],
+            weigher=Weigher(scan, data, seed), contrast=scan.contrast, callbacks=callbacks,
             optimizer_cls_and_kwargs=optimizer_for(training))
         fit(trainer, trainer, trainer.weigher, best)
     model.eval()
@@ -303,6 +307,7 @@ def _mean(values) -> float | None:
 
 
 def _means_of_stretches(values: list[float], points: int) -> list[float | None]:
+    "Means over stretches of equal length."
     stretches = np.array_split(values, min(points, len(values)))
     return [_mean(stretch) for stretch in stretches]
 
@@ -329,7 +334,7 @@ def answer_scores(
     dtype: str = "fp32",  # bf16 is autocast
 ) -> np.ndarray: # (n,) log-odds of being an answer
     "Score candidates, in the order given."
-    device = next(model.parameters()).device
+    device = device_of(model)
     out = torch.empty(len(inputs))
     order = torch.from_numpy(np.argsort(-inputs.lengths, kind="stable"))
     with evaluating(model), autocast(dtype, device):

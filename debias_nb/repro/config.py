@@ -9,9 +9,7 @@ __all__ = ['Profile', 'World', 'Names', 'PLANTED_CORPORA', 'Regulariser', 'Inter
 
 # %% ../../nbs/repro/00_config.ipynb #00155e04
 import functools
-import hashlib
 import itertools
-import json
 import re
 from pathlib import Path
 from typing import Annotated, Literal
@@ -20,8 +18,9 @@ from pydantic import Field, model_validator
 
 from debias_nb.config import (
     AnswersWorldConfig, AuthorsWorldConfig, ConfigError, Count, EncoderConfig, Natural, NotNegative, Positive, Probability,
-    Several, Share, Strict, WorldConfig, check_known, load_config, once_per_state, project_root, refuse_if,
+    Several, Share, Strict, WorldConfig, check_known, in_project, load_config, once_per_state, refuse_if,
 )
+from ..hashes import fingerprint
 
 # %% ../../nbs/repro/00_config.ipynb #f0ed4d60
 Profile = Literal["planted", "small", "paper"]
@@ -98,6 +97,7 @@ class CorpusConfig(Strict):
         return self
 
     def _check_titles(self, me):
+        "Raises `ValueError` for settings of titles that do not fit."
         real_titles = self.task == "titles" and not self.world
         refuse_if(
             real_titles != (self.by is not None),
@@ -111,6 +111,7 @@ class CorpusConfig(Strict):
         refuse_if(self.ticks and self.task != "titles", f"{me}: `ticks` belongs to titles")
 
     def _check_authors(self, me):
+        "Raises `ValueError` for settings of authors that do not fit."
         refuse_if(
             (self.split or self.cleaned) and self.task != "authors",
             f"{me}: `split` and `cleaned` belong to authors")
@@ -155,6 +156,7 @@ class AuthorsConfig(Strict):
 
     @model_validator(mode="after")
     def _fits(self):
+        "Raises `ValueError` for settings of another student."
         without = self.model_copy(update={"counted": None})
         refuse_if(self.counted and without != AuthorsConfig(), "what is counted takes no loss and no student")
         changed = self.variant != "paper" or self.bias is not None
@@ -237,6 +239,7 @@ class TrainConfig(Strict):
 
     @model_validator(mode="after")
     def _hinge(self):
+        "Raises `ValueError` for settings of another loss."
         hinge = self.loss == "hinge"
         authors = self.loss == "authors"
         complete = self.margin is not None and self.hardest is not None
@@ -329,8 +332,7 @@ def run_id(
     "A readable slug and ten hex digits of the sha256 of all settings that are not defaults."
     run = run.recorded()
     settings = run.model_dump(mode="json", exclude_defaults=True)
-    canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
-    digits = hashlib.sha256(canonical.encode()).hexdigest()[:10]
+    digits = fingerprint(settings)[:10]
     encoder = run.encoder.name.split("/")[-1]
     corpus = ""
     if run.corpus:
@@ -356,6 +358,7 @@ class BlockConfig(Strict):
 
     @model_validator(mode="after")
     def _planted(self):
+        "Raises `ValueError` for further worlds where nothing is drawn, or drawn already."
         drawn = [corpus.drawn for corpus in self.corpora]
         refuse_if(self.worlds and not all(drawn), "`worlds` belongs to planted corpora and to random splits")
         refuse_if(
@@ -478,8 +481,8 @@ def configured(
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> list[str]: # `paper/experiment`
     "The experiments with a configuration in such a file."
-    folder = Path(root or project_root()) / "configs"
-    names = {f"{file.parent.name}/{file.name.partition('.')[0]}" for file in folder.glob(pattern)}
+    files = in_project("configs", root).glob(pattern)
+    names = {f"{file.parent.name}/{file.name.partition('.')[0]}" for file in files}
     return sorted(names)
 
 
@@ -492,7 +495,7 @@ def load_experiment(
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> ExperimentConfig:
     "Read and validate `configs/<paper>/<experiment>.<profile>.yaml`. Raises `ConfigError`."
-    folder = (Path(root) if root else project_root()) / "configs"
+    folder = in_project("configs", root)
     wanted = f"{name}.{profile}"
     path = folder / f"{wanted}.yaml"
     known = [f"{file.parent.name}/{file.stem}" for file in sorted(folder.glob("*/*.yaml"))]

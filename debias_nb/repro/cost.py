@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..config import ConfigError, Natural, Positive, Share, Strict, load_config, project_root
+from ..config import ConfigError, Natural, Positive, Share, Strict, in_project, load_config
 from .config import ExperimentConfig, RunConfig
 
 # %% ../../nbs/repro/18_cost.ipynb #c0520006
@@ -67,8 +67,7 @@ class Costs(Strict):
 def load_costs(root: str | Path | None = None) -> Costs:
     "Read the assumptions. Raises `ConfigError` naming file and key."
     source = "configs/device/costs.yaml"
-    path = Path(root or project_root()) / source
-    return load_config(path, Costs, source)
+    return load_config(in_project(source, root), Costs, source)
 
 # %% ../../nbs/repro/18_cost.ipynb #c0520009
 def forward_flop(shape: Shape, tokens: int) -> float:
@@ -134,7 +133,8 @@ RECORD_BYTES = 60e3 # of one run in `results/`
 
 
 def _bench(root: str | Path | None) -> dict: # {} where there is none
-    path = Path(root or project_root()) / "bench/gpu.json"
+    "What was measured on a GPU."
+    path = in_project("bench/gpu.json", root)
     if path.is_file():
         return json.loads(path.read_text("utf-8"))
     return {}
@@ -166,7 +166,9 @@ def memory_bytes(run: RunConfig, costs: Costs) -> float:
     width = 2
     if run.encoder.dtype == "bf16":
         width = 1
-    of_a_parameter = 20 if each or once else 16
+    of_a_parameter = 16
+    if each or once:
+        of_a_parameter = 20
     state = of_a_parameter * shape.parameters
     return state + width * kept * tokens * shape.layers * shape.width
 
@@ -186,17 +188,26 @@ def table_cost(experiment: ExperimentConfig, costs: Costs, reached: dict[str, fl
     "Of all runs that an experiment asks for, one after the other."
     runs = experiment.runs()
     each = [run_cost(run, costs, reached, dtype) for run in runs]
-    corpora = {run.data.name for run in runs if run.data}
-    corpora |= {run.training.transfer.corpus for run in runs if run.method.transfer}
-    models = {run.encoder.name for run in runs if run.encoder.name != "learned"}
-    parameters = sorted(costs.shape(name).parameters for name in models)
     disk = sum(one.disk for one in each)
-    disk += sum(costs.size(name).bytes for name in corpora)
-    if parameters:
-        disk += 4 * sum(parameters) + 12 * parameters[-1]
+    disk += _corpora_bytes(runs, costs)
+    disk += _models_bytes(runs, costs)
     seconds = sum(one.seconds for one in each)
     memory = max(one.memory for one in each)
     return Cost(seconds, memory, disk, len(each))
+
+
+def _corpora_bytes(runs: list[RunConfig], costs: Costs) -> float:
+    "What is trained and tested on."
+    names = {run.data.name for run in runs if run.data}
+    names |= {run.training.transfer.corpus for run in runs if run.method.transfer}
+    return sum(costs.size(name).bytes for name in names)
+
+
+def _models_bytes(runs: list[RunConfig], costs: Costs) -> float:
+    "The encoders in single precision, and what training keeps of the largest."
+    names = {run.encoder.name for run in runs if run.encoder.name != "learned"}
+    parameters = sorted(costs.shape(name).parameters for name in names)
+    return 4 * sum(parameters) + 12 * max(parameters, default=0)
 
 
 def said(name: str, experiment: ExperimentConfig, costs: Costs, reached: dict[str, float]) -> dict: # a row of the page
@@ -224,6 +235,7 @@ def cost_table(experiments: list[ExperimentConfig], root: str | Path | None = No
 
 
 def _two_digits(value: float) -> str:
+    "A number with two digits that count."
     digits = 0
     if value:
         digits = max(0, 1 - math.floor(math.log10(value)))

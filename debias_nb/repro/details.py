@@ -132,6 +132,7 @@ def case_title(case: dict) -> str: # of `picked_cases`
 
 
 def _causal_words(case: dict) -> str:
+    "The words of a query that cause relevance."
     words = zip(case["tokens"], case["causal"])
     causal = [f"`{word}`" for word, is_causal in words if is_causal]
     return ", ".join(causal)
@@ -141,10 +142,17 @@ def case_table(case: dict) -> pd.DataFrame: # methods down, the first five items
     "What each method puts first."
     rows = {}
     for name, method in case["methods"].items():
-        rows[name] = [f"✓ {title}" if right else title for title, right in method["top"]]
+        rows[name] = [_ticked(*item) for item in method["top"]]
     places = ["1", "2", "3", "4", "5"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=places)
     return table.rename_axis("method")
+
+
+def _ticked(title: str, right: bool) -> str:
+    "A title, marked where it is right."
+    if right:
+        return f"✓ {title}"
+    return title
 
 
 def case_importance(case: dict) -> pd.DataFrame: # position, token, method, importance, causal
@@ -208,6 +216,7 @@ def answer_row(group: dict, i: int, kind: str) -> dict:
 
 # %% ../../nbs/repro/08_details.ipynb #f3100014
 def _norms(records: list[dict]) -> Iterator[tuple]:
+    "A row a term and run."
     for record, norms in extras(records, "gradient norms"):
         own = place(record)
         for norm in norms.items():
@@ -337,6 +346,7 @@ def _moments(diary: dict) -> Iterator[tuple[float, str, float]]: # part of the t
 
 
 def _by_part(values: list) -> Iterator[tuple[float, float]]: # part of the training, value
+    "Values along a training, without those that are missing."
     for i, value in enumerate(values, 1):
         if value is not None:
             yield i / len(values), value
@@ -365,6 +375,7 @@ def weight_rows(records: list[dict]) -> pd.DataFrame: # panel, method, seed, par
 
 
 def _late_means(diaries: pd.DataFrame) -> pd.DataFrame:
+    "Means over the last quarter of training."
     late = diaries[diaries.part > .75]
     groups = late.groupby(["panel", "method", "quantity"], sort=False)
     means = groups.value.mean()
@@ -447,7 +458,9 @@ def bias_table(records: list[dict]) -> pd.DataFrame:
         rows.append(place(record) | {"τ by seed": f"{tau:g}"} | named)
     out = _over_seeds(rows, {"τ by seed": "; ".join} | dict.fromkeys(BIAS.values(), "mean"))
     for name in BIAS.values():
-        digits = 0 if name == "without pairs" else 3
+        digits = 3
+        if name == "without pairs":
+            digits = 0
         out[name] = out[name].map(f"{{:.{digits}f}}".format)
     return out
 
@@ -474,6 +487,7 @@ LEAKS = ["corpus", "topic of the test / of training", "cosine", "shared words", 
 
 
 def _leak_texts(leak: dict) -> list[str]: # of `LEAKS`, but for the corpus
+    "A pair of topics as a row."
     words = leak["words"]
     topics = f"{leak['test topic']} / {leak['training topic']}"
     cosine = f"{leak['cosine']:.2f}"
@@ -487,7 +501,8 @@ def _marked(text: str, words: list[str]) -> str:
     return " ".join(marked)
 
 
-def _in_bold(word: str, words: list[str]) -> str: # only where it is one of them
+def _in_bold(word: str, words: list[str]) -> str:
+    "A word, in bold where it is one of some."
     bare = word.strip(".,;:!?()\"'*").lower()
     if bare in words:
         return f"**{word}**"

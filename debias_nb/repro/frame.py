@@ -89,7 +89,9 @@ def world_of(record: dict) -> int | None: # None: real data, divided in one way
     if corpus:
         return _drawn_seed(json.dumps(corpus))
     world = record["config"].get("eval_world")
-    return world["seed"] if world else None
+    if world:
+        return world["seed"]
+    return None
 
 
 @lru_cache(maxsize=None)
@@ -160,7 +162,8 @@ def run_key(record: dict) -> tuple[int | None, int | None]: # a run without trai
     seed = None
     if record["config"]["training"]:
         seed = record["seed"]
-    return world_of(record), seed
+    world = world_of(record)
+    return world, seed
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000008
 def series(
@@ -170,8 +173,16 @@ def series(
 ) -> tuple[list[float], list[list[float]] | None]: # a value a record; bootstrap replicates, if all records have them
     "One metric over the runs of a cell."
     values = [record["metrics"][evaluate][metric] for record in records]
-    replicates = [record["replicates"].get(evaluate, {}).get(metric) for record in records]
-    return values, replicates if all(replicates) else None
+    replicates = [_replicates_of(record, evaluate, metric) for record in records]
+    if all(replicates):
+        return values, replicates
+    return values, None
+
+
+def _replicates_of(record: dict, evaluate: str, metric: str) -> list[float] | None:
+    "Bootstrap replicates of a metric, where a record has them."
+    of_set = record["replicates"].get(evaluate, {})
+    return of_set.get(metric)
 
 
 def by_world(values, worlds: list) -> np.ndarray: # (runs,) -> (worlds,)
@@ -193,6 +204,7 @@ def level(
 
 
 def _over_worlds(values: np.ndarray, overlap: float) -> Interval: # a value a world or split
+    "The mean over worlds, or over splits that overlap."
     mean = interval(values)
     if overlap:
         wider = over_splits(values, overlap)
@@ -329,6 +341,7 @@ def _is_of(run: RunConfig, row: Row, column: ColumnConfig, corpus: CorpusConfig)
 
 
 def _is_setting_of(training: TrainConfig, row: Row, column: ColumnConfig) -> bool:
+    "Whether a run was trained with what a row and a column name."
     same_rate = row.rate is None or training.learning_rate == row.rate
     same_epochs = column.epochs is None or training.epochs == column.epochs
     return same_rate and same_epochs
@@ -478,11 +491,14 @@ def _of_every_cell(
     experiment: ExperimentConfig, table: TableConfig, block: BlockConfig, expected: ExpectedTable | None,
 ) -> dict[str, str]:
     "What the cells of one block in one table have in common."
-    unit = table.unit or (expected.unit if expected else "percent")
+    unit = "percent"
+    if expected:
+        unit = expected.unit
     command = f"debias-nb run {experiment.name} --profile {experiment.profile}"
     if block.full:
         command += " --full"
-    return dict(paper=experiment.paper, table=table.id, profile=experiment.profile, unit=unit, command=command)
+    return dict(
+        paper=experiment.paper, table=table.id, profile=experiment.profile, unit=table.unit or unit, command=command)
 
 
 def _of_row_and_column(table: TableConfig, row: Row, column: ColumnConfig) -> dict[str, str | None]:
@@ -588,7 +604,7 @@ def _cell_rows(cell: Cell, metrics: list[str], found: Records, own: bool) -> Ite
             values = record["metrics"].get(cell.evaluate, {})
             if metric not in values:
                 continue
-            replicates = record["replicates"].get(cell.evaluate, {}).get(metric)
+            replicates = _replicates_of(record, cell.evaluate, metric)
             if replicates is not None:
                 replicates = scale * np.array(replicates, float)
             measured = dict(value=scale * values[metric], replicates=replicates)
@@ -709,10 +725,18 @@ def refuse_unknown_parameters():
 
 
 def _put_in(sources: list[str]) -> Iterator[str]: # names of parameters
+    "The names that papermill has put into some cells."
     for source in sources:
         if source.startswith("# Parameters\n"): # what papermill writes above them
             for line in ast.parse(source).body:
                 yield line.targets[0].id
+
+
+def _refuse_failed(failed: dict[str, str]) -> None: # run -> why
+    "Raises `RuntimeError` naming the runs that failed."
+    if failed:
+        told = [f"{run}: {why}" for run, why in failed.items()]
+        raise RuntimeError("; ".join(told))
 
 
 def study(
@@ -734,9 +758,7 @@ def study(
     experiment = narrow(load_experiment(name, profile), seeds, methods, encoders, weight, full)
     store = store_for(profile)
     outcome = run_all(experiment.runs(), store, fresh=fresh, workers=workers)
-    if outcome.failed:
-        failed = [f"{run}: {why}" for run, why in outcome.failed.items()]
-        raise RuntimeError("; ".join(failed))
+    _refuse_failed(outcome.failed)
     counts = f"{len(outcome.records)} records, {len(outcome.trained)} of them run now"
     came = [f"{counts}; {len(outcome.missing)} runs lack something."]
     came += [f"- {why}" for why in dict.fromkeys(outcome.missing.values())]
@@ -747,8 +769,8 @@ def scales(
     name: str, # `paper/experiment`
 ) -> list[str]: # richest first
     "The profiles at which some run has finished."
-    known = reversed(profiles_of(name))
-    return [profile for profile in known if stored(name, profile).finished]
+    known = profiles_of(name)
+    return [profile for profile in reversed(known) if stored(name, profile).finished]
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000032
 class Unpaired(ValueError):
@@ -827,6 +849,7 @@ def _kept_keys(sides: list[Side]) -> list[tuple]:
 
 
 def _too_few(kept: list[tuple], left_out: dict[tuple, str]) -> str: # of `pairs_of`
+    "Why a comparison rests on too little."
     told = f"{len(kept)} common replicates"
     if left_out:
         reasons = "; ".join(dict.fromkeys(left_out.values()))
@@ -861,6 +884,7 @@ def _combined(sides: list[Side], keys: list[tuple], name: str) -> np.ndarray:
 
 
 def _at(side: Side, keys: list[tuple], name: str) -> np.ndarray:
+    "A side's values in the order of some keys."
     places = [side.at(key) for key in keys]
     values = np.asarray(getattr(side, name), float)
     return values[places]

@@ -45,6 +45,7 @@ class Work:
     trainings: int = 0
 
     def next_folder(self) -> Path | None: # of the checkpoints of its next training
+        "Where the checkpoints of the next training go."
         if self.limits.folder is None:
             return None
         self.trainings += 1
@@ -91,6 +92,7 @@ def _state(owner, name: str): # tensors, numbers, text, and lists and dicts of t
 
 
 def _restore(owner, name: str, state) -> None:
+    "Give an object back what a checkpoint holds of it."
     value = getattr(owner, name)
     if isinstance(value, torch.Generator):
         value.set_state(state)
@@ -114,6 +116,7 @@ class Keeper(TrainerCallback):
 
     @property
     def due(self) -> bool:
+        "Whether a checkpoint is to be written now."
         return self.limits.reached or time.time() - self.saved > EVERY
 
     def on_train_begin(self, args, state, control, **_):
@@ -178,7 +181,9 @@ def divided(
                 return whole(**given)
             return whole(given)
 
-        given = named if columns is None else columns
+        given = columns
+        if columns is None:
+            given = named
         if not pending or "offsets" in given:
             return called(given)
         parts = _split(given, pieces)
@@ -212,4 +217,7 @@ def fit(
         trainer.args.output_dir = str(folder)
         trainer.args.save_total_limit = 2 # the newest may be broken off
         trainer.add_callback(Keeper(work.limits, kept, found))
-        trainer.train(resume_from_checkpoint=str(found) if found else None)
+        resumed = None
+        if found:
+            resumed = str(found)
+        trainer.train(resume_from_checkpoint=resumed)

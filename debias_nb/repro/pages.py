@@ -317,16 +317,22 @@ def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
     mine = [cell for cell in cells if cell.profile == "paper"]
     for name, table in load_expected(paper).tables.items():
         made = [cell for cell in mine if cell.table == name]
-        elsewhere = "quoted by the paper from earlier work" if made else "no configuration makes this table"
+        elsewhere = "no configuration makes this table"
+        if made:
+            elsewhere = "quoted by the paper from earlier work"
         for printed in table.cells:
-            if any(is_printed(cell, printed) for cell in made):
-                continue
-            base = printed.row.get("base", "")
-            why = elsewhere
-            if printed.value is None:
-                why = printed.note
-            place = (paper, name, "paper", base, row_name(printed.row), printed.column, "", "", "")
-            yield Cell(*place, expected=printed.value, why=why)
+            if not any(is_printed(cell, printed) for cell in made):
+                yield _printed_cell(paper, name, printed, elsewhere)
+
+
+def _printed_cell(paper: str, table: str, printed, elsewhere: str) -> Cell: # elsewhere: why no run is of it
+    "A printed number that no run of ours stands beside."
+    base = printed.row.get("base", "")
+    method = row_name(printed.row)
+    why = elsewhere
+    if printed.value is None:
+        why = printed.note
+    return Cell(paper, table, "paper", base, method, printed.column, "", "", "", expected=printed.value, why=why)
 
 
 def all_cells(

@@ -94,6 +94,7 @@ def _recorded(run: RunConfig, known: dict[tuple, list[dict]]) -> Estimate | None
 
 
 def _took(records: list[dict], said: str) -> Estimate:
+    "What runs of the same kind took."
     seconds = median(record["seconds"] for record in records)
     memory = max(record["peak_memory_bytes"] for record in records)
     return Estimate(seconds, memory, said)
@@ -122,6 +123,7 @@ class Job(Strict):
 
 
 def _job(experiment: ExperimentConfig, runs: list[RunConfig], known: dict[str, Estimate]) -> Job:
+    "Some runs as one job."
     ids = tuple(run.id for run in runs)
     mine = [known[i] for i in ids]
     sources = dict.fromkeys(one.source for one in mine)
@@ -205,7 +207,8 @@ def plan(
                 planned.add(run.id)
                 todo.append(run)
         jobs += jobs_of(experiment, todo, estimates(todo, root), worth)
-    return jobs, len(there)
+    known = len(there)
+    return jobs, known
 
 
 def write_plan(jobs: list[Job], path: Path) -> None:
@@ -239,6 +242,7 @@ def _gib(memory: float) -> str: # memory: bytes
 
 
 def _row(job: Job) -> tuple[str, ...]:
+    "A job as a row of the plan."
     runs = str(len(job.ids))
     memory = _gib(job.memory)
     sources = ", ".join(job.sources)
@@ -256,19 +260,24 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]: # lines
     return lines
 
 
+def _hours_of(jobs: list[Job]) -> str:
+    "How long jobs take, and how long where all run at once."
+    seconds = [job.seconds for job in jobs]
+    total = sum(seconds)
+    longest = max(seconds, default=0.)
+    return f"{_hours(total)} hours one after the other, {_hours(longest)} at least"
+
+
 def described(jobs: list[Job], there: int) -> str: # lines
     "The graph of a plan, with hours and memory of each job, their totals, and what both rest on."
     lines = []
     if jobs:
         lines = _aligned([("job", "runs", "hours", "GiB", "from"), *map(_row, jobs)])
-    seconds = sum(job.seconds for job in jobs)
-    longest = max((job.seconds for job in jobs), default=0.)
-    memory = max((job.memory for job in jobs), default=0.)
     lines.append("all of them -> merge the records -> render the pages")
     runs = sum(len(job.ids) for job in jobs)
     total = f"{len(jobs)} jobs, {runs} runs; {there} runs have a record"
-    hours = f"{_hours(seconds)} hours one after the other, {_hours(longest)} at least"
-    lines.append(f"{total}; {hours}; {_gib(memory)} GiB at most")
+    memory = max((job.memory for job in jobs), default=0.)
+    lines.append(f"{total}; {_hours_of(jobs)}; {_gib(memory)} GiB at most")
     assumed = sum("assumed" in job.sources for job in jobs)
     if assumed:
         lines.append(f"{assumed} jobs have runs of which neither records nor configs/device/costs.yaml know: their hours are assumed")

@@ -163,11 +163,15 @@ def family(
     known = [name for name in LOOKS if re.match(rf"{re.escape(name)}(?!\w)", method)]
     return max(known, key=len, default=method)
 
+def _distinct(names) -> list: # in the order of appearance
+    "Each name once."
+    return list(dict.fromkeys(names))
+
 def ordered(
     methods, # names, repeated or not
 ) -> list[str]: # each once
     "Methods in the order of appearance, the variants of a method together."
-    names = list(dict.fromkeys(methods))
+    names = _distinct(methods)
     families = [family(name) for name in names]
     return sorted(names, key=lambda name: families.index(family(name)))
 
@@ -195,6 +199,7 @@ def looks(
     return out
 
 def _variants(names: list[str], color: str, marker: str) -> dict[str, Look]:
+    "Looks for methods of one family: one colour, several shades and markers."
     colors = shades(color, len(names))
     markers = cycle(marker + MARKERS.replace(marker, ""))
     return dict(zip(names, map(Look, colors, markers)))
@@ -216,6 +221,7 @@ def checked(
     return out
 
 def _refuse_incomplete(frame: pd.DataFrame, columns: list[str]):
+    "Raises `ValueError` for a table that lacks a column, or rows."
     for column in columns:
         if column not in frame:
             raise ValueError(f"no column {column!r} among {', '.join(map(str, frame))}")
@@ -246,6 +252,7 @@ VALUE = ["value", *INTERVAL]
 ROUNDING = 1e-9 # the mean of equal numbers may differ from them
 
 def _refuse_outside(values: pd.DataFrame, middle, low, high): # as `bars`; its columns
+    "Raises `ValueError` naming the first value that is not inside its interval."
     too_high = low > middle + ROUNDING
     too_low = high < middle - ROUNDING
     outside = too_high | too_low
@@ -283,7 +290,7 @@ def few(
     most: int,
 ) -> list[str]: # each once
     "Names of panels. Raises `ValueError` for more than can be read."
-    names = list(dict.fromkeys(names))
+    names = _distinct(names)
     if len(names) > most:
         raise ValueError(f"{len(names)} panels, and at most {most} can be read in one figure: choose some")
     return names
@@ -323,7 +330,7 @@ def stacked(
 ) -> tuple[Figure, dict]: # the figure, and (column, row) -> its axes
     "An empty figure. Raises `ValueError` for more than four columns."
     names = few(names, 4)
-    rows = list(dict.fromkeys(rows))
+    rows = _distinct(rows)
     figure = canvas(height * len(rows) + .4)
     grid = figure.subplots(len(rows), len(names), squeeze=False, sharex="col")
     _title(grid[0], names, len(names))
@@ -371,6 +378,11 @@ def percent(
     "Numbers of an axis in whole percent."
     axis.set_major_locator(MaxNLocator(most, steps=STEPS))
     axis.set_major_formatter(PercentFormatter(1, decimals=0))
+
+def _caption(figure: Figure, label: str):
+    "What all axes show, above them."
+    figure.suptitle(label, x=.005, ha="left", size=9)
+
 
 def on_the_left(ax, label: str):
     "What the numbers of a row of panels are, written once."
@@ -454,7 +466,7 @@ def difference_plot(
         if len(rows) > 1:
             letters = int(height / LETTER) - 1 # no longer than a row is high
             axes[0].set_ylabel(fill(title, letters, break_long_words=False))
-    figure.suptitle(label, x=.005, ha="left", size=9)
+    _caption(figure, label)
     _difference_legend(figure, frame)
     return figure
 
@@ -682,8 +694,10 @@ def weights_plot(
 def of_training(ax):
     "An axis from the start of training to its end."
     ax.set_xlim(0, 1)
-    narrow = ax.get_gridspec().ncols > 3
-    percent(ax.xaxis, 2 if narrow else 6)
+    ticks = 6
+    if ax.get_gridspec().ncols > 3:
+        ticks = 2
+    percent(ax.xaxis, ticks)
 
 # %% ../../nbs/repro/09_plots.ipynb #63890058
 @styled()
@@ -778,7 +792,7 @@ def transfer_plot(
         table = only(rows, panel=panel).pivot(index="trained", columns="tested", values="difference")
         table = table.reindex(index=rows.trained.unique(), columns=rows.tested.unique())
         _difference_heatmap(ax, table, most)
-    figure.suptitle(label, x=.005, ha="left", size=9)
+    _caption(figure, label)
     return figure
 
 def _difference_heatmap(ax, table: pd.DataFrame, most: float):

@@ -77,6 +77,7 @@ class PrintedCells:
         return rows[method]
 
     def _rows(self, table, but, names) -> pd.DataFrame:
+        "The cells that fit some names. Raises `ValueError` for an unknown name, and where none fits."
         rows = self.frame
         for key, wanted in {"table": table, **names}.items():
             if wanted == "*":
@@ -128,6 +129,7 @@ class Fact:
 
 
 def _holds(x: float, relation: str, by: float) -> bool:
+    "Whether a number stands in a relation to another one."
     if relation in RELATIONS:
         return RELATIONS[relation](x, by)
     if relation == "=":
@@ -137,6 +139,7 @@ def _holds(x: float, relation: str, by: float) -> bool:
 
 
 def _asked(relation: str, by: float) -> str:
+    "A relation in words."
     if relation in ("~", "!="):
         text = "equal"
         if by:

@@ -74,7 +74,9 @@ def _mark_chosen(rows: list[dict]):
 
 
 def _best_first(row: dict) -> tuple[str, float]:
-    return row["kind"], -row["mean"] if row["complete"] else math.inf
+    if row["complete"]:
+        return row["kind"], -row["mean"]
+    return row["kind"], math.inf
 
 
 def best_training(experiment: ExperimentConfig, records: list[dict], kind: str) -> TrainConfig: # static, transformer

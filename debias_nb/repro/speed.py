@@ -63,14 +63,20 @@ def reached(
     found = _looked_up(aim, record, aim.at)
     by = 1.
     if aim.over:
-        by = _looked_up(aim, record, aim.over)["median"]
+        other = _looked_up(aim, record, aim.over)
+        by = other["median"]
     median = found["median"] / by
     quartiles = None
     if "q1" in found:
         quartiles = found["q1"] / by, found["q3"] / by
+    return median, quartiles, _meets(aim, median)
+
+
+def _meets(aim: Aim, ratio: float) -> bool:
+    "Whether a ratio reaches its aim."
     if aim.least is None:
-        return median, quartiles, median <= aim.most
-    return median, quartiles, median >= aim.least
+        return ratio <= aim.most
+    return ratio >= aim.least
 
 # %% ../../nbs/repro/13_speed.ipynb #540a0c36
 def _crossover(record: dict) -> list[str]: # of SCAN's weight learner
@@ -98,19 +104,26 @@ def _setting(key: str, value) -> str:
     return f"{key} {value}"
 
 
+def _asked(aim: Aim) -> str:
+    "An aim in words."
+    if aim.least is None:
+        return f"at most {aim.most:g}"
+    return f"at least {aim.least:g}"
+
+
 def _aim_row(aim: Aim, record: dict | None) -> list[str]:
     "What was measured, beside its aim."
-    if aim.least is None:
-        asked = f"at most {aim.most:g}"
-    else:
-        asked = f"at least {aim.least:g}"
+    asked = _asked(aim)
     if record is None:
         return [aim.asks, aim.bench, "—", asked, "not measured"]
     median, quartiles, met = reached(aim, record)
     text = f"{median:.3g}"
     if quartiles:
         text += " [{:.3g}, {:.3g}]".format(*quartiles)
-    return [aim.asks, aim.bench, text, asked, "met" if met else "**missed**"]
+    word = "**missed**"
+    if met:
+        word = "met"
+    return [aim.asks, aim.bench, text, asked, word]
 
 
 def _bench_row(name: str, record: dict) -> list[str]:

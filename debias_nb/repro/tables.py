@@ -87,9 +87,16 @@ def markdown(frame: pd.DataFrame) -> str:
     frame = frame.astype(object).where(frame.notna(), "")
     if frame.columns[0] == "encoder":
         frame["encoder"] = _once(frame.encoder)
-    header = ["" if name in ("method", "encoder") else str(name) for name in frame.columns]
+    header = list(map(_heading, frame.columns))
     rows = frame.to_numpy().tolist()
     return text_table(header, rows, left)
+
+
+def _heading(column) -> str:
+    "The columns of names need none."
+    if column in ("method", "encoder"):
+        return ""
+    return str(column)
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200011
 def main(runs: pd.DataFrame, metric: str | None = None) -> pd.DataFrame:
@@ -216,11 +223,16 @@ def _emphasised(row) -> str: # of `differences`
     "A difference as text, in bold where its interval leaves out zero as printed."
     digits = DIGITS[row.unit]
     text = bracket(row, digits)
-    low = round(row.low, digits)
-    high = round(row.high, digits)
-    if low > 0 or high < 0:
+    if _leaves_out_zero(row, digits):
         return f"**{text}**"
     return text
+
+
+def _leaves_out_zero(row, digits: int) -> bool:
+    "Whether an interval lies on one side of zero as printed."
+    low = round(row.low, digits)
+    high = round(row.high, digits)
+    return low > 0 or high < 0
 
 
 def intervals(found: pd.DataFrame) -> pd.DataFrame: # of `differences`
@@ -367,6 +379,7 @@ MANY = 3 # methods; of more, where all are meant, no names are said
 
 
 def _methods(methods: list[str], known: pd.DataFrame) -> str:
+    "The names of some methods."
     all_of_them = len(methods) == known.method.nunique()
     if all_of_them and len(methods) > MANY:
         return "every method"
@@ -489,6 +502,7 @@ def _lack(table: str, cells: list[Cell]) -> tuple[str, str] | None: # None: noth
 
 
 def _columns(some: list[Cell], cells: list[Cell]) -> str: # "" for all of them
+    "In which columns some cells stand."
     columns = dict.fromkeys(cell.column for cell in some)
     if len(columns) == len({cell.column for cell in cells}):
         return ""
@@ -499,6 +513,7 @@ MOST_ROWS = 6 # that are named one by one
 
 
 def _rows(some: list[Cell], cells: list[Cell]) -> str: # "" for all of them, and for many
+    "In which rows some cells stand, encoder by encoder."
     rows = dict.fromkeys((cell.encoder, cell.method) for cell in some)
     every = {(cell.encoder, cell.method) for cell in cells}
     if len(rows) == len(every) or len(rows) > MOST_ROWS:
@@ -565,6 +580,7 @@ def _fingerprints(parts: list[tuple[str, dict]]) -> str: # names, and what is kn
 
 
 def _beginnings(parts: list[tuple[str, dict]]) -> dict[str, set[str]]: # name -> of its fingerprints
+    "How the fingerprints of each encoder or data set begin."
     known = {}
     for name, about in parts:
         fingerprint = about["fingerprint"]

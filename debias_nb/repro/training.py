@@ -16,7 +16,7 @@ import torch
 from sentence_transformers.base.data_collator import BaseDataCollator
 from transformers import TrainerCallback
 
-from ..encoders import QuietTrainer, Tokens, single_thread, tokenise, training_arguments
+from ..encoders import QuietTrainer, Tokens, device_of, single_thread, tokenise, training_arguments
 from ..itvreg import CachedBase, FrozenBase, MatchingLoss, loss_class, make_loss
 from .limits import fit
 from .records import TrainingFailed
@@ -173,7 +173,7 @@ def arguments_for(
         "warmup_steps": training.warmup_steps,
         "seed": seed,
         "bf16": dtype == "bf16",
-        "use_cpu": next(model.parameters()).device.type == "cpu",
+        "use_cpu": device_of(model).type == "cpu",
     }
     return training_arguments(folder, **said | changes)
 
@@ -245,6 +245,7 @@ def _column(batch: dict, side: str) -> dict:
 
 
 def _own_term(loss: MatchingLoss, batch: dict, seed: int) -> torch.Tensor:
+    "The term that a method adds, not weighted, on one batch."
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         loss.model.train()

@@ -58,7 +58,14 @@ def _called(method) -> str | tuple:
     "A method as `At` keeps it."
     if isinstance(method, str):
         return method
-    return tuple((profile, (names,) if isinstance(names, str) else tuple(names)) for profile, names in method.items())
+    return tuple((profile, _as_tuple(names)) for profile, names in method.items())
+
+
+def _as_tuple(names) -> tuple[str, ...]: # names: one or several
+    "One name or several, as several."
+    if isinstance(names, str):
+        return (names,)
+    return tuple(names)
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,7 @@ class Asked:
 
     @property
     def _how(self) -> str:
+        "What a comparison asks for, in words."
         if self.margin > 0:
             return f"at most {self.margin:g} below"
         if self.margin < 0:
@@ -137,10 +145,7 @@ def above(
         raise ValueError(f"{table}: `than` and `minus` take two methods, not {len(methods)}")
     if not more.get("delta", 1.) > 0:
         raise ValueError(f"{table}: delta must be above 0, got {more['delta']}: the smallest difference that matters")
-    if isinstance(column, str):
-        patterns = (column,)
-    else:
-        patterns = tuple(column)
+    patterns = _as_tuple(column)
     lines = []
     for a, b in pairwise(methods):
         sides = [At(_called(a), metric=metric), At(_called(b), **{"metric": metric, **(than or {})})]
@@ -180,6 +185,7 @@ class Comparison:
 
 
 def _difference_of(names: list[str]) -> str: # two, or four
+    "What is subtracted from what."
     text = " − ".join(names[:2])
     if len(names) == 2:
         return text
@@ -262,6 +268,7 @@ class Evidence:
         return [one for one in found if one is not None]
 
     def _comparison(self, asked, profile, encoder, column) -> Comparison | None: # None: nothing of it is configured
+        "One place's comparison."
         cells = []
         names = []
         for side in asked.sides:
@@ -298,6 +305,7 @@ class Evidence:
         return replace(one, difference=difference, p=p)
 
     def _lacks(self, cell: Cell | None) -> str | None: # None: nothing
+        "Why a cell cannot be compared."
         if cell is None:
             return "no configuration makes one of the cells"
         if cell.status not in COMPLETE:
@@ -348,6 +356,7 @@ def judge(
 
 
 def _with_word(one: Comparison, p: float) -> Comparison: # p: adjusted
+    "A comparison with its word, and why it is undecided."
     word = verdict(one.difference, -one.asked.margin, one.asked.delta, p)
     why = ""
     if word == "undecided":
@@ -432,11 +441,11 @@ class Claim:
         verdict = printed_verdict(self.facts)
         so = verdict == "holds"
         why = in_words(self.facts, so)
+        if not why:
+            return f"**{verdict}**"
         if so:
-            told = f": {why}"
-        else:
-            told = f"; not so: {why}"
-        return f"**{verdict}**{told if why else ''}"
+            return f"**{verdict}**: {why}"
+        return f"**{verdict}**; not so: {why}"
 
     def rows(self, profiles: list[str]) -> list[list[str]]: # of `claim_table`
         "The claim with its verdicts, and each thing that was asked with what came out."
@@ -513,8 +522,11 @@ class Erratum:
         return f"not {word}"
 
     def _repr_markdown_(self) -> str:
+        told = [self.verdict]
         why = in_words(self.facts, self.kind == "oddity")
-        return f"**Verdict:** {self.verdict}{': ' if why else ''}{why}."
+        if why:
+            told.append(why)
+        return f"**Verdict:** {': '.join(told)}."
 
 
 class Ledger:
@@ -619,6 +631,7 @@ def _executed(paper: str, name: str) -> Ledger: # what it calls `book`
 
 
 def _comparison_row(paper: str, claim: str, one: Comparison) -> dict:
+    "A row of the table of comparisons."
     asked = one.asked
     row = dict(
         paper=paper, claim=claim, primary=asked.primary, profile=one.profile, table=asked.table, encoder=one.encoder,

@@ -28,9 +28,11 @@ from ..training import curve_summary
 # %% ../../../nbs/repro/tasks/03_answers.ipynb #8bf31f87
 def _part(corpus: CorpusConfig, key: str, part: str) -> Answers:
     "A part of a corpus; of the planted world, whose test in distribution is called `iid`."
-    if corpus.world:
-        return planted_answers(corpus.world, "iid" if part == "test" else part)
-    return load_answers(key, part)
+    if not corpus.world:
+        return load_answers(key, part)
+    if part == "test":
+        part = "iid"
+    return planted_answers(corpus.world, part)
 
 
 @lru_cache(maxsize=4)
@@ -126,11 +128,16 @@ def _vocabulary(corpus: CorpusConfig, encoder: EncoderConfig, stage) -> tuple[st
     "The texts that give an encoder called `learned` its words."
     if encoder.name != "learned":
         return None
+    texts = [answers.questions + answers.answers for answers in _trained_on(corpus, stage)]
+    return tuple(chain.from_iterable(texts))
+
+
+def _trained_on(corpus: CorpusConfig, stage) -> list[Answers]:
+    "All candidates that a run is trained on."
     parts = [training_answers(corpus)]
     if stage:
         parts.append(_transferred(stage))
-    texts = [answers.questions + answers.answers for answers in parts]
-    return tuple(chain.from_iterable(texts))
+    return parts
 
 
 def _validation(model, dev: Answers, run: RunConfig):
@@ -142,6 +149,7 @@ def _validation(model, dev: Answers, run: RunConfig):
 
 
 def _development_map(model, tokens, dev: Answers, dtype: str) -> float:
+    "MAP on the development set."
     scores = answer_scores(model, tokens, dtype=dtype)
     ranking, *_ = rank_metrics(scores, dev.labels, dev.question_ids, unanswered="exclude")
     return ranking["map"]
@@ -154,7 +162,8 @@ def train_answers(run: RunConfig) -> Trained:
     words = _vocabulary(corpus, run.encoder, stage)
     model = answer_model(run.encoder, run.method, run.training, words, run.seed)
     identity = weights_hash(model.encoder).hexdigest() # of the weights that the run starts from
-    used = {f"train {corpus.name}": training_answers(corpus)}
+    trained = training_answers(corpus)
+    used = {f"train {corpus.name}": trained}
     dev = training_answers(corpus, "dev")
     validate = _validation(model, dev, run)
     if validate:
@@ -165,7 +174,7 @@ def train_answers(run: RunConfig) -> Trained:
     def tokens(answers):
         return answer_tokens(model.encoder, answers, run.encoder.max_length)
 
-    own = tokens(training_answers(corpus))
+    own = tokens(trained)
     transfer = None
     if stage:
         transfer = tokens(_transferred(stage))
@@ -280,9 +289,10 @@ class AnswersTask(Task):
         encoder = stand_in(run.encoder)
         model = answer_model(encoder, run.method, training, few.questions + few.answers, run.seed)
         data = answer_tokens(model.encoder, few, encoder.max_length)
-        stages = train_stages(
-            model, data, run.method, training, run.seed, run.encoder.dtype,
-            transfer=data if run.method.transfer else None)
+        transfer = None
+        if run.method.transfer:
+            transfer = data
+        stages = train_stages(model, data, run.method, training, run.seed, run.encoder.dtype, transfer=transfer)
         steps = -(-len(data) // training.batch_size)
         return [checked_steps(run, part.history, steps) for part in stages if part][-1]
 

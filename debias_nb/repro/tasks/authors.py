@@ -502,6 +502,7 @@ MOST = 2000 # authors: larger sets do not leave the values of single authors in 
 
 
 def _about(texts: Texts) -> dict: # for the record
+    "What a record says of some texts."
     numbers = {**texts.counts, **describe(texts)}
     whole = {key: value for key, value in numbers.items() if value == int(value)}
     return {"fingerprint": texts.fingerprint, "counts": whole}
@@ -544,12 +545,17 @@ def _told(done: Tuned) -> dict:
     return told
 
 
+def _method(run: RunConfig) -> AuthorsConfig:
+    "What a run says of its losses."
+    return run.method.authors or AuthorsConfig()
+
+
 class AuthorsTask(Task):
     "Who wrote it? Texts by authors on topics."
     def train(self, run: RunConfig) -> Trained: # its model is a function: part of the split -> rows
         "Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
         corpus = run.data
-        method = run.method.authors or AuthorsConfig()
+        method = _method(run)
         about = {f"train {corpus.name}": _about(author_split(corpus).train)}
         if run.evaluate == ("counts",):
             return Trained(None, "none: texts are counted", data=about)
@@ -620,7 +626,7 @@ class AuthorsTask(Task):
         corpus = CorpusConfig(name="authors", task="authors", world=world)
         once = {"epochs": 1, "student_epochs": None, "further_rates": (), "further_temperatures": ()}
         training = run.training.model_copy(update=once)
-        method = run.method.authors or AuthorsConfig()
+        method = _method(run)
         method = method.model_copy(update={"epochs": None})
         done = tuned(corpus, stand_in(run.encoder), training, method, run.seed)
         return checked_steps(run, done.history, math.ceil(16 / training.batch_size))

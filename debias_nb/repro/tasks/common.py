@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MODULES', 'SMALL_WORLD', 'MOST_POSITIONS', 'Trained', 'Tested', 'unmeasured', 'Task', 'task_of', 'base_encoder',
-           'text_tokens', 'vectors', 'lacking', 'encoder_files', 'stand_in', 'checked_steps']
+           'base_model', 'text_tokens', 'vectors', 'lacking', 'encoder_files', 'stand_in', 'checked_steps']
 
 # %% ../../../nbs/repro/tasks/00_common.ipynb #bcc2d8a0
 import importlib
@@ -65,7 +65,14 @@ def base_encoder(config: EncoderConfig): # a SentenceTransformer, and its finger
     "A base encoder and its fingerprint, loaded once a process and never trained."
     from debias_nb.encoders import best_device, encoder_fingerprint, load_encoder
     model = load_encoder(config, best_device())
-    return model, encoder_fingerprint(model)
+    fingerprint = encoder_fingerprint(model)
+    return model, fingerprint
+
+
+def base_model(config: EncoderConfig): # a SentenceTransformer, never trained
+    "A base encoder, where nobody asks for its fingerprint."
+    model, _ = base_encoder(config)
+    return model
 
 
 @lru_cache(maxsize=16)
@@ -74,7 +81,8 @@ def text_tokens(encoder: EncoderConfig, texts: tuple[str, ...]): # encoders.Toke
     from debias_nb.encoders import tokenise
     unique = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     tokens = tokenise(base_encoder(encoder)[0], list(unique), encoder.max_length)
-    return tokens, np.array([unique[text] for text in texts])
+    rows = np.array([unique[text] for text in texts])
+    return tokens, rows
 
 
 def vectors(model, texts: list[str], encoder: EncoderConfig): # (n, d) tensor of unit vectors
@@ -115,13 +123,15 @@ def stand_in(encoder: EncoderConfig) -> EncoderConfig:
     "A small planted encoder of the same kind, and of the same length where it can be."
     if encoder.kind == "alignment":
         return EncoderConfig(name="learned", kind="alignment", max_length=encoder.max_length, units=8, embedding=8)
-    static = encoder.kind == "static"
-    return EncoderConfig(
-        name="tiny-static" if static else "tiny",
-        kind=encoder.kind,
-        max_length=encoder.max_length if static else min(encoder.max_length, MOST_POSITIONS),
-        world=WorldConfig(**SMALL_WORLD, broad_pairs=100),
-        pretrain=PretrainConfig(steps=2, batch_size=16, learning_rate=1e-3, warmup_steps=0, vocabulary=600))
+    if encoder.kind == "static":
+        name = "tiny-static"
+        length = encoder.max_length
+    else:
+        name = "tiny"
+        length = min(encoder.max_length, MOST_POSITIONS)
+    world = WorldConfig(**SMALL_WORLD, broad_pairs=100)
+    pretrain = PretrainConfig(steps=2, batch_size=16, learning_rate=1e-3, warmup_steps=0, vocabulary=600)
+    return EncoderConfig(name=name, kind=encoder.kind, max_length=length, world=world, pretrain=pretrain)
 
 
 def checked_steps(run: RunConfig, history: list[dict], steps: int) -> dict[str, float]:

@@ -30,8 +30,8 @@ from ...data.questions import SOURCES, load_questions
 from ...data.registry import MissingData
 from ..config import CorpusConfig, MethodConfig, RunConfig
 from debias_nb.repro.tasks.common import (
-    SMALL_WORLD, Task, Tested, Trained, base_encoder, checked_steps, encoder_files, lacking, stand_in, text_tokens,
-    unmeasured, vectors,
+    SMALL_WORLD, Task, Tested, Trained, base_encoder, base_model, checked_steps, encoder_files, lacking, stand_in,
+    text_tokens, unmeasured, vectors,
 )
 from ..training import BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms, pair_tokens
 from ...data.titles import TitleTask
@@ -53,6 +53,11 @@ class LabelledPairs:
     info: dict = field(default_factory=dict)    # fingerprint and counts, for the record
     offers: TitleTask | None = None             # of products: who asks for whom
 
+    @property
+    def all_texts(self) -> list[str]:
+        "The left ones first."
+        return self.left + self.right
+
 
 @lru_cache(maxsize=4)
 def catalogue(world: WorldConfig) -> Catalogue:
@@ -65,6 +70,7 @@ def _about(pairs, sha: str) -> dict: # for the record
 
 
 def _of_world(pairs, name: str, is_test: bool) -> LabelledPairs:
+    "Planted pairs; in a test they are grouped by query."
     left, right = pairs.texts()
     sha = fingerprint([left, right, pairs.labels.tolist()])
     found = LabelledPairs(name, left, right, pairs.labels, info=_about(pairs, sha))
@@ -81,16 +87,22 @@ def _of_texts(found, name: str, **further) -> LabelledPairs: # found: questions,
     return LabelledPairs(name, found.left, found.right, found.labels, info=info, **further)
 
 # %% ../../../nbs/repro/tasks/01_pairs.ipynb #c1d57f8d
+def _some(values: np.ndarray, count: int, seed: list[int]) -> np.ndarray:
+    "A random choice."
+    rng = default_rng(seed)
+    shuffled = rng.permutation(values)
+    return shuffled[:count]
+
+
 def _part_of(pairs, corpus: CorpusConfig, part: str):
     "Planted training pairs, or those held out, by the corpus's own seed; whole queries are drawn."
     queries = np.unique(pairs.group)
     count = round(corpus.holdout * len(queries))
-    out = default_rng([corpus.share_seed, 7]).permutation(queries)[:count]
-    kept = out
+    kept = out = _some(queries, count, [corpus.share_seed, 7])
     if part == "train":
         rest = np.setdiff1d(queries, out)
         count = round(corpus.share * len(queries))
-        kept = default_rng([corpus.share_seed, 8]).permutation(rest)[:count]
+        kept = _some(rest, count, [corpus.share_seed, 8])
     keep = np.isin(pairs.group, kept)
     left = list(compress(pairs.left, keep))
     right = list(compress(pairs.right, keep))
@@ -145,7 +157,7 @@ def side_cosines(both) -> np.ndarray: # both: (2n, d) tensor of unit vectors, le
 
 def score(model, pairs: LabelledPairs, encoder: EncoderConfig) -> np.ndarray: # (n,) cosines
     "Embed all pairs, and compare their sides."
-    both = vectors(model, pairs.left + pairs.right, encoder)
+    both = vectors(model, pairs.all_texts, encoder)
     return side_cosines(both)
 
 
@@ -164,14 +176,20 @@ def importance_shares(
     queries = queries[:MOST]
     if not queries:
         return {}
-    texts = tuple(query.text if planted else query for query in queries)
-    shares = {"peak importance": _peak(model, encoder, texts)}
+    texts = queries
     if planted:
-        roles = importance_by_role(model, queries).mean()
-        causal = roles.get("noun", 0.) + roles.get("attribute", 0.)
-        shares["brand importance"] = float(roles["brand"])
-        shares["causal importance"] = float(causal)
+        texts = [query.text for query in queries]
+    shares = {"peak importance": _peak(model, encoder, tuple(texts))}
+    if planted:
+        shares |= _by_cause(model, queries)
     return shares
+
+
+def _by_cause(model, queries: list) -> dict[str, float]: # queries: of the planted world
+    "What falls on words that are spurious, and on words that are causal."
+    roles = importance_by_role(model, queries).mean()
+    causal = roles.get("noun", 0.) + roles.get("attribute", 0.)
+    return {"brand importance": float(roles["brand"]), "causal importance": float(causal)}
 
 
 def _peak(model, encoder: EncoderConfig, texts: tuple[str, ...]) -> float: # in [0, 1]
@@ -202,13 +220,14 @@ def offer_measures(
     pairs: LabelledPairs, # with `offers`
 ) -> tuple[dict, dict]: # `p1`, also of offers whose title is seen or unseen in training; replicates
     "Whether the offer nearest to an offer is of its product; ties are shared."
-    place = {title: i for i, title in enumerate(pairs.left + pairs.right)}
+    place = {title: i for i, title in enumerate(pairs.all_texts)}
     rows = [place[title] for title in pairs.offers.items]
     items = both[rows]
     queries = items[pairs.offers.own]
     values, resampled = evaluate_retrieval(queries, items, pairs.offers, ks=(1,))
     resampled.pop("p1[seen]", None)
-    return values, _few(resampled)
+    kept = _few(resampled)
+    return values, kept
 
 
 def _average_precision(scores: np.ndarray, pairs: LabelledPairs) -> float:
@@ -239,8 +258,8 @@ def word_measures(name: str, corpus: CorpusConfig | None) -> dict: # `overlap au
     values = {"overlap auc05": auc_at(overlap, pairs.labels, name=name)}
     if corpus:
         trained = training_pairs(corpus)
-        known = trained.left + trained.right
-        tested = pairs.left + pairs.right
+        known = trained.all_texts
+        tested = pairs.all_texts
         values["seen words"] = seen_words(known, tested)
     return values
 
@@ -274,14 +293,14 @@ class PairTask(Task):
     def data(self, encoder: EncoderConfig, corpus: CorpusConfig) -> tuple[PairTokens, dict]:
         "The training set, tokenised, and what a record says of it."
         pairs = training_pairs(corpus)
-        base, _ = base_encoder(encoder)
+        base = base_model(encoder)
         tokens = pair_tokens(base, pairs.left, pairs.right, pairs.labels, encoder.max_length)
         return tokens, {f"train {pairs.name}": pairs.info}
 
     def evaluation_set(self, model, run: RunConfig, name: str) -> tuple[dict, dict, dict]: # metrics, replicates, data
         "One evaluation set. Raises `MissingData`."
         pairs = evaluation_pairs(name, run.corpus, run.eval_world)
-        both = vectors(model, pairs.left + pairs.right, run.encoder)
+        both = vectors(model, pairs.all_texts, run.encoder)
         scores = side_cosines(both)
         values, resampled = evaluate_pairs(scores, pairs.labels, pairs.groups, pairs.subsets, name=name)
         main = "auc05"
@@ -359,7 +378,7 @@ class PairTask(Task):
     def test(self, run: RunConfig, trained: Trained) -> Tested:
         "All evaluation sets, of the tuned encoder and of those between base and tuned (WiSE-FT)."
         tested = self.evaluation_sets(trained.model, run)
-        base, _ = base_encoder(run.encoder)
+        base = base_model(run.encoder)
         for alpha in run.method.interpolate:
             mixed = wise_ft(base, trained.model, alpha)
             between = self.evaluation_sets(mixed, run, suffix=f"@{alpha:g}")
@@ -385,7 +404,7 @@ class PairTask(Task):
         world = WorldConfig(**SMALL_WORLD, train_pairs=16, negatives=1, queries=20, items=60)
         corpus = CorpusConfig(name="catalogue", task=run.corpus.task, world=world)
         encoder = stand_in(run.encoder)
-        base, _ = base_encoder(encoder)
+        base = base_model(encoder)
         tokens, _ = _training_data(self, encoder, corpus)
         training = run.training.model_copy(update={"epochs": 1})
         model = copy.deepcopy(base)

@@ -14,7 +14,7 @@ import numpy as np
 from ...config import ConfigError, EncoderConfig, check_known
 from ...interventions import importance, word_of_token
 from ..config import CorpusConfig, RunConfig
-from .common import Tested, Trained, base_encoder, text_tokens, vectors
+from .common import Tested, Trained, base_model, text_tokens, vectors
 from .pairs import KEPT_RESAMPLES, MOST, PairTask, catalogue, importance_shares
 from ...retrieval import evaluate_retrieval, top_lists
 from debias_nb.data.titles import (
@@ -85,10 +85,15 @@ def title_mix(corpus: CorpusConfig) -> list:
     return mix_ticks(title_split(corpus), corpus.ticks)
 
 
+def _ticks(tasks: list[TitleTask]) -> dict[str, TitleTask]:
+    "Tests that grow, by their suffixes."
+    return {f"[tick {i}]": task for i, task in enumerate(tasks)}
+
+
 def title_tasks(name: str, corpus: CorpusConfig) -> dict: # suffix of its metrics -> `titles.TitleTask`
     "The retrieval tasks of an evaluation set. Raises as `title_split`, and `ConfigError` for an unknown name."
     if name == "mix":
-        return {f"[tick {i}]": task for i, task in enumerate(title_mix(corpus))}
+        return _ticks(title_mix(corpus))
     tests = title_split(corpus).tests
     check_known("evaluation set", name, [*tests, "mix"], ConfigError)
     return {"": tests[name]}
@@ -102,7 +107,9 @@ def _embedded(model, tasks: list, encoder: EncoderConfig) -> list[tuple]: # of e
     both = vectors(model, texts, encoder)
     out = []
     for task in tasks:
-        queries, items, both = both.tensor_split([len(task.queries), len(task.queries) + len(task.items)])
+        n = len(task.queries)
+        m = len(task.items)
+        queries, items, both = both.tensor_split([n, n + m])
         out.append((queries, items))
     return out
 
@@ -175,7 +182,7 @@ class TitlesTask(PairTask):
     "Titles that lead to titles: P@k, propensity-scored P@k, P@1 by category and by item frequency."
     def data(self, encoder: EncoderConfig, corpus: CorpusConfig):
         split = title_split(corpus)
-        base, _ = base_encoder(encoder)
+        base = base_model(encoder)
         tokens = title_tokens(base, split.train, encoder.max_length)
         about = {"fingerprint": split.train.fingerprint, "counts": split.counts}
         return tokens, {f"train {corpus.name}": about}
@@ -243,7 +250,9 @@ class TitlesTask(PairTask):
 
 def _main(metrics) -> str:
     "The metric that counts: accessories are left out where there are any."
-    return "p1[ordinary]" if "p1[ordinary]" in metrics else "p1"
+    if "p1[ordinary]" in metrics:
+        return "p1[ordinary]"
+    return "p1"
 
 
 TASK = TitlesTask()
