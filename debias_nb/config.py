@@ -256,7 +256,7 @@ def _explained(mistake, model) -> str: # mistake: one of `error.errors()`
     return f"{mistake['msg']}, got {mistake['input']!r}"
 
 
-def _is_counted_without(mistake: dict, mistakes: list[dict]) -> bool:
+def _is_counted_without(mistake, mistakes) -> bool: # of `ValidationError.errors`
     "Whether a list is called too short for the entries that are wrong themselves."
     if mistake["type"] != "too_short":
         return False
