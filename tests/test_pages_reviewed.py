@@ -1,10 +1,17 @@
 "What pages say of their differences: on how many replicates each rests, and what was left out of it."
+import re
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
-from debias_nb.repro.frame import Made
+from debias_nb.repro.config import load_experiment
+from debias_nb.repro.frame import Made, only_stored
+from debias_nb.repro.pages import write_notebook
+from debias_nb.repro.runner import narrow
 from debias_nb.repro.tables import APART, differences, draws, pairs, rests_on, tally, told
 
+ROOT = Path(__file__).parents[1]
 SEEDS = (0, 1, 2)
 
 
@@ -81,3 +88,28 @@ def test_encoders_are_named_where_they_differ(plain):
 def test_corpora_that_were_drawn_several_times_are_counted():
     runs = pd.concat([runs_of("Finetuned", 50., worlds=[0, 0, 1]), runs_of("Finetuned", 50.).assign(corpus="other")])
     assert draws(runs) == {"forum": 2}
+
+
+@pytest.fixture
+def one_seed(tmp_path, monkeypatch):
+    "The planted records of one seed alone, as `make reports` makes them, in the place of this machine's own."
+    runs = tmp_path / "runs"
+    for path in ROOT.glob("results/*/*.planted*.jsonl"):
+        name, _, _ = path.name.partition(".")
+        experiment = load_experiment(f"{path.parent.name}/{name}", "planted")
+        asked = {run.id.encode() for run in narrow(experiment, seeds=[0]).runs()}
+        lines = path.read_bytes().splitlines(keepends=True)
+        kept = [line for line in lines if re.search(rb'"id": "([^"]+)"', line)[1] in asked]
+        copy = runs / path.parent.name / path.name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(b"".join(kept))
+    monkeypatch.setenv("DEBIAS_NB_RUNS", str(runs))
+
+
+def test_findings_are_written_from_one_planted_seed_too(one_seed, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    with only_stored(fresh=True):
+        write_notebook("findings", tmp_path / "FINDINGS.md")
+    page = (tmp_path / "FINDINGS.md").read_text()
+    assert "There is one planted run of each method here" in page
+    assert "In planted worlds, points of MAP" not in page

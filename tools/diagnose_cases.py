@@ -100,7 +100,7 @@ def trained_on(case: Case) -> str:
     "The training pairs, in words."
     if case.share == 1:
         return case.corpus
-    return f"{case.share:.0%} of {case.corpus}"
+    return f"{100 * case.share:.0f} % of {case.corpus}"
 
 
 def listed(folder: Path = OUT) -> str:
