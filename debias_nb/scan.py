@@ -691,7 +691,6 @@ def diagnose_weights(
     if labels is not None:
         out |= _means_of_classes(w, labels)
     out["fresh loss"] = _ratio(mine, uniform)
-#####
     out["fresh loss, shuffled"] = _ratio(control, uniform)
     constant = (z == 0).all(0)
     out["constant features"] = int(constant.sum())

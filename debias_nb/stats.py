@@ -83,8 +83,6 @@ def _of_items(r, units): # (n, B) replicates; how many units each resample draws
     freedom = len(resampled) - 1
     if units is None:
         return variance, freedom
-    if units < 2:
-        raise ValueError(f"units must be 2 or more, got {units}: one alone says nothing of others")
     return variance * units / (units - 1), min(freedom, units - 1)
 
 
@@ -114,6 +112,12 @@ def _upper(level):
     return (1 + level) / 2
 
 
+def _check_units(units):
+    "Raises `ValueError` for a number of units from which nothing follows."
+    if units is not None and (units < 2 or units != int(units)):
+        raise ValueError(f"units must be whole and 2 or more, got {units}: one alone says nothing of others")
+
+
 def _half(error, df, upper):
     "Half the length of a t-interval."
     return float(stdtrit(df, upper)) * error
@@ -139,6 +143,7 @@ def interval(
     """t-interval for the mean over seeds, covering seeds and test items as far as each is given.
     Raises `ValueError` for unusable input."""
     upper = _upper(level)
+    _check_units(units)
     v = _values(values, "values")
     r = None
     dropped = 0
@@ -216,6 +221,7 @@ def paired(
 ) -> Paired:
     "a minus b over the same seeds and the same test items. Raises `ValueError` for runs that cannot be paired."
     upper = _upper(level)
+    _check_units(units)
     a = _values(a_values, "a_values")
     b = _values(b_values, "b_values")
     _check_seeds(a, b)

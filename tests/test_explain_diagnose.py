@@ -21,7 +21,7 @@ from debias_nb.config import ConfigError, WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import STRONG, Catalogue
 from debias_nb.encoders import EncoderError, embed, tokenise
-from debias_nb.explain import evidence, words
+from debias_nb.explain import diagnose as diagnosing, evidence, words
 from debias_nb.explain.changes import HARM, NEITHER, Test as Measured, sampling_units, score_table, verdicts
 from debias_nb.explain.compare import origin_of
 from debias_nb.explain.diagnose import NO_HARM, diagnose, diagnose_command, named_tests, read_condition, snippet
@@ -452,7 +452,8 @@ def test_conditions_and_names_of_tests_are_read():
     assert named_tests(["a=b=c.csv"]) == {"a": "b=c.csv"}
 
 
-def test_a_test_that_is_too_small_is_refused(folders):
+def test_a_test_that_is_too_small_is_refused_before_a_model_is_loaded(folders, monkeypatch):
+    monkeypatch.setattr(diagnosing, "_loaded", lambda *models: pytest.fail("a model was loaded"))
     two = pd.DataFrame({"left": ["red", "old"], "right": ["lamp", "table"], "label": [0, 1]})
     with pytest.raises(DataError, match="new: 2 pairs are too few to draw an interval from"):
         diagnose(str(folders["table"]), str(folders["other table"]), made.some_pairs(), {"new": two}, progress=False)

@@ -1,5 +1,7 @@
 "Somebody's own loss on the scorecard: what is good, what does nothing, what harms, and what is refused."
+import importlib
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,7 +13,7 @@ from debias_nb.repro import score as scoring
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
 from debias_nb.repro.records import Store, latest
-from debias_nb.repro.score import Candidate, ScoreError, check, compared, parts, reading, score
+from debias_nb.repro.score import Candidate, ScoreError, check, compared, find_loss, parts, reading, score
 from debias_nb.stats import WORDS
 
 MINE = '''
@@ -221,6 +223,24 @@ def test_a_text_that_has_changed_since_it_was_imported_is_refused(mine, small):
         scored("mine:squares")
     kept = list(mine.glob("score/mine-squares-*"))
     assert len(kept) == 1, "under the new text there are no numbers of the old one"
+
+
+def test_a_module_that_was_loaded_again_is_its_new_text(mine):
+    before = Candidate("mine:Near").source
+    (mine / "mine.py").write_text(MINE + "# changed\n", "utf-8")
+    importlib.reload(sys.modules["mine"])
+    assert Candidate("mine:Near").source != before
+
+
+def test_a_file_that_is_broken_and_not_imported_breaks_nothing(mine):
+    (mine / "broken.py").write_text("def (:\n", "utf-8")
+    (mine / "late.py").write_text("def never():\n    import broken\n\n\nclass Loss:\n    pass\n", "utf-8")
+    assert find_loss("late:Loss")
+
+
+def test_an_installed_module_is_its_own_text_alone(mine):
+    module = importlib.import_module("torch.nn.modules.loss")
+    assert scoring._texts(module) == [Path(module.__file__)]
 
 
 def test_a_worker_that_has_another_text_refuses_it(mine, small):

@@ -41,9 +41,12 @@ def test_few_units_are_the_textbook_interval(n):
     assert np.isclose(p.p, stats.ttest_1samp(values, 0).pvalue, rtol=.05, atol=.01)
 
 
-def test_one_unit_is_refused():
-    with pytest.raises(ValueError, match="units must be 2 or more, got 1"):
-        interval([.5], [[.5, .5]], units=1)
+@pytest.mark.parametrize("units", [1, 0, 2.5])
+def test_units_that_say_nothing_are_refused(units):
+    with pytest.raises(ValueError, match=f"units must be whole and 2 or more, got {units}"):
+        interval([.5, .6], units=units)
+    with pytest.raises(ValueError, match="units must be whole"):
+        paired([.5], [.4], [[.5, .5]], [[.4, .5]], units=units)
 
 
 @given(several, several)

@@ -135,9 +135,13 @@ def sizes_below(place: Path) -> dict[str, int]:
 def make(manifest: Path, out: Path, wheels: Path | None, limit: float) -> dict:
     """Write a bundle of at most `limit` MiB; what is in it.
     Raises `BundleError` for a larger one, which is not left behind: an earlier one stays."""
+    from debias_nb.repro.cli import settle_folders
     from debias_nb.repro.device import manifest_runs, outstanding
     from debias_nb.repro.records import git_state
     from debias_nb.repro.runner import store_for
+    if wheels:
+        wheels_of(wheels)
+    settle_folders()
     runs = manifest_runs(manifest, ROOT)
     profiles = dict.fromkeys(run.profile for run in runs)
     with chdir(ROOT): # whose records count, wherever this is called
@@ -177,8 +181,9 @@ def read_about(path: Path) -> dict:
     "What a bundle says of itself. Raises `BundleError` for what is no bundle."
     try:
         with tarfile.open(path) as tar:
-            return json.load(tar.extractfile("checkout/bundle.json"))
-    except (tarfile.TarError, EOFError, lzma.LZMAError, KeyError, ValueError):
+            about = json.load(tar.extractfile("checkout/bundle.json"))
+            return {key: about[key] for key in ("commit", "manifest", "runs", "finished", "files")} | about
+    except (TypeError, tarfile.TarError, EOFError, lzma.LZMAError, KeyError, ValueError):
         raise BundleError(f"{path} is no bundle, or not a whole one") from None
 
 

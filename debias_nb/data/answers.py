@@ -199,7 +199,6 @@ def _check_grade(grade):
     refuse_if(grade not in _GRADES, f"the grade {grade!r} is not 1, 2, 3 or 4")
 
 
-
 def _relevance(record): # -> label, grade
     "Raises `ValueError` with the reason."
     label = record.get("label")

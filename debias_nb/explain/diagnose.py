@@ -153,19 +153,19 @@ def _mixes(scorers: dict[str, Scorer]) -> dict[str, Scorer]: # name -> model; no
     return {f"WiSE-FT {share:g}": mixed_scorer(base, tuned, share) for share in SHARES}
 
 
-def _test(name: str, file: PairFile, models: dict[str, Scorer], tfidf, seed: int, progress: bool) -> Test:
-    "A test with all scores."
-    left = file.left
-    right = file.right
+def _score(test: Test, models: dict[str, Scorer], tfidf, progress: bool) -> None:
+    "Give a test all of its scores."
+    left = test.left
+    right = test.right
     bar = None
     if progress:
-        bar = f"{name}: scores"
+        bar = f"{test.name}: scores"
     scores = pair_scores(models, left, right, bar)
     first = {model: scores.pop(model) for model in ("base", "tuned")}
     overlap = word_overlap(left, right, words_of)
     cosines = tfidf_cosine(tfidf, left, right)
     baselines = {"word overlap": overlap, "TF-IDF": cosines}
-    return Test(name, file, first | baselines | scores, seed)
+    test.scores = first | baselines | scores
 
 # %% ../../nbs/explain/06_diagnose.ipynb #7f4bf6c0
 SAMPLE = {"static": 4000, "transformer": 1000} # texts
@@ -485,13 +485,15 @@ def diagnose(
 ) -> Diagnosis:
     "Whether, where and why fine-tuning made a model worse. Raises `DataError` and `EncoderError`."
     files = read_files(train, tests, columns, group)
+    trained = files.pop("train")
+    measured = [Test(name, file, {}, seed) for name, file in files.items()]
     scorers = _loaded(base, tuned)
     mixes = _mixes(scorers)
-    trained = files.pop("train")
     texts = [*trained.left, *trained.right]
     tfidf = tfidf_model(texts)
     models = scorers | mixes
-    measured = [_test(name, file, models, tfidf, seed, progress) for name, file in files.items()]
+    for test in measured:
+        _score(test, models, tfidf, progress)
     found = verdicts(measured)
     scores = score_table(measured)
     shares = {"base": 0., **dict(zip(mixes, SHARES)), "tuned": 1.}

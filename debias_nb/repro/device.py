@@ -159,11 +159,11 @@ def outstanding(runs: list[RunConfig], stores: list[Store]) -> list[RunConfig]:
     return [run for run in runs if run.id not in there and not any(store.find(run) for store in stores)]
 
 
-def checkpoints_of(out: Path, version: str) -> Path:
+def checkpoints_of(out: Path, version: str, device: str) -> Path: # device: `cuda` or `cpu`
     "Where checkpoints lie: a training goes on with the code, and on the processor, that it began with."
-    kind = this_machine()["device"]
-    if kind == "cpu":
-        kind = processor()
+    kind = processor()
+    if device == "cuda":
+        kind = this_machine()["device"]
     name = re.sub(r"\W+", "-", kind).strip("-")
     return out / "checkpoints" / version / name
 
@@ -185,7 +185,7 @@ def device_batch(
     version = code_version()
     store = Store(out / version)
     end = begun + (1 - TESTING) * seconds
-    limits = Limits(end=end, folder=checkpoints_of(out, version), deterministic=deterministic)
+    limits = Limits(end=end, folder=checkpoints_of(out, version, device), deterministic=deterministic)
     workers = workers or sharing(runs, device)
     work = partial(execute_within, limits=limits)
     return run_all(runs, store, workers=workers, progress=progress, work=work), store
@@ -227,7 +227,7 @@ def _apart(record: dict, root: Path) -> str: # "" for code that can be looked up
 
 
 def _newest(source: Store, root: Path) -> dict[tuple[str, str], dict]: # code version and id -> record
-    "The finished records, of a run that was made twice with one version of the code the newer one."
+    "The finished records, of a run that was made twice with code of one kind the one that was written last."
     newest = {}
     for record in source.all():
         if record["status"] == "finished":

@@ -43,7 +43,7 @@ from ..stats import WORDS, Paired, holm, threshold_p, verdict
 
 # %% ../../nbs/repro/16_score.ipynb #5c0d1a02
 INSTALLED = ("site-packages", "dist-packages") # what lies beside a module there is not its author's
-_IMPORTED = weakref.WeakKeyDictionary() # module -> the digest of its text when it was imported
+_IMPORTED = weakref.WeakKeyDictionary() # module -> how it was loaded, and the digest of its text then
 
 
 def _files_of(name: str, folder: Path) -> list[Path]: # name: of a module
@@ -61,7 +61,11 @@ def _imports_of(path: Path, folder: Path) -> list[str]: # names of modules, and 
     "What a file in a folder imports."
     package = path.relative_to(folder).parent.parts
     names = []
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError): # who imports it will be told
+        return []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         if isinstance(node, ast.ImportFrom):
@@ -73,13 +77,13 @@ def _imports_of(path: Path, folder: Path) -> list[str]: # names of modules, and 
     return names
 
 
-def _is_own(name: str, top: str, folder: Path) -> bool: # top: the package, or the module, that a loss is in
+def _is_own(name: str, top: str) -> bool: # top: the package, or the module, that a loss is in
     other = name.partition(".")[0]
-    return other == top or (other != "debias_nb" and folder.name not in INSTALLED)
+    return other == top or other != "debias_nb"
 
 
 def _texts(module: ModuleType) -> list[Path]: # each once, in order
-    "The files that a module is written in. Empty for one that has none."
+    "The files that a module is written in, of an installed one its own alone. Empty for one that has none."
     if not getattr(module, "__file__", None):
         return []
     name = module.__name__
@@ -87,14 +91,16 @@ def _texts(module: ModuleType) -> list[Path]: # each once, in order
     if file.name == "__init__.py":
         file = file.parent
     folder = file.parents[name.count(".")]
+    if folder.name in INSTALLED:
+        return [Path(module.__file__)]
     top = name.partition(".")[0]
-    found = []
+    found = set()
     todo = _files_of(name, folder)
     while todo:
         path = todo.pop()
         if path not in found:
-            found.append(path)
-            own = [other for other in _imports_of(path, folder) if _is_own(other, top, folder)]
+            found.add(path)
+            own = [other for other in _imports_of(path, folder) if _is_own(other, top)]
             todo += [further for other in own for further in _files_of(other, folder)]
     return sorted(found) or [Path(module.__file__)] # or what is no Python
 
@@ -115,8 +121,6 @@ def _module(name: str):
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(name)
-        if module not in _IMPORTED:
-            _IMPORTED[module] = _digest(module)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             own = [path.stem for path in Path.cwd().glob("*.py")]
@@ -128,6 +132,9 @@ def _module(name: str):
         raise ScoreError(f"{name} cannot be imported: it needs the module {error.name}") from None
     except Exception as error: # whatever somebody's module does while it is imported
         raise ScoreError(f"{name} cannot be imported: {_in_words(error)}") from None
+    loaded, _ = _IMPORTED.get(module, (None, ""))
+    if loaded is not module.__spec__: # for the first time, or again
+        _IMPORTED[module] = module.__spec__, _digest(module)
     return module
 
 
@@ -149,11 +156,17 @@ def find_loss(
     return getattr(found, name)
 
 
+def _source_at_import(name: str) -> str: # name: of a module; 8 hex digits
+    "The digest of the text when the module was asked for here first."
+    _, digest = _IMPORTED[_module(name)]
+    return digest
+
+
 def source_of(name: str) -> str: # name: of a module; 8 hex digits
-    "A digest of the text that a module is written in. Raises `ScoreError` where it has changed since it was imported."
-    module = _module(name)
-    digest = _digest(module)
-    if digest != _IMPORTED[module]:
+    """A digest of the text that a module is written in. Raises `ScoreError` where it has changed since the module was
+    asked for here first, or was loaded again."""
+    digest = _digest(_module(name))
+    if digest != _source_at_import(name):
         raise ScoreError(f"{name}, or what it imports, has changed since it was imported: start again")
     return digest
 
@@ -170,7 +183,13 @@ class Candidate:
     @property
     def source(self) -> str: # 8 hex digits
         "A digest of the text it is written in: another text is another loss. Raises `ScoreError`, as `source_of` does."
-        return source_of(self.spec.partition(":")[0])
+        return source_of(self.module)
+
+    @property
+    def module(self) -> str:
+        "The name of the module that it stands in."
+        name, _, _ = self.spec.partition(":")
+        return name
 
     @property
     def file_name(self) -> str:
@@ -355,7 +374,7 @@ def execute(
     run: RunConfig,
 ) -> dict: # the record
     "Train and test one run with somebody's loss. Raises as `train`, and `ScoreError` for a text that has changed."
-    if candidate.source != source: # a worker that has begun later has imported another text
+    if _source_at_import(candidate.module) != source: # a worker that has begun later has imported another text
         raise ScoreError(f"{candidate.spec} has changed since its runs began: start again")
     told = {"loss": candidate.spec, "source": source, "weight": candidate.weight}
     return runner.execute(run, partial(train, candidate), told)
