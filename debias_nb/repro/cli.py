@@ -600,8 +600,6 @@ def _refuse_without_records(folder: Path) -> None:
         return
     below = sorted({path.parents[1] for path in folder.glob("*/*/*.jsonl")})
     hint = ""
-    if any(folder.glob("*/*/*/*.jsonl")):
-        hint = "; with --jobs it is read as a folder of jobs"
     if below:
         hint = f"; did you mean {_either([str(path) for path in below])}?"
     raise RunnerError(f"{folder} holds no records{hint}")
