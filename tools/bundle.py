@@ -103,7 +103,7 @@ def pack_code(folder: Path) -> None:
             copied(ROOT / name, folder / name)
 
 
-def pack(place: Path, todo, wheels: Path | None) -> None:
+def pack(place: Path, todo, wheels: list[Path]) -> None:
     "Lay all that some runs need into a folder. Raises `BundleError` where something is not here."
     files, encoders = needed(todo)
     pack_code(place / "checkout")
@@ -111,12 +111,14 @@ def pack(place: Path, todo, wheels: Path | None) -> None:
         copied(path, place / name)
     for name, config in encoders.items():
         pack_encoder(config, place / "models" / name.split("/")[-1])
-    for wheel in wheels_of(wheels) if wheels else []:
+    for wheel in wheels:
         copied(wheel, place / "wheels" / wheel.name)
 
 
-def wheels_of(folder: Path) -> list[Path]:
-    "The wheels of a folder. Raises `BundleError` where there are none."
+def wheels_of(folder: Path | None) -> list[Path]:
+    "The wheels of a folder, if one is given. Raises `BundleError` where it has none."
+    if folder is None:
+        return []
     found = sorted(folder.glob("*.whl"))
     if not found:
         raise BundleError(f"no wheels in {folder}")
@@ -139,8 +141,7 @@ def make(manifest: Path, out: Path, wheels: Path | None, limit: float) -> dict:
     from debias_nb.repro.device import manifest_runs, outstanding
     from debias_nb.repro.records import git_state
     from debias_nb.repro.runner import store_for
-    if wheels:
-        wheels_of(wheels)
+    packed = wheels_of(wheels)
     settle_folders()
     runs = manifest_runs(manifest, ROOT)
     profiles = dict.fromkeys(run.profile for run in runs)
@@ -149,7 +150,7 @@ def make(manifest: Path, out: Path, wheels: Path | None, limit: float) -> dict:
     kept = {run.id for run in todo}
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
-        pack(place, todo, wheels)
+        pack(place, todo, packed)
         about = git_state(ROOT) | {
             "manifest": str(manifest),
             "runs": len(todo),
@@ -177,13 +178,12 @@ def write_tar(place: Path, out: Path) -> int: # bytes
     return out.stat().st_size
 
 
-def read_about(path: Path) -> dict:
-    "What a bundle says of itself. Raises `BundleError` for what is no bundle."
+def listed(path: Path) -> str:
+    "What a bundle says is in it. Raises `BundleError` for what is no bundle."
     try:
         with tarfile.open(path) as tar:
-            about = json.load(tar.extractfile("checkout/bundle.json"))
-            return {key: about[key] for key in ("commit", "manifest", "runs", "finished", "files")} | about
-    except (TypeError, tarfile.TarError, EOFError, lzma.LZMAError, KeyError, ValueError):
+            return told(json.load(tar.extractfile("checkout/bundle.json")))
+    except (TypeError, AttributeError, tarfile.TarError, EOFError, lzma.LZMAError, KeyError, ValueError):
         raise BundleError(f"{path} is no bundle, or not a whole one") from None
 
 
@@ -212,7 +212,7 @@ def main() -> None:
         parser.error("a manifest, or --list and a bundle")
     try:
         if given.listed:
-            print(told(read_about(given.listed)))
+            print(listed(given.listed))
             return
         print(told(make(given.manifest, given.out, given.wheels, given.limit)))
     except (BundleError, ValueError, OSError) as e:

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['Profile', 'World', 'Names', 'PLANTED_CORPORA', 'Regulariser', 'Intervention', 'Measure', 'SplitConfig',
            'CorpusConfig', 'ScanConfig', 'AuthorsConfig', 'MethodConfig', 'TransferConfig', 'TrainConfig', 'RunConfig',
-           'run_id', 'BlockConfig', 'ColumnConfig', 'TableConfig', 'ExperimentConfig', 'configured', 'load_experiment']
+           'slug', 'run_id', 'BlockConfig', 'ColumnConfig', 'TableConfig', 'ExperimentConfig', 'configured',
+           'load_experiment']
 
 # %% ../../nbs/repro/00_config.ipynb #00155e04
 import functools
@@ -321,7 +322,8 @@ class RunConfig(Strict):
         return self.model_copy(update={"method": method})
 
 
-def _slug(text: str) -> str:
+def slug(text: str) -> str:
+    "A text as part of the name of a file."
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
 
 
@@ -339,7 +341,7 @@ def run_id(
         corpus = run.corpus.display
     seed = f"s{run.seed}"
     parts = (run.experiment, run.profile, encoder, corpus, run.method.name, seed, digits)
-    return "-".join(_slug(part) for part in parts if part)
+    return "-".join(slug(part) for part in parts if part)
 
 # %% ../../nbs/repro/00_config.ipynb #d38686c3
 class BlockConfig(Strict):

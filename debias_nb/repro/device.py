@@ -9,7 +9,6 @@ __all__ = ['TESTING', 'SHARING', 'Wanted', 'Manifest', 'load_grid', 'wanted_runs
 
 # %% ../../nbs/repro/17_device.ipynb #d1c20003
 import os
-import re
 import subprocess
 import time
 from collections.abc import Iterable
@@ -21,7 +20,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from ..config import ConfigError, Strict, check_known, load_config, nearest, project_root, refuse_if
-from .config import ExperimentConfig, Names, Profile, RunConfig, load_experiment
+from .config import ExperimentConfig, Names, Profile, RunConfig, load_experiment, slug
 from .records import Store, comparable, git_state, outside_hooks, processor, this_machine
 from .runner import Outcome, bundled, cores, execute_within, narrow, refuse_empty, run_all, store_for
 
@@ -164,8 +163,7 @@ def checkpoints_of(out: Path, version: str, device: str) -> Path: # device: `cud
     kind = processor()
     if device == "cuda":
         kind = this_machine()["device"]
-    name = re.sub(r"\W+", "-", kind).strip("-")
-    return out / "checkpoints" / version / name
+    return out / "checkpoints" / version / slug(kind)
 
 
 def device_batch(
