@@ -590,16 +590,15 @@ def test_workers_must_be_one_at_least(tmp_path, workers):
         runner.run_all([], Store(tmp_path), workers=workers)
 
 
-def killed(run):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def lost(*args):
     raise WorkerLost("a worker process was ended from outside")
 
 
 def test_a_worker_that_is_killed_is_told_of(project, cache, monkeypatch):
     "As a system does that runs out of memory."
+    def killed(run): # defined here, so that a worker need not load this module
+        os.kill(os.getpid(), signal.SIGKILL)
+
     runs, store = experiment(["Finetuned"], [0, 1]).runs(), Store(project.folder / "_runs")
     with pytest.raises(WorkerLost, match="a worker process was ended from outside"):
         runner.run_all(runs, store, workers=2, progress=False, work=killed)
