@@ -543,10 +543,11 @@ def missing(study: Study) -> str:
 def background(study: Study) -> str:
     "Markdown: what the base encoders had seen before, where that touches on the test sets; from their cards."
     cards = load_yaml(package_file("encoders.yaml"))
+    used = {record["config"]["encoder"]["name"] for record in study.records}
     lines = []
     for encoder in study.experiment.encoders:
         card = cards.get(encoder.name)
-        if card and not card["zero_shot"]:
+        if encoder.name in used and card and not card["zero_shot"]:
             lines.append(f"- {encoder.display}: {card['trained_on']}")
     return _list("Base figures here are not zero-shot:", lines)
 
