@@ -603,7 +603,8 @@ def _spent(records: list[dict]) -> str:
     devices = {f"{record['device']} {record['dtype']}" for record in records}
     processors = {record["environment"].get("cpu") for record in records}
     machines = ", ".join(filter(None, [_seen(devices), _seen(processors)]))
-    cost = f"{minutes:.0f} minutes of one core in all, {seconds.median():.0f} s the median run"
+    unit = "minute" if round(minutes) == 1 else "minutes"
+    cost = f"{minutes:.0f} {unit} of one core in all, {seconds.median():.0f} s the median run"
     return f"{len(records)} runs, {cost}; {machines}"
 
 
