@@ -543,10 +543,11 @@ def missing(study: Study) -> str:
 def background(study: Study) -> str:
     "Markdown: what the base encoders had seen before, where that touches on the test sets; from their cards."
     cards = load_yaml(package_file("encoders.yaml"))
+    used = {record["config"]["encoder"]["name"] for record in study.records}
     lines = []
     for encoder in study.experiment.encoders:
         card = cards.get(encoder.name)
-        if card and not card["zero_shot"]:
+        if encoder.name in used and card and not card["zero_shot"]:
             lines.append(f"- {encoder.display}: {card['trained_on']}")
     return _list("Base figures here are not zero-shot:", lines)
 
@@ -602,7 +603,8 @@ def _spent(records: list[dict]) -> str:
     devices = {f"{record['device']} {record['dtype']}" for record in records}
     processors = {record["environment"].get("cpu") for record in records}
     machines = ", ".join(filter(None, [_seen(devices), _seen(processors)]))
-    cost = f"{minutes:.0f} minutes of one core in all, {seconds.median():.0f} s the median run"
+    unit = "minute" if round(minutes) == 1 else "minutes"
+    cost = f"{minutes:.0f} {unit} of one core in all, {seconds.median():.0f} s the median run"
     return f"{len(records)} runs, {cost}; {machines}"
 
 

@@ -114,7 +114,7 @@ class Asked:
 
 def _title(table: str) -> str: # `table3`
     "`Table 3`."
-    return table.replace("table", "Table ").replace("figure", "Figure ").replace("_", " ")
+    return table.replace("table", "Table ").replace("figure", "Figure ").replace("_once", ", one split").replace("_", " ")
 
 
 def _in_words(sides: tuple[At, ...]) -> str: # one, or two
