@@ -17,7 +17,7 @@ from debias_nb.arr import (
     distillation, gram, pair_log_probs, regularised, same_author, sparse_cosines,
     supervised_contrastive, text_rows, topic_bias,
 )
-from .encoders import Tokens, embed_texts, from_features, tokenise, unit_rows
+from .encoders import Tokens, embed_texts, from_features, tell_prompts, tokenise, unit_rows
 from .processes import gathered, rank
 
 # %% ../nbs/methods/author_losses.ipynb #b5329ca7
@@ -50,6 +50,8 @@ class KnownTexts:
         if unknown:
             text = self._read(keys[unknown[0]])
             why = "give it all texts that it is trained or evaluated on, as the data set has them"
+            if "prompt_length" in features:
+                why += "; a prompt may change how a text is cut: put it before the texts of the data set, and give the loss the same"
             raise ValueError(f"{text[:60]!r} is none of the texts that the loss was given: {why}")
         return np.array([self.row[key] for key in keys])
 
@@ -119,6 +121,7 @@ class _TopicAware(torch.nn.Module):
         if not 0 < temperature < math.inf:
             raise ValueError(f"temperature must be above 0 and finite, got {temperature}")
         texts = _check_texts(texts)
+        tell_prompts(model)
         self.model = model
         self.temperature = temperature
         self.__dict__["known"] = KnownTexts(model, texts) # no submodule
@@ -130,6 +133,8 @@ class _TopicAware(torch.nn.Module):
         rows = np.concatenate([self.known.rows(column) for column in columns])
         authors = _authors_of(columns, len(rows) // len(columns), labels)
         z = self._embedded(columns)
+        if len(z) == 1: # the rest of an epoch: one text has no other to be told from
+            return 0 * z.sum()
         authors = gathered(authors.to(z.device))
         rows = gathered(torch.from_numpy(rows).to(z.device))
         rows = rows.cpu().numpy()

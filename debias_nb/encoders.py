@@ -6,11 +6,11 @@
 __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'HUB_FILES', 'NOTES', 'PICKLES', 'WIDTH', 'QUIET', 'RECIPE', 'ANEW', 'Tokens', 'stack',
            'is_static', 'device_of', 'special_ids', 'mask_id', 'as_tokens', 'several_texts', 'tokenise',
            'from_features', 'tell_prompts', 'pooled', 'to_features', 'unit_rows', 'encode_tokens', 'token_vectors',
-           'autocast', 'evaluating', 'embed', 'embed_texts', 'weights_hash', 'encoder_fingerprint', 'EncoderCard',
-           'encoder_cards', 'folder_files', 'check_no_code', 'check_files', 'check_folder', 'load_safely',
-           'package_folder', 'is_folder', 'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread',
-           'training_arguments', 'quiet_trainer', 'pretrain', 'planted_encoder', 'best_device', 'load_encoder',
-           'planted_default']
+           'autocast', 'evaluating', 'embed', 'default_prompt', 'embed_texts', 'weights_hash', 'encoder_fingerprint',
+           'EncoderCard', 'encoder_cards', 'folder_files', 'check_no_code', 'check_files', 'check_folder',
+           'load_safely', 'package_folder', 'is_folder', 'find_folder', 'ConceptInfoNCE', 'pretraining_rows',
+           'single_thread', 'training_arguments', 'quiet_trainer', 'pretrain', 'planted_encoder', 'best_device',
+           'load_encoder', 'planted_default']
 
 # %% ../nbs/03_encoders.ipynb #b8f6c600
 import hashlib
@@ -20,10 +20,9 @@ import shutil
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from types import MethodType
 
 import numpy as np
 import torch
@@ -142,10 +141,14 @@ def several_texts(
     texts,              # what is to be a list of texts
     name: str = "texts", # what the caller calls it
 ) -> list:
-    "A list of texts. Raises `ValueError` for one text, which Python would take for a list of letters."
+    "A list of texts. Raises `ValueError` for one text, which Python would take for a list of letters, and for what is none."
     if isinstance(texts, str):
         raise ValueError(f"{name} is one text: a list is needed, [{texts[:60]!r}]")
-    return list(texts)
+    texts = list(texts)
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"{name}[{i}] is {text!r}, and no text")
+    return texts
 
 
 def tokenise(
@@ -157,6 +160,9 @@ def tokenise(
     texts = several_texts(texts)
     if is_static(model):
         return _static_tokens(model, texts, max_length)
+    if not texts: # which a tokenizer of transformers does not take
+        nothing = torch.zeros(0, 1, dtype=torch.long)
+        return as_tokens(model, nothing, nothing)
     length = max_length or model.max_seq_length
     out = model.tokenizer(texts, padding=True, truncation=True, max_length=length, return_tensors="pt")
     return as_tokens(model, out["input_ids"], out["attention_mask"])
@@ -219,7 +225,7 @@ def tell_prompts(
 ) -> None:
     "From now on, batches of a static table say how long their prompt is."
     if is_static(model):
-        model[0].preprocess = MethodType(_preprocess, model[0])
+        model[0].preprocess = partial(_preprocess, model[0])
 
 # %% ../nbs/03_encoders.ipynb #d96017be
 def pooled(
@@ -327,13 +333,23 @@ def _batches(lengths, order, batch_tokens):
 
 @contextmanager
 def evaluating(model):
-    "Inside, a model is in evaluation mode; then it is as it was."
-    training = model.training
+    "Inside, a model is in evaluation mode; then each of its parts is as it was."
+    before = [(part, part.training) for part in model.modules()]
     model.eval()
     try:
         yield
     finally:
-        model.train(training)
+        for part, training in before:
+            part.training = training
+
+
+def _without_left_padding(model, tokens: Tokens) -> Tokens:
+    "Tokens without the first columns that hold none, where a tokenizer pads on the left."
+    if getattr(model.tokenizer, "padding_side", "right") != "left":
+        return tokens
+    there = tokens.mask.any(0).long()
+    first = int(there.argmax())
+    return Tokens(*(column[:, first:] for column in tokens.columns))
 
 
 @torch.no_grad()
@@ -343,18 +359,28 @@ def embed(
     dtype: str = "fp32",
     batch_tokens: int | None = None, # padded tokens in one forward pass; default: by the kind of encoder and device
 ) -> torch.Tensor: # (n, d) unit vectors on the CPU, in the order of `tokens`
-    "Embeddings in evaluation mode, for any number of tokenised texts."
+    "Embeddings in evaluation mode, for any number of tokenised texts; of a model with `truncate_dim` the first numbers alone."
     device = device_of(model)
     lengths = tokens.mask.sum(1)
     order = lengths.argsort(stable=True)
     batch_tokens = batch_tokens or _tokens_at_once(model, device)
-    out = [torch.zeros(0, model.get_embedding_dimension())]
+    width = model.get_embedding_dimension()
+    out = [torch.zeros(0, width)]
     with evaluating(model), autocast(dtype, device):
         for rows in _batches(lengths, order, batch_tokens):
-            part = tokens[rows].to(device)
-            out.append(encode_tokens(model, part).cpu())
+            part = _without_left_padding(model, tokens[rows])
+            found = encode_tokens(model, part.to(device))
+            if found.shape[1] > width:
+                found = unit_rows(found[:, :width])
+            out.append(found.cpu())
     result = torch.cat(out)
     return torch.empty_like(result).index_copy_(0, order, result)
+
+
+def default_prompt(model) -> str: # "" where there is none
+    "What an encoder puts before every text by itself."
+    prompts = getattr(model, "prompts", None) or {}
+    return prompts.get(getattr(model, "default_prompt_name", None)) or ""
 
 
 def embed_texts(
@@ -363,11 +389,13 @@ def embed_texts(
     max_length: int | None = None,
     dtype: str = "fp32",
 ) -> torch.Tensor: # (n, d)
-    "Embeddings of texts, each distinct text computed once. Raises `ValueError` for one text in the place of a list."
+    """Embeddings of texts, behind the encoder's own prompt where it has one; each distinct text is computed once.
+    Raises `ValueError` for one text in the place of a list."""
     texts = several_texts(texts)
     unique = list(dict.fromkeys(texts))
     row = {text: i for i, text in enumerate(unique)}
-    tokens = tokenise(model, unique, max_length)
+    prompt = default_prompt(model)
+    tokens = tokenise(model, [prompt + text for text in unique], max_length)
     rows = [row[text] for text in texts]
     return embed(model, tokens, dtype)[rows]
 

@@ -181,8 +181,13 @@ class FrozenBase:
             here = device_of(self.model)
             found = encode_tokens(self.model, tokens.to(here))
         else:
-            found = embed(self.model, tokens, self.dtype)
+            found = self.embedded(tokens)
         return found.to(device)
+
+    def embedded(self, tokens: Tokens) -> torch.Tensor: # (n, d)
+        "All numbers of the embeddings, also of a model with `truncate_dim`: so many has the model that is trained."
+        with self.model.truncate_embeddings(None):
+            return embed(self.model, tokens, self.dtype)
 
 
 class CachedBase(FrozenBase):
@@ -196,7 +201,7 @@ class CachedBase(FrozenBase):
         self.kept = None # what the interventions behind f0(X') were drawn with
         # a query stands in several pairs and is embedded once
         _, first, row = np.unique(row_keys(left), return_index=True, return_inverse=True)
-        distinct = embed(model, left[first], dtype)
+        distinct = self.embedded(left[first])
         self.values = {"x": distinct[row]}
 
     def prepare(self, share: float, kind: str, seed: int, epoch: int):
@@ -205,14 +210,14 @@ class CachedBase(FrozenBase):
         drawn = (seed, epoch, np.arange(len(self.left)))
         chosen, _ = choose(self.left, share, *drawn)
         intervened = intervene(self.model, self.left, chosen, kind, *drawn)
-        self.values["x'"] = embed(self.model, intervened, self.dtype)
+        self.values["x'"] = self.embedded(intervened)
         self.kept = (share, kind, seed, epoch)
 
     def __call__(self, tokens, part, rows, epoch):
         if part == "x'" and part not in self.values: # not prepared
             return super().__call__(tokens, part, rows, epoch)
         if part == "z" and part not in self.values:
-            self.values[part] = embed(self.model, self.right, self.dtype)
+            self.values[part] = self.embedded(self.right)
         rows = torch.as_tensor(rows).cpu()
         return self.values[part][rows].to(tokens.ids.device)
 

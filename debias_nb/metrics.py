@@ -189,6 +189,15 @@ def _with_itself(drawn): # (B, n) -> (1 + B, n)
     return np.vstack([itself, drawn])
 
 
+def _rows_of(mask, n, at):
+    "Booleans that say which pairs belong to a subset. Raises `ValueError` for what says it not of each pair."
+    mask = np.asarray(mask)
+    if mask.shape != (n,):
+        raise ValueError(f"{at}a subset must say of each of {n} pairs whether it belongs to it, got shape {mask.shape}")
+    _refuse(~np.isin(mask, (0, 1)), mask, "entries", "are not True or False", at)
+    return mask.astype(bool)
+
+
 def evaluate_pairs(
     scores,                # (n,) finite
     labels,                # (n,) 0 or 1
@@ -208,10 +217,11 @@ def evaluate_pairs(
         "auc": auc_at(scores, positive, 1., weights, name),
     }
     for key, mask in (subsets or {}).items():
-        rows = np.asarray(mask, dtype=bool)
+        subset = f"{name}[{key}]"
+        rows = _rows_of(mask, len(scores), _prefix(subset))
         own = (scores[rows], positive[rows])
         drawn = weights[:, rows]
-        areas[f"auc05[{key}]"] = auc_at(*own, .05, drawn, f"{name}[{key}]")
+        areas[f"auc05[{key}]"] = auc_at(*own, .05, drawn, subset)
     values = {}
     resampled = {}
     for key, area in areas.items():

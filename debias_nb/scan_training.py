@@ -125,7 +125,11 @@ class SCAN(nn.Module):
     def _debiased(self, hidden, classes) -> dict:
         "The terms of language debiasing."
         debiased, bias = self.debiasing(hidden)
-        scores = last_layer(self.encoder)(debiased)
+        layer = last_layer(self.encoder)
+        offset = layer.bias
+        if offset is not None:
+            offset = offset.float()
+        scores = F.linear(debiased, layer.weight.float(), offset) # in fp32, whatever the encoder computes in
         ce = _entropy(scores.float(), classes).mean()
         cl = contrastive_loss(hidden, debiased, bias, self.temperature)
         return {"ce": self.ce * ce, "cl": self.cl * cl}

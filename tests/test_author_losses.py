@@ -123,6 +123,28 @@ def test_the_trainer_trains_with_it(model, kind, data, more, tmp_path):
     assert np.isfinite(trainer.state.log_history[-1]["train_loss"])
 
 
+@pytest.mark.parametrize("prompt", ["why how: ", {"text": "red "}])
+def test_texts_behind_a_prompt_are_known(model, prompt, tmp_path):
+    trained(model, ARR(model, TEXTS, model), tmp_path, SINGLE, batch_sampler=AuthorPairSampler, prompts=prompt)
+
+
+def test_a_text_that_a_prompt_cuts_is_refused_with_a_way_out(encoders):
+    model = encoders["bert"]
+    long = "red " * 60
+    known = KnownTexts(model, [long, "lamp"])
+    assert known.rows(model.preprocess([long])).tolist() == [0]
+    with pytest.raises(ValueError, match="put it before the texts of the data set, and give the loss the same"):
+        known.rows(model.preprocess([long], prompt="why how: "))
+
+
+@pytest.mark.parametrize("make", [lambda m: ProductOfExperts(m, TEXTS), lambda m: ARR(m, TEXTS, m)], ids=["product", "arr"])
+def test_a_last_batch_of_one_text_teaches_nothing(model, make):
+    value = make(model)([model.preprocess(TEXTS[:1])], torch.tensor([0]))
+    value.backward()
+    assert value == 0
+    assert all(weights.grad is None or weights.grad.abs().max() == 0 for weights in model.parameters())
+
+
 def test_batches_without_pairs_are_said_once(encoders):
     loss = ProductOfExperts(encoders["table"], TEXTS)
     batch = encoders["table"].preprocess(TEXTS[:3])

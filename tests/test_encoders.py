@@ -1,5 +1,6 @@
 """Folders that are not to be trusted, encoders that are not there, and embeddings that must not depend on how they were
 computed."""
+import copy
 import errno
 import json
 import multiprocessing
@@ -23,7 +24,7 @@ from debias_nb.author_losses import ProductOfExperts
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.encoders import (
     EncoderCard, EncoderError, Tokens, embed, embed_texts, encode_tokens, encoder_cards, encoder_fingerprint,
-    find_folder, folder_files, is_static, load_encoder, package_folder, planted_encoder, stack, tokenise)
+    find_folder, folder_files, is_static, load_encoder, package_folder, planted_encoder, stack, tell_prompts, tokenise)
 from debias_nb.itvreg import check_same_make
 from made import WORDS, bert, table, without_a_vector_for_the_unknown
 
@@ -466,6 +467,53 @@ def test_training_mode_is_given_back(loaded):
         model.eval()
 
 
+def test_each_part_is_given_back_its_own_mode(loaded):
+    model = loaded["bert"]
+    model.train()
+    try:
+        frozen = model[0].auto_model.embeddings.eval()
+        embed_texts(model, TEXTS)
+        assert model.training and model[1].training and not frozen.training and not frozen.dropout.training
+    finally:
+        model.eval()
+
+
+@pytest.mark.parametrize("name", ["bert", "table"])
+@pytest.mark.parametrize("setting", [
+    dict(truncate_dim=8), dict(prompts={"query": "why how : "}, default_prompt_name="query")], ids=["truncated", "prompt"])
+def test_what_an_encoder_does_by_itself_is_done(originals, name, setting):
+    model = SentenceTransformer(str(originals / name), device="cpu", **setting)
+    expected = model.encode(TEXTS, normalize_embeddings=True)
+    assert close(embed_texts(model, TEXTS), expected)
+    as_it_came = SentenceTransformer(str(originals / name), device="cpu")
+    assert expected.shape != as_it_came.encode(TEXTS).shape or not close(embed_texts(as_it_came, TEXTS), expected, 1e-3)
+
+
+def test_padding_on_the_left_costs_a_batch_of_short_texts_nothing(originals):
+    model = SentenceTransformer(str(originals / "bert"), device="cpu")
+    model.tokenizer.padding_side = "left"
+    texts = ["red", "lamp", "red " * 30]
+    widths = []
+    handle = model[0].register_forward_pre_hook(lambda part, inputs: widths.append(inputs[0]["input_ids"].shape[1]))
+    found = embed(model, tokenise(model, texts), batch_tokens=6)
+    handle.remove()
+    assert widths == [3, 32]
+    assert close(found, model.encode(texts, batch_size=1, normalize_embeddings=True))
+
+
+@pytest.mark.parametrize("copied", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy], ids=["pickle", "copy"])
+def test_a_table_that_tells_its_prompts_can_be_copied(originals, copied):
+    model = SentenceTransformer(str(originals / "table"), device="cpu")
+    tell_prompts(model)
+    other = copied(model)
+    with torch.no_grad():
+        model[0].embedding.weight.zero_()
+    model[0].tokenizer = None
+    features = other.preprocess(["red kettle"], prompt="old red ")
+    assert features["prompt_length"] == 2
+    assert other(features)["sentence_embedding"].norm() > 0
+
+
 @pytest.mark.parametrize("name", ["bert", "table"])
 def test_bfloat16_is_close_and_keeps_the_weights(loaded, name):
     model, before = loaded[name], encoder_fingerprint(loaded[name])
@@ -480,7 +528,14 @@ def test_bfloat16_is_close_and_keeps_the_weights(loaded, name):
 def test_nothing_to_embed_gives_no_rows(loaded):
     for model, width in ((loaded["bert"], 32), (loaded["table"], 16)):
         assert embed(model, tokenise(model, ["red"])[:0]).shape == (0, width)
+        assert embed_texts(model, []).shape == (0, width)
     assert embed_texts(loaded["table"], [""]).norm() == 0
+
+
+def test_what_is_no_text_is_named(loaded):
+    for model in loaded.values():
+        with pytest.raises(ValueError, match=r"texts\[1\] is nan, and no text"):
+            embed_texts(model, ["red", float("nan")])
 
 
 # the package that carries MiniLM

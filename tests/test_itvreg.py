@@ -8,14 +8,14 @@ import pytest
 import torch
 from sentence_transformers.sentence_transformer import losses
 
-from debias_nb.encoders import encode_tokens, from_features, tokenise
+from debias_nb.encoders import embed, encode_tokens, from_features, tokenise
 from debias_nb.interventions import choose, intervene, row_keys
 from debias_nb.itvreg import (
     HINGE, CachedBase, FrozenBase, ITVAugLoss, ITVRegLoss, L2SPLoss, MaskRegLoss, MatchingLoss, OutRegLoss, SimCSELoss,
     WordDropoutLoss, hinge, make_loss, mse,
 )
 from debias_nb.repro.config import MethodConfig, TrainConfig
-from made import load, table
+from made import bert, load, table
 
 
 @pytest.fixture(scope="module")
@@ -331,6 +331,16 @@ def test_the_hinge_by_loops(settings):
         excess = [max(margin + cosine - float(fx[i] @ fz[i]), 0) for cosine in cosines]
         losses.append(np.average(excess, weights=weights) if cosines else 0)
     assert float(hinge(fx, fz, relevant, **settings)) == pytest.approx(np.mean(losses), abs=1e-5)
+
+
+def test_the_base_of_a_truncated_encoder_gives_all_numbers(tmp_path):
+    encoder = load(bert(tmp_path))
+    tokens = tokenise(encoder, LEFT)
+    expected = embed(encoder, tokens)
+    encoder.truncate_dim = 8
+    for base in (FrozenBase(encoder), CachedBase(encoder, tokens, tokens)):
+        assert torch.allclose(base(tokens, "x", range(len(LEFT)), 0), expected, atol=1e-6)
+    assert encoder.truncate_dim == 8 and embed(encoder, tokens).shape[1] == 8
 
 
 def test_a_base_that_remembers_gives_what_one_that_is_asked_gives(model, base):

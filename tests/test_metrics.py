@@ -214,6 +214,16 @@ def test_evaluation_of_a_set_and_its_parts():
         evaluate_pairs(scores, labels, subsets={"part": labels}, name="quora")
 
 
+@pytest.mark.parametrize("mask, words", [
+    ([0, 2, 3], r"quora\[part\]: a subset must say of each of 6 pairs .* got shape \(3,\)"),
+    (list(range(6)), r"quora\[part\]: entries\[2\] is 2 \(4 of 6 entries are not True or False\)"),
+    ([1, 1, float("nan"), 0, 0, 0], r"quora\[part\]: entries\[2\] is nan"),
+])
+def test_a_subset_that_is_no_mask_is_refused(mask, words):
+    with pytest.raises(ValueError, match=words):
+        evaluate_pairs([.1, .2, .3, .4, .5, .6], [0, 1, 0, 1, 0, 1], subsets={"part": mask}, name="quora")
+
+
 @pytest.mark.parametrize("n, replicates", [(0, 2), (1, 1), (-1, 5)])
 def test_nothing_to_draw_from_and_too_few_resamples_are_refused(n, replicates):
     message = f"at least 1 pair and 2 replicates are needed, got n={n}, replicates={replicates}"

@@ -193,6 +193,24 @@ def test_terms_are_those_of_separate_passes(encoders, name, make, columns):
     assert terms["itvreg"] > 1e-5
 
 
+@pytest.mark.parametrize("kind", [
+    losses.BatchAllTripletLoss, losses.BatchHardTripletLoss, losses.BatchHardSoftMarginTripletLoss,
+    losses.BatchSemiHardTripletLoss])
+def test_losses_of_texts_with_classes_keep_the_model_under_another_name(encoders, kind):
+    base = encoders["bert"]
+    model = moved(copy.deepcopy(base))
+    features, _ = batch_of(model, ["anchor"])
+    labels = torch.tensor([0, 1, 0, 1, 2, 2])
+    loss = Regularized(model, kind(model), [OutReg(.5)], base=base)
+    terms = loss(features, labels)
+    texts = tokenise(model, rows(["anchor"], 6)["anchor"])
+    apart = (2 - 2 * cosines(embed(model, texts), embed(base, texts))).mean()
+    assert torch.isclose(terms["base"], kind(model)(batch_of(model, ["anchor"])[0], labels), atol=1e-5)
+    assert torch.isclose(terms["outreg"], .5 * apart, atol=1e-5)
+    with pytest.raises(ValueError, match="made for another model"):
+        Regularized(model, kind(base), [OutReg(.5)])
+
+
 def test_a_loss_that_embeds_layer_by_layer_shares_the_last(folders, tmp_path):
     model = moved(made.load(made.bert(tmp_path, layers=2)))
     base = copy.deepcopy(moved(model))
@@ -423,6 +441,20 @@ def test_gradient_checkpointing_trains_the_same(encoders, tmp_path, reentrant):
         trained(model, loss, rows(PAIR), tmp_path, max_steps=2, optim="sgd", **settings)
         assert bool(loss.watch.shares) == (model is plain or not reentrant)
     assert furthest(plain, other) < 1e-6 < furthest(plain, encoders["bert"])
+
+
+def test_compiled_code_that_has_gradients_once_is_left_unmeasured(bert, monkeypatch):
+    def refused(*args):
+        raise RuntimeError(words)
+
+    monkeypatch.setattr(regularized, "gradient_shares", refused)
+    loss = Regularized(bert, mnrl(bert), [OutReg(1.)])
+    words = "This backward function was compiled with non-empty donated buffers which requires retain_graph=False."
+    assert "outreg_gradient_share" not in dict(loss(*batch_of(bert, PAIR)).items())
+    other = Regularized(bert, mnrl(bert), [OutReg(1.)])
+    words = "out of memory"
+    with pytest.raises(RuntimeError, match=words):
+        other(*batch_of(bert, PAIR))
 
 
 def test_gradient_accumulation_is_one_large_batch(encoders, tmp_path):

@@ -69,6 +69,20 @@ def test_terms_are_those_of_the_representation_before_the_last_layer(model):
     assert torch.isclose(terms["cl"], 2 * contrastive_loss(hidden, debiased, bias), atol=1e-6)
 
 
+def test_a_model_in_half_precision_gives_nearly_the_same_terms(model):
+    loss = SCAN(model, weights=False)
+    labels = torch.tensor(LABELS)
+    exact = loss([QUESTIONS, ANSWERS], labels)
+    model.to(torch.bfloat16)
+    half = loss([QUESTIONS, ANSWERS], labels)
+    assert last_layer(model).weight.dtype == torch.bfloat16
+    for name, term in half.items():
+        assert term.dtype == torch.float32
+        assert torch.isclose(term, exact[name], atol=1e-2)
+    sum(half.values()).backward()
+    assert last_layer(model).weight.grad.isfinite().all()
+
+
 def test_weights_are_learned_in_training_alone(model):
     loss = SCAN(model, debias=False)
     labels = torch.tensor(LABELS)

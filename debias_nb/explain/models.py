@@ -20,8 +20,8 @@ from tqdm.auto import tqdm
 from ..config import EncoderConfig
 from ..cross_encoders import transformer_folder
 from debias_nb.encoders import (
-    EncoderError, best_device, check_folder, embed, encoder_cards, encoder_fingerprint, find_folder, is_folder,
-    is_static, load_safely, several_texts, tokenise, weights_hash,
+    EncoderError, best_device, check_folder, default_prompt, embed, encoder_cards, encoder_fingerprint, find_folder,
+    is_folder, is_static, load_safely, several_texts, tokenise, weights_hash,
 )
 from ..hashes import sha256_text
 from ..itvreg import check_same_make
@@ -38,8 +38,7 @@ class Scorer:
 
     @property
     def prefix(self) -> str: # what the model puts before every text by itself
-        prompts = getattr(self.model, "prompts", None) or {}
-        return prompts.get(getattr(self.model, "default_prompt_name", None)) or ""
+        return default_prompt(self.model)
 
     @cached_property
     def rules(self) -> str: # 64 hex digits
