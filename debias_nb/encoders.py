@@ -344,12 +344,14 @@ def evaluating(model):
 
 
 def _without_left_padding(model, tokens: Tokens) -> Tokens:
-    "Tokens without the first columns that hold none, where a tokenizer pads on the left."
+    "The same texts from the first column on, where a tokenizer pads on the left: no text is moved by a longer one beside it."
     if getattr(model.tokenizer, "padding_side", "right") != "left":
         return tokens
-    there = tokens.mask.any(0).long()
-    first = int(there.argmax())
-    return Tokens(*(column[:, first:] for column in tokens.columns))
+    length = tokens.mask.shape[1]
+    first = tokens.mask.long().argmax(1, keepdim=True)
+    columns = torch.arange(length, device=first.device)
+    places = (columns + first) % length # padding goes behind the text
+    return Tokens(*(column.gather(1, places) for column in tokens.columns))
 
 
 @torch.no_grad()
@@ -361,6 +363,7 @@ def embed(
 ) -> torch.Tensor: # (n, d) unit vectors on the CPU, in the order of `tokens`
     "Embeddings in evaluation mode, for any number of tokenised texts; of a model with `truncate_dim` the first numbers alone."
     device = device_of(model)
+    tokens = _without_left_padding(model, tokens)
     lengths = tokens.mask.sum(1)
     order = lengths.argsort(stable=True)
     batch_tokens = batch_tokens or _tokens_at_once(model, device)
@@ -368,8 +371,8 @@ def embed(
     out = [torch.zeros(0, width)]
     with evaluating(model), autocast(dtype, device):
         for rows in _batches(lengths, order, batch_tokens):
-            part = _without_left_padding(model, tokens[rows])
-            found = encode_tokens(model, part.to(device))
+            part = tokens[rows].to(device)
+            found = encode_tokens(model, part)
             if found.shape[1] > width:
                 found = unit_rows(found[:, :width])
             out.append(found.cpu())
