@@ -131,13 +131,9 @@ def _first(bad):
     return None
 
 
-def _is_blank(text) -> bool:
-    return not isinstance(text, str) or not text.strip()
-
-
 def _are_blank(texts) -> np.ndarray: # (n,) bool
     "Which texts say nothing."
-    blank = list(map(_is_blank, texts))
+    blank = [not text.strip() for text in texts]
     return np.array(blank, bool)
 
 
@@ -180,7 +176,7 @@ class PairEncoder(nn.Module):
         "The tokens of the distinct texts, and each text's row among them. Raises `ValueError` for an empty text."
         number = {text: i for i, text in enumerate(dict.fromkeys(texts))}
         row = np.array([number[text] for text in texts], np.int64)
-        tokens = Ragged.of(self.encode, list(map(str, number)))
+        tokens = Ragged.of(self.encode, list(number))
         empty = _are_blank(number) | (tokens.lengths == 0)
         bad = _first(empty[row])
         if bad is not None:
