@@ -481,16 +481,27 @@ def test_a_bundle_runs_without_this_checkout(manifest, tmp_path):
     assert device.code_version()[:12] in done.stdout
 
 
-def test_a_bundle_that_is_too_large_is_not_left_behind(manifest, tmp_path):
+def test_a_bundle_that_is_too_large_is_not_left_behind(manifest, tmp_path, monkeypatch):
+    sys.path.insert(0, str(ROOT / "tools"))
+    import bundle
+
+    def pack_little(place, todo, wheels):
+        (place / "checkout").mkdir()
+        (place / "checkout/code.py").write_text("made = 1")
+
+    monkeypatch.setattr(bundle, "pack", pack_little)
     out = tmp_path / "bundle.tar.xz"
-    done = bundle_of(manifest(FEW), "--out", out, "--limit", "0.01")
-    assert done.returncode == 1
-    assert "more than 0.01: give a manifest with fewer runs" in done.stderr
+    path = manifest(FEW)
+    with pytest.raises(bundle.BundleError, match="MiB, more than 1e-06: give a manifest with fewer runs"):
+        bundle.make(path, out, None, 1e-6)
     assert not out.exists()
     out.write_text("an earlier one")
-    assert bundle_of(manifest(FEW), "--out", out, "--limit", "0.01").returncode == 1
+    with pytest.raises(bundle.BundleError, match="more than"):
+        bundle.make(path, out, None, 1e-6)
     assert out.read_text() == "an earlier one"
     assert [path.name for path in tmp_path.iterdir() if "bundle" in path.name] == ["bundle.tar.xz"]
+    bundle.make(path, out, None, 1)
+    assert "2 runs of" in bundle.listed(out)
 
 
 def test_wheels_that_are_not_there_are_missed(manifest, tmp_path):
