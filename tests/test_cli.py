@@ -1,5 +1,5 @@
-"""The command line from outside: what is refused before a kernel starts, what survives being stopped, and the same
-bytes twice."""
+"""The command line from outside: what is refused before a kernel starts, how it ends where something fails, and what
+status, pages and agreement say."""
 import json
 import os
 import re
@@ -30,7 +30,6 @@ from debias_nb.repro.pages import executed
 from debias_nb.repro.records import Store, WorkerLost, comparable, failed_record, make_record, read
 from debias_nb.repro.frame import refuse_unknown_parameters, row_name
 from debias_nb.repro.tasks.common import lacking
-from faults.harness import RAISED, Child, at_work, children, wait_until
 from made import STATIC, experiment, shrunk
 
 ROOT = Path(__file__).parents[1]
@@ -433,50 +432,6 @@ def by_id(records):
     return {record["id"]: record for record in records}
 
 
-def make_the_runs(folder):
-    runner.run_all(experiment(seeds=range(2)).runs(), Store(folder), workers=1, progress=False)
-    print("came to its end")
-
-
-def start_child(folder):
-    "A process that makes the runs of the experiment."
-    return Child(make_the_runs, folder, said=folder / f"said-{time.monotonic_ns()}.txt")
-
-
-def has_a_record(path):
-    return path.exists() and path.read_bytes().count(b"\n") >= 1
-
-
-def has_a_record_or_ended(path, child):
-    return has_a_record(path) or not child.process.is_alive()
-
-
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=lambda s: s.name)
-def test_what_had_finished_is_kept(finished, cache, tmp_path, stop):
-    runs, expected = finished
-    for draw in range(3): # where much else runs, it may come to its end before it is stopped
-        folder = tmp_path / str(draw)
-        folder.mkdir()
-        store = Store(folder)
-        path = store.path(runs[0])
-        child = start_child(folder)
-        wait_until(partial(has_a_record_or_ended, path, child), "a record", every=.005)
-        os.kill(child.pid, stop)
-        code = child.end(60)
-        if code != 0:
-            break
-    assert code == (RAISED if stop == signal.SIGINT else -stop) and "came to its end" not in child.text
-    assert ("KeyboardInterrupt" in child.text) == (stop == signal.SIGINT)
-
-    kept = ids_of(read(path))
-    assert 1 <= len(kept) < len(runs) and kept == ids(runs[:len(kept)])
-    lines = path.read_bytes()
-    again = runner.run_all(runs, store, workers=1, progress=False)
-    assert again.trained == ids(runs[len(kept):]), "the rest, and nothing twice"
-    assert path.read_bytes().startswith(lines)
-    assert compared(again.records) == compared(expected)
-
-
 WRITE = os.write
 
 
@@ -527,40 +482,6 @@ def test_a_worker_that_fails_does_not_stop_the_other(cache, tmp_path):
     assert set(out.trained) == set(ids(others))
 
 
-def test_two_batches_share_the_work(finished, cache, tmp_path):
-    runs, expected = finished
-    both = [start_child(tmp_path) for _ in range(2)]
-    assert [child.end(300) for child in both] == [0, 0], [child.text for child in both]
-    assert all("came to its end" in child.text for child in both)
-    made = read(Store(tmp_path).path(runs[0]))
-    assert sorted(ids_of(made)) == sorted(ids(runs)), "each run once"
-    assert compared(by_id(made)) == compared(expected)
-
-
-TWO_WORKERS = """
-import sys
-from debias_nb.repro.runner import run_all
-from debias_nb.repro.records import Store
-from made import experiment
-run_all(experiment(seeds=range(2)).runs(), Store(sys.argv[1]), workers=2, progress=False)
-"""
-
-
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
-def test_workers_end_with_the_process_that_started_them(cache, tmp_path, stop):
-    command = [sys.executable, "-c", TWO_WORKERS, str(tmp_path)]
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    parent = subprocess.Popen(command, env=ENV | {"DEBIAS_NB_CACHE": str(cache)}, **silent)
-    path = Store(tmp_path).path(experiment(seeds=range(2)).runs()[0])
-    wait_for(lambda: has_a_record(path), parent)
-    workers = children(parent.pid)
-    parent.send_signal(stop)
-    parent.wait(30)
-    assert len(workers) >= 2
-    assert wait_until_none(lambda: any(map(at_work, workers)))
-
-
 @pytest.mark.parametrize("seeds, says", [
     ([], "an empty list"),
     ([-1], "-1 is not between 0 and"),
@@ -594,14 +515,7 @@ def lost(*args):
     raise WorkerLost("a worker process was ended from outside")
 
 
-def test_a_worker_that_is_killed_is_told_of(project, cache, monkeypatch):
-    "As a system does that runs out of memory."
-    def killed(run): # defined here, so that a worker need not load this module
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    runs, store = experiment(["Finetuned"], [0, 1]).runs(), Store(project.folder / "_runs")
-    with pytest.raises(WorkerLost, match="a worker process was ended from outside"):
-        runner.run_all(runs, store, workers=2, progress=False, work=killed)
+def test_a_worker_that_is_killed_is_told_of(project, monkeypatch):
     project.add("good")
     monkeypatch.setattr(cli, "_run_first", lost)
     done = shell("batch", "--runs")
@@ -686,47 +600,6 @@ def test_status_of_one_paper_counts_that_paper_alone(monkeypatch):
     assert done.exit_code == 2 and "did you mean 'scan'?" in done.stderr
 
 
-REPORTED = (
-    "itvreg/figure01.planted", "itvreg/table02.planted", "itvreg/table02.paper", "itvreg/table03.paper",
-    "scan/table03.paper")
-
-
-def copy_project(folder, *names):
-    "Folders of this project in `folder`, with the notebooks of the papers."
-    for name in names:
-        shutil.copytree(ROOT / name, folder / name)
-    shutil.copytree(ROOT / "nbs/papers", folder / "nbs/papers", ignore=WITHOUT_CLAIMS)
-    shutil.copy(ROOT / "settings.ini", folder)
-
-
-def contents(folder):
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_reports_are_the_same_bytes_twice(tmp_path, monkeypatch):
-    "From a copy of some of this project's records, in two processes. `tools/sync.py` does the same with all of them."
-    copy_project(tmp_path, "bench", "configs", "expected", "results")
-    for path in (tmp_path / "configs").glob("*/*.yaml"):
-        if f"{path.parent.name}/{path.stem}" not in REPORTED:
-            path.unlink()
-    monkeypatch.chdir(tmp_path)
-    done = outside("report", "--out", "a", cwd=tmp_path)
-    other = outside("report", "--out", "b", cwd=tmp_path, PYTHONHASHSEED="7", MPLBACKEND="svg", TZ="Asia/Tokyo")
-    assert done.returncode == other.returncode == 0, done.stderr + other.stderr
-
-    pages = contents(tmp_path / "a")
-    assert pages == contents(tmp_path / "b")
-    assert pages.keys() >= {
-        "itvreg/table03.md", "itvreg/table03.csv", "itvreg/table02.2.svg", "itvreg/figure01.svg", "SPEED.md",
-        "itvreg/errata.md"}
-    assert len(done.stdout.splitlines()) == len(other.stdout.splitlines()) == len(pages)
-    for data in pages.values():
-        assert str(tmp_path).encode() not in data and str(ROOT).encode() not in data
-    table = pages["itvreg/table03.md"]
-    assert b"skip_exec" not in table and b"from debias_nb" not in table, "code is left out"
-
-
 WRITE_PAGE = """
 import sys
 from pathlib import Path
@@ -807,7 +680,9 @@ def is_trained(name, cells):
 @pytest.mark.parametrize("keep", ["one encoder", "no reference", "failures", "everything"])
 def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch, keep):
     "Invented numbers for a part of the runs: a page is written, with the encoders of which something was trained."
-    copy_project(tmp_path, "expected")
+    shutil.copytree(ROOT / "expected", tmp_path / "expected")
+    shutil.copytree(ROOT / "nbs/papers", tmp_path / "nbs/papers", ignore=WITHOUT_CLAIMS)
+    shutil.copy(ROOT / "settings.ini", tmp_path)
     (tmp_path / "configs/itvreg").mkdir(parents=True)
     for name in ("configs/itvreg/table03.small.yaml", "configs/itvreg/table03.paper.yaml"):
         shutil.copy(ROOT / name, tmp_path / name)
@@ -825,6 +700,8 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch, keep):
     assert {name for cell in cells for name in cell["records"]} == finished
     assert f"{len(finished)} runs, " in page
     assert "None" not in page and "nan" not in page.replace("the loss is nan", "")
+    assert "skip_exec" not in page and "from debias_nb" not in page, "code is left out"
+    assert str(tmp_path) not in page and str(ROOT) not in page
 
     means = page.partition("## The table")[2].partition("## What each method gains")[0]
     names = [encoder.display for encoder in table.encoders]

@@ -1,16 +1,10 @@
 "What trains nothing is computed again: a number that is apart is found and named."
-import sys
-from pathlib import Path
 
 import pytest
 
+import repeats
 from debias_nb.repro.frame import depends_on_processor
 from debias_nb.repro.records import processor
-
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import repeats
 
 
 def record(auc, cpu="elsewhere"):
