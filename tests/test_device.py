@@ -26,6 +26,7 @@ from debias_nb.repro.cli import app
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig
 from debias_nb.repro.limits import Limits, TimeUp, newest
 from debias_nb.repro.records import Store, comparable, git_state, latest
+from dry import dry_runs, dry_step
 from made import WORLD, bert, experiment
 
 ROOT = Path(__file__).parents[1]
@@ -446,9 +447,9 @@ def test_a_committed_manifest_asks_for_runs_with_ten_seeds(path):
 
 @pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
 def test_each_kind_of_run_of_a_grid_can_take_a_step(path):
-    kinds = runner.dry_runs(device.load_grid(path))
+    kinds = dry_runs(device.load_grid(path))
     for run in kinds[::3]:
-        runner.dry_step(run)
+        dry_step(run)
 
 
 # the bundle

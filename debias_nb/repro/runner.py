@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['BUSY', 'LATER', 'LARGEST_SEED', 'settle_libraries', 'quiet', 'surroundings', 'bundled', 'execute', 'execute_within',
-           'Outcome', 'absent', 'places', 'run_all', 'cores', 'refuse_empty', 'narrow', 'dry_runs', 'dry_step',
-           'store_for']
+           'Outcome', 'absent', 'places', 'run_all', 'cores', 'refuse_empty', 'narrow', 'store_for']
 
 # %% ../../nbs/repro/05_runner.ipynb #1aa00cc8
 import json
@@ -442,20 +441,6 @@ def _weighted(methods: tuple[MethodConfig, ...], weight: float | None) -> list[M
             method = method.model_copy(update={"weight": weight})
         out.append(method)
     return out
-
-# %% ../../nbs/repro/05_runner.ipynb #d6f8c18a
-def dry_runs(experiment: ExperimentConfig) -> list[RunConfig]:
-    "One run of each kind that an experiment asks for: every method with every way of training."
-    kinds = {}
-    for run in experiment.runs():
-        if run.method.trained:
-            kinds.setdefault((run.encoder.kind, run.method, run.training, run.corpus.task), run)
-    return list(kinds.values())
-
-
-def dry_step(run: RunConfig) -> dict[str, float]: # the terms of the loss in the one step
-    "Train one step as a run says, on a stand-in encoder and a few planted texts. Raises what a real run would."
-    return task_of(run).dry_step(run)
 
 # %% ../../nbs/repro/05_runner.ipynb #bf31ff14
 def store_for(profile: str) -> Store:
