@@ -210,8 +210,7 @@ def fine_tune(
             per_device_train_batch_size=settings.batch_size,
             learning_rate=settings.learning_rate,
             seed=seed,
-            use_cpu=model.device.type == "cpu",
-            disable_tqdm=True)
+            use_cpu=model.device.type == "cpu")
         trainer = quiet_trainer()(model=model, args=args, train_dataset=pairs, loss=loss_of(method, model, settings.loss))
         trainer.train()
     return Scorer(method.name, model.eval(), base.kind)
