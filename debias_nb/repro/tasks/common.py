@@ -132,4 +132,3 @@ def stand_in(encoder: EncoderConfig) -> EncoderConfig:
     world = WorldConfig(**SMALL_WORLD, broad_pairs=100)
     pretrain = PretrainConfig(steps=2, batch_size=16, learning_rate=1e-3, warmup_steps=0, vocabulary=600)
     return EncoderConfig(name=name, kind=encoder.kind, max_length=length, world=world, pretrain=pretrain)
-
