@@ -16,10 +16,11 @@ from debias_nb.repro.answer_training import (
     train_stages)
 from debias_nb.config import AnswersWorldConfig, EncoderConfig
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
-from debias_nb.repro.runner import absent, dry_step, execute, run_all
+from debias_nb.repro.runner import absent, execute, run_all
 from debias_nb.data.answers import Answers, planted_answers
 from debias_nb.repro.records import Store, TrainingFailed, comparable
 from debias_nb.data.registry import MissingData
+from dry import dry_step
 
 ROOT = Path(__file__).parents[1]
 WORLD = AnswersWorldConfig(name="answers", questions=60, tests=30)

@@ -12,8 +12,9 @@ from debias_nb.repro.config import BlockConfig, RunConfig, load_experiment
 from debias_nb.repro.records import latest
 from debias_nb.repro.frame import COMPLETE, all_experiments, found_records, papers, results, study_of
 from debias_nb.repro.pages import all_cells
-from debias_nb.repro.runner import dry_runs, dry_step, narrow
+from debias_nb.repro.runner import narrow
 from debias_nb.repro.search import best_settings, best_training, search_table
+from dry import dry_runs, dry_step
 
 ROOT = project_root(Path(__file__).parent)
 PROFILES = ("planted", "small")

@@ -21,12 +21,17 @@ from sentence_transformers import SentenceTransformer
 from typer.testing import CliRunner
 
 from debias_nb import encoders
-from debias_nb.config import AnswersWorldConfig, AuthorsWorldConfig, ConfigError, EncoderConfig, PretrainConfig
+from debias_nb.config import (
+    AnswersWorldConfig, AuthorsWorldConfig, ConfigError, EncoderConfig, PretrainConfig, load_config,
+)
 from debias_nb.repro import device, runner
 from debias_nb.repro.cli import app
-from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig
+from debias_nb.repro.config import (
+    AuthorsConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig,
+)
 from debias_nb.repro.limits import Limits, TimeUp, newest
 from debias_nb.repro.records import Store, comparable, git_state, latest
+from dry import dry_runs, dry_step
 from made import WORLD, bert, experiment
 
 ROOT = Path(__file__).parents[1]
@@ -432,6 +437,10 @@ MANIFESTS = [path for path in sorted((ROOT / "configs/device").glob("*.yaml")) i
 GRIDS = sorted((ROOT / "configs/device/grids").glob("*.yaml"))
 
 
+def grid(path):
+    return load_config(path, ExperimentConfig)
+
+
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
 def test_a_committed_manifest_asks_for_runs_with_ten_seeds(path):
     runs = device.manifest_runs(path, ROOT)
@@ -441,15 +450,15 @@ def test_a_committed_manifest_asks_for_runs_with_ten_seeds(path):
             kind = run.model_copy(update={"seed": 0})
             trained.setdefault(json.dumps(kind.model_dump(mode="json"), sort_keys=True), []).append(run.seed)
     assert {len(set(seeds)) for seeds in trained.values()} == {10}
-    asked = {run.id for run in device.load_grid(path.parent / "grids" / path.name).runs()}
+    asked = {run.id for run in grid(path.parent / "grids" / path.name).runs()}
     assert {run.id for run in runs} == asked, "nothing of the grid is left out"
 
 
 @pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
 def test_each_kind_of_run_of_a_grid_can_take_a_step(path):
-    kinds = runner.dry_runs(device.load_grid(path))
+    kinds = dry_runs(grid(path))
     for run in kinds[::3]:
-        runner.dry_step(run)
+        dry_step(run)
 
 
 # the bundle

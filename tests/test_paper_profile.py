@@ -5,8 +5,9 @@ They load, and one step of each kind of run that they ask for works on a stand-i
 import pytest
 
 from debias_nb.repro.frame import all_experiments
-from debias_nb.repro.runner import dry_runs, dry_step, quiet
+from debias_nb.repro.runner import quiet
 from debias_nb.repro.tasks.common import stand_in
+from dry import dry_runs, dry_step
 
 
 def of_paper(paper):

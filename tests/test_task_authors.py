@@ -22,9 +22,10 @@ from debias_nb.data.authors import Texts, query_target
 from debias_nb.config import AuthorsWorldConfig, ConfigError, EncoderConfig
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, SplitConfig, TrainConfig
 from debias_nb.encoders import embed, tokenise
-from debias_nb.repro.runner import absent, dry_step, execute, run_all
+from debias_nb.repro.runner import absent, execute, run_all
 from debias_nb.repro.records import Store, TrainingFailed, comparable
 from debias_nb.data.registry import MissingData
+from dry import dry_step
 
 ROOT = Path(__file__).parents[1]
 WORLD = AuthorsWorldConfig(name="authors", authors=40, test_authors=20, tokens=40)

@@ -1149,8 +1149,6 @@ class Halves(NamedTuple):
     "Which texts ask, and which can be found."
     queries: np.ndarray # (q,) positions, ascending, of authors with two texts or more
     targets: np.ndarray # (t,) positions, ascending, of all others
-    distractors: int    # targets of authors with one text
-    seed: int
     author: np.ndarray  # (q + t,) number of the author of each text, from 0 in order of their names
 
     def relevance(self) -> sp.csr_matrix: # (q, t) bool, by the same author
@@ -1181,5 +1179,4 @@ def query_target(
         raise ValueError(f"{texts.name}: no author has two texts, so nobody can be asked for")
     queries = np.sort(order[asks])
     targets = np.sort(order[~asks])
-    distractors = int((size == 1).sum())
-    return Halves(queries, targets, distractors, seed, author)
+    return Halves(queries, targets, author)

@@ -56,11 +56,9 @@ class QuestionPairs(Table):
 LABELS = {"duplicate": 1, "non-duplicate": 0, "1": 1, "0": 0}
 
 
-def without_end(line): # line: str or bytes
+def without_end(line: str) -> str:
     "A line without its LF, and without the CR before it."
-    if isinstance(line, str):
-        return line.removesuffix("\n").removesuffix("\r")
-    return line.removesuffix(b"\n").removesuffix(b"\r")
+    return line.removesuffix("\n").removesuffix("\r")
 
 
 def named_cells(

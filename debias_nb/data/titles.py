@@ -996,9 +996,8 @@ def _catalogue_train(pairs) -> TitlePairs: # of worlds.Text
 
 def catalogue_titles(
     catalogue: Catalogue,
-    ticks: int = 0, # above 0: the tests `tick 0` … of `mix_catalogue` are added
 ) -> TitleSplit: # tests named by `worlds.SPLITS`
-    "The planted catalogue as titles. Raises `ValueError` for `ticks` out of range."
+    "The planted catalogue as titles."
     pairs = catalogue.train_pairs()
     train = _catalogue_train(pairs)
     tests = {}
@@ -1008,9 +1007,6 @@ def catalogue_titles(
         if name == "unseen":
             groups = _groups(catalogue, part)
         tests[name] = _retrieval(pairs.right, name, part.queries, part.items, groups)
-    if ticks:
-        for n, task in enumerate(mix_catalogue(catalogue, ticks)):
-            tests[f"tick {n}"] = task
     counts = _split_counts(train, tests, {})
     return TitleSplit(train, tests, counts, "catalogue")
 

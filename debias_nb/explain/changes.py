@@ -70,27 +70,20 @@ def _upto(counts, ends): # (B, n) and (groups,) -> (B, groups)
 def average_precision(
     scores: np.ndarray,  # (n,) higher = more likely a match
     labels: np.ndarray,  # (n,) 0 or 1
-    weights=None,        # (B, n) how often each pair counts in each of B resamples
-) -> float | np.ndarray: # in [0, 1]; with `weights` (B,), nan where a resample lacks a match
+    weights: np.ndarray, # (B, n) how often each pair counts in each of B resamples
+) -> np.ndarray: # (B,) in [0, 1], nan where a resample lacks a match
     "Sum over the thresholds of precision, times the recall gained there; tied pairs enter together."
-    if weights is None:
-        rows = np.ones((1, len(scores)))
-    else:
-        rows = np.asarray(weights)
     order = np.argsort(-scores, kind="stable")
     ends = ends_of_ties(scores[order])
     positive = np.asarray(labels)[order] == 1
-    counted = rows.take(order, axis=1)
+    counted = weights.take(order, axis=1)
     found = _upto(counted * positive, ends)
     drawn = _upto(counted, ends)
     gained = np.diff(found, axis=1, prepend=0)
     with np.errstate(invalid="ignore"): # no pair drawn so far, or no match at all
         precision = np.nan_to_num(found / drawn)
         area = (gained * precision).sum(1)
-        area = area / found[:, -1]
-    if weights is None:
-        return float(area[0])
-    return area
+        return area / found[:, -1]
 
 
 METRICS = {"auc05": auc_at, "ap": average_precision}

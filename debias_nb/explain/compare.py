@@ -210,8 +210,7 @@ def fine_tune(
             per_device_train_batch_size=settings.batch_size,
             learning_rate=settings.learning_rate,
             seed=seed,
-            use_cpu=model.device.type == "cpu",
-            disable_tqdm=True)
+            use_cpu=model.device.type == "cpu")
         trainer = quiet_trainer()(model=model, args=args, train_dataset=pairs, loss=loss_of(method, model, settings.loss))
         trainer.train()
     return Scorer(method.name, model.eval(), base.kind)
@@ -555,7 +554,7 @@ def _tried(methods: list[Method], trials: _Trials, validation: dict[str, Test], 
     for method in methods:
         if method.is_open:
             open_ones += [replace(method, strength=strength) for strength in GRIDS[method.kind]]
-    open_ones.sort(key=_trained_with_plain, reverse=True) # one plain fine-tuning serves all shares of WiSE-FT
+    open_ones.sort(key=lambda method: method.trains_as.kind != "plain") # one such training serves all shares of WiSE-FT
     rows = []
     for method in tqdm(open_ones, disable=not progress, unit="strength"):
         metrics = trials.result(method, FIRST, validation)["metrics"]
@@ -563,10 +562,6 @@ def _tried(methods: list[Method], trials: _Trials, validation: dict[str, Test], 
         mean = np.mean(values)
         rows.append({"method": method.name, "strength": method.strength, "auc05": float(mean)})
     return pd.DataFrame(rows, columns=["method", "strength", "auc05"])
-
-
-def _trained_with_plain(method: Method) -> bool:
-    return method.trains_as.kind == "plain"
 
 
 def _chosen(methods: list[Method], tried: pd.DataFrame) -> list[Method]: # tried: of `_tried`
@@ -666,15 +661,10 @@ def compare(
 def _keep(path: Path, trial: dict) -> None:
     "Add a trial to its file, which is there with it or as it was before."
     path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps(trial, ensure_ascii=False)
-    write_whole(path, f"{_so_far(path)}{line}\n")
-
-
-def _so_far(path: Path) -> str: # "" where there is no file
-    "What a file of trials holds."
+    text = json.dumps(trial, ensure_ascii=False) + "\n"
     if path.is_file():
-        return path.read_text("utf-8")
-    return ""
+        text = path.read_text("utf-8") + text
+    write_whole(path, text)
 
 
 CHOICE = (

@@ -157,10 +157,7 @@ def _score(test: Test, models: dict[str, Scorer], tfidf, progress: bool) -> None
     "Give a test all of its scores."
     left = test.left
     right = test.right
-    bar = None
-    if progress:
-        bar = f"{test.name}: scores"
-    scores = pair_scores(models, left, right, bar)
+    scores = pair_scores(models, left, right, f"{test.name}: scores", progress)
     first = {model: scores.pop(model) for model in ("base", "tuned")}
     overlap = word_overlap(left, right, words_of)
     cosines = tfidf_cosine(tfidf, left, right)
@@ -210,10 +207,7 @@ def _moved_words(scorers: dict[str, Scorer], texts: list[str], progress: bool) -
     "How the importance of each word moved from base to tuned."
     shares = {}
     for name, scorer in scorers.items():
-        bar = None
-        if progress:
-            bar = f"importance, {name}"
-        shares[name] = word_importance(scorer, texts, bar)
+        shares[name] = word_importance(scorer, texts, f"importance, {name}", progress)
     return importance_by_word(texts, shares["base"], shares["tuned"])
 
 
@@ -502,10 +496,7 @@ def diagnose(
         by_word = _word_findings(scorers, trained, measured, seed, progress)
     vocabulary = set().union(*map(words_of, texts))
     by_slice = slices(measured, vocabulary)
-    bar = None
-    if progress:
-        bar = "train: scores"
-    train_scores = pair_scores(scorers, trained.left, trained.right, bar)
+    train_scores = pair_scores(scorers, trained.left, trained.right, "train: scores", progress)
     wrong = flaws(trained, measured, train_scores)
     flipped = _flipped(measured, scorers, bool(by_word.words))
     harmed = (found.verdict == HARM).any()

@@ -174,7 +174,9 @@ def changed_pairs(file: PairFile, how: str, words: list[str]) -> tuple[list[str]
     return left, [replaced(text, others) for text in file.right]
 
 
-def _rescored(test: Test, scorers: dict[str, Scorer], left, right, bar) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def _rescored(
+    test: Test, scorers: dict[str, Scorer], left, right, what: str, progress: bool, # the last two as of `pair_scores`
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     "The places of the pairs that are not as they were, and the scores of all pairs now."
     now = pd.DataFrame({"left": left, "right": right})
     before = test.file.frame[["left", "right"]]
@@ -183,7 +185,7 @@ def _rescored(test: Test, scorers: dict[str, Scorer], left, right, bar) -> tuple
     changed = now.iloc[rows]
     left = changed.left.tolist()
     right = changed.right.tolist()
-    fresh = pair_scores(scorers, left, right, bar)
+    fresh = pair_scores(scorers, left, right, f"{test.name}: {what}", progress)
     scores = {}
     for name in scorers:
         own = test.scores[name].copy()
@@ -208,10 +210,7 @@ def _moved(test: Test, model: str, now: np.ndarray) -> Measured:
 def _intervened(test: Test, scorers: dict[str, Scorer], how: str, which: str, words, progress: bool) -> list[dict]:
     "What one intervention does to one test: a row a model."
     left, right = changed_pairs(test.file, how, words)
-    bar = None
-    if progress:
-        bar = f"{test.name}: {how} {which}"
-    rows, scores = _rescored(test, scorers, left, right, bar)
+    rows, scores = _rescored(test, scorers, left, right, f"{how} {which}", progress)
     touched = len(rows) / len(left)
     about = {"test": test.name, "how": how, "which": which, "words": len(words), "touched": touched}
     out = []
@@ -301,10 +300,7 @@ def without_misleading(test: Test, there: WordPairs, words: list[str]) -> tuple[
 def _shortcut(test: Test, scorers, trained: WordPairs, there: WordPairs, words: list[str], progress: bool) -> dict:
     "What becomes of one test without the words that mislead there."
     left, right, found = without_misleading(test, there, words)
-    bar = None
-    if progress:
-        bar = f"{test.name}: without shortcuts"
-    _, scores = _rescored(test, scorers, left, right, bar)
+    _, scores = _rescored(test, scorers, left, right, "without shortcuts", progress)
     change = _change(test, "tuned", scores["tuned"])
     base = _moved(test, "base", scores["base"])
     tuned = _moved(test, "tuned", scores["tuned"])

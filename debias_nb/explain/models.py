@@ -223,7 +223,8 @@ def pair_scores(
     scorers: dict[str, Scorer], # all sentence encoders, or all cross-encoders
     left: list[str],
     right: list[str],
-    what: str | None = None, # the name of the progress bar; None: no bar
+    what: str = "",         # the name of the progress bar
+    progress: bool = False, # show it
 ) -> dict[str, np.ndarray]: # (n,) of each model, higher = more likely a match
     """Scores of pairs. Raises `ValueError` for one text in the place of a list, and for sides of different length,
     `EncoderError` for a model whose scores are not finite."""
@@ -235,7 +236,7 @@ def pair_scores(
     if any(scorer.kind == "cross" for scorer in scorers.values()):
         read = _read_together
     parts = {name: [] for name in scorers}
-    with tqdm(total=len(left), desc=what, unit=" pairs", disable=what is None, leave=False) as bar:
+    with tqdm(total=len(left), desc=what, unit=" pairs", disable=not progress, leave=False) as bar:
         for start in range(0, len(left), CHUNK):
             rows = slice(start, start + CHUNK)
             for name, values in read(scorers, left[rows], right[rows]).items():

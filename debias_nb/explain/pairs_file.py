@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from ..config import nearest
-from ..data.registry import DataError, bad_lines, parsed_rows
+from ..data.registry import DataError, bad_lines, each_key_once, parsed_rows
 from ..hashes import fingerprint, sha256_file
 
 # %% ../../nbs/explain/00_pairs_file.ipynb #99efdd40
@@ -137,20 +137,10 @@ def _refuse_ragged(path, header, rows) -> None:
         raise bad_lines(path, bad, len(rows))
 
 # %% ../../nbs/explain/00_pairs_file.ipynb #c97eb892
-def _no_key_twice(pairs):
-    "A JSON object as a dict. Raises `ValueError` where a key stands twice."
-    out = dict(pairs)
-    if len(out) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} stands twice")
-    return out
-
-
 def _json_object(_, text: str) -> dict:
     "One line. Raises `ValueError` with the reason."
     try:
-        value = json.loads(text, object_pairs_hook=_no_key_twice)
+        value = json.loads(text, object_pairs_hook=each_key_once)
     except json.JSONDecodeError as e:
         raise ValueError(f"no JSON: {e.msg} at character {e.colno}") from None
     except RecursionError:
@@ -330,8 +320,6 @@ def cells_of(path: Path, wanted: list[str]) -> Cells:
         raise DataError(f"{path}: the name must end in one of {', '.join(FORMATS)}")
     if not path.is_file():
         raise DataError(f"{path}: no such file{_hint(path)}")
-    if not path.stat().st_size:
-        raise DataError(f"{path}: the file is empty")
     if kind == "parquet":
         return parquet(path)
     if kind == "jsonl":

@@ -150,7 +150,8 @@ def _way_out(model) -> str:
 def word_importance(
     scorer: Scorer,     # a sentence encoder
     texts: list[str],
-    what: str | None = None, # the name of the progress bar; None: no bar
+    what: str = "",         # the name of the progress bar
+    progress: bool = False, # show it
 ) -> list[np.ndarray]: # of each text (words,), shares that sum to 1; nan for words that the model does not see
     "The share of a text's importance that falls on each of its words, in the order of `words_of`."
     texts = several_texts(texts)
@@ -158,7 +159,7 @@ def word_importance(
     measure = _masked_word_importance
     if _is_plain_table(scorer.model):
         measure = _table_word_importance
-    with tqdm(total=len(texts), desc=what, unit=" texts", disable=what is None, leave=False) as bar:
+    with tqdm(total=len(texts), desc=what, unit=" texts", disable=not progress, leave=False) as bar:
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             some = texts[start : start + TEXTS_AT_ONCE]
             said = [scorer.prefix + text for text in some]

@@ -469,12 +469,11 @@ class ExperimentConfig(Strict):
                 found |= {copy.id: copy for copy in block.copies(run)}
         return list(found.values())
 
-    def runs(self, full: bool = True) -> list[RunConfig]: # full: with the blocks that are left out otherwise
+    def runs(self) -> list[RunConfig]:
         "Every run, in a fixed order."
         found = {}
         for block in self.blocks:
-            if full or not block.full:
-                found |= {run.id: run for run in self.block_runs(block)}
+            found |= {run.id: run for run in self.block_runs(block)}
         return list(found.values())
 
 # %% ../../nbs/repro/00_config.ipynb #48070d08

@@ -210,13 +210,13 @@ def _models_bytes(runs: list[RunConfig], costs: Costs) -> float:
     return 4 * sum(parameters) + 12 * max(parameters, default=0)
 
 
-def said(name: str, experiment: ExperimentConfig, costs: Costs, reached: dict[str, float]) -> dict: # a row of the page
+def said(experiment: ExperimentConfig, costs: Costs, reached: dict[str, float]) -> dict: # a row of the page
     "The cost of a table in hours, GiB and USD."
     cost = table_cost(experiment, costs, reached)
     half = table_cost(experiment, costs, reached, "bf16")
     hours = cost.seconds / 3600
     return {
-        "table": name,
+        "table": experiment.name,
         "runs": cost.runs,
         "hours": hours,
         "hours in bf16": half.seconds / 3600,
@@ -230,7 +230,7 @@ def cost_table(experiments: list[ExperimentConfig], root: str | Path | None = No
     "A row a table. Raises `ConfigError` as `load_costs` does, and for what is not listed."
     costs = load_costs(root)
     reached = measured(root)
-    rows = [said(experiment.name, experiment, costs, reached) for experiment in experiments]
+    rows = [said(experiment, costs, reached) for experiment in experiments]
     return pd.DataFrame(rows)
 
 

@@ -18,8 +18,8 @@ from ..config import ConfigError, NotNegative, Strict, project_root
 from ..hashes import fingerprint
 from .config import ExperimentConfig, Names, RunConfig, configured, load_experiment
 from .cost import load_costs, measured, run_cost
-from .records import Store, latest
-from .runner import narrow, places, store_for
+from .records import Store
+from .runner import finished, narrow, store_for
 
 # %% ../../nbs/repro/19_plan.ipynb #b74767a4
 ASSUMED = {"planted": 60., "small": 600., "paper": 24 * 3600.} # profile -> seconds of a run that nothing is known of
@@ -43,12 +43,11 @@ def _keys(run_id: str, config: dict) -> list: # config: of a record
 
 def _finished(runs: list[RunConfig], root: Path) -> list[dict]:
     "The finished records of the experiments of some runs, those that are committed and those made here."
+    folders = {root / "results", *(store_for(run.profile).folder for run in runs)} # one and the same, but for planted runs
     records = []
-    for place in places(runs):
-        folders = {root / "results", store_for(place[-1]).folder} # one and the same, but for planted runs
-        for folder in sorted(folders):
-            records += latest(Store(folder).records(*place)).values()
-    return [record for record in records if record["status"] == "finished"]
+    for folder in sorted(folders):
+        records += finished(runs, Store(folder)).values()
+    return records
 
 
 def _known(runs: list[RunConfig], root: Path) -> dict[tuple, list[dict]]: # id or kind -> records

@@ -23,7 +23,6 @@ import subprocess
 import tempfile
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from ..config import ConfigError, once_per_state, project_root
+from ..data.registry import each_key_once
 
 from .config import RunConfig
 from ..hashes import NotPlain, plain
@@ -206,21 +206,12 @@ def _refuse_constant(name):
     raise ValueError(f"{name} is no JSON")
 
 
-def _each_key_once(pairs):
-    "An object of JSON. Raises `ValueError` naming a key that stands in it twice."
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise ValueError(f"the key {key!r} stands twice")
-    return found
-
-
 def _loads(line):
     "What a complete line holds, without its checksum. Raises `ValueError` for a line that is not complete."
     if not line.endswith(b"\n"):
         raise ValueError("no newline at its end")
     try:
-        found = json.loads(line.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_each_key_once)
+        found = json.loads(line.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=each_key_once)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if isinstance(found, dict):

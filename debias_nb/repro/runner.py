@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['BUSY', 'LATER', 'LARGEST_SEED', 'settle_libraries', 'quiet', 'surroundings', 'bundled', 'execute', 'execute_within',
-           'Outcome', 'absent', 'places', 'run_all', 'cores', 'refuse_empty', 'narrow', 'dry_runs', 'dry_step',
-           'store_for']
+           'Outcome', 'absent', 'finished', 'run_all', 'cores', 'refuse_empty', 'narrow', 'store_for']
 
 # %% ../../nbs/repro/05_runner.ipynb #1aa00cc8
 import json
@@ -251,15 +250,11 @@ def _is_complete(record: dict | None, run: RunConfig) -> bool:
     return not task_of(run).stale(record, run)
 
 
-def places(runs: list[RunConfig]) -> list[tuple[str, str, str]]: # paper, experiment, profile; each once
-    "What names the files with the records of some runs."
-    return list(dict.fromkeys((run.paper, run.experiment, run.profile) for run in runs))
-
-
-def _finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest finished record
+def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest finished record
     "What is there of some runs; each file is read once."
     found = {}
-    for place in places(runs):
+    places = dict.fromkeys((run.paper, run.experiment, run.profile) for run in runs)
+    for place in places:
         for run_id, record in latest(store.records(*place)).items():
             if record["status"] == "finished":
                 found[run_id] = record
@@ -301,7 +296,7 @@ def run_all(
     out = Outcome({}, {}, {}, [])
     found = {}
     if not fresh:
-        found = _finished(runs, store)
+        found = finished(runs, store)
     todo = _sorted_out(runs, found, fresh, out)
     done = _parallel(todo, store, workers, work)
     busy = []
@@ -442,20 +437,6 @@ def _weighted(methods: tuple[MethodConfig, ...], weight: float | None) -> list[M
             method = method.model_copy(update={"weight": weight})
         out.append(method)
     return out
-
-# %% ../../nbs/repro/05_runner.ipynb #d6f8c18a
-def dry_runs(experiment: ExperimentConfig) -> list[RunConfig]:
-    "One run of each kind that an experiment asks for: every method with every way of training."
-    kinds = {}
-    for run in experiment.runs():
-        if run.method.trained:
-            kinds.setdefault((run.encoder.kind, run.method, run.training, run.corpus.task), run)
-    return list(kinds.values())
-
-
-def dry_step(run: RunConfig) -> dict[str, float]: # the terms of the loss in the one step
-    "Train one step as a run says, on a stand-in encoder and a few planted texts. Raises what a real run would."
-    return task_of(run).dry_step(run)
 
 # %% ../../nbs/repro/05_runner.ipynb #bf31ff14
 def store_for(profile: str) -> Store:

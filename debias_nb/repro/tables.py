@@ -367,12 +367,12 @@ def _name(world: int | None, seed: int | None) -> str: # of a replicate
     return name
 
 
-def _some(rows: pd.DataFrame, known: pd.DataFrame, name: str, everything: str) -> str:
-    "The values of a column, or a word for all that are known."
-    values = rows[name].unique()
-    if len(values) == known[name].nunique():
-        return everything
-    return ", ".join(values)
+def _tests(rows: pd.DataFrame, known: pd.DataFrame) -> str: # "" for all that are known
+    "The tests of some comparisons."
+    tests = rows.test.unique()
+    if len(tests) == known.test.nunique():
+        return ""
+    return ", ".join(tests)
 
 
 MANY = 3 # methods; of more, where all are meant, no names are said
@@ -391,7 +391,7 @@ def _places(rows: pd.DataFrame, known: pd.DataFrame) -> str: # of `pairs`, and a
     tests = {} # encoder and tests -> methods
     for (encoder, method), own in rows.groupby(["encoder", "method"], sort=False):
         of_encoder = known[known.encoder == encoder]
-        names = _some(own, of_encoder, "test", "")
+        names = _tests(own, of_encoder)
         tests.setdefault((encoder, names), []).append(method)
     encoders = {} # methods and tests -> encoders
     for (encoder, names), methods in tests.items():

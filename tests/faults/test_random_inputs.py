@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from debias_nb.config import ConfigError, load_yaml, parse_yaml
+from debias_nb.config import ConfigError, load_config, load_yaml, parse_yaml
 from debias_nb.data.answers import read_answers, read_qrels, read_queries
 from debias_nb.data.authors import read_pan19, read_pan_pairs, read_reviews, read_texts
 from debias_nb.data.products import read_products
@@ -28,7 +28,7 @@ from debias_nb.explain.new import read_experiment
 from debias_nb.explain.pairs_file import read_pairs_file
 from debias_nb.repro.cli import RunnerError, checked, parse_parameter, parse_seeds
 from debias_nb.repro.config import load_experiment
-from debias_nb.repro.device import load_manifest
+from debias_nb.repro.device import Manifest
 from debias_nb.repro.records import RecordError, encode, read
 from harness import NOTEBOOK
 
@@ -292,6 +292,10 @@ def configuration(project):
     return load_experiment("itvreg/demo", "planted", project)
 
 
+def manifest(path):
+    return load_config(path, Manifest)
+
+
 def printed_cells(project):
     return load_expected("itvreg", project)
 
@@ -357,7 +361,7 @@ READERS = {
     "registries": (of_file("datasets.yaml", REGISTRY, load_registry), ConfigError),
     "encoder cards": (of_file("encoders.yaml", CARDS, own_cards), ConfigError),
     "printed cells": (of_project("expected/itvreg.yaml", PRINTED, printed_cells), ConfigError),
-    "manifests": (of_file("m.yaml", MANIFEST, load_manifest), ConfigError),
+    "manifests": (of_file("m.yaml", MANIFEST, manifest), ConfigError),
     "own experiments": (of_file("own.yaml", OWN, read_experiment), ConfigError),
     "parameters": (of_text("weight=[1e-1, {a: 2020-01-01}]", parse_parameter), RunnerError),
     "parameters of a notebook": (template, RunnerError),

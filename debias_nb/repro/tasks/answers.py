@@ -16,13 +16,13 @@ import numpy as np
 from debias_nb.repro.answer_training import (
     AnswerModel, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, train_stages,
 )
-from ...config import AnswersWorldConfig, ConfigError, EncoderConfig, check_known
+from ...config import ConfigError, EncoderConfig, check_known
 from ...encoders import best_device, weights_hash
 from ...metrics import rank_metrics
 from ...data.answers import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers, shared_words
 from ...data.registry import MissingData
 from ..config import CorpusConfig, RunConfig, TransferConfig
-from .common import Task, Tested, Trained, checked_steps, encoder_files, lacking, stand_in, unmeasured
+from .common import Task, Tested, Trained, encoder_files, lacking, unmeasured
 from ..training import curve_summary
 
 # %% ../../../nbs/repro/tasks/03_answers.ipynb #8bf31f87
@@ -278,23 +278,6 @@ class AnswersTask(Task):
     def stale(self, record: dict, run: RunConfig) -> bool:
         missing = unmeasured(record, run)
         return any(not lacking(evaluation_answers, name, run.data) for name in missing)
-
-    def dry_step(self, run: RunConfig) -> dict[str, float]:
-        "One step a stage on a stand-in encoder and four planted questions."
-        few = planted_answers(AnswersWorldConfig(name="answers", questions=4, tests=2), "train")
-        stage = run.training.transfer
-        if stage:
-            stage = stage.model_copy(update={"epochs": 1})
-        training = run.training.model_copy(update={"epochs": 1, "transfer": stage})
-        encoder = stand_in(run.encoder)
-        model = answer_model(encoder, run.method, training, few.questions + few.answers, run.seed)
-        data = answer_tokens(model.encoder, few, encoder.max_length)
-        transfer = None
-        if run.method.transfer:
-            transfer = data
-        stages = train_stages(model, data, run.method, training, run.seed, run.encoder.dtype, transfer=transfer)
-        steps = -(-len(data) // training.batch_size)
-        return [checked_steps(run, part.history, steps) for part in stages if part][-1]
 
 
 TASK = AnswersTask()

@@ -9,7 +9,6 @@ __all__ = ['APART', 'PUBLISHED', 'NEAR', 'RESAMPLED', 'PARTS', 'MOST', 'TASK', '
 
 # %% ../../../nbs/repro/tasks/04_authors.ipynb #43224ab9
 import copy
-import math
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from debias_nb.data.authors import (
     SOURCES, AuthorSplit, Halves, Texts, among, describe, leakage, leakage_aware_split, load_texts, nearest_topics,
     paper_split, planted_texts, query_target, random_split,
 )
-from ...config import AuthorsWorldConfig, ConfigError, EncoderConfig, check_known
+from ...config import ConfigError, EncoderConfig, check_known
 from debias_nb.encoders import (
     QuietTrainer, best_device, embed, encoder_fingerprint, load_encoder, single_thread, tokenise, weights_hash,
 )
@@ -35,7 +34,7 @@ from ...metrics import bootstrap_weights
 from ..limits import fit
 from ..records import TrainingFailed
 from ..config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
-from .common import Task, Tested, Trained, checked_steps, encoder_files, lacking, stand_in
+from .common import Task, Tested, Trained, encoder_files, lacking
 from ...retrieval import first_hits, recall_at, reciprocal_rank
 from ..training import arguments_for, curve_summary, optimizer_for
 from ...data.worlds import author_words
@@ -619,17 +618,6 @@ class AuthorsTask(Task):
         if embeds:
             why = lacking(encoder_files, run.encoder)
         return why or lacking(author_split, run.data)
-
-    def dry_step(self, run: RunConfig) -> dict[str, float]:
-        "One step of what is kept, after one of its teacher, on a stand-in and sixteen planted texts."
-        world = AuthorsWorldConfig(name="authors", authors=8, test_authors=2, texts=2, tokens=20)
-        corpus = CorpusConfig(name="authors", task="authors", world=world)
-        once = {"epochs": 1, "student_epochs": None, "further_rates": (), "further_temperatures": ()}
-        training = run.training.model_copy(update=once)
-        method = _method(run)
-        method = method.model_copy(update={"epochs": None})
-        done = tuned(corpus, stand_in(run.encoder), training, method, run.seed)
-        return checked_steps(run, done.history, math.ceil(16 / training.batch_size))
 
 
 TASK = AuthorsTask()

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MODULES', 'SMALL_WORLD', 'MOST_POSITIONS', 'Trained', 'Tested', 'unmeasured', 'Task', 'task_of', 'base_encoder',
-           'base_model', 'text_tokens', 'vectors', 'lacking', 'encoder_files', 'stand_in', 'checked_steps']
+           'base_model', 'text_tokens', 'vectors', 'lacking', 'encoder_files', 'stand_in']
 
 # %% ../../../nbs/repro/tasks/00_common.ipynb #bcc2d8a0
 import importlib
@@ -45,8 +45,8 @@ def unmeasured(record: dict, run: RunConfig) -> list[str]: # names of evaluation
 
 class Task:
     """One kind of experiment. Each task also has
-    `train(run) -> Trained`, `test(run, trained) -> Tested`, `lacks(run) -> str | None` (what a run needs and does not
-    find, in words) and `dry_step(run) -> dict` (the terms of the loss in one step on a stand-in)."""
+    `train(run) -> Trained`, `test(run, trained) -> Tested` and `lacks(run) -> str | None` (what a run needs and does not
+    find, in words)."""
     def stale(self, record: dict, run: RunConfig) -> bool:
         "Whether an evaluation set that was missing when the record was made is there now. Most come with their corpus."
         return False
@@ -132,13 +132,3 @@ def stand_in(encoder: EncoderConfig) -> EncoderConfig:
     world = WorldConfig(**SMALL_WORLD, broad_pairs=100)
     pretrain = PretrainConfig(steps=2, batch_size=16, learning_rate=1e-3, warmup_steps=0, vocabulary=600)
     return EncoderConfig(name=name, kind=encoder.kind, max_length=length, world=world, pretrain=pretrain)
-
-
-def checked_steps(run: RunConfig, history: list[dict], steps: int) -> dict[str, float]:
-    "The terms of the first step. Raises `RuntimeError` for another number of steps, or a term that is not finite."
-    terms = {}
-    if history:
-        terms = {key: float(value) for key, value in history[0].items()}
-    if len(history) != steps or not all(np.isfinite(value) for value in terms.values()):
-        raise RuntimeError(f"{run.id}: {len(history)} steps, {history}")
-    return terms

@@ -30,8 +30,7 @@ from ...data.questions import SOURCES, load_questions
 from ...data.registry import MissingData
 from ..config import CorpusConfig, MethodConfig, RunConfig
 from debias_nb.repro.tasks.common import (
-    SMALL_WORLD, Task, Tested, Trained, base_encoder, base_model, checked_steps, encoder_files, lacking, stand_in,
-    text_tokens, unmeasured, vectors,
+    Task, Tested, Trained, base_encoder, base_model, encoder_files, lacking, text_tokens, unmeasured, vectors,
 )
 from ..training import BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms, pair_tokens
 from ...data.titles import TitleTask
@@ -399,33 +398,10 @@ class PairTask(Task):
         missing = unmeasured(record, run)
         return any(not lacking(evaluation_pairs, name, run.corpus, run.eval_world) for name in missing)
 
-    def dry_step(self, run: RunConfig) -> dict[str, float]:
-        "Train one step on a stand-in and sixteen planted pairs. Raises what a real run would for settings that do not fit."
-        world = WorldConfig(**SMALL_WORLD, train_pairs=16, negatives=1, queries=20, items=60)
-        corpus = CorpusConfig(name="catalogue", task=run.corpus.task, world=world)
-        encoder = stand_in(run.encoder)
-        base = base_model(encoder)
-        tokens, _ = _training_data(self, encoder, corpus)
-        training = run.training.model_copy(update={"epochs": 1})
-        model = copy.deepcopy(base)
-        few = _first(tokens, 16)
-        loss = fine_tune(model, base, few, run.method, training, run.seed, run.encoder.dtype)
-        return checked_steps(run, loss.history, 1)
-
 
 @lru_cache(maxsize=4)
 def _training_data(task: PairTask, encoder: EncoderConfig, corpus: CorpusConfig):
     return task.data(encoder, corpus)
-
-
-def _first(pairs: PairTokens, n: int) -> PairTokens:
-    "The first pairs of a training set."
-    first = {}
-    for name in ("left", "right", "labels", "query", "item"):
-        part = getattr(pairs, name)
-        if part is not None:
-            first[name] = part[:n]
-    return replace(pairs, **first)
 
 
 TASK = PairTask()
