@@ -322,9 +322,11 @@ class MulticlassLoss(AuthorLoss):
         super().__init__(model)
         if authors < 2:
             raise ValueError(f"authors must be at least 2, got {authors}")
+        with model.truncate_embeddings(None): # all numbers are trained, also where a few are kept
+            width = model.get_embedding_dimension()
         with torch.random.fork_rng([]):
             torch.manual_seed(seed)
-            self.classifier = torch.nn.Linear(model.get_embedding_dimension(), authors)
+            self.classifier = torch.nn.Linear(width, authors)
         self.classifier.to(device_of(model))
 
     def value(self, column, labels):

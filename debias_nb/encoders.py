@@ -4,15 +4,16 @@
 
 # %% auto #0
 __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'HUB_FILES', 'NOTES', 'PICKLES', 'WIDTH', 'QUIET', 'RECIPE', 'ANEW', 'Tokens', 'stack',
-           'is_static', 'device_of', 'special_ids', 'mask_id', 'as_tokens', 'several_texts', 'tokenise',
-           'from_features', 'tell_prompts', 'pooled', 'to_features', 'unit_rows', 'encode_tokens', 'token_vectors',
-           'autocast', 'evaluating', 'embed', 'default_prompt', 'embed_texts', 'weights_hash', 'encoder_fingerprint',
-           'EncoderCard', 'encoder_cards', 'folder_files', 'check_no_code', 'check_files', 'check_folder',
-           'load_safely', 'package_folder', 'is_folder', 'find_folder', 'ConceptInfoNCE', 'pretraining_rows',
-           'single_thread', 'training_arguments', 'quiet_trainer', 'pretrain', 'planted_encoder', 'best_device',
-           'load_encoder', 'planted_default']
+           'is_static', 'is_plain_table', 'leaves_prompts_out', 'check_apart', 'copied', 'device_of', 'special_ids',
+           'mask_id', 'as_tokens', 'several_texts', 'tokenise', 'from_features', 'tell_prompts', 'pooled',
+           'to_features', 'unit_rows', 'encode_tokens', 'token_vectors', 'autocast', 'evaluating', 'embed',
+           'default_prompt', 'embed_texts', 'weights_hash', 'encoder_fingerprint', 'EncoderCard', 'encoder_cards',
+           'folder_files', 'check_no_code', 'check_files', 'check_folder', 'load_safely', 'package_folder', 'is_folder',
+           'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments', 'quiet_trainer',
+           'pretrain', 'planted_encoder', 'best_device', 'load_encoder', 'planted_default']
 
 # %% ../nbs/03_encoders.ipynb #b8f6c600
+import copy
 import hashlib
 import json
 import os
@@ -32,7 +33,7 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 
 from debias_nb.config import (
-    ConfigError, EncoderConfig, EncoderError, PretrainConfig, Strict, WorldConfig, cache_dir, explain, load_yaml,
+    ConfigError, EncoderConfig, EncoderError, PretrainConfig, Strict, WorldConfig, cache_dir, check_known, explain, load_yaml,
     nearest, own_file, package_file,
 )
 from .hashes import fingerprint, sha256_file
@@ -46,6 +47,7 @@ class Tokens:
     ids: torch.Tensor      # (n, L) long
     mask: torch.Tensor     # (n, L) bool, True where a token stands
     ordinary: torch.Tensor # (n, L) bool, True where that token is neither special nor padding
+    prompt: int = 0        # tokens at the head of each text that pooling leaves out
 
     @property
     def columns(self) -> tuple[torch.Tensor, ...]:
@@ -59,16 +61,24 @@ class Tokens:
         width = 1
         if len(used):
             width = int(used.max()) + 1
-        return Tokens(*(column[rows][:, :width] for column in self.columns))
+        return self.each(lambda column: column[rows][:, :width])
 
     def to(self, device):
-        return Tokens(*(column.to(device) for column in self.columns))
+        return self.each(lambda column: column.to(device))
+
+    def each(self, change):
+        "The same texts, with a change of each column."
+        return Tokens(*map(change, self.columns), prompt=self.prompt)
 
 
 def stack(
     *parts: Tokens,
 ) -> Tokens: # all rows, in order, padded to the widest part
-    "Concatenate token rectangles, so that one forward pass serves queries, items and intervened queries."
+    """Concatenate token rectangles, so that one forward pass serves queries, items and intervened queries.
+    Raises `ValueError` for prompts of several lengths that pooling leaves out: in one pass it leaves out one."""
+    first, *others = {part.prompt for part in parts}
+    if others:
+        raise ValueError("pooling leaves the prompts out, and these have several lengths: give all columns the same prompt")
     width = max(part.ids.shape[1] for part in parts)
 
     def joined(columns):
@@ -76,7 +86,7 @@ def stack(
         return torch.cat(padded)
 
     columns = zip(*(part.columns for part in parts))
-    return Tokens(*map(joined, columns))
+    return Tokens(*map(joined, columns), prompt=first)
 
 # %% ../nbs/03_encoders.ipynb #4296c9e2
 STATIC_SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "<pad>", "<s>", "</s>")
@@ -89,13 +99,57 @@ def is_static(model) -> bool:
     return hasattr(first, "embedding") and not hasattr(first, "auto_model")
 
 
+def is_plain_table(model) -> bool:
+    "Whether a text's vector is a mean of rows of a table, with nothing but a normalisation after it."
+    after = {type(module).__name__ for module in list(unwrapped(model))[1:]}
+    return is_static(model) and after <= {"Normalize"}
+
+
+def leaves_prompts_out(model) -> bool:
+    "Whether pooling reads the tokens of a text alone, and those of its prompt not (`include_prompt=False`)."
+    return not all(getattr(module, "include_prompt", True) for module in unwrapped(model).modules())
+
+
+def check_apart(
+    one,   # a model
+    other, # a copy of it, or another model
+) -> None:
+    "Raises `ValueError` where one computes with the weights of the other: a function in the place of a `forward` is not copied."
+    for (name, part), theirs in zip(one.named_modules(), other.modules()):
+        forward = vars(part).get("forward")
+        if forward is not None and forward is vars(theirs).get("forward"):
+            where = name or "the model"
+            how = "write model.compile() in the place of model.forward = torch.compile(model.forward)"
+            raise ValueError(f"the forward of {where} is a function that a copy shares, and computes with the weights of one: {how}")
+
+
+def copied(model):
+    "A deep copy. Raises `ValueError` as `check_apart` does."
+    other = copy.deepcopy(model)
+    check_apart(model, other)
+    return other
+
+
 def device_of(model) -> torch.device:
     "Where a model computes, also one that does not say so itself."
     return next(model.parameters()).device
 
 
+def _check_tokenizer(model) -> None:
+    "Raises `EncoderError` for a tokenizer that is neither a transformer's nor that of a static table alone."
+    if is_static(model) or hasattr(model.tokenizer, "pad_token_id"):
+        return
+    first = type(model[0]).__name__
+    what = f"the tokenizer of this {first} is a {type(model.tokenizer).__name__}, and that of a transformer is needed"
+    if first == "Router":
+        what += "; a route alone can be used: SentenceTransformer(modules=list(model[0].sub_modules['document']))"
+    raise EncoderError(what)
+
+
 def special_ids(model) -> set[int]:
-    "Ids that are never intervened on. The unknown token is not among them: it stands for a word of the text."
+    """Ids that are never intervened on. The unknown token is not among them: it stands for a word of the text.
+    Raises `EncoderError` for a tokenizer of an unknown kind, as in a Router with a static table."""
+    _check_tokenizer(model)
     tokenizer = model.tokenizer
     if is_static(model):
         ids = {tokenizer.token_to_id(word) for word in STATIC_SPECIAL}
@@ -155,9 +209,17 @@ def tokenise(
     model,
     texts: list[str],
     max_length: int | None = None, # tokens, special ones included; longer texts are cut; None: the model's own limit
+    prompt: str = "",              # what stands before every text
 ) -> Tokens:
-    "Token ids of `texts`, as the encoder itself would cut them. Raises `ValueError` for one text in the place of a list."
-    texts = several_texts(texts)
+    """Token ids of `texts`, as the encoder itself would cut them. Raises `ValueError` for one text in the place of a list,
+    `EncoderError` for a tokenizer of an unknown kind, as in a Router with a static table."""
+    return _tokenised(model, several_texts(texts), max_length, prompt)
+
+
+def _tokenised(model, texts: list[str], max_length: int | None, prompt: str) -> Tokens:
+    "`tokenise` of what is known to be a list of texts."
+    _check_tokenizer(model)
+    texts = [prompt + text for text in texts]
     if is_static(model):
         return _static_tokens(model, texts, max_length)
     if not texts: # which a tokenizer of transformers does not take
@@ -165,7 +227,11 @@ def tokenise(
         return as_tokens(model, nothing, nothing)
     length = max_length or model.max_seq_length
     out = model.tokenizer(texts, padding=True, truncation=True, max_length=length, return_tensors="pt")
-    return as_tokens(model, out["input_ids"], out["attention_mask"])
+    tokens = as_tokens(model, out["input_ids"], out["attention_mask"])
+    if prompt and leaves_prompts_out(model):
+        features = model.preprocess([""], prompt=prompt)
+        return replace(tokens, prompt=features["prompt_length"])
+    return tokens
 
 
 def _begins(lengths: torch.Tensor) -> torch.Tensor: # (n,) of texts one behind the other
@@ -186,10 +252,9 @@ def _static_tokens(model, texts, max_length) -> Tokens:
 
 def _without_prompt(
     tokens: Tokens,
-    length, # tokens of the prompt, a special one before it included; an int, or a tensor that repeats it
+    length: int, # tokens of the prompt, a special one before it included
 ) -> Tokens:
     "The same tokens; those of the prompt are instructions to the encoder, and nobody intervenes on them."
-    length = int(torch.as_tensor(length).flatten()[0])
     place = tokens.mask.cumsum(1) # 1 for the first token of a text, padding before it or not
     behind = place > length
     return replace(tokens, ordinary=tokens.ordinary & behind)
@@ -208,7 +273,11 @@ def from_features(
     prompt = features.get("prompt_length")
     if prompt is None:
         return tokens
-    return _without_prompt(tokens, prompt)
+    length = int(torch.as_tensor(prompt).flatten()[0]) # a tensor repeats it
+    tokens = _without_prompt(tokens, length)
+    if leaves_prompts_out(model):
+        return replace(tokens, prompt=length)
+    return tokens
 
 # %% ../nbs/03_encoders.ipynb #1e1e36be
 def _preprocess(table, inputs: list[str], prompt: str | None = None, **options) -> dict:
@@ -243,7 +312,10 @@ def to_features(
 ) -> dict[str, torch.Tensor]:
     "Tokens as an encoder reads them."
     if not flat:
-        return {"input_ids": tokens.ids, "attention_mask": tokens.mask.long()}
+        features = {"input_ids": tokens.ids, "attention_mask": tokens.mask.long()}
+        if tokens.prompt:
+            features["prompt_length"] = tokens.prompt
+        return features
     lengths = tokens.mask.sum(1)
     begins = _begins(lengths)
     return {"input_ids": tokens.ids[tokens.mask], "offsets": begins}
@@ -266,12 +338,24 @@ def encode_tokens(
 ) -> torch.Tensor: # (n, d) unit vectors, fp32, with gradient when the model has one
     "Embeddings of tokenised texts. A text without any token gets the zero vector."
     if token_dropout and is_static(model):
-        vectors = F.dropout(token_vectors(model, tokens), token_dropout)
-        there = vectors * tokens.mask[..., None]
-        out = there.sum(1)
+        out = _dropped(model, tokens, token_dropout)
     else:
         out = pooled(model, tokens)
     return unit_rows(out.float())
+
+
+def _dropped(model, tokens: Tokens, share: float) -> torch.Tensor: # (n, d) of any length
+    "What a static table gives after entries of its token vectors were set to zero, and the modules behind it make of that."
+    vectors = F.dropout(token_vectors(model, tokens), share)
+    there = vectors * tokens.mask[..., None]
+    total = there.sum(1)
+    if is_plain_table(model): # the sum points where the mean does
+        return total
+    count = tokens.mask.sum(1, keepdim=True).clamp(min=1)
+    features = {"sentence_embedding": total / count}
+    for module in list(unwrapped(model))[1:]:
+        features = module(features)
+    return features["sentence_embedding"]
 
 
 def token_vectors(
@@ -298,7 +382,8 @@ def _tell_of_bf16():
 
 
 def autocast(dtype: str, device: str = "cpu"): # dtype: "fp32" or "bf16"
-    "A context in which transformers compute in `dtype`; weights stay fp32."
+    "A context in which transformers compute in `dtype`; weights stay fp32. Raises `ValueError` for another one."
+    check_known("dtype", dtype, ("fp32", "bf16"))
     kind = torch.device(device).type
     if dtype == "bf16" and kind == "cpu":
         _tell_of_bf16()
@@ -351,7 +436,7 @@ def _without_left_padding(model, tokens: Tokens) -> Tokens:
     first = tokens.mask.long().argmax(1, keepdim=True)
     columns = torch.arange(length, device=first.device)
     places = (columns + first) % length # padding goes behind the text
-    return Tokens(*(column.gather(1, places) for column in tokens.columns))
+    return tokens.each(lambda column: column.gather(1, places))
 
 
 @torch.no_grad()
@@ -397,8 +482,7 @@ def embed_texts(
     texts = several_texts(texts)
     unique = list(dict.fromkeys(texts))
     row = {text: i for i, text in enumerate(unique)}
-    prompt = default_prompt(model)
-    tokens = tokenise(model, [prompt + text for text in unique], max_length)
+    tokens = _tokenised(model, unique, max_length, default_prompt(model))
     rows = [row[text] for text in texts]
     return embed(model, tokens, dtype)[rows]
 

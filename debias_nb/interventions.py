@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from .config import check_known
-from .encoders import EncoderError, Tokens, device_of, embed, is_static, mask_id, special_ids, token_vectors, tokenise
+from .encoders import EncoderError, Tokens, device_of, embed, is_plain_table, is_static, mask_id, special_ids, token_vectors, tokenise
 
 # %% ../nbs/04_interventions.ipynb #b9ae9616
 def _mix(x: np.ndarray) -> np.ndarray:
@@ -120,7 +120,7 @@ def _closed_up(tokens: Tokens) -> Tokens:
     "Tokens without gaps: those that are left move to the front."
     gaps = ~tokens.mask
     order = gaps.long().argsort(dim=1, stable=True)
-    return Tokens(*(column.gather(1, order) for column in tokens.columns))
+    return tokens.each(lambda column: column.gather(1, order))
 
 
 INTERVENTION_KINDS = ("mask", "delete", "pad", "random")
@@ -163,6 +163,7 @@ def _table_importance(model, part: Tokens) -> torch.Tensor: # (n, L)
     device = device_of(model)
     part = part.to(device)
     vectors = token_vectors(model, part).float()
+    vectors = vectors[..., :model.get_embedding_dimension()] # of a model with `truncate_dim` the first numbers alone
     vectors = vectors * part.mask[..., None]
     whole = vectors.sum(1)
     square = (whole**2).sum(1, keepdim=True)                             # v·v
@@ -193,7 +194,7 @@ def _variant_importance(model, part: Tokens, kind: str, dtype: str):
 @torch.no_grad()
 def importance(
     model,
-    tokens,                   # `Tokens`, or a list of texts, which are tokenised as the model would
+    tokens,                   # `Tokens`, or a list of texts, which are tokenised as the model would, without a prompt
     kind: str = "mask",       # how a token is taken away: mask, delete or pad
     dtype: str = "fp32",
     rows_at_once: int = 512,  # texts whose variants are held in memory together
@@ -204,7 +205,7 @@ def importance(
     out = torch.full(tokens.ids.shape, float("nan"))
     for start in range(0, len(tokens), rows_at_once):
         part = tokens[start:start + rows_at_once]
-        if is_static(model):
+        if is_plain_table(model):
             n, length = part.ids.shape
             values = _table_importance(model, part)
             out[start : start + n, :length] = values.cpu()

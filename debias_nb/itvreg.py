@@ -19,7 +19,7 @@ from numbers import Integral
 import torch
 import torch.nn.functional as F
 
-from .encoders import Tokens, device_of, embed, encode_tokens, from_features, is_static, stack, tell_prompts
+from .encoders import Tokens, check_apart, device_of, embed, encode_tokens, from_features, is_static, stack, tell_prompts
 from .interventions import check_intervention, choose, intervene, random_bits, row_keys
 from .processes import averaged, mean_of_all, refuse_several, unwrapped
 
@@ -227,7 +227,8 @@ def _shapes(model) -> dict[str, tuple]:
 
 
 def check_same_make(base, model) -> None:
-    "Raises `ValueError` for two encoders whose weights differ in shape, or whose tokenizers differ."
+    "Raises `ValueError` for two encoders whose weights differ in shape, whose tokenizers differ, or that share a `forward`."
+    check_apart(base, model)
     if base.tokenizer.get_vocab() != model.tokenizer.get_vocab():
         raise ValueError("base and tuned encoder have different tokenizers: the same id is not the same token")
     a = _shapes(base)

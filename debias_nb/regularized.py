@@ -7,10 +7,9 @@ __all__ = ['PADDED', 'BANSAL', 'GAO', 'IYYER', 'LI', 'HUNDRED', 'MEASURED', 'PRO
            'SHARES', 'watched', 'embeddings_by_column', 'Column', 'read_column', 'encode', 'Draws', 'View',
            'Regularizer', 'ITVReg', 'MaskReg', 'OutReg', 'SimCSE', 'L2SP', 'replaced', 'WordDropout', 'Batch',
            'precision_seen', 'Terms', 'gradient_shares', 'Watch', 'chain', 'mini_batch', 'frozen_base', 'Regularized',
-           'wise_ft', 'wise_ft_scores']
+           'merged', 'wise_ft', 'wise_ft_scores']
 
 # %% ../nbs/methods/regularized.ipynb #f0dc647b
-import copy
 import warnings
 from collections.abc import Iterable
 from contextlib import contextmanager, nullcontext
@@ -20,7 +19,7 @@ import numpy as np
 import torch
 
 from debias_nb.encoders import (
-    Tokens, encode_tokens, encoder_fingerprint, evaluating, from_features, is_static, mask_id, stack, tell_prompts,
+    Tokens, copied, encode_tokens, encoder_fingerprint, evaluating, from_features, is_static, mask_id, stack, tell_prompts,
     to_features, unit_rows,
 )
 from .interventions import check_intervention, choose, intervene
@@ -801,11 +800,12 @@ def frozen_base(
     model,       # the model that will be trained
     base = None, # another copy of it from before training; None: one is made now
 ):               # a SentenceTransformer in evaluation mode
-    "The encoder that regularisers compare with. Raises `ValueError` for the model itself, or one of another make."
+    """The encoder that regularisers compare with. Raises `ValueError` for the model itself, one of another make, and a copy
+    that computes with the model's weights."""
     if base is model:
         raise ValueError("`base` is the model itself, which training will change: leave it out, or pass a deep copy")
     if base is None:
-        return copy.deepcopy(model).eval().requires_grad_(False)
+        return copied(model).eval().requires_grad_(False)
     check_encoder("base", base)
     check_same_make(base, model)
     return base.eval() # its weights may be trained elsewhere: here they are never asked for a gradient
@@ -972,18 +972,53 @@ class Regularized(torch.nn.Module):
         return "".join(dict.fromkeys(one.citation for one in self.regularizers))
 
 # %% ../nbs/methods/regularized.ipynb #10496d90
+def _is_adapted(layer) -> bool:
+    "Whether PEFT has put an adapter around a layer."
+    return hasattr(layer, "base_layer") or hasattr(layer, "unload_and_optionally_merge_module")
+
+
+def _plain(layer):
+    "The layer inside an adapter, which changes its weights."
+    if hasattr(layer, "unload_and_optionally_merge_module"): # a layer that is trained as a whole
+        return layer.unload_and_optionally_merge_module(merge=True, safe_merge=False, adapter_names=None)
+    layer.merge()
+    return layer.get_base_layer()
+
+
+def _merge_within(module) -> None:
+    "Replace each adapted layer by a plain one."
+    for name, child in list(module.named_children()):
+        if _is_adapted(child):
+            setattr(module, name, _plain(child))
+        else:
+            _merge_within(child)
+
+
+def merged(model):
+    """An encoder with the weights that its adapters (PEFT, such as LoRA) amount to: the model itself where it has none, else a
+    copy, whose weights can be read."""
+    if not any(map(_is_adapted, model.modules())):
+        return model
+    plain = copied(model)
+    _merge_within(plain)
+    return plain
+
+
 def wise_ft(
-    base,         # the encoder from before training
-    tuned,        # a tuned copy of it
+    base,         # the encoder from before training, without an adapter
+    tuned,        # a tuned copy of it, perhaps with an adapter (PEFT), which is merged
     share: float, # alpha, 0: the base weights, 1: the tuned ones; in [0, 1]
 ):                # a new SentenceTransformer, in evaluation mode
     """WiSE-FT: an encoder with weights (1 - alpha) θ0 + alpha θ.
-    Raises `ValueError` for a share outside [0, 1], or encoders of different make."""
+    Raises `ValueError` for a share outside [0, 1], encoders of different make, or a base with an adapter."""
     _in_range("share", share, 1, "[]")
-    check_same_make(base, tuned)
-    end = tuned.state_dict()
-    between = {name: _between(start, end[name], share) for name, start in base.state_dict().items()}
-    encoder = copy.deepcopy(base)
+    if merged(base) is not base:
+        raise ValueError("base has an adapter, whose weights are factors: pass the encoder that the adapter was put on")
+    end = merged(tuned)
+    check_same_make(base, end)
+    reached = end.state_dict()
+    between = {name: _between(start, reached[name], share) for name, start in base.state_dict().items()}
+    encoder = copied(base)
     encoder.load_state_dict(between)
     return encoder.eval()
 

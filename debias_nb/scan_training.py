@@ -21,13 +21,18 @@ from .scan import LanguageDebiasing, Memory, check_temperature, contrastive_loss
 def last_layer(
     model, # a CrossEncoder
 ) -> nn.Linear:
-    "The linear layer that gives the scores. Raises `ValueError` for a model without one."
+    "The linear layer that gives the scores. Raises `ValueError` for a model without one, or with an adapter around it."
     wanted = model.num_labels
     found = [part for part in model.modules() if isinstance(part, nn.Linear) and part.out_features == wanted]
     if not found:
         why = "its scores are those of words of a language model, and no layer of their own gives them"
         raise ValueError(f"this CrossEncoder has no linear layer with {wanted} outputs: {why}")
-    return found[-1]
+    last = found[-1]
+    for part in model.modules():
+        if hasattr(part, "base_layer") and any(inner is last for inner in part.modules()):
+            how = "leave it out of the adapter's `target_modules`, and train it as a whole (`modules_to_save`)"
+            raise ValueError(f"the last linear layer of this CrossEncoder has an adapter, which changes its weights: {how}")
+    return last
 
 
 class _Seen:
@@ -124,12 +129,13 @@ class SCAN(nn.Module):
 
     def _debiased(self, hidden, classes) -> dict:
         "The terms of language debiasing."
-        debiased, bias = self.debiasing(hidden)
+        own = next(self.debiasing.parameters()).dtype # of half precision where the loss was moved as a whole
+        debiased, bias = (part.float() for part in self.debiasing(hidden.to(own)))
         layer = last_layer(self.encoder)
         offset = layer.bias
         if offset is not None:
             offset = offset.float()
-        scores = F.linear(debiased, layer.weight.float(), offset) # in fp32, whatever the encoder computes in
+        scores = F.linear(debiased, layer.weight.float(), offset) # in fp32, whatever encoder and branch compute in
         ce = _entropy(scores.float(), classes).mean()
         cl = contrastive_loss(hidden, debiased, bias, self.temperature)
         return {"ce": self.ce * ce, "cl": self.cl * cl}

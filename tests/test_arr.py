@@ -321,6 +321,15 @@ def test_losses_are_their_functions(kind, request):
     model.zero_grad()
 
 
+def test_authors_are_told_apart_by_all_numbers_of_a_truncated_model(static):
+    column = static.preprocess(TEXTS[:2])
+    with static.truncate_embeddings(4):
+        loss = MulticlassLoss(static, 12)
+        assert static.get_embedding_dimension() == 4
+        assert loss([column], torch.tensor([0, 1])).isfinite()
+    assert loss.classifier.in_features == static.get_embedding_dimension() == 16
+
+
 def test_pooled_vectors_are_not_scaled(static):
     tokens = tokenise(static, [TEXTS[0], "", TEXTS[1]])
     mean = static[0].embedding.weight[tokens.ids[0][tokens.mask[0]]].mean(0)

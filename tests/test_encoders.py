@@ -16,6 +16,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense, Normalize, Router
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from debias_nb import encoders
@@ -23,8 +24,8 @@ from debias_nb.arr import ContrastiveAuthorLoss
 from debias_nb.author_losses import ProductOfExperts
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.encoders import (
-    EncoderCard, EncoderError, Tokens, embed, embed_texts, encode_tokens, encoder_cards, encoder_fingerprint,
-    find_folder, folder_files, is_static, load_encoder, package_folder, planted_encoder, stack, tell_prompts, tokenise)
+    EncoderCard, EncoderError, Tokens, copied, embed, embed_texts, encode_tokens, encoder_cards, encoder_fingerprint, find_folder,
+    folder_files, from_features, is_static, load_encoder, package_folder, planted_encoder, stack, tell_prompts, tokenise)
 from debias_nb.itvreg import check_same_make
 from made import WORDS, bert, table, without_a_vector_for_the_unknown
 
@@ -502,11 +503,82 @@ def test_padding_on_the_left_costs_a_batch_of_short_texts_nothing(originals):
     assert close(found, alone) and close(embed_texts(model, texts), alone), "nor does it move a text"
 
 
-@pytest.mark.parametrize("copied", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy], ids=["pickle", "copy"])
-def test_a_table_that_tells_its_prompts_can_be_copied(originals, copied):
+@pytest.mark.parametrize("mode", ["mean", "cls", "max"])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_prompt_that_pooling_leaves_out_is_left_out(originals, mode, side):
+    model = SentenceTransformer(str(originals / "bert"), device="cpu", prompts={"query": "why how : "}, default_prompt_name="query")
+    model.tokenizer.padding_side = side
+    model[1].pooling_mode = mode
+    pooled_in = embed_texts(model, TEXTS)
+    model.set_pooling_include_prompt(False)
+    expected = model.encode(TEXTS, batch_size=1, normalize_embeddings=True)
+    assert close(embed_texts(model, TEXTS), expected)
+    assert not close(pooled_in, expected, 1e-3)
+
+
+def test_columns_of_a_batch_leave_out_one_prompt(originals):
+    model = SentenceTransformer(str(originals / "bert"), device="cpu")
+    model.set_pooling_include_prompt(False)
+    short, long = (from_features(model, model.preprocess(["red kettle"], prompt=prompt)) for prompt in ("why ", "why how "))
+    both = encode_tokens(model, stack(short, short)[:1]).detach()
+    assert close(both, model.encode(["red kettle"], prompt="why ", normalize_embeddings=True))
+    with pytest.raises(ValueError, match="these have several lengths"):
+        stack(short, long)
+
+
+def router(originals, *names):
+    "A model with a route for queries and one for documents."
+    routes = [list(SentenceTransformer(str(originals / name), device="cpu")) for name in names]
+    return SentenceTransformer(modules=[Router.for_query_document(*routes)], device="cpu")
+
+
+def test_a_router_is_read_as_it_encodes_and_refused_where_a_route_is_static(originals):
+    model = router(originals, "bert", "bert")
+    assert close(embed_texts(model, TEXTS), model.encode(TEXTS, normalize_embeddings=True))
+    mixed = router(originals, "table", "bert")
+    with pytest.raises(EncoderError, match=re.escape("SentenceTransformer(modules=list(model[0].sub_modules['document']))")):
+        embed_texts(mixed, TEXTS)
+    route = SentenceTransformer(modules=list(mixed[0].sub_modules["document"]))
+    assert close(embed_texts(route, TEXTS), mixed.encode_document(TEXTS, normalize_embeddings=True)), "the way out that it names"
+
+
+@pytest.mark.parametrize("place", [lambda model: model, lambda model: model[0].auto_model], ids=["whole", "part"])
+def test_a_copy_that_would_compute_with_other_weights_is_refused(originals, place):
+    model = SentenceTransformer(str(originals / "bert"), device="cpu")
+    part = place(model)
+    part.forward = torch.compile(part.forward, backend="eager")
+    with pytest.raises(ValueError, match="is a function that a copy shares"):
+        copied(model)
+    with pytest.raises(ValueError, match=re.escape("write model.compile()")):
+        check_same_make(copy.deepcopy(model), model)
+    del part.forward
+    part.compile(backend="eager")
+    other = copied(model)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.zero_()
+    assert embed_texts(other, ["red"]).norm() > .9, "model.compile() is copied with its weights"
+
+
+def test_an_unknown_precision_is_refused(loaded):
+    with pytest.raises(ValueError, match="no dtype 'fp16'"):
+        embed_texts(loaded["bert"], TEXTS, dtype="fp16")
+
+
+def test_dropout_of_token_vectors_is_felt_by_the_modules_behind_a_table(originals):
+    torch.manual_seed(0)
+    behind = [Dense(16, 8), Normalize()]
+    model = SentenceTransformer(modules=[*SentenceTransformer(str(originals / "table"), device="cpu"), *behind], device="cpu")
+    tokens = tokenise(model, TEXTS)
+    nearly_none = encode_tokens(model, tokens, token_dropout=1e-9)
+    assert close(nearly_none.detach(), encode_tokens(model, tokens).detach())
+
+
+@pytest.mark.parametrize("again", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy], ids=["pickle", "copy"])
+def test_a_table_that_tells_its_prompts_can_be_copied(originals, again):
     model = SentenceTransformer(str(originals / "table"), device="cpu")
     tell_prompts(model)
-    other = copied(model)
+    other = again(model)
     with torch.no_grad():
         model[0].embedding.weight.zero_()
     model[0].tokenizer = None

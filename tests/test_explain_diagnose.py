@@ -246,6 +246,19 @@ def test_a_prompt_is_read_and_is_no_word(prompted):
     assert len(word_importance(prompted, ["red lamp"])[0]) == 2
 
 
+def test_a_prompt_that_pooling_leaves_out_is_left_out(prompted):
+    model = prompted.model
+    model.prompts = {"query": "what why "}
+    model.default_prompt_name = "query"
+    model.set_pooling_include_prompt(False)
+    score = pair_scores({"base": prompted}, ["red lamp"], ["old table"])["base"]
+    left, right = model.encode(["red lamp", "old table"], normalize_embeddings=True)
+    assert np.isclose(score, left @ right, atol=1e-5)
+    *without, whole = model.encode(["[MASK] lamp", "red [MASK]", "red lamp"], normalize_embeddings=True)
+    expected = np.array([1 - one @ whole for one in without])
+    assert np.allclose(word_importance(prompted, ["red lamp"])[0], expected / expected.sum(), atol=1e-4)
+
+
 def test_flaws_are_counted():
     train = pair_file("train", ["a", "B", "a", "c"], ["b", "a", "b ", "d"], [1, 1, 0, 0])
     other = [f"x{i}" for i in range(8)]

@@ -5,12 +5,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense
 
 from debias_nb.encoders import EncoderError, embed_texts, tokenise
 from debias_nb.interventions import (
     _is_special, choose, importance, importance_by_role, intervene, ordinary_vocabulary, random_bits, row_keys,
     word_of_token,
 )
+from debias_nb.explain.models import load_model
+from debias_nb.explain.words import word_importance
 from made import VOCABULARY, bert, load, table
 
 TEXTS = ["red kettle", "old lamps with a chair for the table", "new", "why how what ?"]
@@ -177,3 +181,19 @@ def test_shares_of_roles_are_sums_over_their_tokens(model):
         expected.loc[i, roles[i][owner[i, place]]] += float(values[i, place])
     expected = expected.div(expected.sum(axis=1), axis=0)
     assert np.allclose(found[["a", "b", "c"]], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["truncated", "dense"])
+def test_importance_is_that_of_the_whole_encoder(tmp_path, kind):
+    "Not of the token vectors alone, where a model keeps fewer numbers, or has more modules behind its table."
+    torch.manual_seed(0)
+    plain = load(table(tmp_path))
+    if kind == "truncated":
+        model = SentenceTransformer(modules=[*plain], truncate_dim=4, device="cpu")
+    else:
+        model = SentenceTransformer(modules=[*plain, Dense(16, 8)], device="cpu").eval()
+    whole, *without = model.encode(["red old kettle", "old kettle", "red kettle", "red old"], normalize_embeddings=True)
+    expected = [1 - one @ whole for one in without]
+    assert np.allclose(importance(model, ["red old kettle"])[0], expected, atol=1e-5)
+    shares = word_importance(load_model(model), ["red old kettle"])[0]
+    assert np.allclose(shares, np.array(expected) / sum(expected), atol=1e-5)

@@ -747,6 +747,45 @@ def test_wise_ft_lies_between(bert, encoders):
         wise_ft(base, tuned, 1.5)
 
 
+def with_adapter(model, **settings):
+    "The model with a LoRA of which both factors are random."
+    peft = pytest.importorskip("peft")
+    model.add_adapter(peft.LoraConfig(
+        task_type="FEATURE_EXTRACTION", r=4, target_modules=["query", "value"], init_lora_weights=False, **settings))
+    return model
+
+
+@pytest.mark.parametrize("settings", [{}, {"modules_to_save": ["dense"]}], ids=["lora", "and a layer as a whole"])
+def test_wise_ft_merges_an_adapter(bert, encoders, settings):
+    "A mixture of the factors of an adapter would be no mixture of the weights."
+    base = encoders["bert"]
+    tuned = with_adapter(bert, **settings).eval()
+    texts = ["red kettle", "old lamp for a table"]
+    whole = wise_ft(base, tuned, 1.)
+    assert np.allclose(whole.encode(texts), tuned.encode(texts), atol=1e-5)
+    assert not np.allclose(whole.encode(texts), base.encode(texts), atol=1e-2)
+    half = wise_ft(base, tuned, .5)
+    name = "0.model.encoder.layer.0.attention.self.query.weight"
+    mean = (base.state_dict()[name] + whole.state_dict()[name]) / 2
+    assert torch.allclose(half.state_dict()[name], mean, atol=1e-6)
+    assert half.state_dict().keys() == base.state_dict().keys(), "it has no adapter itself"
+    with pytest.raises(ValueError, match="base has an adapter"):
+        wise_ft(tuned, copy.deepcopy(tuned), .5)
+
+
+def test_an_adapter_alone_is_trained(bert, tmp_path):
+    model = with_adapter(bert)
+    before = copy.deepcopy(model.state_dict())
+    regularizers = [ITVReg(1.), OutReg(1.), L2SP(1.)]
+    loss = Regularized(model, mnrl(model), regularizers)
+    start = embed(loss.base, tokenise(model, ["red kettle"]))
+    trained(model, loss, rows(PAIR), tmp_path)
+    moved_weights = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
+    assert moved_weights and all("lora" in name for name in moved_weights)
+    assert torch.equal(embed(loss.base, tokenise(model, ["red kettle"])), start)
+    assert not torch.allclose(embed(model, tokenise(model, ["red kettle"])), start, atol=1e-3)
+
+
 def test_wise_ft_is_scored_on_data_of_both_kinds(encoders, table):
     from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
     base = encoders["table"]

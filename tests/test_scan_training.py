@@ -83,6 +83,32 @@ def test_a_model_in_half_precision_gives_nearly_the_same_terms(model):
     assert last_layer(model).weight.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_loss_moved_as_a_whole_gives_nearly_the_same_terms(model, dtype):
+    loss = SCAN(model, weights=False)
+    labels = torch.tensor(LABELS)
+    exact = loss([QUESTIONS, ANSWERS], labels)
+    loss.to(dtype)
+    half = loss([QUESTIONS, ANSWERS], labels)
+    for name, term in half.items():
+        assert term.dtype == torch.float32
+        assert torch.isclose(term, exact[name], atol=1e-2)
+    sum(half.values()).backward()
+    assert all(weight.grad.isfinite().all() for weight in loss.debiasing.parameters())
+
+
+def test_an_adapter_around_the_last_layer_is_refused(tmp_path):
+    "What such a layer is given is not its input alone: the factors of the adapter are linear layers too."
+    peft = pytest.importorskip("peft")
+    model = cross_encoder(tmp_path / "inside")
+    model.add_adapter(peft.LoraConfig(task_type="SEQ_CLS", r=1, target_modules=["query"], modules_to_save=["classifier"]))
+    assert SCAN(model).debiasing.transform[0].in_features == 32
+    model = cross_encoder(tmp_path / "around")
+    model.add_adapter(peft.LoraConfig(task_type="SEQ_CLS", r=4, target_modules=["query", "classifier"]))
+    with pytest.raises(ValueError, match="has an adapter, which changes its weights: leave it out"):
+        SCAN(model)
+
+
 def test_weights_are_learned_in_training_alone(model):
     loss = SCAN(model, debias=False)
     labels = torch.tensor(LABELS)

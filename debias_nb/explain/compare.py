@@ -9,7 +9,6 @@ __all__ = ['REGULARIZERS', 'STRENGTH', 'STEPS', 'GRIDS', 'DEFAULTS', 'ABOUT', 'O
            'compare_command']
 
 # %% ../../nbs/explain/07_compare.ipynb #cc7baf98
-import copy
 import json
 import tempfile
 from dataclasses import asdict, dataclass, field, replace
@@ -21,7 +20,7 @@ from tqdm.auto import tqdm
 
 from ..config import ConfigError, check_known, nearest
 from ..data.registry import DataError
-from ..encoders import quiet_trainer, single_thread, training_arguments
+from ..encoders import copied, quiet_trainer, single_thread, training_arguments
 from .changes import METRICS, RESAMPLES, Test, corrected
 from debias_nb.explain.diagnose import (
     BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, folder_name, mixing_program, named_columns, named_tests, read_files, training_program,
@@ -201,7 +200,7 @@ def fine_tune(
     seed: int,           # of batches, dropout and interventions
 ) -> Scorer:
     "A tuned copy of an encoder."
-    model = copy.deepcopy(base.model)
+    model = copied(base.model)
     pairs = training_rows(train, settings.loss)
     with tempfile.TemporaryDirectory() as folder, single_thread():
         args = training_arguments(
@@ -601,7 +600,7 @@ def _check_methods(methods: list[Method], base: Scorer, settings: Settings) -> N
     "Raises `ConfigError` or `EncoderError` for what cannot be trained, and where there is nothing to compare."
     if len(methods) == 1:
         raise ConfigError("methods: plain fine-tuning alone has nothing to be compared with; add one, such as base or wise-ft")
-    model = copy.deepcopy(base.model)
+    model = copied(base.model)
     for method in methods:
         try:
             loss_of(method, model, settings.loss)

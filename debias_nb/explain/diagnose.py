@@ -21,7 +21,7 @@ import pandas as pd
 from ..config import ConfigError, nearest
 from ..data.products import word_overlap
 from ..data.registry import DataError
-from ..encoders import EncoderError
+from ..encoders import EncoderError, check_apart
 from debias_nb.explain.changes import (
     GAIN, HARM, RESAMPLES, Test, points, score_table, sentence, tfidf_cosine, tfidf_model, verdicts,
 )
@@ -133,11 +133,13 @@ def _is_same(base: Scorer, tuned: Scorer) -> bool:
 
 
 def _loaded(base, tuned) -> dict[str, Scorer]:
-    "Both models. Raises `EncoderError` where one reads pairs and the other texts, and for the same model twice."
+    """Both models. Raises `EncoderError` where one reads pairs and the other texts, and for the same model twice, `ValueError`
+    where one computes with the weights of the other."""
     scorers = {"base": load_model(base), "tuned": load_model(tuned)}
     one, other = scorers.values()
     if (one.kind == "cross") != (other.kind == "cross"):
         raise EncoderError(f"{one.name} and {other.name}: one is a cross-encoder, one is not")
+    check_apart(one.model, other.model)
     if _is_same(one, other):
         names = f"base ({one.name}) and tuned ({other.name})"
         raise EncoderError(f"{names} are the same model: fine-tuning changed nothing, or one of the names is wrong")

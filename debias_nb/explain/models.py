@@ -21,11 +21,11 @@ from ..config import EncoderConfig
 from ..cross_encoders import transformer_folder
 from debias_nb.encoders import (
     EncoderError, best_device, check_folder, default_prompt, embed, encoder_cards, encoder_fingerprint, find_folder,
-    is_folder, is_static, load_safely, several_texts, tokenise, weights_hash,
+    is_folder, is_static, leaves_prompts_out, load_safely, several_texts, tokenise, weights_hash,
 )
 from ..hashes import sha256_text
 from ..itvreg import check_same_make
-from ..regularized import wise_ft
+from ..regularized import merged, wise_ft
 
 # %% ../../nbs/explain/01_models.ipynb #0ebde110
 @dataclass(frozen=True, eq=False)
@@ -194,15 +194,16 @@ def _length(scorer: Scorer) -> int | None: # tokens; None where there is no limi
 
 def _read(scorer: Scorer, texts, tokens: dict) -> torch.Tensor: # (n, d)
     "Vectors of texts, each computed once; in `tokens` is what scorers that cut alike have in common."
-    said = [scorer.prefix + text for text in texts]
-    new = tuple(text for text in said if text not in scorer.known)
+    prefix = scorer.prefix
+    new = tuple(text for text in texts if prefix + text not in scorer.known)
     if new:
-        cut = cutting(scorer), new
+        cut = cutting(scorer), leaves_prompts_out(scorer.model), new
         if cut not in tokens:
-            tokens[cut] = tokenise(scorer.model, list(new))
+            tokens[cut] = tokenise(scorer.model, new, prompt=prefix)
         vectors = embed(scorer.model, tokens[cut])
-        scorer.known.update(zip(new, vectors))
-    return torch.stack([scorer.known[text] for text in said])
+        said = [prefix + text for text in new]
+        scorer.known.update(zip(said, vectors))
+    return torch.stack([scorer.known[prefix + text] for text in texts])
 
 
 def _cosines(scorers: dict[str, Scorer], left, right) -> dict[str, np.ndarray]:
@@ -273,7 +274,7 @@ def same_make(base: Scorer, tuned: Scorer) -> bool:
     if base.kind != tuned.kind:
         return False
     try:
-        check_same_make(base.model, tuned.model)
+        check_same_make(base.model, merged(tuned.model))
     except ValueError:
         return False
     return True

@@ -18,7 +18,7 @@ import torch
 from scipy.sparse import csr_matrix
 from tqdm.auto import tqdm
 
-from ..encoders import EncoderError, device_of, embed, is_static, mask_id, several_texts, token_vectors, tokenise
+from ..encoders import EncoderError, device_of, embed, is_plain_table, mask_id, several_texts, token_vectors, tokenise
 from .models import Scorer
 from ..interventions import intervene
 
@@ -84,12 +84,6 @@ def word_owners(scorer: Scorer, texts: list[str], tokens) -> np.ndarray: # (n, L
 TEXTS_AT_ONCE = 256
 
 
-def _is_plain_table(model) -> bool:
-    "Whether a text's vector is a mean of rows of a table, with nothing but a normalisation after it."
-    after = {type(module).__name__ for module in list(model)[1:]}
-    return is_static(model) and after <= {"Normalize"}
-
-
 def _most_words(owner) -> int:
     "Words of the longest text, as far as tokens belong to them."
     return int(owner.max(initial=-1)) + 1
@@ -99,6 +93,7 @@ def _table_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W), W: wo
     "Importance under a mean of token vectors."
     device = device_of(scorer.model)
     vectors = token_vectors(scorer.model, tokens.to(device))
+    vectors = vectors[..., :scorer.model.get_embedding_dimension()] # of a model with `truncate_dim` the first numbers alone
     vectors = vectors.float().cpu() * tokens.mask[..., None]
     n, _, width = vectors.shape
     most = _most_words(owner)
@@ -157,13 +152,13 @@ def word_importance(
     texts = several_texts(texts)
     out = []
     measure = _masked_word_importance
-    if _is_plain_table(scorer.model):
+    if is_plain_table(scorer.model):
         measure = _table_word_importance
     with tqdm(total=len(texts), desc=what, unit=" texts", disable=not progress, leave=False) as bar:
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             some = texts[start : start + TEXTS_AT_ONCE]
             said = [scorer.prefix + text for text in some]
-            tokens = tokenise(scorer.model, said)
+            tokens = tokenise(scorer.model, some, prompt=scorer.prefix)
             owners = word_owners(scorer, said, tokens)
             values = measure(scorer, tokens, owners)
             for text, row, owner in zip(some, values, owners):
