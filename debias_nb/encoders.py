@@ -33,8 +33,8 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 
 from debias_nb.config import (
-    ConfigError, EncoderConfig, EncoderError, PretrainConfig, Strict, WorldConfig, cache_dir, check_known, explain, load_yaml,
-    nearest, own_file, package_file,
+    ConfigError, EncoderConfig, EncoderError, PretrainConfig, Strict, WorldConfig, cache_dir, check_known, explain,
+    load_yaml, nearest, own_file, package_file,
 )
 from .hashes import fingerprint, sha256_file
 from .processes import refuse_several, unwrapped
@@ -114,13 +114,15 @@ def check_apart(
     one,   # a model
     other, # a copy of it, or another model
 ) -> None:
-    "Raises `ValueError` where one computes with the weights of the other: a function in the place of a `forward` is not copied."
+    """Raises `ValueError` where one computes with the weights of the other: a function in the place of a `forward` is not
+    copied."""
     for (name, part), theirs in zip(one.named_modules(), other.modules()):
         forward = vars(part).get("forward")
         if forward is not None and forward is vars(theirs).get("forward"):
             where = name or "the model"
             how = "write model.compile() in the place of model.forward = torch.compile(model.forward)"
-            raise ValueError(f"the forward of {where} is a function that a copy shares, and computes with the weights of one: {how}")
+            what = "is a function that a copy shares, and computes with the weights of one"
+            raise ValueError(f"the forward of {where} {what}: {how}")
 
 
 def copied(model):

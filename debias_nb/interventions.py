@@ -13,7 +13,9 @@ import numpy as np
 import torch
 
 from .config import check_known
-from .encoders import EncoderError, Tokens, device_of, embed, is_plain_table, is_static, mask_id, special_ids, token_vectors, tokenise
+from debias_nb.encoders import (
+    EncoderError, Tokens, device_of, embed, is_plain_table, is_static, mask_id, special_ids, token_vectors, tokenise,
+)
 
 # %% ../nbs/04_interventions.ipynb #b9ae9616
 def _mix(x: np.ndarray) -> np.ndarray:

@@ -399,7 +399,6 @@ class ColumnConfig(Strict):
 class TableConfig(Strict):
     "Which numbers make the table. Rows are encoders × methods."
     id: str                      # its name in `expected/<paper>.yaml`
-    title: str | None = None     # of its section; default: the experiment's
     metric: str = "auc05"
     unit: Literal["percent", "fraction", "count"] | None = None # default: the paper's; percent for tables of ours
     also: Names = () # further metrics, shown below the table
@@ -408,7 +407,7 @@ class TableConfig(Strict):
     encoders: Names | None = None # default: all
     rows: dict[str, str] = {}    # method -> what this table calls it
     against: dict[str, str] = {} # method -> the one that it is compared with; default: plain fine-tuning
-    figure: Literal["gain", "bins", "ticks", "path", "interpolation"] | None = None # drawn from the cells
+
 
 # %% ../../nbs/repro/00_config.ipynb #47fd7556
 class ExperimentConfig(Strict):
