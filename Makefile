@@ -97,9 +97,9 @@ test: $(VENV)/.stamp | .cache ## run every library notebook and the tests beside
 test-notebooks: $(VENV)/.stamp | .cache # as nbdev_test runs them; the outputs are compared with those that are stored
 	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py
 
-# A file of tests stays in one process, since its fixtures do.
+# A file of tests stays in one process, since its fixtures do. Files go in their order: by number of tests, the longest would be last.
 test-python: $(VENV)/.stamp | .cache
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 # Trials of different lengths: whoever is done takes what is left. Each reader gets 1,000 random inputs, and 10,000 where the page is written.
 test-faults: $(VENV)/.stamp | .cache ## kill runs, fill disks, damage files and cut off downloads; WRITE=1 writes reports/RELIABILITY.md

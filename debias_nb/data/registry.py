@@ -6,7 +6,7 @@
 __all__ = ['HEX', 'NUL', 'LARGEST', 'DataFile', 'DataError', 'bad_lines', 'DataSet', 'Registry', 'load_registry', 'sha256_of',
            'git_blob_of', 'ChangedData', 'verified', 'cache_folder', 'MissingData', 'UnknownData', 'only_pinned',
            'locate', 'inventory', 'raw_lines', 'decoded', 'text_lines', 'parsed_rows', 'first_mistake', 'parsed_lines',
-           'json_rows', 'each_key_once', 'Table', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected', 'load_expected']
+           'json_rows', 'Table', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected', 'load_expected']
 
 # %% ../../nbs/data/00_registry.ipynb #987a3bf4
 import gzip
@@ -401,16 +401,6 @@ def json_rows(path, model): # model: a pydantic model; -> one of each line
         return model.model_validate_json(line)
 
     return parsed_lines(path, parse)
-
-
-def each_key_once(pairs: list[tuple]) -> dict: # pairs: as `json.loads` gives them to an `object_pairs_hook`
-    "An object of JSON. Raises `ValueError` naming a key that stands in it twice."
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} stands twice")
-    return found
 
 # %% ../../nbs/data/00_registry.ipynb #5b0c6f1f
 class Table:

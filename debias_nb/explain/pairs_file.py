@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..config import nearest
-from ..data.registry import DataError, bad_lines, each_key_once, parsed_rows
+from ..config import each_key_once, nearest
+from ..data.registry import DataError, bad_lines, parsed_rows
 from ..hashes import fingerprint, sha256_file
 
 # %% ../../nbs/explain/00_pairs_file.ipynb #99efdd40

@@ -31,8 +31,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from ..config import ConfigError, once_per_state, project_root
-from ..data.registry import each_key_once
+from ..config import ConfigError, each_key_once, once_per_state, project_root
 
 from .config import RunConfig
 from ..hashes import NotPlain, plain
