@@ -143,6 +143,13 @@ def test_an_interval_holds_its_value():
         with pytest.raises(ValueError, match="not inside its interval"):
             drawn(name, tables()[name].assign(**{column: 99.}))
 
+def test_grounds_are_explained_where_there_are_any():
+    frame = tables()["difference_plot"]
+    assert "in distribution" in labels(drawn("difference_plot", frame.assign(shift="iid")))
+    assert "in distribution" not in labels(drawn("difference_plot", frame.assign(shift="ood")))
+    of_both_kinds = np.where(frame.method == frame.method.iloc[0], "iid", "ood") # in every panel
+    assert "in distribution" not in labels(drawn("difference_plot", frame.assign(shift=of_both_kinds)))
+
 # ---------------------------------------------------------------- looks
 
 def test_a_method_keeps_its_look():

@@ -430,9 +430,13 @@ def _difference_dots(ax, rows: pd.DataFrame, places: dict, styles: dict):
         bars(ax, height, own[DIFFERENCE], upright=False, color=look.color, ls=line, clip_on=False)
         ax.plot(own.difference, height, ls="", clip_on=False, **look.point)
 
+def _has_ground(rows: pd.DataFrame) -> bool:
+    "Whether all of a panel is in distribution."
+    return bool((rows["shift"] == "iid").all())
+
 def _difference_axes(ax, rows: pd.DataFrame, places: dict):
     "The ground of one test, and the names of methods at the left of a row."
-    if (rows["shift"] == "iid").all():
+    if _has_ground(rows):
         ax.set_facecolor(GREY)
     ax.grid(axis="y", visible=False)
     steps = 4
@@ -467,7 +471,7 @@ def difference_plot(
             letters = int(height / LETTER) - 1 # no longer than a row is high
             axes[0].set_ylabel(fill(title, letters, break_long_words=False))
     _caption(figure, label)
-    _difference_legend(figure, frame)
+    _difference_legend(figure, rows.values())
     return figure
 
 def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
@@ -484,13 +488,14 @@ def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
         ax.set_axis_off()
     share_where_ranges_agree(used, "x", most=1.6)
 
-def _difference_legend(figure: Figure, frame: pd.DataFrame):
+def _difference_legend(figure: Figure, rows: Iterable[pd.DataFrame]): # rows: of panels
     "What grounds and dotted lines mean, where there are any."
     keys = {}
-    if (frame["shift"] == "iid").any():
+    panels = [panel for row in rows for _, panel in row.groupby("test")]
+    if any(map(_has_ground, panels)):
         keys["in distribution"] = Patch(facecolor=GREY, edgecolor="#999999")
         keys["shifted"] = Patch(facecolor="white", edgecolor="#999999")
-    if frame.seeds_alone.any():
+    if any(panel.seeds_alone.any() for panel in panels):
         keys["interval over seeds alone"] = Line2D([], [], color="#555555", ls=":", lw=1.4)
     if keys:
         legend(figure, {}, keys)
