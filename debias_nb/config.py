@@ -115,6 +115,10 @@ class StrictLoader(PlainLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+FLOAT = re.compile(r"^[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$")
+StrictLoader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+0123456789"))
+
+
 def each_key_once(pairs: list[tuple]) -> dict: # pairs: as `json.loads` gives them to an `object_pairs_hook`
     "An object of JSON. Raises `ValueError` naming a key that stands in it twice."
     found = dict(pairs)
@@ -123,10 +127,6 @@ def each_key_once(pairs: list[tuple]) -> dict: # pairs: as `json.loads` gives th
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"the key {twice!r} stands twice")
     return found
-
-
-FLOAT = re.compile(r"^[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$")
-StrictLoader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+0123456789"))
 
 
 DEEPEST = 50 # nesting of what is read; thousands would end the process

@@ -6,11 +6,12 @@
 __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'HUB_FILES', 'NOTES', 'PICKLES', 'WIDTH', 'QUIET', 'RECIPE', 'ANEW', 'Tokens', 'stack',
            'is_static', 'is_plain_table', 'leaves_prompts_out', 'check_apart', 'copied', 'device_of', 'special_ids',
            'mask_id', 'as_tokens', 'several_texts', 'tokenise', 'from_features', 'tell_prompts', 'pooled',
-           'to_features', 'unit_rows', 'encode_tokens', 'token_vectors', 'autocast', 'evaluating', 'embed',
-           'default_prompt', 'embed_texts', 'weights_hash', 'encoder_fingerprint', 'EncoderCard', 'encoder_cards',
-           'folder_files', 'check_no_code', 'check_files', 'check_folder', 'load_safely', 'package_folder', 'is_folder',
-           'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments', 'quiet_trainer',
-           'pretrain', 'planted_encoder', 'best_device', 'load_encoder', 'planted_default']
+           'to_features', 'unit_rows', 'encode_tokens', 'token_vectors', 'table_vectors', 'autocast', 'evaluating',
+           'embed', 'default_prompt', 'embed_texts', 'weights_hash', 'encoder_fingerprint', 'EncoderCard',
+           'encoder_cards', 'folder_files', 'check_no_code', 'check_files', 'check_folder', 'load_safely',
+           'package_folder', 'is_folder', 'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread',
+           'training_arguments', 'quiet_trainer', 'pretrain', 'planted_encoder', 'best_device', 'load_encoder',
+           'planted_default']
 
 # %% ../nbs/03_encoders.ipynb #b8f6c600
 import copy
@@ -368,6 +369,17 @@ def token_vectors(
     if is_static(model):
         return F.embedding(tokens.ids, unwrapped(model)[0].embedding.weight)
     return unwrapped(model)[0](to_features(tokens, flat=False))["token_embeddings"]
+
+
+def table_vectors(
+    model,         # a static table
+    tokens: Tokens,
+) -> torch.Tensor: # (n, L, d) fp32, where the model is; 0 for padding
+    "What each token adds to its text's vector; of a model with `truncate_dim` the first numbers alone."
+    tokens = tokens.to(device_of(model))
+    vectors = token_vectors(model, tokens).float()
+    kept = vectors[..., :model.get_embedding_dimension()]
+    return kept * tokens.mask[..., None]
 
 # %% ../nbs/03_encoders.ipynb #c837651f
 def _bf16_is_quick() -> bool:

@@ -14,7 +14,7 @@ import torch
 
 from .config import check_known
 from debias_nb.encoders import (
-    EncoderError, Tokens, device_of, embed, is_plain_table, is_static, mask_id, special_ids, token_vectors, tokenise,
+    EncoderError, Tokens, device_of, embed, is_plain_table, is_static, mask_id, special_ids, table_vectors, tokenise,
 )
 
 # %% ../nbs/04_interventions.ipynb #b9ae9616
@@ -162,11 +162,8 @@ def intervene(
 def _table_importance(model, part: Tokens) -> torch.Tensor: # (n, L)
     """Importance under a mean of token vectors.
     With the sum $v$ of a text's vectors, the cosine of $v$ and $v - v_j$ needs no forward pass."""
-    device = device_of(model)
-    part = part.to(device)
-    vectors = token_vectors(model, part).float()
-    vectors = vectors[..., :model.get_embedding_dimension()] # of a model with `truncate_dim` the first numbers alone
-    vectors = vectors * part.mask[..., None]
+    part = part.to(device_of(model))
+    vectors = table_vectors(model, part)
     whole = vectors.sum(1)
     square = (whole**2).sum(1, keepdim=True)                             # v·v
     along = (vectors @ whole[:, :, None])[..., 0]                        # v·v_j

@@ -994,10 +994,15 @@ def _merge_within(module) -> None:
             _merge_within(child)
 
 
+def _has_adapters(model) -> bool:
+    "Whether PEFT has put an adapter around any layer of a model."
+    return any(map(_is_adapted, model.modules()))
+
+
 def merged(model):
     """An encoder with the weights that its adapters (PEFT, such as LoRA) amount to: the model itself where it has none, else a
     copy, whose weights can be read."""
-    if not any(map(_is_adapted, model.modules())):
+    if not _has_adapters(model):
         return model
     plain = copied(model)
     _merge_within(plain)
@@ -1012,7 +1017,7 @@ def wise_ft(
     """WiSE-FT: an encoder with weights (1 - alpha) θ0 + alpha θ.
     Raises `ValueError` for a share outside [0, 1], encoders of different make, or a base with an adapter."""
     _in_range("share", share, 1, "[]")
-    if merged(base) is not base:
+    if _has_adapters(base):
         raise ValueError("base has an adapter, whose weights are factors: pass the encoder that the adapter was put on")
     end = merged(tuned)
     check_same_make(base, end)

@@ -23,27 +23,28 @@ def dry_runs(experiment):
 
 
 def dry_step(run):
-    "The terms of the loss in one step. Raises what a real run would, and for a term that is not finite."
-    history, samples = STEPS[run.task](run)
-    assert len(history) == math.ceil(samples / run.training.batch_size)
-    terms = {key: float(value) for key, value in history[0].items()}
-    assert np.isfinite(list(terms.values())).all(), terms
+    "The terms of the loss in the first step of the last stage. Raises what a real run would, and for a term that is not finite."
+    stages, samples = STEPS[run.task](run)
+    for history in stages:
+        assert len(history) == math.ceil(samples / run.training.batch_size)
+        terms = {key: float(value) for key, value in history[0].items()}
+        assert np.isfinite(list(terms.values())).all(), terms
     return terms
 
 
 def of_pairs(run):
-    "The history of a training on sixteen planted pairs or eight planted titles, and how many there are."
+    "The history of the one stage on sixteen planted pairs or eight planted titles, and how many there are."
     world = WorldConfig(**SMALL_WORLD, train_pairs=8, negatives=1, queries=20, items=60)
     encoder = stand_in(run.encoder)
     tokens, _ = task_of(run).data(encoder, CorpusConfig(name="catalogue", task=run.task, world=world))
     base = base_model(encoder)
     training = run.training.model_copy(update={"epochs": 1})
     loss = fine_tune(copy.deepcopy(base), base, tokens, run.method, training, run.seed, run.encoder.dtype)
-    return loss.history, len(tokens)
+    return [loss.history], len(tokens)
 
 
 def of_answers(run):
-    "The history of the last stage on four planted questions, and how many candidates they have."
+    "The history of each stage on four planted questions, and how many candidates they have."
     few = planted_answers(AnswersWorldConfig(name="answers", questions=4, tests=2), "train")
     training = run.training.model_copy(update={"epochs": 1})
     if training.transfer:
@@ -52,8 +53,8 @@ def of_answers(run):
     encoder = stand_in(run.encoder)
     model = answer_model(encoder, run.method, training, few.questions + few.answers, run.seed)
     data = answer_tokens(model.encoder, few, encoder.max_length)
-    _, last = train_stages(model, data, run.method, training, run.seed, run.encoder.dtype, transfer=data)
-    return last.history, len(data)
+    stages = train_stages(model, data, run.method, training, run.seed, run.encoder.dtype, transfer=data)
+    return [stage.history for stage in stages if stage], len(data)
 
 
 def of_authors(run):
@@ -63,7 +64,8 @@ def of_authors(run):
     once = {"epochs": 1, "student_epochs": None, "further_rates": (), "further_temperatures": ()}
     training = run.training.model_copy(update=once)
     method = (run.method.authors or AuthorsConfig()).model_copy(update={"epochs": None})
-    return tuned(corpus, stand_in(run.encoder), training, method, run.seed).history, 16
+    done = tuned(corpus, stand_in(run.encoder), training, method, run.seed)
+    return [done.history], 16
 
 
 STEPS = {"pairs": of_pairs, "titles": of_pairs, "answers": of_answers, "authors": of_authors}

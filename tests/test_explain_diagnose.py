@@ -16,12 +16,12 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from typer.testing import CliRunner
 
-from debias_nb import interventions
+from debias_nb import encoders, interventions
 from debias_nb.config import ConfigError, WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import STRONG, Catalogue
 from debias_nb.encoders import EncoderError, embed, tokenise
-from debias_nb.explain import diagnose as diagnosing, evidence, words
+from debias_nb.explain import diagnose as diagnosing, evidence
 from debias_nb.explain.changes import HARM, NEITHER, Test as Measured, sampling_units, score_table, verdicts
 from debias_nb.explain.compare import origin_of
 from debias_nb.explain.diagnose import NO_HARM, diagnose, diagnose_command, named_tests, read_condition, snippet
@@ -188,12 +188,12 @@ class Reached(Exception):
     "A place that a test wanted to see."
 
 
-@pytest.mark.parametrize("module, measure", [(words, word_importance), (interventions, interventions.importance)])
-def test_tokens_go_where_the_table_is(folders, monkeypatch, module, measure):
+@pytest.mark.parametrize("measure", [word_importance, interventions.importance])
+def test_tokens_go_where_the_table_is(folders, monkeypatch, measure):
     def reached(model, tokens):
         assert {column.device.type for column in tokens.columns} == {"meta"}
         raise Reached
-    monkeypatch.setattr(module, "token_vectors", reached)
+    monkeypatch.setattr(encoders, "token_vectors", reached)
     model = made.load(folders["table"])
     model[0].embedding.to("meta")
     if measure is word_importance:

@@ -412,21 +412,20 @@ def _part_files(pattern): # -> part -> file
 _TRIPLE = ("question", "answer", "label")
 _TRAIN_JUDGED = ("antique-train-queries.txt", "antique-train.qrel")
 _TEST_JUDGED = ("antique-test-queries.txt", "antique-test.qrel")
-SOURCES = {
-    "wikiqa": _Source(
-        _part_files("WikiQA-{}.tsv.gz"), ("question_id", "question", "-", "-", "-", "answer", "label"), header=True,
-        drops={"train": (True, False), "dev": (True, True), "test": (True, True)},
-        paper={"train": (873, 8672), "dev": (122, 1126), "test": (237, 2341)}),
-    "selqa": _Source(
-        _part_files("selqa-ass-{}.tsv"), _TRIPLE, group_by="run",
-        paper={"train": (5529, 66438), "dev": (785, 9377), "test": (1590, 19435)}),
-    "antique": _Source(
-        _part_files("scan-{}.tsv"), (*_TRIPLE, "grade"), quoting=True, group_by="text",
-        judged={"train": _TRAIN_JUDGED, "dev": _TRAIN_JUDGED, "test": _TEST_JUDGED},
-        paper={"train": (2226, 25229), "dev": (200, 2193), "test": (200, 6589)}),
-    "asnq": _Source({"train": "asnq-train.tsv"}, _TRIPLE, group_by="run"),
-    "qnli": _Source({"dev": "qnli-dev.tsv"}, ("-", *_TRIPLE), dataset="nli", header=True, group_by="text"),
-}
+_WIKIQA = _Source(
+    _part_files("WikiQA-{}.tsv.gz"), ("question_id", "question", "-", "-", "-", "answer", "label"), header=True,
+    drops={"train": (True, False), "dev": (True, True), "test": (True, True)},
+    paper={"train": (873, 8672), "dev": (122, 1126), "test": (237, 2341)})
+_SELQA = _Source(
+    _part_files("selqa-ass-{}.tsv"), _TRIPLE, group_by="run",
+    paper={"train": (5529, 66438), "dev": (785, 9377), "test": (1590, 19435)})
+_ANTIQUE = _Source(
+    _part_files("scan-{}.tsv"), (*_TRIPLE, "grade"), quoting=True, group_by="text",
+    judged={"train": _TRAIN_JUDGED, "dev": _TRAIN_JUDGED, "test": _TEST_JUDGED},
+    paper={"train": (2226, 25229), "dev": (200, 2193), "test": (200, 6589)})
+_ASNQ = _Source({"train": "asnq-train.tsv"}, _TRIPLE, group_by="run")
+_QNLI = _Source({"dev": "qnli-dev.tsv"}, ("-", *_TRIPLE), dataset="nli", header=True, group_by="text")
+SOURCES = {"wikiqa": _WIKIQA, "selqa": _SELQA, "antique": _ANTIQUE, "asnq": _ASNQ, "qnli": _QNLI}
 
 # %% ../../nbs/data/03_answers.ipynb #7f704eea
 def load_answers(

@@ -18,7 +18,7 @@ import torch
 from scipy.sparse import csr_matrix
 from tqdm.auto import tqdm
 
-from ..encoders import EncoderError, device_of, embed, is_plain_table, mask_id, several_texts, token_vectors, tokenise
+from ..encoders import EncoderError, embed, is_plain_table, mask_id, several_texts, table_vectors, tokenise
 from .models import Scorer
 from ..interventions import intervene
 
@@ -91,10 +91,7 @@ def _most_words(owner) -> int:
 
 def _table_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W), W: words of the longest text
     "Importance under a mean of token vectors."
-    device = device_of(scorer.model)
-    vectors = token_vectors(scorer.model, tokens.to(device))
-    vectors = vectors[..., :scorer.model.get_embedding_dimension()] # of a model with `truncate_dim` the first numbers alone
-    vectors = vectors.float().cpu() * tokens.mask[..., None]
+    vectors = table_vectors(scorer.model, tokens).cpu()
     n, _, width = vectors.shape
     most = _most_words(owner)
     slot = np.where(owner < 0, most, owner) # the last one takes what belongs to no word

@@ -408,7 +408,6 @@ class TableConfig(Strict):
     rows: dict[str, str] = {}    # method -> what this table calls it
     against: dict[str, str] = {} # method -> the one that it is compared with; default: plain fine-tuning
 
-
 # %% ../../nbs/repro/00_config.ipynb #47fd7556
 class ExperimentConfig(Strict):
     "All runs of one table or figure at one profile."
