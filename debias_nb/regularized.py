@@ -796,6 +796,16 @@ def _check_dropout(model) -> None:
         raise ValueError("SimCSE needs dropout, and this model has none: both passes would be the same")
 
 
+def _is_adapted(layer) -> bool:
+    "Whether PEFT has put an adapter around a layer."
+    return hasattr(layer, "base_layer") or hasattr(layer, "unload_and_optionally_merge_module")
+
+
+def _has_adapters(model) -> bool:
+    "Whether PEFT has put an adapter around any layer of a model."
+    return any(map(_is_adapted, model.modules()))
+
+
 def frozen_base(
     model,       # the model that will be trained
     base = None, # another copy of it from before training; None: one is made now
@@ -807,6 +817,9 @@ def frozen_base(
     if base is None:
         return copied(model).eval().requires_grad_(False)
     check_encoder("base", base)
+    if _has_adapters(model) and not _has_adapters(base):
+        out = "leave `base` out, and the model as it is now is copied, or put an adapter that does nothing yet on `base`"
+        raise ValueError(f"the model has an adapter and `base` has none, so that their weights are no pairs: {out}")
     check_same_make(base, model)
     return base.eval() # its weights may be trained elsewhere: here they are never asked for a gradient
 
@@ -972,11 +985,6 @@ class Regularized(torch.nn.Module):
         return "".join(dict.fromkeys(one.citation for one in self.regularizers))
 
 # %% ../nbs/methods/regularized.ipynb #10496d90
-def _is_adapted(layer) -> bool:
-    "Whether PEFT has put an adapter around a layer."
-    return hasattr(layer, "base_layer") or hasattr(layer, "unload_and_optionally_merge_module")
-
-
 def _plain(layer):
     "The layer inside an adapter, which changes its weights."
     if hasattr(layer, "unload_and_optionally_merge_module"): # a layer that is trained as a whole
@@ -992,11 +1000,6 @@ def _merge_within(module) -> None:
             setattr(module, name, _plain(child))
         else:
             _merge_within(child)
-
-
-def _has_adapters(model) -> bool:
-    "Whether PEFT has put an adapter around any layer of a model."
-    return any(map(_is_adapted, model.modules()))
 
 
 def merged(model):
@@ -1059,8 +1062,9 @@ def wise_ft_scores(
     if not measures:
         raise ValueError("measures is empty: give a held-out set like the training data, and one that is new")
     rows = {}
+    end = merged(tuned) # once for all shares
     for share in shares:
-        encoder = wise_ft(base, tuned, share)
+        encoder = wise_ft(base, end, share)
         rows[share] = {name: _score(measure, encoder) for name, measure in measures.items()}
     table = pd.DataFrame.from_dict(rows, orient="index")
     table = table.rename_axis("share")

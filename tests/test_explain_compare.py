@@ -69,7 +69,7 @@ def test_a_strength_stands_behind_the_name():
     ("wise-ft:2", r"lies in \[0, 1\]"),
     ("outreg:-1", r"weight \(lambda\)"),
     ("outreg:nan", r"weight \(lambda\)"),
-    ("word-dropout:1", "share"),
+    ("worddropout:1", "share"),
 ])
 def test_names_that_are_none(name, message):
     with pytest.raises(ValueError, match=message):

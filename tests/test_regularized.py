@@ -19,7 +19,7 @@ from transformers import TrainerCallback
 
 import made
 from debias_nb import regularized
-from debias_nb.encoders import EncoderError, embed, tokenise, training_arguments
+from debias_nb.encoders import EncoderError, copied, embed, tokenise, training_arguments
 from debias_nb.itvreg import ITVRegLoss, cosines, itvreg
 from debias_nb.regularized import (
     Draws, ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, View, WordDropout, read_column, wise_ft,
@@ -771,6 +771,27 @@ def test_wise_ft_merges_an_adapter(bert, encoders, settings):
     assert half.state_dict().keys() == base.state_dict().keys(), "it has no adapter itself"
     with pytest.raises(ValueError, match="base has an adapter"):
         wise_ft(tuned, copy.deepcopy(tuned), .5)
+
+
+def test_scores_along_the_way_merge_an_adapter_once(bert, encoders, monkeypatch):
+    base = encoders["bert"]
+    tuned = with_adapter(bert).eval()
+    copies = []
+
+    def counted(model):
+        copies.append(model)
+        return copied(model)
+
+    monkeypatch.setattr(regularized, "copied", counted)
+    scores = wise_ft_scores(base, tuned, {"far": lambda model: furthest(model, base)}, (0., .5, 1.))
+    assert sum(model is tuned for model in copies) == 1
+    assert scores.far[0.] == 0 < scores.far[.5] < scores.far[1.]
+
+
+def test_a_base_without_the_adapter_is_refused(bert, encoders):
+    model = with_adapter(bert)
+    with pytest.raises(ValueError, match="the model has an adapter and `base` has none"):
+        Regularized(model, mnrl(model), [OutReg(1.)], base=encoders["bert"])
 
 
 def test_an_adapter_alone_is_trained(bert, tmp_path):

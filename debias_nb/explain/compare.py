@@ -35,13 +35,13 @@ from ..stats import Paired, interval, paired, threshold_p, verdict
 
 # %% ../../nbs/explain/07_compare.ipynb #35706393
 REGULARIZERS = {
-    "itvreg": ITVReg, "l2sp": L2SP, "maskreg": MaskReg, "outreg": OutReg, "simcse": SimCSE, "word-dropout": WordDropout,
+    "itvreg": ITVReg, "l2sp": L2SP, "maskreg": MaskReg, "outreg": OutReg, "simcse": SimCSE, "worddropout": WordDropout,
 }
 STRENGTH = {name: .1 for name in REGULARIZERS} | {"l2sp": L2SP_WEIGHT, "wise-ft": .5} # where nothing stands behind the name
 STEPS = (.01, .1, 1., 10.)
 GRIDS = {name: STEPS for name in REGULARIZERS} | { # what is tried where a strength is to be chosen, weakest first
     "l2sp": tuple(L2SP_WEIGHT * step for step in STEPS),
-    "word-dropout": (.05, .1, .2, .4),
+    "worddropout": (.05, .1, .2, .4),
     "wise-ft": (.8, .6, .4, .2),
 }
 DEFAULTS = ("base", "plain", "wise-ft", "outreg", "itvreg")
@@ -54,7 +54,7 @@ ABOUT = {
     "maskreg": "a text without some tokens stays near the text",
     "outreg": "embeddings stay near the base's",
     "simcse": "a text under two dropouts stays near itself",
-    "word-dropout": "some words of each text are left out",
+    "worddropout": "some words of each text are left out",
 }
 
 

@@ -271,10 +271,12 @@ def _read_together(scorers, left, right) -> dict[str, np.ndarray]:
 # %% ../../nbs/explain/01_models.ipynb #e3e35591
 def same_make(base: Scorer, tuned: Scorer) -> bool:
     "Whether the weights of one model have their counterparts in the other."
-    if base.kind != tuned.kind:
-        return False
+    return base.kind == tuned.kind and _are_of_same_make(base.model, merged(tuned.model))
+
+
+def _are_of_same_make(base, tuned) -> bool: # tuned: without adapters
     try:
-        check_same_make(base.model, merged(tuned.model))
+        check_same_make(base, tuned)
     except ValueError:
         return False
     return True
@@ -286,7 +288,8 @@ def mixed_scorer(
     share: float, # alpha, of the tuned weights, in [0, 1]
 ) -> Scorer:
     "A new model with weights between two. Raises `ValueError` for a share outside [0, 1] or models of different make."
-    if not same_make(base, tuned):
+    end = merged(tuned.model)
+    if base.kind != tuned.kind or not _are_of_same_make(base.model, end):
         raise ValueError(f"{base.name} and {tuned.name} are of different make: their weights cannot be mixed")
-    model = wise_ft(base.model, tuned.model, share)
+    model = wise_ft(base.model, end, share)
     return Scorer(f"{share:g} of {tuned.name}", model, tuned.kind)

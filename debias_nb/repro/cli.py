@@ -972,7 +972,7 @@ def diagnose(
 
 
 METHODS_HELP = (
-    "base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, word-dropout; a strength stands behind a colon, as in outreg:1 "
+    "base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, worddropout; a strength stands behind a colon, as in outreg:1 "
     "(without one 0.1; of wise-ft 0.5, of l2sp 1e-6)")
 SETTING_HELP = "default: what fits the kind of encoder"
 LOSS_HELP = "of sentence-transformers; MultipleNegativesRankingLoss trains on matches alone; strengths that suit one may not suit another"
