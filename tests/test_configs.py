@@ -222,7 +222,8 @@ def test_real_tables_use_the_settings_that_the_search_chose():
 
 def test_planted_tables_use_the_defaults():
     "The search among planted answers is younger than they are; the page of settings says what it prefers."
-    _, used = chosen_by_search("planted")
+    chosen, used = chosen_by_search("planted")
+    assert used["SCAN, released"] == chosen["SCAN, released"]
     assert {(scan.temperature, scan.alpha) for scan in used.values()} == {(1, .9)}
 
 

@@ -28,7 +28,7 @@ from debias_nb.explain.changes import (
 from debias_nb.explain.evidence import (
     candidate_words, flaws, flips, interventions, other_words, ranked_words, shortcuts, slices,
 )
-from .models import Scorer, cutting, layers, load_model, pair_scores, same_make, mixed_scorer
+from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, same_make, without_adapters
 from debias_nb.explain.page import (
     change_picture, command_line, curve_picture, file_facts, filled, json_text, target, versions, write_whole,
 )
@@ -149,7 +149,7 @@ def _loaded(base, tuned) -> dict[str, Scorer]:
 def _mixes(scorers: dict[str, Scorer]) -> dict[str, Scorer]: # name -> model; none for models of different make
     "Models between base and tuned."
     base = scorers["base"]
-    tuned = scorers["tuned"]
+    tuned = without_adapters(scorers["tuned"])
     if not same_make(base, tuned):
         return {}
     return {f"WiSE-FT {share:g}": mixed_scorer(base, tuned, share) for share in SHARES}

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['CHUNK', 'NO_SETTINGS', 'Scorer', 'kind_of', 'model_folder', 'load_model', 'cutting', 'layers', 'transformer_settings',
-           'pair_scores', 'same_make', 'mixed_scorer']
+           'pair_scores', 'same_make', 'without_adapters', 'mixed_scorer']
 
 # %% ../../nbs/explain/01_models.ipynb #8132ce3b
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -271,15 +271,18 @@ def _read_together(scorers, left, right) -> dict[str, np.ndarray]:
 # %% ../../nbs/explain/01_models.ipynb #e3e35591
 def same_make(base: Scorer, tuned: Scorer) -> bool:
     "Whether the weights of one model have their counterparts in the other."
-    return base.kind == tuned.kind and _are_of_same_make(base.model, merged(tuned.model))
-
-
-def _are_of_same_make(base, tuned) -> bool: # tuned: without adapters
+    if base.kind != tuned.kind:
+        return False
     try:
-        check_same_make(base, tuned)
+        check_same_make(base.model, merged(tuned.model))
     except ValueError:
         return False
     return True
+
+
+def without_adapters(scorer: Scorer) -> Scorer:
+    "The same scores from plain weights. Whoever mixes a model several times merges its adapters once."
+    return replace(scorer, model=merged(scorer.model))
 
 
 def mixed_scorer(
@@ -288,8 +291,8 @@ def mixed_scorer(
     share: float, # alpha, of the tuned weights, in [0, 1]
 ) -> Scorer:
     "A new model with weights between two. Raises `ValueError` for a share outside [0, 1] or models of different make."
-    end = merged(tuned.model)
-    if base.kind != tuned.kind or not _are_of_same_make(base.model, end):
+    tuned = without_adapters(tuned)
+    if not same_make(base, tuned):
         raise ValueError(f"{base.name} and {tuned.name} are of different make: their weights cannot be mixed")
-    model = wise_ft(base.model, end, share)
+    model = wise_ft(base.model, tuned.model, share)
     return Scorer(f"{share:g} of {tuned.name}", model, tuned.kind)
