@@ -249,11 +249,12 @@ def paired(
 
 def over_splits(
     differences,        # (splits,) a minus b, one random split of the same texts each
-    overlap: float,     # texts tested for each one trained on, above 0
+    overlap: float,     # above 0: r / (1 - r), where a test takes a share r of what is drawn anew for each split
     level: float = .95, # in (0, 1)
 ) -> Paired:
     """A difference over random splits, which share most of their texts: the scatter between them shrinks with their
-    number, that between other texts does not. Variance $s^2 (1/n + overlap)$, as Nadeau and Bengio (2003) correct it.
+    number, that between other texts does not. Variance $s^2 (1/n + overlap)$, after Nadeau and Bengio (2003): two splits
+    correlate by r.
     Raises `ValueError` for fewer than two splits."""
     d = _values(differences, "differences")
     if len(d) < 2:

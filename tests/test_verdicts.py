@@ -4,6 +4,7 @@ Cells of made-up records, refusals of names that nothing has, and how often equa
 """
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -180,6 +181,26 @@ def test_holm_makes_the_difference():
     assert together <= 15 < alone
 
 
+def test_a_difference_that_could_be_seen_counts_the_comparisons_beside_it():
+    "One of nine is found at a smaller p than one alone: its difference must be larger."
+    e = evidence(dict.fromkeys("abcdefghij", .5), columns=("near",), spread=.02)
+    together = judge(asked(e, above("table3", *"abcdefghij")))
+    alone = judge(asked(e, above("table3", "a", "b")))[0]
+    assert together[0].text == alone.text
+    assert together[0].seen > 1.2 * alone.seen
+
+
+def test_test_items_are_too_few_where_no_replicates_would_decide_the_same_difference():
+    "Corrected for the comparisons beside it, as if all of these had replicates without end."
+    e = evidence({"a": .51, "b": .5}, columns=("near",), spread=.02)
+    one = asked(e, above("table3", "a", "b"))[0]
+    few = replace(one.difference, difference=.9, error=1., items_error=.4)
+    alone = judge([replace(one, difference=few, p=.2)])[0]
+    nine = judge([replace(one, difference=few, p=.2)] * 9)[0]
+    assert alone.why.startswith("too few replicates")
+    assert nine.why.startswith("too few test items")
+
+
 def leaking(leakage, gain=.02):
     "Evidence of a setting, `apart 1`, and of another that leaks much; None: not on record."
     place = dict(paper="arr", profile="planted", encoder="encoder", method="CL", shift="ood", evaluate="cross")
@@ -270,7 +291,8 @@ def test_every_claim_is_stated_and_asks_something(books):
             assert claim.statement.endswith((".", "?")), claim.id
             assert claim.facts or claim.comparisons, claim.id
 
-COUNT = re.compile(r"(\d+) (holds?|reversed|no difference|undecided|not compared|not run)")
+COUNT = re.compile(r"(\d+) (holds?|reversed|no difference|at the margin|undecided|not compared|not run)")
+SAME_WORD = {"hold": "holds", "at the margin": "no difference"}
 
 
 def test_a_claim_is_a_row_and_each_thing_asked_another(books):
@@ -286,7 +308,7 @@ def test_a_claim_is_a_row_and_each_thing_asked_another(books):
                 told = Counter()
                 for line in lines:
                     for count, word in COUNT.findall(line[column]):
-                        told[word.removesuffix("s") + "s" if word.startswith("hold") else word] += int(count)
+                        told[SAME_WORD.get(word, word)] += int(count)
                 assert told == Counter(claim.words(profile)), (claim.id, profile)
 
 

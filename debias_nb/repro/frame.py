@@ -140,16 +140,14 @@ def alike(made: list[Made]) -> bool:
     return len(processors) <= 1 and len(versions) == 1
 
 
-def overlap_of(record: dict, evaluate: str) -> float: # 0 for a corpus that is not divided at random
-    "Texts tested for each one trained on, where the replicates are random splits of the same texts."
-    split = (record["config"]["corpus"] or {}).get("split")
+def overlap_of(record: dict) -> float: # 0 for a corpus that is not divided at random
+    """Authors tested for each one that is not, where the replicates are random splits of the same texts; or topics, if a
+    larger share of them is tested. Tests take those that training leaves."""
+    split = (data_of(record) or {}).get("split")
     if not split or split["scheme"] != "random":
         return 0.
-    texts = {name: told["counts"]["texts"] for name, told in record["data"].items()}
-    trained = [count for name, count in texts.items() if name.startswith("train ")]
-    if trained:
-        return texts[f"test {evaluate}"] / sum(trained)
-    return 0.
+    tested = max(1 - split["authors"], 1 - split["topics"])
+    return tested / (1 - tested)
 
 
 def is_clean(record: dict) -> bool:
@@ -242,7 +240,7 @@ def fill(
 def _put_level(cell: Cell, records: list[dict]):
     "The mean over the runs of a cell, with its interval; what is not finite is left out."
     worlds = [world_of(record) for record in records]
-    overlap = max(overlap_of(record, cell.evaluate) for record in records)
+    overlap = max(overlap_of(record) for record in records)
     mean = level(worlds, *series(records, cell.evaluate, cell.metric), overlap)
     cell.n = mean.n
     scale = SCALE[cell.unit]
@@ -597,7 +595,7 @@ def _cell_rows(cell: Cell, metrics: list[str], found: Records, own: bool) -> Ite
     place = {name: getattr(cell, name) for name in names}
     place |= dict(test=cell.column, complete=cell.status in COMPLETE)
     records = [found[i] for i in cell.records]
-    runs = [_run(record, own) | {"overlap": overlap_of(record, cell.evaluate)} for record in records]
+    runs = [_run(record, own) | {"overlap": overlap_of(record)} for record in records]
     for metric in metrics:
         further = metric != cell.metric
         for record, run in zip(records, runs):
@@ -904,7 +902,7 @@ def side_of(cell: Cell, found: Records) -> Side: # `found`: id -> record
     keys = [run_key(record) for record in records]
     made = list(map(made_by, records))
     clean = list(map(is_clean, records))
-    overlap = [overlap_of(record, cell.evaluate) for record in records]
+    overlap = [overlap_of(record) for record in records]
     return Side(values, replicates, keys, made, clean, overlap)
 
 

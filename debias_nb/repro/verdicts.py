@@ -173,15 +173,16 @@ class Comparison:
     cells: tuple                   # two or four; None where no configuration makes one
     difference: Paired | None = None # percentage points
     p: float = math.nan            # against the margin, adjusted for the comparisons beside it
+    family: int = 1                # comparisons that are judged together, this one among them
     verdict: str = "not run"       # one of `WORDS`, `not run` or `not compared`
     why: str = ""                  # why there is none of the four words, or why it is undecided
 
     @property
     def seen(self) -> float: # percentage points
-        "The smallest difference that it could have seen four times in five."
+        "The smallest difference from its margin that the first step of Holm's correction finds four times in five."
         if self.difference is None:
             return math.nan
-        return detectable(self.difference)
+        return detectable(self.difference, comparisons=self.family)
 
 
 def _difference_of(names: list[str]) -> str: # two, or four
@@ -346,32 +347,47 @@ def judge(
         if one.difference is not None:
             families.setdefault((one.profile, one.asked.primary), []).append(i)
     for family in families.values():
-        ps = [out[i].p for i in family]
-        adjusted = ps
-        if len(ps) > 1:
-            adjusted = holm(ps)
-        for i, p in zip(family, adjusted):
-            out[i] = _with_word(out[i], p)
+        members = [replace(out[i], family=len(family)) for i in family]
+        adjusted = _adjusted([one.p for one in members])
+        if_endless = map(_endless, members)
+        endless = _adjusted([threshold_p(d, -one.asked.margin) for d, one in zip(if_endless, members)])
+        for i, one, p, p_endless in zip(family, members, adjusted, endless):
+            out[i] = _with_word(one, p, p_endless)
     return out
 
 
-def _with_word(one: Comparison, p: float) -> Comparison: # p: adjusted
+def _adjusted(ps: list[float]) -> list[float]:
+    "p-values after Holm's correction, which one alone does not need."
+    if len(ps) == 1:
+        return ps
+    return holm(ps)
+
+
+def _endless(one: Comparison) -> Paired:
+    "The same difference over replicates without end: test items alone make it uncertain."
+    d = one.difference
+    if math.isnan(d.items_error):
+        return d
+    return replace(d, error=d.items_error, freedom=math.inf)
+
+
+def _with_word(one: Comparison, p: float, p_endless: float) -> Comparison: # both adjusted
     "A comparison with its word, and why it is undecided."
     word = verdict(one.difference, -one.asked.margin, one.asked.delta, p)
     why = ""
     if word == "undecided":
-        why = f"{_too_few(one.difference, one.asked)}; could have seen {one.seen:.1f}"
+        why = f"{_too_few(one, p_endless)}; could have seen {one.seen:.1f}"
     return replace(one, p=p, verdict=word, why=why)
 
 
-def _too_few(d: Paired, asked: Asked) -> str:
-    "What there is too little of: test items, where replicates without any scatter would not decide either."
-    if math.isnan(d.items_error):
+def _too_few(one: Comparison, p: float) -> str: # p: if all comparisons beside it had replicates without end as well
+    "What there is too little of: test items, where the same difference over replicates without end is not decided either."
+    if math.isnan(one.difference.items_error):
         return "too few replicates"
-    endless = replace(d, error=d.items_error, freedom=math.inf)
-    if verdict(endless, -asked.margin, asked.delta) != "undecided":
+    if verdict(_endless(one), -one.asked.margin, one.asked.delta, p) != "undecided":
         return "too few replicates"
-    return f"too few test items, which alone hide {detectable(d, items_only=True):.1f}"
+    hidden = detectable(one.difference, items_only=True, comparisons=one.family)
+    return f"too few test items, which alone hide {hidden:.1f}"
 
 
 def overall(words: list[str]) -> str:
@@ -472,6 +488,8 @@ def _outcome(comparisons: list[Comparison]) -> str: # of one thing that was aske
     if not comparisons:
         return ""
     counts = counted([one.verdict for one in comparisons])
+    if comparisons[0].asked.margin:
+        counts = counts.replace("no difference", "at the margin")
     found = [one.difference for one in comparisons if one.difference]
     if len(found) == 1:
         return f"{counts}: {bracket(found[0])}"
