@@ -64,6 +64,39 @@ def test_what_is_kept_names_no_folder_and_no_error_stream(tmp_path):
 
 
 @pytest.fixture
+def paper_notebook(tmp_path, monkeypatch):
+    "A paper notebook beside its page, as they are committed."
+    monkeypatch.setattr(outputs, "ROOT", tmp_path)
+    notebook = Path("nbs/papers/scan/weights.ipynb")
+    page = [path.relative_to(ROOT) for path in ROOT.glob("reports/scan/weights.*")]
+    for name in (notebook, *page):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path / notebook
+
+
+def test_what_a_paper_notebook_has_stored_is_what_its_page_shows(paper_notebook):
+    assert outputs.compared_with_page(paper_notebook) == []
+    page = outputs.ROOT / "reports/scan/weights.md"
+    text = page.read_text()
+    page.write_text(text.replace("0.", "1.", 1))
+    assert outputs.compared_with_page(paper_notebook) == ["reports/scan/weights.md: the stored outputs make another page"]
+    page.write_text(text)
+    (outputs.ROOT / "reports/scan/weights.1.svg").write_text("<svg></svg>")
+    assert outputs.compared_with_page(paper_notebook) == ["reports/scan/weights.1.svg: the stored picture is another one"]
+    page.unlink()
+    assert "reports/scan/weights.md: there is no such page" in outputs.compared_with_page(paper_notebook)
+
+
+def test_a_stored_output_of_another_source_is_refused_in_a_paper_notebook_too(paper_notebook):
+    nb = json.loads(paper_notebook.read_text())
+    cell = next(cell for cell in nb["cells"] if cell.get("outputs"))
+    cell["source"] = ["show('something else')"]
+    paper_notebook.write_text(json.dumps(nb))
+    assert any("belongs to another source" in words for words in outputs.compared_with_page(paper_notebook))
+
+
+@pytest.fixture
 def project(tmp_path, monkeypatch):
     "A project of one notebook, with a copy of the tools."
     shutil.copytree(ROOT / "tools", tmp_path / "tools")

@@ -109,7 +109,7 @@ def one_seed(tmp_path, monkeypatch):
 def test_findings_are_written_from_one_planted_seed_too(one_seed, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     with only_stored(fresh=True):
-        write_notebook("findings", tmp_path / "FINDINGS.md")
+        write_notebook("findings", tmp_path)
     page = (tmp_path / "FINDINGS.md").read_text()
     assert "There is one planted run of each method here" in page
     assert "In planted worlds, points of MAP" not in page

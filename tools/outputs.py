@@ -4,9 +4,9 @@ python tools/outputs.py          run every notebook; say where a stored output i
 python tools/outputs.py --keep   run every notebook; store what it gave
 
 Text is compared with a tolerance for numbers on the family of processors that made it, and by its shape elsewhere:
-trained numbers differ between processors. Paper notebooks run on the stored records alone, and are compared with the
-tolerance everywhere. Pictures are compared by presence. An output whose cell has changed since is
-refused everywhere. Cells tagged `real` show what published data and encoders are here, and are compared only where the
+trained numbers differ between processors. Pictures are compared by presence. Paper notebooks run on the stored records
+alone, and tools/sync.py runs them for their pages: here their stored outputs are compared with the pages, byte by byte.
+An output whose cell has changed since is refused everywhere. Cells tagged `real` show what published data and encoders are here, and are compared only where the
 same files are;
 cells tagged `varies` show what no two runs share (a commit, a date), and are compared by their shape; what cells tagged
 `timing` print is not stored.
@@ -134,12 +134,17 @@ def shown_outputs(printed: str, shown: list) -> list[dict]:
     return made
 
 
+def name_of(path: Path) -> str: # `paper/experiment`, or of a book
+    "What a paper notebook is called."
+    return path.relative_to(ROOT / "nbs" / "papers").with_suffix("").as_posix()
+
+
 def run_paper(path: Path) -> tuple[Path, list | None, str, float]:
     "Run a paper notebook on the stored records, as its page is made: at the richest profile, and nothing is trained."
     from debias_nb.repro.frame import only_stored
     from debias_nb.repro.pages import pages, richest, run_cells
     os.chdir(ROOT)
-    name = path.relative_to(ROOT / "nbs" / "papers").with_suffix("").as_posix()
+    name = name_of(path)
     has_runs = "/" in name and name in pages(name.partition("/")[0])
     parameters = {"profile": richest(name)} if has_runs else {}
     started = time.monotonic()
@@ -282,7 +287,7 @@ def compared(path: Path, outputs: list) -> list[str]:
     "Where the stored outputs of a notebook are not what a run gave."
     nb = json.loads(path.read_text("utf-8"))
     stored = nb["metadata"].get(STAMP, {})
-    exactly = is_of_paper(path) or stored.get("processor") == processor()
+    exactly = stored.get("processor") == processor()
     same_data = stored.get("data") == data_here()
     found = stale(nb)
     for n, (cell, new) in enumerate(zip(nb["cells"], outputs)):
@@ -291,6 +296,41 @@ def compared(path: Path, outputs: list) -> list[str]:
         words = differs(cell["outputs"], all_kept(new), exactly and "varies" not in tags(cell))
         if words:
             found.append(f"cell {n} ({cell['id']}): {words}")
+    return found
+
+
+ALT = re.compile(r"!\[[^\]]*\]") # what is told of a figure; outputs are stored without it
+
+
+def page_of_stored(path: Path) -> dict[str, bytes]: # file -> content
+    "The page that the stored outputs of a paper notebook make, with its figures."
+    from debias_nb.repro.pages import Shown, files_of, on_page, shown_output
+    shown = []
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        if cell["cell_type"] == "markdown":
+            shown.append(Shown("text/markdown", joined(cell["source"])))
+        for output in cell.get("outputs", []):
+            data = by_kind(output)
+            printed = data.pop("stream", None)
+            shown.append(shown_output(data) if printed is None else Shown("text/plain", printed))
+    return files_of(name_of(path), on_page(shown))
+
+
+def compared_with_page(path: Path) -> list[str]:
+    "Where the stored outputs of a paper notebook are not what its page in reports/ shows."
+    from debias_nb.repro.pages import page_path
+    found = stale(json.loads(path.read_text("utf-8")))
+    folder = page_path(name_of(path)).parent
+    for file, made in page_of_stored(path).items():
+        page = ROOT / "reports" / folder / file
+        where = page.relative_to(ROOT)
+        if not page.is_file():
+            found.append(f"{where}: there is no such page")
+        elif file.endswith(".svg"):
+            if page.read_bytes() != made:
+                found.append(f"{where}: the stored picture is another one")
+        elif ALT.sub("![]", page.read_text("utf-8")) != ALT.sub("![]", made.decode()):
+            found.append(f"{where}: the stored outputs make another page")
     return found
 
 
@@ -330,6 +370,11 @@ def chosen(names: list[str]) -> list[Path]:
         wanted = {Path(name).resolve() for name in names}
         found = [path for path in found if path in wanted]
     return found
+
+
+def to_run(paths: list[Path], keep: bool) -> list[Path]:
+    "Those that are run: all whose outputs are kept; what paper notebooks show is compared with their pages instead."
+    return [path for path in paths if keep or not is_of_paper(path)]
 
 
 def _send(sender, group: list[Path]) -> None: # in a process of its own
@@ -382,11 +427,17 @@ def main() -> int:
         settle_libraries()
     look = keep if args.keep else compared
     wrong = 0
-    for done in run_apart(groups_of(paths), args.workers):
+    for done in run_apart(groups_of(to_run(paths, args.keep)), args.workers):
         for path, outputs, error, seconds in done:
             found = [error] if outputs is None else look(path, outputs)
             wrong += bool(found)
             told(path, found, seconds)
+    if not args.keep:
+        for path in filter(is_of_paper, paths):
+            started = time.monotonic()
+            found = compared_with_page(path)
+            wrong += bool(found)
+            told(path, found, time.monotonic() - started)
     print(f"{len(paths) - wrong} passed, {wrong} failed")
     return bool(wrong)
 

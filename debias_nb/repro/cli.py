@@ -731,7 +731,7 @@ def _pages_of(paper: str, folder: Path, fresh: bool, here: Path) -> list[Path]: 
             written += write_page(name, folder, fresh)
         for name in (f"{paper}/claims", f"{paper}/errata"):
             if has_notebook(name):
-                written += write_notebook(name, folder / f"{name}.md")
+                written += write_notebook(name, folder)
     return written
 
 
@@ -742,12 +742,12 @@ def _ledger(folder: Path) -> list[Path]: # what was written
     from debias_nb.repro.speed import render_speed
     written = []
     has_costs = (project_root() / "configs/device/costs.yaml").is_file()
-    for name, page in BOOKS.items():
+    for name in BOOKS:
         if has_notebook(name) and (name != "cost" or has_costs):
             parameters = {}
             if name == "claims":
                 parameters = {"folder": str(folder)}
-            written += write_notebook(name, folder / f"{page}.md", parameters)
+            written += write_notebook(name, folder, parameters)
     texts = {folder / "README.md": _contents()}
     if (project_root() / "bench/aims.yaml").is_file():
         texts[folder / "SPEED.md"] = render_speed()

@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['KINDS', 'SUMMARY', 'PICTURE', 'NUMBERS', 'CELL', 'BOOKS', 'ADDRESS', 'STATUS', 'TOLERANCE', 'COUNTED', 'Shown',
-           'run_cells', 'executed', 'richest', 'page_files', 'tables_beside', 'seen_from_page', 'has_notebook',
-           'write_notebook', 'write_page', 'pages', 'all_cells', 'status_json', 'apart']
+           'shown_output', 'run_cells', 'on_page', 'executed', 'richest', 'page_files', 'tables_beside', 'page_path',
+           'seen_from_page', 'has_notebook', 'files_of', 'write_notebook', 'write_page', 'pages', 'all_cells',
+           'status_json', 'apart']
 
 # %% ../../nbs/repro/10_pages.ipynb #f3400004
 import gc
@@ -42,12 +43,12 @@ class Shown:
     alt: str = ""  # what a reader who cannot see a figure is told
 
 
-def _of_output(output) -> Shown: # output: IPython's RichOutput
-    "The richest form of an output."
+def shown_output(data: dict[str, str], alt: str = "") -> Shown: # data: kind -> text
+    "The richest form of an output. Raises `ValueError` for one that has none of `KINDS`."
     for kind in KINDS:
-        if kind in output.data:
-            return Shown(kind, output.data[kind], output.metadata.get("alt", ""))
-    raise ValueError(f"nothing of {', '.join(output.data)} can stand on a page")
+        if kind in data:
+            return Shown(kind, data[kind], alt)
+    raise ValueError(f"nothing of {', '.join(data)} can stand on a page")
 
 
 @contextmanager
@@ -105,22 +106,26 @@ def run_cells(
 SUMMARY = "\n- page: summary" # as other front matter, below the title
 
 
+def on_page(shown: list[Shown]) -> list[Shown]:
+    "All that a notebook shows; of one whose first cell has the line `SUMMARY` the first two things and the last one."
+    if SUMMARY in shown[0].data:
+        return [*shown[:2], shown[-1]]
+    return shown
+
+
 def executed(
     notebook: Path,
     parameters: dict[str, object],
 ) -> list[Shown]:
-    """What a notebook shows, its text included; of one whose first cell has the line `SUMMARY` the first two things and the
-    last one. Raises as `run_cells`."""
+    "What a notebook shows on its page, its text included. Raises as `run_cells`."
     shown = []
     for cell, printed, outputs in run_cells(notebook, parameters):
         if cell["cell_type"] == "markdown":
             shown.append(Shown("text/markdown", "".join(cell["source"])))
         if printed:
             shown.append(Shown("text/plain", printed))
-        shown += map(_of_output, outputs)
-    if SUMMARY in shown[0].data:
-        shown = [*shown[:2], shown[-1]]
-    return shown
+        shown += [shown_output(output.data, output.metadata.get("alt", "")) for output in outputs]
+    return on_page(shown)
 
 
 def richest(
@@ -228,12 +233,17 @@ BOOKS = {"claims": "CLAIMS", "findings": "FINDINGS", "cost": "COST"} # notebooks
 ADDRESS = re.compile(r"\]\((?P<file>[^)\s#:]+)(?P<part>#[^)\s]*)?\)") # of a file of this project
 
 
+def page_path(name: str) -> PurePosixPath: # name: of a notebook in `nbs/papers/`
+    "Where its page lies in `reports/`."
+    return PurePosixPath(BOOKS.get(name, name) + ".md")
+
+
 def _as_page(target: PurePosixPath) -> PurePosixPath: # both in the project
     "What a reader of pages is sent to: of a paper's notebook its page, else the file itself."
     if not target.is_relative_to("nbs/papers"):
         return target
     name = str(target.relative_to("nbs/papers").with_suffix(""))
-    return PurePosixPath("reports", BOOKS.get(name, name) + ".md")
+    return "reports" / page_path(name)
 
 
 def seen_from_page(
@@ -268,23 +278,32 @@ def has_notebook(name: str) -> bool: # of `nbs/papers/`
     return (_notebooks() / f"{name}.ipynb").is_file()
 
 
+def files_of(
+    name: str,           # of a notebook in `nbs/papers/`
+    shown: list[Shown],  # on its page
+) -> dict[str, bytes]:   # file -> content
+    "The page of a notebook, with its links as seen from there, and its figures."
+    for one in shown:
+        if one.kind == "text/markdown":
+            one.data = seen_from_page(one.data, name)
+    folder = (_notebooks() / name).parent
+    return page_files(page_path(name).stem, shown, folder)
+
+
 def write_notebook(
     name: str,             # of a notebook in `nbs/papers/`
-    page: Path,            # the file to write; figures go beside it
+    out: Path,             # folder for the pages, one folder a paper inside
     parameters: dict[str, object] | None = None,
     beside: dict[str, bytes] | None = None, # further files -> content
 ) -> list[Path]: # what was written
     "What a notebook shows, as a page. Raises as `run_cells`."
-    notebook = _notebooks() / f"{name}.ipynb"
-    shown = executed(notebook, parameters or {})
-    for one in shown:
-        if one.kind == "text/markdown":
-            one.data = seen_from_page(one.data, name)
-    files = page_files(page.stem, shown, notebook.parent) | (beside or {})
-    page.parent.mkdir(parents=True, exist_ok=True)
+    shown = executed(_notebooks() / f"{name}.ipynb", parameters or {})
+    files = files_of(name, shown) | (beside or {})
+    folder = (out / page_path(name)).parent
+    folder.mkdir(parents=True, exist_ok=True)
     for file, data in files.items():
-        (page.parent / file).write_bytes(data)
-    return [page.parent / file for file in files]
+        (folder / file).write_bytes(data)
+    return [folder / file for file in files]
 
 
 def write_page(
@@ -293,11 +312,10 @@ def write_page(
     fresh: bool = False,  # planted records of this machine's `_runs/` instead of the committed reference
 ) -> list[Path]: # what was written
     "One page with its figures and tables."
-    page = out / f"{name}.md"
     with only_stored(fresh):
         studies = [stored(name, profile) for profile in profiles_of(name)]
-        beside = tables_beside(page.stem, studies)
-        return write_notebook(name, page, {"profile": richest(name)}, beside)
+        beside = tables_beside(page_path(name).stem, studies)
+        return write_notebook(name, out, {"profile": richest(name)}, beside)
 
 
 def pages(paper: str) -> list[str]: # `paper/experiment`

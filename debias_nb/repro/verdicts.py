@@ -349,8 +349,7 @@ def judge(
     for family in families.values():
         members = [replace(out[i], family=len(family)) for i in family]
         adjusted = _adjusted([one.p for one in members])
-        if_endless = map(_endless, members)
-        endless = _adjusted([threshold_p(d, -one.asked.margin) for d, one in zip(if_endless, members)])
+        endless = _adjusted([threshold_p(_endless(one.difference), -one.asked.margin) for one in members])
         for i, one, p, p_endless in zip(family, members, adjusted, endless):
             out[i] = _with_word(one, p, p_endless)
     return out
@@ -363,9 +362,8 @@ def _adjusted(ps: list[float]) -> list[float]:
     return holm(ps)
 
 
-def _endless(one: Comparison) -> Paired:
+def _endless(d: Paired) -> Paired:
     "The same difference over replicates without end: test items alone make it uncertain."
-    d = one.difference
     if math.isnan(d.items_error):
         return d
     return replace(d, error=d.items_error, freedom=math.inf)
@@ -384,7 +382,7 @@ def _too_few(one: Comparison, p: float) -> str: # p: if all comparisons beside i
     "What there is too little of: test items, where the same difference over replicates without end is not decided either."
     if math.isnan(one.difference.items_error):
         return "too few replicates"
-    if verdict(_endless(one), -one.asked.margin, one.asked.delta, p) != "undecided":
+    if verdict(_endless(one.difference), -one.asked.margin, one.asked.delta, p) != "undecided":
         return "too few replicates"
     hidden = detectable(one.difference, items_only=True, comparisons=one.family)
     return f"too few test items, which alone hide {hidden:.1f}"
