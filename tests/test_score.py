@@ -94,7 +94,7 @@ def nothing(model):
 
 NUMBER = 3
 '''
-MODULES = ("mine", "needy", "faulty", "leaning", "strength", "depths", "packed", "alone")
+MODULES = ("mine", "needy", "faulty", "leaning", "strength", "depths", "packed", "loose", "alone")
 BRANDS = "importance of brands (less is better)"
 
 
@@ -195,6 +195,8 @@ def test_another_text_of_the_module_is_another_loss(mine):
     ("packed:Near", "packed/inner/numbers.py"),
     ("packed.losses:Near", "packed/__init__.py"),
     ("packed.losses:Near", "strength.py"),
+    ("packed.losses:Near", "loose/deeper/share.py"),
+    ("loose.near:Near", "loose/deeper/share.py"),
 ])
 def test_another_text_of_what_a_module_imports_is_another_loss(mine, spec, changed):
     texts = {
@@ -202,7 +204,9 @@ def test_another_text_of_what_a_module_imports_is_another_loss(mine, spec, chang
         "leaning.py": f"try:\n    from .strength import strength\nexcept ImportError:\n    from strength import strength\n{MINE}",
         "packed/__init__.py": "from .losses import Near\n", "packed/inner/__init__.py": "",
         "packed/inner/numbers.py": "HALF = .5\n",
-        "packed/losses.py": f"import strength\nfrom .inner import numbers\n{MINE}", "alone.py": "ALONE = 1\n",
+        "packed/losses.py": f"import strength\nfrom .inner import numbers\nfrom loose.deeper import share\n{MINE}",
+        "loose/near.py": f"from .deeper import share\n{MINE}", "loose/deeper/share.py": "SHARE = .5\n",
+        "alone.py": "ALONE = 1\n",
     }
     for name, text in texts.items():
         (mine / name).parent.mkdir(parents=True, exist_ok=True)
@@ -236,6 +240,12 @@ def test_a_file_that_is_broken_and_not_imported_breaks_nothing(mine):
     (mine / "broken.py").write_text("def (:\n", "utf-8")
     (mine / "late.py").write_text("def never():\n    import broken\n\n\nclass Loss:\n    pass\n", "utf-8")
     assert find_loss("late:Loss")
+
+
+def test_a_folder_that_has_the_name_of_a_library_does_not_stand_for_it(mine):
+    (mine / "torch").mkdir()
+    assert find_loss("mine:Near")
+    assert scoring._texts(sys.modules["mine"]) == [mine / "mine.py"]
 
 
 def test_an_installed_module_is_its_own_text_alone(mine):
