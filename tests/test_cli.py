@@ -107,7 +107,7 @@ def odd_notebooks(tmp_path_factory):
     project.configure("good", "small")
     project.add("untagged", tags=())
     project.add("doubled", copies=2)
-    project.add("computed", parameters="seed: int = int(3)")
+    project.add("computed", parameters="seed: int = open(3)")
     project.add("plain", parameters="seed = 3")
     project.add("odd", parameters="profile: str = \"planted\"\nkind: dict = {}")
     project.add("broken", parameters="seed: int = 3\nprofile: str =")
@@ -149,11 +149,12 @@ WHOLE = "--seeds wants whole numbers with commas between them, such as 0,1,2; go
     (["toy/good", "-p", "profile=small"], "profile is given twice, as -p and as --profile"),
     (["toy/untagged"], "untagged.ipynb: 0 code cells are tagged `parameters`, exactly one must be"),
     (["toy/doubled"], "doubled.ipynb: 2 code cells are tagged `parameters`, exactly one must be"),
-    (["toy/computed"], "computed.ipynb: the default of seed is no literal"),
-    (["toy/plain"], "plain.ipynb: parameters line 1 is not `name: type = literal`"),
+    (["toy/computed"], "computed.ipynb: parameters are lines of the form `name: type = literal`, "),
+    (["toy/computed"], "name 'open' is not defined"),
+    (["toy/plain"], "plain.ipynb: the line of seed is not `name: type = literal`"),
     (["toy/broken"], "broken.ipynb: parameters line 2: invalid syntax"),
     (["toy/odd", "-p", "kind=7"],
-     "odd: the type of kind, dict, is not made of int, float, str, bool, list and None"),
+     "types made of int, float, str, bool, list and None: name 'dict' is not defined"),
     (["toy/damaged"], "damaged.ipynb: no notebook"),
     (["toy/godo"], "no template 'toy/godo'; did you mean 'toy/good'?"),
     (["../secrets"], "no template '../secrets'"),

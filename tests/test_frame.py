@@ -241,8 +241,11 @@ def test_nbdev_test_skips_the_paper_notebooks_and_no_other(monkeypatch):
 @pytest.mark.parametrize("path", PAPERS, ids=lambda p: p.relative_to(ROOT / "nbs").as_posix())
 def test_paper_notebook_has_one_parameters_cell_and_is_left_to_papermill(path):
     nb = nbformat.read(path, as_version=4)
-    tagged = [cell.cell_type for cell in nb.cells if "parameters" in cell.metadata.get("tags", [])]
-    assert tagged == ["code"]
+    tagged = [cell for cell in nb.cells if "parameters" in cell.metadata.get("tags", [])]
+    assert [cell.cell_type for cell in tagged] == ["code"]
+    for line in ast.parse(tagged[0].source).body:
+        assert isinstance(line, ast.AnnAssign)
+        ast.literal_eval(line.value)
     assert is_skipped(nb), "the title cell must say `- skip_exec: true`"
 
 
