@@ -371,24 +371,21 @@ def recall_at(
     return 1 - none
 
 
-def _mean_reciprocal(above, tied, right, cut):
+def _mean_reciprocal(above, tied, right):
     "One over the rank of the first relevant item, mean over all orders of its tie."
     before = np.arange(tied - right + 1) # others of the tie that come first
     rank = above + before + 1
     chance = 1.
     if tied > right:
         chance = nhypergeom.pmf(before, tied, tied - right, 1)
-    return (chance / rank * (rank <= cut)).sum()
+    return (chance / rank).sum()
 
 
 def reciprocal_rank(
     first: FirstHit,
-    cut: int | None = None, # ranks beyond count 0, at least 1; None: all count
 ) -> np.ndarray: # (n,) in [0, 1]
-    "One over the rank of the first relevant item, mean over all orders of ties. Raises `ValueError` for a cut < 1."
-    if cut is not None and cut < 1:
-        raise ValueError(f"cut must be at least 1, got {cut}")
+    "One over the rank of the first relevant item, mean over all orders of ties."
     places = np.stack([first.above, first.tied, first.right], 1)
     kinds, which = np.unique(places, axis=0, return_inverse=True)
-    values = [_mean_reciprocal(*kind, cut or math.inf) for kind in kinds]
+    values = [_mean_reciprocal(*kind) for kind in kinds]
     return np.array(values)[which.ravel()]

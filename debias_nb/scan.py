@@ -871,17 +871,12 @@ class ScanHead(nn.Module):
 # %% ../nbs/methods/scan.ipynb #0b8a1534
 def scan_loss(
     terms: dict[str, torch.Tensor], # of `ScanHead`
-    sw: float = 1., ce: float = 1., cl: float = 1., # a weight for each term, >= 0; 0 switches it off
+    cl: float = 1.,                 # weight of the contrastive term, >= 0; 0 switches it off
 ) -> torch.Tensor: # scalar
-    "The joint loss (Eq. 19) of the terms there are. Raises `ValueError` for unknown terms or negative weights."
-    switches = {"sw": sw, "ce": ce, "cl": cl}
+    "The joint loss (Eq. 19) of the terms there are. Raises `ValueError` for unknown terms or a negative weight."
+    weights = {"sw": 1., "ce": 1., "cl": cl}
     for name in terms:
-        check_known("terms", name, list(switches))
-    for name, value in switches.items():
-        if not value >= 0:
-            raise ValueError(f"{name} must be at least 0, got {value}")
-    used = []
-    for name, term in terms.items():
-        if switches[name]:
-            used.append(switches[name] * term)
-    return sum(used)
+        check_known("terms", name, list(weights))
+    if not cl >= 0:
+        raise ValueError(f"cl must be at least 0, got {cl}")
+    return sum(weights[name] * term for name, term in terms.items() if weights[name])

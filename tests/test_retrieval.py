@@ -389,8 +389,6 @@ def test_places_below_the_first_are_refused():
     first = FirstHit(*np.ones((3, 2), int))
     with pytest.raises(ValueError, match="k must be at least 1"):
         recall_at(first, 0)
-    with pytest.raises(ValueError, match="cut must be at least 1"):
-        reciprocal_rank(first, 0)
 
 
 @pytest.mark.parametrize("kind", [torch.from_numpy, sp.csr_array])
@@ -441,4 +439,3 @@ def test_a_place_in_a_tie_is_the_mean_over_its_orders():
     assert np.allclose(reciprocal_rank(first), [(1 / of).mean() for of in ranks])
     for k in (1, 2, 3, 5, 9):
         assert np.allclose(recall_at(first, k), [(of <= k).mean() for of in ranks])
-        assert np.allclose(reciprocal_rank(first, k), [((of <= k) / of).mean() for of in ranks])

@@ -431,7 +431,6 @@ SOURCES = {"wikiqa": _WIKIQA, "selqa": _SELQA, "antique": _ANTIQUE, "asnq": _ASN
 def load_answers(
     name: str, # one of `SOURCES`, e.g. `wikiqa`
     part: Part,
-    filtered: bool = True, # False: keep the questions that the paper drops
     download: bool = True, # False: use only what is here
 ) -> Answers: # in the file's order
     """The candidate answers of one part.
@@ -448,10 +447,10 @@ def load_answers(
     if judged:
         queries = read_queries(judged[0])
         answers = identify(answers, queries, read_qrels(judged[1]))
-    if filtered and part in source.drops:
+    if part in source.drops:
         answers = filter_questions(answers, *source.drops[part])
     counts = answers.counts | describe(answers)
-    if filtered and part in source.paper:
+    if part in source.paper:
         questions, candidates = source.paper[part]
         counts["questions in the paper"] = questions
         counts["candidates in the paper"] = candidates
@@ -609,21 +608,16 @@ class Perturbed(NamedTuple):
 
 def perturb(
     texts: Sequence[str],
-    share: float,   # of the texts, in [0, 1]
+    share: float, # of the texts, in [0, 1]
     seed: int,
-    edits: int = 1, # in each perturbed text, at least 1
 ) -> Perturbed:
-    """Swap, insert or delete characters in exactly `round(share * n)` texts.
-    Raises `ValueError` for a share outside [0, 1], fewer than one edit and blank texts."""
-    if edits < 1:
-        raise ValueError(f"edits must be at least 1, got {edits}")
+    """Swap, insert or delete characters once in exactly `round(share * n)` texts.
+    Raises `ValueError` for a share outside [0, 1] and blank texts."""
     for i, text in enumerate(texts):
         refuse_if(not text.strip(), f"texts[{i}] is blank")
     changed = list(texts)
     made = []
     for i in _drawn(len(changed), share, seed).tolist():
-        rng = default_rng([seed, 1, i])
-        for _ in range(edits):
-            changed[i], edit = _edit(changed[i], i, rng)
-            made.append(edit)
+        changed[i], edit = _edit(changed[i], i, default_rng([seed, 1, i]))
+        made.append(edit)
     return Perturbed(changed, made)
