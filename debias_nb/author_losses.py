@@ -14,10 +14,10 @@ import torch
 import torch.nn.functional as F
 
 from debias_nb.arr import (
-    distillation, gram, pair_log_probs, regularised, same_author, sparse_cosines,
+    check_finite, check_temperature, distillation, gram, pair_log_probs, regularised, same_author, sparse_cosines,
     supervised_contrastive, text_rows, topic_bias,
 )
-from .encoders import Tokens, embed_texts, from_features, tell_prompts, tokenise, unit_rows
+from .encoders import Tokens, embed_texts, from_features, several_texts, tell_prompts, tokenise, unit_rows
 from .processes import gathered, rank
 
 # %% ../nbs/methods/author_losses.ipynb #b5329ca7
@@ -98,19 +98,6 @@ SAWATPHOL = """
 """
 
 
-def _check_texts(texts) -> list[str]:
-    "Raises `ValueError` for anything but at least two texts."
-    if isinstance(texts, str):
-        raise ValueError("texts is one text: a list of all training texts is needed")
-    texts = list(texts)
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"texts[{i}] is a {type(text).__name__}, not a text")
-    if len(texts) < 2:
-        raise ValueError(f"texts: at least 2 are needed, got {len(texts)}")
-    return texts
-
-
 class _TopicAware(torch.nn.Module):
     "A loss over author pairs that knows what TF-IDF says of each pair of texts."
     def __init__(self, model, texts, temperature):
@@ -118,9 +105,10 @@ class _TopicAware(torch.nn.Module):
         super().__init__()
         if not isinstance(model, SentenceTransformer):
             raise ValueError(f"model is a {type(model).__name__}: a SentenceTransformer is needed")
-        if not 0 < temperature < math.inf:
-            raise ValueError(f"temperature must be above 0 and finite, got {temperature}")
-        texts = _check_texts(texts)
+        check_temperature(temperature)
+        texts = several_texts(texts)
+        if len(texts) < 2:
+            raise ValueError(f"texts: at least 2 are needed, got {len(texts)}")
         tell_prompts(model)
         self.model = model
         self.temperature = temperature
@@ -233,14 +221,5 @@ def _teacher_vectors(teacher, texts: list[str]) -> torch.Tensor: # (texts, d) un
         raise ValueError(f"teacher must be {what}") from None
     if vectors.dim() != 2 or len(vectors) != len(texts):
         raise ValueError(f"teacher has embeddings of shape {tuple(vectors.shape)} for {len(texts)} texts")
-    _check_finite(vectors)
+    check_finite("teacher", vectors)
     return F.normalize(vectors, dim=1)
-
-
-def _check_finite(vectors: torch.Tensor) -> None: # (texts, d)
-    "Raises `ValueError` naming the first text whose embedding is not finite."
-    finite = vectors.isfinite().all(1)
-    bad = (~finite).nonzero()
-    if len(bad):
-        row = int(bad[0])
-        raise ValueError(f"teacher: the embedding of texts[{row}] is not finite")
