@@ -13,7 +13,7 @@ from debias_nb.repro import score as scoring
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
 from debias_nb.repro.records import Store, latest
-from debias_nb.repro.score import Candidate, ScoreError, check, compared, find_loss, parts, reading, score
+from debias_nb.repro.score import Candidate, ScoreError, check, compared, find_loss, parts, score
 from debias_nb.stats import WORDS
 
 MINE = '''
@@ -145,7 +145,7 @@ def test_outreg_under_another_name_scores_as_outreg_does(mine, small):
     assert (rows.value - ours.value).abs().max() < 1.5
     assert rows.loc[BRANDS, "difference"] < 0 and rows.loc[BRANDS, "low"] <= rows.loc[BRANDS, "high"]
     assert rows.loc[BRANDS, "value"] - found[found.method == "Finetuned"].set_index("measure").value[BRANDS] < 0
-    assert "mine:Near in short" in said and (mine / "score/mine-Near.csv").is_file()
+    assert (mine / "score/mine-Near.csv").is_file()
     assert len(pd.read_csv(mine / "score/mine-Near.csv")) == len(found)
 
 
@@ -328,13 +328,15 @@ def test_a_part_without_its_data_is_left_out_with_the_reason(mine, small, monkey
     assert said == ["planted: not run: no file train.tsv"]
 
 
-def test_the_words_are_explained_and_summed_up(mine, small):
+def test_the_words_are_explained_and_said_of_every_measure(mine, small):
     rows, _, said = scored("mine:Away")
-    for word in WORDS:
-        places = [f"planted: {measure}" for measure in rows.index[rows.word == word]]
-        line = f"  {word:<14} " + "; ".join(places)
-        assert (line in said.splitlines()) == bool(places)
-    assert "its value minus that of Finetuned in points" in said
+    _, own = said.split("mine:Away")[-2:]
+    for row in rows.itertuples():
+        line, = [line for line in own.splitlines() if row.Index in line]
+        _, figures = line.split(row.Index)
+        value, difference, low, high, word = figures.split(maxsplit=4)
+        assert (float(difference), word) == (round(row.difference, 1), row.word)
+    assert "each minus that of\nFinetuned in points" in said
 
 
 def test_a_weight_belongs_to_a_regulariser(mine, small):
@@ -375,15 +377,3 @@ def test_verdicts_of_committed_records_are_words():
     base = rows[rows.method == "Base"].set_index("measure")
     assert base.loc[BRANDS, "difference"] < 0 and base.loc[BRANDS, "word"] == "holds", "less is what is hoped for"
     assert base.loc[BRANDS, "low"] < base.loc[BRANDS, "difference"] < base.loc[BRANDS, "high"] < 0
-
-
-@pytest.mark.parametrize("unseen, uncoupled, brands, words", [
-    ("holds", "undecided", "holds", "the reason given is there"),
-    ("holds", "holds", "undecided", "the reason is another"),
-    ("undecided", "undecided", "holds", "but no gain"),
-    ("undecided", "no difference", "reversed", "No gain"),
-    ("reversed", "holds", "holds", "does harm"),
-])
-def test_the_sentence_follows_the_words(unseen, uncoupled, brands, words):
-    given = {"unseen types": unseen, "brands no longer go with types": uncoupled, BRANDS: brands}
-    assert words in reading(given)

@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['INSTALLED', 'PAIRED', 'MEASURES', 'PLAIN', 'LEGEND', 'ScoreError', 'find_loss', 'source_of', 'Candidate', 'check',
-           'train', 'execute', 'own_runs', 'our_runs', 'Measure', 'side', 'compared', 'parts', 'scorecard', 'reading',
-           'score']
+           'train', 'execute', 'own_runs', 'our_runs', 'Measure', 'side', 'compared', 'parts', 'scorecard', 'score']
 
 # %% ../../nbs/repro/16_score.ipynb #bf28578b
 import ast
@@ -38,7 +37,7 @@ from .runner import absent, cores, run_all
 from .tasks.common import SMALL_WORLD, Trained, base_encoder, stand_in
 from .tasks.pairs import TASK
 from .training import PairCollator, columns_of, pair_tokens, pair_trainer
-from ..stats import WORDS, Paired, holm, threshold_p, verdict
+from ..stats import Paired, holm, threshold_p, verdict
 
 # %% ../../nbs/repro/16_score.ipynb #5c0d1a02
 INSTALLED = ("site-packages", "dist-packages") # what lies beside a module there is not its author's
@@ -538,43 +537,14 @@ def _corpora(experiment: ExperimentConfig) -> list[str]:
     return [corpus.name for corpus in experiment.blocks[0].corpora]
 
 
-def _cell(row) -> str:
-    return f"{row['difference']:+.1f} [{row['low']:+.1f}, {row['high']:+.1f}] {row['word']}"
-
-
 def scorecard(
     found: pd.DataFrame, # of `compared`
-) -> pd.DataFrame: # a row a measure; plain fine-tuning's value, and each method's difference to it
+) -> pd.DataFrame: # a row a method and measure: percent, and points
     "What is printed."
-    rows = {}
-    for row in found.to_dict("records"):
-        cells = rows.setdefault((row["part"], row["measure"]), {})
-        if row["method"] == PLAIN:
-            cells[PLAIN] = f"{row['value']:.1f}"
-        else:
-            cells[row["method"]] = _cell(row)
-    card = pd.DataFrame.from_dict(rows, orient="index").rename_axis(["on", "measure"])
-    return card[[PLAIN, *card.columns.drop(PLAIN)]]
+    shown = found.set_index(["part", "method", "measure"])[["value", "difference", "low", "high", "word"]]
+    return shown.round(1).astype(object).fillna("")
 
 # %% ../../nbs/repro/16_score.ipynb #be8eeee8
-def reading(
-    words: dict[str, str], # measure -> verdict, of the planted part
-) -> str:
-    "What the planted part says in a sentence."
-    shifted = words["unseen types"], words["brands no longer go with types"]
-    gains = "holds" in shifted
-    because = words["importance of brands (less is better)"] == "holds"
-    if "reversed" in shifted:
-        return "It does harm where brands no longer go with types, or on unseen types."
-    if gains and because:
-        return "It gains on shifted titles, and takes importance from brands: the reason given is there."
-    if gains:
-        return "It gains on shifted titles, but no importance is shown to be taken from brands: the reason is another."
-    if because:
-        return "It takes importance from brands, but no gain on shifted titles is shown."
-    return "No gain on shifted titles is shown, and no importance taken from brands."
-
-
 def score(
     spec: str,                     # `module:Name`
     weight: float | None = None,   # lambda, of a regulariser; None: its own
@@ -619,42 +589,15 @@ def _score_part(candidate, name: str, experiment: ExperimentConfig, folder: Path
     return compared(name, methods, _corpora(experiment))
 
 
-LEGEND = f"""The claim of each line is that a method is better there than plain fine-tuning ({PLAIN}, in percent: AUC(0.05), or
-importance). Behind its name: its value minus that of {PLAIN} in points, the 95 % interval, and a word.
+LEGEND = f"""Of each part the methods here, and yours last: values in percent (AUC(0.05), or importance), each minus that of
+{PLAIN} in points, the ends of the 95 % interval, and whether the method is better there than plain fine-tuning.
   holds          it is better          no difference  less than a point lies between them
   reversed       it is worse           undecided      these runs cannot say"""
 
 
-def _in_short(found: pd.DataFrame, spec: str) -> list[str]: # lines
-    "The measures of one method by the word that was found."
-    rows = found[found.method == spec]
-    lines = []
-    for word in WORDS:
-        there = rows[rows.word == word]
-        if len(there):
-            places = "; ".join(f"{row.part}: {row.measure}" for row in there.itertuples())
-            lines.append(f"  {word:<14} {places}")
-    return lines
-
-
 def _tell(found: pd.DataFrame, candidate: Candidate, folder: Path, say) -> None:
     "Print the scorecard, and keep it."
-    spec = candidate.spec
-    card = scorecard(found)
-    order = [PLAIN, spec, *card.columns.drop([PLAIN, spec])]
-    width = max(map(len, order))
-    say(f"\n{LEGEND}\n")
-    for (part, measure), row in card[order].iterrows():
-        say(f"{part}: {measure}")
-        for method, cell in row.items():
-            say(f"    {method:<{width}}  {cell}")
-    say(f"\n{spec} in short")
-    for line in _in_short(found, spec):
-        say(line)
-    planted = found[(found.method == spec) & (found.part == "planted")]
-    if len(planted):
-        words = dict(zip(planted.measure, planted.word))
-        say(f"On the planted pairs: {reading(words)}")
+    say(f"\n{LEGEND}\n\n{scorecard(found).to_string()}\n")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{candidate.file_name}.csv"
     found.to_csv(path, index=False)
