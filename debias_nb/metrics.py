@@ -268,20 +268,20 @@ def _ties(scores, question): # (n,) each; questions are numbers 0 … Q - 1, eac
 from scipy.special import gammaln
 
 
-def _choose(n, k):
-    "Logarithm of the binomial coefficient."
+def _log_choose(n, k):
+    "Logarithm of the binomial coefficient, the number of ways to choose k of n."
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
 def _reciprocal_rank(t, found, inside): # (n,) relevant ones above the tie, and in it
-    "Expected reciprocal rank of the first relevant candidate, (Q,)."
+    """Expected reciprocal rank of the first relevant candidate, (Q,). Of a tie of n, r of them relevant, it has j others
+    above it in C(n - 1 - j, r - 1) of C(n, r) cases: the other r - 1 are among those behind it."""
     first = (found == 0) & (inside > 0)
     may = first & (t.passed <= t.size - inside) # it may stand here
     n = t.size[may]
     r = inside[may]
-    behind = n - 1 - t.passed[may] # places of the tie
-    ways = _choose(behind, r - 1)
-    chance = np.exp(ways - _choose(n, r))
+    j = t.passed[may]
+    chance = np.exp(_log_choose(n - 1 - j, r - 1) - _log_choose(n, r))
     return np.bincount(t.question[may], chance / t.rank[may])
 
 

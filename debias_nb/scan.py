@@ -168,7 +168,8 @@ class DirectDecorrelation(Decorrelation):
 
 # %% ../nbs/methods/scan.ipynb #0ecccd5b
 class GramDecorrelation(Decorrelation):
-    "By the n × n matrices of products of samples; what a feature has with itself is taken off."
+    """By the n × n matrices of products of samples, K = Z Zᵀ of each function. With P = diag(p), a = K p and c = pᵀ K p the
+    covariances Zᵀ (P − p pᵀ) Z have the sum of squares pᵀ (K∘K) p − 2 Σᵢ pᵢ aᵢ² + c²; of it the squared variances are taken off."""
     def __init__(self, features, form):
         super().__init__(features, form)
         self.gram = self.z @ self.z.mT # (m, n, n)
@@ -178,20 +179,25 @@ class GramDecorrelation(Decorrelation):
             self.squares = self.wide.square()
 
     def moment(self, p): # p: (n,) weights of sum 1
+        each = self._of_all_pairs(p)
+        return self._without_variances(each, p)
+
+    def _of_all_pairs(self, p): # -> (n,) of which the weighted mean is the sum of squares; as in the appendix
         a = (self.stacked @ p).view(-1, self.n) # (m, n)
         c = a @ p
-        mean = p @ self.wide
         weighted = (a * p).flatten()
         each = self.squared @ p
         each -= 2 * weighted @ self.stacked
         each += 2 * c @ a
         each -= a.square().sum(0)
-        each += (a.square() @ p - c.square()).sum()
+        return each + (a.square() @ p - c.square()).sum()
 
-        own = p @ self.squares - mean.square() # variances
-        each -= self.squares @ own
-        each += 2 * self.wide @ (own * mean)
-        return each - own @ mean.square()
+    def _without_variances(self, each, p): # -> (n,)
+        mean = p @ self.wide
+        variance = p @ self.squares - mean.square()
+        each -= self.squares @ variance
+        each += 2 * self.wide @ (variance * mean)
+        return each - variance @ mean.square()
 
     def paper(self, weights):
         n = self.n - 1

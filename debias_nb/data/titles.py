@@ -220,6 +220,17 @@ def _own_items(queries, items) -> np.ndarray: # (queries,), -1: none
     return keys.get_indexer(asked)
 
 
+def _relevant(named, own, barred) -> tuple[csr_matrix, dict[str, int]]: # named: as of `_merged_pairs`; own: of `_own_items`
+    "The pairs that stay, and how many go: those to the query's own title, and those that are barred."
+    itself = _indicator(own, named.shape[1])
+    others = _truth(named) > _truth(itself) # true here, and not there
+    relevant = others
+    if barred is not None:
+        relevant = others > barred
+    gone = {"pairs to the own title": named.nnz - others.nnz, "pairs excluded": others.nnz - relevant.nnz}
+    return relevant, gone
+
+
 def _kept(column, rows):
     "Some of the rows, which nobody can change; None stays None."
     if column is None:
@@ -250,39 +261,32 @@ def make_titles(
     given = {"years": years, "categories": categories, "published": published}
     columns = {what: _column(name, what, column, queries) for what, column in given.items()}
     pairs = _pairs(name, "relevance", relevance, queries, items)
-    barred = None
+    left_out = None
     if excluded is not None:
-        barred = _pairs(name, "excluded", excluded, queries, items)
+        left_out = _pairs(name, "excluded", excluded, queries, items)
+
     q = _merge(name, queries)
     i = _merge(name, items)
     named = _merged_pairs(pairs, q, i)
     own = _own_items(q, i)
-    itself = _indicator(own, len(i.keys))
-    others = _truth(named) > _truth(itself)
-    relevant = others
-    if barred is not None:
-        barred = _truth(_merged_pairs(barred, q, i))
-        relevant = others > barred
+    barred = None
+    if left_out is not None:
+        barred = _truth(_merged_pairs(left_out, q, i))
+
+    relevant, gone = _relevant(named, own, barred)
     kept = np.flatnonzero(relevant.getnnz(1))
     if not len(kept):
         raise DataError(f"{name}: none of {len(queries):,} queries has a relevant item")
-    dropped = {
-        "pairs to the own title": named.nnz - others.nnz,
-        "pairs excluded": others.nnz - relevant.nnz,
-        "queries without a relevant item": len(q.keys) - len(kept),
-    }
+    gone["queries without a relevant item"] = len(q.keys) - len(kept)
     left = {"queries": len(kept), "items": len(i.keys), "pairs": relevant.nnz}
-    before = counts or {}
-    counts = before | _reading(pairs, q, i, named) | dropped | left
+
+    first = q.first[kept]
     if barred is not None:
         barred = barred[kept]
-    first = q.first[kept]
-    queries = _stripped(queries, first)
-    items = _stripped(items, i.first)
-    kept_columns = {what: _kept(column, first) for what, column in columns.items()}
-    relevance = _truth(relevant[kept])
-    own = _kept(own, kept)
-    return Titles(name, queries, items, relevance, own, counts=counts, excluded=barred, **kept_columns)
+    return Titles(
+        name, _stripped(queries, first), _stripped(items, i.first), _truth(relevant[kept]), _kept(own, kept),
+        counts=(counts or {}) | _reading(pairs, q, i, named) | gone | left, excluded=barred,
+        **{what: _kept(column, first) for what, column in columns.items()})
 
 # %% ../../nbs/data/02_titles.ipynb #7a5153ff
 class _Entry(BaseModel):

@@ -744,7 +744,7 @@ def _unasked(c, rng, asked): # (n, c.asked) -> (n, as many as an answer with few
     further = c.length - 1 - c.few
     others = subsets(rng, len(asked), further, c.content - c.asked)
     fill = rng.permuted(others, axis=1)
-    for word in np.sort(asked).T: # steps over the words of the question
+    for word in np.sort(asked).T: # each makes room for itself: where 2 and 5 are asked, 0 1 2 3 4 become 0 1 3 4 6
         fill += fill >= word[:, None]
     return fill
 
@@ -947,7 +947,7 @@ def _mixed(parts, shares): # (n, words) each, (n,) each -> (n, all words)
 
 
 def _steps(chances): # (rows, columns) -> (rows * columns,)
-    "The chances added up, from r to r + 1 in row r."
+    "The chances added up, from r to r + 1 in row r: of rows (.5, .5) and (.2, .8) they are .5, 1, 1.2 and 2."
     upto = chances.cumsum(1)
     upto /= upto[:, -1:]
     floors = np.arange(len(upto))
@@ -955,7 +955,7 @@ def _steps(chances): # (rows, columns) -> (rows * columns,)
 
 
 def _pick(rows, chances, u): # for each word: the row of its author or topic and a number in [0, 1)
-    "A column for each word, drawn with the chances of its row."
+    "A column for each word, drawn with the chances of its row: with these steps row 1 and .1 make 1.1, before 1.2, its first."
     columns = chances.shape[1]
     place = np.searchsorted(_steps(chances), rows + u, "right")
     column = place - rows * columns

@@ -379,46 +379,51 @@ def _validation_score(model, encoder: EncoderConfig, corpus: CorpusConfig) -> fl
     return evaluate_authors(rows, texts, halves, 2).metrics["r8"]
 
 
+def _fitted(corpus, encoder, training, method, seed, temperature, teacher): # teacher: (texts, d) or None
+    "A model trained with one setting, and the history of its loss. Raises `TrainingFailed`."
+    model = beginning(encoder, corpus, seed)
+    labels = author_ids(author_split(corpus).train.author)
+    loss = author_loss(method, model, labels, temperature, lambda: topic_rows(corpus), teacher, seed)
+    tokens = _tokens(encoder, corpus, "train")
+    fit_authors(model, loss, tokens, labels, training, epochs_of(method, training), seed, encoder.dtype)
+    return model, loss.history
+
+
 def tuned(
     corpus: CorpusConfig, encoder: EncoderConfig, training: TrainConfig, method: AuthorsConfig, seed: int,
 ) -> Tuned:
     "Train a method, with every setting it may try. Raises `TrainingFailed` when none of them ends in finite numbers."
-    tokens = _tokens(encoder, corpus, "train")
-    labels = author_ids(author_split(corpus).train.author)
-    base = None
     teacher = None
+    taught_by = None
     if method.student != "none":
         base = _teacher(corpus, encoder, training, AuthorsConfig(base=method.base), seed)
-        teacher = embed(base.model, tokens, encoder.dtype)
+        teacher = embed(base.model, _tokens(encoder, corpus, "train"), encoder.dtype)
+        taught_by = base.setting
     options = settings(training, method)
-    epochs = epochs_of(method, training)
     tried = []
+    failures = []
     best = None
     most = -1.
     for rate, temperature in options:
         setting = {"learning_rate": rate, "temperature": temperature}
-        model = beginning(encoder, corpus, seed)
-        loss = author_loss(method, model, labels, temperature, lambda: topic_rows(corpus), teacher, seed)
         own = training.model_copy(update={"learning_rate": rate})
         try:
-            fit_authors(model, loss, tokens, labels, own, epochs, seed, encoder.dtype)
+            model, history = _fitted(corpus, encoder, own, method, seed, temperature, teacher)
         except TrainingFailed as e:
-            failure = e
+            failures.append(e)
             tried.append(setting | {"failed": str(e)})
             continue
-        tried.append(dict(setting))
         score = 0.
-        if len(options) > 1:
+        if len(options) == 1:
+            tried.append(dict(setting))
+        else:
             score = _validation_score(model, encoder, corpus)
-            tried[-1]["r8"] = round(score, 5)
+            tried.append(setting | {"r8": round(score, 5)})
         if score > most:
             most = score
-            taught_by = None
-            if base:
-                taught_by = base.setting
-            best = Tuned(model, setting, tried, loss.history, taught_by)
+            best = Tuned(model, setting, tried, history, taught_by)
     if best is None:
-        raise failure
+        raise failures[-1]
     return best
 
 
