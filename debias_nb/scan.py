@@ -168,8 +168,9 @@ class DirectDecorrelation(Decorrelation):
 
 # %% ../nbs/methods/scan.ipynb #0ecccd5b
 class GramDecorrelation(Decorrelation):
-    """By the n × n matrices of products of samples, K = Z Zᵀ of each function. With P = diag(p), a = K p and c = pᵀ K p the
-    covariances Zᵀ (P − p pᵀ) Z have the sum of squares pᵀ (K∘K) p − 2 Σᵢ pᵢ aᵢ² + c²; of it the squared variances are taken off."""
+    """By the n × n matrices of products of samples, K = Z Zᵀ of each function. With P = diag(p), a = K p and c = pᵀ K p
+    the covariances Zᵀ (P − p pᵀ) Z have the sum of squares pᵀ (K∘K) p − 2 Σᵢ pᵢ aᵢ² + c²; the squared variances are
+    taken off."""
     def __init__(self, features, form):
         super().__init__(features, form)
         self.gram = self.z @ self.z.mT # (m, n, n)

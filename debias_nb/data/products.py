@@ -19,7 +19,7 @@ from scipy.sparse import csr_matrix
 
 from ..config import check_known
 from .questions import QuestionPairs, clean, components, draw_share, fold, pair_keys, read_pairs
-from .registry import DataError, Registry, bad_lines, locate, sha256_of
+from .registry import DataError, bad_lines, locate, sha256_of
 from .titles import TitleTask
 
 # %% ../../nbs/data/07_products.ipynb #9f129493
@@ -110,9 +110,9 @@ def _read_once(path: Path, sha256: str, name: str) -> QuestionPairs:
     return read_products(path, name)
 
 
-def _published(category, part, download, registry) -> QuestionPairs:
+def _published(category, part, download) -> QuestionPairs:
     "One of the published files."
-    path = locate(DATASET, f"{category}-{part}.txt", download, registry)
+    path = locate(DATASET, f"{category}-{part}.txt", download)
     return _read_once(path, sha256_of(path), f"{category} {part}")
 
 
@@ -121,9 +121,9 @@ def _folded_titles(pairs: QuestionPairs) -> frozenset[str]: # of `_read_once`, w
     return frozenset(fold(title, True) for title in pairs.all_texts)
 
 
-def _trained_titles(download, registry) -> frozenset[str]:
+def _trained_titles(download) -> frozenset[str]:
     "The titles of all training files; case, blanks and punctuation apart."
-    files = [_published(category, "train", download, registry) for category in CATEGORIES]
+    files = [_published(category, "train", download) for category in CATEGORIES]
     return frozenset().union(*map(_folded_titles, files))
 
 # %% ../../nbs/data/07_products.ipynb #c756b6bd
@@ -133,18 +133,16 @@ def load_products(
     share: float = 1.,   # of the training pairs, in (0, 1]
     share_seed: int = 0, # draws that share
     download: bool = True, # False: use only what is here
-    registry: Registry | None = None, # default: the project's
 ) -> QuestionPairs: # `train` in random order, `valid` in the file's
     "Pairs of offers to train on. Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError`."
     check_known("category of products", category, CATEGORIES)
     check_known("part of products", part, ("train", "valid"))
-    where = download, registry
-    valid = _published(category, "valid", *where)
+    valid = _published(category, "valid", download)
     if part == "valid":
         return valid
-    evaluation = {f"{name} test": _published(name, "test", *where) for name in CATEGORIES}
+    evaluation = {f"{name} test": _published(name, "test", download) for name in CATEGORIES}
     evaluation[f"{category} valid"] = valid
-    published = _published(category, "train", *where)
+    published = _published(category, "train", download)
     train = clean(published, evaluation)
     return draw_share(train, share, share_seed)
 
@@ -152,12 +150,11 @@ def load_products(
 def load_test(
     category: str, # one of `CATEGORIES`
     download: bool = True, # False: use only what is here
-    registry: Registry | None = None, # default: the project's
 ) -> tuple[QuestionPairs, dict[str, np.ndarray]]: # as published; part -> (pairs,) booleans
     "A test; its pairs of which `one unseen` title or both (`unseen`) are in no training file. Raises as `load_products`."
     check_known("category of products", category, CATEGORIES)
-    test = _published(category, "test", download, registry)
-    seen = _trained_titles(download, registry)
+    test = _published(category, "test", download)
+    seen = _trained_titles(download)
     titles = [fold(title, True) for title in test.all_texts]
     new = [title not in seen for title in titles]
     left, right = np.reshape(new, (2, -1))
@@ -215,12 +212,11 @@ def _others_of_product(pairs: QuestionPairs, index: dict[str, int]) -> np.ndarra
 def load_offers(
     category: str, # one of `CATEGORIES`
     download: bool = True, # False: use only what is here
-    registry: Registry | None = None, # default: the project's
 ) -> TitleTask:
     "The offers of a test, each asking all others for its product. Raises as `load_products` and `same_product`."
     check_known("category of products", category, CATEGORIES)
-    test = _published(category, "test", download, registry)
-    return same_product(test, _trained_titles(download, registry))
+    test = _published(category, "test", download)
+    return same_product(test, _trained_titles(download))
 
 # %% ../../nbs/data/07_products.ipynb #df4d0c08
 ROLES = ("brand", "shop", "number", "other")

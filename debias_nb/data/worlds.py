@@ -955,7 +955,7 @@ def _steps(chances): # (rows, columns) -> (rows * columns,)
 
 
 def _pick(rows, chances, u): # for each word: the row of its author or topic and a number in [0, 1)
-    "A column for each word, drawn with the chances of its row: with these steps row 1 and .1 make 1.1, before 1.2, its first."
+    "A column for each word, drawn with the chances of its row: row 1 and .1 make 1.1, before the step 1.2 of its first."
     columns = chances.shape[1]
     place = np.searchsorted(_steps(chances), rows + u, "right")
     column = place - rows * columns
