@@ -75,32 +75,26 @@ def _imports_of(path: Path, folder: Path) -> list[str]: # names of modules, and 
     return names
 
 
-def _is_own(name: str, top: str) -> bool: # top: the package, or the module, that a loss is in
-    other = name.partition(".")[0]
-    return other == top or other != "debias_nb"
-
-
 def _texts(module: ModuleType) -> list[Path]: # each once, in order
     "The files that a module is written in, of an installed one its own alone. Empty for one that has none."
     if not getattr(module, "__file__", None):
         return []
     name = module.__name__
     file = Path(module.__file__)
-    if file.name == "__init__.py":
-        file = file.parent
-    folder = file.parents[name.count(".")]
+    depth = name.count(".") + (file.name == "__init__.py")
+    folder = file.parents[depth]
     if folder.name in INSTALLED:
-        return [Path(module.__file__)]
-    top = name.partition(".")[0]
+        return [file]
+    foreign = {"debias_nb"} - {name.partition(".")[0]}
     found = set()
     todo = _files_of(name, folder)
     while todo:
         path = todo.pop()
         if path not in found:
             found.add(path)
-            own = [other for other in _imports_of(path, folder) if _is_own(other, top)]
+            own = [other for other in _imports_of(path, folder) if other.partition(".")[0] not in foreign]
             todo += [further for other in own for further in _files_of(other, folder)]
-    return sorted(found) or [Path(module.__file__)] # or what is no Python
+    return sorted(found) or [file] # or what is no Python
 
 
 def _digest(module: ModuleType) -> str: # 8 hex digits

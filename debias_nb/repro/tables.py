@@ -139,11 +139,10 @@ def _mean(own: pd.DataFrame) -> str:
 
 
 def means(
-    runs: pd.DataFrame,        # of one table
-    metric: str | None = None, # a further one; None: the table's own
+    runs: pd.DataFrame, # of one table
 ) -> pd.DataFrame: # encoders and methods down, tests across
     "Mean ± standard deviation over seeds."
-    rows = main(runs, metric)
+    rows = main(runs)
     if rows.empty:
         return pd.DataFrame()
     groups = rows.groupby(["encoder", "method", "test"], sort=False)
