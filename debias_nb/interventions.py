@@ -14,7 +14,8 @@ import torch
 
 from .config import check_known
 from debias_nb.encoders import (
-    EncoderError, Tokens, device_of, embed, is_plain_table, is_static, mask_id, special_ids, table_vectors, tokenise,
+    EncoderError, Tokens, check_no_template, device_of, embed, is_plain_table, is_static, mask_id, special_ids, table_vectors,
+    tokenise,
 )
 
 # %% ../nbs/04_interventions.ipynb #b9ae9616
@@ -142,8 +143,10 @@ def intervene(
     seed: int = 0, epoch: int = 0, rows=None, # name the replacements of `random`
 ) -> Tokens:
     """Tokens after the intervention. In a static table a masked, deleted or padded token is simply not added.
-    Raises `ValueError` for an unknown kind."""
+    Raises `ValueError` for an unknown kind, `EncoderError` for an encoder with a chat template, whose words would be taken for
+    words of the text."""
     check_known("kind", kind, INTERVENTION_KINDS)
+    check_no_template(model)
     if kind == "random":
         return _replaced(model, tokens, chosen, seed, epoch, rows)
     static = is_static(model)
@@ -198,7 +201,8 @@ def importance(
     dtype: str = "fp32",
     rows_at_once: int = 512,  # texts whose variants are held in memory together
 ) -> torch.Tensor: # (n, L), 0 to 2; nan where there is no ordinary token
-    "Importance of every ordinary token: one minus the cosine of the embeddings with and without it."
+    """Importance of every ordinary token: one minus the cosine of the embeddings with and without it.
+    Raises `EncoderError` for an encoder with a chat template."""
     if not isinstance(tokens, Tokens):
         tokens = tokenise(model, tokens)
     out = torch.full(tokens.ids.shape, float("nan"))

@@ -17,15 +17,17 @@ import torch
 from hypothesis import given, settings, strategies as st
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize, Router
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding, Transformer
+from transformers import BertTokenizerFast
 
 from debias_nb import encoders
 from debias_nb.arr import ContrastiveAuthorLoss
-from debias_nb.author_losses import ProductOfExperts
+from debias_nb.author_losses import ARR, ProductOfExperts
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.encoders import (
     EncoderCard, EncoderError, Tokens, copied, embed, embed_texts, encode_tokens, encoder_cards, encoder_fingerprint, find_folder,
-    folder_files, from_features, is_static, load_encoder, package_folder, planted_encoder, stack, tell_prompts, tokenise)
+    folder_files, from_features, is_static, load_encoder, package_folder, planted_encoder, special_ids, stack, tell_prompts, tokenise)
+from debias_nb.interventions import importance
 from debias_nb.itvreg import check_same_make
 from made import WORDS, bert, table, without_a_vector_for_the_unknown
 
@@ -446,6 +448,86 @@ def test_long_texts_are_cut(loaded, name):
 
 def test_a_transformers_own_limit_holds_when_none_is_given(loaded):
     assert int(tokenise(loaded["bert"], ["red " * 90]).mask.sum()) == 40
+
+
+CHAT = "{% for m in messages %}why how {{ m['content'] }} [SEP] what {% endfor %}"
+
+
+def with_a_chat_template(originals, place):
+    "A transformer whose tokenizer writes each text into a chat template."
+    shutil.copytree(originals / "bert", place)
+    tokenizer = BertTokenizerFast.from_pretrained(place)
+    tokenizer.chat_template = CHAT
+    tokenizer.save_pretrained(place)
+    return SentenceTransformer(modules=[Transformer(str(place)), Pooling(32)], device="cpu").eval()
+
+
+@pytest.mark.parametrize("setting", ["six tokens", "chat template"])
+@pytest.mark.parametrize("again", [False, True], ids=["made", "loaded"])
+def test_a_transformers_own_settings_decide_what_it_reads(originals, tmp_path, setting, again):
+    if setting == "six tokens":
+        model = SentenceTransformer(str(originals / "bert"), device="cpu")
+        model[0].processing_kwargs = {"text": {"max_length": 6}}
+    else:
+        model = with_a_chat_template(originals, tmp_path / "chat")
+    if again:
+        model.save(str(tmp_path / "saved"), create_model_card=False)
+        model = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    assert close(embed_texts(model, TEXTS), model.encode(TEXTS, normalize_embeddings=True))
+    features = model.preprocess(TEXTS)
+    tokens = tokenise(model, TEXTS)
+    assert torch.equal(tokens.ids, features["input_ids"]) and torch.equal(tokens.mask.long(), features["attention_mask"])
+    four = ["red kettle", "how old lamps for the large table?", "chair", "why, what, how"]
+    loss = ARR(model, four, torch.eye(2)[[0, 0, 1, 1]])
+    loss([model.preprocess(four)], torch.tensor([0, 0, 1, 1])) # finds the texts that it was given
+
+
+def test_a_limit_that_is_asked_for_goes_before_the_transformers_own(originals):
+    model = SentenceTransformer(str(originals / "bert"), device="cpu")
+    model[0].processing_kwargs = {"text": {"max_length": 6}}
+    assert [tokenise(model, ["red " * 90], limit).ids.shape[1] for limit in (4, 8, None)] == [4, 8, 6]
+
+
+def test_a_prompt_stands_in_a_chat_template_as_the_encoder_puts_it(originals, tmp_path):
+    model = with_a_chat_template(originals, tmp_path / "chat")
+    tokens = tokenise(model, ["red kettle"], prompt="find: ")
+    assert torch.equal(tokens.ids, model.preprocess(["red kettle"], prompt="find: ")["input_ids"])
+
+
+def test_interventions_are_refused_in_a_chat_template_until_it_is_left_out(originals, tmp_path):
+    model = with_a_chat_template(originals, tmp_path / "chat")
+    with pytest.raises(EncoderError, match="chat template"):
+        importance(model, ["red kettle"])
+    del model[0].modality_config["message"] # as the message says
+    plain = SentenceTransformer(str(originals / "bert"), device="cpu")
+    assert torch.equal(tokenise(model, TEXTS).ids, tokenise(plain, TEXTS).ids)
+    assert torch.allclose(importance(model, ["red kettle"]), importance(plain, ["red kettle"]), atol=1e-5, equal_nan=True)
+
+
+def test_special_tokens_that_were_added_are_no_words(originals):
+    model = SentenceTransformer(str(originals / "bert"), device="cpu")
+    before = special_ids(model)
+    tokenizer = model.tokenizer
+    assert before == {tokenizer.pad_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id}
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<task>"]})
+    assert special_ids(model) == before | {tokenizer.convert_tokens_to_ids("<task>")}
+    tokens = tokenise(model, ["<task> red ☃ [MASK]"])
+    assert tokens.ordinary.tolist() == [[False, False, True, True, True, False]], "an unknown word and a masked one are words"
+
+
+def test_a_transformer_that_packs_texts_pads_them_here(originals):
+    model = SentenceTransformer(str(originals / "bert"), device="cpu")
+    padded = tokenise(model, TEXTS)
+    model[0].can_flatten_inputs = True # as where it computes with flash attention
+    assert torch.equal(tokenise(model, TEXTS).ids, padded.ids)
+    assert model[0].can_flatten_inputs, "and packs them elsewhere as before"
+
+
+def test_an_encoder_without_padded_tokens_is_refused(originals, monkeypatch):
+    model = SentenceTransformer(str(originals / "bert"), device="cpu")
+    monkeypatch.setattr(model[0], "preprocess", lambda texts, **_: {"pixel_values": torch.zeros(2, 3)})
+    with pytest.raises(EncoderError, match="pixel_values"):
+        tokenise(model, ["red", "lamp"])
 
 
 def broken(*args):

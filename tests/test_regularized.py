@@ -671,6 +671,14 @@ def test_packed_texts_are_refused(bert):
         Regularized(bert, mnrl(bert), [OutReg()])
 
 
+@pytest.mark.parametrize("one", [ITVReg(), MaskReg(intervention="delete"), WordDropout(.2)], ids=lambda one: type(one).__name__)
+def test_interventions_in_a_chat_template_are_refused(bert, one):
+    bert[0].modality_config["message"] = bert[0].modality_config["text"] # as with a tokenizer that has a template
+    Regularized(bert, mnrl(bert), [OutReg()])
+    with pytest.raises(EncoderError, match="chat template"):
+        Regularized(bert, mnrl(bert), [one])
+
+
 def test_what_only_a_batch_can_show_is_refused_there(bert):
     loss = Regularized(bert, mnrl(bert), [OutReg(columns=(0, 2))])
     with pytest.raises(ValueError, match="asks for column 2, but the data set has 2, counted from 0"):
