@@ -1001,14 +1001,23 @@ def _merge_within(module) -> None:
             _merge_within(child)
 
 
+def _forget_adapter(module) -> None:
+    "A transformer that says it has an adapter would save that alone, and it has been merged."
+    if getattr(module, "_hf_peft_config_loaded", False):
+        module._hf_peft_config_loaded = False
+        del module.peft_config
+
+
 def merged(model):
     """An encoder with the weights that its adapters (PEFT, such as LoRA) amount to: the model itself where it has none, else a
-    copy, whose weights can be read."""
+    copy, whose weights can be read, trained and saved."""
     if not _has_adapters(model):
         return model
     plain = copied(model)
     _merge_within(plain)
-    return plain
+    for part in plain.modules():
+        _forget_adapter(part)
+    return plain.requires_grad_(True) # the adapter had frozen them
 
 
 def wise_ft(
@@ -1016,27 +1025,28 @@ def wise_ft(
     tuned,        # a tuned copy of it, perhaps with an adapter (PEFT), which is merged
     share: float, # alpha, 0: the base weights, 1: the tuned ones; in [0, 1]
 ):                # a new SentenceTransformer, in evaluation mode
-    """WiSE-FT: an encoder with weights (1 - alpha) θ0 + alpha θ.
-    Raises `ValueError` for a share outside [0, 1], encoders of different make, or a base with an adapter."""
+    """WiSE-FT: an encoder with weights (1 - alpha) θ0 + alpha θ. All else is that of the tuned encoder: its limit of tokens, its
+    pooling, its prompts, its device. Raises `ValueError` for a share outside [0, 1], encoders of different make, or a base with
+    an adapter."""
     _in_range("share", share, 1, "[]")
     if _has_adapters(base):
         raise ValueError("base has an adapter, whose weights are factors: pass the encoder that the adapter was put on")
     end = merged(tuned)
     check_same_make(base, end)
-    reached = end.state_dict()
-    between = {name: _between(start, reached[name], share) for name, start in base.state_dict().items()}
-    encoder = copied(base)
+    start = base.state_dict()
+    between = {name: _between(start[name], reached, share) for name, reached in end.state_dict().items()}
+    encoder = copied(end)
     encoder.load_state_dict(between)
     return encoder.eval()
 
 
 def _between(start: torch.Tensor, end: torch.Tensor, share: float) -> torch.Tensor:
-    "A weight between two; whole numbers stay as they are."
-    if not start.is_floating_point():
-        return start
-    reached = end.to(start.device)
-    mixed = torch.lerp(start.float(), reached.float(), share)
-    return mixed.to(start.dtype)
+    "A weight between two, of the kind and on the device of the second; whole numbers are the second's."
+    if not end.is_floating_point():
+        return end
+    begun = start.to(end.device)
+    mixed = torch.lerp(begun.float(), end.float(), share)
+    return mixed.to(end.dtype)
 
 # %% ../nbs/methods/regularized.ipynb #6300ef5c
 SHARES = (0., .1, .2, .3, .4, .5, .6, .7, .8, .9, 1.)

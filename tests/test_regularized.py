@@ -15,6 +15,7 @@ import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer
 from sentence_transformers.sentence_transformer import losses
+from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import TrainerCallback
 
 import made
@@ -755,6 +756,39 @@ def test_wise_ft_lies_between(bert, encoders):
         wise_ft(base, tuned, 1.5)
 
 
+def with_a_shorter_limit(model):
+    model.max_seq_length = 5
+    return model
+
+
+def with_other_pooling(model):
+    model[1] = Pooling(32, pooling_mode="cls")
+    return model
+
+
+def with_a_default_prompt(model):
+    model.prompts = {"search": "why how "}
+    model.default_prompt_name = "search"
+    return model
+
+
+@pytest.mark.parametrize("setting", [with_a_shorter_limit, with_other_pooling, with_a_default_prompt])
+def test_wise_ft_has_the_settings_of_the_tuned_encoder(bert, encoders, setting):
+    base = encoders["bert"]
+    tuned = setting(moved(bert))
+    texts = ["red kettle", "old lamp of the table with small chair"]
+    whole = wise_ft(base, tuned, 1.)
+    assert np.allclose(whole.encode(texts), tuned.encode(texts), atol=1e-5)
+    start = wise_ft(base, tuned, 0.)
+    assert np.allclose(start.encode(texts), setting(copy.deepcopy(base)).encode(texts), atol=1e-5), "weights of the base"
+    assert not np.allclose(start.encode(texts), base.encode(texts), atol=1e-2)
+
+
+def test_wise_ft_mixes_in_the_precision_of_the_tuned_encoder(bert, encoders):
+    half = wise_ft(encoders["bert"], moved(bert).half(), .5)
+    assert {weight.dtype for weight in half.parameters()} == {torch.float16}
+
+
 def with_adapter(model, **settings):
     "The model with a LoRA of which both factors are random."
     peft = pytest.importorskip("peft")
@@ -764,7 +798,7 @@ def with_adapter(model, **settings):
 
 
 @pytest.mark.parametrize("settings", [{}, {"modules_to_save": ["dense"]}], ids=["lora", "and a layer as a whole"])
-def test_wise_ft_merges_an_adapter(bert, encoders, settings):
+def test_wise_ft_merges_an_adapter(bert, encoders, settings, tmp_path):
     "A mixture of the factors of an adapter would be no mixture of the weights."
     base = encoders["bert"]
     tuned = with_adapter(bert, **settings).eval()
@@ -777,6 +811,9 @@ def test_wise_ft_merges_an_adapter(bert, encoders, settings):
     mean = (base.state_dict()[name] + whole.state_dict()[name]) / 2
     assert torch.allclose(half.state_dict()[name], mean, atol=1e-6)
     assert half.state_dict().keys() == base.state_dict().keys(), "it has no adapter itself"
+    assert all(weight.requires_grad for weight in half.parameters()), "it can be trained on"
+    half.save(str(tmp_path), create_model_card=False)
+    assert np.allclose(made.load(tmp_path).encode(texts), half.encode(texts), atol=1e-5), "and is saved as a whole"
     with pytest.raises(ValueError, match="base has an adapter"):
         wise_ft(tuned, copy.deepcopy(tuned), .5)
 
