@@ -58,22 +58,66 @@ def embeddings_by_column(
     calls: list,   # of `watched`
     columns: list, # the features of each column, as the loss was given them
     n: int,        # rows of a column
-) -> dict[int, torch.Tensor]: # column -> (n, d), with gradient
-    """The embeddings of each column. sentence-transformers embeds a column by itself, or the last columns in one pass,
-    one below the other. A loss that embeds a column again (for another layer) comes too late."""
+) -> dict[int, torch.Tensor]: # column -> (n, d)
+    """The embeddings of each column. A loss embeds a column as it was given it, or a copy of it, or several columns in one
+    pass, one below the other. A loss that embeds a column again (for another layer) comes too late."""
     found = {}
     for features, embeddings in calls:
-        alone = [i for i, column in enumerate(columns) if column is features]
-        parts = embeddings.split(n)
-        if alone:
-            first = alone[0]
-        else:
-            first = len(columns) - len(parts)
-        if first < 0 or len(embeddings) % n: # other texts than those of the batch
-            continue
-        for i, part in enumerate(parts, first):
-            found.setdefault(i, part)
+        itself = _place_itself(features, columns)
+        if itself is not None:
+            found.setdefault(itself, embeddings)
+        elif len(embeddings) % n == 0:
+            _find_by_texts(found, features, embeddings, columns, n)
     return found
+
+
+def _find_by_texts(found: dict, features: dict, embeddings: torch.Tensor, columns: list, n: int) -> None:
+    "Add to what is found the embeddings of a copy of a column, or of several columns one below the other."
+    for texts, part in zip(_stretches(features, n), embeddings.split(n)):
+        place = _place_by_texts(texts, columns, found)
+        if place is not None:
+            found[place] = part
+
+
+def _place_itself(features: dict, columns: list) -> int | None: # None: they are no column, but may be a copy
+    "The column that features are."
+    for place, column in enumerate(columns):
+        if column is features:
+            return place
+    return None
+
+
+def _place_by_texts(texts: dict, columns: list, found: dict) -> int | None: # None: other texts than those of the batch
+    "The first column with these texts among those that are not found yet: two columns may have the same texts."
+    for place, column in enumerate(columns):
+        if place not in found and _same_texts(texts, column):
+            return place
+    return None
+
+
+def _stretches(features: dict, n: int) -> list[dict]:
+    "The tokens of one pass, n texts at a time; of a static table all at once."
+    ids = features.get("input_ids")
+    mask = features.get("attention_mask")
+    if ids is None or mask is None:
+        return [features]
+    return [{"input_ids": part, "attention_mask": there} for part, there in zip(ids.split(n), mask.split(n))]
+
+
+def _same_texts(texts: dict, column: dict) -> bool:
+    "Whether features have the tokens of a column, perhaps with more padding behind them."
+    ids = texts.get("input_ids")
+    wanted = column.get("input_ids")
+    if ids is None or wanted is None:
+        return False
+    if "offsets" in column:
+        return "offsets" in texts and torch.equal(ids, wanted) and torch.equal(texts["offsets"], column["offsets"])
+    if "attention_mask" not in texts:
+        return False
+    width = wanted.shape[1]
+    begins = torch.equal(ids[:, :width], wanted)
+    more = texts["attention_mask"][:, width:]
+    return begins and not more.any()
 
 # %% ../nbs/methods/regularized.ipynb #82a6bdbc
 @dataclass
@@ -700,8 +744,8 @@ def chain(loss) -> list: # the loss itself first
 
 
 def mini_batch(loss) -> int | None: # None: it embeds a whole batch with gradient
-    "Texts in one pass of a loss with a gradient cache."
-    for part in chain(loss):
+    "Texts in one pass of a loss with a gradient cache, or of one that has such a loss among its parts."
+    for part in loss.modules():
         if getattr(part, "uses_gradient_cache", False) and hasattr(part, "mini_batch_size"):
             return part.mini_batch_size
     return None
@@ -732,6 +776,14 @@ def _check_model(model, loss) -> None:
     for part in chain(loss):
         if _embedder(part) not in (None, model):
             raise ValueError(f"{type(part).__name__} was made for another model than the one that is regularised")
+
+
+def _learning(calls: list, encoder) -> list: # of `watched`
+    "The calls from which an encoder learns, in a training: those of a teacher or of a gradient cache are without gradient."
+    can_learn = any(weight.requires_grad for weight in encoder.parameters())
+    if not (can_learn and torch.is_grad_enabled()):
+        return calls
+    return [(features, embeddings) for features, embeddings in calls if embeddings.requires_grad]
 
 
 def _embedder(loss): # None: it keeps none
@@ -938,11 +990,13 @@ class Regularized(torch.nn.Module):
         found = {}
         first = next(iter(batch.columns.values()), None)
         if first and len(first.tokens):
+            calls = _learning(calls, batch.encoder)
             found = embeddings_by_column(calls, batch.features, len(first.tokens))
         for place in batch.columns:
             if place not in found:
                 name = type(self.loss).__name__
-                raise RuntimeError(f"{name} has not embedded column {place} with the model: nothing can be shared")
+                what = f"has not embedded column {place} with the model, at least not with gradient"
+                raise RuntimeError(f"{name} {what}: nothing can be shared")
             embeddings = found[place].float()
             batch.embeddings[place] = unit_rows(embeddings)
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer
+from sentence_transformers.base.losses.merged_forward import embed_columns
 from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import TrainerCallback
@@ -23,8 +24,8 @@ from debias_nb import regularized
 from debias_nb.encoders import EncoderError, copied, embed, tokenise, training_arguments
 from debias_nb.itvreg import ITVRegLoss, cosines, itvreg
 from debias_nb.regularized import (
-    Draws, ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, View, WordDropout, read_column, wise_ft,
-    wise_ft_scores,
+    Draws, ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, View, WordDropout, embeddings_by_column, read_column,
+    wise_ft, wise_ft_scores,
 )
 from faults.harness import Child
 
@@ -192,6 +193,128 @@ def test_terms_are_those_of_separate_passes(encoders, name, make, columns):
     assert terms["outreg"] > 1e-3
     assert torch.isclose(terms["itvreg"], 2 * itvreg(importance, at_base, weight), atol=1e-5)
     assert terms["itvreg"] > 1e-5
+
+
+class OfCopies(torch.nn.Module):
+    "A loss that leaves the batch as it was, and embeds copies of its columns in some order."
+    def __init__(self, model, order):
+        super().__init__()
+        self.model = model
+        self.order = order
+
+    def forward(self, features, labels=None):
+        found = {place: self.model(dict(features[place]))["sentence_embedding"] for place in self.order}
+        return 1 - cosines(found[0], found[1]).mean()
+
+
+class InOnePass(torch.nn.Module):
+    "A loss that embeds all columns in one pass."
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, features, labels=None):
+        found = embed_columns(self.model, features, separate_first=False)
+        return 1 - cosines(found[0], found[1]).mean()
+
+
+@pytest.mark.parametrize("name", ["bert", "table"])
+@pytest.mark.parametrize("make", [
+    lambda model: OfCopies(model, (0, 1, 2)), lambda model: OfCopies(model, (2, 1, 0)), InOnePass],
+    ids=["copies", "copies from the last on", "one pass"])
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_columns_are_told_by_their_texts(encoders, name, make, column):
+    base = encoders[name]
+    model = moved(copy.deepcopy(base), {"bert": .05, "table": .5}[name])
+    loss = Regularized(model, make(model), [OutReg(1., columns=column)], base=base)
+    term = loss(*batch_of(model, TRIPLET))["outreg"]
+    texts = tokenise(model, rows(TRIPLET, 6)[TRIPLET[column]])
+    apart = 2 - 2 * cosines(embed(model, texts), embed(base, texts)).mean()
+    assert torch.isclose(term, apart, atol=1e-5) and term > 1e-3
+
+
+@pytest.mark.parametrize("make", [mnrl, lambda model: OfCopies(model, (0, 1))], ids=["itself", "copies"])
+def test_two_columns_of_the_same_texts_are_both_found(bert, make):
+    features = [bert.preprocess(["red kettle", "old lamp"]) for _ in range(2)]
+    bert.train() # with dropout, so that both have embeddings of their own
+    loss = Regularized(bert, make(bert), [OutReg(1., columns="all")])
+    assert loss(features)["outreg"] > 1e-4
+
+
+class OfOtherTexts(torch.nn.Module):
+    "A loss that embeds as many other texts as a batch has."
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, features, labels=None):
+        others = self.model.preprocess(["a lamp"] * len(features[0]["input_ids"]))
+        return self.model(others)["sentence_embedding"].square().mean()
+
+
+def test_other_texts_than_those_of_the_batch_are_not_taken_for_a_column(bert):
+    loss = Regularized(bert, OfOtherTexts(bert), [OutReg(1., columns=1)])
+    with pytest.raises(RuntimeError, match="OfOtherTexts has not embedded column 1 with the model, at least not with gradient"):
+        loss(*batch_of(bert, PAIR))
+
+
+def test_texts_that_only_begin_alike_are_told_apart(bert):
+    short = {"input_ids": torch.tensor([[7, 8], [9, 0]]), "attention_mask": torch.tensor([[1, 1], [1, 0]])}
+    longer = {"input_ids": torch.tensor([[7, 8, 5], [9, 0, 0]]), "attention_mask": torch.tensor([[1, 1, 1], [1, 0, 0]])}
+    padded = longer | {"attention_mask": torch.tensor([[1, 1, 0], [1, 0, 0]])}
+    embeddings = torch.eye(2)
+    assert not embeddings_by_column([(longer, embeddings)], [short], 2)
+    assert embeddings_by_column([(padded, embeddings)], [short], 2)[0] is not None
+
+
+class WithATeacher(torch.nn.Module):
+    "A loss that first embeds without gradient, with the model itself."
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, features, labels=None):
+        with torch.no_grad():
+            teacher = [self.model(dict(column))["sentence_embedding"] for column in features]
+        learner = [self.model(column)["sentence_embedding"] for column in features]
+        return sum((a - b).square().mean() for a, b in zip(teacher, learner))
+
+
+def test_a_pass_without_gradient_is_not_shared(bert):
+    base = copy.deepcopy(bert)
+    loss = Regularized(moved(bert), WithATeacher(bert), [OutReg(1.)], base=base)
+    features, _ = batch_of(bert, PAIR)
+    assert loss(features)["outreg"].requires_grad
+    with torch.no_grad():
+        assert loss(batch_of(bert, PAIR)[0])["outreg"] > 1e-3, "in an evaluation no pass has a gradient"
+    frozen = Regularized(bert.requires_grad_(False), WithATeacher(bert), [OutReg(1.)], base=base)
+    assert frozen(batch_of(bert, PAIR)[0])["outreg"] > 1e-3, "and none of an encoder that is not trained"
+
+
+class Around(torch.nn.Module):
+    "A loss of one's own around another one, which it keeps under a name of its own."
+    def __init__(self, model, inner):
+        super().__init__()
+        self.model = model
+        self.inner = inner
+
+    def forward(self, features, labels=None):
+        return 2 * self.inner(features, labels)
+
+
+@pytest.mark.parametrize("size", [4, 64], ids=["several passes", "one pass"])
+def test_a_gradient_cache_is_found_under_any_name(bert, size):
+    base = copy.deepcopy(bert)
+    gradients = []
+    for around in (True, False):
+        model = moved(copy.deepcopy(base))
+        inner = losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=size)
+        outer = Around(model, inner) if around else inner
+        loss = Regularized(model, outer, [OutReg(3.)], base=base)
+        terms = loss(*batch_of(model, PAIR, 10))
+        terms["outreg"].backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
+    assert gradients[0].norm() > .01 and torch.allclose(*gradients, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [
