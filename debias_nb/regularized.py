@@ -6,7 +6,7 @@
 __all__ = ['BANSAL', 'GAO', 'IYYER', 'LI', 'HUNDRED', 'MEASURED', 'PROBES', 'STILL', 'NOTHING', 'WEAK', 'ONE_PASS', 'SHARES',
            'watched', 'embeddings_by_column', 'Column', 'read_column', 'encode', 'Draws', 'View', 'Regularizer',
            'ITVReg', 'MaskReg', 'OutReg', 'SimCSE', 'L2SP', 'replaced', 'WordDropout', 'Batch', 'precision_seen',
-           'Terms', 'gradient_shares', 'Watch', 'chain', 'mini_batch', 'frozen_base', 'Regularized', 'merged',
+           'Terms', 'gradient_shares', 'Watch', 'chain', 'mini_batch', 'frozen_base', 'merged', 'Regularized',
            'wise_ft', 'wise_ft_scores']
 
 # %% ../nbs/methods/regularized.ipynb #f0dc647b
@@ -847,16 +847,6 @@ def _check_dropout(model) -> None:
         raise ValueError("SimCSE needs dropout, and this model has none: both passes would be the same")
 
 
-def _is_adapted(layer) -> bool:
-    "Whether PEFT has put an adapter around a layer."
-    return hasattr(layer, "base_layer") or hasattr(layer, "unload_and_optionally_merge_module")
-
-
-def _has_adapters(model) -> bool:
-    "Whether PEFT has put an adapter around any layer of a model."
-    return any(map(_is_adapted, model.modules()))
-
-
 def frozen_base(
     model,       # the model that will be trained
     base = None, # another copy of it from before training; None: one is made now
@@ -873,6 +863,52 @@ def frozen_base(
         raise ValueError(f"the model has an adapter and `base` has none, so that their weights are no pairs: {out}")
     check_same_make(base, model)
     return base.eval() # its weights may be trained elsewhere: here they are never asked for a gradient
+
+# %% ../nbs/methods/regularized.ipynb #10496d8f
+def _is_adapted(layer) -> bool:
+    "Whether PEFT has put an adapter around a layer."
+    return hasattr(layer, "base_layer") or hasattr(layer, "unload_and_optionally_merge_module")
+
+
+def _has_adapters(model) -> bool:
+    "Whether PEFT has put an adapter around any layer of a model."
+    return any(map(_is_adapted, model.modules()))
+
+
+def _plain(layer):
+    "The layer inside an adapter, which changes its weights."
+    if hasattr(layer, "unload_and_optionally_merge_module"): # a layer that is trained as a whole
+        return layer.unload_and_optionally_merge_module(merge=True, safe_merge=False, adapter_names=None)
+    layer.merge()
+    return layer.get_base_layer()
+
+
+def _merge_within(module) -> None:
+    "Replace each adapted layer by a plain one."
+    for name, child in list(module.named_children()):
+        if _is_adapted(child):
+            setattr(module, name, _plain(child))
+        else:
+            _merge_within(child)
+
+
+def _forget_adapter(module) -> None:
+    "A transformer that says it has an adapter would save that alone, and it has been merged."
+    if getattr(module, "_hf_peft_config_loaded", False):
+        module._hf_peft_config_loaded = False
+        del module.peft_config
+
+
+def merged(model):
+    """An encoder with the weights that its adapters (PEFT, such as LoRA) amount to: the model itself where it has none, else a
+    copy, whose weights can be read, trained and saved."""
+    if not _has_adapters(model):
+        return model
+    plain = copied(model)
+    _merge_within(plain)
+    for part in plain.modules():
+        _forget_adapter(part)
+    return plain.requires_grad_(True) # the adapter had frozen them
 
 # %% ../nbs/methods/regularized.ipynb #5f678b4c
 class Regularized(torch.nn.Module):
@@ -903,6 +939,7 @@ class Regularized(torch.nn.Module):
         if any(one.needs_base for one in regularizers):
             frozen = frozen_base(model, base)
         self.__dict__["base"] = frozen # no submodule: no optimiser sees it
+        self.base_was_given = base is not None
         self.__dict__["encoder"] = model # stays itself where a trainer wraps the model
 
     def named_terms(self) -> dict[str, Regularizer]:
@@ -934,7 +971,7 @@ class Regularized(torch.nn.Module):
         "The columns that somebody looks at, after word dropout."
         encoder = unwrapped(self.model)
         if encoder is not self.encoder:
-            raise ValueError("the trainer trains another model than the one Regularized was made with: pass one object to both")
+            self._take_up(encoder)
         base = self._base_on(encoder.device)
         batch = Batch(self.model, encoder, base, features, self.at_once)
         for one in self.regularizers:
@@ -945,6 +982,26 @@ class Regularized(torch.nn.Module):
                 if isinstance(one, WordDropout):
                     one.change(batch)
         return batch
+
+    def _take_up(self, encoder) -> None:
+        """Begin anew with another model: a trainer with `model_init`, as in a search for settings, makes one for each training
+        and puts it into the loss. Raises `ValueError` for one that does not go with the loss or the base."""
+        _check_model(self.model, self.loss)
+        _check_regularizers(encoder, self.regularizers)
+        self._check_start(encoder)
+        tell_prompts(encoder)
+        self.watch = Watch()
+        self.__dict__["encoder"] = encoder
+
+    def _check_start(self, encoder) -> None:
+        "Raises `ValueError` for another model that does not begin where the base is; of a base that was given, for another make."
+        if self.base is None:
+            return
+        if self.base_was_given:
+            frozen_base(encoder, self.base)
+        elif encoder_fingerprint(merged(encoder)) != encoder_fingerprint(merged(self.base)):
+            what = "the trainer trains another model than the one Regularized was made with, and with other weights"
+            raise ValueError(f"{what}: pass one object to both, or the model from before training as `base`")
 
     def _must_be_outside(self) -> None:
         if is_changed(self.model):
@@ -1038,42 +1095,6 @@ class Regularized(torch.nn.Module):
         return "".join(dict.fromkeys(one.citation for one in self.regularizers))
 
 # %% ../nbs/methods/regularized.ipynb #10496d90
-def _plain(layer):
-    "The layer inside an adapter, which changes its weights."
-    if hasattr(layer, "unload_and_optionally_merge_module"): # a layer that is trained as a whole
-        return layer.unload_and_optionally_merge_module(merge=True, safe_merge=False, adapter_names=None)
-    layer.merge()
-    return layer.get_base_layer()
-
-
-def _merge_within(module) -> None:
-    "Replace each adapted layer by a plain one."
-    for name, child in list(module.named_children()):
-        if _is_adapted(child):
-            setattr(module, name, _plain(child))
-        else:
-            _merge_within(child)
-
-
-def _forget_adapter(module) -> None:
-    "A transformer that says it has an adapter would save that alone, and it has been merged."
-    if getattr(module, "_hf_peft_config_loaded", False):
-        module._hf_peft_config_loaded = False
-        del module.peft_config
-
-
-def merged(model):
-    """An encoder with the weights that its adapters (PEFT, such as LoRA) amount to: the model itself where it has none, else a
-    copy, whose weights can be read, trained and saved."""
-    if not _has_adapters(model):
-        return model
-    plain = copied(model)
-    _merge_within(plain)
-    for part in plain.modules():
-        _forget_adapter(part)
-    return plain.requires_grad_(True) # the adapter had frozen them
-
-
 def wise_ft(
     base,         # the encoder from before training, without an adapter
     tuned,        # a tuned copy of it, perhaps with an adapter (PEFT), which is merged

@@ -6,6 +6,7 @@
 __all__ = ['ZHONG', 'last_layer', 'SCAN']
 
 # %% ../nbs/methods/scan_training.ipynb #8ee75457
+import copy
 import warnings
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .processes import begin_alike, drawn_once, gathered
+from .processes import begin_alike, drawn_once, gathered, unwrapped
 from .scan import LanguageDebiasing, Memory, check_temperature, contrastive_loss, learn_weights
 
 # %% ../nbs/methods/scan_training.ipynb #52f0b0cb
@@ -95,22 +96,48 @@ class SCAN(nn.Module):
         self.ce = ce
         self.cl = cl
         self.settings = {"class_mass": class_mass} | settings
-        self.__dict__["encoder"] = model # stays itself where the trainer wraps the model
-        layer = last_layer(model)
+        self.width = last_layer(model).in_features
         self.memory = None
         if weights and memory:
             self.memory = Memory("queue", size=memory)
         self.debiasing = None
         if debias:
-            self.debiasing = LanguageDebiasing(layer.in_features)
-        self.__dict__["start"] = layer.weight.detach().clone() # None once training has begun
+            self.debiasing = LanguageDebiasing(self.width)
+        self.__dict__["fresh"] = copy.deepcopy(_state_of(self.debiasing)) # what each training begins with
+        self._begins_with(model)
         if weights: # settings that do not fit are refused now, not in the first step
             tried = torch.Generator().manual_seed(0)
             classes = torch.tensor([0, 1, 0, 1])
             learn_weights(torch.eye(4), classes, generator=tried, **self.settings)
 
+    @property
+    def encoder(self):
+        "The CrossEncoder itself, also where the trainer wraps it, or puts another one in its place (`model_init`)."
+        return unwrapped(self.model)
+
+    def _begins_with(self, encoder) -> None:
+        "Note with which model a training begins."
+        self.__dict__["known"] = encoder
+        self.__dict__["start"] = last_layer(encoder).weight.detach().clone() # None once training has begun
+
+    def _follow(self) -> None:
+        """Begin anew with another model: a trainer with `model_init`, as in a search for settings, makes one for each training.
+        Raises `ValueError` for a model of another width."""
+        encoder = self.encoder
+        if encoder is self.known:
+            return
+        width = last_layer(encoder).in_features
+        if width != self.width:
+            raise ValueError(f"SCAN was made for a model of width {self.width}, and the trainer's has {width}: make a SCAN for it")
+        if self.debiasing is not None:
+            self.debiasing.load_state_dict(self.fresh)
+        if self.memory is not None:
+            self.memory = Memory("queue", size=self.memory.size)
+        self._begins_with(encoder)
+
     def forward(self, inputs, labels=None, prompt=None, task=None) -> dict: # the terms; their sum is the loss
         texts = self._two_columns(inputs)
+        self._follow()
         if torch.is_grad_enabled():
             self._must_begin_anew()
         scores, hidden = self._scored(texts, prompt, task)
@@ -214,6 +241,7 @@ class SCAN(nn.Module):
                 raise ValueError(f"the checkpoint was made by a SCAN with other settings: of {name}, this one {has}")
             if own is not None:
                 own.load_state_dict(state[name])
+        self.__dict__["known"] = self.encoder
         self.__dict__["start"] = None
 
     @property

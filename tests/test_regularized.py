@@ -844,10 +844,58 @@ def test_texts_of_a_cross_encoders_trainer_are_refused(bert):
         loss([["red kettle"], ["a kettle"]], torch.tensor([1.]))
 
 
-def test_a_trainer_with_another_model_is_refused(table, encoders, tmp_path):
+def test_a_trainer_with_a_model_of_other_weights_is_refused(table, encoders, tmp_path):
     loss = Regularized(table, mnrl(table), [OutReg()])
-    with pytest.raises(ValueError, match="trains another model than the one Regularized was made with"):
-        trained(copy.deepcopy(encoders["table"]), loss, rows(PAIR), tmp_path)
+    with pytest.raises(ValueError, match="trains another model than the one Regularized was made with, and with other weights"):
+        trained(moved(copy.deepcopy(encoders["table"])), loss, rows(PAIR), tmp_path)
+
+
+@pytest.mark.parametrize("regularizers, given", [
+    ([OutReg(.1)], False), ([OutReg(.1)], True), ([MaskReg(.1)], False), ([ITVReg(.1), L2SP(.1)], False)])
+@pytest.mark.parametrize("name", ["bert", "table"])
+def test_each_training_of_a_search_begins_anew(encoders, name, regularizers, given, tmp_path):
+    "A trainer with `model_init` makes a model for each training, and puts it into a loss that it has made already."
+    base = moved(copy.deepcopy(encoders[name])) if given else None
+
+    def of(model):
+        return Regularized(model, mnrl(model), regularizers, base=base)
+
+    model = copy.deepcopy(encoders[name])
+    once = trained(model, of(model), rows(PAIR), tmp_path / "once")
+    args = once.args
+    searching = SentenceTransformerTrainer(
+        model_init=lambda: copy.deepcopy(encoders[name]), args=args, train_dataset=rows(PAIR), loss=of)
+    for _ in range(2):
+        searching.train()
+        assert furthest(searching.model, once.model) == 0 < furthest(once.model, encoders[name])
+        assert searching.loss.encoder is searching.model and searching.loss.watch.batches == args.max_steps
+
+
+def test_a_model_of_another_make_is_refused_in_a_search(bert, table):
+    loss = Regularized(bert, mnrl(bert), [OutReg()], base=copy.deepcopy(bert))
+    loss.model = loss.loss.model = table
+    with pytest.raises(ValueError, match="differ"):
+        loss(*batch_of(table, PAIR))
+
+
+def test_a_new_model_that_reaches_only_a_part_of_the_loss_is_refused(bert):
+    "BatchHardTripletLoss keeps the model under a name that no trainer looks for."
+    loss = Regularized(bert, losses.BatchHardTripletLoss(bert), [L2SP()])
+    loss.model = copy.deepcopy(bert)
+    with pytest.raises(ValueError, match="BatchHardTripletLoss was made for another model"):
+        loss(batch_of(bert, ["anchor"])[0], torch.tensor([0, 1, 0, 1, 2, 2]))
+
+
+def test_an_adapter_is_made_anew_in_a_search(bert):
+    "Of two adapters that do nothing yet one factor is random, and the weights that they amount to are the same."
+    peft = pytest.importorskip("peft")
+    settings = peft.LoraConfig(task_type="FEATURE_EXTRACTION", r=4, target_modules=["query", "value"])
+    one, other = (copy.deepcopy(bert) for _ in range(2))
+    one.add_adapter(settings)
+    other.add_adapter(settings)
+    loss = Regularized(one, mnrl(one), [OutReg()])
+    loss.model = loss.loss.model = other
+    assert loss(*batch_of(other, PAIR))["outreg"] < 1e-6
 
 
 def test_a_text_without_a_vector_spoils_no_weight():

@@ -23,12 +23,12 @@ ANSWERS = ["red kettle", "a lamp", "the old chair", "blue", "new kettle for the 
 LABELS = [1, 0, 0, 1, 0, 0, 1, 0]
 
 
-def cross_encoder(folder, labels=1, kind="bert", dropout=.1):
+def cross_encoder(folder, labels=1, kind="bert", dropout=.1, width=32):
     transformers.utils.logging.set_verbosity_error()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(made.VOCABULARY) + "\n", "utf-8")
     shape = dict(
-        vocab_size=len(made.VOCABULARY), hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+        vocab_size=len(made.VOCABULARY), hidden_size=width, num_hidden_layers=1, num_attention_heads=2,
         intermediate_size=64, max_position_embeddings=44, num_labels=labels, hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout)
     torch.manual_seed(0)
@@ -200,6 +200,53 @@ def test_a_resumed_training_is_the_uninterrupted_one(tmp_path, settings):
     if whole.memory is not None:
         assert torch.equal(resumed.memory.features, whole.memory.features) and len(whole.memory.features) == 20
         assert torch.equal(resumed.memory.weights, whole.memory.weights)
+
+
+def in_a_search(folder, times, loss=SCAN, **resume):
+    "A trainer that makes a model for each training, after some of them."
+    def fresh():
+        return CrossEncoder(str(folder / "model"), device="cpu")
+
+    args = CrossEncoderTrainingArguments(
+        str(folder / "out"), per_device_train_batch_size=4, max_steps=4, learning_rate=1e-2, logging_strategy="no", seed=1,
+        save_strategy="steps", save_steps=2, report_to="none", disable_tqdm=True, use_cpu=True)
+    torch.manual_seed(3) # SCAN's own weights
+    trainer = CrossEncoderTrainer(model_init=fresh, args=args, train_dataset=PAIRS, loss=loss)
+    if resume:
+        trainer.add_callback(trainer.loss.callback)
+    for _ in range(times):
+        trainer.train(**resume)
+    return trainer
+
+
+@pytest.mark.parametrize("loss", [
+    lambda model: SCAN(model, memory=20), lambda model: SCAN(model, debias=False), lambda model: SCAN(model, weights=False)],
+    ids=["whole", "weights", "debiasing"])
+def test_each_training_of_a_search_begins_anew(tmp_path, loss):
+    cross_encoder(tmp_path / "model").save_pretrained(str(tmp_path / "model"))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*SCAN")
+        once = in_a_search(tmp_path, 1, loss)
+        twice = in_a_search(tmp_path, 2, loss)
+    assert furthest(once.loss, twice.loss) == 0
+    assert furthest(once.model, CrossEncoder(str(tmp_path / "model"), device="cpu")) > 0
+    assert once.loss.encoder is once.model
+
+
+def test_a_resumed_training_of_a_search_keeps_what_was_learned(tmp_path):
+    cross_encoder(tmp_path / "model").save_pretrained(str(tmp_path / "model"))
+    whole = in_a_search(tmp_path, 1)
+    keeps = whole.loss.callback
+    keeps.on_save(whole.args, transformers.TrainerState(global_step=2), None) # beside the second checkpoint
+    resumed = in_a_search(tmp_path, 1, resume_from_checkpoint=str(tmp_path / "out/checkpoint-2"))
+    assert len(resumed.loss.memory.features) == len(whole.loss.memory.features) + 8, "two more batches of four"
+
+
+def test_a_model_of_another_width_is_refused(tmp_path):
+    loss = SCAN(cross_encoder(tmp_path / "model"))
+    loss.model = cross_encoder(tmp_path / "wide", width=64)
+    with pytest.raises(ValueError, match="made for a model of width 32, and the trainer's has 64"):
+        loss([QUESTIONS, ANSWERS], torch.tensor(LABELS))
 
 
 def test_a_training_resumed_without_the_callback_says_what_is_lost(tmp_path):
