@@ -455,19 +455,17 @@ def _tokens_at_once(model, device) -> int:
 
 def _batches(lengths, order, batch_tokens):
     "Stretches of `order`, short texts first, of which each holds at most `batch_tokens` padded tokens."
-    def rows(last):
-        longest = max(int(lengths[order[last]]), 1)
+    def fitting(place): # texts in a batch of which the longest is at this place
+        longest = max(int(lengths[order[place]]), 1)
         return max(1, batch_tokens // longest)
 
     start = 0
     while start < len(order):
-        stop = start + 1
-        step = rows(start)
-        while stop - start < step and stop < len(order):
-            step = rows(min(start + step, len(order)) - 1)
-            stop = min(start + step, len(order))
-        yield order[start:stop]
-        start = stop
+        at_most = fitting(start) # if all were as short as the first
+        last = min(start + at_most, len(order)) - 1
+        count = fitting(last)
+        yield order[start : start + count]
+        start += count
 
 
 @contextmanager
