@@ -140,6 +140,7 @@ class SCAN(nn.Module):
         self._follow()
         if torch.is_grad_enabled():
             self._must_begin_anew()
+            self._forget_the_last_step()
         scores, hidden = self._scored(texts, prompt, task)
         classes = self._classes(labels, scores)
         if torch.is_grad_enabled():
@@ -226,6 +227,11 @@ class SCAN(nn.Module):
         if not torch.equal(start.to(now), now):
             how = "pass callbacks=[loss.callback] to the trainer, in the first training and in the resumed one"
             warnings.warn(f"the model has other weights than when SCAN was made, and SCAN's own begin anew: {how}", stacklevel=3)
+
+    def _forget_the_last_step(self) -> None:
+        "Clear the branch's gradients where the model's are: sentence-transformers 6.0 clears those of the model alone."
+        if self.debiasing is not None and all(weight.grad is None for weight in self.encoder.parameters()):
+            self.debiasing.zero_grad()
 
     def state(self) -> dict:
         "What a resumed training needs beside the trainer's checkpoint."

@@ -249,6 +249,22 @@ def test_a_model_of_another_width_is_refused(tmp_path):
         loss([QUESTIONS, ANSWERS], torch.tensor(LABELS))
 
 
+def test_a_step_leaves_no_gradient_of_the_branch_where_the_models_are_cleared(tmp_path):
+    "sentence-transformers 6.0 clears those of the model alone."
+    model = cross_encoder(tmp_path / "model", dropout=0.)
+    loss = SCAN(model, weights=False)
+
+    def gradient():
+        sum(loss([QUESTIONS, ANSWERS], torch.tensor(LABELS)).values()).backward()
+        return torch.cat([weight.grad.flatten().clone() for weight in loss.debiasing.parameters()])
+
+    first = gradient()
+    twice = gradient() # two batches of one step
+    model.zero_grad()
+    again = gradient()
+    assert torch.allclose(twice, 2 * first, atol=1e-6) and torch.allclose(again, first, atol=1e-6)
+
+
 def test_a_training_resumed_without_the_callback_says_what_is_lost(tmp_path):
     cross_encoder(tmp_path / "model").save_pretrained(str(tmp_path / "model"))
     with warnings.catch_warnings():
