@@ -113,11 +113,11 @@ def leaves_prompts_out(model) -> bool:
 
 
 def check_no_template(model) -> None:
-    "Raises `EncoderError` for a transformer that writes each text into a chat template, whose words are none of the text."
+    "Raises `EncoderError` for a transformer that writes each text into a chat template, whose words are none of its own."
     if "message" in getattr(unwrapped(model)[0], "modality_config", ()):
-        what = "this encoder writes each text into its tokenizer's chat template, whose words cannot be told from those of the text"
+        what = "this encoder writes each text into a chat template, and the words of both cannot be told apart"
         how = "where it was trained without the template, leave that out: del model[0].modality_config['message']"
-        raise EncoderError(f"{what}, and nothing can be intervened on; {how}")
+        raise EncoderError(f"{what}: nothing can be intervened on; {how}")
 
 
 def check_apart(
@@ -159,9 +159,9 @@ def _check_tokenizer(model) -> None:
 
 
 def special_ids(model) -> set[int]:
-    """Ids that are never intervened on, those of special tokens that were added to a tokenizer among them. The unknown token
-    and the mask are not: they stand in the place of words. Raises `EncoderError` for a tokenizer of an unknown kind, as in a
-    Router with a static table."""
+    """Ids that are never intervened on, those of special tokens that were added to a tokenizer among them. The unknown
+    token and the mask are not: they stand in the place of words. Raises `EncoderError` for a tokenizer of an unknown
+    kind, as in a Router with a static table."""
     _check_tokenizer(model)
     tokenizer = model.tokenizer
     if is_static(model):
@@ -227,8 +227,8 @@ def tokenise(
     prompt: str = "",              # what stands before every text
 ) -> Tokens:
     """Token ids of `texts`, as the encoder itself cuts them, with its settings and its chat template where it has them.
-    Raises `ValueError` for one text in the place of a list, `EncoderError` for a tokenizer of an unknown kind, as in a Router
-    with a static table."""
+    Raises `ValueError` for one text in the place of a list, `EncoderError` for a tokenizer of an unknown kind, as in a
+    Router with a static table."""
     return _tokenised(model, several_texts(texts), max_length, prompt)
 
 

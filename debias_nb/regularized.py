@@ -19,8 +19,8 @@ import numpy as np
 import torch
 
 from debias_nb.encoders import (
-    PADDED, Tokens, check_no_template, copied, encode_tokens, encoder_fingerprint, evaluating, from_features, is_static, mask_id,
-    stack, tell_prompts, to_features, unit_rows,
+    PADDED, Tokens, check_no_template, copied, encode_tokens, encoder_fingerprint, evaluating, from_features, is_static,
+    mask_id, stack, tell_prompts, to_features, unit_rows,
 )
 from .interventions import check_intervention, choose, intervene
 from debias_nb.itvreg import (
@@ -59,8 +59,8 @@ def embeddings_by_column(
     columns: list, # the features of each column, as the loss was given them
     n: int,        # rows of a column
 ) -> dict[int, torch.Tensor]: # column -> (n, d)
-    """The embeddings of each column. A loss embeds a column as it was given it, or a copy of it, or several columns in one
-    pass, one below the other. A loss that embeds a column again (for another layer) comes too late."""
+    """The embeddings of each column. A loss embeds a column as it was given it, or a copy of it, or several columns in
+    one pass, one below the other. A loss that embeds a column again (for another layer) comes too late."""
     found = {}
     for features, embeddings in calls:
         itself = _place_itself(features, columns)
@@ -779,7 +779,7 @@ def _check_model(model, loss) -> None:
 
 
 def _learning(calls: list, encoder) -> list: # of `watched`
-    "The calls from which an encoder learns, in a training: those of a teacher or of a gradient cache are without gradient."
+    "The calls from which an encoder learns, in a training: those of a teacher or a gradient cache have no gradient."
     can_learn = any(weight.requires_grad for weight in encoder.parameters())
     if not (can_learn and torch.is_grad_enabled()):
         return calls
@@ -829,8 +829,8 @@ def _shown(one) -> str: # short for a module, which would show all of its layers
 
 
 def _check_intervention(model, one) -> None:
-    """Raises `ValueError` where nobody can say what a token becomes, `EncoderError` for a tokenizer without a mask, or with a
-    chat template."""
+    """Raises `ValueError` where nobody can say what a token becomes, `EncoderError` for a tokenizer without a mask or with
+    a chat template."""
     if type(model[0]).__name__ == "Router":
         raise ValueError("a model with a Router has several tokenizers, and an intervention needs to know which")
     check_no_template(model)
@@ -984,8 +984,8 @@ class Regularized(torch.nn.Module):
         return batch
 
     def _take_up(self, encoder) -> None:
-        """Begin anew with another model: a trainer with `model_init`, as in a search for settings, makes one for each training
-        and puts it into the loss. Raises `ValueError` for one that does not go with the loss or the base."""
+        """Begin anew with another model: a trainer with `model_init`, as in a search for settings, makes one for each
+        training and puts it into the loss. Raises `ValueError` for one that does not go with the loss or the base."""
         _check_model(self.model, self.loss)
         _check_regularizers(encoder, self.regularizers)
         self._check_start(encoder)
@@ -994,7 +994,7 @@ class Regularized(torch.nn.Module):
         self.__dict__["encoder"] = encoder
 
     def _check_start(self, encoder) -> None:
-        "Raises `ValueError` for another model that does not begin where the base is; of a base that was given, for another make."
+        "Raises `ValueError` for a model that does not begin at the base; where the base was given, for one of another make."
         if self.base is None:
             return
         if self.base_was_given:
@@ -1100,9 +1100,9 @@ def wise_ft(
     tuned,        # a tuned copy of it, perhaps with an adapter (PEFT), which is merged
     share: float, # alpha, 0: the base weights, 1: the tuned ones; in [0, 1]
 ):                # a new SentenceTransformer, in evaluation mode
-    """WiSE-FT: an encoder with weights (1 - alpha) θ0 + alpha θ. All else is that of the tuned encoder: its limit of tokens, its
-    pooling, its prompts, its device. Raises `ValueError` for a share outside [0, 1], encoders of different make, or a base with
-    an adapter."""
+    """WiSE-FT: an encoder with weights (1 - alpha) θ0 + alpha θ. All else is that of the tuned encoder: its limit of
+    tokens, its pooling, its prompts, its device. Raises `ValueError` for a share outside [0, 1], encoders of different
+    make, or a base with an adapter."""
     _in_range("share", share, 1, "[]")
     if _has_adapters(base):
         raise ValueError("base has an adapter, whose weights are factors: pass the encoder that the adapter was put on")

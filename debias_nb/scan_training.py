@@ -121,14 +121,15 @@ class SCAN(nn.Module):
         self.__dict__["start"] = last_layer(encoder).weight.detach().clone() # None once training has begun
 
     def _follow(self) -> None:
-        """Begin anew with another model: a trainer with `model_init`, as in a search for settings, makes one for each training.
-        Raises `ValueError` for a model of another width."""
+        """Begin anew with another model: a trainer with `model_init`, as in a search for settings, makes one for each
+        training. Raises `ValueError` for a model of another width."""
         encoder = self.encoder
         if encoder is self.known:
             return
         width = last_layer(encoder).in_features
         if width != self.width:
-            raise ValueError(f"SCAN was made for a model of width {self.width}, and the trainer's has {width}: make a SCAN for it")
+            what = f"SCAN was made for a model of width {self.width}, and the trainer's has {width}"
+            raise ValueError(f"{what}: make a SCAN for it")
         if self.debiasing is not None:
             self.debiasing.load_state_dict(self.fresh)
         if self.memory is not None:
