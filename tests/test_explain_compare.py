@@ -26,7 +26,7 @@ from debias_nb.explain.page import write_whole
 from debias_nb.explain.pairs_file import read_pairs_file
 from debias_nb.repro.cli import METHODS_HELP
 from debias_nb.stats import WORDS
-from made import WORLD, bert, read_page
+from made import WORLD, bert, read_page, some_pairs
 
 
 def frame(pairs):
@@ -188,6 +188,43 @@ def test_a_training_that_diverges_is_named(encoder, pairs):
 def test_no_tests_are_refused(encoder, pairs):
     with pytest.raises(ValueError, match="no test"):
         compare(encoder, pairs[0], {})
+
+
+# ---- prompts
+
+def test_an_encoder_with_a_prompt_of_its_own_is_trained_behind_it(tmp_path, monkeypatch):
+    "As its texts are read on the tests."
+    model = SentenceTransformer(
+        str(bert(tmp_path)), device="cpu", prompts={"query": "why how what "}, default_prompt_name="query")
+    read = []
+    forward = type(model[0]).forward
+
+    def watched(module, features, **options):
+        if module.training:
+            read.extend(model.tokenizer.batch_decode(features["input_ids"]))
+        return forward(module, features, **options)
+
+    monkeypatch.setattr(type(model[0]), "forward", watched)
+    settings = settings_for("transformer", epochs=1, batch_size=8)
+    for method in ("plain", "outreg"):
+        comparing.fine_tune(load_model(model), read_pairs_file(some_pairs(16)), read_method(method), settings, 0)
+    assert read and all(text.startswith("[CLS] why how what ") for text in read)
+
+
+def test_the_snippet_trains_behind_the_prompt_of_the_encoder(tmp_path):
+    model = SentenceTransformer(
+        str(bert(tmp_path)), device="cpu", prompts={"query": "why 'how' {what} "}, default_prompt_name="query")
+    with_prompt, without = tmp_path / "prompted", tmp_path / "bare"
+    model.save(str(with_prompt), create_model_card=False)
+    model.default_prompt_name = None
+    model.save(str(without), create_model_card=False)
+    tests = {"new": some_pairs(seed=1)}
+    asked = {"methods": "plain,base", "seeds": 2, "epochs": .1, "batch_size": 30, "progress": False}
+    found = compare(str(with_prompt), some_pairs(), tests, **asked)
+    assert """prompts="why 'how' {what} ",""" in found.snippet() and "texts behind <code>why" in found.html()
+    compile(found.snippet(), "program", "exec")
+    bare = compare(str(without), some_pairs(), tests, **asked)
+    assert "prompt" not in bare.snippet() and "texts behind" not in bare.html()
 
 
 # ---- words

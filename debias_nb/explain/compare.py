@@ -208,6 +208,7 @@ def fine_tune(
             num_train_epochs=settings.epochs,
             per_device_train_batch_size=settings.batch_size,
             learning_rate=settings.learning_rate,
+            prompts=base.prefix or None, # the trainer does not go by the encoder's own
             seed=seed,
             use_cpu=model.device.type == "cpu")
         trainer = quiet_trainer()(model=model, args=args, train_dataset=pairs, loss=loss_of(method, model, settings.loss))
@@ -353,10 +354,12 @@ class Comparison:
         if means.idxmax() not in trained:
             top = f"Of what is trained, {top}"
         why = f"{top} had the highest mean AUC(0.05) over the tests above: check it on pairs that had no part in the choice."
-        base = self.facts["models"]["base"]["name"]
+        told = self.facts["models"]["base"]
+        base = told["name"]
         folder = f"{folder_name(base)}-{best.kind}"
         train = self.facts["files"]["train"]
-        program = training_program(why, base, train, best.regularizer, folder, **asdict(self.settings))
+        settings = asdict(self.settings)
+        program = training_program(why, base, train, best.regularizer, folder, prompt=told["prompt"], **settings)
         if best.kind != "wise-ft":
             return program
         mixing = mixing_program(base, f"{folder}/model", best.strength, folder)

@@ -298,7 +298,7 @@ model = load_model({base!r}).model
 loss = {trained}
 args = SentenceTransformerTrainingArguments(
     output_dir={folder!r}, num_train_epochs={epochs:g}, per_device_train_batch_size={batch_size},
-    learning_rate={learning_rate:g}, save_strategy="no", report_to="none")
+    learning_rate={learning_rate:g}, {prompts}save_strategy="no", report_to="none")
 SentenceTransformerTrainer(model=model, args=args, train_dataset=rows, loss=loss).train()
 model.save({folder!r} + "/model")
 '''
@@ -322,6 +322,7 @@ def training_program(
     regulariser: str | None, # as it is called, e.g. `OutReg(0.1)`; None: the bare loss
     folder: str,         # where the model goes
     loss: str = LEAST_SQUARES, # one of `LOSSES`
+    prompt: str = "",    # what the encoder puts before every text by itself
     **settings,          # learning_rate, epochs, batch_size
 ) -> str:
     "A program that trains on somebody's file."
@@ -339,9 +340,12 @@ def training_program(
     rows = ROWS
     if loss in OF_MATCHES:
         rows = MATCHING_ROWS
+    prompts = ""
+    if prompt: # the trainer does not go by the encoder's own
+        prompts = f"prompts={prompt!r}, "
     program = TRAINING.format(
         why=why, base=base, train=str(source), columns=columns, names=names, trained=trained, loss=loss, rows=rows,
-        folder=folder, **settings)
+        folder=folder, prompts=prompts, **settings)
     if regulariser:
         return program
     return program.replace("from debias_nb.regularized import Regularized\n", "")
@@ -402,7 +406,7 @@ def snippet(
         parts.append(training_program(
             "Fine-tune again, held to what the base says of each text (OutReg). Train as long as before: a shorter training "
             "keeps a model near its base whatever its loss.", base.name, file_facts(train),
-            "OutReg(0.1)", f"{folder}-outreg", **BUDGETS[base.kind]))
+            "OutReg(0.1)", f"{folder}-outreg", prompt=base.prefix, **BUDGETS[base.kind]))
     return "\n".join(parts)
 
 # %% ../../nbs/explain/06_diagnose.ipynb #36ac6350

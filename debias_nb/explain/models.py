@@ -58,7 +58,7 @@ class Scorer:
 
     def told(self) -> dict[str, str]:
         "What a page says of it."
-        return {"name": self.name, "kind": self.kind, "fingerprint": self.fingerprint}
+        return {"name": self.name, "kind": self.kind, "fingerprint": self.fingerprint, "prompt": self.prefix}
 
 
 def kind_of(model) -> str: # static, transformer or cross
