@@ -403,10 +403,38 @@ def test_without_validation_pairs_the_defaults_hold(encoder, pairs, held_out):
     assert given.methods[1].strength == 1 and given.choices() == [], "what is given is not chosen"
 
 
-def test_strengths_are_not_chosen_on_a_test(encoder, pairs):
-    _, tests = pairs
-    with pytest.raises(DataError, match="validation kept and the test unseen hold the same pairs"):
-        compared(encoder, pairs, validation={"kept": tests["unseen"].copy()})
+def test_strengths_are_not_chosen_on_a_test(encoder, pairs, held_out, nothing_trained):
     train, tests = pairs
     with pytest.raises(DataError, match="a test is called 'validation kept'"):
         compared(encoder, (train, {"validation kept": tests["iid"]}), validation={"kept": tests["unseen"]})
+    other = tests["unseen"].sample(frac=1, random_state=0).assign(label=lambda rows: 1 - rows.label)
+    count = len(other)
+    with pytest.raises(DataError, match=f"validation kept: {count} of {count} pairs stand in the test unseen too"):
+        compared(encoder, pairs, validation={"kept": other})
+    swapped = tests["iid"].head(2).rename(columns={"left": "right", "right": "left"})
+    some = pd.concat([held_out["kept"], swapped])
+    with pytest.raises(DataError, match=f"validation kept: 2 of {len(some)} pairs stand in the test iid too"):
+        compared(encoder, pairs, validation={"kept": some})
+
+
+def test_strengths_are_not_chosen_on_what_was_trained_on(encoder, pairs, nothing_trained):
+    train, _ = pairs
+    count = len(train)
+    with pytest.raises(DataError, match=f"validation kept: {count} of {count} pairs stand in the training file too"):
+        compared(encoder, pairs, validation={"kept": train.sample(frac=1, random_state=0)})
+
+
+def test_a_test_with_pairs_of_training_says_so(encoder, pairs, files, tmp_path):
+    train, tests = pairs
+    half = pd.concat([train.head(100), tests["unseen"]])
+    found = compared(encoder, (train, {"leaked": half, "unseen": tests["unseen"]}), methods="base,plain")
+    said = f"leaked: 100 of {len(half):,} pairs stand in the training file too"
+    sentences = found.sentences()
+    assert said in sentences["leaked"] and "training file" not in sentences["unseen"]
+    assert said in found.html() and said in json.loads(found.json())["sentences"]["leaked"]
+    lines = []
+    with contextlib.chdir(files):
+        compare_command(
+            "base", "train.csv", ["same=train.csv"], methods="base,plain", seeds=2, epochs=1, out=str(tmp_path / "out"),
+            progress=False, say=lines.append)
+    assert any("same: 200 of 200 pairs stand in the training file too" in line for line in lines)

@@ -274,6 +274,18 @@ def test_flaws_are_counted():
     assert found["new", "pairs of the training file with another label there"] == 2
 
 
+def test_pairs_of_the_training_file_are_told_beside_the_verdict(folders):
+    models = str(folders["table"]), str(folders["other table"])
+    train = made.some_pairs()
+    new = made.some_pairs(seed=1)
+    half = pd.concat([train.head(30), new])
+    found = diagnose(*models, train, {"half": half, "new": new}, progress=False)
+    shared = new.merge(train, on=["left", "right"])
+    assert shared.empty
+    assert found.leaks == ["half: 30 of 150 pairs stand in the training file too, and say nothing of new data."]
+    assert found.leaks[0] in repr(found) and found.leaks[0] in found.html()
+
+
 # ---------------------------------------------------------------- models
 
 

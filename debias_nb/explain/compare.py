@@ -25,6 +25,7 @@ from .changes import METRICS, RESAMPLES, Test, corrected
 from debias_nb.explain.diagnose import (
     BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, folder_name, mixing_program, named_columns, named_tests, read_files, training_program,
 )
+from .evidence import shared_pairs, shared_sentence
 from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, transformer_settings
 from .page import change_picture, command_line, file_facts, filled, json_text, versions, write_whole
 from .pairs_file import PairFile
@@ -341,9 +342,22 @@ class Comparison:
         return pd.DataFrame(rows)
 
     def sentences(self) -> dict[str, str]: # of each test
-        "Which methods help, and which do not."
-        by_test = self.differences().groupby("test", sort=False)
-        return {test: _sentence(test, rows) for test, rows in by_test}
+        "Which methods help and which do not, and what a test shares with training."
+        leaks = self.leaks()
+        told = {}
+        for test, rows in self.differences().groupby("test", sort=False):
+            parts = [_sentence(test, rows), leaks.get(test)]
+            told[test] = " ".join(filter(None, parts))
+        return told
+
+    def leaks(self) -> dict[str, str]: # a sentence of each test that has some
+        "Which tests have pairs of the training file."
+        shared = self.facts.get("shared", {})
+        told = {}
+        for test, count in shared.items():
+            if count:
+                told[test] = shared_sentence(test, count, self.facts["files"][test]["pairs"])
+        return told
 
     def snippet(self) -> str:
         "A program that trains with the method that did best over all tests."
@@ -577,16 +591,19 @@ def _chosen(methods: list[Method], tried: pd.DataFrame) -> list[Method]: # tried
 VALIDATION = "validation " # stands before the name of pairs on which strengths are chosen
 
 
-def _check_apart(name: str, file: PairFile, tests: dict[str, PairFile]) -> None:
-    "Raises `DataError` where strengths would be chosen on a test."
-    for test, other in tests.items():
-        if file.rows_sha256 == other.rows_sha256:
-            raise DataError(f"{name} and the test {test} hold the same pairs: strengths would be chosen on the test")
+def _check_apart(name: str, file: PairFile, train: PairFile, tests: dict[str, PairFile]) -> None:
+    "Raises `DataError` where strengths would be chosen on pairs of training, or on those of a test."
+    others = {"the training file": train} | {f"the test {test}": other for test, other in tests.items()}
+    for other, pairs in others.items():
+        shared = shared_pairs(file, pairs)
+        if shared:
+            why = "strengths would be chosen on them. Leave them out"
+            raise DataError(f"{name}: {shared:,} of {len(file):,} pairs stand in {other} too, and {why}")
 
 
 def _all_files(train, tests: dict, validation: dict, columns) -> tuple[PairFile, dict[str, PairFile], dict[str, PairFile]]:
     """The files to train on, to test on, and to choose strengths on.
-    Raises `DataError`, also where strengths would be chosen on a test."""
+    Raises `DataError`, also where strengths would be chosen on pairs of training, or on those of a test."""
     named = {VALIDATION + name: source for name, source in validation.items()}
     for name in named:
         if name in tests:
@@ -595,7 +612,7 @@ def _all_files(train, tests: dict, validation: dict, columns) -> tuple[PairFile,
     pairs = files.pop("train")
     kept = {name: files.pop(name) for name in named}
     for name, file in kept.items():
-        _check_apart(name, file, files)
+        _check_apart(name, file, pairs, files)
     return pairs, files, kept
 
 
@@ -687,6 +704,7 @@ def _facts(
     "What went in, and the command that gives it again."
     facts = {name: file_facts(file) for name, file in files.items()}
     drawn = {name: test.units.told for name, test in tests.items()}
+    shared = {name: shared_pairs(test.file, files["train"]) for name, test in tests.items()}
     told = [asdict(method) | {"about": ABOUT[method.kind]} for method in methods]
     command = _command(base.name, facts, [*tests], validation, methods, settings, seeds, folder)
     return {
@@ -697,6 +715,7 @@ def _facts(
         "seeds": seeds,
         "resamples": RESAMPLES,
         "drawn": drawn,
+        "shared": shared,
         "choice": CHOICE,
         "versions": versions(),
         "command": command,
@@ -760,6 +779,8 @@ def compare_command(
     say(found.means().to_string())
     say("\nMinus plain fine-tuning, in points, with 95 % intervals; above it?\n")
     say(differences.round(2).to_string(index=False))
+    for text in found.leaks().values():
+        say(f"\n{text}")
     files = {
         "report.html": found.html(),
         "report.json": found.json(),

@@ -26,7 +26,7 @@ from debias_nb.explain.changes import (
     GAIN, HARM, RESAMPLES, Test, points, score_table, sentence, tfidf_cosine, tfidf_model, verdicts,
 )
 from debias_nb.explain.evidence import (
-    candidate_words, flaws, flips, interventions, other_words, ranked_words, shortcuts, slices,
+    OF_TRAINING, candidate_words, flaws, flips, interventions, other_words, ranked_words, shared_sentence, shortcuts, slices,
 )
 from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, same_make, without_adapters
 from debias_nb.explain.page import (
@@ -82,8 +82,19 @@ class Diagnosis:
             told[test] = _of_test(row) | {"shortcut": shortcut.get(test)}
         return told
 
+    @property
+    def leaks(self) -> list[str]: # a sentence a test that has some
+        "Which tests have pairs of the training file."
+        sizes = dict(zip(self.verdicts.test, self.verdicts.pairs))
+        told = []
+        for row in self.flaws.to_dict("records"):
+            if row["what"] == OF_TRAINING and row["count"]:
+                sentence = shared_sentence(row["file"], row["count"], sizes[row["file"]])
+                told.append(sentence)
+        return told
+
     def __repr__(self):
-        return "\n".join([*self.sentences, *self.reasons])
+        return "\n".join([*self.sentences, *self.leaks, *self.reasons])
 
     def holds(self, condition: str) -> bool: # e.g. `new.change.high<0`
         "Whether a condition on the figures of a test holds. Raises `ConfigError` for one that cannot be read."
