@@ -13,7 +13,9 @@ import pytest
 import torch
 from diagnose_alarms import WORLD, alarms, planted_case
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling
+from sentence_transformers.base.modules import Router
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, WordEmbeddings
+from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
 from typer.testing import CliRunner
 
 from debias_nb import encoders, interventions
@@ -23,7 +25,7 @@ from debias_nb.data.worlds import STRONG, Catalogue
 from debias_nb.encoders import EncoderError, embed, tokenise
 from debias_nb.explain import diagnose as diagnosing, evidence
 from debias_nb.explain.changes import HARM, NEITHER, Test as Measured, sampling_units, score_table, verdicts
-from debias_nb.explain.compare import origin_of
+from debias_nb.explain.compare import compare, origin_of
 from debias_nb.explain.diagnose import NO_HARM, diagnose, diagnose_command, named_tests, read_condition, snippet
 from debias_nb.explain.models import load_model, mixed_scorer, pair_scores
 from debias_nb.explain.pairs_file import PairFile, read_pairs_file
@@ -339,6 +341,46 @@ def test_folders_that_are_not_safe_are_refused(folders, tmp_path):
         load_model("9" * 300)
     with pytest.raises(EncoderError, match="a SentenceTransformer, a CrossEncoder or a folder"):
         load_model(torch.nn.Linear(2, 2))
+
+
+def test_a_model_that_reads_texts_in_several_ways_is_refused_with_a_way_out(folders, files, tmp_path):
+    ways = [list(made.load(folders[name])) for name in ("bert", "other bert")]
+    router = SentenceTransformer(modules=[Router.for_query_document(*ways), Normalize()], device="cpu")
+    router.save(str(tmp_path / "router"), create_model_card=False)
+    for model in (router, str(tmp_path / "router")):
+        with pytest.raises(EncoderError, match="reads texts in several ways .query and document., .* use one alone") as e:
+            compare(model, str(files / "train.csv"), {"new": str(files / "new.csv")}, progress=False)
+        with pytest.raises(EncoderError, match="use one alone"):
+            diagnose(model, model, str(files / "train.csv"), {"new": str(files / "new.csv")}, progress=False)
+    assert str(tmp_path / "router") in str(e.value), "the model is named"
+    program = str(e.value).partition("use one alone, ")[2]
+    model = router
+    alone = eval(program, {"model": model, "SentenceTransformer": SentenceTransformer})
+    expected = router.encode_query(["red lamp"])
+    assert np.allclose(alone.encode(["red lamp"]), expected, atol=1e-6)
+    assert load_model(alone).kind == "transformer"
+
+
+def test_a_tokenizer_of_an_unknown_kind_is_refused(files):
+    tokenizer = WhitespaceTokenizer(vocab=made.WORDS, stop_words=set())
+    vectors = np.random.default_rng(0).normal(size=(len(made.WORDS), 8)).astype("float32")
+    modules = [WordEmbeddings(tokenizer, vectors), Pooling(8)]
+    glove = SentenceTransformer(modules=modules, device="cpu")
+    with pytest.raises(EncoderError, match="WordEmbeddings is a WhitespaceTokenizer, and that of a transformer is needed"):
+        diagnose(glove, glove, str(files / "train.csv"), {"new": str(files / "new.csv")}, progress=False)
+
+
+def test_prompts_that_are_not_used_are_told(folders, files):
+    prompts = {"query": "what why ", "document": "how ", "title": ""}
+    base, tuned = (SentenceTransformer(str(folders[name]), device="cpu", prompts=prompts) for name in ("bert", "other bert"))
+    tests = {"new": str(files / "new.csv")}
+    said = "Prompts were not used, and texts are read without them: query, document."
+    assert said in diagnose(base, tuned, str(files / "train.csv"), tests, progress=False).notes
+    found = compare(
+        base, str(files / "train.csv"), tests, methods="base,plain", seeds=2, epochs=.1, progress=False)
+    assert said in found.html()
+    base.default_prompt_name = "query"
+    assert load_model(base).unused_prompts == ["document"]
 
 
 def test_mixed_weights_are_the_mean(folders):

@@ -24,6 +24,7 @@ from ..encoders import copied, quiet_trainer, single_thread, training_arguments
 from .changes import METRICS, RESAMPLES, Test, corrected
 from debias_nb.explain.diagnose import (
     BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, folder_name, mixing_program, named_columns, named_tests, read_files, training_program,
+    unused_prompts,
 )
 from .evidence import shared_pairs, shared_sentence
 from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, transformer_settings
@@ -716,6 +717,7 @@ def _facts(
         "resamples": RESAMPLES,
         "drawn": drawn,
         "shared": shared,
+        "notes": unused_prompts({"base": base}),
         "choice": CHOICE,
         "versions": versions(),
         "command": command,

@@ -6,8 +6,8 @@
 __all__ = ['SHARES', 'SAMPLE', 'NAMED', 'LONGEST_SHOWN', 'MIXED', 'TRAINING', 'OF_LABELS', 'OF_MATCHES', 'LOSSES',
            'LEAST_SQUARES', 'ROWS', 'MATCHING_ROWS', 'BUDGETS', 'NO_HARM', 'CONDITION', 'FIGURES', 'SIGNS', 'Diagnosis',
            'sampled_texts', 'WordFindings', 'training_program', 'folder_name', 'best_share', 'mixing_program',
-           'snippet', 'command', 'read_files', 'diagnose', 'read_condition', 'holds', 'named_tests', 'named_columns',
-           'diagnose_command']
+           'snippet', 'command', 'unused_prompts', 'read_files', 'diagnose', 'read_condition', 'holds', 'named_tests',
+           'named_columns', 'diagnose_command']
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import re
@@ -445,6 +445,17 @@ def _facts(scorers: dict[str, Scorer], files: dict[str, PairFile], group, sample
     }
 
 
+def unused_prompts(scorers: dict[str, Scorer]) -> list[str]: # one note, or none
+    "What is said of prompts that a model has for one side of a pair."
+    names = []
+    for scorer in scorers.values():
+        names += scorer.unused_prompts
+    if not names:
+        return []
+    listed = ", ".join(dict.fromkeys(names))
+    return [f"Prompts were not used, and texts are read without them: {listed}."]
+
+
 def _notes(scorers, mixed: bool) -> list[str]:
     "What was left out or done otherwise, and why."
     cross = scorers["base"].kind == "cross"
@@ -459,6 +470,7 @@ def _notes(scorers, mixed: bool) -> list[str]:
         notes.append(f"{chosen}: confirm it on other data.")
     else:
         notes.append("The two models are of different make: their weights cannot be mixed.")
+    notes += unused_prompts(scorers)
     if not cross and cutting(scorers["base"]) != cutting(scorers["tuned"]):
         notes.append("The two models cut texts into different tokens; importance is compared word by word.")
     return notes

@@ -21,7 +21,7 @@ from ..config import EncoderConfig
 from ..cross_encoders import transformer_folder
 from debias_nb.encoders import (
     EncoderError, best_device, check_folder, default_prompt, embed, encoder_cards, encoder_fingerprint, find_folder,
-    is_folder, is_static, leaves_prompts_out, load_safely, several_texts, tokenise, weights_hash,
+    is_folder, is_static, leaves_prompts_out, load_safely, several_texts, special_ids, tokenise, weights_hash,
 )
 from ..hashes import sha256_text
 from ..itvreg import check_same_make
@@ -56,13 +56,29 @@ class Scorer:
             return weights_hash(self.model).hexdigest()
         return encoder_fingerprint(self.model)
 
+    @property
+    def unused_prompts(self) -> list[str]: # names
+        "What the model can put before a text, and does not by itself."
+        prompts = getattr(self.model, "prompts", None) or {}
+        return [name for name, prompt in prompts.items() if prompt and prompt != self.prefix]
+
     def told(self) -> dict[str, str]:
         "What a page says of it."
         return {"name": self.name, "kind": self.kind, "fingerprint": self.fingerprint, "prompt": self.prefix}
 
 
+def _refuse_router(model) -> None:
+    "Raises `EncoderError` for a model that reads texts in several ways, of which a score would take one."
+    if type(model[0]).__name__ == "Router":
+        routes = " and ".join(model[0].sub_modules)
+        first = next(iter(model[0].sub_modules))
+        one = f"SentenceTransformer(modules=[*model[0].sub_modules[{first!r}], *list(model)[1:]])"
+        raise EncoderError(f"a Router reads texts in several ways ({routes}), and one is needed here: use one alone, {one}")
+
+
 def kind_of(model) -> str: # static, transformer or cross
-    "What a model is. Raises `EncoderError` for one that is neither a sentence encoder nor a cross-encoder."
+    """What a model is. Raises `EncoderError` for one that is neither a sentence encoder nor a cross-encoder, for a Router, and
+    for a tokenizer of an unknown kind."""
     from sentence_transformers import CrossEncoder, SentenceTransformer
     if isinstance(model, CrossEncoder):
         if model.num_labels != 1:
@@ -71,6 +87,8 @@ def kind_of(model) -> str: # static, transformer or cross
     if not isinstance(model, SentenceTransformer):
         found = type(model).__name__
         raise EncoderError(f"a SentenceTransformer, a CrossEncoder or a folder of one is expected, got {found}")
+    _refuse_router(model)
+    special_ids(model) # raises where the tokenizer is of an unknown kind
     if is_static(model):
         return "static"
     return "transformer"
@@ -146,7 +164,10 @@ def load_model(
     place = device or best_device()
     model = load_safely(load, folder, device=place, model_kwargs={"use_safetensors": True})
     model = model.float().eval() # as `load_encoder` does
-    return Scorer(str(source), model, kind_of(model))
+    try:
+        return Scorer(str(source), model, kind_of(model))
+    except EncoderError as e:
+        raise EncoderError(f"{source}: {e}") from None
 
 # %% ../../nbs/explain/01_models.ipynb #a6f1d3b3
 CHUNK = 2048 # pairs at a time
