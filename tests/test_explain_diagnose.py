@@ -29,7 +29,7 @@ from debias_nb.explain.compare import compare, origin_of
 from debias_nb.explain.diagnose import NO_HARM, diagnose, diagnose_command, named_tests, read_condition, snippet
 from debias_nb.explain.models import load_model, mixed_scorer, pair_scores
 from debias_nb.explain.pairs_file import PairFile, read_pairs_file
-from debias_nb.explain.words import WORD, replaced, word_importance, words_of
+from debias_nb.explain.words import WORD, is_unspaced, replaced, word_importance, words_of
 from debias_nb.interventions import intervene
 from debias_nb.repro.cli import app
 
@@ -170,6 +170,41 @@ def test_a_word_whose_letters_fall_apart_stays_one(word):
     assert words_of(text) == (word.casefold(), "red", "lamp")
     assert len(WORD.findall(text)) == 3
     assert replaced(text, dict.fromkeys(words_of(word), "old")) == "old red lamp"
+
+
+@pytest.mark.parametrize("text, words", [
+    ("हिन्दी जूते खरीदें", ("हिन्दी", "जूते", "खरीदें")),
+    ("বাংলা জুতা", ("বাংলা", "জুতা")),
+    ("தமிழ் மொழி", ("தமிழ்", "மொழி")),
+    ("ภาษาไทย รองเท้า", ("ภาษาไทย", "รองเท้า")),
+    ("می\u200cخواهم کفش", ("می\u200cخواهم", "کفش")),
+    ("cafe\u0301 Bru\u0302le\u0301-2", ("café", "brûlé-2")),
+    ("\u0301 ❤\ufe0f the kettle's lid.", ("the", "kettle's", "lid")),
+])
+def test_the_marks_of_a_word_belong_to_it(text, words):
+    assert words_of(text) == words
+    assert replaced(f"{text} lamp", dict.fromkeys(words, " ")).endswith("lamp")
+    assert not words_of(replaced(text, dict.fromkeys(words, " ")))
+
+
+def test_words_of_plain_latin_texts_are_runs_of_letters_and_digits():
+    "As they have always been."
+    letters = "".join(map(chr, range(0x20, 0x250)))
+    texts = [letters, "The HP-250's 3.5 inch disc, x_1 co-op’s a..b -c", "Größe İstanbul ŒUVRE ǰǆ", "\tÅngström\n№ 5²"]
+    for text in texts:
+        plain = re.findall(r"\w+(?:[-'’.]\w+)*", text)
+        assert WORD.findall(text) == plain
+        assert words_of(text) == tuple(word.casefold() for word in plain)
+
+
+def test_a_script_without_spaces_between_words_is_told(folders, files):
+    models = str(folders["bert"]), str(folders["other bert"])
+    plain = made.some_pairs()
+    chinese = plain.assign(left=[f"我喜欢红色的鞋子 {text}" for text in plain.left], right=[f"帽子 {text}" for text in plain.right])
+    said = "Most texts are in a script without spaces between words"
+    notes = [diagnose(*models, train, {"new": made.some_pairs(seed=1)}, progress=False).notes for train in (plain, chinese)]
+    assert [any(note.startswith(said) for note in each) for each in notes] == [False, True]
+    assert not is_unspaced("฿200 हिन्दी Größe")
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])

@@ -33,7 +33,7 @@ from debias_nb.explain.page import (
     change_picture, command_line, curve_picture, file_facts, filled, json_text, target, versions, write_whole,
 )
 from .pairs_file import PairFile, read_pairs_file
-from .words import importance_by_word, label_ties, word_importance, word_pairs, words_of
+from .words import importance_by_word, is_unspaced, label_ties, word_importance, word_pairs, words_of
 
 # %% ../../nbs/explain/06_diagnose.ipynb #737103a7
 @dataclass(eq=False)
@@ -456,7 +456,7 @@ def unused_prompts(scorers: dict[str, Scorer]) -> list[str]: # one note, or none
     return [f"Prompts were not used, and texts are read without them: {listed}."]
 
 
-def _notes(scorers, mixed: bool) -> list[str]:
+def _notes(scorers, mixed: bool, texts: list[str]) -> list[str]: # texts: of training
     "What was left out or done otherwise, and why."
     cross = scorers["base"].kind == "cross"
     notes = []
@@ -471,6 +471,8 @@ def _notes(scorers, mixed: bool) -> list[str]:
     else:
         notes.append("The two models are of different make: their weights cannot be mixed.")
     notes += unused_prompts(scorers)
+    if np.mean([is_unspaced(text) for text in texts]) > .5:
+        notes.append("Most texts are in a script without spaces between words: what is said of words is said of phrases.")
     if not cross and cutting(scorers["base"]) != cutting(scorers["tuned"]):
         notes.append("The two models cut texts into different tokens; importance is compared word by word.")
     return notes
@@ -546,7 +548,7 @@ def diagnose(
         flips=flipped,
         snippet=advice,
         facts=facts,
-        notes=_notes(scorers, bool(mixes)),
+        notes=_notes(scorers, bool(mixes), texts),
     )
 
 # %% ../../nbs/explain/06_diagnose.ipynb #0ed15c8a
