@@ -16,7 +16,7 @@ from sentence_transformers import SentenceTransformer
 from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig
 from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import Catalogue
-from debias_nb.encoders import EncoderError, planted_encoder
+from debias_nb.encoders import EncoderError, copied, planted_encoder
 from debias_nb.explain import compare as comparing
 from debias_nb.explain.compare import (
     GRIDS, STRENGTH, Comparison, compare, compare_command, read_method, read_methods, settings_for,
@@ -320,12 +320,50 @@ def test_the_command_on_the_page_gives_the_same_trials(reported, files):
     assert (files / "out/trials.jsonl").read_bytes() == before
 
 
+def test_the_command_names_loss_and_validation_pairs(files, held_out, tmp_path):
+    held_out["kept"].to_csv(tmp_path / "kept.csv", index=False)
+    tests = {"new": str(files / "unseen.csv")}
+    found = compare(
+        str(files / "base"), str(files / "train.csv"), tests, methods="base,wise-ft", seeds=2, epochs=.1, batch_size=100,
+        progress=False, loss="CoSENTLoss", validation={"kept": str(tmp_path / "kept.csv")})
+    command = found.facts["command"]
+    assert "--loss CoSENTLoss" in command and f"--validation kept={tmp_path / 'kept.csv'}" in command
+    assert command.replace("'", "&#39;") in found.html()
+
+
+def won_by(best, found):
+    "The same comparison, with a method that is the best."
+    trials = [trial | {"metrics": {test: {"auc05": float(trial["method"] == best)} for test in trial["metrics"]}}
+              for trial in found.trials]
+    return Comparison(trials, found.methods, found.settings, found.facts)
+
+
+def test_what_is_in_memory_has_no_name_in_program_and_command(encoder, pairs, files):
+    train, tests = pairs
+    asked = {"methods": "base,wise-ft", "seeds": 2, "epochs": .1, "batch_size": 100, "progress": False}
+    found = compare(encoder, train, tests, **asked)
+    program = won_by("wise-ft", found).snippet()
+    assert "model = ... # the encoder before fine-tuning\n" in program
+    assert "frame = ... # the pairs to train on, a data frame\npairs = read_pairs_file(frame, columns=" in program
+    assert "base = ... #" in program and "tuned = load_model('mine-wise-ft/model').model" in program
+    assert "in memory" not in program and ".csv" not in program
+    assert found.facts["command"] is None and "debias-nb compare" not in found.html()
+    compile(program, "program", "exec")
+    one_named = compare(encoder, str(files / "train.csv"), {"new": str(files / "unseen.csv")}, **asked)
+    assert one_named.facts["command"] is None
+    assert f"pairs = read_pairs_file({str(files / 'train.csv')!r}, " in one_named.snippet()
+
+
+def test_an_encoder_in_memory_stays_in_its_mode(encoder, pairs):
+    model = copied(encoder).train()
+    compared(model, pairs, methods="base,plain,wise-ft,outreg")
+    assert model.training and all(part.training for part in model.modules())
+
+
 @pytest.mark.parametrize("best", ["wise-ft", "outreg", "plain"])
 def test_the_snippet_runs(reported, files, best):
     found, _, _ = reported
-    trials = [trial | {"metrics": {test: {"auc05": float(trial["method"] == best)} for test in trial["metrics"]}}
-              for trial in found.trials]
-    program = Comparison(trials, found.methods, found.settings, found.facts).snippet()
+    program = won_by(best, found).snippet()
     assert program.startswith(f"# {best} had the highest mean")
     with contextlib.chdir(files), contextlib.redirect_stdout(io.StringIO()):
         exec(program, {})
@@ -370,7 +408,6 @@ def test_a_strength_that_is_not_given_is_the_best_on_the_validation_pairs(encode
     assert strengths == dict(zip(best.method, best.strength)) | {"base": None, "plain": None, "outreg:1": 1.}
     page = found.html()
     assert "pairs that are no test" in page and "0.01: " in page
-    assert "--validation" in found.facts["command"]
     monkeypatch.setattr(comparing, "fine_tune", None) # nothing is left to train
     again = compared(encoder, pairs, **asked)
     assert again.tried.equals(found.tried) and again.scores.equals(found.scores)

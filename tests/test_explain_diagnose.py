@@ -346,6 +346,9 @@ def test_cross_encoders_are_compared_without_words(folders, files, tmp_path):
         made_of[name] = tmp_path / name
     found = found_with(made_of, files, "bert", "other bert")
     assert not found.words
+    reader = CrossEncoder(str(made_of["bert"]), device="cpu").train()
+    scores = [pair_scores({"it": load_model(reader)}, ["red lamp"], ["old table"])["it"] for _ in range(2)]
+    assert reader.training and scores[0] == scores[1]
     assert any("Cross-encoders" in note for note in found.notes)
     mixed = {"WiSE-FT 0.25", "WiSE-FT 0.5", "WiSE-FT 0.75"}
     assert set(found.scores.scorer) - mixed == {"base", "tuned", "word overlap", "TF-IDF"}
@@ -499,6 +502,34 @@ def test_the_snippet_says_where_nothing_has_to_be_mended(tables):
     unharmed = snippet(models, file, None, False)
     assert unharmed == f"{NO_HARM}\n{harmed}"
     assert "num_train_epochs=5" in harmed
+
+
+def test_what_is_in_memory_has_no_name_in_program_and_command(folders, files):
+    base, tuned = (made.load(folders[name]) for name in ("table", "other table"))
+    found = diagnose(base, tuned, made.some_pairs(), {"new": made.some_pairs(seed=1)}, progress=False)
+    assert "base = ... # the encoder before fine-tuning\ntuned = ... # the encoder after fine-tuning\n" in found.snippet
+    assert "model = ... # the encoder before fine-tuning\n" in found.snippet
+    assert "pairs = read_pairs_file(frame, columns=" in found.snippet
+    assert "in memory" not in found.snippet and ".csv" not in found.snippet
+    assert found.facts["command"] is None and "debias-nb diagnose" not in found.html()
+    compile(found.snippet, "program", "exec")
+    saved = diagnose(
+        str(folders["table"]), tuned, str(files / "train.csv"), {"new": str(files / "new.csv")}, progress=False)
+    assert f"base = load_model({str(folders['table'])!r}).model\ntuned = ... #" in saved.snippet
+    assert saved.facts["command"] is None
+
+
+@pytest.mark.parametrize("kind", ["table", "bert"])
+def test_models_in_memory_stay_in_their_mode(folders, kind):
+    base, tuned = (made.load(folders[name]).train() for name in (kind, f"other {kind}"))
+    tuned[0].eval()
+    before = [part.training for part in tuned.modules()]
+    found = diagnose(base, tuned, made.some_pairs(), {"new": made.some_pairs(seed=1)}, progress=False)
+    assert all(part.training for part in base.modules())
+    assert [part.training for part in tuned.modules()] == before
+    base.eval(), tuned.eval()
+    again = diagnose(base, tuned, made.some_pairs(), {"new": made.some_pairs(seed=1)}, progress=False)
+    assert again.json() == found.json(), "no dropout while scores are computed"
 
 
 def test_the_part_of_the_snippet_that_mixes_saves_the_mixture(snippet_folder):

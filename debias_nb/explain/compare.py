@@ -23,8 +23,8 @@ from ..data.registry import DataError
 from ..encoders import copied, quiet_trainer, single_thread, training_arguments
 from .changes import METRICS, RESAMPLES, Test, corrected
 from debias_nb.explain.diagnose import (
-    BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, folder_name, mixing_program, named_columns, named_tests, read_files, training_program,
-    unused_prompts,
+    BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, folder_name, have_names, mixing_program, named_columns, named_tests,
+    read_files, training_program, unused_prompts,
 )
 from .evidence import shared_pairs, shared_sentence
 from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, transformer_settings
@@ -370,7 +370,7 @@ class Comparison:
             top = f"Of what is trained, {top}"
         why = f"{top} had the highest mean AUC(0.05) over the tests above: check it on pairs that had no part in the choice."
         told = self.facts["models"]["base"]
-        base = told["name"]
+        base = told["source"]
         folder = f"{folder_name(base)}-{best.kind}"
         train = self.facts["files"]["train"]
         settings = asdict(self.settings)
@@ -702,12 +702,14 @@ def _facts(
     seeds: int,
     folder,
 ) -> dict:
-    "What went in, and the command that gives it again."
+    "What went in, and the command that gives it again; none for models or pairs in memory."
     facts = {name: file_facts(file) for name, file in files.items()}
     drawn = {name: test.units.told for name, test in tests.items()}
     shared = {name: shared_pairs(test.file, files["train"]) for name, test in tests.items()}
     told = [asdict(method) | {"about": ABOUT[method.kind]} for method in methods]
-    command = _command(base.name, facts, [*tests], validation, methods, settings, seeds, folder)
+    command = None
+    if have_names({"base": base}, facts):
+        command = _command(base.source, facts, [*tests], validation, methods, settings, seeds, folder)
     return {
         "files": facts,
         "models": {"base": base.told()},

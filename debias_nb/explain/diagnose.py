@@ -6,8 +6,8 @@
 __all__ = ['SHARES', 'SAMPLE', 'NAMED', 'LONGEST_SHOWN', 'MIXED', 'TRAINING', 'OF_LABELS', 'OF_MATCHES', 'LOSSES',
            'LEAST_SQUARES', 'ROWS', 'MATCHING_ROWS', 'BUDGETS', 'NO_HARM', 'CONDITION', 'FIGURES', 'SIGNS', 'Diagnosis',
            'sampled_texts', 'WordFindings', 'training_program', 'folder_name', 'best_share', 'mixing_program',
-           'snippet', 'command', 'unused_prompts', 'read_files', 'diagnose', 'read_condition', 'holds', 'named_tests',
-           'named_columns', 'diagnose_command']
+           'snippet', 'have_names', 'command', 'unused_prompts', 'read_files', 'diagnose', 'read_condition', 'holds',
+           'named_tests', 'named_columns', 'diagnose_command']
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import re
@@ -290,8 +290,8 @@ MIXED = '''# Weights between both models cost no training. This share had the hi
 from debias_nb.explain.models import load_model
 from debias_nb.regularized import wise_ft
 
-base = load_model({base!r}).model
-tuned = load_model({tuned!r}).model
+base = {base}
+tuned = {tuned}
 mixed = wise_ft(base, tuned, share={share})
 mixed.save({mixed!r})
 '''
@@ -303,9 +303,9 @@ from debias_nb.explain.models import load_model
 from debias_nb.explain.pairs_file import read_pairs_file
 from debias_nb.regularized import {names}
 
-pairs = read_pairs_file({train!r}, columns={columns!r})
+{frame}pairs = read_pairs_file({train}, columns={columns!r})
 {rows}
-model = load_model({base!r}).model
+model = {base}
 loss = {trained}
 args = SentenceTransformerTrainingArguments(
     output_dir={folder!r}, num_train_epochs={epochs:g}, per_device_train_batch_size={batch_size},
@@ -326,9 +326,19 @@ MATCHING_ROWS = '''matches = [(left, right) for left, right, label in zip(pairs.
 rows = Dataset.from_list([{"left": left, "right": right} for left, right in matches])'''
 
 
+def _loaded_from(
+    source: str | None, # of `load_model`; None: a model in memory
+    which: str,         # it is, in words
+) -> str:
+    "What a program says of a model; of one in memory only its owner knows."
+    if source is None:
+        return f"... # the encoder {which} fine-tuning"
+    return f"load_model({source!r}).model"
+
+
 def training_program(
     why: str,            # the first line
-    base: str,           # a name of `load_model`
+    base: str | None,    # what `load_model` takes; None: a model in memory
     train: dict,         # of `file_facts`
     regulariser: str | None, # as it is called, e.g. `OutReg(0.1)`; None: the bare loss
     folder: str,         # where the model goes
@@ -345,8 +355,11 @@ def training_program(
         trained = f"Regularized(model, {trained}, [{regulariser}])"
     comment = fill(f"{why} Put your own loss and settings into it.", 110)
     why = indent(comment, "# ")
-    file = Path(train["name"])
-    source = file.with_suffix(file.suffix or ".csv")
+    frame = ""
+    source = repr(train["path"])
+    if train["path"] is None:
+        frame = "frame = ... # the pairs to train on, a data frame\n"
+        source = "frame"
     columns = tuple(train["columns"])
     rows = ROWS
     if loss in OF_MATCHES:
@@ -355,16 +368,17 @@ def training_program(
     if prompt: # the trainer does not go by the encoder's own
         prompts = f"prompts={prompt!r}, "
     program = TRAINING.format(
-        why=why, base=base, train=str(source), columns=columns, names=names, trained=trained, loss=loss, rows=rows,
-        folder=folder, prompts=prompts, **settings)
+        why=why, base=_loaded_from(base, "before"), frame=frame, train=source, columns=columns, names=names, trained=trained,
+        loss=loss, rows=rows, folder=folder, prompts=prompts, **settings)
     if regulariser:
         return program
     return program.replace("from debias_nb.regularized import Regularized\n", "")
 
 
-def folder_name(name: str) -> str: # of a model, which may be a path or a hub id
+def folder_name(source: str | None) -> str: # of a model, which may be a path or a hub id; None: it is in memory
     "A name for a folder of one's own."
-    return re.sub(r"[^\w.-]", "-", Path(name).name) or "mine"
+    name = Path(source or "").name
+    return re.sub(r"[^\w.-]", "-", name) or "mine"
 
 
 def best_share(scores: pd.DataFrame, shares: dict[str, float]) -> float | None: # None where nothing was mixed
@@ -388,14 +402,15 @@ NO_HARM = """\
 
 
 def mixing_program(
-    base: str,  # names of `load_model`
-    tuned: str,
+    base: str | None,  # what `load_model` takes; None: a model in memory
+    tuned: str | None,
     share: float,
     folder: str, # that the mixture's is named after
 ) -> str:
     "A program that mixes two models."
     mixed = f"{folder}-{share:g}"
-    return MIXED.format(base=base, tuned=tuned, share=share, mixed=mixed)
+    loaded = {"base": _loaded_from(base, "before"), "tuned": _loaded_from(tuned, "after")}
+    return MIXED.format(**loaded, share=share, mixed=mixed)
 
 
 def snippet(
@@ -407,26 +422,43 @@ def snippet(
     "A program to try next."
     base = scorers["base"]
     tuned = scorers["tuned"]
-    folder = folder_name(tuned.name)
+    folder = folder_name(tuned.source)
     parts = []
     if not harmed and base.kind != "cross":
         parts.append(NO_HARM)
     if share is not None:
-        parts.append(mixing_program(base.name, tuned.name, share, folder))
+        parts.append(mixing_program(base.source, tuned.source, share, folder))
     if base.kind != "cross":
         parts.append(training_program(
             "Fine-tune again, held to what the base says of each text (OutReg). Train as long as before: a shorter training "
-            "keeps a model near its base whatever its loss.", base.name, file_facts(train),
+            "keeps a model near its base whatever its loss.", base.source, file_facts(train),
             "OutReg(0.1)", f"{folder}-outreg", prompt=base.prefix, **BUDGETS[base.kind]))
     return "\n".join(parts)
 
 # %% ../../nbs/explain/06_diagnose.ipynb #36ac6350
-def command(scorers: dict[str, Scorer], files: dict[str, dict], group: str | None, seed: int) -> str:
-    "The command that gives this diagnosis again; files: of `file_facts`, by name."
+def have_names(
+    scorers: dict[str, Scorer],
+    files: dict[str, dict], # of `file_facts`
+) -> bool:
+    "Whether a command can name all models and files: none is in memory alone."
+    sources = [scorer.source for scorer in scorers.values()]
+    paths = [file["path"] for file in files.values()]
+    return None not in sources + paths
+
+
+def command(
+    scorers: dict[str, Scorer],
+    files: dict[str, dict], # of `file_facts`, by name
+    group: str | None,
+    seed: int,
+) -> str | None: # None for models or pairs in memory
+    "The command that gives this diagnosis again."
+    if not have_names(scorers, files):
+        return None
     tests = [f"{name}={file['name']}" for name, file in files.items() if name != "train"]
     train = files["train"]
     return command_line("diagnose", {
-        "base": scorers["base"].name, "tuned": scorers["tuned"].name, "train": train["name"], "test": tests,
+        "base": scorers["base"].source, "tuned": scorers["tuned"].source, "train": train["name"], "test": tests,
         "columns": ",".join(train["columns"]), "group": group, "seed": seed or None,
     })
 

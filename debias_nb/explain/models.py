@@ -20,8 +20,8 @@ from tqdm.auto import tqdm
 from ..config import EncoderConfig
 from ..cross_encoders import transformer_folder
 from debias_nb.encoders import (
-    EncoderError, best_device, check_folder, default_prompt, embed, encoder_cards, encoder_fingerprint, find_folder,
-    is_folder, is_static, leaves_prompts_out, load_safely, several_texts, special_ids, tokenise, weights_hash,
+    EncoderError, best_device, check_folder, default_prompt, embed, encoder_cards, encoder_fingerprint, evaluating,
+    find_folder, is_folder, is_static, leaves_prompts_out, load_safely, several_texts, special_ids, tokenise, weights_hash,
 )
 from ..hashes import sha256_text
 from ..itvreg import check_same_make
@@ -35,6 +35,7 @@ class Scorer:
     model: object # sentence-transformers' SentenceTransformer or CrossEncoder
     kind: str     # static, transformer or cross
     known: dict[str, torch.Tensor] = field(default_factory=dict, repr=False) # vectors of texts, their prefix included
+    source: str | None = None # what `load_model` takes for it; None: it is in memory alone
 
     @property
     def prefix(self) -> str: # what the model puts before every text by itself
@@ -62,9 +63,12 @@ class Scorer:
         prompts = getattr(self.model, "prompts", None) or {}
         return [name for name, prompt in prompts.items() if prompt and prompt != self.prefix]
 
-    def told(self) -> dict[str, str]:
+    def told(self) -> dict[str, str | None]:
         "What a page says of it."
-        return {"name": self.name, "kind": self.kind, "fingerprint": self.fingerprint, "prompt": self.prefix}
+        return {
+            "name": self.name, "kind": self.kind, "fingerprint": self.fingerprint, "prompt": self.prefix,
+            "source": self.source,
+        }
 
 
 def _refuse_router(model) -> None:
@@ -156,7 +160,7 @@ def load_model(
     if isinstance(source, Scorer):
         return source
     if not isinstance(source, (str, Path)):
-        return Scorer("a model in memory", source.eval(), kind_of(source))
+        return Scorer("a model in memory", source, kind_of(source))
     folder = model_folder(str(source))
     load = SentenceTransformer
     if _is_cross(folder):
@@ -165,7 +169,7 @@ def load_model(
     model = load_safely(load, folder, device=place, model_kwargs={"use_safetensors": True})
     model = model.float().eval() # as `load_encoder` does
     try:
-        return Scorer(str(source), model, kind_of(model))
+        return Scorer(str(source), model, kind_of(model), source=str(source))
     except EncoderError as e:
         raise EncoderError(f"{source}: {e}") from None
 
@@ -286,7 +290,8 @@ def _read_together(scorers, left, right) -> dict[str, np.ndarray]:
     pairs = list(zip(left, right))
     out = {}
     for name, scorer in scorers.items():
-        out[name] = scorer.model.predict(pairs, show_progress_bar=False)
+        with evaluating(scorer.model):
+            out[name] = scorer.model.predict(pairs, show_progress_bar=False)
     return out
 
 # %% ../../nbs/explain/01_models.ipynb #e3e35591

@@ -199,7 +199,7 @@ def versions() -> dict[str, str]:
 def file_facts(file: PairFile) -> dict:
     "What a page says of a file."
     return {
-        "name": file.path or file.name, "pairs": len(file), "mean": float(file.labels.mean()),
+        "name": file.path or file.name, "path": file.path, "pairs": len(file), "mean": float(file.labels.mean()),
         "sha256": file.sha256, "columns": list(file.columns),
     }
 
