@@ -595,6 +595,14 @@ def test_a_test_that_is_too_small_is_refused_before_a_model_is_loaded(folders, m
         diagnose(str(folders["table"]), str(folders["other table"]), made.some_pairs(), {"new": one_match}, progress=False)
 
 
+def test_training_texts_without_a_word_are_refused_before_a_model_is_loaded(monkeypatch):
+    monkeypatch.setattr(diagnosing, "_loaded", lambda *models: pytest.fail("a model was loaded"))
+    pairs = made.some_pairs()
+    smiling = pairs.assign(left=["😀" * (i % 7 + 1) for i in range(120)], right=["🎉 !"] * 120)
+    with pytest.raises(DataError, match="train: no text has a word"):
+        diagnose("base", "tuned", smiling, {"new": pairs}, progress=False)
+
+
 def queries(number, seed):
     "A test with some queries of forty answers each, and the scores of two models that are equally good."
     rng = np.random.default_rng(seed)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from debias_nb.data.registry import DataError
+from debias_nb.explain.diagnose import read_files
 from debias_nb.explain.pairs_file import LONGEST, read_pairs_file
 
 ROWS = [("a red lamp", "lamp, red", 1), ("an old \"chair\"", "table", 0), ("größe", "two\nlines", 1)]
@@ -39,6 +40,32 @@ def test_a_data_frame_will_do_and_a_pair_file_is_given_back():
     assert found.labels.tolist() == [1, 0, 1] and found.path is None
     assert read_pairs_file(found) is found
     assert found.sha256 != read_pairs_file(FRAME.assign(label=[0, 1, 1])).sha256
+
+
+def test_other_tables_are_as_good_as_a_data_frame():
+    from datasets import Dataset
+    from pyarrow import Table
+    expected = read_pairs_file(FRAME)
+    for table in (Dataset.from_pandas(FRAME), Table.from_pandas(FRAME)):
+        found = read_pairs_file(table, name="mine")
+        assert list(zip(found.left, found.right, found.labels.tolist())) == ROWS
+        assert found.name == "mine" and found.path is None and found.sha256 == expected.sha256
+
+
+@pytest.mark.parametrize("source, kind", [(ROWS, "list"), (None, "NoneType"), ({"left": ["a"]}, "dict")])
+def test_what_is_no_table_is_refused(source, kind):
+    with pytest.raises(DataError, match=f"^pairs: a path or a data frame is expected, got {kind}$"):
+        read_pairs_file(source)
+    with pytest.raises(DataError, match=f"^train: a path or a data frame is expected, got {kind}$"):
+        read_files(source, {"new": FRAME}, ("left", "right", "label"))
+    with pytest.raises(DataError, match=f"^new: a path or a data frame is expected, got {kind}$"):
+        read_files(FRAME, {"new": source}, ("left", "right", "label"))
+
+
+def test_tables_of_datasets_have_the_name_of_their_test():
+    from datasets import Dataset
+    files = read_files(Dataset.from_pandas(FRAME), {"new": Dataset.from_pandas(FRAME)}, ("left", "right", "label"))
+    assert [file.name for file in files.values()] == ["train", "new"]
 
 
 def test_other_names_and_groups(tmp_path):

@@ -168,7 +168,9 @@ def figures(change: Paired) -> dict[str, float]:
 
 # %% ../../nbs/explain/03_changes.ipynb #28b3863a
 def tfidf_model(texts: list[str]) -> TfidfVectorizer:
-    "How rare the words of some texts are."
+    "How rare the words of the training texts are. Raises `DataError` where none has a word."
+    if not any(map(words_of, texts)):
+        raise DataError("train: no text has a word")
     model = TfidfVectorizer(analyzer=words_of, dtype=np.float32)
     return model.fit(dict.fromkeys(texts))
 

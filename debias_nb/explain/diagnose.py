@@ -32,7 +32,7 @@ from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scor
 from debias_nb.explain.page import (
     change_picture, command_line, curve_picture, file_facts, filled, json_text, target, versions, write_whole,
 )
-from .pairs_file import PairFile, read_pairs_file
+from .pairs_file import PairFile, is_path, read_pairs_file
 from .words import importance_by_word, is_unspaced, label_ties, word_importance, word_pairs, words_of
 
 # %% ../../nbs/explain/06_diagnose.ipynb #737103a7
@@ -511,10 +511,10 @@ def _notes(scorers, mixed: bool, texts: list[str]) -> list[str]: # texts: of tra
 
 # %% ../../nbs/explain/06_diagnose.ipynb #4f04bab2
 def _own_name(name: str, source) -> str | None: # None: a file has one
-    "What a data frame is called."
-    if isinstance(source, pd.DataFrame):
-        return name
-    return None
+    "What pairs in memory are called."
+    if is_path(source):
+        return None
+    return name
 
 
 def read_files(train, tests: dict, columns, group: str | None = None) -> dict[str, PairFile]:
@@ -544,10 +544,10 @@ def diagnose(
     files = read_files(train, tests, columns, group)
     trained = files.pop("train")
     measured = [Test(name, file, {}, seed) for name, file in files.items()]
-    scorers = _loaded(base, tuned)
-    mixes = _mixes(scorers)
     texts = [*trained.left, *trained.right]
     tfidf = tfidf_model(texts)
+    scorers = _loaded(base, tuned)
+    mixes = _mixes(scorers)
     models = scorers | mixes
     for test in measured:
         _score(test, models, tfidf, progress)

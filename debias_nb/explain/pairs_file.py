@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['LONGEST', 'NUMBER', 'TRUTHS', 'FORMATS', 'PairFile', 'Cells', 'decoded', 'delimited', 'json_lines', 'parquet',
-           'framed', 'cells_of', 'read_pairs_file']
+           'framed', 'cells_of', 'is_path', 'read_pairs_file']
 
 # %% ../../nbs/explain/00_pairs_file.ipynb #d79453f5
 import csv
 import io
 import json
+import os
 import re
 from codecs import BOM_UTF8
 from dataclasses import dataclass, field
@@ -329,13 +330,28 @@ def cells_of(path: Path, wanted: list[str]) -> Cells:
     return delimited(path, ",")
 
 
+def is_path(source) -> bool:
+    "Whether pairs are named by a path, and are not in memory."
+    return isinstance(source, (str, os.PathLike))
+
+
+def _as_frame(source, name: str | None) -> pd.DataFrame:
+    "Pairs in memory. Raises `DataError` for what is no table."
+    if hasattr(source, "to_pandas"): # of datasets, Polars or Arrow
+        source = source.to_pandas()
+    if not isinstance(source, pd.DataFrame):
+        raise DataError(f"{name or 'pairs'}: a path or a data frame is expected, got {type(source).__name__}")
+    return source
+
+
 def read_pairs_file(
     source,             # a path (CSV, TSV, JSONL, Parquet), a data frame, or a `PairFile`, which is given back
     columns: tuple[str, str, str] = ("left", "right", "label"), # what the file calls them
     group: str | None = None, # a column that says what kind of pair each one is
     name: str | None = None,  # what messages call a data frame
 ) -> PairFile:
-    "Labelled pairs of both classes. Raises `DataError` naming file, line or column."
+    """Labelled pairs of both classes; a table of `datasets`, Polars or Arrow is as good as a data frame.
+    Raises `DataError` naming file, line or column."""
     if isinstance(source, PairFile):
         return source
     wanted = [*columns]
@@ -343,14 +359,15 @@ def read_pairs_file(
         wanted = [*columns, group]
     if len(columns) != 3 or len(set(wanted)) < len(wanted):
         raise DataError(f"columns: three different names are needed, left, right and label, got {', '.join(wanted)}")
-    if isinstance(source, pd.DataFrame):
-        path = None
-        label = name or "data frame"
-        cells = framed(source)
-    else:
+    if is_path(source):
         path = str(source)
         label = path
         cells = cells_of(Path(source), wanted)
+    else:
+        path = None
+        label = name or "data frame"
+        frame = _as_frame(source, name)
+        cells = framed(frame)
     if not cells.rows:
         raise DataError(f"{label}: no pairs, only a header ({', '.join(cells.header)})")
     frame = _frame(label, cells, columns, group)
