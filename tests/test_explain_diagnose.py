@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tracemalloc
 
 import made
 import numpy as np
@@ -24,7 +25,7 @@ from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import STRONG, Catalogue
 from debias_nb.encoders import EncoderError, embed, tokenise
 from debias_nb.explain import diagnose as diagnosing, evidence
-from debias_nb.explain.changes import HARM, NEITHER, Test as Measured, sampling_units, score_table, verdicts
+from debias_nb.explain.changes import HARM, NEITHER, Test as Measured, average_precision, sampling_units, score_table, verdicts
 from debias_nb.explain.compare import compare, origin_of
 from debias_nb.explain.diagnose import NO_HARM, diagnose, diagnose_command, named_tests, read_condition, snippet
 from debias_nb.explain.models import load_model, mixed_scorer, pair_scores
@@ -125,6 +126,30 @@ def test_noise_is_called_noise_and_harm_harm():
     weak = .3 * labels + rng.normal(size=600)
     assert verdicts([Measured("t", file, {"base": strong, "tuned": same})]).verdict[0] == NEITHER
     assert verdicts([Measured("t", file, {"base": strong, "tuned": weak})]).verdict[0] == HARM
+
+
+@pytest.mark.parametrize("at_once", [1, 2_500, 20_000])
+def test_average_precision_in_pieces_is_the_same_to_the_last_bit(monkeypatch, at_once):
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=500)
+    labels = rng.integers(0, 2, 500)
+    weights = rng.integers(0, 3, (201, 500), dtype=np.uint8)
+    whole = average_precision(scores, labels, weights)
+    monkeypatch.setattr("debias_nb.explain.changes.AT_ONCE", at_once)
+    assert np.array_equal(average_precision(scores, labels, weights), whole)
+    assert np.allclose(average_precision(scores, labels, weights[:1]), whole[:1], rtol=1e-12)
+
+
+def test_average_precision_takes_no_more_memory_for_more_resamples():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=20_000)
+    labels = rng.integers(0, 2, 20_000)
+    weights = np.ones((600, 20_000), np.uint8)
+    tracemalloc.start()
+    average_precision(scores, labels, weights)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 80e6, "all resamples at once took more than 400 MB"
 
 
 def test_pairs_that_share_a_text_are_drawn_together():
