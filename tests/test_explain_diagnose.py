@@ -30,7 +30,7 @@ from debias_nb.explain.compare import compare, origin_of
 from debias_nb.explain.diagnose import NO_HARM, diagnose, diagnose_command, named_tests, read_condition, snippet
 from debias_nb.explain.models import load_model, mixed_scorer, pair_scores
 from debias_nb.explain.pairs_file import PairFile, read_pairs_file
-from debias_nb.explain.words import WORD, is_unspaced, replaced, word_importance, words_of
+from debias_nb.explain.words import WORD, _stretches, is_unspaced, replaced, word_importance, words_of
 from debias_nb.interventions import intervene
 from debias_nb.repro.cli import app
 
@@ -274,6 +274,46 @@ def test_padding_before_a_text_is_none_of_its_words(folders):
     for i in range(len(texts)):
         places = tokens.ordinary[i].nonzero() # a token is a word here
         assert np.allclose(found[i], importance_by_hand(scorer.model, tokens[[i]], places), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["bert", "table"])
+def test_importance_does_not_depend_on_the_stretches(folders, monkeypatch, kind):
+    texts = ["red lamp", "old kettle for the table " * 5, "lamp", "?", "a chair of the old kettle"]
+    scorer = load_model(str(folders[kind]))
+    whole = word_importance(scorer, texts)
+    monkeypatch.setattr("debias_nb.explain.words.WORDS_AT_ONCE", 10)
+    parts = word_importance(scorer, texts)
+    assert [len(row) for row in parts] == [2, 25, 1, 0, 6]
+    for one, other in zip(whole, parts):
+        assert np.allclose(one, other, atol=1e-5, equal_nan=True)
+
+
+def test_long_texts_are_read_in_shorter_stretches():
+    texts = ["red lamp"] * 300 + ["old kettle " * 500] * 40 + ["red lamp"] * 2
+    stretches = list(_stretches(texts))
+    assert [text for some in stretches for text in some] == texts
+    assert len(stretches[0]) == 256, "short texts are read as many at a time as before"
+    assert all(len(some) * max(map(len, map(words_of, some))) <= 2**14 for some in stretches)
+    assert len(list(_stretches(["lamp " * 20_000] * 2))) == 2
+
+
+def test_the_sample_of_a_transformer_has_fewer_texts_where_they_are_long():
+    rng = np.random.default_rng(0)
+
+    def file_of(words):
+        texts = [" ".join(rng.choice(made.WORDS[:10], size=words)) + f" {i}" for i in range(1200)]
+        return pair_file("t", texts[:600], texts[600:], [0, 1] * 300)
+
+    def sampled(file, **options):
+        return diagnosing.sampled_texts(file, [Measured("t", file, {})], 1000, 0, **options)
+
+    short, long = file_of(9), file_of(299)
+    words = diagnosing.SAMPLE_WORDS["transformer"]
+    assert sampled(short, words=words) == sampled(short), "10 words a text are within the bound"
+    some = sampled(long, words=words)
+    assert some and sum(len(words_of(text)) for text in some) <= words
+    assert some[0] == sampled(long)[0] and len(some) > 33
+    assert len(sampled(long, words=1)) == 2, "one of training and one of the test"
 
 
 def test_scores_do_not_depend_on_the_stretches(folders, monkeypatch):
