@@ -400,6 +400,19 @@ def test_models_of_different_make_are_compared_without_mixing(folders, files):
     assert "wise_ft" not in found.snippet
 
 
+def test_models_that_are_mixed_have_the_settings_of_the_tuned_one_as_a_note_says(folders, files):
+    base, tuned = (made.load(folders[name]) for name in ("bert", "other bert"))
+    tests = {"new": str(files / "new.csv")}
+
+    def said():
+        notes = diagnose(base, tuned, str(files / "train.csv"), tests, progress=False).notes
+        return any("models between them have those of the tuned one" in note for note in notes)
+
+    assert not said()
+    tuned.max_seq_length = 6
+    assert said()
+
+
 def test_cross_encoders_are_compared_without_words(folders, files, tmp_path):
     from sentence_transformers import CrossEncoder
     from transformers import BertForSequenceClassification

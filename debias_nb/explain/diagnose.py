@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'NAMED', 'LONGEST_SHOWN', 'MIXED', 'TRAINING', 'OF_LABELS',
            'OF_MATCHES', 'LOSSES', 'LEAST_SQUARES', 'ROWS', 'MATCHING_ROWS', 'BUDGETS', 'NO_HARM', 'CONDITION',
-           'FIGURES', 'SIGNS', 'Diagnosis', 'sampled_texts', 'WordFindings', 'training_program', 'folder_name',
-           'best_share', 'mixing_program', 'snippet', 'have_names', 'command', 'unused_prompts', 'read_files',
-           'diagnose', 'read_condition', 'holds', 'named_tests', 'named_columns', 'diagnose_command']
+           'FIGURES', 'SIGNS', 'Diagnosis', 'settings_of', 'sampled_texts', 'WordFindings', 'training_program',
+           'folder_name', 'best_share', 'mixing_program', 'snippet', 'have_names', 'command', 'unused_prompts',
+           'read_files', 'diagnose', 'read_condition', 'holds', 'named_tests', 'named_columns', 'diagnose_command']
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import re
@@ -134,13 +134,18 @@ def _curves(scores: pd.DataFrame, shares: dict[str, float]) -> dict[str, str]: #
 SHARES = (.25, .5, .75) # of the tuned weights; 0 is the base and 1 the tuned model
 
 
+def settings_of(scorer: Scorer) -> tuple: # of a sentence encoder
+    "What decides, beside its weights, which vector a text gets."
+    return cutting(scorer), layers(scorer)
+
+
 def _is_same(base: Scorer, tuned: Scorer) -> bool:
     "Whether two models have the same weights, cut texts into the same tokens, and make a vector of them in the same way."
     if base.kind != tuned.kind or base.fingerprint != tuned.fingerprint:
         return False
     if base.kind == "cross":
         return True
-    return cutting(base) == cutting(tuned) and layers(base) == layers(tuned)
+    return settings_of(base) == settings_of(tuned)
 
 
 def _loaded(base, tuned) -> dict[str, Scorer]:
@@ -523,6 +528,9 @@ def _notes(scorers, mixed: bool, texts: list[str]) -> list[str]: # texts: of tra
         notes.append("Most texts are in a script without spaces between words: what is said of words is said of phrases.")
     if not cross and cutting(scorers["base"]) != cutting(scorers["tuned"]):
         notes.append("The two models cut texts into different tokens; importance is compared word by word.")
+    if not cross and mixed and settings_of(scorers["base"]) != settings_of(scorers["tuned"]):
+        what = "The two models differ in settings (prompt, longest text or pooling)"
+        notes.append(f"{what}, and models between them have those of the tuned one.")
     return notes
 
 # %% ../../nbs/explain/06_diagnose.ipynb #4f04bab2
