@@ -23,14 +23,14 @@ from debias_nb import encoders, interventions
 from debias_nb.config import ConfigError, WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import STRONG, Catalogue
-from debias_nb.encoders import EncoderError, embed, tokenise
+from debias_nb.encoders import EncoderError, as_tokens, embed, tokenise
 from debias_nb.explain import diagnose as diagnosing, evidence
 from debias_nb.explain.changes import HARM, NEITHER, Test as Measured, average_precision, sampling_units, score_table, verdicts
 from debias_nb.explain.compare import compare, origin_of
 from debias_nb.explain.diagnose import NO_HARM, diagnose, diagnose_command, named_tests, read_condition, snippet
 from debias_nb.explain.models import load_model, mixed_scorer, pair_scores
 from debias_nb.explain.pairs_file import PairFile, read_pairs_file
-from debias_nb.explain.words import WORD, _stretches, is_unspaced, replaced, word_importance, words_of
+from debias_nb.explain.words import WORD, _stretches, is_unspaced, replaced, word_importance, word_owners, words_of
 from debias_nb.interventions import intervene
 from debias_nb.repro.cli import app
 
@@ -314,6 +314,30 @@ def test_the_sample_of_a_transformer_has_fewer_texts_where_they_are_long():
     assert some and sum(len(words_of(text)) for text in some) <= words
     assert some[0] == sampled(long)[0] and len(some) > 33
     assert len(sampled(long, words=1)) == 2, "one of training and one of the test"
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_words_are_told_from_tokens_however_they_were_padded_and_cut(folders, side):
+    scorer = load_model(made.load(folders["bert"]))
+    tokenizer = scorer.model.tokenizer
+    texts = ["old kettles, [SEP] for the table", "red lamp"]
+
+    def owners(*columns):
+        ids, mask = (torch.tensor(column) for column in columns)
+        return [row[row >= 0].tolist() for row in word_owners(scorer, texts, as_tokens(scorer.model, ids, mask))]
+
+    tokenizer.padding_side = side
+    whole = tokenizer(texts, padding="max_length", max_length=20)
+    assert owners(whole["input_ids"], whole["attention_mask"]) == [[0, 1, 1, 3, 4, 5], [0, 1]]
+    bare = tokenizer(texts, padding=True, add_special_tokens=False)
+    assert owners(bare["input_ids"], bare["attention_mask"]) == [[0, 1, 1, 3, 4, 5], [0, 1]]
+    tokenizer.truncation_side = side
+    cut = tokenizer(texts, padding=True, truncation=True, max_length=5)
+    first = {"right": [0, 1, 1], "left": [3, 4, 5]}[side]
+    assert owners(cut["input_ids"], cut["attention_mask"]) == [first, [0, 1]]
+    other = tokenizer(["a chair", "red lamp"], padding=True)
+    with pytest.raises(EncoderError, match="cuts texts otherwise than its tokenizer does"):
+        owners(other["input_ids"], other["attention_mask"])
 
 
 def test_scores_do_not_depend_on_the_stretches(folders, monkeypatch):
