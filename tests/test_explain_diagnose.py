@@ -28,7 +28,7 @@ from debias_nb.explain import diagnose as diagnosing, evidence
 from debias_nb.explain.changes import HARM, NEITHER, Test as Measured, average_precision, sampling_units, score_table, verdicts
 from debias_nb.explain.compare import compare, origin_of
 from debias_nb.explain.diagnose import NO_HARM, diagnose, diagnose_command, named_tests, read_condition, snippet
-from debias_nb.explain.models import load_model, mixed_scorer, pair_scores
+from debias_nb.explain.models import cutting, load_model, mixed_scorer, pair_scores
 from debias_nb.explain.pairs_file import PairFile, read_pairs_file
 from debias_nb.explain.words import WORD, _stretches, is_unspaced, replaced, word_importance, word_owners, words_of
 from debias_nb.interventions import intervene
@@ -732,6 +732,10 @@ def test_models_with_other_layers_are_not_the_same(folders, files):
     first[1] = Pooling(32, pooling_mode="cls")
     assert origin_of(load_model(mean)) != origin_of(load_model(first)), "a trial of one is none of the other"
     assert origin_of(load_model(mean)) == origin_of(load_model(copy.deepcopy(mean)))
+    bare = copy.deepcopy(mean)
+    bare[0].processing_kwargs = {"text": {"add_special_tokens": False}}
+    assert cutting(load_model(bare)) != cutting(load_model(mean)), "they do not share the tokens of a text"
+    assert origin_of(load_model(bare)) != origin_of(load_model(mean))
     calm = copy.deepcopy(mean)
     calm[0].auto_model.config.hidden_dropout_prob = 0.
     assert origin_of(load_model(calm)) != origin_of(load_model(mean))

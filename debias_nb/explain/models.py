@@ -179,7 +179,9 @@ CHUNK = 2048 # pairs at a time
 
 def cutting(scorer: Scorer) -> tuple: # equal where texts are cut into the same tokens
     "What decides how a text becomes tokens."
-    return scorer.kind, scorer.rules, scorer.prefix, _length(scorer)
+    _, settings = layers(scorer)[0] # of the module that reads texts
+    told = json.dumps(settings, sort_keys=True, default=str)
+    return scorer.kind, scorer.rules, scorer.prefix, _length(scorer), told
 
 
 def layers(scorer: Scorer) -> list: # of (name of a class, its settings)
