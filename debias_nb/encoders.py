@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'IN_THE_PLACE_OF_WORDS', 'PADDED', 'HUB_FILES', 'NOTES', 'PICKLES', 'WIDTH', 'QUIET',
-           'RECIPE', 'ANEW', 'Tokens', 'stack', 'is_static', 'is_plain_table', 'leaves_prompts_out',
+           'RECIPE', 'ANEW', 'Tokens', 'stack', 'is_static', 'is_plain_table', 'leaves_prompts_out', 'has_template',
            'check_no_template', 'check_apart', 'copied', 'device_of', 'special_ids', 'mask_id', 'as_tokens',
            'several_texts', 'tokenise', 'from_features', 'tell_prompts', 'pooled', 'to_features', 'unit_rows',
            'encode_tokens', 'token_vectors', 'table_vectors', 'autocast', 'evaluating', 'embed', 'default_prompt',
@@ -112,9 +112,14 @@ def leaves_prompts_out(model) -> bool:
     return not all(getattr(module, "include_prompt", True) for module in unwrapped(model).modules())
 
 
+def has_template(model) -> bool:
+    "Whether a transformer writes each text into its tokenizer's chat template."
+    return "message" in getattr(unwrapped(model)[0], "modality_config", ())
+
+
 def check_no_template(model) -> None:
-    "Raises `EncoderError` for a transformer that writes each text into a chat template, whose words are none of its own."
-    if "message" in getattr(unwrapped(model)[0], "modality_config", ()):
+    "Raises `EncoderError` for an encoder of `has_template`: what stands in the template is no word of the text."
+    if has_template(model):
         what = "this encoder writes each text into a chat template, and the words of both cannot be told apart"
         how = "where it was trained without the template, leave that out: del model[0].modality_config['message']"
         raise EncoderError(f"{what}: nothing can be intervened on; {how}")

@@ -15,7 +15,7 @@ import torch
 from diagnose_alarms import WORLD, alarms, planted_case
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Router
-from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, WordEmbeddings
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer, WordEmbeddings
 from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
 from typer.testing import CliRunner
 
@@ -459,6 +459,23 @@ def test_cross_encoders_are_compared_without_words(folders, files, tmp_path):
     assert json.loads(found.json())["words"] == {}
     with pytest.raises(EncoderError, match="one is a cross-encoder, one is not"):
         diagnose(str(made_of["bert"]), str(folders["bert"]), made.some_pairs(), {"new": made.some_pairs()}, progress=False)
+
+
+def test_words_in_a_chat_template_are_left_out_and_a_note_says_so(folders, files, tmp_path):
+    template = "{% for m in messages %}why {{ m['content'] }} [SEP] {% endfor %}"
+    models = {}
+    for name in ("bert", "other bert"):
+        shutil.copytree(folders[name], tmp_path / name)
+        tokenizer = load_model(str(folders[name])).model.tokenizer
+        tokenizer.chat_template = template
+        tokenizer.save_pretrained(tmp_path / name)
+        models[name] = tmp_path / f"{name} in a template"
+        parts = [Transformer(str(tmp_path / name)), Pooling(32)]
+        SentenceTransformer(modules=parts, device="cpu").save_pretrained(str(models[name]))
+    found = found_with(models, files, "bert", "other bert")
+    assert not found.words and found.sentences
+    assert any("chat template" in note for note in found.notes)
+    assert not any("All tokens of a word" in note for note in found.notes)
 
 
 def test_folders_that_are_not_safe_are_refused(folders, tmp_path):

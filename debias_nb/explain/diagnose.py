@@ -21,7 +21,7 @@ import pandas as pd
 from ..config import ConfigError, nearest
 from ..data.products import word_overlap
 from ..data.registry import DataError
-from ..encoders import EncoderError, check_apart
+from ..encoders import EncoderError, check_apart, has_template
 from debias_nb.explain.changes import (
     GAIN, HARM, RESAMPLES, Test, points, score_table, sentence, tfidf_cosine, tfidf_model, verdicts,
 )
@@ -509,6 +509,11 @@ def unused_prompts(scorers: dict[str, Scorer]) -> list[str]: # one note, or none
     return [f"Prompts were not used, and texts are read without them: {listed}."]
 
 
+def _knows_words(scorers: dict[str, Scorer]) -> bool:
+    "Whether each model says which of its tokens are those of a word."
+    return all(scorer.kind != "cross" and not has_template(scorer.model) for scorer in scorers.values())
+
+
 def _notes(scorers, mixed: bool, texts: list[str]) -> list[str]: # texts: of training
     "What was left out or done otherwise, and why."
     cross = scorers["base"].kind == "cross"
@@ -517,7 +522,11 @@ def _notes(scorers, mixed: bool, texts: list[str]) -> list[str]: # texts: of tra
         notes.append("Cross-encoders have no vector of a text: words and interventions (3, 5) are left out.")
     else:
         notes.append("A pair's score is the cosine of its two vectors, whatever else a model recommends.")
-        notes.append("All tokens of a word are masked together; in a static table they are not added.")
+        if _knows_words(scorers):
+            notes.append("All tokens of a word are masked together; in a static table they are not added.")
+        else:
+            why = "A chat template is written around each text, and its words cannot be told from those of the text"
+            notes.append(f"{why}: words and interventions (3, 5) are left out.")
     if mixed:
         chosen = "The share of WiSE-FT in 8 was chosen on these tests, and looks better there than it is"
         notes.append(f"{chosen}: confirm it on other data.")
@@ -579,7 +588,7 @@ def diagnose(
     scores = score_table(measured)
     shares = {"base": 0., **dict(zip(mixes, SHARES)), "tuned": 1.}
     by_word = WordFindings()
-    if scorers["base"].kind != "cross":
+    if _knows_words(scorers):
         by_word = _word_findings(scorers, trained, measured, seed, progress)
     vocabulary = set().union(*map(words_of, texts))
     by_slice = slices(measured, vocabulary)
