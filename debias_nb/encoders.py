@@ -485,9 +485,9 @@ def evaluating(model):
             part.training = training
 
 
-def _without_left_padding(model, tokens: Tokens) -> Tokens:
-    "The same texts from the first column on, where a tokenizer pads on the left: no text is moved by a longer one beside it."
-    if getattr(model.tokenizer, "padding_side", "right") != "left":
+def _without_left_padding(tokens: Tokens) -> Tokens:
+    "The same texts from the first column on, where padding stands on the left: no text is moved by a longer one beside it."
+    if tokens.mask[:, :1].all():
         return tokens
     length = tokens.mask.shape[1]
     first = tokens.mask.long().argmax(1, keepdim=True)
@@ -505,7 +505,7 @@ def embed(
 ) -> torch.Tensor: # (n, d) unit vectors on the CPU, in the order of `tokens`
     "Embeddings in evaluation mode, for any number of tokenised texts; of a model with `truncate_dim` the first numbers alone."
     device = device_of(model)
-    tokens = _without_left_padding(model, tokens)
+    tokens = _without_left_padding(tokens)
     lengths = tokens.mask.sum(1)
     order = lengths.argsort(stable=True)
     batch_tokens = batch_tokens or _tokens_at_once(model, device)

@@ -572,9 +572,13 @@ def test_what_an_encoder_does_by_itself_is_done(originals, name, setting):
     assert expected.shape != as_it_came.encode(TEXTS).shape or not close(embed_texts(as_it_came, TEXTS), expected, 1e-3)
 
 
-def test_padding_on_the_left_costs_a_batch_of_short_texts_nothing(originals):
+@pytest.mark.parametrize("said_by", ["tokenizer", "settings"])
+def test_padding_on_the_left_costs_a_batch_of_short_texts_nothing(originals, said_by):
     model = SentenceTransformer(str(originals / "bert"), device="cpu")
-    model.tokenizer.padding_side = "left"
+    if said_by == "tokenizer":
+        model.tokenizer.padding_side = "left"
+    else:
+        model[0].processing_kwargs = {"text": {"padding_side": "left"}}
     texts = ["red", "lamp", "red " * 30]
     widths = []
     handle = model[0].register_forward_pre_hook(lambda part, inputs: widths.append(inputs[0]["input_ids"].shape[1]))
