@@ -1,5 +1,6 @@
 "Somebody's own loss on the scorecard: what is good, what does nothing, what harms, and what is refused."
 import importlib
+import shutil
 import sys
 from pathlib import Path
 
@@ -118,18 +119,29 @@ NAMES = [method.name for method in METHODS]
 SMALL = made.WORLD.model_copy(update={"p": 1., "brand_match": .6, "p_attr": .8, "p_noun": .4, "decoys": 1.})
 
 
+BLOCK = BlockConfig(
+    encoders=["tiny-static"], corpora=[CorpusConfig(name="catalogue", world=SMALL)], methods=NAMES,
+    training=TrainConfig(learning_rate=2e-2, epochs=3, batch_size=64), seeds=[0, 1, 2],
+    evaluate=["iid", "uncoupled", "unseen"])
+TOY = ExperimentConfig(
+    paper="itvreg", experiment="demo", profile="planted", title="A demonstration", scale="a toy world",
+    encoders=[made.STATIC], methods=METHODS, blocks=[BLOCK])
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    "The runs of the methods here, which are the same beside every loss."
+    folder = tmp_path_factory.mktemp("ours")
+    scoring.our_runs(TOY, folder, 1)
+    return folder
+
+
 @pytest.fixture
-def small(monkeypatch):
-    "The planted part in a toy world, with a table."
-    block = BlockConfig(
-        encoders=["tiny-static"], corpora=[CorpusConfig(name="catalogue", world=SMALL)], methods=NAMES,
-        training=TrainConfig(learning_rate=2e-2, epochs=3, batch_size=64), seeds=[0, 1, 2],
-        evaluate=["iid", "uncoupled", "unseen"])
-    experiment = ExperimentConfig(
-        paper="itvreg", experiment="demo", profile="planted", title="A demonstration", scale="a toy world",
-        encoders=[made.STATIC], methods=METHODS, blocks=[block])
-    monkeypatch.setattr(scoring, "parts", lambda: {"planted": experiment})
-    return experiment
+def small(mine, ours, monkeypatch):
+    "The planted part in a toy world, with a table; what the methods here give there is known."
+    monkeypatch.setattr(scoring, "parts", lambda: {"planted": TOY})
+    shutil.copytree(ours, mine / "score/methods")
+    return TOY
 
 
 def scored(spec, **more):
@@ -161,7 +173,9 @@ def test_what_harms_is_said_to_harm(mine, small):
     assert "reversed" in set(rows.word)
 
 
-def test_records_stay_in_the_folder_and_are_not_made_again(mine, small, monkeypatch):
+def test_records_stay_in_the_folder_and_are_not_made_again(mine, small, ours, monkeypatch):
+    assert len(list(ours.rglob("*.jsonl"))) == 1, "the methods here leave theirs in the folder that they are given"
+    (mine / "score").rename(mine / "kept")
     before = sorted((project_root() / "results").rglob("*")) if (project_root() / "results").is_dir() else []
     _, first, _ = scored("mine:squares", out=mine / "kept")
     files = sorted(path.relative_to(mine).as_posix() for path in mine.rglob("*.jsonl"))
@@ -311,7 +325,7 @@ ST = "sentence_transformers.sentence_transformer.losses"
 def test_what_is_no_loss_for_pairs_is_refused_before_anything_is_trained(mine, small, spec, words):
     with pytest.raises(ScoreError, match=words):
         score(spec, on=("planted",), workers=1, say=lambda line: None)
-    assert not list(mine.rglob("*.jsonl"))
+    assert not list(mine.glob("score/mine-*"))
 
 
 def test_a_part_without_its_data_is_left_out_with_the_reason(mine, small, monkeypatch):
