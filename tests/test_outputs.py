@@ -1,10 +1,12 @@
 "Stored outputs: what is kept, what is compared, and what is refused."
 import json
 import shutil
-import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import execnb.shell # noqa: F401 (once, for all processes that the tool forks)
+import nbdev.process # noqa: F401
 import nbformat
 import outputs
 import pytest
@@ -98,8 +100,7 @@ def test_a_stored_output_of_another_source_is_refused_in_a_paper_notebook_too(pa
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    "A project of one notebook, with a copy of the tools."
-    shutil.copytree(ROOT / "tools", tmp_path / "tools")
+    "A project of one notebook, for the tool."
     shutil.copy(ROOT / "settings.ini", tmp_path)
     (tmp_path / "nbs").mkdir()
     cells = [
@@ -109,12 +110,19 @@ def project(tmp_path, monkeypatch):
         nbformat.v4.new_code_cell("import os\nos.getpid()", metadata={"tags": ["varies"]}),
     ]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "nbs/00_one.ipynb")
+    monkeypatch.setattr(outputs, "ROOT", tmp_path)
+    monkeypatch.setattr(outputs, "notebooks", partial(outputs.notebooks, tmp_path))
     return tmp_path
 
 
-def tool(project, *arguments):
-    command = [sys.executable, "tools/outputs.py", "--workers", "1", *arguments]
-    return subprocess.run(command, cwd=project, capture_output=True, text=True)
+@pytest.fixture
+def tool(project, monkeypatch, capsys):
+    "The tool as a function of its arguments: its exit code, and what it printed."
+    def called(*arguments):
+        monkeypatch.setattr(sys, "argv", ["outputs.py", "--workers", "1", *arguments])
+        wrong = outputs.main()
+        return int(wrong), capsys.readouterr().out
+    return called
 
 
 def changed(project, **source):
@@ -126,25 +134,26 @@ def changed(project, **source):
     path.write_text(json.dumps(nb))
 
 
-def test_outputs_are_stored_compared_and_refused(project):
-    assert tool(project).returncode == 1, "nothing is stored yet"
-    assert tool(project, "--keep").returncode == 0
+def test_outputs_are_stored_compared_and_refused(project, tool):
+    assert tool()[0] == 1, "nothing is stored yet"
+    assert tool("--keep")[0] == 0
     cell = json.loads((project / "nbs/00_one.ipynb").read_text())["cells"][2]
     assert cell["outputs"] == [stream("third 0.3333333333333333\n")] and cell["execution_count"] is None
-    again = tool(project)
-    assert again.returncode == 0 and "1 passed, 0 failed" in again.stdout, again.stdout
+    code, said = tool()
+    assert code == 0 and "1 passed, 0 failed" in said
 
     changed(project, cell1="x = 2 / 3")
-    wrong = tool(project)
-    assert wrong.returncode == 1 and "cell 2" in wrong.stdout and "stream differs" in wrong.stdout
+    code, said = tool()
+    assert code == 1 and "cell 2" in said and "stream differs" in said
 
     changed(project, cell1="x = 1 / 3", cell2="print('third',  x)")
-    stale = tool(project)
-    assert stale.returncode == 1 and "its output belongs to another source" in stale.stdout
+    code, said = tool()
+    assert code == 1 and "its output belongs to another source" in said
 
     changed(project, cell2="raise ValueError('the loss of nerve')")
-    failed = tool(project)
-    assert failed.returncode == 1 and "the loss of nerve" in failed.stdout and "Cell #" in failed.stdout
+    code, said = tool()
+    assert code == 1 and "the loss of nerve" in said and "Cell #" in said
+
 
 def test_each_group_runs_in_a_process_of_its_own_and_one_that_dies_is_told(monkeypatch, tmp_path):
     import os
