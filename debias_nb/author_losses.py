@@ -52,7 +52,7 @@ class KnownTexts:
             why = "give it all texts that it is trained or evaluated on, as the data set has them"
             if "prompt_length" in features:
                 why += "; a prompt may change how a text is cut: put it before the texts of the data set, and give the loss the same"
-            raise ValueError(f"{text[:60]!r} is none of the texts that the loss was given: {why}")
+            raise ValueError(f"{text[:60]!r}, as its tokens read, is none of the texts that the loss was given: {why}")
         return np.array([self.row[key] for key in keys])
 
     def _read(self, key: bytes) -> str:

@@ -6,8 +6,8 @@
 __all__ = ['FLOAT', 'DEEPEST', 'Share', 'Probability', 'Natural', 'Count', 'Several', 'Positive', 'NotNegative', 'ConfigError',
            'EncoderError', 'project_root', 'in_project', 'package_file', 'own_file', 'cache_dir', 'StrictLoader',
            'each_key_once', 'parse_yaml', 'load_yaml', 'once_per_state', 'Strict', 'refuse_if', 'nearest',
-           'check_known', 'explain', 'load_config', 'WorldConfig', 'AnswersWorldConfig', 'AuthorsWorldConfig',
-           'PretrainConfig', 'EncoderConfig']
+           'check_known', 'check_numbers', 'explain', 'load_config', 'WorldConfig', 'AnswersWorldConfig',
+           'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
 
 # %% ../nbs/00_config.ipynb #846be56a
 import difflib
@@ -16,6 +16,7 @@ import importlib.resources
 import os
 import re
 import typing
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -233,6 +234,15 @@ def check_known(
     "Raises `error` for a name that is none of the known ones, with the nearest."
     if name not in known:
         raise error(f"no {what} {name!r}{nearest(str(name), known)}")
+
+
+def check_numbers(
+    **settings, # name = value
+) -> None:
+    "Raises `ValueError` for a setting that is no number: `0.1` in quotation marks, `None`, or True."
+    for name, value in settings.items():
+        if not isinstance(value, Real) or isinstance(value, bool):
+            raise ValueError(f"{name} must be a number, got {value!r}")
 
 # %% ../nbs/00_config.ipynb #205160df
 def _models_in(annotation) -> list[type[BaseModel]]:

@@ -767,7 +767,8 @@ def _not_asked(hub, revision) -> str:
     if not hub:
         return "the hub (no id is known for this name)"
     if not revision:
-        return f"the hub's {hub} (not asked: no revision is pinned; give the commit you want as `revision`)"
+        how = f"name a commit: {hub}@COMMIT in a command, `revision` in a configuration"
+        return f"the hub's {hub} (not asked: no revision is pinned; {how})"
     return f"the hub's {hub} (not asked)"
 
 

@@ -10,6 +10,7 @@ __all__ = ['BANSAL', 'GAO', 'IYYER', 'LI', 'HUNDRED', 'MEASURED', 'PROBES', 'STI
            'wise_ft', 'wise_ft_scores']
 
 # %% ../nbs/methods/regularized.ipynb #f0dc647b
+import math
 import warnings
 from collections.abc import Iterable
 from contextlib import contextmanager, nullcontext
@@ -18,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 import torch
 
+from .config import check_numbers
 from debias_nb.encoders import (
     PADDED, Tokens, check_no_template, copied, encode_tokens, encoder_fingerprint, evaluating, from_features, is_static,
     mask_id, stack, tell_prompts, to_features, unit_rows,
@@ -337,6 +339,7 @@ LI = """
 
 def _in_range(name: str, value: float, high: float, ends: str) -> None:
     "Raises `ValueError` for a value not from 0 to `high`; ends: `[]`, `()`, `(]` or `[)`, which of both belong to the range."
+    check_numbers(**{name: value})
     inside = 0 < value < high
     if ends[0] == "[":
         inside |= value == 0
@@ -709,13 +712,16 @@ class Watch:
             warnings.warn(text, stacklevel=5)
 
     def _of_the_encoder(self, encoder) -> list[str]:
-        "What there is to warn of where no text has moved."
+        "What there is to warn of where texts have no embeddings any more, or have not moved."
         if not self.probe:
             return []
         column, tokens, at_first = self.probe
         *_, now = self.embedded(encoder, column, tokens)
         moved = float((1 - cosines(at_first, now)).max())
-        if not moved < STILL:
+        if math.isnan(moved):
+            why = "training has diverged (a lower learning rate?), or a label of the data set is no number"
+            return [f"after {HUNDRED} steps the embeddings are no numbers: {why}"]
+        if moved >= STILL:
             return []
         advice = "the learning rate moves nothing"
         if is_static(encoder):
@@ -915,7 +921,7 @@ class Regularized(torch.nn.Module):
     """Any loss of sentence-transformers, plus regularisers that share its embeddings.
     For `SentenceTransformerTrainer`; no callback is needed. Whether a lambda fits the loss is told by `outreg_gradient_share`
     and its like in the trainer's log: how long the weighted gradient of the term is, as a share of all terms' lengths. Near
-    0 the term does nothing, near 1 nothing is learned."""
+    0 the term does nothing, near 1 nothing is learned. Beside a loss with a gradient cache none is logged."""
     def __init__(
         self,
         model,              # the SentenceTransformer that is trained

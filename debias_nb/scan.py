@@ -12,6 +12,7 @@ __all__ = ['FUNCTION_KINDS', 'FORMS', 'WAYS', 'HALF', 'VARIANTS', 'CLASS_MASS', 
 # %% ../nbs/methods/scan.ipynb #87e63ecb
 import warnings
 from dataclasses import dataclass
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .config import check_known
+from .config import check_known, check_numbers
 
 # %% ../nbs/methods/scan.ipynb #0af88934
 FUNCTION_KINDS = ("cos+sin", "released")
@@ -272,8 +273,8 @@ class Memory:
         check_known("memory", kind, ("ema", "queue"))
         if not 0 <= alpha < 1:
             raise ValueError(f"alpha must lie in [0, 1), got {alpha}")
-        if size < 1:
-            raise ValueError(f"the size of a memory must be at least 1 sample, got {size}")
+        if not isinstance(size, Integral) or size < 1:
+            raise ValueError(f"the size of a memory must be a whole number of samples, at least 1, got {size!r}")
         self.kind = kind
         self.alpha = alpha
         self.size = size
@@ -494,6 +495,7 @@ def _settings(variant, changes) -> dict:
     steps = settings["steps"]
     penalty = settings["penalty"]
     lr = settings["lr"]
+    check_numbers(steps=steps, penalty=penalty, lr=lr)
     divides_by_zero = variant == "released" and not penalty
     in_range = steps >= 0 and lr > 0 and penalty >= 0 # nan is not
     if not in_range or divides_by_zero:
@@ -765,7 +767,8 @@ class LanguageDebiasing(nn.Module):
 
 # %% ../nbs/methods/scan.ipynb #012d83d5
 def check_temperature(temperature: float) -> None:
-    "Raises `ValueError` for tau <= 0."
+    "Raises `ValueError` for tau <= 0, or what is no number."
+    check_numbers(temperature=temperature)
     if not temperature > 0:
         raise ValueError(f"temperature must be positive, got {temperature}")
 

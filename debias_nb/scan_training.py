@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from .config import check_numbers
 from .processes import begin_alike, drawn_once, gathered, unwrapped
 from .scan import LanguageDebiasing, Memory, check_temperature, contrastive_loss, learn_weights
 
@@ -88,6 +89,7 @@ class SCAN(nn.Module):
         if not (weights or debias):
             raise ValueError("weights and debias are both off: train with sentence-transformers' own loss")
         check_temperature(temperature)
+        check_numbers(ce=ce, cl=cl)
         if not (ce >= 0 and cl >= 0): # nan is neither
             raise ValueError(f"ce and cl must not be negative, got {ce} and {cl}")
         self.model = model

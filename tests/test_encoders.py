@@ -352,7 +352,7 @@ def test_a_hub_that_is_not_reachable_is_told_of(folder, offline, failure):
 @pytest.mark.parametrize("name", [HUB, "someone/unheard-of"])
 def test_without_a_revision_the_hub_is_not_asked(folder, unasked, name):
     short = name.split("/")[1]
-    needed = "no revision is pinned; give the commit you want as `revision`"
+    needed = f"no revision is pinned; name a commit: {name}@COMMIT in a command, `revision` in a configuration"
     with pytest.raises(EncoderError, match=needed) as error:
         load_encoder(config(name))
     assert f"the folder {folder / short}" in str(error.value) and "did you mean" not in str(error.value)

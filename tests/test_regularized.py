@@ -1,5 +1,6 @@
 "Regularisers for any loss of sentence-transformers: one pass, honest draws, nothing silent."
 import copy
+import math
 import os
 import random
 import signal
@@ -694,6 +695,14 @@ def test_a_learning_rate_that_moves_nothing_is_said_once(table, tmp_path, rate, 
     assert (words or "") in "".join(said)
 
 
+def test_a_training_that_gives_no_numbers_is_said_once(table, tmp_path):
+    data = rows(PAIR).add_column("label", [math.nan] + [0.] * (len(rows(PAIR)) - 1))
+    loss = Regularized(table, losses.CosineSimilarityLoss(table), [OutReg(1.)])
+    said = warned(table, loss, data, tmp_path, max_steps=104)
+    assert len(said) == 1
+    assert "the embeddings are no numbers: training has diverged" in said[0]
+
+
 def test_a_term_that_stays_0_is_said_once(table, tmp_path):
     dice = random.Random(0)
     single = Dataset.from_dict({name: [dice.choice(made.WORDS) for _ in range(8)] for name in PAIR})
@@ -765,6 +774,10 @@ NO_PLACES = "columns must be places, counted from 0, or 'all', got 'anchor'"
     (lambda m: with_mnrl(no_mask(m), [MaskReg()]), EncoderError, "no mask token"),
     (lambda m: Regularized(torch.nn.Linear(1, 1), mnrl(m), [MaskReg()]), ValueError, NO_ENCODER),
     (lambda m: ITVReg(-1), ValueError, r"weight \(lambda\) must lie in \[0, inf\), got -1"),
+    (lambda m: OutReg("0.1"), ValueError, r"weight \(lambda\) must be a number, got '0.1'"),
+    (lambda m: OutReg(None), ValueError, r"weight \(lambda\) must be a number, got None"),
+    (lambda m: OutReg(True), ValueError, r"weight \(lambda\) must be a number, got True"),
+    (lambda m: ITVReg(mask_share="a"), ValueError, "mask_share must be a number, got 'a'"),
     (lambda m: ITVReg(mask_share=50), ValueError, r"mask_share must lie in \(0, 1\), got 50"),
     (lambda m: ITVReg(intervention="masc"), ValueError, "mask, delete, pad, random, got 'masc'"),
     (lambda m: OutReg(rows=0), ValueError, r"rows must lie in \(0, 1\], got 0"),

@@ -445,7 +445,7 @@ def test_a_memory_refuses_what_does_not_fit(batch):
         Memory("queu")
     with pytest.raises(ValueError, match=r"alpha must lie in \[0, 1\), got 1"):
         Memory(alpha=1)
-    with pytest.raises(ValueError, match="at least 1 sample, got 0"):
+    with pytest.raises(ValueError, match="at least 1, got 0"):
         Memory("queue", size=0)
     memory = Memory("queue")
     memory.update(batch.features, torch.ones(140))

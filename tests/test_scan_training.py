@@ -292,8 +292,12 @@ def test_the_state_of_other_settings_is_refused(tmp_path):
 @pytest.mark.parametrize("change, words", [
     ({"weights": False, "debias": False}, "both off"),
     ({"temperature": 0.}, "temperature must be positive, got 0.0"),
-    ({"memory": -1}, "the size of a memory must be at least 1 sample, got -1"),
+    ({"memory": -1}, "the size of a memory must be a whole number of samples, at least 1, got -1"),
+    ({"memory": 1.5}, "the size of a memory must be a whole number of samples, at least 1, got 1.5"),
     ({"cl": -1.}, "must not be negative"),
+    ({"ce": "1"}, "ce must be a number, got '1'"),
+    ({"steps": "a"}, "steps must be a number, got 'a'"),
+    ({"temperature": None}, "temperature must be a number, got None"),
     ({"variant": "fixd"}, "did you mean 'fixed'"),
     ({"class_mass": "kept"}, "class_mass"),
 ])

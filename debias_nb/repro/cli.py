@@ -6,12 +6,12 @@
 __all__ = ['TYPES', 'FORM', 'SLEEPING_THREADS', 'app', 'PROFILE_HELP', 'FRESH_HELP', 'Profile', 'Fresh', 'Again', 'Full', 'Seeds',
            'Workers', 'FOLDERS', 'NAME_HELP', 'P_HELP', 'ASKED', 'METRIC_NAMES', 'Alone', 'MANIFEST_HELP', 'TIME_HELP',
            'OUTPUT_HELP', 'DEVICE_HELP', 'SHARE_HELP', 'DETERMINISTIC_HELP', 'NAMES_HELP', 'KEPT_HELP', 'LETTERS',
-           'OUT_HELP', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'COLUMNS_HELP', 'Columns', 'FAIL_HELP', 'METHODS_HELP',
-           'SETTING_HELP', 'LOSS_HELP', 'VALIDATION_HELP', 'TRIALS_HELP', 'CANDIDATE_HELP', 'ON_HELP', 'RunnerError',
-           'declared', 'checked', 'parse_parameter', 'parse_seeds', 'templates', 'template_path', 'run_notebook',
-           'options', 'told', 'project_here', 'settle_folders', 'check_folders', 'run', 'metric_name', 'batch',
-           'device_batch', 'merge', 'cost', 'plan', 'job', 'report', 'status', 'agree', 'data', 'models', 'list_names',
-           'diagnose', 'compare', 'new', 'score']
+           'OUT_HELP', 'WIDE', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'COLUMNS_HELP', 'Columns', 'FAIL_HELP',
+           'METHODS_HELP', 'SETTING_HELP', 'LOSS_HELP', 'VALIDATION_HELP', 'TRIALS_HELP', 'CANDIDATE_HELP', 'ON_HELP',
+           'RunnerError', 'declared', 'checked', 'parse_parameter', 'parse_seeds', 'templates', 'template_path',
+           'run_notebook', 'options', 'told', 'project_here', 'settle_folders', 'check_folders', 'run', 'metric_name',
+           'batch', 'device_batch', 'merge', 'cost', 'plan', 'job', 'report', 'status', 'agree', 'data', 'models',
+           'list_names', 'diagnose', 'compare', 'new', 'score']
 
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
@@ -768,14 +768,21 @@ def report(
                 typer.echo(os.path.relpath(path))
 
 # %% ../../nbs/repro/14_cli.ipynb #9e79c505
+WIDE = 400 # characters of a line where nobody says how many there are
+
+
 def _print(rows, *columns):
-    "A table on the terminal."
+    "A table on the terminal, whose first column is never cut; in a pipe or a file each row is a line."
     from rich.console import Console
-    from rich.table import Table
-    table = Table(*columns, box=None)
+    from rich.table import Column, Table
+    first, *others = columns
+    table = Table(Column(first, no_wrap=True), *(Column(name, overflow="fold") for name in others), box=None)
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(width=WIDE)
+    console.print(table)
 
 
 @app.command()
