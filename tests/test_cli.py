@@ -11,7 +11,6 @@ import time
 import warnings
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbformat
 import numpy as np
@@ -28,7 +27,7 @@ from debias_nb.data.registry import UnknownData
 from debias_nb.repro.config import load_experiment
 from debias_nb.repro.pages import executed
 from debias_nb.repro.records import Store, WorkerLost, comparable, failed_record, make_record, read
-from debias_nb.repro.frame import refuse_unknown_parameters, row_name
+from debias_nb.repro.frame import row_name
 from debias_nb.repro.tasks.common import lacking
 from made import STATIC, experiment, shrunk
 
@@ -177,17 +176,6 @@ def test_papermill_itself_would_have_run_it(project):
         project.notebooks / "untagged.ipynb", project.folder / "out.ipynb", parameters={"wieght": 7},
         progress_bar=False, kernel_name="python3")
     assert done.cells[-1].outputs[0].text == "0.1\n"
-
-
-def test_a_study_refuses_what_its_notebook_does_not_declare(monkeypatch):
-    "Papermill writes every parameter it is given below the cell that declares them."
-    given = ["", "seeds: list = None", "# Parameters\nseeds = [0]\n"]
-    shell = SimpleNamespace(user_ns={"__annotations__": {"seeds": list}, "In": given})
-    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
-    refuse_unknown_parameters()
-    given[-1] = "# Parameters\nseed = [0]\n"
-    with pytest.raises(ConfigError, match="no parameter 'seed'; did you mean 'seeds'"):
-        refuse_unknown_parameters()
 
 
 def test_the_real_templates_declare_what_the_options_give(no_kernel):

@@ -38,22 +38,30 @@ def test_the_same_n_everywhere_is_said_once(plain):
     assert rests_on(runs) == "Each difference rests on n = 3 seeds."
 
 
+def rows_of(said):
+    "The cells of a table in Markdown, without its header."
+    lines = [line.strip("|") for line in said.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.split("|")] for line in lines[2:]]
+
+
 def test_what_is_left_out_is_named_with_its_reason(plain):
     made = {2: "elsewhere"}
     runs = pd.concat([plain, runs_of("OutReg", 52.), runs_of("SimCSE", 51.), runs_of("ITVReg", 53., dirty=[0])])
     runs = pd.concat([runs, runs_of("MaskReg", 53., made=made)])
     said = rests_on(runs)
-    assert said.startswith("Each difference rests on n = 3 seeds, but for these:")
-    assert "- n = 2 seeds (left out: seed 0, made from a tree with uncommitted changes): `ITVReg`" in said
-    assert "- n = 2 seeds (left out: seed 2, made on unlike processors or with unlike versions): `MaskReg`" in said
-    assert said.endswith(APART) and "OutReg" not in said and "SimCSE" not in said
+    assert said.endswith(APART) and rows_of(said) == [
+        ["OutReg; SimCSE", "3 seeds", ""],
+        ["ITVReg", "2 seeds", "seed 0: made from a tree with uncommitted changes"],
+        ["MaskReg", "2 seeds", "seed 2: made on unlike processors or with unlike versions"],
+    ]
 
 
 def test_a_comparison_that_cannot_be_made_is_not_silent(plain):
     runs = pd.concat([plain, runs_of("OutReg", 52.), runs_of("ITVReg", 53., dirty=SEEDS)])
     assert set(differences(runs).method) == {"OutReg"}
-    assert "no difference, since no pair of runs is left (left out: seeds 0, 1, 2, made " in rests_on(runs)
-    assert rests_on(runs, method="ITVReg").startswith("Nothing can be compared")
+    left_out = ["too few: 0 seeds", "seed 0, seed 1, seed 2: made from a tree with uncommitted changes"]
+    assert rows_of(rests_on(runs)) == [["OutReg", "3 seeds", ""], ["ITVReg", *left_out]]
+    assert rows_of(rests_on(runs, method="ITVReg")) == [left_out]
 
 
 def test_fewer_seeds_of_a_method_are_said_though_nothing_is_left_out(plain):
@@ -76,13 +84,13 @@ def test_n_is_that_of_the_difference_itself(plain):
     assert tally(found).n.tolist() == ["2", "3"]
 
 
-def test_encoders_are_named_where_they_differ(plain):
-    methods = ("Finetuned", "OutReg", "SimCSE", "MaskReg", "ITVReg")
-    other = [runs_of(method, 40., "transformer", dirty=[0]) for method in methods]
-    runs = pd.concat([plain, runs_of("OutReg", 52.), runs_of("SimCSE", 52.), *other])
-    more = [runs_of(method, 52.) for method in ("MaskReg", "ITVReg", "Base")]
-    runs = pd.concat([runs, *more])
-    assert "changes): transformer: every method\n" in rests_on(runs)
+def test_encoders_and_tests_are_named_where_they_differ(plain):
+    other = [runs_of(method, 40., "transformer", seeds=(0, 1)) for method in ("Finetuned", "OutReg", "SimCSE")]
+    runs = pd.concat([plain, runs_of("OutReg", 52.), *other])
+    assert rows_of(rests_on(runs)) == [["static", "OutReg", "3 seeds"], ["transformer", "OutReg; SimCSE", "2 seeds"]]
+    again = [runs_of(method, 60., seeds=(0, 1)).assign(test="AskUbuntu") for method in ("Finetuned", "OutReg")]
+    runs = pd.concat([plain, runs_of("OutReg", 52.), *again])
+    assert rows_of(rests_on(runs)) == [["Quora", "3 seeds"], ["AskUbuntu", "2 seeds"]]
 
 
 def test_corpora_that_were_drawn_several_times_are_counted():

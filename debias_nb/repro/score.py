@@ -30,7 +30,7 @@ from ..encoders import is_static
 from ..itvreg import MatchingLoss
 from ..regularized import Regularized, Regularizer, WordDropout
 from .config import ExperimentConfig, MethodConfig, Names, RunConfig
-from .frame import Made, Side, alike, made_by, paired_sides, is_clean, trained_in, world_of
+from .frame import Made, Run, Side, alike, made_by, paired_sides, is_clean, trained_in, world_of
 from . import runner
 from .records import Records, Store, TrainingFailed, environment, latest, this_machine
 from .runner import absent, cores, run_all
@@ -453,25 +453,25 @@ def side(
     for key, value, resampled in _cells(records, corpora, measure):
         values.setdefault(key, []).append(value)
         replicates.setdefault(key, []).append(resampled)
-    means = [float(np.mean(own)) for own in values.values()]
-    n = len(means)
     made_here = Made("", None) # all runs of a scorecard are
-    return Side(means, _resampled_means(replicates), list(values), [made_here] * n, [True] * n)
+    return [Run(key, float(np.mean(own)), _mean(replicates[key]), made_here, True) for key, own in values.items()]
 
 
-def _resampled_means(replicates: dict[tuple, list]) -> list[np.ndarray] | None: # None where a test has no resamples
-    if any(one is None for own in replicates.values() for one in own):
+def _mean(replicates: list) -> np.ndarray | None: # of some tests; None where one has no resamples
+    if any(one is None for one in replicates):
         return None
-    return [np.mean(own, axis=0) for own in replicates.values()]
+    return np.mean(replicates, axis=0)
 
 
 def _turned(one: Side, sign: int) -> Side:
     "A side on which more is what is hoped for."
-    values = [sign * value for value in one.values]
-    if one.replicates is None:
-        return replace(one, values=values)
-    replicates = [sign * np.asarray(drawn) for drawn in one.replicates]
-    return replace(one, values=values, replicates=replicates)
+    return [run._replace(value=sign * run.value, replicates=_signed(run.replicates, sign)) for run in one]
+
+
+def _signed(replicates: np.ndarray | None, sign: int) -> np.ndarray | None:
+    if replicates is None:
+        return None
+    return sign * replicates
 
 
 def compared(
@@ -490,7 +490,7 @@ def compared(
         if name != PLAIN:
             claims = _claims(measures, mine, plain, delta)
         for measure in measures:
-            value = 100 * float(np.mean(mine[measure.name].values))
+            value = 100 * float(np.mean([run.value for run in mine[measure.name]]))
             row = {"part": part, "measure": measure.name, "method": name, "value": value}
             rows.append(row | claims.get(measure.name, {}))
     return pd.DataFrame(rows)
