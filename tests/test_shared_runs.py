@@ -143,7 +143,7 @@ def test_the_strength_of_a_regulariser_is_no_matter_to_plain_training(titled):
 
 def test_cases_are_picked_by_the_largest_rise(titled):
     e, store, out = titled
-    cases = picked_cases(found_records(e, store), most=3)
+    cases = picked_cases(list(found_records(e, store).values()), most=3)
     base, tuned = (r["extra"]["cases"]["unseen"] for r in list(out.records.values())[:2])
     rises = []
     for before, after in zip(base, tuned):
