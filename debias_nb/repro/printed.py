@@ -29,40 +29,36 @@ class PrintedCells:
             for cell in table.cells:
                 numbers = {key: _points(getattr(cell, key), table.unit) for key in ("value", "std")}
                 rows.append(dict(table=name, column=cell.column, **cell.row, **numbers))
-        columns = [*KEYS, "value", "std"]
-        self.frame = pd.DataFrame(rows).reindex(columns=columns)
+        self.frame = pd.DataFrame(rows, columns=[*KEYS, "value", "std"])
 
     def __call__(
         self,
         table: str | list[str],
         number: str = "value", # or `std`
-        but: str | None = None, # a method that is left out
         **names,               # of `KEYS`: a name, a list of names, or "*"
     ) -> pd.Series | float:    # percentage points; the index is what was not fixed
         """Printed numbers by name.
         Raises `ValueError` for an unknown name, with the nearest, and where one name fits several cells."""
-        rows = self._rows(table, but, names)
+        rows = self._rows({"table": table, **names})
         free = [key for key, wanted in (names | {"table": table}).items() if _is_free(wanted)]
-        if free:
-            several = rows.duplicated(free).any()
-        else:
-            several = len(rows) > 1
-        if several:
+        if rows.duplicated(free or "table").any():
             raise ValueError(f"several cells of {table} fit {names}")
-        if not free:
-            return float(rows[number].iloc[0])
-        return rows.set_index(free)[number]
+        if free:
+            return rows.set_index(free)[number]
+        return float(rows[number].iloc[0])
 
     def best(self, over: str, table: str, least: bool = False, but: str | None = None, **names) -> pd.Series | float:
-        "The largest (or least) of the cells that differ in `over`; nan where one is not printed. Raises as a call."
-        rows = self._rows(table, but, names)
+        """The largest (or least) of the cells that differ in `over`, without those of the method `but`; nan where one is
+        not printed. Raises as a call."""
+        rows = self._rows({"table": table, **names})
+        if but is not None:
+            check_known("method", but, rows.method.unique())
+            rows = rows[rows.method != but]
         place = [key for key, wanted in names.items() if _is_free(wanted) and key != over]
-        pick = _largest
-        if least:
-            pick = _least
-        if not place:
-            return float(pick(rows.value))
-        return rows.groupby(place, sort=False).value.agg(pick)
+        found = rows.groupby(place or "table", sort=False).value.agg("min" if least else "max", skipna=False)
+        if place:
+            return found
+        return float(found.iloc[0])
 
     def gap(self, table: str | list[str], a: str, b: str, **names) -> pd.Series | float: # percentage points
         "One method minus another. Raises as a call."
@@ -76,10 +72,10 @@ class PrintedCells:
         check_known("method", method, rows)
         return rows[method]
 
-    def _rows(self, table, but, names) -> pd.DataFrame:
+    def _rows(self, names: dict) -> pd.DataFrame:
         "The cells that fit some names. Raises `ValueError` for an unknown name, and where none fits."
         rows = self.frame
-        for key, wanted in {"table": table, **names}.items():
+        for key, wanted in names.items():
             if wanted == "*":
                 continue
             if isinstance(wanted, str):
@@ -87,20 +83,9 @@ class PrintedCells:
             for one in wanted:
                 check_known(key, one, rows[key].dropna().unique())
             rows = rows[rows[key].isin(wanted)]
-        if but is not None:
-            check_known("method", but, rows.method.unique())
-            rows = rows[rows.method != but]
         if rows.empty:
-            raise ValueError(f"{table} has no cell with {names}")
+            raise ValueError(f"no cell has {names}")
         return rows
-
-
-def _largest(values: pd.Series) -> float: # nan where one is
-    return np.max(values.to_numpy())
-
-
-def _least(values: pd.Series) -> float:
-    return np.min(values.to_numpy())
 
 
 def _points(number: float | None, unit: str) -> float: # nan for a dash
@@ -115,7 +100,15 @@ def _is_free(wanted) -> bool:
     return wanted == "*" or not isinstance(wanted, str)
 
 # %% ../../nbs/repro/11_printed.ipynb #4d47ddd9
-RELATIONS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+RELATIONS = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": lambda x, by: abs(x - by) < .005,
+    "~": lambda x, by: abs(x) <= by,
+    "!=": lambda x, by: abs(x) > by,
+}
 
 
 @dataclass(frozen=True)
@@ -127,15 +120,9 @@ class Fact:
     asked: str
     holds: bool | None # None: a number is not there
 
-
-def _holds(x: float, relation: str, by: float) -> bool:
-    "Whether a number stands in a relation to another one."
-    if relation in RELATIONS:
-        return RELATIONS[relation](x, by)
-    if relation == "=":
-        return abs(x - by) < .005
-    near = abs(x) <= by
-    return near == (relation == "~")
+    @property
+    def where(self) -> str:
+        return ": ".join(filter(None, (self.label, self.place)))
 
 
 def _asked(relation: str, by: float) -> str:
@@ -157,31 +144,25 @@ def fact(
     by: float = 0.,
 ) -> list[Fact]: # one a place
     "What is asked of printed numbers, place by place. Raises `ValueError` for an unknown relation and for no number."
-    if relation not in (*RELATIONS, "=", "~", "!="):
-        raise ValueError(f"no relation {relation!r}: use one of {', '.join(RELATIONS)}, =, ~, !=")
-    series = found
+    if relation not in RELATIONS:
+        raise ValueError(f"no relation {relation!r}: use one of {', '.join(RELATIONS)}")
     if not isinstance(found, pd.Series):
-        series = pd.Series([found], index=[""])
-    if series.empty:
+        found = pd.Series({"": found})
+    if found.empty:
         raise ValueError(f"{label}: no place in common")
+    asked = _asked(relation, by)
     facts = []
-    for place, value in series.items():
+    for place, value in found.items():
+        value = round(float(value), 6)
         where = place
         if isinstance(place, tuple):
             where = ", ".join(place)
-        value = round(float(value), 6)
-        facts.append(_fact(label, where, value, relation, by))
+        if np.isnan(value):
+            facts.append(Fact(label, where, "not printed", asked, None))
+        else:
+            text = f"{value:+.2f}".replace("-", "−")
+            facts.append(Fact(label, where, text, asked, bool(RELATIONS[relation](value, by))))
     return facts
-
-
-def _fact(label: str, where: str, value: float, relation: str, by: float) -> Fact:
-    "What is asked of one number; nan is one that is not printed."
-    asked = _asked(relation, by)
-    if np.isnan(value):
-        return Fact(label, where, "not printed", asked, None)
-    text = f"{value:+.2f}".replace("-", "−")
-    holds = bool(_holds(value, relation, by))
-    return Fact(label, where, text, asked, holds)
 
 
 def said(
@@ -208,11 +189,8 @@ def printed_verdict(facts: list[Fact]) -> str:
 
 def in_words(facts: list[Fact], so: bool) -> str: # empty where there are none
     "The first two of the facts that are so, or of those that are not, and how many more there are."
-    texts = []
-    for one in facts:
-        if one.holds is so:
-            where = ": ".join(filter(None, (one.label, one.place)))
-            texts.append(f"{where} {one.found} (asked: {one.asked})")
-    if len(texts) > 2:
-        texts[2:] = [f"and {len(texts) - 2} more"]
+    these = [one for one in facts if one.holds is so]
+    texts = [f"{one.where} {one.found} (asked: {one.asked})" for one in these[:2]]
+    if len(these) > 2:
+        texts.append(f"and {len(these) - 2} more")
     return "; ".join(texts)
