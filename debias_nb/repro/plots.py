@@ -4,12 +4,11 @@
 
 # %% auto #0
 __all__ = ['WIDTH', 'LETTER', 'STEPS', 'STYLE', 'FONTS', 'NEEDLESS', 'LOOKS', 'SPARE', 'MARKERS', 'SIZES', 'INTERVAL', 'VALUE',
-           'ROUNDING', 'RULE', 'GREY', 'DIFFERENCE', 'SHARES', 'QUANTITIES', 'styled', 'svg', 'Look', 'family',
-           'ordered', 'shades', 'looks', 'checked', 'once', 'only', 'bars', 'canvas', 'few', 'wrapped', 'panels',
-           'stacked', 'share_where_ranges_agree', 'legend', 'percent', 'on_the_left', 'method_places',
-           'difference_rows', 'difference_plot', 'dodged', 'method_lines', 'strength_plot', 'over_seeds', 'bands',
-           'courses', 'trajectory_plot', 'weights_plot', 'of_training', 'bias_plot', 'mechanism_plot',
-           'importance_plot', 'transfer_plot']
+           'RULE', 'GREY', 'DIFFERENCE', 'SHARES', 'QUANTITIES', 'styled', 'svg', 'Look', 'family', 'ordered', 'shades',
+           'looks', 'checked', 'once', 'bars', 'canvas', 'wrapped', 'panels', 'stacked', 'share_where_ranges_agree',
+           'legend', 'percent', 'on_the_left', 'method_places', 'difference_rows', 'difference_plot', 'dodged',
+           'method_lines', 'strength_plot', 'over_seeds', 'bands', 'courses', 'trajectory_plot', 'weights_plot',
+           'of_training', 'bias_plot', 'mechanism_plot', 'importance_plot', 'transfer_plot']
 
 # %% ../../nbs/repro/09_plots.ipynb #45dc1095
 import io
@@ -30,6 +29,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from .frame import only
 
 # %% ../../nbs/repro/09_plots.ipynb #3654e212
 WIDTH = 8.3 # inches, of every figure: 800 pixels, the width of a page on a code host
@@ -207,26 +208,19 @@ def _variants(names: list[str], color: str, marker: str) -> dict[str, Look]:
 # %% ../../nbs/repro/09_plots.ipynb #b650c5f1
 def checked(
     frame: pd.DataFrame,
-    names=(),   # columns of words
+    words,      # columns
     numbers=(), # columns of finite numbers
     maybe=(),   # columns of numbers that may be missing in some rows
-) -> pd.DataFrame: # a copy
-    "A table fit to be drawn. Raises `ValueError` for a missing column, for no number where one must be, and for an empty table."
-    _refuse_incomplete(frame, [*names, *numbers, *maybe])
-    kinds = dict.fromkeys([*numbers, *maybe], float)
-    out = frame.reset_index(drop=True).astype(kinds)
-    for column in numbers:
-        if not np.isfinite(out[column]).all():
-            raise ValueError(f"column {column!r} holds a value that is not a finite number")
-    return out
-
-def _refuse_incomplete(frame: pd.DataFrame, columns: list[str]):
-    "Raises `ValueError` for a table that lacks a column, or rows."
-    for column in columns:
-        if column not in frame:
-            raise ValueError(f"no column {column!r} among {', '.join(map(str, frame))}")
-    if frame.empty:
+) -> pd.DataFrame: # a copy, of these columns
+    "A table fit to be drawn. Raises `KeyError` for a missing column, `ValueError` for a missing number and for an empty table."
+    rows = frame[[*words, *numbers, *maybe]].reset_index(drop=True)
+    if rows.empty:
         raise ValueError("the table has columns and no rows: nothing to draw")
+    rows = rows.astype(dict.fromkeys([*numbers, *maybe], float))
+    finite = np.isfinite(rows[list(numbers)]).all()
+    if not finite.all():
+        raise ValueError(f"column {finite.idxmin()!r} holds a value that is not a finite number")
+    return rows
 
 # %% ../../nbs/repro/09_plots.ipynb #7ace0d9a
 def once(
@@ -237,29 +231,9 @@ def once(
     if frame.duplicated(columns).any():
         raise ValueError(f"two rows for one {' and '.join(columns)}: average them first")
 
-def only(
-    frame: pd.DataFrame,
-    **where, # column -> the value wanted
-) -> pd.DataFrame:
-    "The rows that belong somewhere."
-    for column, value in where.items():
-        frame = frame[frame[column] == value]
-    return frame
-
 # %% ../../nbs/repro/09_plots.ipynb #d7ca50fd
 INTERVAL = ["low", "high"] # columns
 VALUE = ["value", *INTERVAL]
-ROUNDING = 1e-9 # the mean of equal numbers may differ from them
-
-def _refuse_outside(values: pd.DataFrame, middle, low, high): # as `bars`; its columns
-    "Raises `ValueError` naming the first value that is not inside its interval."
-    too_high = low > middle + ROUNDING
-    too_low = high < middle - ROUNDING
-    outside = too_high | too_low
-    if outside.any():
-        first = values[outside].iloc[0]
-        raise ValueError(f"a value is not inside its interval: {first.to_dict()}")
-
 def bars(
     ax,
     places,                 # (n,) of the points, on the other axis
@@ -267,11 +241,8 @@ def bars(
     upright: bool = True,
     **style,                # of `Axes.plot`
 ):
-    "Intervals, upright or level. Raises `ValueError` for an interval that leaves out its value."
-    middle, low, high = values.to_numpy(float).T
-    _refuse_outside(values, middle, low, high)
-    gap = np.full(len(values), np.nan)
-    ends = np.column_stack([low, high, gap]).ravel()
+    "Intervals, upright or level."
+    ends = values.assign(gap=np.nan).to_numpy(float)[:, 1:].ravel()
     along = np.repeat(np.asarray(places, float), 3)
     if upright:
         ax.plot(along, ends, **style)
@@ -284,16 +255,6 @@ def canvas(
 ) -> Figure:
     "An empty figure."
     return Figure(figsize=(WIDTH, height), layout="constrained")
-
-def few(
-    names,     # repeated or not
-    most: int,
-) -> list[str]: # each once
-    "Names of panels. Raises `ValueError` for more than can be read."
-    names = _distinct(names)
-    if len(names) > most:
-        raise ValueError(f"{len(names)} panels, and at most {most} can be read in one figure: choose some")
-    return names
 
 def wrapped(
     text: str,
@@ -312,8 +273,8 @@ def panels(
     names,         # of the panels, repeated or not
     height: float, # inches, of a panel
 ) -> tuple[Figure, dict]: # the figure, and panel -> its axes
-    "An empty figure, three panels side by side. Raises `ValueError` for more than three rows of them."
-    names = few(names, 9)
+    "An empty figure, three panels side by side."
+    names = _distinct(names)
     columns = min(3, len(names))
     down = math.ceil(len(names) / columns)
     figure = canvas(height * down + .4)
@@ -328,8 +289,10 @@ def stacked(
     rows,          # names of the axes in a column, repeated or not
     height: float, # inches, of an axes
 ) -> tuple[Figure, dict]: # the figure, and (column, row) -> its axes
-    "An empty figure. Raises `ValueError` for more than four columns."
-    names = few(names, 4)
+    "An empty figure. Raises `ValueError` for more than four columns, which cannot be read."
+    names = _distinct(names)
+    if len(names) > 4:
+        raise ValueError(f"{len(names)} panels side by side, and at most 4 can be read: choose some")
     rows = _distinct(rows)
     figure = canvas(height * len(rows) + .4)
     grid = figure.subplots(len(rows), len(names), squeeze=False, sharex="col")
@@ -548,19 +511,16 @@ def strength_plot(
     if base is None:
         base = rows[:0]
     styles = looks(rows.method)
-    places = np.unique(rows[x])
     step = .15
     if not log:
-        step = np.diff(places).min(initial=1.)
+        step = np.diff(np.unique(rows[x])).min(initial=1.)
     figure, cells = stacked(rows.panel, rows.test, height=2.1)
     for (panel, test), ax in cells.items():
-        own = only(rows, panel=panel, test=test)
-        method_lines(ax, own, x, styles, step, log)
-        _levels(ax, only(base, panel=panel, test=test))
+        method_lines(ax, only(rows, panel=panel, test=test), x, styles, step, log)
+        for row in only(base, panel=panel, test=test).itertuples():
+            ax.axhline(row.value, **looks([row.method])[row.method].level)
         _strength_axes(ax, log)
-        name = label
-        if test:
-            name = f"{label}, {test}"
+        name = ", ".join(filter(None, [label, test]))
         on_the_left(ax, fill(name, 24))
     _finish_rows(cells, below)
     dashed = {name: Line2D([], [], **look.level) for name, look in looks(base.method).items()}
@@ -576,32 +536,19 @@ def _strength_axes(ax, log: bool):
         ax.axhline(0, **RULE)
         ax.xaxis.set_major_locator(MaxNLocator(6, steps=STEPS, integer=True))
 
-def _levels(
-    ax,
-    rows: pd.DataFrame, # of one axes: method, value
-):
-    "Dashed lines at the values of methods that have no place on the axis below."
-    styles = looks(rows.method)
-    for row in rows.itertuples():
-        ax.axhline(row.value, **styles[row.method].level)
-
 def _finish_rows(
     cells: dict, # (panel, row) -> its axes
     below: str,  # what the axes share
 ):
     "A name below the axes, and one range for each row of them."
-    for ax in cells.values():
+    drawn = {}
+    for (_, row), ax in cells.items():
         if ax.get_subplotspec().is_last_row():
             ax.set_xlabel(below)
-    for axes in _drawn_rows(cells):
-        share_where_ranges_agree(axes)
-
-def _drawn_rows(cells: dict) -> Iterable[list]: # of axes with something in them
-    rows = {}
-    for (_, row), ax in cells.items():
         if ax.lines:
-            rows.setdefault(row, []).append(ax)
-    return rows.values()
+            drawn.setdefault(row, []).append(ax)
+    for axes in drawn.values():
+        share_where_ranges_agree(axes)
 
 # %% ../../nbs/repro/09_plots.ipynb #6b745485
 def over_seeds(
@@ -686,7 +633,7 @@ def weights_plot(
     "What sample weights do along training."
     rows = checked(frame, ["panel", "method", "seed", "quantity"], ["part"], ["value"])
     drawn = rows.quantity.isin(list(QUANTITIES))
-    known = checked(rows[drawn].dropna(subset="value"))
+    known = checked(rows[drawn].dropna(), list(rows))
     figure, axes, styles = courses(known, "part", QUANTITIES, 1.5, "training passed")
     for ax in axes:
         of_training(ax)
