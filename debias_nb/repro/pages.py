@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+import numpy as np
 import pandas as pd
 
 from ..config import ConfigError, check_known, project_root
@@ -178,19 +179,14 @@ def _all_differences(study: Study) -> pd.DataFrame:
     "Differences of every table and metric."
     parts = []
     for table, runs in study.runs.groupby("table", sort=False):
-        parts += _differences_of(table, runs)
+        for metric in (None, *runs[runs.further].metric.unique()):
+            found = differences(runs, metric=metric)
+            if len(found):
+                found.insert(0, "table", table)
+                parts.append(found)
     if parts:
         return pd.concat(parts)
     return pd.DataFrame()
-
-
-def _differences_of(table: str, runs: pd.DataFrame) -> Iterator[pd.DataFrame]: # metric by metric, where there are any
-    further = runs[runs.further].metric.unique()
-    for metric in (None, *further):
-        found = differences(runs, metric=metric)
-        if len(found):
-            found.insert(0, "table", table)
-            yield found
 
 
 def _further_means(study: Study) -> pd.DataFrame:
@@ -324,12 +320,6 @@ def pages(paper: str) -> list[str]: # `paper/experiment`
     return [f"{paper}/{name}" for name in names]
 
 # %% ../../nbs/repro/10_pages.ipynb #f3400016
-def _list_cells(paper: str, name: str, listed) -> list[Cell]:
-    "One cell a method of a printed list of texts."
-    why = "a list of texts; ours stand on the page of a table that keeps cases, and need a GPU and data placed by hand"
-    return [Cell(paper, name, "paper", "", method, "items listed", "ood", "", "", why=why) for method in listed.rows]
-
-
 def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
     "The printed cells that no configuration makes."
     mine = [cell for cell in cells if cell.profile == "paper"]
@@ -340,17 +330,10 @@ def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
             elsewhere = "quoted by the paper from earlier work"
         for printed in table.cells:
             if not any(is_printed(cell, printed) for cell in made):
-                yield _printed_cell(paper, name, printed, elsewhere)
-
-
-def _printed_cell(paper: str, table: str, printed, elsewhere: str) -> Cell: # elsewhere: why no run is of it
-    "A printed number that no run of ours stands beside."
-    base = printed.row.get("base", "")
-    method = row_name(printed.row)
-    why = elsewhere
-    if printed.value is None:
-        why = printed.note
-    return Cell(paper, table, "paper", base, method, printed.column, "", "", "", expected=printed.value, why=why)
+                why = printed.note if printed.value is None else elsewhere
+                base = printed.row.get("base", "")
+                place = (base, row_name(printed.row), printed.column, "", "", "")
+                yield Cell(paper, name, "paper", *place, expected=printed.value, why=why)
 
 
 def all_cells(
@@ -372,11 +355,11 @@ def all_cells(
 def _cells_of(paper: str) -> list[Cell]:
     "Every cell of a paper, table by table."
     experiments = all_experiments(paper)
-    studies = [stored(experiment.name, experiment.profile) for experiment in experiments]
-    cells = [cell for study in studies for cell in study.cells]
+    cells = [cell for one in experiments for cell in stored(one.name, one.profile).cells]
     cells += list(_printed_alone(paper, cells))
+    why = "a list of texts; ours stand on the page of a table that keeps cases, and need a GPU and data placed by hand"
     for name, listed in load_expected(paper).lists.items():
-        cells += _list_cells(paper, name, listed)
+        cells += [Cell(paper, name, "paper", "", method, "items listed", "ood", "", "", why=why) for method in listed.rows]
     return sorted(cells, key=_table_order)
 
 
@@ -398,34 +381,24 @@ TOLERANCE = .01 # one percentage point; records hold shares, whatever the unit o
 COUNTED = ("queries", "targets", "excluded")
 
 
-def _gap(value: float | None, mine: float | None) -> float:
-    "How far two numbers are apart; a number that one side alone has is infinitely far."
-    if value is None or mine is None:
-        if value == mine:
-            return 0.
-        return math.inf
-    if math.isfinite(mine):
-        return abs(mine - value)
-    return math.inf
+def _numbers(records: Records, name: str) -> pd.DataFrame: # run, test, metric, and a column of that name
+    rows = []
+    for run, record in records.items():
+        for test, metrics in record["metrics"].items():
+            rows += [(run, test, metric, value) for metric, value in metrics.items()]
+    return pd.DataFrame(rows, columns=["run", "test", "metric", name]).astype({name: float})
 
 
 def apart(
     fresh: Records, # id -> record
     reference: Records,
-) -> pd.DataFrame: # run, test, metric, reference, here, gap, allowed; the worst first
-    "Every metric of the runs that both have, and whether it is within its tolerance."
-    rows = []
-    for run, record in reference.items():
-        if run not in fresh:
-            continue
-        for test, metrics in record["metrics"].items():
-            here = fresh[run]["metrics"].get(test, {})
-            for metric, value in metrics.items():
-                mine = here.get(metric)
-                allowed = TOLERANCE
-                if test == "counts" or metric in COUNTED:
-                    allowed = 0.
-                rows.append([run, test, metric, value, mine, _gap(value, mine), allowed])
-    found = pd.DataFrame(rows, columns=["run", "test", "metric", "reference", "here", "gap", "allowed"])
+) -> pd.DataFrame: # run, test, metric, reference, here, gap, allowed, apart; the worst first
+    "Every metric of the runs that both have, and whether it is within its tolerance; what one side lacks is far apart."
+    wanted = {run: record for run, record in reference.items() if run in fresh}
+    found = _numbers(wanted, "reference").merge(_numbers(fresh, "here"), "left", ["run", "test", "metric"])
+    unknown = found.here.isna() & found.reference.isna()
+    found["gap"] = (found.here - found.reference).abs().fillna(math.inf).mask(unknown, 0.)
+    is_count = (found.test == "counts") | found.metric.isin(COUNTED)
+    found["allowed"] = np.where(is_count, 0., TOLERANCE)
     found["apart"] = found.gap > found.allowed + 1e-9
     return found.sort_values(["apart", "gap"], ascending=False, kind="stable")
