@@ -24,7 +24,6 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -93,22 +92,12 @@ def _shortened(text: str) -> str: # of an SVG file
         text = re.sub(pattern, instead, text)
     return text
 
-def _lay_out(figure: Figure):
-    "Put everything in its place once; matplotlib would draw the figure a second time for it."
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        figure.set_dpi(72) # an SVG file's points
-        FigureCanvasSVG(figure)
-        engine.execute(figure)
-        figure.set_layout_engine("none")
-
 def svg(
     figure: Figure,
 ) -> bytes: # an SVG file, the same each time
     "A figure as a file."
     out = io.StringIO()
     with styled():
-        _lay_out(figure)
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return _shortened(out.getvalue()).encode()
 
@@ -565,16 +554,15 @@ def bands(
     x: str,             # column
     styles: dict[str, Look],
 ):
-    "A line for each method, with a band where there are few; of a method with a single moment, a level."
+    "A line for each method, with a band where there are few."
     starts = np.linspace(0, .3, len(styles), endpoint=False)
     for start, (name, look) in zip(starts, styles.items()):
         own = only(rows, method=name).sort_values(x)
-        if len(own) == 1:
-            ax.axhline(own.value.iloc[0], **look.level)
-        elif len(own):
-            if len(styles) <= 4:
-                ax.fill_between(own[x], own.low, own.high, color=look.color, alpha=.15, lw=0)
-            ax.plot(own[x], own.value, markevery=(start, .3), **look.point)
+        if own.empty:
+            continue
+        if len(styles) <= 4:
+            ax.fill_between(own[x], own.low, own.high, color=look.color, alpha=.15, lw=0)
+        ax.plot(own[x], own.value, markevery=(start, .3), **look.point)
     ax.margins(x=.01)
 
 def courses(
@@ -587,17 +575,12 @@ def courses(
     "Quantities down, panels across, methods as lines with bands."
     rows = over_seeds(frame, ["panel", "quantity", "method", x])
     styles = looks(rows.method)
-    found = set(rows.quantity)
-    present = [quantity for quantity in names if quantity in found]
+    present = [quantity for quantity in names if quantity in set(rows.quantity)]
     figure, cells = stacked(rows.panel, present, height)
     letters = int(height / LETTER) - 5
     for (panel, quantity), ax in cells.items():
-        own = only(rows, panel=panel, quantity=quantity)
-        bands(ax, own, x, styles)
+        bands(ax, only(rows, panel=panel, quantity=quantity), x, styles)
         on_the_left(ax, fill(names[quantity], letters))
-        if own.empty:
-            ax.text(.5, .5, "not measured", transform=ax.transAxes, ha="center", va="center")
-            ax.set_yticks([])
     _finish_rows(cells, below)
     return figure, list(cells.values()), styles
 
