@@ -129,7 +129,7 @@ def test_too_many_panels(name):
 
 @pytest.mark.parametrize("name", ["difference_plot", "strength_plot", "transfer_plot", "importance_plot"])
 def test_rows_that_stand_twice(name):
-    with pytest.raises(ValueError, match="two rows"):
+    with pytest.raises(ValueError, match="two rows|duplicate"):
         drawn(name, pd.concat([tables()[name]] * 2))
 
 def test_grounds_are_explained_where_there_are_any():

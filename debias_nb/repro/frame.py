@@ -498,7 +498,6 @@ def _runs_of_rows(
 # %% ../../nbs/repro/06_frame.ipynb #f3000018
 def wanting(cell: Cell) -> str:
     "Why a cell is empty, from the registry alone."
-    by_hand = "its files are placed by hand (`debias-nb data`)"
     if cell.metric.startswith("leakage") and cell.profile == "small":
         return "no test topic has texts of two authors, so that topics cannot be told from authors"
     if cell.evaluate == "counts":
@@ -508,13 +507,13 @@ def wanting(cell: Cell) -> str:
     for name in dict.fromkeys((cell.corpus, cell.evaluate)):
         if name not in datasets:
             continue
-        files = datasets[name].files
-        hidden = [file.file for file in files if not file.url]
+        hidden = [file.file for file in datasets[name].files if not file.url]
+        what = ""
+        if len(hidden) < len(datasets[name].files):
+            what = f" of {', '.join(hidden)}"
         whole = cell.profile == "paper" or name == cell.corpus # a reduced run may want the test part alone
-        if len(hidden) == len(files):
-            lacks.append(f"{name} has no public download: {by_hand}")
-        elif hidden and whole:
-            lacks.append(f"{name} has no public download of {', '.join(hidden)}: {by_hand}")
+        if hidden and (whole or not what):
+            lacks.append(f"{name} has no public download{what}: its files are placed by hand (`debias-nb data`)")
     if cell.profile == "paper":
         lacks.append("a GPU, and encoders from the hub at pinned revisions")
     return "; ".join(lacks) or "has not been run"
@@ -561,24 +560,6 @@ COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "against", "
            "seed", "key", "overlap", "complete", "value", "replicates", "made", "clean", "record"]
 
 
-def _cell_rows(cell: Cell, metrics: list[str], found: Records, own: bool) -> Iterator[dict]:
-    "A row a metric and run that has it."
-    scale = SCALE[cell.unit]
-    names = ("table", "encoder", "corpus", "shift", "method", "against", "evaluate", "unit")
-    place = {name: getattr(cell, name) for name in names}
-    place |= dict(test=cell.column, complete=cell.status in COMPLETE)
-    for metric, i in product(metrics, cell.records):
-        record = found[i]
-        if metric not in record["metrics"].get(cell.evaluate, {}):
-            continue
-        row = place | run_on(record, cell.evaluate, metric)._asdict()
-        row["value"] *= scale
-        row["clean"] |= own
-        if row["replicates"] is not None:
-            row["replicates"] = scale * np.array(row["replicates"], float)
-        yield row | dict(metric=metric, further=metric != cell.metric, seed=record["seed"], record=i)
-
-
 def runs_frame(
     cells: list[Cell],       # of tables at one profile
     found: Records,  # id -> record
@@ -588,9 +569,21 @@ def runs_frame(
     "A row a run, test and metric."
     rows = []
     for cell in cells:
+        place = vars(cell) | {"test": cell.column, "complete": cell.status in COMPLETE}
         metrics = dict.fromkeys([cell.metric, *further.get(cell.table, ())])
-        rows += _cell_rows(cell, list(metrics), found, own)
+        for metric, i in product(metrics, cell.records):
+            if metric in found[i]["metrics"].get(cell.evaluate, {}):
+                run = _in_unit(run_on(found[i], cell.evaluate, metric), cell.unit)
+                about = dict(metric=metric, further=metric != cell.metric, seed=found[i]["seed"], record=i)
+                rows.append(place | run._asdict() | about | {"clean": own or run.clean})
     return pd.DataFrame(rows, columns=COLUMNS).astype({"further": bool, "complete": bool})
+
+
+def _in_unit(run: Run, unit: str) -> Run: # unit: of a table
+    replicates = run.replicates
+    if replicates is not None:
+        replicates = SCALE[unit] * np.array(replicates, float)
+    return run._replace(value=SCALE[unit] * run.value, replicates=replicates)
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000027
 def only(

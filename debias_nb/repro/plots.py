@@ -14,7 +14,6 @@ __all__ = ['WIDTH', 'LETTER', 'STEPS', 'STYLE', 'FONTS', 'NEEDLESS', 'LOOKS', 'S
 import io
 import math
 import re
-from collections.abc import Iterable
 from contextlib import contextmanager
 from itertools import cycle, groupby
 from textwrap import fill
@@ -382,13 +381,9 @@ def _difference_dots(ax, rows: pd.DataFrame, places: dict, styles: dict):
         bars(ax, height, own[DIFFERENCE], upright=False, color=look.color, ls=line, clip_on=False)
         ax.plot(own.difference, height, ls="", clip_on=False, **look.point)
 
-def _has_ground(rows: pd.DataFrame) -> bool:
-    "Whether all of a panel is in distribution."
-    return bool((rows["shift"] == "iid").all())
-
 def _difference_axes(ax, rows: pd.DataFrame, places: dict):
     "The ground of one test, and the names of methods at the left of a row."
-    if _has_ground(rows):
+    if (rows["shift"] == "iid").all():
         ax.set_facecolor(GREY)
     ax.grid(axis="y", visible=False)
     steps = 4
@@ -411,19 +406,19 @@ def difference_plot(
     frame = checked(differences, names, ["difference"], maybe=INTERVAL)
     once(frame, ["encoder", "corpus", "test", "method"])
     places = method_places(frame.method)
+    styles = looks(frame.method)
     rows = difference_rows(frame)
     columns = max(own.test.nunique() for own in rows.values())
     height = .69 + .17 * max(places.values())
     figure = canvas(height * len(rows) + 1)
     grid = figure.subplots(len(rows), columns, squeeze=False)
-    styles = looks(frame.method)
     for axes, (title, own) in zip(grid, rows.items()):
         _difference_row(axes, own, places, styles)
         if len(rows) > 1:
             letters = int(height / LETTER) - 1 # no longer than a row is high
             axes[0].set_ylabel(fill(title, letters, break_long_words=False))
     _caption(figure, label)
-    _difference_legend(figure, rows.values())
+    _difference_legend(figure, frame.seeds_alone.any())
     return figure
 
 def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
@@ -440,14 +435,13 @@ def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
         ax.set_axis_off()
     share_where_ranges_agree(used, "x", most=1.6)
 
-def _difference_legend(figure: Figure, rows: Iterable[pd.DataFrame]): # rows: of panels
+def _difference_legend(figure: Figure, seeds_alone: bool):
     "What grounds and dotted lines mean, where there are any."
     keys = {}
-    panels = [panel for row in rows for _, panel in row.groupby("test")]
-    if any(map(_has_ground, panels)):
+    if any(mpl.colors.same_color(ax.get_facecolor(), GREY) for ax in figure.axes):
         keys["in distribution"] = Patch(facecolor=GREY, edgecolor="#999999")
         keys["shifted"] = Patch(facecolor="white", edgecolor="#999999")
-    if any(panel.seeds_alone.any() for panel in panels):
+    if seeds_alone:
         keys["interval over seeds alone"] = Line2D([], [], color="#555555", ls=":", lw=1.4)
     if keys:
         legend(figure, {}, keys)
@@ -689,7 +683,6 @@ def importance_plot(
 ) -> Figure:
     "The importance of every token of a text. Raises `ValueError` for two rows of one method at one place."
     rows = checked(frame, ["method", "token", "causal"], ["position", "importance"])
-    once(rows, ["method", "position"])
     table = rows.pivot(index="method", columns="position", values="importance")
     table = table.loc[ordered(rows.method)]
     figure = canvas(.42 * len(table) + 1)
@@ -720,7 +713,6 @@ def transfer_plot(
 ) -> Figure:
     "What training on each corpus does to each test. Raises `ValueError` for two rows of one panel at one place."
     rows = checked(frame, ["panel", "trained", "tested"], ["difference"])
-    once(rows, ["panel", "trained", "tested"])
     figure, cells = panels(rows.panel, height=.36 * rows.trained.nunique() + 1.)
     most = rows.difference.abs().max()
     for panel, ax in cells.items():

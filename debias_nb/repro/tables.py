@@ -9,6 +9,7 @@ __all__ = ['DIGITS', 'PLACE', 'DIFFERENCES', 'IN', 'OUT', 'APART', 'VERSIONS', '
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200004
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter, itemgetter
 
@@ -159,11 +160,9 @@ def differences(
     What cannot be paired is left out, and `rests_on` says so."""
     out = []
     for place, base, sides in _comparisons(runs, against, metric):
-        try:
+        with suppress(Unpaired):
             d = paired_sides(sides)
-        except Unpaired:
-            continue
-        out.append([*place, base, d.difference, d.low, d.high, d.n, d.seeds_alone])
+            out.append([*place, base, d.difference, d.low, d.high, d.n, d.seeds_alone])
     return pd.DataFrame(out, columns=DIFFERENCES)
 
 
@@ -192,16 +191,9 @@ def _emphasised(row) -> str: # of `differences`
     "A difference as text, in bold where its interval leaves out zero as printed."
     digits = DIGITS[row.unit]
     text = bracket(row, digits)
-    if _leaves_out_zero(row, digits):
+    if round(row.low, digits) > 0 or round(row.high, digits) < 0:
         return f"**{text}**"
     return text
-
-
-def _leaves_out_zero(row, digits: int) -> bool:
-    "Whether an interval lies on one side of zero as printed."
-    low = round(row.low, digits)
-    high = round(row.high, digits)
-    return low > 0 or high < 0
 
 
 def intervals(found: pd.DataFrame) -> pd.DataFrame: # of `differences`
@@ -486,13 +478,11 @@ def show(
     from IPython.display import SVG, Markdown, display
     for part in parts:
         if isinstance(part, Study):
-            display(Markdown(part._repr_markdown_()))
+            part = part._repr_markdown_()
         elif isinstance(part, pd.DataFrame):
-            if len(part):
-                display(Markdown(markdown(part)))
-        elif isinstance(part, str):
-            if part:
-                display(Markdown(part))
-        else:
+            part = markdown(part) if len(part) else ""
+        if not isinstance(part, str):
             from debias_nb.repro.plots import svg
             display(SVG(svg(part)), metadata={"alt": alt})
+        elif part:
+            display(Markdown(part))
