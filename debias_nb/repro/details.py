@@ -236,7 +236,8 @@ def mechanism_rows(records: list[dict]) -> pd.DataFrame: # panel, method, weight
             value = metrics.get("p1[ordinary]", metrics.get("auc05[ordinary]"))
             if test == "iid" or value is None or "brand importance" not in metrics:
                 continue
-            row = dict(method=name, weight=method["weight"] or math.nan, spurious=metrics["brand importance"], ood=100 * value)
+            weight = method["weight"] or math.nan
+            row = dict(method=name, weight=weight, spurious=metrics["brand importance"], ood=100 * value)
             rows.append(_tested(record, test) | row)
     return pd.DataFrame(rows)
 

@@ -28,8 +28,8 @@ import numpy as np
 import pandas as pd
 
 from debias_nb.repro.config import (
-    BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, Names, Profile, RunConfig, TableConfig, configured,
-    load_experiment,
+    BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, Names, Profile, RunConfig, TableConfig,
+    configured, load_experiment,
 )
 from ..config import EncoderConfig, project_root
 from .records import Records, Store, latest
@@ -326,8 +326,8 @@ def _method_rows(method: MethodConfig, block: BlockConfig) -> list[Row]:
 
 
 def _is_of(run: RunConfig, row: Row, column: ColumnConfig, corpus: CorpusConfig) -> bool:
-    """Whether a run of a cell's encoder and method belongs to it: trained on the corpus as row and column say, or without
-    training evaluated on it, or on its planted world."""
+    """Whether a run of a cell's encoder and method belongs to it: trained on the corpus as row and column say, or
+    without training evaluated on it, or on its planted world."""
     data = run.corpus or run.eval_corpus
     if data is None:
         is_on = run.eval_world == corpus.world
@@ -479,8 +479,9 @@ def _empty_cell(
         command += " --full"
     return Cell(
         paper=experiment.paper, table=table.id, profile=experiment.profile, encoder=encoder.display, role=encoder.role,
-        method=name, column=column.label, shift=column.shift, corpus=column.corpus, evaluate=column.evaluate + row.state,
-        metric=metric.replace("{row}", name), against=table.rows.get(base, base), command=command,
+        method=name, column=column.label, shift=column.shift, corpus=column.corpus,
+        evaluate=column.evaluate + row.state, metric=metric.replace("{row}", name),
+        against=table.rows.get(base, base), command=command,
     )
 
 

@@ -359,7 +359,8 @@ def _cells_of(paper: str) -> list[Cell]:
     cells += list(_printed_alone(paper, cells))
     why = "a list of texts; ours stand on the page of a table that keeps cases, and need a GPU and data placed by hand"
     for name, listed in load_expected(paper).lists.items():
-        cells += [Cell(paper, name, "paper", "", method, "items listed", "ood", "", "", why=why) for method in listed.rows]
+        for method in listed.rows:
+            cells.append(Cell(paper, name, "paper", "", method, "items listed", "ood", "", "", why=why))
     return sorted(cells, key=_table_order)
 
 

@@ -200,7 +200,7 @@ def checked(
     numbers=(), # columns of finite numbers
     maybe=(),   # columns of numbers that may be missing in some rows
 ) -> pd.DataFrame: # a copy, of these columns
-    "A table fit to be drawn. Raises `KeyError` for a missing column, `ValueError` for a missing number and for an empty table."
+    "A table fit to be drawn. Raises `KeyError` for a missing column, `ValueError` for a missing number or no rows."
     rows = frame[[*words, *numbers, *maybe]].reset_index(drop=True)
     if rows.empty:
         raise ValueError("the table has columns and no rows: nothing to draw")

@@ -48,8 +48,8 @@ class PrintedCells:
         return float(rows[number].iloc[0])
 
     def best(self, over: str, table: str, least: bool = False, but: str | None = None, **names) -> pd.Series | float:
-        """The largest (or least) of the cells that differ in `over`, without those of the method `but`; nan where one is
-        not printed. Raises as a call."""
+        """The largest (or least) of the cells that differ in `over`, without those of the method `but`; nan where one
+        is not printed. Raises as a call."""
         rows = self._rows({"table": table, **names})
         if but is not None:
             check_known("method", but, rows.method.unique())

@@ -316,8 +316,8 @@ def rests_on(
     metric: str | None = None,
     **where,                    # as `only`
 ) -> str:
-    """Markdown: how many replicates differences rest on, in a table where that is not one number for all, with those that
-    were left out, and why; empty where nothing is compared."""
+    """Markdown: how many replicates differences rest on, in a table where that is not one number for all, with those
+    that were left out, and why; empty where nothing is compared."""
     known = only(pairs(runs, against, metric), **where)
     if known.empty:
         return ""
@@ -336,7 +336,7 @@ def _joined(names: pd.Series) -> str:
 
 
 def _replicates(known: pd.DataFrame) -> pd.DataFrame: # of `pairs`
-    "A row for all comparisons that rest on alike replicates; encoders, methods or tests are left out where all rows have the same."
+    "A row for all comparisons that rest on alike replicates, without columns of names that are the same in all rows."
     if known.against.nunique() > 1:
         known = known.assign(method=_minus(known))
     names = ["encoder", "method", "test"]
@@ -393,9 +393,11 @@ def background(study: Study) -> str:
     "Markdown: what the base encoders had seen before, where that touches on the test sets; from their cards."
     cards = load_yaml(package_file("encoders.yaml"))
     used = {record["config"]["encoder"]["name"] for record in study.records}
-    seen = [encoder for encoder in study.experiment.encoders if encoder.name in used and encoder.name in cards]
-    lines = [
-        f"- {encoder.display}: {cards[encoder.name]['trained_on']}" for encoder in seen if not cards[encoder.name]["zero_shot"]]
+    lines = []
+    for encoder in study.experiment.encoders:
+        card = cards.get(encoder.name, {"zero_shot": True})
+        if encoder.name in used and not card["zero_shot"]:
+            lines.append(f"- {encoder.display}: {card['trained_on']}")
     return _list("Base figures here are not zero-shot:", lines)
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200032
