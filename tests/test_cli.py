@@ -11,6 +11,7 @@ import time
 import warnings
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import numpy as np
@@ -27,7 +28,7 @@ from debias_nb.data.registry import UnknownData
 from debias_nb.repro.config import load_experiment
 from debias_nb.repro.pages import executed
 from debias_nb.repro.records import Store, WorkerLost, comparable, failed_record, make_record, read
-from debias_nb.repro.frame import row_name
+from debias_nb.repro.frame import refuse_unknown_parameters, row_name
 from debias_nb.repro.tasks.common import lacking
 from made import STATIC, experiment, shrunk
 
@@ -176,6 +177,17 @@ def test_papermill_itself_would_have_run_it(project):
         project.notebooks / "untagged.ipynb", project.folder / "out.ipynb", parameters={"wieght": 7},
         progress_bar=False, kernel_name="python3")
     assert done.cells[-1].outputs[0].text == "0.1\n"
+
+
+def test_a_study_refuses_what_its_notebook_does_not_declare(monkeypatch):
+    "Papermill writes every parameter it is given below the cell that declares them."
+    given = ["", "seeds: list = None", "# Parameters\nseeds = [0]\n"]
+    shell = SimpleNamespace(user_ns={"__annotations__": {"seeds": list}, "In": given})
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    refuse_unknown_parameters()
+    given[-1] = "# Parameters\nseed = [0]\n"
+    with pytest.raises(ConfigError, match="no parameter 'seed'; did you mean 'seeds'"):
+        refuse_unknown_parameters()
 
 
 def test_the_real_templates_declare_what_the_options_give(no_kernel):
@@ -592,6 +604,7 @@ def test_status_of_one_paper_counts_that_paper_alone(monkeypatch):
 WRITE_PAGE = """
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from debias_nb.repro.pages import write_page
 write_page("itvreg/table02", Path(sys.argv[1]))
 print("torch" in sys.modules)

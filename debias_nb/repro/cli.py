@@ -768,21 +768,19 @@ def report(
                 typer.echo(os.path.relpath(path))
 
 # %% ../../nbs/repro/14_cli.ipynb #9e79c505
-WIDE = 400 # characters of a line where nobody says how many there are
+WIDE = 120 # characters of a line, at least: narrower, names would be cut
 
 
 def _print(rows, *columns):
-    "A table on the terminal, whose first column is never cut; in a pipe or a file each row is a line."
+    "A table on the terminal. Nothing is cut: the first column is as wide as it must be, the others go on in further lines."
     from rich.console import Console
     from rich.table import Column, Table
     first, *others = columns
     table = Table(Column(first, no_wrap=True), *(Column(name, overflow="fold") for name in others), box=None)
     for row in rows:
         table.add_row(*row)
-    console = Console()
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console = Console(width=WIDE)
-    console.print(table)
+    width = max(Console().width, WIDE)
+    Console(width=width).print(table)
 
 
 @app.command()

@@ -7,11 +7,12 @@ __all__ = ['REFERENCE', 'COMPLETE', 'UNTRAINED', 'SCALE', 'PROFILES', 'FORMS', '
            'Made', 'depends_on_processor', 'trained_in', 'made_by', 'alike', 'overlap_of', 'is_clean', 'run_key', 'Run',
            'run_on', 'by_world', 'level', 'fill', 'status_of', 'row_name', 'is_printed', 'Row', 'block_rows',
            'weighted_name', 'found_records', 'table_cells', 'wanting', 'reasons', 'profiles_of', 'all_experiments',
-           'papers', 'results', 'runs_frame', 'only', 'Study', 'only_stored', 'study_of', 'stored', 'study', 'scales',
-           'Unpaired', 'is_trained', 'why_apart', 'pairs_of', 'is_enough', 'paired_sides', 'side_of', 'contrast',
-           'scaled']
+           'papers', 'results', 'runs_frame', 'only', 'Study', 'only_stored', 'study_of', 'stored',
+           'refuse_unknown_parameters', 'study', 'scales', 'Unpaired', 'is_trained', 'why_apart', 'pairs_of',
+           'is_enough', 'paired_sides', 'side_of', 'contrast', 'scaled']
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000004
+import ast
 import gc
 import json
 import math
@@ -31,7 +32,7 @@ from debias_nb.repro.config import (
     BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, Names, Profile, RunConfig, TableConfig,
     configured, load_experiment,
 )
-from ..config import EncoderConfig, project_root
+from ..config import ConfigError, EncoderConfig, check_known, project_root
 from .records import Records, Store, latest
 from ..data.registry import ExpectedTable, load_expected, load_registry
 from ..data.registry import Cell as Printed
@@ -686,6 +687,20 @@ def stored(
     return known[name, profile]
 
 
+def refuse_unknown_parameters():
+    """What papermill puts into a notebook must be declared in its cell of parameters, which has a type for each.
+    Raises `ConfigError` with the nearest name; papermill itself lets anything through."""
+    from IPython import get_ipython
+    shell = get_ipython()
+    if shell is None:
+        return
+    known = shell.user_ns.get("__annotations__", {})
+    put_in = [source for source in shell.user_ns["In"] if source.startswith("# Parameters\n")] # papermill's own line
+    for source in put_in:
+        for line in ast.parse(source).body:
+            check_known("parameter", line.targets[0].id, known, ConfigError)
+
+
 def study(
     name: str,                         # `paper/experiment`
     profile: str,                      # planted, small or paper
@@ -697,9 +712,11 @@ def study(
     workers: int | None = None,        # processes; None: one a core
     fresh: bool = False,               # run again what has a record
 ) -> Study:
-    "Run what is missing, load what exists. Raises `RuntimeError` naming the runs that failed."
+    """Run what is missing, load what exists. Raises `RuntimeError` naming the runs that failed, `ConfigError` for an
+    unknown parameter."""
     if _reading.get() is not None:
         return stored(name, profile)
+    refuse_unknown_parameters()
     from debias_nb.repro.runner import narrow, run_all, store_for
     experiment = narrow(load_experiment(name, profile), seeds, methods, encoders, weight, full)
     store = store_for(profile)
