@@ -36,6 +36,8 @@ PUBLIC = { # module -> its names that are also names of the package
     "debias_nb.data.questions": ("load_questions", "read_pairs"),
 }
 
+__all__ = [name for names in PUBLIC.values() for name in names]
+
 
 def _home(name: str) -> str | None:
     "The module of a public name."
@@ -58,4 +60,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *(name for names in PUBLIC.values() for name in names)])
+    return sorted([*globals(), *__all__])
