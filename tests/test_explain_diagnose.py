@@ -128,6 +128,15 @@ def test_noise_is_called_noise_and_harm_harm():
     assert verdicts([Measured("t", file, {"base": strong, "tuned": weak})]).verdict[0] == HARM
 
 
+@pytest.mark.parametrize("kind", ["table", "bert"])
+def test_pairs_that_float32_cannot_tell_apart_have_one_score(folders, kind):
+    texts = made.some_pairs(300).left.tolist()
+    both = {name: load_model(str(folders[name])) for name in (kind, f"other {kind}")}
+    for scores in pair_scores(both, texts, texts).values():
+        assert scores.dtype == float
+        assert set(scores) == {1.}
+
+
 @pytest.mark.parametrize("at_once", [1, 2_500, 20_000])
 def test_average_precision_in_pieces_is_the_same_to_the_last_bit(monkeypatch, at_once):
     rng = np.random.default_rng(0)
