@@ -110,7 +110,12 @@ BAD = { # content of a CSV, what the message says
     "no text": (HEAD + GOOD + " ,b,1\n", "pairs.csv:4: column 'left': the text is empty"),
     "ragged": (HEAD + GOOD + "a,b\n", "pairs.csv:4: 2 cells, the header has 3"),
     "open quote": (HEAD + GOOD + '"a,b,1\nc,d,0\n', "pairs.csv:4: a quotation mark is opened here and never closed"),
-    "bad quote": (HEAD + GOOD + '"a"x,b,1\n', "a quotation mark inside a quoted cell is written twice"),
+    "bad quote": (HEAD + GOOD + '"a"x,b,1\n', "pairs.csv:4: a cell that begins with a quotation mark ends with one"),
+    "semicolons": ("left;right;label\na;b;1\n", "semicolons stand between the cells; convert the file, e.g. with `pandas.read_csv("),
+    "quoted semicolons": ('"left";"right";"label"\n"a";"b";"1"\n', "pairs.csv:1: semicolons stand between the cells"),
+    "no header": (GOOD, "no column 'left' (known: 'a lamp', 'a table', '1'); is there no header line?"),
+    "other names": ("question1,question2,label\na,b,1\n", "'label'); one set of names holds for all files"),
+    "words": (HEAD + "a,b,yes\nc,d,no\n", "found 'no'; write 1 for a match and 0 for none, e.g. with pandas `frame.label =="),
     "huge": (HEAD + GOOD + "x" * 10**6 + ",b,1\n", f"pairs.csv:4: a cell has more than {LONGEST:,} characters"),
     "large": (HEAD + GOOD + "x" * (LONGEST + 1) + ",b,1\n", "pairs.csv:4: column 'left': the text has 100,001 characters"),
 }
@@ -130,6 +135,20 @@ def test_a_line_in_another_encoding_is_named(tmp_path):
     path.write_bytes((HEAD + "größe,b,1\n").encode() + "größe,b,0\n".encode("latin1"))
     with pytest.raises(DataError, match=r"mixed.csv:3: not UTF-8 at byte 3 of the line"):
         read_pairs_file(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_told_by_its_first_bytes(tmp_path, encoding):
+    path = tmp_path / "pairs.csv"
+    path.write_bytes(f"\ufeff{HEAD}{GOOD}".encode(encoding))
+    with pytest.raises(DataError, match="pairs.csv: UTF-16, .* `iconv -f utf-16 -t utf-8`"):
+        read_pairs_file(path)
+
+
+def test_a_semicolon_in_a_header_with_commas_is_none_between_cells(tmp_path):
+    path = tmp_path / "pairs.csv"
+    path.write_text("a;b,right,label\nx,y,1\nz,y,0\n")
+    assert read_pairs_file(path, ("a;b", "right", "label")).left == ["x", "z"]
 
 
 def test_a_mark_at_the_beginning_is_no_part_of_a_name(tmp_path):

@@ -12,7 +12,7 @@ import io
 import json
 import os
 import re
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -72,8 +72,10 @@ LONGEST = 100_000 # characters of a cell; more is no text that somebody wants ma
 
 
 def decoded(path: Path) -> str:
-    "The text of a file. Raises `DataError` naming the line that is not UTF-8, and for an empty file."
+    "The text of a file. Raises `DataError` naming the line that is not UTF-8, for UTF-16, and for an empty file."
     data = path.read_bytes()
+    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        raise DataError(f"{path}: UTF-16, where UTF-8 is expected; convert the file, e.g. with `iconv -f utf-16 -t utf-8`")
     if not data.removeprefix(BOM_UTF8).strip():
         raise DataError(f"{path}: the file is empty")
     try:
@@ -91,10 +93,19 @@ def _not_utf8(data: bytes, error: UnicodeDecodeError) -> str: # what follows the
     return f"{line}: not UTF-8 at byte {start - before} of the line ({error.reason})"
 
 
+def _refuse_semicolons(path: Path, text: str, delimiter: str) -> None:
+    "Raises `DataError` for a file as spreadsheets write it where a comma is for decimals."
+    header, _, _ = text.lstrip().partition("\n")
+    if ";" in header and delimiter not in header:
+        convert = f"pandas.read_csv({str(path)!r}, sep=';').to_csv('commas.csv', index=False)"
+        raise DataError(f"{path}:1: semicolons stand between the cells; convert the file, e.g. with `{convert}`")
+
+
 def _numbered_rows(path: Path, delimiter: str) -> list[tuple[int, list[str]]]: # the line where each begins, and its cells
     "The rows of a CSV or TSV file that are not blank. Raises `DataError` naming the line."
-    text = io.StringIO(decoded(path), newline="")
-    reader = csv.reader(text, delimiter=delimiter, strict=True)
+    text = decoded(path)
+    _refuse_semicolons(path, text, delimiter)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     found = []
     begins = 1
     try:
@@ -124,7 +135,9 @@ def _reason(error: csv.Error) -> str:
         return f"a cell has more than {LONGEST:,} characters; is a quotation mark not closed?"
     if "end of data" in text:
         return "a quotation mark is opened here and never closed"
-    return f"{text}; a quotation mark inside a quoted cell is written twice"
+    if "expected after" in text:
+        return "a cell that begins with a quotation mark ends with one, and those between are written twice"
+    return text
 
 
 def _refuse_ragged(path, header, rows) -> None:
@@ -226,7 +239,10 @@ def _place(name: str, cells: Cells, column: str) -> int:
     if count > 1:
         raise DataError(f"{name}: {count} columns are called {column!r}")
     if not count:
-        raise DataError(f"{name}: no column {column!r}{nearest(column, cells.header)}")
+        hint = "one set of names holds for all files"
+        if any(cell.casefold() in TRUTHS for cell in cells.header):
+            hint = "is there no header line?"
+        raise DataError(f"{name}: no column {column!r}{nearest(column, cells.header)}; {hint}")
     return cells.header.index(column)
 
 
@@ -268,6 +284,15 @@ def _label(cell) -> int:
     if label is None:
         raise ValueError(f"labels are 0 or 1, found {cell!r}")
     return label
+
+
+def _labels(name, cells, column) -> list[int]:
+    "A column of labels. Raises `DataError` saying how others become such."
+    try:
+        return _column(name, cells, column, _label)
+    except DataError as e:
+        how = "write 1 for a match and 0 for none, e.g. with pandas `frame.label == 'yes'` or `frame.label > 3`"
+        raise DataError(f"{e}; {how}") from None
 
 
 def _group(cell) -> str:
@@ -392,7 +417,7 @@ def _frame(label, cells, columns, group) -> pd.DataFrame:
     frame = pd.DataFrame({
         "left": pd.Series(left_texts, dtype=object),
         "right": pd.Series(right_texts, dtype=object),
-        "label": _column(label, cells, labels, _label),
+        "label": _labels(label, cells, labels),
         "line": cells.lines,
     })
     if group:
