@@ -25,7 +25,10 @@ from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import STRONG, Catalogue
 from debias_nb.encoders import EncoderError, as_tokens, embed, tokenise
 from debias_nb.explain import diagnose as diagnosing, evidence
-from debias_nb.explain.changes import HARM, NEITHER, Test as Measured, average_precision, sampling_units, score_table, verdicts
+from debias_nb.explain.changes import (
+    HARM, NEITHER, Measured as OfMetric, Test as Measured, average_precision, difference, figures, sampling_units, score_table,
+    verdicts,
+)
 from debias_nb.explain.compare import compare, origin_of
 from debias_nb.explain.diagnose import NO_HARM, diagnose, diagnose_command, named_tests, read_condition, snippet
 from debias_nb.explain.models import cutting, load_model, mixed_scorer, pair_scores
@@ -417,8 +420,32 @@ def test_pairs_of_the_training_file_are_told_beside_the_verdict(folders):
     found = diagnose(*models, train, {"half": half, "new": new}, progress=False)
     shared = new.merge(train, on=["left", "right"])
     assert shared.empty
-    assert found.leaks == ["half: 30 of 150 pairs stand in the training file too, and say nothing of new data."]
-    assert found.leaks[0] in repr(found) and found.leaks[0] in found.html()
+    said = "half: 30 of 150 pairs stand in the training file too, and say nothing of new data."
+    assert said in found.warnings and said in found.html()
+    assert repr(found).startswith(said), "before the verdict"
+
+
+def test_a_small_test_says_that_its_intervals_are_short(tables):
+    iid, new = tables.warnings
+    assert iid.startswith("iid: 120 pairs are few. With fewer than 300 the 95 % interval is too short")
+    assert repr(tables).startswith(f"{iid}\n{new}\niid: ")
+    assert tables.html().index(new) < tables.html().index(tables.sentences[0])
+    assert json.loads(tables.json())["warnings"] == [iid, new]
+    rows = range(300)
+    large = Measured("t", pair_file("t", [f"a{i}" for i in rows], [f"b{i}" for i in rows], [0, 1] * 150), {
+        "base": np.arange(300.), "tuned": np.arange(300.)})
+    assert not diagnosing._doubts(large, 0)
+
+
+def test_a_model_that_gives_all_pairs_one_score_is_told(folders, files):
+    dead = made.load(folders["table"])
+    with torch.no_grad():
+        dead[0].embedding.weight.zero_()
+    tests = {"new": str(files / "new.csv")}
+    found = diagnose(str(folders["table"]), dead, str(files / "train.csv"), tests, progress=False)
+    said = "new: the tuned model gives all pairs the same score."
+    assert repr(found).startswith(said) and said in found.html()
+    assert not any("base model" in text for text in found.warnings)
 
 
 # ---------------------------------------------------------------- models
@@ -426,6 +453,9 @@ def test_pairs_of_the_training_file_are_told_beside_the_verdict(folders):
 
 def test_models_of_different_make_are_compared_without_mixing(folders, files):
     found = found_with(folders, files, "table", "bert")
+    said, *_ = found.warnings
+    assert said.startswith("Is the base the model that was fine-tuned?")
+    assert repr(found).startswith(said) and said in found.html()
     assert any("different make" in note for note in found.notes)
     assert any("different tokens" in note for note in found.notes)
     assert not [name for name in found.scores.scorer if name.startswith("WiSE")]
@@ -439,6 +469,7 @@ def test_models_that_are_mixed_have_the_settings_of_the_tuned_one_as_a_note_says
 
     def said():
         notes = diagnose(base, tuned, str(files / "train.csv"), tests, progress=False).notes
+        assert not any("different tokens" in note for note in notes), "they share their tokenizer"
         return any("models between them have those of the tuned one" in note for note in notes)
 
     assert not said()
@@ -595,7 +626,7 @@ def test_the_twin_has_the_same_numbers(tables):
     for row in tables.verdicts.itertuples():
         assert twin["tests"][row.test]["change"]["value"] == pytest.approx(row.change, abs=1e-6)
         assert f"{100 * row.tuned:.1f}" in page
-    parts = {"sentences", "tests", "scores", "words", "slices", "interventions", "data", "flips", "next"}
+    parts = {"warnings", "sentences", "tests", "scores", "words", "slices", "interventions", "data", "flips", "next"}
     assert set(twin) == parts | {"notes", "facts"}
     assert twin["facts"]["models"]["base"]["fingerprint"] != twin["facts"]["models"]["tuned"]["fingerprint"]
 
@@ -674,7 +705,7 @@ def test_the_command_writes_both_files(folders, files, tmp_path):
         test=[f"new={files / 'new.csv'}"], html=str(tmp_path / "r.html"), json=str(tmp_path / "r.json"),
         progress=False, say=said.append,
     )
-    assert diagnose_command(fail_if=["new.change.high<-1"], **arguments) == 0
+    assert diagnose_command(fail_if=["new.change.high<-100"], **arguments) == 0
     assert diagnose_command(fail_if=["new.base.auc05>=0"], overwrite=True, **arguments) == 1
     assert said[-1] == "it holds that new.base.auc05>=0"
     assert said[0].startswith("new: ")
@@ -711,6 +742,15 @@ def test_the_command_refuses_what_cannot_be(files, tmp_path, monkeypatch, change
 def test_conditions_and_names_of_tests_are_read():
     assert read_condition("a.b.change.high <= -0.5", ["a", "a.b"]) == ("a.b", "change.high", "<=", -.5)
     assert named_tests(["a=b=c.csv"]) == {"a": "b=c.csv"}
+
+
+def test_a_condition_is_in_the_points_that_are_printed(tables):
+    row = tables.verdicts.set_index("test").loc["new"]
+    for figure, value in (("change.value", row.change), ("change.low", row.low), ("tuned.ap", row["tuned ap"])):
+        assert tables.holds(f"new.{figure}>{100 * value - .1:f}")
+        assert not tables.holds(f"new.{figure}>{100 * value + .1:f}")
+    assert tables.holds(f"new.change.p<={row.p}")
+    assert not tables.holds("new.change.p>1")
 
 
 def test_a_test_that_is_too_small_is_refused_before_a_model_is_loaded(folders, monkeypatch):
@@ -845,6 +885,17 @@ def test_the_shell_refuses_a_model_in_one_sentence(files, tmp_path, monkeypatch,
         (tmp_path / "model" / name).write_text(text)
     (tmp_path / "bad.csv").write_bytes((files / "new.csv").read_bytes())
     check_refused(tmp_path, monkeypatch, command, "./model", files / "train.csv", message, ["bad.csv", "model"])
+
+
+def test_the_interval_of_a_change_stays_within_100_points():
+    resampled = np.random.default_rng(0).uniform(.4, 1, 200)
+    perfect = OfMetric(.9, resampled, 30)
+    bad = OfMetric(.1, 1 - resampled, 30)
+    for change in (difference(perfect, bad), difference(bad, perfect)):
+        assert max(-change.low, change.high) > 1, "as it is computed"
+        found = figures(change)
+        assert found["low"] == max(-1, change.low)
+        assert found["high"] == min(1, change.high)
 
 
 def test_the_interval_of_a_level_stays_between_0_and_1():

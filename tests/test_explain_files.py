@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from debias_nb.data.registry import DataError
+from debias_nb.explain.compare import compare
 from debias_nb.explain.diagnose import read_files
 from debias_nb.explain.pairs_file import LONGEST, read_pairs_file
 
@@ -149,6 +150,14 @@ def test_a_semicolon_in_a_header_with_commas_is_none_between_cells(tmp_path):
     path = tmp_path / "pairs.csv"
     path.write_text("a;b,right,label\nx,y,1\nz,y,0\n")
     assert read_pairs_file(path, ("a;b", "right", "label")).left == ["x", "z"]
+
+
+@pytest.mark.parametrize("tests", ["new.csv", ["new.csv"], FRAME], ids=["path", "list", "frame"])
+def test_tests_need_names(tests):
+    with pytest.raises(DataError, match="^tests: files by name are expected, e.g. tests={'new': 'new.csv'}, got "):
+        read_files(FRAME, tests, ("left", "right", "label"))
+    with pytest.raises(DataError, match="^tests: files by name are expected"):
+        compare("no model", FRAME, tests, progress=False)
 
 
 def test_a_mark_at_the_beginning_is_no_part_of_a_name(tmp_path):

@@ -23,8 +23,8 @@ from ..data.registry import DataError
 from ..encoders import copied, quiet_trainer, single_thread, training_arguments
 from .changes import METRICS, RESAMPLES, Test, corrected
 from debias_nb.explain.diagnose import (
-    BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, folder_name, have_names, mixing_program, named_columns, named_tests,
-    read_files, training_program, unused_prompts,
+    BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, check_named, folder_name, have_names, mixing_program, named_columns,
+    named_tests, read_files, training_program, unused_prompts,
 )
 from .evidence import shared_pairs, shared_sentence
 from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, transformer_settings
@@ -605,6 +605,8 @@ def _check_apart(name: str, file: PairFile, train: PairFile, tests: dict[str, Pa
 def _all_files(train, tests: dict, validation: dict, columns) -> tuple[PairFile, dict[str, PairFile], dict[str, PairFile]]:
     """The files to train on, to test on, and to choose strengths on.
     Raises `DataError`, also where strengths would be chosen on pairs of training, or on those of a test."""
+    check_named("tests", tests)
+    check_named("validation", validation)
     named = {VALIDATION + name: source for name, source in validation.items()}
     for name in named:
         if name in tests:
@@ -638,7 +640,7 @@ def compare(
     base,                    # a folder, a name of `debias-nb list`, a hub id, or a SentenceTransformer
     train,                   # labelled pairs: a path (CSV, TSV, JSONL, Parquet) or a data frame
     tests: dict,             # name -> labelled pairs; one of them like training, others that are new
-    columns: tuple[str, str, str] = ("left", "right", "label"), # what the files call them
+    columns: tuple[str, str, str] = ("left", "right", "label"), # what all files call them
     methods=DEFAULTS,        # names, or one text with commas: see `read_method`
     seeds: int = 3,          # >= 2, of training
     learning_rate: float | None = None, # None: what fits the encoder

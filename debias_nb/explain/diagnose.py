@@ -7,7 +7,8 @@ __all__ = ['SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'NAMED', 'LONGEST_S
            'OF_MATCHES', 'LOSSES', 'LEAST_SQUARES', 'ROWS', 'MATCHING_ROWS', 'BUDGETS', 'NO_HARM', 'CONDITION',
            'FIGURES', 'SIGNS', 'Diagnosis', 'settings_of', 'sampled_texts', 'WordFindings', 'training_program',
            'folder_name', 'best_share', 'mixing_program', 'snippet', 'have_names', 'command', 'unused_prompts',
-           'read_files', 'diagnose', 'read_condition', 'holds', 'named_tests', 'named_columns', 'diagnose_command']
+           'check_named', 'read_files', 'diagnose', 'read_condition', 'holds', 'named_tests', 'named_columns',
+           'diagnose_command']
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import re
@@ -23,7 +24,8 @@ from ..data.products import word_overlap
 from ..data.registry import DataError
 from ..encoders import EncoderError, check_apart, has_template
 from debias_nb.explain.changes import (
-    GAIN, HARM, RESAMPLES, Test, points, score_table, sentence, tfidf_cosine, tfidf_model, verdicts,
+    FEWEST_PAIRS, GAIN, HARM, RESAMPLES, Test, has_one_score, points, score_table, sentence, small_sentence, tfidf_cosine,
+    tfidf_model, verdicts,
 )
 from debias_nb.explain.evidence import (
     OF_TRAINING, candidate_words, flaws, flips, interventions, other_words, ranked_words, shared_sentence, shortcuts, slices,
@@ -41,6 +43,7 @@ class Diagnosis:
     "What fine-tuning did, part by part; `html()` and `json()` say it."
     verdicts: pd.DataFrame      # 1: a row a test
     sentences: list[str]        # the same in words
+    warnings: list[str]         # what to know before a verdict is believed
     reasons: list[str]          # what the verdict may come from, where it can be told
     scores: pd.DataFrame        # 2: a row a test and scorer
     shares: dict[str, float]    # scorer -> its share of the tuned weights
@@ -65,11 +68,11 @@ class Diagnosis:
             shortcuts=self.shortcuts, flaws=self.flaws, flips=self.flips)
 
     def json(self) -> str:
-        "The same numbers."
+        "The same numbers, as fractions."
         return json_text({
-            "sentences": self.sentences, "tests": self.tests, "scores": self.scores, "words": self.words,
-            "slices": self.slices, "interventions": self.interventions, "data": self.flaws, "flips": self.flips,
-            "next": self.snippet, "notes": self.notes, "facts": self.facts,
+            "warnings": self.warnings, "sentences": self.sentences, "tests": self.tests, "scores": self.scores,
+            "words": self.words, "slices": self.slices, "interventions": self.interventions, "data": self.flaws,
+            "flips": self.flips, "next": self.snippet, "notes": self.notes, "facts": self.facts,
         })
 
     @property
@@ -82,21 +85,10 @@ class Diagnosis:
             told[test] = _of_test(row) | {"shortcut": shortcut.get(test)}
         return told
 
-    @property
-    def leaks(self) -> list[str]: # a sentence a test that has some
-        "Which tests have pairs of the training file."
-        sizes = dict(zip(self.verdicts.test, self.verdicts.pairs))
-        told = []
-        for row in self.flaws.to_dict("records"):
-            if row["what"] == OF_TRAINING and row["count"]:
-                sentence = shared_sentence(row["file"], row["count"], sizes[row["file"]])
-                told.append(sentence)
-        return told
-
     def __repr__(self):
-        return "\n".join([*self.sentences, *self.leaks, *self.reasons])
+        return "\n".join([*self.warnings, *self.sentences, *self.reasons])
 
-    def holds(self, condition: str) -> bool: # e.g. `new.change.high<0`
+    def holds(self, condition: str) -> bool: # e.g. `new.change.high<-1`, in the points that are printed
         "Whether a condition on the figures of a test holds. Raises `ConfigError` for one that cannot be read."
         return holds(self.tests, condition)
 
@@ -137,6 +129,31 @@ SHARES = (.25, .5, .75) # of the tuned weights; 0 is the base and 1 the tuned mo
 def settings_of(scorer: Scorer) -> tuple: # of a sentence encoder
     "What decides, beside its weights, which vector a text gets."
     return cutting(scorer), layers(scorer)
+
+
+def _doubts(test: Test, shared: int) -> list[str]: # shared: pairs that stand in the training file too
+    "What to know before the verdict on a test is believed."
+    pairs = len(test.labels)
+    told = []
+    for model in ("base", "tuned"):
+        if has_one_score(test.scores[model]):
+            told.append(f"{test.name}: the {model} model gives all pairs the same score.")
+    if shared:
+        told.append(shared_sentence(test.name, shared, pairs))
+    if pairs < FEWEST_PAIRS:
+        told.append(small_sentence(test.name, pairs))
+    return told
+
+
+def _warnings(tests: list[Test], flawed: pd.DataFrame, mixed: bool) -> list[str]: # flawed: of `flaws`
+    "What to know before any verdict is believed."
+    told = []
+    if not mixed:
+        told.append("Is the base the model that was fine-tuned? The two are of different make, which no fine-tuning changes.")
+    counts = flawed.set_index(["file", "what"])["count"]
+    for test in tests:
+        told += _doubts(test, counts[test.name, OF_TRAINING])
+    return told
 
 
 def _is_same(base: Scorer, tuned: Scorer) -> bool:
@@ -535,7 +552,7 @@ def _notes(scorers, mixed: bool, texts: list[str]) -> list[str]: # texts: of tra
     notes += unused_prompts(scorers)
     if np.mean([is_unspaced(text) for text in texts]) > .5:
         notes.append("Most texts are in a script without spaces between words: what is said of words is said of phrases.")
-    if not cross and cutting(scorers["base"]) != cutting(scorers["tuned"]):
+    if not cross and scorers["base"].rules != scorers["tuned"].rules:
         notes.append("The two models cut texts into different tokens; importance is compared word by word.")
     if not cross and mixed and settings_of(scorers["base"]) != settings_of(scorers["tuned"]):
         what = "The two models differ in settings (prompt, longest text or pooling)"
@@ -550,8 +567,16 @@ def _own_name(name: str, source) -> str | None: # None: a file has one
     return name
 
 
+def check_named(option: str, files) -> None:
+    "Raises `DataError` for files without names."
+    if not isinstance(files, dict):
+        found = type(files).__name__
+        raise DataError(f"{option}: files by name are expected, e.g. {option}={{'new': 'new.csv'}}, got {found}")
+
+
 def read_files(train, tests: dict, columns, group: str | None = None) -> dict[str, PairFile]:
     "All files, `train` first. Raises `DataError` also for names that cannot be told apart."
+    check_named("tests", tests)
     if not tests:
         raise DataError("no test: at least one is needed, e.g. tests={'new': 'new.csv'}")
     if "train" in tests:
@@ -568,7 +593,7 @@ def diagnose(
     tuned,               # the model after
     train,               # what it was trained on: a path or a data frame (see `read_pairs_file`)
     tests: dict,         # name -> path or data frame
-    columns: tuple[str, str, str] = ("left", "right", "label"), # what the files call them
+    columns: tuple[str, str, str] = ("left", "right", "label"), # what all files call them
     group: str | None = None, # a column of the tests to cut them by
     seed: int = 0,       # of resamples and samples
     progress: bool = True, # show bars
@@ -602,6 +627,7 @@ def diagnose(
     return Diagnosis(
         verdicts=found,
         sentences=[sentence(row) for row in found.itertuples()],
+        warnings=_warnings(measured, wrong, bool(mixes)),
         reasons=_reasons(by_word),
         scores=scores,
         shares=shares,
@@ -627,7 +653,7 @@ def read_condition(text: str, tests) -> tuple[str, str, str, float]: # test, fig
     "The parts of a condition. Raises `ConfigError` with the nearest name."
     match = CONDITION.fullmatch(text)
     if not match:
-        raise ConfigError(f"--fail-if {text!r}: TEST.FIGURE<NUMBER is expected, e.g. new.change.high<0")
+        raise ConfigError(f"--fail-if {text!r}: TEST.FIGURE<NUMBER is expected, in points, e.g. new.change.high<-1")
     path = match["path"]
     fitting = [name for name in tests if path.startswith(f"{name}.")]
     test = max(fitting, key=len, default=None)
@@ -641,10 +667,13 @@ def read_condition(text: str, tests) -> tuple[str, str, str, float]: # test, fig
 
 
 def holds(tests: dict, condition: str) -> bool: # tests: of `Diagnosis`
-    "Whether a condition holds; one on a figure that is not known does not."
+    "Whether a condition holds, in the points that are printed; one on a figure that is not known does not."
     test, figure, sign, number = read_condition(condition, tests)
     part, _, key = figure.partition(".")
-    return bool(SIGNS[sign](tests[test][part][key], number)) # nothing holds of nan
+    value = tests[test][part][key]
+    if key != "p":
+        value = 100 * value
+    return bool(SIGNS[sign](value, number)) # nothing holds of nan
 
 # %% ../../nbs/explain/06_diagnose.ipynb #ef343bf0
 def named_tests(given: list[str], option: str = "--test") -> dict[str, str]: # of `NAME=PATH`
@@ -674,7 +703,7 @@ def diagnose_command(
     group: str | None = None,
     html: str | None = None,      # where the page is to be written
     json: str | None = None,      # and its twin
-    fail_if: list[str] | None = None, # conditions as of `read_condition`
+    fail_if: list[str] | None = None, # conditions as of `holds`
     seed: int = 0,
     overwrite: bool = False,      # whether page and twin may be there
     progress: bool = True,

@@ -937,9 +937,9 @@ def list_names():
 
 # %% ../../nbs/repro/14_cli.ipynb #c3d6b96d
 TEST_HELP = "a test, NAME=FILE; may be repeated"
-COLUMNS_HELP = "names of the columns of left text, right text and label, with commas between"
+COLUMNS_HELP = "names of the columns of left text, right text and label in all files, with commas between"
 Columns = Annotated[str, typer.Option(help=COLUMNS_HELP)]
-FAIL_HELP = "exit with 1 where this holds, e.g. new.change.high<0; may be repeated"
+FAIL_HELP = "exit with 1 where this holds, in the points that are printed, e.g. new.change.high<-1; may be repeated"
 
 
 @app.command()
