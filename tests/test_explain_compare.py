@@ -26,7 +26,7 @@ from debias_nb.explain.page import write_whole
 from debias_nb.explain.pairs_file import read_pairs_file
 from debias_nb.repro.cli import METHODS_HELP
 from debias_nb.stats import WORDS
-from made import WORLD, bert, read_page, some_pairs
+from made import WORLD, bert, read_page, some_pairs, without_a_vector_for_the_unknown
 
 
 def frame(pairs):
@@ -294,7 +294,7 @@ def test_page_twin_and_tables_are_written(reported):
     for before in re.findall(r"(.{30})<table>", page, flags=re.S):
         assert '<div class="scroll">' in before
     twin = json.loads((out / "report.json").read_text("utf-8"))
-    assert set(twin) == {"sentences", "levels", "differences", "choices", "next", "facts"}
+    assert set(twin) == {"warnings", "sentences", "levels", "differences", "choices", "next", "facts"}
     for row in found.differences().to_dict("records"):
         assert row["word"] in WORDS and f"{row['difference']:+.1f}".replace("-", "−") in page
         assert row["method"] in twin["sentences"][row["test"]]
@@ -315,7 +315,10 @@ def test_the_command_on_the_page_gives_the_same_trials(reported, files):
     from debias_nb.repro.cli import app
     before = (files / "out/trials.jsonl").read_bytes()
     with contextlib.chdir(files):
-        done = CliRunner().invoke(app, command[1:])
+        refused = CliRunner().invoke(app, command[1:])
+        done = CliRunner().invoke(app, [*command[1:], "--overwrite"])
+    assert refused.exit_code == 2
+    assert "--out out: out/report.html exists; remove it, give another folder, or add --overwrite" in refused.output
     assert done.exit_code == 0 and command[0] == "debias-nb"
     assert (files / "out/trials.jsonl").read_bytes() == before
 
@@ -466,12 +469,58 @@ def test_a_test_with_pairs_of_training_says_so(encoder, pairs, files, tmp_path):
     half = pd.concat([train.head(100), tests["unseen"]])
     found = compared(encoder, (train, {"leaked": half, "unseen": tests["unseen"]}), methods="base,plain")
     said = f"leaked: 100 of {len(half):,} pairs stand in the training file too"
-    sentences = found.sentences()
-    assert said in sentences["leaked"] and "training file" not in sentences["unseen"]
-    assert said in found.html() and said in json.loads(found.json())["sentences"]["leaked"]
+    (warning,) = found.warnings()
+    assert warning.startswith(said)
+    assert said in found.html() and warning in json.loads(found.json())["warnings"]
     lines = []
     with contextlib.chdir(files):
         compare_command(
             "base", "train.csv", ["same=train.csv"], methods="base,plain", seeds=2, epochs=1, out=str(tmp_path / "out"),
             progress=False, say=lines.append)
-    assert any("same: 200 of 200 pairs stand in the training file too" in line for line in lines)
+    shared, small, *_ = lines
+    assert shared.startswith("same: 200 of 200 pairs stand in the training file too"), "before any figure"
+    assert small.startswith("same: 200 pairs are few. With fewer than 300 the 95 % interval is too short")
+
+
+def test_a_model_that_gives_all_pairs_one_score_is_told(reported):
+    found, _, _ = reported
+    assert found.warnings() == []
+    trials = [trial | {"one score": ["like"] * (trial["method"] == "plain")} for trial in found.trials]
+    dead = Comparison(trials, found.methods, found.settings, found.facts)
+    assert dead.warnings() == ["like: all pairs have the same score in a trial of plain."]
+    assert dead.warnings()[0] in dead.html()
+    test = comparing.Test("new", read_pairs_file(some_pairs()), {})
+    with torch.no_grad():
+        zero = without_a_vector_for_the_unknown()
+        zero[0].embedding.weight.zero_()
+    assert comparing._tested(load_model(zero), {"new": test}, "zero")["one score"] == ["new"]
+
+
+def test_files_are_written_before_anything_is_printed(files, tmp_path):
+    def closed(text):
+        raise BrokenPipeError
+
+    with contextlib.chdir(files), pytest.raises(BrokenPipeError):
+        compare_command(
+            "base", "train.csv", ["new=unseen.csv"], methods="base,plain", seeds=2, epochs=.1, batch_size=100,
+            out=str(tmp_path), progress=False, say=closed)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "report.html", "report.json", "scores.csv", "differences.csv", "trials.jsonl"}
+
+
+def test_an_interruption_says_how_many_trials_are_kept(files, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(comparing, "fine_tune", interrupted)
+    said = []
+    with contextlib.chdir(files), pytest.raises(KeyboardInterrupt):
+        compare_command("base", "train.csv", ["new=unseen.csv"], methods="base,plain", out=str(tmp_path), progress=False,
+                        say=said.append)
+    assert said == [f"interrupted; trials that are kept in {tmp_path}: 1. The same command goes on from there"]
+
+
+def test_intervals_end_where_nothing_can_be():
+    found = made({"plain": .02, "outreg": .98}, spread=.3)
+    (row,) = found.differences().to_dict("records")
+    assert -100 <= row["low"] <= row["difference"] <= row["high"] == 100

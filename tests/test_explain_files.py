@@ -1,5 +1,7 @@
 "Files that cannot be read are refused with file, line and column; the four formats give the same pairs."
 import json
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -239,3 +241,22 @@ def test_other_refusals(tmp_path):
         read_pairs_file(FRAME, ("left", "left", "label"))
     with pytest.raises(DataError, match="no column 'brnd'"):
         read_pairs_file(FRAME, group="brnd")
+
+
+BEFORE_TORCH = """
+import sys
+from debias_nb.repro.cli import app
+for command in sys.argv[1:]:
+    print(app(command.split(), standalone_mode=False))
+print("torch" in sys.modules)
+"""
+
+
+def test_a_file_that_is_not_there_is_told_before_torch_is_imported(tmp_path):
+    path = written(tmp_path, "csv")
+    question = f"--base ./none --train {path} --test new={tmp_path}/pair.csv"
+    commands = [f"diagnose {question} --tuned ./none", f"compare {question}"]
+    commands.append(f"compare --base ./none --train {path} --test new={path} --validation kept={tmp_path}/pair.csv")
+    done = subprocess.run([sys.executable, "-c", BEFORE_TORCH, *commands], capture_output=True, text=True)
+    assert done.stdout.split() == ["2", "2", "2", "False"], done.stderr
+    assert done.stderr.count("pair.csv: no such file; did you mean 'pairs.csv'?") == 3

@@ -279,7 +279,7 @@ FEWEST_PAIRS = 300 # with fewer an interval leaves out what is true more often t
 
 def small_sentence(test: str, pairs: int) -> str: # pairs: fewer than `FEWEST_PAIRS`
     "What is said of the intervals of a small test."
-    often = "what is chance lies outside of it more often than once in twenty"
+    often = "where nothing changed, it leaves out zero more often than once in twenty"
     return f"{test}: {pairs} pairs are few. With fewer than {FEWEST_PAIRS} the 95 % interval is too short: {often}."
 
 

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['REGULARIZERS', 'STRENGTH', 'STEPS', 'GRIDS', 'DEFAULTS', 'ABOUT', 'OF_KIND', 'TRAINERS', 'SAID', 'COLOURS', 'FIRST',
-           'VALIDATION', 'CHOICE', 'Method', 'read_method', 'read_methods', 'Settings', 'settings_for', 'loss_of',
-           'training_rows', 'fine_tune', 'origin_of', 'trial_id', 'read_trials', 'Comparison', 'compare',
-           'compare_command']
+           'VALIDATION', 'CHOICE', 'DECIMALS', 'PAGE', 'Method', 'read_method', 'read_methods', 'Settings',
+           'settings_for', 'loss_of', 'training_rows', 'fine_tune', 'origin_of', 'trial_id', 'read_trials',
+           'Comparison', 'compare', 'compare_command']
 
 # %% ../../nbs/explain/07_compare.ipynb #cc7baf98
 import json
@@ -21,7 +21,9 @@ from tqdm.auto import tqdm
 from ..config import ConfigError, check_known, nearest
 from ..data.registry import DataError
 from ..encoders import copied, quiet_trainer, single_thread, training_arguments
-from .changes import METRICS, RESAMPLES, Test, corrected
+from debias_nb.explain.changes import (
+    FEWEST_PAIRS, METRICS, RESAMPLES, Test, corrected, figures, has_one_score, small_sentence,
+)
 from debias_nb.explain.diagnose import (
     BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, check_named, folder_name, have_names, mixing_program, named_columns,
     named_tests, read_files, training_program, unused_prompts,
@@ -309,12 +311,13 @@ class Comparison:
         adjusted = corrected(list(map(threshold_p, found.values())))
         rows = []
         for ((method, test), pair), p in zip(found.items(), adjusted):
+            change = figures(pair)
             rows.append({
                 "method": method,
                 "test": test,
-                "difference": 100 * pair.difference,
-                "low": 100 * pair.low,
-                "high": 100 * pair.high,
+                "difference": 100 * change["change"],
+                "low": 100 * change["low"],
+                "high": 100 * change["high"],
                 "p": p,
                 "word": verdict(pair, delta=delta / 100, p=p),
             })
@@ -336,28 +339,33 @@ class Comparison:
             for metric in METRICS:
                 for test, (values, resampled) in self._sides(method.name, metric).items():
                     found = interval(values, resampled, units=self.units.get(test))
+                    low, high = np.clip([found.low, found.high], 0, 1).tolist() # both metrics lie in [0, 1]
                     rows.append({
                         "method": method.name, "metric": metric, "test": test, "value": found.value, "std": found.std,
-                        "low": found.low, "high": found.high, "n": found.n,
+                        "low": low, "high": high, "n": found.n,
                     })
         return pd.DataFrame(rows)
 
     def sentences(self) -> dict[str, str]: # of each test
-        "Which methods help and which do not, and what a test shares with training."
-        leaks = self.leaks()
+        "Which methods help and which do not."
         told = {}
         for test, rows in self.differences().groupby("test", sort=False):
-            parts = [_sentence(test, rows), leaks.get(test)]
-            told[test] = " ".join(filter(None, parts))
+            told[test] = _sentence(test, rows)
         return told
 
-    def leaks(self) -> dict[str, str]: # a sentence of each test that has some
-        "Which tests have pairs of the training file."
-        shared = self.facts.get("shared", {})
-        told = {}
-        for test, count in shared.items():
-            if count:
-                told[test] = shared_sentence(test, count, self.facts["files"][test]["pairs"])
+    def warnings(self) -> list[str]:
+        "What to know before a result is believed."
+        told = []
+        for test, shared in self.facts.get("shared", {}).items():
+            pairs = self.facts["files"][test]["pairs"]
+            same = [trial["method"] for trial in self.trials if test in trial.get("one score", [])]
+            if same:
+                names = ", ".join(dict.fromkeys(same))
+                told.append(f"{test}: all pairs have the same score in a trial of {names}.")
+            if shared:
+                told.append(shared_sentence(test, shared, pairs))
+            if pairs < FEWEST_PAIRS:
+                told.append(small_sentence(test, pairs))
         return told
 
     def snippet(self) -> str:
@@ -393,6 +401,7 @@ class Comparison:
             pictures[test] = change_picture(rows.to_dict("records"))
         parts = {
             "facts": self.facts,
+            "warnings": self.warnings(),
             "sentences": self.sentences(),
             "differences": changes,
             "delta": "one point",
@@ -418,10 +427,10 @@ class Comparison:
         return out
 
     def json(self) -> str:
-        "The same numbers."
+        "The same numbers: levels as fractions, differences in points."
         return json_text({
-            "sentences": self.sentences(), "levels": self.levels(), "differences": self.differences(),
-            "choices": self.choices(), "next": self.snippet(), "facts": self.facts,
+            "warnings": self.warnings(), "sentences": self.sentences(), "levels": self.levels(),
+            "differences": self.differences(), "choices": self.choices(), "next": self.snippet(), "facts": self.facts,
         })
 
     def _sides(self, method: str, metric: str) -> dict[str, tuple]: # test -> values of each seed, their resamples
@@ -507,11 +516,13 @@ def _encoder(
 
 
 def _tested(encoder: Scorer, tests: dict[str, Test], what: str) -> dict: # what: the encoder, for errors
-    "The metrics of each test, and their values on resamples, which are the same for all methods."
-    trial = {"metrics": {}, "resampled": {}}
+    "The metrics of each test, their values on resamples, which are the same for all methods, and where all scores are one."
+    trial = {"metrics": {}, "resampled": {}, "one score": []}
     for name, test in tests.items():
         said = f"{what}, on {name}"
         scores = pair_scores({said: encoder}, test.left, test.right)
+        if has_one_score(scores[said]):
+            trial["one score"].append(name)
         metrics, resampled = _measured(test, scores[said])
         trial["metrics"][name] = metrics
         trial["resampled"][name] = resampled
@@ -745,11 +756,28 @@ def _command(base: str, facts: dict, tests: list[str], validation: list[str], me
     return command_line("compare", options)
 
 # %% ../../nbs/explain/07_compare.ipynb #5d1e8599
+DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4}
+
+
 def _in_percent(tried: pd.DataFrame) -> str: # of `_tried`
     "What was tried, as text."
     percent = (100 * tried.auc05).round(1)
     shown = tried.assign(auc05=percent)
     return shown.to_string(index=False)
+
+
+PAGE = "report.html"
+
+
+def _folder(out: str, overwrite: bool) -> Path:
+    "Where trials and page go. Raises `ConfigError` for what is no folder, and for a page that is there."
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"--out {out}: this is no folder")
+    page = folder / PAGE
+    if page.exists() and not overwrite:
+        raise ConfigError(f"--out {out}: {page} exists; remove it, give another folder, or add --overwrite, which keeps trials")
+    return folder
 
 
 def compare_command(
@@ -767,33 +795,38 @@ def compare_command(
     say=print,                          # what takes the lines of the answer
     loss: str | None = None,            # one of `LOSSES`
     validation: list[str] | None = None, # of `NAME=PATH`
+    overwrite: bool = False,            # whether the folder may have a page; its trials are kept in any case
 ) -> Comparison:
     "The command `debias-nb compare`. Raises `ConfigError`, `DataError` or `EncoderError` for what the user can mend."
     tests = named_tests(test)
     kept = named_tests(validation or [], "--validation")
-    folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"--out {out}: this is no folder")
-    found = compare(
-        base, train, tests, named_columns(columns), methods, seeds, learning_rate, epochs, batch_size, folder, progress,
-        loss, kept)
+    folder = _folder(out, overwrite)
+    try:
+        found = compare(
+            base, train, tests, named_columns(columns), methods, seeds, learning_rate, epochs, batch_size, folder, progress,
+            loss, kept)
+    except KeyboardInterrupt:
+        count = len(read_trials(folder / "trials.jsonl"))
+        say(f"interrupted; trials that are kept in {folder}: {count}. The same command goes on from there")
+        raise
     differences = found.differences()
-    if found.choices():
-        say("AUC(0.05) in percent on the validation pairs, by strength\n")
-        say(_in_percent(found.tried) + "\n")
-    say(f"AUC(0.05) in percent, mean ± standard deviation over {seeds} seeds\n")
-    say(found.means().to_string())
-    say("\nMinus plain fine-tuning, in points, with 95 % intervals; above it?\n")
-    say(differences.round(2).to_string(index=False))
-    for text in found.leaks().values():
-        say(f"\n{text}")
     files = {
-        "report.html": found.html(),
+        PAGE: found.html(),
         "report.json": found.json(),
         "scores.csv": found.scores.to_csv(index=False),
         "differences.csv": differences.to_csv(index=False),
     }
     for name, text in files.items():
         write_whole(folder / name, text)
+    for text in found.warnings():
+        say(f"{text}\n")
+    if found.choices():
+        say("AUC(0.05) in percent on the validation pairs, by strength\n")
+        say(_in_percent(found.tried) + "\n")
+    say(f"AUC(0.05) in percent, mean ± standard deviation over {seeds} seeds\n")
+    say(found.means().to_string())
+    say("\nMinus plain fine-tuning, in points, with 95 % intervals; above it?\n")
+    say(differences.round(DECIMALS).to_string(index=False))
+    for name in files:
         say(f"written: {folder / name}")
     return found

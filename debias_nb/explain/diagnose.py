@@ -718,11 +718,13 @@ def diagnose_command(
     twin = target("--json", json, overwrite)
     named = named_columns(columns)
     found = diagnose(base, tuned, train, tests, named, group, seed, progress)
+    makers = {page: found.html, twin: found.json}
+    files = {path: make() for path, make in makers.items() if path}
+    for path, text in files.items():
+        write_whole(path, text)
     say(repr(found))
-    for path, make in ((page, found.html), (twin, found.json)):
-        if path:
-            write_whole(path, make())
-            say(f"written: {path}")
+    for path in files:
+        say(f"written: {path}")
     broken = list(filter(found.holds, conditions))
     for condition in broken:
         say(f"it holds that {condition}")

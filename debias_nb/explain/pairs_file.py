@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LONGEST', 'NUMBER', 'TRUTHS', 'FORMATS', 'PairFile', 'Cells', 'decoded', 'delimited', 'json_lines', 'parquet',
-           'framed', 'cells_of', 'is_path', 'read_pairs_file']
+           'framed', 'kind_of_file', 'cells_of', 'is_path', 'read_pairs_file']
 
 # %% ../../nbs/explain/00_pairs_file.ipynb #d79453f5
 import csv
@@ -339,13 +339,19 @@ def _hint(path: Path) -> str:
     return ""
 
 
-def cells_of(path: Path, wanted: list[str]) -> Cells:
-    "The cells of a file by the ending of its name. Raises `DataError`."
+def kind_of_file(path: Path) -> str: # one of the values of `FORMATS`
+    "By the ending of its name. Raises `DataError` for another ending, and for a file that is not there."
     kind = FORMATS.get(path.suffix.lower())
     if kind is None:
         raise DataError(f"{path}: the name must end in one of {', '.join(FORMATS)}")
     if not path.is_file():
         raise DataError(f"{path}: no such file{_hint(path)}")
+    return kind
+
+
+def cells_of(path: Path, wanted: list[str]) -> Cells:
+    "The cells of a file by the ending of its name. Raises `DataError`."
+    kind = kind_of_file(path)
     if kind == "parquet":
         return parquet(path)
     if kind == "jsonl":

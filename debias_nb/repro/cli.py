@@ -212,6 +212,8 @@ def told():
     from debias_nb.data.registry import DataError
     try:
         yield
+    except BrokenPipeError: # who reads the answer has seen enough
+        raise
     except (RunnerError, ConfigError, EncoderError, RecordError, DataError, WorkerLost, OSError) as e:
         # OSError: a disk that is full, a file that may not be read
         typer.echo(f"debias-nb: {e}", err=True)
@@ -942,6 +944,16 @@ Columns = Annotated[str, typer.Option(help=COLUMNS_HELP)]
 FAIL_HELP = "exit with 1 where this holds, in the points that are printed, e.g. new.change.high<-1; may be repeated"
 
 
+def _check_files(train: str, tests: list[str]): # tests: of NAME=FILE
+    "What is no file is told before PyTorch is imported, which takes seconds. Raises `DataError`."
+    from debias_nb.explain.pairs_file import kind_of_file
+    kind_of_file(Path(train))
+    for text in tests:
+        _, _, path = text.partition("=")
+        if path:
+            kind_of_file(Path(path))
+
+
 @app.command()
 def diagnose(
     base: Annotated[str, typer.Option(help="the model before fine-tuning: a folder, a name, or a hub id (name@commit)")],
@@ -957,8 +969,9 @@ def diagnose(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="write over page and numbers that are there")] = False,
 ):
     "Whether, where and why fine-tuning made a model worse."
-    from debias_nb.explain.diagnose import diagnose_command
     with told():
+        _check_files(train, test)
+        from debias_nb.explain.diagnose import diagnose_command
         code = diagnose_command(
             base, tuned, train, test, columns, group, html, json, fail_if, seed, overwrite, say=typer.echo)
     raise typer.Exit(code)
@@ -987,13 +1000,15 @@ def compare(
     loss: Annotated[str, typer.Option(help=LOSS_HELP)] = "CosineSimilarityLoss",
     validation: Annotated[Optional[list[str]], typer.Option(help=VALIDATION_HELP)] = None,
     out: Annotated[str, typer.Option(help=TRIALS_HELP)] = "comparison",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="write over page and tables that are there")] = False,
 ):
     "Train with each method on somebody's own pairs, and say which differences are beyond chance."
-    from debias_nb.explain.compare import compare_command
     with told():
+        _check_files(train, [*test, *(validation or [])])
+        from debias_nb.explain.compare import compare_command
         compare_command(
             base, train, test, columns, methods, seeds, learning_rate, epochs, batch_size, out, say=typer.echo, loss=loss,
-            validation=validation)
+            validation=validation, overwrite=overwrite)
 
 
 @app.command()
