@@ -12,7 +12,7 @@ from debias_nb.encoders import embed, encode_tokens, from_features, tokenise
 from debias_nb.interventions import choose, intervene, row_keys
 from debias_nb.itvreg import (
     HINGE, CachedBase, FrozenBase, ITVAugLoss, ITVRegLoss, L2SPLoss, MaskRegLoss, MatchingLoss, OutRegLoss, SimCSELoss,
-    WordDropoutLoss, hinge, make_loss, mse,
+    WordDropoutLoss, hinge, itvaug_target, make_loss, mse,
 )
 from debias_nb.repro.config import MethodConfig, TrainConfig
 from made import bert, load, table
@@ -357,3 +357,19 @@ def test_a_base_that_remembers_gives_what_one_that_is_asked_gives(model, base):
         if part == "z":
             kept.prepare(.5, "mask", 3, 2)
     assert kept.kept == (.5, "mask", 3, 2)
+
+
+def test_a_target_of_itvaug_ends_at_1():
+    labels = torch.tensor([1., 0., 1.])
+    before = torch.tensor([.2, .9, .8])
+    after = torch.tensor([.9, .1, .6])
+    assert itvaug_target(labels, before, after).tolist() == pytest.approx([1., 0., .8])
+
+
+def test_the_hinge_looks_at_ten_negatives():
+    torch.manual_seed(0)
+    fx = torch.nn.functional.normalize(torch.randn(30, 8), dim=1)
+    fz = torch.nn.functional.normalize(torch.randn(30, 8), dim=1)
+    relevant = torch.eye(30, dtype=torch.bool)
+    assert float(hinge(fx, fz, relevant)) == float(hinge(fx, fz, relevant, hardest=10))
+    assert float(hinge(fx, fz, relevant)) != float(hinge(fx, fz, relevant, hardest=11))

@@ -439,3 +439,15 @@ def test_a_place_in_a_tie_is_the_mean_over_its_orders():
     assert np.allclose(reciprocal_rank(first), [(1 / of).mean() for of in ranks])
     for k in (1, 2, 3, 5, 9):
         assert np.allclose(recall_at(first, k), [(of <= k).mean() for of in ranks])
+
+
+def test_items_may_have_a_bin_each():
+    assert frequency_bins([5, 1, 3], 3).tolist() == [2, 0, 1]
+
+
+def test_all_that_tie_with_the_last_place_are_first_items():
+    "Five items tie for the second place; a sixth is worse."
+    scores = torch.tensor([[.9, .5, .5, .5, .5, .5, .1, .0]])
+    best, found = first_items(scores, 2)
+    assert found[0, :6].tolist() == [0, 1, 2, 3, 4, 5]
+    assert best[0, :6].tolist() == pytest.approx([.9, .5, .5, .5, .5, .5])

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from debias_nb.metrics import auc_at, bootstrap_weights
-from debias_nb.stats import Paired, detectable, holm, interval, mean_std, paired, threshold_p, verdict
+from debias_nb.stats import Paired, detectable, holm, interval, mean_std, over_splits, paired, threshold_p, verdict
 
 numbers = st.floats(-1, 1).map(lambda x: round(x, 6))
 several = st.lists(numbers, min_size=2, max_size=6).filter(lambda v: np.ptp(v) > 1e-3)
@@ -302,3 +302,34 @@ def test_without_replicates_seeds_stand_alone():
     assert math.isnan(alone.items_error)
     assert not with_items.seeds_alone
     assert with_items.items_error > 0
+
+
+def test_the_spread_of_two_seeds_is_told():
+    mean, std = mean_std([.2, .4])
+    assert (mean, std) == (pytest.approx(.3), pytest.approx(np.std([.2, .4], ddof=1)))
+
+
+def test_splits_that_share_texts_are_corrected():
+    "Variance s² (1/n + overlap): an overlap makes the interval wider than that of independent splits."
+    differences = [.01, .03, .02, .05]
+    found = over_splits(differences, overlap=.5)
+    error = np.std(differences, ddof=1) * math.sqrt(1 / 4 + .5)
+    half = stats.t.ppf(.975, 3) * error
+    assert found.difference == pytest.approx(.0275)
+    assert (found.low, found.high) == (pytest.approx(.0275 - half), pytest.approx(.0275 + half))
+    assert not found.seeds_alone
+    independent = paired(differences, np.zeros(4))
+    assert found.high - found.low > independent.high - independent.low
+
+
+@pytest.mark.parametrize("overlap", [0., -.1, math.nan])
+def test_an_overlap_of_nothing_is_refused(overlap):
+    with pytest.raises(ValueError, match="overlap"):
+        over_splits([.01, .03], overlap)
+
+
+@pytest.mark.parametrize("make", [lambda: interval([.1, .2]), lambda: paired([.1, .2], [0., 0.])])
+def test_what_was_found_cannot_be_changed(make):
+    found = make()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.low = 0.
