@@ -253,7 +253,7 @@ def page(found: dict[str, list[Change]], places: int, seed: int) -> str:
 the tests of that module. At most {places} places of each were drawn with seed {seed}, none in messages or types.
 The tests are those that `tools/mutants.py` names; notebooks, which test much of this too, did not run.
 The share is of the changes that make a difference: those explained do not.
-What survived a first time got a test or a reason; how many changes of other places are noticed, another `--seed` says.
+Most of what survived a first time got a test or a reason since; how many changes of other places are noticed, another `--seed` says.
 """,
         "| module | places tried | killed | survived and explained | survived and not explained | share killed |",
         "|---|---:|---:|---:|---:|---:|",
