@@ -21,17 +21,15 @@ from tqdm.auto import tqdm
 from ..config import ConfigError, check_known, nearest
 from ..data.registry import DataError
 from ..encoders import copied, quiet_trainer, single_thread, training_arguments
-from debias_nb.explain.changes import (
-    FEWEST_PAIRS, METRICS, RESAMPLES, Test, corrected, figures, has_one_score, small_sentence,
-)
+from .changes import METRICS, RESAMPLES, Test, corrected, figures, has_one_score
 from debias_nb.explain.diagnose import (
     BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, check_named, folder_name, have_names, mixing_program, named_columns,
-    named_tests, read_files, training_program, unused_prompts,
+    read_files, training_program, unused_prompts,
 )
-from .evidence import shared_pairs, shared_sentence
+from .evidence import doubts, shared_pairs
 from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, transformer_settings
 from .page import change_picture, command_line, file_facts, filled, json_text, versions, write_whole
-from .pairs_file import PairFile
+from .pairs_file import PairFile, named_tests
 from ..hashes import fingerprint
 from ..itvreg import L2SP_WEIGHT
 from ..regularized import ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, WordDropout
@@ -362,10 +360,7 @@ class Comparison:
             if same:
                 names = ", ".join(dict.fromkeys(same))
                 told.append(f"{test}: all pairs have the same score in a trial of {names}.")
-            if shared:
-                told.append(shared_sentence(test, shared, pairs))
-            if pairs < FEWEST_PAIRS:
-                told.append(small_sentence(test, pairs))
+            told += doubts(test, shared, pairs)
         return told
 
     def snippet(self) -> str:

@@ -7,8 +7,7 @@ __all__ = ['SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'NAMED', 'LONGEST_S
            'OF_MATCHES', 'LOSSES', 'LEAST_SQUARES', 'ROWS', 'MATCHING_ROWS', 'BUDGETS', 'NO_HARM', 'CONDITION',
            'FIGURES', 'SIGNS', 'Diagnosis', 'settings_of', 'sampled_texts', 'WordFindings', 'training_program',
            'folder_name', 'best_share', 'mixing_program', 'snippet', 'have_names', 'command', 'unused_prompts',
-           'check_named', 'read_files', 'diagnose', 'read_condition', 'holds', 'named_tests', 'named_columns',
-           'diagnose_command']
+           'check_named', 'read_files', 'diagnose', 'read_condition', 'holds', 'named_columns', 'diagnose_command']
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import re
@@ -24,17 +23,16 @@ from ..data.products import word_overlap
 from ..data.registry import DataError
 from ..encoders import EncoderError, check_apart, has_template
 from debias_nb.explain.changes import (
-    FEWEST_PAIRS, GAIN, HARM, RESAMPLES, Test, has_one_score, points, score_table, sentence, small_sentence, tfidf_cosine,
-    tfidf_model, verdicts,
+    GAIN, HARM, RESAMPLES, Test, has_one_score, points, score_table, sentence, tfidf_cosine, tfidf_model, verdicts,
 )
 from debias_nb.explain.evidence import (
-    OF_TRAINING, candidate_words, flaws, flips, interventions, other_words, ranked_words, shared_sentence, shortcuts, slices,
+    OF_TRAINING, candidate_words, doubts, flaws, flips, interventions, other_words, ranked_words, shortcuts, slices,
 )
 from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, same_make, without_adapters
 from debias_nb.explain.page import (
     change_picture, command_line, curve_picture, file_facts, filled, json_text, target, versions, write_whole,
 )
-from .pairs_file import PairFile, is_path, read_pairs_file
+from .pairs_file import PairFile, is_path, named_tests, read_pairs_file
 from .words import importance_by_word, is_unspaced, label_ties, word_importance, word_pairs, words_of
 
 # %% ../../nbs/explain/06_diagnose.ipynb #737103a7
@@ -133,16 +131,11 @@ def settings_of(scorer: Scorer) -> tuple: # of a sentence encoder
 
 def _doubts(test: Test, shared: int) -> list[str]: # shared: pairs that stand in the training file too
     "What to know before the verdict on a test is believed."
-    pairs = len(test.labels)
     told = []
     for model in ("base", "tuned"):
         if has_one_score(test.scores[model]):
             told.append(f"{test.name}: the {model} model gives all pairs the same score.")
-    if shared:
-        told.append(shared_sentence(test.name, shared, pairs))
-    if pairs < FEWEST_PAIRS:
-        told.append(small_sentence(test.name, pairs))
-    return told
+    return told + doubts(test.name, shared, len(test.labels))
 
 
 def _warnings(tests: list[Test], flawed: pd.DataFrame, mixed: bool) -> list[str]: # flawed: of `flaws`
@@ -676,19 +669,6 @@ def holds(tests: dict, condition: str) -> bool: # tests: of `Diagnosis`
     return bool(SIGNS[sign](value, number)) # nothing holds of nan
 
 # %% ../../nbs/explain/06_diagnose.ipynb #ef343bf0
-def named_tests(given: list[str], option: str = "--test") -> dict[str, str]: # of `NAME=PATH`
-    "Files of labelled pairs by name. Raises `ConfigError` naming the option."
-    tests = {}
-    for text in given:
-        name, sign, path = text.partition("=")
-        if not (name and sign and path):
-            raise ConfigError(f"{option} wants NAME=PATH, got {text!r}")
-        if name in tests:
-            raise ConfigError(f"{option} {name} is given twice")
-        tests[name] = path
-    return tests
-
-
 def named_columns(given: str) -> tuple[str, ...]: # of `left,right,label`
     "What the files call their columns."
     return tuple(name.strip() for name in given.split(","))

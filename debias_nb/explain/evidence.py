@@ -6,8 +6,8 @@
 __all__ = ['MOST_GROUPS', 'FEWEST', 'SLICE_COLUMNS', 'TOP', 'INTERVENTIONS', 'CANDIDATES', 'SEEN', 'SHOWN', 'OF_TRAINING',
            'PAIR_COLUMNS', 'FLIPS', 'thirds', 'share_unseen', 'kinds_of_pairs', 'slices', 'ranked_words', 'other_words',
            'changed_pairs', 'interventions', 'candidate_words', 'misleading_words', 'halves', 'without_misleading',
-           'shortcuts', 'folded_pairs', 'shared_pairs', 'shared_sentence', 'labels_of', 'suspects', 'wrong_side',
-           'flaws', 'flips']
+           'shortcuts', 'folded_pairs', 'shared_pairs', 'shared_sentence', 'doubts', 'labels_of', 'suspects',
+           'wrong_side', 'flaws', 'flips']
 
 # %% ../../nbs/explain/04_evidence.ipynb #98fd8c57
 import numpy as np
@@ -16,7 +16,9 @@ from numpy.random import default_rng
 
 from ..data.products import word_overlap
 from ..data.questions import fold
-from .changes import FEWEST_UNITS, LEVEL, Measured, Test, corrected, difference, figures
+from debias_nb.explain.changes import (
+    FEWEST_PAIRS, FEWEST_UNITS, LEVEL, Measured, Test, corrected, difference, figures, small_sentence,
+)
 from .models import Scorer, pair_scores
 from .pairs_file import PairFile
 from .words import WordPairs, label_ties, replaced, shared_tie, words_of
@@ -365,6 +367,16 @@ def shared_pairs(file: PairFile, other: PairFile) -> int:
 def shared_sentence(test: str, shared: int, pairs: int) -> str:
     "What is said of a test that has pairs of the training file."
     return f"{test}: {shared:,} of {pairs:,} pairs stand in the training file too, and say nothing of new data."
+
+
+def doubts(test: str, shared: int, pairs: int) -> list[str]: # shared: pairs that stand in the training file too
+    "What to know of a test before a result on it is believed."
+    told = []
+    if shared:
+        told.append(shared_sentence(test, shared, pairs))
+    if pairs < FEWEST_PAIRS:
+        told.append(small_sentence(test, pairs))
+    return told
 
 
 def labels_of(keys: list[str], labels: np.ndarray) -> dict[str, set[int]]: # of each pair all its labels

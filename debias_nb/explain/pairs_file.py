@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LONGEST', 'NUMBER', 'TRUTHS', 'FORMATS', 'PairFile', 'Cells', 'decoded', 'delimited', 'json_lines', 'parquet',
-           'framed', 'kind_of_file', 'cells_of', 'is_path', 'read_pairs_file']
+           'framed', 'kind_of_file', 'named_tests', 'cells_of', 'is_path', 'read_pairs_file']
 
 # %% ../../nbs/explain/00_pairs_file.ipynb #d79453f5
 import csv
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..config import each_key_once, nearest
+from ..config import ConfigError, each_key_once, nearest
 from ..data.registry import DataError, bad_lines, parsed_rows
 from ..hashes import fingerprint, sha256_file
 
@@ -347,6 +347,19 @@ def kind_of_file(path: Path) -> str: # one of the values of `FORMATS`
     if not path.is_file():
         raise DataError(f"{path}: no such file{_hint(path)}")
     return kind
+
+
+def named_tests(given: list[str], option: str = "--test") -> dict[str, str]: # of `NAME=PATH`
+    "Files of labelled pairs by name. Raises `ConfigError` naming the option."
+    tests = {}
+    for text in given:
+        name, sign, path = text.partition("=")
+        if not (name and sign and path):
+            raise ConfigError(f"{option} wants NAME=PATH, got {text!r}")
+        if name in tests:
+            raise ConfigError(f"{option} {name} is given twice")
+        tests[name] = path
+    return tests
 
 
 def cells_of(path: Path, wanted: list[str]) -> Cells:

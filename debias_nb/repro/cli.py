@@ -944,14 +944,11 @@ Columns = Annotated[str, typer.Option(help=COLUMNS_HELP)]
 FAIL_HELP = "exit with 1 where this holds, in the points that are printed, e.g. new.change.high<-1; may be repeated"
 
 
-def _check_files(train: str, tests: list[str]): # tests: of NAME=FILE
+def _check_files(*paths: str):
     "What is no file is told before PyTorch is imported, which takes seconds. Raises `DataError`."
     from debias_nb.explain.pairs_file import kind_of_file
-    kind_of_file(Path(train))
-    for text in tests:
-        _, _, path = text.partition("=")
-        if path:
-            kind_of_file(Path(path))
+    for path in paths:
+        kind_of_file(Path(path))
 
 
 @app.command()
@@ -970,7 +967,8 @@ def diagnose(
 ):
     "Whether, where and why fine-tuning made a model worse."
     with told():
-        _check_files(train, test)
+        from debias_nb.explain.pairs_file import named_tests
+        _check_files(train, *named_tests(test).values())
         from debias_nb.explain.diagnose import diagnose_command
         code = diagnose_command(
             base, tuned, train, test, columns, group, html, json, fail_if, seed, overwrite, say=typer.echo)
@@ -1004,7 +1002,9 @@ def compare(
 ):
     "Train with each method on somebody's own pairs, and say which differences are beyond chance."
     with told():
-        _check_files(train, [*test, *(validation or [])])
+        from debias_nb.explain.pairs_file import named_tests
+        kept = named_tests(validation or [], "--validation")
+        _check_files(train, *named_tests(test).values(), *kept.values())
         from debias_nb.explain.compare import compare_command
         compare_command(
             base, train, test, columns, methods, seeds, learning_rate, epochs, batch_size, out, say=typer.echo, loss=loss,
@@ -1021,7 +1021,8 @@ def new(
 ):
     "Write a notebook for an experiment of one's own, and its settings, into the current folder."
     from debias_nb.explain import new as experiments
-    from debias_nb.explain.diagnose import named_columns, named_tests
+    from debias_nb.explain.diagnose import named_columns
+    from debias_nb.explain.pairs_file import named_tests
     with told():
         written = experiments.new(name, base, train, named_tests(test or []), named_columns(columns))
     for path in written:
