@@ -83,12 +83,12 @@ def test_columns_roles_elsewhere_and_differences_of_differences():
     assert words(e, *above("table3", "a", "b", "c")) == ["holds", "holds", "reversed", "reversed"]
     assert words(e, *above("table3", "a", "b", minus={"methods": ("c", "b")})) == ["holds", "holds"]
     assert words(e, *above("table3", "a", "a", column="near", than={"column": "far"})) == ["no difference"]
-    by_profile = {"small": ("x", "a"), "paper": "y"}
-    assert words(e, *above("table3", by_profile, "b")) == ["holds", "holds"], "a method with another name"
+    assert words(e, *above("table3", ("x", "a"), "b")) == ["holds", "holds"], "a method with another name"
 
 
 @pytest.mark.parametrize("line, message", [
     (above("table4", "a", "b"), "no table 'table4'; did you mean 'table3'"),
+    (above("table3", ("x", "y"), "b"), "no method in table3 called 'x'"),
     (above("table3", "a", "bb"), "no method in table3 called 'bb'; did you mean 'b'"),
     (above("table3", "a", "b", column="nearr"), "no column in table3 called 'nearr'; did you mean 'near'"),
     (above("table3", "a", "b", than={"column": "fa"}), "no column in table3 called 'fa'; did you mean 'far'"),
