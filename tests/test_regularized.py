@@ -22,11 +22,11 @@ from transformers import TrainerCallback
 
 import made
 from debias_nb import regularized
-from debias_nb.encoders import EncoderError, copied, embed, tokenise, training_arguments
+from debias_nb.encoders import EncoderError, embed, tokenise, training_arguments
 from debias_nb.itvreg import ITVRegLoss, cosines, itvreg
 from debias_nb.regularized import (
     Draws, ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, View, WordDropout, embeddings_by_column, read_column,
-    wise_ft, wise_ft_scores,
+    wise_ft,
 )
 from faults.harness import Child
 
@@ -1002,21 +1002,6 @@ def test_wise_ft_merges_an_adapter(bert, encoders, settings, tmp_path):
         wise_ft(tuned, copy.deepcopy(tuned), .5)
 
 
-def test_scores_along_the_way_merge_an_adapter_once(bert, encoders, monkeypatch):
-    base = encoders["bert"]
-    tuned = with_adapter(bert).eval()
-    copies = []
-
-    def counted(model):
-        copies.append(model)
-        return copied(model)
-
-    monkeypatch.setattr(regularized, "copied", counted)
-    scores = wise_ft_scores(base, tuned, {"far": lambda model: furthest(model, base)}, (0., .5, 1.))
-    assert sum(model is tuned for model in copies) == 1
-    assert scores.far[0.] == 0 < scores.far[.5] < scores.far[1.]
-
-
 def test_a_base_without_the_adapter_is_refused(bert, encoders):
     model = with_adapter(bert)
     with pytest.raises(ValueError, match="the model has an adapter and `base` has none"):
@@ -1034,26 +1019,6 @@ def test_an_adapter_alone_is_trained(bert, tmp_path):
     assert moved_weights and all("lora" in name for name in moved_weights)
     assert torch.equal(embed(loss.base, tokenise(model, ["red kettle"])), start)
     assert not torch.allclose(embed(model, tokenise(model, ["red kettle"])), start, atol=1e-3)
-
-
-def test_wise_ft_is_scored_on_data_of_both_kinds(encoders, table):
-    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
-    base = encoders["table"]
-    tuned = moved(table, 1.)
-    data = rows(SCORED)
-    evaluator = EmbeddingSimilarityEvaluator(data["anchor"], data["positive"], data["score"], name="new")
-
-    def near(model):
-        return -furthest(model, base)
-
-    scores = wise_ft_scores(base, tuned, {"iid": near, "new": evaluator}, (0., .5, 1.))
-    assert list(scores.columns) == ["iid", "new", "mean"]
-    assert list(scores.index) == [0., .5, 1.]
-    assert scores["iid"].tolist() == sorted(scores["iid"], reverse=True)
-    assert scores["iid"][0.] == 0
-    assert scores["new"][1.] == evaluator(tuned)["new_spearman_cosine"]
-    with pytest.raises(ValueError, match="measures is empty"):
-        wise_ft_scores(base, tuned, {})
 
 
 LIGHT = """
