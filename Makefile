@@ -113,7 +113,8 @@ $(CACHE)/lower/.stamp: $(VENV)/.stamp Makefile
 	touch $@
 
 test-lower: $(CACHE)/lower/.stamp | .cache ## test what a machine with a GPU runs with the oldest packages that are supported
-	PYTHONPATH=$(CACHE)/lower OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_device.py tests/test_training.py tests/test_encoders.py
+	PYTHONPATH=$(CACHE)/lower OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_device.py tests/test_training.py tests/test_encoders.py \
+		tests/test_regularized.py tests/test_scan_training.py tests/test_author_losses.py tests/test_arr.py
 
 test-types: $(VENV)/.stamp | .cache
 	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python --summary=none

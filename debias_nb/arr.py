@@ -204,6 +204,8 @@ class AuthorPairSampler(DefaultBatchSampler):
         if batch_size % 2 or batch_size < 4:
             need = "batch_size must be even and at least 4, two texts of each author"
             raise ValueError(f"{need}, got {batch_size}")
+        if generator is not None: # the trainer of sentence-transformers 6.0 gives its seed in nothing else
+            seed = generator.initial_seed()
         super().__init__(dataset, batch_size, drop_last, valid_label_columns, generator, seed)
         wanted = list(valid_label_columns or ())
         columns = [name for name in wanted if name in dataset.column_names]

@@ -388,6 +388,14 @@ def test_every_text_of_an_author_is_as_likely():
     assert abs(counts[:5] - 800).max() < 4 * (2000 * .4 * .6) ** .5
 
 
+def test_a_seed_may_come_in_the_generator_alone():
+    "As from the trainer of sentence-transformers 6.0."
+    data = Dataset.from_dict({"label": AUTHORS})
+    by_name = AuthorPairSampler(data, 4, seed=3)
+    given = AuthorPairSampler(data, 4, generator=torch.Generator().manual_seed(3))
+    assert list(given) == list(by_name) != list(AuthorPairSampler(data, 4))
+
+
 def test_samplers_that_are_refused():
     data = Dataset.from_dict({"label": AUTHORS})
     for size in (3, 2, 0):

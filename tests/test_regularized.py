@@ -1,5 +1,6 @@
 "Regularisers for any loss of sentence-transformers: one pass, honest draws, nothing silent."
 import copy
+import inspect
 import math
 import os
 import random
@@ -556,8 +557,14 @@ def test_the_base_stays_and_nobody_optimises_it(bert, tmp_path):
     assert all(weights.requires_grad and weights.grad is None for weights in start.parameters())
 
 
+def takes_any_setting(method) -> bool:
+    return inspect.getfullargspec(method).varkw is not None
+
+
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_gradient_checkpointing_trains_the_same(encoders, tmp_path, reentrant):
+    if not takes_any_setting(encoders["bert"].gradient_checkpointing_enable):
+        pytest.skip("models of sentence-transformers 6.0 do not take what the trainer of transformers 5.17 tells them")
     plain = without_dropout(copy.deepcopy(encoders["bert"]))
     other = without_dropout(copy.deepcopy(encoders["bert"]))
     how = dict(gradient_checkpointing=True, gradient_checkpointing_kwargs={"use_reentrant": reentrant})
