@@ -285,11 +285,9 @@ def threshold_p(
 
 def holm(
     ps: list[float], # of the comparisons that are made together
-) -> list[float]: # adjusted, in the same order
-    "p-values with Holm's correction. Raises `ValueError` for fewer than two, and for one outside [0, 1]."
+) -> list[float]: # adjusted, in the same order; of one alone as it is
+    "p-values with Holm's correction. Raises `ValueError` for one outside [0, 1]."
     p = np.asarray(ps, float)
-    if len(p) < 2:
-        raise ValueError(f"a family of {len(p)}: there is nothing to correct for")
     if not ((0 <= p) & (p <= 1)).all():
         raise ValueError(f"p-values lie in [0, 1], got {ps}")
     order = np.argsort(p, kind="stable")

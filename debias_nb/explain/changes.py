@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['LARGEST', 'AT_ONCE', 'METRICS', 'TITLES', 'RESAMPLES', 'FEWEST_UNITS', 'HARM', 'GAIN', 'NEITHER', 'LEVEL',
            'FEWEST_PAIRS', 'Units', 'sampling_units', 'average_precision', 'Measured', 'Test', 'difference', 'figures',
-           'tfidf_model', 'tfidf_cosine', 'judged', 'corrected', 'verdicts', 'points', 'sentence', 'small_sentence',
-           'has_one_score', 'score_table']
+           'tfidf_model', 'tfidf_cosine', 'judged', 'verdicts', 'points', 'sentence', 'small_sentence', 'has_one_score',
+           'score_table']
 
 # %% ../../nbs/explain/03_changes.ipynb #18e1b298
 import math
@@ -222,12 +222,6 @@ def judged(change: float, p: float) -> str: # one of the three
     return HARM
 
 
-def corrected(ps: list[float]) -> list[float]:
-    "p-values with Holm's correction, also of one alone."
-    if len(ps) > 1:
-        return holm(ps)
-    return list(ps)
-
 
 def _measured(test: Test, metric: str) -> tuple[float, float, Paired]: # base, tuned, change
     "A metric of both models."
@@ -250,7 +244,7 @@ def verdicts(tests: list[Test]) -> pd.DataFrame: # a row a test
         row["drawn"] = test.units.told
         rows.append(row)
     table = pd.DataFrame(rows)
-    table["p"] = corrected(table.p.tolist())
+    table["p"] = holm(table.p.tolist())
     table["verdict"] = [judged(row.change, row.p) for row in table.itertuples()]
     return table
 

@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 from ..config import ConfigError, check_known, nearest
 from ..data.registry import DataError
 from ..encoders import copied, quiet_trainer, single_thread, training_arguments
-from .changes import METRICS, RESAMPLES, Test, corrected, figures, has_one_score
+from .changes import METRICS, RESAMPLES, Test, figures, has_one_score
 from debias_nb.explain.diagnose import (
     BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, check_named, folder_name, have_names, mixing_program, named_columns,
     read_files, training_program, unused_prompts,
@@ -33,7 +33,7 @@ from .pairs_file import PairFile, named_tests
 from ..hashes import fingerprint
 from ..itvreg import L2SP_WEIGHT
 from ..regularized import ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, WordDropout
-from ..stats import Paired, interval, paired, threshold_p, verdict
+from ..stats import Paired, holm, interval, paired, threshold_p, verdict
 
 # %% ../../nbs/explain/07_compare.ipynb #35706393
 REGULARIZERS = {
@@ -306,7 +306,7 @@ class Comparison:
         for method in self.methods:
             if method.name != against:
                 found |= self._paired(method.name, against, metric)
-        adjusted = corrected(list(map(threshold_p, found.values())))
+        adjusted = holm(list(map(threshold_p, found.values())))
         rows = []
         for ((method, test), pair), p in zip(found.items(), adjusted):
             change = figures(pair)

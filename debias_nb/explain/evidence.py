@@ -17,12 +17,12 @@ from numpy.random import default_rng
 from ..data.products import word_overlap
 from ..data.questions import fold
 from debias_nb.explain.changes import (
-    FEWEST_PAIRS, FEWEST_UNITS, LEVEL, Measured, Test, corrected, difference, figures, small_sentence,
+    FEWEST_PAIRS, FEWEST_UNITS, LEVEL, Measured, Test, difference, figures, small_sentence,
 )
 from .models import Scorer, pair_scores
 from .pairs_file import PairFile
 from .words import WordPairs, label_ties, replaced, shared_tie, words_of
-from ..stats import Paired
+from ..stats import Paired, holm
 
 # %% ../../nbs/explain/04_evidence.ipynb #efcaf99c
 MOST_GROUPS = 12
@@ -249,7 +249,7 @@ def interventions(
             rows += _intervened(test, scorers, how, which, words, progress)
     table = pd.DataFrame(rows)
     for _, part in table.groupby(["how", "which", "model"]):
-        table.loc[part.index, "p"] = corrected(part.p.tolist())
+        table.loc[part.index, "p"] = holm(part.p.tolist())
     return table
 
 # %% ../../nbs/explain/04_evidence.ipynb #ab922260
@@ -338,7 +338,7 @@ def shortcuts(
         there = tested[test.name]
         rows.append(_shortcut(test, scorers, trained, there, words, progress))
     table = pd.DataFrame(rows)
-    table["p"] = corrected(table.p.tolist())
+    table["p"] = holm(table.p.tolist())
     beyond_noise = table.p < 1 - LEVEL
     table["shortcut"] = beyond_noise & (table.more > 0) & (table.change > 0)
     return table

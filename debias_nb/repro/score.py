@@ -503,10 +503,7 @@ def _claims(measures, mine: dict, plain: dict, delta: float) -> dict[str, dict]:
     for measure in measures:
         sides = [_turned(of[measure.name], measure.sign) for of in (mine, plain)]
         found[measure.name] = paired_sides(sides)
-    ps = [threshold_p(one) for one in found.values()]
-    adjusted = ps
-    if len(ps) > 1:
-        adjusted = holm(ps)
+    adjusted = holm([threshold_p(one) for one in found.values()])
     claims = {}
     for (name, one), p in zip(found.items(), adjusted):
         word = verdict(one, delta=delta, p=p)
