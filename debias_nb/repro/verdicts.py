@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import pairwise
 
 import pandas as pd
@@ -34,9 +35,9 @@ SHIFTS = {"iid": "in distribution", "ood": "out of distribution", "any": ""}
 class At:
     "A method, and where it is looked at if not where the comparison is."
     names: tuple[str, ...]       # what tables call it; the first that a table has counts
-    table: str | None = None
-    column: str | None = None    # one, by its name
-    metric: str | None = None    # key in the records
+    table: str = ""
+    column: str = ""             # one, by its name
+    metric: str = ""             # key in the records
 
     def name(self, known: list[str]) -> str: # known: the methods of a table
         "What a table calls the method; the first name where it has none of them."
@@ -112,7 +113,7 @@ def _in_words(sides: tuple[At, ...]) -> str: # one, or two
     "`a`, or `a` − `b`, and where they are looked at if not where the comparison is."
     names = " − ".join(f"`{side.names[0]}`" for side in sides)
     one = sides[0] # both are looked at in one place
-    place = ", ".join(filter(None, (_title(one.table or ""), one.column, one.metric)))
+    place = ", ".join(filter(None, (_title(one.table), one.column, one.metric)))
     if place:
         return f"{names} ({place})"
     return names
@@ -122,7 +123,7 @@ def above(
     table: str,
     *methods,                    # each above the next: a name, or several, of which the first that a table has counts
     column="*",                  # a pattern, or several
-    metric: str | None = None,
+    metric: str = "",
     than: dict | None = None,    # table, column or metric of the second method
     minus: dict | None = None,   # methods, table, column or metric of a second difference
     **more,                      # of `Asked`
@@ -138,7 +139,6 @@ def above(
         raise ValueError(f"{table}: delta must be above 0, got {more['delta']}: the smallest difference that matters")
     here = {"metric": metric}
     there = here | (than or {})
-    patterns = _as_tuple(column)
     lines = []
     for a, b in pairwise(methods):
         sides = [At(_as_tuple(a), **here), At(_as_tuple(b), **there)]
@@ -146,7 +146,7 @@ def above(
             place = here | minus
             others = place.pop("methods", methods)
             sides += [At(_as_tuple(method), **place) for method in others]
-        lines.append(Asked(table, tuple(sides), column=patterns, **more))
+        lines.append(Asked(table, tuple(sides), column=_as_tuple(column), **more))
     return lines
 
 # %% ../../nbs/repro/12_verdicts.ipynb #8dbc0634
@@ -257,11 +257,7 @@ class Evidence:
                 cell = replace(cell, metric=side.metric)
             names.append(name)
             cells.append(cell)
-        if encoder:
-            enough = any(cells)
-        else:
-            enough = all(cells)
-        if not enough:
+        if not any(cells):
             return None
         compared = Comparison(asked, profile, encoder, column, _difference_of(names), tuple(cells))
         return self._measured(compared)
@@ -322,22 +318,15 @@ def judge(
             families.setdefault((one.profile, one.asked.primary), []).append(i)
     for family in families.values():
         members = [replace(out[i], family=len(family)) for i in family]
-        adjusted = _adjusted([one.p for one in members])
-        endless = _adjusted([threshold_p(_endless(one.difference), -one.asked.margin) for one in members])
+        adjusted = holm([one.p for one in members])
+        endless = holm([threshold_p(_endless(one.difference), -one.asked.margin) for one in members])
         for i, one, p, p_endless in zip(family, members, adjusted, endless):
             out[i] = _with_word(one, p, p_endless)
     return out
 
 
-def _adjusted(ps: list[float]) -> list[float]:
-    "p-values after Holm's correction, which one alone does not need."
-    if len(ps) == 1:
-        return ps
-    return holm(ps)
-
-
 def _endless(d: Paired) -> Paired:
-    "The same difference over replicates without end: test items alone make it uncertain."
+    "The same difference over replicates without end: test items alone make it uncertain, where that is known."
     if math.isnan(d.items_error):
         return d
     return replace(d, error=d.items_error, freedom=math.inf)
@@ -521,15 +510,14 @@ class Ledger:
     ):
         self.paper = paper
         self.printed = PrintedCells(paper)
-        self._evidence = evidence
+        if evidence:
+            self.evidence = evidence
         self.claims: dict[str, Claim] = {}
         self.errata: dict[int, Erratum] = {}
 
-    @property
+    @cached_property
     def evidence(self) -> Evidence:
-        if self._evidence is None:
-            self._evidence = Evidence.of(self.paper)
-        return self._evidence
+        return Evidence.of(self.paper)
 
     def claim(self, id: str, printed: list[Fact] = (), ours: list[Asked] = ()) -> Claim:
         "Judge a claim and keep it. Raises `ValueError` for an id that stands twice and for names that nothing has."
@@ -629,4 +617,4 @@ def _comparison_row(paper: str, claim: str, one: Comparison) -> dict:
 def comparison_frame(book: Ledger) -> pd.DataFrame: # a row a comparison
     "Every comparison of a paper's claims, for a CSV file."
     rows = [_comparison_row(book.paper, claim.id, one) for claim in book.claims.values() for one in claim.comparisons]
-    return pd.DataFrame(rows).reindex(columns=COMPARISON)
+    return pd.DataFrame(rows, columns=COMPARISON)
