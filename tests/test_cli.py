@@ -433,37 +433,34 @@ def by_id(records):
     return {record["id"]: record for record in records}
 
 
-WRITE = os.write
+REPLACE = os.replace
 
 
 def interrupted(*args):
     raise KeyboardInterrupt
 
 
-def interrupted_after_a_line(file, data):
-    WRITE(file, data)
-    raise KeyboardInterrupt
-
-
-def interrupted_in_a_line(file, data):
-    WRITE(file, data[:100])
+def interrupted_afterwards(*args):
+    REPLACE(*args)
     raise KeyboardInterrupt
 
 
 def test_ctrl_c_while_a_record_is_written(finished, tmp_path, monkeypatch):
-    "On a slow disk: a line that is there stays, half a line goes."
-    record = next(iter(finished[1].values()))
-    stops = [("fsync", interrupted, [record]), ("write", interrupted_after_a_line, [record]),
-             ("write", interrupted_in_a_line, [])]
-    for name, call, there in stops:
-        store = Store(tmp_path / call.__name__)
+    "Until the new file takes the place of the old one nothing has happened; from then on the record is there."
+    first, second, *_ = finished[1].values()
+    stops = [("fsync", interrupted, [first]), ("replace", interrupted, [first]),
+             ("replace", interrupted_afterwards, [first, second])]
+    for i, (name, call, there) in enumerate(stops):
+        store = Store(tmp_path / str(i))
+        store.append(first)
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(os, name, call)
-            store.append(record)
+            store.append(second)
         assert store.all() == there
-        store.append(record)
+        assert not list(store.folder.rglob("*.new"))
+        store.append(second)
         with warnings.catch_warnings(action="ignore"):
-            assert store.all() == [record], "a line that stands there twice counts once"
+            assert store.all() == [first, second], "a line that stands there twice counts once"
 
 
 def test_two_workers_give_what_one_gives(finished, tmp_path):

@@ -6,7 +6,7 @@
 __all__ = ['PACKAGES', 'GIT_VARIABLES', 'NOT_CODE', 'CPUINFO', 'SCHEMA', 'Records', 'PLACE', 'SEAL', 'SEAL_LENGTH',
            'LOCK_SECONDS', 'FRACTION', 'FULL', 'VOLATILE', 'RecordError', 'WorkerLost', 'outside_hooks', 'git_state',
            'processor', 'environment', 'flaw', 'encode', 'this_machine', 'make_record', 'failed_record', 'append',
-           'misfit', 'Scan', 'read', 'latest', 'Store', 'TrainingFailed', 'run_or_load', 'comparable']
+           'misfit', 'read', 'latest', 'Store', 'TrainingFailed', 'run_or_load', 'comparable']
 
 # %% ../../nbs/repro/01_records.ipynb #228eac66
 import fcntl
@@ -25,7 +25,6 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -65,11 +64,6 @@ def _git(root, *args):
     return done.stdout.strip()
 
 
-def _state_of(root: Path) -> dict: # root: the top of a git work tree
-    changes = _git(root, "status", "--porcelain", "--", ".", *NOT_CODE)
-    return {"commit": _git(root, "rev-parse", "HEAD"), "dirty": changes != ""}
-
-
 def git_state(
     root: str | Path | None = None, # the top of a git work tree; default: the project that this code lies in
 ) -> dict: # commit: 40 hex digits; dirty: whether the code was changed since; both None where there is no git
@@ -80,16 +74,11 @@ def git_state(
     with suppress(OSError, subprocess.SubprocessError, ConfigError):
         root = Path(root or project_root(here))
         if Path(_git(root, "rev-parse", "--show-toplevel")).samefile(root):
-            return _state_of(root)
+            changes = _git(root, "status", "--porcelain", "--", ".", *NOT_CODE)
+            return {"commit": _git(root, "rev-parse", "HEAD"), "dirty": changes != ""}
     return {"commit": None, "dirty": None}
 
 # %% ../../nbs/repro/01_records.ipynb #a6986a4d
-def _installed(package):
-    "The version of a package; None where it is not installed."
-    with suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version(package)
-
-
 CPUINFO = Path("/proc/cpuinfo") # Linux has it
 
 
@@ -106,8 +95,11 @@ def processor() -> str: # "AMD EPYC (family 25, model 1)"
 
 def _packages() -> dict[str, str]: # name -> version
     "The packages that are here. Imports none of them."
-    versions = {package: _installed(package) for package in PACKAGES}
-    return {package: version for package, version in versions.items() if version}
+    versions = {}
+    for package in PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    return versions
 
 
 def environment() -> dict: # python, packages (name -> version), commit, dirty, platform, cpu, cores
@@ -206,9 +198,7 @@ def _refuse_constant(name):
 
 
 def _loads(line):
-    "What a complete line holds, without its checksum. Raises `ValueError` for a line that is not complete."
-    if not line.endswith(b"\n"):
-        raise ValueError("no newline at its end")
+    "What a line holds, without its checksum. Raises `ValueError` for what is no JSON."
     try:
         found = json.loads(line.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=each_key_once)
     except RecursionError:
@@ -231,11 +221,11 @@ def this_machine() -> dict: # device: `cpu` or the accelerator's name; peak_memo
     return {"device": "cpu", "peak_memory": unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
 
 # %% ../../nbs/repro/01_records.ipynb #5c640e51
-def _common(config, status, seconds):
-    "What finished and failed records share; the run ends now."
+def _as_read(config, status, seconds, own) -> dict:
+    "A record with what its kind has of its own, as it will be read back; the run ends now."
     finished = datetime.now(timezone.utc)
     started = finished - timedelta(seconds=seconds)
-    return {
+    return _loads(encode({
         "schema": SCHEMA,
         "id": config.id,
         "status": status,
@@ -245,13 +235,8 @@ def _common(config, status, seconds):
         "finished": finished.isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
         "environment": environment(),
-    }
-
-
-def _as_read(config, status, seconds, own) -> dict:
-    "A record with what its kind has of its own, as it will be read back."
-    record = _common(config, status, seconds)
-    return _loads(encode(record | own))
+        **own,
+    }))
 
 
 def make_record(
@@ -293,104 +278,59 @@ def failed_record(
     return _as_read(config, "failed", seconds, {"error": error, "step": step, "metrics": {}, "extra": {}})
 
 # %% ../../nbs/repro/01_records.ipynb #1a6e8f98
-def _write(path, data):
-    "One write at the end of a file, or none."
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        size = os.fstat(fd).st_size
-        try:
-            written = os.write(fd, data)
-            if written != len(data):
-                raise OSError(f"only {written} of {len(data)} bytes could be written")
-            os.fsync(fd)
-        except BaseException as e:
-            with suppress(OSError):
-                whole = os.fstat(fd).st_size == size + len(data)
-                if isinstance(e, OSError) or not whole:
-                    os.ftruncate(fd, size)
-            raise
-    finally:
-        os.close(fd)
-
-# %% ../../nbs/repro/01_records.ipynb #49a5e069
-def _last_line(path):
-    "The last line of a file, read from its end."
-    with path.open("rb") as f:
-        end = f.seek(0, 2)
-        size = 1 << 16
-        block = b""
-        while len(block) < end and b"\n" not in block[:-1]:
-            f.seek(-min(end, size), 2)
-            block = f.read()
-            size *= 4
-    return block[block[:-1].rfind(b"\n") + 1:]
-
-
-def _torn(path):
-    "The torn end of a file; b'' where there is none."
-    if not path.exists():
-        return b""
-    line = _last_line(path)
-    try:
-        _loads(line)
-    except ValueError:
-        return line
-    return b""
-
-# %% ../../nbs/repro/01_records.ipynb #d971f6f4
 LOCK_SECONDS = 60 # a writer needs milliseconds; whoever waits longer waits for a process that hangs
 
 
-@contextmanager
-def _held(path, needed=True):
-    "Holds the lock on a file, and says whether it is held: where it is not `needed`, it may not be."
-    lock = FileLock(f"{path}.lock", timeout=LOCK_SECONDS, poll_interval=.005)
+def _lock(path):
+    "Writers take turns; those that reach a file through a link, too."
+    return FileLock(f"{os.path.realpath(path)}.lock", timeout=LOCK_SECONDS, poll_interval=.005)
+
+
+def _lines(path):
+    "The lines of a file, each with a newline, also where the last one has none; a missing file has no lines."
     try:
-        lock.acquire()
-    except OSError:
-        if needed:
-            raise
-        yield False
-        return
+        with path.open("rb") as f:
+            return [line.removesuffix(b"\n") + b"\n" for line in f]
+    except FileNotFoundError:
+        return []
+
+
+def _replace(path, lines):
+    "Writes lines into a new file, which then takes the old one's place. Call it under the lock."
+    path = Path(os.path.realpath(path)) # a link stays a link
+    new = Path(f"{path}.new")
     try:
-        yield True
+        with new.open("wb") as f:
+            f.writelines(lines)
+            f.flush()
+            os.fsync(f.fileno())
+        with suppress(FileNotFoundError): # a first line has no old file
+            path.open("r+b").close() # refused where the old file may not be written to
+            shutil.copymode(path, new)
+        os.replace(new, path)
+        with suppress(OSError): # not every file system can
+            _sync_folder(path.parent)
     finally:
-        lock.release()
+        new.unlink(missing_ok=True)
 
 
-def _where(path, n, torn):
-    return f"{path}: line {n} is torn ({len(torn)} bytes that are no complete record)"
-
-
-def _set_aside(path, torn):
-    """Moves a torn end to `<path>.torn`, under the lock, and says so.
-    Raises `OSError`, with the torn end still in its place, if it cannot be moved."""
-    aside = Path(f"{path}.torn")
-    line_number = path.read_bytes().count(b"\n", 0, -len(torn)) + 1
-    with path.open("r+b") as f: # opened before anything is copied: a file that cannot be cut is left alone
-        at = 0
-        if aside.exists():
-            at = aside.stat().st_size
-        _write(aside, torn if torn.endswith(b"\n") else torn + b"\n")
-        f.truncate(f.seek(0, 2) - len(torn))
-        os.fsync(f.fileno())
-    return f"{_where(path, line_number, torn)}; moved to {aside}, byte {at}"
+def _sync_folder(folder):
+    "Waits until the disk knows which file has which name."
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 # %% ../../nbs/repro/01_records.ipynb #e845d2e2
-def _keep(line, run_id):
+def _keep(line):
     "Puts a line that found no place into a file of its own; a sentence that says where."
-    prefix = re.sub(r"[^\w.-]+", "-", run_id)[:100]
-    name = None
     try:
-        fd, name = tempfile.mkstemp(prefix=f"{prefix}-", suffix=".jsonl")
-        os.close(fd)
-        _write(name, line)
+        kept = Path(tempfile.mkdtemp(prefix="debias-nb-")) / "record.jsonl"
+        _replace(kept, [line])
     except OSError as e:
-        if name:
-            with suppress(OSError):
-                os.unlink(name)
         return f"it could not be kept elsewhere either ({e})"
-    return f"it is kept in {name}, and append(path, read(kept)[0]) brings it back"
+    return f"it is kept in {kept}, and append(path, read(kept)[0]) brings it back"
 
 
 def append(
@@ -401,19 +341,13 @@ def append(
     Raises `RecordError` naming the key, or the path, the cause and where the record is kept instead."""
     line = encode(record)
     path = Path(path)
-    told = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _held(path):
-            torn = _torn(path)
-            if torn:
-                told = _set_aside(path, torn)
-            _write(path, line)
+        with _lock(path):
+            _replace(path, [*_lines(path), line])
     except OSError as e:
-        kept = _keep(line, record["id"])
+        kept = _keep(line)
         raise RecordError(f"{path}: the record {record['id']} could not be written: {e.strerror or e}; {kept}") from e
-    if told: # last: where warnings are errors, the record is written all the same
-        warnings.warn(told, stacklevel=2)
     return _loads(line)
 
 # %% ../../nbs/repro/01_records.ipynb #c1a5f002
@@ -431,14 +365,10 @@ def _out_of_range(name, value) -> str: # "" where nothing is wrong
         return f"{name} is {value!r}, which is no number"
     if not math.isfinite(value):
         return f"{name} is {value}"
-    if _is_fraction(name) and not 0 <= value <= 1:
+    metric = name.partition("[")[0]
+    if FRACTION.fullmatch(metric) and not 0 <= value <= 1:
         return f"{name} is {value:g}, and a fraction lies between 0 and 1"
     return ""
-
-
-def _is_fraction(name: str) -> bool:
-    metric, *_ = name.partition("[")
-    return FRACTION.fullmatch(metric) is not None
 
 
 def _other_id(record) -> str: # "" where the id is that of the configuration
@@ -481,101 +411,60 @@ def misfit(
     return _other_id(record)
 
 # %% ../../nbs/repro/01_records.ipynb #eb049f06
-def _lines(path):
-    "The lines of a file with their newlines, of which the last may have none; a missing file has no lines."
+def _understood(line: bytes) -> tuple[dict, str]: # what a line holds, why it does not fit
+    "Raises `ValueError`, which says what a line is that is no record."
     try:
-        *lines, end = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return []
-    except OSError as e:
-        raise RecordError(f"{path}: {e.strerror}") from e
-    lines = [line + b"\n" for line in lines]
-    if not end:
-        return lines
-    return [*lines, end]
-
-
-@dataclass
-class Scan:
-    "What a file of records holds."
-    records: list[dict] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list) # where each of them stands, from 1
-    left_out: list[str] = field(default_factory=list) # sentences
-    torn: bytes = b""
-    end: int = 0             # the number of its last line
-
-
-def _understood(line: bytes) -> tuple[dict, str, str]: # what a line holds, why it is no record, why it does not fit
-    "Raises `ValueError` for a line that is not whole."
-    found = _loads(line)
-    no_record = flaw(found)
-    return found, no_record, "" if no_record else misfit(found, line)
+        found = _loads(line)
+    except ValueError as e:
+        what = getattr(e, "msg", e)
+        raise ValueError(f"damaged ({what})") from None
+    why = flaw(found)
+    if why:
+        raise ValueError(f"no record: {why}")
+    return found, misfit(found, line)
 
 
 # As many lines as a file has, so that a file that has grown by a line costs one line to read again.
 _remembered = functools.lru_cache(maxsize=2048)(_understood)
 
 
-def _scan(path, understood=_understood) -> Scan:
+def _scan(path, understood=_understood) -> tuple[dict[bytes, dict], list[str]]: # line -> record; what is left out, in words
     "All lines of a file. Raises `RecordError` naming one that is damaged, or no record."
-    scan = Scan()
-    lines = _lines(path)
+    try:
+        lines = _lines(path)
+    except OSError as e:
+        raise RecordError(f"{path}: {e.strerror}") from e
+    records = {}
+    left_out = []
     seen = {}
-    scan.end = len(lines)
     for n, line in enumerate(lines, 1):
         try:
-            found, no_record, unfit = understood(line)
+            found, why = understood(line)
         except ValueError as e:
-            if n == len(lines):
-                scan.torn = line
-                return scan
-            what = getattr(e, "msg", e)
-            raise RecordError(f"{path}: line {n} is damaged ({what}); the file is left as it is") from None
-        if no_record:
-            raise RecordError(f"{path}: line {n} is no record: {no_record}; the file is left as it is")
+            raise RecordError(f"{path}: line {n} is {e}; the file is left as it is") from None
         first = seen.setdefault(line, n)
-        why = unfit
         if first != n:
             why = f"it repeats line {first}"
         if why:
-            scan.left_out.append(f"{path}: line {n} is left out: {why}")
+            left_out.append(f"{path}: line {n} is left out: {why}")
         else:
-            scan.records.append(found)
-            scan.lines.append(n)
-    return scan
+            records[line] = found
+    return records, left_out
 
 # %% ../../nbs/repro/01_records.ipynb #83e92d08
-def _mend(path, n, torn, held):
-    "Moves a torn end aside where that is possible; a sentence that says what became of it."
-    try:
-        if not held:
-            raise PermissionError("no lock can be had here")
-        return _set_aside(path, torn)
-    except OSError as e:
-        return f"{_where(path, n, torn)}; left there ({e.strerror or e})"
-
-
 def _read(path, understood=_understood):
     "What `read` says; `understood` may remember lines."
-    scan = None
-    with suppress(RecordError):
-        scan = _scan(path, understood)
-    if scan is None or scan.torn:
-        with _held(path, needed=False) as held:
-            scan = _scan(path, understood)
-            if scan.torn:
-                warnings.warn(_mend(path, scan.end, scan.torn, held), stacklevel=3)
-    for told in scan.left_out:
+    records, left_out = _scan(path, understood)
+    for told in left_out:
         warnings.warn(told, stacklevel=3)
-    return scan.records
+    return list(records.values())
 
 
 def read(
     path: str | Path, # a file of records; a missing one has none
 ) -> list[dict]: # in the order they were written
-    """All complete records that fit, as `misfit` says; of the others a warning names file and line.
-    A torn last line is moved to `<path>.torn`, with a warning.
-    Raises `RecordError` naming file and line for other damage."""
+    """All records that fit, as `misfit` says; of the others a warning names file and line.
+    Raises `RecordError` naming file and line for damage."""
     return _read(Path(path))
 
 # %% ../../nbs/repro/01_records.ipynb #6a66e5d7
@@ -596,48 +485,8 @@ def _newest(path: Path) -> Records: # id -> record, as of `latest`
     "What a file says of each run. Raises `RecordError`, as `read` does."
     return latest(_read(path, _remembered))
 
-# %% ../../nbs/repro/01_records.ipynb #8ce6b010
-def _replace(path, lines):
-    "Writes lines into a new file, which then takes the old one's place."
-    new = Path(f"{path}.new")
-    try:
-        new.unlink(missing_ok=True) # left by a process that was killed here
-        _write(new, b"".join(lines))
-        shutil.copymode(path, new)
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
-
-
-def _drop(path, run_id, older=False):
-    "Removes a run's records, or with `older` all but its last one; how many."
-    if not path.exists():
-        return 0
-    told = ""
-    try:
-        with _held(path):
-            scan = _scan(path)
-            if scan.torn:
-                told = _set_aside(path, scan.torn)
-            numbered = zip(scan.lines, scan.records)
-            mine = [n for n, record in numbered if record["id"] == run_id]
-            gone = set(mine[:-1] if older else mine)
-            if gone:
-                _replace(path, [line for n, line in enumerate(_lines(path), 1) if n not in gone])
-    except OSError as e:
-        why = f"{run_id} could not be deleted: {e.strerror or e}; all its records are still there"
-        raise RecordError(f"{path}: {why}") from e
-    if told:
-        warnings.warn(told, stacklevel=3)
-    return len(gone)
-
 # %% ../../nbs/repro/01_records.ipynb #d8d31b60
 FULL = 900_000 # bytes: a larger file takes no more records
-
-
-def _placeless(config: dict) -> str: # "" where nothing lacks
-    "What a configuration lacks to name the file of its records."
-    return ", ".join(f"config lacks {key!r}" for key in PLACE if key not in config)
 
 
 def _in_order(path: Path) -> tuple[Path, int]: # path: of a file of records
@@ -648,8 +497,10 @@ def _in_order(path: Path) -> tuple[Path, int]: # path: of a file of records
     return path, 1
 
 
-def _is_full(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > FULL
+def _without(path: Path, gone: set[bytes]) -> None: # gone: lines
+    "Takes lines out of a file."
+    with _lock(path):
+        _replace(path, [line for line in _lines(path) if line not in gone])
 
 
 class Store:
@@ -666,7 +517,8 @@ class Store:
         files = [first]
         while True:
             after = first.with_suffix(f".{len(files) + 1}.jsonl")
-            if not _is_full(files[-1]) and not after.exists():
+            full = files[-1].exists() and files[-1].stat().st_size > FULL
+            if not full and not after.exists():
                 return files
             files.append(after)
 
@@ -730,7 +582,7 @@ class Store:
 
     def append(self, record: dict) -> dict:
         "Add a record to the file it belongs to. Raises `RecordError`, as `append` does."
-        why = flaw(record) or _placeless(record["config"])
+        why = flaw(record) or ", ".join(f"config lacks {key!r}" for key in PLACE if key not in record["config"])
         if why:
             raise RecordError(f"no record: {why}")
         place = [record["config"][key] for key in PLACE]
@@ -739,12 +591,19 @@ class Store:
     def delete(self, run: str | RunConfig, older: bool = False) -> int:
         "Remove a run's records (with `older`: all but the last one), and say how many. Raises `RecordError`."
         run_id, files = self._of(run)
-        if len(files) > 1: # a single file is read by `_drop` alone
-            files = [path for path in files if any(record["id"] == run_id for record in read(path))]
-        newest = None
-        if older and files: # the last record stays, and it is in this file
-            newest = files[-1]
-        return sum(_drop(path, run_id, path == newest) for path in files)
+        mine = []
+        for path in files:
+            records, _ = _scan(path)
+            mine += [(path, line) for line, record in records.items() if record["id"] == run_id]
+        if older:
+            del mine[-1:]
+        for path in dict.fromkeys(path for path, _ in mine):
+            try:
+                _without(path, {line for place, line in mine if place == path})
+            except OSError as e:
+                why = f"{run_id} could not be deleted: {e.strerror or e}; all its records are still there"
+                raise RecordError(f"{path}: {why}") from e
+        return len(mine)
 
 # %% ../../nbs/repro/01_records.ipynb #a4c1e172
 class TrainingFailed(RuntimeError):

@@ -5,7 +5,6 @@ which holds for root too."""
 import os
 import random
 import time
-import warnings
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -185,27 +184,30 @@ def test_a_deletion(apart, tally, tmp_path):
         apart(deletion_on_a_small_disk, tmp_path / "store", unsealed_line())
 
 
-def torn_end_on_a_small_disk(folder, line):
-    from debias_nb.repro.records import append, read
-    full(folder, 2 * PAGE)
+def addition_on_a_small_disk(folder, line):
+    from debias_nb.repro.records import RecordError, append, read
+    full(folder, 3 * PAGE)
     path = folder / "demo.planted.jsonl"
-    path.write_bytes(line + b'{"torn')
-    (folder / "demo.planted.jsonl.lock").touch()
-    (folder / "filler").write_bytes(b"x" * (PAGE))
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        assert len(read(path)) == 1
-    assert "left there (No space left on device)" in str(told[0].message) and path.read_bytes() == line + b'{"torn'
+    path.write_bytes(b"".join(line.replace(b'"id": "a"', b'"id": "%d"' % i) for i in range(2 * PAGE // len(line))))
+    before = path.read_bytes()
+    record = {"schema": 1, "id": "b", "status": "finished", "config": {}, "metrics": {}}
+    try:
+        append(path, record)
+    except RecordError as e:
+        assert "the record b could not be written: No space left on device; it is kept in " in str(e), e
+    else:
+        raise AssertionError("there was room")
+    assert path.read_bytes() == before
+    assert sorted(file.suffix for file in folder.iterdir()) == [".jsonl", ".lock"]
     small_disk(folder, LARGE)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        append(path, {"schema": 1, "id": "b", "status": "finished", "config": {}, "metrics": {}})
-    assert "moved to" in str(told[0].message) and [record["id"] for record in read(path)] == ["a", "b"]
+    append(path, record)
+    assert path.read_bytes().startswith(before) and read(path)[-1] == record
 
 
-def test_a_torn_end(apart, tally, tmp_path):
+def test_an_addition(apart, tally, tmp_path):
+    "The old file and the new one need room at once: a disk that had it for the line alone is full."
     with tally.trial("disk full"):
-        apart(torn_end_on_a_small_disk, tmp_path / "store", unsealed_line())
+        apart(addition_on_a_small_disk, tmp_path / "store", unsealed_line())
 
 
 def write_pairs(path: Path) -> Path:
