@@ -12,6 +12,7 @@ import warnings
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import get_args
 
 import nbformat
 import numpy as np
@@ -25,7 +26,7 @@ from debias_nb.repro.cli import app
 from debias_nb.config import ConfigError
 from debias_nb.data.questions import load_questions
 from debias_nb.data.registry import UnknownData
-from debias_nb.repro.config import load_experiment
+from debias_nb.repro.config import Profile, load_experiment
 from debias_nb.repro.pages import executed
 from debias_nb.repro.records import Store, WorkerLost, comparable, failed_record, make_record, read
 from debias_nb.repro.frame import refuse_unknown_parameters, row_name
@@ -158,7 +159,6 @@ WHOLE = "--seeds wants whole numbers with commas between them, such as 0,1,2; go
     (["toy/damaged"], "damaged.ipynb: no notebook"),
     (["toy/godo"], "no template 'toy/godo'; did you mean 'toy/good'?"),
     (["../secrets"], "no template '../secrets'"),
-    (["toy/good", "--profile", "plantd"], "no profile 'plantd'; did you mean 'planted'?"),
     (["toy/good", "--profile", "paper"], "no configuration 'toy/good.paper'; did you mean 'toy/good."),
     (["toy/mistyped"], "configs/toy/mistyped.planted.yaml: titel: unknown key; did you mean 'title'?"),
 ])
@@ -168,6 +168,15 @@ def test_refused_before_a_kernel_starts(odd_notebooks, no_kernel, monkeypatch, a
     assert done.exit_code == 2 and done.stdout == "", done.output
     assert done.stderr.startswith("debias-nb: ") and words in done.stderr
     assert not (odd_notebooks.folder / "_runs").exists()
+
+
+@pytest.mark.parametrize("command", ["run toy/good", "batch", "cost toy/good", "plan toy/good"])
+def test_a_profile_that_is_none_is_refused_with_those_there_are(project, no_kernel, command):
+    project.add("good")
+    done = shell(*command.split(), "--profile", "plantd")
+    assert done.exit_code == 2 and done.stdout == "", done.output
+    assert "'plantd' is not one of 'planted', 'small', 'paper'" in done.stderr
+    assert get_args(cli.Profile)[0] == Profile, "which are those of configurations"
 
 
 def test_papermill_itself_would_have_run_it(project):
@@ -243,9 +252,11 @@ def test_nothing_is_written_into_a_clone_somewhere_else(tmp_path, monkeypatch, n
 
 def test_the_shell_completes_names(project):
     project.add("good")
-    env = {"_DEBIAS_NB_COMPLETE": "complete_bash", "COMP_WORDS": "debias-nb run to", "COMP_CWORD": "2"}
     code = "import sys; sys.argv = ['debias-nb']; from debias_nb.repro.entry import main; main()"
-    assert run_python(code, cwd=project.folder, **env).stdout.split() == ["toy/good"]
+    for words, found in (("run to", ["toy/good"]), ("run toy/good --profile p", ["planted", "paper"])):
+        count = len(words.split())
+        env = {"_DEBIAS_NB_COMPLETE": "complete_bash", "COMP_WORDS": f"debias-nb {words}", "COMP_CWORD": str(count)}
+        assert run_python(code, cwd=project.folder, **env).stdout.split() == found
 
 
 # running, failing, going on
@@ -494,9 +505,9 @@ def test_seeds_that_are_none_are_refused(seeds, says):
 @pytest.mark.parametrize("asked, says", [
     ({"methods": []}, "methods: an empty list asks for no runs"),
     ({"encoders": []}, "encoders: an empty list asks for no runs"),
-    ({"weight": float("nan")}, r"weight \(lambda\) must be finite, got nan"),
-    ({"weight": float("inf")}, r"weight \(lambda\) must be finite, got inf"),
-    ({"weight": -1.}, r"weight \(lambda\) must not be negative, got -1"),
+    ({"weight": float("nan")}, r"weight \(lambda\) must be finite and not negative, got nan"),
+    ({"weight": float("inf")}, r"weight \(lambda\) must be finite and not negative, got inf"),
+    ({"weight": -1.}, r"weight \(lambda\) must be finite and not negative, got -1"),
 ])
 def test_what_asks_for_no_runs_is_refused(asked, says):
     with pytest.raises(ConfigError, match=says):

@@ -310,8 +310,7 @@ def run_all(
     for run in runs:
         if run.id in busy: # whoever claimed it has finished it by now, or was killed
             out.keep(*_work(run, store, False, os.getpid(), work, wait=True))
-    in_order = [run.id for run in runs if run.id in out.records]
-    out.records = {run_id: out.records[run_id] for run_id in in_order}
+    out.records = {run.id: out.records[run.id] for run in runs if run.id in out.records}
     return out
 
 
@@ -351,11 +350,10 @@ def _parallel(todo, store, workers, work):
 
 def cores() -> int: # processes that work side by side: one on a GPU
     import torch
+    from joblib import cpu_count
     if torch.cuda.is_available():
         return 1
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count()
+    return cpu_count()
 
 # %% ../../nbs/repro/05_runner.ipynb #962ba564
 def refuse_empty(name: str, asked: Sequence | None) -> None:
@@ -389,12 +387,8 @@ def _check_seeds(seeds: list[int] | None) -> None:
 
 def _check_weight(weight: float | None) -> None:
     "Raises `ConfigError` for what is no lambda."
-    if weight is None:
-        return
-    if not math.isfinite(weight):
-        raise ConfigError(f"weight (lambda) must be finite, got {weight}")
-    if weight < 0:
-        raise ConfigError(f"weight (lambda) must not be negative, got {weight}")
+    if weight is not None and not 0 <= weight < math.inf:
+        raise ConfigError(f"weight (lambda) must be finite and not negative, got {weight}")
 
 
 def _chosen(names: Names, asked: list[str] | None) -> Names:
