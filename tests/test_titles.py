@@ -574,7 +574,7 @@ def test_relevance_and_groups_are_those_of_the_world():
         for query, hits in enumerate(part.relevant):
             assert made.relevance[query].indices.tolist() == hits.tolist()
         assert made.frequency.tolist() == [concepts.count(item.concept) for item in part.items]
-        assert (made.own == -1).all() and (made.accessory == part.accessory).all()
+        assert (made.own == -1).all() and made.accessory.tolist() == [query.accessory for query in part.queries]
 
     assert [split.tests[name].categories is None for name in SPLITS] == [True, True, True, False]
     unseen = split.tests["unseen"]

@@ -229,7 +229,6 @@ def test_splits_follow_the_definition(world, name):
     asked_for = {t.type for t in task.queries}
     offered = {task.items[i].type for i in others}
     assert asked_for | offered <= set(allowed)
-    assert task.accessory.tolist() == [t.accessory for t in task.queries]
     labels = np.array([relevant(a, b) for a, b in zip(pairs.left, pairs.right)])
     assert (pairs.labels == labels).all()
     assert pairs.labels.sum() == c.queries

@@ -43,11 +43,6 @@ def _check_positions(me, pairs, queries, items): # me: what the message begins w
         raise ValueError(f"{me} of {who} names item {item}, and there are {items} items, from 0")
 
 
-def _check_shape(me, pairs): # me: what the message begins with
-    "Raises `ValueError` for what is no array of pairs."
-    if pairs.shape[1:] != (2,) or pairs.dtype.kind not in "iu":
-        raise ValueError(f"{me} must be an (n, 2) array of integers, got {pairs.dtype} {pairs.shape}")
-
 
 def _pairs(
     name: str,
@@ -61,7 +56,8 @@ def _pairs(
     if not len(given):
         return _no_pairs()
     pairs = np.asarray(given)
-    _check_shape(me, pairs)
+    if pairs.shape[1:] != (2,) or pairs.dtype.kind not in "iu":
+        raise ValueError(f"{me} must be an (n, 2) array of integers, got {pairs.dtype} {pairs.shape}")
     _check_positions(me, pairs, queries, len(items))
     return pairs
 
@@ -98,16 +94,12 @@ class _Merged(NamedTuple):
     repeated: int      # texts after the first
 
 
-def _check_texts(name, texts):
+
+def _merge(name, texts) -> _Merged:
     "Raises `ValueError` for a title that is no text."
     for n, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"{name}: title {n} is no text: {text!r}")
-
-
-def _merge(name, texts) -> _Merged:
-    "Raises `ValueError` for a title that is no text."
-    _check_texts(name, texts)
     folded = [text.strip().lower() or None for text in texts]
     codes, keys = pd.factorize(np.array(folded, dtype=object))
     titled = codes >= 0
@@ -261,16 +253,14 @@ def make_titles(
     given = {"years": years, "categories": categories, "published": published}
     columns = {what: _column(name, what, column, queries) for what, column in given.items()}
     pairs = _pairs(name, "relevance", relevance, queries, items)
-    left_out = None
-    if excluded is not None:
-        left_out = _pairs(name, "excluded", excluded, queries, items)
 
     q = _merge(name, queries)
     i = _merge(name, items)
     named = _merged_pairs(pairs, q, i)
     own = _own_items(q, i)
     barred = None
-    if left_out is not None:
+    if excluded is not None:
+        left_out = _pairs(name, "excluded", excluded, queries, items)
         barred = _truth(_merged_pairs(left_out, q, i))
 
     relevant, gone = _relevant(named, own, barred)
@@ -880,12 +870,6 @@ def _excluded(titles) -> csr_matrix:
     return titles.excluded
 
 
-def _both_excluded(early, late, new) -> np.ndarray | None: # (n, 2)
-    "What is excluded in either collection."
-    if early.excluded is None and late.excluded is None:
-        return None
-    return _joined_pairs(_excluded(early), _excluded(late)[new])
-
 
 def _check_order(early, late):
     "Raises `ValueError` when years are missing or overlap."
@@ -915,7 +899,7 @@ def join_titles(
     known_already = len(late.queries) - len(new)
     counts = {"queries of the later collection that the earlier one has": known_already}
     columns = {what: _both(early, late, new, what) for what in ("years", "categories", "published")}
-    excluded = _both_excluded(early, late, new)
+    excluded = _joined_pairs(_excluded(early), _excluded(late)[new])
     joined = make_titles(name, queries, items, relevance, counts=counts, excluded=excluded, **columns)
     files = early.files | late.files
     return replace(joined, files=files)
@@ -967,9 +951,6 @@ def _same(left: np.ndarray, right: np.ndarray) -> csr_matrix: # concepts of quer
     return _truth(_indicator(left, width) @ by_concept)
 
 
-def _no_own(queries) -> np.ndarray: # no planted item has the title of a query
-    return np.full(len(queries), -1)
-
 
 def _retrieval(trained, name, queries, items, categories=None, **info) -> TitleTask: # the first three: of worlds.Text
     "A test of the planted catalogue."
@@ -980,22 +961,10 @@ def _retrieval(trained, name, queries, items, categories=None, **info) -> TitleT
     asking = _texts(queries)
     found = _texts(items)
     relevance = _same(asked, there)
-    own = _no_own(queries)
+    own = np.full(len(queries), -1) # no planted item has the title of a query
     name = f"catalogue {name}"
     return TitleTask(name, asking, found, relevance, own, categories, None, frequency, info, accessory)
 
-
-def _groups(catalogue, part: Retrieval) -> np.ndarray: # (queries,) five groups of unseen types
-    unseen = [query.type - catalogue.config.types for query in part.queries]
-    return np.array([f"group {n % 5 + 1}" for n in unseen])
-
-
-def _catalogue_train(pairs) -> TitlePairs: # of worlds.Text
-    "The training pairs of the planted catalogue."
-    queries, items = pairs.texts()
-    relevance = _same(*concept_ids(pairs.left, pairs.right))
-    own = _no_own(queries)
-    return TitlePairs("catalogue train", queries, items, relevance, own)
 
 
 def catalogue_titles(
@@ -1003,13 +972,16 @@ def catalogue_titles(
 ) -> TitleSplit: # tests named by `worlds.SPLITS`
     "The planted catalogue as titles."
     pairs = catalogue.train_pairs()
-    train = _catalogue_train(pairs)
+    queries, items = pairs.texts()
+    relevance = _same(*concept_ids(pairs.left, pairs.right))
+    train = TitlePairs("catalogue train", queries, items, relevance, np.full(len(queries), -1))
     tests = {}
     for name in SPLITS:
         part = catalogue.split(name)
         groups = None
-        if name == "unseen":
-            groups = _groups(catalogue, part)
+        if name == "unseen": # five groups of types
+            unseen = [query.type - catalogue.config.types for query in part.queries]
+            groups = np.array([f"group {n % 5 + 1}" for n in unseen])
         tests[name] = _retrieval(pairs.right, name, part.queries, part.items, groups)
     counts = _split_counts(train, tests, {})
     return TitleSplit(train, tests, counts, "catalogue")

@@ -13,7 +13,6 @@ __all__ = ['STRONG', 'SPLITS', 'ANSWER_SPLITS', 'AUTHOR_SPLITS', 'STREAMS', 'ONS
 
 # %% ../../nbs/data/05_worlds.ipynb #b51c29f4
 import itertools
-import operator
 from collections import Counter
 from dataclasses import dataclass
 from typing import Iterable, NamedTuple
@@ -76,14 +75,10 @@ def invent(
     if n > most:
         raise ValueError(f"{n} words are needed and only {most} can be made: lower {lower}")
     drawn = rng.choice(most, n, replace=False)
-    letters = zip(*np.unravel_index(drawn, shape)) # of each word, by their places in the parts
-    return [_spelled(parts, places) for places in letters]
-
-
-def _spelled(parts, places):
-    "The word with these places in its parts."
-    letters = map(operator.getitem, parts, places)
-    return "".join(letters)
+    words = [""] * n
+    for part, places in zip(parts, np.unravel_index(drawn, shape)):
+        words = [word + part[place] for word, place in zip(words, places)]
+    return words
 
 # %% ../../nbs/data/05_worlds.ipynb #162e2f31
 def subsets(
@@ -118,15 +113,10 @@ def _other_places(rng, n): # (n,), n at least 2
     return turn
 
 
-def _same_type(brand, other):
-    "Whether any two brands are of one type, which has two."
-    return (brand // 2 == other // 2).any()
-
-
 def _prefixes(rng, brands, begun): # numbers of brands
-    "The brand that begins each brand, or -1: `begun` of them, each begun by a brand of another type."
+    "The brand that begins each brand, or -1: `begun` of them, each begun by a brand of another type, which has two."
     child = parent = np.zeros(begun, int)
-    while begun and _same_type(child, parent):
+    while (child // 2 == parent // 2).any():
         drawn = rng.permutation(brands)[:2 * begun]
         child, parent = drawn.reshape(2, -1)
     prefix = np.full(brands, -1)
@@ -144,11 +134,6 @@ def _check_brands(config, brands, begun): # brands: two of each ordinary type; b
                          "at most half of the brands can begin with another brand")
 
 
-def _reused(rng, brands, types): # numbers of brands and of types -> (types, 2)
-    "Brands of other types, in random order, for types that have none of their own."
-    shuffled = rng.permutation(brands)
-    return np.resize(shuffled, (types, 2))
-
 
 def deal_brands(
     rng: Generator,
@@ -165,7 +150,7 @@ def deal_brands(
     _check_brands(config, brands, begun)
     own, redealt = np.full((2, len(accessory), 2), -1)
     own[ordinary] = np.arange(brands).reshape(-1, 2)
-    own[unseen] = _reused(rng, brands, len(unseen))
+    own[unseen] = np.resize(rng.permutation(brands), (len(unseen), 2)) # types that have none of their own reuse others'
     places = _other_places(rng, len(ordinary))
     others = ordinary[places]
     redealt[ordinary] = own[others]
@@ -335,19 +320,10 @@ def write_titles(
     return [_title(lexicon, *row) for row in rows]
 
 
-def _said_in_order(words, said, order): # 8 each, words and said as `ROLES` -> word, role, whether it is causal
-    "The words that are said."
-    spoken = []
-    for j in order:
-        if said[j]:
-            word = (words[j], ROLES[j], j < 3)
-            spoken.append(word)
-    return spoken
-
 
 def _title(lexicon, words, said, order, named, type_, values, brand, accessory): # words and said: 8 each, as `ROLES`
     "One title: the brand if it is named, then in this order the words that are said."
-    spoken = _said_in_order(words, said, order)
+    spoken = [(words[j], ROLES[j], j < 3) for j in order if said[j]] # word, role, whether it is causal
     if named:
         maker = (lexicon.brands[brand], "brand", accessory)
         spoken.insert(0, maker)
@@ -418,10 +394,6 @@ def _said(titles):
     return [t.text for t in titles]
 
 
-def _for_accessories(titles): # (n,) bool
-    "Which titles describe an accessory."
-    return np.array([t.accessory for t in titles], dtype=bool)
-
 
 @dataclass(frozen=True)
 class Pairs:
@@ -447,7 +419,8 @@ class Pairs:
 def make_pairs(left: list[Text], right: list[Text], group: ndarray) -> Pairs:
     "Pairs labelled by `relevant`."
     labels = np.array([relevant(a, b) for a, b in zip(left, right)], np.float32)
-    return Pairs(left, right, labels, _for_accessories(left), group)
+    accessory = np.array([a.accessory for a in left], bool)
+    return Pairs(left, right, labels, accessory, group)
 
 # %% ../../nbs/data/05_worlds.ipynb #4386513c
 @dataclass(frozen=True)
@@ -459,10 +432,6 @@ class Retrieval:
     relevant: list[ndarray] # of each query: all items relevant to it, ascending
     positive: ndarray       # (queries,) the item that was written for it
     decoy: ndarray          # (queries,) the item that was written to mislead, or -1
-
-    @property
-    def accessory(self) -> ndarray: # (queries,)
-        return _for_accessories(self.queries)
 
     def texts(self) -> tuple[list[str], list[str]]:
         return _said(self.queries), _said(self.items)
@@ -551,11 +520,6 @@ def _further_items(lexicon, rng, types, how): # how: of `tie`
     return write_titles(lexicon, rng, types, values, brands)
 
 
-def _relevant_items(queries, items): # -> of each query: items, ascending
-    "The items relevant to each query."
-    asked, there = concept_ids(queries, items)
-    return [np.flatnonzero(there == a) for a in asked]
-
 
 def make_split(
     lexicon: Lexicon,
@@ -579,7 +543,9 @@ def make_split(
     decoy = np.full(c.queries, -1)
     decoy[misled] = misleading
     shuffled = [items[i] for i in place.argsort()]
-    return Retrieval(name, queries, shuffled, _relevant_items(queries, shuffled), positive, decoy)
+    wanted, there = concept_ids(queries, shuffled)
+    hits = [np.flatnonzero(there == concept) for concept in wanted]
+    return Retrieval(name, queries, shuffled, hits, positive, decoy)
 
 # %% ../../nbs/data/05_worlds.ipynb #ecd00bec
 def _non_relevant(task, keys, k): # keys: (queries, items), changed in place
@@ -797,14 +763,6 @@ def _drawn(rng, labels, of_right, of_wrong): # chances of right and of wrong can
     return u < chance
 
 
-def _lean(c, name): # name: of a split
-    "How far shared words speak for an answer there."
-    if name == "neutral":
-        return 0
-    if name == "shifted":
-        return -c.rho
-    return c.rho
-
 
 def _write_questions(words, types, asked): # (n,), (n, c.asked)
     "A word that tells the type, and content words."
@@ -829,8 +787,8 @@ def answers_split(
     types = rng.integers(c.types, size=n)
     asked = subsets(rng, n, c.asked, c.content)
     asked = rng.permuted(asked, axis=1)
-    rho = _lean(c, name)
-    labels, many, cued = _candidates(c, rng, n, rho)
+    leans = {"neutral": 0, "shifted": -c.rho} # how far shared words speak for an answer
+    labels, many, cued = _candidates(c, rng, n, leans.get(name, c.rho))
     question = np.arange(n).repeat(c.candidates) # of each candidate
     answers = _write_answers(c, words, rng, types[question], asked[question], many, cued)
     said = _write_questions(words, types, asked)
@@ -894,15 +852,9 @@ def author_words(
     known = {*functions, *spelled, *content}
     unseen = _unseen_words(c, known, content)
     marks = _punctuation(c.marks)
-    spellings = _two_spellings(spelled)
+    doubled = [word[:5] + word[4:] for word in spelled] # the fifth letter
+    spellings = np.array([spelled, doubled], dtype=object).T
     return AuthorWords(functions, marks, spellings, content, unseen, topics)
-
-
-def _two_spellings(words): # (n,) -> (n, 2)
-    "Each word, and the same with its fifth letter doubled."
-    doubled = [word[:5] + word[4:] for word in words]
-    second = np.array(doubled, dtype=object)
-    return np.column_stack([words, second])
 
 # %% ../../nbs/data/05_worlds.ipynb #ff070b53
 STYLE_SHARES = np.array([.6, .25, .15]) # function words, marks and spelled words in the style of the average author
@@ -920,7 +872,8 @@ def _habits(c, rng, n):
     of_functions = rng.normal(size=(n, c.functions))
     of_marks = rng.normal(size=(n, c.marks))
     of_all_marks = rng.normal(size=(n, 1))
-    functions = _rates(c) * np.exp(c.style * of_functions)
+    ranks = np.arange(1, c.functions + 1)
+    functions = ranks ** -.8 * np.exp(c.style * of_functions)
     marks = np.exp(2 * c.style * of_marks)
     together = np.exp(c.style * of_all_marks * [0, 1, 0])
     mass = STYLE_SHARES * (1, 1, c.spellings > 0) * together
@@ -929,11 +882,6 @@ def _habits(c, rng, n):
     prefers = rng.random((n, c.spellings)) < .5
     return chances, prefers
 
-
-def _rates(c): # (functions,)
-    "How often the average author says each function word: by a power of its rank."
-    ranks = np.arange(1, c.functions + 1)
-    return ranks ** -.8
 
 
 def _mixed(parts, shares): # (n, words) each, (n,) each -> (n, all words)
