@@ -174,19 +174,13 @@ class _Row(NamedTuple):
     grade: int | None
 
 
-def _refuse_empty(record):
-    "Raises `ValueError` naming what is empty."
+def _checked(record): # -> _Row
+    "Raises `ValueError` with the reason."
     for key in ("question", "answer", "question_id"):
         if not record.get(key, "none").strip():
             raise ValueError(f"the {key} is empty")
-
-
-def _checked(record): # -> _Row
-    "Raises `ValueError` with the reason."
-    _refuse_empty(record)
-    id = record.get("question_id")
     label, grade = _relevance(record)
-    return _Row(id, record["question"], record["answer"], label, grade)
+    return _Row(record.get("question_id"), record["question"], record["answer"], label, grade)
 
 # %% ../../nbs/data/03_answers.ipynb #4087c7c7
 def _check_columns(columns, group_by):
@@ -236,11 +230,6 @@ def _numbered(questions, group_by): # -> list of str
     return number.astype(str).tolist()
 
 
-def _usual_columns(line):
-    "`COLUMNS`, without the last where a line has no cell for it."
-    count = 1 + line.count("\t")
-    return COLUMNS[:max(4, count)]
-
 
 def read_answers(
     path: str | Path, # tab-separated, *.gz or not
@@ -254,8 +243,9 @@ def read_answers(
     "Read candidate answers. Raises `DataError` naming file, line and reason, and `ValueError` for parameters."
     lines = list(enumerate(text_lines(path), 1))
     first = lines[0][1]
-    if columns is None:
-        columns = _usual_columns(first)
+    if columns is None: # the last one where there is a cell for it
+        cells = 1 + first.count("\t")
+        columns = COLUMNS[:max(4, cells)]
     columns = tuple(columns)
     _check_columns(columns, group_by)
     if header and _is_data(first, columns, quoting):
@@ -425,22 +415,17 @@ def shared_words(
     return np.array(shares, float)
 
 # %% ../../nbs/data/03_answers.ipynb #fea445ee
-def _best(answers, share): # share: (n,) -> (n,) bool
-    "Candidates that none of their question is above."
-    groups = answers.groups()
-    best = np.zeros(len(set(groups)))
-    np.maximum.at(best, groups, share)
-    return share == best[groups]
-
-
 def misled(
     answers: Answers,
 ) -> np.ndarray: # (n,) bool, the same for all candidates of a question
     """Candidates of questions that a ranking by shared words is sure to get wrong at rank 1,
     though they have a relevant candidate."""
+    import pandas as pd
     groups = answers.groups()
+    share = pd.Series(shared_words(answers))
+    best = share.groupby(groups).transform("max")
     relevant = answers.labels == 1
-    found = relevant & _best(answers, shared_words(answers))
+    found = relevant & (share == best).to_numpy()
     answerable = np.setdiff1d(groups[relevant], groups[found])
     return np.isin(groups, answerable)
 

@@ -134,12 +134,13 @@ def load_test(
     return replace(test, counts=counts), parts
 
 # %% ../../nbs/data/07_products.ipynb #f9954fa6
-def _products(pairs: QuestionPairs, index: dict[str, int]) -> np.ndarray: # (offers,) number of the product
+def _products(pairs: QuestionPairs, folded: list[str]) -> np.ndarray: # folded: titles of the offers -> (offers,) number of the product
     "What the labels join. Raises `DataError` where they contradict each other."
+    index = {title: i for i, title in enumerate(folded)}
     offers = [index[fold(title)] for title in pairs.all_texts]
     left, right = np.reshape(offers, (2, -1))
     same = pairs.labels == 1
-    _, product = components(left[same], right[same], len(index))
+    _, product = components(left[same], right[same], len(folded))
     one_product = product[left] == product[right]
     clash = np.flatnonzero(one_product & ~same)
     if len(clash):
@@ -157,8 +158,9 @@ def same_product(
     titles = {}
     for title in pairs.all_texts:
         titles.setdefault(fold(title), title)
-    index = {key: i for i, key in enumerate(titles)}
-    relevance = _others_of_product(pairs, index)
+    product = _products(pairs, list(titles))
+    relevance = product[:, None] == product
+    np.fill_diagonal(relevance, False)
     queries = np.flatnonzero(relevance.any(1))
     if not len(queries):
         raise DataError(f"{pairs.name}: no offer has another one of its product")
@@ -170,13 +172,6 @@ def same_product(
     relevance = csr_matrix(relevance[queries])
     return TitleTask(pairs.name, asking, items, relevance, queries, kinds, None, frequency)
 
-
-def _others_of_product(pairs: QuestionPairs, index: dict[str, int]) -> np.ndarray: # (offers, offers) bool
-    "Which other offers are of the same product. Raises `DataError` as `_products`."
-    product = _products(pairs, index)
-    same = product[:, None] == product
-    np.fill_diagonal(same, False)
-    return same
 
 
 def load_offers(

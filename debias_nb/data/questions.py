@@ -94,13 +94,6 @@ def check_label(
         raise ValueError(f"{label!r} is not a label ({', '.join(known)})")
 
 
-def _check_row(row):
-    "Raises `ValueError` with the reason."
-    check_label(row["label"], LABELS)
-    for side in ("left", "right"):
-        if not row[side].strip():
-            raise ValueError(f"the {side} question is empty")
-
 
 def _parse(
     raw: bytes,  # one line
@@ -111,10 +104,12 @@ def _parse(
     text = decoded(raw, errors)
     cells = without_end(text).split("\t")
     row = named_cells(cells, columns)
-    _check_row(row)
-    label = LABELS[row["label"]]
+    check_label(row["label"], LABELS)
+    for side in ("left", "right"):
+        if not row[side].strip():
+            raise ValueError(f"the {side} question is empty")
     was_replaced = text.encode() != raw
-    return label, row["left"], row["right"], was_replaced
+    return LABELS[row["label"]], row["left"], row["right"], was_replaced
 
 # %% ../../nbs/data/01_questions.ipynb #900049cf
 def read_pairs(
@@ -327,14 +322,6 @@ def _read(dataset, source, download) -> QuestionPairs:
     files = {f"{dataset}/{source.file}": sha256_of(path)}
     return replace(pairs, files=files)
 
-
-def _read_all(dataset, sources, download) -> dict[str, QuestionPairs]: # by data set and file
-    "Several files of a data set."
-    read = {}
-    for source in sources:
-        read[f"{dataset}/{source.file}"] = _read(dataset, source, download)
-    return read
-
 # %% ../../nbs/data/01_questions.ipynb #126d22c0
 def _check_request(name, part, share, holdout):
     "Raises `ValueError` naming the parameter."
@@ -363,9 +350,11 @@ def load_questions(
         published = _read(name, test, download)
         return replace(published, name=f"{name} test")
     pairs = _read(name, train, download)
-    evaluation = _read_all(name, (test, *further), download)
+    evaluation = {}
     files = dict(pairs.files)
-    for known in evaluation.values():
+    for source in (test, *further):
+        known = _read(name, source, download)
+        evaluation[f"{name}/{source.file}"] = known
         files |= known.files
     pairs = clean(pairs, evaluation)
     pairs = replace(pairs, name=f"{name} {part}", files=files)
