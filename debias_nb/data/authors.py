@@ -178,21 +178,15 @@ def _unsigned(author, text, repeated):
 _HYPHENS = re.compile(r"(?m)^--[ \t]*$")
 
 
-def _above_hyphens(text):
-    "The text before a line of two hyphens."
-    parts = _HYPHENS.split(text, 1)
-    return parts[0].rstrip()
-
 
 def strip_signatures(
-    texts: Texts,
-) -> tuple[list[str], int]: # the texts, as many as before, some perhaps blank; how many have changed
+    authors: list[str],
+    texts: list[str],
+) -> list[str]: # as many as before, some perhaps blank
     "Cut each text at a line of two hyphens, then cut lines that close another text of the same author as well."
-    cut = list(map(_above_hyphens, texts.text))
-    repeated = _repeated_closings(texts.author, cut)
-    unsigned = [_unsigned(author, text, repeated) for author, text in zip(texts.author, cut)]
-    before = map(str.rstrip, texts.text)
-    return unsigned, _differing(before, unsigned)
+    cut = [_HYPHENS.split(text, 1)[0].rstrip() for text in texts]
+    repeated = _repeated_closings(authors, cut)
+    return [_unsigned(author, text, repeated) for author, text in zip(authors, cut)]
 
 # %% ../../nbs/data/04_authors.ipynb #0c68ba56
 def _stripped(texts, quotes, signatures): # -> the texts; how many have changed
@@ -203,17 +197,10 @@ def _stripped(texts, quotes, signatures): # -> the texts; how many have changed
         stripped = list(map(strip_quotes, stripped))
         counts["texts with quoted lines removed"] = _differing(texts.text, stripped)
     if signatures:
-        visible = list(map(_visible, stripped))
-        written = replace(texts, text=visible)
-        stripped, counts["texts with signatures removed"] = strip_signatures(written)
+        signed = list(map(str.rstrip, stripped))
+        stripped = strip_signatures(texts.author, signed)
+        counts["texts with signatures removed"] = _differing(signed, stripped)
     return [text.strip() for text in stripped], counts
-
-
-def _visible(text):
-    "A text that says nothing keeps its place."
-    if text.strip():
-        return text
-    return "-"
 
 
 def _dropped(table): # author, text
@@ -365,17 +352,7 @@ class _Reviewer(BaseModel):
         last = self.heldout
         if not isinstance(last, list):
             last = [last]
-        every = self.history + last
-        return [(self, review, plain(review.review_full)) for review in every]
-
-
-def _found_reviews(paths) -> list[tuple]: # reviewer, review, its text without markup
-    "All reviews of some files, reviewer by reviewer."
-    found = []
-    for path in paths:
-        for reviewer in json_rows(path, _Reviewer):
-            found += reviewer.reviews()
-    return found
+        return [(self, review) for review in self.history + last]
 
 
 def read_reviews(
@@ -383,20 +360,19 @@ def read_reviews(
     name: str = "reviews",
 ) -> Texts: # author: the reviewer, topic: the category
     "Read reviews with reviewer and category. Raises `DataError` naming file and line."
-    found = _found_reviews(paths)
-    rows = []
-    marked = 0
-    for who, review, text in found:
-        marked += review.review_full.strip() != text
-        if text:
-            row = (who.user_id, who.category, text, review.day())
-            rows.append(row)
+    found = []
+    for path in paths:
+        for reviewer in json_rows(path, _Reviewer):
+            found += reviewer.reviews()
+    texts = [plain(review.review_full) for _, review in found]
+    rows = [(who.user_id, who.category, text, review.day()) for (who, review), text in zip(found, texts) if text]
+    marked = [text for (_, review), text in zip(found, texts) if text != review.review_full.strip()]
     if not rows:
         raise DataError(f"{', '.join(map(str, paths)) or 'no files'}: no reviews")
     counts = {
         "texts read": len(found),
         "blank texts": len(found) - len(rows),
-        "texts with markup": marked,
+        "texts with markup": len(marked),
     }
     return _texts(name, rows, counts, paths)
 
@@ -676,12 +652,6 @@ def _need_topics(texts, least, what):
         raise ValueError(f"{texts.name}: {what} needs at least {least} topics, got {found}")
 
 
-def _sizes_of(texts): # -> texts, authors, topics
-    "How many there are."
-    authors = set(texts.author)
-    topics = set(texts.topic or [])
-    return len(texts), len(authors), len(topics)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AuthorSplit:
@@ -740,8 +710,11 @@ class AuthorSplit:
 
     def table(self) -> pd.DataFrame:
         "Sizes as in the paper's Table 1."
-        sizes = {part: _sizes_of(texts) for part, texts in self.parts().items()}
-        return pd.DataFrame.from_dict(sizes, "index", columns=["samples", "authors", "topics"])
+        rows = {}
+        for part, texts in self.parts().items():
+            topics = set(texts.topic or [])
+            rows[part] = {"samples": len(texts), "authors": len(set(texts.author)), "topics": len(topics)}
+        return pd.DataFrame.from_dict(rows, "index")
 
     def __repr__(self):
         sizes = [f"{part} {len(texts):,}" for part, texts in self.parts().items()]
@@ -889,9 +862,7 @@ def _weigher(texts):
 
 def _codes(labels): # -> (n,); the labels by name
     "The number of each label, and the labels."
-    names, codes = np.unique(np.array(labels, dtype=object), return_inverse=True)
-    names = names.tolist()
-    return codes, names
+    return pd.factorize(np.array(labels, dtype=object), sort=True)
 
 
 def _sizes(codes):
@@ -1060,18 +1031,12 @@ def nearest_topics(
 Linkage = Literal["average", "single", "complete"]
 
 
-def _distances(vectors): # (n, d) of length one -> (n, n)
-    "One less the cosine of each two."
-    cosines = vectors @ vectors.T
-    distance = (1 - cosines).clip(0)
-    np.fill_diagonal(distance, 0)
-    return distance
-
 
 def _clustered(vectors, apart, linkage): # apart: distance at which clusters are no longer joined
     "A label for each vector."
     from sklearn.cluster import AgglomerativeClustering
-    distance = _distances(vectors)
+    from sklearn.metrics.pairwise import cosine_distances
+    distance = cosine_distances(vectors)
     clustering = AgglomerativeClustering(None, metric="precomputed", linkage=linkage, distance_threshold=apart)
     return clustering.fit_predict(distance).astype(str)
 
@@ -1157,11 +1122,6 @@ class Halves(NamedTuple):
         return (authors[self.queries] @ offered.T).tocsr()
 
 
-def _places(authors): # (n,) sorted -> (n,)
-    "The place of each text among those of its author."
-    begins = np.searchsorted(authors, authors)
-    return np.arange(len(authors)) - begins
-
 
 def query_target(
     texts: Texts,      # a test
@@ -1171,10 +1131,10 @@ def query_target(
     author, _ = _codes(texts.author)
     rng = default_rng([seed, 0])
     shuffled = rng.random(len(texts))
-    order = np.lexsort((shuffled, author)) # texts of one author stand together
-    ordered = author[order]
-    size = _sizes(ordered)
-    asks = _places(ordered) < size // 2
+    order = shuffled.argsort()
+    ordered = pd.Series(author[order])
+    place = ordered.groupby(ordered).cumcount() # of each text among those of its author
+    asks = (place < _sizes(ordered) // 2).to_numpy()
     if not asks.any():
         raise ValueError(f"{texts.name}: no author has two texts, so nobody can be asked for")
     queries = np.sort(order[asks])
