@@ -52,10 +52,10 @@ def _tested(record: dict, test: str) -> dict:
 
 
 def extras(records: list[dict], key: str) -> Iterator[tuple[dict, dict]]: # record, what it says
-    "The records that say something beyond their metrics, by seed."
-    known = [record for record in records if key in record.get("extra", {})]
-    for record in sorted(known, key=itemgetter("seed")):
-        yield record, record["extra"][key]
+    "The records that say something beyond their metrics."
+    for record in records:
+        if key in record["extra"]:
+            yield record, record["extra"][key]
 
 # %% ../../nbs/repro/08_details.ipynb #f3100008
 def first_cases(
@@ -63,7 +63,7 @@ def first_cases(
 ) -> dict[tuple, dict[str, list[dict]]]: # (encoder, corpus, evaluate) -> method -> cases
     "The cases of each method's first seed."
     groups = {}
-    for record, tests in extras(records, "cases"):
+    for record, tests in extras(sorted(records, key=itemgetter("seed")), "cases"):
         own = place(record)
         for test, cases in tests.items():
             group = groups.setdefault((own["encoder"], own["corpus"], test), {})
@@ -75,19 +75,16 @@ def picked_cases(
     records: list[dict],
     most: int = 2, # of an encoder, corpus and evaluation set
 ) -> list[dict]: # encoder, corpus, evaluate, query, tokens, relevant, causal, rise, token, methods: name -> case
-    "The queries with the largest rise of one token's importance from Base to plain fine-tuning; first seed."
+    """The queries with the largest rise of one token's importance from Base to plain fine-tuning; first seed. Of planted
+    ones those that say a causal word."""
     out = []
     for where, methods in first_cases(records).items():
         if {"Base", REFERENCE} <= methods.keys():
             queries = [dict(zip(methods, of_query)) for of_query in zip(*methods.values())]
-            cases = [_case(where, query) for query in queries if _may_tell(query["Base"])]
+            cases = [_case(where, query) for query in queries if any(query["Base"].get("causal", [True]))]
             out += sorted(cases, key=itemgetter("rise"), reverse=True)[:most]
     return out
 
-
-def _may_tell(case: dict) -> bool:
-    "Whether a query says a causal word, as far as that is known: a planted one may say none."
-    return any(case.get("causal", [True]))
 
 
 def _case(where: tuple, methods: dict[str, dict]) -> dict:
@@ -134,30 +131,26 @@ def won_and_lost(cases: dict[str, list[dict]], method: str) -> pd.DataFrame | No
     "Two questions each that one of two methods answers alone; counts in `.attrs`. None where a method is not there."
     if not {REFERENCE, method} <= cases.keys():
         return None
-    right = {name: np.array([case["right"] for case in cases[name]]) for name in (method, REFERENCE)}
-    rows = []
-    counts = {}
-    for name, other in ((method, REFERENCE), (REFERENCE, method)):
-        kind = f"{name} alone is right"
-        which = np.flatnonzero(right[name] > right[other])
-        counts[kind] = len(which)
-        rows += [answer_row(cases, i, kind) for i in which[:2]]
+    ahead = [a["right"] - b["right"] for a, b in zip(cases[method], cases[REFERENCE])]
+    won = np.flatnonzero(np.equal(ahead, 1))
+    lost = np.flatnonzero(np.equal(ahead, -1))
+    rows = [answer_row(cases, i, f"{method} alone is right") for i in won[:2]]
+    rows += [answer_row(cases, i, f"{REFERENCE} alone is right") for i in lost[:2]]
     out = pd.DataFrame(rows)
-    out.attrs = dict(counts=counts, questions=len(right[method]))
+    out.attrs = dict(questions=len(ahead), won=len(won), lost=len(lost))
     return out
 
 
 def answer_row(cases: dict[str, list[dict]], i: int, kind: str) -> dict:
     "One question with the candidate that each method puts first."
-    own = {name: of_method[i] for name, of_method in cases.items()}
-    first = next(iter(own.values()))
-    if first["misled"]:
-        kind += "; misled by overlap"
-    row = dict(question=first["question"], kind=kind)
-    for name, case in own.items():
+    row = {}
+    for name, of_method in cases.items():
+        case = of_method[i]
         mark = "✓" if case["right"] else "✗"
         row[name] = f"{mark} {case['answer']}"
-    return row
+    if case["misled"]: # so of every method
+        kind += "; misled by overlap"
+    return dict(question=case["question"], kind=kind) | row
 
 # %% ../../nbs/repro/08_details.ipynb #f3100014
 def gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, term, norm
@@ -167,15 +160,14 @@ def gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, term
         rows += [place(record) | {"term": term, "norm": norm} for term, norm in norms.items()]
     keys = ["encoder", "corpus", "term"]
     frame = pd.DataFrame(rows, columns=[*keys, "norm"])
-    return frame.groupby(keys, sort=False).norm.mean().reset_index()
+    return frame.groupby(keys, sort=False, as_index=False).norm.mean()
 
 
 def _weighted(rows: pd.DataFrame) -> pd.DataFrame:
     "Those rows whose method is a name and a weight, as `OutReg 0.1`, with both in columns `name` and `weight`."
-    names = rows.method.map(weighted_name)
-    parts = names.dropna()
-    named = pd.DataFrame(parts.tolist(), parts.index, ["name", "weight"])
-    return rows.join(named, how="inner")
+    parts = rows.method.map(weighted_name).tolist()
+    named = pd.DataFrame(parts, rows.index, ["name", "weight"])
+    return rows.join(named.dropna(), how="inner")
 
 
 def at_strength(
@@ -227,11 +219,9 @@ def trajectory_rows(records: list[dict]) -> pd.DataFrame: # panel, test, method,
 def mechanism_rows(records: list[dict]) -> pd.DataFrame: # panel, method, weight, seed, spurious, ood
     "Accuracy on shifted sets and where importance lies, one row a run and set."
     rows = []
-    for record in records:
-        if "trajectory" not in record.get("extra", {}):
-            continue
+    for record, _ in extras(records, "trajectory"):
         method = record["config"]["method"]
-        name, _ = weighted_name(method["name"]) or (method["name"], None)
+        name, _ = weighted_name(method["name"])
         for test, metrics in record["metrics"].items():
             value = metrics.get("p1[ordinary]", metrics.get("auc05[ordinary]"))
             if test == "iid" or value is None or "brand importance" not in metrics:
@@ -273,10 +263,8 @@ def _moments(diary: dict) -> pd.DataFrame: # part of the training, quantity, val
 def weight_rows(records: list[dict]) -> pd.DataFrame: # panel, method, seed, part, quantity, value
     "The diaries of all runs that learned weights, one row a quantity and moment; `part` of the training, in [0, 1]."
     parts = [pd.DataFrame(columns=["panel", "method", "seed", "part", "quantity", "value"])]
-    for record in records:
-        diary = record.get("extra", {}).get("weights")
-        if diary:
-            parts.append(_moments(diary).assign(**place(record)))
+    for record, diary in extras(records, "weights"):
+        parts.append(_moments(diary).assign(**place(record)))
     return pd.concat(parts)
 
 
@@ -291,11 +279,9 @@ def late_weights(diaries: pd.DataFrame) -> pd.DataFrame: # of `weight_rows`; run
 
 # %% ../../nbs/repro/08_details.ipynb #f3100023
 def _over_seeds(rows: list[dict], how: dict[str, str]) -> pd.DataFrame: # panel, method, and the columns of `how`
-    "One row a panel and method."
-    frame = pd.DataFrame(rows, columns=["panel", "method", *how])
-    groups = frame.groupby(["panel", "method"], sort=False)
-    told = groups.agg(how)
-    return told.reset_index()
+    "One row a panel and method, from one a seed."
+    frame = pd.DataFrame(rows, columns=["panel", "method", "seed", *how]).sort_values("seed", kind="stable")
+    return frame.groupby(["panel", "method"], sort=False, as_index=False).agg(how)
 
 
 def chosen_settings(records: list[dict]) -> pd.DataFrame: # panel, method; tried, chosen, validation, a value a seed
@@ -322,7 +308,7 @@ def bias_rows(records: list[dict]) -> pd.DataFrame: # panel, method, seed, part,
     "B of Eq. 2 over training, one row a run and step."
     parts = [pd.DataFrame()]
     for record, _ in _biased(records):
-        curve = pd.DataFrame(record["curve"], columns=["step", "B"])
+        curve = pd.DataFrame(record["curve"])
         part = curve.step / curve.step.iloc[-1]
         parts.append(pd.DataFrame({"part": part, "value": curve.B}).assign(**place(record)))
     return pd.concat(parts)
@@ -344,26 +330,19 @@ def bias_table(records: list[dict]) -> pd.DataFrame:
     for record, history in _biased(records):
         tau = record["extra"]["setting"]["temperature"]
         rows.append(place(record) | {"τ by seed": f"{tau:g}"} | history)
-    out = _over_seeds(rows, {"τ by seed": "; ".join} | dict.fromkeys(BIAS, "mean")).rename(columns=BIAS)
-    for name in BIAS.values():
-        digits = 3
-        if name == "without pairs":
-            digits = 0
-        out[name] = out[name].map(f"{{:.{digits}f}}".format)
-    return out
+    out = _over_seeds(rows, {"τ by seed": "; ".join} | dict.fromkeys(BIAS, "mean"))
+    texts = {name: [f"{value:.3f}" for value in out[name]] for name in BIAS}
+    texts["batches_without_pairs"] = [f"{value:.0f}" for value in out.batches_without_pairs]
+    return out.assign(**texts).rename(columns=BIAS)
 
 # %% ../../nbs/repro/08_details.ipynb #f3100025
 def leak_rows(records: list[dict]) -> pd.DataFrame: # of `LEAKS`
     "Topics of a test that are most like topics of training, what makes them so, and what is said on both sides."
     rows = []
-    known = set() # leaks of a split are the same for every seed
     for record, leaks in extras(records, "leaks"):
-        own = place(record)
-        split = (own["panel"], own["method"])
-        if split not in known:
-            known.add(split)
-            rows += [[f"{own['method']} ({data_of(record)['name']})", *_leak_texts(leak)] for leak in leaks]
-    return pd.DataFrame(rows, columns=LEAKS)
+        split = f"{place(record)['method']} ({data_of(record)['name']})"
+        rows += [[split, *_leak_texts(leak)] for leak in leaks]
+    return pd.DataFrame(rows, columns=LEAKS).drop_duplicates() # leaks of a split are the same for every seed
 
 
 LEAKS = ["corpus", "topic of the test / of training", "cosine", "shared words", "test", "training"]
@@ -395,16 +374,18 @@ def question_tests(study: Study) -> pd.DataFrame: # panel, test, method, questio
     for table in study.experiment.tables:
         against |= table.against
     out = []
-    for where, methods in _by_question(study.records).items():
-        for method, own in methods.items():
+    for where, own in _by_question(study.records).groupby(["panel", "test"], sort=False):
+        values = own.pivot_table("values", "seed", "method", aggfunc="last")
+        for method in own.method.unique():
             base = REFERENCE
             if against:
                 base = against.get(method)
-            other = methods.get(base, {})
-            common = sorted(own.keys() & other.keys())
-            if method == base or not common:
+            if method == base or base not in values:
                 continue
-            a, b = (np.mean([of[seed] for seed in common], 0) for of in (own, other))
+            common = values[[method, base]].dropna()
+            if common.empty:
+                continue
+            a, b = (np.mean(common[name].tolist(), 0) for name in common)
             difference = signed(float((a - b).mean()), 3)
             p = _tested_once(a.tobytes(), b.tobytes())
             out.append([*where, f"{method}, minus {base}", len(a), len(common), difference, round(p, 4)])
@@ -417,17 +398,14 @@ def _tested_once(a: bytes, b: bytes) -> float: # the page and its CSV file ask f
     return randomisation_test(np.frombuffer(a), np.frombuffer(b))
 
 
-def _by_question(records: list[dict]) -> dict: # (panel, test) -> method -> seed -> a value a question
+def _by_question(records: list[dict]) -> pd.DataFrame: # panel, test, method, seed, values (of a run, one a question)
     "Single values of questions or authors."
-    groups = {}
-    for record in records:
-        if not record["config"]["corpus"]:
-            continue
-        own = place(record)
-        for test, values in record.get("extra", {}).get("questions", {}).items():
-            methods = groups.setdefault((own["panel"], test), {})
-            methods.setdefault(own["method"], {})[own["seed"]] = values
-    return groups
+    rows = []
+    for record, tests in extras(records, "questions"):
+        if record["config"]["corpus"]:
+            own = place(record)
+            rows += [own | {"test": test, "values": values} for test, values in tests.items()]
+    return pd.DataFrame(rows, columns=["panel", "test", "method", "seed", "values"])
 
 # %% ../../nbs/repro/08_details.ipynb #f3100029
 def tried_settings(

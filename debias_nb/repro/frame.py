@@ -343,13 +343,13 @@ def _is_of(run: RunConfig, row: Row, column: ColumnConfig, corpus: CorpusConfig)
     return (run.training.learning_rate, run.training.epochs) == (rate, epochs)
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000015
-def weighted_name(method: str) -> tuple[str, float] | None: # `OutReg 0.1` -> OutReg, 0.1
-    "A method's name taken apart where it ends with a strength."
+def weighted_name(method: str) -> tuple[str, float | None]: # `OutReg 0.1` -> OutReg, 0.1
+    "A method's name without its strength, and the strength; None where the name does not end with one."
     name, _, weight = method.rpartition(" ")
     try:
         return name, float(weight)
     except ValueError:
-        return None
+        return method, None
 
 
 def _in_order(cells: list[Cell], experiment: ExperimentConfig, table: TableConfig) -> list[Cell]:
@@ -358,18 +358,13 @@ def _in_order(cells: list[Cell], experiment: ExperimentConfig, table: TableConfi
     methods = table.methods or [method.name for method in experiment.methods]
     names = [table.rows.get(method, method) for method in methods]
     names += [cell.method for cell in cells]
-    families = [_family(name)[0] for name in names]
+    families = [weighted_name(name)[0] for name in names]
 
     def place(cell):
-        name, weight = _family(cell.method)
-        return encoders.index(cell.encoder), families.index(name), weight
+        name, weight = weighted_name(cell.method)
+        return encoders.index(cell.encoder), families.index(name), weight or 0.
 
     return sorted(cells, key=place)
-
-
-def _family(method: str) -> tuple[str, float]:
-    "A method's name without its strength, and the strength; 0 where there is none."
-    return weighted_name(method) or (method, 0.)
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000016
 def found_records(
