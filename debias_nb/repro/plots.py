@@ -7,8 +7,8 @@ __all__ = ['WIDTH', 'LETTER', 'STEPS', 'STYLE', 'FONTS', 'NEEDLESS', 'LOOKS', 'S
            'RULE', 'GREY', 'DIFFERENCE', 'SHARES', 'QUANTITIES', 'styled', 'svg', 'Look', 'family', 'ordered', 'shades',
            'looks', 'checked', 'once', 'bars', 'canvas', 'wrapped', 'panels', 'stacked', 'share_where_ranges_agree',
            'legend', 'percent', 'on_the_left', 'method_places', 'difference_rows', 'difference_plot', 'dodged',
-           'method_lines', 'strength_plot', 'over_seeds', 'bands', 'courses', 'trajectory_plot', 'weights_plot',
-           'of_training', 'bias_plot', 'mechanism_plot', 'importance_plot', 'transfer_plot']
+           'method_lines', 'strength_plot', 'bands', 'courses', 'trajectory_plot', 'weights_plot', 'of_training',
+           'bias_plot', 'mechanism_plot', 'importance_plot', 'transfer_plot']
 
 # %% ../../nbs/repro/09_plots.ipynb #45dc1095
 import io
@@ -534,30 +534,24 @@ def _finish_rows(
         share_where_ranges_agree(axes)
 
 # %% ../../nbs/repro/09_plots.ipynb #6b745485
-def over_seeds(
-    frame: pd.DataFrame, # columns value and those of `keys`; a row a seed
-    keys: list[str],
-) -> pd.DataFrame: # columns `keys`, value (mean), low, high (of the seeds)
-    "Mean and range over seeds."
-    groups = frame.groupby(keys, sort=False).value
-    return groups.agg(value="mean", low="min", high="max").reset_index()
-
 def bands(
     ax,
-    rows: pd.DataFrame, # of one axes: method, value, low, high and x
+    rows: pd.DataFrame, # of one axes: method, value and x; a row a seed
     x: str,             # column
     styles: dict[str, Look],
 ):
-    "A line for each method, with a band where there are few."
+    "The mean of each method as a line, with a band over all seeds where there are few methods."
+    band = None
+    if len(styles) <= 4:
+        band = ("pi", 100) # from the lowest to the highest
     starts = np.linspace(0, .3, len(styles), endpoint=False)
     for start, (name, look) in zip(starts, styles.items()):
-        own = only(rows, method=name).sort_values(x)
-        if own.empty:
-            continue
-        if len(styles) <= 4:
-            ax.fill_between(own[x], own.low, own.high, color=look.color, alpha=.15, lw=0)
-        ax.plot(own[x], own.value, markevery=(start, .3), **look.point)
+        own = only(rows, method=name)
+        shade = dict(alpha=.15, lw=0)
+        if len(own):
+            sns.lineplot(own, x=x, y="value", ax=ax, errorbar=band, err_kws=shade, markevery=(start, .3), **look.point)
     ax.margins(x=.01)
+    ax.set(xlabel="", ylabel="")
 
 def courses(
     frame: pd.DataFrame, # columns panel, quantity, method, value and x; a row a seed
@@ -565,18 +559,19 @@ def courses(
     names: dict[str, str], # quantity -> what its axis is called
     height: float,       # inches, of a row
     below: str,          # what the axes share
-) -> tuple[Figure, list, dict[str, Look]]: # the figure, its axes, and the looks
+    others=(),           # of `legend`
+) -> Figure:
     "Quantities down, panels across, methods as lines with bands."
-    rows = over_seeds(frame, ["panel", "quantity", "method", x])
-    styles = looks(rows.method)
-    present = [quantity for quantity in names if quantity in set(rows.quantity)]
-    figure, cells = stacked(rows.panel, present, height)
+    styles = looks(frame.method)
+    present = [quantity for quantity in names if quantity in set(frame.quantity)]
+    figure, cells = stacked(frame.panel, present, height)
     letters = int(height / LETTER) - 5
     for (panel, quantity), ax in cells.items():
-        bands(ax, only(rows, panel=panel, quantity=quantity), x, styles)
+        bands(ax, only(frame, panel=panel, quantity=quantity), x, styles)
         on_the_left(ax, fill(names[quantity], letters))
     _finish_rows(cells, below)
-    return figure, list(cells.values()), styles
+    legend(figure, styles, others)
+    return figure
 
 # %% ../../nbs/repro/09_plots.ipynb #114acaa7
 SHARES = {"spurious": "importance on spurious words", "causal": "importance on causal words"} # column -> its axis
@@ -588,10 +583,9 @@ def trajectory_plot(
     "Importance on spurious and causal words along training."
     rows = checked(frame, ["panel", "method", "seed"], ["step", *SHARES])
     long = rows.melt(["panel", "method", "seed", "step"], SHARES, "quantity")
-    figure, axes, styles = courses(long, "step", SHARES, 2., "training step")
-    for ax in axes:
+    figure = courses(long, "step", SHARES, 2., "training step")
+    for ax in figure.axes:
         percent(ax.yaxis)
-    legend(figure, styles)
     return figure
 
 # %% ../../nbs/repro/09_plots.ipynb #cfd74575
@@ -611,13 +605,13 @@ def weights_plot(
     rows = checked(frame, ["panel", "method", "seed", "quantity"], ["part"], ["value"])
     drawn = rows.quantity.isin(list(QUANTITIES))
     known = checked(rows[drawn].dropna(), list(rows))
-    figure, axes, styles = courses(known, "part", QUANTITIES, 1.5, "training passed")
-    for ax in axes:
+    uniform = {"uniform weights": Line2D([], [], **RULE)}
+    figure = courses(known, "part", QUANTITIES, 1.5, "training passed", uniform)
+    for ax in figure.axes:
         of_training(ax)
         ax.axhline(1, **RULE)
         low, high = ax.get_ylim()
         ax.set_ylim(min(low, .9), max(high, 1.1)) # errors of rounding look like nothing
-    legend(figure, styles, {"uniform weights": Line2D([], [], **RULE)})
     return figure
 
 def of_training(ax):
@@ -636,11 +630,10 @@ def bias_plot(
     "B along training."
     rows = checked(frame, ["panel", "method", "seed"], ["part", "value"])
     rows["quantity"] = "B"
-    figure, axes, styles = courses(rows, "part", {"B": "B"}, 1.9, "training passed")
-    for ax in axes:
+    figure = courses(rows, "part", {"B": "B"}, 1.9, "training passed")
+    for ax in figure.axes:
         of_training(ax)
         ax.set_ylim(bottom=0)
-    legend(figure, styles)
     return figure
 
 # %% ../../nbs/repro/09_plots.ipynb #d9f8b3aa
