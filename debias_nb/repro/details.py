@@ -257,7 +257,7 @@ def _moments(diary: dict) -> pd.DataFrame: # part of the training, quantity, val
     fresh = pd.DataFrame(diary["fresh"], columns=["step", *FRESH], dtype=float)
     step = fresh.pop("step")
     fresh["part"] = step / (step.max() or 1)
-    return pd.concat([one.melt("part", var_name="quantity").dropna() for one in (along, fresh)])
+    return pd.concat([along, fresh]).melt("part", var_name="quantity").dropna()
 
 
 def weight_rows(records: list[dict]) -> pd.DataFrame: # panel, method, seed, part, quantity, value

@@ -10,8 +10,7 @@ __all__ = ['DIGITS', 'PLACE', 'DIFFERENCES', 'IN', 'OUT', 'APART', 'VERSIONS', '
 # %% ../../nbs/repro/07_tables.ipynb #f3200004
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 
 import pandas as pd
 
@@ -99,20 +98,17 @@ def wide(rows: pd.DataFrame) -> pd.DataFrame: # rows: encoder, method, test, tex
     return texts.unstack("test", sort=False).fillna("—")
 
 
-def _with_std(value: float, std: float | None, digits: int) -> str:
+def _with_std(value: float, std: float | None, digits: int) -> str: # std: None or nan where there is none
+    "`73.9 ± 0.1`."
     text = f"{value:.{digits}f}"
-    if std is None:
+    if pd.isna(std):
         return text
     return f"{text} ± {std:.{digits}f}"
 
 
 def _mean(own: pd.DataFrame) -> str:
-    "`73.9 ± 0.1`."
-    digits = DIGITS[own.unit.iloc[0]]
-    std = None
-    if len(own) > 1:
-        std = own.value.std()
-    text = _with_std(own.value.mean(), std, digits)
+    "The mean of some runs; nothing deviates in a single one."
+    text = _with_std(own.value.mean(), own.value.std(), DIGITS[own.unit.iloc[0]])
     if not own.complete.all():
         text += " (partial)"
     return text
@@ -127,13 +123,12 @@ def means(
         return pd.DataFrame()
     groups = rows.groupby(["encoder", "method", "test"], sort=False)
     texts = groups[["unit", "value", "complete"]].apply(_mean)
-    rows = texts.rename("text").reset_index()
-    return wide(rows)
+    return wide(texts.reset_index(name="text"))
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200038
 def _side(runs: pd.DataFrame) -> Side:
     "The runs of one method on one test."
-    return [Run(*row) for row in runs[list(Run._fields)].itertuples(index=False)]
+    return list(runs[list(Run._fields)].itertuples(index=False))
 
 
 def levels(runs: pd.DataFrame) -> pd.DataFrame: # encoder, corpus, test, evaluate, method, value, low, high
@@ -174,12 +169,11 @@ def _comparisons(
     complete = rows[rows.complete]
     for _, own in complete.groupby(["encoder", "test"], sort=False):
         methods = dict(list(own.groupby("method", sort=False)))
-        sides = {method: _side(of_method) for method, of_method in methods.items()}
         for method, of_method in methods.items():
             first = of_method.iloc[0]
             base = against or first.against
             if base != method and base in methods:
-                yield list(first[PLACE]), base, [sides[method], sides[base]]
+                yield list(first[PLACE]), base, [_side(of_method), _side(methods[base])]
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200018
 def _minus(found: pd.DataFrame) -> pd.Series:
@@ -376,15 +370,15 @@ def printed(
 def missing(study: Study) -> str:
     "Markdown: how many cells lack a number, in which columns where these are not all, why, and what fills them."
     alike = {} # what is lacking -> tables
-    for table, own in groupby(study.cells, attrgetter("table")):
-        cells = list(own)
+    for table in study.experiment.tables:
+        cells = [cell for cell in study.cells if cell.table == table.id]
         empty = [cell for cell in cells if cell.value is None]
         if empty:
             what = f": {'; '.join(sorted(reasons(empty)))}. `{empty[0].command}`"
             columns = dict.fromkeys(cell.column for cell in empty)
             if columns.keys() < {cell.column for cell in cells}:
                 what = f" ({'; '.join(columns)}){what}"
-            alike.setdefault(what, []).append(f"{table}, {len(empty)} of {len(cells)} cells")
+            alike.setdefault(what, []).append(f"{table.id}, {len(empty)} of {len(cells)} cells")
     lines = [f"- {'; '.join(counts)}{what}" for what, counts in alike.items()]
     return _list(f"Not run at profile `{study.experiment.profile}`:", lines)
 
@@ -457,7 +451,7 @@ def provenance(study: Study) -> str:
     name = study.experiment.name
     environments = [record["environment"] for record in records]
     commits = _seen(map(commit_of, environments))
-    packages = [part for one in environments for part in one["packages"].items()]
+    packages = {part for one in environments for part in one["packages"].items()}
     versions = _seen(f"{name} {version}" for name, version in packages if name in VERSIONS)
     encoders = _fingerprints([(record["encoder"]["name"], record["encoder"]) for record in records])
     data = _fingerprints([part for record in records for part in record["data"].items()])
