@@ -13,6 +13,7 @@ __all__ = ['REFERENCE', 'COMPLETE', 'UNTRAINED', 'SCALE', 'PROFILES', 'Side', 'F
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000004
 import ast
+import gc
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -333,11 +334,13 @@ def _method_rows(method: MethodConfig, block: BlockConfig) -> list[Row]:
 def _is_of(run: RunConfig, row: Row, column: ColumnConfig, corpus: CorpusConfig) -> bool:
     """Whether a run of a cell's encoder belongs to it: trained on the corpus as row and column say, or without training
     evaluated on it, or on its planted world. A corpus that is drawn again with another seed is the same one."""
+    if run.method.name != row.method or column.evaluate not in run.evaluate:
+        return False
     if run.data:
         is_on = run.data.display == corpus.display
     else:
         is_on = _but_for_its_seed(run.eval_world) == _but_for_its_seed(corpus.world)
-    if run.method.name != row.method or column.evaluate not in run.evaluate or not is_on:
+    if not is_on:
         return False
     if run.training is None:
         return True
@@ -396,6 +399,7 @@ def _latest(store: Store, *place: str) -> Records: # paper, experiment and profi
     key = (store.folder, *place)
     if key not in known:
         known[key] = latest(store.records(*place))
+        gc.freeze() # records hold no cycles, and there are many: they are not searched for garbage
     return known[key]
 
 

@@ -16,9 +16,10 @@ import posixpath
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -52,31 +53,21 @@ def shown_output(data: dict[str, str], alt: str = "") -> Shown: # data: kind -> 
     raise ValueError(f"nothing of {', '.join(data)} can stand on a page")
 
 
-@contextmanager
-def _own_main():
-    "A shell puts a `__main__` of its own in the place of the program's; afterwards that is back."
-    main = sys.modules["__main__"]
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
-
-
 def _fresh_shell():
-    "IPython's shell without names or a history. What is in memory by then is not searched for garbage again."
+    "IPython's shell without names or a history, in a module that is not the program's `__main__`."
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
-    gc.freeze()
-    with _own_main():
-        shell = InteractiveShell.instance(config=Config(HistoryManager=dict(enabled=False)))
-        shell.reset(new_session=False)
+    gc.freeze() # what is in memory by then is not searched for garbage again
+    config = Config(HistoryManager=dict(enabled=False))
+    shell = InteractiveShell.instance(config=config, user_module=ModuleType("page"))
+    shell.reset(new_session=False)
     return shell
 
 
 def _run(shell, source: str): # what it printed and displayed, as IPython captures it
     "Run one cell. Raises what it raises."
     from IPython.utils.capture import capture_output
-    with _own_main(), capture_output() as captured:
+    with capture_output() as captured:
         shell.display_trap.hook = sys.displayhook # a bare last line is captured too
         result = shell.run_cell(source)
     result.raise_error()

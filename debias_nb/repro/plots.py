@@ -6,9 +6,9 @@
 __all__ = ['WIDTH', 'LETTER', 'STEPS', 'STYLE', 'FONTS', 'NEEDLESS', 'LOOKS', 'SPARE', 'MARKERS', 'SIZES', 'INTERVAL', 'VALUE',
            'RULE', 'GREY', 'DIFFERENCE', 'SHARES', 'QUANTITIES', 'styled', 'svg', 'Look', 'family', 'ordered', 'shades',
            'looks', 'checked', 'once', 'bars', 'canvas', 'wrapped', 'panels', 'stacked', 'share_where_ranges_agree',
-           'legend', 'percent', 'on_the_left', 'method_places', 'difference_rows', 'difference_plot', 'dodged',
-           'method_lines', 'strength_plot', 'bands', 'courses', 'trajectory_plot', 'weights_plot', 'of_training',
-           'bias_plot', 'mechanism_plot', 'importance_plot', 'transfer_plot']
+           'legend', 'percent', 'on_the_left', 'method_places', 'difference_rows', 'difference_plot', 'method_lines',
+           'strength_plot', 'bands', 'courses', 'trajectory_plot', 'weights_plot', 'of_training', 'bias_plot',
+           'mechanism_plot', 'importance_plot', 'transfer_plot']
 
 # %% ../../nbs/repro/09_plots.ipynb #45dc1095
 import io
@@ -447,33 +447,24 @@ def _difference_legend(figure: Figure, seeds_alone: bool):
         legend(figure, {}, keys)
 
 # %% ../../nbs/repro/09_plots.ipynb #d3ecb340
-def dodged(
-    x: pd.Series,
-    k: int,          # which method
-    n: int,          # how many
-    step: float,     # distance between two values of x; of their logarithms, if `log`
-    log: bool,
-) -> pd.Series:
-    "The places of the k-th of n methods around x, within a quarter of a step to either side."
-    share = (2 * k + 1 - n) / (4 * n)
-    move = step * share
-    if log:
-        return x * 10 ** move
-    return x + move
-
 def method_lines(
     ax,
     rows: pd.DataFrame, # of one axes: method, value, low, high and x
     x: str,             # column
     styles: dict[str, Look],
-    step: float,        # as in `dodged`
+    step: float,        # distance between two values of x; of their logarithms, if `log`
     log: bool = False,
 ):
-    "A line with intervals for each method. Raises `ValueError` for two values at one place."
+    """A line with intervals for each method, within a quarter of a step to either side.
+    Raises `ValueError` for two values at one place."""
     once(rows, ["method", x])
-    for k, (name, look) in enumerate(styles.items()):
+    most = 1 - 1 / len(styles)
+    moves = step / 4 * np.linspace(-most, most, len(styles))
+    for move, (name, look) in zip(moves, styles.items()):
         own = only(rows, method=name).sort_values(x)
-        places = dodged(own[x], k, len(styles), step, log)
+        places = own[x] + move
+        if log:
+            places = own[x] * 10 ** move
         bars(ax, places, own[VALUE], color=look.color, lw=.9)
         ax.plot(places, own.value, **look.point)
 

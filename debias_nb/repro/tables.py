@@ -128,7 +128,8 @@ def means(
 # %% ../../nbs/repro/07_tables.ipynb #f3200038
 def _side(runs: pd.DataFrame) -> Side:
     "The runs of one method on one test."
-    return list(runs[list(Run._fields)].itertuples(index=False))
+    rows = runs[list(Run._fields)].itertuples(index=False, name=None)
+    return [Run(*row) for row in rows]
 
 
 def levels(runs: pd.DataFrame) -> pd.DataFrame: # encoder, corpus, test, evaluate, method, value, low, high
