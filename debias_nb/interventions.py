@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['INTERVENTION_KINDS', 'random_bits', 'row_keys', 'choose', 'ordinary_vocabulary', 'check_intervention', 'intervene',
-           'importance', 'word_of_token', 'importance_by_role']
+           'importance', 'token_owners', 'word_of_token', 'importance_by_role']
 
 # %% ../nbs/04_interventions.ipynb #12959e13
 from dataclasses import replace
@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from .config import check_known
 from debias_nb.encoders import (
     EncoderError, Tokens, check_no_template, device_of, embed, is_plain_table, is_static, mask_id, special_ids, table_vectors,
     tokenise,
@@ -145,7 +144,7 @@ def intervene(
     """Tokens after the intervention. In a static table a masked, deleted or padded token is simply not added.
     Raises `ValueError` for an unknown kind, `EncoderError` for an encoder with a chat template, whose words would be taken for
     words of the text."""
-    check_known("kind", kind, INTERVENTION_KINDS)
+    check_intervention(kind)
     check_no_template(model)
     if kind == "random":
         return _replaced(model, tokens, chosen, seed, epoch, rows)
@@ -218,13 +217,47 @@ def importance(
     return out
 
 # %% ../nbs/04_interventions.ipynb #98c29dda
-def _piece_counts(model, texts) -> dict[str, int]: # texts: as of `word_of_token`
-    "Of how many tokens each word is made."
+def _pieces(model, texts: list[str]) -> list[tuple[list[int], list[tuple[int, int]]]]: # of each text
+    "The ids of a whole text's tokens, and where each begins and ends."
     tokenizer = model.tokenizer
-    core = getattr(tokenizer, "_tokenizer", tokenizer)
-    words = sorted(set().union(*texts))
-    encodings = core.encode_batch(words, add_special_tokens=False)
-    return {word: sum(e.attention_mask) for word, e in zip(words, encodings)}
+    if is_static(model):
+        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+        return [(encoding.ids, encoding.offsets) for encoding in encodings]
+    cut = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    return list(zip(cut["input_ids"], cut["offset_mapping"]))
+
+
+def _spans(
+    model,
+    pieces: tuple,     # of `_pieces`, of one text
+    ids: list[int],    # of the ordinary tokens that were made of it
+    special: set[int], # ids
+) -> list[tuple[int, int]]:
+    "Where each ordinary token begins and ends. Raises `EncoderError` where these are not the text's own tokens."
+    own = [(number, span) for number, span in zip(*pieces) if number not in special]
+    if getattr(model.tokenizer, "truncation_side", "right") == "left":
+        own = own[len(own) - len(ids) :]
+    own = own[: len(ids)]
+    if [number for number, _ in own] != ids:
+        why = "the encoder cuts texts otherwise than its tokenizer does, as with a chat template"
+        raise EncoderError(f"{why}; which tokens are those of a word is not known")
+    return [span for _, span in own]
+
+
+def token_owners(
+    model,
+    texts: list[str],
+    places: list[list[int]], # of each character of each text the number of its word, -1 between words
+    tokens: Tokens,          # of the same texts
+) -> np.ndarray: # (n, L) number of the word that each token's last character stands in, -1 for none
+    "Which word each token is a piece of. Raises `EncoderError` for tokens that are not those of the texts."
+    owner = np.full(tokens.ids.shape, -1)
+    special = special_ids(model)
+    pieces = _pieces(model, texts)
+    for row, of_text, found, ids, ordinary in zip(owner, places, pieces, tokens.ids.cpu(), tokens.ordinary.cpu()):
+        spans = _spans(model, found, ids[ordinary].tolist(), special)
+        row[ordinary.numpy()] = [of_text[end - 1] if end > start else -1 for start, end in spans]
+    return owner
 
 
 def word_of_token(
@@ -232,22 +265,11 @@ def word_of_token(
     texts: list[list[str]], # texts as lists of words
     tokens: Tokens,         # the same texts joined by blanks and tokenised
 ) -> np.ndarray: # (n, L) index of the word each token belongs to, -1 for special tokens and padding
-    """Which word each token is a piece of.
-    Raises `EncoderError` where pieces and words do not fit, e.g. in a text that was cut."""
-    pieces = _piece_counts(model, texts)
-    ordinary = tokens.ordinary.cpu().numpy()
-    out = np.full(tokens.ids.shape, -1)
-    for i, words in enumerate(texts):
-        counts = [pieces[word] for word in words]
-        numbers = np.arange(len(words))
-        owner = numbers.repeat(counts)
-        found = ordinary[i].sum()
-        if len(owner) != found:
-            has = f"{len(owner)} word pieces but {found} ordinary tokens"
-            text = " ".join(words)
-            raise EncoderError(f"text {i} has {has}: {text!r}")
-        out[i, ordinary[i]] = owner
-    return out
+    "`token_owners` of texts whose words are known; the blank before a word is its own."
+    said = [" ".join(words) for words in texts]
+    places = [[number for number, word in enumerate(words) for _ in f" {word}"] for words in texts]
+    within = [place[1:] for place in places] # no blank stands before the first word
+    return token_owners(model, said, within, tokens)
 
 
 def importance_by_role(

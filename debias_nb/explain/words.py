@@ -19,9 +19,9 @@ import torch
 from scipy.sparse import csr_matrix
 from tqdm.auto import tqdm
 
-from ..encoders import EncoderError, embed, is_plain_table, mask_id, several_texts, special_ids, table_vectors, tokenise
+from ..encoders import EncoderError, embed, is_plain_table, mask_id, several_texts, table_vectors, tokenise
 from .models import Scorer
-from ..interventions import intervene
+from ..interventions import intervene, token_owners
 
 # %% ../../nbs/explain/02_words.ipynb #7145c01c
 def _marks() -> str:
@@ -71,33 +71,6 @@ def is_unspaced(text: str) -> bool:
     return any(unicodedata.name(letter, "").startswith(UNSPACED) for letter in letters)
 
 # %% ../../nbs/explain/02_words.ipynb #97f42c6c
-def _pieces(scorer: Scorer, texts: list[str]) -> list[tuple[list[int], list[tuple[int, int]]]]: # of each text
-    "The ids of a whole text's tokens, and where each begins and ends."
-    tokenizer = scorer.model.tokenizer
-    if scorer.kind == "static":
-        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
-        return [(encoding.ids, encoding.offsets) for encoding in encodings]
-    cut = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    return list(zip(cut["input_ids"], cut["offset_mapping"]))
-
-
-def _spans(
-    scorer: Scorer,
-    pieces: tuple,     # of `_pieces`, of one text
-    ids: list[int],    # of the ordinary tokens that were made of it
-    special: set[int], # ids
-) -> list[tuple[int, int]]:
-    "Where each ordinary token begins and ends. Raises `EncoderError` where these are not the text's own tokens."
-    own = [(number, span) for number, span in zip(*pieces) if number not in special]
-    if getattr(scorer.model.tokenizer, "truncation_side", "right") == "left":
-        own = own[len(own) - len(ids) :]
-    own = own[: len(ids)]
-    if [number for number, _ in own] != ids:
-        why = "the encoder cuts texts otherwise than its tokenizer does, as with a chat template"
-        raise EncoderError(f"{scorer.name}: {why}; which tokens are those of a word is not known")
-    return [span for _, span in own]
-
-
 def _word_places(text: str, start: int) -> list[int]: # of each character the word's number, -1 between words
     "Which word each character is part of; the first `start` characters are the model's own prompt."
     places = [-1] * len(text)
@@ -110,14 +83,9 @@ def _word_places(text: str, start: int) -> list[int]: # of each character the wo
 def word_owners(scorer: Scorer, texts: list[str], tokens) -> np.ndarray: # (n, L) number of the word, -1 for none
     """Which word of its text each token belongs to; `texts` with the model's own prompt, `tokens` made of them.
     Raises `EncoderError` for tokens that are not those of the texts."""
-    owner = np.full(tokens.ids.shape, -1)
     first = len(scorer.prefix)
-    special = special_ids(scorer.model)
-    for row, text, pieces, ids, ordinary in zip(owner, texts, _pieces(scorer, texts), tokens.ids, tokens.ordinary):
-        places = _word_places(text, first)
-        spans = _spans(scorer, pieces, ids[ordinary].tolist(), special)
-        row[ordinary.numpy()] = [places[end - 1] if end > start else -1 for start, end in spans]
-    return owner
+    places = [_word_places(text, first) for text in texts]
+    return token_owners(scorer.model, texts, places, tokens)
 
 # %% ../../nbs/explain/02_words.ipynb #e7147fed
 TEXTS_AT_ONCE = 256
