@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy.sparse import csr_matrix
+from sklearn.preprocessing import MultiLabelBinarizer
 from tqdm.auto import tqdm
 
 from ..encoders import EncoderError, embed, is_plain_table, mask_id, several_texts, table_vectors, tokenise
@@ -233,28 +234,13 @@ class WordPairs:
     labels: np.ndarray # (pairs,) 0 or 1
 
 
-def _has(texts, vocabulary) -> csr_matrix: # (texts, words)
-    "1 where a text has a word."
-    columns = []
-    ends = [0]
-    for text in texts:
-        numbers = {vocabulary[word] for word in words_of(text)}
-        columns += sorted(numbers)
-        ends.append(len(columns))
-    shape = len(texts), len(vocabulary)
-    ones = np.ones(len(columns))
-    places = np.array(columns, int)
-    return csr_matrix((ones, places, ends), shape)
-
-
 def word_pairs(left: list[str], right: list[str], labels: np.ndarray) -> WordPairs:
     "The words of pairs."
-    vocabulary = {}
-    for text in (*left, *right):
-        for word in words_of(text):
-            vocabulary.setdefault(word, len(vocabulary))
-    of_left = _has(left, vocabulary)
-    of_right = _has(right, vocabulary)
+    words = list(map(words_of, left)), list(map(words_of, right))
+    has = MultiLabelBinarizer(sparse_output=True)
+    has.fit(chain(*words))
+    of_left, of_right = map(has.transform, words)
+    vocabulary = {word: number for number, word in enumerate(has.classes_)}
     return WordPairs(vocabulary, of_left, of_right, np.asarray(labels))
 
 
