@@ -234,7 +234,19 @@ def tokenise(
     """Token ids of `texts`, as the encoder itself cuts them, with its settings and its chat template where it has them.
     Raises `ValueError` for one text in the place of a list, `EncoderError` for a tokenizer of an unknown kind, as in a
     Router with a static table."""
-    return _tokenised(model, several_texts(texts), max_length, prompt)
+    texts = several_texts(texts)
+    _check_tokenizer(model)
+    if is_static(model):
+        return _static_tokens(model, [prompt + text for text in texts], max_length)
+    if not texts: # which a tokenizer of transformers does not take
+        nothing = torch.zeros(0, 1, dtype=torch.long)
+        return as_tokens(model, nothing, nothing)
+    features = _preprocessed(model, texts, max_length, prompt)
+    tokens = as_tokens(model, features["input_ids"], features["attention_mask"])
+    length = features.get("prompt_length")
+    if length is not None and leaves_prompts_out(model):
+        return replace(tokens, prompt=length)
+    return tokens
 
 
 PADDED = "set model[0].unpad_inputs = False"
@@ -265,21 +277,6 @@ def _preprocessed(model, texts: list[str], max_length: int | None, prompt: str) 
         raise EncoderError(f"the encoder makes {', '.join(features)} of texts, and padded tokens are needed: {PADDED}")
     return features
 
-
-def _tokenised(model, texts: list[str], max_length: int | None, prompt: str) -> Tokens:
-    "`tokenise` of what is known to be a list of texts."
-    _check_tokenizer(model)
-    if is_static(model):
-        return _static_tokens(model, [prompt + text for text in texts], max_length)
-    if not texts: # which a tokenizer of transformers does not take
-        nothing = torch.zeros(0, 1, dtype=torch.long)
-        return as_tokens(model, nothing, nothing)
-    features = _preprocessed(model, texts, max_length, prompt)
-    tokens = as_tokens(model, features["input_ids"], features["attention_mask"])
-    length = features.get("prompt_length")
-    if length is not None and leaves_prompts_out(model):
-        return replace(tokens, prompt=length)
-    return tokens
 
 
 def _begins(lengths: torch.Tensor) -> torch.Tensor: # (n,) of texts one behind the other
@@ -539,7 +536,7 @@ def embed_texts(
     texts = several_texts(texts)
     unique = list(dict.fromkeys(texts))
     row = {text: i for i, text in enumerate(unique)}
-    tokens = _tokenised(model, unique, max_length, default_prompt(model))
+    tokens = tokenise(model, unique, max_length, default_prompt(model))
     rows = [row[text] for text in texts]
     return embed(model, tokens, dtype)[rows]
 
@@ -643,14 +640,9 @@ def _check_module(folder: Path, module: dict) -> None:
     _check_weights(folder / inside)
 
 
-def _pickles(place: Path) -> list[str]: # names of files
-    "Files that may run code when they are read."
-    return sorted(path.name for path in place.glob("*") if path.suffix in PICKLES)
-
-
 def _check_weights(place: Path) -> None:
-    "Refuse a folder whose only weights are pickles."
-    pickles = _pickles(place)
+    "Refuse a folder whose only weights are pickles, files that may run code when they are read."
+    pickles = sorted(path.name for path in place.glob("*") if path.suffix in PICKLES)
     if pickles and not any(place.glob("*.safetensors")):
         advice = "weights must be safetensors (convert them once, where you trust the source)"
         raise EncoderError(f"{place}: only {', '.join(pickles)}, which are pickles; {advice}")
@@ -1027,20 +1019,15 @@ RECIPE = 1 # raised when the code of pretraining changes what a recipe gives
 
 def _home(config: EncoderConfig, cache: Path | None) -> Path:
     "The folder of a planted encoder, named by all that its weights depend on."
-    digits = fingerprint(_recipe(config))[:16]
+    world = config.world.model_dump()
+    pretrain = config.pretrain.model_dump()
+    digits = fingerprint([RECIPE, config.kind, config.max_length, world, pretrain])[:16]
     folder = cache or cache_dir("encoders")
     return folder / f"{config.name}-{digits}"
 
 
-def _recipe(config: EncoderConfig) -> list:
-    "All that the weights of a planted encoder depend on."
-    world = config.world.model_dump()
-    pretrain = config.pretrain.model_dump()
-    return [RECIPE, config.kind, config.max_length, world, pretrain]
-
-
 def _make(config: EncoderConfig, home: Path) -> None:
-    "Train a planted encoder in a folder of its own, which then takes its place. Raises `EncoderError` where it cannot."
+    "Train a planted encoder in a folder of its own, which then takes its place."
     work = Path(f"{home}.part-{os.getpid()}")
     shutil.rmtree(work, ignore_errors=True)
     try:
@@ -1055,8 +1042,6 @@ def _make(config: EncoderConfig, home: Path) -> None:
         (work / "planted.json").write_text(json.dumps(made, indent=1))
         shutil.rmtree(work / "trainer", ignore_errors=True)
         work.rename(home)
-    except (OSError, SafetensorError) as e:
-        raise EncoderError(f"{home}: cannot be kept: {e}") from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -1068,8 +1053,8 @@ def _made_once(config: EncoderConfig, home: Path) -> None:
         with FileLock(f"{home}.lock"):
             if not home.is_dir():
                 _make(config, home)
-    except OSError as e:
-        raise EncoderError(f"{home}: cannot be made: {e.strerror or e}") from None
+    except (OSError, SafetensorError) as e:
+        raise EncoderError(f"{home}: cannot be made: {e}") from None
 
 
 ANEW = "delete the folder to train it anew"

@@ -830,7 +830,7 @@ def planted_copy(planted, tmp_path):
 def test_a_planted_encoder_that_cannot_be_kept_leaves_nothing(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(SentenceTransformer, "save", full)
-        with pytest.raises(EncoderError, match="cannot be kept: .*No space left on device"):
+        with pytest.raises(EncoderError, match="cannot be made: .*No space left on device"):
             planted_encoder(QUICK, tmp_path)
     assert not folders_in(tmp_path)
     (tmp_path / "file").touch()
