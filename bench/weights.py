@@ -54,12 +54,12 @@ def by_autograd(features, labels, memory):
     """(n,) weights of the batch by the objective of `fixed` as one writes it down: a softmax in each class,
     a covariance for each function, autograd, Adam."""
     import torch
-    from debias_nb.scan import VARIANTS, fourier, standardise
+    from debias_nb.scan import VARIANTS, random_features, standardise
     settings = VARIANTS["fixed"]
     z = standardise(torch.cat([features, memory.features]))
     member = torch.nn.functional.one_hot(labels).float()
-    functions = fourier(z.shape[1], FUNCTIONS, torch.Generator().manual_seed(0))
-    values = [value.contiguous() for value in functions(z, settings["kinds"]).unbind(2)]
+    functions = random_features(z, FUNCTIONS, torch.Generator().manual_seed(0), settings["kinds"])
+    values = [value.contiguous() for value in functions.unbind(2)]
     theta = torch.ones(len(features), requires_grad=True)
 
     def local():

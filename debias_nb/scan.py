@@ -4,16 +4,15 @@
 
 # %% auto #0
 __all__ = ['FUNCTION_KINDS', 'FORMS', 'WAYS', 'HALF', 'VARIANTS', 'CLASS_MASS', 'LEARNERS', 'GATES', 'OUTPUTS', 'HEADS',
-           'standardise', 'FourierFunctions', 'fourier', 'random_features', 'Decorrelation', 'DirectDecorrelation',
-           'GramDecorrelation', 'quicker_way', 'decorrelation', 'Memory', 'Weights', 'check_features', 'learn_weights',
-           'effective_size', 'shuffled_within', 'diagnose_weights', 'oracle_weights', 'LanguageDebiasing',
-           'check_temperature', 'contrastive_loss', 'ScanHead', 'scan_loss']
+           'standardise', 'random_features', 'Decorrelation', 'DirectDecorrelation', 'GramDecorrelation', 'quicker_way',
+           'decorrelation', 'Memory', 'Weights', 'check_features', 'learn_weights', 'effective_size', 'shuffled_within',
+           'diagnose_weights', 'oracle_weights', 'LanguageDebiasing', 'check_temperature', 'contrastive_loss',
+           'ScanHead', 'scan_loss']
 
 # %% ../nbs/methods/scan.ipynb #87e63ecb
 import warnings
 from dataclasses import dataclass
 from numbers import Integral
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -37,58 +36,40 @@ def standardise(
     return apart / torch.where(varies, scale, float("inf"))
 
 
-class FourierFunctions(NamedTuple):
-    "r random functions of each of d features."
-    frequency: torch.Tensor # (d, r) omega
-    phase: torch.Tensor     # (d, r) phi, in [0, 2 pi]
-
-    def __call__(self, z: torch.Tensor, kinds: str = "cos+sin") -> torch.Tensor: # (n, d) -> (n, d, 2r), r for `released`
-        "Values of the functions. `released`: as in the paper's public code. Raises `ValueError` for unknown kinds."
-        check_known("kinds", kinds, FUNCTION_KINDS)
-        if kinds == "released":
-            return self._released(z)
-        angle = self._angle(z, self.frequency)
-        both = torch.cat([angle.cos(), angle.sin()], 2)
-        return 2**.5 * both
-
-    def _angle(self, z, frequency):
-        return z[:, :, None] * frequency.to(z) + self.phase.to(z)
-
-    def _released(self, z):
-        "One frequency for all features; the angles of a sample are spread over [0, pi/2], from smallest to largest."
-        angle = self._angle(z, self.frequency[:1])
-        angle = angle - angle.amin(1, keepdim=True)
-        largest = angle.amax(1, keepdim=True).clamp(min=1e-12)
-        angle = angle / largest * (torch.pi / 2)
-        scale = (2 / angle.shape[2])**.5
-        return scale * (angle.cos() + angle.sin())
+def _released(
+    angle: torch.Tensor, # (n, d, r)
+) -> torch.Tensor: # (n, d, r)
+    "The angles of a sample are spread over [0, pi/2], from smallest to largest."
+    angle = angle - angle.amin(1, keepdim=True)
+    largest = angle.amax(1, keepdim=True).clamp(min=1e-12)
+    angle = angle / largest * (torch.pi / 2)
+    scale = (2 / angle.shape[2])**.5
+    return scale * (angle.cos() + angle.sin())
 
 # %% ../nbs/methods/scan.ipynb #4c504b7d
-def fourier(
-    d: int,                     # features
-    r: int,                     # functions of each, >= 1
+def random_features(
+    z: torch.Tensor,            # (n, d), unit deviation
+    r: int,                     # functions of each feature, >= 1
     generator: torch.Generator, # on the CPU, so that all devices draw the same
-) -> FourierFunctions:
-    "Draw r random functions for each of d features. Raises `ValueError` for r < 1 or without a generator."
+    kinds: str = "cos+sin",     # cosines and sines of the same angles, or `released`: as in the paper's public code
+) -> torch.Tensor: # (n, d, 2r), or (n, d, r) for `released`
+    "r random functions of each feature (Eq. 3 to 5). Raises `ValueError` for r < 1, unknown kinds, or without a generator."
+    check_known("kinds", kinds, FUNCTION_KINDS)
     if r < 1:
         raise ValueError(f"r must be at least 1 function for each feature, got {r}")
     if not isinstance(generator, torch.Generator):
         raise ValueError(f"generator must be a torch.Generator, so that draws can be repeated; got {generator!r}")
+    d = z.shape[1]
     frequency = torch.randn(d, r, generator=generator)
     turn = torch.rand(d, r, generator=generator)
-    return FourierFunctions(frequency, 2 * torch.pi * turn)
-
-
-def random_features(
-    z: torch.Tensor,            # (n, d), unit deviation
-    r: int,                     # functions of each feature, >= 1
-    generator: torch.Generator,
-    kinds: str = "cos+sin",     # cosines and sines of the same angles, or `released`
-) -> torch.Tensor: # (n, d, 2r), or (n, d, r) for `released`
-    "r random functions of each feature (Eq. 3 to 5). Raises `ValueError` for r < 1 or unknown kinds."
-    d = z.shape[1]
-    functions = fourier(d, r, generator)
-    return functions(z, kinds)
+    phase = 2 * torch.pi * turn
+    if kinds == "released": # one frequency for all features
+        frequency = frequency[:1]
+    angle = z[:, :, None] * frequency.to(z) + phase.to(z)
+    if kinds == "released":
+        return _released(angle)
+    both = torch.cat([angle.cos(), angle.sin()], 2)
+    return 2**.5 * both
 
 # %% ../nbs/methods/scan.ipynb #74bda36a
 FORMS = ("moment", "paper")
@@ -321,12 +302,7 @@ class Memory:
         return {key: getattr(self, key) for key in self.KEPT}
 
     def load_state_dict(self, state: dict):
-        "Go on from `state_dict`. Raises `ValueError` for missing entries, or a memory of another kind."
-        missing = [key for key in self.KEPT if key not in state]
-        if missing:
-            raise ValueError(f"the state of a memory lacks {', '.join(missing)}")
-        if state["kind"] != self.kind:
-            raise ValueError(f"the state is of a memory of kind {state['kind']!r}, this one is {self.kind!r}")
+        "Go on from `state_dict`."
         for key in self.KEPT:
             setattr(self, key, state[key])
         return self
@@ -631,15 +607,13 @@ def _numbers(weights, like) -> torch.Tensor: # weights: `Weights`, or numbers fr
     return torch.as_tensor(weights).detach().to(like)
 
 
-def _check_diagnosis(w, n, draws):
+def _check_diagnosis(w, n):
     "Raises `ValueError` for what `diagnose_weights` cannot use."
     if w.shape != (n,):
         got = tuple(w.shape)
         raise ValueError(f"weights must have shape ({n},), one for each row of features, got {got}")
     if not w.isfinite().all() or w.sum() <= 0:
         raise ValueError(f"weights must be finite with a positive sum, got sum {float(w.sum()):g}")
-    if draws < 1:
-        raise ValueError(f"draws must be at least 1, got {draws}")
 
 
 def _fresh_losses(z, candidates, generator, r, draws) -> np.ndarray:
@@ -680,7 +654,7 @@ def diagnose_weights(
     features = _plain(features)
     w = _numbers(weights, features)
     check_features(features, labels)
-    _check_diagnosis(w, len(features), draws)
+    _check_diagnosis(w, len(features))
 
     among = labels
     if labels is None:
@@ -740,12 +714,10 @@ class LanguageDebiasing(nn.Module):
         output: str = "linear", # the last MLP: Linear-ReLU-Linear, or Linear-ReLU (`relu`), which has no negative numbers
         detach: bool = False,   # whether the branch's losses stop before the encoder
     ):
-        "Raises `ValueError` for unknown names or a width below 1."
+        "Raises `ValueError` for unknown names."
         super().__init__()
         check_known("gate", gate, GATES)
         check_known("output", output, OUTPUTS)
-        if width < 1:
-            raise ValueError(f"width must be at least 1, got {width}")
         self.detach = detach
         self.transform = nn.Sequential(*_layer(width, width), *_layer(width, width))
         gates = 1
@@ -794,15 +766,6 @@ HEADS = { # two presets of `ScanHead`
 }
 
 
-def _class_weights(weights, classes):
-    "Weights of the classes as a tensor. Raises `ValueError` for other numbers of them, or values that are not positive."
-    if weights is None:
-        return torch.ones(classes)
-    positive = all(0 < weight < float("inf") for weight in weights)
-    if len(weights) != classes or not positive:
-        raise ValueError(f"class_weights must be {classes} positive numbers, got {weights}")
-    return torch.tensor(weights, dtype=torch.float)
-
 
 class ScanHead(nn.Module):
     "What SCAN puts on an encoder. Training gives the terms of the loss, inference uses the classifier alone."
@@ -816,15 +779,14 @@ class ScanHead(nn.Module):
         shared: bool = True,     # one classifier for H and H^d, or a second one for H^d
         class_weights: tuple[float, ...] | None = None, # (classes,) > 0, in both cross-entropies; None: all 1
     ):
-        "Raises `ValueError` for unusable sizes, shares, temperatures, weights or names."
+        "Raises `ValueError` for fewer than two classes, a temperature that is not positive, and unknown names."
         super().__init__()
         if classes < 2:
             raise ValueError(f"classes must be at least 2, got {classes}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
         check_temperature(temperature)
         self.temperature = temperature
-        self.register_buffer("class_weights", _class_weights(class_weights, classes), persistent=False)
+        weights = torch.tensor(class_weights or [1.] * classes)
+        self.register_buffer("class_weights", weights, persistent=False)
         linear = nn.Linear(width, classes)
         self.classifier = nn.Sequential(nn.Dropout(dropout), linear)
         self.debiasing = None
@@ -851,10 +813,10 @@ class ScanHead(nn.Module):
         labels: torch.Tensor, # (n,) class numbers
         weights=None,         # `Weights`, or (n,) of mean 1, without gradient; None: all 1, without decorrelation
     ) -> dict[str, torch.Tensor]: # `sw`, and with debiasing `ce` and `cl`: scalars, means over samples
-        "The terms of the joint loss. Raises `ValueError` for weights that do not fit or are not finite."
+        "The terms of the joint loss."
         each = self._entropy(self.logits(hidden), labels)
         if weights is not None:
-            each = each * self._checked(weights, each)
+            each = each * _numbers(weights, each)
         if self.debiasing is None:
             return {"sw": each.mean()}
         debiased, bias = self.debiasing(hidden)
@@ -867,26 +829,13 @@ class ScanHead(nn.Module):
         weight = self.class_weights.to(logits)
         return F.cross_entropy(logits, labels, weight, reduction="none")
 
-    def _checked(self, weights, each):
-        "Sample weights as a tensor. Raises `ValueError`."
-        weights = _numbers(weights, each)
-        if weights.shape != each.shape:
-            got = tuple(weights.shape)
-            raise ValueError(f"weights must have shape ({len(each)},), one for each sample, got {got}")
-        bad = (~weights.isfinite()).nonzero()
-        if len(bad):
-            raise ValueError(f"weights[{int(bad[0])}] is not finite")
-        return weights
-
 # %% ../nbs/methods/scan.ipynb #0b8a1534
 def scan_loss(
     terms: dict[str, torch.Tensor], # of `ScanHead`
     cl: float = 1.,                 # weight of the contrastive term, >= 0; 0 switches it off
 ) -> torch.Tensor: # scalar
-    "The joint loss (Eq. 19) of the terms there are. Raises `ValueError` for unknown terms or a negative weight."
+    "The joint loss (Eq. 19) of the terms there are. Raises `ValueError` for a negative weight."
     weights = {"sw": 1., "ce": 1., "cl": cl}
-    for name in terms:
-        check_known("terms", name, list(weights))
     if not cl >= 0:
         raise ValueError(f"cl must be at least 0, got {cl}")
     return sum(weights[name] * term for name, term in terms.items() if weights[name])
