@@ -6,8 +6,8 @@
 __all__ = ['FLOAT', 'DEEPEST', 'Share', 'Probability', 'Natural', 'Count', 'Several', 'Positive', 'NotNegative', 'ConfigError',
            'EncoderError', 'project_root', 'in_project', 'package_file', 'own_file', 'cache_dir', 'StrictLoader',
            'each_key_once', 'parse_yaml', 'load_yaml', 'once_per_state', 'Strict', 'refuse_if', 'nearest',
-           'check_known', 'check_numbers', 'explain', 'load_config', 'WorldConfig', 'AnswersWorldConfig',
-           'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
+           'check_known', 'check_numbers', 'check_temperature', 'explain', 'load_config', 'WorldConfig',
+           'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
 
 # %% ../nbs/00_config.ipynb #846be56a
 import difflib
@@ -243,6 +243,13 @@ def check_numbers(
     for name, value in settings.items():
         if not isinstance(value, Real) or isinstance(value, bool):
             raise ValueError(f"{name} must be a number, got {value!r}")
+
+
+def check_temperature(temperature: float) -> None:
+    "Raises `ValueError` for a temperature that is not above 0, infinite, or no number."
+    check_numbers(temperature=temperature)
+    if not 0 < temperature < float("inf"):
+        raise ValueError(f"temperature must be above 0 and finite, got {temperature}")
 
 # %% ../nbs/00_config.ipynb #205160df
 def _models_in(annotation) -> list[type[BaseModel]]:

@@ -6,8 +6,7 @@
 __all__ = ['FUNCTION_KINDS', 'FORMS', 'WAYS', 'HALF', 'VARIANTS', 'CLASS_MASS', 'LEARNERS', 'GATES', 'OUTPUTS', 'HEADS',
            'standardise', 'random_features', 'Decorrelation', 'DirectDecorrelation', 'GramDecorrelation', 'quicker_way',
            'decorrelation', 'Memory', 'Weights', 'check_features', 'learn_weights', 'effective_size', 'shuffled_within',
-           'diagnose_weights', 'oracle_weights', 'LanguageDebiasing', 'check_temperature', 'contrastive_loss',
-           'ScanHead', 'scan_loss']
+           'diagnose_weights', 'oracle_weights', 'LanguageDebiasing', 'contrastive_loss', 'ScanHead', 'scan_loss']
 
 # %% ../nbs/methods/scan.ipynb #87e63ecb
 import warnings
@@ -19,7 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .config import check_known, check_numbers
+from .config import check_known, check_numbers, check_temperature
+from .encoders import check_finite
 
 # %% ../nbs/methods/scan.ipynb #0af88934
 FUNCTION_KINDS = ("cos+sin", "released")
@@ -302,7 +302,12 @@ class Memory:
         return {key: getattr(self, key) for key in self.KEPT}
 
     def load_state_dict(self, state: dict):
-        "Go on from `state_dict`."
+        "Go on from `state_dict`. Raises `ValueError` for missing entries, or a memory of another kind."
+        missing = [key for key in self.KEPT if key not in state]
+        if missing:
+            raise ValueError(f"the state of a memory lacks {', '.join(missing)}")
+        if state["kind"] != self.kind:
+            raise ValueError(f"the state is of a memory of kind {state['kind']!r}, this one is {self.kind!r}")
         for key in self.KEPT:
             setattr(self, key, state[key])
         return self
@@ -334,13 +339,9 @@ def check_features(
     shape = tuple(features.shape)
     if features.ndim != 2 or len(features) < 2:
         raise ValueError(f"features must be a matrix of at least 2 samples, got shape {shape}")
-    n = len(features)
-    finite = features.isfinite().all(1)
-    bad = (~finite).nonzero().flatten()
-    if len(bad):
-        raise ValueError(f"features row {int(bad[0])} is not finite ({len(bad)} of {n} rows)")
+    check_finite("features", features)
     if labels is not None:
-        _check_labels(labels, n)
+        _check_labels(labels, len(features))
 
 
 def _check_labels(labels: torch.Tensor, n: int) -> None:
@@ -607,13 +608,15 @@ def _numbers(weights, like) -> torch.Tensor: # weights: `Weights`, or numbers fr
     return torch.as_tensor(weights).detach().to(like)
 
 
-def _check_diagnosis(w, n):
+def _check_diagnosis(w, n, draws):
     "Raises `ValueError` for what `diagnose_weights` cannot use."
     if w.shape != (n,):
         got = tuple(w.shape)
         raise ValueError(f"weights must have shape ({n},), one for each row of features, got {got}")
     if not w.isfinite().all() or w.sum() <= 0:
         raise ValueError(f"weights must be finite with a positive sum, got sum {float(w.sum()):g}")
+    if draws < 1:
+        raise ValueError(f"draws must be at least 1, got {draws}")
 
 
 def _fresh_losses(z, candidates, generator, r, draws) -> np.ndarray:
@@ -654,7 +657,7 @@ def diagnose_weights(
     features = _plain(features)
     w = _numbers(weights, features)
     check_features(features, labels)
-    _check_diagnosis(w, len(features))
+    _check_diagnosis(w, len(features), draws)
 
     among = labels
     if labels is None:
@@ -714,10 +717,12 @@ class LanguageDebiasing(nn.Module):
         output: str = "linear", # the last MLP: Linear-ReLU-Linear, or Linear-ReLU (`relu`), which has no negative numbers
         detach: bool = False,   # whether the branch's losses stop before the encoder
     ):
-        "Raises `ValueError` for unknown names."
+        "Raises `ValueError` for unknown names or a width below 1."
         super().__init__()
         check_known("gate", gate, GATES)
         check_known("output", output, OUTPUTS)
+        if width < 1:
+            raise ValueError(f"width must be at least 1, got {width}")
         self.detach = detach
         self.transform = nn.Sequential(*_layer(width, width), *_layer(width, width))
         gates = 1
@@ -738,13 +743,6 @@ class LanguageDebiasing(nn.Module):
         return self.remain(h - bias), bias
 
 # %% ../nbs/methods/scan.ipynb #012d83d5
-def check_temperature(temperature: float) -> None:
-    "Raises `ValueError` for tau <= 0, or what is no number."
-    check_numbers(temperature=temperature)
-    if not temperature > 0:
-        raise ValueError(f"temperature must be positive, got {temperature}")
-
-
 def contrastive_loss(
     hidden: torch.Tensor,     # (n, d) H
     debiased: torch.Tensor,   # (n, d) H^d
@@ -766,6 +764,15 @@ HEADS = { # two presets of `ScanHead`
 }
 
 
+def _class_weights(weights, classes):
+    "Weights of the classes as a tensor. Raises `ValueError` for other numbers of them, or values that are not positive."
+    if weights is None:
+        return torch.ones(classes)
+    positive = all(0 < weight < float("inf") for weight in weights)
+    if len(weights) != classes or not positive:
+        raise ValueError(f"class_weights must be {classes} positive numbers, got {weights}")
+    return torch.tensor(weights, dtype=torch.float)
+
 
 class ScanHead(nn.Module):
     "What SCAN puts on an encoder. Training gives the terms of the loss, inference uses the classifier alone."
@@ -779,14 +786,15 @@ class ScanHead(nn.Module):
         shared: bool = True,     # one classifier for H and H^d, or a second one for H^d
         class_weights: tuple[float, ...] | None = None, # (classes,) > 0, in both cross-entropies; None: all 1
     ):
-        "Raises `ValueError` for fewer than two classes, a temperature that is not positive, and unknown names."
+        "Raises `ValueError` for unusable sizes, shares, temperatures, weights or names."
         super().__init__()
         if classes < 2:
             raise ValueError(f"classes must be at least 2, got {classes}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
         check_temperature(temperature)
         self.temperature = temperature
-        weights = torch.tensor(class_weights or [1.] * classes)
-        self.register_buffer("class_weights", weights, persistent=False)
+        self.register_buffer("class_weights", _class_weights(class_weights, classes), persistent=False)
         linear = nn.Linear(width, classes)
         self.classifier = nn.Sequential(nn.Dropout(dropout), linear)
         self.debiasing = None
@@ -813,10 +821,10 @@ class ScanHead(nn.Module):
         labels: torch.Tensor, # (n,) class numbers
         weights=None,         # `Weights`, or (n,) of mean 1, without gradient; None: all 1, without decorrelation
     ) -> dict[str, torch.Tensor]: # `sw`, and with debiasing `ce` and `cl`: scalars, means over samples
-        "The terms of the joint loss."
+        "The terms of the joint loss. Raises `ValueError` for weights that do not fit or are not finite."
         each = self._entropy(self.logits(hidden), labels)
         if weights is not None:
-            each = each * _numbers(weights, each)
+            each = each * self._checked(weights, each)
         if self.debiasing is None:
             return {"sw": each.mean()}
         debiased, bias = self.debiasing(hidden)
@@ -829,13 +837,26 @@ class ScanHead(nn.Module):
         weight = self.class_weights.to(logits)
         return F.cross_entropy(logits, labels, weight, reduction="none")
 
+    def _checked(self, weights, each):
+        "Sample weights as a tensor. Raises `ValueError`."
+        weights = _numbers(weights, each)
+        if weights.shape != each.shape:
+            got = tuple(weights.shape)
+            raise ValueError(f"weights must have shape ({len(each)},), one for each sample, got {got}")
+        bad = (~weights.isfinite()).nonzero()
+        if len(bad):
+            raise ValueError(f"weights[{int(bad[0])}] is not finite")
+        return weights
+
 # %% ../nbs/methods/scan.ipynb #0b8a1534
 def scan_loss(
     terms: dict[str, torch.Tensor], # of `ScanHead`
     cl: float = 1.,                 # weight of the contrastive term, >= 0; 0 switches it off
 ) -> torch.Tensor: # scalar
-    "The joint loss (Eq. 19) of the terms there are. Raises `ValueError` for a negative weight."
+    "The joint loss (Eq. 19) of the terms there are. Raises `ValueError` for unknown terms or a negative weight."
     weights = {"sw": 1., "ce": 1., "cl": cl}
+    for name in terms:
+        check_known("terms", name, list(weights))
     if not cl >= 0:
         raise ValueError(f"cl must be at least 0, got {cl}")
     return sum(weights[name] * term for name, term in terms.items() if weights[name])

@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .config import check_numbers
+from .config import check_numbers, check_temperature
 from .processes import begin_alike, drawn_once, gathered, unwrapped
-from .scan import LanguageDebiasing, Memory, check_temperature, contrastive_loss, learn_weights
+from .scan import LanguageDebiasing, Memory, contrastive_loss, learn_weights
 
 # %% ../nbs/methods/scan_training.ipynb #52f0b0cb
 def last_layer(

@@ -348,7 +348,7 @@ def test_a_class_may_count_more():
 def test_a_feature_that_is_not_finite_is_named(batch, row, value):
     z = batch.features.clone()
     z[row, 2] = value
-    message = rf"features row {row} is not finite \(1 of 140 rows\)"
+    message = f"features: row {row} is not finite"
     with pytest.raises(ValueError, match=message):
         learn_weights(z, generator=seeded())
     with pytest.raises(ValueError, match=message):
@@ -454,6 +454,10 @@ def test_a_memory_refuses_what_does_not_fit(batch):
         learn_weights(batch.features[:, :5], memory=memory, generator=seeded())
     with pytest.raises(ValueError, match="holds 6 features"):
         memory.update(batch.features[:, :5], torch.ones(140))
+    with pytest.raises(ValueError, match="of kind 'queue', this one is 'ema'"):
+        Memory("ema").load_state_dict(memory.state_dict())
+    with pytest.raises(ValueError, match="lacks kind, alpha"):
+        Memory("ema").load_state_dict({})
 
 
 # ---- diagnosis and worlds
@@ -473,6 +477,7 @@ def test_the_shuffled_control_keeps_each_class_s_weights():
     (dict(weights=torch.ones(139)), r"weights must have shape \(140,\)"),
     (dict(weights=torch.full((140,), float("nan"))), "finite with a positive sum"),
     (dict(weights=torch.zeros(140)), "positive sum, got sum 0"),
+    (dict(draws=0), "draws must be at least 1"),
     (dict(r=0), "r must be at least 1"),
 ])
 def test_the_diagnosis_refuses_what_cannot_be(batch, change, message):
@@ -582,16 +587,27 @@ def test_inference_is_the_classifier_alone():
 ONES = torch.ones(1, 2)
 
 
+def weighted(*weights):
+    "A head asked for two samples under these weights."
+    return ScanHead(8)(torch.zeros(2, 8), torch.zeros(2, **LONG), torch.tensor(weights))
+
+
 @pytest.mark.parametrize("call, message", [
     (lambda: ScanHead(8, gate="vectors"), "did you mean 'vector'"),
     (lambda: ScanHead(8, output="rely"), "did you mean 'relu'"),
     (lambda: ScanHead(8, classes=1), "classes must be at least 2"),
-    (lambda: ScanHead(8, temperature=0), "temperature must be positive"),
+    (lambda: ScanHead(8, dropout=1), "dropout must lie in"),
+    (lambda: ScanHead(8, temperature=0), "temperature must be above 0"),
+    (lambda: LanguageDebiasing(0), "width must be at least 1"),
     (lambda: ScanHead(8, classes=3).scores(torch.zeros(2, 8)), "log-odds need 2 classes"),
-    (lambda: contrastive_loss(ONES, ONES, ONES, 0), "temperature must be positive, got 0"),
+    (lambda: scan_loss({"clc": 1.}), "did you mean 'cl'"),
+    (lambda: contrastive_loss(ONES, ONES, ONES, 0), "temperature must be above 0 and finite, got 0"),
     (lambda: LanguageDebiasing(2, gate="scaler"), "no gate 'scaler'; did you mean 'scalar'"),
+    (lambda: ScanHead(8, class_weights=(1., 0.)), "class_weights must be 2 positive numbers"),
     (lambda: scan_loss({"sw": 1.}, cl=-1), "cl must be at least 0, got -1"),
+    (lambda: weighted(1., float("nan")), r"weights\[1\] is not finite"),
     (lambda: scan_loss({"sw": 1.}, cl=float("nan")), "cl must be at least 0"),
+    (lambda: weighted(1., 1., 1.), r"shape \(2,\)"),
 ])
 def test_head_and_loss_refuse_what_cannot_be(call, message):
     with pytest.raises(ValueError, match=message):

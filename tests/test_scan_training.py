@@ -291,7 +291,7 @@ def test_the_state_of_other_settings_is_refused(tmp_path):
 
 @pytest.mark.parametrize("change, words", [
     ({"weights": False, "debias": False}, "both off"),
-    ({"temperature": 0.}, "temperature must be positive, got 0.0"),
+    ({"temperature": 0.}, "temperature must be above 0 and finite, got 0.0"),
     ({"memory": -1}, "the size of a memory must be a whole number of samples, at least 1, got -1"),
     ({"memory": 1.5}, "the size of a memory must be a whole number of samples, at least 1, got 1.5"),
     ({"cl": -1.}, "must not be negative"),

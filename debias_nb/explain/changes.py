@@ -222,7 +222,6 @@ def judged(change: float, p: float) -> str: # one of the three
     return HARM
 
 
-
 def _measured(test: Test, metric: str) -> tuple[float, float, Paired]: # base, tuned, change
     "A metric of both models."
     before = test.of("base", metric)
