@@ -134,7 +134,7 @@ def test_fingerprint_sees_labels_sides_and_order():
 @pytest.mark.parametrize("left, right, labels, words", [
     (["a", "b", "c"], ["a", "b"], [1, 0, 0], "odd: unequal lengths: {'labels': 3, 'left': 3, 'right': 2}"),
     (["a"], ["b"], [1, 0], "odd: unequal lengths: {'labels': 2, 'left': 1, 'right': 1}"),
-    (["a", "b"], ["a", "b"], [1, 2], "odd: labels must be 0 or 1, found [1 2]"),
+    (["a", "b"], ["a", "b"], [1, 2], "odd: labels[1] is 2, not one of [0, 1]"),
 ])
 def test_columns_that_do_not_fit_are_refused(left, right, labels, words):
     with pytest.raises(ValueError) as e:

@@ -56,20 +56,6 @@ class Answers(Table):
             contradicted = (self.grades >= RELEVANT) != self.labels
             self._refuse("labels", contradicted, f"though grades of {RELEVANT} and more are relevant")
 
-    def _freeze(self, column, allowed):
-        "Numbers that cannot be changed. Raises `ValueError` for others than the allowed ones."
-        values = np.array(getattr(self, column))
-        self._refuse(column, ~np.isin(values, allowed), f"not one of {allowed}")
-        values = values.astype(np.int8)
-        values.flags.writeable = False
-        object.__setattr__(self, column, values)
-
-    def _refuse(self, column, wrong, why): # wrong: (n,) bool
-        "Raise `ValueError` with the first wrong value."
-        if wrong.any():
-            row = wrong.argmax()
-            value = getattr(self, column)[row]
-            raise ValueError(f"{self.name}: {column}[{row}] is {value}, {why}")
 
     def __repr__(self):
         questions = len(set(self.question_ids))

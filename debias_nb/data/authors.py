@@ -147,17 +147,13 @@ def _squeezed(line):
     return " ".join(line.split())
 
 
-def _closing_lines(text):
-    "The last lines that are not blank."
-    lines = filter(None, map(_squeezed, text.split("\n")))
-    return set(list(lines)[-SIGNATURE:])
-
 
 def _repeated_closings(authors, texts): # -> (author, line)
     "Lines that close several texts of an author."
     closings = Counter()
     for author, text in set(zip(authors, texts)): # a repeated text counts once
-        for line in _closing_lines(text):
+        lines = list(filter(None, map(_squeezed, text.split("\n"))))
+        for line in set(lines[-SIGNATURE:]):
             closings[author, line] += 1
     return {closing for closing, times in closings.items() if times > 1}
 

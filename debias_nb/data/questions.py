@@ -36,12 +36,7 @@ class QuestionPairs(Table):
 
     def __post_init__(self):
         self._check_sizes()
-        labels = np.array(self.labels)
-        if not np.isin(labels, (0, 1)).all():
-            raise ValueError(f"{self.name}: labels must be 0 or 1, found {np.unique(labels)[:5]}")
-        labels = labels.astype(np.int8)
-        labels.flags.writeable = False
-        object.__setattr__(self, "labels", labels)
+        self._freeze("labels", [0, 1])
 
     @property
     def all_texts(self) -> list[str]:

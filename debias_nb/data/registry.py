@@ -196,22 +196,16 @@ def _how(registry, dataset, entry) -> str:
     return f"{by_hand} ({source}). Format: {entry.format}"
 
 
-def _places(dataset, file) -> str:
-    "Where a file was looked for, a line each."
-    places = ""
-    for path in _candidates(dataset, file):
-        places += f"\n  looked for {path}"
-        if not path.parent.is_dir():
-            places += " (no such folder)"
-    if not os.environ.get("DEBIAS_NB_DATA"):
-        places += " (DEBIAS_NB_DATA is not set)"
-    return places
-
-
 def _missing(registry, dataset, entry, why) -> MissingData:
     "That a file is nowhere, where it was looked for, and how to come by it."
-    how = _how(registry, dataset, entry)
-    return MissingData(f"{dataset}/{entry.file} is missing: {why}{_places(dataset, entry.file)}\n  {how}")
+    told = f"{dataset}/{entry.file} is missing: {why}"
+    for path in _candidates(dataset, entry.file):
+        told += f"\n  looked for {path}"
+        if not path.parent.is_dir():
+            told += " (no such folder)"
+    if not os.environ.get("DEBIAS_NB_DATA"):
+        told += " (DEBIAS_NB_DATA is not set)"
+    return MissingData(f"{told}\n  {_how(registry, dataset, entry)}")
 
 # %% ../../nbs/data/00_registry.ipynb #a48c11ff
 class UnknownData(MissingData):
@@ -408,6 +402,21 @@ class Table:
         sizes = {column: len(values) for column, values in self._columns().items()}
         if len(set(sizes.values())) > 1:
             raise ValueError(f"{self.name}: unequal lengths: {sizes}")
+
+    def _freeze(self, column, allowed):
+        "Numbers that cannot be changed. Raises `ValueError` for others than the allowed ones."
+        values = np.array(getattr(self, column))
+        self._refuse(column, ~np.isin(values, allowed), f"not one of {allowed}")
+        values = values.astype(np.int8)
+        values.flags.writeable = False
+        object.__setattr__(self, column, values)
+
+    def _refuse(self, column, wrong, why): # wrong: (n,) bool
+        "Raise `ValueError` with the first wrong value."
+        if wrong.any():
+            row = wrong.argmax()
+            value = getattr(self, column)[row]
+            raise ValueError(f"{self.name}: {column}[{row}] is {value}, {why}")
 
     def __len__(self):
         return len(getattr(self, self.COLUMNS[0]))

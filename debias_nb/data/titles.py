@@ -205,14 +205,8 @@ def _reading(pairs, queries, items, named) -> dict[str, int]: # named: as of `_m
     }
 
 
-def _own_items(queries, items) -> np.ndarray: # (queries,), -1: none
-    "The item with each query's own title."
-    keys = pd.Index(items.keys, dtype=object)
-    asked = pd.Index(queries.keys, dtype=object)
-    return keys.get_indexer(asked)
 
-
-def _relevant(named, own, barred) -> tuple[csr_matrix, dict[str, int]]: # named: as of `_merged_pairs`; own: of `_own_items`
+def _relevant(named, own, barred) -> tuple[csr_matrix, dict[str, int]]: # named: as of `_merged_pairs`; own: (queries,), -1: none
     "The pairs that stay, and how many go: those to the query's own title, and those that are barred."
     itself = _indicator(own, named.shape[1])
     others = _truth(named) > _truth(itself) # true here, and not there
@@ -257,7 +251,8 @@ def make_titles(
     q = _merge(name, queries)
     i = _merge(name, items)
     named = _merged_pairs(pairs, q, i)
-    own = _own_items(q, i)
+    asked = pd.Index(q.keys, dtype=object)
+    own = pd.Index(i.keys, dtype=object).get_indexer(asked) # the item with each query's own title, -1: none
     barred = None
     if excluded is not None:
         left_out = _pairs(name, "excluded", excluded, queries, items)
@@ -383,12 +378,6 @@ def _texts(entries) -> list[str]:
     return [entry.text for entry in entries]
 
 
-def _lf_pairs(queries) -> np.ndarray: # (n, 2) query and label
-    "What is relevant to each query."
-    targets = _exploded([query.target_ind for query in queries])
-    labels = targets.astype(np.int64)
-    return np.column_stack([targets.index, labels])
-
 
 def read_lf(
     folder: str | Path,           # holds `LF_FILES`, and `categories.tsv` if there are categories
@@ -402,7 +391,8 @@ def read_lf(
             raise DataError(f"{folder}: there is no {file}")
     labels = _json_lines(folder / "lbl.json.gz", _Entry)
     queries, barred, published = _lf_queries(folder, len(labels))
-    pairs = _lf_pairs(queries)
+    targets = _exploded([query.target_ind for query in queries])
+    pairs = np.column_stack([targets.index, targets.astype(np.int64)])
     years = None
     if year is not None:
         years = np.full(len(queries), year)
