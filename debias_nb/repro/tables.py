@@ -17,8 +17,8 @@ import pandas as pd
 from ..config import load_yaml, package_file
 from ..data.registry import load_expected
 from debias_nb.repro.frame import (
-    UNTRAINED, Run, Side, Study, Unpaired, is_clean, is_enough, is_printed, is_trained, level, only, paired_sides,
-    pairs_of, reasons, row_name,
+    UNTRAINED, Run, Side, Study, Unpaired, is_clean, is_enough, is_printed, is_trained, only, paired_sides, pairs_of,
+    reasons, row_name,
 )
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200006
@@ -132,15 +132,11 @@ def _side(runs: pd.DataFrame) -> Side:
     return [Run(*row) for row in rows]
 
 
-def levels(runs: pd.DataFrame) -> pd.DataFrame: # encoder, corpus, test, evaluate, method, value, low, high
+def levels(study: Study, table: str) -> pd.DataFrame: # encoder, corpus, evaluate, method, value, low, high
     "Mean over seeds with its 95 % interval; a single run without resamples is its own interval."
-    rows = []
-    names = ["encoder", "corpus", "test", "evaluate", "method"]
-    for place, own in main(runs).groupby(names, sort=False):
-        mean = level(_side(own))
-        rows.append([*place, mean.value, mean.low, mean.high])
-    out = pd.DataFrame(rows, columns=[*names, "value", "low", "high"])
-    return out.fillna({"low": out.value, "high": out.value})
+    cells = [cell for cell in study.cells if cell.table == table and cell.n]
+    rows = pd.DataFrame(cells, columns=["encoder", "corpus", "evaluate", "method", "value", "low", "high"])
+    return rows.fillna({"low": rows.value, "high": rows.value})
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200016
 PLACE = ["encoder", "corpus", "test", "evaluate", "shift", "method", "metric", "unit"]
