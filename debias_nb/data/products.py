@@ -134,8 +134,8 @@ def load_test(
     return replace(test, counts=counts), parts
 
 # %% ../../nbs/data/07_products.ipynb #f9954fa6
-def _products(pairs: QuestionPairs, folded: list[str]) -> np.ndarray: # folded: titles of the offers -> (offers,) number of the product
-    "What the labels join. Raises `DataError` where they contradict each other."
+def _products(pairs: QuestionPairs, folded: list[str]) -> np.ndarray: # folded: of each offer; -> (offers,) its product
+    "The number of each offer's product: what the labels join. Raises `DataError` where they contradict each other."
     index = {title: i for i, title in enumerate(folded)}
     offers = [index[fold(title)] for title in pairs.all_texts]
     left, right = np.reshape(offers, (2, -1))
