@@ -45,7 +45,7 @@ def write(path, *rows):
     return path
 
 
-def test_a_file_is_cleaned(tmp_path):
+def test_a_file_is_cleaned_and_counted(tmp_path):
     rows = [
         ('"a lens"@en', '"a lens "@nl', 1),
         ('"b"', '"c" "Null"', 0),
@@ -57,7 +57,12 @@ def test_a_file_is_cleaned(tmp_path):
     assert found.right == ["a lens", "c Null", "B"]
     assert found.labels.tolist() == [1, 0, 0]
     assert found.counts == {
+        "titles with a language tag": 4,
+        "titles with quotation marks": 8,
+        "titles that say Null": 2,
         "lines": 4,
+        "repeated pairs": 1,
+        "identical sides": 1,
         "dropped: a title is empty": 1,
         "pairs": 3,
     }
