@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from sentence_transformers.base.data_collator import BaseDataCollator
 from sentence_transformers.base.sampler import DefaultBatchSampler
 
-from .config import check_known, check_temperature
-from .encoders import Tokens, check_finite, device_of, encode_tokens, from_features, pooled, unit_rows
+from .config import check_finite, check_known, check_temperature
+from .encoders import Tokens, device_of, encode_tokens, from_features, pooled, unit_rows
 from .processes import gathered, unwrapped
 
 # %% ../nbs/methods/arr.ipynb #e1fe56d9

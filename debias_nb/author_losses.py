@@ -17,10 +17,8 @@ from debias_nb.arr import (
     distillation, gram, pair_log_probs, regularised, same_author, sparse_cosines, supervised_contrastive, text_rows,
     topic_bias,
 )
-from .config import check_temperature
-from debias_nb.encoders import (
-    Tokens, check_finite, embed_texts, from_features, several_texts, tell_prompts, tokenise, unit_rows,
-)
+from .config import check_finite, check_temperature
+from .encoders import Tokens, embed_texts, from_features, several_texts, tell_prompts, tokenise, unit_rows
 from .processes import gathered, rank
 
 # %% ../nbs/methods/author_losses.ipynb #b5329ca7

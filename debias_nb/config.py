@@ -6,7 +6,7 @@
 __all__ = ['FLOAT', 'DEEPEST', 'Share', 'Probability', 'Natural', 'Count', 'Several', 'Positive', 'NotNegative', 'ConfigError',
            'EncoderError', 'project_root', 'in_project', 'package_file', 'own_file', 'cache_dir', 'StrictLoader',
            'each_key_once', 'parse_yaml', 'load_yaml', 'once_per_state', 'Strict', 'refuse_if', 'nearest',
-           'check_known', 'check_numbers', 'check_temperature', 'explain', 'load_config', 'WorldConfig',
+           'check_known', 'check_numbers', 'check_finite', 'check_temperature', 'explain', 'load_config', 'WorldConfig',
            'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
 
 # %% ../nbs/00_config.ipynb #846be56a
@@ -243,6 +243,17 @@ def check_numbers(
     for name, value in settings.items():
         if not isinstance(value, Real) or isinstance(value, bool):
             raise ValueError(f"{name} must be a number, got {value!r}")
+
+
+def check_finite(
+    name: str, # of the rows, in the message
+    rows,      # (n, d) tensor
+) -> None:
+    "Raises `ValueError` naming the first row that is not finite."
+    finite = rows.isfinite().all(1)
+    bad = (~finite).nonzero()
+    if len(bad):
+        raise ValueError(f"{name}: row {int(bad[0])} is not finite")
 
 
 def check_temperature(temperature: float) -> None:

@@ -6,12 +6,12 @@
 __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'IN_THE_PLACE_OF_WORDS', 'PADDED', 'HUB_FILES', 'NOTES', 'PICKLES', 'WIDTH', 'QUIET',
            'RECIPE', 'ANEW', 'Tokens', 'stack', 'is_static', 'is_plain_table', 'leaves_prompts_out', 'has_template',
            'check_no_template', 'check_apart', 'copied', 'device_of', 'special_ids', 'mask_id', 'as_tokens',
-           'several_texts', 'tokenise', 'from_features', 'tell_prompts', 'pooled', 'to_features', 'check_finite',
-           'unit_rows', 'encode_tokens', 'token_vectors', 'table_vectors', 'autocast', 'evaluating', 'embed',
-           'default_prompt', 'embed_texts', 'weights_hash', 'encoder_fingerprint', 'EncoderCard', 'encoder_cards',
-           'folder_files', 'check_no_code', 'check_files', 'check_folder', 'load_safely', 'package_folder', 'is_folder',
-           'find_folder', 'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments', 'quiet_trainer',
-           'pretrain', 'planted_encoder', 'best_device', 'load_encoder', 'planted_default']
+           'several_texts', 'tokenise', 'from_features', 'tell_prompts', 'pooled', 'to_features', 'unit_rows',
+           'encode_tokens', 'token_vectors', 'table_vectors', 'autocast', 'evaluating', 'embed', 'default_prompt',
+           'embed_texts', 'weights_hash', 'encoder_fingerprint', 'EncoderCard', 'encoder_cards', 'folder_files',
+           'check_no_code', 'check_files', 'check_folder', 'load_safely', 'package_folder', 'is_folder', 'find_folder',
+           'ConceptInfoNCE', 'pretraining_rows', 'single_thread', 'training_arguments', 'quiet_trainer', 'pretrain',
+           'planted_encoder', 'best_device', 'load_encoder', 'planted_default']
 
 # %% ../nbs/03_encoders.ipynb #b8f6c600
 import copy
@@ -364,16 +364,6 @@ def to_features(
     begins = _begins(lengths)
     return {"input_ids": tokens.ids[tokens.mask], "offsets": begins}
 
-
-def check_finite(
-    name: str,          # of the rows, in the message
-    rows: torch.Tensor, # (n, d)
-) -> None:
-    "Raises `ValueError` naming the first row that is not finite."
-    finite = rows.isfinite().all(1)
-    bad = (~finite).nonzero()
-    if len(bad):
-        raise ValueError(f"{name}: row {int(bad[0])} is not finite")
 
 
 def unit_rows(

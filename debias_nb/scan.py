@@ -18,8 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .config import check_known, check_numbers, check_temperature
-from .encoders import check_finite
+from .config import check_finite, check_known, check_numbers, check_temperature
 
 # %% ../nbs/methods/scan.ipynb #0af88934
 FUNCTION_KINDS = ("cos+sin", "released")

@@ -78,7 +78,7 @@ def write_many(path, name, count, barrier):
 @pytest.mark.parametrize("processes", [2, 4])
 def test_concurrent_processes_lose_nothing(path, processes):
     spawn = multiprocessing.get_context("spawn")
-    count = 200
+    count = 100
     barrier = spawn.Barrier(processes)
     workers = [spawn.Process(target=write_many, args=(path, f"w{k}", count, barrier)) for k in range(processes)]
     for w in workers:
