@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy.sparse import csr_matrix
-from sklearn.preprocessing import MultiLabelBinarizer
 from tqdm.auto import tqdm
 
 from ..encoders import EncoderError, embed, is_plain_table, mask_id, several_texts, table_vectors, tokenise
@@ -86,7 +85,10 @@ def word_owners(scorer: Scorer, texts: list[str], tokens) -> np.ndarray: # (n, L
     Raises `EncoderError` for tokens that are not those of the texts."""
     first = len(scorer.prefix)
     places = [_word_places(text, first) for text in texts]
-    return token_owners(scorer.model, texts, places, tokens)
+    try:
+        return token_owners(scorer.model, texts, places, tokens)
+    except EncoderError as e:
+        raise EncoderError(f"{scorer.name}: {e}") from None
 
 # %% ../../nbs/explain/02_words.ipynb #e7147fed
 TEXTS_AT_ONCE = 256
@@ -236,6 +238,7 @@ class WordPairs:
 
 def word_pairs(left: list[str], right: list[str], labels: np.ndarray) -> WordPairs:
     "The words of pairs."
+    from sklearn.preprocessing import MultiLabelBinarizer
     words = list(map(words_of, left)), list(map(words_of, right))
     has = MultiLabelBinarizer(sparse_output=True)
     has.fit(chain(*words))
