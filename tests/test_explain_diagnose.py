@@ -348,8 +348,9 @@ def test_words_are_told_from_tokens_however_they_were_padded_and_cut(folders, si
     first = {"right": [0, 1, 1], "left": [3, 4, 5]}[side]
     assert owners(cut["input_ids"], cut["attention_mask"]) == [first, [0, 1]]
     other = tokenizer(["a chair", "red lamp"], padding=True)
-    with pytest.raises(EncoderError, match="cuts texts otherwise than its tokenizer does"):
+    with pytest.raises(EncoderError, match="cuts texts otherwise than its tokenizer does") as refusal:
         owners(other["input_ids"], other["attention_mask"])
+    assert str(refusal.value).startswith(f"{scorer.name}: "), "of two encoders it says which"
 
 
 def test_scores_do_not_depend_on_the_stretches(folders, monkeypatch):
