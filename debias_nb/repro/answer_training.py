@@ -55,9 +55,7 @@ def answer_model(
     scan = method.scan or ScanConfig(weights="uniform")
     pairs = load_pair_encoder(encoder, texts, seed)
     debias = scan.debias != "none"
-    preset = {}
-    if debias:
-        preset = HEADS[scan.debias]
+    preset = HEADS[scan.debias] if debias else {}
     class_weights = (1., training.positive_weight)
     with torch.random.fork_rng([]):
         torch.manual_seed(seed + 1)
@@ -138,9 +136,7 @@ class Weigher:
         self.settings = _learner_settings(scan)
         self.fitted = float("nan")
         self.memory = _memory(scan)
-        self.oracle = None
-        if scan.weights == "oracle":
-            self.oracle = oracle_weights(data.labels, data.overlap.long())
+        self.oracle = oracle_weights(data.labels, data.overlap.long()) if scan.weights == "oracle" else None
 
     def __call__(self,
         hidden: torch.Tensor, # (n, d) of the batch
@@ -282,9 +278,7 @@ def fit_answers(
     refuse_several("answers as runs train them", why)
     scan = scan or ScanConfig(weights="uniform")
     best = BestEpoch(model, validate)
-    callbacks = []
-    if validate:
-        callbacks = [best]
+    callbacks = [best] if validate else []
     lengths = data.inputs.lengths.tolist()
     rows = Dataset.from_dict({"row": range(len(data)), "length": lengths})
     with tempfile.TemporaryDirectory() as folder, single_thread(training.threads):
@@ -407,9 +401,7 @@ def evaluate_answers(
     Raises `ValueError` naming set and question."""
     candidates = (answers.labels, answers.question_ids, answers.grades)
     means, values, ids = rank_metrics(scores, *candidates, name=answers.name, unanswered="exclude")
-    shown = SHOWN
-    if answers.grades is not None:
-        shown = SHOWN + GRADED
+    shown = SHOWN if answers.grades is None else SHOWN + GRADED
     resampled = rank_replicates({key: values[key] for key in shown if key in values}, REPLICATES, 0)
     precision = values["map"]
     parts = _parts(answers, ids)

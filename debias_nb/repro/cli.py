@@ -18,9 +18,11 @@ import reprlib
 from collections import Counter
 from contextlib import chdir, contextmanager
 from pathlib import Path
+from time import time as now
 from typing import Annotated, Literal, Optional
 
 import typer
+from typer import Argument, Exit, Option, echo
 
 
 class RunnerError(ValueError):
@@ -61,20 +63,24 @@ def declared(template: Path) -> dict[str, object]: # name -> type
     return cell.__annotations__
 
 
-def checked(template: Path, given: dict[str, object]) -> dict[str, object]:
-    "The given parameters with their declared types. Raises `RunnerError` for an unknown name or a wrong type."
+def _typed(template: Path, name: str, value: object, kind: object): # kind: as declared
+    "A value of that type. Raises `RunnerError` for one of another."
     from inspect import formatannotation
     from pydantic import TypeAdapter, ValidationError
+    try:
+        return TypeAdapter(kind).validate_python(value, strict=True)
+    except ValidationError:
+        raise RunnerError(f"{template.stem}: {name} must be {formatannotation(kind)}, got {value!r}") from None
+
+
+def checked(template: Path, given: dict[str, object]) -> dict[str, object]:
+    "The given parameters with their declared types. Raises `RunnerError` for an unknown name or a wrong type."
     from debias_nb.config import check_known
     known = declared(template)
     out = {}
     for name, value in given.items():
         check_known(f"parameter in {template.stem} called", name, known, RunnerError)
-        try:
-            out[name] = TypeAdapter(known[name]).validate_python(value, strict=True)
-        except ValidationError:
-            wanted = formatannotation(known[name])
-            raise RunnerError(f"{template.stem}: {name} must be {wanted}, got {value!r}") from None
+        out[name] = _typed(template, name, value, known[name])
     return out
 
 # %% ../../nbs/repro/14_cli.ipynb #39b0ae7f
@@ -151,6 +157,14 @@ def _kernel_manager():
 SLEEPING_THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
 
 
+def _settle_kernels():
+    "Papermill says errors alone; the threads of kernels that wait sleep."
+    import logging
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    for name, value in SLEEPING_THREADS.items():
+        os.environ.setdefault(name, value)
+
+
 def run_notebook(
     template: Path,
     output: Path,               # the executed copy
@@ -159,12 +173,9 @@ def run_notebook(
 ) -> Path:
     """Check parameters, then execute a template.
     Raises `RunnerError` before a kernel starts; `PapermillExecutionError` or `DeadKernelError` after."""
-    import logging
     import papermill
     parameters = checked(template, parameters)
-    logging.getLogger("papermill").setLevel(logging.ERROR)
-    for name, value in SLEEPING_THREADS.items():
-        os.environ.setdefault(name, value)
+    _settle_kernels()
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         papermill.execute_notebook(
@@ -182,16 +193,22 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_mar
 def _version(asked: bool):
     if asked:
         from debias_nb import __version__
-        typer.echo(f"debias-nb {__version__}")
-        raise typer.Exit()
+        echo(f"debias-nb {__version__}")
+        raise Exit()
 
 
 @app.callback()
 def options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="the version")] = False,
+    version: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="the version")] = False,
 ):
     "Run, render and check the experiments of three papers on text matching."
     settle_folders()
+
+
+def _end(why: str, code: int = 1):
+    "Ends the command with a word on why."
+    echo(f"debias-nb: {why}", err=True)
+    raise Exit(code) from None
 
 
 @contextmanager
@@ -206,8 +223,7 @@ def told():
         raise
     except (RunnerError, ConfigError, EncoderError, RecordError, DataError, WorkerLost, OSError) as e:
         # OSError: a disk that is full, a file that may not be read
-        typer.echo(f"debias-nb: {e}", err=True)
-        raise typer.Exit(2) from None
+        _end(str(e), 2)
 
 
 
@@ -218,14 +234,14 @@ def _experiments(incomplete: str) -> list[str]: # for the shell
         return []
 
 
-Profile = Annotated[Literal["planted", "small", "paper"], typer.Option(
+Profile = Annotated[Literal["planted", "small", "paper"], Option(
     help="planted (made here, minutes), small (real data, CPU hours) or paper (the paper's setting, GPU)")]
-Fresh = Annotated[bool, typer.Option(
+Fresh = Annotated[bool, Option(
     "--fresh", help="read planted records from _runs/ instead of the committed reference")]
-Again = Annotated[bool, typer.Option("--fresh", help="run again what has a record")]
-Full = Annotated[bool, typer.Option("--full", help="with the parts that take long and are left out otherwise")]
-Seeds = Annotated[Optional[str], typer.Option(help="seeds, e.g. 0,1,2")]
-Workers = Annotated[Optional[int], typer.Option(min=1, help="processes; default: one a core")]
+Again = Annotated[bool, Option("--fresh", help="run again what has a record")]
+Full = Annotated[bool, Option("--full", help="with the parts that take long and are left out otherwise")]
+Seeds = Annotated[Optional[str], Option(help="seeds, e.g. 0,1,2")]
+Workers = Annotated[Optional[int], Option(min=1, help="processes; default: one a core")]
 
 
 def project_here() -> Path:
@@ -274,8 +290,7 @@ def _interruptible():
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("debias-nb: interrupted; finished runs are kept, and the same command goes on from there", err=True)
-        raise typer.Exit(130) from None
+        _end("interrupted; finished runs are kept, and the same command goes on from there", 130)
 
 
 def _failure(e: Exception) -> str:
@@ -291,23 +306,30 @@ def _given(p: list[str] | None, seeds: str | None, fresh: bool, full: bool, work
         pairs.append(("seeds", parse_seeds(seeds)))
     options = {"fresh": fresh, "full": full, "workers": workers}
     pairs += [(name, value) for name, value in options.items() if value]
-    names = ["profile"]
-    for name, _ in pairs:
-        if name in names:
-            how = ", as -p and as --profile" if name == "profile" else ""
-            raise RunnerError(f"{name} is given twice{how}")
-        names.append(name)
-    return dict(pairs)
+    return _once_each(pairs)
+
+
+def _once_each(pairs: list[tuple[str, object]]) -> dict: # pairs: name, value
+    "Parameters by name. Raises `RunnerError` for one that is given twice."
+    given = {}
+    for name, value in pairs:
+        if name == "profile":
+            raise RunnerError("profile is given twice, as -p and as --profile")
+        if name in given:
+            raise RunnerError(f"{name} is given twice")
+        given[name] = value
+    return given
 
 
 NAME_HELP = "paper/experiment, e.g. itvreg/table03"
 
 
 @app.command()
+@told()
 def run(
-    name: Annotated[str, typer.Argument(help=NAME_HELP, autocompletion=_experiments)],
+    name: Annotated[str, Argument(help=NAME_HELP, autocompletion=_experiments)],
     profile: Profile = "planted",
-    p: Annotated[Optional[list[str]], typer.Option(
+    p: Annotated[Optional[list[str]], Option(
         "-p", help="a parameter of the notebook, name=value (YAML); may be repeated")] = None,
     seeds: Seeds = None,
     fresh: Again = False,
@@ -315,23 +337,22 @@ def run(
     workers: Workers = None,
 ):
     "Execute one notebook; runs that have a record are loaded."
-    with told():
-        project_here()
-        check_folders()
+    project_here()
+    check_folders()
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
-    with told():
-        parameters = _given(p, seeds, fresh, full, workers)
-        try:
-            with _interruptible():
-                out = _execute(name, profile, parameters)
-        except (PapermillExecutionError, DeadKernelError) as e:
-            typer.echo(f"debias-nb: {name} at {profile} failed: {_failure(e)}", err=True)
-            raise typer.Exit(1) from None
-        typer.echo(f"executed: {os.path.relpath(out)}")
-        if not _print_tables(name, profile, parameters):
-            typer.echo(f"debias-nb: nothing of {name} at {profile} that was asked for has been run", err=True)
-            raise typer.Exit(1)
+    parameters = _given(p, seeds, fresh, full, workers)
+    try:
+        with _interruptible():
+            out = _execute(name, profile, parameters)
+    except (PapermillExecutionError, DeadKernelError) as e:
+        _end(f"{name} at {profile} failed: {_failure(e)}")
+    echo(f"executed: {os.path.relpath(out)}")
+    asked = {key: value for key, value in parameters.items() if key in ASKED}
+    study = _study(name, profile, **asked)
+    _print_tables(study)
+    if not _any_finished(study):
+        _end(f"nothing of {name} at {profile} that was asked for has been run")
 
 # %% ../../nbs/repro/14_cli.ipynb #a15dcd7c
 def _narrowed(name: str, profile: str, **asked): # asked: as `narrow` takes it
@@ -361,24 +382,31 @@ def metric_name(metric: str) -> str:
     return METRIC_NAMES.get(head, head)
 
 
-def _print_tables(name: str, profile: str, parameters: dict) -> bool: # whether any training that was asked for has finished
+def _print_tables(study) -> None:
     "The tables of what was asked for, on the terminal."
-    from debias_nb.repro.tables import markdown, means, missing
-    asked = {key: value for key, value in parameters.items() if key in ASKED}
-    study = _study(name, profile, **asked)
+    from debias_nb.repro.tables import missing
     if study.cells:
-        typer.echo(f"\n{study.experiment.title} ({study.experiment.scale})")
+        echo(f"\n{study.experiment.title} ({study.experiment.scale})")
     for table, runs in study.runs.groupby("table", sort=False):
-        rows = means(runs)
-        if len(rows):
-            first = runs.iloc[0]
-            typer.echo(f"\n{table}, {metric_name(first.metric)}, {first.unit}\n{markdown(rows)}")
+        _print_table(table, runs)
     lacking = missing(study)
     if lacking:
-        typer.echo(f"\n{lacking}")
+        echo(f"\n{lacking}")
+
+
+def _print_table(table: str, runs) -> None: # runs: of the table, as `frame.study_of` gives them
+    from debias_nb.repro.tables import markdown, means
+    rows = means(runs)
+    if len(rows):
+        first = runs.iloc[0]
+        echo(f"\n{table}, {metric_name(first.metric)}, {first.unit}\n{markdown(rows)}")
+
+
+def _any_finished(study) -> bool:
+    "Whether any training that was asked for has finished; yes where none was."
     trained = [run.id for run in study.experiment.runs() if run.training]
-    finished = [i for i in trained if i in study.found and study.found[i]["status"] == "finished"]
-    return bool(finished) or not trained
+    became = [study.found[i]["status"] for i in trained if i in study.found]
+    return not trained or "finished" in became
 
 # %% ../../nbs/repro/14_cli.ipynb #3b06396e
 def _run_first(names: list[str], profile: str, asked: dict, fresh: bool, workers: int | None) -> dict[str, str]:
@@ -446,10 +474,35 @@ def _execute_all(names: list[str], profile: str, asked: dict, workers: int | Non
     return {name: why[name] for name in names if why[name]}
 
 
-Alone = Annotated[bool, typer.Option("--runs", help="make the runs alone: `debias-nb report` executes the notebooks")]
+Alone = Annotated[bool, Option("--runs", help="make the runs alone: `debias-nb report` executes the notebooks")]
+
+
+def _configured(profile: str) -> list[str]:
+    "The experiments with a configuration at a profile. Raises `RunnerError` where there is none."
+    from debias_nb.repro.frame import profiles_of
+    names = [name for name in templates(project_here()) if profile in profiles_of(name)]
+    if not names:
+        raise RunnerError(f"no notebook has a configuration at profile {profile}")
+    return names
+
+
+def _print_counts(names: list[str], profile: str, asked: dict) -> bool: # whether there are cells, and none is filled
+    "How many cells of each experiment have a number. asked: as `narrow` takes it."
+    filled = []
+    for name in names:
+        count, words = _counted(name, profile, asked)
+        filled.append(count)
+        echo(f"{name}: {words}")
+    return not any(filled) and 0 in filled
+
+
+def _print_failed(failed: dict[str, str]) -> None: # name or id -> why
+    for name, why in failed.items():
+        echo(f"failed: {name}: {why}", err=True)
 
 
 @app.command()
+@told()
 def batch(
     profile: Profile = "planted",
     seeds: Seeds = None,
@@ -459,34 +512,23 @@ def batch(
     runs: Alone = False,
 ):
     "Make every run of this profile, then execute every notebook that has a configuration there, whatever fails."
-    with told():
-        check_folders()
-        from debias_nb.repro.frame import profiles_of
-        asked = {"full": full}
-        if seeds is not None:
-            asked["seeds"] = parse_seeds(seeds)
-        root = project_here()
-        names = [name for name in templates(root) if profile in profiles_of(name)]
-        if not names:
-            raise RunnerError(f"no notebook has a configuration at profile {profile}")
-        with _interruptible():
-            failed = _run_first(names, profile, asked, fresh, workers)
-            if not runs: # a notebook tells of its own runs that failed
-                failed = _execute_all(names, profile, asked, workers)
-        filled = []
-        for name in names:
-            count, words = _counted(name, profile, asked)
-            filled.append(count)
-            typer.echo(f"{name}: {words}")
+    check_folders()
+    asked = {"full": full}
+    if seeds is not None:
+        asked["seeds"] = parse_seeds(seeds)
+    names = _configured(profile)
+    with _interruptible():
+        failed = _run_first(names, profile, asked, fresh, workers)
+        if not runs: # a notebook tells of its own runs that failed
+            failed = _execute_all(names, profile, asked, workers)
+    empty = _print_counts(names, profile, asked)
     if not runs:
-        typer.echo(f"\n{len(names) - len(failed)} of {len(names)} notebooks at profile {profile} executed")
-    for name, why in failed.items():
-        typer.echo(f"failed: {name}: {why}", err=True)
-    if not any(filled) and 0 in filled:
-        typer.echo(f"debias-nb: not one cell at profile {profile} has a number", err=True)
-        raise typer.Exit(1)
+        echo(f"\n{len(names) - len(failed)} of {len(names)} notebooks at profile {profile} executed")
+    _print_failed(failed)
+    if empty:
+        _end(f"not one cell at profile {profile} has a number")
     if failed:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 # %% ../../nbs/repro/14_cli.ipynb #d14c0002
 TIME_HELP = "seconds until all has to be written; what is under way then is kept, and goes on another time"
@@ -494,52 +536,51 @@ DEVICE_HELP = "cuda, or cpu for the same runs on the CPU"
 
 
 
-def _print_outcome(outcome, store, left: float) -> None: # left: seconds
+def _print_outcome(outcome, store, end: float) -> None: # end: of the time, in seconds since 1970
     "What a batch on a device came to."
-    typer.echo(f"{len(outcome.trained)} runs made, {left:.0f} s left; records in {os.path.relpath(store.folder)}")
+    left = end - now()
+    echo(f"{len(outcome.trained)} runs made, {left:.0f} s left; records in {os.path.relpath(store.folder)}")
     if outcome.later:
-        typer.echo(f"{len(outcome.later)} runs are left; the same command goes on with them")
+        echo(f"{len(outcome.later)} runs are left; the same command goes on with them")
     for why, count in Counter(outcome.missing.values()).items():
-        typer.echo(f"{count} runs lack what they need: {why}", err=True)
-    for run_id, why in outcome.failed.items():
-        typer.echo(f"failed: {run_id}: {why}", err=True)
+        echo(f"{count} runs lack what they need: {why}", err=True)
+    _print_failed(outcome.failed)
 
 
 @app.command("device-batch")
+@told()
 def device_batch(
-    manifest: Annotated[Path, typer.Argument(
+    manifest: Annotated[Path, Argument(
         help="a YAML file that names runs, most valuable first, e.g. configs/device/itvreg.yaml")],
-    time: Annotated[float, typer.Option(min=0, help=TIME_HELP)] = 540.,
-    out: Annotated[Optional[Path], typer.Option(
+    time: Annotated[float, Option(min=0, help=TIME_HELP)] = 540.,
+    out: Annotated[Optional[Path], Option(
         help="folder for records and checkpoints; default: _runs/device/")] = None,
-    device: Annotated[str, typer.Option(help=DEVICE_HELP)] = "cuda",
-    workers: Annotated[Optional[int], typer.Option(
+    device: Annotated[str, Option(help=DEVICE_HELP)] = "cuda",
+    workers: Annotated[Optional[int], Option(
         min=1, help="processes that share the device; default: 4 where runs are small, else 1")] = None,
-    deterministic: Annotated[bool, typer.Option(
+    deterministic: Annotated[bool, Option(
         "--deterministic", help="refuse algorithms whose sums depend on chance")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="list the runs that have no record, and make none")] = False,
+    list_: Annotated[bool, Option("--list", help="list the runs that have no record, and make none")] = False,
 ):
     "Make the runs of a manifest on a device, most valuable first, and stop before the time is up."
-    from time import time as now
     begun = now()
-    with told():
-        check_folders()
-        root = project_here()
-        from debias_nb.repro import device as devices
-        from debias_nb.repro.runner import store_for
-        runs = devices.manifest_runs(manifest, root)
-        clones = [store_for(profile) for profile in dict.fromkeys(run.profile for run in runs)]
-        todo = devices.outstanding(runs, clones)
-        typer.echo(f"{manifest}: {len(runs)} runs, {len(todo)} without a record here")
-        if list_:
-            for run in todo:
-                typer.echo(run.id)
-            return
-        where = out or root / "_runs" / "device"
-        outcome, store = devices.device_batch(todo, time, where, device, workers, deterministic, begun)
-    _print_outcome(outcome, store, time - (now() - begun))
+    check_folders()
+    root = project_here()
+    from debias_nb.repro import device as devices
+    from debias_nb.repro.runner import store_for
+    runs = devices.manifest_runs(manifest, root)
+    clones = [store_for(profile) for profile in dict.fromkeys(run.profile for run in runs)]
+    todo = devices.outstanding(runs, clones)
+    echo(f"{manifest}: {len(runs)} runs, {len(todo)} without a record here")
+    if list_:
+        for run in todo:
+            echo(run.id)
+        return
+    where = out or root / "_runs" / "device"
+    outcome, store = devices.device_batch(todo, time, where, device, workers, deterministic, begun)
+    _print_outcome(outcome, store, begun + time)
     if outcome.failed or outcome.missing:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _refuse_without_records(folder: Path) -> None:
@@ -547,104 +588,104 @@ def _refuse_without_records(folder: Path) -> None:
     if any(folder.glob("*/*.jsonl")):
         return
     below = sorted({path.parents[1] for path in folder.glob("*/*/*.jsonl")})
-    hint = ""
-    if below:
-        hint = f"; did you mean {' or '.join(map(str, below))}?"
+    hint = f"; did you mean {' or '.join(map(str, below))}?" if below else ""
     raise RunnerError(f"{folder} holds no records{hint}")
 
 
 @app.command()
+@told()
 def merge(
-    folder: Annotated[Path, typer.Argument(help="a folder of records that device-batch wrote")],
-    jobs: Annotated[bool, typer.Option("--jobs", help="the folder is that of the jobs of workflow/Snakefile")] = False,
+    folder: Annotated[Path, Argument(help="a folder of records that device-batch wrote")],
+    jobs: Annotated[bool, Option("--jobs", help="the folder is that of the jobs of workflow/Snakefile")] = False,
 ):
     """Add the records of a device to results/. Those of code that this clone does not know are kept apart, in
     _runs/apart/. Exit code 1 where a record differs from one that is there."""
     from debias_nb.repro.device import Merged, merge as merged
     from debias_nb.repro.plan import folders_of_jobs
     from debias_nb.repro.records import Store
-    with told():
-        root = project_here()
-        if not folder.is_dir():
-            raise RunnerError(f"{folder} is no folder")
-        if not jobs:
-            _refuse_without_records(folder)
-        apart = root / "_runs" / "apart"
-        done = Merged()
-        for one in folders_of_jobs(folder) if jobs else [folder]:
-            done.add(merged(Store(one), apart, root))
-    typer.echo(f"{len(done.added)} records added, {len(done.known)} were there")
-    for version, ids in done.apart.items():
-        typer.echo(f"kept apart in {os.path.relpath(apart / version)}: {len(ids)} records of code {version}")
-    for run_id in done.differing:
-        typer.echo(f"differs from the record that is there, which stays: {run_id}", err=True)
+    root = project_here()
+    if not folder.is_dir():
+        raise RunnerError(f"{folder} is no folder")
+    if not jobs:
+        _refuse_without_records(folder)
+    apart = root / "_runs" / "apart"
+    done = Merged()
+    for one in folders_of_jobs(folder) if jobs else [folder]:
+        done.add(merged(Store(one), apart, root))
+    _print_merged(done, apart)
     if done.differing:
-        raise typer.Exit(1)
+        raise Exit(1)
+
+
+def _print_merged(done, apart: Path) -> None: # apart: where records of other code are
+    "What became of the records of a device."
+    echo(f"{len(done.added)} records added, {len(done.known)} were there")
+    for version, ids in done.apart.items():
+        echo(f"kept apart in {os.path.relpath(apart / version)}: {len(ids)} records of code {version}")
+    for run_id in done.differing:
+        echo(f"differs from the record that is there, which stays: {run_id}", err=True)
 
 # %% ../../nbs/repro/14_cli.ipynb #c0540002
 @app.command()
+@told()
 def cost(
-    name: Annotated[str, typer.Argument(help=NAME_HELP, autocompletion=_experiments)],
+    name: Annotated[str, Argument(help=NAME_HELP, autocompletion=_experiments)],
     profile: Profile = "paper",
 ):
     "Hours, memory, disk and money of a table on one device, and what they rest on."
     from debias_nb.repro.config import load_experiment
     from debias_nb.repro.cost import cost_table, load_costs, measured, rounded
-    with told():
-        root = project_here()
-        experiment = load_experiment(name, profile, root)
-        table = rounded(cost_table([experiment], root))
-        costs = load_costs(root)
+    root = project_here()
+    experiment = load_experiment(name, profile, root)
+    table = rounded(cost_table([experiment], root))
+    costs = load_costs(root)
     for column in table:
-        typer.echo(f"{column}: {table[column].iloc[0]}")
-    share = "measured (bench/gpu.json)"
-    if not measured(root):
-        share = f"assumed to be {costs.utilisation:.0%}"
-    typer.echo(f"on {costs.device} at {costs.price:g} USD an hour; the share of its peak is {share}")
+        echo(f"{column}: {table[column].iloc[0]}")
+    share = "measured (bench/gpu.json)" if measured(root) else f"assumed to be {costs.utilisation:.0%}"
+    echo(f"on {costs.device} at {costs.price:g} USD an hour; the share of its peak is {share}")
 
 # %% ../../nbs/repro/14_cli.ipynb #94ab3d96
 @app.command()
+@told()
 def plan(
-    names: Annotated[Optional[list[str]], typer.Argument(
+    names: Annotated[Optional[list[str]], Argument(
         help="paper/experiment, e.g. itvreg/table03; may be several; default: all with a configuration at the profile",
         autocompletion=_experiments)] = None,
     profile: Profile = "paper",
     full: Full = False,
-    minutes: Annotated[float, typer.Option(min=0, help="what a job should be worth at least")] = 10.,
+    minutes: Annotated[float, Option(min=0, help="what a job should be worth at least")] = 10.,
 ):
     "The jobs that a cluster would be given: their runs, hours and memory. What has a record is in none."
     from debias_nb.repro import plan as plans
-    with told():
-        root = project_here()
-        asked = plans.named(names, profile, root)
-        jobs, there = plans.plan(asked, profile, full, 60 * minutes, root=root)
-    typer.echo(plans.described(jobs, there))
+    root = project_here()
+    asked = plans.named(names, profile, root)
+    jobs, there = plans.plan(asked, profile, full, 60 * minutes, root=root)
+    echo(plans.described(jobs, there))
 
 
 
 
 @app.command(hidden=True)
+@told()
 def job(
-    name: Annotated[str, typer.Argument(help="its name in the plan")],
-    plan: Annotated[Path, typer.Option(help="the file that workflow/Snakefile has written")],
-    out: Annotated[Path, typer.Option(
+    name: Annotated[str, Argument(help="its name in the plan")],
+    plan: Annotated[Path, Option(help="the file that workflow/Snakefile has written")],
+    out: Annotated[Path, Option(
         help="folder for its records and checkpoints; what is there already is not made again")],
-    time: Annotated[float, typer.Option(min=0, help=TIME_HELP)],
-    device: Annotated[str, typer.Option(help=DEVICE_HELP)] = "cpu",
+    time: Annotated[float, Option(min=0, help=TIME_HELP)],
+    device: Annotated[str, Option(help=DEVICE_HELP)] = "cpu",
 ):
     "Make the runs of one job, for workflow/Snakefile. Exit code 1 where some are left, or lack their data."
-    from time import time as now
     begun = now()
-    with told():
-        check_folders()
-        root = project_here()
-        from debias_nb.repro.device import device_batch as make
-        from debias_nb.repro.plan import job_runs, read_plan
-        runs = job_runs(read_plan(plan)[name], root)
-        outcome, store = make(runs, time, out, device, 1, begun=begun, progress=False)
-    _print_outcome(outcome, store, time - (now() - begun))
+    check_folders()
+    root = project_here()
+    from debias_nb.repro.device import device_batch as make
+    from debias_nb.repro.plan import job_runs, read_plan
+    runs = job_runs(read_plan(plan)[name], root)
+    outcome, store = make(runs, time, out, device, 1, begun=begun, progress=False)
+    _print_outcome(outcome, store, begun + time)
     if outcome.later or outcome.missing:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 # %% ../../nbs/repro/14_cli.ipynb #edef4620
 LETTERS = {"itvreg": "A", "arr": "B", "scan": "C"}
@@ -679,61 +720,74 @@ def _contents() -> str:
     return f"{head}\n\n{ledger}\n\n{markdown(frame)}\n"
 
 
+def _book(name: str, folder: Path, parameters: dict | None = None) -> list[Path]: # what was written
+    "The page of a notebook that is no experiment's, where there is such a notebook."
+    from debias_nb.repro.pages import has_notebook, write_notebook
+    return write_notebook(name, folder, parameters) if has_notebook(name) else []
+
+
 def _pages_of(paper: str, folder: Path, fresh: bool, here: Path) -> list[Path]: # what was written
     "The pages of one paper of the project in `here`: a worker may have begun elsewhere."
     from debias_nb.repro.frame import only_stored
-    from debias_nb.repro.pages import has_notebook, pages, write_notebook, write_page
+    from debias_nb.repro.pages import pages, write_page
     written = []
     with chdir(here), only_stored(fresh):
         for name in pages(paper):
             written += write_page(name, folder, fresh)
         for name in (f"{paper}/claims", f"{paper}/errata"):
-            if has_notebook(name):
-                written += write_notebook(name, folder)
+            written += _book(name, folder)
     return written
 
 
-def _ledger(folder: Path) -> list[Path]: # what was written
-    "What to do, the findings, the list of pages, and what the benches say."
+def _books(folder: Path) -> list[Path]: # what was written
+    "What to do, the findings, and what the papers' own scale costs."
     from debias_nb.config import project_root
-    from debias_nb.repro.pages import BOOKS, has_notebook, write_notebook
-    from debias_nb.repro.speed import render_speed
+    from debias_nb.repro.pages import BOOKS
     written = []
     has_costs = (project_root() / "configs/device/costs.yaml").is_file()
     for name in BOOKS:
-        if has_notebook(name) and (name != "cost" or has_costs):
-            parameters = {}
-            if name == "claims":
-                parameters = {"folder": str(folder)}
-            written += write_notebook(name, folder, parameters)
+        if name == "claims":
+            written += _book(name, folder, {"folder": str(folder)})
+        elif name != "cost" or has_costs:
+            written += _book(name, folder)
+    return written
+
+
+def _texts(folder: Path) -> list[Path]: # what was written
+    "The list of pages, and what the benches say."
+    from debias_nb.config import project_root
+    from debias_nb.repro.speed import render_speed
     texts = {folder / "README.md": _contents()}
     if (project_root() / "bench/aims.yaml").is_file():
         texts[folder / "SPEED.md"] = render_speed()
     for path, text in texts.items():
         path.write_text(text, "utf-8")
-    return written + list(texts)
+    return list(texts)
 
 # %% ../../nbs/repro/14_cli.ipynb #b37c8102
 @app.command()
+@told()
 def report(
     fresh: Fresh = False,
-    out: Annotated[Optional[Path], typer.Option(
+    out: Annotated[Optional[Path], Option(
         help="folder; default: reports/, or _runs/reports/ with --fresh")] = None,
 ):
     "Write all pages, with their tables and figures, from records alone: every notebook is executed, and nothing is run."
     from joblib import Parallel, cpu_count, delayed
     from debias_nb.repro.frame import only_stored, papers
-    with told():
-        root = project_here()
-        folder = (out or root / ("_runs/reports" if fresh else "reports")).absolute()
-        known = papers()
-        pool = Parallel(min(cpu_count(), len(known)), return_as="generator")
-        for written in pool(delayed(_pages_of)(paper, folder, fresh, root) for paper in known):
-            for path in written:
-                typer.echo(os.path.relpath(path))
-        with only_stored(fresh):
-            for path in _ledger(folder):
-                typer.echo(os.path.relpath(path))
+    root = project_here()
+    folder = (out or root / ("_runs/reports" if fresh else "reports")).absolute()
+    known = papers()
+    pool = Parallel(min(cpu_count(), len(known)), return_as="generator")
+    for written in pool(delayed(_pages_of)(paper, folder, fresh, root) for paper in known):
+        _print_paths(written)
+    with only_stored(fresh):
+        _print_paths(_books(folder) + _texts(folder))
+
+
+def _print_paths(written: list[Path]) -> None: # as seen from here
+    for path in written:
+        echo(os.path.relpath(path))
 
 # %% ../../nbs/repro/14_cli.ipynb #9e79c505
 WIDE = 120 # characters of a line, at least: narrower, names would be cut
@@ -752,35 +806,38 @@ def _print(rows, *columns):
 
 
 @app.command()
+@told()
 def status(
-    paper: Annotated[Optional[str], typer.Argument(help="itvreg, arr or scan; default: all")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="every cell as a JSON list")] = False,
+    paper: Annotated[Optional[str], Argument(help="itvreg, arr or scan; default: all")] = None,
+    json_: Annotated[bool, Option("--json", help="every cell as a JSON list")] = False,
     fresh: Fresh = False,
 ):
     "Every cell of every table and profile: what is there, what is not, and why."
     from debias_nb.repro.pages import all_cells, status_json
-    with told():
-        project_here()
-        cells = all_cells(fresh=fresh, paper=paper)
-        if json_:
-            typer.echo(status_json(cells))
-        else:
-            _print_status(cells)
+    project_here()
+    cells = all_cells(fresh=fresh, paper=paper)
+    if json_:
+        echo(status_json(cells))
+    else:
+        _print_status(cells)
 
 
 def _print_status(cells: list):
     "A line a table and profile."
-    from debias_nb.repro.frame import reasons
     groups = {}
     for cell in cells:
         groups.setdefault((cell.paper, cell.table, cell.profile), []).append(cell)
-    rows = []
-    for key, mine in groups.items():
-        kinds = Counter(cell.status for cell in mine)
-        lacking = reasons([cell for cell in mine if cell.status in ("not run", "failed", "partial")])
-        counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-        rows.append((*key, str(len(mine)), counts, "; ".join(lacking)))
+    rows = [(*key, *_summed_up(mine)) for key, mine in groups.items()]
     _print(rows, "paper", "table", "profile", "cells", "status", "why not")
+
+
+def _summed_up(cells: list) -> tuple[str, str, str]: # how many, how many of each status, why not
+    "The cells of one table and profile."
+    from debias_nb.repro.frame import reasons
+    kinds = Counter(cell.status for cell in cells)
+    lacking = reasons([cell for cell in cells if cell.status in ("not run", "failed", "partial")])
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    return str(len(cells)), counts, "; ".join(lacking)
 
 
 WORST = 20 # metrics that are listed
@@ -794,49 +851,53 @@ def _planted(store) -> dict: # id -> record
 
 
 @app.command()
+@told()
 def agree():
     """Compare this machine's planted records with the committed ones, run by run and metric by metric.
     Exit code 1 where there is nothing to compare, or where a metric is apart: another kind of processor gives other
     last digits, and training makes more of them."""
     from debias_nb.repro.frame import results
     from debias_nb.repro.pages import apart
-    with told():
-        project_here()
-        reference = _planted(results("planted"))
-        here = _planted(results("planted", fresh=True))
-        found = apart(here, reference)
+    project_here()
+    reference = _planted(results("planted"))
+    here = _planted(results("planted", fresh=True))
+    found = apart(here, reference)
     wrong = found[found.apart]
     identical = int((found.gap == 0).sum())
-    typer.echo(f"{found.run.nunique()} of {len(reference)} committed planted runs were made here too.")
-    typer.echo(f"{len(found) - len(wrong)} of their {len(found)} metrics agree, {identical} are identical.")
-    for row in wrong.head(WORST).itertuples():
-        typer.echo(f"  {row.run}, {row.test}, {row.metric}: {row.here} here, {row.reference} committed")
-    if len(wrong) > WORST:
-        typer.echo(f"  and {len(wrong) - WORST} more")
+    echo(f"{found.run.nunique()} of {len(reference)} committed planted runs were made here too.")
+    echo(f"{len(found) - len(wrong)} of their {len(found)} metrics agree, {identical} are identical.")
+    _print_worst(wrong)
     if len(wrong) or found.empty:
-        raise typer.Exit(1)
+        raise Exit(1)
+
+
+def _print_worst(wrong) -> None: # of `pages.apart`
+    "Metrics that are apart, the worst ones first."
+    for row in wrong.head(WORST).itertuples():
+        echo(f"  {row.run}, {row.test}, {row.metric}: {row.here} here, {row.reference} committed")
+    if len(wrong) > WORST:
+        echo(f"  and {len(wrong) - WORST} more")
 
 # %% ../../nbs/repro/14_cli.ipynb #fa8a4135
 @app.command()
+@told()
 def data():
     """Which data files are needed, where they were found, and how to get the others.
     Exit code 1 where a file has other contents than the published ones."""
     from debias_nb.data.registry import inventory
-    with told():
-        check_folders()
-        found = inventory()
-    rows = []
-    for r in found:
-        size = ""
-        if r["bytes"]:
-            size = f"{r['bytes']:,}"
-        where = str(r["path"] or r["how"] or "")
-        rows.append((r["dataset"], r["file"], size, r["status"], where))
+    check_folders()
+    found = inventory()
+    rows = [_file_row(r) for r in found]
     _print(rows, "data set", "file", "bytes", "status", "where, or how to get it")
     refused = [f"{r['dataset']}/{r['file']}" for r in found if r["status"] == "refused"]
     if refused:
-        typer.echo(f"debias-nb: other contents than the registry's: {', '.join(refused)}", err=True)
-        raise typer.Exit(1)
+        _end(f"other contents than the registry's: {', '.join(refused)}")
+
+
+def _file_row(r: dict) -> tuple[str, ...]: # r: of `inventory`
+    "A data file as a row of the table."
+    size = f"{r['bytes']:,}" if r["bytes"] else ""
+    return r["dataset"], r["file"], size, r["status"], str(r["path"] or r["how"] or "")
 
 
 PLANTED_ENCODERS = (("tiny", "transformer"), ("tiny-static", "static"))
@@ -853,17 +914,19 @@ def _place(name: str, kind: str) -> str:
         return str(e)
 
 
+def _card_row(name: str, card) -> tuple[str, ...]: # card: of `encoder_cards`
+    "A base encoder as a row of the table."
+    zero_shot = "yes" if card.zero_shot else "no"
+    return name, card.kind, zero_shot, card.trained_on, _place(name, card.kind)
+
+
 @app.command()
+@told()
 def models():
     "Which base encoders are known, what they were trained on, and where they were found."
-    with told():
-        check_folders()
+    check_folders()
     from debias_nb.encoders import encoder_cards
-    rows = []
-    with told():
-        for name, card in encoder_cards().items():
-            zero_shot = "yes" if card.zero_shot else "no"
-            rows.append((name, card.kind, zero_shot, card.trained_on, _place(name, card.kind)))
+    rows = [_card_row(name, card) for name, card in encoder_cards().items()]
     for name, kind in PLANTED_ENCODERS:
         rows.append((name, kind, "yes", "the planted world's broad corpus", "trained here when first used"))
     _print(rows, "encoder", "kind", "zero-shot", "trained on", "where, or how to get it")
@@ -890,55 +953,55 @@ def _methods() -> list[tuple[str, str]]: # of what task, names
 
 
 @app.command("list")
+@told()
 def list_names():
     "Methods by name; experiments where there is a clone of the repository. Encoders: `models`; data sets: `data`."
-    with told():
-        check_folders()
-        _print(_methods(), "method", "names")
+    check_folders()
+    _print(_methods(), "method", "names")
     try:
         experiments = [(name,) for name in templates(project_here())]
     except RunnerError:
-        typer.echo("experiments: those of a clone of the repository, and this folder is not in one")
+        echo("experiments: those of a clone of the repository, and this folder is not in one")
     else:
         _print(experiments, "experiment")
 
 # %% ../../nbs/repro/14_cli.ipynb #c3d6b96d
 TEST_HELP = "a test, NAME=FILE; may be repeated"
-Columns = Annotated[str, typer.Option(
+Columns = Annotated[str, Option(
     help="names of the columns of left text, right text and label in all files, with commas between")]
 
 
-def _check_files(*paths: str):
+def _check_files(train: str, test: list[str], validation: list[str] | None = None): # test, validation: NAME=FILE each
     "What is no file is told before PyTorch is imported, which takes seconds. Raises `DataError`."
-    from debias_nb.explain.pairs_file import kind_of_file
-    for path in paths:
+    from debias_nb.explain.pairs_file import kind_of_file, named_tests
+    kept = named_tests(validation or [], "--validation")
+    for path in (train, *named_tests(test).values(), *kept.values()):
         kind_of_file(Path(path))
 
 
 @app.command()
+@told()
 def diagnose(
-    base: Annotated[str, typer.Option(help="the model before fine-tuning: a folder, a name, or a hub id (name@commit)")],
-    tuned: Annotated[str, typer.Option(help="the model after")],
-    train: Annotated[str, typer.Option(help="what it was trained on: CSV, TSV, JSONL or Parquet")],
-    test: Annotated[list[str], typer.Option(help=TEST_HELP)],
+    base: Annotated[str, Option(help="the model before fine-tuning: a folder, a name, or a hub id (name@commit)")],
+    tuned: Annotated[str, Option(help="the model after")],
+    train: Annotated[str, Option(help="what it was trained on: CSV, TSV, JSONL or Parquet")],
+    test: Annotated[list[str], Option(help=TEST_HELP)],
     columns: Columns = "left,right,label",
-    group: Annotated[Optional[str], typer.Option(help="a column of the tests: each of its values is reported by itself")] = None,
-    html: Annotated[Optional[str], typer.Option(help="where to write the page")] = None,
-    json: Annotated[Optional[str], typer.Option(help="where to write its numbers")] = None,
-    fail_if: Annotated[Optional[list[str]], typer.Option(
+    group: Annotated[Optional[str], Option(help="a column of the tests: each of its values is reported by itself")] = None,
+    html: Annotated[Optional[str], Option(help="where to write the page")] = None,
+    json: Annotated[Optional[str], Option(help="where to write its numbers")] = None,
+    fail_if: Annotated[Optional[list[str]], Option(
         help="exit with 1 where this holds, in the points that are printed, e.g. new.change.high<-1; may be repeated",
     )] = None,
-    seed: Annotated[int, typer.Option(min=0, help="of samples and resamples")] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="write over page and numbers that are there")] = False,
+    seed: Annotated[int, Option(min=0, help="of samples and resamples")] = 0,
+    overwrite: Annotated[bool, Option("--overwrite", help="write over page and numbers that are there")] = False,
 ):
     "Whether, where and why fine-tuning made a model worse."
-    with told():
-        from debias_nb.explain.pairs_file import named_tests
-        _check_files(train, *named_tests(test).values())
-        from debias_nb.explain.diagnose import diagnose_command
-        code = diagnose_command(
-            base, tuned, train, test, columns, group, html, json, fail_if, seed, overwrite, say=typer.echo)
-    raise typer.Exit(code)
+    _check_files(train, test)
+    from debias_nb.explain.diagnose import diagnose_command
+    code = diagnose_command(
+        base, tuned, train, test, columns, group, html, json, fail_if, seed, overwrite, say=echo)
+    raise Exit(code)
 
 
 METHODS_HELP = (
@@ -948,73 +1011,69 @@ SETTING_HELP = "default: what fits the kind of encoder"
 
 
 @app.command()
+@told()
 def compare(
-    base: Annotated[str, typer.Option(help="the encoder to start from: a folder, a name, or a hub id (name@commit)")],
-    train: Annotated[str, typer.Option(help="what to train on: CSV, TSV, JSONL or Parquet")],
-    test: Annotated[list[str], typer.Option(help=TEST_HELP)],
+    base: Annotated[str, Option(help="the encoder to start from: a folder, a name, or a hub id (name@commit)")],
+    train: Annotated[str, Option(help="what to train on: CSV, TSV, JSONL or Parquet")],
+    test: Annotated[list[str], Option(help=TEST_HELP)],
     columns: Columns = "left,right,label",
-    methods: Annotated[str, typer.Option(help=METHODS_HELP)] = "base,plain,wise-ft,outreg,itvreg",
-    seeds: Annotated[int, typer.Option(min=2, help="how often each method is trained")] = 3,
-    learning_rate: Annotated[Optional[float], typer.Option(help=SETTING_HELP)] = None,
-    epochs: Annotated[Optional[float], typer.Option(help=SETTING_HELP)] = None,
-    batch_size: Annotated[Optional[int], typer.Option(help=SETTING_HELP)] = None,
-    loss: Annotated[str, typer.Option(
+    methods: Annotated[str, Option(help=METHODS_HELP)] = "base,plain,wise-ft,outreg,itvreg",
+    seeds: Annotated[int, Option(min=2, help="how often each method is trained")] = 3,
+    learning_rate: Annotated[Optional[float], Option(help=SETTING_HELP)] = None,
+    epochs: Annotated[Optional[float], Option(help=SETTING_HELP)] = None,
+    batch_size: Annotated[Optional[int], Option(help=SETTING_HELP)] = None,
+    loss: Annotated[str, Option(
         help="of sentence-transformers; MultipleNegativesRankingLoss trains on matches alone; strengths that suit one "
         "may not suit another")] = "CosineSimilarityLoss",
-    validation: Annotated[Optional[list[str]], typer.Option(
+    validation: Annotated[Optional[list[str]], Option(
         help="pairs that are no test, NAME=FILE; each strength that is not given is chosen there. May be repeated",
     )] = None,
-    out: Annotated[str, typer.Option(
+    out: Annotated[str, Option(
         help="the folder for trials, tables and page; trials that are there are not run again")] = "comparison",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="write over page and tables that are there")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="write over page and tables that are there")] = False,
 ):
     "Train with each method on somebody's own pairs, and say which differences are beyond chance."
-    with told():
-        from debias_nb.explain.pairs_file import named_tests
-        kept = named_tests(validation or [], "--validation")
-        _check_files(train, *named_tests(test).values(), *kept.values())
-        from debias_nb.explain.compare import compare_command
-        compare_command(
-            base, train, test, columns, methods, seeds, learning_rate, epochs, batch_size, out, say=typer.echo, loss=loss,
-            validation=validation, overwrite=overwrite)
+    _check_files(train, test, validation)
+    from debias_nb.explain.compare import compare_command
+    compare_command(
+        base, train, test, columns, methods, seeds, learning_rate, epochs, batch_size, out, say=echo, loss=loss,
+        validation=validation, overwrite=overwrite)
 
 
 @app.command()
+@told()
 def new(
-    name: Annotated[str, typer.Argument(help="of the notebook, its settings and its records")],
-    base: Annotated[Optional[str], typer.Option(help="an encoder: a folder, a name, or a hub id (name@commit)")] = None,
-    train: Annotated[Optional[str], typer.Option(help="what to train on; default: invented pairs")] = None,
-    test: Annotated[Optional[list[str]], typer.Option(help=TEST_HELP)] = None,
+    name: Annotated[str, Argument(help="of the notebook, its settings and its records")],
+    base: Annotated[Optional[str], Option(help="an encoder: a folder, a name, or a hub id (name@commit)")] = None,
+    train: Annotated[Optional[str], Option(help="what to train on; default: invented pairs")] = None,
+    test: Annotated[Optional[list[str]], Option(help=TEST_HELP)] = None,
     columns: Columns = "left,right,label",
 ):
     "Write a notebook for an experiment of one's own, and its settings, into the current folder."
     from debias_nb.explain import new as experiments
     from debias_nb.explain.diagnose import named_columns
     from debias_nb.explain.pairs_file import named_tests
-    with told():
-        written = experiments.new(name, base, train, named_tests(test or []), named_columns(columns))
-    for path in written:
-        typer.echo(f"written: {path}")
-    typer.echo(f"next: jupyter lab {name}.ipynb")
+    for path in experiments.new(name, base, train, named_tests(test or []), named_columns(columns)):
+        echo(f"written: {path}")
+    echo(f"next: jupyter lab {name}.ipynb")
 
 # %% ../../nbs/repro/14_cli.ipynb #5c07e1a3
 @app.command()
+@told()
 def score(
-    loss: Annotated[str, typer.Argument(
+    loss: Annotated[str, Argument(
         help="module:Name, from the current folder or what is installed, e.g. mymodule:MyLoss")],
-    weight: Annotated[Optional[float], typer.Option(min=0, help="lambda of a regulariser; default: its own")] = None,
-    on: Annotated[str, typer.Option(
+    weight: Annotated[Optional[float], Option(min=0, help="lambda of a regulariser; default: its own")] = None,
+    on: Annotated[str, Option(
         help="planted, questions and products, or some of them, with commas between")] = "planted,questions,products",
-    out: Annotated[str, typer.Option(help="the folder for records and scorecard; runs that are there are not made again")] = "score",
+    out: Annotated[str, Option(help="the folder for records and scorecard; runs that are there are not made again")] = "score",
     workers: Workers = None,
 ):
     "Train with somebody's own loss as the methods here are trained, and say what it does beside them."
-    with told():
-        check_folders()
+    check_folders()
     from debias_nb.repro.score import score as scored
-    with told():
-        with _interruptible():
-            scored(loss, weight, tuple(_parts(on)), out, workers, say=typer.echo)
+    with _interruptible():
+        scored(loss, weight, tuple(_parts(on)), out, workers, say=echo)
 
 # %% ../../nbs/repro/14_cli.ipynb #51e22996
 #| eval: false

@@ -83,12 +83,8 @@ class CorpusConfig(Strict):
     @model_validator(mode="after")
     def _coherent(self):
         me = f"corpus {self.name!r}"
-        planted = None
-        if self.name in PLANTED_CORPORA:
-            planted = self.name
-        world = None
-        if self.world:
-            world = self.world.name
+        planted = self.name if self.name in PLANTED_CORPORA else None
+        world = self.world.name if self.world else None
         refuse_if(planted != world, f"{me}: `world` belongs to the planted corpora, whose name it bears")
         tasks = PLANTED_CORPORA.get(self.name, (self.task,))
         refuse_if(self.task not in tasks, f"{me}: task {self.task!r} does not fit")
@@ -263,6 +259,13 @@ class TrainConfig(Strict):
 Measure = Literal["trajectory", "gradients", "cases", "words"]
 
 
+def _reseeded(config: Strict, names: Names, seed: int) -> Strict:
+    "A copy whose parts of these names, those that it has, are drawn by another seed."
+    parts = {name: getattr(config, name) for name in names}
+    drawn = {name: part.model_copy(update={"seed": seed}) for name, part in parts.items() if part}
+    return config.model_copy(update=drawn)
+
+
 class RunConfig(Strict):
     "Everything that determines one run."
     paper: str
@@ -295,25 +298,14 @@ class RunConfig(Strict):
     def in_world(self, seed: int) -> "RunConfig":
         """The same run in another planted world: words, texts, and the base encoder that was made there, drawn anew.
         Or on another random split of real texts."""
-        other = {"seed": seed}
-        encoder = self.encoder
-        if encoder.world:
-            moved = {"world": encoder.world.model_copy(update=other)}
-            if encoder.pretrain:
-                moved["pretrain"] = encoder.pretrain.model_copy(update=other)
-            encoder = encoder.model_copy(update=moved)
-        changed = {"encoder": encoder}
+        changed = {}
+        if self.encoder.world:
+            changed["encoder"] = _reseeded(self.encoder, ("world", "pretrain"), seed)
         for name in ("corpus", "eval_corpus"):
             corpus = getattr(self, name)
             if corpus and corpus.drawn:
-                part = "world"
-                if not corpus.world:
-                    part = "split"
-                drawn = corpus.drawn.model_copy(update=other)
-                changed[name] = corpus.model_copy(update={part: drawn})
-        if self.eval_world:
-            changed["eval_world"] = self.eval_world.model_copy(update=other)
-        return self.model_copy(update=changed)
+                changed[name] = _reseeded(corpus, ("world",) if corpus.world else ("split",), seed)
+        return _reseeded(self.model_copy(update=changed), ("eval_world",), seed)
 
     def recorded(self) -> "RunConfig": # the same run, its method under the name that ids and records have for it
         if self.method.was is None:
@@ -336,9 +328,7 @@ def run_id(
     settings = run.model_dump(mode="json", exclude_defaults=True)
     digits = fingerprint(settings)[:10]
     encoder = run.encoder.name.split("/")[-1]
-    corpus = ""
-    if run.corpus:
-        corpus = run.corpus.display
+    corpus = run.corpus.display if run.corpus else ""
     seed = f"s{run.seed}"
     parts = (run.experiment, run.profile, encoder, corpus, run.method.name, seed, digits)
     return "-".join(slug(part) for part in parts if part)
@@ -446,12 +436,11 @@ class ExperimentConfig(Strict):
 
     def _run(self, block, encoder, corpus, method, training, seed) -> RunConfig:
         "One run of a block; an encoder that is not trained has no corpus, no settings and no seed of its own."
+        own = {}
         if method.trained:
             own = {"corpus": corpus, "training": training, "seed": seed}
         elif corpus.task != "pairs":
             own = {"eval_corpus": corpus}
-        else:
-            own = {}
         return RunConfig(
             paper=self.paper, experiment=block.of or self.experiment, profile=self.profile, encoder=encoder,
             method=method, evaluate=block.evaluate, eval_world=corpus.world, measure=block.measure, **own)

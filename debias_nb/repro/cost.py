@@ -86,9 +86,7 @@ def texts_a_row(run: RunConfig) -> tuple[float, float, float]: # trained; frozen
     if run.task in ("answers", "authors"):
         return 1, 0, 0
     method = run.method
-    kind = method.regulariser
-    if kind == "none":
-        kind = method.augmentation
+    kind = method.augmentation if method.regulariser == "none" else method.regulariser
     trained, each, once = ADDED[kind]
     return 2 + method.rows * trained, each, once
 
@@ -101,9 +99,7 @@ def trainings(run: RunConfig, costs: Costs) -> list[tuple[float, float, float]]:
     if run.task == "authors":
         asked = run.method.authors
         settings = (1 + len(training.further_rates)) * (1 + len(training.further_temperatures))
-        rows = size.rows
-        if asked.base != "mll":
-            rows = 2 * size.groups
+        rows = size.rows if asked.base == "mll" else 2 * size.groups
         teacher = [(rows, training.epochs, settings)]
         if asked.student == "none":
             return teacher
@@ -163,12 +159,8 @@ def memory_bytes(run: RunConfig, costs: Costs) -> float:
     trained, each, once = texts_a_row(run)
     tokens = run.encoder.max_length * trained * run.training.batch_size
     kept = 34 + 5 * shape.heads * run.encoder.max_length / shape.width
-    width = 2
-    if run.encoder.dtype == "bf16":
-        width = 1
-    of_a_parameter = 16
-    if each or once:
-        of_a_parameter = 20
+    width = 1 if run.encoder.dtype == "bf16" else 2
+    of_a_parameter = 20 if each or once else 16
     state = of_a_parameter * shape.parameters
     return state + width * kept * tokens * shape.layers * shape.width
 
@@ -178,9 +170,7 @@ def run_cost(run: RunConfig, costs: Costs, reached: dict[str, float], dtype: str
     dtype = dtype or run.encoder.dtype
     share = reached.get(BENCHED[run.task], costs.utilisation)
     seconds = costs.overhead + run_flop(run, costs) / (share * costs.peak[dtype])
-    memory = 0.
-    if run.method.trained:
-        memory = memory_bytes(run, costs)
+    memory = memory_bytes(run, costs) if run.method.trained else 0.
     return Cost(seconds, memory, RECORD_BYTES)
 
 
@@ -236,9 +226,7 @@ def cost_table(experiments: list[ExperimentConfig], root: str | Path | None = No
 
 def _two_digits(value: float) -> str:
     "A number with two digits that count."
-    digits = 0
-    if value:
-        digits = max(0, 1 - math.floor(math.log10(value)))
+    digits = max(0, 1 - math.floor(math.log10(value))) if value else 0
     return f"{round(value, digits):,.{min(digits, 2)}f}"
 
 

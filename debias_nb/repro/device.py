@@ -61,16 +61,19 @@ def _refuse_unknown(wanted: Wanted, runs: list[RunConfig]) -> None:
         check_known("run is about a corpus", name, corpora, ConfigError)
 
 
+def _experiment(wanted: Wanted, folder: Path, root: Path | None) -> ExperimentConfig: # as of `wanted_runs`
+    if wanted.grid:
+        return load_config(folder / wanted.grid, ExperimentConfig)
+    return load_experiment(wanted.experiment, wanted.profile, root)
+
+
 def wanted_runs(
     wanted: Wanted,
     folder: Path,             # of the manifest
     root: Path | None = None, # of the project
 ) -> list[RunConfig]: # seed by seed
     "The runs of one entry. Raises `ConfigError` for what there is not."
-    if wanted.grid:
-        experiment = load_config(folder / wanted.grid, ExperimentConfig)
-    else:
-        experiment = load_experiment(wanted.experiment, wanted.profile, root)
+    experiment = _experiment(wanted, folder, root)
     asked = wanted.model_dump(include={"seeds", "methods", "encoders", "weight"}, exclude_none=True)
     runs = narrow(experiment, **asked).runs()
     _refuse_unknown(wanted, runs)
@@ -150,9 +153,7 @@ def outstanding(runs: list[RunConfig], stores: list[Store]) -> list[RunConfig]:
 
 def checkpoints_of(out: Path, version: str, device: str) -> Path: # device: `cuda` or `cpu`
     "Where checkpoints lie: a training goes on with the code, and on the processor, that it began with."
-    kind = processor()
-    if device == "cuda":
-        kind = this_machine()["device"]
+    kind = this_machine()["device"] if device == "cuda" else processor()
     return out / "checkpoints" / version / slug(kind)
 
 
@@ -208,8 +209,7 @@ def known_commit(commit: str, root: Path) -> bool:
 def _apart(record: dict, root: Path) -> str: # "" for code that can be looked up here
     "The name of a code version that is kept apart."
     made = {"commit": None, "dirty": None} | record.get("environment", {})
-    as_committed = made["commit"] and not made["dirty"]
-    if as_committed and known_commit(made["commit"], root):
+    if made["commit"] and not made["dirty"] and known_commit(made["commit"], root):
         return ""
     return _version(made)
 

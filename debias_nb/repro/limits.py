@@ -217,7 +217,4 @@ def fit(
         trainer.args.output_dir = str(folder)
         trainer.args.save_total_limit = 2 # the newest may be broken off
         trainer.add_callback(Keeper(work.limits, kept, found))
-        resumed = None
-        if found:
-            resumed = str(found)
-        trainer.train(resume_from_checkpoint=resumed)
+        trainer.train(resume_from_checkpoint=str(found) if found else None)

@@ -68,9 +68,7 @@ def git_state(
     root: str | Path | None = None, # the top of a git work tree; default: the project that this code lies in
 ) -> dict: # commit: 40 hex digits; dirty: whether the code was changed since; both None where there is no git
     "The state of the project's code. `results/`, `reports/` and the records of `bench/` do not make it dirty."
-    here = None
-    if "__file__" in globals():
-        here = Path(__file__).parent
+    here = Path(__file__).parent if "__file__" in globals() else None
     with suppress(OSError, subprocess.SubprocessError, ConfigError):
         root = Path(root or project_root(here))
         if Path(_git(root, "rev-parse", "--show-toplevel")).samefile(root):
@@ -215,9 +213,7 @@ def this_machine() -> dict: # device: `cpu` or the accelerator's name; peak_memo
     import torch
     if torch.cuda.is_available():
         return {"device": torch.cuda.get_device_name(), "peak_memory": torch.cuda.max_memory_allocated()}
-    unit = 1
-    if sys.platform != "darwin":
-        unit = 1024
+    unit = 1 if sys.platform == "darwin" else 1024
     return {"device": "cpu", "peak_memory": unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
 
 # %% ../../nbs/repro/01_records.ipynb #5c640e51
@@ -387,9 +383,7 @@ def _other_id(record) -> str: # "" where the id is that of the configuration
 
 def _odd_value(metrics) -> str: # "" where there is none
     "What is wrong with the first value of a test that cannot be."
-    values = metrics
-    if not isinstance(metrics, dict):
-        values = {"": metrics}
+    values = metrics if isinstance(metrics, dict) else {"": metrics}
     for name, value in values.items():
         why = _out_of_range(name, value)
         if why:

@@ -122,11 +122,10 @@ def _record(run: RunConfig, trained: Trained, tested: Tested, extra: dict, secon
     "The record of a run that has just been made. Raises `TrainingFailed` for numbers that no record can hold."
     data = trained.data | tested.data
     encoder = {"name": run.encoder.name, "fingerprint": trained.identity}
-    made = this_machine()
     try:
         return make_record(
             run, tested.metrics, data=data, encoder=encoder, dtype=run.encoder.dtype, seconds=seconds, curve=trained.curve,
-            replicates=tested.replicates, extra=extra, **made)
+            replicates=tested.replicates, extra=extra, **this_machine())
     except RecordError as e: # other runs can go on
         raise TrainingFailed(None, str(e)) from None
 
@@ -166,9 +165,7 @@ def execute_within(
     limits = limits or Limits()
     if limits.reached:
         raise TimeUp(f"{run.id} has not begun")
-    rows = 1
-    if run.training:
-        rows = run.training.batch_size
+    rows = run.training.batch_size if run.training else 1
     record, why = _attempt(run, limits)
     while record is None:
         limits = replace(limits, pieces=2 * limits.pieces)
@@ -294,9 +291,7 @@ def run_all(
         raise ConfigError(f"workers must be at least 1, got {workers}")
     work = work or execute_within
     out = Outcome({}, {}, {}, [])
-    found = {}
-    if not fresh:
-        found = finished(runs, store)
+    found = {} if fresh else finished(runs, store)
     todo = _sorted_out(runs, found, fresh, out)
     done = _parallel(todo, store, workers, work)
     busy = []

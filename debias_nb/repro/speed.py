@@ -50,9 +50,7 @@ def _looked_up(aim: Aim, record: dict, path: Names) -> dict: # median, perhaps q
         if not isinstance(value, dict) or key not in value:
             raise ConfigError(f"bench/aims.yaml: bench/{aim.bench}.json has no {' / '.join(path[:i])}")
         value = value[key]
-    if isinstance(value, dict):
-        return value
-    return {"median": value}
+    return value if isinstance(value, dict) else {"median": value}
 
 
 def reached(
@@ -61,10 +59,7 @@ def reached(
 ) -> tuple[float, tuple[float, float] | None, bool]: # median, quartiles where there are any, whether the median reaches the aim
     "Look the number up. Raises `ConfigError` naming what the record does not have."
     found = _looked_up(aim, record, aim.at)
-    by = 1.
-    if aim.over:
-        other = _looked_up(aim, record, aim.over)
-        by = other["median"]
+    by = _looked_up(aim, record, aim.over)["median"] if aim.over else 1.
     median = found["median"] / by
     quartiles = None
     if "q1" in found:
@@ -120,9 +115,7 @@ def _aim_row(aim: Aim, record: dict | None) -> list[str]:
     text = f"{median:.3g}"
     if quartiles:
         text += " [{:.3g}, {:.3g}]".format(*quartiles)
-    word = "**missed**"
-    if met:
-        word = "met"
+    word = "met" if met else "**missed**"
     return [aim.asks, aim.bench, text, asked, word]
 
 
@@ -134,15 +127,16 @@ def _bench_row(name: str, record: dict) -> list[str]:
     return [name, commit_of(environment), processor, str(record["threads"]), "; ".join(settings)]
 
 
+def _records(names: list[str]) -> dict[str, dict]: # those that are there
+    "The records of benches, by name."
+    files = {name: project_root() / f"bench/{name}.json" for name in names}
+    return {name: json.loads(file.read_text("utf-8")) for name, file in files.items() if file.is_file()}
+
+
 def render_speed() -> str: # markdown
     "The page of speed. Raises `ConfigError` as `load_aims` and `reached` do."
-    folder = project_root() / "bench"
     aims = load_aims()
-    records = {}
-    for name in sorted({aim.bench for aim in aims}):
-        file = folder / f"{name}.json"
-        if file.is_file():
-            records[name] = json.loads(file.read_text("utf-8"))
+    records = _records(sorted({aim.bench for aim in aims}))
     rows = [_aim_row(aim, records.get(aim.bench)) for aim in aims]
     met = sum(row[-1] == "met" for row in rows)
     said = f"{met} of {len(rows)} aims are met."

@@ -122,9 +122,7 @@ class MatchingTrainer(QuietTrainer):
     "sentence-transformers' trainer, stopped by a loss that is not finite. Raises `TrainingFailed` with the step."
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         out = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        loss = out
-        if return_outputs:
-            loss = out[0]
+        loss = out[0] if return_outputs else out
         if not torch.isfinite(loss):
             raise TrainingFailed(self.state.global_step, f"the loss is {float(loss.detach())}")
         return out
@@ -247,9 +245,7 @@ def fine_tune(
         raise ValueError(f"loss {training.loss!r} and these pairs do not fit: {needs}")
     frozen = _frozen(base, pairs, method, dtype)
     loss = make_loss(method, model, frozen, seed, training)
-    further = {}
-    if method.regulariser == "l2sp": # it trains all weights
-        further["ddp_find_unused_parameters"] = False
+    further = {"ddp_find_unused_parameters": False} if method.regulariser == "l2sp" else {} # it trains all weights
     with tempfile.TemporaryDirectory() as folder, single_thread(training.threads):
         trainer = pair_trainer(
             model, loss, pairs, training, seed, dtype, folder, [loss.callback, *callbacks], **further)

@@ -30,9 +30,7 @@ def _part(corpus: CorpusConfig, key: str, part: str) -> Answers:
     "A part of a corpus; of the planted world, whose test in distribution is called `iid`."
     if not corpus.world:
         return load_answers(key, part)
-    if part == "test":
-        part = "iid"
-    return planted_answers(corpus.world, part)
+    return planted_answers(corpus.world, "iid" if part == "test" else part)
 
 
 @lru_cache(maxsize=4)
@@ -71,9 +69,7 @@ def evaluation_answers(
         return _perturbed(evaluation_answers(plain, corpus), corpus.noise_seed)
     if name == "dev":
         return training_answers(corpus, "dev")
-    known = tuple(SOURCES)
-    if corpus.world:
-        known = ("iid", "neutral", "shifted")
+    known = ("iid", "neutral", "shifted") if corpus.world else tuple(SOURCES)
     check_known("evaluation set", name, known, ConfigError)
     if corpus.world:
         return planted_answers(corpus.world, name)
@@ -94,9 +90,7 @@ def counts(corpus: CorpusConfig) -> tuple[dict, dict]: # `WikiQA #Q Train` and s
     "How many questions (#Q) and candidates (#A) the parts have. Raises `MissingData` when there is not one file."
     out = {}
     data = {}
-    names = NAMES
-    if corpus.world:
-        names = {"answers": "planted"}
+    names = {"answers": "planted"} if corpus.world else NAMES
     for key, name in names.items():
         for part in PARTS:
             try:
@@ -168,16 +162,12 @@ def train_answers(run: RunConfig) -> Trained:
     validate = _validation(model, dev, run)
     if validate:
         used[f"dev {corpus.name}"] = dev
-    if stage:
-        used[f"transfer {stage.corpus}"] = _transferred(stage)
-
-    def tokens(answers):
-        return answer_tokens(model.encoder, answers, run.encoder.max_length)
-
-    own = tokens(trained)
+    own = answer_tokens(model.encoder, trained, run.encoder.max_length)
     transfer = None
     if stage:
-        transfer = tokens(_transferred(stage))
+        earlier = _transferred(stage)
+        used[f"transfer {stage.corpus}"] = earlier
+        transfer = answer_tokens(model.encoder, earlier, run.encoder.max_length)
     model.to(best_device())
     first, last = train_stages(
         model, own, run.method, run.training, run.seed, run.encoder.dtype, validate, transfer)

@@ -34,7 +34,7 @@ from ...metrics import bootstrap_weights
 from ..limits import fit
 from ..records import TrainingFailed
 from ..config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
-from .common import Task, Tested, Trained, encoder_files, lacking
+from .common import Task, Tested, Trained, encoder_files, lacking, parted
 from ...retrieval import first_hits, recall_at, reciprocal_rank
 from ..training import arguments_for, curve_summary, optimizer_for
 from ...data.worlds import author_words
@@ -77,10 +77,7 @@ def _planted(corpus: CorpusConfig) -> AuthorSplit:
     }
     if not corpus.split:
         return AuthorSplit("planted authors", train, train.take([]), tests)
-    rng = default_rng([corpus.split.seed, 5])
-    order = rng.permutation(len(train))
-    count = round((1 - corpus.split.share) * len(train))
-    out, rest = map(np.sort, np.split(order, [count]))
+    out, rest = parted(len(train), 1 - corpus.split.share, [corpus.split.seed, 5])
     validation = train.take(out, name="authors validation")
     return AuthorSplit("planted authors", train.take(rest), validation, tests)
 
@@ -123,10 +120,7 @@ def author_split(corpus: CorpusConfig) -> AuthorSplit:
     """The texts of a corpus in parts.
     Raises `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing."""
     check_known("corpus", corpus.name, (*SOURCES, "authors"), ConfigError)
-    if corpus.world:
-        split = _planted(corpus)
-    else:
-        split = _real(corpus)
+    split = _planted(corpus) if corpus.world else _real(corpus)
     if corpus.split and corpus.split.validation == "across":
         return _validated_across(split, corpus.split.seed)
     return split
@@ -183,6 +177,10 @@ def _texts(corpus: CorpusConfig, part: str) -> list[str]:
 @lru_cache(maxsize=6)
 def _tokens(encoder: EncoderConfig, corpus: CorpusConfig, part: str):
     return tokenise(beginning(encoder, corpus), _texts(corpus, part), encoder.max_length)
+
+
+def _vectors(model, encoder: EncoderConfig, corpus: CorpusConfig, part: str): # (n, d) of the part's texts
+    return embed(model, _tokens(encoder, corpus, part), encoder.dtype)
 
 # %% ../../../nbs/repro/tasks/04_authors.ipynb #16009216
 @lru_cache(maxsize=2)
@@ -328,18 +326,27 @@ def evaluate_authors(
 
     asks = halves.author[halves.queries]
     weights = bootstrap_weights(q, replicates, groups=asks).astype(float)
+    means, resampled = _means(values, weights)
+    sizes = {"queries": float(q), "targets": float(len(halves.targets))}
+    by_author = _by_author(values["r8"][0], asks)
+    return Found(means | sizes, resampled, by_author)
+
+
+def _means(
+    values: dict[str, tuple], # as `neighbours` gives them
+    weights: np.ndarray,      # (replicates, q)
+) -> tuple[dict, dict]:
+    "Metrics, and their replicates."
     means = {}
     resampled = {}
     for key, (value, counts) in values.items():
         if not counts.any():
             continue
-        means[key] = float(_mean(np.ones(q), value, counts))
+        means[key] = float(_mean(np.ones(len(value)), value, counts))
         if key in RESAMPLED and (weights[:, counts].sum(1) > 0).all():
             drawn = _mean(weights, value, counts)
             resampled[key] = np.round(drawn, 4).tolist()
-    sizes = {"queries": float(q), "targets": float(len(halves.targets))}
-    by_author = _by_author(values["r8"][0], asks)
-    return Found(means | sizes, resampled, by_author)
+    return means, resampled
 
 # %% ../../../nbs/repro/tasks/04_authors.ipynb #62fc363f
 @dataclass
@@ -374,8 +381,7 @@ def _validation_score(model, encoder: EncoderConfig, corpus: CorpusConfig) -> fl
     "R@8 on the validation texts."
     texts = author_split(corpus).validation
     halves = query_target(texts, corpus.split.seed)
-    tokens = _tokens(encoder, corpus, "validation")
-    rows = embed(model, tokens, encoder.dtype)
+    rows = _vectors(model, encoder, corpus, "validation")
     return evaluate_authors(rows, texts, halves, 2).metrics["r8"]
 
 
@@ -397,7 +403,7 @@ def tuned(
     taught_by = None
     if method.student != "none":
         base = _teacher(corpus, encoder, training, AuthorsConfig(base=method.base), seed)
-        teacher = embed(base.model, _tokens(encoder, corpus, "train"), encoder.dtype)
+        teacher = _vectors(base.model, encoder, corpus, "train")
         taught_by = base.setting
     options = settings(training, method)
     tried = []
@@ -414,11 +420,11 @@ def tuned(
             tried.append(setting | {"failed": str(e)})
             continue
         score = 0.
-        if len(options) == 1:
-            tried.append(dict(setting))
-        else:
+        shown = {}
+        if len(options) > 1:
             score = _validation_score(model, encoder, corpus)
-            tried.append(setting | {"r8": round(score, 5)})
+            shown = {"r8": round(score, 5)}
+        tried.append(setting | shown)
         if score > most:
             most = score
             best = Tuned(model, setting, tried, history, taught_by)
@@ -516,9 +522,7 @@ def _counted(run: RunConfig) -> Trained:
     "Rows that are counted. A planted language has function words of its own."
     kind = run.method.authors.counted
     corpus = run.data
-    words = None
-    if corpus.world:
-        words = author_words(corpus.world).style.tolist()
+    words = author_words(corpus.world).style.tolist() if corpus.world else None
     rows = text_rows(kind, author_split(corpus).train.text, words)
 
     def by_part(part):
@@ -538,12 +542,10 @@ def _identity(run: RunConfig) -> str:
 def _told(done: Tuned) -> dict:
     "What a record says of a training."
     has_bias = any("B" in step for step in done.history)
-    temperature = None
-    if has_bias:
-        temperature = done.setting["temperature"]
+    temperature = done.setting["temperature"] if has_bias else None
     summary = history_summary(done.history, temperature)
     history = {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)}
-    told = dict(setting=done.setting, tried=done.tried, history=history, steps=len(done.history))
+    told = {"setting": done.setting, "tried": done.tried, "history": history, "steps": len(done.history)}
     if done.teacher:
         told["teacher"] = done.teacher
     return told
@@ -572,9 +574,7 @@ class AuthorsTask(Task):
         extra = {}
         if run.method.trained:
             is_teacher = method == AuthorsConfig(base=method.base) # a base that students learn from
-            train = tuned
-            if is_teacher:
-                train = _teacher
+            train = _teacher if is_teacher else tuned
             done = train(corpus, run.encoder, run.training, method, run.seed)
             model = done.model
             curve = curve_summary(done.history)
@@ -583,16 +583,14 @@ class AuthorsTask(Task):
             model = beginning(run.encoder, corpus, run.seed)
 
         def by_part(part):
-            return embed(model, _tokens(run.encoder, corpus, part), run.encoder.dtype)
+            return _vectors(model, run.encoder, corpus, part)
 
         return Trained(by_part, identity, curve, about, extra)
 
     def test(self, run: RunConfig, trained: Trained) -> Tested:
         corpus = run.data
         parts = author_split(corpus).parts()
-        seed = 0
-        if corpus.split:
-            seed = corpus.split.seed
+        seed = corpus.split.seed if corpus.split else 0
         tested = Tested()
         authors = {}
         for name in run.evaluate:
@@ -619,9 +617,7 @@ class AuthorsTask(Task):
     def lacks(self, run: RunConfig) -> str | None:
         counts_alone = run.method.authors is not None or run.evaluate == ("counts",)
         embeds = run.method.trained or not counts_alone
-        why = None
-        if embeds:
-            why = lacking(encoder_files, run.encoder)
+        why = lacking(encoder_files, run.encoder) if embeds else None
         return why or lacking(author_split, run.data)
 
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MODULES', 'SMALL_WORLD', 'MOST_POSITIONS', 'Trained', 'Tested', 'unmeasured', 'Task', 'task_of', 'base_encoder',
-           'base_model', 'text_tokens', 'vectors', 'lacking', 'encoder_files', 'stand_in']
+           'base_model', 'text_tokens', 'vectors', 'parted', 'lacking', 'encoder_files', 'stand_in']
 
 # %% ../../../nbs/repro/tasks/00_common.ipynb #bcc2d8a0
 import importlib
@@ -90,6 +90,14 @@ def vectors(model, texts: list[str], encoder: EncoderConfig): # (n, d) tensor of
     from debias_nb.encoders import embed
     tokens, rows = text_tokens(encoder, tuple(texts))
     return embed(model, tokens, encoder.dtype)[rows]
+
+
+def parted(n: int, share: float, seed: list[int]) -> tuple[np.ndarray, np.ndarray]: # ascending positions of both parts
+    "A share of n rows, drawn at random, and the others."
+    order = np.random.default_rng(seed).permutation(n)
+    count = round(share * n)
+    drawn, others = np.split(order, [count])
+    return np.sort(drawn), np.sort(others)
 
 # %% ../../../nbs/repro/tasks/00_common.ipynb #82f5b7f7
 @lru_cache(maxsize=None)

@@ -75,9 +75,7 @@ def _of_world(pairs, name: str, is_test: bool) -> LabelledPairs:
     found = LabelledPairs(name, left, right, pairs.labels, info=_about(pairs, sha))
     if not is_test:
         return found
-    subsets = {}
-    if pairs.accessory.any():
-        subsets = {"ordinary": ~pairs.accessory}
+    subsets = {"ordinary": ~pairs.accessory} if pairs.accessory.any() else {}
     return replace(found, groups=pairs.group, subsets=subsets)
 
 
@@ -175,9 +173,7 @@ def importance_shares(
     queries = queries[:MOST]
     if not queries:
         return {}
-    texts = queries
-    if planted:
-        texts = [query.text for query in queries]
+    texts = [query.text for query in queries] if planted else queries
     shares = {"peak importance": _peak(model, encoder, tuple(texts))}
     if planted:
         shares |= _by_cause(model, queries)
@@ -287,13 +283,18 @@ def _followed(metrics: dict) -> dict: # `<set> <metric>` -> value
     return seen
 
 
+def _all_norms(model, base, tokens: PairTokens, run: RunConfig) -> dict[str, float]: # model: plainly fine-tuned
+    "Gradient norms of each of `STRENGTHS`."
+    methods = {name: MethodConfig(name=name, **settings) for name, settings in STRENGTHS.items()}
+    return gradient_norms(model, base, tokens, methods, run.training, run.seed)
+
+
 class PairTask(Task):
     "Labelled pairs: duplicate questions, offers of one product, planted products."
     def data(self, encoder: EncoderConfig, corpus: CorpusConfig) -> tuple[PairTokens, dict]:
         "The training set, tokenised, and what a record says of it."
         pairs = training_pairs(corpus)
-        base = base_model(encoder)
-        tokens = pair_tokens(base, pairs.left, pairs.right, pairs.labels, encoder.max_length)
+        tokens = pair_tokens(base_model(encoder), pairs.left, pairs.right, pairs.labels, encoder.max_length)
         return tokens, {f"train {pairs.name}": pairs.info}
 
     def evaluation_set(self, model, run: RunConfig, name: str) -> tuple[dict, dict, dict]: # metrics, replicates, data
@@ -302,9 +303,7 @@ class PairTask(Task):
         both = vectors(model, pairs.all_texts, run.encoder)
         scores = side_cosines(both)
         values, resampled = evaluate_pairs(scores, pairs.labels, pairs.groups, pairs.subsets, name=name)
-        main = "auc05"
-        if "ordinary" in pairs.subsets:
-            main = "auc05[ordinary]"
+        main = "auc05[ordinary]" if "ordinary" in pairs.subsets else "auc05"
         kept = {main: resampled.pop(main)}
         if name in PLANTED:
             queries = catalogue(run.eval_world).split(name).queries
@@ -350,8 +349,7 @@ class PairTask(Task):
         if watch:
             extra["trajectory"] = watch.seen
         if "gradients" in run.measure and run.method.regulariser == "none":
-            methods = {name: MethodConfig(name=name, **settings) for name, settings in STRENGTHS.items()}
-            extra["gradient norms"] = gradient_norms(model, base, tokens, methods, run.training, run.seed)
+            extra["gradient norms"] = _all_norms(model, base, tokens, run)
         return Trained(model, identity, curve_summary(loss.history), data, extra)
 
     def _callbacks(self, model, run: RunConfig):

@@ -14,7 +14,7 @@ import numpy as np
 from ...config import ConfigError, EncoderConfig, check_known
 from ...interventions import importance, word_of_token
 from ..config import CorpusConfig, RunConfig
-from .common import Tested, Trained, base_model, text_tokens, vectors
+from .common import Tested, Trained, base_model, parted, text_tokens, vectors
 from .pairs import KEPT_RESAMPLES, MOST, PairTask, catalogue, importance_shares
 from ...retrieval import evaluate_retrieval, top_lists
 from debias_nb.data.titles import (
@@ -39,26 +39,27 @@ def _rows(train, rows):
 def _with_held_out(split, corpus: CorpusConfig):
     "A split with a share of the training queries kept as evaluation set `heldout`, by the corpus's own seed."
     train = split.train
-    rng = np.random.default_rng([corpus.share_seed, 9])
-    order = rng.permutation(len(train.queries))
-    count = round(corpus.holdout * len(order))
-    out, kept = map(np.sort, np.split(order, [count]))
+    out, kept = parted(len(train.queries), corpus.holdout, [corpus.share_seed, 9])
     rest = replace(train, **_rows(train, kept))
     frequency = rest.relevance.getnnz(0)
-    name = f"{train.name} heldout"
-    held = TitleTask(name, categories=None, years=None, frequency=frequency, **_rows(train, out))
+    held = TitleTask(
+        f"{train.name} heldout", categories=None, years=None, frequency=frequency, **_rows(train, out))
     tests = split.tests | {"heldout": held}
     return replace(split, train=rest, tests=tests)
 
 
-def _real_split(corpus: CorpusConfig):
-    "The split of a real collection; two collections of different years are joined by `+`."
-    titles, *later = [load_titles(part) for part in corpus.name.split("+")]
+def _collection(name: str):
+    "A real collection; those of different years are joined by `+`."
+    titles, *later = [load_titles(part) for part in name.split("+")]
     if later:
-        titles = join_titles(titles, *later, corpus.name)
-    iid = .2
-    if titles.published is not None:
-        iid = None
+        return join_titles(titles, *later, name)
+    return titles
+
+
+def _real_split(corpus: CorpusConfig):
+    "The split of a real collection."
+    titles = _collection(corpus.name)
+    iid = .2 if titles.published is None else None
     return split_titles(titles, corpus.by, corpus.until, corpus.held_out, iid, corpus.share, corpus.share_seed)
 
 
@@ -128,17 +129,22 @@ def cases(
     texts = tuple(case["query"] for case in out)
     distinct, rows = text_tokens(run.encoder, texts)
     tokens = distinct[rows]
-    causal = _causal_tokens(model, run, name, asked, tokens)
-    values = importance(model, tokens, dtype=run.encoder.dtype)
-    vocabulary = {i: word for word, i in model.tokenizer.get_vocab().items()}
-    for r, case in enumerate(out):
-        ordinary = tokens.ordinary[r]
-        ids = tokens.ids[r][ordinary].tolist()
-        shares = values[r][ordinary].tolist()
-        case["tokens"] = [vocabulary[i] for i in ids]
-        case["importance"] = [round(share, 4) for share in shares]
-    for case, known in zip(out, causal):
+    for case, shares in zip(out, _token_shares(model, tokens, run.encoder.dtype)):
+        case.update(shares)
+    for case, known in zip(out, _causal_tokens(model, run, name, asked, tokens)):
         case["causal"] = known
+    return out
+
+
+def _token_shares(model, tokens, dtype: str) -> list[dict]: # of each text: tokens, importance
+    "The ordinary tokens of texts, and the importance of each."
+    values = importance(model, tokens, dtype=dtype)
+    vocabulary = {i: word for word, i in model.tokenizer.get_vocab().items()}
+    out = []
+    for ids, shares, ordinary in zip(tokens.ids, values, tokens.ordinary):
+        words = [vocabulary[i] for i in ids[ordinary].tolist()]
+        rounded = [round(share, 4) for share in shares[ordinary].tolist()]
+        out.append({"tokens": words, "importance": rounded})
     return out
 
 
@@ -178,14 +184,16 @@ def _causal_tokens(model, run: RunConfig, name: str, asked, tokens) -> list[list
     return out
 
 # %% ../../../nbs/repro/tasks/02_titles.ipynb #22e11cb1
+def _about(split) -> dict: # for the record
+    return {"fingerprint": split.train.fingerprint, "counts": split.counts}
+
+
 class TitlesTask(PairTask):
     "Titles that lead to titles: P@k, propensity-scored P@k, P@1 by category and by item frequency."
     def data(self, encoder: EncoderConfig, corpus: CorpusConfig):
         split = title_split(corpus)
-        base = base_model(encoder)
-        tokens = title_tokens(base, split.train, encoder.max_length)
-        about = {"fingerprint": split.train.fingerprint, "counts": split.counts}
-        return tokens, {f"train {corpus.name}": about}
+        tokens = title_tokens(base_model(encoder), split.train, encoder.max_length)
+        return tokens, {f"train {corpus.name}": _about(split)}
 
     def evaluation_set(self, model, run: RunConfig, name: str) -> tuple[dict, dict, dict]:
         values = {}
@@ -200,12 +208,15 @@ class TitlesTask(PairTask):
             resampled |= self._resampled(shown, replicates, run, name)
             data[f"test {name}{suffix}"] = task.info
         if name != "mix":
-            planted = run.data.world
-            queries = task.queries
-            if planted:
-                queries = catalogue(planted).split(name).queries
+            queries = self._queries(task, run.data.world, name)
             values |= importance_shares(model, run.encoder, queries)
         return values, resampled, data
+
+    def _queries(self, task, planted, name: str) -> list: # planted: a world or None
+        "The queries of a test; those of a planted world know their words' roles."
+        if planted:
+            return catalogue(planted).split(name).queries
+        return task.queries
 
     def _shown(self, found, task, run, name, suffix) -> dict[str, str]: # name in the record -> name of the metric
         "The metrics that a record keeps. Categories are of interest where they are held out."
@@ -226,9 +237,7 @@ class TitlesTask(PairTask):
         for new, old in shown.items():
             is_part = parts and old in replicates and (name == "iid" or "bin" not in old)
             if (old == main or is_part) and np.isfinite(replicates[old]).all():
-                most = KEPT_RESAMPLES
-                if new == main:
-                    most = None
+                most = None if new == main else KEPT_RESAMPLES
                 kept = np.round(replicates[old][:most], 4)
                 out[new] = kept.tolist()
         return out
