@@ -24,7 +24,7 @@ from numpy.random import default_rng
 from ..config import AnswersWorldConfig, check_known, refuse_if
 from .questions import check_columns, check_label, named_cells, without_end
 from debias_nb.data.registry import (
-    DataError, Table, locate, parsed_lines, parsed_rows, sha256_of, text_lines,
+    DataError, Table, hashes_of, locate, parsed_lines, parsed_rows, sha256_of, text_lines,
 )
 
 # %% ../../nbs/data/03_answers.ipynb #61690671
@@ -57,11 +57,10 @@ class Answers(Table):
             self._refuse("labels", contradicted, f"though grades of {RELEVANT} and more are relevant")
 
 
-    def __repr__(self):
+    def _sizes(self):
         questions = len(set(self.question_ids))
         relevant = self.labels.sum()
-        sizes = f"{questions:,} questions, {len(self):,} candidates, {relevant:,} relevant"
-        return f"Answers({self.name}: {sizes}, fingerprint {self.fingerprint[:12]})"
+        return f"{questions:,} questions, {len(self):,} candidates, {relevant:,} relevant"
 
     def groups(self) -> np.ndarray: # (n,)
         "The number of each row's question, from 0 in order of appearance."
@@ -70,6 +69,7 @@ class Answers(Table):
 
 # %% ../../nbs/data/03_answers.ipynb #b611bb47
 ENTITY = re.compile(r"&(#\d+|[A-Za-z]\w*);")
+_UNCLEAN = {"rows with HTML entities": ENTITY, "rows with no-break spaces": re.compile("\u00a0")}
 
 
 def _per_question(answers): # -> (questions,) each
@@ -105,19 +105,17 @@ def _oddities(answers): # -> counts
 def _unclean(answers): # -> counts
     "Counts of signs that a text was not cleaned."
     texts = list(map("{}\n{}".format, answers.questions, answers.answers))
-    entities = list(filter(ENTITY.search, texts))
-    unbroken = [text for text in texts if "\u00a0" in text]
-    return {
-        "rows with HTML entities": len(entities),
-        "rows with no-break spaces": len(unbroken),
-    }
+    counts = {}
+    for what, sign in _UNCLEAN.items():
+        rows = list(filter(sign.search, texts))
+        counts[what] = len(rows)
+    return counts
 
 
 def _first_relevant(answers) -> int:
     "How many questions have a relevant candidate in the first place."
     _, first = np.unique(answers.groups(), return_index=True)
-    relevant = answers.labels[first]
-    return int(relevant.sum())
+    return int(answers.labels[first].sum())
 
 
 def describe(
@@ -197,8 +195,8 @@ def _relevance(record): # -> label, grade
         return LABELS[label], None
     number = int(grade)
     relevant = int(number >= RELEVANT)
-    if label is not None and LABELS[label] != relevant:
-        raise ValueError(f"label {label}, but the grade is {grade}, and {RELEVANT} or more is relevant")
+    contradicted = label is not None and LABELS[label] != relevant
+    refuse_if(contradicted, f"label {label}, but the grade is {grade}, and {RELEVANT} or more is relevant")
     return relevant, number
 
 
@@ -213,8 +211,7 @@ class _Row(NamedTuple):
 def _checked(record): # -> _Row
     "Raises `ValueError` with the reason."
     for key in ("question", "answer", "question_id"):
-        if not record.get(key, "none").strip():
-            raise ValueError(f"the {key} is empty")
+        refuse_if(not record.get(key, "none").strip(), f"the {key} is empty")
     label, grade = _relevance(record)
     return _Row(record.get("question_id"), record["question"], record["answer"], label, grade)
 
@@ -257,12 +254,11 @@ def _consistent_rows(path, lines, columns, quoting): # lines: with their numbers
 def _numbered(questions, group_by): # -> list of str
     "Ids for questions without: of runs of the same text, or of texts."
     import pandas as pd
-    asked = np.array(questions, dtype=object)
+    asked = pd.Series(questions, dtype=object)
     if group_by == "run":
-        starts = np.append(True, asked[1:] != asked[:-1])
-        number = np.cumsum(starts)
+        number = (asked != asked.shift()).cumsum()
     else:
-        number = pd.factorize(asked)[0] + 1
+        number = asked.factorize()[0] + 1
     return number.astype(str).tolist()
 
 
@@ -296,8 +292,7 @@ def read_answers(
     if "grade" not in columns:
         grades = None
     file = Path(path).name
-    files = {file: sha256_of(path)}
-    return Answers(name or file, ids, questions, answers, labels, grades, counts, files, part)
+    return Answers(name or file, ids, questions, answers, labels, grades, counts, {file: sha256_of(path)}, part)
 
 # %% ../../nbs/data/03_answers.ipynb #51c7b79c
 def read_queries(
@@ -363,10 +358,10 @@ def identify(
 def _published_ids(answers, queries) -> list[str]: # of each row
     "Raises `DataError` for a question that no query asks."
     id_of = {question: id for id, question in queries.items()}
-    unknown = [question for question in answers.questions if question not in id_of]
-    if unknown:
-        raise DataError(f"{answers.name}: no query reads {unknown[0]!r}")
-    return [id_of[question] for question in answers.questions]
+    try:
+        return [id_of[question] for question in answers.questions]
+    except KeyError as e:
+        raise DataError(f"{answers.name}: no query reads {e.args[0]!r}") from None
 
 # %% ../../nbs/data/03_answers.ipynb #ba97dd98
 class _Source(NamedTuple):
@@ -430,8 +425,7 @@ def load_answers(
         questions, candidates = source.paper[part]
         counts["questions in the paper"] = questions
         counts["candidates in the paper"] = candidates
-    hashes = {f"{dataset}/{path.name}": sha256_of(path) for path in paths}
-    return replace(answers, files=hashes, counts=counts)
+    return replace(answers, files=hashes_of(dataset, paths), counts=counts)
 
 # %% ../../nbs/data/03_answers.ipynb #3f8c3c99
 def _words(text):
@@ -537,11 +531,9 @@ class Edit(NamedTuple):
 def _places(text): # -> kind -> positions
     "Where a text can be edited so that it changes and does not become blank."
     swaps = [i for i, (one, next_) in enumerate(pairwise(text)) if one != next_]
-    n = len(text)
-    inserts = range(n + 1)
-    deletes = range(n)
-    visible = "".join(text.split())
-    if len(visible) == 1: # it stays
+    inserts = range(len(text) + 1)
+    deletes = range(len(text))
+    if len(text.strip()) == 1: # what can be seen stays
         deletes = [i for i in deletes if text[i].isspace()]
     places = {"swap": swaps, "insert": inserts, "delete": deletes}
     return {kind: positions for kind, positions in places.items() if positions}
@@ -556,20 +548,20 @@ def _chosen(text, rng): # -> kind, position
     return kind, at
 
 
+_WIDTHS = {"swap": 2, "insert": 0, "delete": 1} # characters that an edit takes out
+
+
 def _edit(text, i, rng): # i: position of the text; -> a changed text, and what was done
     "One edit of the kinds that the text allows."
     kind, at = _chosen(text, rng)
-    before = text[:at]
-    if kind == "insert":
-        characters = string.ascii_lowercase[rng.integers(26)]
-        changed = before + characters + text[at:]
-    elif kind == "delete":
-        characters = text[at]
-        changed = before + text[at + 1:]
-    else:
-        characters = text[at:at + 2]
-        changed = before + characters[::-1] + text[at + 2:]
-    return changed, Edit(i, kind, at, characters)
+    end = at + _WIDTHS[kind]
+    characters = text[at:end]
+    new = ""
+    if kind == "swap":
+        new = characters[::-1]
+    elif kind == "insert":
+        new = characters = string.ascii_lowercase[rng.integers(26)]
+    return text[:at] + new + text[end:], Edit(i, kind, at, characters)
 
 
 class Perturbed(NamedTuple):

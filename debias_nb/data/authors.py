@@ -34,7 +34,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, TypeAdap
 
 from ..config import AuthorsWorldConfig, check_known, refuse_if
 from debias_nb.data.registry import (
-    NUL, DataError, Table, decoded, first_mistake, json_rows, locate, parsed_lines, parsed_rows, sha256_of, text_lines,
+    NUL, DataError, Table, decoded, first_mistake, hashes_of, json_rows, locate, parsed_lines, parsed_rows, sha256_of,
+    text_lines,
 )
 
 # %% ../../nbs/data/04_authors.ipynb #ca4cb278
@@ -88,13 +89,12 @@ class Texts(Table):
         except ValidationError as e:
             raise ValueError(f"{self.name}: {column}, row {first_mistake(e)}") from None
 
-    def __repr__(self):
+    def _sizes(self):
         authors = len(set(self.author))
         topics = "no"
         if self.topic is not None:
             topics = f"{len(set(self.topic)):,}"
-        sizes = f"{len(self):,} texts, {authors:,} authors, {topics} topics"
-        return f"Texts({self.name}: {sizes}, fingerprint {self.fingerprint[:12]})"
+        return f"{len(self):,} texts, {authors:,} authors, {topics} topics"
 
 # %% ../../nbs/data/04_authors.ipynb #ce0c51e3
 def describe(
@@ -107,15 +107,13 @@ def describe(
     table = pd.DataFrame({"author": texts.author, "topic": texts.topic})
     topics_of = table.groupby("author").topic.nunique()
     authors_of = table.groupby("topic").author.nunique()
-    several_topics = topics_of > 1
-    several_authors = authors_of > 1
     return {
         "texts": len(texts),
         "authors": len(wrote),
         "topics": len(authors_of),
         "authors with one text": sizes.count(1),
-        "authors with several topics": int(several_topics.sum()),
-        "topics with several authors": int(several_authors.sum()),
+        "authors with several topics": np.count_nonzero(topics_of > 1),
+        "topics with several authors": np.count_nonzero(authors_of > 1),
         "texts of an author, least": min(sizes),
         "texts of an author, median": float(np.median(sizes)),
         "texts of an author, most": max(sizes),
@@ -250,9 +248,7 @@ def _meant(key):
     "The column that a key misspells, if it does."
     written = str(key).strip().casefold()
     close = difflib.get_close_matches(written, _KINDS, 1, .8)
-    if close:
-        return close[0]
-    return None
+    return next(iter(close), None)
 
 
 class _Row(BaseModel):
@@ -614,8 +610,7 @@ def load_texts(
     paths = [locate(name, file, download) for file in files]
     texts = read(*paths, name=name)
     texts = clean(texts, quotes, signatures)
-    files = {f"{name}/{path.name}": sha256_of(path) for path in paths}
-    return replace(texts, files=files)
+    return replace(texts, files=hashes_of(name, paths))
 
 # %% ../../nbs/data/04_authors.ipynb #e70fb137
 def planted_texts(
@@ -644,8 +639,7 @@ def _need_topics(texts, least, what):
     if texts.topic is None:
         raise ValueError(f"{texts.name} has no topics")
     found = len(set(texts.topic))
-    if found < least:
-        raise ValueError(f"{texts.name}: {what} needs at least {least} topics, got {found}")
+    refuse_if(found < least, f"{texts.name}: {what} needs at least {least} topics, got {found}")
 
 
 
@@ -676,10 +670,9 @@ class AuthorSplit:
             raise ValueError(f"{self.name}: no texts in {test}")
         for part in (texts, self.train):
             _need_topics(part, 1, "a test")
+        columns = ["author", "text"]
         if test == "cross":
-            columns = ("author", "text", "topic")
-        else:
-            columns = ("author", "text")
+            columns.append("topic")
         for column in columns:
             self._check_apart(column, test, "train")
             self._check_apart(column, test, "validation")
@@ -819,9 +812,7 @@ def _drawn(values, share, what, rng):
     "A share of the values, drawn at random. Raises `ValueError` where it is none or all of them."
     ranked = _ranked(values)
     count = len(_most_frequent(values, share, what))
-    shuffled = rng.permutation(len(ranked))
-    drawn = shuffled[:count]
-    return {ranked[i] for i in drawn}
+    return set(rng.permutation(ranked)[:count].tolist())
 
 
 def random_split(
@@ -991,8 +982,7 @@ def leakage(
 def _shared_words(a, b, names): # a, b: (words,) vectors of two topics
     "The six words that add the most to the cosine of two topics."
     added = a.clip(0) * b.clip(0)
-    order = (-added).argsort(kind="stable")
-    best = order[:6]
+    best = (-added).argsort(kind="stable")[:6]
     shared = best[added[best] > 0]
     return ", ".join(names[shared])
 
@@ -1015,11 +1005,12 @@ def nearest_topics(
     words = weigher.get_feature_names_out()
     cosines = ours @ theirs.T
     best = cosines.argmax(1)
-    nearest = [train_topics[j] for j in best]
-    shared = [_shared_words(ours[i], theirs[j], words) for i, j in enumerate(best)]
-    highest = cosines.max(1).astype(float)
-    found = pd.DataFrame(
-        {"test topic": test_topics, "training topic": nearest, "cosine": highest, "shared words": shared})
+    found = pd.DataFrame({
+        "test topic": test_topics,
+        "training topic": train_topics[best],
+        "cosine": cosines.max(1).astype(float),
+        "shared words": [_shared_words(one, other, words) for one, other in zip(ours, theirs[best])],
+    })
     found = found.sort_values("cosine", ascending=False, kind="stable", ignore_index=True)
     return found.head(pairs)
 

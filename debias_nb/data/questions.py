@@ -19,7 +19,7 @@ import numpy as np
 from numpy.random import default_rng
 
 from ..config import check_known
-from .registry import DataError, Table, decoded, locate, parsed_rows, raw_lines, sha256_of
+from .registry import DataError, Table, decoded, hashes_of, locate, parsed_rows, raw_lines, sha256_of
 
 # %% ../../nbs/data/01_questions.ipynb #e2fab56e
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,9 +43,8 @@ class QuestionPairs(Table):
         "All questions, the left ones first."
         return self.left + self.right
 
-    def __repr__(self):
-        sizes = f"{len(self):,} pairs, {self.labels.sum():,} duplicates"
-        return f"QuestionPairs({self.name}: {sizes}, fingerprint {self.fingerprint[:12]})"
+    def _sizes(self):
+        return f"{len(self):,} pairs, {self.labels.sum():,} duplicates"
 
 # %% ../../nbs/data/01_questions.ipynb #30ad525f
 LABELS = {"duplicate": 1, "non-duplicate": 0, "1": 1, "0": 0}
@@ -62,10 +61,9 @@ def named_cells(
 ) -> dict[str, str]: # column -> cell
     "The cells of a line by their columns. Raises `ValueError` where their numbers differ."
     if len(cells) != len(columns):
+        found = f"{len(cells)} columns"
         if len(cells) == 1:
             found = "1 column"
-        else:
-            found = f"{len(cells)} columns"
         raise ValueError(f"{found}, expected {len(columns)} ({', '.join(columns)})")
     return dict(zip(columns, cells))
 
@@ -314,8 +312,7 @@ def _read(dataset, source, download) -> QuestionPairs:
     path = locate(dataset, source.file, download)
     name = f"{dataset} {source.file}"
     pairs = read_pairs(path, source.columns, source.encoding_errors, name)
-    files = {f"{dataset}/{source.file}": sha256_of(path)}
-    return replace(pairs, files=files)
+    return replace(pairs, files=hashes_of(dataset, [path]))
 
 # %% ../../nbs/data/01_questions.ipynb #126d22c0
 def _check_request(name, part, share, holdout):

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['NUL', 'LARGEST', 'DataFile', 'DataError', 'bad_lines', 'DataSet', 'Registry', 'load_registry', 'sha256_of',
-           'git_blob_of', 'ChangedData', 'verified', 'cache_folder', 'MissingData', 'UnknownData', 'only_pinned',
-           'locate', 'inventory', 'raw_lines', 'decoded', 'text_lines', 'parsed_rows', 'first_mistake', 'parsed_lines',
-           'json_rows', 'Table', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected', 'load_expected']
+           'hashes_of', 'git_blob_of', 'ChangedData', 'verified', 'cache_folder', 'MissingData', 'UnknownData',
+           'only_pinned', 'locate', 'inventory', 'raw_lines', 'decoded', 'text_lines', 'parsed_rows', 'first_mistake',
+           'parsed_lines', 'json_rows', 'Table', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected', 'load_expected']
 
 # %% ../../nbs/data/00_registry.ipynb #987a3bf4
 import gzip
@@ -15,6 +15,7 @@ import json
 import os
 import re
 import zlib
+from collections.abc import Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -133,6 +134,14 @@ def sha256_of(
 ) -> str: # 64 hex digits
     "The file's sha256, computed once in a process unless size or time of change differ."
     return sha256_file(path)
+
+
+def hashes_of(
+    dataset: str, # a name in the registry
+    paths: Iterable[Path], # of its files
+) -> dict[str, str]: # `dataset/file` -> sha256
+    "What a data set was read from."
+    return {f"{dataset}/{path.name}": sha256_of(path) for path in paths}
 
 
 @once_per_state
@@ -417,6 +426,13 @@ class Table:
             row = wrong.argmax()
             value = getattr(self, column)[row]
             raise ValueError(f"{self.name}: {column}[{row}] is {value}, {why}")
+
+    def _sizes(self) -> str: # e.g. `3 pairs`
+        "What there is, in words."
+        return f"{len(self):,} rows"
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self.name}: {self._sizes()}, fingerprint {self.fingerprint[:12]})"
 
     def __len__(self):
         return len(getattr(self, self.COLUMNS[0]))

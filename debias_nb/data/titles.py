@@ -11,6 +11,7 @@ import hashlib
 import html
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from scipy.sparse import block_diag, csr_matrix, issparse
 
 from ..config import check_known
-from .registry import DataError, MissingData, json_rows, locate, sha256_of
+from .registry import DataError, MissingData, hashes_of, json_rows, locate
 from .worlds import SPLITS, Catalogue, Retrieval, concept_ids
 
 # %% ../../nbs/data/02_titles.ipynb #5bce3d4c
@@ -87,9 +88,9 @@ def _truth(matrix) -> csr_matrix: # a copy in bool, with nothing stored but what
 
 # %% ../../nbs/data/02_titles.ipynb #93e78553
 class _Merged(NamedTuple):
-    keys: list[str]    # distinct titles in lower case
+    keys: pd.Index     # distinct titles in lower case
     codes: np.ndarray  # which of them each text is, -1 for an empty one
-    first: np.ndarray  # the first text of each
+    first: pd.Index    # the first text of each
     untitled: int      # empty texts
     repeated: int      # texts after the first
 
@@ -100,15 +101,12 @@ def _merge(name, texts) -> _Merged:
     for n, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"{name}: title {n} is no text: {text!r}")
-    folded = [text.strip().lower() or None for text in texts]
-    codes, keys = pd.factorize(np.array(folded, dtype=object))
-    titled = codes >= 0
-    again = pd.Series(codes).duplicated()
-    first = np.flatnonzero(titled & ~again)
-    n = int(titled.sum())
-    untitled = len(texts) - n
-    repeated = n - len(keys)
-    return _Merged(keys.tolist(), codes, first, untitled, repeated)
+    folded = pd.Series([text.strip().lower() or None for text in texts], dtype=object)
+    titled = folded.dropna()
+    kept = titled.drop_duplicates()
+    keys = pd.Index(kept, dtype=object)
+    codes = keys.get_indexer(folded)
+    return _Merged(keys, codes, kept.index, len(folded) - len(titled), len(titled) - len(kept))
 
 # %% ../../nbs/data/02_titles.ipynb #367ef6ad
 def _arrays(given) -> list: # of a sparse matrix, an array or None
@@ -251,8 +249,7 @@ def make_titles(
     q = _merge(name, queries)
     i = _merge(name, items)
     named = _merged_pairs(pairs, q, i)
-    asked = pd.Index(q.keys, dtype=object)
-    own = pd.Index(i.keys, dtype=object).get_indexer(asked) # the item with each query's own title, -1: none
+    own = i.keys.get_indexer(q.keys) # the item with each query's own title, -1: none
     barred = None
     if excluded is not None:
         left_out = _pairs(name, "excluded", excluded, queries, items)
@@ -368,9 +365,8 @@ def _lf_categories(path, uids: list[str]) -> np.ndarray: # (queries,) str, "" wh
     "Raises `DataError` naming file and line."
     rows = _two_columns(path, r"^([^\t]*)\t([^\t]*)$", "a uid, a tab and a category are", "utf-8")
     _check_unique(path, rows[0])
-    categories = rows[1].str.strip()
-    category_of = dict(zip(rows[0], categories))
-    return np.array([category_of.get(uid, "") for uid in uids])
+    categories = rows.set_index(0)[1].str.strip()
+    return categories.reindex(uids, fill_value="").to_numpy(str)
 
 # %% ../../nbs/data/02_titles.ipynb #dade6711
 def _texts(entries) -> list[str]:
@@ -556,12 +552,19 @@ SOURCES = {
 
 # %% ../../nbs/data/02_titles.ipynb #8f315c78
 @lru_cache(maxsize=4)
-def _load(name, located) -> Titles: # located: file, path, sha256 of each
+def _load(name, paths, files) -> Titles: # files: name and sha256 of each
     "Read the files of a source."
-    source = SOURCES[name]
-    paths = [path for _, path, _ in located]
-    files = {f"{source.dataset}/{file}": sha for file, _, sha in located}
-    return replace(source.read(*paths, name=name), files=files)
+    read = SOURCES[name].read(*paths, name=name)
+    return replace(read, files=dict(files))
+
+
+def _located(source, download) -> list[Path]:
+    "The files of a source, without the optional ones that are nowhere."
+    paths = [locate(source.dataset, file, download) for file in source.files]
+    for file in source.optional:
+        with suppress(MissingData):
+            paths.append(locate(source.dataset, file, download))
+    return paths
 
 
 def load_titles(
@@ -572,16 +575,9 @@ def load_titles(
     Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError` for an unknown name."""
     check_known("titles", name, SOURCES)
     source = SOURCES[name]
-    located = []
-    for file in source.files + source.optional:
-        try:
-            path = locate(source.dataset, file, download)
-        except MissingData:
-            if file in source.optional:
-                continue
-            raise
-        located.append((file, path, sha256_of(path)))
-    return _load(name, tuple(located))
+    paths = _located(source, download)
+    files = hashes_of(source.dataset, paths)
+    return _load(name, tuple(paths), tuple(files.items()))
 
 # %% ../../nbs/data/02_titles.ipynb #5dd314ec
 @dataclass(frozen=True, eq=False, repr=False)
@@ -718,10 +714,9 @@ def _of_categories(titles, held_out) -> np.ndarray: # (queries,) bool
     for category in held_out:
         check_known("category", category, sorted(known))
     shifted = np.isin(titles.categories, list(held_out))
-    if shifted.all():
-        raise ValueError(f"held_out={list(held_out)} leaves no training query of {titles.name}")
-    if not shifted.any():
-        raise ValueError(f"held_out={list(held_out)} leaves no ood query of {titles.name}")
+    for what, queries in (("training", ~shifted), ("ood", shifted)):
+        if not queries.any():
+            raise ValueError(f"held_out={list(held_out)} leaves no {what} query of {titles.name}")
     return shifted
 
 
@@ -776,15 +771,13 @@ def _propensity(name) -> tuple[float, float]: # what the repository gives for it
 
 def _part(titles, rows, items) -> dict: # rows, items: positions -> columns of a training or test set
     "Some of the queries, and some of the items renumbered."
-    place = np.full(len(titles.items) + 1, -1) # the last one: of no item
-    place[items] = np.arange(len(items))
     own = titles.own[rows]
     relevance = titles.relevance[rows]
     part = {
         "queries": [titles.queries[row] for row in rows],
         "items": [titles.items[item] for item in items],
         "relevance": relevance[:, items],
-        "own": place[own],
+        "own": pd.Index(items).get_indexer(own), # -1 stays: no item has that number
     }
     if titles.excluded is not None:
         excluded = titles.excluded[rows]

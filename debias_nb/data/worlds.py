@@ -6,7 +6,7 @@
 __all__ = ['STRONG', 'SPLITS', 'ANSWER_SPLITS', 'AUTHOR_SPLITS', 'STREAMS', 'ONSETS', 'VOWELS', 'CODAS', 'CLUSTERS', 'SYNONYMS',
            'SLOTS', 'VALUES', 'FILLERS', 'ROLES', 'CODES', 'CODE_WORDS', 'SPECIAL', 'STYLE_SHARES', 'strong_world',
            'stream', 'invent', 'subsets', 'deal_brands', 'marked', 'Lexicon', 'Text', 'relevant', 'draw_synonyms',
-           'draw_values', 'draw_words', 'write_titles', 'draw_brands', 'write_pairs', 'Pairs', 'make_pairs',
+           'draw_values', 'another', 'draw_words', 'write_titles', 'draw_brands', 'write_pairs', 'Pairs', 'make_pairs',
            'Retrieval', 'concept_ids', 'draw_others', 'tie', 'write_decoys', 'make_split', 'Catalogue',
            'wordpiece_vocabulary', 'vocabulary_sha256', 'AnswerWords', 'answer_words', 'PlantedAnswers',
            'answers_split', 'AuthorWords', 'author_words', 'PlantedTexts', 'authors_split']
@@ -32,7 +32,7 @@ def strong_world(
     **changes, # dials that differ from the strong world's
 ) -> WorldConfig:
     "The strong world. Raises pydantic's `ValidationError` for a dial that does not exist or is out of range."
-    return WorldConfig(**{**STRONG, **changes})
+    return WorldConfig(**STRONG | changes)
 
 # %% ../../nbs/data/05_worlds.ipynb #c899cacf
 SPLITS = ("iid", "uncoupled", "redealt", "unseen")
@@ -69,16 +69,11 @@ def invent(
     lower: str = "`types` or `unseen_types`", # the dials that ask for them, for the message
 ) -> list[str]: # distinct words of six letters, none the beginning of another
     "Draw pronounceable words that mean nothing. Raises `ValueError` when there are not so many."
-    parts = (ONSETS, VOWELS, CLUSTERS, VOWELS, CODAS)
-    shape = [len(p) for p in parts]
-    most = int(np.prod(shape))
-    if n > most:
-        raise ValueError(f"{n} words are needed and only {most} can be made: lower {lower}")
-    drawn = rng.choice(most, n, replace=False)
-    words = [""] * n
-    for part, places in zip(parts, np.unravel_index(drawn, shape)):
-        words = [word + part[place] for word, place in zip(words, places)]
-    return words
+    spelled = itertools.product(ONSETS, VOWELS, CLUSTERS, VOWELS, CODAS)
+    words = list(map("".join, spelled))
+    if n > len(words):
+        raise ValueError(f"{n} words are needed and only {len(words)} can be made: lower {lower}")
+    return rng.choice(words, n, replace=False).tolist()
 
 # %% ../../nbs/data/05_worlds.ipynb #162e2f31
 def subsets(
@@ -104,12 +99,11 @@ VALUES = 5    # of a slot
 FILLERS = 150 # filler words
 
 
-def _other_places(rng, n): # (n,), n at least 2
-    "A permutation that leaves nothing in its place."
-    places = np.arange(n)
-    turn = places
-    while (turn == places).any():
-        turn = rng.permutation(n)
+def _swapped(rng, values): # (n,) distinct, n at least 2
+    "The values in an order that leaves none in its place."
+    turn = values
+    while (turn == values).any():
+        turn = rng.permutation(values)
     return turn
 
 
@@ -151,8 +145,7 @@ def deal_brands(
     own, redealt = np.full((2, len(accessory), 2), -1)
     own[ordinary] = np.arange(brands).reshape(-1, 2)
     own[unseen] = np.resize(rng.permutation(brands), (len(unseen), 2)) # types that have none of their own reuse others'
-    places = _other_places(rng, len(ordinary))
-    others = ordinary[places]
+    others = _swapped(rng, ordinary)
     redealt[ordinary] = own[others]
     prefix = _prefixes(rng, brands, begun)
     return own, redealt, np.repeat(ordinary, 2), prefix
@@ -173,10 +166,11 @@ def _cut(words, *sizes): # words of a vector
     return np.split(words, ends[:-1])
 
 
-def _invented(rng, sizes, *lower):
-    "Vectors of distinct invented words. Raises `ValueError` when there are not so many."
+def _invented(rng, shapes, *lower):
+    "Arrays of distinct invented words. Raises `ValueError` when there are not so many."
+    sizes = list(map(np.prod, shapes))
     words = np.array(invent(rng, sum(sizes), *lower), dtype=object)
-    return _cut(words, *sizes)
+    return list(map(np.reshape, _cut(words, *sizes), shapes))
 
 
 class Lexicon:
@@ -200,10 +194,8 @@ class Lexicon:
 
     def _invent_words(self, rng, types, slots):
         "Words for all that a title can say but model codes."
-        sizes = (types * SYNONYMS, slots * VALUES * 2, len(self.type_of), FILLERS)
-        nouns, attributes, brands, self.fillers = _invented(rng, sizes)
-        self.nouns = nouns.reshape(types, SYNONYMS)                  # (types, 4)
-        self.attribute_words = attributes.reshape(slots, VALUES, 2)  # (slots, values, 2)
+        shapes = ((types, SYNONYMS), (slots, VALUES, 2), len(self.type_of), FILLERS)
+        self.nouns, self.attribute_words, brands, self.fillers = _invented(rng, shapes)
         syllables = [o + v for o in ONSETS for v in VOWELS]
         ends = rng.choice(syllables, len(brands)).astype(object)
         extended = brands[self.prefix_of] + ends
@@ -212,8 +204,8 @@ class Lexicon:
     def _draw_known(self, rng, types, slots):
         "What the broad corpus mixes."
         self.known = marked(rng, types, self.config.known)    # (types,) bool: nouns
-        known = marked(rng, slots * VALUES, self.config.aknown)
-        self.aknown = known.reshape(slots, VALUES)            # (slots, values) bool
+        aknown = marked(rng, slots * VALUES, self.config.aknown)
+        self.aknown = aknown.reshape(slots, VALUES)           # (slots, values) bool
 
 # %% ../../nbs/data/05_worlds.ipynb #9b26f44d
 class Text(NamedTuple):
@@ -258,6 +250,16 @@ def draw_synonyms(rng: Generator, n: int) -> ndarray: # (n, 3)
 def draw_values(rng: Generator, n: int) -> ndarray: # (n, 2)
     "The values of n products, one for each slot of their type."
     return rng.integers(VALUES, size=(n, 2))
+
+
+def another(
+    rng: Generator,
+    values: ndarray, # (n,) numbers from 0
+    count: int,      # values that there are
+) -> ndarray: # (n,) numbers from 0, each unlike the one that it replaces
+    "Another value for each."
+    step = rng.integers(1, count, size=len(values))
+    return (values + step) % count
 
 
 def _order(rng, shape): # shape: (rows, columns)
@@ -418,9 +420,16 @@ class Pairs:
 
 def make_pairs(left: list[Text], right: list[Text], group: ndarray) -> Pairs:
     "Pairs labelled by `relevant`."
-    labels = np.array([relevant(a, b) for a, b in zip(left, right)], np.float32)
+    labels = np.array(list(map(relevant, left, right)), np.float32)
     accessory = np.array([a.accessory for a in left], bool)
     return Pairs(left, right, labels, accessory, group)
+
+
+def _matched(queries, items, asking, offered): # asking, offered: (n,) positions
+    "Labelled pairs of some queries with some items."
+    left = [queries[q] for q in asking]
+    right = [items[i] for i in offered]
+    return make_pairs(left, right, asking)
 
 # %% ../../nbs/data/05_worlds.ipynb #4386513c
 @dataclass(frozen=True)
@@ -492,16 +501,15 @@ def write_decoys(
 ) -> list[Text]:
     "For each query an item of its brand, of the type that brand was trained with, never relevant."
     n = len(queries)
-    brands = np.array([q.brand for q in queries], dtype=int)
-    values = draw_values(rng, n)
+    rows = [(*query.values, query.type, query.brand) for query in queries]
+    asked = np.array(rows, int).reshape(n, 4)
+    brands = asked[:, 3]
     types = lexicon.type_of[brands]
-    shift = rng.integers(1, VALUES, size=n)
-    asked = [query.concept[:3] for query in queries]
-    asked = np.array(asked, dtype=int).reshape(n, 3)
-    decoys = np.column_stack([types, values])
-    same = (decoys == asked).all(1)
-    values[:, 0] += same * shift
-    return write_titles(lexicon, rng, types, values % VALUES, brands)
+    values = draw_values(rng, n)
+    others = another(rng, values[:, 0], VALUES)
+    same = (np.column_stack([values, types]) == asked[:, :3]).all(1)
+    values[same, 0] = others[same]
+    return write_titles(lexicon, rng, types, values, brands)
 
 # %% ../../nbs/data/05_worlds.ipynb #56aeddf6
 def _rest(c, decoys):
@@ -511,6 +519,12 @@ def _rest(c, decoys):
         raise ValueError(f"items: {c.items} are too few for {c.queries} queries with an item each "
                          f"and {decoys} decoys")
     return rest
+
+
+def _relevant_items(queries, items):
+    "Of each query the positions of the items about the same, ascending."
+    asked, there = concept_ids(queries, items)
+    return [np.flatnonzero(there == concept) for concept in asked]
 
 
 def _further_items(lexicon, rng, types, how): # how: of `tie`
@@ -543,9 +557,7 @@ def make_split(
     decoy = np.full(c.queries, -1)
     decoy[misled] = misleading
     shuffled = [items[i] for i in place.argsort()]
-    wanted, there = concept_ids(queries, shuffled)
-    hits = [np.flatnonzero(there == concept) for concept in wanted]
-    return Retrieval(name, queries, shuffled, hits, positive, decoy)
+    return Retrieval(name, queries, shuffled, _relevant_items(queries, shuffled), positive, decoy)
 
 # %% ../../nbs/data/05_worlds.ipynb #ecd00bec
 def _non_relevant(task, keys, k): # keys: (queries, items), changed in place
@@ -554,7 +566,7 @@ def _non_relevant(task, keys, k): # keys: (queries, items), changed in place
     keys[every, task.decoy] -= task.decoy >= 0
     for row, hits in zip(keys, task.relevant):
         row[hits] = np.inf
-    fewest = np.isfinite(keys).sum(1).min()
+    fewest = len(task.items) - max(map(len, task.relevant))
     if fewest < k:
         raise ValueError(f"test_negatives: {k} asked for, and one query has only {fewest} non-relevant items")
     return keys.argsort(1)[:, :k]
@@ -587,10 +599,7 @@ class Catalogue(Lexicon):
         own = np.arange(len(train))
         right = np.column_stack([own, others]).ravel()
         order = rng.permutation(len(right))
-        group = order // (k + 1)
-        queries = [train.left[g] for g in group]
-        items = [train.right[i] for i in right[order]]
-        return make_pairs(queries, items, group)
+        return _matched(train.left, train.right, order // (k + 1), right[order])
 
     def split(self, name: str) -> Retrieval:
         "One of `SPLITS`. Raises `ValueError` for any other."
@@ -606,10 +615,7 @@ class Catalogue(Lexicon):
         keys = rng.random((n, len(task.items)))
         others = _non_relevant(task, keys, k)
         chosen = np.column_stack([task.positive, others]).ravel()
-        group = np.arange(n).repeat(k + 1)
-        queries = [task.queries[g] for g in group]
-        items = [task.items[i] for i in chosen]
-        return make_pairs(queries, items, group)
+        return _matched(task.queries, task.items, np.arange(n).repeat(k + 1), chosen)
 
 # %% ../../nbs/data/05_worlds.ipynb #a8eee04a
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -685,17 +691,15 @@ def answer_words(
     if needed > c.content:
         raise ValueError(f"content: {c.content} words are too few, a question of {c.asked} "
                          f"and an answer of {c.length} that shares {c.few} need {needed}")
-    sizes = (c.types, c.types * c.cues, c.content)
-    types, cues, content = _invented(stream(c, "answers words"), sizes, "`types`, `cues` or `content`")
-    return AnswerWords(types, cues.reshape(c.types, c.cues), content)
+    shapes = (c.types, (c.types, c.cues), c.content)
+    return AnswerWords(*_invented(stream(c, "answers words"), shapes, "`types`, `cues` or `content`"))
 
 # %% ../../nbs/data/05_worlds.ipynb #cb66db4c
 def _cues(c, words, rng, types, cued): # (n,) types of the questions, (n,) does the cue fit?
     "A cue for each answer, of its question's type or of another one."
-    n = len(types)
-    step = rng.integers(1, c.types, size=n)
-    of_type = (types + ~cued * step) % c.types
-    which = rng.integers(c.cues, size=n)
+    others = another(rng, types, c.types)
+    of_type = np.where(cued, types, others)
+    which = rng.integers(c.cues, size=len(types))
     return words.cues[of_type, which]
 
 
@@ -730,7 +734,12 @@ def _write_answers(c, words, rng, types, asked, many, cued): # (n,), (n, c.asked
 
 def _joined(rows): # rows of words
     "Each row as a text."
-    return [" ".join(row) for row in rows]
+    return list(map(" ".join, rows))
+
+
+def _numbered(name, numbers): # numbers: (n,)
+    "A name for each number."
+    return [f"{name} {number}" for number in numbers]
 
 # %% ../../nbs/data/05_worlds.ipynb #53921e53
 class PlantedAnswers(NamedTuple):
@@ -793,8 +802,7 @@ def answers_split(
     answers = _write_answers(c, words, rng, types[question], asked[question], many, cued)
     said = _write_questions(words, types, asked)
     questions = [said[q] for q in question]
-    ids = [f"{name} {q}" for q in question]
-    return PlantedAnswers(name, ids, questions, answers, labels, many, cued)
+    return PlantedAnswers(name, _numbered(name, question), questions, answers, labels, many, cued)
 
 # %% ../../nbs/data/05_worlds.ipynb #bdc69ae6
 _LOWER = "`functions`, `spellings` or `content`" # the dials that ask for words, for messages
@@ -845,8 +853,7 @@ def author_words(
     "The words of a world of authors. Raises `ValueError` for a negative seed, and for more words than can be made."
     c = config
     rng = stream(c, "authors words")
-    sizes = (c.functions, c.spellings, c.content)
-    functions, spelled, content = _invented(rng, sizes, _LOWER)
+    functions, spelled, content = _invented(rng, (c.functions, c.spellings, c.content), _LOWER)
     even = np.full(c.content, c.concentration)
     topics = rng.dirichlet(even, c.topics + c.unseen_topics)
     known = {*functions, *spelled, *content}
@@ -886,12 +893,8 @@ def _habits(c, rng, n):
 
 def _mixed(parts, shares): # (n, words) each, (n,) each -> (n, all words)
     "The chances of words of several kinds, each kind with its share."
-    columns = []
-    for part, share in zip(parts, shares):
-        own = _to_one(part)
-        columns.append(own * share[:, None])
-    chances = np.concatenate(columns, 1)
-    return _to_one(chances)
+    columns = [_to_one(part) * share[:, None] for part, share in zip(parts, shares)]
+    return _to_one(np.concatenate(columns, 1))
 
 
 def _steps(chances): # (rows, columns) -> (rows * columns,)
@@ -1006,15 +1009,15 @@ def authors_split(
     habits = _habits(c, rng, authors)
     who, home, topic = _assigned(c, rng, authors, len(topics), cross)
     length, said = _spoken(c, rng, who, topic, habits, topics)
-    writers = [f"{name} {a}" for a in who]
+    writers = _numbered(name, who)
     if cross:
         content_words = words.unseen
-        about = [f"unseen {t}" for t in topic]
+        about = _numbered("unseen", topic)
         homes = [""] * len(home)
     else:
         content_words = words.content
-        about = [f"topic {t}" for t in topic]
-        homes = [f"topic {h}" for h in home]
+        about = _numbered("topic", topic)
+        homes = _numbered("topic", home)
     vocabulary = np.concatenate([words.style, content_words])
     counts = _counts(length, said, len(vocabulary))
     style, content = np.split(counts, [len(words.style)], axis=1)
