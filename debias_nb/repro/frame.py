@@ -28,8 +28,8 @@ import numpy as np
 import pandas as pd
 
 from debias_nb.repro.config import (
-    BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, Names, Profile, RunConfig, TableConfig, World,
-    configured, load_experiment,
+    BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, Names, Profile, RunConfig, TableConfig,
+    TrainConfig, World, configured, load_experiment,
 )
 from ..config import ConfigError, EncoderConfig, check_known, project_root
 from .records import Records, Store, latest
@@ -77,27 +77,24 @@ class Cell:
         return f"{self.encoder} · {self.method}"
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000037
-def data_of(record: dict) -> dict | None: # None: a run without one
+def data_of(record: dict) -> dict: # empty for a run without one
     "The corpus that a record's run was trained on, or tested on."
     config = record["config"]
-    return config.get("corpus") or config.get("eval_corpus")
+    return config.get("corpus") or config.get("eval_corpus") or {}
 
 
-def _random_split(record: dict) -> dict | None:
+def _random_split(record: dict) -> dict: # empty where there is none
     "How the corpus of a record is divided, where that is at random."
-    split = (data_of(record) or {}).get("split")
-    if split and split["scheme"] == "random":
+    split = data_of(record).get("split") or {}
+    if split.get("scheme") == "random":
         return split
-    return None
+    return {}
 
 
 def world_of(record: dict) -> int | None: # None: real data, divided in one way
     "The seed of what was drawn for a run: of its planted world, or of its random split."
-    planted = (data_of(record) or {}).get("world")
-    drawn = planted or record["config"].get("eval_world") or _random_split(record)
-    if drawn:
-        return drawn["seed"]
-    return None
+    drawn = data_of(record).get("world") or record["config"].get("eval_world") or _random_split(record)
+    return drawn.get("seed")
 
 
 class Made(NamedTuple):
@@ -144,9 +141,9 @@ def overlap_of(record: dict) -> float: # 0 for a corpus that is not divided at r
     """Authors tested for each one that is not, where the replicates are random splits of the same texts; or topics, if a
     larger share of them is tested. Tests take those that training leaves."""
     split = _random_split(record)
-    if split is None:
+    if not split:
         return 0.
-    tested = max(1 - split["authors"], 1 - split["topics"])
+    tested = 1 - min(split["authors"], split["topics"])
     return tested / (1 - tested)
 
 
@@ -157,18 +154,15 @@ def is_clean(record: dict) -> bool:
 
 def run_key(record: dict) -> tuple[int | None, int | None]: # a run without training has no seed
     "World and seed of a run: runs that share them are compared."
-    seed = None
-    if record["config"]["training"]:
-        seed = record["seed"]
-    world = world_of(record)
-    return world, seed
+    seed = record["seed"] if record["config"]["training"] else None
+    return world_of(record), seed
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000008
 class Run(NamedTuple):
     "What a comparison asks of one run on one test."
     key: tuple                # world and seed; the seed is None for a run without training
     value: float
-    replicates: list | None   # of the bootstrap
+    replicates: np.ndarray | None # of the bootstrap
     made: Made
     clean: bool               # of `is_clean`
     overlap: float = 0.       # of `overlap_of`
@@ -178,10 +172,13 @@ def run_on(
     record: dict,
     evaluate: str, # evaluation set
     metric: str,
+    unit: str = "fraction", # of a table; records hold fractions
 ) -> Run:
     "What a record says of one metric."
-    value = record["metrics"][evaluate][metric]
+    value = SCALE[unit] * record["metrics"][evaluate][metric]
     replicates = record["replicates"].get(evaluate, {}).get(metric)
+    if replicates is not None:
+        replicates = SCALE[unit] * np.array(replicates, float)
     return Run(run_key(record), value, replicates, made_by(record), is_clean(record), overlap_of(record))
 
 
@@ -198,8 +195,8 @@ def _resamples(runs: list[Run]) -> list | None:
 
 def by_world(values, worlds: list) -> np.ndarray: # (runs,) -> (worlds,)
     "The mean over the runs of each world."
-    values = pd.Series(np.asarray(values, float))
-    return values.groupby(list(map(str, worlds)), sort=False).mean().to_numpy()
+    of_runs = pd.Series(values, worlds, float)
+    return of_runs.groupby(level=0, sort=False, dropna=False).mean().to_numpy()
 
 
 def level(runs: list[Run]) -> Interval:
@@ -314,7 +311,7 @@ class Row:
 
 def block_rows(block: BlockConfig, experiment: ExperimentConfig, table: TableConfig) -> list[Row]:
     "The rows of a block in a table."
-    methods = {method.name: method for method in experiment.methods}
+    methods = experiment.by_name("methods")
     rows = [row for name in block.methods for row in _method_rows(methods[name], block)]
     kept = [row for row in rows if table.methods is None or row.name in table.methods]
     return [replace(row, name=table.rows.get(row.name, row.name)) for row in kept]
@@ -334,23 +331,23 @@ def _method_rows(method: MethodConfig, block: BlockConfig) -> list[Row]:
 def _is_of(run: RunConfig, row: Row, column: ColumnConfig, corpus: CorpusConfig) -> bool:
     """Whether a run of a cell's encoder belongs to it: trained on the corpus as row and column say, or without training
     evaluated on it, or on its planted world. A corpus that is drawn again with another seed is the same one."""
-    if run.method.name != row.method or column.evaluate not in run.evaluate:
-        return False
+    is_asked = run.method.name == row.method and column.evaluate in run.evaluate
+    return is_asked and _is_on(run, corpus) and _is_trained_so(run.training, row.rate, column.epochs)
+
+
+def _is_on(run: RunConfig, corpus: CorpusConfig) -> bool:
     if run.data:
-        is_on = run.data.display == corpus.display
-    else:
-        is_on = _but_for_its_seed(run.eval_world) == _but_for_its_seed(corpus.world)
-    if not is_on:
-        return False
-    if run.training is None:
-        return True
-    rate = row.rate or run.training.learning_rate
-    epochs = column.epochs or run.training.epochs
-    return (run.training.learning_rate, run.training.epochs) == (rate, epochs)
+        return run.data.display == corpus.display
+    return _but_for_its_seed(run.eval_world) == _but_for_its_seed(corpus.world)
 
 
 def _but_for_its_seed(world: World | None) -> World | None:
     return world and world.model_copy(update={"seed": 0})
+
+
+def _is_trained_so(training: TrainConfig | None, rate: float | None, epochs: int | None) -> bool: # of these, None: any
+    "Whether a run is trained at a learning rate and so long; one without training stands beside all of them."
+    return training is None or (rate in (None, training.learning_rate) and epochs in (None, training.epochs))
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000015
 def weighted_name(method: str) -> tuple[str, float | None]: # `OutReg 0.1` -> OutReg, 0.1
@@ -364,8 +361,8 @@ def weighted_name(method: str) -> tuple[str, float | None]: # `OutReg 0.1` -> Ou
 
 def _in_order(cells: list[Cell], experiment: ExperimentConfig, table: TableConfig) -> list[Cell]:
     "Encoders as configured, methods likewise, and the strengths of one method from weak to strong."
-    encoders = [encoder.display for encoder in experiment.encoders]
-    methods = table.methods or [method.name for method in experiment.methods]
+    encoders = list(experiment.by_name("encoders"))
+    methods = table.methods or experiment.by_name("methods")
     names = [table.rows.get(method, method) for method in methods]
     names += [cell.method for cell in cells]
     families = [weighted_name(name)[0] for name in names]
@@ -404,10 +401,8 @@ def _latest(store: Store, *place: str) -> Records: # paper, experiment and profi
 
 
 def _renamed(record: dict, name: str) -> dict:
-    "A record with another name of its method."
+    "A record with the name that an experiment has for its method."
     config = record["config"]
-    if config["method"]["name"] == name:
-        return record
     method = config["method"] | {"name": name}
     return record | {"config": config | {"method": method}}
 
@@ -463,9 +458,7 @@ def _empty_cell(
     "What is known of a cell before its runs."
     name = row.name + column.suffix
     metric = column.metric or table.metric
-    base = REFERENCE # unless the table names others
-    if table.against:
-        base = table.against.get(row.method)
+    base = table.against.get(row.method) if table.against else REFERENCE
     command = f"debias-nb run {experiment.name} --profile {experiment.profile}"
     if block.full:
         command += " --full"
@@ -476,7 +469,6 @@ def _empty_cell(
         against=table.rows.get(base, base), command=command,
     )
 
-
 # %% ../../nbs/repro/06_frame.ipynb #f3000018
 def wanting(cell: Cell) -> str:
     "Why a cell is empty, from the registry alone."
@@ -484,21 +476,25 @@ def wanting(cell: Cell) -> str:
         return "no test topic has texts of two authors, so that topics cannot be told from authors"
     if cell.evaluate == "counts":
         return "the file has no public download: it is placed by hand (`debias-nb data`)"
-    datasets = load_registry().datasets
-    lacks = []
-    for name in dict.fromkeys((cell.corpus, cell.evaluate)):
-        if name not in datasets:
-            continue
-        hidden = [file.file for file in datasets[name].files if not file.url]
-        what = ""
-        if len(hidden) < len(datasets[name].files):
-            what = f" of {', '.join(hidden)}"
-        whole = cell.profile == "paper" or name == cell.corpus # a reduced run may want the test part alone
-        if hidden and (whole or not what):
-            lacks.append(f"{name} has no public download{what}: its files are placed by hand (`debias-nb data`)")
-    if cell.profile == "paper":
+    is_full = cell.profile == "paper"
+    lacks = [_hidden(cell.corpus, whole=True)]
+    if cell.evaluate != cell.corpus:
+        lacks.append(_hidden(cell.evaluate, whole=is_full)) # a reduced run may want the test part alone
+    if is_full:
         lacks.append("a GPU, and encoders from the hub at pinned revisions")
-    return "; ".join(lacks) or "has not been run"
+    return "; ".join(filter(None, lacks)) or "has not been run"
+
+
+def _hidden(name: str, whole: bool) -> str: # whole: also where some of its files can be downloaded
+    "Which files of a data set have no public download; empty where that does not matter, and for what is no data set."
+    dataset = load_registry().datasets.get(name)
+    files = dataset.files if dataset else ()
+    hidden = [file.file for file in files if not file.url]
+    is_part = len(hidden) < len(files)
+    if not hidden or (is_part and not whole):
+        return ""
+    what = f" of {', '.join(hidden)}" if is_part else ""
+    return f"{name} has no public download{what}: its files are placed by hand (`debias-nb data`)"
 
 
 def reasons(cells: list[Cell]) -> list[str]: # each once, in order of appearance
@@ -551,21 +547,21 @@ def runs_frame(
     "A row a run, test and metric."
     rows = []
     for cell in cells:
-        place = vars(cell) | {"test": cell.column, "complete": cell.status in COMPLETE}
         metrics = dict.fromkeys([cell.metric, *further.get(cell.table, ())])
         for metric, i in product(metrics, cell.records):
             if metric in found[i]["metrics"][cell.evaluate]:
-                run = _in_unit(run_on(found[i], cell.evaluate, metric), cell.unit)
-                about = dict(metric=metric, further=metric != cell.metric, seed=found[i]["seed"], record=i)
-                rows.append(place | run._asdict() | about | {"clean": own or run.clean})
-    return pd.DataFrame(rows, columns=COLUMNS).astype({"further": bool, "complete": bool})
+                rows.append(_frame_row(cell, found[i], metric))
+    frame = pd.DataFrame(rows, columns=COLUMNS).astype({"further": bool, "complete": bool})
+    if own:
+        frame["clean"] = True
+    return frame
 
 
-def _in_unit(run: Run, unit: str) -> Run: # unit: of a table
-    replicates = run.replicates
-    if replicates is not None:
-        replicates = SCALE[unit] * np.array(replicates, float)
-    return run._replace(value=SCALE[unit] * run.value, replicates=replicates)
+def _frame_row(cell: Cell, record: dict, metric: str) -> dict: # with the keys of `COLUMNS`, among others
+    "What a record of a cell says of one metric."
+    run = run_on(record, cell.evaluate, metric, cell.unit)
+    place = dict(test=cell.column, complete=cell.status in COMPLETE, metric=metric, further=metric != cell.metric)
+    return vars(cell) | run._asdict() | place | dict(seed=record["seed"], record=record["id"])
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000027
 def only(
@@ -627,8 +623,7 @@ def _read_so_far() -> dict: # one of its own where runs are made
 @contextmanager
 def only_stored(fresh: bool = False): # `fresh` as in `results`
     "Inside, `study` runs nothing and reads what is stored, once; what lies inside another shares its reading."
-    outer = _reading.get()
-    if outer is not None and outer["fresh"] == fresh:
+    if _read_so_far().get("fresh") == fresh:
         yield
         return
     token = _reading.set({"fresh": fresh})
@@ -660,10 +655,9 @@ def stored(
 ) -> Study:
     "What the stored records say of an experiment; nothing is run. Inside `only_stored()` they are read once."
     known = _read_so_far()
-    if (name, profile) in known:
-        return known[name, profile]
-    store = results(profile, fresh=known.get("fresh", False))
-    known[name, profile] = study_of(load_experiment(name, profile), store)
+    if (name, profile) not in known:
+        store = results(profile, fresh=known.get("fresh", False))
+        known[name, profile] = study_of(load_experiment(name, profile), store)
     return known[name, profile]
 
 
@@ -738,10 +732,11 @@ def pairs_of(sides: list[Side]) -> tuple[dict[tuple, list[Run]], dict[tuple, str
     """The replicates that every side has a run of, in the order of the first trained side: the runs of those whose runs
     are pairs, and why others are left out."""
     by_key = [{run.key: run for run in side} for side in sides]
-    trained = [side for side in sides if is_trained(side)]
+    first = next(filter(is_trained, sides), sides[0])
     kept = {}
     left_out = {}
-    for world, seed in [run.key for run in (trained or sides)[0]]:
+    for run in first:
+        world, seed = run.key
         runs = [known.get((world, seed), known.get((world, None))) for known in by_key]
         if None in runs:
             continue
@@ -776,25 +771,26 @@ def paired_sides(sides: list[Side]) -> Paired: # two, or four
     of_sides = list(zip(*kept.values()))
     difference = _combined([[run.value for run in side] for side in of_sides])
     if len(set(worlds)) > 1:
-        difference = by_world(difference, worlds)
         overlap = max(run.overlap for side in of_sides for run in side)
-        if overlap:
-            return over_splits(difference, overlap)
-        found = paired(difference, np.zeros(len(difference)))
-        return replace(found, method=f"t over {found.n} worlds", seeds_alone=False)
+        return _over_worlds(by_world(difference, worlds), overlap)
     resamples = [_resamples(side) for side in of_sides]
     if None in resamples or len({len(one[0]) for one in resamples}) > 1:
-        return paired(difference, np.zeros(len(kept)))
+        return paired(difference, np.zeros_like(difference))
     resampled = _combined(resamples)
-    return paired(difference, np.zeros(len(kept)), resampled, np.zeros(resampled.shape))
+    return paired(difference, np.zeros_like(difference), resampled, np.zeros_like(resampled))
+
+
+def _over_worlds(difference: np.ndarray, overlap: float) -> Paired: # (worlds,); of `overlap_of`
+    "A difference of which each world, or each random split, is one replicate."
+    if overlap:
+        return over_splits(difference, overlap)
+    found = paired(difference, np.zeros_like(difference))
+    return replace(found, method=f"t over {found.n} worlds", seeds_alone=False)
 
 
 def _combined(of_sides: list) -> np.ndarray: # of each side a row a run
     "a minus b, minus c, plus d, run by run."
-    total = 0.
-    for sign, values in zip((1, -1, -1, 1), of_sides):
-        total = total + sign * np.asarray(values, float)
-    return total
+    return sum(sign * np.asarray(values, float) for sign, values in zip((1, -1, -1, 1), of_sides))
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000035
 def contrast(

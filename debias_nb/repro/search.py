@@ -28,14 +28,16 @@ def _tried(experiment: ExperimentConfig, records: list[dict]) -> list[dict]:
     found = latest(records)
     rows = []
     for (kind, training), asked in runs.items():
-        setting = {name: getattr(training, name) for name in ("learning_rate", "epochs", "batch_size")}
-        values = _values(asked, found)
-        mean = math.nan
-        if values:
-            mean = sum(values) / len(values)
-        came = {"mean": mean, "n": len(values), "complete": len(values) == len(asked)}
-        rows.append({"kind": kind, "training": training} | setting | came)
+        setting = training.model_dump(include={"learning_rate", "epochs", "batch_size"})
+        rows.append({"kind": kind, "training": training} | setting | _came_to(asked, found))
     return rows
+
+
+def _came_to(runs: list[RunConfig], found: Records) -> dict: # mean, n, complete
+    "What the runs of one setting came to together."
+    values = _values(runs, found)
+    mean = sum(values) / len(values) if values else math.nan
+    return {"mean": mean, "n": len(values), "complete": len(values) == len(runs)}
 
 
 def _values(runs: list[RunConfig], found: Records) -> list[float]:
@@ -44,15 +46,13 @@ def _values(runs: list[RunConfig], found: Records) -> list[float]:
     if runs[0].task == "titles":
         metric = "p1"
     mine = [found[run.id] for run in runs if run.id in found]
-    finished = [record for record in mine if record["status"] == "finished"]
-    return [record["metrics"]["heldout"][metric] for record in finished]
+    return [record["metrics"]["heldout"][metric] for record in mine if record["status"] == "finished"]
 
 
 def _chosen(rows: list[dict]) -> dict | None:
     "Of the complete settings that tie with the best, the one with the fewest epochs. The rows are sorted, best first."
-    least = rows[0]["mean"] - TIE
-    tied = [row for row in rows if row["complete"] and row["mean"] >= least]
-    return min(tied, key=lambda row: (row["epochs"], -row["mean"]), default=None)
+    tied = [row for row in rows if row["complete"] and row["mean"] >= rows[0]["mean"] - TIE]
+    return min(tied, key=itemgetter("epochs"), default=None)
 
 
 def search_table(
@@ -95,9 +95,4 @@ def best_settings(
 ) -> dict[str, str]: # `SCAN` -> the name with the highest mean, the first of equals
     "The setting of each method that did best, of those whose runs have all finished."
     means = runs[runs.complete].groupby("method", sort=False).value.mean()
-    best = {}
-    for name, value in means.items():
-        method = name.partition(" (")[0]
-        if method not in best or value > means[best[method]]:
-            best[method] = name
-    return best
+    return means.groupby(lambda name: name.partition(" (")[0], sort=False).idxmax().to_dict()
