@@ -55,7 +55,9 @@ def answer_model(
     scan = method.scan or ScanConfig(weights="uniform")
     pairs = load_pair_encoder(encoder, texts, seed)
     debias = scan.debias != "none"
-    preset = HEADS[scan.debias] if debias else {}
+    preset = {}
+    if debias:
+        preset = HEADS[scan.debias]
     class_weights = (1., training.positive_weight)
     with torch.random.fork_rng([]):
         torch.manual_seed(seed + 1)
@@ -136,7 +138,9 @@ class Weigher:
         self.settings = _learner_settings(scan)
         self.fitted = float("nan")
         self.memory = _memory(scan)
-        self.oracle = oracle_weights(data.labels, data.overlap.long()) if scan.weights == "oracle" else None
+        self.oracle = None
+        if scan.weights == "oracle":
+            self.oracle = oracle_weights(data.labels, data.overlap.long())
 
     def __call__(self,
         hidden: torch.Tensor, # (n, d) of the batch

@@ -610,7 +610,10 @@ def merge(
         _refuse_without_records(folder)
     apart = root / "_runs" / "apart"
     done = Merged()
-    for one in folders_of_jobs(folder) if jobs else [folder]:
+    folders = [folder]
+    if jobs:
+        folders = folders_of_jobs(folder)
+    for one in folders:
         done.add(merged(Store(one), apart, root))
     _print_merged(done, apart)
     if done.differing:
@@ -641,7 +644,9 @@ def cost(
     costs = load_costs(root)
     for column in table:
         echo(f"{column}: {table[column].iloc[0]}")
-    share = "measured (bench/gpu.json)" if measured(root) else f"assumed to be {costs.utilisation:.0%}"
+    share = f"assumed to be {costs.utilisation:.0%}"
+    if measured(root):
+        share = "measured (bench/gpu.json)"
     echo(f"on {costs.device} at {costs.price:g} USD an hour; the share of its peak is {share}")
 
 # %% ../../nbs/repro/14_cli.ipynb #94ab3d96
@@ -723,7 +728,9 @@ def _contents() -> str:
 def _book(name: str, folder: Path, parameters: dict | None = None) -> list[Path]: # what was written
     "The page of a notebook that is no experiment's, where there is such a notebook."
     from debias_nb.repro.pages import has_notebook, write_notebook
-    return write_notebook(name, folder, parameters) if has_notebook(name) else []
+    if not has_notebook(name):
+        return []
+    return write_notebook(name, folder, parameters)
 
 
 def _pages_of(paper: str, folder: Path, fresh: bool, here: Path) -> list[Path]: # what was written
@@ -776,7 +783,11 @@ def report(
     from joblib import Parallel, cpu_count, delayed
     from debias_nb.repro.frame import only_stored, papers
     root = project_here()
-    folder = (out or root / ("_runs/reports" if fresh else "reports")).absolute()
+    folder = root / "reports"
+    if fresh:
+        folder = root / "_runs/reports"
+    if out:
+        folder = out.absolute()
     known = papers()
     pool = Parallel(min(cpu_count(), len(known)), return_as="generator")
     for written in pool(delayed(_pages_of)(paper, folder, fresh, root) for paper in known):

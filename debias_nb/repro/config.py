@@ -304,7 +304,10 @@ class RunConfig(Strict):
         for name in ("corpus", "eval_corpus"):
             corpus = getattr(self, name)
             if corpus and corpus.drawn:
-                changed[name] = _reseeded(corpus, ("world",) if corpus.world else ("split",), seed)
+                drawn = "split"
+                if corpus.world:
+                    drawn = "world"
+                changed[name] = _reseeded(corpus, (drawn,), seed)
         return _reseeded(self.model_copy(update=changed), ("eval_world",), seed)
 
     def recorded(self) -> "RunConfig": # the same run, its method under the name that ids and records have for it

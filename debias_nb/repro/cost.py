@@ -86,7 +86,9 @@ def texts_a_row(run: RunConfig) -> tuple[float, float, float]: # trained; frozen
     if run.task in ("answers", "authors"):
         return 1, 0, 0
     method = run.method
-    kind = method.augmentation if method.regulariser == "none" else method.regulariser
+    kind = method.regulariser
+    if kind == "none":
+        kind = method.augmentation
     trained, each, once = ADDED[kind]
     return 2 + method.rows * trained, each, once
 
@@ -226,7 +228,9 @@ def cost_table(experiments: list[ExperimentConfig], root: str | Path | None = No
 
 def _two_digits(value: float) -> str:
     "A number with two digits that count."
-    digits = max(0, 1 - math.floor(math.log10(value))) if value else 0
+    digits = 0
+    if value:
+        digits = max(0, 1 - math.floor(math.log10(value)))
     return f"{round(value, digits):,.{min(digits, 2)}f}"
 
 

@@ -153,7 +153,9 @@ def outstanding(runs: list[RunConfig], stores: list[Store]) -> list[RunConfig]:
 
 def checkpoints_of(out: Path, version: str, device: str) -> Path: # device: `cuda` or `cpu`
     "Where checkpoints lie: a training goes on with the code, and on the processor, that it began with."
-    kind = this_machine()["device"] if device == "cuda" else processor()
+    kind = processor()
+    if device == "cuda":
+        kind = this_machine()["device"]
     return out / "checkpoints" / version / slug(kind)
 
 

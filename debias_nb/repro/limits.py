@@ -217,4 +217,7 @@ def fit(
         trainer.args.output_dir = str(folder)
         trainer.args.save_total_limit = 2 # the newest may be broken off
         trainer.add_callback(Keeper(work.limits, kept, found))
-        trainer.train(resume_from_checkpoint=str(found) if found else None)
+        checkpoint = None
+        if found:
+            checkpoint = str(found)
+        trainer.train(resume_from_checkpoint=checkpoint)

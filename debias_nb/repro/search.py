@@ -36,7 +36,9 @@ def _tried(experiment: ExperimentConfig, records: list[dict]) -> list[dict]:
 def _came_to(runs: list[RunConfig], found: Records) -> dict: # mean, n, complete
     "What the runs of one setting came to together."
     values = _values(runs, found)
-    mean = sum(values) / len(values) if values else math.nan
+    mean = math.nan
+    if values:
+        mean = sum(values) / len(values)
     return {"mean": mean, "n": len(values), "complete": len(values) == len(runs)}
 
 

@@ -59,7 +59,9 @@ def reached(
 ) -> tuple[float, tuple[float, float] | None, bool]: # median, quartiles where there are any, whether the median reaches the aim
     "Look the number up. Raises `ConfigError` naming what the record does not have."
     found = _looked_up(aim, record, aim.at)
-    by = _looked_up(aim, record, aim.over)["median"] if aim.over else 1.
+    by = 1.
+    if aim.over:
+        by = _looked_up(aim, record, aim.over)["median"]
     median = found["median"] / by
     quartiles = None
     if "q1" in found:
