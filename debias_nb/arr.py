@@ -57,7 +57,7 @@ def text_rows(
 
     def rows(texts):
         counts = counter.transform(texts).astype(np.float32)
-        return normalize(counts).tocsr()
+        return normalize(counts)
 
     return rows
 

@@ -212,6 +212,12 @@ class AlignmentEncoder(PairEncoder):
         beside = self.neighbours(there.mT)
         return beside.mT.relu()
 
+    def read(self, own, other, weight, others_weight, mask, temperature): # -> (n, 2 units)
+        "What one text says beside the other: aligned, compared, and pooled over its words."
+        aligned = attention(own, other, others_weight, temperature) @ other
+        by_word = self.compared(own, aligned, mask)
+        return pool(by_word, weight, mask)
+
     def forward(self, question_ids, question_mask, answer_ids, answer_mask) -> torch.Tensor: # -> H (n, units)
         "Ids and masks are (n, L) for questions and (n, R) for answers."
         q = self.dropout(self.vectors(question_ids))
@@ -219,12 +225,8 @@ class AlignmentEncoder(PairEncoder):
         wq = self.weight[question_ids] * question_mask
         wa = self.weight[answer_ids] * answer_mask
         tau = self.log_temperature.exp()
-        aligned = attention(q, a, wa, tau) @ a
-        question = self.compared(q, aligned, question_mask)
-        aligned = attention(a, q, wq, tau) @ q
-        answer = self.compared(a, aligned, answer_mask)
-        question = pool(question, wq, question_mask)
-        answer = pool(answer, wa, answer_mask)
+        question = self.read(q, a, wq, wa, question_mask, tau)
+        answer = self.read(a, q, wa, wq, answer_mask, tau)
         both = torch.cat([question, answer], -1)
         return self.aggregate(both).tanh().float()
 

@@ -138,13 +138,11 @@ def auc_at(
     n = len(scores)
     if not 0 < max_fpr <= 1:
         raise ValueError(f"{at}max_fpr must lie in (0, 1], got {max_fpr}")
-    rows = np.ones((1, n), np.uint8)
-    if weights is not None:
-        rows = _checked_weights(weights, n, at)
-    areas = _areas(scores, positive, max_fpr, rows)
     if weights is None:
-        return float(areas[0])
-    return areas
+        itself = np.ones((1, n), np.uint8)
+        return float(_areas(scores, positive, max_fpr, itself)[0])
+    rows = _checked_weights(weights, n, at)
+    return _areas(scores, positive, max_fpr, rows)
 
 # %% ../nbs/06_metrics.ipynb #a187301e
 def _members(groups, at=""):
@@ -222,12 +220,8 @@ def evaluate_pairs(
         own = (scores[rows], positive[rows])
         drawn = weights[:, rows]
         areas[f"auc05[{key}]"] = auc_at(*own, .05, drawn, subset)
-    values = {}
-    resampled = {}
-    for key, area in areas.items():
-        found = area.tolist()
-        values[key] = found[0]
-        resampled[key] = found[1:]
+    values = {key: float(area[0]) for key, area in areas.items()}
+    resampled = {key: area[1:].tolist() for key, area in areas.items()}
     return values, resampled
 
 # %% ../nbs/06_metrics.ipynb #3b8cd493
@@ -339,8 +333,7 @@ def _gains(grades, levels, questions, at): # questions: (n,) the name of each gr
     grades = _floats(grades)
     _check_lengths(at, scores=questions, grades=grades)
     low, high = levels
-    inside = (grades >= low) & (grades <= high)
-    whole = inside & (grades == np.round(grades))
+    whole = np.isin(grades, np.arange(low, high + 1))
     why = f"are no whole numbers from {low} to {high}"
     _refuse(~whole, grades, "grades", why, at, questions.tolist())
     return grades - low
@@ -351,6 +344,13 @@ def _refuse_question(bad, ids, at, why): # (Q,) each
     if bad.any():
         question = ids[bad].tolist()[0]
         raise ValueError(f"{at}question {question!r} {why} ({bad.sum()} of {bad.size})")
+
+
+def _check_answered(empty, flat, ids, at, unanswered, lowest): # (Q,) each: no relevant candidate, no gain
+    "Raises `ValueError` naming the first question of which nothing can be said."
+    if unanswered == "error" or empty.all():
+        _refuse_question(empty, ids, at, "has no relevant candidate, see `unanswered`")
+    _refuse_question(flat & ~empty, ids, at, f"has a relevant candidate, but all its grades are {lowest}")
 
 
 CUTOFFS = (1, 3, 10) # k of nDCG@k
@@ -382,14 +382,10 @@ def rank_metrics(
         gain = _gains(grades, levels, ids[question], at)
     empty = np.bincount(question, labels) == 0
     flat = np.bincount(question, gain) == 0
-    if unanswered == "error" or empty.all():
-        _refuse_question(empty, ids, at, "has no relevant candidate, see `unanswered`")
-    why = f"has a relevant candidate, but all its grades are {levels[0]}"
-    _refuse_question(flat & ~empty, ids, at, why)
+    _check_answered(empty, flat, ids, at, unanswered, levels[0])
     rows = ~empty[question]
-    numbers = np.cumsum(~empty) - 1
-    asked = question[rows]
-    ties = _ties(scores[rows], numbers[asked])
+    _, asked = np.unique(question[rows], return_inverse=True)
+    ties = _ties(scores[rows], asked)
     gain = gain[rows]
     values = _binary(ties, labels[rows])
     values |= _ndcgs(ties, gain)

@@ -214,11 +214,8 @@ def _resampled(hits, weight, drawn): # (n,) each; (replicates, n)
 
 def _propensity_scored(task, worth, collected, ks): # collected: k -> gains of all queries
     "Of what could be collected in k places, the share that was."
-    found = {}
-    for k in ks:
-        most = _most_gains(task.relevance, worth, k)
-        found[f"psp{k}"] = float(collected[k] / most)
-    return found
+    most = {k: _most_gains(task.relevance, worth, k) for k in ks}
+    return {f"psp{k}": float(collected[k] / most[k]) for k in ks}
 
 
 @torch.no_grad()
@@ -238,10 +235,7 @@ def evaluate_retrieval(
     places = sorted({1, *ks})
     hits, *scored = _first_gains(queries, items, task, worths, places, block_bytes)
     hits = dict(zip(places, hits))
-    metrics = {}
-    for k in ks:
-        share = hits[k] / k
-        metrics[f"p{k}"] = float(share.mean())
+    metrics = {f"p{k}": float((hits[k] / k).mean()) for k in ks}
     for gains, worth in zip(scored, worths[1:]):
         collected = dict(zip(places, gains.sum(1)))
         metrics |= _propensity_scored(task, worth, collected, ks)
@@ -321,6 +315,18 @@ def _products(queries, columns): # (b, d), and items as (d, m) columns of the sa
     return queries.float() @ columns
 
 
+def _check_search(queries, items, relevance, nearest):
+    "Raises `ValueError` for what `first_hits` cannot use."
+    n = queries.shape[0]
+    m = items.shape[0]
+    if sp.issparse(queries) != sp.issparse(items):
+        raise ValueError("queries and items must both be sparse, or both be torch matrices")
+    _check_rows(queries, items)
+    _check_relevant(relevance, n, m)
+    if not 0 <= nearest <= m:
+        raise ValueError(f"nearest must be 0 to {m}, got {nearest}")
+
+
 @torch.no_grad()
 def first_hits(
     queries,                   # (n, d) rows of length 1 or 0: a torch matrix, or a scipy sparse one
@@ -333,15 +339,9 @@ def first_hits(
     """The place of the first relevant item, exactly up to `TIE`.
     Raises `ValueError` for matrices that do not fit, a query without a relevant item, or a row that is not finite."""
     from tqdm import tqdm
-    n = queries.shape[0]
-    m = items.shape[0]
-    if sp.issparse(queries) != sp.issparse(items):
-        raise ValueError("queries and items must both be sparse, or both be torch matrices")
-    _check_rows(queries, items)
-    _check_relevant(relevance, n, m)
-    if not 0 <= nearest <= m:
-        raise ValueError(f"nearest must be 0 to {m}, got {nearest}")
+    _check_search(queries, items, relevance, nearest)
     columns = _columns(items)
+    n, m = relevance.shape
     step = max(1, block_bytes // (16 * m))
     counts = []
     found = []

@@ -340,14 +340,19 @@ def check_features(
         raise ValueError(f"features must be a matrix of at least 2 samples, got shape {shape}")
     check_finite("features", features)
     if labels is not None:
-        _check_labels(labels, len(features))
+        _one_each("labels", labels, len(features), "row of features")
+        _check_labels(labels)
 
 
-def _check_labels(labels: torch.Tensor, n: int) -> None:
-    "Raises `ValueError` for what are no n class numbers."
-    if labels.shape != (n,):
-        got = tuple(labels.shape)
-        raise ValueError(f"labels must have shape ({n},), one for each row of features, got {got}")
+def _one_each(name: str, values: torch.Tensor, n: int, of: str) -> None:
+    "Raises `ValueError` for what are not n values."
+    if values.shape != (n,):
+        got = tuple(values.shape)
+        raise ValueError(f"{name} must have shape ({n},), one for each {of}, got {got}")
+
+
+def _check_labels(labels: torch.Tensor) -> None:
+    "Raises `ValueError` for what are no class numbers."
     smallest = labels.min()
     if labels.is_floating_point() or smallest < 0:
         got = f"{labels.dtype} with minimum {float(smallest):g}"
@@ -609,9 +614,7 @@ def _numbers(weights, like) -> torch.Tensor: # weights: `Weights`, or numbers fr
 
 def _check_diagnosis(w, n, draws):
     "Raises `ValueError` for what `diagnose_weights` cannot use."
-    if w.shape != (n,):
-        got = tuple(w.shape)
-        raise ValueError(f"weights must have shape ({n},), one for each row of features, got {got}")
+    _one_each("weights", w, n, "row of features")
     if not w.isfinite().all() or w.sum() <= 0:
         raise ValueError(f"weights must be finite with a positive sum, got sum {float(w.sum()):g}")
     if draws < 1:
@@ -644,6 +647,17 @@ def _means_of_classes(w, labels) -> dict[str, float]: # relative to the mean of 
     return out
 
 
+def _evenness(w) -> dict[str, float]:
+    "What weights cost: how uneven they are."
+    mean = w.mean()
+    return {
+        "effective size": effective_size(w),
+        "largest": float(w.max() / mean),
+        "mean": float(mean),
+        "negative": int((w < 0).sum()),
+    }
+
+
 def diagnose_weights(
     weights,                            # `Weights`, or (n,) weights from anywhere
     features: torch.Tensor,             # (n, d) the samples' features
@@ -666,13 +680,7 @@ def diagnose_weights(
     candidates = (torch.ones_like(w), w, shuffled)
     uniform, mine, control = _fresh_losses(z, candidates, generator, r, draws)
 
-    mean = w.mean()
-    out = {
-        "effective size": effective_size(w),
-        "largest": float(w.max() / mean),
-        "mean": float(mean),
-        "negative": int((w < 0).sum()),
-    }
+    out = _evenness(w)
     if labels is not None:
         out |= _means_of_classes(w, labels)
     out["fresh loss"] = _ratio(mine, uniform)
@@ -839,9 +847,7 @@ class ScanHead(nn.Module):
     def _checked(self, weights, each):
         "Sample weights as a tensor. Raises `ValueError`."
         weights = _numbers(weights, each)
-        if weights.shape != each.shape:
-            got = tuple(weights.shape)
-            raise ValueError(f"weights must have shape ({len(each)},), one for each sample, got {got}")
+        _one_each("weights", weights, len(each), "sample")
         bad = (~weights.isfinite()).nonzero()
         if len(bad):
             raise ValueError(f"weights[{int(bad[0])}] is not finite")
