@@ -199,8 +199,7 @@ class AuthorPairSampler(DefaultBatchSampler):
 
     def __iter__(self):
         rng = np.random.default_rng([self.seed, self.epoch, 0])
-        authors = self.batch_size // 2
-        for batch in author_pairs(self.labels, authors, rng, self.drop_last):
+        for batch in author_pairs(self.labels, self.batch_size // 2, rng, self.drop_last):
             yield batch.tolist()
 
     def __len__(self):

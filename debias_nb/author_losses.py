@@ -24,7 +24,7 @@ from .processes import gathered, rank
 # %% ../nbs/methods/author_losses.ipynb #b5329ca7
 def _keys(tokens: Tokens) -> list[bytes]:
     "A name for each text, made of its tokens without padding, special tokens and prompt."
-    ids = tokens.ids.cpu().numpy().astype(np.int32)
+    ids = tokens.ids.int().cpu().numpy()
     ordinary = tokens.ordinary.cpu().numpy()
     return [row[own].tobytes() for row, own in zip(ids, ordinary)]
 

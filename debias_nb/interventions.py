@@ -295,5 +295,4 @@ def _shares(title, role, importance): # (tokens,) each -> a row a title
     import pandas as pd
     long = pd.DataFrame({"title": title, "role": role, "share": importance})
     mass = long.pivot_table(index="title", columns="role", values="share", aggfunc="sum", fill_value=0.)
-    total = mass.sum(axis=1)
-    return mass.div(total, axis=0)
+    return mass.div(mass.sum(axis=1), axis=0)

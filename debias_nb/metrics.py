@@ -46,10 +46,8 @@ def _refuse(bad, values, key, why, at="", questions=None): # questions: the name
 
 def _refuse_unusable(scores, labels, at, questions=None):
     "Raises `ValueError` for scores that are not finite, and labels that are not 0 or 1."
-    infinite = ~np.isfinite(scores)
-    other = ~np.isin(labels, (0, 1))
-    _refuse(infinite, scores, "scores", "are not finite", at, questions)
-    _refuse(other, labels, "labels", "are not 0 or 1", at, questions)
+    _refuse(~np.isfinite(scores), scores, "scores", "are not finite", at, questions)
+    _refuse(~np.isin(labels, (0, 1)), labels, "labels", "are not 0 or 1", at, questions)
 
 
 def _checked(scores, labels, name):

@@ -848,7 +848,7 @@ def _check_dropout(model) -> None:
     if is_static(model): # its token vectors are dropped instead
         return
     rates = [part.p for part in model.modules() if isinstance(part, torch.nn.Dropout)]
-    if not any(rate > 0 for rate in rates):
+    if not any(rates):
         raise ValueError("SimCSE needs dropout, and this model has none: both passes would be the same")
 
 

@@ -211,7 +211,8 @@ def _difference(mean, error, df, n, upper, items_error, method, seeds_alone=Fals
 
 def _check_seeds(a, b):
     "Raises `ValueError` for runs that cannot be paired."
-    if len(a) != len(b) and 1 not in (len(a), len(b)):
+    counts = {len(a), len(b)}
+    if len(counts) > 1 and 1 not in counts:
         why = "runs are paired seed by seed, and only a single run is taken as deterministic"
         raise ValueError(f"a has {len(a)} seeds and b has {len(b)}: {why}")
 

@@ -142,8 +142,19 @@ def test_grounds_are_explained_where_there_are_any():
 # ---------------------------------------------------------------- looks
 
 def test_a_method_keeps_its_look():
-    for names in (["ITVReg"], ["Finetuned", "ITVReg"], ["x", "ITVReg", "OutReg 1"]):
+    for names in (["ITVReg"], ["Finetuned", "ITVReg"], ["x", "ITVReg", "OutReg 1"], ["ITVReg 1", "ITVReg", "ITVReg (0.15)"]):
         assert P.looks(names)["ITVReg"] == P.Look(*P.LOOKS["ITVReg"])
+
+def test_looks_do_not_hang_on_the_order_of_methods():
+    names = ["SCAN, released", "SCAN", "w/o LD, ours", "SCAN, ours", "w/o LD"]
+    assert P.looks(names) == P.looks(names[::-1]) == P.looks(sorted(names))
+
+def test_tests_stand_in_one_order_in_all_rows():
+    frame = differences(["small", "large"])
+    turned = pd.concat([own[::-1] if name == "large" else own for name, own in frame.groupby("encoder", sort=False)])
+    titles = [ax.get_title() for ax in P.difference_plot(turned).axes if ax.get_title()]
+    half = len(titles) // 2
+    assert titles[:half] == titles[half:]
 
 def test_looks_are_distinct():
     variants = ["ITVReg", "ITVReg 1", "ITVReg (0.15)", "OutReg 0.1", "OutReg 1"]

@@ -47,7 +47,7 @@ class Scorer:
         tokenizer = self.model.tokenizer
         tokenizer = getattr(tokenizer, "_tokenizer", tokenizer)
         rules = json.loads(tokenizer.to_str())
-        rules["truncation"] = rules["padding"] = None # set anew at every call
+        rules.update(truncation=None, padding=None) # set anew at every call
         return sha256_text(json.dumps(rules))
 
     @cached_property

@@ -696,24 +696,30 @@ def job(
 LETTERS = {"itvreg": "A", "arr": "B", "scan": "C"}
 
 
+def _listed(paper: str) -> list[tuple[str, str]]:
+    "The pages of a paper, each with the profiles that it has records of."
+    from debias_nb.repro.frame import all_experiments
+    from debias_nb.repro.pages import with_records
+    letter = LETTERS.get(paper, paper)
+    titles = {experiment.name: experiment.title for experiment in all_experiments(paper)}
+    rows = []
+    for name, title in titles.items():
+        profiles = reversed(with_records(name))
+        rows.append((f"[{letter} · {title}]({name}.md)", ", ".join(profiles)))
+    return rows
+
+
 def _contents() -> str:
     "The list of all pages."
-    from debias_nb.repro.frame import all_experiments, papers
+    from debias_nb.repro.frame import papers
     from debias_nb.repro.tables import markdown
     import pandas as pd
-    rows = []
-    for paper in papers():
-        letter = LETTERS.get(paper, paper)
-        for experiment in all_experiments(paper):
-            file = f"{experiment.name}.md"
-            page = f"[{letter} · {experiment.title}]({file})"
-            rows.append((page, file, experiment.profile))
-    profiles = pd.DataFrame(rows, columns=["page", "file", "profiles"]).groupby("file", sort=False)
-    frame = profiles.agg({"page": "first", "profiles": ", ".join}).reset_index(drop=True)
+    rows = [row for paper in papers() for row in _listed(paper)]
+    frame = pd.DataFrame(rows, columns=["page", "records at"])
     head = (
         "# Pages\n\nThe pages of the table below are notebooks of `nbs/papers/`, executed on the stored records by "
         "`debias-nb report`. `planted`: invented data, whose causes are known; `small`: real data, small encoders; `paper`: the "
-        "papers' own settings. A diagnosis of one's own pairs looks like [these](diagnose/README.md).")
+        "papers' own settings, which hardly anything was run at. A diagnosis of one's own pairs looks like [these](diagnose/README.md).")
     books = [f"{letter} ([claims]({paper}/claims.md), [errata]({paper}/errata.md))" for paper, letter in LETTERS.items()]
     ledger = (
         "What to do, and which of the papers' claims hold: [CLAIMS](CLAIMS.md); claim by claim and erratum by erratum: "

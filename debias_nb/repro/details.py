@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['DIARY', 'FRESH', 'BIAS', 'LEAKS', 'place', 'extras', 'first_cases', 'picked_cases', 'case_title', 'case_table',
            'case_importance', 'won_and_lost', 'answer_row', 'gradient_norms', 'at_strength', 'nearest_strength',
-           'by_strength', 'trajectory_rows', 'mechanism_rows', 'rank_correlations', 'weight_rows', 'late_weights',
-           'chosen_settings', 'bias_rows', 'bias_table', 'leak_rows', 'question_tests', 'tried_settings', 'edges']
+           'by_strength', 'trajectory_rows', 'mechanism_rows', 'rank_correlations', 'query_counts', 'weight_rows',
+           'late_weights', 'chosen_settings', 'bias_rows', 'bias_table', 'leak_rows', 'question_tests',
+           'tried_settings', 'edges']
 
 # %% ../../nbs/repro/08_details.ipynb #f3100004
 import math
@@ -244,6 +245,15 @@ def rank_correlations(
             mean = interval(values)
             out[panel] = replace(mean, low=max(mean.low, -1.), high=min(mean.high, 1.)) # a t-interval knows no bounds
     return out
+
+# %% ../../nbs/repro/08_details.ipynb #0c4a7702
+def query_counts(records: list[dict], test: str) -> pd.DataFrame: # a row a corpus
+    "How many queries a test of authors has; fewest and most where several splits are drawn."
+    own = [record for record in records if test in record["metrics"]]
+    rows = [{"corpus": place(record)["corpus"], "queries": record["metrics"][test]["queries"]} for record in own]
+    queries = pd.DataFrame(rows, columns=["corpus", "queries"]).astype({"queries": int})
+    counts = queries.groupby("corpus", sort=False, as_index=False).queries.agg(["min", "max"])
+    return counts.rename(columns={"min": "fewest queries", "max": "most queries"})
 
 # %% ../../nbs/repro/08_details.ipynb #f3100020
 DIARY = ("effective size", "largest", "right answers", "conflicting", "fitted loss")

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['KINDS', 'SUMMARY', 'PICTURE', 'FRONT_MATTER', 'NUMBERS', 'CELL', 'BOOKS', 'ADDRESS', 'STATUS', 'TOLERANCE', 'COUNTED',
-           'Shown', 'shown_output', 'run_cells', 'on_page', 'executed', 'richest', 'page_files', 'tables_beside',
-           'page_path', 'seen_from_page', 'has_notebook', 'files_of', 'write_notebook', 'write_page', 'pages',
-           'all_cells', 'status_json', 'apart']
+           'Shown', 'shown_output', 'run_cells', 'on_page', 'executed', 'with_records', 'richest', 'page_files',
+           'tables_beside', 'page_path', 'seen_from_page', 'has_notebook', 'files_of', 'write_notebook', 'write_page',
+           'pages', 'all_cells', 'status_json', 'apart']
 
 # %% ../../nbs/repro/10_pages.ipynb #f3400004
 import gc
@@ -119,12 +119,18 @@ def executed(
     return on_page(shown)
 
 
+def with_records(
+    name: str, # `paper/experiment`
+) -> list[str]: # richest first
+    "The profiles that a page has records of; all of them where it needs none."
+    return scales(name) or profiles_of(name)
+
+
 def richest(
     name: str, # `paper/experiment`
 ) -> str: # a profile
     "The profile with the records that a page begins with: real data before planted ones."
-    with_records = scales(name) or profiles_of(name)
-    return with_records[0]
+    return with_records(name)[0]
 
 # %% ../../nbs/repro/10_pages.ipynb #f3400008
 PICTURE = re.compile(r"!\[[^\]]*\]\((?:\./)?([\w.-]+\.svg)\)") # a file beside the notebook

@@ -179,7 +179,7 @@ def shades(
 def looks(
     methods, # names, repeated or not
 ) -> dict[str, Look]: # in the order of `ordered`
-    "A look for each method; the variants of one have its colour in shades, and a marker each."
+    "A look for each method, the same in all figures; the variants of one have its colour in shades, and a marker each."
     out = {}
     spare = cycle(SPARE)
     for name, variants in groupby(ordered(methods), family):
@@ -187,11 +187,21 @@ def looks(
         out |= _variants(list(variants), color, marker)
     return out
 
+def _by_number(name: str) -> tuple[float, str]:
+    "Where a variant stands among others: by the first number in its name."
+    numbers = re.findall(r"\d+\.?\d*(?:e-?\d+)?", name)
+    return float(*numbers[:1]), name
+
 def _variants(names: list[str], color: str, marker: str) -> dict[str, Look]:
-    "Looks for methods of one family: one colour, several shades and markers."
+    "Looks for methods of one family. The method itself has its colour and marker; the others follow by name and number."
+    others = sorted((name for name in names if name not in LOOKS), key=_by_number)
     colors = shades(color, len(names))
     markers = cycle(marker + MARKERS.replace(marker, ""))
-    return dict(zip(names, map(Look, colors, markers)))
+    out = dict.fromkeys(names, Look(color, marker))
+    if len(others) < len(names): # the method itself is there
+        del colors[len(colors) // 2]
+        next(markers)
+    return out | dict(zip(others, map(Look, colors, markers)))
 
 # %% ../../nbs/repro/09_plots.ipynb #b650c5f1
 def checked(
@@ -407,6 +417,7 @@ def difference_plot(
     once(frame, ["encoder", "corpus", "test", "method"])
     places = method_places(frame.method)
     styles = looks(frame.method)
+    frame.test = pd.Categorical(frame.test, _distinct(frame.test)) # in one order in all rows
     rows = difference_rows(frame)
     columns = max(own.test.nunique() for own in rows.values())
     height = .69 + .17 * max(places.values())
@@ -423,7 +434,7 @@ def difference_plot(
 
 def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
     "The tests of one row of panels."
-    tests = rows.groupby("test", sort=False)
+    tests = rows.groupby("test", observed=True)
     used, unused = np.split(axes, [len(tests)])
     for ax, (test, own) in zip(used, tests):
         title = re.sub(r" \((IID|OOD)\)$", "", test)

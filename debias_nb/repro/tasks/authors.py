@@ -522,7 +522,9 @@ def _counted(run: RunConfig) -> Trained:
     "Rows that are counted. A planted language has function words of its own."
     kind = run.method.authors.counted
     corpus = run.data
-    words = author_words(corpus.world).style.tolist() if corpus.world else None
+    words = None
+    if corpus.world:
+        words = author_words(corpus.world).style.tolist()
     rows = text_rows(kind, author_split(corpus).train.text, words)
 
     def by_part(part):
