@@ -188,7 +188,7 @@ def _candidates(dataset, file) -> list[Path]:
     folders = [cache_folder()]
     given = os.environ.get("DEBIAS_NB_DATA")
     if given:
-        folders = [Path(given).expanduser(), *folders]
+        folders.insert(0, Path(given).expanduser())
     return [folder / dataset / file for folder in folders]
 
 # %% ../../nbs/data/00_registry.ipynb #f766e616

@@ -420,7 +420,7 @@ class Pairs:
 
 def make_pairs(left: list[Text], right: list[Text], group: ndarray) -> Pairs:
     "Pairs labelled by `relevant`."
-    labels = np.array(list(map(relevant, left, right)), np.float32)
+    labels = np.fromiter(map(relevant, left, right), np.float32)
     accessory = np.array([a.accessory for a in left], bool)
     return Pairs(left, right, labels, accessory, group)
 

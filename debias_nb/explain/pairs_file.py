@@ -95,7 +95,7 @@ def _not_utf8(data: bytes, error: UnicodeDecodeError) -> str: # what follows the
 
 def _refuse_semicolons(path: Path, text: str, delimiter: str) -> None:
     "Raises `DataError` for a file as spreadsheets write it where a comma is for decimals."
-    header, _, _ = text.lstrip().partition("\n")
+    header = text.lstrip().split("\n", 1)[0]
     if ";" in header and delimiter not in header:
         convert = f"pandas.read_csv({str(path)!r}, sep=';').to_csv('commas.csv', index=False)"
         raise DataError(f"{path}:1: semicolons stand between the cells; convert the file, e.g. with `{convert}`")

@@ -172,7 +172,9 @@ def run_cost(run: RunConfig, costs: Costs, reached: dict[str, float], dtype: str
     dtype = dtype or run.encoder.dtype
     share = reached.get(BENCHED[run.task], costs.utilisation)
     seconds = costs.overhead + run_flop(run, costs) / (share * costs.peak[dtype])
-    memory = memory_bytes(run, costs) if run.method.trained else 0.
+    memory = 0.
+    if run.method.trained:
+        memory = memory_bytes(run, costs)
     return Cost(seconds, memory, RECORD_BYTES)
 
 

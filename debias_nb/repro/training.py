@@ -122,7 +122,9 @@ class MatchingTrainer(QuietTrainer):
     "sentence-transformers' trainer, stopped by a loss that is not finite. Raises `TrainingFailed` with the step."
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         out = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        loss = out[0] if return_outputs else out
+        loss = out
+        if return_outputs:
+            loss = out[0]
         if not torch.isfinite(loss):
             raise TrainingFailed(self.state.global_step, f"the loss is {float(loss.detach())}")
         return out

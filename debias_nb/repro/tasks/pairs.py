@@ -173,7 +173,9 @@ def importance_shares(
     queries = queries[:MOST]
     if not queries:
         return {}
-    texts = [query.text for query in queries] if planted else queries
+    texts = queries
+    if planted:
+        texts = [query.text for query in queries]
     shares = {"peak importance": _peak(model, encoder, tuple(texts))}
     if planted:
         shares |= _by_cause(model, queries)
