@@ -395,6 +395,7 @@ def _print_tables(study) -> None:
 
 
 def _print_table(table: str, runs) -> None: # runs: of the table, as `frame.study_of` gives them
+    "One of them."
     from debias_nb.repro.tables import markdown, means
     rows = means(runs)
     if len(rows):
