@@ -359,10 +359,9 @@ def topic_bias(
 # %% ../nbs/methods/arr.ipynb #d4b8fec3
 def _share(bias) -> float:
     "B as a number; rounding may take it a little above 1."
-    value = torch.as_tensor(bias)
-    if value.numel() != 1 or not 0 <= value <= 1 + 1e-5:
+    if torch.as_tensor(bias).numel() != 1 or not 0 <= float(bias) <= 1 + 1e-5:
         raise ValueError(f"B must be one number in [0, 1], got {bias}")
-    return min(float(value), 1.)
+    return min(float(bias), 1.)
 
 
 def regularised(

@@ -33,7 +33,7 @@ class Reference:
                 assert (found, steps) == (self.records, self.steps), "as many workers as one likes"
             self.records, self.steps = found, steps
             events = events_of(project)
-            self.times[workers] = [when for _, when in events]
+            self.times[workers] = sorted(when for _, when in events) # two workers note theirs in any order
             self.first_step[workers] = min(when for event, when in events if event == STEP)
 
     def moment(self, workers, rng, until): # how many events have come by then, and seconds since the last of them
