@@ -71,7 +71,7 @@ def random_features(
     return 2**.5 * both
 
 # %% ../nbs/methods/scan.ipynb #74bda36a
-FORMS = ("moment", "paper")
+FORMS = ("moment", "paper", "matched")
 
 
 class _Loss(torch.autograd.Function):
@@ -87,13 +87,22 @@ class _Loss(torch.autograd.Function):
         return grad * ctx.saved_tensors[0], None
 
 
+def _centred(z, weights): # (..., n, d), (n,) -> weighted values of mean 0, as Eq. 6 has them
+    u = z * weights[:, None]
+    return u - u.mean(-2, keepdim=True)
+
+
 class Decorrelation:
     """The loss of Eq. 8 as a function of the weights alone, for fixed features: call it, or ask for `slope`.
     `decorrelation` chooses one of the two ways to compute it."""
     def __init__(self, features, form):
         z = features.permute(2, 0, 1) # (m, n, d)
+        self.together = 1 # functions of a feature that are paired each with each
         if form == "moment":
             z = z - z.mean(1, keepdim=True) # the loss does not notice, rounding does
+        elif form == "paper":
+            self.together = len(z)
+            z = z.transpose(0, 1).flatten(1)[None] # (1, n, m d), the features of each function beside one another
         self.form = form
         self.n = z.shape[1]
         self.z = z.contiguous() # products of strided matrices copy them each time
@@ -103,8 +112,8 @@ class Decorrelation:
         return _Loss.apply(weights, self)
 
     def slope(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: # (n,) -> value, and its gradient (n,)
-        if self.form == "paper":
-            return self.paper(weights)
+        if self.form != "moment":
+            return self.printed(weights)
         p = weights / weights.sum()
         each = self.moment(p)
         value = p @ each
@@ -112,17 +121,14 @@ class Decorrelation:
         half = value / 2
         return half, slope
 
-    def centred(self, weights): # (m, n, d) weighted functions of mean 0, as Eq. 6 has them
-        u = self.z * weights[:, None]
-        return u - u.mean(1, keepdim=True)
-
 # %% ../nbs/methods/scan.ipynb #3fae7bba
 class DirectDecorrelation(Decorrelation):
     "By the d × d matrices of covariances."
     def __init__(self, features, form):
         super().__init__(features, form)
         self.across = self.z.mT.contiguous() # (m, d, n)
-        same = torch.eye(self.z.shape[2])
+        same = torch.eye(features.shape[1])
+        same = same.repeat(self.together, self.together)
         self.apart = 1 - same.to(features) # pairs of different features
 
     def moment(self, p): # p: (n,) weights of sum 1
@@ -138,9 +144,9 @@ class DirectDecorrelation(Decorrelation):
         constant = (row @ towards).sum()
         return along.sum((0, 2)) + constant
 
-    def paper(self, weights):
+    def printed(self, weights):
         n = self.n - 1
-        u = self.centred(weights)
+        u = _centred(self.z, weights)
         covariance = u.mT @ u / n
         apart = covariance * self.apart
         value = apart.square().sum()
@@ -159,6 +165,8 @@ class GramDecorrelation(Decorrelation):
             self.squared = self.gram.square().sum(0)
             self.stacked = self.gram.flatten(0, 1) # one product of a matrix and a vector serves all functions
             self.squares = self.wide.square()
+        elif form == "paper":
+            self.of_feature = features.transpose(0, 1).contiguous() # (d, n, m)
 
     def moment(self, p): # p: (n,) weights of sum 1
         each = self._of_all_pairs(p)
@@ -181,30 +189,40 @@ class GramDecorrelation(Decorrelation):
         each += 2 * self.wide @ (variance * mean)
         return each - variance @ mean.square()
 
-    def paper(self, weights):
+    def printed(self, weights):
         n = self.n - 1
-        u = self.centred(weights)
         left = self.gram * weights # z_i · u_k, u = w z
         left -= left.mean(-1, keepdim=True)
         centred = left * weights[:, None]
         centred -= centred.mean(-2, keepdim=True)
-        variance = (u * u).sum(1) / n # (m, d)
+        of_itself, own = self._with_itself(weights)
 
         of_all = centred.square().sum() / n**2
-        value = of_all - variance.square().sum()
+        value = of_all - of_itself
         slope = (left * centred).sum((0, 2))
-        own = (self.z * u) @ variance[..., None]
-        own = own.sum((0, 2))
         slope = 2 * slope / n**2 - 2 * own / n
         half = value / 2
         return half, slope
+
+    def _with_itself(self, weights): # -> sum of squares; (n,) half their slope, times n - 1
+        "What pairs of a feature with itself add."
+        n = self.n - 1
+        if self.form == "matched":
+            u = _centred(self.z, weights)
+            variance = (u * u).sum(1) / n # (m, d)
+            own = (self.z * u) @ variance[..., None]
+            return variance.square().sum(), own.sum((0, 2))
+        u = _centred(self.of_feature, weights)
+        covariance = u.mT @ u / n # (d, m, m)
+        own = self.of_feature * (u @ covariance)
+        return covariance.square().sum(), own.sum((0, 2))
 
 
 WAYS = {"gram": GramDecorrelation, "direct": DirectDecorrelation}
 
 
 def quicker_way(
-    n: int, d: int, # samples and features
+    n: int, d: int, # samples, and columns of a covariance: features, in the form `paper` all functions of them
     form: str,
 ) -> str: # `gram` or `direct`
     "Which matrices take less time, by measurement: in the form `moment` the n × n ones also win up to a quarter of d²."
@@ -218,14 +236,18 @@ def quicker_way(
 
 def decorrelation(
     features: torch.Tensor, # (n, d, m): m functions of each of d features
-    form: str = "moment",
+    form: str = "moment",   # `moment` is of a weighted sample, `paper` as Eq. 6 and 7, `matched` these with functions matched
     through: str = "auto",  # by `gram` (n × n) or `direct` (d × d) matrices, or by those that take less time
 ) -> Decorrelation:
-    "The loss of Eq. 8 for fixed features. Raises `ValueError` for unknown names."
+    """The loss of Eq. 8 for fixed features. `paper` pairs each function of a feature with each of another, the other two
+    the k-th with the k-th, as the public code does. Raises `ValueError` for unknown names."""
     check_known("form", form, FORMS)
     check_known("through", through, ("auto", *WAYS))
     if through == "auto":
-        through = quicker_way(*features.shape[:2], form)
+        n, d, m = features.shape
+        if form == "paper":
+            d *= m
+        through = quicker_way(n, d, form)
     return WAYS[through](features, form)
 
 # %% ../nbs/methods/scan.ipynb #bbbe46da

@@ -1,6 +1,7 @@
 "SCAN against loops written from the paper's equations, autograd and hand-made values; what it refuses."
 import copy
 import io
+import itertools
 import warnings
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from debias_nb.scan import (
 )
 
 torch.set_num_threads(1)
-FORMS = ["moment", "paper"]
+FORMS = ["moment", "paper", "matched"]
 
 
 def seeded(seed=0):
@@ -57,7 +58,7 @@ def world(n, seed=0, rho=.8, share=None):
 
 
 def covariance(z, w, form="moment"): # (..., n, d)
-    if form == "paper":
+    if form != "moment":
         u = w[:, None] * z
         u = u - u.mean(-2, keepdim=True)
         return u.mT @ u / (z.shape[-2] - 1)
@@ -68,14 +69,24 @@ def covariance(z, w, form="moment"): # (..., n, d)
 
 def direct_loss(features, w, form="moment"):
     "Eq. 8 by matrices that autograd goes through."
+    if form == "paper": # every function of a feature with every one of another
+        pairs = itertools.combinations(range(features.shape[1]), 2)
+        return sum(cross_covariance(features[:, a], features[:, b], w).square().sum() for a, b in pairs)
     squared = covariance(features.permute(2, 0, 1), w, form).square().sum(0)
     return (squared.sum() - squared.diagonal().sum()) / 2
+
+
+def cross_covariance(a, b, w): # (n, m), (n, m) -> (m, m)
+    "Eq. 6 and 7 of two features, as printed."
+    a = w[:, None] * a
+    b = w[:, None] * b
+    return (a - a.mean(0)).T @ (b - b.mean(0)) / (len(w) - 1)
 
 
 def looped_covariance(a, b, w, form):
     "Eq. 6 and 7 of two columns, with a loop."
     n = len(a)
-    if form == "paper":
+    if form != "moment":
         ea = sum(w * a) / n
         eb = sum(w * b) / n
         return sum((w[i] * a[i] - ea) * (w[i] * b[i] - eb) for i in range(n)) / (n - 1)
@@ -94,7 +105,11 @@ def looped(features, weights, form):
     for j1 in range(d):
         for j2 in range(j1 + 1, d):
             for k in range(m):
-                total += looped_covariance(h[:, j1, k], h[:, j2, k], w, form)**2
+                others = [k] # of the other feature
+                if form == "paper":
+                    others = range(m)
+                for other in others:
+                    total += looped_covariance(h[:, j1, k], h[:, j2, other], w, form)**2
     return total
 
 
@@ -139,7 +154,7 @@ def test_single_precision_keeps_four_digits_at_full_width():
     latent = doubles(0, 60, 4) @ doubles(1, 4, 300)
     features = random_features(standardise(latent + 5 * doubles(2, 60, 300)), 2, seeded())
     w = torch.rand(60, generator=seeded(), dtype=torch.float64) + .1
-    for form in ("moment", "paper"):
+    for form in FORMS:
         exact = direct_loss(features, w, form).item()
         assert decorrelation(features.float(), form)(w.float()).item() == pytest.approx(exact, rel=1e-4)
 
@@ -149,6 +164,8 @@ def test_the_smaller_matrices_are_taken():
     assert isinstance(decorrelation(doubles(0, 9, 30, 1)), GramDecorrelation)
     assert isinstance(decorrelation(doubles(0, 9, 8, 1)), GramDecorrelation)
     assert isinstance(decorrelation(doubles(0, 9, 8, 1), "paper"), DirectDecorrelation)
+    assert isinstance(decorrelation(doubles(0, 9, 8, 2), "paper"), GramDecorrelation)
+    assert isinstance(decorrelation(doubles(0, 9, 8, 2), "matched"), DirectDecorrelation)
 
 
 @given(scale=st.floats(.01, 100), seed=st.integers(0, 99))

@@ -109,6 +109,8 @@ PLAIN_LINE = {"effective size": 1., "largest": 1., "right answers": 1., "conflic
 def _learner_settings(scan: ScanConfig) -> dict:
     "The settings of `learn_weights`."
     settings = {"variant": scan.variant, "r": scan.functions}
+    if scan.variant == "paper" and scan.pairs == "matched":
+        settings["form"] = "matched"
     if scan.rate:
         settings["lr"] = scan.rate
     if scan.variant == "fixed":

@@ -127,6 +127,7 @@ class ScanConfig(Strict):
     Weights `shuffled` are the learned ones, dealt anew within classes; `oracle` ones are 1 / P(word overlap | label)."""
     weights: Literal["uniform", "learned", "shuffled", "oracle"] = "learned" # of samples
     variant: Literal["paper", "released", "fixed"] = "fixed" # of the learner
+    pairs: Literal["matched", "each"] = "matched" # of random functions; as printed is `paper` with `each`
     penalty: NotNegative = .3    # on the spread of weights (`fixed`)
     functions: Natural = 5       # random functions of each feature, r
     rate: Positive | None = None # learning rate of the weights; None: the variant's own
@@ -137,6 +138,11 @@ class ScanConfig(Strict):
     debias: Literal["none", "paper", "released"] = "none" # language debiasing, a preset of `methods/scan.HEADS`
     contrast: NotNegative = 1.   # strength of the contrastive loss; 0 leaves a second classification loss alone
     temperature: Positive = 1.   # tau of the contrastive loss
+
+    @model_validator(mode="after")
+    def _fits(self):
+        refuse_if(self.pairs == "each" and self.variant != "paper", "`pairs: each` belongs to the variant `paper`")
+        return self
 
 # %% ../../nbs/repro/00_config.ipynb #88c8fa54
 class AuthorsConfig(Strict):
