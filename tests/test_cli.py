@@ -736,18 +736,41 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch, keep):
     ("counts", {"Training samples": 1000.}, {"Training samples": 1001.}, 1),
     ("iid", {"auc05": .5, "auc": .8}, {"auc05": .5}, 1),
 ], ids=["percent, near", "percent, apart", "fraction, apart", "fraction, near", "count", "count of texts", "absent"])
-def test_agreement_fails_on_wrong_values_in_every_unit(tmp_path, monkeypatch, test, metrics, wrong, exit_code):
-    (tmp_path / "configs").mkdir()
-    shutil.copy(ROOT / "settings.ini", tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DEBIAS_NB_RUNS", raising=False)
+def test_agreement_fails_on_wrong_values_in_every_unit(nothing_run, test, metrics, wrong, exit_code):
     run = experiment(["Finetuned"], [0]).runs()[0]
-    Store(tmp_path / "results").append(invented(run, {test: metrics}))
-    Store(tmp_path / "_runs").append(invented(run, {test: wrong}))
+    Store(nothing_run / "results").append(invented(run, {test: metrics}))
+    Store(nothing_run / "_runs").append(invented(run, {test: wrong}))
     done = shell("agree")
     assert done.exit_code == exit_code, done.stdout
     assert "1 of 1 committed planted runs" in done.stdout
     assert (run.id in done.stdout) == bool(exit_code)
+
+
+@pytest.fixture
+def nothing_run(tmp_path, monkeypatch):
+    "A project without configurations and records."
+    (tmp_path / "configs").mkdir()
+    shutil.copy(ROOT / "settings.ini", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DEBIAS_NB_RUNS", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("differences, count, exit_code, says", [
+    ([.04, -.04, .05, -.05, .04, -.04], 10., 0, "no mean is further from zero than 0.00 points"),
+    ([-.04, -.05, -.04, -.05, -.04, -.05], 10., 1, "itvreg, auc05: -4.50 points over 6 runs"),
+    ([0., 0., 0., 0., 0., 0.], 11., 1, "11.0 here, 10.0 committed"),
+], ids=["to both sides", "to one side", "a count"])
+def test_another_processor_may_round_but_not_to_one_side(nothing_run, differences, count, exit_code, says):
+    for run, difference in zip(experiment(["Finetuned"], range(6)).runs(), differences):
+        recorded = invented(run, {"iid": {"auc05": .5, "queries": 10.}})
+        recorded["environment"]["cpu"] = "another processor"
+        Store(nothing_run / "results").append(recorded)
+        Store(nothing_run / "_runs").append(invented(run, {"iid": {"auc05": .5 + difference, "queries": count}}))
+    done = shell("agree")
+    assert done.exit_code == exit_code, done.stdout
+    assert says in done.stdout
+    assert "6 of these runs were recorded on another processor" in done.stdout
 
 
 # records that are merged

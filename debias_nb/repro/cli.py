@@ -872,21 +872,39 @@ def _planted(store) -> dict: # id -> record
 @told()
 def agree():
     """Compare this machine's planted records with the committed ones, run by run and metric by metric.
-    Exit code 1 where there is nothing to compare, or where a metric is apart: another kind of processor gives other
-    last digits, and training makes more of them."""
+    Exit code 1 where there is nothing to compare, where a metric is wrong, or where runs lie to one side of their records.
+    Another kind of processor rounds differently, and training makes more of it, in either direction."""
     from debias_nb.repro.frame import results
-    from debias_nb.repro.pages import apart
+    from debias_nb.repro.pages import apart, moved
     project_here()
     reference = _planted(results("planted"))
     here = _planted(results("planted", fresh=True))
     found = apart(here, reference)
-    wrong = found[found.apart]
     identical = int((found.gap == 0).sum())
     echo(f"{found.run.nunique()} of {len(reference)} committed planted runs were made here too.")
-    echo(f"{len(found) - len(wrong)} of their {len(found)} metrics agree, {identical} are identical.")
-    _print_worst(wrong)
-    if len(wrong) or found.empty:
+    echo(f"{len(found) - int(found.apart.sum())} of their {len(found)} metrics agree, {identical} are identical.")
+    _print_worst(found[found.wrong])
+    to_one_side = False
+    if found.elsewhere.any():
+        to_one_side = _print_moved(found, moved(found))
+    if found.wrong.any() or to_one_side or found.empty:
         raise Exit(1)
+
+
+def _print_moved(found, over) -> bool: # of `pages.apart` and of `pages.moved`
+    "What runs recorded on another kind of processor come to, and whether they lie to one side of their records."
+    runs = found[found.elsewhere].run.nunique()
+    widest = found[found.elsewhere & (found.allowed > 0)].gap.max()
+    echo(f"{runs} of these runs were recorded on another processor or with other packages, which round differently, and")
+    echo(f"training makes more of it: single metrics are up to {100 * widest:.1f} points apart, in either direction.")
+    for row in over[over.moved].itertuples():
+        mean = f"{100 * row.mean:+.2f} points"
+        echo(f"  {row.paper}, {row.metric}: {mean} over {row.runs} runs, all to one side: that is more than rounding explains")
+    if not over.moved.any():
+        largest = over.iloc[0]
+        where = f"{largest.paper}, {largest.metric}"
+        echo(f"Over all runs they cancel: no mean is further from zero than {100 * abs(largest['mean']):.2f} points ({where}).")
+    return bool(over.moved.any())
 
 
 def _print_worst(wrong) -> None: # of `pages.apart`

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['KINDS', 'SUMMARY', 'PICTURE', 'FRONT_MATTER', 'NUMBERS', 'CELL', 'BOOKS', 'ADDRESS', 'STATUS', 'TOLERANCE', 'COUNTED',
-           'Shown', 'shown_output', 'run_cells', 'on_page', 'executed', 'with_records', 'richest', 'page_files',
-           'tables_beside', 'page_path', 'seen_from_page', 'has_notebook', 'files_of', 'write_notebook', 'write_page',
-           'pages', 'all_cells', 'status_json', 'apart']
+           'SUBSET', 'ERRORS', 'Shown', 'shown_output', 'run_cells', 'on_page', 'executed', 'with_records', 'richest',
+           'page_files', 'tables_beside', 'page_path', 'seen_from_page', 'has_notebook', 'files_of', 'write_notebook',
+           'write_page', 'pages', 'all_cells', 'status_json', 'apart', 'moved']
 
 # %% ../../nbs/repro/10_pages.ipynb #f3400004
 import gc
@@ -27,7 +27,7 @@ from ..config import ConfigError, check_known, project_root
 from ..data.registry import load_expected
 from .details import chosen_settings, question_tests
 from debias_nb.repro.frame import (
-    PROFILES, Cell, Study, all_experiments, is_printed, only_stored, papers, profiles_of, row_name, scales, stored,
+    PROFILES, Cell, Study, alike, all_experiments, is_printed, made_by, only_stored, papers, profiles_of, row_name, scales, stored,
 )
 from .records import Records
 from .tables import differences
@@ -366,6 +366,10 @@ TOLERANCE = .01 # one percentage point; records hold shares, whatever the unit o
 COUNTED = ("queries", "targets", "excluded")
 
 
+SUBSET = r"\[.*" # `map[misled]` is MAP over some of the questions
+ERRORS = 3 # standard errors
+
+
 def _numbers(records: Records, name: str) -> pd.DataFrame: # run, test, metric, and a column of that name
     rows = []
     for run, record in records.items():
@@ -377,13 +381,33 @@ def _numbers(records: Records, name: str) -> pd.DataFrame: # run, test, metric, 
 def apart(
     fresh: Records, # id -> record
     reference: Records,
-) -> pd.DataFrame: # run, test, metric, reference, here, gap, allowed, apart; the worst first
-    "Every metric of the runs that both have, and whether it is within its tolerance; what one side lacks is far apart."
+) -> pd.DataFrame: # run, test, metric, reference, here, paper, elsewhere, gap, allowed, apart, wrong; the worst first
+    """Every metric of the runs that both have, and whether it is within its tolerance; what one side lacks is far apart.
+    What is apart is wrong, unless it is a share and its record was made elsewhere, on another processor or with other
+    packages."""
     wanted = {run: record for run, record in reference.items() if run in fresh}
     found = _numbers(wanted, "reference").merge(_numbers(fresh, "here"), "left")
+    found["paper"] = found.run.map({run: record["config"]["paper"] for run, record in wanted.items()})
+    found["elsewhere"] = found.run.map({run: not alike([made_by(record), made_by(fresh[run])]) for run, record in wanted.items()})
     unknown = found.here.isna() & found.reference.isna()
     found["gap"] = (found.here - found.reference).abs().fillna(math.inf).mask(unknown, 0.)
     is_count = (found.test == "counts") | found.metric.isin(COUNTED)
     found["allowed"] = TOLERANCE * ~is_count
     found["apart"] = found.gap > found.allowed + 1e-9
-    return found.sort_values(["apart", "gap"], ascending=False, kind="stable")
+    may_differ = found.elsewhere & ~is_count & found.here.notna()
+    found["wrong"] = found.apart & ~may_differ
+    return found.sort_values(["wrong", "apart", "gap"], ascending=False, kind="stable")
+
+
+def moved(
+    found: pd.DataFrame, # of `apart`
+) -> pd.DataFrame: # paper, metric, mean, error, runs, moved; the largest first
+    """How far the runs that were recorded elsewhere lie to one side of their records: the mean over runs of what is here
+    minus what was recorded, its standard error, and whether it is more than rounding explains."""
+    shares = found[found.elsewhere & (found.allowed > 0)]
+    change = (shares.here - shares.reference).rename("change")
+    metric = shares.metric.str.replace(SUBSET, "", regex=True)
+    of_run = change.groupby([shares.paper, metric, shares.run]).mean()
+    over = of_run.groupby(level=["paper", "metric"]).agg(mean="mean", error="sem", runs="size").reset_index()
+    over["moved"] = over["mean"].abs() > TOLERANCE + ERRORS * over.error.fillna(0)
+    return over.sort_values("mean", key=abs, ascending=False, ignore_index=True)
