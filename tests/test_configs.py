@@ -98,13 +98,16 @@ def test_committed_records_are_of_this_configuration(paper, name, profile):
         assert config.id == run_id
 
 
-# What a row of the answer-selection paper runs: the paper's formulas, its public code, or our own weights.
+# What a row of the answer-selection paper runs: the paper's formulas, these with its random functions matched one to one,
+# its public code, or our own weights.
 
 FORMS = {
-    "": {"variant": "paper", "class_mass": "free", "debias": "paper"},
+    "": {"variant": "paper", "pairs": "each", "class_mass": "free", "debias": "paper"},
+    ", matched": {"variant": "paper", "pairs": "matched", "class_mass": "free", "debias": "paper"},
     ", released": {"variant": "released", "class_mass": "free", "debias": "released"},
     ", ours": {"variant": "fixed", "class_mass": "keep", "debias": "paper"},
 }
+FORMS_OF = {"small": list(FORMS), "planted": [form for form in FORMS if form]} # planted runs are older than the printed form
 SCAN = [found for found in all_experiments("scan") if any(method.scan for method in found.methods)]
 SCAN_METHODS = [(found, method) for found in SCAN for method in found.methods if method.scan]
 
@@ -129,7 +132,7 @@ def check_scan(method, wanted):
 @pytest.mark.parametrize("form", FORMS)
 def test_every_experiment_knows_the_row(form):
     assert rows_of("SCAN", form) and rows_of("w/o LD", form)
-    assert form == ", ours" or rows_of("w/o FD", form)
+    assert form in (", ours", ", matched") or rows_of("w/o FD", form)
 
 
 @pytest.mark.parametrize("method, form", rows_of_all_forms("SCAN"))
@@ -150,14 +153,14 @@ def test_without_decorrelation_the_debiasing_is_that_of_the_row(method, form):
 def test_rows_are_called_after_what_they_run():
     """Nothing else begins with the name of the paper's method, and the learned weights of the page on weights say whose
     they are."""
-    called = re.compile(r"(SCAN|w/o (FD|LD))(, released|, ours)?( \(.+\))?")
-    form_of = {"FD paper": "", "FD released": ", released", "FD ours": ", ours"}
+    called = re.compile(r"(SCAN|w/o (FD|LD))(, matched|, released|, ours)?( \(.+\))?")
+    form_of = {"FD paper": "", "FD matched": ", matched", "FD released": ", released", "FD ours": ", ours"}
     for found, method in SCAN_METHODS:
         of_another_name = method.name.startswith(("FD ", "LD", "Oracle"))
         assert called.fullmatch(method.name) or of_another_name, (found.experiment, found.profile, method.name)
         if method.name in form_of:
             form = FORMS[form_of[method.name]]
-            check_scan(method, {key: form[key] for key in ("variant", "class_mass")})
+            check_scan(method, {key: form[key] for key in form if key != "debias"})
 
 
 def without_names(run):
@@ -181,7 +184,7 @@ def test_what_runs_twice_under_two_names_is_one_run(profile):
 def test_all_forms_have_as_many_settings_to_choose_from(profile):
     search = load_experiment("scan/settings", profile)
     tried = [method.name.partition(" (")[0] for method in search.methods]
-    assert {name: tried.count(name) for name in tried} == {f"SCAN{form}": 4 for form in FORMS}
+    assert {name: tried.count(name) for name in tried} == {f"SCAN{form}": 4 for form in FORMS_OF[profile]}
     for run in dry_runs(search):
         assert all(np.isfinite(value) for value in dry_step(run).values())
 
@@ -199,7 +202,7 @@ def test_every_table_has_the_settings_of_one(profile):
         scans = [method.scan for method in mine if method.name == name]
         return {(scan.alpha, scan.rate, scan.penalty) for scan in scans}
 
-    for form in FORMS:
+    for form in FORMS_OF[profile]:
         assert len(temperatures(f"SCAN{form}")) == 1 and len(learners(f"SCAN{form}")) == 1
         assert learners(f"w/o LD{form}") == learners(f"SCAN{form}")
         assert temperatures(f"w/o FD{form}") <= temperatures(f"SCAN{form}")

@@ -34,13 +34,13 @@ SHIFTS = {"iid": "in distribution", "ood": "out of distribution", "any": ""}
 @dataclass(frozen=True)
 class At:
     "A method, and where it is looked at if not where the comparison is."
-    names: tuple[str, ...]       # what tables call it; the first that a table has counts
+    names: tuple[str, ...]       # what tables call it; the first that an encoder has there counts
     table: str = ""
     column: str = ""             # one, by its name
     metric: str = ""             # key in the records
 
-    def name(self, known: list[str]) -> str: # known: the methods of a table
-        "What a table calls the method; the first name where it has none of them."
+    def name(self, known: list[str]) -> str: # known: the methods that are there
+        "What the method is called there; the first name where there is none of them."
         there = [name for name in self.names if name in known]
         return next(iter(there), self.names[0])
 
@@ -123,7 +123,7 @@ def _in_words(sides: tuple[At, ...]) -> str: # one, or two
 
 def above(
     table: str,
-    *methods,                    # each above the next: a name, or several, of which the first that a table has counts
+    *methods,                    # each above the next: a name, or several, of which the first that an encoder has counts
     column="*",                  # a pattern, or several
     metric: str = "",
     than: dict | None = None,    # table, column or metric of the second method
@@ -258,7 +258,7 @@ class Evidence:
             where = (profile, encoder, table, side.column or column)
             if where not in self.places:
                 return None
-            name = side.name(self.names("method", table, profile))
+            name = side.name([name for name in side.names if (*where, name) in self.at])
             cell = self.at.get((*where, name))
             if cell and side.metric:
                 cell = replace(cell, metric=side.metric)
