@@ -365,16 +365,17 @@ def printed(
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200029
 def missing(study: Study) -> str:
-    "Markdown: how many cells lack a number, in which columns where these are not all, why, and what fills them."
+    "Markdown: how many cells lack a number, in which rows and columns where these are not all, why, and what fills them."
     alike = {} # what is lacking -> tables
     for table in study.experiment.tables:
         cells = [cell for cell in study.cells if cell.table == table.id]
         empty = [cell for cell in cells if cell.value is None]
         if empty:
             what = f": {'; '.join(sorted(reasons(empty)))}. `{empty[0].command}`"
-            columns = dict.fromkeys(cell.column for cell in empty)
-            if columns.keys() < {cell.column for cell in cells}:
-                what = f" ({'; '.join(columns)}){what}"
+            for part in ("column", "method"):
+                named = dict.fromkeys(getattr(cell, part) for cell in empty)
+                if len(named) < len({getattr(cell, part) for cell in cells}):
+                    what = f" ({'; '.join(named)}){what}"
             alike.setdefault(what, []).append(f"{table.id}, {len(empty)} of {len(cells)} cells")
     lines = [f"- {'; '.join(counts)}{what}" for what, counts in alike.items()]
     return _list(f"Not run at profile `{study.experiment.profile}`:", lines)
