@@ -31,8 +31,11 @@ def standardise(
     mean = z.mean(0)
     apart = z - mean
     scale = apart.square().mean(0).sqrt()
-    varies = scale > 1e-6 * z.abs().amax(0)
-    return apart / torch.where(varies, scale, float("inf"))
+    size = z.abs()
+    largest = size.amax(0)
+    varies = scale > 1e-6 * largest
+    scale = torch.where(varies, scale, float("inf"))
+    return apart / scale
 
 
 def _released(
@@ -41,9 +44,12 @@ def _released(
     "The angles of a sample are spread over [0, pi/2], from smallest to largest."
     angle = angle - angle.amin(1, keepdim=True)
     largest = angle.amax(1, keepdim=True).clamp(min=1e-12)
-    angle = angle / largest * (torch.pi / 2)
+    share = angle / largest
+    angle = share * (torch.pi / 2)
     scale = (2 / angle.shape[2])**.5
-    return scale * (angle.cos() + angle.sin())
+    cos = angle.cos()
+    sin = angle.sin()
+    return scale * (cos + sin)
 
 # %% ../nbs/methods/scan.ipynb #4c504b7d
 def random_features(
@@ -67,7 +73,9 @@ def random_features(
     angle = z[:, :, None] * frequency.to(z) + phase.to(z)
     if kinds == "released":
         return _released(angle)
-    both = torch.cat([angle.cos(), angle.sin()], 2)
+    cos = angle.cos()
+    sin = angle.sin()
+    both = torch.cat([cos, sin], 2)
     return 2**.5 * both
 
 # %% ../nbs/methods/scan.ipynb #74bda36a
@@ -89,7 +97,8 @@ class _Loss(torch.autograd.Function):
 
 def _centred(z, weights): # (..., n, d), (n,) -> weighted values of mean 0, as Eq. 6 has them
     u = z * weights[:, None]
-    return u - u.mean(-2, keepdim=True)
+    mean = u.mean(-2, keepdim=True)
+    return u - mean
 
 
 class Decorrelation:
@@ -102,11 +111,13 @@ class Decorrelation:
             z = z - z.mean(1, keepdim=True) # the loss does not notice, rounding does
         elif form == "paper":
             self.together = len(z)
-            z = z.transpose(0, 1).flatten(1)[None] # (1, n, m d), the features of each function beside one another
+            z = z.transpose(0, 1)
+            z = z.flatten(1)[None] # (1, n, m d), the features of each function beside one another
         self.form = form
         self.n = z.shape[1]
         self.z = z.contiguous() # products of strided matrices copy them each time
-        self.wide = self.z.transpose(0, 1).flatten(1) # (n, m d)
+        by_sample = self.z.transpose(0, 1)
+        self.wide = by_sample.flatten(1) # (n, m d)
 
     def __call__(self, weights: torch.Tensor) -> torch.Tensor: # (n,) -> scalar that can be differentiated once
         return _Loss.apply(weights, self)
@@ -149,9 +160,11 @@ class DirectDecorrelation(Decorrelation):
         u = _centred(self.z, weights)
         covariance = u.mT @ u / n
         apart = covariance * self.apart
-        value = apart.square().sum()
-        slope = (u @ apart * self.z).sum((0, 2))
-        return value / 2, 2 * slope / n
+        squares = apart.square()
+        half = squares.sum() / 2
+        pulled = u @ apart * self.z
+        slope = pulled.sum((0, 2))
+        return half, 2 * slope / n
 
 # %% ../nbs/methods/scan.ipynb #0ecccd5b
 class GramDecorrelation(Decorrelation):
@@ -184,10 +197,12 @@ class GramDecorrelation(Decorrelation):
 
     def _without_variances(self, each, p): # -> (n,)
         mean = p @ self.wide
-        variance = p @ self.squares - mean.square()
+        of_mean = mean.square()
+        variance = p @ self.squares - of_mean
         each -= self.squares @ variance
-        each += 2 * self.wide @ (variance * mean)
-        return each - variance @ mean.square()
+        moved = variance * mean
+        each += 2 * self.wide @ moved
+        return each - variance @ of_mean
 
     def printed(self, weights):
         n = self.n - 1
@@ -197,7 +212,8 @@ class GramDecorrelation(Decorrelation):
         centred -= centred.mean(-2, keepdim=True)
         of_itself, own = self._with_itself(weights)
 
-        of_all = centred.square().sum() / n**2
+        squares = centred.square()
+        of_all = squares.sum() / n**2
         value = of_all - of_itself
         slope = (left * centred).sum((0, 2))
         slope = 2 * slope / n**2 - 2 * own / n
@@ -208,14 +224,20 @@ class GramDecorrelation(Decorrelation):
         "What pairs of a feature with itself add."
         n = self.n - 1
         if self.form == "matched":
-            u = _centred(self.z, weights)
-            variance = (u * u).sum(1) / n # (m, d)
-            own = (self.z * u) @ variance[..., None]
-            return variance.square().sum(), own.sum((0, 2))
-        u = _centred(self.of_feature, weights)
-        covariance = u.mT @ u / n # (d, m, m)
-        own = self.of_feature * (u @ covariance)
-        return covariance.square().sum(), own.sum((0, 2))
+            z = self.z
+            u = _centred(z, weights)
+            squares = (u * u).sum(1)
+            covariance = squares / n # (m, d): each function with itself
+            own = (z * u) @ covariance[..., None]
+        else:
+            z = self.of_feature
+            u = _centred(z, weights)
+            products = u.mT @ u
+            covariance = products / n # (d, m, m)
+            own = z * (u @ covariance)
+        own = own.sum((0, 2))
+        squares = covariance.square()
+        return squares.sum(), own
 
 
 WAYS = {"gram": GramDecorrelation, "direct": DirectDecorrelation}
@@ -455,7 +477,9 @@ class _Fixed(_Learner):
         super().__init__(features, beside, penalty)
         if classes is None:
             classes = torch.zeros_like(self.theta)
-        member = F.one_hot(classes.long()).to(features)
+        classes = classes.long()
+        member = F.one_hot(classes)
+        member = member.to(features)
         there = member.sum(0) > 0
         self.member = member[:, there] # (n, c) classes that the batch has
         self.mass = self.member.sum(0) # as much weight as a class has samples
@@ -562,7 +586,9 @@ def learn_weights(
 # %% ../nbs/methods/scan.ipynb #0b8bf361
 def _nothing_to_do(z) -> str: # "" where there is something
     "Why no weights can change anything."
-    varies = standardise(z).abs().amax(0) > 0
+    z = standardise(z)
+    size = z.abs()
+    varies = size.amax(0) > 0
     if varies.sum() >= 2:
         return ""
     if varies.any():
@@ -601,7 +627,8 @@ def _learn(learner, z, draw, variant, steps, lr) -> Weights: # draw: -> the loss
         lost = f"the weights are not finite after {steps} steps at lr={lr:g} (variant {variant!r})"
         raise FloatingPointError(f"{lost}: take a smaller one")
     with torch.no_grad():
-        last = loss(learner.all()) / loss(start)
+        weights = learner.all()
+        last = loss(weights) / loss(start)
     return _found(learner, float(last))
 
 # %% ../nbs/methods/scan.ipynb #68f9a335
@@ -672,9 +699,10 @@ def _means_of_classes(w, labels) -> dict[str, float]: # relative to the mean of 
 def _evenness(w) -> dict[str, float]:
     "What weights cost: how uneven they are."
     mean = w.mean()
+    largest = w.max()
     return {
         "effective size": effective_size(w),
-        "largest": float(w.max() / mean),
+        "largest": float(largest / mean),
         "mean": float(mean),
         "negative": int((w < 0).sum()),
     }
@@ -783,7 +811,8 @@ def contrastive_loss(
     check_temperature(temperature)
     near = F.cosine_similarity(hidden, debiased, dim=-1)
     far = F.cosine_similarity(hidden, bias, dim=-1)
-    losses = F.softplus((far - near) / temperature)
+    nearer = far - near
+    losses = F.softplus(nearer / temperature)
     return losses.mean()
 
 # %% ../nbs/methods/scan.ipynb #d399ba18
@@ -858,7 +887,9 @@ class ScanHead(nn.Module):
             return {"sw": each.mean()}
         debiased, bias = self.debiasing(hidden)
         second = self.second or self.classifier
-        ce = self._entropy(second(debiased), labels).mean()
+        scores = second(debiased)
+        of_branch = self._entropy(scores, labels)
+        ce = of_branch.mean()
         cl = contrastive_loss(hidden, debiased, bias, self.temperature)
         return {"sw": each.mean(), "ce": ce, "cl": cl}
 

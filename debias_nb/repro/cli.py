@@ -882,29 +882,34 @@ def agree():
     found = apart(here, reference)
     identical = int((found.gap == 0).sum())
     echo(f"{found.run.nunique()} of {len(reference)} committed planted runs were made here too.")
-    echo(f"{len(found) - int(found.apart.sum())} of their {len(found)} metrics agree, {identical} are identical.")
-    _print_worst(found[found.wrong])
-    to_one_side = False
-    if found.elsewhere.any():
-        to_one_side = _print_moved(found, moved(found))
-    if found.wrong.any() or to_one_side or found.empty:
+    agreeing = (~found.apart).sum()
+    echo(f"{agreeing} of their {len(found)} metrics agree, {identical} are identical.")
+    wrong = found[found.wrong]
+    _print_worst(wrong)
+    over = moved(found)
+    if len(over):
+        _print_moved(found[found.elsewhere], over)
+    if len(wrong) or over.moved.any() or found.empty:
         raise Exit(1)
 
 
-def _print_moved(found, over) -> bool: # of `pages.apart` and of `pages.moved`
-    "What runs recorded on another kind of processor come to, and whether they lie to one side of their records."
-    runs = found[found.elsewhere].run.nunique()
-    widest = found[found.elsewhere & (found.allowed > 0)].gap.max()
+def _print_moved(found, over) -> None: # of `pages.apart`, recorded elsewhere; of `pages.moved`
+    "What runs recorded on another kind of processor come to."
+    runs = found.run.nunique()
+    shares = found[found.allowed > 0]
+    widest = 100 * shares.gap.max()
     echo(f"{runs} of these runs were recorded on another processor or with other packages, which round differently, and")
-    echo(f"training makes more of it: single metrics are up to {100 * widest:.1f} points apart, in either direction.")
-    for row in over[over.moved].itertuples():
-        mean = f"{100 * row.mean:+.2f} points"
-        echo(f"  {row.paper}, {row.metric}: {mean} over {row.runs} runs, all to one side: that is more than rounding explains")
-    if not over.moved.any():
+    echo(f"training makes more of it: single metrics are up to {widest:.1f} points apart, in either direction.")
+    one_sided = over[over.moved]
+    for row in one_sided.itertuples():
+        mean = 100 * row.mean
+        what = f"{row.paper}, {row.metric}: {mean:+.2f} points over {row.runs} runs"
+        echo(f"  {what}, all to one side: that is more than rounding explains")
+    if one_sided.empty:
         largest = over.iloc[0]
+        mean = 100 * abs(largest["mean"])
         where = f"{largest.paper}, {largest.metric}"
-        echo(f"Over all runs they cancel: no mean is further from zero than {100 * abs(largest['mean']):.2f} points ({where}).")
-    return bool(over.moved.any())
+        echo(f"Over all runs they cancel: no mean is further from zero than {mean:.2f} points ({where}).")
 
 
 def _print_worst(wrong) -> None: # of `pages.apart`

@@ -256,10 +256,13 @@ def seen_from_page(
 # %% ../../nbs/repro/10_pages.ipynb #f3400014
 def _notebooks() -> Path:
     "Where the notebooks of papers lie: in the project, else in the checkout of this library."
-    own = project_root() / "nbs" / "papers"
+    own = project_root() / "nbs/papers"
     if own.is_dir():
         return own
-    return Path(__file__).resolve().parents[2] / "nbs" / "papers"
+    here = Path(__file__)
+    here = here.resolve()
+    root = here.parents[2]
+    return root / "nbs/papers"
 
 
 def has_notebook(name: str) -> bool: # of `nbs/papers/`
@@ -378,6 +381,15 @@ def _numbers(records: Records, name: str) -> pd.DataFrame: # run, test, metric, 
     return pd.DataFrame(rows, columns=["run", "test", "metric", name]).astype({name: float})
 
 
+def _place(recorded: dict, fresh: dict) -> tuple[str, bool]: # two records of one run
+    "The run's paper, and whether its record was made on another processor or with other packages."
+    made = made_by(recorded)
+    here = made_by(fresh)
+    same = alike([made, here])
+    config = recorded["config"]
+    return config["paper"], not same
+
+
 def apart(
     fresh: Records, # id -> record
     reference: Records,
@@ -386,15 +398,26 @@ def apart(
     What is apart is wrong, unless it is a share and its record was made elsewhere, on another processor or with other
     packages."""
     wanted = {run: record for run, record in reference.items() if run in fresh}
-    found = _numbers(wanted, "reference").merge(_numbers(fresh, "here"), "left")
-    found["paper"] = found.run.map({run: record["config"]["paper"] for run, record in wanted.items()})
-    found["elsewhere"] = found.run.map({run: not alike([made_by(record), made_by(fresh[run])]) for run, record in wanted.items()})
-    unknown = found.here.isna() & found.reference.isna()
-    found["gap"] = (found.here - found.reference).abs().fillna(math.inf).mask(unknown, 0.)
-    is_count = (found.test == "counts") | found.metric.isin(COUNTED)
+    recorded = _numbers(wanted, "reference")
+    here = _numbers(fresh, "here")
+    found = recorded.merge(here, "left")
+    places = [_place(record, fresh[run]) for run, record in wanted.items()]
+    places = pd.DataFrame(places, list(wanted), ["paper", "elsewhere"])
+    places = places.astype({"elsewhere": bool}) # of none, too
+    found = found.join(places, "run")
+    is_there = found.here.notna()
+    unknown = ~is_there & found.reference.isna()
+    difference = found.here - found.reference
+    gap = difference.abs()
+    gap = gap.fillna(math.inf)
+    found["gap"] = gap.mask(unknown, 0.)
+    is_count = found.metric.isin(COUNTED)
+    is_count |= found.test == "counts"
     found["allowed"] = TOLERANCE * ~is_count
-    found["apart"] = found.gap > found.allowed + 1e-9
-    may_differ = found.elsewhere & ~is_count & found.here.notna()
+    most = found.allowed + 1e-9
+    found["apart"] = found.gap > most
+    may_differ = found.elsewhere & is_there
+    may_differ &= ~is_count
     found["wrong"] = found.apart & ~may_differ
     return found.sort_values(["wrong", "apart", "gap"], ascending=False, kind="stable")
 
@@ -404,10 +427,16 @@ def moved(
 ) -> pd.DataFrame: # paper, metric, mean, error, runs, moved; the largest first
     """How far the runs that were recorded elsewhere lie to one side of their records: the mean over runs of what is here
     minus what was recorded, its standard error, and whether it is more than rounding explains."""
-    shares = found[found.elsewhere & (found.allowed > 0)]
-    change = (shares.here - shares.reference).rename("change")
+    elsewhere = found[found.elsewhere]
+    shares = elsewhere[elsewhere.allowed > 0]
+    change = shares.here - shares.reference
     metric = shares.metric.str.replace(SUBSET, "", regex=True)
-    of_run = change.groupby([shares.paper, metric, shares.run]).mean()
-    over = of_run.groupby(level=["paper", "metric"]).agg(mean="mean", error="sem", runs="size").reset_index()
-    over["moved"] = over["mean"].abs() > TOLERANCE + ERRORS * over.error.fillna(0)
+    keys = [shares.paper, metric, shares.run]
+    of_run = change.groupby(keys).mean()
+    by_metric = of_run.groupby(["paper", "metric"])
+    over = by_metric.agg(mean="mean", error="sem", runs="size")
+    over = over.reset_index()
+    distance = over["mean"].abs()
+    error = over.error.fillna(0)
+    over["moved"] = distance > TOLERANCE + ERRORS * error
     return over.sort_values("mean", key=abs, ascending=False, ignore_index=True)

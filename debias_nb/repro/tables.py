@@ -10,7 +10,7 @@ __all__ = ['DIGITS', 'PLACE', 'DIFFERENCES', 'IN', 'OUT', 'APART', 'VERSIONS', '
 # %% ../../nbs/repro/07_tables.ipynb #f3200004
 from collections.abc import Iterator
 from contextlib import suppress
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 import pandas as pd
 
@@ -275,8 +275,9 @@ def pairs(
 def _counted(kept) -> tuple[int, str]: # kept: world and seed of each pair
     "How many replicates there are, and in words."
     worlds = {world for world, _ in kept}
-    if len(worlds) > 1:
-        return len(worlds), f"{len(worlds)} worlds or splits"
+    n = len(worlds)
+    if n > 1:
+        return n, f"{n} worlds or splits"
     return len(kept), f"{len(kept)} seeds"
 
 
@@ -372,10 +373,12 @@ def missing(study: Study) -> str:
         empty = [cell for cell in cells if cell.value is None]
         if empty:
             what = f": {'; '.join(sorted(reasons(empty)))}. `{empty[0].command}`"
-            for part in ("column", "method"):
-                named = dict.fromkeys(getattr(cell, part) for cell in empty)
-                if len(named) < len({getattr(cell, part) for cell in cells}):
-                    what = f" ({'; '.join(named)}){what}"
+            for part in map(attrgetter, ("column", "method")):
+                named = dict.fromkeys(map(part, empty))
+                known = set(map(part, cells))
+                if len(named) < len(known):
+                    words = "; ".join(named)
+                    what = f" ({words}){what}"
             alike.setdefault(what, []).append(f"{table.id}, {len(empty)} of {len(cells)} cells")
     lines = [f"- {'; '.join(counts)}{what}" for what, counts in alike.items()]
     return _list(f"Not run at profile `{study.experiment.profile}`:", lines)
