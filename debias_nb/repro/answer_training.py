@@ -264,7 +264,8 @@ class AnswerTrainer(Trainer):
             self.fresh.append({"step": step} | asked)
 
     def _get_train_sampler(self, train_dataset=None):
-        return EpochSampler(self.args.train_batch_size, self.train_dataset["length"], self.args.seed)
+        lengths = self.train_dataset["length"][:] # a list: a column is read anew for each number that is asked for
+        return EpochSampler(self.args.train_batch_size, lengths, self.args.seed)
 
 # %% ../../nbs/repro/03_answer_training.ipynb #44e830aa
 def fit_answers(
