@@ -904,12 +904,12 @@ def _print_moved(found, over) -> None: # of `pages.apart`, recorded elsewhere; o
     for row in one_sided.itertuples():
         mean = 100 * row.mean
         what = f"{row.paper}, {row.metric}: {mean:+.2f} points over {row.runs} runs"
-        echo(f"  {what}, all to one side: that is more than rounding explains")
+        echo(f"  {what}, on average to one side: that is more than rounding explains")
     if one_sided.empty:
         largest = over.iloc[0]
         mean = 100 * abs(largest["mean"])
         where = f"{largest.paper}, {largest.metric}"
-        echo(f"Over all runs they cancel: no mean is further from zero than {mean:.2f} points ({where}).")
+        echo(f"No mean over runs is surely to one side; the largest is {mean:.2f} points ({where}).")
 
 
 def _print_worst(wrong) -> None: # of `pages.apart`

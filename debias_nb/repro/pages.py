@@ -437,6 +437,6 @@ def moved(
     over = by_metric.agg(mean="mean", error="sem", runs="size")
     over = over.reset_index()
     distance = over["mean"].abs()
-    error = over.error.fillna(0)
+    error = over.error.fillna(math.inf) # one run alone says nothing
     over["moved"] = distance > TOLERANCE + ERRORS * error
     return over.sort_values("mean", key=abs, ascending=False, ignore_index=True)
