@@ -5,6 +5,7 @@ They load, and one step of each kind of run that they ask for works on a stand-i
 import pytest
 
 from debias_nb.repro.frame import all_experiments
+from debias_nb.repro.records import TrainingFailed
 from debias_nb.repro.runner import quiet
 from debias_nb.repro.tasks.common import stand_in
 from dry import dry_runs, dry_step
@@ -59,6 +60,12 @@ def test_every_table_of_answer_selection_has_a_configuration():
     assert "table07" in SCAN
 
 
+def loses_its_weights(run):
+    "The rate that is printed for ANTIQUE is too large for the printed loss over hundreds of features, as on the page of errata."
+    scan = run.method.scan
+    return scan is not None and scan.weights == "learned" and scan.rate == 1e-3
+
+
 @pytest.mark.parametrize("name", [n for n in SCAN if n != "table01"])
 def test_one_step_of_every_kind_of_run_on_answers(name):
     quiet()
@@ -67,6 +74,10 @@ def test_one_step_of_every_kind_of_run_on_answers(name):
     assert {r.training.batch_size for r in runs} == {140}
     assert {r.encoder.max_length for r in runs} == {128}
     for run in runs:
+        if loses_its_weights(run):
+            with pytest.raises(TrainingFailed, match="weights are not finite"):
+                step(run)
+            continue
         terms = step(run)
         assert terms["sw"] > 0
         assert ("cl" in terms) == (run.method.scan is not None and run.method.scan.debias != "none")

@@ -8,7 +8,7 @@ from debias_nb.repro.records import processor
 
 
 def record(auc, cpu="elsewhere"):
-    return {"metrics": {"quora": {"auc": auc}}, "environment": {"cpu": cpu}, "config": {"paper": "itvreg"}}
+    return {"metrics": {"quora": {"auc": auc}}, "environment": {"cpu": cpu}, "config": {"paper": "itvreg", "training": None}}
 
 
 @pytest.mark.parametrize("here, wrong", [(.5, 0), (.5 + 4e-7, 0), (.50001, 1), (float("nan"), 1), (None, 1)])
