@@ -106,11 +106,9 @@ class Decorrelation:
     `decorrelation` chooses one of the two ways to compute it."""
     def __init__(self, features, form):
         z = features.permute(2, 0, 1) # (m, n, d)
-        self.together = 1 # functions of a feature that are paired each with each
         if form == "moment":
             z = z - z.mean(1, keepdim=True) # the loss does not notice, rounding does
         elif form == "paper":
-            self.together = len(z)
             z = z.transpose(0, 1)
             z = z.flatten(1)[None] # (1, n, m d), the features of each function beside one another
         self.form = form
@@ -138,8 +136,10 @@ class DirectDecorrelation(Decorrelation):
     def __init__(self, features, form):
         super().__init__(features, form)
         self.across = self.z.mT.contiguous() # (m, d, n)
-        same = torch.eye(features.shape[1])
-        same = same.repeat(self.together, self.together)
+        _, d, m = features.shape
+        same = torch.eye(d)
+        if form == "paper":
+            same = same.repeat(m, m)
         self.apart = 1 - same.to(features) # pairs of different features
 
     def moment(self, p): # p: (n,) weights of sum 1

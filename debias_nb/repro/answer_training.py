@@ -264,7 +264,8 @@ class AnswerTrainer(Trainer):
             self.fresh.append({"step": step} | asked)
 
     def _get_train_sampler(self, train_dataset=None):
-        lengths = self.train_dataset["length"][:] # a list: a column is read anew for each number that is asked for
+        tokens = self.data_collator.data
+        lengths = tokens.inputs.lengths.tolist()
         return EpochSampler(self.args.train_batch_size, lengths, self.args.seed)
 
 # %% ../../nbs/repro/03_answer_training.ipynb #44e830aa
@@ -286,8 +287,7 @@ def fit_answers(
     scan = scan or ScanConfig(weights="uniform")
     best = BestEpoch(model, validate)
     callbacks = [best] if validate else []
-    lengths = data.inputs.lengths.tolist()
-    rows = Dataset.from_dict({"row": range(len(data)), "length": lengths})
+    rows = Dataset.from_dict({"row": range(len(data))})
     with tempfile.TemporaryDirectory() as folder, single_thread(training.threads):
         args = arguments_for(training, folder, model, seed, dtype, remove_unused_columns=False)
         trainer = AnswerTrainer(

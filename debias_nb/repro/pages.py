@@ -367,8 +367,6 @@ def status_json(cells: list[Cell]) -> str:
 # %% ../../nbs/repro/10_pages.ipynb #f3400018
 TOLERANCE = .01 # one percentage point; records hold shares, whatever the unit of their table
 COUNTED = ("queries", "targets", "excluded")
-
-
 SUBSET = r"\[.*" # `map[misled]` is MAP over some of the questions
 ERRORS = 3 # standard errors
 
@@ -390,6 +388,15 @@ def _place(recorded: dict, fresh: dict) -> tuple[str, bool]: # two records of on
     return config["paper"], not same
 
 
+def _gap(found: pd.DataFrame) -> pd.Series: # columns reference and here
+    "How far the two are apart: without end where one lacks, not at all where both do."
+    lacking = found.here.isna() & found.reference.isna()
+    difference = found.here - found.reference
+    gap = difference.abs()
+    gap = gap.fillna(math.inf)
+    return gap.mask(lacking, 0.)
+
+
 def apart(
     fresh: Records, # id -> record
     reference: Records,
@@ -405,17 +412,13 @@ def apart(
     places = pd.DataFrame(places, list(wanted), ["paper", "elsewhere"])
     places = places.astype({"elsewhere": bool}) # of none, too
     found = found.join(places, "run")
-    is_there = found.here.notna()
-    unknown = ~is_there & found.reference.isna()
-    difference = found.here - found.reference
-    gap = difference.abs()
-    gap = gap.fillna(math.inf)
-    found["gap"] = gap.mask(unknown, 0.)
+    found["gap"] = _gap(found)
     is_count = found.metric.isin(COUNTED)
     is_count |= found.test == "counts"
     found["allowed"] = TOLERANCE * ~is_count
     most = found.allowed + 1e-9
     found["apart"] = found.gap > most
+    is_there = found.here.notna()
     may_differ = found.elsewhere & is_there
     may_differ &= ~is_count
     found["wrong"] = found.apart & ~may_differ

@@ -196,7 +196,9 @@ class Evidence:
             key = (cell.profile, cell.encoder, cell.table, cell.column, cell.method)
             if key not in self.at or self.at[key].value is None:
                 self.at[key] = cell
-        self.places = {key[:4] for key in self.at}
+        self.methods = {} # place -> methods that have a cell there
+        for *place, method in self.at:
+            self.methods.setdefault(tuple(place), []).append(method)
         self.of_table = {}
         for cell in self.at.values():
             self.of_table.setdefault(cell.table, []).append(cell)
@@ -216,9 +218,9 @@ class Evidence:
         evidence.pages = pages
         return evidence
 
-    def names(self, what: str, table: str, profile: str | None = None) -> list[str]: # what: `method` or `column`
+    def names(self, what: str, table: str) -> list[str]: # what: `method` or `column`
         "What the cells of a table are called."
-        mine = [cell for cell in self.of_table.get(table, []) if profile in (None, cell.profile)]
+        mine = self.of_table.get(table, [])
         return list(dict.fromkeys(getattr(cell, what) for cell in mine))
 
     def cell(self, table: str, column: str, profile: str) -> Cell:
@@ -256,9 +258,9 @@ class Evidence:
         for side in asked.sides:
             table = side.table or asked.table
             where = (profile, encoder, table, side.column or column)
-            if where not in self.places:
+            if where not in self.methods:
                 return None
-            name = side.name([name for name in side.names if (*where, name) in self.at])
+            name = side.name(self.methods[where])
             cell = self.at.get((*where, name))
             if cell and side.metric:
                 cell = replace(cell, metric=side.metric)
@@ -609,10 +611,9 @@ def _executed(paper: str, name: str) -> Ledger: # what it calls `book`
 def _comparison_row(paper: str, claim: str, one: Comparison) -> dict:
     "A row of the table of comparisons."
     asked = one.asked
-    row = dict(
-        paper=paper, claim=claim, primary=asked.primary, profile=one.profile, table=asked.table, encoder=one.encoder,
-        column=one.column, comparison=one.text, margin=asked.margin, delta=asked.delta, verdict=one.verdict, why=one.why,
-    )
+    row = dict(paper=paper, claim=claim, primary=asked.primary, margin=asked.margin, delta=asked.delta)
+    row |= dict(profile=one.profile, table=asked.table, encoder=one.encoder, column=one.column)
+    row |= dict(comparison=one.text, verdict=one.verdict, why=one.why)
     d = one.difference
     if d is not None:
         row |= dict(difference=d.difference, low=d.low, high=d.high, replicates=d.n, p=one.p, detectable=one.seen)
