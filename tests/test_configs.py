@@ -107,7 +107,7 @@ FORMS = {
     ", released": {"variant": "released", "class_mass": "free", "debias": "released"},
     ", ours": {"variant": "fixed", "class_mass": "keep", "debias": "paper"},
 }
-FORMS_OF = {"small": list(FORMS), "planted": [form for form in FORMS if form]} # planted runs are older than the printed form
+FORMS_OF = {"small": list(FORMS), "planted": [form for form in FORMS if form != ", matched"]}
 SCAN = [found for found in all_experiments("scan") if any(method.scan for method in found.methods)]
 SCAN_METHODS = [(found, method) for found in SCAN for method in found.methods if method.scan]
 
@@ -154,7 +154,7 @@ def test_rows_are_called_after_what_they_run():
     """Nothing else begins with the name of the paper's method, and the learned weights of the page on weights say whose
     they are."""
     called = re.compile(r"(SCAN|w/o (FD|LD))(, matched|, released|, ours)?( \(.+\))?")
-    form_of = {"FD paper": "", "FD matched": ", matched", "FD released": ", released", "FD ours": ", ours"}
+    form_of = {"FD paper": "", "FD released": ", released", "FD ours": ", ours"}
     for found, method in SCAN_METHODS:
         of_another_name = method.name.startswith(("FD ", "LD", "Oracle"))
         assert called.fullmatch(method.name) or of_another_name, (found.experiment, found.profile, method.name)
@@ -208,25 +208,13 @@ def test_every_table_has_the_settings_of_one(profile):
         assert temperatures(f"w/o FD{form}") <= temperatures(f"SCAN{form}")
 
 
-def chosen_by_search(profile):
-    "The settings that the search among SCAN's settings prefers, and those that the tables use: form -> settings."
+@pytest.mark.parametrize("profile", PROFILES)
+def test_tables_use_the_settings_that_the_search_chose(profile):
     search, table = load_experiment("scan/settings", profile), load_experiment("scan/table02", profile)
     assert len(found_records(search, results(profile))) == len(search.runs())
     tried, used = ({method.name: method.scan for method in found.methods} for found in (search, table))
     best = best_settings(study_of(search, results(profile))["settings"])
-    return {form: tried[name] for form, name in best.items()}, {form: used[form] for form in best}
-
-
-def test_real_tables_use_the_settings_that_the_search_chose():
-    chosen, used = chosen_by_search("small")
-    assert used == chosen
-
-
-def test_planted_tables_use_the_defaults():
-    "The search among planted answers is younger than they are; the page of settings says what it prefers."
-    chosen, used = chosen_by_search("planted")
-    assert used["SCAN, released"] == chosen["SCAN, released"]
-    assert {(scan.temperature, scan.alpha) for scan in used.values()} == {(1, .9)}
+    assert {form: used[form] for form in best} == {form: tried[name] for form, name in best.items()}
 
 
 def test_rows_that_were_renamed_find_their_records():

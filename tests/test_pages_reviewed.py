@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from debias_nb.repro.config import load_experiment
-from debias_nb.repro.frame import Made, only_stored
+from debias_nb.repro.frame import only_stored
+from debias_nb.repro.pairing import Made
 from debias_nb.repro.pages import write_notebook
 from debias_nb.repro.runner import narrow
 from debias_nb.repro.tables import APART, differences, draws, pairs, rests_on, tally, told

@@ -3,7 +3,7 @@
 import pytest
 
 import repeats
-from debias_nb.repro.frame import depends_on_processor
+from debias_nb.repro.pairing import depends_on_processor
 from debias_nb.repro.records import processor
 
 

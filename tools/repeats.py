@@ -28,7 +28,8 @@ while trained ones are compared with those of their own."""
 
 def untrained_runs(papers: list[str]) -> tuple[list, dict[str, dict]]: # runs; id -> record
     "The committed runs of real data that train nothing, each once, with their records."
-    from debias_nb.repro.frame import all_experiments, depends_on_processor, found_records, results
+    from debias_nb.repro.frame import all_experiments, found_records, results
+    from debias_nb.repro.pairing import depends_on_processor
     runs = {}
     committed = {}
     for paper in papers:
@@ -50,9 +51,9 @@ def computed(runs: list) -> dict[str, dict]: # id -> record
     return {run.id: execute(run) for run in tqdm(runs, unit="run") if not absent(run)}
 
 
-def compared(committed: dict[str, dict], here: dict[str, dict]) -> pd.DataFrame: # as of `pages.apart`, with `apart` by `SAME`
+def compared(committed: dict[str, dict], here: dict[str, dict]) -> pd.DataFrame: # as of `agree.apart`, with `apart` by `SAME`
     "Every number that both have."
-    from debias_nb.repro.pages import apart
+    from debias_nb.repro.agree import apart
     found = apart(here, committed)
     found["apart"] = ~(found.gap <= SAME)
     return found

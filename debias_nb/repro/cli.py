@@ -875,7 +875,7 @@ def agree():
     Exit code 1 where there is nothing to compare, where a metric is wrong, or where runs lie to one side of their records.
     Another kind of processor rounds differently, and training makes more of it, in either direction."""
     from debias_nb.repro.frame import results
-    from debias_nb.repro.pages import apart, moved
+    from debias_nb.repro.agree import apart, moved
     project_here()
     reference = _planted(results("planted"))
     here = _planted(results("planted", fresh=True))

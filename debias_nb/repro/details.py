@@ -22,7 +22,8 @@ import pandas as pd
 
 from .config import ExperimentConfig
 from ..metrics import randomisation_test
-from .frame import REFERENCE, Study, data_of, weighted_name
+from .frame import REFERENCE, Study, weighted_name
+from .pairing import data_of
 from .tables import signed
 from .search import search_table
 from ..stats import Interval, interval

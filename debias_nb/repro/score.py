@@ -30,7 +30,7 @@ from ..encoders import is_static
 from ..itvreg import MatchingLoss
 from ..regularized import Regularized, Regularizer, WordDropout
 from .config import ExperimentConfig, MethodConfig, Names, RunConfig
-from .frame import Made, Run, Side, alike, made_by, paired_sides, is_clean, trained_in, world_of
+from .pairing import Made, Run, Side, alike, is_clean, made_by, paired_sides, trained_in, world_of
 from . import runner
 from .records import Records, Store, TrainingFailed, environment, latest, this_machine
 from .runner import absent, cores, run_all

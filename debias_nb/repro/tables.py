@@ -16,10 +16,8 @@ import pandas as pd
 
 from ..config import load_yaml, package_file
 from ..data.registry import load_expected
-from debias_nb.repro.frame import (
-    UNTRAINED, Run, Side, Study, Unpaired, is_clean, is_enough, is_printed, is_trained, only, paired_sides, pairs_of,
-    reasons, row_name,
-)
+from .frame import UNTRAINED, Study, is_printed, only, reasons, row_name
+from .pairing import Run, Side, Unpaired, is_clean, is_enough, is_trained, paired_sides, pairs_of
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200006
 DIGITS = {"percent": 1, "fraction": 3, "count": 0}

@@ -21,7 +21,8 @@ import pandas as pd
 
 from ..config import ConfigError, check_known, project_root
 from .config import Names
-from .frame import COMPLETE, PROFILES, Cell, Unpaired, all_experiments, contrast, scaled, stored
+from .frame import COMPLETE, PROFILES, Cell, all_experiments, contrast, stored
+from .pairing import Unpaired, scaled
 from .printed import Fact, PrintedCells, answers, in_part, in_words, printed_verdict
 from .records import Records
 from .tables import bracket, signed, text_table
