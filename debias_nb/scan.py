@@ -729,14 +729,16 @@ def diagnose_weights(
     z = standardise(features)
     candidates = (torch.ones_like(w), w, shuffled)
     uniform, mine, control = _fresh_losses(z, candidates, generator, r, draws)
+    varies = (z != 0).any(0)
+    if varies.sum() < 2: # no two features to decorrelate: what remains is rounding
+        uniform = 0.
 
     out = _evenness(w)
     if labels is not None:
         out |= _means_of_classes(w, labels)
     out["fresh loss"] = _ratio(mine, uniform)
     out["fresh loss, shuffled"] = _ratio(control, uniform)
-    constant = (z == 0).all(0)
-    out["constant features"] = int(constant.sum())
+    out["constant features"] = int((~varies).sum())
     if isinstance(weights, Weights):
         out |= {"fitted loss": weights.loss, "note": weights.note}
     return out
