@@ -131,8 +131,9 @@ def check_scan(method, wanted):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_experiment_knows_the_row(form):
-    assert rows_of("SCAN", form) and rows_of("w/o LD", form)
-    assert form in (", ours", ", matched") or rows_of("w/o FD", form)
+    assert rows_of("SCAN", form)
+    assert form == ", matched" or rows_of("w/o LD", form)
+    assert form in (", ours", ", matched") or rows_of("w/o FD", form) # without its weights ours is the printed one
 
 
 @pytest.mark.parametrize("method, form", rows_of_all_forms("SCAN"))
@@ -204,15 +205,17 @@ def test_every_table_has_the_settings_of_one(profile):
 
     for form in FORMS_OF[profile]:
         assert len(temperatures(f"SCAN{form}")) == 1 and len(learners(f"SCAN{form}")) == 1
-        assert learners(f"w/o LD{form}") == learners(f"SCAN{form}")
+        assert learners(f"w/o LD{form}") <= learners(f"SCAN{form}")
         assert temperatures(f"w/o FD{form}") <= temperatures(f"SCAN{form}")
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_tables_use_the_settings_that_the_search_chose(profile):
-    search, table = load_experiment("scan/settings", profile), load_experiment("scan/table02", profile)
+    search = load_experiment("scan/settings", profile)
     assert len(found_records(search, results(profile))) == len(search.runs())
-    tried, used = ({method.name: method.scan for method in found.methods} for found in (search, table))
+    tried = {method.name: method.scan for method in search.methods}
+    tables = [load_experiment(name, profile) for name in ("scan/table02", "scan/weights")]
+    used = {method.name: method.scan for table in tables for method in table.methods}
     best = best_settings(study_of(search, results(profile))["settings"])
     assert {form: used[form] for form in best} == {form: tried[name] for form, name in best.items()}
 
@@ -224,8 +227,8 @@ def test_rows_that_were_renamed_find_their_records():
     assert names >= {"SCAN, ours", "w/o LD, ours", "w/o FD", "w/o LD, released"}
     for run_id, record in found.items():
         assert record["id"] == run_id
-        if methods[run_id]["name"] == "SCAN, ours (alpha 0.9)":
-            assert "-scan-s" in run_id and methods[run_id]["scan"]["variant"] == "fixed"
+    renamed = [run_id for run_id, method in methods.items() if method["name"] == "w/o LD, released"]
+    assert renamed and all("-fd-released-s" in run_id for run_id in renamed)
 
 
 # files of the repository
