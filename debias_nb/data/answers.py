@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['RELEVANT', 'Part', 'ENTITY', 'COLUMNS', 'LABELS', 'SOURCES', 'Answers', 'describe', 'filter_questions',
            'read_answers', 'read_queries', 'read_qrels', 'identify', 'load_answers', 'shared_words', 'misled',
-           'planted_answers', 'high_overlap', 'Flipped', 'flip_labels', 'Edit', 'Perturbed', 'perturb']
+           'planted_answers', 'high_overlap', 'flip_labels', 'Edit', 'Perturbed', 'perturb']
 
 # %% ../../nbs/data/03_answers.ipynb #dd874d75
 import csv
@@ -24,7 +24,7 @@ from numpy.random import default_rng
 from ..config import AnswersWorldConfig, check_known, refuse_if
 from .questions import check_columns, check_label, named_cells, without_end
 from debias_nb.data.registry import (
-    DataError, Table, hashes_of, locate, parsed_lines, parsed_rows, sha256_of, text_lines,
+    DataError, Table, locate, parsed_lines, parsed_rows, text_lines,
 )
 
 # %% ../../nbs/data/03_answers.ipynb #61690671
@@ -44,7 +44,6 @@ class Answers(Table):
     labels: np.ndarray      # (n,) int8, 1 for a relevant answer
     grades: np.ndarray | None = None # (n,) int8 in 1-4
     counts: dict[str, float] = field(default_factory=dict) # what was read, dropped, found odd
-    files: dict[str, str] = field(default_factory=dict)    # file -> sha256
     part: Part | None = None # None: not said
     COLUMNS = ("question_ids", "questions", "answers", "labels", "grades")
 
@@ -291,8 +290,7 @@ def read_answers(
     counts = {"lines": len(lines), "candidates read": len(rows), "questions read": len(set(ids))}
     if "grade" not in columns:
         grades = None
-    file = Path(path).name
-    return Answers(name or file, ids, questions, answers, labels, grades, counts, {file: sha256_of(path)}, part)
+    return Answers(name or Path(path).name, ids, questions, answers, labels, grades, counts, part)
 
 # %% ../../nbs/data/03_answers.ipynb #51c7b79c
 def read_queries(
@@ -425,7 +423,7 @@ def load_answers(
         questions, candidates = source.paper[part]
         counts["questions in the paper"] = questions
         counts["candidates in the paper"] = candidates
-    return replace(answers, files=hashes_of(dataset, paths), counts=counts)
+    return replace(answers, counts=counts)
 
 # %% ../../nbs/data/03_answers.ipynb #3f8c3c99
 def _words(text):
@@ -499,16 +497,11 @@ def _drawn(n, share, seed): # -> (round(share · n),) of n positions, sorted
     return np.sort(positions[:count])
 
 
-class Flipped(NamedTuple):
-    answers: Answers    # without grades, which would contradict the labels
-    flipped: np.ndarray # (round(share · n),) positions of the switched labels, sorted
-
-
 def flip_labels(
     answers: Answers, # for training
     share: float,     # of all candidates, in [0, 1]
     seed: int,
-) -> Flipped:
+) -> Answers: # without grades, which would contradict the labels
     """Switch exactly `round(share * n)` labels.
     Raises `ValueError` for a share outside [0, 1], and for a development or test set."""
     if answers.part in ("dev", "test"):
@@ -517,8 +510,7 @@ def flip_labels(
     labels = answers.labels.copy()
     labels[flipped] ^= 1
     counts = answers.counts | {"switched labels": len(flipped)}
-    switched = replace(answers, labels=labels, grades=None, counts=counts)
-    return Flipped(switched, flipped)
+    return replace(answers, labels=labels, grades=None, counts=counts)
 
 # %% ../../nbs/data/03_answers.ipynb #3bdfb2b4
 class Edit(NamedTuple):

@@ -17,9 +17,9 @@ from typing import Callable, Iterable, Literal, NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from ..config import check_known
+from ..config import check_known, once_per_state, refuse_if
 from .questions import QuestionPairs, clean, components, draw_share, fold, pair_keys, read_pairs
-from .registry import DataError, bad_lines, locate, sha256_of
+from .registry import DataError, locate, parsed_rows
 from .titles import TitleTask
 
 # %% ../../nbs/data/07_products.ipynb #9f129493
@@ -41,26 +41,13 @@ ODD = { # what a title should not have, and how it looks
 }
 
 
-def _flaw(offer: str) -> str | None:
-    "Why a cell is no offer with a title alone."
-    if not offer.startswith(PREFIX):
-        return f"an offer does not begin with {PREFIX!r}: {offer!r}"
-    further = COLUMN.findall(offer)[1:]
-    if further:
-        return f"an offer has more columns than its title: {further[0]!r}"
-    return None
-
-
-def _refuse_flaws(path: str | Path, published: QuestionPairs) -> None:
-    "Raises `DataError` naming file, line and reason."
-    bad = []
-    for number, offers in enumerate(zip(published.left, published.right), 1):
-        for offer in offers:
-            why = _flaw(offer)
-            if why:
-                bad.append((number, why))
-    if bad:
-        raise bad_lines(path, bad, len(published))
+def _titles(_, offers: tuple[str, str]) -> list[str]: # of both sides
+    "Raises `ValueError` for a cell that is no offer with a title alone."
+    for offer in offers:
+        refuse_if(not offer.startswith(PREFIX), f"an offer does not begin with {PREFIX!r}: {offer!r}")
+        columns = COLUMN.findall(offer)
+        refuse_if(len(columns) > 1, f"an offer has more columns than its title: {columns[-1]!r}")
+    return [clean_title(offer.removeprefix(PREFIX)) for offer in offers]
 
 
 def _oddities(offers: list[str], cleaned: QuestionPairs) -> dict[str, int]:
@@ -77,26 +64,19 @@ def _oddities(offers: list[str], cleaned: QuestionPairs) -> dict[str, int]:
     return counts
 
 
-def _named(pairs: QuestionPairs) -> np.ndarray: # (pairs,) bool
-    "Which pairs have a title on both sides."
-    named = [bool(left and right) for left, right in zip(pairs.left, pairs.right)]
-    return np.array(named)
-
-
 def read_products(
     path: str | Path,
     name: str | None = None, # default: the file's
 ) -> QuestionPairs: # titles cleaned; label 1: offers of one product
     "Read a file of pairs of offers. Raises `DataError` naming file, line and reason."
     published = read_pairs(path, ("left", "right", "label"), name=name)
-    _refuse_flaws(path, published)
-    offers = published.all_texts
-    titles = [clean_title(offer.removeprefix(PREFIX)) for offer in offers]
-    n = len(published)
-    cleaned = replace(published, left=titles[:n], right=titles[n:])
-    kept = cleaned.take(_named(cleaned))
-    counts = _oddities(offers, cleaned)
-    counts["dropped: a title is empty"] = n - len(kept)
+    offers = zip(published.left, published.right)
+    titles = list(parsed_rows(path, enumerate(offers, 1), _titles))
+    left, right = map(list, zip(*titles))
+    cleaned = replace(published, left=left, right=right)
+    kept = cleaned.take([all(sides) for sides in titles])
+    counts = _oddities(published.all_texts, cleaned)
+    counts["dropped: a title is empty"] = len(cleaned) - len(kept)
     counts["pairs"] = len(kept)
     return replace(kept, counts=counts)
 
@@ -105,15 +85,13 @@ CATEGORIES = ("cameras", "computers", "shoes", "watches")
 DATASET = "wdc_products"
 
 
-@lru_cache(maxsize=16)
-def _read_once(path: Path, sha256: str, name: str) -> QuestionPairs:
-    return read_products(path, name)
+_read_once = once_per_state(read_products)
 
 
 def _published(category, part, download) -> QuestionPairs:
     "One of the published files."
     path = locate(DATASET, f"{category}-{part}.txt", download)
-    return _read_once(path, sha256_of(path), f"{category} {part}")
+    return _read_once(path, f"{category} {part}")
 
 
 @lru_cache(maxsize=len(CATEGORIES))
@@ -200,7 +178,7 @@ def same_product(
     kinds = np.where(known, "seen", "unseen")
     frequency = np.zeros(len(items), int)
     relevance = csr_matrix(relevance[queries])
-    return TitleTask(pairs.name, asking, items, relevance, queries, kinds, None, frequency)
+    return TitleTask(pairs.name, asking, items, relevance, queries, kinds, frequency)
 
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.random import default_rng
 
 from ..config import check_known
-from .registry import DataError, Table, decoded, hashes_of, locate, parsed_rows, raw_lines, sha256_of
+from .registry import DataError, Table, decoded, locate, parsed_rows, raw_lines
 
 # %% ../../nbs/data/01_questions.ipynb #e2fab56e
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,7 +30,6 @@ class QuestionPairs(Table):
     right: list[str]                               # (pairs,)
     labels: np.ndarray                             # (pairs,) int8, 1 for a duplicate
     counts: dict[str, int] = field(default_factory=dict) # what was read, dropped, repaired
-    files: dict[str, str] = field(default_factory=dict)  # file -> sha256, everything that was read to make this
 
     COLUMNS = ("labels", "left", "right")
 
@@ -120,8 +119,7 @@ def read_pairs(
     labels, left, right, replaced = map(list, zip(*rows))
     n = len(labels)
     counts = {"lines": n, "refused lines": 0, "undecodable lines": sum(replaced), "pairs": n}
-    files = {path.name: sha256_of(path)}
-    return QuestionPairs(name or path.name, left, right, labels, counts, files)
+    return QuestionPairs(name or path.name, left, right, labels, counts)
 
 # %% ../../nbs/data/01_questions.ipynb #a4a486f5
 def fold(
@@ -310,9 +308,7 @@ SOURCES = { # training file, evaluation file, further files kept out of training
 def _read(dataset, source, download) -> QuestionPairs:
     "One file of a data set."
     path = locate(dataset, source.file, download)
-    name = f"{dataset} {source.file}"
-    pairs = read_pairs(path, source.columns, source.encoding_errors, name)
-    return replace(pairs, files=hashes_of(dataset, [path]))
+    return read_pairs(path, source.columns, source.encoding_errors, f"{dataset} {source.file}")
 
 # %% ../../nbs/data/01_questions.ipynb #126d22c0
 def _check_request(name, part, share, holdout):
@@ -342,14 +338,8 @@ def load_questions(
         published = _read(name, test, download)
         return replace(published, name=f"{name} test")
     pairs = _read(name, train, download)
-    evaluation = {}
-    files = dict(pairs.files)
-    for source in (test, *further):
-        known = _read(name, source, download)
-        evaluation[f"{name}/{source.file}"] = known
-        files |= known.files
-    pairs = clean(pairs, evaluation)
-    pairs = replace(pairs, name=f"{name} {part}", files=files)
+    evaluation = {f"{name}/{source.file}": _read(name, source, download) for source in (test, *further)}
+    pairs = replace(clean(pairs, evaluation), name=f"{name} {part}")
     if holdout:
         pairs, held = split_questions(pairs, holdout, share_seed)
         if part == "heldout":

@@ -12,7 +12,7 @@ import html
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from scipy.sparse import block_diag, csr_matrix, issparse
 
 from ..config import check_known
-from .registry import DataError, MissingData, hashes_of, json_rows, locate
+from .registry import DataError, MissingData, json_rows, locate, sha256_of
 from .worlds import SPLITS, Catalogue, Retrieval, concept_ids
 
 # %% ../../nbs/data/02_titles.ipynb #5bce3d4c
@@ -138,6 +138,21 @@ class _Relevance:
             digest.update(b"\n")
         return digest.hexdigest()
 
+    def part(self, rows, items) -> dict: # rows, items: positions -> fields of a training or test set
+        "Some of the queries, and some of the items renumbered."
+        own = self.own[rows]
+        relevance = self.relevance[rows]
+        part = {
+            "queries": [self.queries[row] for row in rows],
+            "items": [self.items[item] for item in items],
+            "relevance": relevance[:, items],
+            "own": pd.Index(items).get_indexer(own), # -1 stays: no item has that number
+        }
+        if self.excluded is not None:
+            excluded = self.excluded[rows]
+            part["excluded"] = excluded[:, items]
+        return part
+
     def _shown(self, of_items="", end=""):
         texts = f"{len(self.queries):,} queries, {len(self.items):,} items{of_items}"
         kind = type(self).__name__
@@ -156,7 +171,6 @@ class Titles(_Relevance):
     counts: dict[str, int] = field(default_factory=dict) # what was read, merged and dropped, and why
     published: np.ndarray | None = None            # (queries,) bool, True in the published test set
     excluded: csr_matrix | None = None             # (queries, items) bool, further items that are never candidates
-    files: dict[str, str] = field(default_factory=dict)  # file -> sha256, everything that was read to make this
 
     def __repr__(self):
         return self._shown(end=f", fingerprint {self.fingerprint[:12]}")
@@ -552,10 +566,9 @@ SOURCES = {
 
 # %% ../../nbs/data/02_titles.ipynb #8f315c78
 @lru_cache(maxsize=4)
-def _load(name, paths, files) -> Titles: # files: name and sha256 of each
+def _load(name, paths, hashes) -> Titles: # hashes: of the files, which may change
     "Read the files of a source."
-    read = SOURCES[name].read(*paths, name=name)
-    return replace(read, files=dict(files))
+    return SOURCES[name].read(*paths, name=name)
 
 
 def _located(source, download) -> list[Path]:
@@ -576,15 +589,14 @@ def load_titles(
     check_known("titles", name, SOURCES)
     source = SOURCES[name]
     paths = _located(source, download)
-    files = hashes_of(source.dataset, paths)
-    return _load(name, tuple(paths), tuple(files.items()))
+    hashes = map(sha256_of, paths)
+    return _load(name, tuple(paths), tuple(hashes))
 
 # %% ../../nbs/data/02_titles.ipynb #5dd314ec
 @dataclass(frozen=True, eq=False, repr=False)
 class TitleTask(_Relevance):
     "Queries that rank items. Raises `ValueError` naming a query without candidates or without a relevant one."
     categories: np.ndarray | None                  # (queries,) str
-    years: np.ndarray | None                       # (queries,) int
     frequency: np.ndarray                          # (items,) training pairs of each item, 0: new at test time
     info: dict = field(default_factory=dict)       # counts and fingerprint are added to what is given
     accessory: np.ndarray | None = None            # (queries,) bool, planted data only: the brand is causal
@@ -630,7 +642,7 @@ def _check_sizes(task):
     n = len(task.queries)
     m = len(task.items)
     shapes = {"relevance": (n, m), "excluded": (n, m), "frequency": (m,)}
-    shapes |= dict.fromkeys(("own", "categories", "years", "accessory"), (n,))
+    shapes |= dict.fromkeys(("own", "categories", "accessory"), (n,))
     for what, shape in shapes.items():
         found = getattr(task, what)
         if found is not None and found.shape != shape:
@@ -769,33 +781,14 @@ def _propensity(name) -> tuple[float, float]: # what the repository gives for it
     return TitleTask.propensity
 
 
-def _part(titles, rows, items) -> dict: # rows, items: positions -> columns of a training or test set
-    "Some of the queries, and some of the items renumbered."
-    own = titles.own[rows]
-    relevance = titles.relevance[rows]
-    part = {
-        "queries": [titles.queries[row] for row in rows],
-        "items": [titles.items[item] for item in items],
-        "relevance": relevance[:, items],
-        "own": pd.Index(items).get_indexer(own), # -1 stays: no item has that number
-    }
-    if titles.excluded is not None:
-        excluded = titles.excluded[rows]
-        part["excluded"] = excluded[:, items]
-    return part
-
-
 def _task(titles, name, rows, items, frequency, **info) -> TitleTask: # frequency: (all items,)
     "A test of some queries and items."
-    part = _part(titles, rows, items)
-    for what in ("years", "categories"):
-        column = getattr(titles, what)
-        part[what] = None
-        if column is not None:
-            part[what] = column[rows]
+    part = titles.part(rows, items)
+    categories = _kept(titles.categories, rows)
     constants = _propensity(titles.name)
-    name = f"{titles.name} {name}"
-    return TitleTask(name, frequency=frequency[items], info=info, propensity=constants, **part)
+    return TitleTask(
+        f"{titles.name} {name}", categories=categories, frequency=frequency[items], info=info, propensity=constants,
+        **part)
 
 
 def _reached(titles, rows) -> np.ndarray: # items relevant to any of the queries
@@ -826,7 +819,7 @@ def split_titles(
         "iid": _task(titles, "iid", iid, known, frequency),
         "ood": _task(titles, "ood", ood, every, frequency),
     }
-    trained = _part(titles, train, _reached(titles, train))
+    trained = titles.part(train, _reached(titles, train))
     pairs = TitlePairs(f"{titles.name} train", **trained)
     counts = _split_counts(pairs, tests, {"queries not drawn": undrawn})
     rows = {"train": train, "iid": iid, "ood": ood}
@@ -883,9 +876,7 @@ def join_titles(
     counts = {"queries of the later collection that the earlier one has": known_already}
     columns = {what: _both(early, late, new, what) for what in ("years", "categories", "published")}
     excluded = _joined_pairs(_excluded(early), _excluded(late)[new])
-    joined = make_titles(name, queries, items, relevance, counts=counts, excluded=excluded, **columns)
-    files = early.files | late.files
-    return replace(joined, files=files)
+    return make_titles(name, queries, items, relevance, counts=counts, excluded=excluded, **columns)
 
 # %% ../../nbs/data/02_titles.ipynb #2a0893d0
 def _joined(n: int, ticks: int) -> np.ndarray: # (ticks + 1,)
@@ -929,9 +920,7 @@ def mix_ticks(
 # %% ../../nbs/data/02_titles.ipynb #8869b3e0
 def _same(left: np.ndarray, right: np.ndarray) -> csr_matrix: # concepts of queries and of items -> (queries, items) bool
     "Which items have a query's concept."
-    width = max(left.max(), right.max()) + 1
-    by_concept = _indicator(right, width).T
-    return _truth(_indicator(left, width) @ by_concept)
+    return csr_matrix(left[:, None] == right)
 
 
 
@@ -946,7 +935,7 @@ def _retrieval(trained, name, queries, items, categories=None, **info) -> TitleT
     relevance = _same(asked, there)
     own = np.full(len(queries), -1) # no planted item has the title of a query
     name = f"catalogue {name}"
-    return TitleTask(name, asking, found, relevance, own, categories, None, frequency, info, accessory)
+    return TitleTask(name, asking, found, relevance, own, categories, frequency, info, accessory)
 
 
 

@@ -34,7 +34,7 @@ from debias_nb.repro.tasks.common import (
 )
 from ..training import BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms, pair_tokens
 from ...data.titles import TitleTask
-from ...data.worlds import Catalogue
+from ...data.worlds import Catalogue, Pairs
 
 # %% ../../../nbs/repro/tasks/01_pairs.ipynb #00701f5e
 PLANTED = ("iid", "uncoupled", "redealt", "unseen") # splits of the planted catalogue
@@ -103,8 +103,7 @@ def _part_of(pairs, corpus: CorpusConfig, part: str):
     keep = np.isin(pairs.group, kept)
     left = list(compress(pairs.left, keep))
     right = list(compress(pairs.right, keep))
-    others = [column[keep] for column in (pairs.labels, pairs.accessory, pairs.group)]
-    return type(pairs)(left, right, *others)
+    return Pairs(left, right, pairs.group[keep])
 
 
 def _product_pairs(corpus: CorpusConfig, part: str) -> LabelledPairs:
@@ -385,8 +384,7 @@ class PairTask(Task):
             tested.replicates |= between.replicates
         return tested
 
-    def load(self, corpus: CorpusConfig):
-        return training_pairs(corpus)
+    load = staticmethod(training_pairs)
 
     def lacks(self, run: RunConfig) -> str | None:
         why = lacking(encoder_files, run.encoder)
