@@ -276,7 +276,7 @@ def test_files_that_are_not_packed_or_cut_short_are_damaged(tmp_path):
     whole = long.read_bytes()
     long.write_bytes(whole[:len(whole) // 2])
     with pytest.raises(DataError, match=r"long.json.gz: the file is damaged after line [\d,]{3,5} "):
-        t._json_lines(long, t._Entry)
+        list(t.json_rows(long, t._Entry, "uid"))
 
 
 @pytest.mark.parametrize("lines, words", [
@@ -714,7 +714,7 @@ def test_music():
     assert made.years is None and len(made.queries) == 4705
 
     file = locate("amazon2014_music_alsobought", "amazon2014_music_meta.jsonl.gz", False)
-    titled = {album.uid: album for album in t._json_lines(file, t._Album) if album.title}
+    titled = {album.uid: album for album in t.json_rows(file, t._Album, "uid") if album.title}
     genres = [
         t._genre(album.categories) for album in titled.values()
         if any(bought in titled for bought in album.related.also_bought)]

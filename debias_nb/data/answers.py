@@ -21,8 +21,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.random import default_rng
 
-from ..config import AnswersWorldConfig, check_known, refuse_if
-from .questions import check_columns, check_label, named_cells, without_end
+from ..config import AnswersWorldConfig, check_known, check_range, refuse_if
+from .questions import check_columns, check_label, count_signs, named_cells, without_end
 from debias_nb.data.registry import (
     DataError, Table, locate, parsed_lines, parsed_rows, text_lines,
 )
@@ -58,8 +58,7 @@ class Answers(Table):
 
     def _sizes(self):
         questions = len(set(self.question_ids))
-        relevant = self.labels.sum()
-        return f"{questions:,} questions, {len(self):,} candidates, {relevant:,} relevant"
+        return f"{questions:,} questions, {len(self):,} candidates, {self.labels.sum():,} relevant"
 
     def groups(self) -> np.ndarray: # (n,)
         "The number of each row's question, from 0 in order of appearance."
@@ -101,16 +100,6 @@ def _oddities(answers): # -> counts
     }
 
 
-def _unclean(answers): # -> counts
-    "Counts of signs that a text was not cleaned."
-    texts = list(map("{}\n{}".format, answers.questions, answers.answers))
-    counts = {}
-    for what, sign in _UNCLEAN.items():
-        rows = list(filter(sign.search, texts))
-        counts[what] = len(rows)
-    return counts
-
-
 def _first_relevant(answers) -> int:
     "How many questions have a relevant candidate in the first place."
     _, first = np.unique(answers.groups(), return_index=True)
@@ -135,7 +124,8 @@ def describe(
         "first candidate relevant": _first_relevant(answers),
         "first candidate relevant, random order": round(by_chance, 1),
     }
-    return sizes | _oddities(answers) | _unclean(answers) | order
+    texts = list(map("{}\n{}".format, answers.questions, answers.answers))
+    return sizes | _oddities(answers) | count_signs(texts, _UNCLEAN) | order
 
 # %% ../../nbs/data/03_answers.ipynb #1abf3ae9
 def filter_questions(
@@ -489,8 +479,7 @@ def high_overlap(
 # %% ../../nbs/data/03_answers.ipynb #709a60bf
 def _drawn(n, share, seed): # -> (round(share · n),) of n positions, sorted
     "Positions drawn without replacement. Raises `ValueError` for a share out of range."
-    if not 0 <= share <= 1:
-        raise ValueError(f"share must be in [0, 1], got {share}")
+    check_range(0 <= share <= 1, "share", share, "in [0, 1]")
     rng = default_rng([seed, 0])
     positions = rng.permutation(n)
     count = round(share * n)

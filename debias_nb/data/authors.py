@@ -33,9 +33,10 @@ import scipy.sparse as sp
 from numpy.random import default_rng
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
-from ..config import AuthorsWorldConfig, check_known, refuse_if
+from ..config import AuthorsWorldConfig, check_known, check_range, refuse_if
+from .questions import fitting
 from debias_nb.data.registry import (
-    NUL, DataError, Table, decoded, first_mistake, json_rows, locate, parsed_lines, parsed_rows, text_lines,
+    NUL, DataError, Table, decoded, first_mistake, json_rows, locate, parsed_rows, text_lines,
 )
 
 # %% ../../nbs/data/04_authors.ipynb #ca4cb278
@@ -537,29 +538,16 @@ class _PairTruth(BaseModel, strict=True):
         return self
 
 
-def _by_id(path, model): # -> `model` each
-    "JSON lines that each have an `id` of their own. Raises `DataError` naming file and line."
-    seen = set()
-
-    def parse(_, line):
-        row = model.model_validate_json(line)
-        refuse_if(row.id in seen, f"the id {row.id!r} stands twice")
-        seen.add(row.id)
-        return row
-
-    return parsed_lines(path, parse)
-
-
 def read_pan_pairs(
     pairs: str | Path, # JSON lines {"id", "fandoms": [two], "pair": [two texts]}
     truth: str | Path, # JSON lines {"id", "same": true or false, "authors": [two]}
     name: str = "pan_pairs",
 ) -> Texts: # each text of an author once, in the order of the pairs
     "Read verification pairs as texts of their authors. Raises `DataError` naming file and line."
-    authors = {row.id: row.authors for row in _by_id(truth, _PairTruth)}
+    authors = {row.id: row.authors for row in json_rows(truth, _PairTruth, "id")}
     rows = {}
     count = 0
-    for row in _by_id(pairs, _Pair):
+    for row in json_rows(pairs, _Pair, "id"):
         if row.id not in authors:
             raise DataError(f"{pairs}: the id {row.id!r} is not in {Path(truth).name}")
         count += 1
@@ -625,17 +613,9 @@ def planted_texts(
 TESTS = ("cross", "iid")
 
 
-def _need(holds: bool, parameter, value, range):
-    "Raise `ValueError` for a parameter that is out of range."
-    if not holds:
-        raise ValueError(f"{parameter} must be {range}, got {value}")
-
-
 def _need_topics(texts, least, what):
     "Raise `ValueError` for too few topics."
-    if texts.topic is None:
-        raise ValueError(f"{texts.name} has no topics")
-    found = len(set(texts.topic))
+    found = len(set(texts.topic or []))
     refuse_if(found < least, f"{texts.name}: {what} needs at least {least} topics, got {found}")
 
 
@@ -716,7 +696,7 @@ def _ranked(values): # values: str
 
 def _most_frequent(values, share, what):
     "A share of the values. Raises `ValueError` where it is none or all of them."
-    _need(0 < share < 1, what, share, "above 0 and below 1")
+    check_range(0 < share < 1, what, share, "above 0 and below 1")
     ranked = _ranked(values)
     count = round(share * len(ranked))
     if not 0 < count < len(ranked):
@@ -738,7 +718,7 @@ def _shuffled(mask, seed, stream):
 
 def _divided(candidates, share, validation, size): # candidates: shuffled positions
     "Positions for validation, for training, and of those that are not picked."
-    _need(0 < share <= 1, "share", share, "in (0, 1]")
+    check_range(0 < share <= 1, "share", share, "in (0, 1]")
     picked = round(share * len(candidates))
     held = validation
     if validation is None:
@@ -776,7 +756,7 @@ def divide(
 ) -> AuthorSplit: # checked
     """A split by the authors and topics that are for training.
     Raises `ValueError` for parameters out of range and empty parts."""
-    _need(size is None or size >= 1, "size", size, "at least 1")
+    check_range(size is None or size >= 1, "size", size, "at least 1")
     by = among(texts.author, authors)
     on = among(texts.topic, topics)
     cross = ~by & ~on
@@ -969,7 +949,7 @@ def leakage(
     Raises `ValueError` for texts without topics, too few of them, and topics that cannot be told from authors."""
     _need_topics(train, 2, "a model of topics")
     _need_topics(test, 2, "leakage")
-    _need(draws >= 1, "draws", draws, "at least 1")
+    check_range(draws >= 1, "draws", draws, "at least 1")
     points = _pointing(train, test)
     topic, _ = _codes(test.topic)
     author, _ = _codes(test.author)
@@ -999,7 +979,7 @@ def nearest_topics(
     Raises `ValueError` for texts without topics and fewer than one row."""
     _need_topics(train, 1, "a comparison")
     _need_topics(test, 1, "a comparison")
-    _need(pairs >= 1, "pairs", pairs, "at least 1")
+    check_range(pairs >= 1, "pairs", pairs, "at least 1")
     weigher = _weigher(train.text + test.text)
     means, test_topics = _topic_means(weigher, test)
     train_means, train_topics = _topic_means(weigher, train)
@@ -1039,7 +1019,7 @@ def topic_clusters(
     """Clusters of topics by content.
     Raises `ValueError` for texts without topics, too few of them, and parameters out of range."""
     _need_topics(texts, 2, "a clustering")
-    _need(-1 < similarity < 1, "similarity", similarity, "in (-1, 1)")
+    check_range(-1 < similarity < 1, "similarity", similarity, "in (-1, 1)")
     weigher = _weigher(texts.text)
     means, topics = _topic_means(weigher, texts)
     vectors = _directions(means)
@@ -1049,16 +1029,6 @@ def topic_clusters(
     return {topic: ranked.index(label) for topic, label in cluster.items()}
 
 # %% ../../nbs/data/04_authors.ipynb #b2a293d6
-def _fitting(sizes, room): # sizes: topics of each cluster, 0 has the most texts
-    "Clusters in their order as far as they fit, or the smallest."
-    chosen = []
-    for cluster in range(len(sizes)):
-        if sizes[cluster] <= room:
-            chosen.append(cluster)
-            room -= sizes[cluster]
-    return chosen or [min(range(len(sizes)), key=sizes.get)]
-
-
 def _prolific(texts, topics, share): # at least one
     "The share of those who write on some topics that has the most texts there."
     on_topic = among(texts.topic, topics)
@@ -1078,15 +1048,15 @@ def leakage_aware_split(
 ) -> AuthorSplit: # checked
     """A split that keeps topics that are alike on one side.
     Raises `ValueError` as `paper_split` and `topic_clusters` do, and when all topics are one cluster."""
-    _need(0 < authors <= 1, "authors", authors, "in (0, 1]")
-    _need(0 < topics < 1, "topics", topics, "above 0 and below 1")
+    check_range(0 < authors <= 1, "authors", authors, "in (0, 1]")
+    check_range(0 < topics < 1, "topics", topics, "above 0 and below 1")
     cluster = topic_clusters(texts, similarity, linkage)
-    sizes = Counter(cluster.values())
+    sizes = np.bincount(list(cluster.values())) # topics of each cluster
     if len(sizes) < 2:
         found = f"at similarity {similarity} all {len(cluster)} topics are one cluster"
         raise ValueError(f"{texts.name}: {found}, which no split can keep whole: raise it")
     room = round(topics * len(cluster))
-    chosen = _fitting(sizes, room)
+    chosen = fitting(sizes, room, range(len(sizes))) or [sizes.argmin()]
     on = {topic for topic, number in cluster.items() if number in chosen}
     by = _prolific(texts, on, authors)
     counts = {

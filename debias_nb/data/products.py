@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from ..config import check_known, once_per_state, refuse_if
-from .questions import QuestionPairs, clean, components, draw_share, fold, pair_keys, read_pairs
+from .questions import QuestionPairs, clean, components, count_signs, draw_share, fold, pair_keys, read_pairs
 from .registry import DataError, locate, parsed_rows
 from .titles import TitleTask
 
@@ -52,10 +52,7 @@ def _titles(_, offers: tuple[str, str]) -> list[str]: # of both sides
 
 def _oddities(offers: list[str], cleaned: QuestionPairs) -> dict[str, int]:
     "Counts of odd offers, and of pairs and sides that repeat once they are cleaned."
-    counts = {}
-    for what, look in ODD.items():
-        odd = list(filter(look.search, offers))
-        counts[what] = len(odd)
+    counts = count_signs(offers, ODD)
     keys = pair_keys(cleaned, True)
     identical = [left == right for left, right in keys]
     counts["lines"] = len(keys)
@@ -89,7 +86,8 @@ _read_once = once_per_state(read_products)
 
 
 def _published(category, part, download) -> QuestionPairs:
-    "One of the published files."
+    "One of the published files. Raises `ValueError` for an unknown category."
+    check_known("category of products", category, CATEGORIES)
     path = locate(DATASET, f"{category}-{part}.txt", download)
     return _read_once(path, f"{category} {part}")
 
@@ -113,7 +111,6 @@ def load_products(
     download: bool = True, # False: use only what is here
 ) -> QuestionPairs: # `train` in random order, `valid` in the file's
     "Pairs of offers to train on. Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError`."
-    check_known("category of products", category, CATEGORIES)
     check_known("part of products", part, ("train", "valid"))
     valid = _published(category, "valid", download)
     if part == "valid":
@@ -130,7 +127,6 @@ def load_test(
     download: bool = True, # False: use only what is here
 ) -> tuple[QuestionPairs, dict[str, np.ndarray]]: # as published; part -> (pairs,) booleans
     "A test; its pairs of which `one unseen` title or both (`unseen`) are in no training file. Raises as `load_products`."
-    check_known("category of products", category, CATEGORIES)
     test = _published(category, "test", download)
     seen = _trained_titles(download)
     titles = [fold(title, True) for title in test.all_texts]
@@ -187,7 +183,6 @@ def load_offers(
     download: bool = True, # False: use only what is here
 ) -> TitleTask:
     "The offers of a test, each asking all others for its product. Raises as `load_products` and `same_product`."
-    check_known("category of products", category, CATEGORIES)
     test = _published(category, "test", download)
     return same_product(test, _trained_titles(download))
 

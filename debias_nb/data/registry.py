@@ -378,10 +378,17 @@ def parsed_lines(path, parse): # -> `parse(number, line)` of each line
     return parsed_rows(path, lines, parse)
 
 
-def json_rows(path, model): # model: a pydantic model; -> one of each line
-    "Lines of JSON. Raises `DataError` naming those that are no such thing."
-    def parse(_, line):
-        return model.model_validate_json(line)
+def json_rows(path, model, key=None): # model: a pydantic model; key: its field that no two lines share; -> one of each line
+    "Lines of JSON. Raises `DataError` naming those that are no such thing, or have the key of another."
+    seen = {}
+
+    def parse(number, line):
+        row = model.model_validate_json(line)
+        if key:
+            value = getattr(row, key)
+            first = seen.setdefault(value, number)
+            refuse_if(first != number, f"the id {value!r} stands twice, first in line {first}")
+        return row
 
     return parsed_lines(path, parse)
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LF_FILES', 'SOURCES', 'Titles', 'make_titles', 'read_lf', 'read_aan', 'read_music', 'load_titles', 'TitleTask',
-           'TitlePairs', 'TitleSplit', 'split_titles', 'join_titles', 'mix_ticks', 'catalogue_titles', 'mix_catalogue']
+           'TitleSplit', 'split_titles', 'join_titles', 'mix_ticks', 'catalogue_titles', 'mix_catalogue']
 
 # %% ../../nbs/data/02_titles.ipynb #0ea0b9f4
 import hashlib
@@ -23,7 +23,7 @@ from numpy.random import default_rng
 from pydantic import BaseModel, ConfigDict, Field
 from scipy.sparse import block_diag, csr_matrix, issparse
 
-from ..config import check_known
+from ..config import check_known, check_range
 from .registry import DataError, MissingData, json_rows, locate, sha256_of
 from .worlds import SPLITS, Catalogue, Retrieval, concept_ids
 
@@ -155,11 +155,11 @@ class _Relevance:
 
     def _shown(self, of_items="", end=""):
         texts = f"{len(self.queries):,} queries, {len(self.items):,} items{of_items}"
-        kind = type(self).__name__
-        return f"{kind}({self.name}: {texts}, {self.relevance.nnz:,} pairs{end})"
+        return f"{type(self).__name__}({self.name}: {texts}, {self.relevance.nnz:,} pairs{end})"
 
-    def __repr__(self):
-        return self._shown()
+    def rows(self) -> np.ndarray: # (pairs, 2)
+        "Query and item of all relevant pairs, ascending."
+        return np.column_stack(self.relevance.nonzero()).astype(np.int64)
 
 # %% ../../nbs/data/02_titles.ipynb #aac1cb5d
 @dataclass(frozen=True, eq=False, repr=False)
@@ -302,15 +302,6 @@ def _check_unique(path, ids) -> None: # ids: a series, by line
         first = (ids == id_).idxmax()
         raise DataError(f"{path}:{line}: the id {id_!r} stands twice, first in line {first}")
 
-
-def _json_lines(path, kind: type[_Entry]) -> list: # path: gzip -> a `kind` a line
-    "Raises `DataError` naming file and line."
-    records = list(json_rows(path, kind))
-    uids = pd.Series([record.uid for record in records])
-    uids.index += 1
-    _check_unique(path, uids)
-    return records
-
 # %% ../../nbs/data/02_titles.ipynb #7c50feee
 LF_FILES = ("trn.json.gz", "tst.json.gz", "lbl.json.gz", "filter_labels_train.txt", "filter_labels_test.txt")
 
@@ -350,7 +341,7 @@ class _Query(_Entry):
 
 def _lf_part(queries, filtered, labels: int) -> tuple[list[_Query], np.ndarray]: # paths -> records; (n, 2) barred pairs
     "Raises `DataError` naming file and line."
-    records = _json_lines(queries, _Query)
+    records = list(json_rows(queries, _Query, "uid"))
     for line, record in enumerate(records, 1):
         for target in record.target_ind:
             if not 0 <= target < labels:
@@ -399,7 +390,7 @@ def read_lf(
     for file in LF_FILES:
         if not (folder / file).is_file():
             raise DataError(f"{folder}: there is no {file}")
-    labels = _json_lines(folder / "lbl.json.gz", _Entry)
+    labels = list(json_rows(folder / "lbl.json.gz", _Entry, "uid"))
     queries, barred, published = _lf_queries(folder, len(labels))
     targets = _exploded([query.target_ind for query in queries])
     pairs = np.column_stack([targets.index, targets.astype(np.int64)])
@@ -522,7 +513,7 @@ def read_music(
     name: str = "music",
 ) -> Titles: # categories are first genres
     "Titles of albums and of the albums also bought. Raises `DataError` naming file and line."
-    albums = _json_lines(path, _Album)
+    albums = list(json_rows(path, _Album, "uid"))
     titled = [album for album in albums if album.text.strip()]
     titles = np.array(_texts(titled), dtype=object)
     genres = np.array([_genre(album.categories) for album in titled])
@@ -589,8 +580,7 @@ def load_titles(
     check_known("titles", name, SOURCES)
     source = SOURCES[name]
     paths = _located(source, download)
-    hashes = map(sha256_of, paths)
-    return _load(name, tuple(paths), tuple(hashes))
+    return _load(name, tuple(paths), tuple(map(sha256_of, paths)))
 
 # %% ../../nbs/data/02_titles.ipynb #5dd314ec
 @dataclass(frozen=True, eq=False, repr=False)
@@ -663,21 +653,11 @@ def _check_scored(task):
             who = f"query {query} ({task.queries[query]!r})"
             raise ValueError(f"{task.name}: {who} {why} ({bad.sum():,} of {n:,} queries)")
 
-# %% ../../nbs/data/02_titles.ipynb #bd392af7
-@dataclass(frozen=True, eq=False, repr=False)
-class TitlePairs(_Relevance):
-    "Training queries, and the items that are relevant to any of them: at least one in each row and column."
-    excluded: csr_matrix | None = None             # (queries, items) bool, further items that are never candidates
-
-    def rows(self) -> np.ndarray: # (pairs, 2)
-        "Query and item of all relevant pairs, ascending."
-        return np.column_stack(self.relevance.nonzero()).astype(np.int64)
-
 # %% ../../nbs/data/02_titles.ipynb #5e7c1512
 @dataclass(frozen=True, eq=False, repr=False)
 class TitleSplit:
     "A training set and test sets that share no query with it."
-    train: TitlePairs
+    train: Titles                                  # its queries, and the items that are relevant to any of them
     tests: dict[str, TitleTask]                    # `iid` first
     counts: dict[str, int]
     by: str                                        # year, category or catalogue
@@ -748,8 +728,7 @@ def _iid(titles, same, test_share, seed) -> np.ndarray: # same: positions of que
         if titles.published is None:
             raise ValueError(f"test_share=None takes the published test queries, and {titles.name} has none")
         return same[titles.published[same]]
-    if not 0 < test_share < 1:
-        raise ValueError(f"test_share must be in (0, 1), got {test_share}")
+    check_range(0 < test_share < 1, "test_share", test_share, "in (0, 1)")
     n = round(test_share * len(same))
     rng = default_rng([seed, 0])
     drawn = rng.permutation(same)[:n]
@@ -759,8 +738,7 @@ def _iid(titles, same, test_share, seed) -> np.ndarray: # same: positions of que
 def _drawn(titles, shifted, test_share, share, seed) -> tuple[np.ndarray, np.ndarray, int]: # shifted: (queries,) bool
     """Positions of training and `iid` queries, and how many were not drawn.
     Raises `ValueError` naming the parameter."""
-    if not 0 < share <= 1:
-        raise ValueError(f"share must be in (0, 1], got {share}")
+    check_range(0 < share <= 1, "share", share, "in (0, 1]")
     same = np.flatnonzero(~shifted)
     iid = _iid(titles, same, test_share, seed)
     rest = np.setdiff1d(same, iid)
@@ -820,7 +798,7 @@ def split_titles(
         "ood": _task(titles, "ood", ood, every, frequency),
     }
     trained = titles.part(train, _reached(titles, train))
-    pairs = TitlePairs(f"{titles.name} train", **trained)
+    pairs = Titles(f"{titles.name} train", **trained)
     counts = _split_counts(pairs, tests, {"queries not drawn": undrawn})
     rows = {"train": train, "iid": iid, "ood": ood}
     return TitleSplit(pairs, tests, counts, by, titles, rows)
@@ -946,7 +924,7 @@ def catalogue_titles(
     pairs = catalogue.train_pairs()
     queries, items = pairs.texts()
     relevance = _same(*concept_ids(pairs.left, pairs.right))
-    train = TitlePairs("catalogue train", queries, items, relevance, np.full(len(queries), -1))
+    train = Titles("catalogue train", queries, items, relevance, np.full(len(queries), -1))
     tests = {}
     for name in SPLITS:
         part = catalogue.split(name)

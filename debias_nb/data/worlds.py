@@ -23,7 +23,7 @@ import pandas as pd
 from numpy import ndarray
 from numpy.random import Generator
 
-from ..config import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig, check_known
+from ..config import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig, check_known, check_range
 from ..hashes import sha256_text
 
 STRONG = dict(p_attr=.8, p_noun=.4, p=1., brand_match=.6, decoys=1.)
@@ -54,8 +54,7 @@ def stream(
     if config.seed < 0:
         raise ValueError(f"seed: {config.seed} is negative")
     check_known("part of a world", part, STREAMS)
-    number = STREAMS.index(part)
-    return np.random.default_rng([config.seed, number])
+    return np.random.default_rng([config.seed, STREAMS.index(part)])
 
 # %% ../../nbs/data/05_worlds.ipynb #1b7bbca4
 ONSETS = "bdfgklmnprstvz"
@@ -983,8 +982,7 @@ def authors_split(
     """One split of a world of authors.
     Raises `ValueError` for a split that does not exist, a likeness out of range, and as `author_words` does."""
     check_known("split", name, AUTHOR_SPLITS)
-    if not 0 <= likeness <= 1:
-        raise ValueError(f"likeness must be in [0, 1], got {likeness}")
+    check_range(0 <= likeness <= 1, "likeness", likeness, "in [0, 1]")
     c = config
     words = author_words(c)
     rng = stream(c, f"authors {name}")

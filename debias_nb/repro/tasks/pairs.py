@@ -110,10 +110,8 @@ def _product_pairs(corpus: CorpusConfig, part: str) -> LabelledPairs:
     "The training pairs of a category, or its validation file. Raises `ConfigError` for a corpus that holds out others."
     if corpus.holdout:
         raise ConfigError(f"corpus {corpus.name!r}: products have a validation file and take no `holdout`")
-    if part == "heldout":
-        found = load_products(corpus.name, "valid")
-    else:
-        found = load_products(corpus.name, "train", corpus.share, corpus.share_seed)
+    kind = "valid" if part == "heldout" else "train"
+    found = load_products(corpus.name, kind, corpus.share, corpus.share_seed)
     return _of_texts(found, corpus.name)
 
 
