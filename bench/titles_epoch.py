@@ -15,7 +15,7 @@ FIGURES = ("epoch_s", "base_s")
 
 
 def planted_titles(n: int):
-    """`titles.TitlePairs` of which at least n pairs are relevant: m queries and m items give about m plus m² / 2500 of
+    """`titles.Titles` of which at least n pairs are relevant: m queries and m items give about m plus m² / 2500 of
     them."""
     from debias_nb.config import WorldConfig
     from debias_nb.data.titles import catalogue_titles

@@ -6,8 +6,8 @@
 __all__ = ['FLOAT', 'DEEPEST', 'Share', 'Probability', 'Natural', 'Count', 'Several', 'Positive', 'NotNegative', 'ConfigError',
            'EncoderError', 'project_root', 'in_project', 'package_file', 'own_file', 'cache_dir', 'StrictLoader',
            'each_key_once', 'parse_yaml', 'load_yaml', 'once_per_state', 'Strict', 'refuse_if', 'nearest',
-           'check_known', 'check_numbers', 'check_finite', 'check_temperature', 'explain', 'load_config', 'WorldConfig',
-           'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
+           'check_known', 'check_range', 'check_numbers', 'check_finite', 'check_temperature', 'explain', 'load_config',
+           'WorldConfig', 'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
 
 # %% ../nbs/00_config.ipynb #846be56a
 import difflib
@@ -234,6 +234,16 @@ def check_known(
     "Raises `error` for a name that is none of the known ones, with the nearest."
     if name not in known:
         raise error(f"no {what} {name!r}{nearest(str(name), known)}")
+
+
+def check_range(
+    holds: bool,
+    name: str,    # of a setting
+    value,
+    allowed: str, # in words: `in (0, 1]`
+) -> None:
+    "Raises `ValueError` for a setting that is out of range."
+    refuse_if(not holds, f"{name} must be {allowed}, got {value}")
 
 
 def check_numbers(

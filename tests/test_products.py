@@ -66,7 +66,6 @@ def test_a_file_is_cleaned_and_counted(tmp_path):
         "dropped: a title is empty": 1,
         "pairs": 3,
     }
-    assert list(found.files) == ["x.txt"]
     assert found.name == "x.txt"
 
 
@@ -106,7 +105,7 @@ def test_unusable_offers_are_refused_and_named(tmp_path, cell, words, side):
 
 def test_all_refusals_are_counted(tmp_path):
     (tmp_path / "x.txt").write_text("a\tb\t1\n" * 4)
-    with pytest.raises(r.DataError, match="x.txt:1: .*x.txt:2: .*and 5 more of 4 lines"):
+    with pytest.raises(r.DataError, match="x.txt:1: .*x.txt:2: .*and 1 more of 4 lines"):
         p.read_products(tmp_path / "x.txt")
     (tmp_path / "x.txt").write_text("")
     with pytest.raises(r.DataError, match="the file is empty"):

@@ -66,7 +66,7 @@ def toy(seed=0, n=60, m=150, **change):
     marks[np.arange(n)[own >= 0], own[own >= 0]] = False
     marks[np.arange(n), (own + 1) % m] = True
     columns = dict(
-        relevance=sp.csr_matrix(marks), own=own, categories=rng.choice(["Books", "Toys"], n), years=None,
+        relevance=sp.csr_matrix(marks), own=own, categories=rng.choice(["Books", "Toys"], n),
         frequency=rng.integers(0, 4, m), accessory=rng.random(n) < .3,
     )
     task = TitleTask("toy", ["q"] * n, ["i"] * m, **(columns | change))
@@ -142,7 +142,7 @@ def test_memory_is_bounded(search):
     "Of a table of 60 MB, no part larger than a few blocks of 1 MB is ever there."
     n, m = 750, 20_000
     own = sp.csr_matrix((np.ones(n, bool), (range(n), range(n))), shape=(n, m))
-    task = TitleTask("large", ["q"] * n, ["i"] * m, own, np.full(n, -1), None, None, np.zeros(m))
+    task = TitleTask("large", ["q"] * n, ["i"] * m, own, np.full(n, -1), None, np.zeros(m))
     q = normal(0, n, 4)
     x = normal(1, m, 4)
     with Sizes() as sizes:

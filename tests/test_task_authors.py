@@ -107,7 +107,7 @@ def test_parts_that_were_published_apart_are_the_split(tmp_path, monkeypatch):
     assert set(split.train.author) == {"a", "b"}
     assert set(split.validation.author) == {"c", "d"}
     assert set(split.tests["cross"].author) == {"e", "f"} and "iid" not in split.tests
-    with pytest.raises(ConfigError, match="was not published in parts"):
+    with pytest.raises(ConfigError, match="no corpus published in parts"):
         author_split(CorpusConfig(name="pan20_test", task="authors", split=as_published))
 
 

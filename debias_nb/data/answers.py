@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['RELEVANT', 'Part', 'ENTITY', 'COLUMNS', 'LABELS', 'SOURCES', 'Answers', 'describe', 'filter_questions',
            'read_answers', 'read_queries', 'read_qrels', 'identify', 'load_answers', 'shared_words', 'misled',
-           'planted_answers', 'high_overlap', 'Flipped', 'flip_labels', 'Edit', 'Perturbed', 'perturb']
+           'planted_answers', 'high_overlap', 'flip_labels', 'Edit', 'Perturbed', 'perturb']
 
 # %% ../../nbs/data/03_answers.ipynb #dd874d75
 import csv
@@ -21,10 +21,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.random import default_rng
 
-from ..config import AnswersWorldConfig, check_known, refuse_if
-from .questions import check_columns, check_label, named_cells, without_end
+from ..config import AnswersWorldConfig, check_known, check_range, refuse_if
+from .questions import check_columns, check_label, count_signs, named_cells, without_end
 from debias_nb.data.registry import (
-    DataError, Table, hashes_of, locate, parsed_lines, parsed_rows, sha256_of, text_lines,
+    DataError, Table, locate, parsed_lines, parsed_rows, text_lines,
 )
 
 # %% ../../nbs/data/03_answers.ipynb #61690671
@@ -44,7 +44,6 @@ class Answers(Table):
     labels: np.ndarray      # (n,) int8, 1 for a relevant answer
     grades: np.ndarray | None = None # (n,) int8 in 1-4
     counts: dict[str, float] = field(default_factory=dict) # what was read, dropped, found odd
-    files: dict[str, str] = field(default_factory=dict)    # file -> sha256
     part: Part | None = None # None: not said
     COLUMNS = ("question_ids", "questions", "answers", "labels", "grades")
 
@@ -59,8 +58,7 @@ class Answers(Table):
 
     def _sizes(self):
         questions = len(set(self.question_ids))
-        relevant = self.labels.sum()
-        return f"{questions:,} questions, {len(self):,} candidates, {relevant:,} relevant"
+        return f"{questions:,} questions, {len(self):,} candidates, {self.labels.sum():,} relevant"
 
     def groups(self) -> np.ndarray: # (n,)
         "The number of each row's question, from 0 in order of appearance."
@@ -102,16 +100,6 @@ def _oddities(answers): # -> counts
     }
 
 
-def _unclean(answers): # -> counts
-    "Counts of signs that a text was not cleaned."
-    texts = list(map("{}\n{}".format, answers.questions, answers.answers))
-    counts = {}
-    for what, sign in _UNCLEAN.items():
-        rows = list(filter(sign.search, texts))
-        counts[what] = len(rows)
-    return counts
-
-
 def _first_relevant(answers) -> int:
     "How many questions have a relevant candidate in the first place."
     _, first = np.unique(answers.groups(), return_index=True)
@@ -136,7 +124,8 @@ def describe(
         "first candidate relevant": _first_relevant(answers),
         "first candidate relevant, random order": round(by_chance, 1),
     }
-    return sizes | _oddities(answers) | _unclean(answers) | order
+    texts = list(map("{}\n{}".format, answers.questions, answers.answers))
+    return sizes | _oddities(answers) | count_signs(texts, _UNCLEAN) | order
 
 # %% ../../nbs/data/03_answers.ipynb #1abf3ae9
 def filter_questions(
@@ -291,8 +280,7 @@ def read_answers(
     counts = {"lines": len(lines), "candidates read": len(rows), "questions read": len(set(ids))}
     if "grade" not in columns:
         grades = None
-    file = Path(path).name
-    return Answers(name or file, ids, questions, answers, labels, grades, counts, {file: sha256_of(path)}, part)
+    return Answers(name or Path(path).name, ids, questions, answers, labels, grades, counts, part)
 
 # %% ../../nbs/data/03_answers.ipynb #51c7b79c
 def read_queries(
@@ -425,7 +413,7 @@ def load_answers(
         questions, candidates = source.paper[part]
         counts["questions in the paper"] = questions
         counts["candidates in the paper"] = candidates
-    return replace(answers, files=hashes_of(dataset, paths), counts=counts)
+    return replace(answers, counts=counts)
 
 # %% ../../nbs/data/03_answers.ipynb #3f8c3c99
 def _words(text):
@@ -491,24 +479,18 @@ def high_overlap(
 # %% ../../nbs/data/03_answers.ipynb #709a60bf
 def _drawn(n, share, seed): # -> (round(share · n),) of n positions, sorted
     "Positions drawn without replacement. Raises `ValueError` for a share out of range."
-    if not 0 <= share <= 1:
-        raise ValueError(f"share must be in [0, 1], got {share}")
+    check_range(0 <= share <= 1, "share", share, "in [0, 1]")
     rng = default_rng([seed, 0])
     positions = rng.permutation(n)
     count = round(share * n)
     return np.sort(positions[:count])
 
 
-class Flipped(NamedTuple):
-    answers: Answers    # without grades, which would contradict the labels
-    flipped: np.ndarray # (round(share · n),) positions of the switched labels, sorted
-
-
 def flip_labels(
     answers: Answers, # for training
     share: float,     # of all candidates, in [0, 1]
     seed: int,
-) -> Flipped:
+) -> Answers: # without grades, which would contradict the labels
     """Switch exactly `round(share * n)` labels.
     Raises `ValueError` for a share outside [0, 1], and for a development or test set."""
     if answers.part in ("dev", "test"):
@@ -517,8 +499,7 @@ def flip_labels(
     labels = answers.labels.copy()
     labels[flipped] ^= 1
     counts = answers.counts | {"switched labels": len(flipped)}
-    switched = replace(answers, labels=labels, grades=None, counts=counts)
-    return Flipped(switched, flipped)
+    return replace(answers, labels=labels, grades=None, counts=counts)
 
 # %% ../../nbs/data/03_answers.ipynb #3bdfb2b4
 class Edit(NamedTuple):

@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['Clean', 'Filled', 'Date', 'QUOTED', 'SIGNATURE', 'SOURCES', 'TESTS', 'FEATURES', 'COMMON', 'Linkage', 'Texts',
            'describe', 'strip_quotes', 'strip_signatures', 'clean', 'read_texts', 'plain', 'read_reviews', 'read_pan19',
-           'read_pan_pairs', 'load_texts', 'planted_texts', 'AuthorSplit', 'among', 'paper_split', 'random_split',
-           'leakage', 'nearest_topics', 'topic_clusters', 'leakage_aware_split', 'Halves', 'query_target']
+           'read_pan_pairs', 'load_texts', 'planted_texts', 'AuthorSplit', 'among', 'divide', 'paper_split',
+           'random_split', 'leakage', 'nearest_topics', 'topic_clusters', 'leakage_aware_split', 'Halves',
+           'query_target']
 
 # %% ../../nbs/data/04_authors.ipynb #c07e4ec4
 import csv
@@ -19,7 +20,7 @@ import tarfile
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import lru_cache
 from itertools import compress
@@ -32,10 +33,10 @@ import scipy.sparse as sp
 from numpy.random import default_rng
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
-from ..config import AuthorsWorldConfig, check_known, refuse_if
+from ..config import AuthorsWorldConfig, check_known, check_range, refuse_if
+from .questions import fitting
 from debias_nb.data.registry import (
-    NUL, DataError, Table, decoded, first_mistake, hashes_of, json_rows, locate, parsed_lines, parsed_rows, sha256_of,
-    text_lines,
+    NUL, DataError, Table, decoded, first_mistake, json_rows, locate, parsed_rows, text_lines,
 )
 
 # %% ../../nbs/data/04_authors.ipynb #ca4cb278
@@ -73,7 +74,6 @@ class Texts(Table):
     text: list[str]          # (n,)
     date: list[str] | None = None # (n,) YYYY, YYYY-MM or YYYY-MM-DD; "" where it is not known
     counts: dict[str, int] = field(default_factory=dict) # what was read, dropped, found odd
-    files: dict[str, str] = field(default_factory=dict)  # file -> sha256
     COLUMNS = tuple(_KINDS)
 
     def __post_init__(self):
@@ -268,16 +268,15 @@ class _Row(BaseModel):
         return row
 
 
-def _texts(name, rows, counts, paths): # rows: author, topic, text, date
-    "The texts of some files."
+def _texts(name, rows, counts): # rows: author, topic, text, date
+    "Texts by their columns."
     author, topic, text, date = map(list, zip(*rows))
     if topic[0] is None:
         topic = None
     dates = None
     if any(date):
         dates = [day or "" for day in date]
-    files = {Path(path).name: sha256_of(path) for path in paths}
-    return Texts(name, author, topic, text, dates, counts, files)
+    return Texts(name, author, topic, text, dates, counts)
 
 # %% ../../nbs/data/04_authors.ipynb #4025de96
 def _csv_row(_, row):
@@ -307,7 +306,7 @@ def read_texts(
         raise DataError(f"{path}: only a header")
     if len({topic is None for _, topic, _, _ in rows}) > 1:
         raise DataError(f"{path}: some texts have a topic and some have none")
-    return _texts(name or path.name, rows, {"texts read": len(rows)}, [path])
+    return _texts(name or path.name, rows, {"texts read": len(rows)})
 
 # %% ../../nbs/data/04_authors.ipynb #b4b2d251
 _BRACKETS = re.compile(r"\[\[(?:VIDEOID:[^\]\s]*|ASIN:\w*)\s*([^\]]*)\]\]")
@@ -366,7 +365,7 @@ def read_reviews(
         "blank texts": len(found) - len(rows),
         "texts with markup": len(marked),
     }
-    return _texts(name, rows, counts, paths)
+    return _texts(name, rows, counts)
 
 # %% ../../nbs/data/04_authors.ipynb #57986c98
 class _Known(BaseModel):
@@ -514,7 +513,7 @@ def read_pan19(
         "candidates without a known text": len(unknown),
         "problems without a known target fandom": len(fandomless),
     }
-    return _texts(f"{name} en", rows, counts, [path])
+    return _texts(f"{name} en", rows, counts)
 
 # %% ../../nbs/data/04_authors.ipynb #6ff5777f
 class _Pair(BaseModel):
@@ -539,29 +538,16 @@ class _PairTruth(BaseModel, strict=True):
         return self
 
 
-def _by_id(path, model): # -> `model` each
-    "JSON lines that each have an `id` of their own. Raises `DataError` naming file and line."
-    seen = set()
-
-    def parse(_, line):
-        row = model.model_validate_json(line)
-        refuse_if(row.id in seen, f"the id {row.id!r} stands twice")
-        seen.add(row.id)
-        return row
-
-    return parsed_lines(path, parse)
-
-
 def read_pan_pairs(
     pairs: str | Path, # JSON lines {"id", "fandoms": [two], "pair": [two texts]}
     truth: str | Path, # JSON lines {"id", "same": true or false, "authors": [two]}
     name: str = "pan_pairs",
 ) -> Texts: # each text of an author once, in the order of the pairs
     "Read verification pairs as texts of their authors. Raises `DataError` naming file and line."
-    authors = {row.id: row.authors for row in _by_id(truth, _PairTruth)}
+    authors = {row.id: row.authors for row in json_rows(truth, _PairTruth, "id")}
     rows = {}
     count = 0
-    for row in _by_id(pairs, _Pair):
+    for row in json_rows(pairs, _Pair, "id"):
         if row.id not in authors:
             raise DataError(f"{pairs}: the id {row.id!r} is not in {Path(truth).name}")
         count += 1
@@ -574,7 +560,7 @@ def read_pan_pairs(
         "texts read": 2 * count,
         "texts that stand in several pairs": 2 * count - len(rows),
     }
-    return _texts(name, rows.values(), counts, [pairs, truth])
+    return _texts(name, rows.values(), counts)
 
 # %% ../../nbs/data/04_authors.ipynb #89ca7c03
 class _Source(NamedTuple):
@@ -609,8 +595,7 @@ def load_texts(
     read, files = SOURCES[name]
     paths = [locate(name, file, download) for file in files]
     texts = read(*paths, name=name)
-    texts = clean(texts, quotes, signatures)
-    return replace(texts, files=hashes_of(name, paths))
+    return clean(texts, quotes, signatures)
 
 # %% ../../nbs/data/04_authors.ipynb #e70fb137
 def planted_texts(
@@ -628,17 +613,9 @@ def planted_texts(
 TESTS = ("cross", "iid")
 
 
-def _need(holds: bool, parameter, value, range):
-    "Raise `ValueError` for a parameter that is out of range."
-    if not holds:
-        raise ValueError(f"{parameter} must be {range}, got {value}")
-
-
 def _need_topics(texts, least, what):
     "Raise `ValueError` for too few topics."
-    if texts.topic is None:
-        raise ValueError(f"{texts.name} has no topics")
-    found = len(set(texts.topic))
+    found = len(set(texts.topic or []))
     refuse_if(found < least, f"{texts.name}: {what} needs at least {least} topics, got {found}")
 
 
@@ -719,7 +696,7 @@ def _ranked(values): # values: str
 
 def _most_frequent(values, share, what):
     "A share of the values. Raises `ValueError` where it is none or all of them."
-    _need(0 < share < 1, what, share, "above 0 and below 1")
+    check_range(0 < share < 1, what, share, "above 0 and below 1")
     ranked = _ranked(values)
     count = round(share * len(ranked))
     if not 0 < count < len(ranked):
@@ -739,9 +716,9 @@ def _shuffled(mask, seed, stream):
     return rng.permutation(np.flatnonzero(mask))
 
 
-def _divided(texts, candidates, share, validation, size): # candidates: shuffled positions
+def _divided(candidates, share, validation, size): # candidates: shuffled positions
     "Positions for validation, for training, and of those that are not picked."
-    _need(0 < share <= 1, "share", share, "in (0, 1]")
+    check_range(0 < share <= 1, "share", share, "in (0, 1]")
     picked = round(share * len(candidates))
     held = validation
     if validation is None:
@@ -766,15 +743,26 @@ def _part(texts, name, rows):
     return texts.take(np.sort(rows), name=f"{texts.name} {name}")
 
 
-def _assemble(texts, name, authors, topics, share, validation, size, seed, counts):
-    "A split by the authors and topics that are for training."
-    _need(size is None or size >= 1, "size", size, "at least 1")
+def divide(
+    texts: Texts,     # with topics
+    name: str,        # of the split
+    authors: set,     # those for training
+    topics: set,      # and their topics
+    counts: dict,     # how they were chosen
+    share: float = .8, # of the candidates, picked for training, in (0, 1]
+    validation: int | None = None, # texts taken out of training; None: as many as the cross-topic test, at most a fifth
+    size: int | None = None, # of a test, at most; None: all there are
+    seed: int = 0,    # not negative; draws all that is picked
+) -> AuthorSplit: # checked
+    """A split by the authors and topics that are for training.
+    Raises `ValueError` for parameters out of range and empty parts."""
+    check_range(size is None or size >= 1, "size", size, "at least 1")
     by = among(texts.author, authors)
     on = among(texts.topic, topics)
     cross = ~by & ~on
     candidates = _shuffled(by & on, seed, 0)
     most = min(size or len(texts), cross.sum())
-    held, trained, left = _divided(texts, candidates, share, validation, most)
+    held, trained, left = _divided(candidates, share, validation, most)
     train = _part(texts, "train", trained)
     validation_texts = _part(texts, "validation", held)
     known = among(texts.topic, set(train.topic))
@@ -795,17 +783,14 @@ def paper_split(
     texts: Texts,        # with topics
     authors: float = .1, # share of the authors with the most texts that are for training, in (0, 1)
     topics: float = .2,  # share of the topics with the most texts, in (0, 1)
-    share: float = .8,   # of the candidates, picked for training, in (0, 1]
-    validation: int | None = None, # texts taken out of training; None: as many as the cross-topic test, at most a fifth
-    size: int | None = None, # of a test, at most; None: all there are
-    seed: int = 0,       # not negative
+    **further,           # `share`, `validation`, `size` and `seed` of `divide`
 ) -> AuthorSplit: # checked
     "The paper's split by prolific authors and topics. Raises `ValueError` for parameters out of range and empty parts."
     _need_topics(texts, 2, "a split")
     by = _most_frequent(texts.author, authors, "authors")
     on = _most_frequent(texts.topic, topics, "topics")
     counts = {"authors chosen": len(by), "topics chosen": len(on)}
-    return _assemble(texts, f"{texts.name}, as in the paper", by, on, share, validation, size, seed, counts)
+    return divide(texts, f"{texts.name}, as in the paper", by, on, counts, **further)
 
 # %% ../../nbs/data/04_authors.ipynb #5d1c9a02
 def _drawn(values, share, what, rng):
@@ -819,10 +804,8 @@ def random_split(
     texts: Texts,        # with topics
     authors: float = .5, # share of the authors that are for training, in (0, 1)
     topics: float = .5,  # share of the topics that are, in (0, 1)
-    share: float = .8,   # of the candidates, picked for training, in (0, 1]
-    validation: int | None = None, # texts taken out of training; None: as many as the cross-topic test, at most a fifth
-    size: int | None = None, # of a test, at most; None: all there are
     seed: int = 0,       # not negative; draws authors, topics, and all that is picked
+    **further,           # `share`, `validation` and `size` of `divide`
 ) -> AuthorSplit: # checked
     "A split by authors and topics that are drawn at random. Raises as `paper_split`."
     _need_topics(texts, 2, "a split")
@@ -830,7 +813,7 @@ def random_split(
     by = _drawn(texts.author, authors, "authors", rng)
     on = _drawn(texts.topic, topics, "topics", rng)
     counts = {"authors chosen": len(by), "topics chosen": len(on)}
-    return _assemble(texts, f"{texts.name}, at random", by, on, share, validation, size, seed, counts)
+    return divide(texts, f"{texts.name}, at random", by, on, counts, seed=seed, **further)
 
 # %% ../../nbs/data/04_authors.ipynb #0ded0abd
 FEATURES = 20_000 # words of a topic model at most, the most frequent
@@ -966,7 +949,7 @@ def leakage(
     Raises `ValueError` for texts without topics, too few of them, and topics that cannot be told from authors."""
     _need_topics(train, 2, "a model of topics")
     _need_topics(test, 2, "leakage")
-    _need(draws >= 1, "draws", draws, "at least 1")
+    check_range(draws >= 1, "draws", draws, "at least 1")
     points = _pointing(train, test)
     topic, _ = _codes(test.topic)
     author, _ = _codes(test.author)
@@ -996,7 +979,7 @@ def nearest_topics(
     Raises `ValueError` for texts without topics and fewer than one row."""
     _need_topics(train, 1, "a comparison")
     _need_topics(test, 1, "a comparison")
-    _need(pairs >= 1, "pairs", pairs, "at least 1")
+    check_range(pairs >= 1, "pairs", pairs, "at least 1")
     weigher = _weigher(train.text + test.text)
     means, test_topics = _topic_means(weigher, test)
     train_means, train_topics = _topic_means(weigher, train)
@@ -1036,7 +1019,7 @@ def topic_clusters(
     """Clusters of topics by content.
     Raises `ValueError` for texts without topics, too few of them, and parameters out of range."""
     _need_topics(texts, 2, "a clustering")
-    _need(-1 < similarity < 1, "similarity", similarity, "in (-1, 1)")
+    check_range(-1 < similarity < 1, "similarity", similarity, "in (-1, 1)")
     weigher = _weigher(texts.text)
     means, topics = _topic_means(weigher, texts)
     vectors = _directions(means)
@@ -1046,16 +1029,6 @@ def topic_clusters(
     return {topic: ranked.index(label) for topic, label in cluster.items()}
 
 # %% ../../nbs/data/04_authors.ipynb #b2a293d6
-def _fitting(sizes, room): # sizes: topics of each cluster, 0 has the most texts
-    "Clusters in their order as far as they fit, or the smallest."
-    chosen = []
-    for cluster in range(len(sizes)):
-        if sizes[cluster] <= room:
-            chosen.append(cluster)
-            room -= sizes[cluster]
-    return chosen or [min(range(len(sizes)), key=sizes.get)]
-
-
 def _prolific(texts, topics, share): # at least one
     "The share of those who write on some topics that has the most texts there."
     on_topic = among(texts.topic, topics)
@@ -1071,21 +1044,19 @@ def leakage_aware_split(
     similarity: float = .1, # of clusters that are kept together, in (-1, 1)
     linkage: Linkage = "average",
     share: float = 1.,   # of the candidates, picked for training, in (0, 1]
-    validation: int | None = None, # texts taken out of training; None: as many as the cross-topic test, at most a fifth
-    size: int | None = None, # of a test, at most
-    seed: int = 0,       # not negative
+    **further,           # `validation`, `size` and `seed` of `divide`
 ) -> AuthorSplit: # checked
     """A split that keeps topics that are alike on one side.
     Raises `ValueError` as `paper_split` and `topic_clusters` do, and when all topics are one cluster."""
-    _need(0 < authors <= 1, "authors", authors, "in (0, 1]")
-    _need(0 < topics < 1, "topics", topics, "above 0 and below 1")
+    check_range(0 < authors <= 1, "authors", authors, "in (0, 1]")
+    check_range(0 < topics < 1, "topics", topics, "above 0 and below 1")
     cluster = topic_clusters(texts, similarity, linkage)
-    sizes = Counter(cluster.values())
+    sizes = np.bincount(list(cluster.values())) # topics of each cluster
     if len(sizes) < 2:
         found = f"at similarity {similarity} all {len(cluster)} topics are one cluster"
         raise ValueError(f"{texts.name}: {found}, which no split can keep whole: raise it")
     room = round(topics * len(cluster))
-    chosen = _fitting(sizes, room)
+    chosen = fitting(sizes, room, range(len(sizes))) or [sizes.argmin()]
     on = {topic for topic, number in cluster.items() if number in chosen}
     by = _prolific(texts, on, authors)
     counts = {
@@ -1094,7 +1065,7 @@ def leakage_aware_split(
         "topics chosen": len(on),
         "authors chosen": len(by),
     }
-    return _assemble(texts, f"{texts.name}, aware of leakage", by, on, share, validation, size, seed, counts)
+    return divide(texts, f"{texts.name}, aware of leakage", by, on, counts, share, **further)
 
 # %% ../../nbs/data/04_authors.ipynb #d8065fba
 class Halves(NamedTuple):

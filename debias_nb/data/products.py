@@ -17,9 +17,9 @@ from typing import Callable, Iterable, Literal, NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from ..config import check_known
-from .questions import QuestionPairs, clean, components, draw_share, fold, pair_keys, read_pairs
-from .registry import DataError, bad_lines, locate, sha256_of
+from ..config import check_known, once_per_state, refuse_if
+from .questions import QuestionPairs, clean, components, count_signs, draw_share, fold, pair_keys, read_pairs
+from .registry import DataError, locate, parsed_rows
 from .titles import TitleTask
 
 # %% ../../nbs/data/07_products.ipynb #9f129493
@@ -41,34 +41,18 @@ ODD = { # what a title should not have, and how it looks
 }
 
 
-def _flaw(offer: str) -> str | None:
-    "Why a cell is no offer with a title alone."
-    if not offer.startswith(PREFIX):
-        return f"an offer does not begin with {PREFIX!r}: {offer!r}"
-    further = COLUMN.findall(offer)[1:]
-    if further:
-        return f"an offer has more columns than its title: {further[0]!r}"
-    return None
-
-
-def _refuse_flaws(path: str | Path, published: QuestionPairs) -> None:
-    "Raises `DataError` naming file, line and reason."
-    bad = []
-    for number, offers in enumerate(zip(published.left, published.right), 1):
-        for offer in offers:
-            why = _flaw(offer)
-            if why:
-                bad.append((number, why))
-    if bad:
-        raise bad_lines(path, bad, len(published))
+def _titles(_, offers: tuple[str, str]) -> list[str]: # of both sides
+    "Raises `ValueError` for a cell that is no offer with a title alone."
+    for offer in offers:
+        refuse_if(not offer.startswith(PREFIX), f"an offer does not begin with {PREFIX!r}: {offer!r}")
+        columns = COLUMN.findall(offer)
+        refuse_if(len(columns) > 1, f"an offer has more columns than its title: {columns[-1]!r}")
+    return [clean_title(offer.removeprefix(PREFIX)) for offer in offers]
 
 
 def _oddities(offers: list[str], cleaned: QuestionPairs) -> dict[str, int]:
     "Counts of odd offers, and of pairs and sides that repeat once they are cleaned."
-    counts = {}
-    for what, look in ODD.items():
-        odd = list(filter(look.search, offers))
-        counts[what] = len(odd)
+    counts = count_signs(offers, ODD)
     keys = pair_keys(cleaned, True)
     identical = [left == right for left, right in keys]
     counts["lines"] = len(keys)
@@ -77,26 +61,19 @@ def _oddities(offers: list[str], cleaned: QuestionPairs) -> dict[str, int]:
     return counts
 
 
-def _named(pairs: QuestionPairs) -> np.ndarray: # (pairs,) bool
-    "Which pairs have a title on both sides."
-    named = [bool(left and right) for left, right in zip(pairs.left, pairs.right)]
-    return np.array(named)
-
-
 def read_products(
     path: str | Path,
     name: str | None = None, # default: the file's
 ) -> QuestionPairs: # titles cleaned; label 1: offers of one product
     "Read a file of pairs of offers. Raises `DataError` naming file, line and reason."
     published = read_pairs(path, ("left", "right", "label"), name=name)
-    _refuse_flaws(path, published)
-    offers = published.all_texts
-    titles = [clean_title(offer.removeprefix(PREFIX)) for offer in offers]
-    n = len(published)
-    cleaned = replace(published, left=titles[:n], right=titles[n:])
-    kept = cleaned.take(_named(cleaned))
-    counts = _oddities(offers, cleaned)
-    counts["dropped: a title is empty"] = n - len(kept)
+    offers = zip(published.left, published.right)
+    titles = list(parsed_rows(path, enumerate(offers, 1), _titles))
+    left, right = map(list, zip(*titles))
+    cleaned = replace(published, left=left, right=right)
+    kept = cleaned.take([all(sides) for sides in titles])
+    counts = _oddities(published.all_texts, cleaned)
+    counts["dropped: a title is empty"] = len(cleaned) - len(kept)
     counts["pairs"] = len(kept)
     return replace(kept, counts=counts)
 
@@ -105,15 +82,14 @@ CATEGORIES = ("cameras", "computers", "shoes", "watches")
 DATASET = "wdc_products"
 
 
-@lru_cache(maxsize=16)
-def _read_once(path: Path, sha256: str, name: str) -> QuestionPairs:
-    return read_products(path, name)
+_read_once = once_per_state(read_products)
 
 
 def _published(category, part, download) -> QuestionPairs:
-    "One of the published files."
+    "One of the published files. Raises `ValueError` for an unknown category."
+    check_known("category of products", category, CATEGORIES)
     path = locate(DATASET, f"{category}-{part}.txt", download)
-    return _read_once(path, sha256_of(path), f"{category} {part}")
+    return _read_once(path, f"{category} {part}")
 
 
 @lru_cache(maxsize=len(CATEGORIES))
@@ -135,7 +111,6 @@ def load_products(
     download: bool = True, # False: use only what is here
 ) -> QuestionPairs: # `train` in random order, `valid` in the file's
     "Pairs of offers to train on. Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError`."
-    check_known("category of products", category, CATEGORIES)
     check_known("part of products", part, ("train", "valid"))
     valid = _published(category, "valid", download)
     if part == "valid":
@@ -152,7 +127,6 @@ def load_test(
     download: bool = True, # False: use only what is here
 ) -> tuple[QuestionPairs, dict[str, np.ndarray]]: # as published; part -> (pairs,) booleans
     "A test; its pairs of which `one unseen` title or both (`unseen`) are in no training file. Raises as `load_products`."
-    check_known("category of products", category, CATEGORIES)
     test = _published(category, "test", download)
     seen = _trained_titles(download)
     titles = [fold(title, True) for title in test.all_texts]
@@ -200,7 +174,7 @@ def same_product(
     kinds = np.where(known, "seen", "unseen")
     frequency = np.zeros(len(items), int)
     relevance = csr_matrix(relevance[queries])
-    return TitleTask(pairs.name, asking, items, relevance, queries, kinds, None, frequency)
+    return TitleTask(pairs.name, asking, items, relevance, queries, kinds, frequency)
 
 
 
@@ -209,7 +183,6 @@ def load_offers(
     download: bool = True, # False: use only what is here
 ) -> TitleTask:
     "The offers of a test, each asking all others for its product. Raises as `load_products` and `same_product`."
-    check_known("category of products", category, CATEGORIES)
     test = _published(category, "test", download)
     return same_product(test, _trained_titles(download))
 

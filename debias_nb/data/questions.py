@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['LABELS', 'SOURCES', 'QuestionPairs', 'without_end', 'named_cells', 'check_columns', 'check_label', 'read_pairs',
-           'fold', 'pair_keys', 'clean', 'draw_share', 'components', 'split_questions', 'load_questions']
+           'fold', 'count_signs', 'pair_keys', 'clean', 'draw_share', 'components', 'fitting', 'split_questions',
+           'load_questions']
 
 # %% ../../nbs/data/01_questions.ipynb #4f052451
 import re
@@ -18,8 +19,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.random import default_rng
 
-from ..config import check_known
-from .registry import DataError, Table, decoded, hashes_of, locate, parsed_rows, raw_lines, sha256_of
+from ..config import check_known, check_range
+from .registry import DataError, Table, decoded, locate, parsed_rows, raw_lines
 
 # %% ../../nbs/data/01_questions.ipynb #e2fab56e
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,7 +31,6 @@ class QuestionPairs(Table):
     right: list[str]                               # (pairs,)
     labels: np.ndarray                             # (pairs,) int8, 1 for a duplicate
     counts: dict[str, int] = field(default_factory=dict) # what was read, dropped, repaired
-    files: dict[str, str] = field(default_factory=dict)  # file -> sha256, everything that was read to make this
 
     COLUMNS = ("labels", "left", "right")
 
@@ -120,8 +120,7 @@ def read_pairs(
     labels, left, right, replaced = map(list, zip(*rows))
     n = len(labels)
     counts = {"lines": n, "refused lines": 0, "undecodable lines": sum(replaced), "pairs": n}
-    files = {path.name: sha256_of(path)}
-    return QuestionPairs(name or path.name, left, right, labels, counts, files)
+    return QuestionPairs(name or path.name, left, right, labels, counts)
 
 # %% ../../nbs/data/01_questions.ipynb #a4a486f5
 def fold(
@@ -135,6 +134,14 @@ def fold(
         return spaced
     bare = re.sub(r"[\W_]+", "", text)
     return bare or spaced
+
+
+def count_signs(
+    texts: Sequence[str],
+    signs: dict[str, re.Pattern], # what it shows -> how it looks
+) -> dict[str, int]: # what it shows -> texts that have it
+    "How many texts have each sign."
+    return {what: sum(1 for text in texts if sign.search(text)) for what, sign in signs.items()}
 
 
 def pair_keys(
@@ -209,8 +216,7 @@ def draw_share(
     seed: int,
 ) -> QuestionPairs: # in random order
     "A random share of the pairs, the same in both classes. Raises `ValueError` for a share outside (0, 1]."
-    if not 0 < share <= 1:
-        raise ValueError(f"share must be in (0, 1], got {share}")
+    check_range(0 < share <= 1, "share", share, "in (0, 1]")
     rng = default_rng([seed, 0])
     order = rng.permutation(len(pairs))
     labels = pairs.labels[order]
@@ -246,13 +252,17 @@ def _components(pairs) -> tuple[int, np.ndarray]: # how many; (pairs,)
     return n, component[left]
 
 
-def _fitting(sizes, room, order): # sizes: (components, 2) pairs of each class; room: (2,) for each class
-    "The components that fit in, taken in this order: (components,) bool."
-    taken = np.zeros(len(sizes), bool)
-    for c in order:
-        if (sizes[c] <= room).all():
-            taken[c] = True
-            room = room - sizes[c]
+def fitting(
+    sizes: np.ndarray, # (n,), or (n, classes) where there is room for so many of each class
+    room,              # a number, or (classes,)
+    order,             # of 0 .. n - 1
+) -> list[int]: # numbers of those that are taken
+    "What fits in, taken in this order."
+    taken = []
+    for number in order:
+        if (sizes[number] <= room).all():
+            taken.append(number)
+            room = room - sizes[number]
     return taken
 
 
@@ -263,8 +273,7 @@ def split_questions(
 ) -> tuple[QuestionPairs, QuestionPairs]: # the rest and the held out, without a common question
     """Split by question.
     Raises `ValueError` for a share outside (0, 1), `DataError` when the questions hang together too much."""
-    if not 0 < holdout < 1:
-        raise ValueError(f"holdout must be in (0, 1), got {holdout}")
+    check_range(0 < holdout < 1, "holdout", holdout, "in (0, 1)")
     n, component = _components(pairs)
     cell = 2 * component + pairs.labels
     counts = np.bincount(cell, minlength=2 * n)
@@ -272,14 +281,14 @@ def split_questions(
     wanted = holdout * sizes.sum(0)
     rng = default_rng([seed, 1])
     room = np.round(wanted)
-    held = _fitting(sizes, room, rng.permutation(n))
+    held = fitting(sizes, room, rng.permutation(n))
     found = sizes[held].sum(0)
     if (found < wanted / 2).any():
         impossible = f"no {holdout:.0%} of {len(pairs):,} pairs can be held out by question"
         most = sizes.sum(1).max()
         largest = f"the largest group of connected questions has {most:,} pairs"
         raise DataError(f"{pairs.name}: {impossible}: {largest}")
-    out = held[component]
+    out = np.isin(component, held)
     counts = {"held out": int(out.sum())}
     return _kept(pairs, ~out, counts), _kept(pairs, out, counts)
 
@@ -310,9 +319,7 @@ SOURCES = { # training file, evaluation file, further files kept out of training
 def _read(dataset, source, download) -> QuestionPairs:
     "One file of a data set."
     path = locate(dataset, source.file, download)
-    name = f"{dataset} {source.file}"
-    pairs = read_pairs(path, source.columns, source.encoding_errors, name)
-    return replace(pairs, files=hashes_of(dataset, [path]))
+    return read_pairs(path, source.columns, source.encoding_errors, f"{dataset} {source.file}")
 
 # %% ../../nbs/data/01_questions.ipynb #126d22c0
 def _check_request(name, part, share, holdout):
@@ -342,14 +349,8 @@ def load_questions(
         published = _read(name, test, download)
         return replace(published, name=f"{name} test")
     pairs = _read(name, train, download)
-    evaluation = {}
-    files = dict(pairs.files)
-    for source in (test, *further):
-        known = _read(name, source, download)
-        evaluation[f"{name}/{source.file}"] = known
-        files |= known.files
-    pairs = clean(pairs, evaluation)
-    pairs = replace(pairs, name=f"{name} {part}", files=files)
+    evaluation = {f"{name}/{source.file}": _read(name, source, download) for source in (test, *further)}
+    pairs = replace(clean(pairs, evaluation), name=f"{name} {part}")
     if holdout:
         pairs, held = split_questions(pairs, holdout, share_seed)
         if part == "heldout":

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['NUL', 'LARGEST', 'DataFile', 'DataError', 'bad_lines', 'DataSet', 'Registry', 'load_registry', 'sha256_of',
-           'hashes_of', 'git_blob_of', 'ChangedData', 'verified', 'cache_folder', 'MissingData', 'UnknownData',
-           'only_pinned', 'locate', 'inventory', 'raw_lines', 'decoded', 'text_lines', 'parsed_rows', 'first_mistake',
-           'parsed_lines', 'json_rows', 'Table', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected', 'load_expected']
+           'git_blob_of', 'ChangedData', 'verified', 'cache_folder', 'MissingData', 'UnknownData', 'only_pinned',
+           'locate', 'inventory', 'raw_lines', 'decoded', 'text_lines', 'parsed_rows', 'first_mistake', 'parsed_lines',
+           'json_rows', 'Table', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected', 'load_expected']
 
 # %% ../../nbs/data/00_registry.ipynb #987a3bf4
 import gzip
@@ -15,7 +15,6 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -134,14 +133,6 @@ def sha256_of(
 ) -> str: # 64 hex digits
     "The file's sha256, computed once in a process unless size or time of change differ."
     return sha256_file(path)
-
-
-def hashes_of(
-    dataset: str, # a name in the registry
-    paths: Iterable[Path], # of its files
-) -> dict[str, str]: # `dataset/file` -> sha256
-    "What a data set was read from."
-    return {f"{dataset}/{path.name}": sha256_of(path) for path in paths}
 
 
 @once_per_state
@@ -387,10 +378,17 @@ def parsed_lines(path, parse): # -> `parse(number, line)` of each line
     return parsed_rows(path, lines, parse)
 
 
-def json_rows(path, model): # model: a pydantic model; -> one of each line
-    "Lines of JSON. Raises `DataError` naming those that are no such thing."
-    def parse(_, line):
-        return model.model_validate_json(line)
+def json_rows(path, model, key=None): # model: a pydantic model; key: its field that no two lines share; -> one of each line
+    "Lines of JSON. Raises `DataError` naming those that are no such thing, or have the key of another."
+    seen = {}
+
+    def parse(number, line):
+        row = model.model_validate_json(line)
+        if key:
+            value = getattr(row, key)
+            first = seen.setdefault(value, number)
+            refuse_if(first != number, f"the id {value!r} stands twice, first in line {first}")
+        return row
 
     return parsed_lines(path, parse)
 
@@ -442,18 +440,9 @@ class Table:
         columns = self._columns()
         return pd.DataFrame({column.removesuffix("s"): values for column, values in columns.items()})
 
-    def _positions(self, rows) -> list[int]:
-        "Positions as they are, or where a mask is true. Raises `ValueError` for a mask of another length."
-        rows = np.asarray(rows)
-        if rows.dtype == bool:
-            if len(rows) != len(self):
-                raise ValueError(f"{self.name}: a mask of {len(rows)} for {len(self)} rows")
-            rows = np.flatnonzero(rows)
-        return rows.astype(int).tolist()
-
     def take(self, rows, **changes) -> Self: # rows by position or mask; `changes` replace other fields
-        "Some of the rows. Raises `ValueError` for a mask of another length."
-        positions = self._positions(rows)
+        "Some of the rows. Raises `IndexError` for a mask of another length."
+        positions = np.arange(len(self))[rows].tolist()
         columns = {}
         for column, values in self._columns().items():
             columns[column] = [values[i] for i in positions]

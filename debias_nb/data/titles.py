@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LF_FILES', 'SOURCES', 'Titles', 'make_titles', 'read_lf', 'read_aan', 'read_music', 'load_titles', 'TitleTask',
-           'TitlePairs', 'TitleSplit', 'split_titles', 'join_titles', 'mix_ticks', 'catalogue_titles', 'mix_catalogue']
+           'TitleSplit', 'split_titles', 'join_titles', 'mix_ticks', 'catalogue_titles', 'mix_catalogue']
 
 # %% ../../nbs/data/02_titles.ipynb #0ea0b9f4
 import hashlib
@@ -12,7 +12,7 @@ import html
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -23,8 +23,8 @@ from numpy.random import default_rng
 from pydantic import BaseModel, ConfigDict, Field
 from scipy.sparse import block_diag, csr_matrix, issparse
 
-from ..config import check_known
-from .registry import DataError, MissingData, hashes_of, json_rows, locate
+from ..config import check_known, check_range
+from .registry import DataError, MissingData, json_rows, locate, sha256_of
 from .worlds import SPLITS, Catalogue, Retrieval, concept_ids
 
 # %% ../../nbs/data/02_titles.ipynb #5bce3d4c
@@ -138,13 +138,28 @@ class _Relevance:
             digest.update(b"\n")
         return digest.hexdigest()
 
+    def part(self, rows, items) -> dict: # rows, items: positions -> fields of a training or test set
+        "Some of the queries, and some of the items renumbered."
+        own = self.own[rows]
+        relevance = self.relevance[rows]
+        part = {
+            "queries": [self.queries[row] for row in rows],
+            "items": [self.items[item] for item in items],
+            "relevance": relevance[:, items],
+            "own": pd.Index(items).get_indexer(own), # -1 stays: no item has that number
+        }
+        if self.excluded is not None:
+            excluded = self.excluded[rows]
+            part["excluded"] = excluded[:, items]
+        return part
+
     def _shown(self, of_items="", end=""):
         texts = f"{len(self.queries):,} queries, {len(self.items):,} items{of_items}"
-        kind = type(self).__name__
-        return f"{kind}({self.name}: {texts}, {self.relevance.nnz:,} pairs{end})"
+        return f"{type(self).__name__}({self.name}: {texts}, {self.relevance.nnz:,} pairs{end})"
 
-    def __repr__(self):
-        return self._shown()
+    def rows(self) -> np.ndarray: # (pairs, 2)
+        "Query and item of all relevant pairs, ascending."
+        return np.column_stack(self.relevance.nonzero()).astype(np.int64)
 
 # %% ../../nbs/data/02_titles.ipynb #aac1cb5d
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,7 +171,6 @@ class Titles(_Relevance):
     counts: dict[str, int] = field(default_factory=dict) # what was read, merged and dropped, and why
     published: np.ndarray | None = None            # (queries,) bool, True in the published test set
     excluded: csr_matrix | None = None             # (queries, items) bool, further items that are never candidates
-    files: dict[str, str] = field(default_factory=dict)  # file -> sha256, everything that was read to make this
 
     def __repr__(self):
         return self._shown(end=f", fingerprint {self.fingerprint[:12]}")
@@ -288,15 +302,6 @@ def _check_unique(path, ids) -> None: # ids: a series, by line
         first = (ids == id_).idxmax()
         raise DataError(f"{path}:{line}: the id {id_!r} stands twice, first in line {first}")
 
-
-def _json_lines(path, kind: type[_Entry]) -> list: # path: gzip -> a `kind` a line
-    "Raises `DataError` naming file and line."
-    records = list(json_rows(path, kind))
-    uids = pd.Series([record.uid for record in records])
-    uids.index += 1
-    _check_unique(path, uids)
-    return records
-
 # %% ../../nbs/data/02_titles.ipynb #7c50feee
 LF_FILES = ("trn.json.gz", "tst.json.gz", "lbl.json.gz", "filter_labels_train.txt", "filter_labels_test.txt")
 
@@ -336,7 +341,7 @@ class _Query(_Entry):
 
 def _lf_part(queries, filtered, labels: int) -> tuple[list[_Query], np.ndarray]: # paths -> records; (n, 2) barred pairs
     "Raises `DataError` naming file and line."
-    records = _json_lines(queries, _Query)
+    records = list(json_rows(queries, _Query, "uid"))
     for line, record in enumerate(records, 1):
         for target in record.target_ind:
             if not 0 <= target < labels:
@@ -385,7 +390,7 @@ def read_lf(
     for file in LF_FILES:
         if not (folder / file).is_file():
             raise DataError(f"{folder}: there is no {file}")
-    labels = _json_lines(folder / "lbl.json.gz", _Entry)
+    labels = list(json_rows(folder / "lbl.json.gz", _Entry, "uid"))
     queries, barred, published = _lf_queries(folder, len(labels))
     targets = _exploded([query.target_ind for query in queries])
     pairs = np.column_stack([targets.index, targets.astype(np.int64)])
@@ -508,7 +513,7 @@ def read_music(
     name: str = "music",
 ) -> Titles: # categories are first genres
     "Titles of albums and of the albums also bought. Raises `DataError` naming file and line."
-    albums = _json_lines(path, _Album)
+    albums = list(json_rows(path, _Album, "uid"))
     titled = [album for album in albums if album.text.strip()]
     titles = np.array(_texts(titled), dtype=object)
     genres = np.array([_genre(album.categories) for album in titled])
@@ -552,10 +557,9 @@ SOURCES = {
 
 # %% ../../nbs/data/02_titles.ipynb #8f315c78
 @lru_cache(maxsize=4)
-def _load(name, paths, files) -> Titles: # files: name and sha256 of each
+def _load(name, paths, hashes) -> Titles: # hashes: of the files, which may change
     "Read the files of a source."
-    read = SOURCES[name].read(*paths, name=name)
-    return replace(read, files=dict(files))
+    return SOURCES[name].read(*paths, name=name)
 
 
 def _located(source, download) -> list[Path]:
@@ -576,15 +580,13 @@ def load_titles(
     check_known("titles", name, SOURCES)
     source = SOURCES[name]
     paths = _located(source, download)
-    files = hashes_of(source.dataset, paths)
-    return _load(name, tuple(paths), tuple(files.items()))
+    return _load(name, tuple(paths), tuple(map(sha256_of, paths)))
 
 # %% ../../nbs/data/02_titles.ipynb #5dd314ec
 @dataclass(frozen=True, eq=False, repr=False)
 class TitleTask(_Relevance):
     "Queries that rank items. Raises `ValueError` naming a query without candidates or without a relevant one."
     categories: np.ndarray | None                  # (queries,) str
-    years: np.ndarray | None                       # (queries,) int
     frequency: np.ndarray                          # (items,) training pairs of each item, 0: new at test time
     info: dict = field(default_factory=dict)       # counts and fingerprint are added to what is given
     accessory: np.ndarray | None = None            # (queries,) bool, planted data only: the brand is causal
@@ -630,7 +632,7 @@ def _check_sizes(task):
     n = len(task.queries)
     m = len(task.items)
     shapes = {"relevance": (n, m), "excluded": (n, m), "frequency": (m,)}
-    shapes |= dict.fromkeys(("own", "categories", "years", "accessory"), (n,))
+    shapes |= dict.fromkeys(("own", "categories", "accessory"), (n,))
     for what, shape in shapes.items():
         found = getattr(task, what)
         if found is not None and found.shape != shape:
@@ -651,21 +653,11 @@ def _check_scored(task):
             who = f"query {query} ({task.queries[query]!r})"
             raise ValueError(f"{task.name}: {who} {why} ({bad.sum():,} of {n:,} queries)")
 
-# %% ../../nbs/data/02_titles.ipynb #bd392af7
-@dataclass(frozen=True, eq=False, repr=False)
-class TitlePairs(_Relevance):
-    "Training queries, and the items that are relevant to any of them: at least one in each row and column."
-    excluded: csr_matrix | None = None             # (queries, items) bool, further items that are never candidates
-
-    def rows(self) -> np.ndarray: # (pairs, 2)
-        "Query and item of all relevant pairs, ascending."
-        return np.column_stack(self.relevance.nonzero()).astype(np.int64)
-
 # %% ../../nbs/data/02_titles.ipynb #5e7c1512
 @dataclass(frozen=True, eq=False, repr=False)
 class TitleSplit:
     "A training set and test sets that share no query with it."
-    train: TitlePairs
+    train: Titles                                  # its queries, and the items that are relevant to any of them
     tests: dict[str, TitleTask]                    # `iid` first
     counts: dict[str, int]
     by: str                                        # year, category or catalogue
@@ -736,8 +728,7 @@ def _iid(titles, same, test_share, seed) -> np.ndarray: # same: positions of que
         if titles.published is None:
             raise ValueError(f"test_share=None takes the published test queries, and {titles.name} has none")
         return same[titles.published[same]]
-    if not 0 < test_share < 1:
-        raise ValueError(f"test_share must be in (0, 1), got {test_share}")
+    check_range(0 < test_share < 1, "test_share", test_share, "in (0, 1)")
     n = round(test_share * len(same))
     rng = default_rng([seed, 0])
     drawn = rng.permutation(same)[:n]
@@ -747,8 +738,7 @@ def _iid(titles, same, test_share, seed) -> np.ndarray: # same: positions of que
 def _drawn(titles, shifted, test_share, share, seed) -> tuple[np.ndarray, np.ndarray, int]: # shifted: (queries,) bool
     """Positions of training and `iid` queries, and how many were not drawn.
     Raises `ValueError` naming the parameter."""
-    if not 0 < share <= 1:
-        raise ValueError(f"share must be in (0, 1], got {share}")
+    check_range(0 < share <= 1, "share", share, "in (0, 1]")
     same = np.flatnonzero(~shifted)
     iid = _iid(titles, same, test_share, seed)
     rest = np.setdiff1d(same, iid)
@@ -769,33 +759,14 @@ def _propensity(name) -> tuple[float, float]: # what the repository gives for it
     return TitleTask.propensity
 
 
-def _part(titles, rows, items) -> dict: # rows, items: positions -> columns of a training or test set
-    "Some of the queries, and some of the items renumbered."
-    own = titles.own[rows]
-    relevance = titles.relevance[rows]
-    part = {
-        "queries": [titles.queries[row] for row in rows],
-        "items": [titles.items[item] for item in items],
-        "relevance": relevance[:, items],
-        "own": pd.Index(items).get_indexer(own), # -1 stays: no item has that number
-    }
-    if titles.excluded is not None:
-        excluded = titles.excluded[rows]
-        part["excluded"] = excluded[:, items]
-    return part
-
-
 def _task(titles, name, rows, items, frequency, **info) -> TitleTask: # frequency: (all items,)
     "A test of some queries and items."
-    part = _part(titles, rows, items)
-    for what in ("years", "categories"):
-        column = getattr(titles, what)
-        part[what] = None
-        if column is not None:
-            part[what] = column[rows]
+    part = titles.part(rows, items)
+    categories = _kept(titles.categories, rows)
     constants = _propensity(titles.name)
-    name = f"{titles.name} {name}"
-    return TitleTask(name, frequency=frequency[items], info=info, propensity=constants, **part)
+    return TitleTask(
+        f"{titles.name} {name}", categories=categories, frequency=frequency[items], info=info, propensity=constants,
+        **part)
 
 
 def _reached(titles, rows) -> np.ndarray: # items relevant to any of the queries
@@ -826,8 +797,8 @@ def split_titles(
         "iid": _task(titles, "iid", iid, known, frequency),
         "ood": _task(titles, "ood", ood, every, frequency),
     }
-    trained = _part(titles, train, _reached(titles, train))
-    pairs = TitlePairs(f"{titles.name} train", **trained)
+    trained = titles.part(train, _reached(titles, train))
+    pairs = Titles(f"{titles.name} train", **trained)
     counts = _split_counts(pairs, tests, {"queries not drawn": undrawn})
     rows = {"train": train, "iid": iid, "ood": ood}
     return TitleSplit(pairs, tests, counts, by, titles, rows)
@@ -883,9 +854,7 @@ def join_titles(
     counts = {"queries of the later collection that the earlier one has": known_already}
     columns = {what: _both(early, late, new, what) for what in ("years", "categories", "published")}
     excluded = _joined_pairs(_excluded(early), _excluded(late)[new])
-    joined = make_titles(name, queries, items, relevance, counts=counts, excluded=excluded, **columns)
-    files = early.files | late.files
-    return replace(joined, files=files)
+    return make_titles(name, queries, items, relevance, counts=counts, excluded=excluded, **columns)
 
 # %% ../../nbs/data/02_titles.ipynb #2a0893d0
 def _joined(n: int, ticks: int) -> np.ndarray: # (ticks + 1,)
@@ -929,9 +898,7 @@ def mix_ticks(
 # %% ../../nbs/data/02_titles.ipynb #8869b3e0
 def _same(left: np.ndarray, right: np.ndarray) -> csr_matrix: # concepts of queries and of items -> (queries, items) bool
     "Which items have a query's concept."
-    width = max(left.max(), right.max()) + 1
-    by_concept = _indicator(right, width).T
-    return _truth(_indicator(left, width) @ by_concept)
+    return csr_matrix(left[:, None] == right)
 
 
 
@@ -946,7 +913,7 @@ def _retrieval(trained, name, queries, items, categories=None, **info) -> TitleT
     relevance = _same(asked, there)
     own = np.full(len(queries), -1) # no planted item has the title of a query
     name = f"catalogue {name}"
-    return TitleTask(name, asking, found, relevance, own, categories, None, frequency, info, accessory)
+    return TitleTask(name, asking, found, relevance, own, categories, frequency, info, accessory)
 
 
 
@@ -957,7 +924,7 @@ def catalogue_titles(
     pairs = catalogue.train_pairs()
     queries, items = pairs.texts()
     relevance = _same(*concept_ids(pairs.left, pairs.right))
-    train = TitlePairs("catalogue train", queries, items, relevance, np.full(len(queries), -1))
+    train = Titles("catalogue train", queries, items, relevance, np.full(len(queries), -1))
     tests = {}
     for name in SPLITS:
         part = catalogue.split(name)

@@ -6,15 +6,16 @@
 __all__ = ['STRONG', 'SPLITS', 'ANSWER_SPLITS', 'AUTHOR_SPLITS', 'STREAMS', 'ONSETS', 'VOWELS', 'CODAS', 'CLUSTERS', 'SYNONYMS',
            'SLOTS', 'VALUES', 'FILLERS', 'ROLES', 'CODES', 'CODE_WORDS', 'SPECIAL', 'STYLE_SHARES', 'strong_world',
            'stream', 'invent', 'subsets', 'deal_brands', 'marked', 'Lexicon', 'Text', 'relevant', 'draw_synonyms',
-           'draw_values', 'another', 'draw_words', 'write_titles', 'draw_brands', 'write_pairs', 'Pairs', 'make_pairs',
-           'Retrieval', 'concept_ids', 'draw_others', 'tie', 'write_decoys', 'make_split', 'Catalogue',
-           'wordpiece_vocabulary', 'vocabulary_sha256', 'AnswerWords', 'answer_words', 'PlantedAnswers',
-           'answers_split', 'AuthorWords', 'author_words', 'PlantedTexts', 'authors_split']
+           'draw_values', 'another', 'draw_words', 'write_titles', 'draw_brands', 'write_pairs', 'Pairs', 'Retrieval',
+           'concept_ids', 'draw_others', 'tie', 'write_decoys', 'make_split', 'Catalogue', 'wordpiece_vocabulary',
+           'vocabulary_sha256', 'AnswerWords', 'answer_words', 'PlantedAnswers', 'answers_split', 'AuthorWords',
+           'author_words', 'PlantedTexts', 'authors_split']
 
 # %% ../../nbs/data/05_worlds.ipynb #b51c29f4
 import itertools
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Iterable, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ import pandas as pd
 from numpy import ndarray
 from numpy.random import Generator
 
-from ..config import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig, check_known
+from ..config import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig, check_known, check_range
 from ..hashes import sha256_text
 
 STRONG = dict(p_attr=.8, p_noun=.4, p=1., brand_match=.6, decoys=1.)
@@ -53,8 +54,7 @@ def stream(
     if config.seed < 0:
         raise ValueError(f"seed: {config.seed} is negative")
     check_known("part of a world", part, STREAMS)
-    number = STREAMS.index(part)
-    return np.random.default_rng([config.seed, number])
+    return np.random.default_rng([config.seed, STREAMS.index(part)])
 
 # %% ../../nbs/data/05_worlds.ipynb #1b7bbca4
 ONSETS = "bdfgklmnprstvz"
@@ -399,15 +399,23 @@ def _said(titles):
 
 @dataclass(frozen=True)
 class Pairs:
-    "Labelled pairs of titles."
+    "Pairs of titles, labelled by `relevant`."
     left: list[Text]
     right: list[Text]
-    labels: ndarray    # (n,) float32, 1 relevant, 0 not
-    accessory: ndarray # (n,) bool, of the left side
-    group: ndarray     # (n,) int, the same for all pairs of a query
+    group: ndarray # (n,) int, the same for all pairs of a query
 
     def __len__(self) -> int:
         return len(self.left)
+
+    @cached_property
+    def labels(self) -> ndarray: # (n,) float32
+        "1 relevant, 0 not."
+        return np.fromiter(map(relevant, self.left, self.right), np.float32)
+
+    @property
+    def accessory(self) -> ndarray: # (n,) bool
+        "Whether the left side is one."
+        return np.array([a.accessory for a in self.left], bool)
 
     def texts(self) -> tuple[list[str], list[str]]:
         return _said(self.left), _said(self.right)
@@ -418,18 +426,11 @@ class Pairs:
         return pd.DataFrame(columns)
 
 
-def make_pairs(left: list[Text], right: list[Text], group: ndarray) -> Pairs:
-    "Pairs labelled by `relevant`."
-    labels = np.fromiter(map(relevant, left, right), np.float32)
-    accessory = np.array([a.accessory for a in left], bool)
-    return Pairs(left, right, labels, accessory, group)
-
-
 def _matched(queries, items, asking, offered): # asking, offered: (n,) positions
     "Labelled pairs of some queries with some items."
     left = [queries[q] for q in asking]
     right = [items[i] for i in offered]
-    return make_pairs(left, right, asking)
+    return Pairs(left, right, asking)
 
 # %% ../../nbs/data/05_worlds.ipynb #4386513c
 @dataclass(frozen=True)
@@ -588,7 +589,7 @@ class Catalogue(Lexicon):
         rng = stream(c, "train")
         types = rng.integers(c.types, size=c.train_pairs)
         left, right = write_pairs(self, rng, types, c.p, c.brand_match)
-        return make_pairs(left, right, np.arange(c.train_pairs))
+        return Pairs(left, right, np.arange(c.train_pairs))
 
     def labelled_pairs(self) -> Pairs:
         "Each relevant training pair and `negatives` others of its query, shuffled."
@@ -601,9 +602,7 @@ class Catalogue(Lexicon):
         order = rng.permutation(len(right))
         return _matched(train.left, train.right, order // (k + 1), right[order])
 
-    def split(self, name: str) -> Retrieval:
-        "One of `SPLITS`. Raises `ValueError` for any other."
-        return make_split(self, name)
+    split = make_split
 
     def test_pairs(self, split: str) -> Pairs:
         """Of each query its own item and `test_negatives` that are not relevant, a decoy among them.
@@ -919,8 +918,6 @@ class PlantedTexts(NamedTuple):
     author: list[str]    # (n,) texts of one author stand together
     topic: list[str]     # (n,)
     text: list[str]      # (n,) words with spaces between
-    style: ndarray    # (n, functions + marks + 2 * spellings) how often it has each word of `AuthorWords.style`
-    content: ndarray  # (n, content) and each word of `AuthorWords.content`, in `cross` of `AuthorWords.unseen`
     home: list[str]      # (n,) the home topic of the author; "" in `cross`, where nobody has one
 
 # %% ../../nbs/data/05_worlds.ipynb #f5effcb1
@@ -977,17 +974,6 @@ def _spoken(c, rng, who, topic, habits, topics): # (n,), (n,); of `_habits`; of 
     return length, said
 
 
-def _counts(length, said, size): # as of `_spoken`; columns that there are
-    "How often each text says each word, (n, size), which nobody can change."
-    n = len(length)
-    text = np.arange(n).repeat(length)
-    cell = text * size + said
-    counts = np.bincount(cell, minlength=n * size)
-    counts = counts.reshape(n, size).astype(np.int32)
-    counts.flags.writeable = False
-    return counts
-
-
 def authors_split(
     config: AuthorsWorldConfig,
     name: str, # one of `AUTHOR_SPLITS`
@@ -996,8 +982,7 @@ def authors_split(
     """One split of a world of authors.
     Raises `ValueError` for a split that does not exist, a likeness out of range, and as `author_words` does."""
     check_known("split", name, AUTHOR_SPLITS)
-    if not 0 <= likeness <= 1:
-        raise ValueError(f"likeness must be in [0, 1], got {likeness}")
+    check_range(0 <= likeness <= 1, "likeness", likeness, "in [0, 1]")
     c = config
     words = author_words(c)
     rng = stream(c, f"authors {name}")
@@ -1019,7 +1004,5 @@ def authors_split(
         about = _numbered("topic", topic)
         homes = _numbered("topic", home)
     vocabulary = np.concatenate([words.style, content_words])
-    counts = _counts(length, said, len(vocabulary))
-    style, content = np.split(counts, [len(words.style)], axis=1)
     texts = _joined(_cut(vocabulary[said], *length))
-    return PlantedTexts(name, writers, about, texts, style, content, homes)
+    return PlantedTexts(name, writers, about, texts, homes)

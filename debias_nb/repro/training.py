@@ -70,7 +70,7 @@ def pair_tokens(
 # %% ../../nbs/repro/02_training.ipynb #2e7a8616
 def title_tokens(
     model,
-    train,                          # a `titles.TitlePairs`: `queries`, `items`, `relevance`, and `rows()`, one a pair
+    train,                          # a `titles.Titles`: `queries`, `items`, `relevance`, and `rows()`, one a pair
     max_length: int | None = None,
 ) -> PairTokens:
     "Tokenise the relevant pairs of a set of titles."

@@ -43,7 +43,7 @@ def training_answers(
     check_known("corpus", corpus.name, (*SOURCES, "answers"), ConfigError)
     answers = _part(corpus, corpus.name, part)
     if corpus.flip and part == "train":
-        return flip_labels(answers, corpus.flip, corpus.noise_seed).answers
+        return flip_labels(answers, corpus.flip, corpus.noise_seed)
     return answers
 
 # %% ../../../nbs/repro/tasks/03_answers.ipynb #533814f6
@@ -273,7 +273,6 @@ class AnswersTask(Task):
 TASK = AnswersTask()
 
 # %% ../../../nbs/repro/tasks/03_answers.ipynb #df77e86d
-@lru_cache(maxsize=None)
 def needed(corpus: CorpusConfig, stage=None) -> None: # stage: a TransferConfig
     "Load everything that training on a corpus takes. Raises `MissingData` or `ConfigError`."
     training_answers(corpus)

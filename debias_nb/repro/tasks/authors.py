@@ -91,9 +91,7 @@ def _read(name: str, corpus: CorpusConfig) -> Texts:
 
 def _as_published(corpus: CorpusConfig) -> AuthorSplit:
     "The parts of a corpus that were published apart."
-    if corpus.name not in PUBLISHED:
-        known = ", ".join(PUBLISHED)
-        raise ConfigError(f"corpus {corpus.name!r}: it was not published in parts (known: {known})")
+    check_known("corpus published in parts", corpus.name, PUBLISHED, ConfigError)
     held, tests = PUBLISHED[corpus.name]
     texts = _read(corpus.name, corpus)
     tests = {key: _read(name, corpus) for key, name in tests.items()}
@@ -265,9 +263,9 @@ class Found:
     authors: list[float] # (authors who ask,) mean: R@8
 
 
-def neighbours(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str, tuple]:
-    """Shares of the nearest targets that are on the query's topic; of those by other authors, for queries that have any.
-    Each metric has (q,) values, and (q,) booleans that say which of them count."""
+def neighbours(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str, np.ndarray]: # (q,) each
+    """Shares of the nearest targets that are on the query's topic; of those by other authors, NaN for queries that have
+    none."""
     topic = author_ids(np.array(texts.topic, dtype=object))
     author = halves.author
     found = halves.targets[nearest.numpy()]
@@ -276,11 +274,10 @@ def neighbours(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str,
     false = author[found] != author[asked]
     both = (same & false).sum(1)
     false_share = both / false.sum(1).clip(1)
-    every = np.ones(len(asked), bool)
     return {
-        "topic share": (same.mean(1), every),
-        "false topic share": (false_share, false.any(1)),
-        "topic chance": (_topic_chance(topic, halves), every),
+        "topic share": same.mean(1),
+        "false topic share": np.where(false.any(1), false_share, np.nan),
+        "topic chance": _topic_chance(topic, halves),
     }
 
 
@@ -319,8 +316,7 @@ def evaluate_authors(
     asked = rows[halves.queries]
     offered = rows[halves.targets]
     hits = first_hits(asked, offered, halves.relevance(), nearest, progress=q > 20_000)
-    every = np.ones(q, bool)
-    values = {"r8": (recall_at(hits, NEAR), every), "mrr": (reciprocal_rank(hits), every)}
+    values = {"r8": recall_at(hits, NEAR), "mrr": reciprocal_rank(hits)}
     if texts.topic is not None:
         values |= neighbours(texts, halves, hits.nearest)
 
@@ -328,18 +324,19 @@ def evaluate_authors(
     weights = bootstrap_weights(q, replicates, groups=asks).astype(float)
     means, resampled = _means(values, weights)
     sizes = {"queries": float(q), "targets": float(len(halves.targets))}
-    by_author = _by_author(values["r8"][0], asks)
+    by_author = _by_author(values["r8"], asks)
     return Found(means | sizes, resampled, by_author)
 
 
 def _means(
-    values: dict[str, tuple], # as `neighbours` gives them
-    weights: np.ndarray,      # (replicates, q)
+    values: dict[str, np.ndarray], # (q,) each, NaN where a query does not count
+    weights: np.ndarray,           # (replicates, q)
 ) -> tuple[dict, dict]:
     "Metrics, and their replicates."
     means = {}
     resampled = {}
-    for key, (value, counts) in values.items():
+    for key, value in values.items():
+        counts = ~np.isnan(value)
         if not counts.any():
             continue
         means[key] = float(_mean(np.ones(len(value)), value, counts))
@@ -444,17 +441,15 @@ def counts(corpus: CorpusConfig) -> dict[str, float]: # `Training samples` and s
     Raises `MissingData`."""
     split = author_split(corpus)
     parts = split.parts()
+    sizes = split.table()
     out = {}
     for key, name in PARTS.items():
         texts = parts.get(key)
         if not texts:
             continue
-        out[f"{name} samples"] = float(len(texts))
-        out[f"{name} authors"] = float(len(set(texts.author)))
-        if not texts.topic:
-            continue
-        out[f"{name} topics"] = float(len(set(texts.topic)))
-        if key != "train":
+        found = sizes.loc[key]
+        out |= {f"{name} {what}": float(n) for what, n in found.items() if n}
+        if texts.topic and key != "train":
             with suppress(ValueError): # topics that cannot be told from authors
                 out[f"leakage {key}"] = leakage(split.train, texts)
     return out
@@ -553,17 +548,12 @@ def _told(done: Tuned) -> dict:
     return told
 
 
-def _method(run: RunConfig) -> AuthorsConfig:
-    "What a run says of its losses."
-    return run.method.authors or AuthorsConfig()
-
-
 class AuthorsTask(Task):
     "Who wrote it? Texts by authors on topics."
     def train(self, run: RunConfig) -> Trained: # its model is a function: part of the split -> rows
         "Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
         corpus = run.data
-        method = _method(run)
+        method = run.method.authors or AuthorsConfig()
         about = {f"train {corpus.name}": _about(author_split(corpus).train)}
         if run.evaluate == ("counts",):
             return Trained(None, "none: texts are counted", data=about)

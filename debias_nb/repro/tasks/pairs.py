@@ -34,7 +34,7 @@ from debias_nb.repro.tasks.common import (
 )
 from ..training import BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms, pair_tokens
 from ...data.titles import TitleTask
-from ...data.worlds import Catalogue
+from ...data.worlds import Catalogue, Pairs
 
 # %% ../../../nbs/repro/tasks/01_pairs.ipynb #00701f5e
 PLANTED = ("iid", "uncoupled", "redealt", "unseen") # splits of the planted catalogue
@@ -103,18 +103,15 @@ def _part_of(pairs, corpus: CorpusConfig, part: str):
     keep = np.isin(pairs.group, kept)
     left = list(compress(pairs.left, keep))
     right = list(compress(pairs.right, keep))
-    others = [column[keep] for column in (pairs.labels, pairs.accessory, pairs.group)]
-    return type(pairs)(left, right, *others)
+    return Pairs(left, right, pairs.group[keep])
 
 
 def _product_pairs(corpus: CorpusConfig, part: str) -> LabelledPairs:
     "The training pairs of a category, or its validation file. Raises `ConfigError` for a corpus that holds out others."
     if corpus.holdout:
         raise ConfigError(f"corpus {corpus.name!r}: products have a validation file and take no `holdout`")
-    if part == "heldout":
-        found = load_products(corpus.name, "valid")
-    else:
-        found = load_products(corpus.name, "train", corpus.share, corpus.share_seed)
+    kind = "valid" if part == "heldout" else "train"
+    found = load_products(corpus.name, kind, corpus.share, corpus.share_seed)
     return _of_texts(found, corpus.name)
 
 
@@ -385,8 +382,7 @@ class PairTask(Task):
             tested.replicates |= between.replicates
         return tested
 
-    def load(self, corpus: CorpusConfig):
-        return training_pairs(corpus)
+    load = staticmethod(training_pairs)
 
     def lacks(self, run: RunConfig) -> str | None:
         why = lacking(encoder_files, run.encoder)

@@ -23,27 +23,14 @@ from debias_nb.data.titles import (
 from ..training import title_tokens
 
 # %% ../../../nbs/repro/tasks/02_titles.ipynb #c02bd0f2
-def _rows(train, rows):
-    "Queries of a training set with what belongs to them."
-    part = {
-        "queries": [train.queries[i] for i in rows],
-        "items": train.items,
-        "relevance": train.relevance[rows],
-        "own": train.own[rows],
-    }
-    if train.excluded is not None:
-        part["excluded"] = train.excluded[rows]
-    return part
-
-
 def _with_held_out(split, corpus: CorpusConfig):
     "A split with a share of the training queries kept as evaluation set `heldout`, by the corpus's own seed."
     train = split.train
     out, kept = parted(len(train.queries), corpus.holdout, [corpus.share_seed, 9])
-    rest = replace(train, **_rows(train, kept))
+    every = np.arange(len(train.items))
+    rest = replace(train, **train.part(kept, every))
     frequency = rest.relevance.getnnz(0)
-    held = TitleTask(
-        f"{train.name} heldout", categories=None, years=None, frequency=frequency, **_rows(train, out))
+    held = TitleTask(f"{train.name} heldout", categories=None, frequency=frequency, **train.part(out, every))
     tests = split.tests | {"heldout": held}
     return replace(split, train=rest, tests=tests)
 
@@ -250,8 +237,7 @@ class TitlesTask(PairTask):
             tested.extra["cases"] = {name: cases(trained.model, run, name) for name in names}
         return tested
 
-    def load(self, corpus: CorpusConfig):
-        return title_split(corpus)
+    load = staticmethod(title_split)
 
     def stale(self, record: dict, run: RunConfig) -> bool: # titles come with their test sets
         return False
