@@ -303,7 +303,7 @@ def bias_table(records: list[dict]) -> pd.DataFrame:
     out = _over_seeds(rows, {"τ by seed": "; ".join} | dict.fromkeys(BIAS, "mean"))
     texts = out[list(BIAS)].map("{:.3f}".format)
     texts["batches_without_pairs"] = out.batches_without_pairs.map("{:.0f}".format)
-    return out.assign(**texts).rename(columns=BIAS)
+    return out.drop(columns=list(BIAS)).join(texts).rename(columns=BIAS)
 
 # %% ../../nbs/repro/08_details.ipynb #f3100025
 def leak_rows(records: list[dict]) -> pd.DataFrame:

@@ -14,7 +14,7 @@ __all__ = ['WIDTH', 'LETTER', 'STEPS', 'STYLE', 'FONTS', 'NEEDLESS', 'LOOKS', 'S
 import io
 import math
 import re
-from itertools import cycle, groupby
+from itertools import cycle, groupby, pairwise
 from textwrap import fill
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from .frame import only
+from .tables import signed
 
 # %% ../../nbs/repro/09_plots.ipynb #3654e212
 WIDTH = 8.3 # inches, of every figure: 800 pixels, the width of a page on a code host
@@ -327,13 +328,12 @@ def method_places(
 ) -> dict[str, float]: # method -> its height, from 0 at the top downwards
     "Where methods stand."
     names = ordered(methods)
-    families = pd.Series(names).map(family)
+    families = [family(name) for name in names]
     apart = 1.
-    if families.duplicated().any():
+    if len(set(families)) < len(names):
         apart = 1.6
-    steps = np.where(families == families.shift(), 1., apart)
-    steps[0] = 0.
-    return dict(zip(names, steps.cumsum()))
+    steps = [1. if one == other else apart for one, other in pairwise(families)]
+    return dict(zip(names, np.cumsum([0., *steps])))
 
 # %% ../../nbs/repro/09_plots.ipynb #b97118b8
 GREY = "#f0f0f0" # the ground of tests in distribution
@@ -691,10 +691,8 @@ def transfer_plot(
 
 def _difference_heatmap(ax, table: pd.DataFrame, most: float):
     "Differences as colours, red below zero and blue above, with their numbers."
-    rounded = table.round(1) + 0. # no minus zero
-    texts = rounded.map("{:+.1f}".format).replace("-", "−", regex=True)
     style = dict(cmap="RdBu", vmin=-most, vmax=most, linewidths=1, cbar=False)
-    sns.heatmap(table, ax=ax, annot=texts, fmt="", annot_kws={"size": 8}, **style)
+    sns.heatmap(table, ax=ax, annot=table.map(signed), fmt="", annot_kws={"size": 8}, **style)
     ax.tick_params(axis="x", rotation=30)
     ax.tick_params(axis="y", rotation=0)
     ax.set(xlabel="tested on", ylabel="")

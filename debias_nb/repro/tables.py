@@ -169,6 +169,13 @@ def _minus(found: pd.DataFrame) -> pd.Series:
     return found.method + ", minus " + found.against
 
 
+def _named(found: pd.DataFrame) -> pd.Series:
+    "Methods, with what they are compared with where that is not one for all."
+    if found.against.nunique() > 1:
+        return _minus(found)
+    return found.method
+
+
 def _emphasised(row) -> str: # of `differences`
     "A difference as text, in bold where its interval leaves out zero as printed."
     digits = DIGITS[row.unit]
@@ -183,10 +190,7 @@ def intervals(found: pd.DataFrame) -> pd.DataFrame: # of `differences`
     if found.empty:
         return pd.DataFrame()
     texts = [_emphasised(row) for row in found.itertuples()]
-    method = found.method
-    if found.against.nunique() > 1:
-        method = _minus(found)
-    return wide(found.assign(method=method, text=texts))
+    return wide(found.assign(method=_named(found), text=texts))
 
 
 IN = "in distribution: above / around / below zero"
@@ -311,10 +315,8 @@ def _joined(names: pd.Series) -> str:
 
 def _replicates(known: pd.DataFrame) -> pd.DataFrame: # of `pairs`
     "A row for all comparisons that rest on alike replicates, without columns of names that are the same in all rows."
-    if known.against.nunique() > 1:
-        known = known.assign(method=_minus(known))
     names = ["encoder", "method", "test"]
-    table = known[[*names, "replicates", "left_out"]]
+    table = known.assign(method=_named(known))[[*names, "replicates", "left_out"]]
     for name in ("test", "method", "encoder"):
         others = [column for column in table if column != name]
         table = table.groupby(others, sort=False)[name].agg(_joined).reset_index()
