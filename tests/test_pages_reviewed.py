@@ -10,7 +10,7 @@ from debias_nb.repro.frame import only_stored
 from debias_nb.repro.pairing import Made
 from debias_nb.repro.pages import write_notebook
 from debias_nb.repro.runner import narrow
-from debias_nb.repro.tables import APART, differences, draws, pairs, rests_on, tally, told
+from debias_nb.repro.tables import APART, differences, pairs, rests_on, tally, told
 
 ROOT = Path(__file__).parents[1]
 SEEDS = (0, 1, 2)
@@ -79,8 +79,7 @@ def test_a_world_counts_once():
 def test_n_is_that_of_the_difference_itself(plain):
     runs = pd.concat([plain, runs_of("OutReg", 52., dirty=[1]), runs_of("SimCSE", 51.), runs_of("ITVReg", 5., dirty=SEEDS)])
     found = differences(runs)
-    known = pairs(runs)
-    assert known[known.enough].n.tolist() == found.n.tolist() == [2, 3]
+    assert pairs(runs).replicates.tolist() == ["2 seeds", "3 seeds", "too few: 0 seeds"] and found.n.tolist() == [2, 3]
     assert "n = 2 to 3" in told(found) and told(found, method="OutReg").endswith("(n = 2)")
     assert tally(found).n.tolist() == ["2", "3"]
 
@@ -92,11 +91,6 @@ def test_encoders_and_tests_are_named_where_they_differ(plain):
     again = [runs_of(method, 60., seeds=(0, 1)).assign(test="AskUbuntu") for method in ("Finetuned", "OutReg")]
     runs = pd.concat([plain, runs_of("OutReg", 52.), *again])
     assert rows_of(rests_on(runs)) == [["Quora", "3 seeds"], ["AskUbuntu", "2 seeds"]]
-
-
-def test_corpora_that_were_drawn_several_times_are_counted():
-    runs = pd.concat([runs_of("Finetuned", 50., worlds=[0, 0, 1]), runs_of("Finetuned", 50.).assign(corpus="other")])
-    assert draws(runs) == {"forum": 2}
 
 
 @pytest.fixture

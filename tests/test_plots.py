@@ -34,7 +34,7 @@ def tables(panels=("a", "b")):
     panels = list(panels)
     three = ["MaskReg", "OutReg 1", "ITVReg"]
     path = grid(panel=panels, test=["iid", "ood"], method=three, strength=[.1, 1, 10])
-    course = grid(panel=panels, method=three, step=range(4), seed=range(2))
+    course = grid(panel=panels, method=three, step=range(4), seed=range(2), quantity=list(P.SHARES))
     weighing = ["SCAN", "FD shuffled"]
     diary = grid(panel=panels, method=weighing, part=[0, .5, 1], seed=range(2), quantity=list(P.QUANTITIES))
     bias = grid(panel=panels, method=["CL + ARR"], part=[0, .5, 1], seed=range(2))
@@ -45,7 +45,7 @@ def tables(panels=("a", "b")):
     return {
         "difference_plot": differences(panels),
         "strength_plot": with_ends(path.assign(value=numbers(path)), "value"),
-        "trajectory_plot": course.assign(spurious=numbers(course, 0, 1), causal=numbers(course, 0, 1)),
+        "trajectory_plot": course.assign(value=numbers(course, 0, 1)),
         "weights_plot": diary.assign(value=numbers(diary)),
         "bias_plot": bias.assign(value=numbers(bias, 0, 1)),
         "mechanism_plot": runs.assign(spurious=numbers(runs, 0, 1), ood=numbers(runs)),
@@ -108,7 +108,7 @@ NUMBERS = { # of each plot a column of numbers that must be there
     "difference_plot": "difference",
     "strength_plot": "value",
     "bias_plot": "value",
-    "trajectory_plot": "causal",
+    "trajectory_plot": "value",
     "mechanism_plot": "ood",
     "transfer_plot": "difference",
     "importance_plot": "importance",
@@ -210,7 +210,7 @@ def test_strengths_stand_on_a_log_scale_beside_levels():
         assert any((np.asarray(line.get_ydata()) == base[base.test == test].value.iloc[0]).all() for line in ax.lines)
     assert {"Base", "MaskReg", "0.1", "10"} <= labels(fig)
     with pytest.raises(ValueError, match="not positive"):
-        P.strength_plot(frame.assign(strength=0.))
+        P.strength_plot(frame.assign(strength=-frame.strength))
 
 def test_shares_stand_around_zero_and_not_on_a_log_scale():
     frame = tables("a")["strength_plot"].rename(columns={"strength": "share"})

@@ -141,12 +141,11 @@ def name_of(path: Path) -> str: # `paper/experiment`, or of a book
 
 def run_paper(path: Path) -> tuple[Path, list | None, str, float]:
     "Run a paper notebook on the stored records, as its page is made: at the richest profile, and nothing is trained."
-    from debias_nb.repro.frame import only_stored
-    from debias_nb.repro.pages import pages, richest, run_cells
+    from debias_nb.repro.frame import only_stored, profiles_of
+    from debias_nb.repro.pages import richest, run_cells
     os.chdir(ROOT)
     name = name_of(path)
-    has_runs = "/" in name and name in pages(name.partition("/")[0])
-    parameters = {"profile": richest(name)} if has_runs else {}
+    parameters = {"profile": richest(name)} if profiles_of(name) else {}
     started = time.monotonic()
     outputs = []
     try:

@@ -20,36 +20,20 @@ SUBSET = r"\[.*" # `map[misled]` is MAP over some of the questions
 ERRORS = 3 # standard errors
 
 
-def _numbers(records: Records, name: str) -> pd.DataFrame: # run, test, metric, and a column of that name
-    rows = []
+def _numbers(records: Records) -> pd.Series: # by run, test and metric
+    known = {}
     for run, record in records.items():
         for test, metrics in record["metrics"].items():
-            rows += [(run, test, metric, value) for metric, value in metrics.items()]
-    return pd.DataFrame(rows, columns=["run", "test", "metric", name]).astype({name: float})
-
-
-def _place(recorded: dict, fresh: dict) -> tuple[str, bool]: # two records of one run
-    "The run's paper, and whether its record was made on another processor or with other packages."
-    made = made_by(recorded)
-    here = made_by(fresh)
-    same = alike([made, here])
-    config = recorded["config"]
-    return config["paper"], not same
+            known |= {(run, test, metric): value for metric, value in metrics.items()}
+    places = pd.MultiIndex.from_tuples(list(known), names=["run", "test", "metric"])
+    return pd.Series(list(known.values()), places, float)
 
 
 def _gap(found: pd.DataFrame) -> pd.Series: # columns reference and here
     "How far the two are apart: without end where one lacks, not at all where both do."
     lacking = found.here.isna() & found.reference.isna()
-    difference = found.here - found.reference
-    gap = difference.abs()
-    gap = gap.fillna(math.inf)
-    return gap.mask(lacking, 0.)
-
-
-def _is_count(found: pd.DataFrame) -> pd.Series: # columns test and metric
-    "Which numbers have to be the same."
-    is_counted = found.metric.isin(COUNTED)
-    return is_counted | (found.test == "counts")
+    gap = (found.here - found.reference).abs()
+    return gap.fillna(math.inf).mask(lacking, 0.)
 
 
 def apart(
@@ -60,21 +44,19 @@ def apart(
     What is apart is wrong, unless it is a share and its record was made elsewhere, on another processor or with other
     packages."""
     wanted = {run: record for run, record in reference.items() if run in fresh}
-    recorded = _numbers(wanted, "reference")
-    here = _numbers(fresh, "here")
-    found = recorded.merge(here, "left")
-    places = [_place(record, fresh[run]) for run, record in wanted.items()]
-    places = pd.DataFrame(places, list(wanted), ["paper", "elsewhere"])
-    places = places.astype({"elsewhere": bool}) # of none, too
-    found = found.join(places, "run")
+    found = _numbers(wanted).to_frame("reference")
+    found["here"] = _numbers(fresh)
+    found = found.reset_index()
+    elsewhere = [run for run, record in wanted.items() if not alike([made_by(record), made_by(fresh[run])])]
+    found["paper"] = found.run.map({run: record["config"]["paper"] for run, record in wanted.items()})
+    found["elsewhere"] = found.run.isin(elsewhere)
     found["gap"] = _gap(found)
-    is_count = _is_count(found)
+    is_count = found.metric.isin(COUNTED) | (found.test == "counts") # numbers that have to be the same
     found["allowed"] = TOLERANCE * ~is_count
     most = found.allowed + 1e-9
     found["apart"] = found.gap > most
     is_there = found.here.notna()
-    may_differ = found.elsewhere & is_there
-    may_differ &= ~is_count
+    may_differ = found.elsewhere & is_there & ~is_count
     found["wrong"] = found.apart & ~may_differ
     return found.sort_values(["wrong", "apart", "gap"], ascending=False, kind="stable")
 
@@ -84,15 +66,12 @@ def moved(
 ) -> pd.DataFrame: # paper, metric, mean, error, runs, moved; the largest first
     """How far the runs that were recorded elsewhere lie to one side of their records: the mean over runs of what is here
     minus what was recorded, its standard error, and whether it is more than rounding explains."""
-    elsewhere = found[found.elsewhere]
-    shares = elsewhere[elsewhere.allowed > 0]
+    shares = found[found.elsewhere & (found.allowed > 0)]
     change = shares.here - shares.reference
     metric = shares.metric.str.replace(SUBSET, "", regex=True)
-    keys = [shares.paper, metric, shares.run]
-    of_run = change.groupby(keys).mean()
+    of_run = change.groupby([shares.paper, metric, shares.run]).mean()
     by_metric = of_run.groupby(["paper", "metric"])
-    over = by_metric.agg(mean="mean", error="sem", runs="size")
-    over = over.reset_index()
+    over = by_metric.agg(mean="mean", error="sem", runs="size").reset_index()
     distance = over["mean"].abs()
     error = over.error.fillna(math.inf) # one run alone says nothing
     over["moved"] = distance > TOLERANCE + ERRORS * error

@@ -226,7 +226,6 @@ def told():
         _end(str(e), 2)
 
 
-
 def _experiments(incomplete: str) -> list[str]: # for the shell
     try:
         return [name for name in templates(project_here()) if name.startswith(incomplete)]
@@ -536,7 +535,6 @@ TIME_HELP = "seconds until all has to be written; what is under way then is kept
 DEVICE_HELP = "cuda, or cpu for the same runs on the CPU"
 
 
-
 def _print_outcome(outcome, store, end: float) -> None: # end: of the time, in seconds since 1970
     "What a batch on a device came to."
     left = end - now()
@@ -670,7 +668,6 @@ def plan(
 
 
 
-
 @app.command(hidden=True)
 @told()
 def job(
@@ -743,10 +740,11 @@ def _book(name: str, folder: Path, parameters: dict | None = None) -> list[Path]
 def _pages_of(paper: str, folder: Path, fresh: bool, here: Path) -> list[Path]: # what was written
     "The pages of one paper of the project in `here`: a worker may have begun elsewhere."
     from debias_nb.repro.frame import only_stored
-    from debias_nb.repro.pages import pages, write_page
+    from debias_nb.repro.config import configured
+    from debias_nb.repro.pages import write_page
     written = []
     with chdir(here), only_stored(fresh):
-        for name in pages(paper):
+        for name in configured(f"{paper}/*.yaml"):
             written += write_page(name, folder, fresh)
         for name in (f"{paper}/claims", f"{paper}/errata"):
             written += _book(name, folder)

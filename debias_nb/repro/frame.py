@@ -4,18 +4,17 @@
 
 # %% auto #0
 __all__ = ['REFERENCE', 'COMPLETE', 'UNTRAINED', 'PROFILES', 'FORMS', 'COLUMNS', 'Cell', 'fill', 'side_of', 'status_of',
-           'row_name', 'is_printed', 'Row', 'block_rows', 'weighted_name', 'found_records', 'table_cells', 'wanting',
-           'reasons', 'profiles_of', 'all_experiments', 'papers', 'results', 'runs_frame', 'only', 'Study',
-           'only_stored', 'study_of', 'stored', 'refuse_unknown_parameters', 'study', 'scales', 'contrast']
+           'row_name', 'is_printed', 'weighted_name', 'found_records', 'table_cells', 'wanting', 'reasons',
+           'profiles_of', 'all_experiments', 'papers', 'results', 'runs_frame', 'only', 'Study', 'only_stored',
+           'study_of', 'stored', 'refuse_unknown_parameters', 'study', 'scales']
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000004
 import ast
 import gc
 import math
-from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from operator import itemgetter
@@ -24,15 +23,14 @@ from typing import get_args
 import pandas as pd
 
 from debias_nb.repro.config import (
-    BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, Names, Profile, RunConfig, TableConfig,
-    TrainConfig, World, configured, load_experiment,
+    BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, Names, Profile, RunConfig, TableConfig, World,
+    configured, load_experiment,
 )
-from ..config import ConfigError, EncoderConfig, check_known, project_root
-from .pairing import SCALE, Side, level, paired_sides, run_on
+from ..config import ConfigError, check_known, project_root
+from .pairing import Side, level, run_on
 from .records import Records, Store, latest
 from ..data.registry import ExpectedTable, load_expected, load_registry
 from ..data.registry import Cell as Printed
-from ..stats import Paired
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000006
 REFERENCE = "Finetuned" # plain fine-tuning
@@ -65,7 +63,8 @@ class Cell:
     status: str = "not run"       # match, near, differs, measured, partial, failed, not run
     why: str | None = None        # what is missing, or the sentence a difference needs
     command: str | None = None    # what fills it
-    records: list = field(default_factory=list) # ids
+    runs: list = field(default_factory=list)    # ids of all runs that make it
+    records: list = field(default_factory=list) # ids of those that are there, and have the metric
     against: str | None = REFERENCE # the method of its table that it is compared with
 
     @property
@@ -75,21 +74,20 @@ class Cell:
 # %% ../../nbs/repro/06_frame.ipynb #f3000008
 def fill(
     cell: Cell,
-    ids: list[str],         # of all runs that make the cell
     found: Records, # id -> its newest record
 ) -> Cell:
     "Put value, interval and status into a cell."
-    known = [found[i] for i in ids if i in found]
+    known = [found[i] for i in cell.runs if i in found]
     records = sorted(known, key=itemgetter("seed"))
     cell.records = [one["id"] for one in records if cell.metric in one["metrics"].get(cell.evaluate, {})]
     errors = [one["error"] for one in records if one["status"] == "failed"]
     why = []
     if cell.records:
-        _put_level(cell, side_of(cell, found))
+        _put_level(cell, side_of(cell, found, cell.unit))
         cell.status = "measured"
-        if len(cell.records) < len(ids):
+        if len(cell.records) < len(cell.runs):
             cell.status = "partial"
-            why.append(f"{len(cell.records)} of {len(ids)} runs are there")
+            why.append(f"{len(cell.records)} of {len(cell.runs)} runs are there")
     elif errors:
         cell.status = "failed"
     if errors:
@@ -98,9 +96,13 @@ def fill(
     return cell
 
 
-def side_of(cell: Cell, found: Records) -> Side: # `found`: id -> record
+def side_of(
+    cell: Cell,
+    found: Records, # id -> record
+    unit: str,      # of the numbers
+) -> Side:
     "The side that a cell's records make."
-    return [run_on(found[i], cell.evaluate, cell.metric) for i in cell.records]
+    return [run_on(found[i], cell.evaluate, cell.metric, unit) for i in cell.records]
 
 
 def _put_level(cell: Cell, side: Side):
@@ -108,7 +110,7 @@ def _put_level(cell: Cell, side: Side):
     mean = level(side)
     cell.n = mean.n
     for name in ("value", "low", "high", "std"):
-        number = SCALE[cell.unit] * getattr(mean, name)
+        number = getattr(mean, name)
         if math.isfinite(number):
             setattr(cell, name, number)
 
@@ -159,39 +161,22 @@ def _beside_paper(cell: Cell, table: ExpectedTable):
             return
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000014
-@dataclass(frozen=True)
-class Row:
-    "A row that a block has in a table."
-    name: str               # in the table
-    method: str             # its name in the configuration
-    rate: float | None = None # learning rate, where a block tries several
-    state: str = ""         # `@0.5` behind the name of an evaluation set: weights between base and tuned
+def _rows_of(run: RunConfig, block: BlockConfig) -> dict[str, str]: # name -> what an evaluation set's name ends with
+    """The rows that a run belongs to: one, of its learning rate where a block tries several; or one a share of
+    interpolated weights, with `@0.5` for weights between base and tuned."""
+    name = run.method.name
+    if run.method.interpolate:
+        return {f"{name} {share:g}": f"@{share:g}" for share in run.method.interpolate}
+    if run.training and isinstance(block.training, tuple):
+        return {f"{name}, {run.training.learning_rate:g}": ""}
+    return {name: ""}
 
 
-def block_rows(block: BlockConfig, experiment: ExperimentConfig, table: TableConfig) -> list[Row]:
-    "The rows of a block in a table."
-    methods = experiment.by_name("methods")
-    rows = [row for name in block.methods for row in _method_rows(methods[name], block)]
-    kept = [row for row in rows if table.methods is None or row.name in table.methods]
-    return [replace(row, name=table.rows.get(row.name, row.name)) for row in kept]
-
-
-def _method_rows(method: MethodConfig, block: BlockConfig) -> list[Row]:
-    "A row, or one a share of interpolated weights, or one a learning rate."
-    name = method.name
-    if method.interpolate:
-        return [Row(f"{name} {share:g}", name, state=f"@{share:g}") for share in method.interpolate]
-    if method.trained and isinstance(block.training, tuple):
-        rates = dict.fromkeys(training.learning_rate for training in block.training)
-        return [Row(f"{name}, {rate:g}", name, rate) for rate in rates]
-    return [Row(name, name)]
-
-
-def _is_of(run: RunConfig, row: Row, column: ColumnConfig, corpus: CorpusConfig) -> bool:
-    """Whether a run of a cell's encoder belongs to it: trained on the corpus as row and column say, or without training
-    evaluated on it, or on its planted world. A corpus that is drawn again with another seed is the same one."""
-    is_asked = run.method.name == row.method and column.evaluate in run.evaluate
-    return is_asked and _is_on(run, corpus) and _is_trained_so(run.training, row.rate, column.epochs)
+def _is_of(run: RunConfig, column: ColumnConfig, corpus: CorpusConfig) -> bool:
+    """Whether a run belongs to a column: trained on its corpus and so long, or without training evaluated on it, or on
+    its planted world. A corpus that is drawn again with another seed is the same one."""
+    is_trained_so = run.training is None or column.epochs in (None, run.training.epochs)
+    return column.evaluate in run.evaluate and is_trained_so and _is_on(run, corpus)
 
 
 def _is_on(run: RunConfig, corpus: CorpusConfig) -> bool:
@@ -202,11 +187,6 @@ def _is_on(run: RunConfig, corpus: CorpusConfig) -> bool:
 
 def _but_for_its_seed(world: World | None) -> World | None:
     return world and world.model_copy(update={"seed": 0})
-
-
-def _is_trained_so(training: TrainConfig | None, rate: float | None, epochs: int | None) -> bool: # of these, None: any
-    "Whether a run is trained at a learning rate and so long; one without training stands beside all of them."
-    return training is None or (rate in (None, training.learning_rate) and epochs in (None, training.epochs))
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000015
 def weighted_name(method: str) -> tuple[str, float | None]: # `OutReg 0.1` -> OutReg, 0.1
@@ -276,12 +256,12 @@ def table_cells(
     unit = table.unit or getattr(expected, "unit", "percent")
     cells = {}
     for block in experiment.blocks:
-        for cell, ids in _block_cells(experiment, table, block):
+        for cell in _block_cells(experiment, table, block):
             key = (cell.encoder, cell.method, cell.column)
             if key in cells and cells[key].value is not None:
                 continue
             cell.unit = unit
-            fill(cell, ids, found)
+            fill(cell, found)
             if experiment.profile == "paper" and expected:
                 _beside_paper(cell, expected)
             if cell.status == "not run" and not cell.why:
@@ -290,41 +270,40 @@ def table_cells(
     return _in_order(list(cells.values()), experiment, table)
 
 
-def _block_cells(
-    experiment: ExperimentConfig, table: TableConfig, block: BlockConfig,
-) -> Iterator[tuple[Cell, list[str]]]: # and the ids of its runs
-    "The empty cells of one block that have runs."
+def _block_cells(experiment: ExperimentConfig, table: TableConfig, block: BlockConfig) -> list[Cell]:
+    "The cells of one block that have runs, empty."
     corpora = {corpus.display: corpus for corpus in block.corpora}
     columns = [column for column in table.columns if column.corpus in corpora]
     if not columns:
-        return
-    named = set(block.encoders).intersection(table.encoders or block.encoders)
-    encoders = [encoder for encoder in experiment.encoders if encoder.display in named]
-    rows = block_rows(block, experiment, table)
-    runs = experiment.block_runs(block)
-    for encoder in encoders:
-        mine = [run for run in runs if run.encoder.display == encoder.display]
-        for row, column in product(rows, columns):
-            ids = [run.id for run in mine if _is_of(run, row, column, corpora[column.corpus])]
-            if ids:
-                yield _empty_cell(experiment, table, block, encoder, row, column), ids
+        return []
+    encoders = table.encoders or block.encoders
+    runs = [run for run in experiment.block_runs(block) if run.encoder.display in encoders]
+    cells = {}
+    for column, run in product(columns, runs):
+        if _is_of(run, column, corpora[column.corpus]):
+            for row, state in _rows_of(run, block).items():
+                if table.methods is None or row in table.methods:
+                    empty = _empty_cell(experiment, table, block, run, column, row, state)
+                    cell = cells.setdefault((empty.encoder, row, column), empty)
+                    cell.runs.append(run.id)
+    return list(cells.values())
 
 
 def _empty_cell(
-    experiment: ExperimentConfig, table: TableConfig, block: BlockConfig, encoder: EncoderConfig, row: Row,
-    column: ColumnConfig,
+    experiment: ExperimentConfig, table: TableConfig, block: BlockConfig, run: RunConfig, column: ColumnConfig,
+    row: str, state: str, # of `_rows_of`
 ) -> Cell:
     "What is known of a cell before its runs."
-    name = row.name + column.suffix
+    name = table.rows.get(row, row) + column.suffix
     metric = column.metric or table.metric
-    base = table.against.get(row.method) if table.against else REFERENCE
+    base = table.against.get(run.method.name) if table.against else REFERENCE
     command = f"debias-nb run {experiment.name} --profile {experiment.profile}"
     if block.full:
         command += " --full"
     return Cell(
-        paper=experiment.paper, table=table.id, profile=experiment.profile, encoder=encoder.display, role=encoder.role,
-        method=name, column=column.label, shift=column.shift, corpus=column.corpus,
-        evaluate=column.evaluate + row.state, metric=metric.replace("{row}", name),
+        paper=experiment.paper, table=table.id, profile=experiment.profile, encoder=run.encoder.display,
+        role=run.encoder.role, method=name, column=column.label, shift=column.shift, corpus=column.corpus,
+        evaluate=column.evaluate + state, metric=metric.replace("{row}", name),
         against=table.rows.get(base, base), command=command,
     )
 
@@ -460,9 +439,7 @@ class Study:
 
     def __getitem__(self, table: str) -> pd.DataFrame:
         "The runs of one table. Raises `KeyError` for a table that the configuration does not have."
-        if table not in self:
-            known = ", ".join(one.id for one in self.experiment.tables)
-            raise KeyError(f"no table {table!r} (known: {known})")
+        check_known("table", table, [one.id for one in self.experiment.tables], KeyError)
         return only(self.runs, table=table)
 
     def __contains__(self, table: str) -> bool:
@@ -568,11 +545,3 @@ def scales(
     "The profiles at which some run has finished."
     known = profiles_of(name)
     return [profile for profile in reversed(known) if stored(name, profile).finished]
-
-# %% ../../nbs/repro/06_frame.ipynb #f3000035
-def contrast(
-    cells: tuple[Cell, ...], # two or four, all complete
-    found: Records,  # id -> record
-) -> Paired: # as fractions, which is what records hold
-    "The difference of two cells, or of two such differences. Raises `Unpaired`, and `ValueError` as `stats.paired`."
-    return paired_sides([side_of(cell, found) for cell in cells])

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['KINDS', 'SUMMARY', 'PICTURE', 'FRONT_MATTER', 'NUMBERS', 'CELL', 'BOOKS', 'ADDRESS', 'STATUS', 'Shown',
            'shown_output', 'run_cells', 'on_page', 'executed', 'with_records', 'richest', 'page_files', 'tables_beside',
-           'page_path', 'seen_from_page', 'has_notebook', 'files_of', 'write_notebook', 'write_page', 'pages',
-           'all_cells', 'status_json']
+           'page_path', 'seen_from_page', 'has_notebook', 'files_of', 'write_notebook', 'write_page', 'all_cells',
+           'status_json']
 
 # %% ../../nbs/repro/10_pages.ipynb #f3400004
 import gc
@@ -165,20 +165,6 @@ def _cells(studies: list[Study]) -> pd.DataFrame: # a row a cell
     return pd.DataFrame(cells, columns=CELL).astype(dict.fromkeys(NUMBERS, float))
 
 
-def _all_differences(study: Study) -> pd.DataFrame:
-    "Differences of every table and metric."
-    parts = []
-    for table, runs in study.runs.groupby("table", sort=False):
-        for metric in (None, *runs[runs.further].metric.unique()):
-            found = differences(runs, metric=metric)
-            if len(found):
-                found.insert(0, "table", table)
-                parts.append(found)
-    if parts:
-        return pd.concat(parts)
-    return pd.DataFrame()
-
-
 def _further_means(study: Study) -> pd.DataFrame:
     "Mean and standard deviation of the metrics that stand below a table."
     runs = study.runs[study.runs.further]
@@ -186,18 +172,20 @@ def _further_means(study: Study) -> pd.DataFrame:
     return runs.groupby(keys, sort=False).value.agg(value="mean", std="std", n="size").reset_index()
 
 
-def _beside(study: Study) -> dict[str, pd.DataFrame]: # what a file's name adds to that of the page -> table
-    "What stands beside a page: tests are by question or author."
-    return {
-        ".differences": _all_differences(study),
-        ".tests": question_tests(study),
-        ".further": _further_means(study),
-        ".settings": chosen_settings(study.records), # that validation chose, seed by seed
-    }
+def _beside(study: Study) -> Iterator[tuple[str, pd.DataFrame]]: # what a file's name adds to the page's, and rows
+    "What stands beside a page: differences of every table and metric; tests are by question or author."
+    for table, runs in study.runs.groupby("table", sort=False):
+        for metric in (None, *runs[runs.further].metric.unique()):
+            found = differences(runs, metric=metric)
+            found.insert(0, "table", table)
+            yield ".differences", found
+    yield ".tests", question_tests(study)
+    yield ".further", _further_means(study)
+    yield ".settings", chosen_settings(study.records) # that validation chose, seed by seed
 
 
 def _csv(frame: pd.DataFrame) -> bytes:
-    return frame.to_csv(index=any(frame.index.names), float_format="%.3f", lineterminator="\n").encode()
+    return frame.to_csv(index=False, float_format="%.3f", lineterminator="\n").encode()
 
 
 def tables_beside(name: str, studies: list[Study]) -> dict[str, bytes]: # file -> content
@@ -207,7 +195,7 @@ def tables_beside(name: str, studies: list[Study]) -> dict[str, bytes]: # file -
         return {}
     kinds = {"": [cells]}
     for study in studies:
-        for kind, found in _beside(study).items():
+        for kind, found in _beside(study):
             if len(found):
                 found.insert(0, "profile", study.experiment.profile)
                 kinds.setdefault(kind, []).append(found)
@@ -215,7 +203,7 @@ def tables_beside(name: str, studies: list[Study]) -> dict[str, bytes]: # file -
 
 # %% ../../nbs/repro/10_pages.ipynb #92a3ad9d
 BOOKS = {"claims": "CLAIMS", "findings": "FINDINGS", "cost": "COST"} # notebooks beside the papers' folders -> their pages
-ADDRESS = re.compile(r"\]\((?P<file>[^)\s#:]+)(?P<part>#[^)\s]*)?\)") # of a file of this project
+ADDRESS = re.compile(r"\]\(([^)\s#:]+)(?=\)|#[^)\s]*\))") # of a file of this project, and not its part behind a #
 
 
 def page_path(name: str) -> PurePosixPath: # name: of a notebook in `nbs/papers/`
@@ -239,14 +227,14 @@ def seen_from_page(
     here = posixpath.dirname(name)
 
     def other(match):
-        place = posixpath.join("nbs/papers", here, match["file"])
+        place = posixpath.join("nbs/papers", here, match[1])
         target = PurePosixPath(posixpath.normpath(place))
         if target.is_relative_to("nbs/papers") and target.suffix != ".ipynb":
             return match[0] # a picture, which is copied
         address = posixpath.relpath(_as_page(target), posixpath.join("reports", here))
         if not address.startswith("."):
             address = f"./{address}"
-        return f"]({address}{match['part'] or ''})"
+        return f"]({address}"
 
     return ADDRESS.sub(other, text)
 
@@ -256,10 +244,7 @@ def _notebooks() -> Path:
     own = project_root() / "nbs/papers"
     if own.is_dir():
         return own
-    here = Path(__file__)
-    here = here.resolve()
-    root = here.parents[2]
-    return root / "nbs/papers"
+    return Path(__file__).resolve().parents[2] / "nbs/papers"
 
 
 def has_notebook(name: str) -> bool: # of `nbs/papers/`
@@ -304,12 +289,6 @@ def write_page(
         studies = [stored(name, profile) for profile in profiles_of(name)]
         beside = tables_beside(page_path(name).stem, studies)
         return write_notebook(name, out, {"profile": richest(name)}, beside)
-
-
-def pages(paper: str) -> list[str]: # `paper/experiment`
-    "The pages of a paper: its configurations."
-    names = dict.fromkeys(e.experiment for e in all_experiments(paper))
-    return [f"{paper}/{name}" for name in names]
 
 # %% ../../nbs/repro/10_pages.ipynb #f3400016
 def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:

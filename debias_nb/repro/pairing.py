@@ -115,7 +115,7 @@ def run_on(
     record: dict,
     evaluate: str, # evaluation set
     metric: str,
-    unit: str = "fraction", # of a table; records hold fractions
+    unit: str, # of a table; records hold fractions
 ) -> Run:
     "What a record says of one metric."
     value = SCALE[unit] * record["metrics"][evaluate][metric]

@@ -69,14 +69,6 @@ class PrintedCells:
         "One method minus another. Raises as a call."
         return self(table, method=a, **names) - self(table, method=b, **names)
 
-    def titles(self, table: str, method: str) -> tuple[str, ...]: # the closest first
-        "The items that a table of texts lists for a method. Raises `ValueError` for an unknown name, with the nearest."
-        lists = self.expected.lists
-        check_known("list", table, lists)
-        rows = lists[table].rows
-        check_known("method", method, rows)
-        return rows[method]
-
     def _rows(self, names: dict) -> pd.DataFrame:
         "The cells that fit some names. Raises `ValueError` for an unknown name, and where none fits."
         rows = self.frame
@@ -91,7 +83,6 @@ class PrintedCells:
         if rows.empty:
             raise ValueError(f"no cell has {names}")
         return rows
-
 
 # %% ../../nbs/repro/11_printed.ipynb #4d47ddd9
 RELATIONS = {

@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['DIGITS', 'PLACE', 'DIFFERENCES', 'IN', 'OUT', 'APART', 'VERSIONS', 'FEW', 'signed', 'bracket', 'text_table',
-           'markdown', 'main', 'wide', 'means', 'levels', 'differences', 'intervals', 'sides_of_zero', 'tally', 'told',
-           'pairs', 'draws', 'rests_on', 'printed', 'missing', 'background', 'commit_of', 'provenance', 'show']
+           'markdown', 'main', 'wide', 'means', 'differences', 'intervals', 'sides_of_zero', 'tally', 'told', 'pairs',
+           'rests_on', 'printed', 'missing', 'background', 'commit_of', 'provenance', 'show']
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200004
 from collections.abc import Iterator
 from contextlib import suppress
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 
 import pandas as pd
 
@@ -123,19 +123,6 @@ def means(
     texts = groups[["unit", "value", "complete"]].apply(_mean)
     return wide(texts.reset_index(name="text"))
 
-# %% ../../nbs/repro/07_tables.ipynb #f3200038
-def _side(runs: pd.DataFrame) -> Side:
-    "The runs of one method on one test."
-    rows = runs[list(Run._fields)].itertuples(index=False, name=None)
-    return [Run(*row) for row in rows]
-
-
-def levels(study: Study, table: str) -> pd.DataFrame: # encoder, corpus, evaluate, method, value, low, high
-    "Mean over seeds with its 95 % interval; a single run without resamples is its own interval."
-    cells = [cell for cell in study.cells if cell.table == table and cell.n]
-    rows = pd.DataFrame(cells, columns=["encoder", "corpus", "evaluate", "method", "value", "low", "high"])
-    return rows.fillna({"low": rows.value, "high": rows.value})
-
 # %% ../../nbs/repro/07_tables.ipynb #f3200016
 PLACE = ["encoder", "corpus", "test", "evaluate", "shift", "method", "metric", "unit"]
 DIFFERENCES = [*PLACE, "against", "difference", "low", "high", "n", "seeds_alone"]
@@ -170,10 +157,23 @@ def _comparisons(
             if base != method and base in methods:
                 yield list(first[PLACE]), base, [_side(of_method), _side(methods[base])]
 
+
+def _side(runs: pd.DataFrame) -> Side:
+    "The runs of one method on one test."
+    rows = runs[list(Run._fields)].itertuples(index=False, name=None)
+    return [Run(*row) for row in rows]
+
 # %% ../../nbs/repro/07_tables.ipynb #f3200018
 def _minus(found: pd.DataFrame) -> pd.Series:
     "`OutReg, minus Finetuned`."
     return found.method + ", minus " + found.against
+
+
+def _named(found: pd.DataFrame) -> pd.Series:
+    "Methods, with what they are compared with where that is not one for all."
+    if found.against.nunique() > 1:
+        return _minus(found)
+    return found.method
 
 
 def _emphasised(row) -> str: # of `differences`
@@ -190,10 +190,7 @@ def intervals(found: pd.DataFrame) -> pd.DataFrame: # of `differences`
     if found.empty:
         return pd.DataFrame()
     texts = [_emphasised(row) for row in found.itertuples()]
-    method = found.method
-    if found.against.nunique() > 1:
-        method = _minus(found)
-    return wide(found.assign(method=method, text=texts))
+    return wide(found.assign(method=_named(found), text=texts))
 
 
 IN = "in distribution: above / around / below zero"
@@ -256,34 +253,25 @@ def pairs(
     runs: pd.DataFrame,         # of one table
     against: str | None = None, # as `differences`
     metric: str | None = None,
-) -> pd.DataFrame: # a row a comparison: its place, n, replicates (n in words), left_out (words), enough, all_runs
+) -> pd.DataFrame: # a row a comparison: its place, replicates (words), left_out (words), all_runs
     "How many replicates each comparison rests on, and what is left out of it."
     rows = []
     for place, base, sides in _comparisons(runs, against, metric):
         kept, left_out = pairs_of(sides)
-        n, words = _counted(kept)
-        enough = is_enough(sides, kept)
-        if not enough:
+        words = _counted(kept)
+        if not is_enough(sides, kept):
             words = f"too few: {words}"
         all_runs = all(len(side) == len(kept) for side in sides if is_trained(side))
-        rows.append([*place, base, n, words, _left_out(left_out), enough, all_runs])
-    return pd.DataFrame(rows, columns=[*PLACE, "against", "n", "replicates", "left_out", "enough", "all_runs"])
+        rows.append([*place, base, words, _left_out(left_out), all_runs])
+    return pd.DataFrame(rows, columns=[*PLACE, "against", "replicates", "left_out", "all_runs"])
 
 
-def _counted(kept) -> tuple[int, str]: # kept: world and seed of each pair
-    "How many replicates there are, and in words."
+def _counted(kept) -> str: # kept: world and seed of each pair
+    "How many replicates there are, in words."
     worlds = {world for world, _ in kept}
-    n = len(worlds)
-    if n > 1:
-        return n, f"{n} worlds or splits"
-    return len(kept), f"{len(kept)} seeds"
-
-
-def draws(runs: pd.DataFrame) -> dict[str, int]: # corpus -> how many
-    "Of which corpora several worlds or random splits were drawn, and how many."
-    world = runs.key.map(itemgetter(0))
-    counts = world.groupby(runs.corpus, sort=False).nunique()
-    return counts[counts > 1].to_dict()
+    if len(worlds) > 1:
+        return f"{len(worlds)} worlds or splits"
+    return f"{len(kept)} seeds"
 
 
 def _left_out(why: dict[tuple, str]) -> str: # world and seed -> reason
@@ -327,10 +315,8 @@ def _joined(names: pd.Series) -> str:
 
 def _replicates(known: pd.DataFrame) -> pd.DataFrame: # of `pairs`
     "A row for all comparisons that rest on alike replicates, without columns of names that are the same in all rows."
-    if known.against.nunique() > 1:
-        known = known.assign(method=_minus(known))
     names = ["encoder", "method", "test"]
-    table = known[[*names, "replicates", "left_out"]]
+    table = known.assign(method=_named(known))[[*names, "replicates", "left_out"]]
     for name in ("test", "method", "encoder"):
         others = [column for column in table if column != name]
         table = table.groupby(others, sort=False)[name].agg(_joined).reset_index()

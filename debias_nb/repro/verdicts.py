@@ -21,8 +21,8 @@ import pandas as pd
 
 from ..config import ConfigError, check_known, project_root
 from .config import Names
-from .frame import COMPLETE, PROFILES, Cell, all_experiments, contrast, stored
-from .pairing import Unpaired, scaled
+from .frame import COMPLETE, PROFILES, Cell, all_experiments, side_of, stored
+from .pairing import Unpaired, paired_sides, scaled
 from .printed import Fact, PrintedCells, answers, in_part, in_words, printed_verdict
 from .records import Records
 from .tables import bracket, signed, text_table
@@ -279,7 +279,8 @@ class Evidence:
         if lacking:
             return replace(one, why="; ".join(lacking))
         try:
-            difference = scaled(contrast(one.cells, self.found), 100)
+            sides = [side_of(cell, self.found, "fraction") for cell in one.cells]
+            difference = scaled(paired_sides(sides), 100)
             p = threshold_p(difference, -one.asked.margin)
         except (Unpaired, ValueError) as e:
             return replace(one, verdict="not compared", why=str(e))
