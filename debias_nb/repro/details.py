@@ -127,7 +127,7 @@ def right_alone(cases: dict[str, list[dict]], method: str, other: str) -> pd.Dat
     "What a method answers and another one does not, as `answer_rows`. Raises `KeyError` for one that is not there."
     rows = answer_rows(cases)
     is_alone = [a["right"] > b["right"] for a, b in zip(cases[method], cases[other])]
-    return rows[is_alone].assign(kind=f"{method} alone is right" + rows.kind)
+    return rows[is_alone].assign(kind=f"{method} right, {other} wrong" + rows.kind)
 
 # %% ../../nbs/repro/08_details.ipynb #f3100014
 def gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, name (of a term), norm

@@ -27,7 +27,7 @@ from .details import chosen_settings, question_tests
 from debias_nb.repro.frame import (
     PROFILES, Cell, Study, all_experiments, is_printed, only_stored, papers, profiles_of, row_name, scales, stored,
 )
-from .tables import differences
+from .tables import differences, of_replicates
 
 # %% ../../nbs/repro/10_pages.ipynb #f3400006
 KINDS = ("text/markdown", "image/svg+xml", "text/plain") # the richest first
@@ -169,7 +169,11 @@ def _further_means(study: Study) -> pd.DataFrame:
     "Mean and standard deviation of the metrics that stand below a table."
     runs = study.runs[study.runs.further]
     keys = ["table", "encoder", "method", "test", "metric"]
-    return runs.groupby(keys, sort=False).value.agg(value="mean", std="std", n="size").reset_index()
+    rows = []
+    for place, own in runs.groupby(keys, sort=False):
+        values = of_replicates(own)
+        rows.append([*place, values.mean(), values.std(), len(values)])
+    return pd.DataFrame(rows, columns=[*keys, "value", "std", "n"])
 
 
 def _beside(study: Study) -> Iterator[tuple[str, pd.DataFrame]]: # what a file's name adds to the page's, and rows

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['DIGITS', 'PLACE', 'DIFFERENCES', 'IN', 'OUT', 'APART', 'VERSIONS', 'FEW', 'signed', 'bracket', 'text_table',
-           'markdown', 'main', 'wide', 'means', 'differences', 'intervals', 'sides_of_zero', 'tally', 'told', 'pairs',
-           'rests_on', 'printed', 'missing', 'background', 'commit_of', 'provenance', 'show']
+           'markdown', 'main', 'wide', 'of_replicates', 'means', 'differences', 'intervals', 'sides_of_zero', 'tally',
+           'told', 'pairs', 'rests_on', 'printed', 'missing', 'background', 'commit_of', 'provenance', 'show']
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200004
 from collections.abc import Iterator
@@ -104,9 +104,18 @@ def _with_std(value: float, std: float | None, digits: int) -> str: # std: None 
     return f"{text} ± {std:.{digits}f}"
 
 
+def of_replicates(rows: pd.DataFrame) -> pd.Series: # rows: runs of one method on one test
+    "A value a seed; where several worlds or splits are drawn one for each, the mean of its runs."
+    worlds = rows.key.str[0]
+    if worlds.nunique() > 1:
+        return rows.value.groupby(worlds, sort=False).mean()
+    return rows.value
+
+
 def _mean(own: pd.DataFrame) -> str:
     "The mean of some runs; nothing deviates in a single one."
-    text = _with_std(own.value.mean(), own.value.std(), DIGITS[own.unit.iloc[0]])
+    values = of_replicates(own)
+    text = _with_std(values.mean(), values.std(), DIGITS[own.unit.iloc[0]])
     if not own.complete.all():
         text += " (partial)"
     return text
@@ -115,12 +124,12 @@ def _mean(own: pd.DataFrame) -> str:
 def means(
     runs: pd.DataFrame, # of one table
 ) -> pd.DataFrame: # encoders and methods down, tests across
-    "Mean ± standard deviation over seeds."
+    "Mean ± standard deviation over seeds, or over worlds or splits where several are drawn."
     rows = main(runs)
     if rows.empty:
         return pd.DataFrame()
     groups = rows.groupby(["encoder", "method", "test"], sort=False)
-    texts = groups[["unit", "value", "complete"]].apply(_mean)
+    texts = groups[["key", "unit", "value", "complete"]].apply(_mean)
     return wide(texts.reset_index(name="text"))
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200016

@@ -35,14 +35,14 @@ SHIFTS = {"iid": "in distribution", "ood": "out of distribution", "any": ""}
 @dataclass(frozen=True)
 class At:
     "A method, and where it is looked at if not where the comparison is."
-    names: tuple[str, ...]       # what tables call it; the first that an encoder has there counts
+    names: tuple[str, ...]       # what tables call it; the first that an encoder has a number for counts
     table: str = ""
     column: str = ""             # one, by its name
     metric: str = ""             # key in the records
 
-    def name(self, known: list[str]) -> str: # known: the methods that are there
+    def name(self, known: list[str], measured: list[str] = ()) -> str: # the methods that are there, and those with a number
         "What the method is called there; the first name where there is none of them."
-        there = [name for name in self.names if name in known]
+        there = [name for methods in (measured, known) for name in self.names if name in methods]
         return next(iter(there), self.names[0])
 
 
@@ -124,7 +124,7 @@ def _in_words(sides: tuple[At, ...]) -> str: # one, or two
 
 def above(
     table: str,
-    *methods,                    # each above the next: a name, or several, of which the first that an encoder has counts
+    *methods,                    # each above the next: a name, or several, of which the first that an encoder has a number for counts
     column="*",                  # a pattern, or several
     metric: str = "",
     than: dict | None = None,    # table, column or metric of the second method
@@ -261,7 +261,9 @@ class Evidence:
             where = (profile, encoder, table, side.column or column)
             if where not in self.methods:
                 return None
-            name = side.name(self.methods[where])
+            known = self.methods[where]
+            measured = [method for method in known if self.at[*where, method].value is not None]
+            name = side.name(known, measured)
             cell = self.at.get((*where, name))
             if cell and side.metric:
                 cell = replace(cell, metric=side.metric)
