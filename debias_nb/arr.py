@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from sentence_transformers.base.data_collator import BaseDataCollator
 from sentence_transformers.base.sampler import DefaultBatchSampler
 
-from .config import check_finite, check_known, check_temperature
+from .config import check_finite, check_known, check_range, check_temperature
 from .encoders import Tokens, device_of, encode_tokens, from_features, pooled, unit_rows
 from .processes import gathered, unwrapped
 
@@ -103,20 +103,17 @@ def _one_each(labels, n):
 
 def same_author(
     labels: torch.Tensor, # (n,) author ids
-    n: int | None = None, # texts there must be
 ) -> torch.Tensor: # (n, n) bool, False on the diagonal
-    "Pairs of different texts of one author. Raises `ValueError` for labels of another length than `n`."
-    if n is None:
-        n = len(labels)
-    _one_each(labels, n)
+    "Pairs of different texts of one author. Raises `ValueError` for labels that are no vector."
+    _one_each(labels, len(labels))
     same = labels[:, None] == labels
     return same & ~myself(labels)
 
 
 def _pairs_of(labels: torch.Tensor, cosines: torch.Tensor) -> torch.Tensor: # (n, n) bool, beside the cosines
-    "`same_author` on the device of some cosines."
-    pairs = same_author(labels, len(cosines))
-    return pairs.to(cosines.device)
+    "`same_author` on the device of some cosines. Raises `ValueError` for labels of another number of texts."
+    _one_each(labels, len(cosines))
+    return same_author(labels).to(cosines.device)
 
 
 def supervised_contrastive(
@@ -422,11 +419,6 @@ def _unit_rows(tfidf_rows):
     return normalize(rows)
 
 
-def _first(rows, bad) -> int:
-    "The first of some rows."
-    return int(rows[bad][0])
-
-
 class TopicLoss(AuthorLoss):
     """A loss that looks up rows of the training set.
     Raises `ValueError` for tau <= 0, rows that are not finite, or authors of another set of texts."""
@@ -464,7 +456,7 @@ class TopicLoss(AuthorLoss):
         outside = (rows < 0) | (rows >= n)
         if outside.any():
             why = "it was made from other texts than the batches"
-            raise IndexError(f"row {_first(rows, outside)} is outside the table of {n} texts: {why}")
+            raise IndexError(f"row {rows[outside][0]} is outside the table of {n} texts: {why}")
 
     def _check_authors(self, rows, labels):
         "Raises `ValueError` for a row with another author than the table's."
@@ -473,7 +465,7 @@ class TopicLoss(AuthorLoss):
         other = self.authors[rows] != labels.cpu()
         if other.any():
             why = "teacher and student are given different texts"
-            raise ValueError(f"row {_first(rows, other)} has another author in the batch than in the table: {why}")
+            raise ValueError(f"row {rows[other][0]} has another author in the batch than in the table: {why}")
 
 # %% ../nbs/methods/arr.ipynb #be37b6c7
 VARIANTS = ("paper", "released")
@@ -502,7 +494,7 @@ class ARRLoss(TopicLoss):
         super().__init__(model, tfidf_rows, temperature, authors)
         check_known("variant", variant, VARIANTS)
         teacher = _teacher(teacher_vectors, self.rows.shape[0])
-        self.__dict__["teacher"] = teacher # no buffer: it stays on the CPU
+        self.teacher = teacher # no buffer: it stays on the CPU
         self.variant = variant
         self.bias = None
         if bias is not None:
@@ -578,12 +570,6 @@ def _of_teacher(temperature, bias) -> float:
         return temperature / rest
     return math.inf
 
-# %% ../nbs/methods/arr.ipynb #94460c6b
-def _strength(gamma):
-    "Raises `ValueError` for a gamma that is negative or not finite."
-    if not 0 <= gamma < math.inf:
-        raise ValueError(f"gamma must be finite and not negative, got {gamma}")
-
 # %% ../nbs/methods/arr.ipynb #8f4725cb
 class ProductOfExpertsLoss(TopicLoss):
     """Ours, not the paper's: CL on student and topic model together; the student is what is kept.
@@ -594,7 +580,7 @@ class ProductOfExpertsLoss(TopicLoss):
         authors=None,
     ):
         super().__init__(model, tfidf_rows, temperature, authors)
-        _strength(gamma)
+        check_range("gamma", gamma, "[)")
         self.gamma = gamma
 
     def value(self, column, labels):
@@ -614,7 +600,7 @@ class CorrectedTeacherLoss(ARRLoss):
         authors=None,
     ):
         super().__init__(model, teacher_vectors, tfidf_rows, temperature, authors, bias=0.)
-        _strength(gamma)
+        check_range("gamma", gamma, "[)")
         self.gamma = gamma
 
     def target(self, g, h, labels):

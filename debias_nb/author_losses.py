@@ -6,7 +6,6 @@
 __all__ = ['CLARK', 'SAWATPHOL', 'KnownTexts', 'ProductOfExperts', 'ARR']
 
 # %% ../nbs/methods/author_losses.ipynb #0e83f499
-import math
 import warnings
 
 import numpy as np
@@ -17,7 +16,7 @@ from debias_nb.arr import (
     distillation, gram, pair_log_probs, regularised, same_author, sparse_cosines, supervised_contrastive, text_rows,
     topic_bias,
 )
-from .config import check_finite, check_temperature
+from .config import check_finite, check_range, check_temperature
 from .encoders import Tokens, embed_texts, from_features, several_texts, tell_prompts, tokenise, unit_rows
 from .processes import gathered, rank
 
@@ -113,7 +112,7 @@ class _TopicAware(torch.nn.Module):
         tell_prompts(model)
         self.model = model
         self.temperature = temperature
-        self.__dict__["known"] = KnownTexts(model, texts) # no submodule
+        self.known = KnownTexts(model, texts)
         self.topics = text_rows("tfidf", texts)(texts)
         self.said = False
 
@@ -160,8 +159,7 @@ class ProductOfExperts(_TopicAware):
     ):
         "Raises `ValueError` for a temperature, a strength or texts that cannot be used."
         super().__init__(model, texts, temperature)
-        if not 0 <= gamma < math.inf:
-            raise ValueError(f"gamma must be finite and not negative, got {gamma}")
+        check_range("gamma", gamma, "[)")
         self.gamma = gamma
 
     def value(self, cosines, topics, authors, rows):
@@ -188,10 +186,10 @@ class ARR(_TopicAware):
     ):
         "Raises `ValueError` for a temperature, a teacher, a bias or texts that cannot be used."
         super().__init__(model, texts, temperature)
-        if bias is not None and not 0 <= bias <= 1:
-            raise ValueError(f"bias must lie in [0, 1], got {bias}")
+        if bias is not None:
+            check_range("bias", bias, "[]", 1)
         self.bias = bias
-        self.__dict__["teacher"] = _teacher_vectors(teacher, list(texts)) # no buffer: it stays on the CPU
+        self.teacher = _teacher_vectors(teacher, list(texts)) # no buffer: it stays on the CPU
 
     def value(self, cosines, topics, authors, rows):
         teacher = self.teacher[rows].to(cosines.device)

@@ -6,7 +6,7 @@
 __all__ = ['FLOAT', 'DEEPEST', 'Share', 'Probability', 'Natural', 'Count', 'Several', 'Positive', 'NotNegative', 'ConfigError',
            'EncoderError', 'project_root', 'in_project', 'package_file', 'own_file', 'cache_dir', 'StrictLoader',
            'each_key_once', 'parse_yaml', 'load_yaml', 'once_per_state', 'Strict', 'refuse_if', 'nearest',
-           'check_known', 'check_range', 'check_numbers', 'check_finite', 'check_temperature', 'explain', 'load_config',
+           'check_known', 'check_numbers', 'check_range', 'check_finite', 'check_temperature', 'explain', 'load_config',
            'WorldConfig', 'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
 
 # %% ../nbs/00_config.ipynb #846be56a
@@ -236,16 +236,6 @@ def check_known(
         raise error(f"no {what} {name!r}{nearest(str(name), known)}")
 
 
-def check_range(
-    holds: bool,
-    name: str,    # of a setting
-    value,
-    allowed: str, # in words: `in (0, 1]`
-) -> None:
-    "Raises `ValueError` for a setting that is out of range."
-    refuse_if(not holds, f"{name} must be {allowed}, got {value}")
-
-
 def check_numbers(
     **settings, # name = value
 ) -> None:
@@ -253,6 +243,23 @@ def check_numbers(
     for name, value in settings.items():
         if not isinstance(value, Real) or isinstance(value, bool):
             raise ValueError(f"{name} must be a number, got {value!r}")
+
+
+def check_range(
+    name: str,
+    value: float,
+    ends: str, # `[]`, `()`, `(]` or `[)`: which of both belong to the range
+    high: float = float("inf"), # the upper end; the lower one is 0
+) -> None:
+    "Raises `ValueError` for a setting that is no number, or not from 0 to `high`."
+    check_numbers(**{name: value})
+    inside = 0 < value < high
+    if ends[0] == "[":
+        inside |= value == 0
+    if ends[1] == "]":
+        inside |= value == high
+    if not inside:
+        raise ValueError(f"{name} must lie in {ends[0]}0, {high:g}{ends[1]}, got {value}")
 
 
 def check_finite(

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from .config import check_range
 from debias_nb.encoders import (
     EncoderError, Tokens, check_no_template, device_of, embed, is_plain_table, is_static, mask_id, special_ids, table_vectors,
     tokenise,
@@ -82,8 +83,7 @@ def choose(
     rows=None,        # (n,) names of the texts; default: made of their tokens
 ) -> tuple[torch.Tensor, torch.Tensor]: # chosen positions (n, L) bool; weight (n,) 0. or 1.
     "Choose positions to intervene on. Raises `ValueError` for a share outside (0, 1)."
-    if not 0 < share < 1:
-        raise ValueError(f"share must lie in (0, 1), got {share}")
+    check_range("share", share, "()", 1)
     ordinary = tokens.ordinary
     n = ordinary.sum(1)
     wanted = (share * n).round().clamp(min=1)
@@ -101,8 +101,7 @@ def _is_special(word: str) -> bool:
 
 def ordinary_vocabulary(model) -> np.ndarray: # ids that may replace a token
     "All ids of the vocabulary but special ones, mask and unknown among these."
-    vocabulary = model.tokenizer.get_vocab()
-    ids = {i for word, i in vocabulary.items() if not _is_special(word)}
+    ids = {i for word, i in model.tokenizer.get_vocab().items() if not _is_special(word)}
     ordinary = ids - special_ids(model)
     ascending = sorted(ordinary)
     return np.array(ascending)

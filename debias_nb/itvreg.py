@@ -9,7 +9,6 @@ __all__ = ['HINGE', 'simcse', 'L2SP_WEIGHT', 'LOSSES', 'cosines', 'mse', 'check_
            'OutRegLoss', 'L2SPLoss', 'SimCSELoss', 'ITVAugLoss', 'WordDropoutLoss', 'loss_class', 'make_loss']
 
 # %% ../nbs/methods/itvreg.ipynb #1f638f24
-import math
 import warnings
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from numbers import Integral
 import torch
 import torch.nn.functional as F
 
+from .config import check_range, check_temperature
 from .encoders import Tokens, check_apart, device_of, embed, encode_tokens, from_features, is_static, stack, tell_prompts
 from .interventions import check_intervention, choose, intervene, random_bits, row_keys
 from .processes import averaged, mean_of_all, refuse_several, unwrapped
@@ -53,12 +53,11 @@ def check_hinge(
     temperature: float | None,
 ) -> None:
     "Raises `ValueError` naming the setting of `hinge` that is outside of its range."
-    if not 0 < margin < math.inf:
-        raise ValueError(f"margin must be above 0 and finite, got {margin}")
+    check_range("margin", margin, "()")
     if not isinstance(hardest, Integral) or hardest < 1:
         raise ValueError(f"hardest must be a whole number from 1, got {hardest}")
-    if temperature is not None and not 0 < temperature < math.inf:
-        raise ValueError(f"temperature must be above 0 and finite, or None for equal weights, got {temperature}")
+    if temperature is not None: # equal weights
+        check_temperature(temperature)
 
 
 def hinge(
@@ -175,7 +174,7 @@ class FrozenBase:
         self.dtype = dtype
 
     @torch.no_grad()
-    def __call__(self, tokens: Tokens, part: str, rows, epoch: int) -> torch.Tensor: # (n, d)
+    def __call__(self, tokens: Tokens, part: str, rows) -> torch.Tensor: # (n, d)
         device = tokens.ids.device
         if is_static(self.model): # nothing to sort or cut for a table
             here = device_of(self.model)
@@ -213,9 +212,9 @@ class CachedBase(FrozenBase):
         self.values["x'"] = self.embedded(intervened)
         self.kept = (share, kind, seed, epoch)
 
-    def __call__(self, tokens, part, rows, epoch):
+    def __call__(self, tokens, part, rows):
         if part == "x'" and part not in self.values: # not prepared
-            return super().__call__(tokens, part, rows, epoch)
+            return super().__call__(tokens, part, rows)
         if part == "z" and part not in self.values:
             self.values[part] = self.embedded(self.right)
         rows = torch.as_tensor(rows).cpu()
@@ -346,15 +345,13 @@ class MatchingLoss(torch.nn.Module):
         self.history = [] # the terms of each training step
         if base is not None and not isinstance(base, FrozenBase):
             base = FrozenBase(base)
-        self.__dict__["base"] = base # not a submodule: no optimiser, no device moves
+        self.base = base # not a submodule: no optimiser, no device moves
 
     def _check(self, model, base, weight, share):
         "Raises `ValueError` for settings that cannot be used."
         check_encoder("model", model)
-        if not 0 < share <= 1:
-            raise ValueError(f"share must lie in (0, 1], got {share}")
-        if not weight >= 0: # nan is not
-            raise ValueError(f"weight (lambda) must not be negative, got {weight}")
+        check_range("share", share, "(]", 1)
+        check_range("weight (lambda)", weight, "[)")
         if self.needs_base and base is None:
             what = "compares with the base encoder: pass `base`, a copy of the model from before training"
             raise ValueError(f"{type(self).__name__} {what}")
@@ -507,7 +504,7 @@ class MatchingLoss(torch.nn.Module):
 
     def at_base(self, batch, part: str, tokens: Tokens) -> torch.Tensor: # part: x, z or x'
         "What the base says of a part of the batch."
-        return self.base(tokens, part, batch.rows, self.epoch)
+        return self.base(tokens, part, batch.rows)
 
     def _bits(self, n, stream): # (n,)
         "Random numbers named by seed and step."
@@ -546,8 +543,7 @@ class _Intervening(MatchingLoss):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        if not 0 < self.mask_share < 1:
-            raise ValueError(f"mask_share must lie in (0, 1), got {self.mask_share}")
+        check_range("mask_share", self.mask_share, "()", 1)
         check_intervention(self.intervention)
 
     def intervened(self, tokens: Tokens, rows, kind: str):
@@ -570,9 +566,7 @@ class ITVRegLoss(_Intervening):
     def term(self, batch):
         f0x = self.at_base(batch, "x", batch.x)
         f0o = self.at_base(batch, "x'", batch.other)
-        similarity = cosines(batch.fx, batch.fo)
-        at_base = cosines(f0x, f0o)
-        return itvreg(similarity, at_base, batch.weight)
+        return itvreg(cosines(batch.fx, batch.fo), cosines(f0x, f0o), batch.weight)
 
 
 class MaskRegLoss(_Intervening):
@@ -617,8 +611,7 @@ class SimCSELoss(MatchingLoss):
 
     def __init__(self, model, base=None, weight=.1, token_dropout=.1, **kwargs):
         super().__init__(model, None, weight, **kwargs)
-        if not 0 < token_dropout < 1:
-            raise ValueError(f"token_dropout must lie in (0, 1), got {token_dropout}")
+        check_range("token_dropout", token_dropout, "()", 1)
         self.token_dropout = token_dropout # of a static table's second pass; a transformer has its own dropout
 
     def extra(self, x, rows):
@@ -642,9 +635,7 @@ class ITVAugLoss(_Intervening):
         f0x = self.at_base(batch, "x", batch.x)
         f0z = self.at_base(batch, "z", batch.z)
         f0o = self.at_base(batch, "x'", batch.other)
-        before = cosines(f0x, f0z)
-        after = cosines(f0o, f0z)
-        target = itvaug_target(batch.labels, before, after)
+        target = itvaug_target(batch.labels, cosines(f0x, f0z), cosines(f0o, f0z))
         error = cosines(batch.fo, batch.fz) - target
         return _mean(error ** 2, batch.weight)
 

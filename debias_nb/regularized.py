@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 import torch
 
-from .config import check_numbers
+from .config import check_range
 from debias_nb.encoders import (
     PADDED, Tokens, check_no_template, copied, encode_tokens, encoder_fingerprint, evaluating, from_features, is_static,
     mask_id, stack, tell_prompts, to_features, unit_rows,
@@ -62,9 +62,10 @@ def embeddings_by_column(
 ) -> dict[int, torch.Tensor]: # column -> (n, d)
     """The embeddings of each column. A loss embeds a column as it was given it, or a copy of it, or several columns in
     one pass, one below the other. A loss that embeds a column again (for another layer) comes too late."""
+    places = {id(column): place for place, column in enumerate(columns)}
     found = {}
     for features, embeddings in calls:
-        itself = _place_itself(features, columns)
+        itself = places.get(id(features))
         if itself is not None:
             found.setdefault(itself, embeddings)
         elif len(embeddings) % n == 0:
@@ -78,14 +79,6 @@ def _find_by_texts(found: dict, features: dict, embeddings: torch.Tensor, column
         place = _place_by_texts(texts, columns, found)
         if place is not None:
             found[place] = part
-
-
-def _place_itself(features: dict, columns: list) -> int | None: # None: they are no column, but may be a copy
-    "The column that features are."
-    for place, column in enumerate(columns):
-        if column is features:
-            return place
-    return None
 
 
 def _place_by_texts(texts: dict, columns: list, found: dict) -> int | None: # None: other texts than those of the batch
@@ -269,13 +262,12 @@ class View:
     def f0x(self) -> torch.Tensor: # (k, d)
         "f0(X), computed once for all regularisers that look at all rows."
         known = self.batch.base_embeddings
-        if self.place not in known:
-            if not self.whole:
-                return self.at_base(self.tokens)
-            known[self.place] = self.at_base(self.tokens)
+        if self.place in known:
+            return known[self.place][self.rows]
+        found = self.at_base(self.tokens)
         if self.whole:
-            return known[self.place]
-        return known[self.place][self.rows]
+            known[self.place] = found
+        return found
 
     def encode(self, tokens: Tokens) -> torch.Tensor: # (k, d), with gradient
         "f(X') for other tokens in the place of these."
@@ -336,18 +328,6 @@ LI = """
 """
 
 
-def _in_range(name: str, value: float, high: float, ends: str) -> None:
-    "Raises `ValueError` for a value not from 0 to `high`; ends: `[]`, `()`, `(]` or `[)`, which of both belong to the range."
-    check_numbers(**{name: value})
-    inside = 0 < value < high
-    if ends[0] == "[":
-        inside |= value == 0
-    if ends[1] == "]":
-        inside |= value == high
-    if not inside:
-        raise ValueError(f"{name} must lie in {ends[0]}0, {high:g}{ends[1]}, got {value}")
-
-
 def _places(columns) -> tuple[int, ...] | None: # None: all columns
     "Columns as a tuple. Raises `ValueError` for anything but their places."
     if columns == "all":
@@ -375,8 +355,8 @@ class Regularizer:
     citation = BANSAL
 
     def __post_init__(self):
-        _in_range("weight (lambda)", self.weight, float("inf"), "[)")
-        _in_range("rows", self.rows, 1, "(]")
+        check_range("weight (lambda)", self.weight, "[)")
+        check_range("rows", self.rows, "(]", 1)
         _places(self.columns)
 
     @property
@@ -402,7 +382,7 @@ class _Intervening(Regularizer):
 
     def __post_init__(self):
         super().__post_init__()
-        _in_range("mask_share", self.mask_share, 1, "()")
+        check_range("mask_share", self.mask_share, "()", 1)
         check_intervention(self.intervention)
 
     def changed(self, text: View) -> tuple[Tokens, torch.Tensor]: # X'; weight of each row
@@ -452,7 +432,7 @@ class SimCSE(Regularizer):
 
     def __post_init__(self):
         super().__post_init__()
-        _in_range("token_dropout", self.token_dropout, 1, "()")
+        check_range("token_dropout", self.token_dropout, "()", 1)
 
     def of_text(self, text):
         if not torch.is_grad_enabled(): # without dropout both passes are the same
@@ -487,9 +467,8 @@ def replaced(
     rows: torch.Tensor, # (k,) whose places these take
 ) -> Tokens: # n texts
     "Some rows replaced, the rest as they are."
-    n = len(tokens)
-    place = torch.arange(n, device=rows.device)
-    place[rows] = n + torch.arange(len(others), device=rows.device)
+    place = _every_row(tokens)
+    place[rows] = len(tokens) + _every_row(others)
     return stack(tokens, others)[place]
 
 
@@ -505,8 +484,8 @@ class WordDropout:
     citation = IYYER
 
     def __post_init__(self):
-        _in_range("share", self.share, 1, "()")
-        _in_range("rows", self.rows, 1, "(]")
+        check_range("share", self.share, "()", 1)
+        check_range("rows", self.rows, "(]", 1)
         _places(self.columns)
 
     def change(self, batch: "Batch") -> None:
@@ -589,11 +568,8 @@ def precision_seen(
         settings = {"dtype": torch.get_autocast_dtype(device), "enabled": torch.is_autocast_enabled(device)}
         contexts.append(lambda: torch.autocast(device, **settings))
 
-    handle = encoder[0].register_forward_pre_hook(look)
-    try:
+    with encoder[0].register_forward_pre_hook(look):
         yield contexts
-    finally:
-        handle.remove()
 
 # %% ../nbs/methods/regularized.ipynb #bd353ae0
 class Terms(dict):
@@ -641,10 +617,10 @@ class Watch:
         self.batches = 0
         self.steps = 0        # of the optimiser, that of this batch included
         self.largest = {}     # name -> largest value of a term so far
-        self.probe = None     # a few texts, and their embeddings before training
+        self.probe = None     # a column, and the embeddings of its first texts before training
         self.done = False
         self.shares = {}      # name -> share in the gradient when it was last measured
-        self.strongest = None # share of all regularisers together, where it was largest
+        self.strongest = 0.   # share of all regularisers together, where it was largest
 
     def count(self, parameters: list) -> None:
         "A batch of training has come."
@@ -668,41 +644,29 @@ class Watch:
     def compare(self, regularizers: list[str]) -> None:
         "How strong the regularisers with these names are together; the largest share so far is kept."
         found = [self.shares[name] for name in regularizers if name in self.shares]
-        if not found:
-            return
-        together = sum(found)
-        if self.strongest is not None:
-            together = torch.maximum(self.strongest, together)
-        self.strongest = together
+        if found:
+            self.strongest = sum(found).clamp(min=self.strongest)
 
     def look(self, batch: Batch, raw: dict) -> None:
         "Compare with the first batch; warn once, after a hundred steps. raw: name -> term, not weighted."
         if self.done:
             return
         for name, term in raw.items():
-            self._note(name, term.detach())
+            known = self.largest.get(name, 0.)
+            self.largest[name] = term.detach().clamp(min=known)
         if self.probe is None and batch.columns:
-            self.probe = self.embedded(batch.encoder, *self.first_texts(batch))
+            first = batch.columns[min(batch.columns)] # that somebody looks at
+            self.probe = first, self.embedded(batch.encoder, first)
         if self.steps > HUNDRED:
             self.done = True
             self.say(batch.encoder)
 
-    def _note(self, name: str, value: torch.Tensor) -> None: # of a term
-        "Keep the largest value of a term."
-        known = self.largest.get(name, value)
-        self.largest[name] = torch.maximum(known, value)
-
-    def first_texts(self, batch: Batch) -> tuple[Column, Tokens]:
-        "A few texts of the first column that somebody looks at."
-        column = batch.columns[min(batch.columns)]
-        return column, column.tokens[slice(PROBES)]
-
     @torch.no_grad()
-    def embedded(self, encoder, column: Column, tokens: Tokens):
-        "The texts and their embeddings without dropout."
+    def embedded(self, encoder, column: Column) -> torch.Tensor: # (k, d), k at most `PROBES`
+        "The first texts of a column without dropout."
+        tokens = column.tokens[slice(PROBES)]
         with evaluating(encoder):
-            embeddings = encode(encoder, column, tokens, _every_row(tokens))
-        return column, tokens, embeddings
+            return encode(encoder, column, tokens, _every_row(tokens))
 
     def say(self, encoder) -> None:
         "The warnings; of an encoder that does not move, that alone."
@@ -714,8 +678,8 @@ class Watch:
         "What there is to warn of where texts have no embeddings any more, or have not moved."
         if not self.probe:
             return []
-        column, tokens, at_first = self.probe
-        *_, now = self.embedded(encoder, column, tokens)
+        column, at_first = self.probe
+        now = self.embedded(encoder, column)
         moved = float((1 - cosines(at_first, now)).max())
         if math.isnan(moved):
             why = "training has diverged (a lower learning rate?), or a label of the data set is no number"
@@ -733,7 +697,7 @@ class Watch:
         for name, largest in self.largest.items():
             if float(largest) < NOTHING:
                 texts.append(f"the term {name!r} was 0 in all of the first {HUNDRED} steps: it regularises nothing")
-        if self.strongest is not None and 0 < float(self.strongest) < WEAK: # 0: of weight 0, or said above
+        if 0 < float(self.strongest) < WEAK: # 0: of weight 0, not measured, or said above
             texts.append(
                 f"regularisers had at most {float(self.strongest):.2%} of the gradient in the first {HUNDRED} steps, and will "
                 "hardly be felt: raise their weight (lambda), which belongs to the scale of the loss")
@@ -1108,7 +1072,7 @@ def wise_ft(
     """WiSE-FT: an encoder with weights (1 - alpha) θ0 + alpha θ. All else is that of the tuned encoder: its limit of
     tokens, its pooling, its prompts, its device. Raises `ValueError` for a share outside [0, 1], encoders of different
     make, or a base with an adapter."""
-    _in_range("share", share, 1, "[]")
+    check_range("share", share, "[]", 1)
     if _has_adapters(base):
         raise ValueError("base has an adapter, whose weights are factors: pass the encoder that the adapter was put on")
     end = merged(tuned)

@@ -16,7 +16,7 @@ import torch
 from scipy.stats import hypergeom, nhypergeom
 
 from .data.titles import TitleTask
-from .metrics import bootstrap_weights
+from .metrics import bootstrap_weights, over, refuse
 
 
 def _score_blocks(queries, items, barred, block_bytes): # barred: (n, m) sparse booleans
@@ -64,10 +64,7 @@ def gains_at(
 def _counts(given): # (m,)
     "Raises `ValueError` for one that is negative or no number."
     counts = np.asarray(given, dtype=float)
-    bad = np.flatnonzero(~(counts >= 0))
-    if len(bad):
-        first = bad[0]
-        raise ValueError(f"counts[{first}] is {counts[first]}")
+    refuse(~(counts >= 0), counts, "counts", "are negative, or no numbers")
     return counts
 
 
@@ -207,9 +204,7 @@ def _resampled(hits, weight, drawn): # (n,) each; (replicates, n)
     "The mean of each resample, nan where none of the queries with weight is in it."
     there = drawn @ weight
     found = drawn @ (weight * hits)
-    share = np.full(len(drawn), np.nan)
-    np.divide(found, there, out=share, where=there > 0)
-    return share.tolist()
+    return over(found, there, np.nan).tolist()
 
 
 def _propensity_scored(task, worth, collected, ks): # collected: k -> gains of all queries

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .config import check_finite, check_known, check_numbers, check_temperature
+from .config import check_finite, check_known, check_range, check_temperature
 
 # %% ../nbs/methods/scan.ipynb #0af88934
 FUNCTION_KINDS = ("cos+sin", "released")
@@ -113,6 +113,7 @@ class Decorrelation:
             z = z.flatten(1)[None] # (1, n, m d), the features of each function beside one another
         self.form = form
         self.n = z.shape[1]
+        self.freedom = self.n - 1
         self.z = z.contiguous() # products of strided matrices copy them each time
         by_sample = self.z.transpose(0, 1)
         self.wide = by_sample.flatten(1) # (n, m d)
@@ -156,15 +157,14 @@ class DirectDecorrelation(Decorrelation):
         return along.sum((0, 2)) + constant
 
     def printed(self, weights):
-        n = self.n - 1
         u = _centred(self.z, weights)
-        covariance = u.mT @ u / n
+        covariance = u.mT @ u / self.freedom
         apart = covariance * self.apart
         squares = apart.square()
         half = squares.sum() / 2
         pulled = u @ apart * self.z
         slope = pulled.sum((0, 2))
-        return half, 2 * slope / n
+        return half, 2 * slope / self.freedom
 
 # %% ../nbs/methods/scan.ipynb #0ecccd5b
 class GramDecorrelation(Decorrelation):
@@ -222,18 +222,17 @@ class GramDecorrelation(Decorrelation):
 
     def _with_itself(self, weights): # -> sum of squares; (n,) half their slope, times n - 1
         "What pairs of a feature with itself add."
-        n = self.n - 1
         if self.form == "matched":
             z = self.z
             u = _centred(z, weights)
             squares = (u * u).sum(1)
-            covariance = squares / n # (m, d): each function with itself
+            covariance = squares / self.freedom # (m, d): each function with itself
             own = (z * u) @ covariance[..., None]
         else:
             z = self.of_feature
             u = _centred(z, weights)
             products = u.mT @ u
-            covariance = products / n # (d, m, m)
+            covariance = products / self.freedom # (d, m, m)
             own = z * (u @ covariance)
         own = own.sum((0, 2))
         squares = covariance.square()
@@ -287,16 +286,13 @@ def _plain(features):
 class Memory:
     """Samples of earlier batches with their weights. `ema`: position by position, an average over batches (Eq. 11);
     `queue`: the last `size` samples."""
-    KEPT = ("kind", "alpha", "size", "features", "weights")
-
     def __init__(self,
         kind: str = "ema",   # `ema` or `queue`
         alpha: float = .9,   # of `ema`: how much of the old stays, in [0, 1)
         size: int = 280,     # of `queue`: samples kept, >= 1
     ):
         check_known("memory", kind, ("ema", "queue"))
-        if not 0 <= alpha < 1:
-            raise ValueError(f"alpha must lie in [0, 1), got {alpha}")
+        check_range("alpha", alpha, "[)", 1)
         if not isinstance(size, Integral) or size < 1:
             raise ValueError(f"the size of a memory must be a whole number of samples, at least 1, got {size!r}")
         self.kind = kind
@@ -342,17 +338,16 @@ class Memory:
 
     def state_dict(self) -> dict:
         "Everything a later process needs to go on."
-        return {key: getattr(self, key) for key in self.KEPT}
+        return dict(vars(self))
 
     def load_state_dict(self, state: dict):
         "Go on from `state_dict`. Raises `ValueError` for missing entries, or a memory of another kind."
-        missing = [key for key in self.KEPT if key not in state]
+        missing = [key for key in vars(self) if key not in state]
         if missing:
             raise ValueError(f"the state of a memory lacks {', '.join(missing)}")
         if state["kind"] != self.kind:
             raise ValueError(f"the state is of a memory of kind {state['kind']!r}, this one is {self.kind!r}")
-        for key in self.KEPT:
-            setattr(self, key, state[key])
+        vars(self).update(state)
         return self
 
 # %% ../nbs/methods/scan.ipynb #23395c21
@@ -406,6 +401,7 @@ def _check_labels(labels: torch.Tensor) -> None:
 class _Learner:
     "The parameters of a batch's weights, and what each variant does with them in a step."
     draws_anew = False # whether each step has random functions of its own
+    momentum = 0.
 
     def __init__(self, features, beside, penalty): # beside: (m,) what the memory keeps of its samples
         self.n = len(features)
@@ -422,7 +418,7 @@ class _Learner:
         return self.local()
 
     def optimiser(self, lr):
-        return torch.optim.SGD([self.theta], lr)
+        return torch.optim.SGD([self.theta], lr, self.momentum)
 
     def rate(self, lr, step, steps):
         return lr
@@ -445,6 +441,7 @@ class _Paper(_Learner):
 class _Released(_Learner):
     "As in the public code: one softmax over batch and memory, new functions in each step, a tenth of the rate halfway."
     draws_anew = True
+    momentum = .9
 
     def local(self):
         share = self.theta[:, None].softmax(0) # a column: the sum of a vector would round otherwise
@@ -456,9 +453,6 @@ class _Released(_Learner):
 
     def kept(self):
         return self.theta
-
-    def optimiser(self, lr):
-        return torch.optim.SGD([self.theta], lr, momentum=.9)
 
     def rate(self, lr, step, steps):
         if 2 * step >= steps:
@@ -519,15 +513,12 @@ def _settings(variant, changes) -> dict:
     for name in changes:
         check_known("settings", name, list(VARIANTS[variant]))
     settings = VARIANTS[variant] | changes
-    steps = settings["steps"]
-    penalty = settings["penalty"]
-    lr = settings["lr"]
-    check_numbers(steps=steps, penalty=penalty, lr=lr)
-    divides_by_zero = variant == "released" and not penalty
-    in_range = steps >= 0 and lr > 0 and penalty >= 0 # nan is not
-    if not in_range or divides_by_zero:
-        rule = "steps and penalty must not be negative and lr must be positive"
-        raise ValueError(f"{rule}, got {steps=}, {penalty=}, {lr=}; the penalty of 'released' divides")
+    ends = "[)"
+    if variant == "released": # whose penalty divides
+        ends = "()"
+    check_range("steps", settings["steps"], "[)")
+    check_range("penalty", settings["penalty"], ends)
+    check_range("lr", settings["lr"], "()")
     return settings
 
 
@@ -794,12 +785,11 @@ class LanguageDebiasing(nn.Module):
             self.remain.append(nn.Linear(width, width))
 
     def forward(self, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: # (n, d) -> H^d and H^bias, (n, d) each
-        h = hidden
         if self.detach:
-            h = hidden.detach()
-        transformed = self.transform(h)
+            hidden = hidden.detach()
+        transformed = self.transform(hidden)
         bias = self.gate(transformed) * transformed
-        return self.remain(h - bias), bias
+        return self.remain(hidden - bias), bias
 
 # %% ../nbs/methods/scan.ipynb #012d83d5
 def contrastive_loss(
@@ -850,8 +840,7 @@ class ScanHead(nn.Module):
         super().__init__()
         if classes < 2:
             raise ValueError(f"classes must be at least 2, got {classes}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
+        check_range("dropout", dropout, "[)", 1)
         check_temperature(temperature)
         self.temperature = temperature
         self.register_buffer("class_weights", _class_weights(class_weights, classes), persistent=False)
@@ -917,6 +906,5 @@ def scan_loss(
     weights = {"sw": 1., "ce": 1., "cl": cl}
     for name in terms:
         check_known("terms", name, list(weights))
-    if not cl >= 0:
-        raise ValueError(f"cl must be at least 0, got {cl}")
+    check_range("cl", cl, "[)")
     return sum(weights[name] * term for name, term in terms.items() if weights[name])

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .config import check_numbers, check_temperature
+from .config import check_range, check_temperature
 from .processes import begin_alike, drawn_once, gathered, unwrapped
 from .scan import LanguageDebiasing, Memory, contrastive_loss, learn_weights
 
@@ -36,22 +36,6 @@ def last_layer(
             raise ValueError(f"the last linear layer of this CrossEncoder has an adapter, which changes its weights: {how}")
     return last
 
-
-class _Seen:
-    "Notes what a layer is given while it is open."
-    def __init__(self, layer: nn.Linear):
-        self.layer = layer
-        self.hidden = None
-
-    def __enter__(self):
-        self.handle = self.layer.register_forward_pre_hook(self._note)
-        return self
-
-    def _note(self, layer, inputs):
-        self.hidden = inputs[0]
-
-    def __exit__(self, *_):
-        self.handle.remove()
 
 # %% ../nbs/methods/scan_training.ipynb #af77a468
 ZHONG = """
@@ -89,9 +73,8 @@ class SCAN(nn.Module):
         if not (weights or debias):
             raise ValueError("weights and debias are both off: train with sentence-transformers' own loss")
         check_temperature(temperature)
-        check_numbers(ce=ce, cl=cl)
-        if not (ce >= 0 and cl >= 0): # nan is neither
-            raise ValueError(f"ce and cl must not be negative, got {ce} and {cl}")
+        check_range("ce", ce, "[)")
+        check_range("cl", cl, "[)")
         self.model = model
         self.weights = weights
         self.temperature = temperature
@@ -105,7 +88,7 @@ class SCAN(nn.Module):
         self.debiasing = None
         if debias:
             self.debiasing = LanguageDebiasing(self.width)
-        self.__dict__["fresh"] = copy.deepcopy(_state_of(self.debiasing)) # what each training begins with
+        self.fresh = copy.deepcopy(_state_of(self.debiasing)) # what each training begins with
         self._begins_with(model)
         if weights: # settings that do not fit are refused now, not in the first step
             tried = torch.Generator().manual_seed(0)
@@ -120,7 +103,7 @@ class SCAN(nn.Module):
     def _begins_with(self, encoder) -> None:
         "Note with which model a training begins."
         self.__dict__["known"] = encoder
-        self.__dict__["start"] = last_layer(encoder).weight.detach().clone() # None once training has begun
+        self.start = last_layer(encoder).weight.detach().clone() # None once training has begun
 
     def _follow(self) -> None:
         """Begin anew with another model: a trainer with `model_init`, as in a search for settings, makes one for each
@@ -185,11 +168,16 @@ class SCAN(nn.Module):
         from sentence_transformers.util import batch_to_device
         features = self.encoder.preprocess(texts, prompt=prompt, task=task)
         features = dict(batch_to_device(features, self.encoder.device)) # DistributedDataParallel looks into no other mapping
-        with _Seen(last_layer(self.encoder)) as seen:
+        given = []
+
+        def note(layer, inputs):
+            given.append(inputs[0])
+
+        with last_layer(self.encoder).register_forward_pre_hook(note):
             scores = self.model(features)["scores"]
-        if seen.hidden is None or seen.hidden.dim() != 2:
+        if not given or given[-1].dim() != 2:
             raise ValueError("the last linear layer of this CrossEncoder is not given one row a pair")
-        return scores.float().view(len(texts), -1), seen.hidden.float()
+        return scores.float().view(len(texts), -1), given[-1].float()
 
     def _classes(self, labels, scores) -> torch.Tensor: # (n,) class numbers
         "Raises `ValueError` for labels that are no class of this model."
@@ -221,7 +209,7 @@ class SCAN(nn.Module):
     def _must_begin_anew(self) -> None:
         "Warns once where the model has been trained already, as in a training that is resumed, and this loss has not."
         start = self.start
-        self.__dict__["start"] = None
+        self.start = None
         if start is None:
             return
         if self.debiasing is not None:
@@ -251,7 +239,7 @@ class SCAN(nn.Module):
             if own is not None:
                 own.load_state_dict(state[name])
         self.__dict__["known"] = self.encoder
-        self.__dict__["start"] = None
+        self.start = None
 
     @property
     def callback(self):

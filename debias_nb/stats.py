@@ -13,16 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
+from .config import check_range
+from .metrics import refuse
+
 
 def _values(values, what):
     "One finite number a seed. Raises `ValueError` naming the argument and the seed's position."
     v = np.asarray(values, dtype=float)
     if v.ndim != 1 or not v.size:
         raise ValueError(f"{what}: one number a seed is expected, got shape {v.shape}")
-    bad = np.flatnonzero(~np.isfinite(v))
-    if bad.size:
-        first = bad[0]
-        raise ValueError(f"{what}[{first}] is {v[first]}")
+    refuse(~np.isfinite(v), v, what, "are not finite")
     return v
 
 
@@ -112,8 +112,7 @@ def _spread(v, of_items): # (n,) values; of `_of_items`
 # %% ../nbs/08_stats.ipynb #3e3f0e97
 def _upper(level):
     "The upper quantile of a two-sided level. Raises `ValueError` outside (0, 1)."
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie in (0, 1), got {level}")
+    check_range("level", level, "()", 1)
     return (1 + level) / 2
 
 
@@ -260,8 +259,7 @@ def over_splits(
     d = _values(differences, "differences")
     if len(d) < 2:
         raise ValueError(f"{len(d)} split: the scatter between splits takes two or more")
-    if not overlap > 0:
-        raise ValueError(f"overlap must be above 0, got {overlap}")
+    check_range("overlap", overlap, "()")
     upper = _upper(level)
     scatter = float(d.std(ddof=1))
     se = scatter * math.sqrt(1 / len(d) + overlap)
@@ -301,18 +299,12 @@ def holm(
 
 def detectable(
     paired: Paired,     # for its standard error
-    items_only: bool = False, # as if there were no end of seeds
-    comparisons: int = 1,     # made together: the first step of Holm's correction shares the 5 % among them
+    comparisons: int = 1, # made together: the first step of Holm's correction shares the 5 % among them
 ) -> float: # nan where the error is unknown
     "The smallest difference that a test at 5 % finds four times in five at this precision."
-    error = paired.error
-    freedom = paired.freedom
-    if items_only:
-        error = paired.items_error
-        freedom = math.inf
-    finds = stdtrit(freedom, .8)
-    quantiles = stdtrit(freedom, 1 - .025 / comparisons) + finds
-    return float(quantiles) * error
+    finds = stdtrit(paired.freedom, .8)
+    quantiles = stdtrit(paired.freedom, 1 - .025 / comparisons) + finds
+    return float(quantiles) * paired.error
 
 
 def verdict(

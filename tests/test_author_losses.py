@@ -160,7 +160,7 @@ def test_batches_without_pairs_are_said_once(encoders):
     (lambda m: ProductOfExperts(m, ["a", None]), r"texts\[1\] is None, and no text"),
     (lambda m: ProductOfExperts(m, ["red"]), "at least 2"),
     (lambda m: ProductOfExperts(m, TEXTS, temperature=0.), "temperature must be above 0"),
-    (lambda m: ProductOfExperts(m, TEXTS, gamma=-1.), "gamma must be finite"),
+    (lambda m: ProductOfExperts(m, TEXTS, gamma=-1.), r"gamma must lie in \[0, inf\)"),
     (lambda m: ARR(m, TEXTS, "a/name"), "teacher must be a SentenceTransformer"),
     (lambda m: ARR(m, TEXTS, np.zeros((3, 2))), "for 32 texts"),
     (lambda m: ARR(m, TEXTS, np.full((32, 2), np.nan)), "teacher: row 0 is not finite"),

@@ -432,10 +432,7 @@ def test_a_small_test_says_that_its_intervals_are_short(tables):
     assert repr(tables).startswith(f"{iid}\n{new}\niid: ")
     assert tables.html().index(new) < tables.html().index(tables.sentences[0])
     assert json.loads(tables.json())["warnings"] == [iid, new]
-    rows = range(300)
-    large = Measured("t", pair_file("t", [f"a{i}" for i in rows], [f"b{i}" for i in rows], [0, 1] * 150), {
-        "base": np.arange(300.), "tuned": np.arange(300.)})
-    assert not diagnosing._doubts(large, 0)
+    assert not diagnosing.doubts("t", shared=0, pairs=300)
 
 
 def test_a_model_that_gives_all_pairs_one_score_is_told(folders, files):

@@ -294,7 +294,7 @@ def test_the_state_of_other_settings_is_refused(tmp_path):
     ({"temperature": 0.}, "temperature must be above 0 and finite, got 0.0"),
     ({"memory": -1}, "the size of a memory must be a whole number of samples, at least 1, got -1"),
     ({"memory": 1.5}, "the size of a memory must be a whole number of samples, at least 1, got 1.5"),
-    ({"cl": -1.}, "must not be negative"),
+    ({"cl": -1.}, r"cl must lie in \[0, inf\), got -1.0"),
     ({"ce": "1"}, "ce must be a number, got '1'"),
     ({"steps": "a"}, "steps must be a number, got 'a'"),
     ({"temperature": None}, "temperature must be a number, got None"),

@@ -230,7 +230,7 @@ def test_a_detectable_difference_is_found_four_times_in_five():
     seen = detectable(by_hand(0, error))
     found = [paired(rng.normal(seen, error * n**.5, n), np.zeros(n)).p < .05 for _ in range(2000)]
     assert .74 < np.mean(found) < .84
-    items = detectable(Paired(0, -1, 1, 3, 1, "m", False, .03, 2., .01), items_only=True)
+    items = detectable(Paired(0, -1, 1, 3, 1, "m", False, .01, np.inf))
     assert np.isclose(items, (stats.norm.ppf(.975) + stats.norm.ppf(.8)) * .01)
 
 

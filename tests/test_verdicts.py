@@ -124,7 +124,7 @@ def test_pairs_that_are_refused(change, why):
     "One method's runs are of another make."
     ours = evidence({"a": .6})
     theirs = evidence({"b": .5}, **change)
-    both = Evidence([*ours.at.values(), *theirs.at.values()], ours.found | theirs.found)
+    both = Evidence(ours.of_table["table3"] + theirs.of_table["table3"], ours.found | theirs.found)
     for one in judge(both.comparisons(above("table3", "a", "b")[0])):
         assert one.verdict == "not compared"
         assert why in one.why
@@ -134,7 +134,7 @@ def test_pairs_that_are_refused(change, why):
 
 def test_a_cell_that_is_not_complete_says_why():
     e = evidence({"a": .6, "b": .5})
-    for cell in e.at.values():
+    for cell in e.of_table["table3"]:
         if cell.method == "b":
             cell.status = "partial"
             cell.why = "3 of 5 runs are there"

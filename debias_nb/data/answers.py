@@ -479,7 +479,7 @@ def high_overlap(
 # %% ../../nbs/data/03_answers.ipynb #709a60bf
 def _drawn(n, share, seed): # -> (round(share · n),) of n positions, sorted
     "Positions drawn without replacement. Raises `ValueError` for a share out of range."
-    check_range(0 <= share <= 1, "share", share, "in [0, 1]")
+    check_range("share", share, "[]", 1)
     rng = default_rng([seed, 0])
     positions = rng.permutation(n)
     count = round(share * n)

@@ -696,7 +696,7 @@ def _ranked(values): # values: str
 
 def _most_frequent(values, share, what):
     "A share of the values. Raises `ValueError` where it is none or all of them."
-    check_range(0 < share < 1, what, share, "above 0 and below 1")
+    check_range(what, share, "()", 1)
     ranked = _ranked(values)
     count = round(share * len(ranked))
     if not 0 < count < len(ranked):
@@ -718,7 +718,7 @@ def _shuffled(mask, seed, stream):
 
 def _divided(candidates, share, validation, size): # candidates: shuffled positions
     "Positions for validation, for training, and of those that are not picked."
-    check_range(0 < share <= 1, "share", share, "in (0, 1]")
+    check_range("share", share, "(]", 1)
     picked = round(share * len(candidates))
     held = validation
     if validation is None:
@@ -756,7 +756,7 @@ def divide(
 ) -> AuthorSplit: # checked
     """A split by the authors and topics that are for training.
     Raises `ValueError` for parameters out of range and empty parts."""
-    check_range(size is None or size >= 1, "size", size, "at least 1")
+    refuse_if(size is not None and size < 1, f"size must be at least 1, got {size}")
     by = among(texts.author, authors)
     on = among(texts.topic, topics)
     cross = ~by & ~on
@@ -949,7 +949,7 @@ def leakage(
     Raises `ValueError` for texts without topics, too few of them, and topics that cannot be told from authors."""
     _need_topics(train, 2, "a model of topics")
     _need_topics(test, 2, "leakage")
-    check_range(draws >= 1, "draws", draws, "at least 1")
+    refuse_if(draws < 1, f"draws must be at least 1, got {draws}")
     points = _pointing(train, test)
     topic, _ = _codes(test.topic)
     author, _ = _codes(test.author)
@@ -979,7 +979,7 @@ def nearest_topics(
     Raises `ValueError` for texts without topics and fewer than one row."""
     _need_topics(train, 1, "a comparison")
     _need_topics(test, 1, "a comparison")
-    check_range(pairs >= 1, "pairs", pairs, "at least 1")
+    refuse_if(pairs < 1, f"pairs must be at least 1, got {pairs}")
     weigher = _weigher(train.text + test.text)
     means, test_topics = _topic_means(weigher, test)
     train_means, train_topics = _topic_means(weigher, train)
@@ -1019,7 +1019,7 @@ def topic_clusters(
     """Clusters of topics by content.
     Raises `ValueError` for texts without topics, too few of them, and parameters out of range."""
     _need_topics(texts, 2, "a clustering")
-    check_range(-1 < similarity < 1, "similarity", similarity, "in (-1, 1)")
+    refuse_if(not -1 < similarity < 1, f"similarity must be in (-1, 1), got {similarity}")
     weigher = _weigher(texts.text)
     means, topics = _topic_means(weigher, texts)
     vectors = _directions(means)
@@ -1048,8 +1048,8 @@ def leakage_aware_split(
 ) -> AuthorSplit: # checked
     """A split that keeps topics that are alike on one side.
     Raises `ValueError` as `paper_split` and `topic_clusters` do, and when all topics are one cluster."""
-    check_range(0 < authors <= 1, "authors", authors, "in (0, 1]")
-    check_range(0 < topics < 1, "topics", topics, "above 0 and below 1")
+    check_range("authors", authors, "(]", 1)
+    check_range("topics", topics, "()", 1)
     cluster = topic_clusters(texts, similarity, linkage)
     sizes = np.bincount(list(cluster.values())) # topics of each cluster
     if len(sizes) < 2:

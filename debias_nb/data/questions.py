@@ -216,7 +216,7 @@ def draw_share(
     seed: int,
 ) -> QuestionPairs: # in random order
     "A random share of the pairs, the same in both classes. Raises `ValueError` for a share outside (0, 1]."
-    check_range(0 < share <= 1, "share", share, "in (0, 1]")
+    check_range("share", share, "(]", 1)
     rng = default_rng([seed, 0])
     order = rng.permutation(len(pairs))
     labels = pairs.labels[order]
@@ -273,7 +273,7 @@ def split_questions(
 ) -> tuple[QuestionPairs, QuestionPairs]: # the rest and the held out, without a common question
     """Split by question.
     Raises `ValueError` for a share outside (0, 1), `DataError` when the questions hang together too much."""
-    check_range(0 < holdout < 1, "holdout", holdout, "in (0, 1)")
+    check_range("holdout", holdout, "()", 1)
     n, component = _components(pairs)
     cell = 2 * component + pairs.labels
     counts = np.bincount(cell, minlength=2 * n)

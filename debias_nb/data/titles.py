@@ -728,7 +728,7 @@ def _iid(titles, same, test_share, seed) -> np.ndarray: # same: positions of que
         if titles.published is None:
             raise ValueError(f"test_share=None takes the published test queries, and {titles.name} has none")
         return same[titles.published[same]]
-    check_range(0 < test_share < 1, "test_share", test_share, "in (0, 1)")
+    check_range("test_share", test_share, "()", 1)
     n = round(test_share * len(same))
     rng = default_rng([seed, 0])
     drawn = rng.permutation(same)[:n]
@@ -738,7 +738,7 @@ def _iid(titles, same, test_share, seed) -> np.ndarray: # same: positions of que
 def _drawn(titles, shifted, test_share, share, seed) -> tuple[np.ndarray, np.ndarray, int]: # shifted: (queries,) bool
     """Positions of training and `iid` queries, and how many were not drawn.
     Raises `ValueError` naming the parameter."""
-    check_range(0 < share <= 1, "share", share, "in (0, 1]")
+    check_range("share", share, "(]", 1)
     same = np.flatnonzero(~shifted)
     iid = _iid(titles, same, test_share, seed)
     rest = np.setdiff1d(same, iid)

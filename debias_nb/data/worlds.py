@@ -982,7 +982,7 @@ def authors_split(
     """One split of a world of authors.
     Raises `ValueError` for a split that does not exist, a likeness out of range, and as `author_words` does."""
     check_known("split", name, AUTHOR_SPLITS)
-    check_range(0 <= likeness <= 1, "likeness", likeness, "in [0, 1]")
+    check_range("likeness", likeness, "[]", 1)
     c = config
     words = author_words(c)
     rng = stream(c, f"authors {name}")

@@ -21,7 +21,7 @@ from ..data.questions import components
 from ..data.registry import DataError
 from .pairs_file import PairFile
 from .words import words_of
-from ..metrics import auc_at, bootstrap_weights, ends_of_ties
+from ..metrics import auc_at, bootstrap_weights, ends_of_ties, with_itself
 from ..stats import LACKING, Paired, detectable, holm, interval, paired
 
 # %% ../../nbs/explain/03_changes.ipynb #13993691
@@ -167,10 +167,8 @@ class Test:
 
     def measured(self, scores: np.ndarray, metric: str, rows=slice(None)) -> Measured:
         "A metric of some scores, on some of the pairs."
-        labels = self.labels[rows]
-        itself = np.ones(len(labels), np.uint8)
-        weights = np.vstack([itself, self.weights[:, rows]])
-        found = METRICS[metric](scores[rows], labels, weights=weights)
+        weights = with_itself(self.weights[:, rows])
+        found = METRICS[metric](scores[rows], self.labels[rows], weights=weights)
         return Measured(float(found[0]), found[1:], self.units.count(rows))
 
     def of(self, model: str, metric: str) -> Measured:
@@ -235,13 +233,14 @@ def verdicts(tests: list[Test]) -> pd.DataFrame: # a row a test
     for test in tests:
         base, tuned, change = _measured(test, "auc05")
         base_ap, tuned_ap, ap = _measured(test, "ap")
-        row = {"test": test.name, "verdict": NEITHER, "pairs": len(test.labels), "matches": int(test.labels.sum())}
-        row |= {"base": base, "tuned": tuned, **figures(change), "found": detectable(change, comparisons=len(tests))}
-        row |= {"base ap": base_ap, "tuned ap": tuned_ap}
         of_ap = figures(ap)
-        row |= {f"{figure} ap": of_ap[figure] for figure in ("change", "low", "high")}
-        row["drawn"] = test.units.told
-        rows.append(row)
+        rows.append({
+            "test": test.name, "verdict": NEITHER, "pairs": len(test.labels), "matches": int(test.labels.sum()),
+            "base": base, "tuned": tuned, **figures(change), "found": detectable(change, comparisons=len(tests)),
+            "base ap": base_ap, "tuned ap": tuned_ap,
+            "change ap": of_ap["change"], "low ap": of_ap["low"], "high ap": of_ap["high"],
+            "drawn": test.units.told,
+        })
     table = pd.DataFrame(rows)
     table["p"] = holm(table.p.tolist())
     table["verdict"] = [judged(row.change, row.p) for row in table.itertuples()]

@@ -33,7 +33,7 @@ from .pairs_file import PairFile, named_tests
 from ..hashes import fingerprint
 from ..itvreg import L2SP_WEIGHT
 from ..regularized import ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, WordDropout
-from ..stats import Paired, holm, interval, paired, threshold_p, verdict
+from ..stats import holm, interval, paired, threshold_p, verdict
 
 # %% ../../nbs/explain/07_compare.ipynb #35706393
 REGULARIZERS = {
@@ -151,17 +151,13 @@ OF_KIND = {kind: Settings(**budget) for kind, budget in BUDGETS.items()}
 
 
 def settings_for(
-    kind: str,                           # static or transformer
-    learning_rate: float | None = None,  # None: what fits the kind
-    epochs: float | None = None,
-    batch_size: int | None = None,
-    loss: str | None = None,
+    kind: str, # static or transformer
+    **asked,   # learning_rate, epochs, batch_size, loss; None: what fits the kind
 ) -> Settings:
     """Settings of a kind of encoder, with what is given.
     Raises `ConfigError` for another kind, a value not above 0, or a loss that is not among `LOSSES`."""
     if kind not in OF_KIND:
         raise ConfigError(f"a {kind} encoder cannot be compared here: its pairs have no embeddings of their own")
-    asked = {"learning_rate": learning_rate, "epochs": epochs, "batch_size": batch_size, "loss": loss}
     given = {name: value for name, value in asked.items() if value is not None}
     return replace(OF_KIND[kind], **given)
 
@@ -288,11 +284,8 @@ class Comparison:
         scores = self.scores
         check_known("metric", metric, scores.metric.unique().tolist())
         own = scores[scores.metric == metric]
-        values = own.groupby(["method", "test"], sort=False).value
-        grouped = values.agg(["mean", "std"]) * 100
-        shown = grouped.apply(_mean_and_spread, axis=1).unstack("test")
-        methods = [method.name for method in self.methods]
-        return shown.loc[methods, own.test.unique()]
+        shown = own.pivot_table("value", "method", "test", _mean_and_spread, sort=False)
+        return shown.loc[[method.name for method in self.methods]]
 
     def differences(
         self,
@@ -302,10 +295,13 @@ class Comparison:
     ) -> pd.DataFrame: # method, test, difference, low, high, p, word; points
         """Each method minus another one: t over seeds and resampled pairs, and one of `stats.WORDS` for the claim that
         it is above. p-values have Holm's correction over all rows."""
+        theirs = self._sides(against, metric)
         found = {}
-        for method in self.methods:
-            if method.name != against:
-                found |= self._paired(method.name, against, metric)
+        others = [method.name for method in self.methods if method.name != against]
+        for method in others:
+            for test, (values, resampled) in self._sides(method, metric).items():
+                base, base_resampled = theirs[test]
+                found[method, test] = paired(values, base, resampled, base_resampled, units=self.units.get(test))
         adjusted = holm(list(map(threshold_p, found.values())))
         rows = []
         for ((method, test), pair), p in zip(found.items(), adjusted):
@@ -320,15 +316,6 @@ class Comparison:
                 "word": verdict(pair, delta=delta / 100, p=p),
             })
         return pd.DataFrame(rows)
-
-    def _paired(self, method: str, against: str, metric: str) -> dict[tuple[str, str], Paired]: # method and test
-        "One method minus another one on each test."
-        theirs = self._sides(against, metric)
-        found = {}
-        for test, (values, resampled) in self._sides(method, metric).items():
-            base, base_resampled = theirs[test]
-            found[method, test] = paired(values, base, resampled, base_resampled, units=self.units.get(test))
-        return found
 
     def levels(self) -> pd.DataFrame: # a row a method, metric and test; fractions
         "What each method reached, with intervals over seeds and resampled pairs."
@@ -346,10 +333,7 @@ class Comparison:
 
     def sentences(self) -> dict[str, str]: # of each test
         "Which methods help and which do not."
-        told = {}
-        for test, rows in self.differences().groupby("test", sort=False):
-            told[test] = _sentence(test, rows)
-        return told
+        return {test: _sentence(test, rows) for test, rows in self.differences().groupby("test", sort=False)}
 
     def warnings(self) -> list[str]:
         "What to know before a result is believed."
@@ -376,8 +360,8 @@ class Comparison:
         base = told["source"]
         folder = f"{folder_name(base)}-{best.kind}"
         train = self.facts["files"]["train"]
-        settings = asdict(self.settings)
-        program = training_program(why, base, train, best.regularizer, folder, prompt=told["prompt"], **settings)
+        program = training_program(
+            why, base, train, best.regularizer, folder, prompt=told["prompt"], **asdict(self.settings))
         if best.kind != "wise-ft":
             return program
         mixing = mixing_program(base, f"{folder}/model", best.strength, folder)
@@ -391,21 +375,10 @@ class Comparison:
     def html(self) -> str:
         "One self-contained page."
         changes = _shown(self.differences())
-        pictures = {}
-        for test, rows in changes.groupby("test", sort=False):
-            pictures[test] = change_picture(rows.to_dict("records"))
-        parts = {
-            "facts": self.facts,
-            "warnings": self.warnings(),
-            "sentences": self.sentences(),
-            "differences": changes,
-            "delta": "one point",
-            "pictures": pictures,
-            "tables": _tables(self.levels(), changes),
-            "snippet": self.snippet(),
-            "choices": self.choices(),
-        }
-        return filled("comparison.html.j2", **parts)
+        pictures = {test: change_picture(rows) for test, rows in changes.groupby("test", sort=False)}
+        return filled(
+            "comparison.html.j2", facts=self.facts, warnings=self.warnings(), sentences=self.sentences(), differences=changes,
+            pictures=pictures, tables=_tables(self.levels(), changes), snippet=self.snippet(), choices=self.choices())
 
     def choices(self) -> list[dict]: # method, strength, at_edge, tried: rows of strength and auc05
         "How each strength that was not given came about; none without validation pairs."
@@ -469,9 +442,7 @@ def _shown(differences: pd.DataFrame) -> pd.DataFrame: # in points; the same in 
 
 def _tables(levels: pd.DataFrame, changes: pd.DataFrame) -> dict[str, list[dict]]: # test -> a row a method
     "What the page says of each method on each test; changes: of `_shown`."
-    by_place = {}
-    for row in changes.to_dict("records"):
-        by_place[row["test"], row["method"]] = row
+    by_place = {(row["test"], row["method"]): row for row in changes.to_dict("records")}
     tables = {}
     for (test, method), rows in levels.groupby(["test", "method"], sort=False):
         metrics = rows.set_index("metric").to_dict("index")
@@ -480,59 +451,26 @@ def _tables(levels: pd.DataFrame, changes: pd.DataFrame) -> dict[str, list[dict]
     return tables
 
 
-def _mean_and_spread(row) -> str:
-    "A cell: 12.3 ± 0.4; without a spread where there is one trial."
-    mean = f"{row['mean']:.1f}"
-    if np.isnan(row["std"]):
+def _mean_and_spread(values: pd.Series) -> str: # values: fractions
+    "A cell, in percent: 12.3 ± 0.4; without a spread where there is one trial."
+    mean = f"{100 * values.mean():.1f}"
+    if len(values) == 1:
         return mean
-    return f"{mean} ± {row['std']:.1f}"
+    return f"{mean} ± {100 * values.std():.1f}"
 
 # %% ../../nbs/explain/07_compare.ipynb #e3fb3096
-def _encoder(
-    base: Scorer,
-    train: PairFile,
-    method: Method,
-    settings: Settings,
-    seed: int,
-    plain: dict[int, Scorer], # seed -> plain fine-tuning's; the last one alone is kept
-) -> Scorer:
-    "The encoder that a method gives."
-    if method.kind == "base":
-        return base
-    if method.trains_as.kind != "plain":
-        return fine_tune(base, train, method, settings, seed)
-    if seed not in plain:
-        plain.clear()
-        plain[seed] = fine_tune(base, train, method.trains_as, settings, seed)
-    tuned = plain[seed]
-    if method.kind == "wise-ft":
-        return mixed_scorer(base, tuned, method.strength)
-    return tuned
-
-
 def _tested(encoder: Scorer, tests: dict[str, Test], what: str) -> dict: # what: the encoder, for errors
     "The metrics of each test, their values on resamples, which are the same for all methods, and where all scores are one."
     trial = {"metrics": {}, "resampled": {}, "one score": []}
     for name, test in tests.items():
         said = f"{what}, on {name}"
-        scores = pair_scores({said: encoder}, test.left, test.right)
-        if has_one_score(scores[said]):
+        scores = pair_scores({said: encoder}, test.left, test.right)[said]
+        if has_one_score(scores):
             trial["one score"].append(name)
-        metrics, resampled = _measured(test, scores[said])
-        trial["metrics"][name] = metrics
-        trial["resampled"][name] = resampled
+        found = {metric: test.measured(scores, metric) for metric in METRICS}
+        trial["metrics"][name] = {metric: one.value for metric, one in found.items()}
+        trial["resampled"][name] = {metric: one.resampled.tolist() for metric, one in found.items()}
     return trial
-
-
-def _measured(test: Test, scores: np.ndarray) -> tuple[dict, dict]: # metric -> value, and its values on resamples
-    "A test's metrics for some scores."
-    metrics = {}
-    resampled = {}
-    for metric in METRICS:
-        found = test.measured(scores, metric)
-        metrics[metric] = found.value
-        resampled[metric] = found.resampled.tolist()
-    return metrics, resampled
 
 
 class _Trials:
@@ -546,18 +484,31 @@ class _Trials:
         if path:
             self.known = read_trials(path)
         self.origin = origin_of(base)
-        self.plain = {} # as of `_encoder`
+        self.plain = {} # seed -> the encoder of plain fine-tuning; the last one alone is kept
 
     def result(self, method: Method, seed: int, tests: dict[str, Test]) -> dict: # of `_tested`, with method and seed
         "What a method comes to with a seed."
         key = trial_id(self.origin, self.train, tests, method, self.settings, seed)
         if key not in self.known:
-            encoder = _encoder(self.base, self.train, method, self.settings, seed, self.plain)
-            found = _tested(encoder, tests, f"{method.name}, seed {seed}")
+            found = _tested(self.encoder(method, seed), tests, f"{method.name}, seed {seed}")
             self.known[key] = {"id": key, "method": method.name, "seed": seed} | found
             if self.path:
                 _keep(self.path, self.known[key])
         return self.known[key] | {"method": method.name}
+
+    def encoder(self, method: Method, seed: int) -> Scorer:
+        "The encoder that a method gives."
+        if method.kind == "base":
+            return self.base
+        if method.trains_as.kind != "plain":
+            return fine_tune(self.base, self.train, method, self.settings, seed)
+        if seed not in self.plain:
+            self.plain.clear()
+            self.plain[seed] = fine_tune(self.base, self.train, method.trains_as, self.settings, seed)
+        tuned = self.plain[seed]
+        if method.kind == "wise-ft":
+            return mixed_scorer(self.base, tuned, method.strength)
+        return tuned
 
 
 def _planned(methods: list[Method], seeds: int): # -> seed and method each
@@ -582,8 +533,7 @@ def _tried(methods: list[Method], trials: _Trials, validation: dict[str, Test], 
     for method in tqdm(open_ones, disable=not progress, unit="strength"):
         metrics = trials.result(method, FIRST, validation)["metrics"]
         values = [metrics[name]["auc05"] for name in validation]
-        mean = np.mean(values)
-        rows.append({"method": method.name, "strength": method.strength, "auc05": float(mean)})
+        rows.append({"method": method.name, "strength": method.strength, "auc05": float(np.mean(values))})
     return pd.DataFrame(rows, columns=["method", "strength", "auc05"])
 
 
@@ -665,7 +615,7 @@ def compare(
     pairs, tests, kept = _all_files(train, tests, validation or {}, columns)
     files = {"train": pairs} | tests | kept
     base = load_model(base)
-    settings = settings_for(base.kind, learning_rate, epochs, batch_size, loss)
+    settings = settings_for(base.kind, learning_rate=learning_rate, epochs=epochs, batch_size=batch_size, loss=loss)
     _check_methods(asked, base, settings)
     path = None
     if folder:
@@ -712,21 +662,18 @@ def _facts(
 ) -> dict:
     "What went in, and the command that gives it again; none for models or pairs in memory."
     facts = {name: file_facts(file) for name, file in files.items()}
-    drawn = {name: test.units.told for name, test in tests.items()}
-    shared = {name: shared_pairs(test.file, files["train"]) for name, test in tests.items()}
-    told = [asdict(method) | {"about": ABOUT[method.kind]} for method in methods]
     command = None
     if have_names({"base": base}, facts):
         command = _command(base.source, facts, [*tests], validation, methods, settings, seeds, folder)
     return {
         "files": facts,
         "models": {"base": base.told()},
-        "methods": told,
+        "methods": [asdict(method) | {"about": ABOUT[method.kind]} for method in methods],
         "settings": asdict(settings),
         "seeds": seeds,
         "resamples": RESAMPLES,
-        "drawn": drawn,
-        "shared": shared,
+        "drawn": {name: test.units.told for name, test in tests.items()},
+        "shared": {name: shared_pairs(test.file, files["train"]) for name, test in tests.items()},
         "notes": unused_prompts({"base": base}),
         "choice": CHOICE,
         "versions": versions(),
@@ -737,18 +684,14 @@ def _facts(
 def _command(base: str, facts: dict, tests: list[str], validation: list[str], methods, settings, seeds, folder) -> str:
     "What is typed for the same comparison."
     train = facts["train"]
-    options = {"base": base, "train": train["name"]}
-    options["test"] = [f"{name}={facts[name]['name']}" for name in tests]
-    options["validation"] = [f"{name.removeprefix(VALIDATION)}={facts[name]['name']}" for name in validation]
-    options["columns"] = ",".join(train["columns"])
-    options["methods"] = ",".join(method.name for method in methods)
-    options["seeds"] = seeds
-    options["learning-rate"] = f"{settings.learning_rate:g}"
-    options["epochs"] = f"{settings.epochs:g}"
-    options["batch-size"] = settings.batch_size
-    options["loss"] = settings.loss
-    options["out"] = folder
-    return command_line("compare", options)
+    tested = [f"{name}={facts[name]['name']}" for name in tests]
+    held = [f"{name.removeprefix(VALIDATION)}={facts[name]['name']}" for name in validation]
+    return command_line("compare", {
+        "base": base, "train": train["name"], "test": tested, "validation": held, "columns": ",".join(train["columns"]),
+        "methods": ",".join(method.name for method in methods), "seeds": seeds,
+        "learning-rate": f"{settings.learning_rate:g}", "epochs": f"{settings.epochs:g}", "batch-size": settings.batch_size,
+        "loss": settings.loss, "out": folder,
+    })
 
 # %% ../../nbs/explain/07_compare.ipynb #5d1e8599
 DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4}
@@ -780,26 +723,18 @@ def compare_command(
     train: str,
     test: list[str],                    # of `NAME=PATH`
     columns: str = "left,right,label",
-    methods: str = ",".join(DEFAULTS),
-    seeds: int = 3,
-    learning_rate: float | None = None,
-    epochs: float | None = None,
-    batch_size: int | None = None,
     out: str = "comparison",            # the folder
-    progress: bool = True,
-    say=print,                          # what takes the lines of the answer
-    loss: str | None = None,            # one of `LOSSES`
     validation: list[str] | None = None, # of `NAME=PATH`
     overwrite: bool = False,            # whether the folder may have a page; its trials are kept in any case
+    say=print,                          # what takes the lines of the answer
+    **settings,                         # of `compare`: methods, seeds, learning_rate, epochs, batch_size, loss, progress
 ) -> Comparison:
     "The command `debias-nb compare`. Raises `ConfigError`, `DataError` or `EncoderError` for what the user can mend."
     tests = named_tests(test)
     kept = named_tests(validation or [], "--validation")
     folder = _folder(out, overwrite)
     try:
-        found = compare(
-            base, train, tests, named_columns(columns), methods, seeds, learning_rate, epochs, batch_size, folder, progress,
-            loss, kept)
+        found = compare(base, train, tests, named_columns(columns), folder=folder, validation=kept, **settings)
     except KeyboardInterrupt:
         count = len(read_trials(folder / "trials.jsonl"))
         say(f"interrupted; trials that are kept in {folder}: {count}. The same command goes on from there")
@@ -818,7 +753,7 @@ def compare_command(
     if found.choices():
         say("AUC(0.05) in percent on the validation pairs, by strength\n")
         say(_in_percent(found.tried) + "\n")
-    say(f"AUC(0.05) in percent, mean ± standard deviation over {seeds} seeds\n")
+    say(f"AUC(0.05) in percent, mean ± standard deviation over {found.facts['seeds']} seeds\n")
     say(found.means().to_string())
     say("\nMinus plain fine-tuning, in points, with 95 % intervals; above it?\n")
     say(differences.round(DECIMALS).to_string(index=False))

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'NAMED', 'LONGEST_SHOWN', 'MIXED', 'TRAINING', 'OF_LABELS',
            'OF_MATCHES', 'LOSSES', 'LEAST_SQUARES', 'ROWS', 'MATCHING_ROWS', 'BUDGETS', 'NO_HARM', 'CONDITION',
-           'FIGURES', 'SIGNS', 'Diagnosis', 'settings_of', 'sampled_texts', 'WordFindings', 'training_program',
-           'folder_name', 'best_share', 'mixing_program', 'snippet', 'have_names', 'command', 'unused_prompts',
-           'check_named', 'read_files', 'diagnose', 'read_condition', 'holds', 'named_columns', 'diagnose_command']
+           'FIGURES', 'SIGNS', 'Diagnosis', 'settings_of', 'sampled_texts', 'training_program', 'folder_name',
+           'best_share', 'mixing_program', 'snippet', 'have_names', 'command', 'unused_prompts', 'check_named',
+           'read_files', 'diagnose', 'read_condition', 'holds', 'named_columns', 'diagnose_command']
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import re
@@ -32,7 +32,7 @@ from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scor
 from debias_nb.explain.page import (
     change_picture, command_line, curve_picture, file_facts, filled, json_text, target, versions, write_whole,
 )
-from .pairs_file import PairFile, is_path, named_tests, read_pairs_file
+from .pairs_file import PairFile, named_tests, read_pairs_file
 from .words import importance_by_word, is_unspaced, label_ties, word_importance, word_pairs, words_of
 
 # %% ../../nbs/explain/06_diagnose.ipynb #737103a7
@@ -58,12 +58,9 @@ class Diagnosis:
     def html(self) -> str:
         "One self-contained page."
         words = {side: rows.to_dict("records") for side, rows in self.words.items()}
-        picture = _verdict_picture(self.verdicts)
-        curves = _curves(self.scores, self.shares)
-        return filled(
-            "diagnosis.html.j2", d=self, words=words, picture=picture, curves=curves,
-            verdicts=self.verdicts, scores=self.scores, slices=self.slices, interventions=self.interventions,
-            shortcuts=self.shortcuts, flaws=self.flaws, flips=self.flips)
+        pictures = {"picture": _verdict_picture(self.verdicts), "curves": _curves(self.scores, self.shares)}
+        parts = vars(self) | pictures | {"words": words}
+        return filled("diagnosis.html.j2", d=self, **parts)
 
     def json(self) -> str:
         "The same numbers, as fractions."
@@ -104,8 +101,7 @@ def _of_test(row: dict) -> dict: # row: of `verdicts`
 def _verdict_picture(table: pd.DataFrame) -> str: # table: of `verdicts`
     "The change of each test."
     kinds = table.verdict.map({HARM: "harm", GAIN: "gain"}).fillna("neither")
-    rows = table.assign(name=table.test, kind=kinds)
-    return change_picture(rows.to_dict("records"))
+    return change_picture(table.assign(name=table.test, kind=kinds))
 
 
 def _curves(scores: pd.DataFrame, shares: dict[str, float]) -> dict[str, str]: # test -> picture
@@ -129,15 +125,6 @@ def settings_of(scorer: Scorer) -> tuple: # of a sentence encoder
     return cutting(scorer), layers(scorer)
 
 
-def _doubts(test: Test, shared: int) -> list[str]: # shared: pairs that stand in the training file too
-    "What to know before the verdict on a test is believed."
-    told = []
-    for model in ("base", "tuned"):
-        if has_one_score(test.scores[model]):
-            told.append(f"{test.name}: the {model} model gives all pairs the same score.")
-    return told + doubts(test.name, shared, len(test.labels))
-
-
 def _warnings(tests: list[Test], flawed: pd.DataFrame, mixed: bool) -> list[str]: # flawed: of `flaws`
     "What to know before any verdict is believed."
     told = []
@@ -145,7 +132,9 @@ def _warnings(tests: list[Test], flawed: pd.DataFrame, mixed: bool) -> list[str]
         told.append("Is the base the model that was fine-tuned? The two are of different make, which no fine-tuning changes.")
     counts = flawed.set_index(["file", "what"])["count"]
     for test in tests:
-        told += _doubts(test, counts[test.name, OF_TRAINING])
+        same = [model for model in ("base", "tuned") if has_one_score(test.scores[model])]
+        told += [f"{test.name}: the {model} model gives all pairs the same score." for model in same]
+        told += doubts(test.name, counts[test.name, OF_TRAINING], len(test.labels))
     return told
 
 
@@ -187,9 +176,7 @@ def _score(test: Test, models: dict[str, Scorer], tfidf, progress: bool) -> None
     right = test.right
     scores = pair_scores(models, left, right, f"{test.name}: scores", progress)
     first = {model: scores.pop(model) for model in ("base", "tuned")}
-    overlap = word_overlap(left, right, words_of)
-    cosines = tfidf_cosine(tfidf, left, right)
-    baselines = {"word overlap": overlap, "TF-IDF": cosines}
+    baselines = {"word overlap": word_overlap(left, right, words_of), "TF-IDF": tfidf_cosine(tfidf, left, right)}
     test.scores = first | baselines | scores
 
 # %% ../../nbs/explain/06_diagnose.ipynb #7f4bf6c0
@@ -228,15 +215,6 @@ def sampled_texts(
     return list(out)
 
 
-@dataclass(frozen=True, eq=False)
-class WordFindings:
-    "What importance says: which words moved, and what becomes of the tests without them."
-    words: dict[str, pd.DataFrame] = field(default_factory=dict)
-    interventions: pd.DataFrame = field(default_factory=pd.DataFrame)
-    shortcuts: pd.DataFrame = field(default_factory=pd.DataFrame)
-    sample: int = 0
-
-
 def _word_tables(moved: pd.DataFrame, lists: dict[str, list[str]], trained) -> dict[str, pd.DataFrame]: # a row a word
     "What there is to say of the words of each list; trained: of `word_pairs`."
     moved = moved.set_index("word")
@@ -255,8 +233,10 @@ def _moved_words(scorers: dict[str, Scorer], texts: list[str], progress: bool) -
     return importance_by_word(texts, shares["base"], shares["tuned"])
 
 
-def _word_findings(scorers, train: PairFile, tests: list[Test], seed: int, progress: bool) -> WordFindings:
-    "Parts 3 and 5."
+def _word_findings(scorers, train: PairFile, tests: list[Test], seed: int, progress: bool) -> tuple:
+    "Words that moved, interventions, shortcuts, and texts that were read: parts 3 and 5, where it is known what a word is."
+    if not _knows_words(scorers):
+        return {}, pd.DataFrame(), pd.DataFrame(), 0
     kind = scorers["tuned"].kind
     texts = sampled_texts(train, tests, SAMPLE[kind], seed, SAMPLE_WORDS[kind])
     moved = _moved_words(scorers, texts, progress)
@@ -270,14 +250,7 @@ def _word_findings(scorers, train: PairFile, tests: list[Test], seed: int, progr
     changed = interventions(tests, scorers, lists, progress)
     candidates = candidate_words(moved, trained)
     misleading = shortcuts(tests, scorers, trained, tested, candidates, progress)
-    return WordFindings(words, changed, misleading, len(texts))
-
-
-def _reasons(found: WordFindings) -> list[str]:
-    "What is said of shortcuts in words."
-    if not len(found.shortcuts):
-        return []
-    return [_reason(row) for row in found.shortcuts.to_dict("records") if row["shortcut"]]
+    return words, changed, misleading, len(texts)
 
 
 NAMED = 8 # words
@@ -332,8 +305,7 @@ from sentence_transformers import SentenceTransformerTrainer, SentenceTransforme
 from sentence_transformers.sentence_transformer.losses import {loss}
 from debias_nb.explain.models import load_model
 from debias_nb.explain.pairs_file import read_pairs_file
-from debias_nb.regularized import {names}
-
+{held}
 {frame}pairs = read_pairs_file({train}, columns={columns!r})
 {rows}
 model = {base}
@@ -378,11 +350,11 @@ def training_program(
     **settings,          # learning_rate, epochs, batch_size
 ) -> str:
     "A program that trains on somebody's file."
-    names = "Regularized"
+    held = ""
     trained = f"{loss}(model)"
     if regulariser:
         kind, _, _ = regulariser.partition("(")
-        names = f"{kind}, Regularized"
+        held = f"from debias_nb.regularized import {kind}, Regularized\n"
         trained = f"Regularized(model, {trained}, [{regulariser}])"
     comment = fill(f"{why} Put your own loss and settings into it.", 110)
     why = indent(comment, "# ")
@@ -398,12 +370,9 @@ def training_program(
     prompts = ""
     if prompt: # the trainer does not go by the encoder's own
         prompts = f"prompts={prompt!r}, "
-    program = TRAINING.format(
-        why=why, base=_loaded_from(base, "before"), frame=frame, train=source, columns=columns, names=names, trained=trained,
+    return TRAINING.format(
+        why=why, base=_loaded_from(base, "before"), frame=frame, train=source, columns=columns, held=held, trained=trained,
         loss=loss, rows=rows, folder=folder, prompts=prompts, **settings)
-    if regulariser:
-        return program
-    return program.replace("from debias_nb.regularized import Regularized\n", "")
 
 
 def folder_name(source: str | None) -> str: # of a model, which may be a path or a hub id; None: it is in memory
@@ -553,13 +522,6 @@ def _notes(scorers, mixed: bool, texts: list[str]) -> list[str]: # texts: of tra
     return notes
 
 # %% ../../nbs/explain/06_diagnose.ipynb #4f04bab2
-def _own_name(name: str, source) -> str | None: # None: a file has one
-    "What pairs in memory are called."
-    if is_path(source):
-        return None
-    return name
-
-
 def check_named(option: str, files) -> None:
     "Raises `DataError` for files without names."
     if not isinstance(files, dict):
@@ -574,10 +536,9 @@ def read_files(train, tests: dict, columns, group: str | None = None) -> dict[st
         raise DataError("no test: at least one is needed, e.g. tests={'new': 'new.csv'}")
     if "train" in tests:
         raise DataError("a test is called 'train', which is the name of the training file")
-    files = {"train": read_pairs_file(train, columns, None, _own_name("train", train))}
+    files = {"train": read_pairs_file(train, columns, None, "train")}
     for name, source in tests.items():
-        known = _own_name(name, source)
-        files[name] = read_pairs_file(source, columns, group, known)
+        files[name] = read_pairs_file(source, columns, group, name)
     return files
 
 
@@ -605,33 +566,26 @@ def diagnose(
     found = verdicts(measured)
     scores = score_table(measured)
     shares = {"base": 0., **dict(zip(mixes, SHARES)), "tuned": 1.}
-    by_word = WordFindings()
-    if _knows_words(scorers):
-        by_word = _word_findings(scorers, trained, measured, seed, progress)
+    words, changed, misleading, read = _word_findings(scorers, trained, measured, seed, progress)
     vocabulary = set().union(*map(words_of, texts))
-    by_slice = slices(measured, vocabulary)
     train_scores = pair_scores(scorers, trained.left, trained.right, "train: scores", progress)
     wrong = flaws(trained, measured, train_scores)
-    flipped = _flipped(measured, scorers, bool(by_word.words))
     harmed = (found.verdict == HARM).any()
-    share = best_share(scores, shares)
-    advice = snippet(scorers, trained, share, bool(harmed))
-    facts = _facts(scorers, {"train": trained} | files, group, by_word.sample, seed)
     return Diagnosis(
         verdicts=found,
         sentences=[sentence(row) for row in found.itertuples()],
         warnings=_warnings(measured, wrong, bool(mixes)),
-        reasons=_reasons(by_word),
+        reasons=[_reason(row) for row in misleading.to_dict("records") if row["shortcut"]],
         scores=scores,
         shares=shares,
-        words=by_word.words,
-        slices=by_slice,
-        interventions=by_word.interventions,
-        shortcuts=by_word.shortcuts,
+        words=words,
+        slices=slices(measured, vocabulary),
+        interventions=changed,
+        shortcuts=misleading,
         flaws=wrong,
-        flips=flipped,
-        snippet=advice,
-        facts=facts,
+        flips=_flipped(measured, scorers, bool(words)),
+        snippet=snippet(scorers, trained, best_share(scores, shares), bool(harmed)),
+        facts=_facts(scorers, {"train": trained} | files, group, read, seed),
         notes=_notes(scorers, bool(mixes), texts),
     )
 

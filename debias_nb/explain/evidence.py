@@ -42,7 +42,7 @@ def _range(values: np.ndarray) -> str:
     return f"{low} to {high}"
 
 
-def thirds(values: np.ndarray) -> np.ndarray: # (n,) names of up to three ranges
+def thirds(values: np.ndarray) -> pd.Categorical: # (n,) of up to three ranges, whose names are in order
     "Which third of the values each one is in; fewer parts where many are equal."
     ends = np.quantile(values, [0, 1 / 3, 2 / 3, 1])
     edges = np.unique(ends)
@@ -50,10 +50,12 @@ def thirds(values: np.ndarray) -> np.ndarray: # (n,) names of up to three ranges
     if len(edges) < 3: # most are equal
         place = (values > values.min()).astype(int)
     names = np.empty(len(values), dtype=object)
+    ranges = []
     for part in np.unique(place):
         inside = place == part
         names[inside] = _range(values[inside])
-    return names
+        ranges.append(_range(values[inside]))
+    return pd.Categorical(names, dict.fromkeys(ranges))
 
 
 def share_unseen(left: list[str], right: list[str], trained: set[str]) -> np.ndarray: # (n,) in [0, 1]
@@ -99,13 +101,11 @@ def _slice_row(test: Test, rows: np.ndarray) -> dict | None: # None where a clas
 
 
 def _slice_names(names: np.ndarray, by_size: bool) -> list[str]:
-    "The largest slices, by size or by where their ranges begin; none where there is one alone."
-    counts = pd.Series(names).value_counts()
+    "The largest slices, by size or in the order of their ranges; none where there is one alone."
+    counts = pd.Series(names).value_counts(sort=by_size)
     found = counts.index[:MOST_GROUPS].tolist()
     if len(found) < 2:
         return []
-    if not by_size:
-        found.sort(key=_begin)
     return found
 
 
@@ -129,12 +129,6 @@ def _slice_rows(test: Test, kind: str, names: np.ndarray) -> list[dict]: # names
         if row:
             rows.append({"test": test.name, "kind": kind, "slice": str(name)} | row)
     return rows
-
-
-def _begin(name: str) -> float:
-    "Where a range begins."
-    low, _, _ = name.partition(" to ")
-    return float(low)
 
 # %% ../../nbs/explain/04_evidence.ipynb #dd606edd
 TOP = 20 # words of a list
@@ -308,12 +302,11 @@ def _shortcut(test: Test, scorers, trained: WordPairs, there: WordPairs, words: 
     base = _moved(test, "base", scores["base"])
     tuned = _moved(test, "tuned", scores["tuned"])
     more = difference(tuned, base)
-    row = {"test": test.name, "words": found}
-    row |= _ties("training", trained, found)
-    row |= _ties("test", there, found)
-    row |= figures(change)
-    row |= {"base change": base.value, "more": more.difference, "more low": more.low, "more high": more.high}
-    return row | {"p": more.p}
+    return {
+        "test": test.name, "words": found, **_ties("training", trained, found), **_ties("test", there, found),
+        **figures(change), "base change": base.value, "more": more.difference, "more low": more.low, "more high": more.high,
+        "p": more.p,
+    }
 
 
 def _ties(name: str, pairs: WordPairs, words: list[str]) -> dict:
@@ -349,13 +342,10 @@ OF_TRAINING = "pairs of the training file"
 PAIR_COLUMNS = ["line", "label", "left", "right"]
 
 
-def folded_pairs(file: PairFile) -> list[str]: # the two texts in a line each; case, spaces and order of the two apart
+def folded_pairs(file: PairFile) -> list[tuple[str, ...]]: # both texts of each; case, spaces and order of the two apart
     "What tells whether two pairs are the same."
-    keys = []
-    for texts in zip(file.left, file.right):
-        one, other = sorted(map(fold, texts))
-        keys.append(f"{one}\n{other}")
-    return keys
+    pairs = zip(map(fold, file.left), map(fold, file.right))
+    return [tuple(sorted(pair)) for pair in pairs]
 
 
 def shared_pairs(file: PairFile, other: PairFile) -> int:
@@ -379,7 +369,7 @@ def doubts(test: str, shared: int, pairs: int) -> list[str]: # shared: pairs tha
     return told
 
 
-def labels_of(keys: list[str], labels: np.ndarray) -> dict[str, set[int]]: # of each pair all its labels
+def labels_of(keys: list[tuple], labels: np.ndarray) -> dict[tuple, set[int]]: # of each pair all its labels
     "The labels that a pair has, wherever it stands."
     out = {}
     for key, label in zip(keys, labels.tolist()):
@@ -426,14 +416,22 @@ def flaws(train: PairFile, tests: list[Test], train_scores: dict[str, np.ndarray
     return pd.DataFrame(rows)
 
 
-def _findings(name: str, file: PairFile, found: dict[str, np.ndarray]) -> list[dict]:
-    return [_finding(name, file, what, where) for what, where in found.items()]
+def _findings(name: str, file: PairFile, found: dict[str, np.ndarray]) -> list[dict]: # found: finding -> rows
+    "How many pairs of a file show each finding, and the first of them."
+    told = []
+    for what, rows in found.items():
+        examples = file.frame.iloc[rows[:SHOWN]]
+        told.append({
+            "file": name, "what": what, "count": len(rows), "share": len(rows) / len(file),
+            "examples": examples[PAIR_COLUMNS].to_dict("records"),
+        })
+    return told
 
 
-def _own_flaws(file: PairFile, keys: list[str], scores) -> dict[str, np.ndarray]: # finding -> rows
+def _own_flaws(file: PairFile, keys: list[tuple], scores) -> dict[str, np.ndarray]: # finding -> rows
     "What a file shows by itself."
     labels = labels_of(keys, file.labels)
-    repeated = pd.Series(keys, dtype=object).duplicated()
+    repeated = pd.Series(keys).duplicated()
     both = [len(labels[key]) > 1 for key in keys]
     return {
         "repeated pairs": np.flatnonzero(repeated),
@@ -442,48 +440,29 @@ def _own_flaws(file: PairFile, keys: list[str], scores) -> dict[str, np.ndarray]
     }
 
 
-def _shared_flaws(test: Test, keys: list[str], trained: dict[str, set[int]]) -> dict[str, np.ndarray]: # finding -> rows
+def _shared_flaws(test: Test, keys: list[tuple], trained: dict[tuple, set[int]]) -> dict[str, np.ndarray]: # finding -> rows
     "What a test shares with training; trained: of `labels_of`."
-    texts = set().union(*map(_sides, trained))
-    known = []
-    differing = []
-    sharing = []
-    for key, label in zip(keys, test.labels):
-        others = trained.get(key, set()) - {label}
-        known.append(key in trained)
-        differing.append(bool(others))
-        sharing.append(not texts.isdisjoint(_sides(key)))
+    texts = set().union(*trained)
+    known = [key in trained for key in keys]
+    differing = [bool(trained.get(key, set()) - {label}) for key, label in zip(keys, test.labels)]
+    sharing = [not texts.isdisjoint(key) for key in keys]
     return {
         OF_TRAINING: np.flatnonzero(known),
         "pairs of the training file with another label there": np.flatnonzero(differing),
         "pairs with a text of the training file": np.flatnonzero(sharing),
     }
 
-
-def _sides(key: str) -> list[str]: # of `folded_pairs`
-    "Both texts of a pair's key."
-    return key.split("\n")
-
-
-def _finding(name: str, file: PairFile, what: str, rows: np.ndarray) -> dict: # rows: places in the file
-    "How many pairs of a file show it, and the first of them."
-    examples = file.frame.iloc[rows[:SHOWN]]
-    return {
-        "file": name, "what": what, "count": len(rows), "share": len(rows) / len(file),
-        "examples": examples[PAIR_COLUMNS].to_dict("records"),
-    }
-
 # %% ../../nbs/explain/04_evidence.ipynb #591a8f0b
 FLIPS = 20
 
 
-def flips(tests: list[Test], most: int = FLIPS) -> pd.DataFrame: # the worst first
+def flips(tests: list[Test]) -> pd.DataFrame: # `FLIPS` at most, the worst first
     "The pairs of the test with the worst change that fine-tuning lost most."
     test = min(tests, key=_gain)
     before = wrong_side(test.scores["base"], test.labels)
     after = wrong_side(test.scores["tuned"], test.labels)
     order = np.argsort(before - after, kind="stable")
-    rows = order[:most]
+    rows = order[:FLIPS]
     worse = after[rows] > before[rows]
     rows = rows[worse]
     pairs = test.file.frame[PAIR_COLUMNS]
@@ -498,6 +477,4 @@ def flips(tests: list[Test], most: int = FLIPS) -> pd.DataFrame: # the worst fir
 
 def _gain(test: Test) -> float:
     "What fine-tuning changed in AUC(0.05)."
-    base = test.of("base", "auc05")
-    tuned = test.of("tuned", "auc05")
-    return tuned.value - base.value
+    return test.of("tuned", "auc05").value - test.of("base", "auc05").value

@@ -57,14 +57,12 @@ def read_experiment(
             base = str(folder / base)
     except OSError as e: # a name that is too long for a path
         raise ConfigError(f"{path}: base: {e.strerror}") from None
-    tests = {name: str(folder / test) for name, test in found.tests.items()}
-    placed = {
+    return found.model_copy(update={
         "base": base,
         "train": str(folder / found.train),
-        "tests": tests,
+        "tests": {name: str(folder / test) for name, test in found.tests.items()},
         "records": str(folder / found.records),
-    }
-    return found.model_copy(update=placed)
+    })
 
 # %% ../../nbs/explain/08_new.ipynb #e62ff62b
 SPLITS = {"like": "iid", "new": "uncoupled"} # the tests, and what the catalogue calls them
@@ -199,8 +197,7 @@ def _check_free(folder: Path, name: str) -> None:
 def _settings_file(name: str, settings: dict) -> str: # YAML
     "What stands in the file of settings."
     experiment = Experiment(**settings, records=f"{name}-records")
-    told = experiment.model_dump(mode="json")
-    text = yaml.safe_dump(told, sort_keys=False, allow_unicode=True)
+    text = yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     head = f"# Settings of {name}.ipynb; null: what fits the encoder.\n"
     return head + text
 

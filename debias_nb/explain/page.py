@@ -72,25 +72,24 @@ EDGE = 12 # units left free at the sides
 
 
 def change_picture(
-    rows: list[dict], # `name`, `low`, `change`, `high` (fractions), `kind` (gain, harm or neither)
+    changes: pd.DataFrame, # `name`, `low`, `change`, `high` (fractions), `kind` (gain, harm or neither)
 ) -> Markup:
     "Changes in points with their intervals, one below the other; the line is no change."
-    low = min(0, *(row["low"] for row in rows))
-    high = max(0, *(row["high"] for row in rows))
+    low = min(0, changes.low.min())
+    high = max(0, changes.high.max())
 
     def across(value):
         return _at(value, low, high, EDGE, WIDE - EDGE)
 
-    bottom = ROW * len(rows)
+    bottom = ROW * len(changes)
     zero = across(0)
     parts = [_line(zero, 0, zero, bottom, "axis"), _label(zero, bottom + 14, "0", "middle")]
-    for i, row in enumerate(rows):
+    for i, row in enumerate(changes.itertuples()):
         y = ROW * i + 32
-        kind = row["kind"]
-        said = f"{_short(row['name'])}: {points(row['change'])} points"
+        said = f"{_short(row.name)}: {points(row.change)} points"
         parts.append(_label(EDGE, y - 16, said))
-        parts.append(_line(across(row["low"]), y, across(row["high"]), y, f"whisker {kind}"))
-        parts.append(_dot(across(row["change"]), y, kind))
+        parts.append(_line(across(row.low), y, across(row.high), y, f"whisker {row.kind}"))
+        parts.append(_dot(across(row.change), y, row.kind))
     return _picture(bottom + 18, "change in AUC(0.05), in points", parts)
 
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LONGEST', 'NUMBER', 'TRUTHS', 'FORMATS', 'PairFile', 'Cells', 'decoded', 'delimited', 'json_lines', 'parquet',
-           'framed', 'kind_of_file', 'named_tests', 'cells_of', 'is_path', 'read_pairs_file']
+           'framed', 'kind_of_file', 'named_tests', 'cells_of', 'read_pairs_file']
 
 # %% ../../nbs/explain/00_pairs_file.ipynb #d79453f5
 import csv
@@ -374,11 +374,6 @@ def cells_of(path: Path, wanted: list[str]) -> Cells:
     return delimited(path, ",")
 
 
-def is_path(source) -> bool:
-    "Whether pairs are named by a path, and are not in memory."
-    return isinstance(source, (str, os.PathLike))
-
-
 def _as_frame(source, name: str | None) -> pd.DataFrame:
     "Pairs in memory. Raises `DataError` for what is no table."
     if hasattr(source, "to_pandas"): # of datasets, Polars or Arrow
@@ -392,7 +387,7 @@ def read_pairs_file(
     source,             # a path (CSV, TSV, JSONL, Parquet), a data frame, or a `PairFile`, which is given back
     columns: tuple[str, str, str] = ("left", "right", "label"), # what the file calls them
     group: str | None = None, # a column that says what kind of pair each one is
-    name: str | None = None,  # what messages call a data frame
+    name: str | None = None,  # what messages call a data frame; a file is called by its path
 ) -> PairFile:
     """Labelled pairs of both classes; a table of `datasets`, Polars or Arrow is as good as a data frame.
     Raises `DataError` naming file, line or column."""
@@ -403,9 +398,9 @@ def read_pairs_file(
         wanted = [*columns, group]
     if len(columns) != 3 or len(set(wanted)) < len(wanted):
         raise DataError(f"columns: three different names are needed, left, right and label, got {', '.join(wanted)}")
-    if is_path(source):
-        path = str(source)
-        label = path
+    if isinstance(source, (str, os.PathLike)):
+        label = path = str(source)
+        name = Path(source).stem
         cells = cells_of(Path(source), wanted)
     else:
         path = None
@@ -415,7 +410,7 @@ def read_pairs_file(
     if not cells.rows:
         raise DataError(f"{label}: no pairs, only a header ({', '.join(cells.header)})")
     frame = _frame(label, cells, columns, group)
-    return PairFile(name or Path(label).stem, frame, _digest(path, frame), tuple(columns), path, group)
+    return PairFile(name or label, frame, _digest(path, frame), tuple(columns), path, group)
 
 
 def _digest(path: str | None, frame: pd.DataFrame) -> str: # sha256
@@ -431,11 +426,9 @@ def _frame(label, cells, columns, group) -> pd.DataFrame:
     for column in (*columns, group) if group else columns:
         _place(label, cells, column)
     left, right, labels = columns
-    left_texts = _texts(label, cells, left)
-    right_texts = _texts(label, cells, right)
     frame = pd.DataFrame({
-        "left": pd.Series(left_texts, dtype=object),
-        "right": pd.Series(right_texts, dtype=object),
+        "left": pd.Series(_texts(label, cells, left), dtype=object),
+        "right": pd.Series(_texts(label, cells, right), dtype=object),
         "label": _labels(label, cells, labels),
         "line": cells.lines,
     })

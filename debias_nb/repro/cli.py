@@ -1075,8 +1075,8 @@ def compare(
     _check_files(train, test, validation)
     from debias_nb.explain.compare import compare_command
     compare_command(
-        base, train, test, columns, methods, seeds, learning_rate, epochs, batch_size, out, say=echo, loss=loss,
-        validation=validation, overwrite=overwrite)
+        base, train, test, columns, out, validation, overwrite, echo, methods=methods, seeds=seeds,
+        learning_rate=learning_rate, epochs=epochs, batch_size=batch_size, loss=loss)
 
 
 @app.command()
@@ -1115,6 +1115,53 @@ def score(
         scored(loss, weight, tuple(_parts(on)), out, workers, say=echo)
 
 # %% ../../nbs/repro/14_cli.ipynb #51e22996
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
+#| eval: false
 #| eval: false
 if __name__ == "__main__":
     app()

@@ -463,17 +463,6 @@ def _mean(replicates: list) -> np.ndarray | None: # of some tests; None where on
     return np.mean(replicates, axis=0)
 
 
-def _turned(one: Side, sign: int) -> Side:
-    "A side on which more is what is hoped for."
-    return [run._replace(value=sign * run.value, replicates=_signed(run.replicates, sign)) for run in one]
-
-
-def _signed(replicates: np.ndarray | None, sign: int) -> np.ndarray | None:
-    if replicates is None:
-        return None
-    return sign * replicates
-
-
 def compared(
     part: str,
     methods: dict[str, list[dict]], # name -> records; `Finetuned` among them
@@ -498,16 +487,17 @@ def compared(
 
 def _claims(measures, mine: dict, plain: dict, delta: float) -> dict[str, dict]: # measure -> difference, low, high, p, word
     "Differences to plain fine-tuning, and whether it is bettered. p-values have Holm's correction over the measures."
-    signs = {measure.name: measure.sign for measure in measures}
-    found = {}
+    gains = []
     for measure in measures:
-        sides = [_turned(of[measure.name], measure.sign) for of in (mine, plain)]
-        found[measure.name] = paired_sides(sides)
-    adjusted = holm([threshold_p(one) for one in found.values()])
+        sides = [mine[measure.name], plain[measure.name]]
+        if measure.sign < 0: # what plain fine-tuning has more of is the gain
+            sides.reverse()
+        gains.append(paired_sides(sides))
+    adjusted = holm(list(map(threshold_p, gains)))
     claims = {}
-    for (name, one), p in zip(found.items(), adjusted):
-        word = verdict(one, delta=delta, p=p)
-        claims[name] = _as_measured(one, signs[name]) | {"p": p, "word": word}
+    for measure, gain, p in zip(measures, gains, adjusted):
+        word = verdict(gain, delta=delta, p=p)
+        claims[measure.name] = _as_measured(gain, measure.sign) | {"p": p, "word": word}
     return claims
 
 

@@ -40,7 +40,7 @@ class At:
     column: str = ""             # one, by its name
     metric: str = ""             # key in the records
 
-    def name(self, known: list[str], measured: list[str] = ()) -> str: # the methods that are there, and those with a number
+    def name(self, known, measured=()) -> str: # the methods that are there, and those with a number
         "What the method is called there; the first name where there is none of them."
         there = [name for methods in (measured, known) for name in self.names if name in methods]
         return next(iter(there), self.names[0])
@@ -176,7 +176,7 @@ class Comparison:
     @property
     def hidden(self) -> float: # percentage points
         "What test items alone would hide, over replicates without end."
-        return detectable(self.difference, items_only=True, comparisons=self.family)
+        return detectable(_endless(self.difference), comparisons=self.family)
 
 
 def _difference_of(names: list[str]) -> str: # two, or four
@@ -192,17 +192,15 @@ class Evidence:
     def __init__(self, cells: list[Cell], found: Records): # id -> record
         self.found = found
         self.pages = {} # table -> the page that shows it
-        self.at = {}
+        self.at = {} # place -> method -> cell
         for cell in cells:
-            key = (cell.profile, cell.encoder, cell.table, cell.column, cell.method)
-            if key not in self.at or self.at[key].value is None:
-                self.at[key] = cell
-        self.methods = {} # place -> methods that have a cell there
-        for *place, method in self.at:
-            self.methods.setdefault(tuple(place), []).append(method)
+            place = (cell.profile, cell.encoder, cell.table, cell.column)
+            there = self.at.setdefault(place, {})
+            if cell.method not in there or there[cell.method].value is None:
+                there[cell.method] = cell
         self.of_table = {}
-        for cell in self.at.values():
-            self.of_table.setdefault(cell.table, []).append(cell)
+        for (_, _, table, _), there in self.at.items():
+            self.of_table.setdefault(table, []).extend(there.values())
 
     @classmethod
     def of(cls, paper: str) -> "Evidence":
@@ -258,13 +256,12 @@ class Evidence:
         names = []
         for side in asked.sides:
             table = side.table or asked.table
-            where = (profile, encoder, table, side.column or column)
-            if where not in self.methods:
+            there = self.at.get((profile, encoder, table, side.column or column))
+            if there is None:
                 return None
-            known = self.methods[where]
-            measured = [method for method in known if self.at[*where, method].value is not None]
-            name = side.name(known, measured)
-            cell = self.at.get((*where, name))
+            measured = [method for method, cell in there.items() if cell.value is not None]
+            name = side.name(there, measured)
+            cell = there.get(name)
             if cell and side.metric:
                 cell = replace(cell, metric=side.metric)
             names.append(name)
@@ -613,14 +610,11 @@ def _executed(paper: str, name: str) -> Ledger: # what it calls `book`
 
 
 def _comparison_row(paper: str, claim: str, one: Comparison) -> dict:
-    "A row of the table of comparisons."
-    asked = one.asked
-    row = dict(paper=paper, claim=claim, primary=asked.primary, margin=asked.margin, delta=asked.delta)
-    row |= dict(profile=one.profile, table=asked.table, encoder=one.encoder, column=one.column)
-    row |= dict(comparison=one.text, verdict=one.verdict, why=one.why)
+    "A row of the table of comparisons, and what that table leaves out."
+    row = vars(one.asked) | vars(one) | dict(paper=paper, claim=claim, comparison=one.text, difference=math.nan)
     d = one.difference
     if d is not None:
-        row |= dict(difference=d.difference, low=d.low, high=d.high, replicates=d.n, p=one.p, detectable=one.seen)
+        row |= dict(difference=d.difference, low=d.low, high=d.high, replicates=d.n, detectable=one.seen)
     return row
 
 
