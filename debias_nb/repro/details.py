@@ -425,7 +425,7 @@ def tried_settings(
 ) -> pd.DataFrame: # a row a setting, the chosen ones in bold
     "Every setting of a search, best first within each kind of encoder."
     rows = []
-    for one in search_table(experiment, records):
+    for one in search_table(experiment, records).to_dict("records"):
         mean = f"{100 * one['mean']:.2f}" if one["n"] else "—"
         bold = "**" if one["chosen"] else ""
         rows.append({
@@ -441,7 +441,7 @@ def tried_settings(
 
 def edges(experiment: ExperimentConfig, records: list[dict]) -> Iterator[str]: # sentences
     "Where a chosen setting has no neighbour on one side."
-    settings = pd.DataFrame(search_table(experiment, records))
+    settings = search_table(experiment, records)
     tried = settings[settings.n > 0]
     for _, chosen in tried[tried.chosen].iterrows():
         own = tried[tried.kind == chosen.kind]
