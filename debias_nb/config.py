@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FLOAT', 'DEEPEST', 'Share', 'Probability', 'Natural', 'Count', 'Several', 'Positive', 'NotNegative', 'ConfigError',
-           'EncoderError', 'project_root', 'in_project', 'package_file', 'own_file', 'cache_dir', 'StrictLoader',
+           'EncoderError', 'package_file', 'project_root', 'in_project', 'own_file', 'cache_dir', 'StrictLoader',
            'each_key_once', 'parse_yaml', 'load_yaml', 'once_per_state', 'Strict', 'refuse_if', 'nearest',
            'check_known', 'check_numbers', 'check_range', 'check_finite', 'check_temperature', 'explain', 'load_config',
            'WorldConfig', 'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 # %% ../nbs/00_config.ipynb #ab4dcc41
 class ConfigError(ValueError):
@@ -30,6 +30,13 @@ class ConfigError(ValueError):
 
 class EncoderError(RuntimeError):
     "An encoder that cannot be found, trusted or used; the message says what to do."
+
+
+def package_file(
+    name: str, # below the package's folder, e.g. `encoders.yaml`
+) -> Path:
+    "A file that comes with the package."
+    return Path(str(importlib.resources.files("debias_nb") / name))
 
 
 def _is_project(folder: Path) -> bool:
@@ -43,9 +50,7 @@ def project_root(
     if start:
         origins = [start]
     else:
-        origins = [Path.cwd()]
-        if "__file__" in globals():
-            origins.append(Path(__file__).parent)
+        origins = [Path.cwd(), package_file(".")]
     for origin in origins:
         origin = Path(origin).resolve()
         for folder in [origin, *origin.parents]:
@@ -62,13 +67,6 @@ def in_project(
     return Path(root or project_root()) / name
 
 # %% ../nbs/00_config.ipynb #2d644f10
-def package_file(
-    name: str, # below the package's folder, e.g. `encoders.yaml`
-) -> Path:
-    "A file that comes with the package."
-    return Path(str(importlib.resources.files("debias_nb") / name))
-
-
 def own_file(
     variable: str, # an environment variable that may name a folder
     name: str,     # a file in it
@@ -122,11 +120,11 @@ StrictLoader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+012
 
 def each_key_once(pairs: list[tuple]) -> dict: # pairs: as `json.loads` gives them to an `object_pairs_hook`
     "An object of JSON. Raises `ValueError` naming a key that stands in it twice."
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} stands twice")
+    found = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {key!r} stands twice")
+        found[key] = value
     return found
 
 
@@ -289,7 +287,7 @@ def _models_in(annotation) -> list[type[BaseModel]]:
 
 def _fields_at(model, place) -> list[str]:
     "Field names of the models that `place`, the location of a mistake, leads to."
-    models = [model]
+    models = _models_in(model)
     for part in place:
         owners = [m for m in models if part in m.model_fields]
         named = [m for m in models if m.__name__ == part] # in a union, pydantic names the model that it tried
@@ -323,7 +321,7 @@ def _is_counted_without(mistake, mistakes) -> bool: # of `ValidationError.errors
 
 def explain(
     error: ValidationError,
-    model: type[BaseModel],
+    model,       # that they were to be, as in `load_config`
     source: str, # the file the values came from
 ) -> str: # one line a mistake
     "A pydantic error in the words of whoever wrote the file."
@@ -344,12 +342,12 @@ def _where(mistake) -> str: # e.g. `methods.0.name`
 
 def load_config(
     path: str | Path,   # a YAML file with a mapping at its top
-    model: type[BaseModel],
+    model,                     # a pydantic model, or `dict[str, Model]`
     source: str | None = None, # what messages call the file; None: its path
-) -> BaseModel: # a `model`
+): # a `model`
     "Read and validate one YAML file. Raises `ConfigError` naming file and key."
     try:
-        return model.model_validate(load_yaml(path))
+        return TypeAdapter(model).validate_python(load_yaml(path))
     except ValidationError as e:
         raise ConfigError(explain(e, model, source or str(path))) from None
 

@@ -101,7 +101,7 @@ def test_contrast_zero_leaves_the_second_classification_loss(train):
 def test_shuffled_weights_are_the_learned_ones_in_other_hands(train):
     model = model_for(PLAIN, train)
     data, rows = answer_tokens(model.encoder, train), torch.arange(120)
-    hidden, labels = model(**data.inputs.batch(rows)).detach(), data.labels[rows]
+    hidden, labels = model(data.inputs.batch(rows)).detach(), data.labels[rows]
     learned, shuffled = (
         Weigher(ScanConfig(weights=kind), data)(hidden, labels, rows, 0.) for kind in ("learned", "shuffled"))
     for label in (0, 1):

@@ -693,9 +693,12 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch, keep):
     shutil.copytree(ROOT / "expected", tmp_path / "expected")
     shutil.copytree(ROOT / "nbs/papers", tmp_path / "nbs/papers", ignore=WITHOUT_CLAIMS)
     shutil.copy(ROOT / "settings.ini", tmp_path)
-    (tmp_path / "configs/itvreg").mkdir(parents=True)
-    for name in ("configs/itvreg/table03.small.yaml", "configs/itvreg/table03.paper.yaml"):
-        shutil.copy(ROOT / name, tmp_path / name)
+    for name in ("itvreg/table03.small.yaml", "itvreg/table03.paper.yaml", "device/costs.yaml"):
+        place = tmp_path / "configs" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "configs" / name, place)
+    (tmp_path / "bench").mkdir()
+    shutil.copy(ROOT / "bench/aims.yaml", tmp_path / "bench")
     monkeypatch.chdir(tmp_path)
     table, store = load_experiment("itvreg/table03", "small"), Store(tmp_path / "results")
     rng = np.random.default_rng(0)

@@ -301,7 +301,7 @@ def test_worlds_that_cannot_be_are_refused(corpus, worlds, message):
 def test_a_search_that_is_left_out_has_no_settings():
     search = load_experiment("itvreg/table03_search", "planted")
     left_out = narrow(search, full=False)
-    assert left_out.blocks == () and search_table(left_out, []) == []
+    assert left_out.blocks == () and search_table(left_out, []).empty
     assert len(search_table(search, [])) == len(search.blocks) * len(search.blocks[0].trainings)
 
 

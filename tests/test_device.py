@@ -24,7 +24,7 @@ from debias_nb import encoders
 from debias_nb.config import (
     AnswersWorldConfig, AuthorsWorldConfig, ConfigError, EncoderConfig, PretrainConfig, load_config,
 )
-from debias_nb.repro import device, runner
+from debias_nb.repro import device, records, runner
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import (
     AuthorsConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig,
@@ -387,17 +387,17 @@ def test_a_record_that_does_not_say_how_it_was_made_is_kept_apart(tmp_path):
 
 
 def test_a_checkout_from_a_bundle_knows_its_commit(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "project_root", lambda: tmp_path)
-    assert runner.surroundings({"commit": None}) == {}
+    monkeypatch.setattr(records, "package_file", lambda name: tmp_path / "debias_nb" / name)
+    assert git_state() == {"commit": None, "dirty": None}
     (tmp_path / "bundle.json").write_text(json.dumps({"commit": "a" * 40, "dirty": False, "finished": [PAIRS.id]}))
-    assert runner.surroundings({"commit": None}) == {"commit": "a" * 40, "dirty": False}
-    assert runner.surroundings({"commit": "b" * 40}) == {}
+    assert git_state() == {"commit": "a" * 40, "dirty": False}
+    assert git_state(ROOT)["commit"] != "a" * 40, "of a clone, git knows better"
     assert device.outstanding([PAIRS, TRANSFORMER], []) == [TRANSFORMER]
 
 
 @pytest.mark.parametrize("text, says", [("{", "damaged"), ("[]", "a list instead of an object")])
 def test_a_bundle_whose_list_is_damaged_is_said_to_be(tmp_path, monkeypatch, text, says):
-    monkeypatch.setattr(runner, "project_root", lambda: tmp_path)
+    monkeypatch.setattr(records, "package_file", lambda name: tmp_path / "debias_nb" / name)
     (tmp_path / "bundle.json").write_text(text)
     with pytest.raises(ConfigError, match=f"bundle.json: {says}.*; unpack the bundle again"):
         device.outstanding([PAIRS], [])

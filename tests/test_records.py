@@ -752,7 +752,7 @@ def test_git_state_is_of_this_project_alone(tmp_path, monkeypatch):
     assert records.git_state(tmp_path) == nothing
     someone = "-c user.name=x -c user.email=x@example.org"
     for step in ("init", f"{someone} commit --allow-empty --no-verify --no-gpg-sign -m first"):
-        records._git(tmp_path, *step.split())
+        records.git(tmp_path, *step.split())
     inner = tmp_path / "inner"
     inner.mkdir()
     clean = records.git_state(tmp_path)

@@ -9,7 +9,6 @@ __all__ = ['PLAIN_LINE', 'MOMENTS', 'SHOWN', 'GRADED', 'REPLICATES', 'AnswerMode
 
 # %% ../../nbs/repro/03_answer_training.ipynb #588bd813
 import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +25,7 @@ from ..processes import refuse_several
 from .config import MethodConfig, ScanConfig, TrainConfig
 from .limits import fit
 from .records import TrainingFailed
-from .training import BestEpoch, arguments_for, optimizer_for, rows_of
+from .training import BestEpoch, arguments_for, in_stretches, optimizer_for, rows_of
 from debias_nb.scan import (
     HEADS, Memory, ScanHead, diagnose_weights, effective_size, learn_weights, oracle_weights, scan_loss,
     shuffled_within,
@@ -40,7 +39,7 @@ class AnswerModel(nn.Module):
         self.encoder = encoder
         self.head = head
 
-    def forward(self, **batch) -> torch.Tensor: # of `PairInputs.batch` -> H (n, d)
+    def forward(self, batch: dict) -> torch.Tensor: # of `PairInputs.batch` -> H (n, d)
         return self.encoder(**batch)
 
 
@@ -226,7 +225,7 @@ class AnswerTrainer(Trainer):
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         labels = inputs.pop("labels")
         rows = inputs.pop("row")
-        hidden = model(**inputs)
+        hidden = model(inputs)
         weights = self._weights(hidden.detach(), labels, rows)
         terms = self.model.head(hidden, labels, weights)
         loss = scan_loss(terms, cl=self.contrast)
@@ -307,12 +306,6 @@ def _mean(values) -> float | None:
     return float(f"{np.nanmean(values):.4g}")
 
 
-def _means_of_stretches(values: list[float], points: int) -> list[float | None]:
-    "Means over stretches of equal length."
-    stretches = np.array_split(values, min(points, len(values)))
-    return [_mean(stretch) for stretch in stretches]
-
-
 def diary_summary(
     diary: list[dict], # one dict of numbers a step, nan where a batch had nothing to tell
     points: int = 10,
@@ -320,11 +313,7 @@ def diary_summary(
     "The diary of weights in at most `points` stretches."
     if not diary:
         return {}
-    out = {}
-    for key in diary[0]:
-        values = [line[key] for line in diary]
-        out[key] = _means_of_stretches(values, points)
-    return out
+    return in_stretches(diary, points, _mean)
 
 # %% ../../nbs/repro/03_answer_training.ipynb #457a5a13
 @torch.no_grad()
@@ -341,7 +330,7 @@ def answer_scores(
     with evaluating(model), autocast(dtype, device):
         for rows in order.split(batch_size):
             batch = {key: value.to(device) for key, value in inputs.batch(rows).items()}
-            hidden = model(**batch)
+            hidden = model(batch)
             scores = model.head.scores(hidden)
             out[rows] = scores.float().cpu()
     return out.numpy()
@@ -351,19 +340,11 @@ def _first_stage(model, data, training, seed, dtype) -> AnswerTrainer:
     "Plain training on another corpus: it knows nothing of SCAN."
     transfer = training.transfer
     stage = training.model_copy(update={"learning_rate": transfer.learning_rate, "epochs": transfer.epochs})
-    with _plain(model.head):
-        return fit_answers(model, data, None, stage, seed, dtype)
-
-
-@contextmanager
-def _plain(head: ScanHead):
-    "Language debiasing is out inside."
-    debiasing = head.debiasing
-    head.debiasing = None
-    try:
-        yield
-    finally:
-        head.debiasing = debiasing
+    debiasing = model.head.debiasing
+    model.head.debiasing = None
+    done = fit_answers(model, data, None, stage, seed, dtype)
+    model.head.debiasing = debiasing
+    return done
 
 
 def train_stages(

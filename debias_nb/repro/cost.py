@@ -130,18 +130,13 @@ BENCHED = {"pairs": "900 x 32", "titles": "900 x 32", "answers": "140 x 128", "a
 RECORD_BYTES = 60e3 # of one run in `results/`
 
 
-def _bench(root: str | Path | None) -> dict: # {} where there is none
-    "What was measured on a GPU."
-    path = in_project("bench/gpu.json", root)
-    if path.is_file():
-        return json.loads(path.read_text("utf-8"))
-    return {}
-
-
 def measured(root: str | Path | None = None) -> dict[str, float]: # shape -> share of the peak
     "What plain training reached on a GPU; empty where `bench/gpu.json` was made without one."
-    record = _bench(root)
-    if record.get("device", "cpu") == "cpu":
+    path = in_project("bench/gpu.json", root)
+    record = {"device": "cpu"}
+    if path.is_file():
+        record |= json.loads(path.read_text("utf-8"))
+    if record["device"] == "cpu":
         return {}
     return {name: shape["variants"]["plain"]["peak"]["median"] for name, shape in record["shapes"].items()}
 
@@ -151,7 +146,7 @@ class Cost:
     "Of one run, or of a table."
     seconds: float
     memory: float # bytes, at most at a time
-    disk: float   # bytes
+    disk: float = RECORD_BYTES
     runs: int = 1
 
 
@@ -175,16 +170,14 @@ def run_cost(run: RunConfig, costs: Costs, reached: dict[str, float], dtype: str
     memory = 0.
     if run.method.trained:
         memory = memory_bytes(run, costs)
-    return Cost(seconds, memory, RECORD_BYTES)
+    return Cost(seconds, memory)
 
 
 def table_cost(experiment: ExperimentConfig, costs: Costs, reached: dict[str, float], dtype: str | None = None) -> Cost:
     "Of all runs that an experiment asks for, one after the other."
     runs = experiment.runs()
     each = [run_cost(run, costs, reached, dtype) for run in runs]
-    disk = sum(one.disk for one in each)
-    disk += _corpora_bytes(runs, costs)
-    disk += _models_bytes(runs, costs)
+    disk = sum(one.disk for one in each) + _corpora_bytes(runs, costs) + _models_bytes(runs, costs)
     seconds = sum(one.seconds for one in each)
     memory = max(one.memory for one in each)
     return Cost(seconds, memory, disk, len(each))

@@ -379,7 +379,7 @@ def tried_settings(
     records: list[dict],
 ) -> pd.DataFrame: # a row a setting, the chosen ones in bold
     "Every setting of a search, best first within each kind of encoder."
-    found = pd.DataFrame(search_table(experiment, records))
+    found = search_table(experiment, records)
     mean = (100 * found["mean"]).map("{:.2f}".format, na_action="ignore").fillna("—")
     bold = found.chosen.map({True: "**", False: ""})
     return pd.DataFrame({
@@ -394,7 +394,7 @@ def tried_settings(
 
 def edges(experiment: ExperimentConfig, records: list[dict]) -> Iterator[str]: # sentences
     "Where a chosen setting has no neighbour on one side."
-    settings = pd.DataFrame(search_table(experiment, records))
+    settings = search_table(experiment, records)
     for kind, own in settings[settings.n > 0].groupby("kind", sort=False):
         ends = []
         for key in ("learning_rate", "epochs"):

@@ -20,8 +20,8 @@ from pydantic import Field, model_validator
 
 from ..config import ConfigError, Strict, check_known, load_config, nearest, project_root, refuse_if
 from .config import ExperimentConfig, Names, Profile, RunConfig, load_experiment, slug
-from .records import Store, comparable, git_state, outside_hooks, processor, this_machine
-from .runner import Outcome, bundled, cores, execute_within, narrow, refuse_empty, run_all, store_for
+from .records import Store, bundled, comparable, git, git_state, processor, this_machine
+from .runner import Outcome, cores, execute_within, narrow, refuse_empty, run_all, store_for
 
 # %% ../../nbs/repro/17_device.ipynb #d1c20006
 class Wanted(Strict):
@@ -103,10 +103,7 @@ def manifest_runs(path: str | Path, root: Path | None = None) -> list[RunConfig]
 # %% ../../nbs/repro/17_device.ipynb #d1c20009
 def code_version() -> str: # 12 hex digits, perhaps with `-changed`; or `unknown`
     "A name for the code that runs here: its commit, and whether it was changed since."
-    state = git_state()
-    if state["commit"] is None:
-        state |= bundled()
-    return _version(state)
+    return _version(git_state())
 
 
 def _version(state: dict) -> str: # state: commit, dirty
@@ -190,22 +187,14 @@ class Merged:
     differing: list[str] = field(default_factory=list) # another one was there, and stays
     apart: dict[str, list[str]] = field(default_factory=dict) # code version -> ids
 
-    def add(self, other: "Merged") -> None:
-        "What became of further records."
-        self.added += other.added
-        self.known += other.known
-        self.differing += other.differing
-        for version, ids in other.apart.items():
-            self.apart.setdefault(version, []).extend(ids)
-
 
 def known_commit(commit: str, root: Path) -> bool:
     "Whether a commit is in the history of a clone; False where git cannot be asked."
-    command = ["git", "-C", str(root), "merge-base", "--is-ancestor", commit, "HEAD"]
     try:
-        return subprocess.run(command, capture_output=True, timeout=30, env=outside_hooks()).returncode == 0
+        git(root, "merge-base", "--is-ancestor", commit, "HEAD")
     except (OSError, subprocess.SubprocessError):
         return False
+    return True
 
 
 def _apart(record: dict, root: Path) -> str: # "" for code that can be looked up here
@@ -242,10 +231,11 @@ def merge(
     apart: Path,        # folder for what is of other code
     root: Path | None = None, # of the clone whose history counts
     target: Store | None = None, # default: `store_for` the profile of each
+    done: Merged | None = None,  # what became of earlier records, to which this is added
 ) -> Merged:
     "Add finished records to those that are there. Raises `RecordError`, as `Store` does."
     root = root or project_root()
-    done = Merged()
+    done = done or Merged()
     for (version, _), record in _newest(source, root).items():
         if not version:
             _merge_one(record, target or store_for(record["config"]["profile"]), done)

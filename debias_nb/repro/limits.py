@@ -52,7 +52,7 @@ class Work:
         return self.limits.folder / self.name / str(self.trainings)
 
 
-_UNDER_WAY = ContextVar("under_way", default=None)
+_UNDER_WAY = ContextVar("under_way", default=Work(Limits(), "")) # without limits
 
 
 @contextmanager
@@ -165,7 +165,7 @@ def _joined(outs: list): # of tensors, or of dicts with tensors
 
 @contextmanager
 def divided(
-    model,       # called with a dict of columns, or with columns by name
+    model,       # called with a dict of columns
     pieces: int, # 1: nothing is changed
 ):
     "Batches of rows go through the model in pieces. A static table, which needs no memory, is left as it is."
@@ -175,19 +175,11 @@ def divided(
     whole = model.forward
     pending = [True]
 
-    def forward(columns=None, **named):
-        def called(given):
-            if columns is None:
-                return whole(**given)
-            return whole(given)
-
-        given = columns
-        if columns is None:
-            given = named
-        if not pending or "offsets" in given:
-            return called(given)
-        parts = _split(given, pieces)
-        return _joined([checkpoint(called, part, use_reentrant=False) for part in parts])
+    def forward(columns):
+        if not pending or "offsets" in columns:
+            return whole(columns)
+        parts = _split(columns, pieces)
+        return _joined([checkpoint(whole, part, use_reentrant=False) for part in parts])
 
     model.forward = forward
     try:
@@ -204,20 +196,13 @@ def fit(
 ) -> None:
     "Train to the end, from a checkpoint where there is one. Raises `TimeUp` where the time is up before."
     work = _UNDER_WAY.get()
-    if work is None:
-        trainer.train()
-        return
-    with divided(trainer.model, work.limits.pieces):
-        folder = work.next_folder()
-        if folder is None:
-            trainer.train()
-            return
+    folder = work.next_folder()
+    found = None
+    if folder:
         found = newest(folder)
         kept = [(part, name) for part in parts for name in getattr(part, "gathers", ())]
         trainer.args.output_dir = str(folder)
         trainer.args.save_total_limit = 2 # the newest may be broken off
         trainer.add_callback(Keeper(work.limits, kept, found))
-        checkpoint = None
-        if found:
-            checkpoint = str(found)
-        trainer.train(resume_from_checkpoint=checkpoint)
+    with divided(trainer.model, work.limits.pieces):
+        trainer.train(resume_from_checkpoint=str(found) if found else None)

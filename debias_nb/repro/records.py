@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PACKAGES', 'GIT_VARIABLES', 'NOT_CODE', 'CPUINFO', 'SCHEMA', 'Records', 'PLACE', 'SEAL', 'SEAL_LENGTH',
-           'LOCK_SECONDS', 'FRACTION', 'FULL', 'VOLATILE', 'RecordError', 'WorkerLost', 'outside_hooks', 'git_state',
+           'LOCK_SECONDS', 'FRACTION', 'FULL', 'VOLATILE', 'RecordError', 'WorkerLost', 'git', 'bundled', 'git_state',
            'processor', 'environment', 'flaw', 'encode', 'this_machine', 'make_record', 'failed_record', 'append',
            'misfit', 'read', 'latest', 'Store', 'TrainingFailed', 'run_or_load', 'comparable']
 
@@ -30,7 +30,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from ..config import ConfigError, each_key_once, once_per_state, project_root
+from ..config import ConfigError, each_key_once, once_per_state, package_file, project_root
 
 from .config import RunConfig
 from ..hashes import NotPlain, plain
@@ -48,33 +48,44 @@ PACKAGES = (
     "torch", "transformers", "sentence-transformers", "tokenizers", "numpy",
     "scipy", "scikit-learn", "datasets", "accelerate", "debias-nb",
 )
-GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE") # a git hook sets them, and they point elsewhere
+GIT_VARIABLES = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"} # a git hook sets them, and they point elsewhere
 NOT_CODE = (":!results", ":!reports", ":!bench/*.json")        # what a finished run changes
 
 
-def outside_hooks() -> dict[str, str]:
-    "The environment of a git that looks into the folder it is asked about, even inside a git hook."
-    return {name: value for name, value in os.environ.items() if name not in GIT_VARIABLES}
-
-
-def _git(root, *args):
-    "What git says in a folder, even inside a git hook."
+def git(root: Path, *args: str) -> str:
+    "What git says in a folder, even inside a git hook. Raises `OSError` or `SubprocessError` where it fails."
     command = ["git", "--no-optional-locks", "-C", str(root), *args]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, env=outside_hooks())
+    outside = {name: os.environ[name] for name in os.environ.keys() - GIT_VARIABLES}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, env=outside)
     return done.stdout.strip()
+
+
+def bundled() -> dict: # {} where this code is no bundle
+    "What `tools/bundle.py` has written of the checkout that this is. Raises `ConfigError` where it is damaged."
+    path = package_file(".").parent / "bundle.json"
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except ValueError as e:
+        raise ConfigError(f"{path}: damaged ({e}); unpack the bundle again") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: a {type(found).__name__} instead of an object; unpack the bundle again")
+    return found
 
 
 def git_state(
     root: str | Path | None = None, # the top of a git work tree; default: the project that this code lies in
-) -> dict: # commit: 40 hex digits; dirty: whether the code was changed since; both None where there is no git
-    "The state of the project's code. `results/`, `reports/` and the records of `bench/` do not make it dirty."
-    here = Path(__file__).parent if "__file__" in globals() else None
+) -> dict: # commit: 40 hex digits; dirty: whether the code was changed since; both None where nobody knows
+    """The state of the project's code: what git says, else the bundle that it came in. `results/`, `reports/` and the
+    records of `bench/` do not make it dirty. Raises `ConfigError` as `bundled` does."""
     with suppress(OSError, subprocess.SubprocessError, ConfigError):
-        root = Path(root or project_root(here))
-        if Path(_git(root, "rev-parse", "--show-toplevel")).samefile(root):
-            changes = _git(root, "status", "--porcelain", "--", ".", *NOT_CODE)
-            return {"commit": _git(root, "rev-parse", "HEAD"), "dirty": changes != ""}
-    return {"commit": None, "dirty": None}
+        root = Path(root or project_root(package_file(".")))
+        if Path(git(root, "rev-parse", "--show-toplevel")).samefile(root):
+            changes = git(root, "status", "--porcelain", "--", ".", *NOT_CODE)
+            return {"commit": git(root, "rev-parse", "HEAD"), "dirty": changes != ""}
+    about = bundled()
+    return {"commit": about.get("commit"), "dirty": about.get("dirty")}
 
 # %% ../../nbs/repro/01_records.ipynb #a6986a4d
 CPUINFO = Path("/proc/cpuinfo") # Linux has it
@@ -446,20 +457,16 @@ def _scan(path, understood=_understood) -> tuple[dict[bytes, dict], list[str]]: 
     return records, left_out
 
 # %% ../../nbs/repro/01_records.ipynb #83e92d08
-def _read(path, understood=_understood):
-    "What `read` says; `understood` may remember lines."
-    records, left_out = _scan(path, understood)
-    for told in left_out:
-        warnings.warn(told, stacklevel=3)
-    return list(records.values())
-
-
 def read(
     path: str | Path, # a file of records; a missing one has none
+    understood=_understood, # what takes a line; another may remember lines
 ) -> list[dict]: # in the order they were written
     """All records that fit, as `misfit` says; of the others a warning names file and line.
     Raises `RecordError` naming file and line for damage."""
-    return _read(Path(path))
+    records, left_out = _scan(Path(path), understood)
+    for told in left_out:
+        warnings.warn(told, stacklevel=2)
+    return list(records.values())
 
 # %% ../../nbs/repro/01_records.ipynb #6a66e5d7
 def latest(
@@ -477,7 +484,7 @@ def latest(
 @once_per_state
 def _newest(path: Path) -> Records: # id -> record, as of `latest`
     "What a file says of each run. Raises `RecordError`, as `read` does."
-    return latest(_read(path, _remembered))
+    return latest(read(path, _remembered))
 
 # %% ../../nbs/repro/01_records.ipynb #d8d31b60
 FULL = 900_000 # bytes: a larger file takes no more records

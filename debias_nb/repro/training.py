@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['OPTIMIZERS', 'BATCHES', 'PairTokens', 'pair_tokens', 'title_tokens', 'rows_of', 'PairCollator', 'columns_of',
            'MatchingTrainer', 'BestEpoch', 'Watch', 'arguments_for', 'optimizer_for', 'pair_trainer', 'fine_tune',
-           'gradient_norms', 'curve_summary']
+           'gradient_norms', 'in_stretches', 'curve_summary']
 
 # %% ../../nbs/repro/02_training.ipynb #5235f5c6
 import copy
@@ -314,9 +314,22 @@ def gradient_norms(
     return out
 
 # %% ../../nbs/repro/02_training.ipynb #6bba8a47
-def _rounded_means(stretches: list[np.ndarray]) -> list[float]: # five significant digits
-    means = [stretch.mean() for stretch in stretches]
-    return [float(f"{mean:.5g}") for mean in means]
+def in_stretches(
+    steps: list[dict], # one dict of scalars a step
+    points: int,       # stretches at most
+    told,              # (values of a stretch) -> what is told of it
+) -> dict[str, list]:  # a list a name
+    "What happened over stretches of equal length."
+    count = min(points, len(steps))
+    out = {}
+    for name in steps[0]:
+        values = [float(step[name]) for step in steps]
+        out[name] = [told(stretch) for stretch in np.array_split(values, count)]
+    return out
+
+
+def _rounded_mean(values: np.ndarray) -> float: # five significant digits
+    return float(f"{values.mean():.5g}")
 
 
 def curve_summary(
@@ -326,11 +339,6 @@ def curve_summary(
     "The history of a loss in at most `points` stretches of equal length."
     if not history:
         return {"step": []}
-    n = len(history)
-    points = min(points, n)
-    stretches = np.array_split(range(1, n + 1), points)
-    out = {"step": [int(stretch[-1]) for stretch in stretches]}
-    for key in history[0]:
-        values = [float(step[key]) for step in history]
-        out[key] = _rounded_means(np.array_split(values, points))
-    return out
+    steps = [{"step": n} for n, _ in enumerate(history, 1)]
+    last = in_stretches(steps, points, lambda stretch: int(stretch[-1]))
+    return last | in_stretches(history, points, _rounded_mean)
