@@ -183,7 +183,7 @@ def once_per_state(
     @functools.wraps(load)
     def asked(path, *further):
         try:
-            status = Path(path).stat()
+            status = os.stat(path)
         except OSError:
             return load(path, *further)
         state = (status.st_size, status.st_mtime_ns)
@@ -265,8 +265,9 @@ def check_finite(
     rows,      # (n, d) tensor
 ) -> None:
     "Raises `ValueError` naming the first row that is not finite."
-    finite = rows.isfinite().all(1)
-    bad = (~finite).nonzero()
+    finite = rows.isfinite()
+    whole = finite.all(1)
+    bad = (~whole).nonzero()
     if len(bad):
         raise ValueError(f"{name}: row {int(bad[0])} is not finite")
 
@@ -312,11 +313,9 @@ def _explained(mistake, model) -> str: # mistake: one of `error.errors()`
 
 def _is_counted_without(mistake, mistakes) -> bool: # of `ValidationError.errors`
     "Whether a list is called too short for the entries that are wrong themselves."
-    if mistake["type"] != "too_short":
-        return False
     place = mistake["loc"]
     inside = [other for other in mistakes if other["loc"][:len(place)] == place]
-    return len(inside) > 1 # besides this one
+    return mistake["type"] == "too_short" and len(inside) > 1 # besides this one
 
 
 def explain(

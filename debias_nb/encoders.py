@@ -174,7 +174,8 @@ def special_ids(model) -> set[int]:
     named = {getattr(tokenizer, name) for name in SPECIAL}
     words = {getattr(tokenizer, name) for name in IN_THE_PLACE_OF_WORDS}
     others = set(tokenizer.all_special_ids) - words
-    return (named | others) - {None}
+    ids = named | others
+    return ids - {None}
 
 
 def mask_id(model) -> int | None: # None for a static table, where a masked token contributes nothing
@@ -418,9 +419,8 @@ def table_vectors(
 ) -> torch.Tensor: # (n, L, d) fp32, where the model is; 0 for padding
     "What each token adds to its text's vector; of a model with `truncate_dim` the first numbers alone."
     tokens = tokens.to(device_of(model))
-    vectors = token_vectors(model, tokens).float()
-    kept = vectors[..., :model.get_embedding_dimension()]
-    return kept * tokens.mask[..., None]
+    kept = token_vectors(model, tokens)[..., :model.get_embedding_dimension()]
+    return kept.float() * tokens.mask[..., None]
 
 # %% ../nbs/03_encoders.ipynb #c837651f
 def _bf16_is_quick() -> bool:
@@ -458,7 +458,8 @@ def _batches(lengths, order, batch_tokens):
     "Stretches of `order`, short texts first, of which each holds at most `batch_tokens` padded tokens."
     def fitting(place): # texts in a batch of which the longest is at this place
         longest = max(int(lengths[order[place]]), 1)
-        return max(1, batch_tokens // longest)
+        texts = batch_tokens // longest
+        return max(1, texts)
 
     start = 0
     while start < len(order):
@@ -488,7 +489,8 @@ def _without_left_padding(tokens: Tokens) -> Tokens:
     length = tokens.mask.shape[1]
     first = tokens.mask.long().argmax(1, keepdim=True)
     columns = torch.arange(length, device=first.device)
-    places = (columns + first) % length # padding goes behind the text
+    shifted = columns + first
+    places = shifted % length # padding goes behind the text
     return tokens.each(lambda column: column.gather(1, places))
 
 
@@ -875,7 +877,8 @@ class ConceptInfoNCE(torch.nn.Module):
         target = torch.arange(n, device=labels.device)
         to_right = F.cross_entropy(logits, target)
         to_left = F.cross_entropy(logits.T, target)
-        return (to_right + to_left) / 2
+        both = to_right + to_left
+        return both / 2
 
 # %% ../nbs/03_encoders.ipynb #f84a68d2
 def _masked(words: list[str], share: float, mark: str, rng) -> list[str]:

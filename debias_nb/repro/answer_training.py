@@ -166,7 +166,8 @@ class Weigher:
         "One line of the diary: what the weights of a batch are like, relative to mean 1."
         if weights is None:
             return dict(PLAIN_LINE)
-        w = weights / weights.mean()
+        mean = weights.mean()
+        w = weights / mean
         conflict = self.conflicting[rows.cpu()].to(labels.device)
         return {
             "effective size": effective_size(w),
@@ -189,7 +190,8 @@ class Weigher:
 def _mean_of(weights, mask) -> float:
     "Mean of some weights; nan where there are none."
     if mask.any():
-        return float(weights[mask].mean())
+        own = weights[mask]
+        return float(own.mean())
     return float("nan")
 
 # %% ../../nbs/repro/03_answer_training.ipynb #2b27a447

@@ -126,7 +126,8 @@ def _meant(name: str, known: list[str]) -> str:
     same = [repr(full) for full in known if full.endswith(f"/{name}")]
     if not same:
         return nearest(name, known)
-    return f"; did you mean {' or '.join(same)}?"
+    names = " or ".join(same)
+    return f"; did you mean {names}?"
 
 
 def template_path(name: str, root: Path) -> Path: # name: `paper/experiment`
@@ -667,7 +668,8 @@ def _listed(paper: str) -> list[list[str]]:
     titles = {experiment.name: experiment.title for experiment in all_experiments(paper)}
     rows = []
     for name, title in titles.items():
-        profiles = reversed(with_records(name))
+        known = with_records(name)
+        profiles = reversed(known)
         rows.append([f"[{letter} · {title}]({name}.md)", ", ".join(profiles)])
     return rows
 
@@ -820,8 +822,10 @@ def agree():
     from debias_nb.repro.frame import results
     from debias_nb.repro.agree import apart, moved
     project_here()
-    reference = _planted(results("planted"))
-    here = _planted(results("planted", fresh=True))
+    committed = results("planted")
+    reference = _planted(committed)
+    made = results("planted", fresh=True)
+    here = _planted(made)
     found = apart(here, reference)
     identical = int((found.gap == 0).sum())
     echo(f"{found.run.nunique()} of {len(reference)} committed planted runs were made here too.")
@@ -873,7 +877,8 @@ def data():
     _print(rows, "data set", "file", "bytes", "status", "where, or how to get it")
     refused = [f"{r['dataset']}/{r['file']}" for r in found if r["status"] == "refused"]
     if refused:
-        _end(f"other contents than the registry's: {', '.join(refused)}")
+        names = ", ".join(refused)
+        _end(f"other contents than the registry's: {names}")
 
 
 def _file_row(r: dict) -> tuple[str, ...]: # r: of `inventory`

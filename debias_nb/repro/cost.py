@@ -177,7 +177,9 @@ def table_cost(experiment: ExperimentConfig, costs: Costs, reached: dict[str, fl
     "Of all runs that an experiment asks for, one after the other."
     runs = experiment.runs()
     each = [run_cost(run, costs, reached, dtype) for run in runs]
-    disk = sum(one.disk for one in each) + _corpora_bytes(runs, costs) + _models_bytes(runs, costs)
+    disk = sum(one.disk for one in each)
+    disk += _corpora_bytes(runs, costs)
+    disk += _models_bytes(runs, costs)
     seconds = sum(one.seconds for one in each)
     memory = max(one.memory for one in each)
     return Cost(seconds, memory, disk, len(each))

@@ -34,7 +34,8 @@ class Limits:
 
     @property
     def reached(self) -> bool:
-        return time.time() >= self.end
+        now = time.time()
+        return now >= self.end
 
 
 @dataclass

@@ -47,10 +47,7 @@ def _keys(run_id: str, config: dict) -> list: # config: of a record
 def _finished(runs: list[RunConfig], root: Path) -> list[dict]:
     "The finished records of the experiments of some runs, those that are committed and those made here."
     folders = {root / "results", *(store_for(run.profile).folder for run in runs)} # one and the same, but for planted runs
-    records = []
-    for folder in sorted(folders):
-        records += finished(runs, Store(folder)).values()
-    return records
+    return [record for folder in sorted(folders) for record in finished(runs, Store(folder)).values()]
 
 
 def _known(runs: list[RunConfig], root: Path) -> dict[tuple, list[dict]]: # id or kind -> records

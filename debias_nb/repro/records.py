@@ -231,7 +231,8 @@ def this_machine() -> dict: # device: `cpu` or the accelerator's name; peak_memo
 def _as_read(config, status, seconds, own) -> dict:
     "A record with what its kind has of its own, as it will be read back; the run ends now."
     finished = datetime.now(timezone.utc)
-    started = finished - timedelta(seconds=seconds)
+    lasted = timedelta(seconds=seconds)
+    started = finished - lasted
     return _loads(encode({
         "schema": SCHEMA,
         "id": config.id,
@@ -384,7 +385,8 @@ def _other_id(record) -> str: # "" where the id is that of the configuration
     if not {"method", "encoder", *PLACE} <= config.keys():
         return ""
     try:
-        own = RunConfig(**config).id
+        run = RunConfig(**config)
+        own = run.id
     except ValueError:
         return "its configuration is that of no run"
     if own == record["id"]:

@@ -67,10 +67,11 @@ def surroundings() -> dict:
     "What a record says besides its environment: of an accelerator its driver; whether algorithms were deterministic."
     import torch
     found = {}
+    deterministic = torch.are_deterministic_algorithms_enabled()
     if torch.cuda.is_available():
         found |= {"driver": _driver(), "cuda": torch.version.cuda}
-    if torch.cuda.is_available() or torch.are_deterministic_algorithms_enabled():
-        found["deterministic"] = torch.are_deterministic_algorithms_enabled()
+    if found or deterministic:
+        found["deterministic"] = deterministic
     return found
 
 
@@ -412,6 +413,7 @@ def _weighted(methods: tuple[MethodConfig, ...], weight: float | None) -> list[M
 def store_for(profile: str) -> Store:
     "Where the records of a profile are written: `_runs/` (or `$DEBIAS_NB_RUNS`) for planted ones, `results/` for others."
     if profile != "planted":
-        return Store(project_root() / "results")
+        folder = project_root() / "results"
+        return Store(folder)
     chosen = os.environ.get("DEBIAS_NB_RUNS")
     return Store(chosen or project_root() / "_runs")

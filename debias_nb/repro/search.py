@@ -19,13 +19,18 @@ TIE = .001 # of AUC(0.05) or P@1
 SETTING = ["kind", "training", "learning_rate", "epochs", "batch_size"]
 
 
-def _tried(run: RunConfig, record: dict | None) -> tuple: # with the columns of `SETTING`, and the value
-    "The setting of a run, and what it came to; None where it has not finished."
-    value = None
+def _value(run: RunConfig, record: dict | None) -> float | None:
+    "What a run came to; None where it has not finished."
     if record and record["status"] == "finished":
         metric = "p1" if run.task == "titles" else "auc05"
-        value = record["metrics"]["heldout"][metric]
+        return record["metrics"]["heldout"][metric]
+    return None
+
+
+def _tried(run: RunConfig, record: dict | None) -> tuple: # with the columns of `SETTING`, and the value
+    "The setting of a run, and what it came to."
     training = run.training
+    value = _value(run, record)
     return run.encoder.kind, training, training.learning_rate, training.epochs, training.batch_size, value
 
 

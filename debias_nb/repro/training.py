@@ -191,7 +191,8 @@ def arguments_for(
         "bf16": dtype == "bf16",
         "use_cpu": device_of(model).type == "cpu",
     }
-    return training_arguments(folder, **said | changes)
+    settings = said | changes
+    return training_arguments(folder, **settings)
 
 
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
@@ -289,7 +290,8 @@ def _gradient_norm(loss: MatchingLoss, batch: dict, parameters: list, seed: int)
 
 def _norm(parts: tuple) -> float: # None for weights that are not used
     squares = [(part**2).sum() for part in parts if part is not None]
-    return float(sum(squares).sqrt())
+    total = sum(squares)
+    return float(total.sqrt())
 
 
 def gradient_norms(
