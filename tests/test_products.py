@@ -203,7 +203,7 @@ def test_offers_that_ask_are_seen_or_unseen(made):
     (lambda: p.load_products("shoes", "test"), "no part of products 'test'"),
     (lambda: p.load_test("shoe"), "did you mean 'shoes'?"),
     (lambda: p.load_offers("shoe"), "did you mean 'shoes'?"),
-    (lambda: p.load_products("shoes", "train", share=0), "share must be in"),
+    (lambda: p.load_products("shoes", "train", share=0), "share must lie in"),
 ])
 def test_wrong_requests_are_refused(made, call, words):
     with pytest.raises(ValueError, match=words.replace("?", r"\?")):

@@ -407,9 +407,9 @@ def test_every_label_is_as_likely_to_be_switched():
 
 @pytest.mark.parametrize("share", [-.1, 1.1, 20, float("nan")])
 def test_shares_outside_of_0_to_1_are_refused(share):
-    with pytest.raises(ValueError, match="share must be in"):
+    with pytest.raises(ValueError, match="share must lie in"):
         qa.flip_labels(made(("a", "x", 1)), share, 0)
-    with pytest.raises(ValueError, match="share must be in"):
+    with pytest.raises(ValueError, match="share must lie in"):
         qa.perturb(["a"], share, 0)
 
 

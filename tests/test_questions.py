@@ -216,9 +216,9 @@ def test_shares_are_nested_and_stratified(p, a, b, seed):
 @pytest.mark.parametrize("share", [0, 10, -.5, float("nan")])
 def test_wrong_shares_are_refused(share):
     some = pairs((1, "a", "b"), (0, "c", "d"))
-    with pytest.raises(ValueError, match=r"share must be in \(0, 1\], got"):
+    with pytest.raises(ValueError, match=r"share must lie in \(0, 1\], got"):
         q.draw_share(some, share, seed=0)
-    with pytest.raises(ValueError, match=r"holdout must be in \(0, 1\), got"):
+    with pytest.raises(ValueError, match=r"holdout must lie in \(0, 1\), got"):
         q.split_questions(some, share, seed=0)
 
 

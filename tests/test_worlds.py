@@ -851,10 +851,10 @@ def test_authors_are_the_same_in_every_process():
 
 @pytest.mark.parametrize("bad, message", [
     (lambda: authors_split(writing(), "tran"), "did you mean 'train'"),
-    (lambda: authors_split(writing(), "cross", -.1), "likeness must be in"),
+    (lambda: authors_split(writing(), "cross", -.1), "likeness must lie in"),
     (lambda: author_words(writing(seed=-1)), "seed: -1 is negative"),
     (lambda: author_words(writing(functions=10**6)), "lower `functions`"),
-    (lambda: authors_split(writing(), "cross", float("nan")), "likeness must be in"),
+    (lambda: authors_split(writing(), "cross", float("nan")), "likeness must lie in"),
 ])
 def test_impossible_authors_are_refused(bad, message):
     with pytest.raises(ValueError, match=message):
