@@ -290,8 +290,8 @@ def test_missing_files_say_so(superuser):
     (dict(part="test", share=.5), "used as published"),
     (dict(part="test", holdout=.5), "used as published"),
     (dict(part="heldout"), "nothing is held out"),
-    (dict(part="train", share=0), "share must be"),
-    (dict(part="train", holdout=1.), "holdout must be"),
+    (dict(part="train", share=0), "share must lie"),
+    (dict(part="train", holdout=1.), "holdout must lie"),
     (dict(name="qora", part="test"), "no question pairs 'qora'; did you mean 'quora'"),
 ])
 def test_wrong_requests_are_refused(superuser, call, words):
