@@ -56,7 +56,7 @@ def check_hinge(
     check_range("margin", margin, "()")
     if not isinstance(hardest, Integral) or hardest < 1:
         raise ValueError(f"hardest must be a whole number from 1, got {hardest}")
-    if temperature is not None: # equal weights
+    if temperature is not None: # None: equal weights
         check_temperature(temperature)
 
 

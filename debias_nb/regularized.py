@@ -262,12 +262,14 @@ class View:
     def f0x(self) -> torch.Tensor: # (k, d)
         "f0(X), computed once for all regularisers that look at all rows."
         known = self.batch.base_embeddings
-        if self.place in known:
-            return known[self.place][self.rows]
-        found = self.at_base(self.tokens)
+        if self.place not in known:
+            found = self.at_base(self.tokens)
+            if self.whole:
+                known[self.place] = found
+            return found
         if self.whole:
-            known[self.place] = found
-        return found
+            return known[self.place]
+        return known[self.place][self.rows]
 
     def encode(self, tokens: Tokens) -> torch.Tensor: # (k, d), with gradient
         "f(X') for other tokens in the place of these."

@@ -347,7 +347,8 @@ class Memory:
             raise ValueError(f"the state of a memory lacks {', '.join(missing)}")
         if state["kind"] != self.kind:
             raise ValueError(f"the state is of a memory of kind {state['kind']!r}, this one is {self.kind!r}")
-        vars(self).update(state)
+        for key in vars(self):
+            setattr(self, key, state[key])
         return self
 
 # %% ../nbs/methods/scan.ipynb #23395c21

@@ -547,10 +547,10 @@ def test_a_part_has_a_stream_of_its_own(training):
 
 
 @pytest.mark.parametrize("parameters, message", [
-    ({"authors": 0.}, "authors must lie in"),
-    ({"authors": 1.}, "authors must lie in"),
+    ({"authors": 0.}, r"authors must lie in \(0, 1\)"),
+    ({"authors": 1.}, r"authors must lie in \(0, 1\)"),
     ({"authors": .001}, "authors: 0.001 of 80 is 0"),
-    ({"topics": 20}, "topics must lie in"),
+    ({"topics": 20}, r"topics must lie in \(0, 1\)"),
     ({"topics": .01}, "topics: 0.01 of 6 is 0"),
     ({"share": 0.}, "share must lie in"),
     ({"share": float("nan")}, "share must lie in"),
@@ -563,9 +563,9 @@ def test_bad_parameters_of_a_split_are_refused(training, parameters, message):
 
 
 @pytest.mark.parametrize("parameters, message", [
-    ({"authors": 0.}, "authors must lie in"),
-    ({"authors": 1.5}, "authors must lie in"),
-    ({"topics": 1.}, "topics must lie in"),
+    ({"authors": 0.}, r"authors must lie in \(0, 1\]"),
+    ({"authors": 1.5}, r"authors must lie in \(0, 1\]"),
+    ({"topics": 1.}, r"topics must lie in \(0, 1\)"),
     ({"similarity": 1.}, "similarity must be in"),
     ({"linkage": "ward"}, "(?i)ward"),
     ({"similarity": -.99}, "are one cluster"),

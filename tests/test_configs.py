@@ -205,7 +205,8 @@ def test_every_table_has_the_settings_of_one(profile):
 
     for form in FORMS_OF[profile]:
         assert len(temperatures(f"SCAN{form}")) == 1 and len(learners(f"SCAN{form}")) == 1
-        assert learners(f"w/o LD{form}") <= learners(f"SCAN{form}")
+        if form != ", matched": # which the tables without debiasing do not have
+            assert learners(f"w/o LD{form}") == learners(f"SCAN{form}")
         assert temperatures(f"w/o FD{form}") <= temperatures(f"SCAN{form}")
 
 

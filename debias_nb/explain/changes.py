@@ -233,14 +233,13 @@ def verdicts(tests: list[Test]) -> pd.DataFrame: # a row a test
     for test in tests:
         base, tuned, change = _measured(test, "auc05")
         base_ap, tuned_ap, ap = _measured(test, "ap")
+        row = {"test": test.name, "verdict": NEITHER, "pairs": len(test.labels), "matches": int(test.labels.sum())}
+        row |= {"base": base, "tuned": tuned, **figures(change), "found": detectable(change, comparisons=len(tests))}
+        row |= {"base ap": base_ap, "tuned ap": tuned_ap}
         of_ap = figures(ap)
-        rows.append({
-            "test": test.name, "verdict": NEITHER, "pairs": len(test.labels), "matches": int(test.labels.sum()),
-            "base": base, "tuned": tuned, **figures(change), "found": detectable(change, comparisons=len(tests)),
-            "base ap": base_ap, "tuned ap": tuned_ap,
-            "change ap": of_ap["change"], "low ap": of_ap["low"], "high ap": of_ap["high"],
-            "drawn": test.units.told,
-        })
+        row |= {f"{figure} ap": of_ap[figure] for figure in ("change", "low", "high")}
+        row["drawn"] = test.units.told
+        rows.append(row)
     table = pd.DataFrame(rows)
     table["p"] = holm(table.p.tolist())
     table["verdict"] = [judged(row.change, row.p) for row in table.itertuples()]

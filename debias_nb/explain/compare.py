@@ -662,18 +662,21 @@ def _facts(
 ) -> dict:
     "What went in, and the command that gives it again; none for models or pairs in memory."
     facts = {name: file_facts(file) for name, file in files.items()}
+    drawn = {name: test.units.told for name, test in tests.items()}
+    shared = {name: shared_pairs(test.file, files["train"]) for name, test in tests.items()}
+    told = [asdict(method) | {"about": ABOUT[method.kind]} for method in methods]
     command = None
     if have_names({"base": base}, facts):
         command = _command(base.source, facts, [*tests], validation, methods, settings, seeds, folder)
     return {
         "files": facts,
         "models": {"base": base.told()},
-        "methods": [asdict(method) | {"about": ABOUT[method.kind]} for method in methods],
+        "methods": told,
         "settings": asdict(settings),
         "seeds": seeds,
         "resamples": RESAMPLES,
-        "drawn": {name: test.units.told for name, test in tests.items()},
-        "shared": {name: shared_pairs(test.file, files["train"]) for name, test in tests.items()},
+        "drawn": drawn,
+        "shared": shared,
         "notes": unused_prompts({"base": base}),
         "choice": CHOICE,
         "versions": versions(),
@@ -684,14 +687,18 @@ def _facts(
 def _command(base: str, facts: dict, tests: list[str], validation: list[str], methods, settings, seeds, folder) -> str:
     "What is typed for the same comparison."
     train = facts["train"]
-    tested = [f"{name}={facts[name]['name']}" for name in tests]
-    held = [f"{name.removeprefix(VALIDATION)}={facts[name]['name']}" for name in validation]
-    return command_line("compare", {
-        "base": base, "train": train["name"], "test": tested, "validation": held, "columns": ",".join(train["columns"]),
-        "methods": ",".join(method.name for method in methods), "seeds": seeds,
-        "learning-rate": f"{settings.learning_rate:g}", "epochs": f"{settings.epochs:g}", "batch-size": settings.batch_size,
-        "loss": settings.loss, "out": folder,
-    })
+    options = {"base": base, "train": train["name"]}
+    options["test"] = [f"{name}={facts[name]['name']}" for name in tests]
+    options["validation"] = [f"{name.removeprefix(VALIDATION)}={facts[name]['name']}" for name in validation]
+    options["columns"] = ",".join(train["columns"])
+    options["methods"] = ",".join(method.name for method in methods)
+    options["seeds"] = seeds
+    options["learning-rate"] = f"{settings.learning_rate:g}"
+    options["epochs"] = f"{settings.epochs:g}"
+    options["batch-size"] = settings.batch_size
+    options["loss"] = settings.loss
+    options["out"] = folder
+    return command_line("compare", options)
 
 # %% ../../nbs/explain/07_compare.ipynb #5d1e8599
 DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4}

@@ -570,22 +570,28 @@ def diagnose(
     vocabulary = set().union(*map(words_of, texts))
     train_scores = pair_scores(scorers, trained.left, trained.right, "train: scores", progress)
     wrong = flaws(trained, measured, train_scores)
+    flipped = _flipped(measured, scorers, bool(words))
+    by_slice = slices(measured, vocabulary)
+    reasons = [_reason(row) for row in misleading.to_dict("records") if row["shortcut"]]
     harmed = (found.verdict == HARM).any()
+    share = best_share(scores, shares)
+    advice = snippet(scorers, trained, share, bool(harmed))
+    facts = _facts(scorers, {"train": trained} | files, group, read, seed)
     return Diagnosis(
         verdicts=found,
         sentences=[sentence(row) for row in found.itertuples()],
         warnings=_warnings(measured, wrong, bool(mixes)),
-        reasons=[_reason(row) for row in misleading.to_dict("records") if row["shortcut"]],
+        reasons=reasons,
         scores=scores,
         shares=shares,
         words=words,
-        slices=slices(measured, vocabulary),
+        slices=by_slice,
         interventions=changed,
         shortcuts=misleading,
         flaws=wrong,
-        flips=_flipped(measured, scorers, bool(words)),
-        snippet=snippet(scorers, trained, best_share(scores, shares), bool(harmed)),
-        facts=_facts(scorers, {"train": trained} | files, group, read, seed),
+        flips=flipped,
+        snippet=advice,
+        facts=facts,
         notes=_notes(scorers, bool(mixes), texts),
     )
 

@@ -344,9 +344,10 @@ def _first_stage(model, data, training, seed, dtype) -> AnswerTrainer:
     stage = training.model_copy(update={"learning_rate": transfer.learning_rate, "epochs": transfer.epochs})
     debiasing = model.head.debiasing
     model.head.debiasing = None
-    done = fit_answers(model, data, None, stage, seed, dtype)
-    model.head.debiasing = debiasing
-    return done
+    try:
+        return fit_answers(model, data, None, stage, seed, dtype)
+    finally:
+        model.head.debiasing = debiasing
 
 
 def train_stages(

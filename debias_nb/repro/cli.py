@@ -840,7 +840,7 @@ def agree():
         raise Exit(1)
 
 
-def _print_moved(found, over) -> None: # of `pages.apart`, recorded elsewhere; of `pages.moved`
+def _print_moved(found, over) -> None: # of `agree.apart`, recorded elsewhere; of `agree.moved`
     "What runs recorded on another kind of processor come to."
     runs = found.run.nunique()
     shares = found[found.allowed > 0]
@@ -859,7 +859,7 @@ def _print_moved(found, over) -> None: # of `pages.apart`, recorded elsewhere; o
         echo(f"No mean over runs is surely to one side; the largest is {mean:.2f} points ({where}).")
 
 
-def _print_worst(wrong) -> None: # of `pages.apart`
+def _print_worst(wrong) -> None: # of `agree.apart`
     "Metrics that are apart, the worst ones first."
     for row in wrong.head(WORST).itertuples():
         echo(f"  {row.run}, {row.test}, {row.metric}: {row.here} here, {row.reference} committed")
@@ -1057,53 +1057,6 @@ def score(
         scored(loss, weight, asked, out, workers, say=echo)
 
 # %% ../../nbs/repro/14_cli.ipynb #51e22996
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
-#| eval: false
 #| eval: false
 if __name__ == "__main__":
     app()

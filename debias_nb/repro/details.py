@@ -230,9 +230,9 @@ def _moments(diary: dict) -> pd.DataFrame: # part of the training, quantity, val
     return pd.concat([along, fresh]).melt("part", var_name="quantity").dropna()
 
 
-def weight_rows(records: list[dict]) -> pd.DataFrame: # panel, method, seed, part, quantity, value
+def weight_rows(records: list[dict]) -> pd.DataFrame: # panel, corpus, method, seed, part, quantity, value
     "The diaries of all runs that learned weights, one row a quantity and moment; `part` of the training, in [0, 1]."
-    parts = [pd.DataFrame()]
+    parts = [pd.DataFrame(columns=["panel", "corpus", "method", "seed", "part", "quantity", "value"])]
     for record, diary in extras(records, "weights"):
         parts.append(_moments(diary).assign(**place(record)))
     return pd.concat(parts)

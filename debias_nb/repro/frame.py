@@ -283,9 +283,10 @@ def _block_cells(experiment: ExperimentConfig, table: TableConfig, block: BlockC
         if _is_of(run, column, corpora[column.corpus]):
             for row, state in _rows_of(run, block).items():
                 if table.methods is None or row in table.methods:
-                    empty = _empty_cell(experiment, table, block, run, column, row, state)
-                    cell = cells.setdefault((empty.encoder, row, column), empty)
-                    cell.runs.append(run.id)
+                    place = (run.encoder.display, row, column)
+                    if place not in cells:
+                        cells[place] = _empty_cell(experiment, table, block, run, column, row, state)
+                    cells[place].runs.append(run.id)
     return list(cells.values())
 
 

@@ -164,7 +164,7 @@ class Unpaired(ValueError):
 def is_trained(side: Side) -> bool:
     return any(run.key[1] is not None for run in side)
 
-# %% ../../nbs/repro/21_pairing.ipynb #f3000034
+
 def why_apart(runs: list[Run]) -> str | None: # None: nothing
     "What keeps the runs of one replicate from being a pair."
     if not all(run.clean for run in runs):

@@ -17,7 +17,7 @@ import pandas as pd
 from ..config import load_yaml, package_file
 from ..data.registry import load_expected
 from .frame import UNTRAINED, Study, is_printed, only, reasons, row_name
-from .pairing import Run, Side, Unpaired, is_clean, is_enough, is_trained, paired_sides, pairs_of
+from .pairing import Run, Side, Unpaired, by_world, is_clean, is_enough, is_trained, paired_sides, pairs_of
 
 # %% ../../nbs/repro/07_tables.ipynb #f3200006
 DIGITS = {"percent": 1, "fraction": 3, "count": 0}
@@ -108,7 +108,7 @@ def of_replicates(rows: pd.DataFrame) -> pd.Series: # rows: runs of one method o
     "A value a seed; where several worlds or splits are drawn one for each, the mean of its runs."
     worlds = rows.key.str[0]
     if worlds.nunique() > 1:
-        return rows.value.groupby(worlds, sort=False).mean()
+        return pd.Series(by_world(rows.value.to_numpy(), worlds))
     return rows.value
 
 

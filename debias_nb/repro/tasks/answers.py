@@ -273,6 +273,7 @@ class AnswersTask(Task):
 TASK = AnswersTask()
 
 # %% ../../../nbs/repro/tasks/03_answers.ipynb #df77e86d
+@lru_cache(maxsize=None)
 def needed(corpus: CorpusConfig, stage=None) -> None: # stage: a TransferConfig
     "Load everything that training on a corpus takes. Raises `MissingData` or `ConfigError`."
     training_answers(corpus)
