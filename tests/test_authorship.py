@@ -126,7 +126,7 @@ def test_rows_are_taken_by_mask_and_position():
     texts = Texts("three", list("abc"), list("stu"), list("xyz"))
     assert texts.take([2, 0]).author == ["c", "a"]
     assert texts.take(np.array(texts.topic) == "t").text == ["y"]
-    with pytest.raises(IndexError, match="boolean index did not match"):
+    with pytest.raises(IndexError, match="three: boolean index did not match"):
         texts.take([True, False])
 
 

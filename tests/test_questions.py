@@ -150,7 +150,7 @@ def test_pairs_are_taken_by_numbers_or_a_mask():
         assert taken.right == ["d", "f"]
         assert taken.labels.tolist() == [1, 0]
     assert len(three.take([])) == 0
-    with pytest.raises(IndexError, match="boolean index did not match"):
+    with pytest.raises(IndexError, match="three: boolean index did not match"):
         three.take([True, False])
 
 

@@ -441,8 +441,11 @@ class Table:
         return pd.DataFrame({column.removesuffix("s"): values for column, values in columns.items()})
 
     def take(self, rows, **changes) -> Self: # rows by position or mask; `changes` replace other fields
-        "Some of the rows. Raises `IndexError` for a mask of another length."
-        positions = np.arange(len(self))[rows].tolist()
+        "Some of the rows. Raises `IndexError`, with the name of the set, for a mask of another length or a row there is not."
+        try:
+            positions = np.arange(len(self))[rows].tolist()
+        except IndexError as error:
+            raise IndexError(f"{self.name}: {error}") from None
         columns = {}
         for column, values in self._columns().items():
             columns[column] = [values[i] for i in positions]

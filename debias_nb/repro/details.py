@@ -393,14 +393,15 @@ def tried_settings(
 
 
 def edges(experiment: ExperimentConfig, records: list[dict]) -> Iterator[str]: # sentences
-    "Where a chosen setting has no neighbour on one side."
+    "Where a chosen setting has no neighbour on one side; one epoch is the fewest there can be, and has none to lack."
     settings = search_table(experiment, records)
     for kind, own in settings[settings.n > 0].groupby("kind", sort=False):
         ends = []
         for key in ("learning_rate", "epochs"):
             tried = sorted(set(own[key]))
             for chosen in own[key][own.chosen]:
-                if len(tried) > 1 and chosen in (tried[0], tried[-1]):
+                fewest = key == "epochs" and chosen == 1
+                if len(tried) > 1 and chosen in (tried[0], tried[-1]) and not fewest:
                     ends.append(f"{key.replace('_', ' ')} {chosen:g}")
         if ends:
             yield f"{kind}: the chosen setting lies at the edge of what was tried ({', '.join(ends)})."
