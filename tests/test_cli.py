@@ -776,6 +776,19 @@ def test_another_processor_may_round_but_not_to_one_side(nothing_run, difference
     assert "6 of these runs were recorded on another processor" in done.stdout
 
 
+def test_a_run_that_is_far_from_its_record_is_wrong_on_any_processor(nothing_run):
+    for run, turned in zip(experiment(["Finetuned"], range(6)).runs(), [True, *[False] * 5]):
+        shares = {"auc05": .8, "ap": .9, "p1": .3}
+        recorded = invented(run, {"iid": shares})
+        recorded["environment"]["cpu"] = "another processor"
+        Store(nothing_run / "results").append(recorded)
+        here = {metric: round(1 - share, 1) for metric, share in shares.items()} if turned else shares
+        Store(nothing_run / "_runs").append(invented(run, {"iid": here}))
+    done = shell("agree")
+    assert done.exit_code == 1, done.stdout
+    assert "iid, auc05: 0.2 here, 0.8 committed" in done.stdout
+
+
 # records that are merged
 
 @pytest.mark.parametrize("given, says", [

@@ -285,6 +285,7 @@ def test_from_scores_to_a_verdict_that_separate_resamples_miss():
 def test_two_replicates_and_two_comparisons_are_enough():
     assert interval([1, 2], [[1, 2], [3, 5]]).method.endswith("2 resamples of the test items")
     assert holm([.04, .01]) == [.04, .02]
+    assert holm([.04]) == [.04] # one comparison alone needs no correction
 
 
 def test_one_seed_has_no_deviation_and_nothing_warns_of_it():

@@ -132,6 +132,22 @@ def test_pairs_that_are_refused(change, why):
     assert overall(["not compared", "not run"]) == "not run"
 
 
+def test_other_seeds_are_no_replicates_in_common():
+    e = evidence({"a": .6, "b": .5}, columns=["near"])
+    for record in e.found.values():
+        if record["id"].startswith("b-"):
+            record["seed"] += 100
+            record["config"]["seed"] = record["seed"]
+    one, = judge(e.comparisons(above("table3", "a", "b")[0]))
+    assert one.verdict == "not compared"
+    assert "0 common replicates" in one.why
+
+
+def test_a_margin_below_a_point_is_also_what_matters():
+    near, far, own = (above("table3", "a", "b", **more)[0] for more in (dict(margin=.3), dict(margin=2), dict(margin=.3, delta=1)))
+    assert (near.delta, far.delta, own.delta) == (.3, 1, 1)
+
+
 def test_a_cell_that_is_not_complete_says_why():
     e = evidence({"a": .6, "b": .5})
     for cell in e.of_table["table3"]:

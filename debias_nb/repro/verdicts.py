@@ -129,7 +129,7 @@ def above(
     metric: str = "",
     than: dict | None = None,    # table, column or metric of the second method
     minus: dict | None = None,   # methods, table, column or metric of a second difference
-    **more,                      # of `Asked`
+    **more,                      # of `Asked`; a claim with a margin below a point has that for its delta, if no other is given
 ) -> list[Asked]: # one a neighbouring pair
     "Raises `ValueError` for fewer than two methods, a delta that is not above 0, and what cannot be asked together."
     if len(methods) < 2:
@@ -140,6 +140,8 @@ def above(
         raise ValueError(f"{table}: `than` and `minus` take two methods, not {len(methods)}")
     if not more.get("delta", 1.) > 0:
         raise ValueError(f"{table}: delta must be above 0, got {more['delta']}: the smallest difference that matters")
+    if 0 < more.get("margin", 0.) < 1:
+        more.setdefault("delta", more["margin"])
     here = {"metric": metric}
     there = here | (than or {})
     lines = []
