@@ -13,7 +13,7 @@ from debias_nb.repro.records import latest
 from debias_nb.repro.frame import COMPLETE, all_experiments, found_records, papers, results, study_of
 from debias_nb.repro.pages import all_cells
 from debias_nb.repro.runner import narrow
-from debias_nb.repro.search import best_settings, best_training, search_table
+from debias_nb.repro.search import TIE, best_settings, best_training, search_table
 from dry import dry_runs, dry_step
 
 ROOT = project_root(Path(__file__).parent)
@@ -56,13 +56,14 @@ def test_paper_profile_holds_the_papers_settings():
     assert {corpus.name for corpus in block.corpora} == {"askubuntu_shah", "superuser"}
 
 
-def test_title_settings_are_those_the_search_chose():
+def test_title_settings_tie_with_the_best_and_have_the_fewest_epochs():
     search = load_experiment("itvreg/table02_search", "small")
-    records = results("small").records("itvreg", "table02_search", "small")
-    chosen = best_training(search, records, "static")
+    tried = search_table(search, results("small").records("itvreg", "table02_search", "small"))
+    tied = tried[tried["mean"] >= tried["mean"].max() - TIE]
+    shortest = tied[tied.epochs == tied.epochs.min()].training.tolist()
     for name in ("table02", "table09", "lambda_titles"):
-        blocks = load_experiment(f"itvreg/{name}", "small").blocks
-        assert {block.training for block in blocks} == {chosen}
+        used, = {block.training for block in load_experiment(f"itvreg/{name}", "small").blocks}
+        assert used in shortest
 
 
 @pytest.fixture(scope="module")
