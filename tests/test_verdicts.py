@@ -5,6 +5,7 @@ Cells of made-up records, refusals of names that nothing has, and how often equa
 import re
 from collections import Counter
 from dataclasses import replace
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -182,6 +183,44 @@ def test_equal_methods_are_seldom_told_apart():
         found = words(e, *above("table3", "a", "b", "c"))
         wrong += overall(found) not in ("no difference", "undecided")
     assert wrong <= 10
+
+
+def of_noise(evidence, rng, apart=0.):
+    "All records of a paper with one level for every method, test and metric, or methods `apart`, and noise that training makes."
+    found = {}
+    for id, record in evidence.found.items():
+        method = record["config"]["method"]
+        level = .5 + apart * crc32(method["name"].encode()) / 2**32
+        noise = .01 * method.get("trained", True)
+        metrics = {test: {metric: rng.normal(level, noise) for metric in values} for test, values in record["metrics"].items()}
+        found[id] = record | {"metrics": metrics, "replicates": {}} # seeds, worlds and splits alone
+    evidence.found = found
+    return evidence
+
+
+def decided(apart, monkeypatch, rounds):
+    "Of all claims without a margin, how many there are and how many come out other than `no difference` or `undecided`."
+    stored_evidence = Evidence.of
+    rng = np.random.default_rng(0)
+    words = []
+    with only_stored(), monkeypatch.context() as patch:
+        patch.setattr(Evidence, "of", lambda paper: of_noise(stored_evidence(paper), rng, apart))
+        for paper in ["itvreg", "arr", "scan"] * rounds:
+            for claim in read_ledger(paper).claims.values():
+                if not any(one.asked.margin for one in claim.comparisons):
+                    words += [overall(claim.words(profile)) for profile in ("small", "planted")]
+    compared = [word for word in words if word not in ("not run", "not compared")]
+    sure = [word for word in compared if word.partition(" in part")[0] not in ("no difference", "undecided")]
+    return len(compared), len(sure)
+
+
+def test_the_ledger_tells_equal_methods_apart_in_one_claim_of_twenty_at_most(monkeypatch):
+    "Every claim of three papers, with the runs, seeds, worlds and splits that it has."
+    claims, sure = decided(0., monkeypatch, rounds=2)
+    assert claims > 100
+    assert sure <= .05 * claims + 2 * np.sqrt(.05 * .95 * claims)
+    claims, sure = decided(.2, monkeypatch, rounds=1)
+    assert sure > .5 * claims
 
 
 def test_holm_makes_the_difference():
