@@ -57,9 +57,12 @@ def apart(
     most = found.allowed + 1e-9
     found["apart"] = found.gap > most
     is_there = found.here.notna()
-    typical = found[is_there & ~is_count].groupby("run").gap.median()
-    is_far = found.run.isin(typical.index[typical > FAR])
-    may_differ = found.elsewhere & is_there & ~is_count & ~is_far
+    is_share = is_there & ~is_count
+    shares = found[is_share]
+    gaps = shares.groupby("run").gap
+    typical = found.run.map(gaps.median())
+    is_near = ~(typical > FAR)
+    may_differ = found.elsewhere & is_share & is_near
     found["wrong"] = found.apart & ~may_differ
     return found.sort_values(["wrong", "apart", "gap"], ascending=False, kind="stable")
 

@@ -400,8 +400,9 @@ def edges(experiment: ExperimentConfig, records: list[dict]) -> Iterator[str]: #
         for key in ("learning_rate", "epochs"):
             tried = sorted(set(own[key]))
             for chosen in own[key][own.chosen]:
-                fewest = key == "epochs" and chosen == 1
-                if len(tried) > 1 and chosen in (tried[0], tried[-1]) and not fewest:
+                is_fewest = key == "epochs" and chosen == 1
+                at_end = chosen in (tried[0], tried[-1])
+                if len(tried) > 1 and at_end and not is_fewest:
                     ends.append(f"{key.replace('_', ' ')} {chosen:g}")
         if ends:
             yield f"{kind}: the chosen setting lies at the edge of what was tried ({', '.join(ends)})."

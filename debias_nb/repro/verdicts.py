@@ -140,8 +140,9 @@ def above(
         raise ValueError(f"{table}: `than` and `minus` take two methods, not {len(methods)}")
     if not more.get("delta", 1.) > 0:
         raise ValueError(f"{table}: delta must be above 0, got {more['delta']}: the smallest difference that matters")
-    if 0 < more.get("margin", 0.) < 1:
-        more.setdefault("delta", more["margin"])
+    margin = more.get("margin", 0.)
+    if 0 < margin < 1:
+        more.setdefault("delta", margin)
     here = {"metric": metric}
     there = here | (than or {})
     lines = []
