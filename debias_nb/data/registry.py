@@ -442,9 +442,8 @@ class Table:
 
     def take(self, rows, **changes) -> Self: # rows by position or mask; `changes` replace other fields
         "Some of the rows. Raises `IndexError`, with the name of the set, for a mask of another length or a row there is not."
-        every = np.arange(len(self))
         try:
-            positions = every[rows].tolist()
+            positions = np.arange(len(self))[rows].tolist()
         except IndexError as error:
             raise IndexError(f"{self.name}: {error}") from None
         columns = {}

@@ -60,9 +60,9 @@ def apart(
     is_share = is_there & ~is_count
     shares = found[is_share]
     gaps = shares.groupby("run").gap
-    typical = found.run.map(gaps.median())
-    is_near = ~(typical > FAR)
-    may_differ = found.elsewhere & is_share & is_near
+    of_run = gaps.median()
+    is_far = found.run.map(of_run) > FAR
+    may_differ = found.elsewhere & is_share & ~is_far
     found["wrong"] = found.apart & ~may_differ
     return found.sort_values(["wrong", "apart", "gap"], ascending=False, kind="stable")
 
