@@ -55,10 +55,11 @@ LOCKS = requirements.lock requirements-cpu.lock requirements-cuda.lock
 $(VENV)/.stamp: pyproject.toml constraints.txt $(LOCKS) | .cache
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 ifneq ($(LOCKED),)
-	$(PIP) --no-compile --require-hashes -r requirements-cpu.lock -r requirements.lock \
+	$(PIP) --no-compile --no-deps --require-hashes -r requirements-cpu.lock -r requirements.lock \
 	|| { echo "There is no CPU build of torch here: the published one, with the CUDA libraries that it asks for"; \
-	     $(PIP) --no-compile --require-hashes -r requirements-cuda.lock -r requirements.lock; }
+	     $(PIP) --no-compile --no-deps --require-hashes -r requirements-cuda.lock -r requirements.lock; }
 	$(PIP) --no-deps --editable .
+	$(BIN)/python -m pip check --quiet # nothing that the locks should have is missing
 	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # on all cores, where pip takes one; not every file of theirs compiles
 else
 	$(INSTALL) setuptools
