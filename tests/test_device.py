@@ -27,10 +27,11 @@ from debias_nb.config import (
 from debias_nb.repro import device, records, runner
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import (
-    AuthorsConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig,
+    AuthorsConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, load_experiment,
 )
 from debias_nb.repro.limits import Limits, TimeUp, newest
 from debias_nb.repro.records import Store, comparable, git_state, latest
+from debias_nb.repro.runner import narrow
 from dry import dry_runs, dry_step
 from made import WORLD, bert, experiment
 
@@ -216,13 +217,21 @@ def test_deterministic_algorithms_give_the_same_record_and_are_named():
 # the command
 
 
-FEW = {
-    "experiment": "itvreg/table05",
-    "profile": "planted",
-    "methods": ["Finetuned", "MaskReg"],
-    "encoders": ["tiny static"],
-    "seeds": [0],
-}
+def in_the_first_world(*methods):
+    "Runs of some methods, as a manifest names them."
+    table = load_experiment("itvreg/table05", "planted", ROOT)
+    few = narrow(table, [0], list(methods), ["tiny static"], full=False)
+    return {
+        "experiment": "itvreg/table05",
+        "profile": "planted",
+        "methods": list(methods),
+        "encoders": ["tiny static"],
+        "seeds": [0],
+        "ids": [run.id for run in few.runs()],
+    }
+
+
+FEW = in_the_first_world("Finetuned", "MaskReg")
 
 
 @pytest.fixture
@@ -415,7 +424,7 @@ NO_GPU = "no CUDA device: what a GPU gives is compared with a CPU only where the
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is None, reason=NO_GPU)
 def test_cpu_and_gpu_agree(manifest, tmp_path):
-    path = manifest(FEW | {"methods": ["Base", "Finetuned", "ITVReg, 50 %"]})
+    path = manifest(in_the_first_world("Base", "Finetuned", "ITVReg, 50 %"))
     found = {}
     for name in ("cpu", "cuda"):
         out = tmp_path / name
