@@ -453,7 +453,9 @@ class EncoderConfig(Strict):
     kind: Literal["static", "transformer", "alignment", "cross"]
     revision: str | None = None  # commit of the hub repository
     max_length: Natural = 32     # tokens, special ones included
-    dtype: Literal["fp32", "bf16"] = "fp32" # bf16 is autocast, in training and evaluation; weights stay fp32
+    # bf16 is autocast, in training and evaluation; weights stay fp32. fp64 is for alignment networks, whose training is
+    # chaotic: in single precision their metrics depend on the processor.
+    dtype: Literal["fp32", "bf16", "fp64"] = "fp32"
     label: str | None = None     # what the tables call it; default: its name
     role: Literal["weak", "strong"] | None = None # the paper's two kinds of base encoder
     world: WorldConfig | None = None # the world whose broad corpus trained it (planted encoders)
@@ -486,4 +488,7 @@ class EncoderConfig(Strict):
         refuse_if(
             learned and self.kind not in ("alignment", "static"),
             "encoder 'learned' is an alignment network or a static table")
+        refuse_if(
+            self.dtype == "fp64" and self.kind != "alignment",
+            f"{me}: `dtype` fp64 belongs to alignment networks")
         return self

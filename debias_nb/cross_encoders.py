@@ -228,7 +228,7 @@ class AlignmentEncoder(PairEncoder):
         question = self.read(q, a, wq, wa, question_mask, tau)
         answer = self.read(a, q, wa, wq, answer_mask, tau)
         both = torch.cat([question, answer], -1)
-        return self.aggregate(both).tanh().float()
+        return self.aggregate(both).tanh().to(self.log_temperature)
 
 # %% ../nbs/05_cross_encoders.ipynb #18b4b25c
 UNKNOWN = 1 # the id of all other words; 0 pads

@@ -436,9 +436,9 @@ def _tell_of_bf16():
         warnings.warn(f"bf16: {why}", stacklevel=3)
 
 
-def autocast(dtype: str, device: str = "cpu"): # dtype: "fp32" or "bf16"
-    "A context in which transformers compute in `dtype`; weights stay fp32. Raises `ValueError` for another one."
-    check_known("dtype", dtype, ("fp32", "bf16"))
+def autocast(dtype: str, device: str = "cpu"): # dtype: "fp32", "bf16" or "fp64"
+    "A context in which transformers compute in bf16, for the others one that does nothing. Raises `ValueError` for other names."
+    check_known("dtype", dtype, ("fp32", "bf16", "fp64"))
     kind = torch.device(device).type
     if dtype == "bf16" and kind == "cpu":
         _tell_of_bf16()

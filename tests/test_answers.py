@@ -13,7 +13,7 @@ import torch
 from debias_nb.repro.tasks import answers as task
 from debias_nb.repro.answer_training import (
     AnswerCollator, Weigher, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, fit_answers,
-    train_stages)
+    round_gradients, train_stages)
 from debias_nb.config import AnswersWorldConfig, EncoderConfig
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
 from debias_nb.repro.runner import absent, execute, run_all
@@ -63,6 +63,43 @@ def run_of(method, **changes):
         "evaluate": ("iid", "shifted")}
     own = {"corpus": CORPUS, "training": TRAINING} if method.trained else {"eval_corpus": CORPUS}
     return RunConfig(**(settings | own | changes))
+
+
+# the same steps on every processor
+
+def noisy(dtype, noise, train, method=SCAN):
+    "The weights after a training in which a sum differs in its last bits, as it does on another processor."
+    encoder = SMALL.model_copy(update={"dtype": dtype})
+    texts = train.questions + train.answers
+    model = answer_model(encoder, method, TRAINING, texts, 0)
+    model.encoder.aggregate.weight.register_hook(lambda gradient: gradient * (1 + noise))
+    model.encoder.vectors.weight.register_hook(lambda gradient: gradient * (1 - noise))
+    fit_answers(model, answer_tokens(model.encoder, train), method.scan, TRAINING, 0, dtype)
+    return torch.cat([weight.detach().flatten() for weight in model.parameters()])
+
+
+def test_in_double_precision_the_last_bits_of_a_sum_change_nothing(train):
+    plain = noisy("fp64", 0., train)
+    assert plain.dtype == torch.float64
+    assert torch.equal(plain, noisy("fp64", 1e-15, train))
+    single = noisy("fp32", 0., train)
+    assert not torch.equal(single, noisy("fp32", 1e-7, train)) # the last bit of single precision
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1., 1e30])
+def test_gradients_are_rounded_to_the_same_share_of_their_largest_whatever_its_size(scale):
+    weight = torch.nn.Parameter(torch.zeros(3, dtype=torch.float64))
+    weight.grad = scale * torch.tensor([.9, .3, 1e-9], dtype=torch.float64)
+    exact = weight.grad.clone()
+    round_gradients(torch.optim.SGD([weight]))
+    assert weight.grad[2] == 0
+    apart = (weight.grad - exact).abs()
+    assert 0 < apart.max() <= exact[0] * 2**-20
+
+
+def test_only_alignment_networks_have_double_precision():
+    with pytest.raises(ValueError, match="`dtype` fp64 belongs to alignment networks"):
+        EncoderConfig(name="minilm", kind="cross", dtype="fp64")
 
 
 # what the weights do to the loss
