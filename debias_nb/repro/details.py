@@ -22,7 +22,7 @@ import pandas as pd
 from .config import ExperimentConfig
 from ..metrics import randomisation_test
 from .frame import REFERENCE, Study, only, weighted_name
-from .pairing import data_of
+from .pairing import data_of, of_first_world, pairs_of, run_of, world_of
 from .tables import signed
 from .search import search_table
 from ..stats import Interval, interval
@@ -55,9 +55,10 @@ def extras(records: list[dict], key: str) -> Iterator[tuple[dict, dict]]: # reco
 def first_cases(
     records: list[dict],
 ) -> dict[tuple, dict[str, list[dict]]]: # (encoder, corpus, evaluate) -> method -> cases
-    "The cases of each method's first seed."
+    "The cases of each method's first seed, in the first world."
     groups = {}
-    for record, tests in extras(sorted(records, key=itemgetter("seed")), "cases"):
+    in_order = sorted(records, key=lambda record: (world_of(record) or 0, record["seed"]))
+    for record, tests in extras(in_order, "cases"):
         own = place(record)
         for test, cases in tests.items():
             group = groups.setdefault((own["encoder"], own["corpus"], test), {})
@@ -337,21 +338,23 @@ def _marked(text: str, words: list[str]) -> str:
 
 # %% ../../nbs/repro/08_details.ipynb #f3100027
 def question_tests(study: Study) -> pd.DataFrame: # panel, test, method, questions, seeds, difference, p
-    "Each method against the one of its table over questions or authors; p is two-sided, and takes the seeds as they are."
+    """Each method against the one of its table over questions or authors; p is two-sided, and takes the seeds as they are.
+    Of several worlds the first is tested: each has questions of its own. Raises `ValueError` as `pairs_of`."""
     against = {}
     for table in study.experiment.tables:
         against |= table.against
     out = []
-    for where, own in _by_question(study.records).groupby(["panel", "test"], sort=False):
-        values = own.pivot_table("values", "seed", "method", aggfunc="last")
-        for method in own.method.unique():
+    for where, own in _by_question(study).groupby(["panel", "test"], sort=False):
+        sides = {method: list(of_method.run) for method, of_method in own.groupby("method", sort=False)}
+        for method, side in sides.items():
             base = against.get(method) if against else REFERENCE
-            if method == base or base not in values:
+            if method == base or base not in sides:
                 continue
-            common = values[[method, base]].dropna()
-            if common.empty:
+            kept, _ = pairs_of([side, sides[base]])
+            common = of_first_world(kept)
+            if not common:
                 continue
-            a, b = (np.mean(common[name].tolist(), 0) for name in common)
+            a, b = (np.mean([run.value for run in runs], axis=0) for runs in zip(*common))
             difference = signed(float((a - b).mean()), 3)
             p = _tested_once(a.tobytes(), b.tobytes())
             out.append([*where, f"{method}, minus {base}", len(a), len(common), difference, round(p, 4)])
@@ -364,14 +367,18 @@ def _tested_once(a: bytes, b: bytes) -> float: # the page and its CSV file ask f
     return randomisation_test(np.frombuffer(a), np.frombuffer(b))
 
 
-def _by_question(records: list[dict]) -> pd.DataFrame: # panel, test, method, seed, values (of a run, one a question)
+def _by_question(study: Study) -> pd.DataFrame: # panel, test, method, run (whose value is an array, a number a question)
     "Single values of questions or authors."
     rows = []
-    for record, tests in extras(records, "questions"):
+    for record, tests in extras(study.records, "questions"):
         if record["config"]["corpus"]:
             own = place(record)
-            rows += [own | {"test": test, "values": values} for test, values in tests.items()]
-    return pd.DataFrame(rows, columns=["panel", "test", "method", "seed", "values"])
+            for test, values in tests.items():
+                run = run_of(record, np.array(values, float))
+                if study.own:
+                    run = run._replace(clean=True)
+                rows.append([own["panel"], test, own["method"], run])
+    return pd.DataFrame(rows, columns=["panel", "test", "method", "run"])
 
 # %% ../../nbs/repro/08_details.ipynb #f3100029
 def tried_settings(

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SCALE', 'Side', 'data_of', 'world_of', 'Made', 'depends_on_processor', 'trained_in', 'made_by', 'alike', 'overlap_of',
-           'is_clean', 'run_key', 'Run', 'run_on', 'by_world', 'level', 'Unpaired', 'is_trained', 'why_apart',
-           'pairs_of', 'is_enough', 'paired_sides', 'scaled']
+           'is_clean', 'run_key', 'Run', 'run_of', 'run_on', 'by_world', 'level', 'Unpaired', 'is_trained', 'why_apart',
+           'pairs_of', 'of_first_world', 'is_enough', 'paired_sides', 'scaled']
 
 # %% ../../nbs/repro/21_pairing.ipynb #9a210004
 from dataclasses import replace
@@ -104,11 +104,20 @@ SCALE = {"percent": 100., "fraction": 1., "count": 1.}
 class Run(NamedTuple):
     "What a comparison asks of one run on one test."
     key: tuple                # world and seed; the seed is None for a run without training
-    value: float
+    value: float | np.ndarray # an array where a comparison asks for every question or author
     replicates: np.ndarray | None # of the bootstrap
     made: Made
     clean: bool               # of `is_clean`
     overlap: float = 0.       # of `overlap_of`
+
+
+def run_of(
+    record: dict,
+    value: float | np.ndarray,
+    replicates: np.ndarray | None = None,
+) -> Run:
+    "A record beside what it says of something."
+    return Run(run_key(record), value, replicates, made_by(record), is_clean(record), overlap_of(record))
 
 
 def run_on(
@@ -122,7 +131,7 @@ def run_on(
     replicates = record["replicates"].get(evaluate, {}).get(metric)
     if replicates is not None:
         replicates = SCALE[unit] * np.array(replicates, float)
-    return Run(run_key(record), value, replicates, made_by(record), is_clean(record), overlap_of(record))
+    return run_of(record, value, replicates)
 
 
 Side = list[Run] # of one method on one test
@@ -174,10 +183,21 @@ def why_apart(runs: list[Run]) -> str | None: # None: nothing
     return None
 
 
+def _by_key(side: Side) -> dict[tuple, Run]:
+    "The run of each replicate. Raises `ValueError` where two claim one place."
+    known = {}
+    for run in side:
+        if run.key in known:
+            world, seed = run.key
+            raise ValueError(f"two runs of one side have world {world} and seed {seed}: only one of them can be a pair")
+        known[run.key] = run
+    return known
+
+
 def pairs_of(sides: list[Side]) -> tuple[dict[tuple, list[Run]], dict[tuple, str]]: # by world and seed
     """The replicates that every side has a run of, in the order of the first trained side: the runs of those whose runs
-    are pairs, and why others are left out."""
-    by_key = [{run.key: run for run in side} for side in sides]
+    are pairs, and why others are left out. Raises `ValueError` where a side has two runs of one replicate."""
+    by_key = [_by_key(side) for side in sides]
     first = next(filter(is_trained, sides), sides[0])
     kept = {}
     left_out = {}
@@ -192,6 +212,13 @@ def pairs_of(sides: list[Side]) -> tuple[dict[tuple, list[Run]], dict[tuple, str
         else:
             kept[world, seed] = runs
     return kept, left_out
+
+
+def of_first_world(kept: dict[tuple, list[Run]]) -> list[list[Run]]: # of `pairs_of`
+    "The pairs of the first world, or split, in the order of their seeds: every world has test items of its own."
+    first = min((world for world, _ in kept if world is not None), default=None)
+    seeds = sorted(seed for world, seed in kept if world == first)
+    return [kept[first, seed] for seed in seeds]
 
 
 def is_enough(sides: list[Side], kept: dict[tuple, list[Run]]) -> bool: # kept: of `pairs_of`
