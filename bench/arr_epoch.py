@@ -69,26 +69,29 @@ def anew(model, teacher, data: Data, clock):
     "A loss: ARR as one writes it down. The teacher embeds the batch, and its TF-IDF rows are made of its texts."
     import torch
     from debias_nb import arr
-    from debias_nb.encoders import encode_tokens, from_features
+    from debias_nb.encoders import encode_tokens, unit_rows
     rows_of = arr.text_rows("tfidf", data.texts) # the words and how rare they are, once
 
-    def topic_cosines(column):
-        texts = [data.texts[row] for row in column["row"].tolist()]
+    def topic_cosines(rows):
+        texts = [data.texts[row] for row in rows.tolist()]
         return arr.sparse_cosines(rows_of(texts))
 
-    def teacher_cosines(column):
-        return arr.gram(encode_tokens(teacher, from_features(teacher, column)))
+    def teacher_cosines(rows):
+        return arr.gram(encode_tokens(teacher, data.tokens[rows]))
 
     class Anew(arr.AuthorLoss):
-        def value(self, column, labels):
+        def rows_of(self, columns):
+            return columns[0]["row"]
+
+        def value(self, z, authors, rows):
             with clock("topics"):
-                topics = topic_cosines(column)
+                topics = topic_cosines(rows)
             with clock("teacher"), torch.no_grad():
-                cosines = teacher_cosines(column)
-            bias = arr.topic_bias(topics, labels, TEMPERATURE)
+                cosines = teacher_cosines(rows)
+            bias = arr.topic_bias(topics, authors, TEMPERATURE)
             target = arr.regularised(arr.pair_log_probs(cosines, TEMPERATURE), bias)
-            student = arr.pair_log_probs(self.cosines(column), TEMPERATURE)
-            pairs = arr.same_author(labels).sum()
+            student = arr.pair_log_probs(arr.gram(unit_rows(z)), TEMPERATURE)
+            pairs = arr.same_author(authors).sum()
             return arr.distillation(target, student), {"B": bias, "entropy": arr.entropy(target), "pairs": pairs}
 
     return Anew(model)
@@ -96,13 +99,14 @@ def anew(model, teacher, data: Data, clock):
 
 def prepared(variant: str, model, teacher, data: Data, clock):
     "A loss, and what it does once, before the first epoch is timed."
-    from debias_nb.arr import ARRLoss, ContrastiveAuthorLoss
+    from debias_nb.arr import ARR as ARRLoss, ContrastiveAuthorLoss, NumberedTexts
     with clock("once"):
         if variant == CL:
             return ContrastiveAuthorLoss(model, TEMPERATURE)
         if variant == ANEW:
             return anew(model, teacher, data, clock)
-        return ARRLoss(model, *tables(teacher, data), TEMPERATURE, data.authors)
+        vectors, topics = tables(teacher, data)
+        return ARRLoss(model, NumberedTexts(topics, data.authors), vectors, TEMPERATURE)
 
 
 # ---------------------------------------------------------------- runs
@@ -110,14 +114,14 @@ def prepared(variant: str, model, teacher, data: Data, clock):
 
 def timed_look_up(clock):
     "A patch by which looking topics up counts as `topics`."
-    from debias_nb.arr import TopicLoss
-    look_up = TopicLoss.look_up
+    from debias_nb.arr import NumberedTexts
+    cosines = NumberedTexts.cosines
 
     def timed(*args):
         with clock("topics"):
-            return look_up(*args)
+            return cosines(*args)
 
-    return patch.object(TopicLoss, "look_up", timed)
+    return patch.object(NumberedTexts, "cosines", timed)
 
 
 def fit(model, loss, data: Data, size: Size, rate: float, clock) -> None:

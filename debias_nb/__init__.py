@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING: # what PUBLIC says, in the form that editors read
-    from debias_nb.author_losses import ARR as ARR, ProductOfExperts as ProductOfExperts
+    from debias_nb.arr import ARR as ARR, AuthorPairSampler as AuthorPairSampler, ProductOfExperts as ProductOfExperts
     from debias_nb.data.questions import load_questions as load_questions, read_pairs as read_pairs
     from debias_nb.encoders import embed_texts as embed_texts, load_encoder as load_encoder
     from debias_nb.explain.compare import compare as compare
@@ -25,7 +25,7 @@ if TYPE_CHECKING: # what PUBLIC says, in the form that editors read
 PUBLIC = { # module -> its names that are also names of the package
     "debias_nb.regularized": (
         "Regularized", "ITVReg", "OutReg", "MaskReg", "SimCSE", "L2SP", "WordDropout", "wise_ft"),
-    "debias_nb.author_losses": ("ARR", "ProductOfExperts"),
+    "debias_nb.arr": ("ARR", "ProductOfExperts", "AuthorPairSampler"),
     "debias_nb.scan_training": ("SCAN",),
     "debias_nb.explain.diagnose": ("diagnose",),
     "debias_nb.explain.compare": ("compare",),

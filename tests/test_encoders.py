@@ -21,8 +21,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, StaticEm
 from transformers import BertTokenizerFast
 
 from debias_nb import encoders
-from debias_nb.arr import ContrastiveAuthorLoss
-from debias_nb.author_losses import ARR, ProductOfExperts
+from debias_nb.arr import ARR, ContrastiveAuthorLoss, ProductOfExperts
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.encoders import (
     EncoderCard, EncoderError, Tokens, copied, embed, embed_texts, encode_tokens, encoder_cards, encoder_fingerprint, find_folder,

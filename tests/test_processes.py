@@ -17,9 +17,9 @@ from sentence_transformers.sentence_transformer import losses
 
 import made
 from debias_nb.arr import (
-    ARRLoss, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, MulticlassLoss, text_rows,
+    ARR, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, MulticlassLoss, NumberedTexts, ProductOfExperts,
+    text_rows,
 )
-from debias_nb.author_losses import ARR, ProductOfExperts
 from debias_nb.config import ConfigError
 from debias_nb.encoders import EncoderError, QuietTrainer, embed_texts, pretrain, tokenise, training_arguments
 from debias_nb.itvreg import MatchingLoss
@@ -86,7 +86,7 @@ def fine_tuned(folder, method, size):
 AUTHOR_LOSSES = {
     "cl": lambda model, teacher, topics: ContrastiveAuthorLoss(model),
     "mll": lambda model, teacher, topics: MulticlassLoss(model, 8),
-    "arr": lambda model, teacher, topics: ARRLoss(model, teacher, topics),
+    "arr": lambda model, teacher, topics: ARR(model, NumberedTexts(topics), teacher),
     "arr by text": lambda model, teacher, topics: ARR(model, TEXTS, teacher),
     "experts by pairs": lambda model, teacher, topics: ProductOfExperts(model, TEXTS),
 }

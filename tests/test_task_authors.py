@@ -14,7 +14,8 @@ from scipy import sparse
 
 from debias_nb.repro.details import leak_rows
 from debias_nb.repro.tasks import authors
-from debias_nb.arr import ARRLoss, author_ids
+from debias_nb import arr
+from debias_nb.arr import author_ids
 from debias_nb.repro.tasks.authors import (
     author_loss, author_split, beginning, counts, evaluate_authors, excerpt, fit_authors, leaks, learned_table,
     settings, topic_rows, tuned)
@@ -211,9 +212,9 @@ def test_fixed_bias_is_the_released_temperature_of_the_teacher():
 
     def student(scale, bias):
         model = beginning(ENCODER, CORPUS)
-        loss = ARRLoss(model, teacher, rows, .1, labels, bias=bias)
+        loss = arr.ARR(model, arr.NumberedTexts(rows, labels), teacher, .1, bias)
         if scale != 1:
-            loss.__dict__["teacher"] = scaled(loss.teacher, scale)
+            loss.teacher = scaled(loss.teacher, scale)
         return embed(fit_authors(model, loss, tokens, labels, TRAINING, 2), tokens)
 
     assert torch.allclose(student(1., .4), student(.6, 0.), atol=1e-4)

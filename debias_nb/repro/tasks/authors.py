@@ -19,8 +19,8 @@ import torch
 from numpy.random import default_rng
 
 from debias_nb.arr import (
-    ARRLoss, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacherLoss, MulticlassLoss,
-    ProductOfExpertsLoss, author_ids, history_summary, text_rows,
+    ARR, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, NumberedTexts,
+    ProductOfExperts, author_ids, history_summary, text_rows,
 )
 from debias_nb.data.authors import (
     SOURCES, AuthorSplit, Halves, Texts, among, describe, leakage, leakage_aware_split, load_texts, nearest_topics,
@@ -201,11 +201,11 @@ def author_loss(
     if method.student != "none" and teacher is None:
         raise ValueError("a student needs the vectors of its teacher")
     if method.student == "corrected":
-        return CorrectedTeacherLoss(model, teacher, rows(), temperature, method.gamma, labels)
+        return CorrectedTeacher(model, NumberedTexts(rows(), labels), teacher, temperature, method.gamma)
     if method.student == "arr":
-        return ARRLoss(model, teacher, rows(), temperature, labels, method.variant, method.bias)
+        return ARR(model, NumberedTexts(rows(), labels), teacher, temperature, method.bias, method.variant)
     if method.gamma:
-        return ProductOfExpertsLoss(model, rows(), temperature, method.gamma, labels)
+        return ProductOfExperts(model, NumberedTexts(rows(), labels), temperature, method.gamma)
     if method.base == "mll":
         return MulticlassLoss(model, int(labels.max()) + 1, seed)
     return ContrastiveAuthorLoss(model, temperature)
