@@ -1,5 +1,7 @@
 """Plots are functions of their tables alone: the numbers of the table stand in the picture, nothing is cut off, and the
 bytes don't depend on the caller's style."""
+import base64
+import io
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pandas as pd
 import pytest
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.text import Text
+from PIL import Image
 
 from debias_nb.repro import plots as P
 
@@ -79,6 +82,18 @@ def test_the_same_bytes_whatever_the_style(name):
     assert len(first) < 60_000 and b"<text" in first and b"<dc:date>" not in first
     assert frame.equals(tables()[name]) and dict(matplotlib.rcParams) == settings
     ET.fromstring(first)
+
+@each
+def test_a_notebook_keeps_dots_beside_the_lines(name):
+    "JupyterLab draws no SVG in a notebook that it does not trust, and a clone is never trusted."
+    data, metadata = P.Picture(drawn(name), "what it says")._repr_mimebundle_()
+    assert data == P.Picture(drawn(name), "what it says")._repr_mimebundle_()[0], "the same each time"
+    assert data["image/svg+xml"].encode() == P.svg(drawn(name))
+    assert data["text/plain"] == metadata["alt"] == "what it says"
+    assert len(data["image/png"]) < 60_000
+    with Image.open(io.BytesIO(base64.b64decode(data["image/png"]))) as image:
+        assert image.format == "PNG" and image.width == pytest.approx(P.WIDTH * P.DOTS, abs=1)
+        assert len(image.convert("RGB").getcolors()) > 5, "something is drawn"
 
 @each
 @pytest.mark.parametrize("panels", ["a", "abcd", ["a corpus with a long name -> another corpus with a long name", "b"]])

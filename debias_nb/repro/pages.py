@@ -14,7 +14,7 @@ import json
 import posixpath
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
@@ -49,14 +49,16 @@ def shown_output(data: dict[str, str], alt: str = "") -> Shown: # data: kind -> 
     raise ValueError(f"nothing of {', '.join(data)} can stand on a page")
 
 
-def _fresh_shell():
-    "IPython's shell without names or a history, in a module that is not the program's `__main__`."
+def _fresh_shell(kinds: Collection[str] | None):
+    """IPython's shell without names or a history, in a module that is not the program's `__main__`.
+    kinds: of outputs, as `run_cells`."""
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
     gc.freeze() # what is in memory by then is not searched for garbage again
     config = Config(HistoryManager=dict(enabled=False))
     shell = InteractiveShell.instance(config=config, user_module=ModuleType("page"))
     shell.reset(new_session=False)
+    shell.display_formatter.active_types = list(kinds or shell.display_formatter.format_types)
     return shell
 
 
@@ -73,9 +75,10 @@ def _run(shell, source: str): # what it printed and displayed, as IPython captur
 def run_cells(
     notebook: Path,
     parameters: dict[str, object], # instead of those in the cell that is tagged `parameters`
+    kinds: Collection[str] | None = None, # of outputs; None: all
 ) -> Iterator[tuple[dict, str, list]]: # each cell, what it printed, what it displayed
     "Run the code cells of a notebook in this process. Raises what a cell raises, with the notebook's name as a note."
-    shell = _fresh_shell()
+    shell = _fresh_shell(kinds)
     for cell in json.loads(notebook.read_text("utf-8"))["cells"]:
         if cell["cell_type"] != "code":
             yield cell, "", []
@@ -107,7 +110,7 @@ def executed(
 ) -> list[Shown]:
     "What a notebook shows on its page, its text included. Raises as `run_cells`."
     shown = []
-    for cell, printed, outputs in run_cells(notebook, parameters):
+    for cell, printed, outputs in run_cells(notebook, parameters, KINDS):
         if cell["cell_type"] == "markdown":
             shown.append(Shown("text/markdown", "".join(cell["source"])))
         if printed:

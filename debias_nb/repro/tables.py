@@ -465,14 +465,14 @@ def show(
     alt: str = "", # what a reader who cannot see a figure is told
 ) -> None:
     "Display the parts of a page."
-    from IPython.display import SVG, Markdown, display
+    from IPython.display import Markdown, display
     for part in parts:
         if isinstance(part, Study):
             part = part._repr_markdown_()
         elif isinstance(part, pd.DataFrame):
             part = markdown(part) if len(part) else ""
         if not isinstance(part, str):
-            from debias_nb.repro.plots import svg
-            display(SVG(svg(part)), metadata={"alt": alt})
+            from debias_nb.repro.plots import Picture
+            display(Picture(part, alt))
         elif part:
             display(Markdown(part))
