@@ -381,7 +381,9 @@ def check_features(
     check_finite("features", features)
     if labels is not None:
         _one_each("labels", labels, len(features), "row of features")
-        _check_labels(labels)
+        if labels.is_floating_point() or labels.min() < 0:
+            got = f"{labels.dtype} with minimum {float(labels.min()):g}"
+            raise ValueError(f"labels must be class numbers 0, 1, …, got {got}")
 
 
 def _one_each(name: str, values: torch.Tensor, n: int, of: str) -> None:
@@ -390,21 +392,13 @@ def _one_each(name: str, values: torch.Tensor, n: int, of: str) -> None:
         got = tuple(values.shape)
         raise ValueError(f"{name} must have shape ({n},), one for each {of}, got {got}")
 
-
-def _check_labels(labels: torch.Tensor) -> None:
-    "Raises `ValueError` for what are no class numbers."
-    smallest = labels.min()
-    if labels.is_floating_point() or smallest < 0:
-        got = f"{labels.dtype} with minimum {float(smallest):g}"
-        raise ValueError(f"labels must be class numbers 0, 1, …, got {got}")
-
 # %% ../nbs/methods/scan.ipynb #a5bf6643
 class _Learner:
     "The parameters of a batch's weights, and what each variant does with them in a step."
     draws_anew = False # whether each step has random functions of its own
     momentum = 0.
 
-    def __init__(self, features, beside, penalty): # beside: (m,) what the memory keeps of its samples
+    def __init__(self, features, beside, penalty, classes=None): # beside: (m,) what the memory keeps of its samples
         self.n = len(features)
         self.beside = beside
         self.penalty = penalty
@@ -509,8 +503,14 @@ CLASS_MASS = ("free", "keep")
 LEARNERS = {"fixed": _Fixed, "released": _Released, "paper": _Paper}
 
 
-def _settings(variant, changes) -> dict:
+def _settings(variant, changes, class_mass, labels) -> dict:
     "The settings of a variant with some of them changed. Raises `ValueError`."
+    check_known("variant", variant, list(VARIANTS))
+    check_known("class_mass", class_mass, CLASS_MASS)
+    if class_mass == "keep" and labels is None:
+        raise ValueError("class_mass='keep' needs labels")
+    if class_mass == "keep" and variant != "fixed":
+        raise ValueError(f"class_mass='keep' needs variant 'fixed', got {variant!r}")
     for name in changes:
         check_known("settings", name, list(VARIANTS[variant]))
     settings = VARIANTS[variant] | changes
@@ -521,24 +521,6 @@ def _settings(variant, changes) -> dict:
     check_range("penalty", settings["penalty"], ends)
     check_range("lr", settings["lr"], "()")
     return settings
-
-
-def _check_class_mass(variant, class_mass, labels):
-    "Raises `ValueError` where classes are asked for and not told."
-    check_known("class_mass", class_mass, CLASS_MASS)
-    if class_mass == "keep" and labels is None:
-        raise ValueError("class_mass='keep' needs labels")
-    if class_mass == "keep" and variant != "fixed":
-        raise ValueError(f"class_mass='keep' needs variant 'fixed', got {variant!r}")
-
-
-def _with_remembered(memory, features) -> tuple[torch.Tensor, torch.Tensor]: # (n + m, d); (m,) weights of the further ones
-    "Features of the batch and of the samples beside it. Raises `ValueError` for another width."
-    if memory is None or memory.features is None:
-        return features, features[:0, 0]
-    memory.check(features)
-    known = memory.features.to(features)
-    return torch.cat([features, known]), memory.weights.to(features)
 
 
 def learn_weights(
@@ -554,74 +536,53 @@ def learn_weights(
     """Weights under which the features of a batch are less correlated.
     Raises `ValueError` for unusable features, unknown names, or missing labels, `FloatingPointError` when a learning
     rate is so large that the weights are lost."""
-    check_known("variant", variant, list(VARIANTS))
-    settings = _settings(variant, settings)
+    settings = _settings(variant, settings, class_mass, labels)
+    steps = settings["steps"]
+    lr = settings["lr"]
     features = _plain(features)
     check_features(features, labels)
-    _check_class_mass(variant, class_mass, labels)
-    everything, beside = _with_remembered(memory, features)
-    learned = {"features": features, "beside": beside, "penalty": settings["penalty"]}
+    everything = features
+    beside = features[:0, 0]
+    if memory is not None and memory.features is not None:
+        memory.check(features)
+        everything = torch.cat([features, memory.features.to(features)])
+        beside = memory.weights.to(features)
+    classes = None
     if class_mass == "keep":
-        learned["classes"] = labels
-    learner = LEARNERS[variant](**learned)
+        classes = labels
+    learner = LEARNERS[variant](features, beside, settings["penalty"], classes)
+
     with torch.enable_grad(), torch.autocast(features.device.type, enabled=False):
         z = everything
         if settings["scale"]:
             z = standardise(everything)
+        values = random_features(z, r, generator, settings["kinds"])
+        loss = decorrelation(values, settings["form"])
+        start = learner.all().detach().clone()
+        varies = standardise(z).abs().amax(0) > 0
+        if varies.sum() < 2:
+            note = "all features are equal in all samples"
+            if varies.any():
+                note = "only one feature differs between samples"
+            warnings.warn(f"{note}: there is nothing to decorrelate, and weights stay uniform", stacklevel=2)
+            return Weights(learner.local().detach().clone(), learner.kept().detach().clone(), 1., note)
 
-        def draw():
-            values = random_features(z, r, generator, settings["kinds"])
-            return decorrelation(values, settings["form"])
+        uniform = loss(start)
+        optimiser = learner.optimiser(lr)
+        for step in range(steps):
+            if learner.draws_anew and step:
+                values = random_features(z, r, generator, settings["kinds"])
+                loss = decorrelation(values, settings["form"])
+            optimiser.param_groups[0]["lr"] = learner.rate(lr, step, steps)
+            learner.slope(loss, uniform)
+            optimiser.step()
 
-        return _learn(learner, z, draw, variant, settings["steps"], settings["lr"])
-
-# %% ../nbs/methods/scan.ipynb #0b8bf361
-def _nothing_to_do(z) -> str: # "" where there is something
-    "Why no weights can change anything."
-    z = standardise(z)
-    size = z.abs()
-    varies = size.amax(0) > 0
-    if varies.sum() >= 2:
-        return ""
-    if varies.any():
-        return "only one feature differs between samples"
-    return "all features are equal in all samples"
-
-
-@torch.no_grad()
-def _found(learner, loss, note="") -> Weights:
-    "What a learner has come to."
-    values = learner.local().clone()
-    kept = learner.kept().detach().clone()
-    return Weights(values, kept, loss, note)
-
-
-def _learn(learner, z, draw, variant, steps, lr) -> Weights: # draw: -> the loss of newly drawn random functions
-    "The steps of a learner."
-    loss = draw()
-    with torch.no_grad():
-        start = learner.all().clone()
-    note = _nothing_to_do(z)
-    if note:
-        told = f"{note}: there is nothing to decorrelate, and weights stay uniform"
-        warnings.warn(told, stacklevel=3) # the line that called `learn_weights`
-        return _found(learner, 1., note)
-    uniform = loss(start)
-    optimiser = learner.optimiser(lr)
-    for step in range(steps):
-        if learner.draws_anew and step:
-            loss = draw()
-        group, = optimiser.param_groups
-        group["lr"] = learner.rate(lr, step, steps)
-        learner.slope(loss, uniform)
-        optimiser.step()
-    if not learner.theta.isfinite().all():
-        lost = f"the weights are not finite after {steps} steps at lr={lr:g} (variant {variant!r})"
-        raise FloatingPointError(f"{lost}: take a smaller one")
-    with torch.no_grad():
-        weights = learner.all()
-        last = loss(weights) / loss(start)
-    return _found(learner, float(last))
+    with torch.no_grad(), torch.autocast(features.device.type, enabled=False):
+        if not learner.theta.isfinite().all():
+            lost = f"the weights are not finite after {steps} steps at lr={lr:g} (variant {variant!r})"
+            raise FloatingPointError(f"{lost}: take a smaller one")
+        last = loss(learner.all()) / loss(start)
+        return Weights(learner.local().clone(), learner.kept().clone(), float(last))
 
 # %% ../nbs/methods/scan.ipynb #68f9a335
 def effective_size(weights: torch.Tensor) -> float: # (n,) -> in (0, 1]
@@ -653,53 +614,6 @@ def _numbers(weights, like) -> torch.Tensor: # weights: `Weights`, or numbers fr
     return torch.as_tensor(weights).detach().to(like)
 
 
-def _check_diagnosis(w, n, draws):
-    "Raises `ValueError` for what `diagnose_weights` cannot use."
-    _one_each("weights", w, n, "row of features")
-    if not w.isfinite().all() or w.sum() <= 0:
-        raise ValueError(f"weights must be finite with a positive sum, got sum {float(w.sum()):g}")
-    if draws < 1:
-        raise ValueError(f"draws must be at least 1, got {draws}")
-
-
-def _fresh_losses(z, candidates, generator, r, draws) -> np.ndarray:
-    "The loss of each candidate for the weights, summed over fresh random functions."
-    losses = []
-    for _ in range(draws):
-        features = random_features(z, r, generator)
-        loss = decorrelation(features)
-        losses.append([float(loss(weights)) for weights in candidates])
-    return np.sum(losses, 0)
-
-
-def _ratio(loss, uniform) -> float:
-    if uniform > 0:
-        return float(loss / uniform)
-    return float("nan")
-
-
-def _means_of_classes(w, labels) -> dict[str, float]: # relative to the mean of all
-    "The mean weight of each class."
-    mean = w.mean()
-    out = {}
-    for c in labels.unique().tolist():
-        of_class = w[labels == c].mean()
-        out[f"mean of class {c}"] = float(of_class / mean)
-    return out
-
-
-def _evenness(w) -> dict[str, float]:
-    "What weights cost: how uneven they are."
-    mean = w.mean()
-    largest = w.max()
-    return {
-        "effective size": effective_size(w),
-        "largest": float(largest / mean),
-        "mean": float(mean),
-        "negative": int((w < 0).sum()),
-    }
-
-
 def diagnose_weights(
     weights,                            # `Weights`, or (n,) weights from anywhere
     features: torch.Tensor,             # (n, d) the samples' features
@@ -712,24 +626,40 @@ def diagnose_weights(
     features = _plain(features)
     w = _numbers(weights, features)
     check_features(features, labels)
-    _check_diagnosis(w, len(features), draws)
+    _one_each("weights", w, len(features), "row of features")
+    if not w.isfinite().all() or w.sum() <= 0:
+        raise ValueError(f"weights must be finite with a positive sum, got sum {float(w.sum()):g}")
+    if draws < 1:
+        raise ValueError(f"draws must be at least 1, got {draws}")
 
     among = labels
     if labels is None:
         among = torch.zeros_like(w)
     shuffled = shuffled_within(w, among, generator)
     z = standardise(features)
-    candidates = (torch.ones_like(w), w, shuffled)
-    uniform, mine, control = _fresh_losses(z, candidates, generator, r, draws)
+    losses = np.zeros(3)
+    for _ in range(draws):
+        values = random_features(z, r, generator)
+        loss = decorrelation(values)
+        losses += [float(loss(each)) for each in (torch.ones_like(w), w, shuffled)]
+    uniform, mine, control = losses
     varies = (z != 0).any(0)
-    if varies.sum() < 2: # no two features to decorrelate: what remains is rounding
-        uniform = 0.
+    if varies.sum() < 2 or uniform <= 0: # no two features to decorrelate: what remains is rounding
+        uniform = float("nan")
 
-    out = _evenness(w)
+    mean = w.mean()
+    out = {
+        "effective size": effective_size(w),
+        "largest": float(w.max() / mean),
+        "mean": float(mean),
+        "negative": int((w < 0).sum()),
+    }
     if labels is not None:
-        out |= _means_of_classes(w, labels)
-    out["fresh loss"] = _ratio(mine, uniform)
-    out["fresh loss, shuffled"] = _ratio(control, uniform)
+        for c in labels.unique().tolist():
+            of_class = w[labels == c].mean()
+            out[f"mean of class {c}"] = float(of_class / mean)
+    out["fresh loss"] = float(mine / uniform)
+    out["fresh loss, shuffled"] = float(control / uniform)
     out["constant features"] = int((~varies).sum())
     if isinstance(weights, Weights):
         out |= {"fitted loss": weights.loss, "note": weights.note}

@@ -327,31 +327,6 @@ def test_a_constant_column_among_others_does_no_harm(batch):
     assert not w.note
 
 
-LONG = dict(dtype=torch.long)
-
-
-@pytest.mark.parametrize("change, message", [
-    (dict(variant="fixd"), "no variant 'fixd'; did you mean 'fixed'"),
-    (dict(variant="relased"), "did you mean 'released'"),
-    (dict(r=0), "r must be at least 1"),
-    (dict(class_mass="kept"), "did you mean 'keep'"),
-    (dict(kinds="cos+sine"), r"did you mean 'cos\+sin'"),
-    (dict(form="moments"), "did you mean 'moment'"),
-    (dict(penality=1), "did you mean 'penalty'"),
-    (dict(lr=0), r"lr must lie in \(0, inf\), got 0"),
-    (dict(steps=-1), r"steps must lie in \[0, inf\), got -1"),
-    (dict(variant="released", penalty=0), r"penalty must lie in \(0, inf\), got 0"),
-    (dict(class_mass="keep"), "needs labels"),
-    (dict(variant="released", class_mass="keep", labels=torch.zeros(140, **LONG)), "needs variant 'fixed'"),
-    (dict(labels=torch.zeros(139, **LONG)), r"labels must have shape \(140,\)"),
-    (dict(labels=torch.zeros(140)), "class numbers"),
-    (dict(generator=0), "torch.Generator"),
-])
-def test_the_learner_refuses_what_cannot_be(batch, change, message):
-    with pytest.raises(ValueError, match=message):
-        learn_weights(batch.features, **({"generator": seeded()} | change))
-
-
 def test_a_class_may_count_more():
     features = torch.randn(12, 8, generator=seeded())
     labels = torch.tensor([0, 1] * 6)
@@ -361,26 +336,9 @@ def test_a_class_may_count_more():
     assert torch.isclose(head(features, labels)["sw"], (by_sample * (1 + 2 * labels)).mean())
 
 
-@pytest.mark.parametrize("row, value", [(0, float("nan")), (77, float("inf")), (139, -float("inf"))])
-def test_a_feature_that_is_not_finite_is_named(batch, row, value):
-    z = batch.features.clone()
-    z[row, 2] = value
-    message = f"features: row {row} is not finite"
-    with pytest.raises(ValueError, match=message):
-        learn_weights(z, generator=seeded())
-    with pytest.raises(ValueError, match=message):
-        diagnose_weights(torch.ones(140), z, generator=seeded())
-
-
-@pytest.mark.parametrize("shape", [(1, 4), (0, 4), (5,), (2, 3, 4)])
-def test_features_are_a_matrix_of_samples(shape):
-    with pytest.raises(ValueError, match="matrix of at least 2 samples"):
-        learn_weights(torch.zeros(shape), generator=seeded())
-
-
 def test_a_rate_that_loses_the_weights_is_said():
     wide = standardise((doubles(0, 40, 3) @ doubles(1, 3, 200))).float()
-    with pytest.raises(FloatingPointError, match="not finite after 20 steps at lr=1 "):
+    with pytest.raises(FloatingPointError, match="lr=1 "):
         learn_weights(wide, generator=seeded(), variant="paper", lr=1.)
 
 
@@ -458,25 +416,6 @@ def test_the_global_weights_stay_as_they_are(batch):
         assert torch.equal(before.weights, memory.weights)
 
 
-def test_a_memory_refuses_what_does_not_fit(batch):
-    with pytest.raises(ValueError, match="did you mean 'queue'"):
-        Memory("queu")
-    with pytest.raises(ValueError, match=r"alpha must lie in \[0, 1\), got 1"):
-        Memory(alpha=1)
-    with pytest.raises(ValueError, match="at least 1, got 0"):
-        Memory("queue", size=0)
-    memory = Memory("queue")
-    memory.update(batch.features, torch.ones(140))
-    with pytest.raises(ValueError, match="holds 6 features a sample, the batch has 5"):
-        learn_weights(batch.features[:, :5], memory=memory, generator=seeded())
-    with pytest.raises(ValueError, match="holds 6 features"):
-        memory.update(batch.features[:, :5], torch.ones(140))
-    with pytest.raises(ValueError, match="of kind 'queue', this one is 'ema'"):
-        Memory("ema").load_state_dict(memory.state_dict())
-    with pytest.raises(ValueError, match="lacks kind, alpha"):
-        Memory("ema").load_state_dict({})
-
-
 # ---- diagnosis and worlds
 
 
@@ -488,19 +427,6 @@ def test_the_shuffled_control_keeps_each_class_s_weights():
     assert told["fresh loss"] == told["fresh loss, shuffled"]
     assert told["fresh loss"] < .9
     assert told["mean of class 1"] < .3
-
-
-@pytest.mark.parametrize("change, message", [
-    (dict(weights=torch.ones(139)), r"weights must have shape \(140,\)"),
-    (dict(weights=torch.full((140,), float("nan"))), "finite with a positive sum"),
-    (dict(weights=torch.zeros(140)), "positive sum, got sum 0"),
-    (dict(draws=0), "draws must be at least 1"),
-    (dict(r=0), "r must be at least 1"),
-])
-def test_the_diagnosis_refuses_what_cannot_be(batch, change, message):
-    arguments = dict(weights=torch.ones(140), features=batch.features, generator=seeded())
-    with pytest.raises(ValueError, match=message):
-        diagnose_weights(**(arguments | change))
 
 
 def test_negative_weights_are_counted(batch):
@@ -601,36 +527,6 @@ def test_inference_is_the_classifier_alone():
     assert scan_loss(bare(hidden, labels)) > 0
 
 
-ONES = torch.ones(1, 2)
-
-
-def weighted(*weights):
-    "A head asked for two samples under these weights."
-    return ScanHead(8)(torch.zeros(2, 8), torch.zeros(2, **LONG), torch.tensor(weights))
-
-
-@pytest.mark.parametrize("call, message", [
-    (lambda: ScanHead(8, gate="vectors"), "did you mean 'vector'"),
-    (lambda: ScanHead(8, output="rely"), "did you mean 'relu'"),
-    (lambda: ScanHead(8, classes=1), "classes must be at least 2"),
-    (lambda: ScanHead(8, dropout=1), "dropout must lie in"),
-    (lambda: ScanHead(8, temperature=0), "temperature must be above 0"),
-    (lambda: LanguageDebiasing(0), "width must be at least 1"),
-    (lambda: ScanHead(8, classes=3).scores(torch.zeros(2, 8)), "log-odds need 2 classes"),
-    (lambda: scan_loss({"clc": 1.}), "did you mean 'cl'"),
-    (lambda: contrastive_loss(ONES, ONES, ONES, 0), "temperature must be above 0 and finite, got 0"),
-    (lambda: LanguageDebiasing(2, gate="scaler"), "no gate 'scaler'; did you mean 'scalar'"),
-    (lambda: ScanHead(8, class_weights=(1., 0.)), "class_weights must be 2 positive numbers"),
-    (lambda: scan_loss({"sw": 1.}, cl=-1), r"cl must lie in \[0, inf\), got -1"),
-    (lambda: weighted(1., float("nan")), r"weights\[1\] is not finite"),
-    (lambda: scan_loss({"sw": 1.}, cl=float("nan")), "cl must lie in"),
-    (lambda: weighted(1., 1., 1.), r"shape \(2,\)"),
-])
-def test_head_and_loss_refuse_what_cannot_be(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 @pytest.mark.parametrize("kind", ["ema", "queue"])
 def test_a_memory_from_a_checkpoint_follows_the_batch_to_its_device(kind):
     "A checkpoint is read onto the CPU; `meta` stands in for a GPU."
@@ -666,3 +562,98 @@ def test_single_precision_bears_features_far_from_zero(through):
     exact = decorrelation(features, through=through)(weights.double())
     single = decorrelation(features.float(), through=through)(weights)
     assert float(single) == pytest.approx(float(exact), rel=2e-3)
+
+
+# ---- what is refused
+
+SOME = world(14)
+FEATURES = SOME.features
+NONE = torch.zeros(14, dtype=torch.long)
+ONES = torch.ones(1, 2)
+
+
+def learn(features=FEATURES, labels=None, memory=None, **changes):
+    return learn_weights(features, labels, memory, **({"generator": seeded()} | changes))
+
+
+def diagnose(weights=FEATURES.new_ones(14), features=FEATURES, **changes):
+    return diagnose_weights(weights, features, generator=seeded(), **changes)
+
+
+def with_a_gap(row, value):
+    features = FEATURES.clone()
+    features[row, 2] = value
+    return features
+
+
+def filled():
+    memory = Memory("queue")
+    memory.update(FEATURES, torch.ones(14))
+    return memory
+
+
+def weighted(*weights):
+    "A head asked for two samples under these weights."
+    return ScanHead(8)(torch.zeros(2, 8), torch.zeros(2, dtype=torch.long), torch.tensor(weights))
+
+
+REFUSED = [ # the words that the message has
+    ("did you mean 'fixed'", lambda: learn(variant="fixd")),
+    ("did you mean 'released'", lambda: learn(variant="relased")),
+    ("did you mean 'keep'", lambda: learn(class_mass="kept")),
+    (r"did you mean 'cos\+sin'", lambda: learn(kinds="cos+sine")),
+    ("did you mean 'moment'", lambda: learn(form="moments")),
+    ("did you mean 'penalty'", lambda: learn(penality=1)),
+    ("r must", lambda: learn(r=0)),
+    ("lr must", lambda: learn(lr=0)),
+    ("steps must", lambda: learn(steps=-1)),
+    ("penalty must", lambda: learn(variant="released", penalty=0)),
+    ("class_mass.*labels", lambda: learn(class_mass="keep")),
+    ("class_mass.*'released'", lambda: learn(labels=NONE, variant="released", class_mass="keep")),
+    ("labels", lambda: learn(labels=NONE[1:])),
+    ("labels", lambda: learn(labels=torch.zeros(14))),
+    ("labels", lambda: learn(labels=NONE - 1)),
+    ("generator", lambda: learn(generator=0)),
+    ("features: row 0", lambda: learn(with_a_gap(0, float("nan")))),
+    ("features: row 7", lambda: learn(with_a_gap(7, float("inf")))),
+    ("features: row 13", lambda: learn(with_a_gap(13, -float("inf")))),
+    ("features", lambda: learn(torch.zeros(1, 4))),
+    ("features", lambda: learn(torch.zeros(0, 4))),
+    ("features", lambda: learn(torch.zeros(5))),
+    ("features", lambda: learn(torch.zeros(2, 3, 4))),
+    ("6 features", lambda: learn(FEATURES[:, :5], memory=filled())),
+    ("6 features", lambda: filled().update(FEATURES[:, :5], torch.ones(14))),
+    ("did you mean 'queue'", lambda: Memory("queu")),
+    ("alpha", lambda: Memory(alpha=1)),
+    ("size", lambda: Memory("queue", size=0)),
+    ("size", lambda: Memory("queue", size=1.5)),
+    ("'queue'.*'ema'", lambda: Memory("ema").load_state_dict(filled().state_dict())),
+    ("lacks kind, alpha", lambda: Memory("ema").load_state_dict({})),
+    ("weights", lambda: diagnose(torch.ones(13))),
+    ("weights", lambda: diagnose(torch.full((14,), float("nan")))),
+    ("weights", lambda: diagnose(torch.zeros(14))),
+    ("draws", lambda: diagnose(draws=0)),
+    ("r must", lambda: diagnose(r=0)),
+    ("features: row 7", lambda: diagnose(features=with_a_gap(7, float("nan")))),
+    ("did you mean 'vector'", lambda: ScanHead(8, gate="vectors")),
+    ("did you mean 'relu'", lambda: ScanHead(8, output="rely")),
+    ("did you mean 'scalar'", lambda: LanguageDebiasing(2, gate="scaler")),
+    ("did you mean 'cl'", lambda: scan_loss({"clc": 1.})),
+    ("classes", lambda: ScanHead(8, classes=1)),
+    ("dropout", lambda: ScanHead(8, dropout=1)),
+    ("temperature", lambda: ScanHead(8, temperature=0)),
+    ("temperature", lambda: contrastive_loss(ONES, ONES, ONES, 0)),
+    ("width", lambda: LanguageDebiasing(0)),
+    ("2 classes", lambda: ScanHead(8, classes=3).scores(torch.zeros(2, 8))),
+    ("class_weights", lambda: ScanHead(8, class_weights=(1., 0.))),
+    ("cl must", lambda: scan_loss({"sw": 1.}, cl=-1)),
+    ("cl must", lambda: scan_loss({"sw": 1.}, cl=float("nan"))),
+    (r"weights\[1\]", lambda: weighted(1., float("nan"))),
+    ("weights", lambda: weighted(1., 1., 1.)),
+]
+
+
+@pytest.mark.parametrize("words, attempt", REFUSED)
+def test_what_cannot_be_is_refused(words, attempt):
+    with pytest.raises(ValueError, match=words):
+        attempt()
