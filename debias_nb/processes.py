@@ -39,31 +39,19 @@ def unwrapped(model):
     return model
 
 # %% ../nbs/02_processes.ipynb #d559d62d
-def _sizes(rows) -> list[int]: # of each process
-    "How many rows each process has."
-    own = torch.tensor([len(rows)], device=rows.device)
-    found = [torch.zeros_like(own) for _ in range(processes())]
-    dist.all_gather(found, own)
-    return [int(size) for size in found]
-
-
 def gathered(
     rows: torch.Tensor, # (n, …) of this process
 ) -> torch.Tensor: # (processes · n, …), with gradient
     "The rows of all processes. Raises `ValueError` where their batches differ in size."
     if not met():
         return rows
-    sizes = _sizes(rows)
-    if len(set(sizes)) > 1:
+    from sentence_transformers.util.distributed import all_gather
+    own = torch.tensor([len(rows)], device=rows.device)
+    sizes = all_gather(own).tolist()
+    if len(set(sizes)) > 1: # which the function below does not look at
         said = ", ".join(map(str, sizes))
         raise ValueError(f"processes with batches of {said} rows: this loss needs equal ones (dataloader_drop_last=True)")
-    rows = rows.contiguous()
-    if rows.requires_grad:
-        from torch.distributed.nn import all_gather
-        return torch.cat(all_gather(rows))
-    parts = [torch.zeros_like(rows) for _ in sizes]
-    dist.all_gather(parts, rows)
-    return torch.cat(parts)
+    return all_gather(rows.contiguous(), with_grad=rows.requires_grad)
 
 # %% ../nbs/02_processes.ipynb #a0eaccba
 def averaged(value: torch.Tensor) -> torch.Tensor: # scalar without gradient

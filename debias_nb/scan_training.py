@@ -88,7 +88,7 @@ class SCAN(nn.Module):
         self.debiasing = None
         if debias:
             self.debiasing = LanguageDebiasing(self.width)
-        self.fresh = copy.deepcopy(_state_of(self.debiasing)) # what each training begins with
+        self.fresh = copy.deepcopy(self.state()) # what each training begins with
         self._begins_with(model)
         if weights: # settings that do not fit are refused now, not in the first step
             tried = torch.Generator().manual_seed(0)
@@ -115,26 +115,25 @@ class SCAN(nn.Module):
         if width != self.width:
             what = f"SCAN was made for a model of width {self.width}, and the trainer's has {width}"
             raise ValueError(f"{what}: make a SCAN for it")
-        if self.debiasing is not None:
-            self.debiasing.load_state_dict(self.fresh)
-        if self.memory is not None:
-            self.memory = Memory("queue", size=self.memory.size)
+        self.load_state(self.fresh)
         self._begins_with(encoder)
 
     def forward(self, inputs, labels=None, prompt=None, task=None) -> dict: # the terms; their sum is the loss
-        texts = self._two_columns(inputs)
+        columns = list(inputs)
+        _check_batch(columns, labels)
         self._follow()
-        if torch.is_grad_enabled():
+        learning = torch.is_grad_enabled()
+        if learning:
             self._must_begin_anew()
             self._forget_the_last_step()
-        scores, hidden = self._scored(texts, prompt, task)
-        classes = self._classes(labels, scores)
-        if torch.is_grad_enabled():
+        scores, hidden = self._scored(list(zip(*columns)), prompt, task)
+        classes = _classes(labels, scores)
+        if learning:
             scores = gathered(scores)
             hidden = gathered(hidden)
             classes = gathered(classes)
         each = _entropy(scores, classes)
-        if self.weights and torch.is_grad_enabled():
+        if self.weights and learning:
             each = each * self._learned(hidden, classes)
         terms = {"sw": each.mean()}
         if self.debiasing is not None:
@@ -154,15 +153,6 @@ class SCAN(nn.Module):
         cl = contrastive_loss(hidden, debiased, bias, self.temperature)
         return {"ce": self.ce * ce, "cl": self.cl * cl}
 
-    def _two_columns(self, inputs) -> list[tuple[str, str]]:
-        "Pairs of texts. Raises `ValueError` for another number of columns, or tokens."
-        columns = list(inputs)
-        if len(columns) != 2:
-            raise ValueError(f"SCAN needs two columns of texts and a label, got {len(columns)} columns of texts")
-        if not all(isinstance(column, list) for column in columns):
-            raise ValueError("SCAN needs texts, as CrossEncoderTrainer gives them to a loss, and got tokens")
-        return list(zip(*columns))
-
     def _scored(self, texts, prompt, task): # (n, outputs) scores, (n, d) H; fp32
         "What the encoder says of pairs, and what its last layer was given."
         from sentence_transformers.util import batch_to_device
@@ -178,21 +168,6 @@ class SCAN(nn.Module):
         if not given or given[-1].dim() != 2:
             raise ValueError("the last linear layer of this CrossEncoder is not given one row a pair")
         return scores.float().view(len(texts), -1), given[-1].float()
-
-    def _classes(self, labels, scores) -> torch.Tensor: # (n,) class numbers
-        "Raises `ValueError` for labels that are no class of this model."
-        if labels is None:
-            raise ValueError("SCAN needs a column `label` with the class of each pair")
-        if not torch.is_tensor(labels) or labels.numel() != len(scores):
-            raise ValueError(f"SCAN needs one label for each of {len(scores)} pairs")
-        given = labels.view(-1)
-        classes = given.long()
-        count = max(2, scores.shape[1])
-        wrong = (classes != given) | (classes < 0) | (classes >= count)
-        if wrong.any():
-            value, *_ = given[wrong].tolist()
-            raise ValueError(f"labels must be classes, whole numbers from 0 to {count - 1}, got {value:g}")
-        return classes.to(scores.device)
 
     def _learned(self, hidden, classes) -> torch.Tensor: # (n,) weights of mean 1
         "Weights of this batch. What is random follows from NumPy's own generator, which a trainer keeps and restores."
@@ -224,20 +199,20 @@ class SCAN(nn.Module):
         if self.debiasing is not None and all(weight.grad is None for weight in self.encoder.parameters()):
             self.debiasing.zero_grad()
 
+    def _parts(self) -> dict: # name -> what a training changes beside the model, or None
+        return {"debiasing": self.debiasing, "memory": self.memory}
+
     def state(self) -> dict:
         "What a resumed training needs beside the trainer's checkpoint."
-        return {"debiasing": _state_of(self.debiasing), "memory": _state_of(self.memory)}
+        return {name: None if part is None else part.state_dict() for name, part in self._parts().items()}
 
     def load_state(self, state: dict) -> None:
         "Go on from `state`. Raises `ValueError` for that of a loss with other parts."
-        for name, own in (("debiasing", self.debiasing), ("memory", self.memory)):
-            if (own is None) != (state[name] is None):
-                has = "has one"
-                if own is None:
-                    has = "has none"
-                raise ValueError(f"the checkpoint was made by a SCAN with other settings: of {name}, this one {has}")
-            if own is not None:
-                own.load_state_dict(state[name])
+        for name, part in self._parts().items():
+            if (part is None) != (state[name] is None):
+                raise ValueError(f"the checkpoint was made by a SCAN with other settings: one of both has no {name}")
+            if part is not None:
+                part.load_state_dict(state[name])
         self.__dict__["known"] = self.encoder
         self.start = None
 
@@ -247,13 +222,21 @@ class SCAN(nn.Module):
         from transformers import TrainerCallback
         loss = self
 
+        def place(args, state) -> Path: # of what a process keeps: in the checkpoint of this step
+            return Path(args.output_dir) / f"checkpoint-{state.global_step}" / f"scan_{args.process_index}.pt"
+
         class Keeps(TrainerCallback):
             def on_save(self, args, state, control, **_):
-                torch.save(loss.state(), _state_file(args, state))
+                torch.save(loss.state(), place(args, state))
 
             def on_train_begin(self, args, state, control, **_):
-                if state.global_step:
-                    loss.load_state(_kept_state(_state_file(args, state)))
+                if not state.global_step:
+                    return
+                path = place(args, state)
+                if not path.is_file():
+                    how = "resume from a checkpoint in the trainer's own output_dir that was made with callbacks=[loss.callback]"
+                    raise ValueError(f"{path}: not there, and without it SCAN's own weights and memory would begin anew; {how}")
+                loss.load_state(torch.load(path, map_location="cpu", weights_only=True))
 
         return Keeps()
 
@@ -268,24 +251,28 @@ class SCAN(nn.Module):
         }
 
 
-def _state_of(part) -> dict | None: # None: there is no such part
-    "What a checkpoint holds of a part."
-    if part is None:
-        return None
-    return part.state_dict()
+def _check_batch(columns: list, labels) -> None:
+    "Raises `ValueError` for other columns than two of texts, or without a label for each pair."
+    if len(columns) != 2 or not all(isinstance(column, list) for column in columns):
+        got = ", ".join(type(column).__name__ for column in columns)
+        raise ValueError(f"SCAN needs two columns of texts, as CrossEncoderTrainer gives them to a loss, got {len(columns)} ({got})")
+    if not torch.is_tensor(labels) or labels.numel() != len(columns[0]):
+        raise ValueError(f"SCAN needs a column `label` with the class of each of {len(columns[0])} pairs")
 
 
-def _state_file(args, state) -> Path:
-    "Where a process keeps what SCAN has learned: in the checkpoint of this step."
-    return Path(args.output_dir) / f"checkpoint-{state.global_step}" / f"scan_{args.process_index}.pt"
-
-
-def _kept_state(path: Path) -> dict:
-    "Raises `ValueError` for a checkpoint without it."
-    if not path.is_file():
-        how = "resume from a checkpoint in the trainer's own output_dir that was made with callbacks=[loss.callback]"
-        raise ValueError(f"{path}: not there, and without it SCAN's own weights and memory would begin anew; {how}")
-    return torch.load(path, map_location="cpu", weights_only=True)
+def _classes(
+    labels: torch.Tensor,
+    scores: torch.Tensor, # (n, outputs)
+) -> torch.Tensor: # (n,) class numbers
+    "Raises `ValueError` for labels that are no class of this model."
+    given = labels.view(-1)
+    classes = given.long()
+    count = max(2, scores.shape[1])
+    wrong = (classes != given) | (classes < 0) | (classes >= count)
+    if wrong.any():
+        value, *_ = given[wrong].tolist()
+        raise ValueError(f"labels must be classes, whole numbers from 0 to {count - 1}, got {value:g}")
+    return classes.to(scores.device)
 
 
 def _entropy(

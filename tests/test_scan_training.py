@@ -283,21 +283,21 @@ def test_a_checkpoint_without_the_state_is_refused(tmp_path):
 
 def test_the_state_of_other_settings_is_refused(tmp_path):
     model = cross_encoder(tmp_path / "model")
-    with pytest.raises(ValueError, match="other settings: of debiasing, this one has none"):
+    with pytest.raises(ValueError, match="other settings: .* debiasing"):
         SCAN(model, debias=False).load_state(SCAN(model).state())
-    with pytest.raises(ValueError, match="other settings: of memory, this one has one"):
+    with pytest.raises(ValueError, match="other settings: .* memory"):
         SCAN(model).load_state(SCAN(model, memory=0).state())
 
 
 @pytest.mark.parametrize("change, words", [
     ({"weights": False, "debias": False}, "both off"),
-    ({"temperature": 0.}, "temperature must be above 0 and finite, got 0.0"),
-    ({"memory": -1}, "the size of a memory must be a whole number of samples, at least 1, got -1"),
-    ({"memory": 1.5}, "the size of a memory must be a whole number of samples, at least 1, got 1.5"),
-    ({"cl": -1.}, r"cl must lie in \[0, inf\), got -1.0"),
-    ({"ce": "1"}, "ce must be a number, got '1'"),
-    ({"steps": "a"}, "steps must be a number, got 'a'"),
-    ({"temperature": None}, "temperature must be a number, got None"),
+    ({"temperature": 0.}, "temperature"),
+    ({"temperature": None}, "temperature"),
+    ({"memory": -1}, "memory"),
+    ({"memory": 1.5}, "memory"),
+    ({"cl": -1.}, "cl must"),
+    ({"ce": "1"}, "ce must"),
+    ({"steps": "a"}, "steps"),
     ({"variant": "fixd"}, "did you mean 'fixed'"),
     ({"class_mass": "kept"}, "class_mass"),
 ])
@@ -314,10 +314,11 @@ def test_a_sentence_transformer_is_refused(tmp_path):
 @pytest.mark.parametrize("columns, labels, words", [
     ([QUESTIONS, ANSWERS, ANSWERS], LABELS, "two columns"),
     ([QUESTIONS, ANSWERS], None, "a column `label`"),
-    ([QUESTIONS, ANSWERS], LABELS[:3], "one label for each of 8 pairs"),
-    ([QUESTIONS, ANSWERS], [.5] * 8, "whole numbers from 0 to 1, got 0.5"),
-    ([QUESTIONS, ANSWERS], [2] * 8, "whole numbers from 0 to 1, got 2"),
-    ([{}, {}], LABELS, "needs texts"),
+    ([QUESTIONS, ANSWERS], LABELS[:3], "each of 8 pairs"),
+    ([QUESTIONS, ANSWERS], [.5] * 8, "from 0 to 1, got 0.5"),
+    ([QUESTIONS, ANSWERS], [2] * 8, "from 0 to 1, got 2"),
+    ([QUESTIONS, ANSWERS], [-1] * 8, "from 0 to 1, got -1"),
+    ([{}, {}], LABELS, "texts.*dict"),
 ])
 def test_batches_that_do_not_fit_are_refused(tmp_path, columns, labels, words):
     loss = SCAN(cross_encoder(tmp_path / "model"))
