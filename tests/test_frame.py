@@ -517,3 +517,53 @@ def test_pages_link_to_pages_and_draw_formulas():
     drawn = docs.with_mathml(r"a $\lambda_1$, `$x$`, 5$ and $$x^2$$")
     assert drawn.count("<math") == 2 and "&#955;" in drawn.replace("&#x003BB;", "&#955;")
     assert "`$x$`, 5$" in drawn and "$$" not in drawn
+
+
+# what is installed, and what runs on GitHub
+
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_may_read_and_runs_pinned_actions(path):
+    workflow = yaml.safe_load(path.read_text("utf-8"))
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        assert "permissions" not in job
+        for step in job["steps"]:
+            if "uses" in step:
+                assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", step["uses"])
+    assert all(re.search(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line) for line in path.read_text().splitlines() if "uses:" in line)
+
+
+INSTALLS = {
+    "docs": ".stamp-docs", "lock": ".stamp-lock", "mutants": ".stamp-mutants", "bench": ".stamp-bench",
+    "cluster": ".stamp-cluster", "venv, elsewhere": ".stamp", "venv": ".stamp",
+}
+
+
+@pytest.mark.parametrize("name", [*INSTALLS, "test-lower"])
+def test_what_is_installed_is_checked_or_said_not_to_be(name, tmp_path):
+    "As `make` would do it in a folder without an environment."
+    for file in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / file, tmp_path)
+    for file in ROOT.glob("requirements*.lock"):
+        shutil.copy(file, tmp_path)
+    target = ".cache/lower/.stamp" if name == "test-lower" else f".venv/{INSTALLS[name]}"
+    if name == "test-lower":
+        target = str(tmp_path / target)
+    stamp = tmp_path / ".venv/.stamp"
+    if not name.startswith("venv"): # the environment is there
+        stamp.parent.mkdir()
+        stamp.touch()
+    locked = "" if name == "venv, elsewhere" else "yes"
+    command = ["make", "--dry-run", target, f"LOCKED={locked}", f"PYTHON={sys.executable}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    fetched = 0
+    told = False
+    for line in done.stdout.replace("\\\n", " ").splitlines():
+        told = told or "NOT checked against hashes" in line
+        if "pip install" in line and "--no-deps --editable ." not in line: # our own folder alone
+            fetched += 1
+            assert "--require-hashes" in line or told, line
+    assert fetched
