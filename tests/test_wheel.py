@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,20 @@ def test_a_folder_that_is_not_there_is_said(away, command, variable):
     done = shell(away, command, **{variable: "/nowhere/at/all"})
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr == f"debias-nb: {variable} names /nowhere/at/all, which is no folder\n"
+
+
+def test_an_editable_installation_is_a_path_that_editors_follow(tmp_path):
+    "Pyright and Pylance read the lines of .pth files; hooks of the import system they do not know."
+    copy = tmp_path / "source"
+    shutil.copytree(PACKAGE, copy / "debias_nb", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    code = f"from setuptools import build_meta; build_meta.build_editable({str(tmp_path)!r})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    [made] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(made) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".pth")]
+        lines = archive.read(name).decode().split()
+    found = PathFinder.find_spec("debias_nb", lines)
+    assert found and Path(found.origin) == copy / "debias_nb/__init__.py"
