@@ -14,6 +14,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
+from debias_nb.explain.changes import METRICS, RESAMPLES
 
 from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
 
@@ -142,3 +143,11 @@ def some_pairs(n=120, seed=0):
     label = np.arange(n) % 3 == 0
     right = [one if same else other for one, other, same in zip(left, texts(), label)]
     return pd.DataFrame({"left": left, "right": right, "label": label.astype(int)})
+
+
+def trial(key="abc", value=.5, **changes):
+    "A line of a comparison, before it is sealed: one test, every figure the same."
+    levels = {metric: value for metric in METRICS}
+    drawn = {metric: [value] * RESAMPLES for metric in METRICS}
+    about = {"id": key, "method": "plain", "seed": 0, "one score": []}
+    return about | {"metrics": {"new": levels}, "resampled": {"new": drawn}} | changes

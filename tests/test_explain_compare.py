@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
+from typer.testing import CliRunner
 
 from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig
 from debias_nb.data.registry import DataError
@@ -19,13 +20,14 @@ from debias_nb.data.worlds import Catalogue
 from debias_nb.encoders import EncoderError, copied, planted_encoder
 from debias_nb.explain import compare as comparing
 from debias_nb.explain.compare import (
-    GRIDS, STRENGTH, Comparison, compare, compare_command, read_method, read_methods, settings_for,
+    GRIDS, STRENGTH, Comparison, compare, read_method, read_methods, sealed, settings_for,
 )
 from debias_nb.explain.models import load_model
 from debias_nb.explain.page import write_whole
 from debias_nb.explain.pairs_file import read_pairs_file
-from debias_nb.repro.cli import METHODS_HELP
+from debias_nb.repro.cli import METHODS_HELP, app
 from debias_nb.stats import WORDS
+import made
 from made import WORLD, bert, read_page, some_pairs, without_a_vector_for_the_unknown
 
 
@@ -138,8 +140,9 @@ def test_trials_that_are_there_are_not_run_again(encoder, pairs, tmp_path, monke
 
 @pytest.mark.parametrize("line", [b'{"id": \n', b'{"id": "\xff"}\n', b"[1]\n", b"[" * 100_000 + b"\n"])
 def test_a_line_that_is_no_trial_is_named(encoder, pairs, tmp_path, line):
-    (tmp_path / "trials.jsonl").write_bytes(json.dumps({"id": "x\u2028"}, ensure_ascii=False).encode() + b"\n" + line)
-    with pytest.raises(ValueError, match="trials.jsonl, line 2"):
+    trial = made.trial("x\u2028")
+    (tmp_path / "trials.jsonl").write_bytes(json.dumps(sealed(trial), ensure_ascii=False).encode() + b"\n" + line)
+    with pytest.raises(ConfigError, match="trials.jsonl:2: .*; remove such a line, and its trial is run again"):
         compared(encoder, pairs, folder=tmp_path)
 
 
@@ -229,7 +232,7 @@ def test_the_snippet_trains_behind_the_prompt_of_the_encoder(tmp_path):
 
 # ---- words
 
-def made(values, spread=.001):
+def of_values(values, spread=.001):
     "A comparison of two methods with given values of three seeds."
     rng = np.random.default_rng(0)
     noise = rng.normal(0, .002, 200)
@@ -245,14 +248,14 @@ def made(values, spread=.001):
 
 @pytest.mark.parametrize("level, word", [(.5, "holds"), (.3, "reversed"), (.4, "no difference"), (.41, "undecided")])
 def test_words_say_what_the_numbers_say(level, word):
-    found = made({"plain": .4, "outreg": level}, spread=.01 if word == "undecided" else .001).differences()
+    found = of_values({"plain": .4, "outreg": level}, spread=.01 if word == "undecided" else .001).differences()
     (row,) = found.to_dict("records")
     assert row["difference"] == pytest.approx(100 * (level - .4))
     assert row["word"] == word
 
 
 def test_unknown_names_are_refused_with_the_nearest():
-    found = made({"plain": .4, "outreg": .5})
+    found = of_values({"plain": .4, "outreg": .5})
     with pytest.raises(ValueError, match="did you mean 'auc05'"):
         found.differences(metric="auc5")
     with pytest.raises(ValueError, match="did you mean 'outreg'"):
@@ -273,20 +276,36 @@ def files(pairs, encoder, tmp_path_factory):
     return folder
 
 
+WRITTEN = {"report.html", "report.json", "scores.csv", "differences.csv", "trials.jsonl"}
+
+
+def written_in(folder) -> set[str]: # names; of locks none
+    return {path.name for path in folder.iterdir() if path.suffix != ".lock"}
+
+
+def shell(*words):
+    return CliRunner().invoke(app, ["compare", *map(str, words)])
+
+
+QUICK = ("--seeds", 2, "--epochs", .1, "--batch-size", 100, "--methods", "base,plain")
+
+
 @pytest.fixture(scope="module")
 def reported(files):
-    said = []
     with contextlib.chdir(files):
-        found = compare_command(
-            "base", "train.csv", ["like=iid.csv", "<i>new</i>=unseen.csv"], methods="base,plain,wise-ft,outreg", seeds=2,
-            epochs=1, learning_rate=2e-2, out="out", progress=False, say=said.append)
-    return found, files / "out", said
+        done = shell(
+            "--base", "base", "--train", "train.csv", "--test", "like=iid.csv", "--test", "<i>new</i>=unseen.csv", "--methods",
+            "base,plain,wise-ft,outreg", "--seeds", 2, "--epochs", 1, "--learning-rate", 2e-2, "--out", "out")
+        found = compare(
+            "base", "train.csv", {"like": "iid.csv", "<i>new</i>": "unseen.csv"}, methods="base,plain,wise-ft,outreg", seeds=2,
+            epochs=1, learning_rate=2e-2, folder="out", progress=False)
+    assert done.exit_code == 0 and done.stdout.startswith(repr(found)), done.output
+    return found, files / "out", done.stdout.splitlines()
 
 
 def test_page_twin_and_tables_are_written(reported):
     found, out, said = reported
-    assert {path.name for path in out.iterdir()} == {
-        "report.html", "report.json", "scores.csv", "differences.csv", "trials.jsonl"}
+    assert written_in(out) == WRITTEN
     page = (out / "report.html").read_text("utf-8")
     read_page(page)
     assert [int(number) for number in re.findall(r"<h2>(\d)\.", page)] == [1, 2, 3, 4]
@@ -294,7 +313,7 @@ def test_page_twin_and_tables_are_written(reported):
     for before in re.findall(r"(.{30})<table>", page, flags=re.S):
         assert '<div class="scroll">' in before
     twin = json.loads((out / "report.json").read_text("utf-8"))
-    assert set(twin) == {"warnings", "sentences", "levels", "differences", "choices", "next", "facts"}
+    assert set(twin) == {"warnings", "sentences", "levels", "differences", "choices", "next", "facts", "made by"}
     for row in found.differences().to_dict("records"):
         assert row["word"] in WORDS and f"{row['difference']:+.1f}".replace("-", "−") in page
         assert row["method"] in twin["sentences"][row["test"]]
@@ -311,14 +330,12 @@ def test_five_epochs_are_five_whole_ones(pairs):
 
 def test_the_command_on_the_page_gives_the_same_trials(reported, files):
     command = shlex.split(reported[0].facts["command"])
-    from typer.testing import CliRunner
-    from debias_nb.repro.cli import app
     before = (files / "out/trials.jsonl").read_bytes()
     with contextlib.chdir(files):
         refused = CliRunner().invoke(app, command[1:])
         done = CliRunner().invoke(app, [*command[1:], "--overwrite"])
     assert refused.exit_code == 2
-    assert "--out out: out/report.html exists; remove it, give another folder, or add --overwrite" in refused.output
+    assert "--out out/report.html: the file exists; remove it, give another name, or add --overwrite" in refused.output
     assert done.exit_code == 0 and command[0] == "debias-nb"
     assert (files / "out/trials.jsonl").read_bytes() == before
 
@@ -390,8 +407,9 @@ def test_a_disk_that_fills_leaves_what_was_there(reported, files):
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(files):
-    with contextlib.chdir(files), pytest.raises(ConfigError, match="--out train.csv: this is no folder"):
-        compare_command("base", "train.csv", ["like=iid.csv"], out="train.csv", progress=False)
+    with contextlib.chdir(files):
+        done = shell("--base", "base", "--train", "train.csv", "--test", "like=iid.csv", "--out", "train.csv")
+    assert done.exit_code == 2 and "--out train.csv: this is no folder" in done.stderr
 
 
 # ---- strengths that are chosen
@@ -428,7 +446,7 @@ def test_the_choice_follows_the_validation_pairs(encoder, pairs, held_out):
 
 
 def test_the_edge_of_what_was_tried_is_told():
-    trials = made({"plain": .4, "outreg": .5}).trials
+    trials = of_values({"plain": .4, "outreg": .5}).trials
     tried = pd.DataFrame({"method": "outreg", "strength": GRIDS["outreg"], "auc05": (.1, .3, .2, .2)})
     for strength, at_edge in ((.01, True), (.1, False), (10., True)):
         methods = [read_method("plain"), replace(read_method("outreg"), strength=strength)]
@@ -472,12 +490,9 @@ def test_a_test_with_pairs_of_training_says_so(encoder, pairs, files, tmp_path):
     (warning,) = found.warnings()
     assert warning.startswith(said)
     assert said in found.html() and warning in json.loads(found.json())["warnings"]
-    lines = []
     with contextlib.chdir(files):
-        compare_command(
-            "base", "train.csv", ["same=train.csv"], methods="base,plain", seeds=2, epochs=1, out=str(tmp_path / "out"),
-            progress=False, say=lines.append)
-    shared, small, *_ = lines
+        done = shell("--base", "base", "--train", "train.csv", "--test", "same=train.csv", *QUICK, "--out", tmp_path / "out")
+    shared, _, small, *_ = done.stdout.splitlines()
     assert shared.startswith("same: 200 of 200 pairs stand in the training file too"), "before any figure"
     assert small.startswith("same: 200 pairs are few. With fewer than 300 the 95 % interval is too short")
 
@@ -496,16 +511,14 @@ def test_a_model_that_gives_all_pairs_one_score_is_told(reported):
     assert comparing._tested(load_model(zero), {"new": test}, "zero")["one score"] == ["new"]
 
 
-def test_files_are_written_before_anything_is_printed(files, tmp_path):
-    def closed(text):
+def test_files_are_written_also_where_nobody_reads_the_answer(files, tmp_path, monkeypatch):
+    def closed(*_, **__):
         raise BrokenPipeError
 
-    with contextlib.chdir(files), pytest.raises(BrokenPipeError):
-        compare_command(
-            "base", "train.csv", ["new=unseen.csv"], methods="base,plain", seeds=2, epochs=.1, batch_size=100,
-            out=str(tmp_path), progress=False, say=closed)
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "report.html", "report.json", "scores.csv", "differences.csv", "trials.jsonl"}
+    monkeypatch.setattr("debias_nb.repro.cli.echo", closed)
+    with contextlib.chdir(files):
+        shell("--base", "base", "--train", "train.csv", "--test", "new=unseen.csv", *QUICK, "--out", tmp_path)
+    assert written_in(tmp_path) == WRITTEN
 
 
 def test_an_interruption_says_how_many_trials_are_kept(files, tmp_path, monkeypatch):
@@ -513,14 +526,14 @@ def test_an_interruption_says_how_many_trials_are_kept(files, tmp_path, monkeypa
         raise KeyboardInterrupt
 
     monkeypatch.setattr(comparing, "fine_tune", interrupted)
-    said = []
-    with contextlib.chdir(files), pytest.raises(KeyboardInterrupt):
-        compare_command("base", "train.csv", ["new=unseen.csv"], methods="base,plain", out=str(tmp_path), progress=False,
-                        say=said.append)
-    assert said == [f"interrupted; trials that are kept in {tmp_path}: 1. The same command goes on from there"]
+    with contextlib.chdir(files):
+        done = shell("--base", "base", "--train", "train.csv", "--test", "new=unseen.csv", *QUICK, "--out", tmp_path)
+    assert done.exit_code == 130
+    said = f"debias-nb: interrupted; trials that are kept in {tmp_path}: 1. The same command goes on from there"
+    assert done.stderr.splitlines()[-1].endswith(said)
 
 
 def test_intervals_end_where_nothing_can_be():
-    found = made({"plain": .02, "outreg": .98}, spread=.3)
+    found = of_values({"plain": .02, "outreg": .98}, spread=.3)
     (row,) = found.differences().to_dict("records")
     assert -100 <= row["low"] <= row["difference"] <= row["high"] == 100

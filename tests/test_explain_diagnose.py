@@ -30,9 +30,9 @@ from debias_nb.explain.changes import (
     verdicts,
 )
 from debias_nb.explain.compare import compare, origin_of
-from debias_nb.explain.diagnose import NO_HARM, diagnose, diagnose_command, named_tests, read_condition, snippet
+from debias_nb.explain.diagnose import NO_HARM, diagnose, read_condition, snippet
 from debias_nb.explain.models import cutting, load_model, mixed_scorer, pair_scores
-from debias_nb.explain.pairs_file import PairFile, read_pairs_file
+from debias_nb.explain.pairs_file import PairFile, named_tests, read_pairs_file
 from debias_nb.explain.words import WORD, _stretches, is_unspaced, replaced, word_importance, word_owners, words_of
 from debias_nb.interventions import intervene
 from debias_nb.repro.cli import app
@@ -625,7 +625,7 @@ def test_the_twin_has_the_same_numbers(tables):
         assert twin["tests"][row.test]["change"]["value"] == pytest.approx(row.change, abs=1e-6)
         assert f"{100 * row.tuned:.1f}" in page
     parts = {"warnings", "sentences", "tests", "scores", "words", "slices", "interventions", "data", "flips", "next"}
-    assert set(twin) == parts | {"notes", "facts"}
+    assert set(twin) == parts | {"notes", "facts", "made by"}
     assert twin["facts"]["models"]["base"]["fingerprint"] != twin["facts"]["models"]["tuned"]["fingerprint"]
 
 
@@ -696,22 +696,28 @@ def test_the_part_of_the_snippet_that_mixes_saves_the_mixture(snippet_folder):
 # ---------------------------------------------------------------- command line
 
 
+def asked(**given): # option -> value, or several; no option for None
+    "Arguments of `debias-nb diagnose`."
+    words = ["diagnose"]
+    for name, values in given.items():
+        for value in values if isinstance(values, list) else [values]:
+            words += [f"--{name.replace('_', '-')}"] + ([str(value)] if value is not True else [])
+    return CliRunner().invoke(app, words)
+
+
 def test_the_command_writes_both_files(folders, files, tmp_path):
-    said = []
     arguments = dict(
-        base=str(folders["table"]), tuned=str(folders["other table"]), train=str(files / "train.csv"),
-        test=[f"new={files / 'new.csv'}"], html=str(tmp_path / "r.html"), json=str(tmp_path / "r.json"),
-        progress=False, say=said.append,
-    )
-    assert diagnose_command(fail_if=["new.change.high<-100"], **arguments) == 0
-    assert diagnose_command(fail_if=["new.base.auc05>=0"], overwrite=True, **arguments) == 1
-    assert said[-1] == "it holds that new.base.auc05>=0"
-    assert said[0].startswith("new: ")
+        base=folders["table"], tuned=folders["other table"], train=files / "train.csv", test=[f"new={files / 'new.csv'}"],
+        html=tmp_path / "r.html", json=tmp_path / "r.json")
+    done = asked(fail_if=["new.change.high<-100"], **arguments)
+    assert done.exit_code == 0 and done.stdout.startswith("new: ")
+    done = asked(fail_if=["new.base.auc05>=0"], overwrite=True, **arguments)
+    assert done.exit_code == 1 and done.stdout.splitlines()[-1] == "it holds that new.base.auc05>=0"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.html", "r.json"]
     made.read_page((tmp_path / "r.html").read_text("utf-8"))
     before = (tmp_path / "r.html").read_bytes()
-    with pytest.raises(ConfigError, match="r.html: the file exists; remove it"):
-        diagnose_command(**arguments | {"base": "./none"})
+    done = asked(**arguments | {"base": "./none"})
+    assert done.exit_code == 2 and "r.html: the file exists; remove it" in done.stderr
     assert (tmp_path / "r.html").read_bytes() == before
 
 
@@ -729,12 +735,10 @@ WRONG = {
 
 
 @pytest.mark.parametrize("change, message", WRONG.values(), ids=WRONG)
-def test_the_command_refuses_what_cannot_be(files, tmp_path, monkeypatch, change, message):
+def test_the_command_refuses_what_cannot_be(files, monkeypatch, change, message):
     monkeypatch.chdir(files)
-    arguments = dict(base="./none", tuned="./none", train="train.csv", test=["new=new.csv"], progress=False)
-    with pytest.raises((ConfigError, DataError)) as e:
-        diagnose_command(**(arguments | change))
-    assert message in str(e.value)
+    done = asked(**dict(base="./none", tuned="./none", train="train.csv", test=["new=new.csv"]) | change)
+    assert done.exit_code == 2 and message in done.stderr
 
 
 def test_conditions_and_names_of_tests_are_read():
@@ -851,7 +855,7 @@ UNUSABLE = { # a file for --test, what is said of it
 def check_refused(folder, monkeypatch, command, base, train, message, left):
     "Exit code 2, one sentence, and nothing is written."
     monkeypatch.chdir(folder)
-    further = {"diagnose": ["--tuned", base, "--html", "r.html", "--json", "r.json"], "compare": [], "new": ["mine"]}
+    further = {"diagnose": ["--tuned", base, "--html", "r.html", "--json", "r.json"], "compare": []}
     options = ["--base", base, "--train", str(train), "--test", "new=bad.csv"]
     done = CliRunner().invoke(app, [command, *options, *further[command]])
     assert done.exit_code == 2
@@ -860,7 +864,7 @@ def check_refused(folder, monkeypatch, command, base, train, message, left):
     assert sorted(path.name for path in folder.iterdir()) == left
 
 
-@pytest.mark.parametrize("command", ["diagnose", "compare", "new"])
+@pytest.mark.parametrize("command", ["diagnose", "compare"])
 @pytest.mark.parametrize("content, message", UNUSABLE.values(), ids=UNUSABLE)
 def test_the_shell_refuses_a_file_in_one_sentence(files, tmp_path, monkeypatch, command, content, message):
     (tmp_path / "bad.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -875,7 +879,7 @@ MODELS = { # files of a model's folder, what is said of it
 }
 
 
-@pytest.mark.parametrize("command", ["diagnose", "compare", "new"])
+@pytest.mark.parametrize("command", ["diagnose", "compare"])
 @pytest.mark.parametrize("content, message", MODELS.values(), ids=MODELS)
 def test_the_shell_refuses_a_model_in_one_sentence(files, tmp_path, monkeypatch, command, content, message):
     (tmp_path / "model").mkdir()

@@ -103,7 +103,7 @@ BAD = { # content of a CSV, what the message says
     "empty": ("", "pairs.csv: the file is empty"),
     "blanks": (" \n\n", "the file is empty"),
     "a mark of byte order alone": ("\ufeff\n", "the file is empty"),
-    "header alone": (HEAD, "no pairs, only a header (left, right, label)"),
+    "header alone": (HEAD, "no pairs, only a header ('left', 'right', 'label')"),
     "typo": ("lefft,right,label\n" + GOOD, "no column 'left'; did you mean 'lefft'?"),
     "twice": ("left,right,left,label\na,b,c,1\n", "2 columns are called 'left'"),
     "one class": (HEAD + "a,b,1\nc,d,1\n", "all 2 labels are 1"),

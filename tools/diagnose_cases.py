@@ -72,7 +72,8 @@ def fine_tuned(base, pairs, case: Case):
 def make(name: str, folder: Path) -> None:
     "The model of a case trained, its page and twin written."
     from debias_nb.encoders import load_encoder
-    from debias_nb.explain.diagnose import diagnose_command
+    from debias_nb.explain.diagnose import diagnose
+    from debias_nb.explain.page import write_whole
     from debias_nb.repro.config import CorpusConfig
     from debias_nb.repro.tasks.pairs import evaluation_pairs, training_pairs
     case = CASES[name]
@@ -80,15 +81,12 @@ def make(name: str, folder: Path) -> None:
     base = load_encoder(case.encoder)
     fine_tuned(base, pairs, case).save(str(folder / "tuned"), create_model_card=False)
     train = written(pairs, folder / f"{case.corpus}_train.csv")
-    named = []
-    for test in case.tests:
-        file = written(evaluation_pairs(test, None, None), folder / f"{test}.csv")
-        named.append(f"{test}={file}")
+    tests = {test: written(evaluation_pairs(test, None, None), folder / f"{test}.csv") for test in case.tests}
     OUT.mkdir(exist_ok=True)
-    page = str(OUT / f"{name}.html")
-    twin = str(OUT / f"{name}.json")
     with chdir(folder): # so that the page says `tuned` and `train.csv`, and no path of this machine
-        diagnose_command(case.encoder, "tuned", train, named, html=page, json=twin, overwrite=True, progress=False)
+        found = diagnose(case.encoder, "tuned", train, tests, progress=False)
+    write_whole(OUT / f"{name}.html", found.html())
+    write_whole(OUT / f"{name}.json", found.json())
 
 
 HEAD = """# Diagnoses

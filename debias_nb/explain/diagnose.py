@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'NAMED', 'LONGEST_SHOWN', 'MIXED', 'TRAINING', 'OF_LABELS',
            'OF_MATCHES', 'LOSSES', 'LEAST_SQUARES', 'ROWS', 'MATCHING_ROWS', 'BUDGETS', 'NO_HARM', 'CONDITION',
-           'FIGURES', 'SIGNS', 'Diagnosis', 'settings_of', 'sampled_texts', 'training_program', 'folder_name',
-           'best_share', 'mixing_program', 'snippet', 'have_names', 'command', 'unused_prompts', 'check_named',
-           'read_files', 'diagnose', 'read_condition', 'holds', 'named_columns', 'diagnose_command']
+           'FIGURES', 'SIGNS', 'Diagnosis', 'settings_of', 'same_tests', 'sampled_texts', 'training_program',
+           'folder_name', 'best_share', 'mixing_program', 'snippet', 'have_names', 'command', 'unused_prompts',
+           'check_named', 'read_files', 'diagnose', 'read_condition', 'holds']
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import re
@@ -30,9 +30,9 @@ from debias_nb.explain.evidence import (
 )
 from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, same_make, without_adapters
 from debias_nb.explain.page import (
-    change_picture, command_line, curve_picture, file_facts, filled, json_text, target, versions, write_whole,
+    change_picture, command_line, curve_picture, file_facts, filled, json_text, versions,
 )
-from .pairs_file import PairFile, named_tests, read_pairs_file
+from .pairs_file import PairFile, read_pairs_file
 from .words import importance_by_word, is_unspaced, label_ties, word_importance, word_pairs, words_of
 
 # %% ../../nbs/explain/06_diagnose.ipynb #737103a7
@@ -125,9 +125,18 @@ def settings_of(scorer: Scorer) -> tuple: # of a sentence encoder
     return cutting(scorer), layers(scorer)
 
 
-def _warnings(tests: list[Test], flawed: pd.DataFrame, mixed: bool) -> list[str]: # flawed: of `flaws`
+def same_tests(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
+    "What is said of tests that are one file under several names."
+    names = {}
+    for name, file in files.items():
+        if name != "train":
+            names.setdefault(file["sha256"], []).append(name)
+    return [f"{' and '.join(same)} are the same pairs: one test under {len(same)} names." for same in names.values() if len(same) > 1]
+
+
+def _warnings(tests: list[Test], flawed: pd.DataFrame, mixed: bool, files: dict) -> list[str]: # of `flaws`, of `file_facts`
     "What to know before any verdict is believed."
-    told = []
+    told = same_tests(files)
     if not mixed:
         told.append("Is the base the model that was fine-tuned? The two are of different make, which no fine-tuning changes.")
     counts = flawed.set_index(["file", "what"])["count"]
@@ -580,7 +589,7 @@ def diagnose(
     return Diagnosis(
         verdicts=found,
         sentences=[sentence(row) for row in found.itertuples()],
-        warnings=_warnings(measured, wrong, bool(mixes)),
+        warnings=_warnings(measured, wrong, bool(mixes), facts["files"]),
         reasons=reasons,
         scores=scores,
         shares=shares,
@@ -627,45 +636,3 @@ def holds(tests: dict, condition: str) -> bool: # tests: of `Diagnosis`
     if key != "p":
         value = 100 * value
     return bool(SIGNS[sign](value, number)) # nothing holds of nan
-
-# %% ../../nbs/explain/06_diagnose.ipynb #ef343bf0
-def named_columns(given: str) -> tuple[str, ...]: # of `left,right,label`
-    "What the files call their columns."
-    return tuple(name.strip() for name in given.split(","))
-
-
-def diagnose_command(
-    base: str,
-    tuned: str,
-    train: str,
-    test: list[str],              # of `NAME=PATH`
-    columns: str = "left,right,label",
-    group: str | None = None,
-    html: str | None = None,      # where the page is to be written
-    json: str | None = None,      # and its twin
-    fail_if: list[str] | None = None, # conditions as of `holds`
-    seed: int = 0,
-    overwrite: bool = False,      # whether page and twin may be there
-    progress: bool = True,
-    say=print,                    # what takes the lines of the answer
-) -> int: # 0, or 1 where a condition holds
-    "The command `debias-nb diagnose`. Raises `ConfigError`, `DataError` and `EncoderError` for what the user can mend."
-    tests = named_tests(test)
-    conditions = fail_if or []
-    for condition in conditions:
-        read_condition(condition, tests)
-    page = target("--html", html, overwrite)
-    twin = target("--json", json, overwrite)
-    named = named_columns(columns)
-    found = diagnose(base, tuned, train, tests, named, group, seed, progress)
-    makers = {page: found.html, twin: found.json}
-    files = {path: make() for path, make in makers.items() if path}
-    for path, text in files.items():
-        write_whole(path, text)
-    say(repr(found))
-    for path in files:
-        say(f"written: {path}")
-    broken = list(filter(found.holds, conditions))
-    for condition in broken:
-        say(f"it holds that {condition}")
-    return int(bool(broken))

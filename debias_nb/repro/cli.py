@@ -6,16 +6,15 @@
 __all__ = ['TYPES', 'FORM', 'SEEDS', 'SLEEPING_THREADS', 'app', 'Profile', 'Fresh', 'Again', 'Full', 'Seeds', 'Workers',
            'FOLDERS', 'NAME_HELP', 'ASKED', 'METRIC_NAMES', 'Alone', 'TIME_HELP', 'DEVICE_HELP', 'LETTERS', 'WIDE',
            'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'Columns', 'METHODS_HELP', 'SETTING_HELP', 'RunnerError',
-           'NotebookFailed', 'declared', 'checked', 'parse_parameter', 'parse_seeds', 'templates', 'template_path',
-           'run_notebook', 'Told', 'options', 'project_here', 'settle_folders', 'check_folders', 'run', 'metric_name',
-           'batch', 'device_batch', 'merge', 'cost', 'plan', 'job', 'report', 'status', 'agree', 'data', 'models',
-           'list_names', 'diagnose', 'compare', 'new', 'score']
+           'NotebookFailed', 'echo', 'declared', 'checked', 'parse_parameter', 'parse_seeds', 'templates',
+           'template_path', 'run_notebook', 'Told', 'options', 'project_here', 'settle_folders', 'check_folders', 'run',
+           'metric_name', 'batch', 'device_batch', 'merge', 'cost', 'plan', 'job', 'report', 'status', 'agree', 'data',
+           'models', 'list_names', 'diagnose', 'compare', 'score']
 
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
 import os
 import re
-import reprlib
 from collections import Counter
 from contextlib import chdir, contextmanager
 from pathlib import Path
@@ -23,10 +22,12 @@ from time import time as now
 from typing import Annotated, Literal
 
 import typer
-from typer import Argument, Exit, Option, echo
+from typer import Argument, Exit, Option
 from typer.core import TyperGroup
 
-from ..config import ConfigError, EncoderConfig, EncoderError, check_known, nearest, parse_yaml, project_root
+from debias_nb.config import (
+    ConfigError, EncoderConfig, EncoderError, check_known, module_and_name, nearest, parse_yaml, project_root, quoted, visible,
+)
 from ..data.registry import DataError, inventory
 from .config import configured, load_experiment
 from .records import RecordError, Store, WorkerLost, latest
@@ -39,6 +40,11 @@ class RunnerError(ValueError):
 
 class NotebookFailed(RuntimeError):
     "A notebook that was begun and failed."
+
+
+def echo(text: str = "", err: bool = False) -> None:
+    "What the commands say; what comes from files steers no terminal."
+    typer.echo(visible(str(text)), err=err)
 
 # %% ../../nbs/repro/14_cli.ipynb #36acf245
 def _parameters_cell(template: Path) -> str:
@@ -82,7 +88,7 @@ def _typed(template: Path, name: str, value: object, kind: object): # kind: as d
     try:
         return TypeAdapter(kind).validate_python(value, strict=True)
     except ValidationError:
-        raise RunnerError(f"{template.stem}: {name} must be {formatannotation(kind)}, got {value!r}") from None
+        raise RunnerError(f"{template.stem}: {name} must be {formatannotation(kind)}, got {quoted(value)}") from None
 
 
 def checked(template: Path, given: dict[str, object]) -> dict[str, object]:
@@ -103,7 +109,7 @@ def parse_parameter(text: str) -> tuple[str, object]: # `name=value`
     try:
         return name, parse_yaml(value, name)
     except ConfigError:
-        raise RunnerError(f"-p {name}: {reprlib.repr(value)} is no YAML value") from None
+        raise RunnerError(f"-p {name}: {quoted(value)} is no YAML value") from None
 
 
 SEEDS = re.compile(r"(\s*\d{1,99}\s*,)*\s*\d{1,99}\s*") # Python reads no number of thousands of digits
@@ -165,6 +171,7 @@ def _settle_kernels():
     "Papermill says errors alone; the threads of kernels that wait sleep."
     import logging
     logging.getLogger("papermill").setLevel(logging.ERROR)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL) # a cell that Ctrl-C stopped is an error that nobody asks for
     for name, value in SLEEPING_THREADS.items():
         os.environ.setdefault(name, value)
 
@@ -209,6 +216,8 @@ class Told(TyperGroup):
             return super().invoke(ctx)
         except BrokenPipeError: # who reads the answer has seen enough
             raise
+        except KeyboardInterrupt: # where a command has no more to say of it
+            _end("interrupted", 130)
         except (RunnerError, ConfigError, EncoderError, RecordError, DataError, WorkerLost, OSError) as e:
             # OSError: a disk that is full, a file that may not be read
             _end(str(e), 2)
@@ -766,7 +775,7 @@ def _print(rows, *columns):
     first, *others = columns
     table = Table(Column(first, no_wrap=True), *(Column(name, overflow="fold") for name in others), box=None)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(visible, row))
     width = max(Console().width, WIDE)
     Console(width=width).print(table)
 
@@ -955,11 +964,10 @@ Columns = Annotated[str, Option(
     help="names of the columns of left text, right text and label in all files, with commas between")]
 
 
-def _check_files(train: str, test: list[str], validation: list[str] | None = None): # test, validation: NAME=FILE each
+def _check_files(paths: list[str]):
     "What is no file is told before PyTorch is imported, which takes seconds. Raises `DataError`."
-    from debias_nb.explain.pairs_file import kind_of_file, named_tests
-    kept = named_tests(validation or [], "--validation")
-    for path in (train, *named_tests(test).values(), *kept.values()):
+    from debias_nb.explain.pairs_file import kind_of_file
+    for path in paths:
         kind_of_file(Path(path))
 
 
@@ -980,11 +988,29 @@ def diagnose(
     overwrite: Annotated[bool, Option("--overwrite", help="write over page and numbers that are there")] = False,
 ):
     "Whether, where and why fine-tuning made a model worse."
-    _check_files(train, test)
-    from debias_nb.explain.diagnose import diagnose_command
-    code = diagnose_command(
-        base, tuned, train, test, columns, group, html, json, fail_if, seed, overwrite, say=echo)
-    raise Exit(code)
+    from debias_nb.explain.pairs_file import named_columns, named_tests
+    tests = named_tests(test)
+    inputs = [train, *tests.values()]
+    _check_files(inputs)
+    from debias_nb.explain import diagnose as diagnosing
+    from debias_nb.explain.page import check_targets, write_whole
+    for condition in fail_if or []:
+        diagnosing.read_condition(condition, tests)
+    check_targets([("--html", html), ("--json", json)], inputs, overwrite)
+    found = diagnosing.diagnose(base, tuned, train, tests, named_columns(columns), group, seed)
+    pages = {html: found.html, json: found.json}
+    try:
+        echo(repr(found))
+    finally: # also where nobody reads the answer to its end
+        for path, text in pages.items():
+            if path:
+                write_whole(Path(path), text())
+    for path in filter(None, pages):
+        echo(f"written: {path}")
+    broken = list(filter(found.holds, fail_if or []))
+    for condition in broken:
+        echo(f"it holds that {condition}")
+    raise Exit(int(bool(broken)))
 
 
 METHODS_HELP = (
@@ -1015,28 +1041,33 @@ def compare(
     overwrite: Annotated[bool, Option("--overwrite", help="write over page and tables that are there")] = False,
 ):
     "Train with each method on somebody's own pairs, and say which differences are beyond chance."
-    _check_files(train, test, validation)
-    from debias_nb.explain.compare import compare_command
-    compare_command(
-        base, train, test, columns, out, validation, overwrite, echo, methods=methods, seeds=seeds,
-        learning_rate=learning_rate, epochs=epochs, batch_size=batch_size, loss=loss)
+    from debias_nb.explain.pairs_file import named_columns, named_tests
+    tests = named_tests(test)
+    kept = named_tests(validation or [], "--validation")
+    inputs = [train, *tests.values(), *kept.values()]
+    _check_files(inputs)
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"--out {out}: this is no folder")
+    from debias_nb.explain import compare as comparing
+    from debias_nb.explain.page import check_targets, write_whole
+    if folder.is_dir():
+        check_targets([("--out", folder / name) for name in comparing.FILES], inputs, overwrite)
+    try:
+        found = comparing.compare(
+            base, train, tests, named_columns(columns), methods, seeds, learning_rate, epochs, batch_size, folder, loss=loss,
+            validation=kept)
+    except KeyboardInterrupt:
+        count = len(comparing.read_trials(folder / "trials.jsonl"))
+        _end(f"interrupted; trials that are kept in {out}: {count}. The same command goes on from there", 130)
+    try:
+        echo(repr(found))
+    finally: # also where nobody reads the answer to its end
+        for name, text in found.files().items():
+            write_whole(folder / name, text)
+    for name in comparing.FILES:
+        echo(f"written: {folder / name}")
 
-
-@app.command()
-def new(
-    name: Annotated[str, Argument(help="of the notebook, its settings and its records")],
-    base: Annotated[str | None, Option(help="an encoder: a folder, a name, or a hub id (name@commit)")] = None,
-    train: Annotated[str | None, Option(help="what to train on; default: invented pairs")] = None,
-    test: Annotated[list[str] | None, Option(help=TEST_HELP)] = None,
-    columns: Columns = "left,right,label",
-):
-    "Write a notebook for an experiment of one's own, and its settings, into the current folder."
-    from debias_nb.explain import new as experiments
-    from debias_nb.explain.diagnose import named_columns
-    from debias_nb.explain.pairs_file import named_tests
-    for path in experiments.new(name, base, train, named_tests(test or []), named_columns(columns)):
-        echo(f"written: {path}")
-    echo(f"next: jupyter lab {name}.ipynb")
 
 # %% ../../nbs/repro/14_cli.ipynb #5c07e1a3
 @app.command()
@@ -1051,12 +1082,16 @@ def score(
 ):
     "Train with somebody's own loss as the methods here are trained, and say what it does beside them."
     check_folders()
+    module_and_name(loss) # refuses another form before PyTorch is imported, which takes seconds
     from debias_nb.repro.score import score as scored
     asked = tuple(part.strip() for part in on.split(","))
     with _interruptible():
         scored(loss, weight, asked, out, workers, say=echo)
 
 # %% ../../nbs/repro/14_cli.ipynb #51e22996
+#| eval: false
+#| eval: false
+#| eval: false
 #| eval: false
 if __name__ == "__main__":
     app()

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from ..config import ConfigError, load_yaml, nearest, package_file, project_root
+from ..config import ConfigError, load_yaml, module_and_name, nearest, package_file, project_root
 from ..encoders import is_static
 from ..itvreg import MatchingLoss
 from ..regularized import Regularized, Regularizer, WordDropout
@@ -137,10 +137,8 @@ def _in_words(error: Exception) -> str:
 def find_loss(
     spec: str, # `module:Name`
 ):             # what stands there
-    "Raises `ScoreError` for another form, and naming the nearest, for a module or a name that is not there."
-    module, _, name = spec.partition(":")
-    if not module or not name.isidentifier():
-        raise ScoreError(f"a loss is named as module:Name, such as mymodule:MyLoss; got {spec!r}")
+    "Raises `ConfigError` for another form, and `ScoreError`, naming the nearest, for a module or a name that is not there."
+    module, name = module_and_name(spec)
     found = _module(module)
     if not hasattr(found, name):
         public = [own for own in vars(found) if not own.startswith("_")]

@@ -22,15 +22,15 @@ from debias_nb.data.questions import read_pairs
 from debias_nb.data.registry import DataError, load_expected, load_registry
 from debias_nb.data.titles import LF_FILES, read_aan, read_lf, read_music
 from debias_nb.encoders import EncoderError, check_folder, encoder_cards
-from debias_nb.explain.compare import read_methods, read_trials
+from debias_nb.explain.compare import read_methods, read_trials, sealed
 from debias_nb.explain.diagnose import read_condition
-from debias_nb.explain.new import read_experiment
 from debias_nb.explain.pairs_file import read_pairs_file
 from debias_nb.repro.cli import RunnerError, checked, parse_parameter, parse_seeds
 from debias_nb.repro.config import load_experiment
 from debias_nb.repro.device import Manifest
 from debias_nb.repro.records import RecordError, encode, read
 from harness import NOTEBOOK
+from made import trial
 
 # what is read
 
@@ -68,7 +68,7 @@ LF = {
     "lbl.json.gz": [{"uid": "c", "title": "lamp"}, {"uid": "d", "title": "hat"}],
 }
 RECORD = {"schema": 1, "id": "a", "status": "finished", "config": {}, "metrics": {"iid": {"auc": 0.5}}, "curve": [1, 2]}
-TRIAL = {"id": "abc", "method": "plain", "seed": 0, "tests": {}}
+TRIALS = [sealed(trial("a")), sealed(trial("b"))]
 EXPERIMENT = """\
 paper: itvreg
 experiment: demo
@@ -108,15 +108,6 @@ title: Some
 runs:
   - {experiment: itvreg/demo, profile: small, seeds: [0, 1], why: first}
   - {grid: grid.yaml, methods: [Base]}
-"""
-OWN = """\
-base: model
-train: a.csv
-tests: {like: b.csv}
-methods: [base, plain, 'outreg:0.5']
-seeds: 3
-epochs: 1.5
-records: out
 """
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.StaticEmbedding"}]
 
@@ -353,7 +344,7 @@ READERS = {
     "titles": (of_files(TITLE_FILES, titles), DataError),
     "albums": (of_file("a.jsonl.gz", json_lines(ALBUM, OTHER_ALBUM), read_music), DataError),
     "records": (of_file("a.jsonl", encode(RECORD) + encode(RECORD | {"id": "b"}), records), RecordError),
-    "trials": (of_file("trials.jsonl", json_lines(TRIAL, TRIAL | {"id": "b"}), read_trials), ConfigError),
+    "trials": (of_file("trials.jsonl", json_lines(*TRIALS), read_trials), ConfigError),
     "model folders": (of_files(MODEL_FILES, check_folder), EncoderError),
     "YAML texts": (of_text(EXPERIMENT, yaml_text), ConfigError),
     "YAML files": (of_file("a.yaml", EXPERIMENT, load_yaml), ConfigError),
@@ -362,7 +353,6 @@ READERS = {
     "encoder cards": (of_file("encoders.yaml", CARDS, own_cards), ConfigError),
     "printed cells": (of_project("expected/itvreg.yaml", PRINTED, printed_cells), ConfigError),
     "manifests": (of_file("m.yaml", MANIFEST, manifest), ConfigError),
-    "own experiments": (of_file("own.yaml", OWN, read_experiment), ConfigError),
     "parameters": (of_text("weight=[1e-1, {a: 2020-01-01}]", parse_parameter), RunnerError),
     "parameters of a notebook": (template, RunnerError),
     "seeds": (of_text("0, 1,22", parse_seeds), RunnerError),

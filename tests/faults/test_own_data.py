@@ -1,0 +1,330 @@
+"""Commands for one's own pairs and models: nothing is lost, nothing ends with a traceback, and no wrong number is taken.
+
+Pages are never written over what somebody else made, trials are what was written, and files say what is wrong with them."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import made
+from debias_nb.config import ConfigError, load_config, parse_yaml, visible
+from debias_nb.data.registry import DataError
+from debias_nb.explain import compare as comparing
+from debias_nb.explain.compare import compare, read_trials, sealed
+from debias_nb.explain.diagnose import diagnose
+from debias_nb.explain.pairs_file import read_pairs_file
+from debias_nb.repro.cli import app
+from debias_nb.repro.config import ExperimentConfig
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {"base": made.table(folder / "a"), "tuned": made.table(folder / "b", seed=1)}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    "A folder with pairs, which is the current one."
+    monkeypatch.chdir(tmp_path)
+    made.some_pairs().to_csv("train.csv", index=False)
+    made.some_pairs(seed=1).to_csv("new.csv", index=False)
+    return tmp_path
+
+
+def shell(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def diagnosed(models, *further):
+    return shell(
+        "diagnose", "--base", models["base"], "--tuned", models["tuned"], "--train", "train.csv", "--test", "new=new.csv", *further)
+
+
+def refused(done, *words):
+    "One sentence on standard error, and exit code 2."
+    assert done.exit_code == 2 and isinstance(done.exception, SystemExit), (done.output, repr(done.exception))
+    for word in words:
+        assert word in done.stderr, (word, done.stderr)
+
+
+def contents(folder) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# ---- pages
+
+def _hard_link(folder):
+    os.link(folder / "train.csv", folder / "other.csv")
+
+
+def _link(folder):
+    (folder / "other.csv").symlink_to("train.csv")
+
+
+def _foreign(folder):
+    (folder / "mine.html").write_text("<h1>my own page</h1>")
+
+
+def _dangling(folder):
+    (folder / "link.html").symlink_to("nowhere.html")
+
+
+def _nothing(folder):
+    pass
+
+
+LOST = { # what is there, options of `diagnose`, words
+    "the training file": (_nothing, ["--html", "train.csv", "--overwrite"], "--html train.csv: this is a file that is read"),
+    "a test": (_nothing, ["--json", "new.csv", "--overwrite"], "--json new.csv: this is a file that is read"),
+    "a test, by another path": (_nothing, ["--html", "./../{}/new.csv", "--overwrite"], "this is a file that is read"),
+    "a hard link to a file": (_hard_link, ["--html", "other.csv", "--overwrite"], "this is a file that is read"),
+    "a link to a file": (_link, ["--html", "other.csv", "--overwrite"], "this is a file that is read"),
+    "the other page": (_nothing, ["--html", "x", "--json", "x"], "--json x: this is where --html goes too"),
+    "somebody's own file": (_foreign, ["--html", "mine.html", "--overwrite"], "the file exists, and is no page of debias-nb"),
+    "weights": (_nothing, ["--html", "{model}/model.safetensors", "--overwrite"], "is no page of debias-nb"),
+    "a link that leads nowhere": (_dangling, ["--html", "link.html"], "a link to nowhere.html, which is not there"),
+    "a device": (_nothing, ["--html", "/dev/null", "--overwrite"], "is no page of debias-nb"),
+}
+
+
+@pytest.mark.parametrize("before, options, words", LOST.values(), ids=LOST)
+def test_a_page_is_written_over_nothing_else(here, models, before, options, words):
+    before(here)
+    there = contents(here)
+    options = [option.format(here.name, model=models["base"]) for option in options]
+    refused(diagnosed(models, *options), words)
+    assert contents(here) == there
+
+
+def test_pages_of_ours_may_be_written_over_and_links_stay(here, models):
+    (here / "kept").mkdir()
+    (here / "link.html").symlink_to("kept/page.html")
+    pages = ["--html", "link.html", "--json", "twin.json"]
+    (here / "kept/page.html").write_text('<meta name="generator" content="debias-nb">')
+    refused(diagnosed(models, *pages), "link.html: the file exists; remove it")
+    for _ in range(2):
+        done = diagnosed(models, *pages, "--overwrite")
+        assert done.exit_code == 0, done.output
+        assert (here / "link.html").is_symlink() and "<h2>1." in (here / "kept/page.html").read_text("utf-8")
+        assert "sentences" in json.loads((here / "twin.json").read_text("utf-8"))
+
+
+def test_a_place_that_cannot_be_written_is_told_before_a_model_is_loaded(here, models, monkeypatch):
+    (here / "full").mkdir()
+    write = Path.write_bytes
+
+    def full(path, data):
+        if path.parent.name == "full":
+            raise OSError(28, os.strerror(28))
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr("debias_nb.explain.diagnose.load_model", lambda *_: pytest.fail("a model was loaded"))
+    refused(diagnosed(models, "--html", "full/page.html"), "full/page.html: not written: No space left on device")
+
+
+def test_the_verdict_is_said_also_where_the_page_cannot_be_written(here, models, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    done = diagnosed(models, "--html", "page.html")
+    refused(done, "page.html: not written: No space left on device")
+    assert done.stdout.startswith("new: ") and not list(here.glob("page*"))
+
+
+def test_a_comparison_spares_files_that_are_not_its_own(here, models):
+    (here / "out").mkdir()
+    (here / "out/scores.csv").write_text("my,scores\n1,2\n")
+    done = shell(
+        "compare", "--base", models["base"], "--train", "train.csv", "--test", "new=new.csv", "--out", "out", "--overwrite")
+    refused(done, "--out out/scores.csv: the file exists, and is no page of debias-nb")
+    assert contents(here / "out") == {"scores.csv": b"my,scores\n1,2\n"}
+
+
+# ---- trials
+
+def _changed(trial: dict, line: str) -> str:
+    return line.replace("0.5", "0.75", 1)
+
+
+FORGED = { # how a line is changed, words
+    "out of range": (lambda trial, line: json.dumps(sealed(trial | {"metrics": {"new": {"auc05": 7.5, "ap": .5}}})),
+                     "metrics.new.auc05: Input should be less than or equal to 1"),
+    "another number": (_changed, "its checksum is another one"),
+    "no checksum": (lambda trial, line: json.dumps(trial), "checksum: Field required"),
+    "another form": (lambda trial, line: json.dumps(sealed(trial | {"metrics": {"new": .5}})), "metrics.new: "),
+    "another metric": (lambda trial, line: json.dumps(sealed(trial | {"metrics": {"new": {"auc": .5}}})), "metrics.new."),
+    "a test without resamples": (lambda trial, line: json.dumps(sealed(trial | {"resampled": {}})), "of different tests"),
+    "a list": (lambda trial, line: "[1]", ":2: "),
+    "twice the same key": (lambda trial, line: line.replace('"seed": 0', '"seed": 0, "seed": 1'), "the key 'seed' stands twice"),
+}
+
+
+@pytest.mark.parametrize("change, words", FORGED.values(), ids=FORGED)
+def test_a_trial_is_what_was_written(tmp_path, change, words):
+    path = tmp_path / "trials.jsonl"
+    trial = made.trial("b")
+    line = json.dumps(sealed(trial))
+    good = json.dumps(sealed(made.trial("a")))
+    path.write_text(f"{good}\n{line}\n")
+    assert read_trials(path) == {"a": made.trial("a"), "b": trial}
+    path.write_text(f"{good}\n{change(trial, line)}\n")
+    with pytest.raises(ConfigError) as e:
+        read_trials(path)
+    assert f"{path}:2: " in str(e.value) and words in str(e.value)
+
+
+def test_a_resample_without_a_match_is_kept_and_read(tmp_path):
+    drawn = comparing._drawn(torch.tensor([.5, torch.nan]).numpy())
+    assert drawn == [.5, None]
+    trial = made.trial()
+    trial["resampled"]["new"]["ap"][3] = None
+    comparing._keep(tmp_path / "trials.jsonl", trial)
+    assert read_trials(tmp_path / "trials.jsonl") == {"abc": trial}
+
+
+def test_one_comparison_at_a_time_works_in_a_folder(tmp_path, models, monkeypatch):
+    trained = []
+
+    def second(*_):
+        with pytest.raises(ConfigError, match="another comparison is at work in this folder"):
+            compare(**asked)
+        trained.append(1)
+        return scorer
+
+    asked = dict(
+        base=str(models["base"]), train=made.some_pairs(), tests={"new": made.some_pairs(seed=1)}, methods="base,plain", seeds=2,
+        folder=tmp_path, progress=False)
+    scorer = comparing.load_model(str(models["tuned"]))
+    monkeypatch.setattr(comparing, "fine_tune", second)
+    compare(**asked)
+    assert len(trained) == 2 and len(read_trials(tmp_path / "trials.jsonl")) == 3
+    compare(**asked)
+    assert len(trained) == 2, "the folder is free again, and its trials serve"
+
+
+# ---- YAML
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n" for before, name in zip("abcdefghi", "bcdefghij"))
+HUGE = {
+    "aliases that repeat aliases": (BOMB, "aliases repeat more than 10,000 values"),
+    "a value within itself": ("a: &a [*a]\n", "aliases repeat more than 10,000 values"),
+    "a number of many parts": ("a: " + ":".join(["59"] * 3000) + ":59.5\n", "no value of YAML"),
+    "a whole number of many parts": ("title: " + ":".join(["59"] * 3000) + "\n", "title: "),
+    "a long text": ("profile: " + "x" * 10**6 + "\n", "profile: Input should be"),
+    "a long key": ("x" * 1000 + ": 1\n", "unknown key"),
+    "many keys": ("".join(f"key{i}: 1\n" for i in range(3000)), "more mistakes"),
+}
+
+
+@pytest.mark.parametrize("text, words", HUGE.values(), ids=HUGE)
+def test_yaml_is_read_in_bounded_time_with_a_bounded_message(tmp_path, text, words):
+    path = tmp_path / "m.yaml"
+    path.write_text(text)
+    started = time.process_time()
+    with pytest.raises(ConfigError) as e:
+        load_config(path, ExperimentConfig)
+    assert time.process_time() - started < 10
+    assert words in str(e.value) and len(str(e.value)) < 20_000
+
+
+def test_aliases_that_repeat_little_are_read():
+    assert parse_yaml("a: &a [1, {b: &c 2}]\nb: *a\nc: *c\n", "here") == {"a": [1, {"b": 2}], "b": [1, {"b": 2}], "c": 2}
+    with pytest.raises(ConfigError, match="undefined alias"):
+        parse_yaml("a: *b\n", "here")
+
+
+# ---- files
+
+HEAD = "left,right,label\n"
+GOOD = "a lamp,a table,1\nb,c,0\n"
+ESCAPE = "\x1b]0;OWNED\x07"
+
+
+def test_what_stands_in_a_file_does_not_steer_the_terminal(here, models):
+    for name, text in {
+        "a.csv": f"le{ESCAPE}ft,right,label\na,b\n", "b.csv": f"left,le{ESCAPE}ft,label\n{GOOD}", "c.csv": f"le{ESCAPE}ft,a,b\n",
+        "d.csv": HEAD + GOOD + f"a,b,{ESCAPE}\n", "e.csv": f"\x1b[2J\x00\x7f{HEAD}{GOOD}",
+    }.items():
+        Path(name).write_text(text)
+        done = shell("compare", "--base", "x", "--train", name, "--test", "new=new.csv")
+        refused(done, name)
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f]", done.stderr), repr(done.stderr)
+    Path("f.jsonl").write_text(json.dumps({"left": "a", f"x{ESCAPE}": 1, f"x{ESCAPE}y": 2}))
+    assert "\x1b" not in shell("compare", "--base", "x", "--train", "f.jsonl", "--test", "new=new.csv").stderr
+    assert visible("größe\t\u200d\n\x9b\u202e\ud83d") == "größe\t\u200d\n\\x9b\\u202e\\ud83d"
+
+
+UNREADABLE = { # name, content, words
+    "UTF-32": ("a.csv", (HEAD + GOOD).encode("utf-32"), "UTF-32, where UTF-8 is expected; convert the file, e.g. with `iconv -f utf-32 "),
+    "UTF-32 without a mark": ("a.csv", (HEAD + GOOD).encode("utf-32-be"), "`iconv -f utf-32be "),
+    "UTF-16 without a mark": ("a.csv", (HEAD + GOOD).encode("utf-16-le"), "UTF-16, where UTF-8 is expected"),
+    "UTF-16 without a mark, JSON": ("a.jsonl", '{"left": "a"}'.encode("utf-16-be"), "`iconv -f utf-16be "),
+    "Excel's delimiter": ("a.csv", b"\xef\xbb\xbfsep=,\r\n" + (HEAD + GOOD).encode(), "a.csv:1: 'sep=,' is a word of Excel's"),
+    "Excel's semicolon": ("a.csv", b"sep=;\nleft;right;label\n", "a.csv:1: 'sep=;' is a word of Excel's"),
+    "NUL": ("a.csv", (HEAD + GOOD + "a\0b,c,1\n").encode(), "a.csv:4: column 'left': a NUL byte at character 2"),
+    "NUL, JSON": ("a.jsonl", b'{"left": "a", "right": "\\u0000", "label": 1}\n', "a.jsonl:1: column 'right': a NUL byte"),
+    "no width": ("a.csv", (HEAD + GOOD + "\u200b \u2060\ufeff,c,1\n").encode(), "a.csv:4: column 'left': the text is empty"),
+}
+
+
+@pytest.mark.parametrize("name, content, words", UNREADABLE.values(), ids=UNREADABLE)
+def test_files_say_what_is_wrong_with_them(tmp_path, name, content, words):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError) as e:
+        read_pairs_file(tmp_path / name)
+    assert words in str(e.value)
+
+
+def test_characters_that_join_belong_to_a_text(tmp_path):
+    frame = pd.DataFrame({"left": ["می\u200cخواهم", "👩\u200d💻"], "right": ["b", "c"], "label": [1, 0]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    assert read_pairs_file(tmp_path / "a.csv").left == frame.left.tolist()
+
+
+def test_no_file_is_told_from_what_is_there(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    columns = [pa.array(["a", "b"]), pa.array(["a", "b"]), pa.array(["c", "d"]), pa.array([1, 0])]
+    pq.write_table(pa.table(columns, names=["left", "left", "right", "label"]), tmp_path / "twice.parquet")
+    (tmp_path / "x.csv").mkdir()
+    os.mkfifo(tmp_path / "y.csv")
+    for name, words in (("twice.parquet", "2 columns are called 'left'"), ("x.csv", "a folder, and a file is expected"),
+                        ("y.csv", "a device or a pipe")):
+        with pytest.raises(DataError, match=words):
+            read_pairs_file(tmp_path / name)
+
+
+def test_columns_that_nobody_asked_for_may_be_damaged(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    columns = [pa.array(["a", "b"]), pa.array(["c", "d"]), pa.array([1, 0]), pa.array([1, 2])]
+    pq.write_table(pa.table(columns, names=["left", "right", "label", "left "]), tmp_path / "a.parquet")
+    assert read_pairs_file(tmp_path / "a.parquet").right == ["c", "d"]
+
+
+def test_one_file_as_two_tests_is_told(here, models):
+    Path("copy.csv").write_bytes(Path("new.csv").read_bytes())
+    said = "new and again are the same pairs: one test under 2 names."
+    found = diagnose(
+        str(models["base"]), str(models["tuned"]), "train.csv", {"new": "new.csv", "again": "copy.csv"}, progress=False)
+    assert said in found.warnings and said in found.html()
+    alone = diagnose(str(models["base"]), str(models["tuned"]), "train.csv", {"new": "new.csv"}, progress=False)
+    assert not any("same pairs" in text for text in alone.warnings)
+    trials = [made.trial(metrics={name: made.trial()["metrics"]["new"] for name in ("new", "again")})]
+    compared = comparing.Comparison(trials, [], None, {"files": found.facts["files"]})
+    assert compared.warnings() == [said]
