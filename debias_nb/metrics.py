@@ -56,7 +56,10 @@ def refuse(
 def _refuse_unusable(scores, labels, at, questions=None):
     "Raises `ValueError` for scores that are not finite, and labels that are not 0 or 1."
     refuse(~np.isfinite(scores), scores, "scores", "are not finite", at, questions)
-    refuse(~np.isin(labels, (0, 1)), labels, "labels", "are not 0 or 1", at, questions)
+    why = "are not 0 or 1"
+    if np.isin(scores, (0, 1)).all(): # as labels are
+        why += "; scores come first, labels second"
+    refuse(~np.isin(labels, (0, 1)), labels, "labels", why, at, questions)
 
 
 def _checked(scores, labels, name):

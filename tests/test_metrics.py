@@ -230,3 +230,13 @@ def test_nothing_to_draw_from_and_too_few_resamples_are_refused(n, replicates):
     with pytest.raises(ValueError, match=message):
         bootstrap_weights(n, replicates)
     assert bootstrap_weights(1, 2).tolist() == [[1], [1]]
+
+
+def test_labels_in_the_place_of_scores_are_told():
+    scores, labels = [.5, .25, 1.], [1, 0, 1]
+    with pytest.raises(ValueError, match="2 of 3 labels are not 0 or 1; scores come first, labels second"):
+        auc_at(labels, scores)
+    with pytest.raises(ValueError, match="scores come first"):
+        evaluate_pairs(labels, scores)
+    with pytest.raises(ValueError, match=r"are not 0 or 1\)$"):
+        auc_at(scores, [1, 0, 2])
