@@ -40,6 +40,15 @@ def _plain_float(value, name):
     return value
 
 
+def _plain_int(value, name):
+    "Raises `NotPlain` for a whole number that no float comes near."
+    try:
+        float(value)
+    except OverflowError:
+        raise NotPlain(f"{name} is a whole number of {value.bit_length()} bits, too large for others to read") from None
+    return value
+
+
 def _plain_dict(value, where, name):
     "Raises `NotPlain` for a key that is no string."
     for key in value:
@@ -62,8 +71,10 @@ def plain(
     name = where or "the value"
     if hasattr(value, "tolist"):
         value = value.tolist()
-    if value is None or isinstance(value, (str, bool, int)):
+    if value is None or isinstance(value, (str, bool)):
         return value
+    if isinstance(value, int):
+        return _plain_int(value, name)
     if isinstance(value, float):
         return _plain_float(value, name)
     if isinstance(value, (list, tuple)):

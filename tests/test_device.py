@@ -3,6 +3,7 @@
 Time that is up, memory that is too small, no device, another code version; each leaves records that are whole.
 """
 import copy
+import hashlib
 import json
 import os
 import shutil
@@ -338,6 +339,13 @@ def record_of(commit, dirty=False, **changes):
     return made | changes
 
 
+@pytest.fixture(autouse=True)
+def a_configured_demo(monkeypatch):
+    "As if the runs of these tests had a configuration."
+    known = device.known_places
+    monkeypatch.setattr(device, "known_places", lambda root: known(root) | {tuple(PLACE.values())})
+
+
 def test_records_of_other_code_are_kept_apart_and_named(tmp_path):
     here = git_state(ROOT)["commit"]
     source = Store(tmp_path / "source")
@@ -387,12 +395,54 @@ def test_of_a_run_that_was_made_twice_the_newer_record_is_merged(tmp_path):
     assert target.all() == [newer]
 
 
-def test_a_record_that_does_not_say_how_it_was_made_is_kept_apart(tmp_path):
-    record = record_of("f" * 40)
-    del record["environment"]
-    source = Store(tmp_path / "source")
-    source.append(record)
-    assert device.merge(source, tmp_path / "apart", ROOT).apart == {"unknown": [PAIRS.id]}
+def files_below(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+
+
+def sealed(record):
+    "A line whose checksum fits, whatever it says."
+    body = json.dumps(record).encode()
+    return body[:-1] + f', "checksum": "{hashlib.sha256(body).hexdigest()[:16]}"}}\n'.encode()
+
+
+def with_config(**changes):
+    record = record_of(git_state(ROOT)["commit"])
+    return record | {"config": record["config"] | changes}
+
+
+@pytest.mark.parametrize("change, says", [
+    (lambda here: {"schema": 1, "id": "e", "status": "finished", "metrics": {}, "environment": {"commit": here, "dirty": False},
+                   "config": {"paper": "/elsewhere", "experiment": "o", "profile": "small"}}, "config.encoder: required"),
+    (lambda here: with_config(paper="../../x"), "config: '../../x' is no name of a file"),
+    (lambda here: with_config(experiment="../../../x"), "config: '../../../x' is no name of a file"),
+    (lambda here: with_config(experiment="elsewhere"), "config: there is no configuration itvreg/elsewhere/planted"),
+    (lambda here: with_config(profile=["small"]), "config.profile: Input should be 'planted', 'small' or 'paper'"),
+    (lambda here: with_config(seed=9), "its configuration is that of"),
+    (lambda here: record_of("../../../OUT"), "environment.commit: String should match pattern"),
+    (lambda here: record_of("/elsewhere"), "environment.commit: String should match pattern"),
+    (lambda here: record_of(12345), "environment.commit: Input should be a valid string"),
+    (lambda here: record_of(here) | {"environment": None}, "environment: Input should be a valid dictionary"),
+    (lambda here: record_of(here) | {"environment": [1]}, "environment: Input should be a valid dictionary"),
+    (lambda here: record_of(here) | {"config": {"a": 1}}, "config.paper: required, and not there"),
+    (lambda here: record_of(here) | {"metrics": {"iid": {"auc": 10**400}}}, "metrics.iid.auc: Input should be a valid number"),
+])
+def test_what_is_not_the_record_of_a_run_is_named_and_not_merged(tmp_path, change, says):
+    source = tmp_path / "deep/source/itvreg/demo.planted.jsonl"
+    source.parent.mkdir(parents=True)
+    source.write_bytes(sealed(change(git_state(ROOT)["commit"])))
+    before = files_below(tmp_path)
+    done = device.merge(Store(source.parents[1]), tmp_path / "deep/apart", ROOT, Store(tmp_path / "deep/results"))
+    assert not done.added and not done.apart
+    assert len(done.left_out) == 1 and done.left_out[0].startswith(f"{source}: line 1 is left out: {says}"), done.left_out
+    assert files_below(tmp_path) == before
+
+
+def test_a_line_without_a_checksum_is_not_merged(tmp_path):
+    source = tmp_path / "source/itvreg/demo.planted.jsonl"
+    source.parent.mkdir(parents=True)
+    source.write_text(json.dumps(record_of(git_state(ROOT)["commit"], metrics={"iid": {"auc": .123}})) + "\n")
+    done = device.merge(Store(tmp_path / "source"), tmp_path / "apart", ROOT, Store(tmp_path / "results"))
+    assert done.left_out == [f"{source}: line 1 is left out: it has no checksum"] and not done.added
 
 
 def test_a_checkout_from_a_bundle_knows_its_commit(tmp_path, monkeypatch):

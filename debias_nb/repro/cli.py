@@ -578,7 +578,7 @@ def merge(
     jobs: Annotated[bool, Option("--jobs", help="the folder is that of the jobs of workflow/Snakefile")] = False,
 ):
     """Add the records of a device to results/. Those of code that this clone does not know are kept apart, in
-    _runs/apart/. Exit code 1 where a record differs from one that is there."""
+    _runs/apart/. Exit code 1 where a record differs from one that is there, or a line is not the record of a run."""
     from debias_nb.repro.device import Merged, merge as merged
     from debias_nb.repro.plan import folders_of_jobs
     root = project_here()
@@ -594,7 +594,7 @@ def merge(
     for one in folders:
         merged(Store(one), apart, root, done=done)
     _print_merged(done, apart)
-    if done.differing:
+    if done.differing or done.left_out:
         raise Exit(1)
 
 
@@ -603,6 +603,8 @@ def _print_merged(done, apart: Path) -> None: # apart: where records of other co
     echo(f"{len(done.added)} records added, {len(done.known)} were there")
     for version, ids in done.apart.items():
         echo(f"kept apart in {os.path.relpath(apart / version)}: {len(ids)} records of code {version}")
+    for told in done.left_out:
+        echo(told, err=True)
     for run_id in done.differing:
         echo(f"differs from the record that is there, which stays: {run_id}", err=True)
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TESTING', 'SHARING', 'Wanted', 'Manifest', 'wanted_runs', 'manifest_runs', 'code_version', 'check_device', 'sharing',
-           'outstanding', 'checkpoints_of', 'device_batch', 'Merged', 'known_commit', 'merge']
+           'outstanding', 'checkpoints_of', 'device_batch', 'Merged', 'known_commit', 'known_places', 'merge']
 
 # %% ../../nbs/repro/17_device.ipynb #d1c20003
 import os
@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from ..config import ConfigError, Strict, check_known, load_config, nearest, project_root, refuse_if
 from .config import ExperimentConfig, Names, Profile, RunConfig, load_experiment, slug
-from .records import Store, bundled, comparable, git, git_state, processor, this_machine
+from .records import Store, bundled, comparable, git, git_state, misfit, processor, this_machine
 from .runner import Outcome, cores, execute_within, narrow, refuse_empty, run_all, store_for
 
 # %% ../../nbs/repro/17_device.ipynb #d1c20006
@@ -186,6 +186,7 @@ class Merged:
     known: list[str] = field(default_factory=list)    # the same record was there
     differing: list[str] = field(default_factory=list) # another one was there, and stays
     apart: dict[str, list[str]] = field(default_factory=dict) # code version -> ids
+    left_out: list[str] = field(default_factory=list) # sentences: file and line, and why it is not the record of a run
 
 
 def known_commit(commit: str, root: Path) -> bool:
@@ -197,20 +198,41 @@ def known_commit(commit: str, root: Path) -> bool:
     return True
 
 
+def known_places(root: Path) -> set[tuple[str, str, str]]: # paper, experiment, profile
+    "What the project's configurations make runs of, with the grids that have no page yet."
+    configs = root / "configs"
+    places = set()
+    for path in configs.glob("*/*.*.yaml"):
+        experiment, profile, _ = path.name.split(".")
+        places.add((path.parent.name, experiment, profile))
+    for path in configs.glob("device/grids/*.yaml"):
+        grid = load_config(path, ExperimentConfig)
+        places |= {(grid.paper, block.of or grid.experiment, grid.profile) for block in grid.blocks}
+    return places
+
+
 def _apart(record: dict, root: Path) -> str: # "" for code that can be looked up here
     "The name of a code version that is kept apart."
-    made = {"commit": None, "dirty": None} | record.get("environment", {})
+    made = record["environment"]
     if made["commit"] and not made["dirty"] and known_commit(made["commit"], root):
         return ""
     return _version(made)
 
 
-def _newest(source: Store, root: Path) -> dict[tuple[str, str], dict]: # code version and id -> record
-    "The finished records, of a run that was made twice with code of one kind the one that was written last."
+def _newest(source: Store, root: Path, left_out: list[str]) -> dict[tuple[str, str], dict]: # code version and id -> record
+    """The finished records, of a run that was made twice with code of one kind the one that was written last. What has no
+    checksum, or is not the record of a run of this project, is named in `left_out`."""
+    places = known_places(root)
     newest = {}
-    for record in source.all():
-        if record["status"] == "finished":
-            newest[_apart(record, root), record["id"]] = record
+    for where, line in source.lines():
+        why = line.why
+        if not why and not line.sealed:
+            why = "it has no checksum"
+        why = why or misfit(line.record, places)
+        if why:
+            left_out.append(f"{where} is left out: {why}")
+        elif line.record["status"] == "finished":
+            newest[_apart(line.record, root), line.record["id"]] = line.record
     return newest
 
 
@@ -233,10 +255,11 @@ def merge(
     target: Store | None = None, # default: `store_for` the profile of each
     done: Merged | None = None,  # what became of earlier records, to which this is added
 ) -> Merged:
-    "Add finished records to those that are there. Raises `RecordError`, as `Store` does."
+    """Add finished records to those that are there; what is not the sealed record of a run of this project is named, and
+    left out. Raises `RecordError`, as `Store` does."""
     root = root or project_root()
     done = done or Merged()
-    for (version, _), record in _newest(source, root).items():
+    for (version, _), record in _newest(source, root, done.left_out).items():
         if not version:
             _merge_one(record, target or store_for(record["config"]["profile"]), done)
             continue

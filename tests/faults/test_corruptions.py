@@ -22,7 +22,7 @@ from debias_nb.encoders import EncoderError, load_encoder, planted_encoder
 from debias_nb.hashes import sha256_file
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import ExperimentConfig
-from debias_nb.repro.records import SEAL, Store, encode, make_record
+from debias_nb.repro.records import Store, encode, make_record
 from debias_nb.repro.verdicts import read_ledger
 from harness import QUICK, ROOT, make_project, settings_of
 from made import bert, table
@@ -64,46 +64,48 @@ def line_of(run, auc=.5) -> bytes:
 
 
 def unsealed(line: bytes) -> bytes:
-    return line[:SEAL.search(line).start()] + b"}\n"
+    record = json.loads(line)
+    del record["checksum"]
+    return json.dumps(record).encode() + b"\n"
 
 
 DAMAGED_LINES = { # the second of three lines -> what stands there instead
     "a metric changed": (
         lambda line: line.replace(b'"auc05": 0.5', b'"auc05": 0.9'),
-        "line 2 is left out: its checksum is not that of its content"),
+        "line 2 is left out: checksum: it is not that of the content"),
     "a time changed": (
-        lambda line: line.replace(b'"seconds": 1.0', b'"seconds": 2.0'), "line 2 is left out: its checksum"),
+        lambda line: line.replace(b'"seconds": 1.0', b'"seconds": 2.0'), "line 2 is left out: checksum"),
     "a setting changed": (
         lambda line: unsealed(line).replace(b'"batch_size": 32', b'"batch_size": 33'),
         "line 2 is left out: its configuration is that of"),
     "an impossible setting": (
         lambda line: unsealed(line).replace(b'"epochs": 1,', b'"epochs": "x",'),
-        "line 2 is left out: its configuration is that of no run"),
+        "line 2 is left out: config.training.epochs: Input should be a valid integer"),
     "a fraction above 1": (
         lambda line: unsealed(line).replace(b'"auc05": 0.5', b'"auc05": 7.0'),
-        "line 2 is left out: unseen: auc05 is 7, and a fraction"),
+        "line 2 is left out: metrics: unseen: auc05 is 7, and a fraction"),
     "infinity": (
         lambda line: unsealed(line).replace(b'"auc05": 0.5', b'"auc05": 1e999'),
-        "line 2 is left out: unseen: auc05 is inf"),
+        "line 2 is left out: metrics.unseen.auc05: Input should be a finite number"),
     "a word for a number": (
         lambda line: unsealed(line).replace(b'"auc05": 0.5', b'"auc05": "high"'),
-        "line 2 is left out: unseen: auc05 is 'high', which is no number"),
+        "line 2 is left out: metrics.unseen.auc05: Input should be a valid number, got 'high'"),
     "a line that stands twice": (lambda line: line + line, "line 3 is left out: it repeats line 2"),
-    "half a line": (lambda line: line[:len(line) // 2] + b"\n", "line 2 is damaged"),
-    "bytes that are no text": (lambda line: line[:40] + b"\xff\xfe" + line[40:], "line 2 is damaged"),
-    "NaN": (lambda line: line.replace(b'"auc05": 0.5', b'"auc05": NaN'), "line 2 is damaged (NaN is no JSON)"),
-    "marks of a merge": (lambda line: b"<<<<<<< HEAD\n" + line, "line 2 is damaged"),
+    "half a line": (lambda line: line[:len(line) // 2] + b"\n", "line 2 is left out: damaged"),
+    "bytes that are no text": (lambda line: line[:40] + b"\xff\xfe" + line[40:], "line 2 is left out: damaged"),
+    "NaN": (lambda line: line.replace(b'"auc05": 0.5', b'"auc05": NaN'), "line 2 is left out: damaged (NaN is no JSON)"),
+    "marks of a merge": (lambda line: b"<<<<<<< HEAD\n" + line, "line 2 is left out: damaged"),
     "a key that stands twice": (
         lambda line: line.replace(b'"seed": ', b'"seed": 5, "seed": ', 1),
-        "line 2 is damaged (the key 'seed' stands twice"),
-    "a hundred thousand brackets": (lambda line: b"[" * 100_000 + b"\n", "line 2 is damaged (nested too deeply)"),
-    "two lines in one": (lambda line: line[:-1] + line, "line 2 is damaged"),
-    "another schema": (lambda line: line.replace(b'"schema": 1', b'"schema": 2'), "line 2 is no record: schema 2"),
+        "line 2 is left out: damaged (the key 'seed' stands twice"),
+    "a hundred thousand brackets": (lambda line: b"[" * 100_000 + b"\n", "line 2 is left out: damaged (nested too deeply)"),
+    "two lines in one": (lambda line: line[:-1] + line, "line 2 is left out: damaged"),
+    "another schema": (lambda line: line.replace(b'"schema": 1', b'"schema": 2'), "line 2 is left out: checksum"),
     "no status": (
-        lambda line: line.replace(b'"status": "finished"', b'"status": null'), "line 2 is no record: status None"),
-    "a list": (lambda line: b"[1, 2]\n", "line 2 is no record: a list"),
-    "UTF-16": (lambda line: line.decode().encode("utf-16"), "is damaged"),
-    "compressed": (lambda line: gzip.compress(line) + b"\n", "is damaged"), # its bytes may hold no end of a line
+        lambda line: line.replace(b'"status": "finished"', b'"status": null'), "line 2 is left out: checksum"),
+    "a list": (lambda line: b"[1, 2]\n", "line 2 is left out: Input should be a valid dictionary"),
+    "UTF-16": (lambda line: line.decode().encode("utf-16"), "is left out: damaged"),
+    "compressed": (lambda line: gzip.compress(line) + b"\n", "is left out: damaged"), # its bytes may hold no end of a line
 }
 
 
@@ -124,11 +126,9 @@ def test_records(name, tally, tmp_path, monkeypatch):
             warnings.simplefilter("always")
             done = shell("agree")
             said = [str(one.message) for one in told]
-            if "left out" in sentence:
-                assert done.exit_code == 1 and f"{path}: {sentence}" in " ".join(said), (done.output, said)
-                assert {record["id"] for record in store.all()} >= {trained[0].id, trained[2].id}
-            else:
-                refused(done, str(path), sentence)
+            assert done.exit_code == 1 and f"{path}: {sentence}" in " ".join(said) or sentence.startswith("is "), (done.output, said)
+            assert sentence in " ".join(said)
+            assert {record["id"] for record in store.all()} >= {trained[0].id} | ({trained[2].id} if "UTF" not in name else set())
 
 
 # configurations

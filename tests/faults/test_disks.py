@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from debias_nb.repro.records import encode
 from harness import (
     QUICK, Child, command, lines_of, make_project, own_mounts, read_only, records_of, small_disk, store_of,
 )
+
+from made import numbered
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 LARGE = 1 << 26
@@ -154,47 +157,48 @@ def test_an_executed_notebook(reference, apart, tally, tmp_path):
         apart(notebook_on_a_small_disk, make_project(tmp_path / "project"), *reference)
 
 
-def deletion_on_a_small_disk(folder, line):
+def deletion_on_a_small_disk(folder):
     from debias_nb.repro.records import RecordError, Store, read
     full(folder, 3 * PAGE)
     path = folder / "itvreg/demo.planted.jsonl"
     path.parent.mkdir()
-    lines = [line.replace(b'"id": "a"', b'"id": "%d"' % number) for number in range(2 * PAGE // len(line))]
+    lines = many_lines()
     path.write_bytes(b"".join(lines))
+    first = numbered(0)["id"]
     try:
-        Store(folder).delete("0")
+        Store(folder).delete(first)
     except RecordError as e:
-        assert "0 could not be deleted: No space left on device; all its records are still there" in str(e), e
+        assert f"{first} could not be deleted: No space left on device; all its records are still there" in str(e), e
     else:
         raise AssertionError("there was room")
     assert path.read_bytes() == b"".join(lines)
     assert sorted(file.suffix for file in path.parent.iterdir()) == [".jsonl", ".lock"]
     small_disk(folder, LARGE)
-    assert Store(folder).delete("0") == 1 and len(read(path)) == len(lines) - 1
+    assert Store(folder).delete(first) == 1 and len(read(path)) == len(lines) - 1
 
 
-def unsealed_line() -> bytes:
-    import json
-    record = {"schema": 1, "id": "a", "status": "finished", "config": {}, "metrics": {}, "curve": list(range(20))}
-    return json.dumps(record).encode() + b"\n"
+def many_lines() -> list[bytes]:
+    "Two pages of them."
+    length = len(encode(numbered(0)))
+    return [encode(numbered(i)) for i in range(2 * PAGE // length)]
 
 
 def test_a_deletion(apart, tally, tmp_path):
     with tally.trial("disk full"):
-        apart(deletion_on_a_small_disk, tmp_path / "store", unsealed_line())
+        apart(deletion_on_a_small_disk, tmp_path / "store")
 
 
-def addition_on_a_small_disk(folder, line):
+def addition_on_a_small_disk(folder):
     from debias_nb.repro.records import RecordError, append, read
     full(folder, 3 * PAGE)
     path = folder / "demo.planted.jsonl"
-    path.write_bytes(b"".join(line.replace(b'"id": "a"', b'"id": "%d"' % i) for i in range(2 * PAGE // len(line))))
+    path.write_bytes(b"".join(many_lines()))
     before = path.read_bytes()
-    record = {"schema": 1, "id": "b", "status": "finished", "config": {}, "metrics": {}}
+    record = numbered(1000)
     try:
         append(path, record)
     except RecordError as e:
-        assert "the record b could not be written: No space left on device; it is kept in " in str(e), e
+        assert f"the record {record['id']} could not be written: No space left on device; it is kept in " in str(e), e
     else:
         raise AssertionError("there was room")
     assert path.read_bytes() == before
@@ -207,7 +211,7 @@ def addition_on_a_small_disk(folder, line):
 def test_an_addition(apart, tally, tmp_path):
     "The old file and the new one need room at once: a disk that had it for the line alone is full."
     with tally.trial("disk full"):
-        apart(addition_on_a_small_disk, tmp_path / "store", unsealed_line())
+        apart(addition_on_a_small_disk, tmp_path / "store")
 
 
 def write_pairs(path: Path) -> Path:
@@ -389,7 +393,7 @@ def test_a_run_that_is_made_again(reference, tally, tmp_path):
 def test_a_file_that_becomes_older(tally, tmp_path):
     "As when an archive is unpacked over it: of the same size, with an earlier time of change."
     from debias_nb.data.registry import sha256_of
-    from debias_nb.repro.records import Store, append
+    from debias_nb.repro.records import Store, append, latest
     with tally.trial("clock set back"):
         path = tmp_path / "a.tsv"
         path.write_bytes(b"one")
@@ -397,15 +401,15 @@ def test_a_file_that_becomes_older(tally, tmp_path):
         path.write_bytes(b"two")
         os.utime(path, (0, 0))
         assert sha256_of(path) != first
-        line = {"schema": 1, "id": "a", "status": "finished", "config": {}, "metrics": {"x": {"auc": .5}}}
+        line = numbered(0)
         records = tmp_path / "itvreg/demo.planted.jsonl"
-        append(records, line)
-        assert Store(tmp_path).find("a")["metrics"] == {"x": {"auc": .5}}
+        append(records, line | {"error": "one"})
+        assert latest(Store(tmp_path).all())[line["id"]]["error"] == "one"
         data = records.read_bytes()
         records.unlink()
-        append(records, line | {"metrics": {"x": {"auc": .6}}})
+        append(records, line | {"error": "two"})
         os.utime(records, (0, 0))
-        assert len(records.read_bytes()) == len(data) and Store(tmp_path).find("a")["metrics"] == {"x": {"auc": .6}}
+        assert len(records.read_bytes()) == len(data) and latest(Store(tmp_path).all())[line["id"]]["error"] == "two"
 
 
 def test_an_encoder_made_while_the_clock_goes_back(tally, tmp_path):

@@ -30,7 +30,7 @@ from debias_nb.repro.config import load_experiment
 from debias_nb.repro.device import Manifest
 from debias_nb.repro.records import RecordError, encode, read
 from harness import NOTEBOOK
-from made import trial
+from made import numbered, trial
 
 # what is read
 
@@ -67,7 +67,6 @@ LF = {
     "tst.json.gz": [{"uid": "b", "title": "blue hat", "target_ind": [1]}],
     "lbl.json.gz": [{"uid": "c", "title": "lamp"}, {"uid": "d", "title": "hat"}],
 }
-RECORD = {"schema": 1, "id": "a", "status": "finished", "config": {}, "metrics": {"iid": {"auc": 0.5}}, "curve": [1, 2]}
 TRIALS = [sealed(trial("a")), sealed(trial("b"))]
 EXPERIMENT = """\
 paper: itvreg
@@ -343,7 +342,7 @@ READERS = {
     "citations": (of_files(AAN_FILES, citations), DataError),
     "titles": (of_files(TITLE_FILES, titles), DataError),
     "albums": (of_file("a.jsonl.gz", json_lines(ALBUM, OTHER_ALBUM), read_music), DataError),
-    "records": (of_file("a.jsonl", encode(RECORD) + encode(RECORD | {"id": "b"}), records), RecordError),
+    "records": (of_file("a.jsonl", encode(numbered(0)) + encode(numbered(1)), records), RecordError),
     "trials": (of_file("trials.jsonl", json_lines(*TRIALS), read_trials), ConfigError),
     "model folders": (of_files(MODEL_FILES, check_folder), EncoderError),
     "YAML texts": (of_text(EXPERIMENT, yaml_text), ConfigError),
