@@ -781,3 +781,20 @@ def test_git_state_is_of_this_project_alone(tmp_path, monkeypatch):
     assert records.git_state(tmp_path) == clean, "inside a hook"
     monkeypatch.setenv("PATH", "")
     assert records.git_state(tmp_path) == nothing
+
+
+def test_only_a_change_of_code_makes_the_tree_dirty(tmp_path):
+    files = ("debias_nb/a.py", "configs/a.yaml", "expected/a.yaml", "requirements-cpu.lock", "pyproject.toml", "nbs/papers/a.ipynb", "README.md")
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    records.git(tmp_path, "init")
+    records.git(tmp_path, "add", ".")
+    records.git(tmp_path, *"-c user.name=x -c user.email=x@example.org commit --no-verify --no-gpg-sign -m first".split())
+    dirty = []
+    for name in files:
+        (tmp_path / name).write_text("2")
+        if records.git_state(tmp_path)["dirty"]:
+            dirty.append(name)
+        (tmp_path / name).write_text("1")
+    assert dirty == list(files[:5]), "a notebook that was opened, or executed, is the same code"
