@@ -23,8 +23,7 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from .config import EncoderConfig
 from debias_nb.encoders import (
-    EncoderError, check_files, check_folder, check_no_code, find_folder, load_encoder, several_texts,
-    unit_rows,
+    EncoderError, check_folder, find_folder, load_encoder, load_safely, several_texts, unit_rows,
 )
 
 # %% ../nbs/05_cross_encoders.ipynb #e7481cb5
@@ -352,29 +351,20 @@ class LengthSampler(LengthGroupedSampler):
         yield from rest.tolist()
 
 # %% ../nbs/05_cross_encoders.ipynb #44fdd086
-def _first_module(folder: Path) -> Path:
-    "The folder of sentence-transformers' first module, which must be a transformer."
-    modules = folder / "modules.json"
-    first = json.loads(modules.read_text())[0]
-    if not first["type"].endswith(".Transformer"):
-        why = f"{first['type']} is no transformer, and cannot read a pair; use kind 'alignment'"
-        raise EncoderError(f"{modules}: {why}")
-    return folder / first["path"]
-
-
 def transformer_folder(
     folder: Path,
     pinned: dict[str, str] | None = None, # as in `check_files`
 ) -> Path: # this folder, or the one that sentence-transformers' first module is in
     "Where the transformer itself is. Raises `EncoderError` naming the file if there is none or it is not safe to load."
-    if (folder / "modules.json").is_file():
-        return _first_module(check_folder(folder, pinned))
-    if not (folder / "config.json").is_file():
-        raise EncoderError(f"{folder}: neither modules.json nor config.json, so this is no folder of an encoder")
-    check_no_code(folder)
-    if not any(folder.glob("*.safetensors")):
-        raise EncoderError(f"{folder}: no safetensors; weights in other formats may be pickles, and are not opened")
-    return check_files(folder, pinned)
+    check_folder(folder, pinned, plain=True)
+    modules = folder / "modules.json"
+    if not modules.is_file():
+        return folder
+    first = json.loads(modules.read_text())[0]
+    if not first["type"].endswith(".Transformer"):
+        why = f"{first['type']} is no transformer, and cannot read a pair; use kind 'alignment'"
+        raise EncoderError(f"{modules}: {why}")
+    return folder / first["path"]
 
 
 def find_transformer(
@@ -428,18 +418,13 @@ def _alignment(config, texts, seed):
 
 def _cross(config, texts, seed):
     "A transformer that reads pairs."
-    from transformers import AutoModel, AutoTokenizer
+    from sentence_transformers import SentenceTransformer
     if config.pretrain:
-        planted = _of_single_texts(config, "transformer")
-        transformer = planted[0].auto_model
-        tokenizer = planted.tokenizer
+        model = _of_single_texts(config, "transformer")
     else:
-        folder = find_transformer(config)
-        safe = {"local_files_only": True, "trust_remote_code": False}
-        tokenizer = AutoTokenizer.from_pretrained(folder, **safe)
-        transformer = AutoModel.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, **safe)
+        model = load_safely(SentenceTransformer, find_transformer(config))
     torch.manual_seed(seed)
-    return CrossEncoder(transformer, tokenizer)
+    return CrossEncoder(model[0].auto_model, model.tokenizer)
 
 # %% ../nbs/05_cross_encoders.ipynb #ff3b18bf
 MAKERS = {"alignment": _alignment, "cross": _cross}

@@ -288,8 +288,8 @@ def without_modules(folder):
 
 @pytest.mark.parametrize("change, message", [
     (without_modules, "modules.json"),
-    (written("adapter_config.json", "{}"),
-     "adapter_config.json: no file of the encoder that is known by this name"),
+    (written("added_tokens.json", "{}"),
+     "added_tokens.json: no file of the encoder that is known by this name"),
 ])
 def test_a_file_too_few_or_too_many_is_refused(folder, monkeypatch, change, message):
     pin(folder, "bert", monkeypatch)

@@ -479,7 +479,7 @@ def test_plain_folders_that_are_not_safe_are_refused(models):
         load_pair_encoder(config)
     (plain / "config.json").write_text(written)
     (plain / "model.safetensors").rename(plain / "pytorch_model.bin")
-    with pytest.raises(EncoderError, match="plain: no safetensors"):
+    with pytest.raises(EncoderError, match="plain: only pytorch_model.bin, which are pickles"):
         load_pair_encoder(config)
     (plain / "config.json").unlink()
     with pytest.raises(EncoderError, match="plain: neither modules.json nor config.json"):

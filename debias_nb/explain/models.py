@@ -9,7 +9,7 @@ __all__ = ['CHUNK', 'DECIMALS', 'NO_SETTINGS', 'Scorer', 'kind_of', 'model_folde
 # %% ../../nbs/explain/01_models.ipynb #8132ce3b
 import json
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +18,10 @@ import torch
 from tqdm.auto import tqdm
 
 from ..config import EncoderConfig
-from ..cross_encoders import transformer_folder
 from debias_nb.encoders import (
     EncoderError, best_device, check_folder, default_prompt, embed, encoder_cards, encoder_fingerprint, evaluating,
-    find_folder, is_folder, is_static, leaves_prompts_out, load_safely, several_texts, special_ids, tokenise, weights_hash,
+    find_folder, is_folder, is_static, leaves_prompts_out, load_safely, several_texts, several_ways, special_ids, tokenise,
+    weights_hash,
 )
 from ..hashes import sha256_text
 from ..itvreg import check_same_make
@@ -74,10 +74,7 @@ class Scorer:
 def _refuse_router(model) -> None:
     "Raises `EncoderError` for a model that reads texts in several ways, of which a score would take one."
     if type(model[0]).__name__ == "Router":
-        routes = " and ".join(model[0].sub_modules)
-        first = next(iter(model[0].sub_modules))
-        one = f"SentenceTransformer(modules=[*model[0].sub_modules[{first!r}], *list(model)[1:]])"
-        raise EncoderError(f"a Router reads texts in several ways ({routes}), and one is needed here: use one alone, {one}")
+        raise EncoderError(several_ways(list(model[0].sub_modules)))
 
 
 def kind_of(model) -> str: # static, transformer or cross
@@ -99,20 +96,16 @@ def kind_of(model) -> str: # static, transformer or cross
 
 
 def _is_cross(folder: Path) -> bool:
-    "Whether a folder holds a cross-encoder."
-    config = folder / "config.json"
-    if not config.is_file():
-        return False
-    known = json.loads(config.read_text("utf-8"))
+    "Whether a folder that was checked holds a cross-encoder, by its family or by the class of its transformer."
+    known = {}
+    for name in ("config.json", "config_sentence_transformers.json"): # the second has the family, under the same name
+        if (folder / name).is_file():
+            known |= json.loads((folder / name).read_text("utf-8"))
     architectures = known.get("architectures") or []
-    return any(name.endswith("ForSequenceClassification") for name in architectures)
+    return known.get("model_type") == "CrossEncoder" or any(name.endswith("ForSequenceClassification") for name in architectures)
 
 
-def _safe(folder: Path, pinned: dict[str, str] | None = None) -> Path: # file -> expected sha256
-    "A folder that may be loaded. Raises `EncoderError` naming the file that speaks against it."
-    if (folder / "modules.json").is_file():
-        return check_folder(folder, pinned)
-    return transformer_folder(folder, pinned)
+_safe = partial(check_folder, plain=True)
 
 # %% ../../nbs/explain/01_models.ipynb #b47740c3
 def _downloaded(hub: str) -> Path | None:
@@ -165,9 +158,7 @@ def load_model(
     load = SentenceTransformer
     if _is_cross(folder):
         load = CrossEncoder
-    place = device or best_device()
-    model = load_safely(load, folder, device=place, model_kwargs={"use_safetensors": True})
-    model = model.float().eval() # as `load_encoder` does
+    model = load_safely(load, folder, device or best_device())
     try:
         return Scorer(str(source), model, kind_of(model), source=str(source))
     except EncoderError as e:

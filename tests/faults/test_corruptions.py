@@ -336,7 +336,7 @@ DAMAGED_MODELS = {
         "modules.json: the module ../../1_Pooling lies outside"),
     "an unknown module": (
         "table", lambda folder: modules(folder, with_type("sentence_transformers.models.Nothing")),
-        "cannot be loaded (ImportError"),
+        "modules.json: Nothing is no module of an encoder that is read here"),
     "pickled weights": ("table", pickled, "which are pickles"),
     "no weights": ("table", lambda folder: (folder / "model.safetensors").unlink(), "no weights at all"),
     "half of the weights": (
