@@ -10,10 +10,10 @@ __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'IN_THE_PLACE_OF_WORDS', 'PADDED', 'NO_C
            'device_of', 'special_ids', 'mask_id', 'as_tokens', 'several_texts', 'tokenise', 'from_features',
            'tell_prompts', 'pooled', 'to_features', 'unit_rows', 'encode_tokens', 'token_vectors', 'table_vectors',
            'autocast', 'evaluating', 'embed', 'default_prompt', 'embed_texts', 'weights_hash', 'encoder_fingerprint',
-           'EncoderCard', 'encoder_cards', 'several_ways', 'folder_files', 'check_files', 'check_folder',
-           'check_no_code', 'load_safely', 'package_folder', 'is_folder', 'find_folder', 'ConceptInfoNCE',
-           'pretraining_rows', 'single_thread', 'training_arguments', 'quiet_trainer', 'pretrain', 'planted_encoder',
-           'best_device', 'load_encoder', 'planted_default']
+           'EncoderCard', 'encoder_cards', 'is_folder', 'several_ways', 'folder_files', 'check_files', 'check_folder',
+           'check_no_code', 'load_safely', 'package_folder', 'find_folder', 'ConceptInfoNCE', 'pretraining_rows',
+           'single_thread', 'training_arguments', 'quiet_trainer', 'pretrain', 'planted_encoder', 'best_device',
+           'load_encoder', 'planted_default']
 
 # %% ../nbs/03_encoders.ipynb #b8f6c600
 import copy
@@ -623,6 +623,14 @@ def _json(path: Path, what: str, kind: type): # what: a word for it; kind: dict 
     return found
 
 
+def is_folder(path: str | Path) -> bool:
+    "Whether a folder is there. Raises `EncoderError` where there is no telling: a name too long for a path."
+    try:
+        return Path(path).is_dir()
+    except OSError as e:
+        raise EncoderError(f"{path}: {e.strerror}") from None
+
+
 @dataclass(frozen=True)
 class _Module:
     "A module of a model: its class, its name in the model, and the folder of its files."
@@ -1061,14 +1069,6 @@ def _not_asked(hub, revision) -> str:
         how = f"name a commit: {hub}@COMMIT in a command, `revision` in a configuration"
         return f"the hub's {hub} (not asked: no revision is pinned; {how})"
     return f"the hub's {hub} (not asked)"
-
-
-def is_folder(path: str | Path) -> bool:
-    "Whether a folder is there. Raises `EncoderError` where there is no telling: a name too long for a path."
-    try:
-        return Path(path).is_dir()
-    except OSError as e:
-        raise EncoderError(f"{path}: {e.strerror}") from None
 
 
 def _here(short: str, card) -> tuple[Path | None, list[str]]:
