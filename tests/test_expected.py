@@ -4,7 +4,7 @@ from itertools import product
 import pytest
 
 from debias_nb.config import ConfigError, project_root
-from debias_nb.data.registry import ExpectedTable, load_expected
+from debias_nb.data.registry import ExpectedList, ExpectedTable, load_expected
 
 METHODS = ["Base", "Finetuned", "MaskReg", "SimCSE", "OutReg", "ITVReg"]
 TRAINED = METHODS[1:]
@@ -157,12 +157,18 @@ def test_lists_of_titles():
     for titles in lists.values():
         assert list(titles.rows) == ["Base", "Finetuned", "OutReg", "MaskReg", "SimCSE", "ITVReg"]
         assert all(len(row) == 5 for row in titles.rows.values())
-        assert titles.notes
+        assert titles.notes and titles.right == ("Base", "ITVReg"), "as the captions have it"
+    assert [titles.about for titles in lists.values()] == ["wrench", "heater"]
     wrench, reflective = lists["table9"], lists["table10"]
     assert wrench.query == "Rowe USA Spoke Wrench - Bagged 09-0001"
     assert wrench.rows["ITVReg"][0] == "Wrench Set, Open End Metric 4mm-6mm - SCR-913.00"
     assert reflective.rows["Finetuned"][0] == "3M Scotchlite Reflective Tape, Silver, 2-Inch by 36-Inch"
     assert reflective.rows["ITVReg"][4].startswith("Roadpro 12V Heater")
+
+
+def test_what_is_called_right_lists_something():
+    with pytest.raises(ValueError, match="ITVReg: is called right, and lists nothing"):
+        ExpectedList(caption="", query="", rows={"Base": ["Pipe wrench"]}, right=["ITVReg"])
 
 
 def test_what_the_text_says_of_table2(tables):

@@ -1,14 +1,19 @@
-"What pages say of their differences: on how many replicates each rests, and what was left out of it."
+"What pages say of their differences, on how many replicates each rests; and what pages of case studies tell, and count."
 import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from debias_nb.data.registry import load_expected
 from debias_nb.repro.config import load_experiment
-from debias_nb.repro.frame import only_stored
+from debias_nb.repro.details import (
+    NOT_SHOWN, UNSHOWN, answer_counts, answer_rows, case_counts, case_title, in_order, is_shown, marked_answer, picked_cases,
+    printed_table, right_alone, which_way,
+)
+from debias_nb.repro.frame import only_stored, stored
 from debias_nb.repro.pairing import Made
-from debias_nb.repro.pages import write_notebook
+from debias_nb.repro.pages import write_notebook, write_page
 from debias_nb.repro.runner import narrow
 from debias_nb.repro.tables import APART, differences, pairs, rests_on, tally, told
 
@@ -116,3 +121,153 @@ def test_findings_are_written_from_one_planted_seed_too(one_seed, tmp_path, monk
     page = (tmp_path / "FINDINGS.md").read_text()
     assert "## 5. On real questions" in page
     assert "In planted worlds" not in page # one run of each method says nothing of the next
+
+
+# ---------------------------------------------------------------- case studies
+
+
+@pytest.fixture(scope="module")
+def case_pages(tmp_path_factory):
+    "The pages of Tables 9 and 10 of paper A and Tables 7 and 8 of paper C, from the committed records."
+    out = tmp_path_factory.mktemp("reports")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        for name in ("itvreg/table09", "scan/table07"):
+            write_page(name, out)
+    return {name: (out / f"{name}.md").read_text() for name in ("itvreg/table09", "scan/table07")}
+
+
+def recorded(name, profile):
+    "The records of a page."
+    with only_stored():
+        return stored(name, profile).records
+
+
+def test_in_what_order_methods_stand():
+    assert in_order(["SCAN, ours", "Finetuned", "SCAN"]) == ["Finetuned", "SCAN", "SCAN, ours"]
+    assert in_order(["SimCSE", "OutReg", "ITVReg", "Base", "Finetuned"]) == ["Base", "Finetuned", "ITVReg", "OutReg", "SimCSE"]
+
+
+@pytest.mark.parametrize("name, known", [
+    ("itvreg/table09", ["Base", "Finetuned", "ITVReg", "MaskReg", "OutReg", "SimCSE"]),
+    ("scan/table07", ["Finetuned", "SCAN", "SCAN, ours"]),
+])
+def test_all_tables_of_a_case_page_have_their_methods_in_one_order(case_pages, name, known):
+    headers = [line.strip("| ").split(" | ") for line in case_pages[name].splitlines() if "| Finetuned |" in line]
+    assert len(headers) > 4
+    for header in headers:
+        assert [part for part in header if part in known] == known
+
+
+def test_printed_lists_stand_on_the_page_of_their_cases(case_pages):
+    for paper, name in (("itvreg", "itvreg/table09"), ("scan", "scan/table07")):
+        page = case_pages[name]
+        for listed in load_expected(paper).lists.values():
+            assert listed.query in page
+            for title in (title for titles in listed.rows.values() for title in titles):
+                assert title in page
+    heaters = printed_table(load_expected("itvreg").lists["table10"])
+    marked = heaters.apply(lambda column: column.str.startswith("✓").sum())
+    assert dict(marked[["Base", "Finetuned", "ITVReg"]]) == {"Base": 2, "Finetuned": 0, "ITVReg": 1}
+    assert "| the paper | ✗ Cricket Communications" in case_pages["scan/table07"]
+
+
+def test_what_is_seen_stands_first_on_a_case_page(case_pages):
+    first = case_pages["itvreg/table09"].split("\n\n")[2]
+    [row] = case_counts(recorded("itvreg/table09", "small")).query("method == 'ITVReg'").to_dict("records")
+    assert re.match(r"\*\*On citations by year \d of the paper's four statements go against it", first)
+    for count in ("lost", "gained", "nearer", "farther"):
+        assert re.search(rf"\b{row[count]}\b", first), count
+    first = case_pages["scan/table07"].split("\n\n")[2]
+    assert first.startswith("**0 of 2 printed cases go as the paper tells it:** Table 7: not as the paper tells it")
+    assert "Table 8: not as the paper tells it" in first
+
+
+def test_case_pages_say_what_their_words_colours_and_rules_mean(case_pages):
+    for page in case_pages.values():
+        assert NOT_SHOWN in page and "**The printed story**" in page and "**Its reverse:**" in page
+    assert "bold red" in case_pages["itvreg/table09"] and "**Importance** of a token:" in case_pages["itvreg/table09"]
+    assert "**Misled by overlap:**" in case_pages["scan/table07"]
+    held = re.findall(r"Records hold the first (\d+) of ([\d,]+) queries", case_pages["itvreg/table09"])
+    assert held[0] == ("100", "3,449"), "how many queries are counted, and how many there are"
+
+
+def test_cases_of_violence_or_abuse_are_counted_and_not_shown(case_pages):
+    words = re.compile(rf"\b({'|'.join(UNSHOWN)})", re.IGNORECASE)
+    for page in case_pages.values():
+        rows = [line for line in page.splitlines() if line.startswith(("| ", "**")) and not line.startswith("| set")]
+        assert len(rows) > 30 and not any(map(words.search, rows))
+    assert not is_shown(["why not", "They were Killed."]) and is_shown(["a grape, a skill", "drapery"])
+
+
+def item(right, *importance, first="bow tie", query="a rowe bow"):
+    "One query as a method answers it."
+    return {"query": query, "tokens": ["a", "rowe", "bow"], "importance": list(importance), "relevant": ["bow"],
+            "top": [[first, right], *[[f"item {n}", False] for n in range(4)]]}
+
+
+def record_of(method, cases, seed=0, test="ood"):
+    "A record that holds cases alone."
+    config = dict(encoder=dict(name="e", label="e"), method=dict(name=method), corpus=dict(name="c", label="c"))
+    return dict(config=config, seed=seed, extra={"cases": {test: cases}})
+
+
+@pytest.fixture
+def queries():
+    """Five queries: the printed story; the same with ITVReg wrong; its reverse; gained by both; nothing moves."""
+    base = [(True, .1), (True, .1), (False, .1), (False, .1), (True, .1)]
+    tuned = [(False, .5), (False, .5), (True, .5), (True, .5), (True, .5)]
+    own = [(True, .2), (False, .2), (False, .7), (True, .5), (True, .2)]
+    rowenta = {"first": "Rowenta irons"}
+    return [
+        record_of("ITVReg", [item(right, .1, share, .1) for right, share in own]),
+        record_of("Finetuned", [item(right, .1, share, .1, **rowenta) for right, share in tuned]),
+        record_of("Base", [item(right, .1, share, .1) for right, share in base]),
+    ]
+
+
+def test_queries_that_tell_the_story_and_its_reverse_are_counted(queries):
+    [row] = case_counts(queries).to_dict("records")
+    assert [row[name] for name in ("method", "queries")] == ["ITVReg", 5]
+    assert [row[name] for name in ("lost", "kept", "gained", "missed")] == [2, 1, 2, 1]
+    assert [row[name] for name in ("nearer", "farther", "share_nearer", "share_farther")] == [3, 1, 3, 1]
+    assert (row["tuned_rise"], row["rise"]) == (pytest.approx(.4), pytest.approx((.1 + .1 + .6 + .4 + .1) / 5))
+    assert [row[name] for name in ("says_newly", "says_no_more", "says")] == [5, 0, 0], "rowenta begins with rowe"
+
+
+def test_a_case_says_first_how_it_goes(queries):
+    titles = {}
+    for n in range(5):
+        own = [record_of(one["config"]["method"]["name"], [one["extra"]["cases"]["ood"][n]]) for one in queries]
+        titles[n] = case_title(picked_cases(own)[0])
+    ways = [title.split("**")[1] for title in titles.values()]
+    part, against = "In part as the paper tells it.", "Against the paper."
+    assert ways == ["As the paper tells it.", part, against, against, part]
+    assert "Base 1 and 0.10; Finetuned 0 and 0.50; ITVReg 1 and 0.20" in titles[0]
+
+
+def test_a_case_that_is_not_shown_makes_room_for_the_next(queries):
+    for record in queries:
+        record["extra"]["cases"]["ood"][0]["relevant"] = ["How to murder a tie"]
+        record["extra"]["cases"]["ood"][1]["query"] = "the next one"
+    assert [case["query"] for case in picked_cases(queries, most=1)] == ["the next one"]
+    assert case_counts(queries).queries.tolist() == [5]
+
+
+def test_more_of_the_one_than_of_the_other_is_told_by_a_sign_test():
+    assert [which_way(*pair) for pair in [(6, 0), (5, 0), (0, 6), (0, 0), (9, 2), (9, 1)]] == [
+        "as the paper tells it", "undecided", "against the paper", "undecided", "undecided", "as the paper tells it",
+    ]
+
+
+def test_answers_won_and_lost_are_counted_also_of_questions_misled_by_overlap():
+    def answers(rights):
+        return [dict(question=f"q{n}", answer="long " * 99, right=right, misled=n < 2) for n, right in enumerate(rights)]
+
+    records = [record_of("SCAN", answers([True, False, True, True])), record_of("Finetuned", answers([False, True, False, True]))]
+    [row] = answer_counts(records, "Finetuned").to_dict("records")
+    assert [row[name] for name in ("method", "questions", "won", "lost", "misled", "misled_won", "misled_lost")] == ["SCAN", 4, 2, 1, 2, 1, 1]
+    assert row["p"] == 1 and answer_counts(records, "TANDA").empty
+    cases = {one["config"]["method"]["name"]: one["extra"]["cases"]["ood"] for one in records}
+    assert right_alone(cases, "SCAN", "Finetuned").question.tolist() == ["q0", "q2"]
+    assert answer_rows(cases).SCAN[1].startswith("✗ long") and len(marked_answer("long " * 99, True)) < 260

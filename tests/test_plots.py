@@ -259,6 +259,9 @@ def test_tokens_are_text_and_known_spurious_ones_are_marked():
     ticks = fig.axes[0].get_xticklabels()
     assert [tick.get_text() for tick in ticks] == ["a", "$b$", "$", "a"] and b">$b$<" in P.svg(fig)
     assert [tick.get_weight() == "bold" for tick in ticks] == [True, False, True, True]
+    assert "not causal" in fig.axes[0].get_xlabel(), "what the colour says"
+    unknown = P.importance_plot(frame.assign(causal=None))
+    assert unknown.axes[0].get_xlabel() == ""
     assert [text.get_text() for text in fig.axes[0].texts] == [f"{v:.2f}" for v in frame.importance]
 
 # ---------------------------------------------------------------- drawings

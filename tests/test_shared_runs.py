@@ -157,7 +157,8 @@ def test_cases_are_picked_by_the_largest_rise(titled):
         assert len(of_method["top"]) == 5
     for case in cases:
         assert case["query"] in case_title(case)
-        assert case_table(case).shape == (len(case["methods"]), 5)
+        assert case_table(case).shape == (5, len(case["methods"]))
+        assert list(case_table(case))[:3] == ["Base", "Finetuned", "ITVReg"]
         assert svg(importance_plot(case_importance(case))).startswith(b"<?xml")
 
 

@@ -535,10 +535,13 @@ class ExpectedTable(Strict):
 # %% ../../nbs/data/00_registry.ipynb #11abcdf2
 class ExpectedList(Strict):
     """A table that lists titles of items for one query.
-    Raises `ValueError` for lists that are empty, of unequal length, or name an item twice."""
+    Raises `ValueError` for lists that are empty, of unequal length, or name an item twice, and for a method that is
+    called right and lists nothing."""
     caption: str
     query: str
     rows: dict[str, tuple[str, ...]] # method -> titles, the closest first
+    right: tuple[str, ...] = ()  # methods that the paper says are right
+    about: str | None = None     # the word that right titles say, as the paper's caption has it
     notes: tuple[str, ...] = ()  # where the paper's prose says otherwise
 
     @model_validator(mode="after")
@@ -550,6 +553,8 @@ class ExpectedList(Strict):
             f"every method needs as many titles as the others, got {counts}")
         for method, titles in self.rows.items():
             refuse_if(len(set(titles)) < len(titles), f"{method}: a title stands twice")
+        for method in self.right:
+            refuse_if(method not in self.rows, f"{method}: is called right, and lists nothing")
         return self
 
 # %% ../../nbs/data/00_registry.ipynb #d8220925

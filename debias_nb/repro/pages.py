@@ -327,7 +327,7 @@ def _cells_of(paper: str) -> list[Cell]:
     "Every cell of a paper, table by table."
     cells = [cell for one in all_experiments(paper) for cell in stored(one.name, one.profile).cells]
     cells += list(_printed_alone(paper, cells))
-    why = "a list of texts; ours stand on the page of a table that keeps cases, and need a GPU and data placed by hand"
+    why = "a list of texts, which stands beside ours on the page of case studies; its own data and a GPU are wanted for more"
     for name, listed in load_expected(paper).lists.items():
         for method in listed.rows:
             cells.append(Cell(paper, name, "paper", "", method, "items listed", "ood", "", "", why=why))

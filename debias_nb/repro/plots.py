@@ -714,6 +714,7 @@ def _write_tokens(ax, tokens: pd.DataFrame):
     for label, causal in zip(labels, tokens.causal):
         if causal is not None and not causal:
             label.set(color="#a3123a", weight="bold")
+            ax.set_xlabel("bold red: not causal", color="#a3123a")
 
 # %% ../../nbs/repro/09_plots.ipynb #c4ddb45b
 @styled()
