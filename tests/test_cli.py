@@ -28,7 +28,7 @@ from debias_nb.data.questions import load_questions
 from debias_nb.data.registry import UnknownData
 from debias_nb.repro.config import Profile, load_experiment
 from debias_nb.repro.pages import executed
-from debias_nb.repro.records import Store, WorkerLost, comparable, failed_record, make_record, read
+from debias_nb.repro.records import Store, WorkerLost, comparable, failed_record, make_record, processor, read
 from debias_nb.repro.frame import refuse_unknown_parameters, row_name
 from debias_nb.repro.tasks.common import lacking
 from made import STATIC, experiment, shrunk
@@ -731,10 +731,10 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch, keep):
 # agreement
 
 @pytest.mark.parametrize("test, metrics, wrong, exit_code", [
-    ("iid", {"auc05": .5}, {"auc05": .509}, 0),
-    ("iid", {"auc05": .5}, {"auc05": .52}, 1),
+    ("iid", {"auc05": .5}, {"auc05": .50009}, 0),
+    ("iid", {"auc05": .5}, {"auc05": .5002}, 1),
     ("shifted", {"map": .5}, {"map": .6}, 1),
-    ("cross", {"r8": .5}, {"r8": .49}, 0),
+    ("cross", {"r8": .5}, {"r8": .4999}, 0),
     ("cross", {"queries": 13.}, {"queries": 14.}, 1),
     ("counts", {"Training samples": 1000.}, {"Training samples": 1001.}, 1),
     ("iid", {"auc05": .5, "auc": .8}, {"auc05": .5}, 1),
@@ -759,34 +759,58 @@ def nothing_run(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("differences, count, exit_code, says", [
-    ([.04, -.04, .05, -.05, .04, -.04], 10., 0, "the largest is 0.00 points"),
-    ([-.04, -.05, -.04, -.05, -.04, -.05], 10., 1, "itvreg, auc05: -4.50 points over 6 runs"),
-    ([0., 0., 0., 0., 0., 0.], 11., 1, "11.0 here, 10.0 committed"),
-], ids=["to both sides", "to one side", "a count"])
-def test_another_processor_may_round_but_not_to_one_side(nothing_run, differences, count, exit_code, says):
-    for run, difference in zip(experiment(["Finetuned"], range(6)).runs(), differences):
-        recorded = invented(run, {"iid": {"auc05": .5, "queries": 10.}})
-        recorded["environment"]["cpu"] = "another processor"
-        Store(nothing_run / "results").append(recorded)
-        Store(nothing_run / "_runs").append(invented(run, {"iid": {"auc05": .5 + difference, "queries": count}}))
+def recorded_and_made(folder, runs, changed, cpu="another processor", metrics=("auc05", "auc", "p1")):
+    """Records of another processor, and what is made here: the metrics of a run are `changed(run)` further up."""
+    rng = np.random.default_rng(0)
+    for run in runs:
+        shares = dict(zip(metrics, rng.uniform(.3, .6, len(metrics))))
+        recorded = invented(run, {"iid": shares})
+        recorded["environment"]["cpu"] = cpu
+        Store(folder / "results").append(recorded)
+        here = {metric: share + changed(run) for metric, share in shares.items()}
+        Store(folder / "_runs").append(invented(run, {"iid": here}))
+
+
+@pytest.mark.parametrize("changed, exit_code", [
+    (lambda run: 5e-5, 0),
+    (lambda run: .01 * (run.method.name == "ITVReg"), 1),
+    (lambda run: .01, 1),
+    (lambda run: -.01, 1),
+    (lambda run: .04 * (-1)**run.seed, 1),
+    (lambda run: .3 * (run.seed == 3), 1),
+], ids=["rounding", "one method", "all of a paper", "all of a paper, down", "to both sides", "one run"])
+def test_another_processor_is_no_excuse(nothing_run, changed, exit_code):
+    runs = experiment(["Finetuned", "ITVReg"], range(6)).runs()
+    recorded_and_made(nothing_run, runs, changed)
     done = shell("agree")
     assert done.exit_code == exit_code, done.stdout
-    assert says in done.stdout
-    assert "6 of these runs were recorded on another processor" in done.stdout
+    assert "12 of 12 committed planted runs were made here too" in done.stdout
+    first_wrong = [run for run in runs if abs(changed(run)) > 1e-3][:1]
+    for run in first_wrong:
+        assert re.search(rf"{run.id}, iid, \w+: [\d.]+ here, [\d.]+ committed", done.stdout)
 
 
-def test_a_run_that_is_far_from_its_record_is_wrong_on_any_processor(nothing_run):
-    for run, turned in zip(experiment(["Finetuned"], range(6)).runs(), [True, *[False] * 5]):
-        shares = {"auc05": .8, "ap": .9, "p1": .3}
-        recorded = invented(run, {"iid": shares})
-        recorded["environment"]["cpu"] = "another processor"
-        Store(nothing_run / "results").append(recorded)
-        here = {metric: round(1 - share, 1) for metric, share in shares.items()} if turned else shares
-        Store(nothing_run / "_runs").append(invented(run, {"iid": here}))
+@pytest.mark.parametrize("kind, pretrained, dtype, cpu, difference, exit_code, compared", [
+    ("transformer", False, "fp32", "another", .009, 0, 1),
+    ("transformer", False, "fp32", "another", .011, 1, 1),
+    ("static", False, "fp32", "another", .009, 1, 1),
+    ("transformer", True, "fp32", "another", .011, 1, 1),
+    ("transformer", True, "bf16", "another", .3, 1, 0), # nothing is left to compare
+    ("transformer", True, "bf16", None, .3, 1, 1),
+])
+def test_what_is_compared_and_how_closely(
+    nothing_run, kind, pretrained, dtype, cpu, difference, exit_code, compared
+):
+    (run,) = experiment(["Finetuned"], [0]).runs()
+    parts = {"kind": kind, "dtype": dtype}
+    if pretrained:
+        parts |= {"name": "minilm", "pretrain": None, "world": None}
+    run = run.model_copy(update={"encoder": run.encoder.model_copy(update=parts)})
+    recorded_and_made(nothing_run, [run], lambda run: difference, cpu or processor())
     done = shell("agree")
-    assert done.exit_code == 1, done.stdout
-    assert "iid, auc05: 0.2 here, 0.8 committed" in done.stdout
+    assert done.exit_code == exit_code, done.stdout
+    assert f"{compared} of 1 committed planted runs were made here too" in done.stdout
+    assert ("1 runs are not compared: a pretrained transformer in bf16" in done.stdout) == (not compared)
 
 
 # records that are merged

@@ -30,7 +30,7 @@ from ..encoders import is_static
 from ..itvreg import MatchingLoss
 from ..regularized import Regularized, Regularizer, WordDropout
 from .config import ExperimentConfig, MethodConfig, Names, RunConfig
-from .pairing import Made, Run, Side, alike, is_clean, made_by, paired_sides, trained_in, world_of
+from .pairing import Made, Run, Side, alike, is_clean, made_by, paired_sides, run_key, trained_in
 from . import runner
 from .records import Records, Store, TrainingFailed, environment, latest, this_machine
 from .runner import absent, cores, run_all
@@ -432,7 +432,7 @@ def _cells(records: list[dict], corpora: list[str], measure: Measure):
     "World and seed, value and resamples of each test that a measure takes."
     for record in records:
         corpus = record["config"]["corpus"]
-        key = (world_of(record), record["seed"] if corpus else None)
+        key = run_key(record)
         for name in [corpus["name"]] if corpus else corpora:
             for test, values in record["metrics"].items():
                 if measure.takes(name, test):
