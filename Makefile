@@ -155,10 +155,11 @@ notebooks: $(VENV)/.stamp | .cache ## open the notebooks in JupyterLab
 reference: ## take this machine's planted records as the committed reference
 	cd _runs && for file in */*.planted*.jsonl; do mkdir -p ../results/$$(dirname $$file) && cp $$file ../results/$$file; done
 
-sync: $(VENV)/.stamp | .cache ## make the library, the outputs of the notebooks, the reports and README.md anew
+# ONLY='nbs/methods/itvreg.ipynb nbs/papers/itvreg/table03.ipynb' runs these alone, and makes the pages that rest on them.
+sync: $(VENV)/.stamp | .cache ## make the library, the outputs of the notebooks, the reports and README.md anew; ONLY=... of some
 	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py --mend library
-	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py --keep
-	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py --mend
+	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py --keep $(ONLY)
+	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py --mend $(if $(ONLY),--only $(ONLY))
 
 check-sync: $(VENV)/.stamp | .cache ## say whether library, notebooks, reports and README.md agree
 	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py

@@ -356,6 +356,22 @@ def test_a_notebook_of_a_batch_gets_the_parameters_that_it_declares(project):
     assert text(runs / "has_none.planted.ipynb") == ["it ran\n"]
 
 
+@pytest.mark.parametrize("asked, made", [
+    (["toy/b"], ["toy/b"]), (["other"], ["other/c"]), (["other", "toy/a"], ["other/c", "toy/a"]),
+    ([], ["other/c", "toy/a", "toy/b"]),
+])
+def test_a_batch_of_some_tables_or_papers(monkeypatch, asked, made):
+    monkeypatch.setattr(cli, "configured", lambda pattern, root: ["other/c", "toy/a", "toy/b"])
+    monkeypatch.setattr(cli, "project_here", lambda: None)
+    ran = []
+    monkeypatch.setattr(cli, "_run_first", lambda names, *others: ran.extend(names) or {})
+    monkeypatch.setattr(cli, "_counted", lambda *about: (1, "1 of 1 cells"))
+    assert shell("batch", "--runs", *asked).exit_code == 0
+    assert ran == made
+    done = shell("batch", "--runs", "toy/d")
+    assert done.exit_code == 2 and "no table or paper 'toy/d'" in done.stderr
+
+
 def test_a_batch_of_nothing_is_refused(project, no_kernel):
     project.add("good")
     done = shell("batch", "--profile", "small")

@@ -168,3 +168,42 @@ def test_each_group_runs_in_a_process_of_its_own_and_one_that_dies_is_told(monke
     found = {path.name: (by, error) for done in outputs.run_apart(groups, 2) for path, by, error, _ in done}
     assert found["b"] == (None, "its process ended with 3")
     assert len({found["a"][0], found["c"][0], os.getpid()}) == 3
+
+
+@pytest.fixture
+def another_processor(tmp_path, monkeypatch):
+    "A notebook whose outputs another processor has stored, as the tool keeps it; call it to store what a run gives."
+    path = tmp_path / "nbs/demo.ipynb"
+    path.parent.mkdir()
+    cell = {"cell_type": "code", "id": "a1", "metadata": {}, "execution_count": None, "source": ["f()"]}
+    cell["outputs"] = [stream("AUC 51.8 of 60\n"), result(**{"image/png": "eW91"})]
+    stamp = {"processor": "Other 1/1", "sources": {"a1": outputs.stamp(cell)}}
+    nb = {"cells": [cell], "metadata": {outputs.STAMP: stamp}, "nbformat": 4, "nbformat_minor": 5}
+    monkeypatch.setattr(outputs, "is_of_paper", lambda path: False)
+
+    def run(text, source="f()", picture="bWU="):
+        nb["cells"][0]["source"] = [source]
+        path.write_text(json.dumps(nb), "utf-8")
+        before = path.read_text("utf-8")
+        assert outputs.keep(path, [[stream(text), result(**{"image/png": picture})]]) == []
+        after = json.loads(path.read_text("utf-8"))
+        return path.read_text("utf-8") == before, after["metadata"][outputs.STAMP]["processor"]
+
+    return run
+
+
+def test_what_another_processor_stored_stays_where_nothing_was_edited(another_processor):
+    assert another_processor("AUC 51.7 of 60\n") == (True, "Other 1/1")
+
+
+@pytest.mark.parametrize("text, source", [
+    ("AUC 40.2 of 60\n", "f()"), ("P@1 51.8 of 60\n", "f()"), ("AUC 51.8 of 60\n", "g()"),
+], ids=["other numbers", "other words", "an edited cell"])
+def test_what_has_changed_is_stored_on_any_processor(another_processor, text, source):
+    assert another_processor(text, source) == (False, outputs.processor())
+
+
+def test_what_papers_show_is_stored_as_made_under_the_name_of_whoever_made_it_first(another_processor, monkeypatch):
+    monkeypatch.setattr(outputs, "is_of_paper", lambda path: True)
+    assert another_processor("AUC 51.8 of 60\n", picture="eW91")[1] == "Other 1/1"
+    assert another_processor("AUC 51.7 of 60\n", picture="eW91") == (False, outputs.processor())

@@ -1,7 +1,7 @@
 """Run the library notebooks as nbdev tests them, and keep or compare their outputs.
 
 python tools/outputs.py          run every notebook; say where a stored output is not what the run gave
-python tools/outputs.py --keep   run every notebook; store what it gave
+python tools/outputs.py --keep   run every notebook; store what it gave, unless another processor has stored the same
 
 Text is compared with a tolerance for numbers on the family of processors that made it, and by its shape elsewhere:
 trained numbers differ between processors. Pictures are compared by presence. Paper notebooks run on the stored records
@@ -29,6 +29,7 @@ from notebooks import ROOT, notebooks, settings
 KEPT = ("text/plain", "text/markdown", "text/html", "image/svg+xml", "image/png")
 LARGEST = 60_000                # bytes of a picture
 RELATIVE, ABSOLUTE = 1e-3, 1e-3 # tolerance of numbers in text
+ELSEWHERE = .05                 # and of those that another processor stored: what training makes of its rounding
 NUMBER = re.compile(r"[-+−]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?")
 STAMP = "kept_outputs"          # key of a notebook's metadata: the processor, and the source of each output
 
@@ -196,12 +197,12 @@ def without_numbers(text: str) -> str:
     return re.sub(r"\s+|-{2,}", " ", NUMBER.sub("#", text))
 
 
-def same_text(old: str, new: str) -> bool:
+def same_text(old: str, new: str, relative: float = RELATIVE, absolute: float = ABSOLUTE) -> bool:
     "Whether two texts are the same but for small differences of their numbers."
     if without_numbers(old) != without_numbers(new):
         return False
     for before, after in zip(numbers(old), numbers(new)):
-        if not (math.isnan(before) or math.isclose(before, after, rel_tol=RELATIVE, abs_tol=ABSOLUTE)):
+        if not (math.isnan(before) or math.isclose(before, after, rel_tol=relative, abs_tol=absolute)):
             return False
     return True
 
@@ -344,10 +345,44 @@ def stamped(nb: dict, data: str) -> dict: # data: of `data_here`, where the outp
     return nb
 
 
+def is_near(old: list, new: list) -> bool:
+    "Whether two cells' outputs are the same but for their pictures and what another processor makes of numbers."
+    if len(old) != len(new):
+        return False
+    for one, other in zip(map(by_kind, old), map(by_kind, new)):
+        if one.keys() != other.keys():
+            return False
+        for kind in one:
+            is_picture = kind.startswith("image/")
+            if not is_picture and not same_text(one[kind], other[kind], ELSEWHERE, ELSEWHERE):
+                return False
+    return True
+
+
+def says_the_same(nb: dict, outputs: list) -> bool:
+    """Whether what another processor stored in a notebook of the library may stay: no cell has been edited since, none
+    shows more or less than it did, and numbers differ as they do between processors."""
+    if nb["metadata"].get(STAMP, {}).get("processor", processor()) == processor() or stale(nb):
+        return False
+    for cell, new in zip(nb["cells"], outputs):
+        if is_left_as_it_is(cell, bool(data_here())):
+            continue
+        made = all_kept(new)
+        if differs(cell["outputs"], made, exactly=False):
+            return False
+        if "varies" not in tags(cell) and not is_near(cell["outputs"], made):
+            return False
+    return True
+
+
 def keep(path: Path, outputs: list) -> list[str]:
-    "Store what a run gave. Refuses a picture that is too large."
+    "Store what a run gave, unless another processor has stored the same. Refuses a picture that is too large."
     from execnb.nbio import nb2str
     nb = json.loads(path.read_text("utf-8"))
+    if not is_of_paper(path) and says_the_same(nb, outputs):
+        return []
+    stored = json.dumps(nb["cells"])
+    by = nb["metadata"].get(STAMP, {}).get("processor")
     refused = []
     data = data_here() or nb["metadata"].get(STAMP, {}).get("data", "")
     for n, (cell, new) in enumerate(zip(nb["cells"], outputs)):
@@ -358,7 +393,10 @@ def keep(path: Path, outputs: list) -> list[str]:
             sizes = [len(v) for kind, v in by_kind(output).items() if kind.startswith("image/")]
             if sizes and max(sizes) > LARGEST:
                 refused.append(f"cell {n} ({cell['id']}): a picture of {max(sizes):,} bytes")
-    path.write_text(nb2str(stamped(nb, data)), "utf-8")
+    nb = stamped(nb, data)
+    if by and STAMP in nb["metadata"] and json.dumps(nb["cells"]) == stored: # whichever processor says it
+        nb["metadata"][STAMP]["processor"] = by
+    path.write_text(nb2str(nb), "utf-8")
     return refused
 
 

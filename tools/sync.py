@@ -9,8 +9,11 @@ reports    nbs/papers/, results/, bench/ and expected/ give reports/ byte for by
            order of sets, in another time zone; left out are reports/diagnose/, the pages of tools/diagnose_cases.py, which
            trains on published data, reports/RELIABILITY.md, which tests/faults/ writes, reports/MUTANTS.md, which
            tools/mutants.py writes, and reports/REPEATS.md, which tools/repeats.py writes
+
+--only NOTEBOOK...   with --mend: of the reports, only the pages that rest on these notebooks are made anew
 """
 import argparse
+import ast
 import difflib
 import filecmp
 import json
@@ -20,6 +23,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 
 import outputs
@@ -209,6 +213,77 @@ def mend_reports(root: Path = ROOT) -> None:
     tool("debias-nb", "report", cwd=root)
 
 
+def imported(code: str, module: str) -> set[str]: # module: what the code is, as `debias_nb.repro.frame`
+    "The modules of the library that some code imports where it begins; what functions import, they import when called."
+    found = set()
+    for line in ast.parse(code).body:
+        if isinstance(line, ast.Import):
+            found.update(name.name for name in line.names)
+        elif isinstance(line, ast.ImportFrom):
+            above = module.split(".")[:-line.level] if line.level else []
+            base = ".".join([*above, *filter(None, [line.module])])
+            found.add(base)
+            found.update(f"{base}.{name.name}" for name in line.names)
+    return {name for name in found if name.startswith("debias_nb.")}
+
+
+@lru_cache(maxsize=None)
+def imports_of(module: str, root: Path) -> frozenset[str]:
+    "What a module of the library imports, itself among it; nothing for what is no module."
+    path = root / f"{module.replace('.', '/')}.py"
+    if not path.is_file():
+        return frozenset()
+    return frozenset({module} | imported(path.read_text("utf-8"), module))
+
+
+def all_imported(modules: set[str], root: Path) -> set[str]:
+    "Some modules, and what they import, and so on."
+    known = set()
+    waiting = set(modules)
+    while waiting:
+        known |= waiting
+        waiting = set().union(*(imports_of(module, root) for module in waiting)) - known
+    return known
+
+
+def code_of(path: Path) -> list[str]:
+    "The code cells of a notebook."
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    return [outputs.joined(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+def pages_of(paths: list[Path], root: Path = ROOT) -> list[str]: # as `debias-nb report` takes them
+    """The pages that rest on some notebooks: a paper notebook's own; of a library notebook those whose notebooks import
+    what it exports, themselves or through what they import. What all papers claim rests on what each does."""
+    papers = root / "nbs/papers"
+    changed = set()
+    for path in paths:
+        exported = re.search(r"#\|\s*default_exp\s+([\w.]+)", "\n".join(code_of(path)))
+        if exported:
+            changed.add(f"debias_nb.{exported[1]}")
+    found = []
+    for path in notebooks(root):
+        if not path.is_relative_to(papers):
+            continue
+        used = {"debias_nb.repro.pages"} # makes all of them
+        for code in code_of(path):
+            used |= imported(code, "")
+        if path in paths or changed & all_imported(used, root):
+            found.append(path.relative_to(papers).with_suffix("").as_posix())
+    if any(name.endswith("/claims") for name in found) and "claims" not in found:
+        found.append("claims")
+    return found
+
+
+def mend_some_reports(paths: list[Path], root: Path = ROOT) -> list[str]: # what went wrong: nothing, or it raises
+    "Render the pages that rest on some notebooks."
+    names = pages_of(paths, root)
+    print(f"pages made anew: {', '.join(names) or 'none'}", flush=True)
+    if names:
+        tool("debias-nb", "report", *names, cwd=root)
+    return []
+
+
 # In the order in which they can be mended: the reports are made by the library, and the index shows both.
 CHECKS = {
     "notebooks": (unclean, mend_notebooks),
@@ -244,13 +319,25 @@ def main() -> int:
     known = ", ".join(CHECKS)
     parser.add_argument("names", nargs="*", metavar="CHECK", help=f"some of {known}; default: all")
     parser.add_argument("--mend", action="store_true", help="make what differs anew before checking")
+    parser.add_argument("--only", nargs="+", default=[], type=Path, metavar="NOTEBOOK", help="make their pages alone")
     args = parser.parse_args()
+    only = [path.resolve() for path in args.only]
+    for path in only:
+        if path not in notebooks():
+            parser.error(f"{path} is no notebook of this project")
+    if only and not args.mend:
+        parser.error("--only goes with --mend: what is there is checked as a whole")
     unknown = [name for name in args.names if name not in CHECKS]
     if unknown:
         parser.error(f"no check is called {unknown[0]!r} (known: {known})")
     wrong = []
     for name in args.names or CHECKS:
-        found = found_after_mending(name) if args.mend else found_by(CHECKS[name][0])
+        if only and name == "reports":
+            found = found_by(lambda root: mend_some_reports(only, root))
+        elif args.mend:
+            found = found_after_mending(name)
+        else:
+            found = found_by(CHECKS[name][0])
         said = "".join(f"\n    {finding}" for finding in found)
         print(f"{name:<10} {'differs' if found else 'ok'}{said}", flush=True)
         if found:

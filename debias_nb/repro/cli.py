@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['TYPES', 'FORM', 'SEEDS', 'SLEEPING_THREADS', 'app', 'Profile', 'Fresh', 'Again', 'Full', 'Seeds', 'Workers',
-           'FOLDERS', 'NAME_HELP', 'ASKED', 'METRIC_NAMES', 'Alone', 'TIME_HELP', 'DEVICE_HELP', 'LETTERS', 'WIDE',
-           'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'Columns', 'METHODS_HELP', 'SETTING_HELP', 'RunnerError',
+           'FOLDERS', 'NAME_HELP', 'ASKED', 'METRIC_NAMES', 'Tables', 'Alone', 'TIME_HELP', 'DEVICE_HELP', 'LETTERS',
+           'WIDE', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'Columns', 'METHODS_HELP', 'SETTING_HELP', 'RunnerError',
            'NotebookFailed', 'echo', 'declared', 'checked', 'parse_parameter', 'parse_seeds', 'templates',
            'template_path', 'run_notebook', 'Told', 'options', 'project_here', 'settle_folders', 'check_folders', 'run',
            'metric_name', 'batch', 'device_batch', 'merge', 'cost', 'plan', 'job', 'report', 'status', 'agree', 'data',
@@ -459,15 +459,28 @@ def _execute_all(names: list[str], profile: str, asked: dict, workers: int | Non
     return {name: why[name] for name in names if why[name]}
 
 
+Tables = Annotated[list[str] | None, Argument(
+    help="some tables or papers, as `itvreg/table05 scan`; default: all", show_default=False)]
 Alone = Annotated[bool, Option("--runs", help="make the runs alone: `debias-nb report` executes the notebooks")]
 
 
-def _configured(profile: str) -> list[str]:
+def _chosen(asked: list[str] | None, known: list[str]) -> list[str]: # asked: tables, or papers for all of theirs; None: all
+    "What is asked for, in the order of all. Raises `RunnerError` with the closest names."
+    wanted = set()
+    for name in asked or known:
+        own = [one for one in known if one == name or one.startswith(f"{name}/")]
+        if not own:
+            raise RunnerError(f"no table or paper {name!r}{_meant(name, known)}")
+        wanted.update(own)
+    return [name for name in known if name in wanted]
+
+
+def _configured(profile: str, asked: list[str] | None = None) -> list[str]: # asked: as `_chosen`
     "The experiments with a configuration at a profile. Raises `RunnerError` where there is none."
     names = configured(f"*/*.{profile}.yaml", project_here())
     if not names:
         raise RunnerError(f"no notebook has a configuration at profile {profile}")
-    return names
+    return _chosen(asked, names)
 
 
 def _print_counts(names: list[str], profile: str, asked: dict) -> bool: # whether there are cells, and none is filled
@@ -487,6 +500,7 @@ def _print_failed(failed: dict[str, str]) -> None: # name or id -> why
 
 @app.command()
 def batch(
+    tables: Tables = None,
     profile: Profile = "planted",
     seeds: Seeds = None,
     fresh: Again = False,
@@ -494,12 +508,13 @@ def batch(
     workers: Workers = None,
     runs: Alone = False,
 ):
-    "Make every run of this profile, then execute every notebook that has a configuration there, whatever fails."
+    """Make every run of this profile, then execute every notebook that has a configuration there, whatever fails.
+    With names of tables or papers, theirs alone."""
     check_folders()
     asked = {"full": full}
     if seeds is not None:
         asked["seeds"] = parse_seeds(seeds)
-    names = _configured(profile)
+    names = _configured(profile, tables)
     with _interruptible():
         failed = _run_first(names, profile, asked, fresh, workers)
         if not runs: # a notebook tells of its own runs that failed
@@ -714,17 +729,26 @@ def _book(name: str, folder: Path) -> list[Path]: # what was written
     return write_notebook(name, folder, {"folder": str(folder)})
 
 
+def _names_of(paper: str) -> list[str]:
+    "The pages of one paper, in the order in which they are made: claims rest on tables."
+    return [*configured(f"{paper}/*.yaml"), f"{paper}/claims", f"{paper}/errata"]
+
+
+def _page_of(name: str, folder: Path, fresh: bool) -> list[Path]: # what was written
+    "One page: of an experiment, or a book."
+    from debias_nb.repro.pages import write_page
+    if configured(f"{name}.*.yaml"):
+        return write_page(name, folder, fresh)
+    return _book(name, folder)
+
+
 def _pages_of(paper: str, folder: Path, fresh: bool, here: Path) -> list[Path]: # what was written
     "The pages of one paper of the project in `here`: a worker may have begun elsewhere."
     from debias_nb.repro.frame import only_stored
-    from debias_nb.repro.config import configured
-    from debias_nb.repro.pages import write_page
     written = []
     with chdir(here), only_stored(fresh):
-        for name in configured(f"{paper}/*.yaml"):
-            written += write_page(name, folder, fresh)
-        for name in (f"{paper}/claims", f"{paper}/errata"):
-            written += _book(name, folder)
+        for name in _names_of(paper):
+            written += _page_of(name, folder, fresh)
     return written
 
 
@@ -741,13 +765,17 @@ def _of_all(folder: Path) -> list[Path]: # what was written
 # %% ../../nbs/repro/14_cli.ipynb #b37c8102
 @app.command()
 def report(
+    names: Annotated[list[str] | None, Argument(
+        help="some pages, or papers for all of theirs; default: all", show_default=False)] = None,
     fresh: Fresh = False,
     out: Annotated[Path | None, Option(
         help="folder; default: reports/, or _runs/reports/ with --fresh")] = None,
 ):
-    "Write all pages, with their tables and figures, from records alone: every notebook is executed, and nothing is run."
+    """Write all pages, or those that are named, with their tables and figures, from records alone: notebooks are executed,
+    and nothing is run."""
     from joblib import Parallel, cpu_count, delayed
     from debias_nb.repro.frame import only_stored, papers
+    from debias_nb.repro.pages import BOOKS
     root = project_here()
     folder = root / "reports"
     if fresh:
@@ -755,6 +783,12 @@ def report(
     if out:
         folder = out.absolute()
     known = papers()
+    if names:
+        pages = [page for paper in known for page in _names_of(paper)]
+        with only_stored(fresh):
+            for name in _chosen(names, [*pages, *BOOKS]):
+                _print_paths(_page_of(name, folder, fresh))
+        return
     pool = Parallel(min(cpu_count(), len(known)), return_as="generator")
     for written in pool(delayed(_pages_of)(paper, folder, fresh, root) for paper in known):
         _print_paths(written)
