@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from IPython import get_ipython
+from IPython.display import SVG
 from matplotlib import style
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -130,7 +131,8 @@ class Picture:
         return self.alt or "a figure"
 
     def _repr_mimebundle_(self, include=None, exclude=None): # what it is shown as, and the metadata of that
-        data = {"image/svg+xml": svg(self.figure).decode(), "text/plain": repr(self)}
+        lines = SVG(svg(self.figure)).data # without the declaration of a file, as pages have it
+        data = {"image/svg+xml": lines, "text/plain": repr(self)}
         if _is_shown("image/png"):
             data["image/png"] = b64encode(png(self.figure)).decode()
         return data, {"alt": self.alt}
