@@ -133,7 +133,7 @@ WHOLE = "--seeds wants whole numbers with commas between them, such as 0,1,2; go
     (["toy/good", "-p", "weight=much"], "good: weight must be float, got 'much'"),
     (["toy/good", "-p", "weight=true"], "weight must be float, got True"),
     (["toy/good", "-p", "weight=null"], "weight must be float, got None"),
-    (["toy/good", "-p", "seeds=7"], "seeds must be list[int] | None, got 7"),
+    (["toy/good", "-p", "seeds=1.5"], "seeds must be list[int] | None, got 1.5"),
     (["toy/good", "-p", "seeds=[1.0]"], "seeds must be list[int] | None, got [1.0]"),
     (["toy/good", "--seeds", "1,two"], WHOLE + "'1,two'"),
     (["toy/good", "--seeds", "0,,1"], WHOLE + "'0,,1'"),

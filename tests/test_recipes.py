@@ -197,7 +197,7 @@ def test_a_claim_gets_a_verdict(project):
     shutil.copytree(ROOT / "results/itvreg", project / "results/itvreg")
     heading, code = blocks("Add a claim")
     with opened(project / code.files[0]) as nb:
-        nb.cells[-2:-2] = [new_markdown_cell(heading.text), new_code_cell(code.text)]
+        nb.cells[-3:-3] = [new_markdown_cell(heading.text), new_code_cell(code.text)]
 
     with only_stored():
         book = read_ledger("itvreg")

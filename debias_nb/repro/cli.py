@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['TYPES', 'FORM', 'SEEDS', 'SLEEPING_THREADS', 'app', 'Profile', 'Fresh', 'Again', 'Full', 'Seeds', 'Workers',
-           'FOLDERS', 'NAME_HELP', 'ASKED', 'METRIC_NAMES', 'Tables', 'Alone', 'TIME_HELP', 'DEVICE_HELP', 'LETTERS',
-           'WIDE', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'Columns', 'METHODS_HELP', 'SETTING_HELP', 'RunnerError',
-           'NotebookFailed', 'echo', 'declared', 'checked', 'parse_parameter', 'parse_seeds', 'templates',
-           'template_path', 'run_notebook', 'Told', 'options', 'project_here', 'settle_folders', 'check_folders', 'run',
-           'metric_name', 'batch', 'device_batch', 'merge', 'cost', 'plan', 'job', 'report', 'status', 'agree', 'data',
-           'models', 'list_names', 'diagnose', 'compare', 'score']
+           'FOLDERS', 'ASKED', 'LONGEST', 'NAME_HELP', 'METRIC_NAMES', 'Tables', 'Alone', 'TIME_HELP', 'DEVICE_HELP',
+           'LETTERS', 'WIDE', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'Columns', 'METHODS_HELP', 'SETTING_HELP',
+           'RunnerError', 'NotebookFailed', 'echo', 'declared', 'checked', 'parse_parameter', 'parse_seeds',
+           'templates', 'template_path', 'run_notebook', 'Told', 'options', 'project_here', 'settle_folders',
+           'check_folders', 'executed_path', 'run', 'metric_name', 'batch', 'device_batch', 'merge', 'cost', 'plan',
+           'job', 'report', 'status', 'agree', 'data', 'models', 'list_names', 'diagnose', 'compare', 'score']
 
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
@@ -29,7 +29,7 @@ from debias_nb.config import (
     ConfigError, EncoderConfig, EncoderError, check_known, module_and_name, nearest, parse_yaml, project_root, quoted, visible,
 )
 from ..data.registry import DataError, inventory
-from .config import configured, load_experiment
+from .config import configured, load_experiment, typed
 from .records import RecordError, Store, WorkerLost, latest
 from .runner import cores, narrow, run_all, store_for
 
@@ -78,17 +78,8 @@ def declared(template: Path) -> dict[str, object]: # name -> type
     given = {name for name in vars(cell) if not name.startswith("__")}
     for name in given ^ cell.__annotations__.keys():
         raise RunnerError(f"{template}: the line of {name} is not {FORM}")
-    return cell.__annotations__
-
-
-def _typed(template: Path, name: str, value: object, kind: object): # kind: as declared
-    "A value of that type. Raises `RunnerError` for one of another."
-    from inspect import formatannotation
-    from pydantic import TypeAdapter, ValidationError
-    try:
-        return TypeAdapter(kind).validate_python(value, strict=True)
-    except ValidationError:
-        raise RunnerError(f"{template.stem}: {name} must be {formatannotation(kind)}, got {quoted(value)}") from None
+    kinds = cell.__annotations__
+    return {name: kind | None if vars(cell)[name] is None else kind for name, kind in kinds.items()}
 
 
 def checked(template: Path, given: dict[str, object]) -> dict[str, object]:
@@ -97,7 +88,10 @@ def checked(template: Path, given: dict[str, object]) -> dict[str, object]:
     out = {}
     for name, value in given.items():
         check_known(f"parameter in {template.stem} called", name, known, RunnerError)
-        out[name] = _typed(template, name, value, known[name])
+        try:
+            out[name] = typed(name, value, known[name])
+        except ConfigError as e:
+            raise RunnerError(f"{template.stem}: {e}") from None
     return out
 
 # %% ../../nbs/repro/14_cli.ipynb #39b0ae7f
@@ -287,13 +281,53 @@ def check_folders():
             raise RunnerError(f"{variable} names {value}, which is no folder")
 
 # %% ../../nbs/repro/14_cli.ipynb #326bbf15
+ASKED = ("seeds", "methods", "encoders", "weight")
+LONGEST = 100 # letters of a file's name that say what was asked for
+
+
+def executed_path(
+    root: Path,
+    name: str,       # `paper/experiment`
+    profile: str,
+    parameters: dict[str, object],
+) -> Path:
+    "Where an executed copy goes: what it was asked for stands in its name, so that none is written over another."
+    from debias_nb.hashes import fingerprint
+    parts = [name, profile]
+    for key in ASKED:
+        value = parameters.get(key)
+        if value is not None:
+            words = ",".join(map(str, value)) if isinstance(value, list) else f"{value:g}"
+            parts.append(f"{key}={re.sub('[^0-9A-Za-z.,+-]+', '-', words)}")
+    file = ".".join(parts)
+    if len(file) > LONGEST:
+        file = f"{file[:LONGEST]}-{fingerprint(parts)[:8]}"
+    return root / f"_runs/notebooks/{file}.ipynb"
+
+
+def _made(name: str, profile: str, parameters: dict): # a `Study`; None where the notebook asks for no runs of its own
+    "The runs that a notebook will ask for, made in this process, which has a terminal for their progress."
+    root = project_here()
+    template = template_path(name, root)
+    known = declared(template)
+    given = checked(template, parameters)
+    load_experiment(name, profile, root)
+    if "own" not in known or given.get("own") is False:
+        return None
+    from debias_nb.repro.frame import made
+    asked = {key: given.get(key) for key in ASKED} | {"full": given.get("full", False)}
+    return made(name, profile, asked, given.get("workers"), given.get("fresh", False), lambda words: echo(words, err=True))
+
+
 def _execute(name: str, profile: str, parameters: dict) -> Path:
     "Execute the notebook of an experiment at a profile; the executed copy."
     root = project_here()
     template = template_path(name, root)
     load_experiment(name, profile, root)
-    output = root / f"_runs/notebooks/{name}.{profile}.ipynb"
-    return run_notebook(template, output, {"profile": profile} | parameters, cwd=root)
+    given = checked(template, {"profile": profile} | parameters)
+    if "own" in declared(template):
+        given.setdefault("own", True)
+    return run_notebook(template, executed_path(root, name, profile, given), given, cwd=root)
 
 
 @contextmanager
@@ -337,15 +371,20 @@ def run(
     "Execute one notebook; runs that have a record are loaded."
     project_here()
     check_folders()
+    from debias_nb.repro.frame import RunsFailed
     parameters = _given(p, seeds, fresh=fresh, full=full, workers=workers)
     try:
         with _interruptible():
+            study = _made(name, profile, parameters)
+            if study:
+                parameters.pop("fresh", None) # they have just been made
             out = _execute(name, profile, parameters)
-    except NotebookFailed as e:
+    except (NotebookFailed, RunsFailed) as e:
         _end(f"{name} at {profile} failed: {e}")
     echo(f"executed: {os.path.relpath(out)}")
-    asked = {key: value for key, value in parameters.items() if key in ASKED}
-    study = _study(name, profile, **asked)
+    if study is None:
+        asked = {key: value for key, value in parameters.items() if key in ASKED}
+        study = _study(name, profile, **asked)
     _print_tables(study)
     if not _any_finished(study):
         _end(f"nothing of {name} at {profile} that was asked for has been run")
@@ -359,10 +398,9 @@ def _narrowed(name: str, profile: str, **asked): # asked: as `narrow` takes it
 def _study(name: str, profile: str, **asked):
     "What this machine's records say of it."
     from debias_nb.repro.frame import study_of
-    return study_of(_narrowed(name, profile, **asked), store_for(profile), own=True)
-
-
-ASKED = ("seeds", "methods", "encoders", "weight")
+    study = study_of(_narrowed(name, profile, **asked), store_for(profile))
+    study.own = True
+    return study
 
 
 METRIC_NAMES = {"auc05": "AUC(0.05)", "auc": "AUC", "psp1": "PSP@1", "psp5": "PSP@5", "p1": "P@1", "p5": "P@5",
@@ -380,6 +418,8 @@ def _print_tables(study) -> None:
     from debias_nb.repro.tables import missing
     if study.cells:
         echo(f"\n{study.experiment.title} ({study.experiment.scale})")
+    if study.unlike:
+        echo(f"not the settings of the configuration: {study.unlike}")
     for table, runs in study.runs.groupby("table", sort=False):
         _print_table(table, runs)
     lacking = missing(study)

@@ -5,17 +5,18 @@
 # %% auto #0
 __all__ = ['Profile', 'World', 'Names', 'PLANTED_CORPORA', 'Regulariser', 'Intervention', 'Measure', 'SplitConfig',
            'CorpusConfig', 'ScanConfig', 'AuthorsConfig', 'MethodConfig', 'TransferConfig', 'TrainConfig', 'RunConfig',
-           'slug', 'run_id', 'BlockConfig', 'ColumnConfig', 'TableConfig', 'ExperimentConfig', 'configured',
+           'slug', 'typed', 'run_id', 'BlockConfig', 'ColumnConfig', 'TableConfig', 'ExperimentConfig', 'configured',
            'load_experiment']
 
 # %% ../../nbs/repro/00_config.ipynb #00155e04
 import functools
+import inspect
 import itertools
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args, get_origin
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from debias_nb.config import (
     AnswersWorldConfig, AuthorsWorldConfig, ConfigError, Count, EncoderConfig, Natural, NotNegative, Positive, Probability,
@@ -326,6 +327,23 @@ class RunConfig(Strict):
 def slug(text: str) -> str:
     "A text as part of the name of a file."
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
+
+
+def typed(
+    name: str,     # of a parameter
+    value: object,
+    kind: object,  # a type, as `list[int] | None`
+):
+    """A value that was given for a parameter, as the type that is declared for it; a single one, where a list is meant,
+    as a list of one. Raises `ConfigError` for one of another type."""
+    adapter = TypeAdapter(kind)
+    given = value
+    if any(get_origin(part) is list for part in (kind, *get_args(kind))) and isinstance(value, int | float | str):
+        given = [value]
+    try:
+        return adapter.validate_python(given, strict=True)
+    except ValidationError:
+        raise ConfigError(f"{name} must be {inspect.formatannotation(kind)}, got {value!r}") from None
 
 
 @functools.lru_cache(maxsize=None)

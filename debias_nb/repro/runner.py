@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['BUSY', 'LATER', 'LARGEST_SEED', 'settle_libraries', 'quiet', 'surroundings', 'execute', 'execute_within', 'Outcome',
-           'absent', 'finished', 'run_all', 'cores', 'refuse_empty', 'narrow', 'store_for']
+           'absent', 'finished', 'run_all', 'cores', 'refuse_empty', 'narrow', 'own_store', 'store_for']
 
 # %% ../../nbs/repro/05_runner.ipynb #1aa00cc8
 import logging
@@ -265,16 +265,19 @@ def run_all(
     workers: int | None = None,   # processes; default: one a core, one on a GPU
     progress: bool = True,
     work=None,                    # what makes the record of a run; default: `execute_within`
+    say=None,                     # a function of a text: what is told beforehand of what takes more than a minute
 ) -> Outcome:
     """Run what has no record yet. Ctrl-C keeps what has finished. What another process is at work on is left to it, and
     waited for at the end. Raises `ConfigError` for fewer than one worker, `WorkerLost` for one that was killed."""
-    from tqdm import tqdm
+    from tqdm.auto import tqdm
     if workers is not None and workers < 1:
         raise ConfigError(f"workers must be at least 1, got {workers}")
     work = work or execute_within
     out = Outcome({}, {}, {}, [])
     found = {} if fresh else finished(runs, store)
     todo = _sorted_out(runs, found, fresh, out)
+    if say and todo:
+        _tell_how_long([run for run, _ in todo], workers, say)
     done = _parallel(todo, store, workers, work)
     busy = []
     for run_id, record, failure in tqdm(done, total=len(todo), disable=not (progress and todo), unit="run"):
@@ -289,6 +292,25 @@ def run_all(
             out.keep(*_work(run, store, False, os.getpid(), work, wait=True))
     out.records = {run.id: out.records[run.id] for run in runs if run.id in out.records}
     return out
+
+
+def _tell_how_long(runs: list[RunConfig], workers: int | None, say) -> None: # as `run_all`
+    "Say what is about to be made, where that takes more than a minute."
+    from debias_nb.repro.plan import estimates
+    known = estimates(runs)
+    processes = min(workers or cores(), len(runs))
+    seconds = sum(one.seconds for one in known.values()) / processes
+    if seconds > 60:
+        sources = ", ".join(dict.fromkeys(one.source for one in known.values()))
+        say(f"{len(runs)} runs on {processes} processes: about {_duration(seconds)}, by {sources}")
+
+
+def _duration(seconds: float) -> str:
+    "`4 minutes`, `2.5 hours`."
+    for unit, length in (("days", 86400), ("hours", 3600)):
+        if seconds > 2 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds / 60:.0f} minutes"
 
 
 @contextmanager
@@ -410,10 +432,14 @@ def _weighted(methods: tuple[MethodConfig, ...], weight: float | None) -> list[M
     return out
 
 # %% ../../nbs/repro/05_runner.ipynb #bf31ff14
-def store_for(profile: str) -> Store:
-    "Where the records of a profile are written: `_runs/` (or `$DEBIAS_NB_RUNS`) for planted ones, `results/` for others."
-    if profile != "planted":
-        folder = project_root() / "results"
-        return Store(folder)
+def own_store() -> Store:
+    "Where the records of this machine are written: `_runs/`, or `$DEBIAS_NB_RUNS`."
     chosen = os.environ.get("DEBIAS_NB_RUNS")
     return Store(chosen or project_root() / "_runs")
+
+
+def store_for(profile: str) -> Store:
+    "Where the records of a profile are written: this machine's own for planted ones, `results/` for others."
+    if profile == "planted":
+        return own_store()
+    return Store(project_root() / "results")
