@@ -42,7 +42,7 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-faults test-lower test-notebooks test-python test-types lock outdated mutants repeats docs bench cluster notebooks reference sync check-sync clean
+.PHONY: help venv reports test test-faults test-lower test-notebooks test-python test-types lock outdated mutants repeats docs bench cluster notebooks lab-check reference sync check-sync clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -67,10 +67,15 @@ else
 	$(INSTALL) setuptools
 	$(INSTALL) --editable '.[repro,dev,minilm]'
 endif
+	$(BIN)/python tools/lab.py # JupyterLab changes nothing in a notebook that is read
 	touch $@
 
 $(VENV)/.stamp-docs: $(VENV)/.stamp
 	$(INSTALL) --editable '.[docs]'
+	touch $@
+
+$(VENV)/.stamp-lab: $(VENV)/.stamp
+	$(INSTALL) --editable '.[lab]'
 	touch $@
 
 $(VENV)/.stamp-lock: $(VENV)/.stamp
@@ -154,6 +159,9 @@ notebooks: $(VENV)/.stamp | .cache ## open the notebooks in JupyterLab
 
 reference: ## take this machine's planted records as the committed reference
 	cd _runs && for file in */*.planted*.jsonl; do mkdir -p ../results/$$(dirname $$file) && cp $$file ../results/$$file; done
+
+lab-check: $(VENV)/.stamp-lab | .cache ## open notebooks in JupyterLab with a browser that has no window (Chromium), run one, and look at what has changed
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/lab -rs
 
 # ONLY='nbs/methods/itvreg.ipynb nbs/papers/itvreg/table03.ipynb' runs these alone, and makes the pages that rest on them.
 sync: $(VENV)/.stamp | .cache ## make the library, the outputs of the notebooks, the reports and README.md anew; ONLY=... of some

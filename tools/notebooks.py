@@ -1,4 +1,5 @@
 "What the tools share: where the notebooks are, how one is run without being changed, and where its links lead."
+import ast
 import configparser
 import os
 import posixpath
@@ -50,12 +51,55 @@ def plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
-def is_skipped(nb) -> bool:
-    "Whether the title cell says `- skip_exec: true`, so that nbdev_test leaves the notebook alone."
-    for cell in nb.cells:
-        if cell.cell_type == "markdown" and re.search(r"^# ", cell.source, flags=re.M):
-            return bool(re.search(r"^-\s+skip_exec:\s*true\s*$", cell.source, flags=re.M))
+def is_skipped(nb) -> bool: # nb: as it lies in its file, or as nbformat reads it
+    """Whether the front matter, a raw cell at the end, says `skip_exec: true`, so that nbdev_test leaves the notebook to
+    papermill: it is a paper's."""
+    for cell in nb["cells"]:
+        if cell["cell_type"] == "raw" and "skip_exec: true" in "".join(cell["source"]).splitlines():
+            return True
     return False
+
+
+# As JupyterLab writes them in the project's environment, so that opening a notebook there changes nothing in it.
+KERNEL = {"display_name": "python3", "language": "python", "name": "python3"} # with the name that nbdev gives it
+LANGUAGE = {
+    "codemirror_mode": {"name": "ipython", "version": 3},
+    "file_extension": ".py",
+    "mimetype": "text/x-python",
+    "name": "python",
+    "nbconvert_exporter": "python",
+    "pygments_lexer": "ipython3",
+    "version": "3.11.7",
+}
+LONG = 15 # lines of code between what a reader of a page came for
+
+
+def is_plumbing(cell, of_paper: bool) -> bool:
+    """Whether a reader can do without the source of a code cell: imports alone, and what only nbdev reads; in a paper
+    notebook also what is long, or imports or defines something on the way to a table."""
+    source = "".join(cell["source"])
+    own = set(re.findall(r"^#\|\s*([\w-]+)", source, flags=re.M))
+    if own & {"hide", "default_exp"} or "parameters" in cell["metadata"].get("tags", []):
+        return not own.isdisjoint({"hide", "default_exp"})
+    try:
+        lines = ast.parse(source).body
+    except SyntaxError: # a command of IPython
+        return False
+    imports = [isinstance(line, ast.Import | ast.ImportFrom) for line in lines]
+    if not of_paper:
+        return bool(lines) and all(imports)
+    defines = any(isinstance(line, ast.FunctionDef | ast.ClassDef) for line in lines)
+    return any(imports) or defines or len(source.splitlines()) > LONG
+
+
+def settle(nb: dict) -> None: # nb: as it lies in its file
+    "The metadata that all notebooks have: kernel and language as JupyterLab writes them, and plumbing folded."
+    nb["metadata"] |= {"kernelspec": dict(KERNEL), "language_info": dict(LANGUAGE)}
+    of_paper = is_skipped(nb)
+    for cell in nb["cells"]:
+        cell["metadata"].pop("jupyter", None)
+        if cell["cell_type"] == "raw" or (cell["cell_type"] == "code" and is_plumbing(cell, of_paper)):
+            cell["metadata"]["jupyter"] = {"source_hidden": True}
 
 
 def mark_skipped(nb, root: Path) -> None:

@@ -299,6 +299,25 @@ def compared(path: Path, outputs: list) -> list[str]:
     return found
 
 
+PROFILE = re.compile(r'(?m)^(profile: str = )"\w+"') # in the cell of parameters
+
+
+def name_profile(path: Path, nb: dict) -> str: # path: of a paper notebook
+    "Its cell of parameters names the profile whose page is stored. What was named instead; empty where that was right."
+    from debias_nb.repro.frame import profiles_of
+    from debias_nb.repro.pages import richest
+    name = name_of(path)
+    for cell in nb["cells"]:
+        source = joined(cell["source"])
+        found = PROFILE.search(source)
+        if "parameters" in tags(cell) and found and profiles_of(name):
+            named = PROFILE.sub(rf'\1"{richest(name)}"', source)
+            if named != source:
+                cell["source"] = named.splitlines(keepends=True)
+                return found[0]
+    return ""
+
+
 ALT = re.compile(r"!\[[^\]]*\]") # what is told of a figure; outputs are stored without it
 
 
@@ -306,20 +325,25 @@ def page_of_stored(path: Path) -> dict[str, bytes]: # file -> content
     "The page that the stored outputs of a paper notebook make, with its figures."
     from debias_nb.repro.pages import Shown, files_of, on_page, shown_output
     shown = []
-    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    for cell in cells:
         if cell["cell_type"] == "markdown":
             shown.append(Shown("text/markdown", joined(cell["source"])))
         for output in cell.get("outputs", []):
             data = by_kind(output)
             printed = data.pop("stream", None)
             shown.append(shown_output(data) if printed is None else Shown("text/plain", printed))
-    return files_of(name_of(path), on_page(shown))
+    return files_of(name_of(path), on_page(cells, shown))
 
 
 def compared_with_page(path: Path) -> list[str]:
     "Where the stored outputs of a paper notebook are not what its page in reports/ shows."
     from debias_nb.repro.pages import page_path
-    found = stale(json.loads(path.read_text("utf-8")))
+    nb = json.loads(path.read_text("utf-8"))
+    found = stale(nb)
+    wrong = name_profile(path, nb)
+    if wrong:
+        found.append(f"its parameters say {wrong}, which is not the profile of its page")
     folder = page_path(name_of(path)).parent
     for file, made in page_of_stored(path).items():
         page = ROOT / "reports" / folder / file
@@ -379,7 +403,9 @@ def keep(path: Path, outputs: list) -> list[str]:
     "Store what a run gave, unless another processor has stored the same. Refuses a picture that is too large."
     from execnb.nbio import nb2str
     nb = json.loads(path.read_text("utf-8"))
-    if not is_of_paper(path) and says_the_same(nb, outputs):
+    if is_of_paper(path):
+        name_profile(path, nb)
+    elif says_the_same(nb, outputs):
         return []
     stored = json.dumps(nb["cells"])
     by = nb["metadata"].get(STAMP, {}).get("processor")

@@ -2,7 +2,7 @@
 from the results.
 
 library    exporting the notebooks gives debias_nb/ byte for byte, and no module is left over
-notebooks  they are as nbdev_clean leaves them, none is over 1 MB, all together at most 15 MB, and no output belongs to
+notebooks  they are as nbdev_clean leaves them, with kernel, language and folded cells as JupyterLab has them, none is over 1 MB, all together at most 15 MB, and no output belongs to
            another source
 readme     README.md is what nbs/index.ipynb gives
 reports    nbs/papers/, results/, bench/ and expected/ give reports/ byte for byte, from another folder, with another
@@ -28,7 +28,7 @@ from pathlib import Path
 
 import outputs
 import readme
-from notebooks import ROOT, notebooks, settings
+from notebooks import ROOT, notebooks, settings, settle
 
 
 def tool(name: str, *args: str, cwd: Path, **changes: str) -> None: # changes: of the environment
@@ -124,13 +124,14 @@ ALL_NOTEBOOKS = 15_000_000 # bytes
 
 
 def cleaned(text: str, root: Path = ROOT) -> str:
-    "A notebook's text without counts, with its outputs, and with the metadata that settings.ini allows."
+    "A notebook's text without counts, with its outputs, and with the metadata that settings.ini allows and all have."
     from execnb.nbio import nb2str
     from nbdev.clean import clean_nb
     config = settings(root)
     nb = json.loads(text)
     allowed = [config[f"allowed_{kind}metadata_keys"].split() for kind in ("", "cell_")]
     clean_nb(nb, False, *allowed, config.getboolean("clean_ids"))
+    settle(nb)
     return nb2str(nb)
 
 
@@ -140,7 +141,7 @@ def why_unclean(text: str, wanted: str) -> str:
     if any(cell.get("execution_count") for cell in code):
         return "holds execution counts"
     if json.loads(text) != json.loads(wanted):
-        return "holds metadata that nbdev_clean removes"
+        return "holds metadata that a cleaned notebook has not, or lacks some"
     return "is not laid out as nbdev writes it"
 
 
@@ -153,10 +154,17 @@ def too_large(root: Path) -> list[str]:
     return found
 
 
+def is_lost(root: Path) -> list[str]:
+    "The metadata that cleaning would lose, since settings.ini does not allow them."
+    config = settings(root)
+    wanted = {"allowed_cell_metadata_keys": ("tags", "jupyter"), "allowed_metadata_keys": ("kept_outputs", "language_info")}
+    return [f"`{key}`" for name, keys in wanted.items() for key in keys if key not in config[name].split()]
+
+
 def unclean(root: Path = ROOT) -> list[str]:
     "Cell tags must survive the cleaning: papermill finds its parameters by one."
-    if "tags" not in settings(root)["allowed_cell_metadata_keys"].split():
-        return ["settings.ini: allowed_cell_metadata_keys lacks `tags`"]
+    if is_lost(root):
+        return [f"settings.ini: metadata keys that are allowed lack {words}" for words in is_lost(root)]
     found = []
     for path in notebooks(root):
         text = path.read_text("utf-8")
@@ -168,8 +176,8 @@ def unclean(root: Path = ROOT) -> list[str]:
 
 def mend_notebooks(root: Path = ROOT) -> None:
     "Clean every notebook; the outputs are made by tools/outputs.py."
-    if "tags" not in settings(root)["allowed_cell_metadata_keys"].split():
-        return # cleaning would lose them
+    if is_lost(root):
+        return
     for path in notebooks(root):
         text = path.read_text("utf-8")
         wanted = cleaned(text, root)
