@@ -20,7 +20,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from debias_nb.config import (
     AnswersWorldConfig, AuthorsWorldConfig, ConfigError, Count, EncoderConfig, Natural, NotNegative, Positive, Probability,
-    Several, Share, Strict, WorldConfig, check_known, in_project, load_config, once_per_state, refuse_if,
+    Several, Share, Strict, WorldConfig, check_known, in_project, load_config, once_per_state, quoted, refuse_if,
 )
 from ..hashes import fingerprint
 
@@ -343,7 +343,7 @@ def typed(
     try:
         return adapter.validate_python(given, strict=True)
     except ValidationError:
-        raise ConfigError(f"{name} must be {inspect.formatannotation(kind)}, got {value!r}") from None
+        raise ConfigError(f"{name} must be {inspect.formatannotation(kind)}, got {quoted(value)}") from None
 
 
 @functools.lru_cache(maxsize=None)
