@@ -20,7 +20,7 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import Whitesp
 from typer.testing import CliRunner
 
 from debias_nb import encoders, interventions
-from debias_nb.config import ConfigError, WorldConfig
+from debias_nb.config import WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import STRONG, Catalogue
 from debias_nb.encoders import EncoderError, as_tokens, embed, tokenise

@@ -601,5 +601,6 @@ def test_no_notebook_asks_that_all_rows_have_records():
     def estimates(runs):
         return {i: SimpleNamespace(source=source) for i, source in enumerate(runs)}
     rows = {"planted": ["its record", "configs/device/costs.yaml"], "paper": ["configs/device/costs.yaml"]}
-    load = lambda name, profile: SimpleNamespace(runs=lambda: rows[profile])
+    def load(name, profile):
+        return SimpleNamespace(runs=lambda: rows[profile])
     exec(cell, {"estimates": estimates, "load_experiment": load})
