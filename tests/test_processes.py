@@ -22,9 +22,8 @@ from debias_nb.arr import (
 )
 from debias_nb.config import ConfigError
 from debias_nb.encoders import EncoderError, QuietTrainer, embed_texts, pretrain, tokenise, training_arguments
-from debias_nb.itvreg import MatchingLoss
 from debias_nb.processes import gathered
-from debias_nb.regularized import ITVReg, MaskReg, OutReg, Regularized
+from debias_nb.regularized import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
 from debias_nb.repro import training as companion
 from debias_nb.repro.answer_training import fit_answers
 from debias_nb.repro.config import MethodConfig, TrainConfig
@@ -265,8 +264,8 @@ def table(tmp_path_factory):
 def test_the_hinge_is_refused(table, in_two):
     features = [table.preprocess(["red kettle", "old lamp"]) for _ in range(2)]
     with pytest.raises(ValueError, match="the hinge cannot be trained in 2 processes: .*gather_across_devices=True"):
-        MatchingLoss(table)(features, torch.eye(2, dtype=torch.bool))
-    MatchingLoss(table)(features, torch.ones(2))
+        Hinge(table)(features, torch.eye(2, dtype=torch.bool))
+    LeastSquares(table)(features, torch.ones(2))
 
 
 def test_a_run_and_its_answers_are_refused(in_two):

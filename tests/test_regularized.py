@@ -4,9 +4,11 @@ import inspect
 import math
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +26,7 @@ from transformers import TrainerCallback
 import made
 from debias_nb import regularized
 from debias_nb.encoders import EncoderError, embed, tokenise, training_arguments
-from debias_nb.itvreg import ITVRegLoss, cosines, itvreg
+from debias_nb.itvreg import cosines, itvreg
 from debias_nb.regularized import (
     Draws, ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, View, WordDropout, embeddings_by_column, read_column,
     wise_ft,
@@ -501,6 +503,62 @@ def test_a_killed_run_goes_on_as_if_nothing_had_been(folders, encoders, name, tm
     assert furthest(whole, resumed) == 0 < furthest(whole, encoders[name])
 
 
+def with_base(folder, out, base, **how):
+    "Four steps of a training, of which the second leaves a checkpoint."
+    model = made.load(folder)
+    loss = Regularized(model, mnrl(model), [OutReg(1.)], base=base and made.load(base))
+    trainer_of(model, loss, rows(PAIR), out, save_strategy="steps", save_steps=2).train(**how)
+
+
+def test_a_training_taken_up_with_another_base_is_refused(folders, tmp_path):
+    with_base(folders["table"], tmp_path, None)
+    checkpoint = str(tmp_path / "checkpoint-2")
+    with_base(folders["table"], tmp_path, None, resume_from_checkpoint=checkpoint)
+    with_base(checkpoint, tmp_path, folders["table"], resume_from_checkpoint=checkpoint)
+    with pytest.raises(ValueError, match=r"begun with another base encoder \(sha256 \w{12}\) than it has now .*: make Regularized with"):
+        with_base(checkpoint, tmp_path, None, resume_from_checkpoint=checkpoint)
+
+
+def test_several_losses_of_one_training_may_have_bases_of_their_own(table, tmp_path):
+    other = moved(copy.deepcopy(table))
+    losses_of = {name: Regularized(table, mnrl(table), [OutReg(1.)], base=base) for name, base in (("a", None), ("b", other))}
+    trained(table, losses_of, {"a": rows(PAIR), "b": rows(PAIR)}, tmp_path)
+
+
+def test_what_draws_nothing_takes_no_number(bert):
+    np.random.seed(0)
+    before = np.random.get_state()[2]
+    Regularized(bert, mnrl(bert), [OutReg(1.), L2SP(1.)])(*batch_of(bert, PAIR))
+    assert np.random.get_state()[2] == before
+    Regularized(bert, mnrl(bert), [ITVReg(1.)])(*batch_of(bert, PAIR))
+    assert np.random.get_state()[2] > before
+
+
+def test_two_threads_take_turns_at_one_loss(table):
+    """The first waits within the loss until the second has begun."""
+    class Slow(losses.MultipleNegativesRankingLoss):
+        def forward(self, features, labels=None):
+            entered.append(1)
+            second.wait(.3)
+            return super().forward(features, labels)
+
+    entered = []
+    second = threading.Event()
+    loss = Regularized(table, Slow(table), [OutReg(1.)], base=moved(copy.deepcopy(table)))
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(float(loss(batch_of(table, PAIR)[0])["outreg"]))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    while not entered:
+        second.wait(.01)
+    assert len(entered) == 1
+    second.set()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 2 and found[0] == found[1] > 0
+    assert "forward" not in vars(table)
+
+
 # ---------------------------------------------------------------- prompts
 
 
@@ -702,12 +760,33 @@ def test_a_learning_rate_that_moves_nothing_is_said_once(table, tmp_path, rate, 
     assert (words or "") in "".join(said)
 
 
+class Diverging(losses.MultipleNegativesRankingLoss):
+    "Not a number in the third batch."
+    seen = 0
+
+    def forward(self, features, labels=None):
+        self.seen += 1
+        return super().forward(features, labels) * (math.nan if self.seen == 3 else 1)
+
+
 def test_a_training_that_gives_no_numbers_is_said_once(table, tmp_path):
+    loss = Regularized(table, Diverging(table), [OutReg(1.)])
+    said = warned(table, loss, rows(PAIR), tmp_path, max_steps=104)
+    assert len(said) == 2
+    assert "the loss of batch 3 is nan (base nan, outreg " in said[0]
+    assert "the embeddings are no numbers: training has diverged" in said[1]
+
+
+def test_a_label_that_is_no_number_is_refused_at_once(table, tmp_path):
     data = rows(PAIR).add_column("label", [math.nan] + [0.] * (len(rows(PAIR)) - 1))
     loss = Regularized(table, losses.CosineSimilarityLoss(table), [OutReg(1.)])
-    said = warned(table, loss, data, tmp_path, max_steps=104)
-    assert len(said) == 1
-    assert "the embeddings are no numbers: training has diverged" in said[0]
+    with pytest.raises(ValueError, match=r"1 of the 8 labels of this batch are no numbers \(nan\), the first in its row"):
+        trained(table, loss, data, tmp_path, per_device_train_batch_size=8)
+
+
+def test_a_weight_that_a_short_training_cannot_feel_is_said(table, tmp_path):
+    said = warned(table, Regularized(table, mnrl(table), [OutReg(1e-5)]), rows(PAIR), tmp_path, max_steps=12)
+    assert len(said) == 1 and re.search(r"at most 0\.0\d% of the gradient in the first 10 batches, and will hardly be felt", said[0])
 
 
 def test_a_term_that_stays_0_is_said_once(table, tmp_path):
@@ -753,7 +832,7 @@ def in_matryoshka(model, loss):
     return losses.MatryoshkaLoss(model, loss, [32])
 
 
-OBJECTS = "must be objects of ITVReg, OutReg"
+OBJECTS = "must be objects such as"
 A_LOSS = "must be a loss of sentence-transformers, got a function"
 A_LIST = r"must be a list, such as \[OutReg\(0.1\)\]"
 NO_ENCODER = "a Linear and no SentenceTransformer"
@@ -761,18 +840,17 @@ NO_PLACES = "columns must be places, counted from 0, or 'all', got 'anchor'"
 
 
 @pytest.mark.parametrize("build, error, words", [
-    (lambda m: outreg(m, losses.MultipleNegativesRankingLoss), ValueError, r"is the class .*: pass an instance"),
+    (lambda m: outreg(m, losses.MultipleNegativesRankingLoss), ValueError, r"is a class: pass an instance, MultipleNegativesRankingLoss\(model\)"),
     (lambda m: outreg(m, torch.nn.functional.mse_loss), ValueError, A_LOSS),
     (lambda m: outreg(m, mnrl(copy.deepcopy(m))), ValueError, "made for another model"),
     (lambda m: outreg(m, in_matryoshka(m, mnrl(copy.deepcopy(m)))), ValueError, "made for another model"),
     (lambda m: outreg(m, losses.ContrastiveTensionLoss(m)), ValueError, "ContrastiveTensionLoss keeps no `model`"),
     (lambda m: Regularized(m, outreg(m, mnrl(m)), [ITVReg()]), ValueError, "put all regularisers into one list"),
     (lambda m: Regularized(m, in_matryoshka(m, outreg(m, mnrl(m))), [L2SP()]), ValueError, "into one list"),
-    (lambda m: outreg(m, ITVRegLoss(m, copy.deepcopy(m))), ValueError, "ITVRegLoss has an objective"),
     (lambda m: with_mnrl(m, []), ValueError, "regularizers is empty"),
     (lambda m: with_mnrl(m, [OutReg]), ValueError, OBJECTS),
     (lambda m: with_mnrl(m, ["outreg"]), ValueError, OBJECTS),
-    (lambda m: with_mnrl(m, [ITVRegLoss(m, copy.deepcopy(m))]), ValueError, "must be objects of .*, got ITVRegLoss$"),
+    (lambda m: with_mnrl(m, [mnrl(m)]), ValueError, "must be objects .*, got a MultipleNegativesRankingLoss$"),
     (lambda m: with_mnrl(m, OutReg()), ValueError, A_LIST),
     (lambda m: with_mnrl(m, "outreg"), ValueError, "must be a list, such as"),
     (lambda m: with_mnrl(m, [OutReg()], base="my/base"), ValueError, "base is a str and no SentenceTransformer"),
@@ -790,6 +868,7 @@ NO_PLACES = "columns must be places, counted from 0, or 'all', got 'anchor'"
     (lambda m: OutReg(rows=0), ValueError, r"rows must lie in \(0, 1\], got 0"),
     (lambda m: OutReg(columns="anchor"), ValueError, NO_PLACES),
     (lambda m: OutReg(columns=-1), ValueError, "columns must be places"),
+    (lambda m: OutReg(columns=True), ValueError, "columns must be places"),
     (lambda m: WordDropout(1.), ValueError, r"share must lie in \(0, 1\), got 1"),
 ])
 def test_what_cannot_work_is_refused_when_it_is_built(bert, build, error, words):
@@ -810,9 +889,9 @@ def test_gradient_cache_in_several_processes_is_refused(bert, monkeypatch):
 
 
 def test_packed_texts_are_refused(bert):
-    bert[0].can_flatten_inputs = True
+    loss = Regularized(bert, mnrl(bert), [OutReg()])
     with pytest.raises(ValueError, match="unpad_inputs = False"):
-        Regularized(bert, mnrl(bert), [OutReg()])
+        loss([{"input_ids": torch.tensor([[7, 8, 9]]), "cu_seq_lens_q": torch.tensor([0, 2, 3])} for _ in PAIR])
 
 
 @pytest.mark.parametrize("one", [ITVReg(), MaskReg(intervention="delete"), WordDropout(.2)], ids=lambda one: type(one).__name__)
@@ -844,6 +923,7 @@ TOO_FEW = r"TripletLoss cannot be computed from 2 columns of texts and labels \(
 @pytest.mark.parametrize("make, columns, words", [
     (losses.CosineSimilarityLoss, TRIPLET, TOO_MANY),
     (losses.TripletLoss, SCORED, TOO_FEW),
+    (losses.CosineSimilarityLoss, ("anchor", "score"), r"from 1 column of texts and labels \(IndexError"),
 ])
 def test_a_loss_for_other_columns_is_named(bert, make, columns, words):
     loss = Regularized(bert, make(bert), [OutReg()])

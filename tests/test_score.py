@@ -21,7 +21,6 @@ MINE = '''
 from dataclasses import dataclass
 import torch
 from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
-from debias_nb.itvreg import MatchingLoss
 from debias_nb.regularized import OutReg, Regularizer
 
 
@@ -32,7 +31,7 @@ class Near(OutReg):
 
 @dataclass
 class Nothing(Regularizer):
-    def of_text(self, text):
+    def term(self, text):
         return 0 * text.fx.sum()
 
 
@@ -42,15 +41,13 @@ class Away(Regularizer):
     weight: float = 5.
     needs_base = True
 
-    def of_text(self, text):
+    def term(self, text):
         return -((text.fx - text.f0x) ** 2).sum(-1).mean()
 
 
-class Centred(MatchingLoss):
-    term_name = "centred"
-
-    def term(self, batch):
-        return batch.fx.mean(0).square().sum()
+class Centred(Regularizer):
+    def term(self, text):
+        return text.fx.mean(0).square().sum()
 
 
 class Breaks(torch.nn.Module):

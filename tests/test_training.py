@@ -1,6 +1,6 @@
 """Training, against a loop written by hand.
 
-Interventions that depend on nothing but their row, losses in somebody else's trainer, and runs that fail.
+Interventions that depend on nothing but their row, and runs that fail.
 """
 import copy
 import json
@@ -8,19 +8,17 @@ import math
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from datasets import Dataset
 from hypothesis import given, settings, strategies as st
-from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers import SentenceTransformer
 
 from debias_nb import encoders
-from debias_nb import itvreg as methods
+from debias_nb import regularized
 from debias_nb.repro import records
 from debias_nb.repro import runner
 from debias_nb.repro.tasks.common import base_encoder
@@ -28,9 +26,9 @@ from debias_nb.repro.tasks.pairs import training_pairs
 from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
 from debias_nb.encoders import Tokens, embed_texts, encode_tokens, encoder_fingerprint, single_thread, stack, tokenise
 from debias_nb.interventions import choose, intervene
-from debias_nb.itvreg import (
-    CachedBase, FrozenBase, ITVAugLoss, ITVRegLoss, MaskRegLoss, OutRegLoss, SimCSELoss, cosines, itvreg,
-)
+from debias_nb.itvreg import cosines, itvreg
+from debias_nb.repro import matching
+from debias_nb.repro.matching import CachedBase, Course, FrozenBase, make_loss
 from debias_nb.repro.records import Store, TrainingFailed, comparable, latest
 from debias_nb.repro.training import PairCollator, fine_tune, pair_tokens
 from made import STATIC, WORLD, WORDS, bert, experiment, load, table
@@ -228,7 +226,7 @@ def test_training_draws_the_same_whatever_the_batches(made, name, monkeypatch):
             assert drawn.setdefault((epoch, int(row)), places) == places
         return chosen, weight
 
-    monkeypatch.setattr(methods, "choose", recorded)
+    monkeypatch.setattr(matching, "choose", recorded)
     base = load(made[name])
     for size in (4, 7):
         tune(copy.deepcopy(base), base, few(), ITVREG, seed=1, epochs=2, batch_size=size)
@@ -290,7 +288,8 @@ def test_the_loss_has_the_gradient_of_the_formula(made, detached, same):
     x = tokenise(model, left)
     z = tokenise(model, right)
     y = torch.tensor(labels)
-    loss = ITVRegLoss(model, base, weight=3., seed=5)
+    method = MethodConfig(name="ITVReg", regulariser="itvreg", weight=3., mask_share=.5)
+    loss = make_loss(method, model, FrozenBase(base), Course(5))
     sum(loss([column(x), column(z)], y).values()).backward()
     chosen, _ = choose(x, .5, 5, 0, np.arange(24))
 
@@ -382,21 +381,18 @@ def test_the_base_encoder_is_asked_once_a_text_and_epoch(made):
         base[0]._forward_pre_hooks.clear()
 
 
-@pytest.mark.parametrize("kind", [ITVRegLoss, OutRegLoss, ITVAugLoss])
-@pytest.mark.parametrize("wrap", [
-    lambda base, x, z: base,
-    lambda base, x, z: FrozenBase(base),
-    CachedBase,
-], ids=["model", "frozen", "cached"])
-def test_the_base_encoder_is_no_part_of_the_loss(made, kind, wrap):
+@pytest.mark.parametrize("method", [ITVREG, OUTREG, ITVAUG], ids=lambda method: method.name)
+@pytest.mark.parametrize("kind", [FrozenBase, CachedBase])
+def test_the_base_encoder_is_no_part_of_the_loss(made, method, kind):
     model = load(made["bert"])
     base = load(made["bert"])
     left, right, labels = few(8)
     x = tokenise(base, left)
     z = tokenise(base, right)
     before = state(base)
-    loss = kind(model.train(), wrap(base, x, z))
-    loss.callback.on_epoch_begin(None, type("State", (), {"epoch": 0}), None)
+    course = Course(0)
+    loss = make_loss(method, model.train(), kind(base, x, z) if kind is CachedBase else kind(base), course)
+    course.callback.on_epoch_begin(None, type("State", (), {"epoch": 0}), None)
     ours = {id(p) for p in base.parameters()}
     assert not ours & {id(p) for p in loss.parameters()}
     assert not ours & {id(m) for m in loss.modules()}
@@ -407,77 +403,6 @@ def test_the_base_encoder_is_no_part_of_the_loss(made, kind, wrap):
     assert unchanged(base, before)
     assert not base.training
     assert not unchanged(model, before)
-
-
-# in somebody else's trainer
-
-
-def plain_trainer(model, loss, epochs=3, callback=True):
-    "sentence-transformers' own trainer and collator, on columns of text."
-    left, right, labels = few()
-    columns = Dataset.from_dict(dict(left=left, right=right, label=labels))
-    quiet = dict(report_to="none", save_strategy="no", logging_strategy="no", disable_tqdm=True)
-    args = SentenceTransformerTrainingArguments(
-        output_dir=tempfile.mkdtemp(), num_train_epochs=epochs, per_device_train_batch_size=10, learning_rate=1e-3,
-        seed=0, use_cpu=True, dataloader_pin_memory=False, **quiet,
-    )
-    callbacks = [loss.callback] if callback else []
-    trainer = SentenceTransformerTrainer(
-        model=model, args=args, train_dataset=columns, loss=loss, callbacks=callbacks,
-    )
-    trainer.train()
-    return loss
-
-
-@pytest.mark.parametrize("callback", [True, False], ids=["with callback", "without"])
-@pytest.mark.parametrize("name", ["bert", "table"])
-def test_itvreg_in_the_trainer_of_sentence_transformers(made, name, callback, monkeypatch):
-    drawn = {} # of each text, of each epoch: the places that were drawn
-    seen = []
-
-    def recorded(tokens, share, seed, epoch, rows=None):
-        assert rows is None, "text columns carry no row numbers"
-        chosen, weight = choose(tokens, share, seed, epoch, rows)
-        for ids, mask, positions in zip(tokens.ids, tokens.mask, chosen):
-            text = tuple(ids[mask].tolist())
-            places = tuple(positions.nonzero().flatten().tolist())
-            seen.append(text)
-            drawn.setdefault(text, {}).setdefault(epoch, set()).add(places)
-        return chosen, weight
-
-    monkeypatch.setattr(methods, "choose", recorded)
-    base = load(made[name])
-    model = copy.deepcopy(base)
-    before = state(base)
-    loss = plain_trainer(model, ITVRegLoss(model, base, weight=1., mask_share=.5), callback=callback)
-    assert len(loss.history) == 9
-    assert all(math.isfinite(v) for h in loss.history for v in h.values())
-    assert loss.history[-1].keys() == {"erm", "raw", "weighted"}
-    assert unchanged(base, before)
-    assert not unchanged(model, before)
-    assert len(drawn) == 24
-    assert len(seen) == 3 * 24
-    epochs = [0, 1, 2] if callback else [0]
-    for of_epoch in drawn.values():
-        assert sorted(of_epoch) == epochs
-        assert all(len(draws) == 1 for draws in of_epoch.values())
-    draws = [len(set.union(*of_epoch.values())) for of_epoch in drawn.values()]
-    if callback:
-        assert sum(n > 1 for n in draws) > 16, "the callback brings another draw each epoch"
-    else:
-        assert set(draws) == {1}, "without it a text is always intervened on in the same places"
-
-
-@pytest.mark.parametrize("name", ["bert", "table"])
-@pytest.mark.parametrize("kind", [MaskRegLoss, OutRegLoss, SimCSELoss, ITVAugLoss])
-def test_the_other_losses_in_the_trainer_of_sentence_transformers(made, name, kind):
-    base = load(made[name])
-    model = copy.deepcopy(base)
-    loss = plain_trainer(model, kind(model, copy.deepcopy(base)), epochs=1)
-    assert len(loss.history) == 3
-    assert all(math.isfinite(v) for h in loss.history for v in h.values())
-    assert loss.history[-1]["raw"] > 0
-    assert encoder_fingerprint(model) != encoder_fingerprint(base)
 
 
 @pytest.mark.parametrize("name", ["bert", "table"])
@@ -556,13 +481,13 @@ def test_a_failed_run_can_finish_later(tmp_path, monkeypatch):
     store = Store(tmp_path)
     run = experiment(["ITVReg"], [0]).runs()[0]
     calls = []
-    mse = methods.mse
+    mse = regularized.mse
 
     def sick(*args):
         calls.append(1)
         return mse(*args) * (math.nan if len(calls) == 4 else 1)
 
-    monkeypatch.setattr(methods, "mse", sick)
+    monkeypatch.setattr(regularized, "mse", sick)
     with pytest.raises(TrainingFailed, match="step 3: the loss is nan") as e:
         records.run_or_load(run, runner.execute, store)
     assert e.value.step == 3

@@ -985,10 +985,10 @@ def models():
 # %% ../../nbs/repro/14_cli.ipynb #43ab14e5
 def _methods() -> list[tuple[str, str]]: # of what task, names
     "What a row of a table may ask for."
-    from typing import get_args
-    from debias_nb.repro.config import AuthorsConfig, Intervention, MethodConfig, Regulariser, ScanConfig
+    from typing import Literal, get_args
+    from debias_nb.repro.config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, regularisers
     values = {
-        "regularisers of pairs": Regulariser,
+        "regularisers of pairs": Literal[*regularisers()],
         "augmentations of pairs": MethodConfig.model_fields["augmentation"].annotation,
         "interventions": Intervention,
         "losses of authors": AuthorsConfig.model_fields["base"].annotation,
@@ -1146,9 +1146,6 @@ def score(
         scored(loss, weight, asked, out, workers, say=echo)
 
 # %% ../../nbs/repro/14_cli.ipynb #51e22996
-#| eval: false
-#| eval: false
-#| eval: false
 #| eval: false
 if __name__ == "__main__":
     app()

@@ -27,7 +27,6 @@ import torch
 
 from ..config import ConfigError, load_yaml, module_and_name, nearest, package_file, project_root
 from ..encoders import is_static
-from ..itvreg import MatchingLoss
 from ..regularized import Regularized, Regularizer, WordDropout
 from .config import ExperimentConfig, MethodConfig, Names, RunConfig
 from .pairing import Made, Run, Side, alike, is_clean, made_by, paired_sides, run_key, trained_in
@@ -199,18 +198,17 @@ class Candidate:
         self,
         model, # the SentenceTransformer that is trained
         base,  # a copy from before training
-        seed: int,
     ):         # a loss for the trainer
         "Raises `ScoreError` for what is no loss, or cannot be made from a model."
         found = find_loss(self.spec)
         try:
-            return self._made(found, model, base, seed)
+            return self._made(found, model, base)
         except ScoreError:
             raise
         except Exception as error: # whatever somebody's constructor raises
             raise ScoreError(f"{self.spec} cannot be made from a model alone: {_in_words(error)}") from None
 
-    def _made(self, found, model, base, seed):
+    def _made(self, found, model, base):
         from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
         kind = found
         if not isinstance(found, type):
@@ -222,11 +220,6 @@ class Candidate:
             if self.weight is not None:
                 one = replace(one, weight=self.weight)
             return Regularized(model, CosineSimilarityLoss(model), [one], base=base)
-        if isinstance(found, type) and issubclass(found, MatchingLoss):
-            strength = {}
-            if self.weight is not None:
-                strength = {"weight": self.weight}
-            return found(model, base, seed=seed, **strength)
         if self.weight is not None:
             raise ScoreError(f"{self.spec} is no regulariser: --weight means nothing to it")
         return self._any_loss(found, model)
@@ -234,7 +227,7 @@ class Candidate:
     def _any_loss(self, found, model):
         is_function = inspect.isfunction(found) or inspect.ismethod(found)
         if not is_function and not (isinstance(found, type) and issubclass(found, torch.nn.Module)):
-            kinds = "a subclass of Regularizer or MatchingLoss, a loss class of sentence-transformers, or a function of a model"
+            kinds = "a subclass of Regularizer, a loss class of sentence-transformers, or a function of a model"
             raise ScoreError(f"{self.spec} is of type {type(found).__name__} and no loss: {kinds} is needed")
         loss = found(model)
         if not isinstance(loss, torch.nn.Module):
@@ -270,13 +263,11 @@ def check(
     "Try a loss on one batch. Raises `ScoreError` for what cannot be trained with it."
     base, _ = base_encoder(stand_in(encoder))
     model = copy.deepcopy(base)
-    loss = candidate.make(model, copy.deepcopy(base), 0)
-    if isinstance(loss, MatchingLoss):
-        loss.begin_epoch(0)
+    loss = candidate.make(model, copy.deepcopy(base))
     try:
         columns, labels = _first_batch(model)
         total = _total(loss(columns, labels))
-        looks = isinstance(loss, (Regularized, MatchingLoss)) or _looks_at_labels(loss, model)
+        looks = isinstance(loss, Regularized) or _looks_at_labels(loss, model)
     except ScoreError as error:
         raise ScoreError(f"{candidate.spec} {error}") from None
     except Exception as error: # whatever somebody's loss raises
@@ -310,13 +301,10 @@ def train(candidate: Candidate, run: RunConfig) -> Trained:
     base, identity = base_encoder(run.encoder)
     pairs, data = TASK.data(run.encoder, run.corpus)
     model = copy.deepcopy(base)
-    loss = candidate.make(model, copy.deepcopy(base), run.seed)
-    callbacks = []
-    if isinstance(loss, MatchingLoss):
-        callbacks = [loss.callback]
+    loss = candidate.make(model, copy.deepcopy(base))
     with tempfile.TemporaryDirectory() as folder:
         trainer = pair_trainer(
-            model, loss, pairs, run.training, run.seed, run.encoder.dtype, folder, callbacks, is_static(model))
+            model, loss, pairs, run.training, run.seed, run.encoder.dtype, folder, flat=is_static(model))
         try:
             trainer.train()
         except TrainingFailed:

@@ -18,9 +18,10 @@ from sentence_transformers.base.data_collator import BaseDataCollator
 from transformers import TrainerCallback
 
 from ..encoders import QuietTrainer, Tokens, device_of, single_thread, to_features, tokenise, training_arguments
-from ..itvreg import CachedBase, FrozenBase, MatchingLoss, loss_class, make_loss
 from .limits import fit
+from .matching import CachedBase, Course, FrozenBase, make_loss, regulariser_class
 from .records import TrainingFailed
+from ..regularized import L2SP
 from .config import MethodConfig, TrainConfig
 
 # %% ../../nbs/repro/02_training.ipynb #d12390c3
@@ -91,7 +92,7 @@ class PairCollator(BaseDataCollator):
     def __init__(
         self,
         pairs: PairTokens,
-        flat: bool = False, # True: tokens as a static table itself reads them; the losses here do without
+        flat: bool = False, # True: tokens as a static table itself reads them; losses of pairs do without
     ):
         super().__init__(preprocess_fn=None)
         self.pairs = pairs
@@ -204,9 +205,10 @@ def optimizer_for(training: TrainConfig) -> tuple: # class and arguments, as the
 # %% ../../nbs/repro/02_training.ipynb #81eb8856
 def _frozen(base, pairs: PairTokens, method: MethodConfig, dtype: str):
     "The base encoder where a method needs it: L2-SP reads its weights, the others embeddings that can be kept."
-    if base is None or not loss_class(method).needs_base:
+    kind = regulariser_class(method)
+    if base is None or kind is None or not kind.needs_base:
         return None
-    if method.regulariser == "l2sp":
+    if kind is L2SP:
         return FrozenBase(base, dtype)
     return CachedBase(base, pairs.left, pairs.right, dtype)
 
@@ -241,20 +243,21 @@ def fine_tune(
     seed: int,                # of batches, dropout and interventions
     dtype: str = "fp32",      # bf16 is autocast
     callbacks: tuple = (),    # more of them, e.g. `Watch` and `BestEpoch`
-) -> MatchingLoss: # with the history of its terms
+) -> Course: # with the history of its terms
     "Train `model` on `pairs`. Raises `TrainingFailed` when the loss is not finite."
     if (training.loss == "hinge") != (pairs.relevance is not None):
         needs = "least squares needs labels, the hinge what is known to be relevant"
         raise ValueError(f"loss {training.loss!r} and these pairs do not fit: {needs}")
     frozen = _frozen(base, pairs, method, dtype)
-    loss = make_loss(method, model, frozen, seed, training)
+    course = Course(seed)
+    loss = make_loss(method, model, frozen, course, training)
     further = {"ddp_find_unused_parameters": False} if method.regulariser == "l2sp" else {} # it trains all weights
     with tempfile.TemporaryDirectory() as folder, single_thread(training.threads):
         trainer = pair_trainer(
-            model, loss, pairs, training, seed, dtype, folder, [loss.callback, *callbacks], **further)
-        fit(trainer, loss, *callbacks)
+            model, loss, pairs, training, seed, dtype, folder, [course.callback, *callbacks], **further)
+        fit(trainer, course, *callbacks)
     model.eval()
-    return loss
+    return course
 
 # %% ../../nbs/repro/02_training.ipynb #defe1d20
 BATCHES = 8 # of the training set; gradient norms are averaged over them
@@ -271,20 +274,15 @@ def _some_batches(pairs: PairTokens, size: int, seed: int) -> list[dict]:
     return [collate(rows[start : start + size]) for start in starts]
 
 
-def _own_term(loss: MatchingLoss, batch: dict, seed: int) -> torch.Tensor:
-    "The term that a method adds, not weighted, on one batch."
+def _gradient_norm(loss, batch: dict, parameters: list, seed: int) -> float:
+    "Euclidean norm of the gradient of the term that a method adds (its own loss, where it adds none), raw, dropout on."
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         loss.model.train()
-        loss.weight = 1.
-        terms = loss(columns_of(batch), batch["label"])
-    return terms[loss.term_name or "erm"]
-
-
-def _gradient_norm(loss: MatchingLoss, batch: dict, parameters: list, seed: int) -> float:
-    "Euclidean norm of the gradient of a loss's own term, raw, dropout on."
-    term = _own_term(loss, batch, seed)
-    gradients = torch.autograd.grad(term, parameters, allow_unused=True)
+        found = loss(columns_of(batch), batch["label"])
+    if not torch.is_tensor(found):
+        *_, found = found.raw.values()
+    gradients = torch.autograd.grad(found, parameters, allow_unused=True)
     return _norm(gradients)
 
 
@@ -308,8 +306,7 @@ def gradient_norms(
     plain = {"erm": MethodConfig(name="erm")}
     out = {}
     for name, method in (plain | methods).items():
-        loss = make_loss(method, model, FrozenBase(base), seed, training)
-        loss.begin_epoch(0)
+        loss = make_loss(method, model, FrozenBase(base), Course(seed), training)
         norms = [_gradient_norm(loss, batch, parameters, seed) for batch in drawn]
         out[name] = float(np.mean(norms))
     model.eval()

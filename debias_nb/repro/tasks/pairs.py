@@ -340,7 +340,7 @@ class PairTask(Task):
         model = copy.deepcopy(base)
         best, watch = self._callbacks(model, run)
         callbacks = tuple(filter(None, (best, watch)))
-        loss = fine_tune(
+        course = fine_tune(
             model, base, tokens, run.method, run.training, run.seed, run.encoder.dtype, callbacks=callbacks)
         extra = {}
         if best:
@@ -349,7 +349,7 @@ class PairTask(Task):
             extra["trajectory"] = watch.seen
         if "gradients" in run.measure and run.method.regulariser == "none":
             extra["gradient norms"] = _all_norms(model, base, tokens, run)
-        return Trained(model, identity, curve_summary(loss.history), data, extra)
+        return Trained(model, identity, curve_summary(course.history), data, extra)
 
     def _callbacks(self, model, run: RunConfig):
         "What chooses the best epoch, and what looks at the encoder along training; None where a run asks for neither."
