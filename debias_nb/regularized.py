@@ -177,17 +177,18 @@ def encode(
     "Embeddings of tokens as the encoder gives them for a batch of the column."
     from torch.utils.checkpoint import checkpoint
 
-    def one_pass(part: slice):
-        output = model(column.features(tokens[part], rows[part]))
+    def one_pass(tokens: Tokens, rows: torch.Tensor):
+        output = model(column.features(tokens, rows))
         return unit_rows(output["sentence_embedding"].float())
 
     if at_once is None:
-        return one_pass(slice(None))
-    parts = [slice(start, start + at_once) for start in range(0, len(tokens), at_once)]
+        return one_pass(tokens, rows) # of any width: dropout must not depend on what an intervention has deleted
+    places = [slice(start, start + at_once) for start in range(0, len(tokens), at_once)]
+    parts = [(tokens[part], rows[part]) for part in places]
     if torch.is_grad_enabled():
-        done = [checkpoint(one_pass, part, use_reentrant=False) for part in parts]
+        done = [checkpoint(one_pass, *part, use_reentrant=False) for part in parts]
     else:
-        done = [one_pass(part) for part in parts]
+        done = [one_pass(*part) for part in parts]
     return torch.cat(done)
 
 # %% ../nbs/methods/regularized.ipynb #c51d0a02
