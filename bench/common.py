@@ -260,7 +260,7 @@ def with_callbacks(trainer, *first):
 
 def clocked_base(clock, cached: bool):
     "A stand-in for `CachedBase` that times all it does: itself (cached), or a `FrozenBase` that prepares nothing."
-    from debias_nb.itvreg import CachedBase, FrozenBase
+    from debias_nb.repro.matching import CachedBase, FrozenBase
 
     class Base(CachedBase if cached else FrozenBase):
         def __init__(self, model, left, right, dtype):

@@ -147,9 +147,9 @@ def pairs_run(size: Size, device: str) -> tuple:
     import scipy.sparse
     import torch
     from sentence_transformers import SentenceTransformer
-    from debias_nb import itvreg
     from debias_nb.encoders import tokenise
-    from debias_nb.repro import training as train
+    from debias_nb import regularized
+    from debias_nb.repro import matching, training as train
     from debias_nb.repro.config import MethodConfig, TrainConfig
     n = size.batch * size.steps
     encoder = sentence_encoder(size, device)
@@ -166,9 +166,9 @@ def pairs_run(size: Size, device: str) -> tuple:
 
     parts = [
         (train.PairCollator, "__call__", "collating"),
-        (itvreg, "choose", "interventions"),
-        (itvreg, "intervene", "interventions"),
-        (itvreg.MatchingLoss, "forward", "loss"),
+        (matching, "choose", "interventions"),
+        (matching, "intervene", "interventions"),
+        (regularized.Regularized, "forward", "loss"),
         (SentenceTransformer, "forward", "encoder"),
     ]
     return run, parts, train.PairCollator

@@ -30,7 +30,7 @@ from debias_nb.encoders import (
 )
 from .interventions import check_intervention, choose, intervene
 from debias_nb.itvreg import (
-    HINGE, L2SP_WEIGHT, check_all_weights, check_encoder, check_features, check_hinge, check_same_make, cosines, hinge, is_changed,
+    L2SP_WEIGHT, check_all_weights, check_encoder, check_features, check_hinge, check_same_make, cosines, hinge, is_changed,
     itvreg, l2sp, maskreg, mse, outreg, own_dropout, simcse,
 )
 from .processes import mean_of_all, processes, rank, refuse_several, unwrapped
@@ -803,7 +803,10 @@ class Watch:
         found = [self.shares[name] for name in regularizers if name in self.shares]
         if found:
             self.strongest = sum(found).clamp(min=self.strongest)
-        if self.batches == EARLY and 0 < float(self.strongest) < UNFELT:
+
+    def look_early(self, encoder) -> None:
+        "Warn of regularisers that a short training will not feel, unless the encoder has not begun to move."
+        if self.batches == EARLY and 0 < float(self.strongest) < UNFELT and not self._of_the_encoder(encoder):
             _warn(self._of_weakness(f"{EARLY} batches"))
 
     def check(self, terms: dict) -> None: # terms: weighted
@@ -903,7 +906,8 @@ def _refusals(model, loss, regularizers): # -> (whether, why)
     parts = chain(loss)
     yield any(isinstance(part, Regularized) for part in parts), "base_loss is Regularized already: put all regularisers into one list"
     yield _embedder(loss) is None, f"{name} keeps no `model`: it embeds with copies or parts of its own, which nobody else sees"
-    yield _is_of_another(loss, model), f"{name}, or a loss inside, was made for another model than the one that is regularised"
+    others = [type(part).__name__ for part in parts if _embedder(part) not in (None, model)]
+    yield others, f"{', '.join(others)} was made for another model than the one that is regularised"
     why = "its backward pass sends gradients to the other processes before those of a regulariser are there"
     several = mini_batch(loss) and processes() > 1
     yield several, f"{name} (gradient cache) cannot be regularised in {processes()} processes: {why}"
@@ -932,11 +936,6 @@ def _check(
             check_no_template(model)
         if getattr(one, "intervention", None) == "mask":
             mask_id(model)
-
-
-def _is_of_another(loss, model) -> bool:
-    "Whether a loss, or one that it wraps, embeds with another model."
-    return any(_embedder(part) not in (None, model) for part in chain(loss))
 
 
 def _learning(calls: list, encoder) -> list: # of `watched`
@@ -1255,6 +1254,7 @@ class Regularized(torch.nn.Module):
         if self.watch.measures() and self.at_once is None:
             self.watch.measure(terms, parameters)
             self.watch.compare(list(raw))
+            self.watch.look_early(batch.encoder)
         return {f"{name}_gradient_share": share for name, share in self.watch.shares.items() if name in raw}
 
     def get_config_dict(self) -> dict:

@@ -103,11 +103,10 @@ def project(tmp_path, monkeypatch):
 
 
 def test_a_method_becomes_a_row(project):
-    loss, name, row = blocks("Add a method")
-    with opened(project / loss.files[0]) as nb:
-        [losses] = [i for i, cell in enumerate(nb.cells) if "\nLOSSES = {" in cell.source]
-        nb.cells.insert(losses + 1, new_code_cell(loss.text))
-    change_cell(project / name.files[0], name.text)
+    method, row = blocks("Add a method")
+    with opened(project / method.files[0]) as nb:
+        [registry] = [i for i, cell in enumerate(nb.cells) if "\nREGULARIZERS = {" in cell.source]
+        nb.cells.insert(registry + 1, new_code_cell(method.text))
     config = project / row.files[0]
     config.write_text(shrunk(changed(config.read_text("utf-8"), row.text)), "utf-8")
     tool("nbdev_export", cwd=project)
@@ -130,10 +129,10 @@ def test_a_method_becomes_a_row(project):
     small = shrunk(parts.read_text("utf-8")).replace("seeds: [0, 1, 2]", "seeds: [0, 1]").replace("worlds: 11", "worlds: 0")
     parts.write_text(small.replace("&names [Base, Finetuned, OutReg, ITVReg]", "&names [Finetuned]"), "utf-8")
     score = commands("Add a method")[1]
-    assert score == ["score", "debias_nb.itvreg:CentredLoss"]
+    assert score == ["score", "debias_nb.regularized:Centred"]
     tool("debias-nb", *score, "--on", "planted", "--workers", "1", cwd=project)
-    card = pd.read_csv(project / "score/debias_nb.itvreg-CentredLoss.csv")
-    mine = card[card.method == "debias_nb.itvreg:CentredLoss"]
+    card = pd.read_csv(project / "score/debias_nb.regularized-Centred.csv")
+    mine = card[card.method == "debias_nb.regularized:Centred"]
     assert len(mine) == 4 and set(mine.word) <= set(WORDS)
 
 
