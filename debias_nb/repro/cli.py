@@ -985,10 +985,9 @@ def models():
 # %% ../../nbs/repro/14_cli.ipynb #43ab14e5
 def _methods() -> list[tuple[str, str]]: # of what task, names
     "What a row of a table may ask for."
-    from typing import Literal, get_args
+    from typing import get_args
     from debias_nb.repro.config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, regularisers
     values = {
-        "regularisers of pairs": Literal[*regularisers()],
         "augmentations of pairs": MethodConfig.model_fields["augmentation"].annotation,
         "interventions": Intervention,
         "losses of authors": AuthorsConfig.model_fields["base"].annotation,
@@ -996,7 +995,7 @@ def _methods() -> list[tuple[str, str]]: # of what task, names
         "sample weights of answers": ScanConfig.model_fields["weights"].annotation,
         "language debiasing of answers": ScanConfig.model_fields["debias"].annotation,
     }
-    rows = []
+    rows = [("regularisers of pairs", ", ".join(regularisers()))]
     for what, kind in values.items():
         names = [name for name in get_args(kind) if name != "none"]
         rows.append((what, ", ".join(names)))
