@@ -125,3 +125,48 @@ def test_the_papers_settings():
     for e in PAPER.values():
         assert {x.max_length for x in e.encoders} == {32}
         assert all(len(b.seeds) == 3 for b in e.blocks if e.experiment != "table09")
+
+
+@pytest.mark.parametrize("name, missing", [
+    ("arr/table02", ["amazon2018_reviews", "reddit_pushshift", "pan20_train"]),
+    ("arr/table03", ["amazon2018_reviews", "reddit_pushshift"]),
+    ("itvreg/table02", ["lf_amazontitles131k"]),
+    ("itvreg/table03", ["askubuntu_shah", "superuser", "qqp"]),
+    ("scan/table02", ["asnq"]),
+])
+def test_what_is_missing_is_named_by_corpus_and_all_at_once(name, missing):
+    "Whatever a table calls its corpora, and the corpus of a first stage too."
+    from debias_nb.repro.frame import reasons, stored
+    study = stored(name, "paper")
+    told = reasons([cell for cell in study.cells if cell.status == "not run"])
+    for corpus in missing:
+        assert f"{corpus} has no public download: its files are placed by hand (`debias-nb data`)" in told
+    for encoder in study.experiment.encoders:
+        assert f"the encoder {encoder.name} from the hub (`debias-nb models`)" in told
+    assert "a GPU" in told
+
+
+def test_counted_rows_want_neither_encoder_nor_gpu():
+    from debias_nb.repro.frame import stored
+    cells = [cell for cell in stored("arr/table02", "paper").cells if cell.method == "BOW"]
+    assert cells and all("GPU" not in cell.why and "encoder" not in cell.why for cell in cells)
+
+
+@pytest.mark.parametrize("name, method, missing", [
+    ("scan/table02", "TANDA", ["FacebookAI/roberta-base", "asnq"]),
+    ("arr/table02", "CL", ["paraphrase-distilroberta-base-v1", "amazon2018_reviews"]),
+    ("itvreg/table03", "OutReg", ["distilbert-base", "askubuntu_shah"]),
+])
+def test_a_run_tells_all_that_it_lacks(name, method, missing, monkeypatch, tmp_path):
+    "Not one thing after another."
+    from debias_nb.repro.config import load_experiment
+    from debias_nb.repro.tasks.common import lacking, task_of
+    monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path))
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    lacking.cache_clear()
+    run = next(run for run in load_experiment(name, "paper").runs() if run.method.name.startswith(method))
+    told = task_of(run).lacks(run)
+    lacking.cache_clear()
+    for what in missing:
+        assert what in told, told

@@ -66,6 +66,8 @@ class Cell:
     runs: list = field(default_factory=list)    # ids of all runs that make it
     records: list = field(default_factory=list) # ids of those that are there, and have the metric
     against: str | None = REFERENCE # the method of its table that it is compared with
+    needs: tuple[str, ...] = () # data sets that it is trained on, by name: the corpus, and that of a first stage
+    hub: str | None = None      # its encoder on the hub; None for rows that need none, and for those made or found here
 
     @property
     def row(self) -> str:
@@ -305,8 +307,26 @@ def _empty_cell(
         paper=experiment.paper, table=table.id, profile=experiment.profile, encoder=run.encoder.display,
         role=run.encoder.role, method=name, column=column.label, shift=column.shift, corpus=column.corpus,
         evaluate=column.evaluate + state, metric=metric.replace("{row}", name),
-        against=table.rows.get(base, base), command=command,
+        against=table.rows.get(base, base), command=command, needs=_needs(run), hub=_hub(run),
     )
+
+
+def _needs(run: RunConfig) -> tuple[str, ...]: # names of data sets
+    "What a run is trained on, whatever its table calls it."
+    names = []
+    if run.data:
+        names.append(run.data.name)
+    if run.method.transfer and run.training and run.training.transfer:
+        names.append(run.training.transfer.corpus)
+    return tuple(names)
+
+
+def _hub(run: RunConfig) -> str | None:
+    "The id on the hub of the encoder that a run needs."
+    counts = run.method.authors is not None and run.method.authors.counted
+    if counts or "/" not in run.encoder.name:
+        return None
+    return run.encoder.name
 
 # %% ../../nbs/repro/06_frame.ipynb #f3000018
 def wanting(cell: Cell) -> str:
@@ -316,11 +336,11 @@ def wanting(cell: Cell) -> str:
     if cell.evaluate == "counts":
         return "the file has no public download: it is placed by hand (`debias-nb data`)"
     is_full = cell.profile == "paper"
-    lacks = [_hidden(cell.corpus, whole=True)]
-    if cell.evaluate != cell.corpus:
+    lacks = [_hidden(name, whole=True) for name in cell.needs]
+    if cell.evaluate not in cell.needs:
         lacks.append(_hidden(cell.evaluate, whole=is_full)) # a reduced run may want the test part alone
-    if is_full:
-        lacks.append("a GPU, and encoders from the hub at pinned revisions")
+    if is_full and cell.hub:
+        lacks += [f"the encoder {cell.hub} from the hub (`debias-nb models`)", "a GPU"]
     return "; ".join(filter(None, lacks)) or "has not been run"
 
 

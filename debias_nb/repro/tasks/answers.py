@@ -22,7 +22,7 @@ from ...metrics import rank_metrics
 from ...data.answers import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers, shared_words
 from ...data.registry import MissingData
 from ..config import CorpusConfig, RunConfig, TransferConfig
-from .common import Task, Tested, Trained, encoder_files, lacking, unmeasured
+from .common import Task, Tested, Trained, encoder_files, lacking, together, unmeasured
 from ..training import curve_summary
 
 # %% ../../../nbs/repro/tasks/03_answers.ipynb #8bf31f87
@@ -263,7 +263,8 @@ class AnswersTask(Task):
         if not run.method.trained:
             return None
         stage = _stage(run)
-        return lacking(encoder_files, run.encoder) or lacking(needed, run.corpus, stage)
+        earlier = lacking(_transferred, stage) if stage else None
+        return together(lacking(encoder_files, run.encoder), lacking(needed, run.corpus), earlier)
 
     def stale(self, record: dict, run: RunConfig) -> bool:
         missing = unmeasured(record, run)

@@ -34,7 +34,7 @@ from ...metrics import bootstrap_weights
 from ..limits import fit
 from ..records import TrainingFailed
 from ..config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
-from .common import Task, Tested, Trained, encoder_files, lacking, parted
+from .common import Task, Tested, Trained, encoder_files, lacking, parted, together
 from ...retrieval import first_hits, recall_at, reciprocal_rank
 from ..training import arguments_for, curve_summary, optimizer_for
 from ...data.worlds import author_words
@@ -610,7 +610,7 @@ class AuthorsTask(Task):
         counts_alone = run.method.authors is not None or run.evaluate == ("counts",)
         embeds = run.method.trained or not counts_alone
         why = lacking(encoder_files, run.encoder) if embeds else None
-        return why or lacking(author_split, run.data)
+        return together(why, lacking(author_split, run.data))
 
 
 TASK = AuthorsTask()

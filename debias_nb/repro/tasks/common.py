@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MODULES', 'SMALL_WORLD', 'MOST_POSITIONS', 'Trained', 'Tested', 'unmeasured', 'Task', 'task_of', 'base_encoder',
-           'base_model', 'text_tokens', 'vectors', 'parted', 'lacking', 'encoder_files', 'stand_in']
+           'base_model', 'text_tokens', 'vectors', 'parted', 'lacking', 'together', 'encoder_files', 'stand_in']
 
 # %% ../../../nbs/repro/tasks/00_common.ipynb #bcc2d8a0
 import importlib
@@ -109,6 +109,11 @@ def lacking(load, *what) -> str | None:
     except (EncoderError, MissingData) as e:
         return str(e)
     return None
+
+
+def together(*reasons: str | None) -> str | None:
+    "All that is lacking, each once; None when nothing is."
+    return "; ".join(dict.fromkeys(filter(None, reasons))) or None
 
 
 def encoder_files(encoder: EncoderConfig) -> None:

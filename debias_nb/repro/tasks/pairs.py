@@ -30,7 +30,8 @@ from ...data.questions import SOURCES, load_questions
 from ...data.registry import MissingData
 from ..config import CorpusConfig, MethodConfig, RunConfig
 from debias_nb.repro.tasks.common import (
-    Task, Tested, Trained, base_encoder, base_model, encoder_files, lacking, text_tokens, unmeasured, vectors,
+    Task, Tested, Trained, base_encoder, base_model, encoder_files, lacking, text_tokens, together, unmeasured,
+    vectors,
 )
 from ..training import BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms, pair_tokens
 from ...data.titles import TitleTask
@@ -386,9 +387,9 @@ class PairTask(Task):
 
     def lacks(self, run: RunConfig) -> str | None:
         why = lacking(encoder_files, run.encoder)
-        if why or not run.data:
+        if not run.data:
             return why
-        return lacking(self.load, run.data)
+        return together(why, lacking(self.load, run.data))
 
     def stale(self, record: dict, run: RunConfig) -> bool:
         missing = unmeasured(record, run)
