@@ -1071,6 +1071,15 @@ def _not_asked(hub, revision) -> str:
     return f"the hub's {hub} (not asked)"
 
 
+def _download(hub: str, short: str, revision: str | None) -> str:
+    "The command that puts an encoder of the hub where it is found without a revision; its fingerprint is in each record."
+    files = " ".join(f"--include {pattern!r}" for pattern in HUB_FILES)
+    command = f"hf download {hub} --revision {revision or 'COMMIT'} {files} --local-dir \"$DEBIAS_NB_MODELS/{short}\""
+    if revision:
+        return command
+    return f"{command} (a commit: git ls-remote https://huggingface.co/{hub} HEAD)"
+
+
 def _here(short: str, card) -> tuple[Path | None, list[str]]:
     "A folder in a package or under DEBIAS_NB_MODELS, and where it was looked for."
     looked = []
@@ -1122,6 +1131,8 @@ def find_folder(
     if config.name not in cards and "/" not in config.name:
         hint = nearest(config.name, [*cards, "tiny", "tiny-static"])
     advice = f"Put a sentence-transformers folder named {short!r} into the folder that DEBIAS_NB_MODELS names"
+    if hub:
+        advice += f": {_download(hub, short, revision)}"
     raise EncoderError(f"encoder {config.name!r} was not found. Looked in: {'; '.join(looked)}. {advice}{hint}")
 
 # %% ../nbs/03_encoders.ipynb #3689ee8f

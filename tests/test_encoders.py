@@ -359,6 +359,23 @@ def test_without_a_revision_the_hub_is_not_asked(folder, unasked, name):
     assert not is_static(load_encoder(config(name))), "placed by hand it needs no revision"
 
 
+def test_the_message_has_the_command_that_places_an_encoder(folder, unasked):
+    with pytest.raises(EncoderError) as error:
+        load_encoder(config(HUB))
+    command = f"hf download {HUB} --revision COMMIT --include '*.json' --include '*.safetensors'"
+    assert command in str(error.value) and '--local-dir "$DEBIAS_NB_MODELS/nli-distilbert-base"' in str(error.value)
+    assert f"git ls-remote https://huggingface.co/{HUB} HEAD" in str(error.value)
+
+
+def test_every_encoder_that_a_configuration_names_has_a_card():
+    from debias_nb.repro.frame import all_experiments, papers
+    cards = encoder_cards()
+    named = {
+        encoder.name for paper in papers() for experiment in all_experiments(paper) for encoder in experiment.encoders
+        if not encoder.pretrain and encoder.name != "learned"}
+    assert named and named <= cards.keys(), "`debias-nb models` lists the cards"
+
+
 def test_downloads_can_be_forbidden(folder, unasked):
     with pytest.raises(EncoderError, match="not asked"):
         find_folder(config(HUB, revision=REVISION), download=False)
