@@ -255,7 +255,7 @@ def _authors_of(
 ) -> torch.Tensor: # (columns * n,) author ids
     "The author of each text of a batch. Raises `ValueError` for other columns, or labels that are no author ids."
     if columns > 2:
-        raise ValueError(f"author losses take texts, or pairs of one author; the data set has {columns} columns of texts")
+        raise ValueError(f"author losses take texts, or pairs of one author, and got {columns} columns of texts")
     if labels is None:
         if columns == 1:
             raise ValueError("one column of texts needs a column `label` with the number of each text's author")
@@ -268,7 +268,7 @@ def _authors_of(
 
 class AuthorLoss(torch.nn.Module):
     """Texts with author ids as labels; or two columns, of which each row is by one author (without labels: by another
-    in each row). Subclasses say what the loss is: `value(z, authors, rows)` gives it, and what `history` keeps of a step.
+    in each row). Subclasses say what the loss is: `value(z, authors, rows)`, and what `history` keeps of each step.
     Raises `ValueError` for other columns, or labels of another length."""
     gathers = ("history",) # what a checkpoint of a training has to hold
     compares = True        # texts with one another
@@ -324,8 +324,9 @@ class AuthorLoss(torch.nn.Module):
         if self.said or left_over or same_author(authors).any():
             return
         self.said = True
-        how = "set batch_sampler=AuthorPairSampler (debias_nb), and an even batch size of at least 4, in the training arguments"
-        warnings.warn(f"no author has two texts in this batch of {n}, which says nothing about authors: {how}", stacklevel=3)
+        what = f"no author has two texts in this batch of {n}, which says nothing about authors"
+        how = "in the training arguments set batch_sampler=AuthorPairSampler (debias_nb), and an even batch size from 4 on"
+        warnings.warn(f"{what}: {how}", stacklevel=3)
 
 
 def gram(z: torch.Tensor) -> torch.Tensor: # (n, d) unit rows -> (n, n)
@@ -483,7 +484,7 @@ class NumberedTexts:
         if authors is not None:
             self.authors = _whole(authors)
             if len(self.authors) != len(self):
-                raise ValueError(f"{len(self.authors)} authors for topics of {len(self)} texts: they are of different texts")
+                raise ValueError(f"{len(self.authors)} authors for topics of {len(self)} texts: not of the same texts")
 
     def __len__(self):
         return self.topics.shape[0]
@@ -552,8 +553,10 @@ class KnownTexts(NumberedTexts):
                 text = self.model.tokenizer.decode(ids.tolist())
                 why = "give it all texts that it is trained or evaluated on, as the data set has them"
                 if "prompt_length" in column:
-                    why += "; a prompt may change how a text is cut: put it before the texts of the data set, and give the loss the same"
-                raise ValueError(f"{text[:60]!r}, as its tokens read, is none of the texts that the loss was given: {why}")
+                    why += "; a prompt may change how a text is cut: "
+                    why += "put it before the texts of the data set, and give the loss the same"
+                what = f"{text[:60]!r}, as its tokens read, is none of the texts that the loss was given"
+                raise ValueError(f"{what}: {why}")
         return torch.tensor([self.place[key] for key in keys])
 
 

@@ -33,7 +33,8 @@ def last_layer(
     for part in model.modules():
         if hasattr(part, "base_layer") and any(inner is last for inner in part.modules()):
             how = "leave it out of the adapter's `target_modules`, and train it as a whole (`modules_to_save`)"
-            raise ValueError(f"the last linear layer of this CrossEncoder has an adapter, which changes its weights: {how}")
+            what = "the last linear layer of this CrossEncoder has an adapter, which changes its weights"
+            raise ValueError(f"{what}: {how}")
     return last
 
 
@@ -64,7 +65,7 @@ class SCAN(nn.Module):
         class_mass: str = "keep",    # `keep` each class's share of the weight, or `free`
         **settings,                  # of `scan.learn_weights`: variant, r, penalty, steps, lr ...
     ):
-        "Raises `ValueError` for a model that is no CrossEncoder or has no last linear layer, or settings that cannot be used."
+        "Raises `ValueError` for a model that is no CrossEncoder or has no last layer, or settings that cannot be used."
         from sentence_transformers.cross_encoder import CrossEncoder
         super().__init__()
         if not isinstance(model, CrossEncoder):
@@ -120,14 +121,13 @@ class SCAN(nn.Module):
 
     def forward(self, inputs, labels=None, prompt=None, task=None) -> dict: # the terms; their sum is the loss
         columns = list(inputs)
-        _check_batch(columns, labels)
+        classes = _classes(labels, columns, self.encoder.num_labels)
         self._follow()
         learning = torch.is_grad_enabled()
         if learning:
-            self._must_begin_anew()
-            self._forget_the_last_step()
+            self._begin_step()
         scores, hidden = self._scored(list(zip(*columns)), prompt, task)
-        classes = _classes(labels, scores)
+        classes = classes.to(scores.device)
         if learning:
             scores = gathered(scores)
             hidden = gathered(hidden)
@@ -181,8 +181,12 @@ class SCAN(nn.Module):
             self.memory.update(hidden.detach(), found)
         return found.values.to(hidden)
 
-    def _must_begin_anew(self) -> None:
-        "Warns once where the model has been trained already, as in a training that is resumed, and this loss has not."
+    def _begin_step(self) -> None:
+        """Clear the branch's gradients where the model's are: sentence-transformers 6.0 clears those of the model
+        alone. Warns in the first step where the model has been trained already and this loss has not, as in a training
+        that is resumed."""
+        if self.debiasing is not None and all(weight.grad is None for weight in self.encoder.parameters()):
+            self.debiasing.zero_grad()
         start = self.start
         self.start = None
         if start is None:
@@ -192,12 +196,8 @@ class SCAN(nn.Module):
         now = last_layer(self.encoder).weight.detach()
         if not torch.equal(start.to(now), now):
             how = "pass callbacks=[loss.callback] to the trainer, in the first training and in the resumed one"
-            warnings.warn(f"the model has other weights than when SCAN was made, and SCAN's own begin anew: {how}", stacklevel=3)
-
-    def _forget_the_last_step(self) -> None:
-        "Clear the branch's gradients where the model's are: sentence-transformers 6.0 clears those of the model alone."
-        if self.debiasing is not None and all(weight.grad is None for weight in self.encoder.parameters()):
-            self.debiasing.zero_grad()
+            what = "the model has other weights than when SCAN was made, and SCAN's own begin anew"
+            warnings.warn(f"{what}: {how}", stacklevel=3)
 
     def _parts(self) -> dict: # name -> what a training changes beside the model, or None
         return {"debiasing": self.debiasing, "memory": self.memory}
@@ -234,8 +234,9 @@ class SCAN(nn.Module):
                     return
                 path = place(args, state)
                 if not path.is_file():
-                    how = "resume from a checkpoint in the trainer's own output_dir that was made with callbacks=[loss.callback]"
-                    raise ValueError(f"{path}: not there, and without it SCAN's own weights and memory would begin anew; {how}")
+                    what = "not there, and without it SCAN's own weights and memory would begin anew"
+                    how = "resume from one in the trainer's own output_dir that was made with callbacks=[loss.callback]"
+                    raise ValueError(f"{path}: {what}; {how}")
                 loss.load_state(torch.load(path, map_location="cpu", weights_only=True))
 
         return Keeps()
@@ -251,28 +252,26 @@ class SCAN(nn.Module):
         }
 
 
-def _check_batch(columns: list, labels) -> None:
-    "Raises `ValueError` for other columns than two of texts, or without a label for each pair."
+def _classes(
+    labels,
+    columns: list, # of a batch
+    outputs: int,  # of the model
+) -> torch.Tensor: # (n,) class numbers
+    "Raises `ValueError` for other columns than two of texts, or what is not a class of this model for each pair."
     if len(columns) != 2 or not all(isinstance(column, list) for column in columns):
         got = ", ".join(type(column).__name__ for column in columns)
-        raise ValueError(f"SCAN needs two columns of texts, as CrossEncoderTrainer gives them to a loss, got {len(columns)} ({got})")
-    if not torch.is_tensor(labels) or labels.numel() != len(columns[0]):
-        raise ValueError(f"SCAN needs a column `label` with the class of each of {len(columns[0])} pairs")
-
-
-def _classes(
-    labels: torch.Tensor,
-    scores: torch.Tensor, # (n, outputs)
-) -> torch.Tensor: # (n,) class numbers
-    "Raises `ValueError` for labels that are no class of this model."
+        raise ValueError(f"SCAN needs two columns of texts, as CrossEncoderTrainer gives them to a loss, got {got}")
+    n = len(columns[0])
+    if not torch.is_tensor(labels) or labels.numel() != n:
+        raise ValueError(f"SCAN needs a column `label` with the class of each of {n} pairs")
     given = labels.view(-1)
     classes = given.long()
-    count = max(2, scores.shape[1])
+    count = max(2, outputs)
     wrong = (classes != given) | (classes < 0) | (classes >= count)
     if wrong.any():
         value, *_ = given[wrong].tolist()
         raise ValueError(f"labels must be classes, whole numbers from 0 to {count - 1}, got {value:g}")
-    return classes.to(scores.device)
+    return classes
 
 
 def _entropy(

@@ -1,6 +1,7 @@
 """ARR and its relatives against loops written from the paper's equations, in the trainer, and with what they refuse."""
 import copy
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -374,6 +375,14 @@ def test_half_precision_contexts_do_not_reach_the_cosines(static):
     assert torch.isclose(full, half, rtol=1e-5)
 
 
+def test_an_evaluation_leaves_no_history(static):
+    column, labels = batch(static, [0, 1, 4, 5])
+    loss = ContrastiveAuthorLoss(static)
+    with torch.no_grad():
+        loss([column], labels)
+    assert not loss.history
+
+
 def test_a_batch_without_pairs_counts_and_harms_nothing(static):
     model = copy.deepcopy(static)
     column, labels = batch(model, [0, 4, 8, 12])
@@ -386,6 +395,15 @@ def test_a_batch_without_pairs_counts_and_harms_nothing(static):
     loss.backward()
     assert loss == 0 and cl.history[0]["pairs"] == 0
     assert all(weight.grad is None or (weight.grad == 0).all() for weight in model.parameters())
+
+
+def test_a_classifier_needs_no_pairs(static):
+    loss = MulticlassLoss(static, 12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for rows in ([0, 4], [8]):
+            column, labels = batch(static, rows)
+            assert loss([column], labels) > 0
 
 
 # ---- pairs, samplers, training

@@ -50,6 +50,8 @@ def test_texts_are_found_whatever_the_batch_and_the_prompt(model):
     tell_prompts(model)
     prompted = model.preprocess([TEXTS[i] for i in rows], prompt="how what: ")
     assert known.rows_of(prompted).tolist() == rows, "the tokens of a prompt do not count"
+    alike = KnownTexts(model, ["old lamp", "red lamp", "Red Lamp"])
+    assert alike.rows_of(model.preprocess(["Red Lamp"])).tolist() == [1], "the first that the encoder cannot tell apart"
 
 
 def test_a_text_that_it_was_not_given_is_named(model):
