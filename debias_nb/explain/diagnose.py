@@ -4,19 +4,22 @@
 
 # %% auto #0
 __all__ = ['SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'NAMED', 'LONGEST_SHOWN', 'MIXED', 'TRAINING', 'OF_LABELS',
-           'OF_MATCHES', 'LOSSES', 'LEAST_SQUARES', 'ROWS', 'MATCHING_ROWS', 'BUDGETS', 'NO_HARM', 'CONDITION',
-           'FIGURES', 'SIGNS', 'Diagnosis', 'settings_of', 'same_tests', 'sampled_texts', 'training_program',
-           'folder_name', 'best_share', 'mixing_program', 'snippet', 'have_names', 'command', 'unused_prompts',
-           'check_named', 'read_files', 'diagnose', 'read_condition', 'holds']
+           'OF_MATCHES', 'LOSSES', 'LEAST_SQUARES', 'ROWS', 'MATCHING_ROWS', 'BUDGETS', 'NO_HARM', 'FIRST_PAIRS',
+           'PASSES', 'LONG_WORK', 'CONDITION', 'FIGURES', 'SIGNS', 'Diagnosis', 'settings_of', 'same_tests',
+           'sampled_texts', 'training_program', 'folder_name', 'best_share', 'mixing_program', 'snippet', 'have_names',
+           'command', 'unused_prompts', 'check_named', 'read_files', 'diagnose', 'read_condition', 'holds']
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import re
-from dataclasses import dataclass, field
+import sys
+import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import fill, indent
 
 import numpy as np
 import pandas as pd
+from tqdm.auto import tqdm
 
 from ..config import ConfigError, nearest
 from ..data.products import word_overlap
@@ -551,6 +554,27 @@ def read_files(train, tests: dict, columns, group: str | None = None) -> dict[st
     return files
 
 
+FIRST_PAIRS = 512 # that tell how quick a machine is
+PASSES = {"train": 1.5, "test": 5} # over the pairs of a file, in scores of both models; the rest of the work counted in
+LONG_WORK = 60 # seconds; what takes longer is told before it begins
+
+
+def _announce(scorers: dict[str, Scorer], train: PairFile, tests: list[Test]) -> None:
+    "Say about how long the work takes, where that is long: scores of the first pairs are timed."
+    left = train.left[:FIRST_PAIRS]
+    right = train.right[:FIRST_PAIRS]
+    fresh = {name: replace(scorer, known={}) for name, scorer in scorers.items()} # no answer depends on what is told
+    pair_scores(fresh, left[:1], right[:1]) # what is slow the first time alone
+    begun = time.perf_counter()
+    pair_scores(fresh, left, right)
+    pace = (time.perf_counter() - begun) / len(left)
+    tested = sum(len(test.labels) for test in tests)
+    seconds = pace * (PASSES["train"] * len(train) + PASSES["test"] * tested)
+    if seconds > LONG_WORK:
+        told = f"{len(train):,} pairs of training and {tested:,} of tests take about {seconds / 60:.0f} minutes"
+        tqdm.write(told, file=sys.stderr)
+
+
 def diagnose(
     base,                # the model before fine-tuning: a folder, a name, a hub id or a model (see `load_model`)
     tuned,               # the model after
@@ -570,8 +594,12 @@ def diagnose(
     scorers = _loaded(base, tuned)
     mixes = _mixes(scorers)
     models = scorers | mixes
+    if progress:
+        _announce(scorers, trained, measured)
     for test in measured:
         _score(test, models, tfidf, progress)
+    for scorer in mixes.values(): # nothing is asked of them any more
+        scorer.known.clear()
     found = verdicts(measured)
     scores = score_table(measured)
     shares = {"base": 0., **dict(zip(mixes, SHARES)), "tuned": 1.}

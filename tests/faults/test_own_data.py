@@ -13,6 +13,7 @@ import torch
 from typer.testing import CliRunner
 
 import made
+from harness import CELL, NOTEBOOK, wait_until
 from debias_nb.config import ConfigError, load_config, parse_yaml, visible
 from debias_nb.data.registry import DataError
 from debias_nb.explain import compare as comparing
@@ -325,3 +326,102 @@ def test_one_file_as_two_tests_is_told(here, models):
     trials = [made.trial(metrics={name: made.trial()["metrics"]["new"] for name in ("new", "again")})]
     compared = comparing.Comparison(trials, [], None, {"files": found.facts["files"]})
     assert compared.warnings() == [said]
+
+
+# ---- Ctrl-C
+
+BEGUN = """
+import os, sys
+from debias_nb.repro.entry import main
+sys.argv = ["debias-nb", *sys.argv[1:]]
+os.write(1, b"begun\\n")
+main()
+"""
+
+
+@pytest.mark.parametrize("seconds", [.05, .5, 1, 2, 4])
+def test_ctrl_c_ends_with_one_line_at_any_moment(here, models, seconds):
+    "Packages are imported for some seconds, and what comes then is work."
+    command = [
+        "diagnose", "--base", str(models["base"]), "--tuned", str(models["tuned"]), "--train", "train.csv", "--test", "new=new.csv"]
+    child = subprocess.Popen(
+        [sys.executable, "-c", BEGUN, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "begun\n"
+    time.sleep(seconds)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=120)
+    if child.returncode: # it has not come to its end before
+        assert child.returncode == 130
+        assert said.strip().splitlines()[-1].endswith("debias-nb: interrupted") and "Traceback" not in said, said
+
+
+STOPPED = """
+from pathlib import Path
+from typer import Typer
+from debias_nb.repro.cli import Told, _interruptible, run_notebook
+
+app = Typer(cls=Told)
+
+@app.command()
+def go():
+    with _interruptible():
+        run_notebook(Path("t.ipynb"), Path("out.ipynb"), {}, cwd=Path("."))
+
+@app.command()
+def other():
+    pass
+
+app(["go"])
+"""
+AT_WORK = """
+import time
+from joblib import Parallel, delayed
+
+def work(i):
+    open(f"begun{i}", "w").close()
+    time.sleep(200)
+
+Parallel(2)(delayed(work)(i) for i in range(2))
+"""
+
+
+def test_ctrl_c_of_a_notebook_says_nothing_of_its_workers(tmp_path):
+    "A kernel that is shut down ends its workers, and its cell then says that they are lost."
+    cell = CELL | {"id": "b", "metadata": {}, "source": AT_WORK}
+    (tmp_path / "t.ipynb").write_text(json.dumps(NOTEBOOK | {"cells": [CELL, cell]}))
+    child = subprocess.Popen(
+        [sys.executable, "-c", STOPPED], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    wait_until(lambda: all((tmp_path / f"begun{i}").exists() for i in range(2)), "both workers", 300, .1)
+    os.killpg(child.pid, signal.SIGINT)
+    _, said = child.communicate(timeout=120)
+    assert child.returncode == 130
+    assert said.split("\n") == ["debias-nb: interrupted; finished runs are kept, and the same command goes on from there", ""]
+
+
+# ---- many rows
+
+def test_a_model_keeps_no_more_vectors_than_it_may(models, monkeypatch):
+    from debias_nb.explain import models as scoring
+    pairs = made.some_pairs(300)
+    left, right = ([f"{text} {i}" for i, text in enumerate(pairs[side])] for side in ("left", "right"))
+    whole, few = (scoring.load_model(str(models["base"])) for _ in range(2))
+    expected = scoring.pair_scores({"m": whole}, left, right)["m"]
+    assert len(whole.known) == len({*left, *right})
+    monkeypatch.setattr(scoring, "CHUNK", 32)
+    monkeypatch.setattr(scoring, "KNOWN", 40)
+    for _ in range(2):
+        assert (scoring.pair_scores({"m": few}, left, right)["m"] == expected).all()
+        assert len(few.known) <= 40
+
+
+def test_long_work_is_told_before_it_begins(here, models, monkeypatch, capsys):
+    from debias_nb.explain import diagnose as diagnosing
+    asked = [str(models["base"]), str(models["tuned"]), "train.csv", {"new": "new.csv"}]
+    found = diagnose(*asked)
+    assert "minutes" not in capsys.readouterr().err
+    monkeypatch.setattr(diagnosing, "LONG_WORK", 0)
+    monkeypatch.setattr(diagnosing, "verdicts", lambda tests: pytest.fail(capsys.readouterr().err))
+    with pytest.raises(pytest.fail.Exception, match="120 pairs of training and 120 of tests take about 0 minutes"):
+        diagnose(*asked)
+    monkeypatch.undo()
+    assert diagnose(*asked, progress=False).json() == found.json()
