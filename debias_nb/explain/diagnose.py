@@ -5,9 +5,10 @@
 # %% auto #0
 __all__ = ['SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'NAMED', 'LONGEST_SHOWN', 'MIXED', 'TRAINING', 'OF_LABELS',
            'OF_MATCHES', 'LOSSES', 'LEAST_SQUARES', 'ROWS', 'MATCHING_ROWS', 'BUDGETS', 'NO_HARM', 'FIRST_PAIRS',
-           'PASSES', 'LONG_WORK', 'CONDITION', 'FIGURES', 'SIGNS', 'Diagnosis', 'settings_of', 'same_tests',
-           'sampled_texts', 'training_program', 'folder_name', 'best_share', 'mixing_program', 'snippet', 'have_names',
-           'command', 'unused_prompts', 'check_named', 'read_files', 'diagnose', 'read_condition', 'holds']
+           'PASSES', 'OTHERWISE', 'LONG_WORK', 'CONDITION', 'FIGURES', 'SIGNS', 'Diagnosis', 'settings_of',
+           'same_tests', 'sampled_texts', 'training_program', 'folder_name', 'best_share', 'mixing_program', 'snippet',
+           'have_names', 'command', 'unused_prompts', 'check_named', 'read_files', 'diagnose', 'read_condition',
+           'holds']
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import re
@@ -555,7 +556,8 @@ def read_files(train, tests: dict, columns, group: str | None = None) -> dict[st
 
 
 FIRST_PAIRS = 512 # that tell how quick a machine is
-PASSES = {"train": 1.5, "test": 5} # over the pairs of a file, in scores of both models; the rest of the work counted in
+PASSES = {"train": 1, "test": 5} # how often a pair is scored by both models, mixtures and interventions counted in
+OTHERWISE = {"train": 2e-4, "test": 1e-3} # seconds a pair of what is no scoring: words, and metrics on resamples
 LONG_WORK = 60 # seconds; what takes longer is told before it begins
 
 
@@ -569,7 +571,8 @@ def _announce(scorers: dict[str, Scorer], train: PairFile, tests: list[Test]) ->
     pair_scores(fresh, left, right)
     pace = (time.perf_counter() - begun) / len(left)
     tested = sum(len(test.labels) for test in tests)
-    seconds = pace * (PASSES["train"] * len(train) + PASSES["test"] * tested)
+    pairs = {"train": len(train), "test": tested}
+    seconds = sum(count * (pace * PASSES[kind] + OTHERWISE[kind]) for kind, count in pairs.items())
     if seconds > LONG_WORK:
         told = f"{len(train):,} pairs of training and {tested:,} of tests take about {seconds / 60:.0f} minutes"
         tqdm.write(told, file=sys.stderr)

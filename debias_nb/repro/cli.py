@@ -166,6 +166,7 @@ def _settle_kernels():
     import logging
     logging.getLogger("papermill").setLevel(logging.ERROR)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL) # a cell that Ctrl-C stopped is an error that nobody asks for
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning") # of workers that end with their kernel
     for name, value in SLEEPING_THREADS.items():
         os.environ.setdefault(name, value)
 

@@ -389,7 +389,7 @@ def test_ctrl_c_of_a_notebook_says_nothing_of_its_workers(tmp_path):
     "A kernel that is shut down ends its workers, and its cell then says that they are lost."
     cell = CELL | {"id": "b", "metadata": {}, "source": AT_WORK}
     (tmp_path / "t.ipynb").write_text(json.dumps(NOTEBOOK | {"cells": [CELL, cell]}))
-    child = subprocess.Popen(
+    child = subprocess.Popen( # as a shell starts it
         [sys.executable, "-c", STOPPED], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
     wait_until(lambda: all((tmp_path / f"begun{i}").exists() for i in range(2)), "both workers", 300, .1)
     os.killpg(child.pid, signal.SIGINT)
@@ -419,9 +419,9 @@ def test_long_work_is_told_before_it_begins(here, models, monkeypatch, capsys):
     asked = [str(models["base"]), str(models["tuned"]), "train.csv", {"new": "new.csv"}]
     found = diagnose(*asked)
     assert "minutes" not in capsys.readouterr().err
-    monkeypatch.setattr(diagnosing, "LONG_WORK", 0)
-    monkeypatch.setattr(diagnosing, "verdicts", lambda tests: pytest.fail(capsys.readouterr().err))
-    with pytest.raises(pytest.fail.Exception, match="120 pairs of training and 120 of tests take about 0 minutes"):
-        diagnose(*asked)
-    monkeypatch.undo()
+    with monkeypatch.context() as patched:
+        patched.setattr(diagnosing, "LONG_WORK", 0)
+        patched.setattr(diagnosing, "verdicts", lambda tests: pytest.fail(capsys.readouterr().err))
+        with pytest.raises(pytest.fail.Exception, match="120 pairs of training and 120 of tests take about 0 minutes"):
+            diagnose(*asked)
     assert diagnose(*asked, progress=False).json() == found.json()
