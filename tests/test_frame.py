@@ -598,9 +598,12 @@ def test_no_notebook_asks_that_all_rows_have_records():
     cell, = [
         "".join(cell["source"]) for cell in json.loads(read("nbs/repro/19_plan.ipynb"))["cells"]
         if "estimates(runs)" in "".join(cell["source"]) and cell["cell_type"] == "code" and "assert" in "".join(cell["source"])]
+
     def estimates(runs):
         return {i: SimpleNamespace(source=source) for i, source in enumerate(runs)}
     rows = {"planted": ["its record", "configs/device/costs.yaml"], "paper": ["configs/device/costs.yaml"]}
+
     def load(name, profile):
         return SimpleNamespace(runs=lambda: rows[profile])
+
     exec(cell, {"estimates": estimates, "load_experiment": load})

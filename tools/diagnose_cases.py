@@ -9,12 +9,15 @@ transformer   a tenth of Quora's duplicate questions, tested as `questions` is, 
     python tools/diagnose_cases.py questions
     python tools/diagnose_cases.py --list        # README.md alone, from the twins that are there
 
+Texts of a corpus whose terms do not allow it (`RESTRICTED`) are not shown: their place in the file stands for them.
+
 Encoders, rates and epochs are those of the tables in configs/itvreg. Files of pairs are written to a folder of their
 own first, since `diagnose` reads what anybody would give it.
 """
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 from contextlib import chdir
@@ -47,6 +50,54 @@ CASES = {
     "transformer": Case(
         "quora", ("quora", "askubuntu"), 3e-5, 2, 32, batch=64, share=.1, encoder="minilm", dtype="bf16"),
 }
+
+
+RESTRICTED = ("quora",) # corpora whose texts may not be offered here; see LICENCES.md
+
+
+def is_restricted(file: str, case: Case) -> bool: # file: as a page names it
+    corpus = case.corpus if file in ("train", f"{case.corpus}_train", f"{case.corpus}_train.csv") else file
+    return corpus.removesuffix(".csv") in RESTRICTED
+
+
+def names_of(file: str, row: dict) -> dict[str, str]:
+    "What stands for the two texts of a row."
+    return {side: f"[{file}, line {row['line']}, {side}]" for side in ("left", "right")}
+
+
+def without_texts(html: str, twin: dict, case: Case) -> tuple[str, dict]: # twin is changed
+    "A page and its twin, with names in place of the texts of restricted corpora."
+    flips = [row for row in twin["flips"] if is_restricted(row["test"], case)]
+    if flips: # of one test, the one with the worst change
+        for row in flips:
+            row |= names_of(row["test"], row)
+        names = iter([row[side] for row in flips for side in ("left", "right")])
+        html = re.sub(r'(<td class="text">).*?(</td>)', lambda cell: cell[1] + next(names) + cell[2], html, flags=re.S)
+    for row in twin["data"]:
+        if is_restricted(row["file"], case):
+            for example in row["examples"]:
+                example |= names_of(row["file"], example)
+    shown = r'(<tr><td>(?P<file>[^<]*)</td><td>.*?</tr>)'
+
+    def examples(match):
+        if not is_restricted(match["file"], case):
+            return match[0]
+        return re.sub(r'(<p class="soft">(\d+) \(\d\): ).*?(</p>)', lambda one: (
+            f"{one[1]}{' | '.join(names_of(match['file'], {'line': one[2]}).values())}{one[3]}"), match[0], flags=re.S)
+
+    return re.sub(shown, examples, html, flags=re.S), twin
+
+
+def hide_texts(name: str, folder: Path = OUT) -> None:
+    "Write the page and the twin of a case without texts of restricted corpora."
+    page = folder / f"{name}.html"
+    twin = folder / f"{name}.json"
+    before = twin.read_text("utf-8")
+    known = json.loads(before)
+    html, changed = without_texts(page.read_text("utf-8"), known, CASES[name])
+    page.write_text(html, "utf-8")
+    indent = 1 if before.startswith("{\n ") else None
+    twin.write_text(json.dumps(changed, indent=indent, ensure_ascii=False) + before[len(before.rstrip("\n")):], "utf-8")
 
 
 def written(pairs, path: Path) -> str:
@@ -87,11 +138,12 @@ def make(name: str, folder: Path) -> None:
         found = diagnose(case.encoder, "tuned", train, tests, progress=False)
     write_whole(OUT / f"{name}.html", found.html())
     write_whole(OUT / f"{name}.json", found.json())
+    hide_texts(name)
 
 
 HEAD = """# Diagnoses
 
-Each page is one HTML file with its figures inside, as `debias-nb diagnose` writes it: a code host shows its source, so download it and open it in a browser. The JSON file beside it has the same numbers. An encoder was fine-tuned on one set of pairs and tested on several; `tools/diagnose_cases.py` makes the pages and this list."""
+Each page is one HTML file with its figures inside, as `debias-nb diagnose` writes it: a code host shows its source, so download it and open it in a browser. The JSON file beside it has the same numbers. An encoder was fine-tuned on one set of pairs and tested on several; `tools/diagnose_cases.py` makes the pages and this list. Quora's terms do not allow its questions here: where one would stand, the page names its file and line."""
 
 
 def trained_on(case: Case) -> str:
