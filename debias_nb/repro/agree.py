@@ -22,9 +22,13 @@ COUNTED = ("queries", "targets", "excluded")
 def why_not_compared(here: dict, committed: dict) -> str | None: # two records of one run; None: they are compared
     "What processors or versions that are unlike may change without bound: the one rule of what is not compared."
     encoder = committed["config"].get("encoder") or {}
+    if alike([made_by(here), made_by(committed)]):
+        return None
     is_pretrained = encoder.get("kind") == "transformer" and not encoder.get("pretrain")
-    if is_pretrained and encoder.get("dtype") == "bf16" and not alike([made_by(here), made_by(committed)]):
+    if is_pretrained and encoder.get("dtype") == "bf16":
         return "a pretrained transformer in bf16, recorded on another processor or with other versions"
+    if encoder.get("kind") == "alignment" and encoder.get("dtype") != "fp64":
+        return "the alignment network in single precision, recorded on another processor or with other versions"
     return None
 
 
