@@ -1,0 +1,261 @@
+"The notebooks as people meet them in JupyterLab and papermill."
+import base64
+import json
+import struct
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from papermill.inspection import inspect_notebook
+
+import lab
+import outputs
+import sync
+from notebooks import ROOT, is_plumbing, notebooks, settle
+from debias_nb.config import ConfigError
+from debias_nb.repro import frame
+from debias_nb.repro.cli import declared, executed_path
+from debias_nb.repro.config import load_experiment, typed
+
+NOTEBOOKS = notebooks()
+PAPERS = [path for path in NOTEBOOKS if path.is_relative_to(ROOT / "nbs/papers")]
+TABLE = ROOT / "nbs/papers/itvreg/table03.ipynb"
+
+
+def named(path):
+    return path.relative_to(ROOT / "nbs").as_posix()
+
+
+def cells(path):
+    return json.loads(path.read_text("utf-8"))["cells"]
+
+
+def code(path):
+    return ["".join(cell["source"]) for cell in cells(path) if cell["cell_type"] == "code"]
+
+
+# What is stored.
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
+def test_every_figure_is_kept_as_dots_too(path):
+    "JupyterLab draws no SVG in a notebook that it does not trust, and a clone is never trusted."
+    for cell in cells(path):
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            assert "image/svg+xml" not in data or "image/png" in data, cell["id"]
+            if "image/png" in data:
+                dots = base64.b64decode(data["image/png"])
+                width, height = struct.unpack(">II", dots[16:24])
+                assert dots[:4] == b"\x89PNG" and width > 150 and height > 100 and len(dots) < 60_000, cell["id"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
+def test_opening_a_notebook_changes_none_of_its_metadata(path):
+    metadata = json.loads(path.read_text("utf-8"))["metadata"]
+    assert metadata["kernelspec"] == {"display_name": "python3", "language": "python", "name": "python3"}
+    language = metadata["language_info"]
+    assert language["name"] == "python" and language["mimetype"] == "text/x-python"
+    assert language["codemirror_mode"] == {"name": "ipython", "version": 3}
+
+
+def test_lab_saves_a_notebook_as_it_lay_there(tmp_path, monkeypatch):
+    "With counts, times, a newer Python, a progress bar and a trusted output: nothing of that is written."
+    from jupyter_server.services.contents.filemanager import FileContentsManager
+    copy = tmp_path / "nbs/papers/itvreg/table03.ipynb"
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(TABLE.read_bytes())
+    (tmp_path / "settings.ini").write_bytes((ROOT / "settings.ini").read_bytes())
+    monkeypatch.setattr(lab, "ROOT", tmp_path)
+    manager = FileContentsManager(root_dir=str(tmp_path), pre_save_hook=lab.clean_before_saving)
+    model = manager.get("nbs/papers/itvreg/table03.ipynb")
+    nb = model["content"]
+    nb["metadata"]["language_info"]["version"] = "3.12.9"
+    nb["metadata"]["kernelspec"]["display_name"] = "Python 3 (ipykernel)"
+    bar = nbformat.v4.new_output("display_data", {"application/vnd.jupyter.widget-view+json": {}, "text/plain": "bar"})
+    del bar["data"]["text/plain"]
+    for cell in nb["cells"]:
+        if cell["cell_type"] == "code":
+            cell["execution_count"] = 7
+            cell["metadata"] |= {"trusted": True, "execution": {"iopub.status.idle": "2026"}}
+            cell["outputs"].append(bar)
+    manager.save(model, "nbs/papers/itvreg/table03.ipynb")
+    assert copy.read_bytes() == TABLE.read_bytes()
+
+    model = manager.get("nbs/papers/itvreg/table03.ipynb")
+    model["content"]["cells"][0]["source"] += " and words"
+    manager.save(model, "nbs/papers/itvreg/table03.ipynb")
+    assert "and words" in copy.read_text(), "what somebody writes is kept"
+
+
+def test_notebooks_of_others_are_saved_as_they_are(tmp_path):
+    from jupyter_server.services.contents.filemanager import FileContentsManager
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1", execution_count=3)])
+    nbformat.write(nb, tmp_path / "mine.ipynb")
+    manager = FileContentsManager(root_dir=str(tmp_path), pre_save_hook=lab.clean_before_saving)
+    manager.save(manager.get("mine.ipynb"), "mine.ipynb")
+    assert json.loads((tmp_path / "mine.ipynb").read_text())["cells"][0]["execution_count"] == 3
+
+
+def test_lab_is_told_so(tmp_path):
+    lab.settle(tmp_path)
+    spec = json.loads((tmp_path / "share/jupyter/kernels/python3/kernel.json").read_text())
+    assert spec["display_name"] == "python3" and spec["argv"][0] == sys.executable
+    text = (tmp_path / "etc/jupyter/jupyter_server_config.py").read_text()
+    assert str(ROOT / "tools") in text and "pre_save_hook = clean_before_saving" in text
+
+
+# The order for a reader.
+
+def test_plumbing_is_folded_and_nothing_else(tmp_path):
+    def is_folded(source, of_paper, **metadata):
+        return is_plumbing({"cell_type": "code", "source": source, "metadata": metadata}, of_paper)
+
+    imports, function, table = "import re\nfrom pathlib import Path", "def f():\n    return 1", "show(table)"
+    assert [is_folded(source, True) for source in (imports, function, table)] == [True, True, False]
+    assert [is_folded(source, False) for source in (imports, function, table)] == [True, False, False]
+    assert is_folded("#| default_exp x", False) and is_folded("#| hide\nf()", False)
+    assert is_folded("import re\nx = 1", True) and not is_folded("import re\nx = 1", False)
+    assert is_folded("x = 1\n" * 16, True) and not is_folded("profile: str = 'small'\n" * 16, True, tags=["parameters"])
+    assert not is_folded("!ls", False)
+
+    nb = {"metadata": {}, "cells": [{"cell_type": "code", "source": table, "metadata": {"jupyter": {"source_hidden": True}}}]}
+    settle(nb)
+    assert nb["cells"][0]["metadata"] == {}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
+def test_notebooks_are_folded_by_that_rule(path):
+    text = path.read_text("utf-8")
+    assert sync.cleaned(text) == text
+
+
+@pytest.mark.parametrize("path", PAPERS, ids=named)
+def test_a_reading_fits_into_the_window(path):
+    wide = [line for source in code(path) if "Reading" in source for line in source.splitlines() if len(line) > 100]
+    assert wide == []
+
+
+# Parameters.
+
+@pytest.mark.parametrize("path", PAPERS, ids=named)
+def test_papermill_lists_every_parameter(path):
+    known = declared(path)
+    told = inspect_notebook(path)
+    assert told.keys() == known.keys()
+    assert all(about["inferred_type_name"] not in ("", "None") for about in told.values())
+
+
+def test_the_parameters_name_the_profile_of_the_page():
+    with frame.only_stored():
+        for path in PAPERS:
+            assert outputs.name_profile(path, json.loads(path.read_text("utf-8"))) == "", path
+
+
+def test_another_profile_is_found_and_mended():
+    nb = json.loads(TABLE.read_text("utf-8"))
+    for cell in nb["cells"]:
+        cell["source"] = [line.replace('profile: str = "small"', 'profile: str = "planted"') for line in cell["source"]]
+    assert outputs.name_profile(TABLE, nb) == 'profile: str = "planted"'
+    assert nb["cells"] == cells(TABLE)
+
+
+@pytest.mark.parametrize("value, kind, wanted", [
+    (1, list[int] | None, [1]), ("ITVReg", list[str] | None, ["ITVReg"]), ([1, 2], list[int], [1, 2]),
+    (None, list[int] | None, None), (1, float | None, 1.), (2, int | None, 2)])
+def test_one_value_where_a_list_is_meant_is_a_list_of_one(value, kind, wanted):
+    assert typed("x", value, kind) == wanted
+
+
+@pytest.mark.parametrize("given, words", [
+    ({"weight": "abc"}, "weight must be float | None, got 'abc'"),
+    ({"seeds": "one"}, "seeds must be list[int] | None, got 'one'"),
+    ({"seeds": [True]}, "seeds must be list[int] | None, got [True]"),
+    ({"methods": 3}, "methods must be list[str] | None, got 3"),
+    ({"fresh": "yes"}, "fresh must be bool, got 'yes'"),
+    ({"methods": "ITVRge"}, "called 'ITVRge'; did you mean 'ITVReg'?"),
+    ({"seeds": []}, "seeds: an empty list asks for no runs"),
+])
+def test_a_notebook_refuses_parameters_of_another_type_in_words(given, words):
+    with pytest.raises(ConfigError) as error:
+        frame.study("itvreg/table03", "planted", **given)
+    assert words in str(error.value)
+
+
+# One page, and one's own runs.
+
+def test_a_notebook_that_is_run_as_it_is_shows_its_page_and_runs_nothing(monkeypatch):
+    monkeypatch.setattr(frame, "made", lambda *args, **more: pytest.fail("runs are made"))
+    found = frame.study("itvreg/table05", "small")
+    with frame.only_stored():
+        assert found._repr_markdown_() == frame.stored("itvreg/table05", "small")._repr_markdown_()
+
+
+@pytest.mark.parametrize("given", [
+    {"seeds": [0]}, {"methods": "Base"}, {"weight": 0}, {"weight": 1.}, {"full": True}, {"fresh": True}, {"own": True}])
+def test_whoever_asks_for_something_else_gets_it(monkeypatch, given):
+    monkeypatch.setattr(frame, "made", lambda *args, **more: "runs of one's own")
+    assert frame.study("itvreg/table05", "small", **given) == "runs of one's own"
+
+
+@pytest.fixture
+def weighted(tmp_path, monkeypatch):
+    "A study at another lambda, none of whose runs can be made here: every run has an invented record."
+    from debias_nb.repro import runner
+    from test_cli import invented
+    monkeypatch.setenv("DEBIAS_NB_RUNS", str(tmp_path))
+    stores = []
+
+    def run_all(runs, store, **more):
+        stores.append((store, runs))
+        for run in runs:
+            found = {name: {"auc05": .5} for name in run.evaluate}
+            store.append(invented(run, found)) if store.folder == tmp_path else None
+        return runner.Outcome({run.id: {} for run in runs}, {}, {}, [])
+
+    monkeypatch.setattr(runner, "run_all", run_all)
+    asked = dict(seeds=[0], methods=["Base", "Finetuned", "OutReg"], encoders=None, weight=1., full=False)
+    return frame.made("itvreg/table03", "small", asked, None, False), stores, tmp_path
+
+
+def test_another_lambda_is_told_on_top_and_in_each_row(weighted):
+    study, _, _ = weighted
+    top = study._repr_markdown_()
+    assert top.startswith("**Not the settings of the configuration:** λ = 1 for ")
+    assert "seeds 0 alone; Base, Finetuned, OutReg alone, of " in top
+    rows = set(study["table3"].method)
+    assert "OutReg, λ = 1" in rows and "OutReg" not in rows and {"Base", "Finetuned"} <= rows
+    assert not frame.only(study["table3"], method="OutReg").empty, "a notebook finds them by the name it knows"
+    assert {record["config"]["method"]["name"] for record in study.records} >= {"OutReg, λ = 1"}
+
+
+def test_runs_of_ones_own_are_not_written_over_the_records_of_the_page(weighted):
+    _, ((kept, standing), (own, others)), folder = weighted
+    configured = {run.id for run in load_experiment("itvreg/table03", "small").runs()}
+    assert kept.folder == ROOT / "results" and own.folder == folder
+    assert {run.id for run in standing} <= configured
+    assert others and not {run.id for run in others} & configured
+
+
+def test_executed_notebooks_have_names_that_tell_them_apart():
+    def named(**parameters):
+        path = executed_path(Path("/x"), "itvreg/table03", "small", parameters)
+        return path.relative_to("/x/_runs/notebooks").as_posix()
+
+    assert named() == named(full=True, workers=2) == "itvreg/table03.small.ipynb"
+    assert named(weight=1., seeds=[0, 2]) == "itvreg/table03.small.seeds=0,2.weight=1.ipynb"
+    assert named(methods=["OutReg 0.1", "../x"]) == "itvreg/table03.small.methods=OutReg-0.1,..-x.ipynb"
+    long = [named(methods=["a" * 200, last]) for last in "ab"]
+    assert long[0] != long[1] and all(len(name) < 120 for name in long)
+
+
+@pytest.mark.parametrize("seconds, words", [(600., ["4 runs on 1 processes: about 40 minutes, by such runs"]), (10., [])])
+def test_what_takes_long_says_so_beforehand(monkeypatch, seconds, words):
+    from debias_nb.repro import plan, runner
+    monkeypatch.setattr(plan, "estimates", lambda runs: {run.id: plan.Estimate(seconds, 0., "such runs") for run in runs})
+    runs = load_experiment("itvreg/table03", "small").runs()[:4]
+    said = []
+    monkeypatch.setattr(runner, "_parallel", lambda *args: iter(()))
+    monkeypatch.setattr(runner, "absent", lambda run: None)
+    runner.run_all(runs, runner.Store("nowhere"), workers=1, progress=False, say=said.append)
+    assert said == words
