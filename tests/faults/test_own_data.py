@@ -4,6 +4,9 @@ Pages are never written over what somebody else made, trials are what was writte
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
