@@ -158,7 +158,8 @@ notebooks: $(VENV)/.stamp | .cache ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab nbs
 
 reference: ## take this machine's planted records as the committed reference
-	cd _runs && for file in */*.planted*.jsonl; do mkdir -p ../results/$$(dirname $$file) && cp $$file ../results/$$file; done
+	cd _runs && for file in */*.planted.jsonl; do mkdir -p ../results/$$(dirname $$file) && rm -f ../results/$${file%.jsonl}.parquet && cp $$file ../results/$$file; done
+	$(BIN)/debias-nb convert
 
 lab-check: $(VENV)/.stamp-lab | .cache ## open notebooks in JupyterLab with a browser that has no window (Chromium), run one, and look at what has changed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/lab -rs

@@ -14,6 +14,7 @@ from debias_nb.repro.details import (
 from debias_nb.repro.frame import only_stored, stored
 from debias_nb.repro.pairing import Made
 from debias_nb.repro.pages import write_notebook, write_page
+from debias_nb.repro.records import Store, encode, latest
 from debias_nb.repro.runner import narrow
 from debias_nb.repro.tables import APART, differences, pairs, rests_on, tally, told
 
@@ -102,15 +103,14 @@ def test_encoders_and_tests_are_named_where_they_differ(plain):
 def one_seed(tmp_path, monkeypatch):
     "The planted records of one seed alone, as `make reports` makes them, in the place of this machine's own."
     runs = tmp_path / "runs"
-    for path in ROOT.glob("results/*/*.planted*.jsonl"):
-        name, _, _ = path.name.partition(".")
-        experiment = load_experiment(f"{path.parent.name}/{name}", "planted")
-        asked = {run.id.encode() for run in narrow(experiment, seeds=[0]).runs()}
-        lines = path.read_bytes().splitlines(keepends=True)
-        kept = [line for line in lines if re.search(rb'"id": "([^"]+)"', line)[1] in asked]
-        copy = runs / path.parent.name / path.name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(b"".join(kept))
+    committed = Store(ROOT / "results")
+    for paper, name, profile in committed.places():
+        if profile == "planted":
+            asked = {run.id for run in narrow(load_experiment(f"{paper}/{name}", profile), seeds=[0]).runs()}
+            records = [record for record in committed.records(paper, name, profile) if record["id"] in asked]
+            path = runs / paper / f"{name}.{profile}.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"".join(map(encode, latest(records).values())))
     monkeypatch.setenv("DEBIAS_NB_RUNS", str(runs))
 
 

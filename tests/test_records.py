@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from debias_nb.repro import records
-from debias_nb.config import EncoderConfig
+from debias_nb.config import EncoderConfig, WorldConfig
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
 from debias_nb.repro.records import (
     RecordError, Store, TrainingFailed, append, comparable, encode, failed_record, latest, make_record, read,
@@ -798,3 +798,112 @@ def test_only_a_change_of_code_makes_the_tree_dirty(tmp_path):
             dirty.append(name)
         (tmp_path / name).write_text("1")
     assert dirty == list(files[:5]), "a notebook that was opened, or executed, is the same code"
+
+
+# what is published
+
+
+def published_file(tmp_path, *further):
+    "A store of two runs and others, published."
+    store = Store(tmp_path)
+    for record in (small(0, replicates={"quora": {"auc": [.1, 1e-7, .33333]}}), small(1), *further):
+        append(store.path(CONFIG), record)
+    done = store.publish("itvreg", "demo", "small")
+    return store, tmp_path / "itvreg/demo.small.parquet", done
+
+
+def in_further_world(seed):
+    run = CONFIG.model_copy(update={
+        "corpus": CorpusConfig(name="catalogue", world=WorldConfig(seed=seed)), "eval_world": WorldConfig(seed=seed)})
+    questions = {"extra": {"questions": {"iid": [.5]}, "training": {}}, "replicates": {"quora": {"auc": [.1]}}}
+    return small(0) | {"id": run.id, "seed": 0, "config": run.model_dump(mode="json")} | questions
+
+
+def test_what_is_published_is_the_same_to_the_last_digit(tmp_path):
+    first, further = in_further_world(0), in_further_world(3)
+    failed = failed_record(seeded(9), "the loss is nan\nin two lines", 3)
+    store, path, done = published_file(tmp_path, first, further, failed)
+    assert [p.name for p in path.parent.iterdir() if p.suffix != ".lock"] == [path.name]
+    found = {record["id"]: record for record in store.all()}
+    assert found[small_id(0)] == small(0, replicates={"quora": {"auc": [.1, 1e-7, .33333]}})
+    assert found[first["id"]] == first and found[failed["id"]] == failed
+    assert found[further["id"]] == further | {"replicates": {}, "extra": {"training": {}}}
+    assert (done.rows, done.trimmed, done.unsealed, done.replaced, done.left_out) == (5, 1, 0, [], [])
+    assert store.find(small_id(1)) == store.find(seeded(1)) == small(1)
+    short = {record["id"]: record for record in store.all(short=True)}
+    assert short[small_id(1)] == {key: value for key, value in small(1).items() if key not in records.LONG}
+
+
+def test_lines_are_added_to_what_is_published_and_what_is_no_record_stays(tmp_path):
+    store, path, _ = published_file(tmp_path)
+    newer = small(1, metrics={"quora": {"auc": .75}})
+    store.append(newer)
+    line = unsealed(small(2))
+    with store.path(CONFIG).open("ab") as file:
+        file.write(line + b"<<<<<<<\n")
+    done = store.publish("itvreg", "demo", "small")
+    assert (done.rows, done.unsealed, done.replaced) == (3, 1, [small_id(1)])
+    assert done.left_out[0].startswith(f"{store.path(CONFIG)}: line 3 is left out, and stays: damaged")
+    assert store.path(CONFIG).read_bytes() == b"<<<<<<<\n"
+    with pytest.warns(UserWarning, match="line 1 is left out"):
+        assert {record["id"]: record for record in store.all()}[small_id(1)] == newer
+
+
+def test_a_flipped_byte_never_reads_as_other_or_fewer_records(tmp_path):
+    store, path, _ = published_file(tmp_path)
+    good = path.read_bytes()
+    whole = store.all()
+    silent = []
+    for place in [*range(0, len(good), 97), *range(len(good) - 300, len(good), 7)]:
+        path.write_bytes(good[:place] + bytes([good[place] ^ 0x41]) + good[place + 1:])
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = store.records("itvreg", "demo", "small")
+        if found != whole:
+            assert found == [] and len(said) == 1 and str(said[0].message).startswith(f"{path}: "), place
+            with pytest.raises(RecordError, match="nothing is added"):
+                store.publish("itvreg", "demo", "small")
+            silent.append(place)
+    assert len(silent) > 20
+
+
+def rewritten(path, **columns):
+    "The same file with other values, sealed anew."
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    table = pq.read_table(path)
+    about = json.loads(table.schema.metadata[b"debias-nb"])
+    for name, change in columns.items():
+        values = [change(n, value) for n, value in enumerate(table[name].to_pylist(), 1)]
+        about["columns"][name] = records._seal(values)
+        table = table.set_column(table.column_names.index(name), name, pa.array(values, table[name].type))
+    pq.write_table(table.replace_schema_metadata({"debias-nb": json.dumps(about)}), path)
+
+
+@pytest.mark.parametrize("column, value, says", [
+    ("metrics", '{"quora": {"auc": 1' + 400 * "0" + "}}", "row 2 is left out: metrics: quora.auc: Input should be a valid number"),
+    ("metrics", '{"quora": null}', "row 2 is left out: metrics: quora: Input should be a valid dictionary"),
+    ("replicates", '"x"', "row 2 is left out: replicates: Input should be a valid dictionary"),
+    ("config", "{", "row 2 is left out: config: "),
+    ("config", "{}", "row 2 is left out: config, environment or metrics lack"),
+    ("environment", "[1]", "row 2 is left out: environment: "),
+])
+def test_a_row_that_is_no_record_is_named_and_the_others_are_read(tmp_path, column, value, says):
+    store, path, _ = published_file(tmp_path)
+    first, _ = store.all()
+    rewritten(path, **{column: lambda n, old: value if n == 2 else old})
+    with pytest.warns(UserWarning) as said:
+        assert store.all() == [first]
+    assert str(said[0].message).startswith(f"{path}: {says}"), str(said[0].message)
+
+
+def test_another_schema_and_no_parquet_are_named(tmp_path):
+    import pyarrow.parquet as pq
+    store, path, _ = published_file(tmp_path)
+    table = pq.read_table(path)
+    pq.write_table(table.drop_columns(["curve"]), path)
+    with pytest.warns(UserWarning, match="demo.small.parquet: another schema: curve"):
+        assert store.all() == []
+    path.write_bytes(b"PAR1")
+    with pytest.warns(UserWarning, match="demo.small.parquet: damaged, or no published records"):
+        assert store.all() == []

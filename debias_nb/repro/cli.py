@@ -8,8 +8,8 @@ __all__ = ['TYPES', 'FORM', 'SEEDS', 'SLEEPING_THREADS', 'app', 'Profile', 'Fres
            'LETTERS', 'WIDE', 'WORST', 'PLANTED_ENCODERS', 'TEST_HELP', 'Columns', 'METHODS_HELP', 'SETTING_HELP',
            'RunnerError', 'NotebookFailed', 'echo', 'declared', 'checked', 'parse_parameter', 'parse_seeds',
            'templates', 'template_path', 'run_notebook', 'Told', 'options', 'project_here', 'settle_folders',
-           'check_folders', 'executed_path', 'run', 'metric_name', 'batch', 'device_batch', 'merge', 'cost', 'plan',
-           'job', 'report', 'status', 'agree', 'data', 'models', 'list_names', 'diagnose', 'compare', 'score']
+           'check_folders', 'executed_path', 'run', 'metric_name', 'batch', 'device_batch', 'merge', 'convert', 'cost',
+           'plan', 'job', 'report', 'status', 'agree', 'data', 'models', 'list_names', 'diagnose', 'compare', 'score']
 
 # %% ../../nbs/repro/14_cli.ipynb #a39b7901
 import json
@@ -650,7 +650,42 @@ def merge(
     for one in folders:
         merged(Store(one), apart, root, done=done)
     _print_merged(done, apart)
-    if done.differing or done.left_out:
+    is_whole = _publish(root / "results")
+    if done.differing or done.left_out or not is_whole:
+        raise Exit(1)
+
+
+def _publish(folder: Path) -> bool: # whether every line was a record
+    "Puts lines of records into the Parquet files beside them, and says what is left out."
+    store = Store(folder)
+    every = [store.publish(*place) for place in store.unpublished()]
+    rows = sum(one.rows for one in every)
+    trimmed = sum(one.trimmed for one in every)
+    unsealed = sum(one.unsealed for one in every)
+    if every:
+        echo(f"{len(every)} Parquet files written in {os.path.relpath(folder)}, with {rows} records")
+    if trimmed:
+        echo(f"{trimmed} of them are of further worlds: without bootstrap replicates and single values of questions")
+    if unsealed:
+        echo(f"{unsealed} lines had no checksum, and are those of runs")
+    for one in every:
+        for run_id in one.replaced:
+            echo(f"left out, since a newer record of the run is there: {run_id}")
+        for told in one.left_out:
+            echo(told, err=True)
+    return not any(one.left_out for one in every)
+
+
+@app.command()
+def convert(
+    folder: Annotated[Path | None, Argument(help="a folder of records; default: results/")] = None,
+):
+    """Put records that are lines, as runs and earlier versions leave them, into the Parquet files beside them. Exit code 1
+    where a line is no record; it stays."""
+    place = folder or project_here() / "results"
+    if not place.is_dir():
+        raise RunnerError(f"{place} is no folder")
+    if not _publish(place):
         raise Exit(1)
 
 
@@ -896,8 +931,8 @@ WORST = 20 # metrics that are listed
 
 def _planted(store) -> dict: # id -> record
     "The newest record of every planted run."
-    records = [record for record in store.all() if record["config"]["profile"] == "planted"]
-    return latest(records)
+    planted = [place for place in store.places() if place[2] == "planted"]
+    return latest([record for place in planted for record in store.records(*place, short=True)])
 
 
 @app.command()

@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from ..config import ConfigError, Strict, check_known, load_config, nearest, project_root, refuse_if
 from .config import ExperimentConfig, Names, Profile, RunConfig, load_experiment, slug
-from .records import Store, bundled, comparable, git, git_state, misfit, processor, this_machine
+from .records import Store, bundled, comparable, git, git_state, misfit, processor, published, this_machine
 from .runner import Outcome, cores, execute_within, narrow, refuse_empty, run_all, store_for
 
 # %% ../../nbs/repro/17_device.ipynb #d1c20006
@@ -241,7 +241,7 @@ def _merge_one(record: dict, target: Store, done: Merged) -> None:
     if there is None:
         target.append(record)
         became = done.added
-    elif comparable(there) == comparable(record):
+    elif comparable(published(there)) == comparable(published(record)):
         became = done.known
     else:
         became = done.differing

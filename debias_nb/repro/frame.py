@@ -228,7 +228,7 @@ def found_records(
     for name in dict.fromkeys(run.experiment for run in runs):
         records = _latest(store, experiment.paper, name, experiment.profile)
         found |= {i: _renamed(record, names[i]) for i, record in records.items() if i in names}
-    return found
+    return {i: found[i] for i in names if i in found} # in the order of the configuration, whichever they are read in
 
 
 def _latest(store: Store, *place: str) -> Records: # paper, experiment and profile
@@ -236,7 +236,7 @@ def _latest(store: Store, *place: str) -> Records: # paper, experiment and profi
     known = _read_so_far()
     key = (store.folder, *place)
     if key not in known:
-        known[key] = latest(store.records(*place))
+        known[key] = latest(store.records(*place, short=known.get("short", False)))
         gc.freeze() # records hold no cycles, and there are many: they are not searched for garbage
     return known[key]
 
@@ -488,12 +488,16 @@ def _read_so_far() -> dict: # one of its own where runs are made
 
 
 @contextmanager
-def only_stored(fresh: bool = False): # `fresh` as in `results`
+def only_stored(
+    fresh: bool = False, # as in `results`
+    short: bool = False, # without what tables of means do not need; see `Store.records`
+):
     "Inside, `study` runs nothing and reads what is stored, once; what lies inside another shares its reading."
-    if _read_so_far().get("fresh") == fresh:
+    known = _read_so_far()
+    if known.get("fresh") == fresh and known["short"] <= short:
         yield
         return
-    token = _reading.set({"fresh": fresh})
+    token = _reading.set({"fresh": fresh, "short": short})
     try:
         yield
     finally:

@@ -320,7 +320,7 @@ def all_cells(
     if paper is not None:
         check_known("paper", paper, asked, ConfigError)
         asked = [paper]
-    with only_stored(fresh):
+    with only_stored(fresh, short=True):
         return [cell for name in asked for cell in _cells_of(name)]
 
 

@@ -4,10 +4,12 @@
 
 # %% auto #0
 __all__ = ['PACKAGES', 'GIT_VARIABLES', 'CODE', 'CPUINFO', 'SCHEMA', 'Records', 'NAME', 'COMMIT', 'FRACTION', 'OF_FINISHED',
-           'Number', 'Metrics', 'Replicates', 'Details', 'LOCK_SECONDS', 'FULL', 'VOLATILE', 'RecordError',
-           'WorkerLost', 'git', 'bundled', 'git_state', 'processor', 'environment', 'Environment', 'Record', 'misfit',
-           'encode', 'Line', 'understood', 'this_machine', 'make_record', 'failed_record', 'append', 'lines_of', 'read',
-           'latest', 'Store', 'TrainingFailed', 'run_or_load', 'comparable']
+           'Number', 'Metrics', 'Replicates', 'Details', 'LOCK_SECONDS', 'TEXTS', 'NUMBERS', 'SHORT', 'LONG',
+           'FOR_QUERIES', 'SHAPES', 'FIRST_WORLD', 'COMPRESSION', 'VOLATILE', 'RecordError', 'WorkerLost', 'git',
+           'bundled', 'git_state', 'processor', 'environment', 'Environment', 'Record', 'misfit', 'encode', 'Line',
+           'understood', 'this_machine', 'make_record', 'failed_record', 'append', 'lines_of', 'read', 'latest',
+           'published', 'write_published', 'read_published', 'Published', 'Store', 'TrainingFailed', 'run_or_load',
+           'comparable']
 
 # %% ../../nbs/repro/01_records.ipynb #228eac66
 import fcntl
@@ -24,17 +26,19 @@ import subprocess
 import tempfile
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Literal
 
 from filelock import FileLock
 from pydantic import (
-    AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator,
-    model_validator,
+    AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, ValidationInfo,
+    field_validator, model_validator,
 )
 
 from ..config import ConfigError, each_key_once, once_per_state, package_file, project_root, refuse_if
@@ -511,72 +515,212 @@ def _newest(path: Path) -> Records: # id -> record, as of `latest`
     "What a file says of each run. Raises `RecordError`, as `read` does."
     return latest(read(path, _remembered))
 
+# %% ../../nbs/repro/01_records.ipynb #9a110002
+TEXTS = ("id", "status", "started", "finished", "device", "dtype")
+NUMBERS = {"seed": "int64", "step": "int64", "peak_memory_bytes": "int64", "seconds": "float64"}
+SHORT = ("config", "metrics", "replicates", "environment", "error")  # JSON
+LONG = ("data", "encoder", "curve", "extra")                         # JSON; what tables of means do without
+FOR_QUERIES = {"world": "int64", "commit": "string", "processor": "string"} # said in `config` and `environment` already
+SHAPES = {name: TypeAdapter(kind) for name, kind in (
+    ("config", dict[str, Any]), ("metrics", Metrics), ("replicates", Replicates), ("environment", Environment), ("error", str),
+    ("data", dict), ("encoder", dict), ("curve", dict | list), ("extra", dict))}
+FIRST_WORLD = 0 # the seed that configurations draw theirs by; `worlds` of a block counts further ones
+COMPRESSION = {"compression": "zstd", "compression_level": 12}
+
+
+def _world(config: dict) -> int | None: # None: real data, divided in one way
+    "The seed of what was drawn for a run."
+    data = config.get("corpus") or config.get("eval_corpus") or {}
+    split = data.get("split") or {}
+    if split.get("scheme") != "random":
+        split = {}
+    drawn = data.get("world") or config.get("eval_world") or split
+    return drawn.get("seed")
+
+
+def published(record: dict) -> dict:
+    "A record without what is not published: replicates and single values of a run in a further world."
+    if record["status"] == "failed" or _world(record["config"]) in (None, FIRST_WORLD):
+        return record
+    extra = {key: value for key, value in record["extra"].items() if key != "questions"}
+    return record | {"replicates": {}, "extra": extra}
+
+
+def _columns() -> dict[str, str]: # name -> Arrow type
+    return dict.fromkeys(TEXTS, "string") | NUMBERS | dict.fromkeys(SHORT + LONG, "string") | FOR_QUERIES
+
+
+def _row(record: dict) -> dict: # column -> value
+    row = {name: record.get(name) for name in (*TEXTS, *NUMBERS)}
+    for name in SHORT + LONG:
+        row[name] = None
+        if name in record:
+            row[name] = json.dumps(record[name], separators=(",", ":"))
+    environment = record["environment"]
+    return row | {
+        "world": _world(record["config"]), "commit": environment["commit"], "processor": environment.get("cpu")}
+
+
+def _seal(values: list) -> str: # 64 hex digits
+    "The checksum of a column."
+    text = "\n".join("" if value is None else str(value) for value in values)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_published(path: Path, records: list[dict]) -> None: # one a run
+    "A Parquet file of records, in place of an older one once it is whole."
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    rows = [_row(record) for record in sorted(records, key=itemgetter("id"))]
+    values = {name: [row[name] for row in rows] for name in _columns()}
+    table = pa.table({name: pa.array(values[name], kind) for name, kind in _columns().items()})
+    about = {"schema": SCHEMA, "rows": len(rows), "columns": {name: _seal(column) for name, column in values.items()}}
+    made = pa.BufferOutputStream()
+    pq.write_table(table.replace_schema_metadata({"debias-nb": json.dumps(about)}), made, **COMPRESSION)
+    _replace(path, [made.getvalue().to_pybytes()])
+
+
+def _sealed_columns(path: Path, names: Collection[str]) -> dict[str, list]: # column -> values
+    "Some columns of a published file. Raises `RecordError` naming the column whose checksum does not fit."
+    import pyarrow.parquet as pq
+    try:
+        with pq.ParquetFile(path) as file:
+            about = json.loads(file.metadata.metadata[b"debias-nb"])
+            kinds = {field.name: str(field.type) for field in file.schema_arrow}
+            values = file.read(list(names)).to_pydict()
+    except FileNotFoundError:
+        return {name: [] for name in names}
+    except Exception as e: # whatever reading makes of damage
+        raise RecordError(f"{path}: damaged, or no published records ({str(e).partition(chr(10))[0]})") from None
+    wanted = {name: {"float64": "double"}.get(kind, kind) for name, kind in _columns().items()}
+    if about.get("schema") != SCHEMA or kinds != wanted:
+        odd = sorted(name for name in wanted.keys() | kinds.keys() if wanted.get(name) != kinds.get(name))
+        raise RecordError(f"{path}: another schema: {', '.join(odd) or about.get('schema')}")
+    for name in names:
+        if len(values[name]) != about.get("rows") or _seal(values[name]) != about["columns"].get(name):
+            raise RecordError(f"{path}: column {name}: its checksum is not that of its content")
+    return values
+
+
+def _record(row: dict, short: bool) -> dict: # row: column -> value
+    "The record of a row, in the order of keys that it was made in. Raises `ValueError` naming the field."
+    found = {}
+    for name in SHORT + LONG:
+        if row.get(name) is not None:
+            try:
+                found[name] = _loads(row[name].encode())
+                SHAPES[name].validate_python(found[name])
+            except ValidationError as e:
+                raise ValueError(f"{name}: {_in_words(e.errors(include_url=False)[0])}") from None
+            except ValueError as e:
+                raise ValueError(f"{name}: {e}") from None
+    lacking = RunConfig.model_fields.keys() - found.get("config", {}).keys()
+    if lacking or "environment" not in found or "metrics" not in found:
+        raise ValueError(f"config, environment or metrics lack {', '.join(sorted(lacking)) or 'themselves'}")
+    found |= {name: row[name] for name in (*TEXTS, *NUMBERS) if row[name] is not None or (name, row["status"]) == ("step", "failed")}
+    return {"schema": SCHEMA} | found
+
+
+def read_published(
+    path: Path, # a missing one has none
+    short: bool = False, # without what is in `LONG`, which is not read then
+) -> list[dict]: # by id
+    "The records of a published file. A warning names a file that is damaged, or the row and field of what is none."
+    names = [*TEXTS, *NUMBERS, *SHORT]
+    if not short:
+        names += LONG
+    try:
+        values = _sealed_columns(path, names)
+    except RecordError as e:
+        warnings.warn(f"{e}; it is left out", stacklevel=2)
+        return []
+    records = []
+    for n, row in enumerate(zip(*values.values()), 1):
+        try:
+            records.append(_record(dict(zip(values, row)), short))
+        except ValueError as e:
+            warnings.warn(f"{path}: row {n} is left out: {e}", stacklevel=2)
+    return records
+
 # %% ../../nbs/repro/01_records.ipynb #d8d31b60
-FULL = 900_000 # bytes: a larger file takes no more records
+@once_per_state
+def _published_by_id(path: Path) -> Records:
+    return {record["id"]: record for record in read_published(path)}
 
 
-def _in_order(path: Path) -> tuple[Path, int]: # path: of a file of records
-    "The first part of its experiment, and which part it is: also where the first one is not there."
-    first, _, number = path.stem.rpartition(".")
-    if number.isdecimal():
-        return path.with_name(f"{first}.jsonl"), int(number)
-    return path, 1
-
-
-def _without(path: Path, gone: set[bytes]) -> None: # gone: lines
-    "Takes lines out of a file."
-    with _lock(path):
-        _replace(path, [line for line in _lines(path) if line not in gone])
+@dataclass
+class Published:
+    "What became of the lines of one experiment."
+    rows: int = 0        # of the file
+    trimmed: int = 0     # runs whose replicates and single values are left out
+    unsealed: int = 0    # lines that had no checksum
+    replaced: list[str] = field(default_factory=list) # ids of runs of which an older record is left out
+    left_out: list[str] = field(default_factory=list) # sentences: lines that are no records, and stay
 
 
 class Store:
-    "A folder of `<paper>/<experiment>.<profile>.jsonl` files; what no longer fits goes to `….2.jsonl` and so on."
+    """A folder of records: `<paper>/<experiment>.<profile>.parquet` for what is published, and beside it
+    `<experiment>.<profile>.jsonl` for what was added since."""
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
 
     def __repr__(self):
         return f"Store({str(self.folder)!r})"
 
-    def _files(self, paper, experiment, profile) -> list[Path]:
-        "The files of an experiment in the order they were filled; the last one takes what comes."
+    def _published(self, paper, experiment, profile) -> Path:
+        return self.folder / paper / f"{experiment}.{profile}.parquet"
+
+    def _lines(self, paper, experiment, profile) -> list[Path]:
+        "The file of lines, and the parts that earlier versions made, in the order they were filled."
         first = self.folder / paper / f"{experiment}.{profile}.jsonl"
-        files = [first]
-        while True:
-            after = first.with_suffix(f".{len(files) + 1}.jsonl")
-            full = files[-1].exists() and files[-1].stat().st_size > FULL
-            if not full and not after.exists():
-                return files
-            files.append(after)
+        parts = first.parent.glob(f"{experiment}.{profile}.*.jsonl")
+        numbered = {int(path.name.split(".")[2]): path for path in parts if path.name.split(".")[2].isdecimal()}
+        return [first, *(numbered[number] for number in sorted(numbered))]
 
-    def _everything(self) -> list[Path]:
-        "All files by name, the parts of one experiment in the order they were filled."
-        return sorted(self.folder.glob("*/*.jsonl"), key=_in_order)
+    def unpublished(self) -> list[tuple[str, str, str]]: # paper, experiment, profile
+        "Of which experiments there are lines."
+        return [place for place in self.places() if any(path.is_file() for path in self._lines(*place))]
 
-    def _of(self, run):
-        "The id of a run, and the files that may hold it."
-        if isinstance(run, str):
-            return run, self._everything()
-        return run.id, self._files(run.paper, run.experiment, run.profile)
+    def places(self) -> list[tuple[str, str, str]]: # paper, experiment, profile
+        "Of which experiments there is a file."
+        files = [*self.folder.glob("*/*.parquet"), *self.folder.glob("*/*.jsonl")]
+        return sorted({(path.parent.name, *path.name.split(".")[:2]) for path in files})
 
     def path(self, config: RunConfig) -> Path:
-        "The file that a run's record goes to; an `ExperimentConfig` will do as well."
-        return self._files(config.paper, config.experiment, config.profile)[-1]
+        "The file that a run's record is added to; an `ExperimentConfig` will do as well."
+        return self._lines(config.paper, config.experiment, config.profile)[0]
 
-    def records(self, paper: str, experiment: str, profile: str) -> list[dict]:
-        "All records of an experiment at a profile, in order. Raises `RecordError`, as `read` does."
-        return [record for path in self._files(paper, experiment, profile) for record in read(path)]
+    def records(self, paper: str, experiment: str, profile: str, short: bool = False) -> list[dict]:
+        """All records of an experiment at a profile, published ones first. Raises `RecordError`, as `read` does.
+        With `short` published ones lack data, encoder, curve and extra, and what is not needed is not read."""
+        added = [record for path in self._lines(paper, experiment, profile) for record in read(path)]
+        return read_published(self._published(paper, experiment, profile), short) + added # in this order: see `publish`
 
-    def all(self) -> list[dict]:
+    def all(self, short: bool = False) -> list[dict]:
         "All records of the folder, file by file. Raises `RecordError`, as `read` does."
-        return [record for path in self._everything() for record in read(path)]
+        return [record for place in self.places() for record in self.records(*place, short)]
+
+    def lines(self) -> Iterator[tuple[str, Line]]: # where it stands: file and number
+        "Every line of the folder, published records aside. Raises `RecordError`, as `read` does."
+        for place in self.places():
+            for path in self._lines(*place):
+                for n, _, line in lines_of(path):
+                    yield f"{path}: line {n}", line
 
     def find(self, run: str | RunConfig) -> dict | None:
         "The newest finished record of a run, by its id or its configuration. Raises `RecordError`, as `read` does."
-        run_id, files = self._of(run)
-        for path in reversed(files):
-            found = _newest(path).get(run_id)
-            if found and found["status"] == "finished":
-                return found
+        if isinstance(run, str):
+            run_id = run
+            places = self.places()
+        else:
+            run_id = run.id
+            places = [(run.paper, run.experiment, run.profile)]
+        for place in places:
+            files = [_newest(path) for path in reversed(self._lines(*place))]
+            for known in [*files, _published_by_id(self._published(*place))]:
+                found = known.get(run_id)
+                if found and found["status"] == "finished":
+                    return found
         return None
 
     @contextmanager
@@ -606,36 +750,83 @@ class Store:
             else:
                 yield True # closing the file gives the byte back
 
-    def lines(self) -> Iterator[tuple[str, Line]]: # where it stands: file and number
-        "Every line of the folder. Raises `RecordError`, as `read` does."
-        for path in self._everything():
-            for n, _, line in lines_of(path):
-                yield f"{path}: line {n}", line
-
     def append(self, record: dict) -> dict:
-        "Add a record to the file it belongs to. Raises `RecordError`, as `append` does."
+        "Add a line to the file that a record belongs to. Raises `RecordError`, as `append` does."
         why = misfit(record)
         if why:
             raise RecordError(f"no record: {why}")
-        config = record["config"]
-        return append(self._files(config["paper"], config["experiment"], config["profile"])[-1], record)
+        return append(self.path(RunConfig(**record["config"])), record)
 
     def delete(self, run: str | RunConfig, older: bool = False) -> int:
-        "Remove a run's records (with `older`: all but the last one), and say how many. Raises `RecordError`."
-        run_id, files = self._of(run)
-        mine = []
-        for path in files:
-            lines = [(line, found.record) for _, line, found in lines_of(path)]
-            mine += [(path, line) for line, record in lines if record and record["id"] == run_id]
-        if older:
-            del mine[-1:]
-        for path in dict.fromkeys(path for path, _ in mine):
+        """Remove a run's lines (with `older`: all but the last one), and say how many; what is published stays. Raises
+        `RecordError`."""
+        run_id = run if isinstance(run, str) else run.id
+        deleted = 0
+        for path in [path for place in self.places() for path in self._lines(*place)]:
+            mine = [line for _, line, found in lines_of(path, _remembered) if found.record and found.record["id"] == run_id]
+            if older:
+                del mine[-1:]
+            if not mine:
+                continue
             try:
-                _without(path, {line for place, line in mine if place == path})
+                with _lock(path):
+                    _replace(path, [line for line in _lines(path) if line not in mine])
             except OSError as e:
                 why = f"{run_id} could not be deleted: {e.strerror or e}; all its records are still there"
                 raise RecordError(f"{path}: {why}") from e
-        return len(mine)
+            deleted += len(mine)
+        return deleted
+
+    def publish(self, paper: str, experiment: str, profile: str) -> Published:
+        """Put the lines of an experiment into its Parquet file, the newest record of each run. Lines that are no records
+        stay. Who reads meanwhile finds a record in one file or in both. Raises `RecordError`."""
+        done = Published()
+        path = self._published(paper, experiment, profile)
+        lines = self._lines(paper, experiment, profile)
+        known = list(_sealed_records(path))
+        done.rows = len(known)
+        with _lock(lines[0]):
+            kept = {}
+            for file in lines:
+                for n, line, found in lines_of(file):
+                    if found.why:
+                        kept.setdefault(file, []).append(line)
+                        done.left_out.append(f"{file}: line {n} is left out, and stays: {found.why}")
+                        continue
+                    known.append(found.record)
+                    done.unsealed += not found.sealed
+            newest = latest(known)
+            counts = Counter(record["id"] for record in known)
+            done.replaced = [run_id for run_id, count in counts.items() if count > 1]
+            rows = [published(record) for record in newest.values()]
+            done.trimmed = sum(row is not record for row, record in zip(rows, newest.values()))
+            done.rows = len(rows)
+            try:
+                if rows:
+                    write_published(path, rows)
+                for file in lines:
+                    if kept.get(file):
+                        _replace(file, kept[file])
+                    else:
+                        file.unlink(missing_ok=True)
+            except OSError as e:
+                raise RecordError(f"{path}: not written: {e.strerror or e}; the lines are still there") from e
+        return done
+
+
+def _sealed_records(path: Path) -> list[dict]:
+    "The records of a published file, every one of them. Raises `RecordError` for a damaged file, or one record that is none."
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            records = read_published(path)
+        except UserWarning as e:
+            raise RecordError(f"{e}; nothing is added to it") from None
+    for n, record in enumerate(records, 1):
+        why = misfit(record)
+        if why:
+            raise RecordError(f"{path}: row {n}: {why}; nothing is added to it")
+    return records
 
 # %% ../../nbs/repro/01_records.ipynb #a4c1e172
 class TrainingFailed(RuntimeError):
