@@ -885,7 +885,7 @@ def rewritten(path, **columns):
     ("metrics", '{"quora": null}', "row 2 is left out: metrics: quora: Input should be a valid dictionary"),
     ("replicates", '"x"', "row 2 is left out: replicates: Input should be a valid dictionary"),
     ("config", "{", "row 2 is left out: config: "),
-    ("config", "{}", "row 2 is left out: config, environment or metrics lack"),
+    ("config", "{}", "row 2 is left out: config."),
     ("environment", "[1]", "row 2 is left out: environment: "),
 ])
 def test_a_row_that_is_no_record_is_named_and_the_others_are_read(tmp_path, column, value, says):

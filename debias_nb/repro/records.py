@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['PACKAGES', 'GIT_VARIABLES', 'CODE', 'CPUINFO', 'SCHEMA', 'Records', 'NAME', 'COMMIT', 'FRACTION', 'OF_FINISHED',
            'Number', 'Metrics', 'Replicates', 'Details', 'LOCK_SECONDS', 'TEXTS', 'NUMBERS', 'SHORT', 'LONG',
-           'FOR_QUERIES', 'SHAPES', 'FIRST_WORLD', 'COMPRESSION', 'VOLATILE', 'RecordError', 'WorkerLost', 'git',
-           'bundled', 'git_state', 'processor', 'environment', 'Environment', 'Record', 'misfit', 'encode', 'Line',
-           'understood', 'this_machine', 'make_record', 'failed_record', 'append', 'lines_of', 'read', 'latest',
+           'FOR_QUERIES', 'SHAPES', 'SETTINGS', 'FIRST_WORLD', 'COMPRESSION', 'VOLATILE', 'RecordError', 'WorkerLost',
+           'git', 'bundled', 'git_state', 'processor', 'environment', 'Environment', 'Record', 'misfit', 'encode',
+           'Line', 'understood', 'this_machine', 'make_record', 'failed_record', 'append', 'lines_of', 'read', 'latest',
            'published', 'write_published', 'read_published', 'Published', 'Store', 'TrainingFailed', 'run_or_load',
            'comparable']
 
@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from filelock import FileLock
 from pydantic import (
@@ -524,6 +524,7 @@ FOR_QUERIES = {"world": "int64", "commit": "string", "processor": "string"} # sa
 SHAPES = {name: TypeAdapter(kind) for name, kind in (
     ("config", dict[str, Any]), ("metrics", Metrics), ("replicates", Replicates), ("environment", Environment), ("error", str),
     ("data", dict), ("encoder", dict), ("curve", dict | list), ("extra", dict))}
+SETTINGS = {"paper", "experiment", "profile", "encoder", "method", "corpus", "training", "evaluate"} # older records lack others
 FIRST_WORLD = 0 # the seed that configurations draw theirs by; `worlds` of a block counts further ones
 COMPRESSION = {"compression": "zstd", "compression_level": 12}
 
@@ -608,15 +609,16 @@ def _record(row: dict, short: bool) -> dict: # row: column -> value
     for name in SHORT + LONG:
         if row.get(name) is not None:
             try:
-                found[name] = _loads(row[name].encode())
+                found[name] = json.loads(row[name], parse_constant=_refuse_constant)
                 SHAPES[name].validate_python(found[name])
             except ValidationError as e:
                 raise ValueError(f"{name}: {_in_words(e.errors(include_url=False)[0])}") from None
             except ValueError as e:
                 raise ValueError(f"{name}: {e}") from None
-    lacking = RunConfig.model_fields.keys() - found.get("config", {}).keys()
-    if lacking or "environment" not in found or "metrics" not in found:
-        raise ValueError(f"config, environment or metrics lack {', '.join(sorted(lacking)) or 'themselves'}")
+    for lacking in {"config", "environment", "metrics"} - found.keys():
+        raise ValueError(f"{lacking}: not there")
+    for lacking in SETTINGS - found["config"].keys():
+        raise ValueError(f"config.{lacking}: required, and not there")
     found |= {name: row[name] for name in (*TEXTS, *NUMBERS) if row[name] is not None or (name, row["status"]) == ("step", "failed")}
     return {"schema": SCHEMA} | found
 
