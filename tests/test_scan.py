@@ -277,6 +277,35 @@ def test_the_paper_s_step_is_plain_descent(batch):
     assert torch.equal(got.values, got.raw)
 
 
+def test_the_fixed_steps_are_adam_s_on_the_relative_loss_and_a_penalty(batch):
+    few = batch.features[:20]
+    got = learn_weights(few, generator=seeded(1), steps=10)
+    features = random_features(standardise(few), 5, seeded(1))
+    start = direct_loss(features, torch.ones(20))
+    theta = torch.ones(20, requires_grad=True)
+    adam = torch.optim.Adam([theta], .1)
+    for _ in range(10):
+        w = 20 * theta.softmax(0)
+        objective = direct_loss(features, w) / start + .3 * (w.square().mean() - 1)
+        adam.zero_grad()
+        objective.backward()
+        adam.step()
+    assert torch.allclose(got.values, 20 * theta.detach().softmax(0), atol=1e-3)
+
+
+def test_samples_of_a_memory_stand_beside_the_batch_with_their_own_weights(batch):
+    few = batch.features[:20]
+    memory = Memory("queue")
+    memory.update(batch.features[20:30], torch.linspace(.2, 3, 10))
+    got = learn_weights(few, memory=memory, generator=seeded(1), variant="paper", steps=1, lr=.01)
+    everything = torch.cat([few, memory.features])
+    features = random_features(standardise(everything), 5, seeded(1))
+    w = torch.ones(20, requires_grad=True)
+    loss = direct_loss(features, torch.cat([w, memory.weights]), "paper")
+    slope, = torch.autograd.grad(loss, w)
+    assert torch.allclose(got.values, 1 - .01 * slope, atol=1e-5)
+
+
 def test_class_mass_is_kept():
     few = world(140, share=.2)
     free = learn_weights(few.features, few.labels, generator=seeded(), class_mass="free")
