@@ -69,7 +69,7 @@ def corpus() -> set[bytes]:
                     found |= keys(cell)
         return found
 
-    return of("quora/*.tsv") - of("askubuntu/*.t*") - of("antique/*queries.txt") - of("wikiqa/*.tsv") - of("selqa/*.tsv")
+    return of("quora/*.tsv") - of("askubuntu/*.t*") - of("antique/*.t*") - of("wikiqa/*.tsv") - of("selqa/*.tsv")
 
 
 def committed(root: Path = ROOT) -> list[Path]:
