@@ -907,3 +907,17 @@ def test_another_schema_and_no_parquet_are_named(tmp_path):
     path.write_bytes(b"PAR1")
     with pytest.warns(UserWarning, match="demo.small.parquet: damaged, or no published records"):
         assert store.all() == []
+
+
+@pytest.mark.parametrize("paper", ["arr", "itvreg", "scan"])
+def test_every_published_record_is_the_record_of_its_run(paper):
+    "Reading checks the form of what it reads; here every record is held to the whole schema."
+    store = Store(Path(__file__).parents[1] / "results")
+    assert store.unpublished() == [], "lines of results/ go into its Parquet files: debias-nb convert"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for place in store.places():
+            if place[0] == paper:
+                found = store.records(*place)
+                assert found and [why for why in map(records.misfit, found) if why] == []
+                assert len({record["id"] for record in found}) == len(found)

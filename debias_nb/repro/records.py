@@ -613,7 +613,7 @@ def _record(row: dict, short: bool) -> dict: # row: column -> value
                 SHAPES[name].validate_python(found[name])
             except ValidationError as e:
                 raise ValueError(f"{name}: {_in_words(e.errors(include_url=False)[0])}") from None
-            except ValueError as e:
+            except (ValueError, RecursionError) as e:
                 raise ValueError(f"{name}: {e}") from None
     for lacking in {"config", "environment", "metrics"} - found.keys():
         raise ValueError(f"{lacking}: not there")
