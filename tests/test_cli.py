@@ -142,6 +142,7 @@ WHOLE = "--seeds wants whole numbers with commas between them, such as 0,1,2; go
     (["toy/good", "--seeds", "9" * 5000], "such as 0,1,2; got '999"),
     (["good"], "no template 'good'; did you mean 'other/good' or 'toy/good'?"),
     (["doubled"], "no template 'doubled'; did you mean 'toy/doubled'?"),
+    (["godo"], "no template 'godo'; did you mean 'other/good' or 'toy/good'?"),
     (["toy/good", "-p", "fresh=1"], "fresh must be bool, got 1"),
     (["toy/good", "-p", "seeds"], "-p wants name=value, got 'seeds'"),
     (["toy/good", "-p", "seeds=[1"], "-p seeds: '[1' is no YAML value"),

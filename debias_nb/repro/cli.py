@@ -17,6 +17,7 @@ import os
 import re
 from collections import Counter
 from contextlib import chdir, contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from time import time as now
 from typing import Annotated, Literal
@@ -122,8 +123,12 @@ def templates(root: Path) -> list[str]: # `paper/experiment`
 
 
 def _meant(name: str, known: list[str]) -> str:
-    "The experiments of that name in every paper, else the closest name."
-    same = [repr(full) for full in known if full.endswith(f"/{name}")]
+    "The experiments of that name in every paper, of the closest one if no paper has it, else the closest name."
+    if "/" in name:
+        return nearest(name, known)
+    stems = sorted({full.rpartition("/")[2] for full in known})
+    close = get_close_matches(name, stems, 1, .6)
+    same = [repr(full) for full in known if full.rpartition("/")[2] in close]
     if not same:
         return nearest(name, known)
     names = " or ".join(same)
@@ -1168,7 +1173,7 @@ def score(
         help="module:Name, from the current folder or what is installed, e.g. mymodule:MyLoss")],
     weight: Annotated[float | None, Option(min=0, help="lambda of a regulariser; default: its own")] = None,
     on: Annotated[str, Option(
-        help="planted, questions and products, or some of them, with commas between")] = "planted,questions,products",
+        help="planted, questions and products, or some of them, with commas between; all take hours, planted most of one")] = "planted,questions,products",
     out: Annotated[str, Option(help="the folder for records and scorecard; runs that are there are not made again")] = "score",
     workers: Workers = None,
 ):

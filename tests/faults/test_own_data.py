@@ -428,3 +428,12 @@ def test_long_work_is_told_before_it_begins(here, models, monkeypatch, capsys):
         with pytest.raises(pytest.fail.Exception, match="120 pairs of training and 120 of tests take about 0 minutes"):
             diagnose(*asked)
     assert diagnose(*asked, progress=False).json() == found.json()
+
+
+# ---- a loss of one's own
+
+def test_a_name_without_a_colon_is_told_before_torch_is_imported():
+    code = "import sys; from debias_nb.repro.cli import app; app(['score', 'nope'], standalone_mode=False); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "False\n"
+    assert done.stderr == "debias-nb: a loss is named as module:Name, such as mymodule:MyLoss; got 'nope'\n"
