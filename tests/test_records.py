@@ -883,7 +883,7 @@ def rewritten(path, **columns):
 @pytest.mark.parametrize("column, value, says", [
     ("metrics", '{"quora": {"auc": 1' + 400 * "0" + "}}", "row 2 is left out: metrics: quora.auc: Input should be a valid number"),
     ("metrics", '{"quora": null}', "row 2 is left out: metrics: quora: Input should be a valid dictionary"),
-    ("replicates", '"x"', "row 2 is left out: replicates: Input should be a valid dictionary"),
+    ("replicates", '"x"', "row 2 is left out: replicates: Input should be an object"),
     ("config", "{", "row 2 is left out: config: "),
     ("config", "{}", "row 2 is left out: config."),
     ("environment", "[1]", "row 2 is left out: environment: "),
