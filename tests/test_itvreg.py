@@ -9,7 +9,7 @@ from sentence_transformers.sentence_transformer import losses
 
 from debias_nb import itvreg as methods
 from debias_nb.encoders import embed, encode_tokens, from_features, tokenise
-from debias_nb.interventions import choose, intervene
+from debias_nb.interventions import choose, intervene, random_bits
 from debias_nb.itvreg import HINGE, hinge, itvaug_target
 from debias_nb.regularized import Hinge, ITVReg, LeastSquares, OutReg, Regularized
 from debias_nb.repro.config import MethodConfig, TrainConfig
@@ -228,6 +228,19 @@ def test_a_prompt_is_no_part_of_the_text(model):
     masked, _ = Course(0).draws(model, False, [features]).intervened(model, tokens, .9, "mask", torch.arange(2))
     assert masked.mask[:, :3].all() and not tokens.ordinary[:, :3].any()
     assert (masked.mask.sum(1) < tokens.mask.sum(1)).all()
+
+
+def test_dropout_of_a_further_pass_is_named_by_seed_and_step(model, tmp_path):
+    course = Course(3)
+    course.history = [{}] * 5 # the sixth step
+    with course.draws(load(bert(tmp_path)), False, columns_of(model)).aside(torch.device("cpu")):
+        found = torch.rand(3)
+    (bits,), = random_bits(3, 5, [0], 1, stream=2)
+    assert torch.equal(found, torch.rand(3, generator=torch.Generator().manual_seed(int(bits >> 1))))
+    torch.manual_seed(8)
+    with course.draws(model, False, columns_of(model)).aside(torch.device("cpu")): # a table's are torch's own
+        found = torch.rand(3)
+    assert torch.equal(found, torch.rand(3, generator=torch.Generator().manual_seed(8)))
 
 
 def test_an_evaluation_leaves_no_trace(model, base):
