@@ -178,4 +178,4 @@ def test_a_page_that_is_run_is_the_page_that_was_read(clone, opened):
     page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
     page.wait_for_timeout(1000 * (AUTOSAVE + 2))
     assert page.locator(DIRTY).count() == 0
-    assert git("status", "--porcelain", cwd=clone) == ""
+    assert git("diff", "--unified=0", cwd=clone) == ""
