@@ -291,9 +291,9 @@ def test_parameters_reach_the_notebook_and_its_kernel_is_this_python(project, mo
     monkeypatch.chdir(project.folder / "deep/down")
 
     done = shell("run", "toy/good", "--seeds", "7,8", "-p", "weight=1e-1", "--fresh")
-    assert done.exit_code == 0 and "executed: ../../_runs/notebooks/toy/good.planted.ipynb" in done.stdout
+    assert done.exit_code == 0 and "toy/good.planted.seeds=7,8.weight=0.1.ipynb" in done.stdout
     said = f"{sys.executable} {project.folder} [7, 8] 0.1 True planted\n"
-    assert text(project.executed / "good.planted.ipynb") == [said]
+    assert text(project.executed / "good.planted.seeds=7,8.weight=0.1.ipynb") == [said]
     assert (project.notebooks / "good.ipynb").read_bytes() == template
 
 
@@ -353,7 +353,7 @@ def test_a_notebook_of_a_batch_gets_the_parameters_that_it_declares(project):
     done = outside("batch", "--seeds", "3", cwd=project.folder)
     assert done.returncode == 0, done.stderr
     runs = project.folder / "_runs/notebooks/toy"
-    assert text(runs / "has_seeds.planted.ipynb") == ["[3]\n"]
+    assert text(runs / "has_seeds.planted.seeds=3.ipynb") == ["[3]\n"]
     assert text(runs / "has_none.planted.ipynb") == ["it ran\n"]
 
 
@@ -881,6 +881,7 @@ def test_other_contents_than_published_are_no_success(tmp_path, monkeypatch):
 def test_a_run_without_a_record_is_no_success(tmp_path, monkeypatch):
     "Seeds that nothing was run for: no number of other seeds is shown, and the exit code says so."
     monkeypatch.setattr(cli, "_execute", lambda name, profile, parameters: tmp_path / "executed.ipynb")
+    monkeypatch.setattr(cli, "_made", lambda name, profile, parameters: None)
     done = shell("run", "itvreg/table03", "--profile", "small", "--seeds", "77")
     assert done.exit_code == 1 and "nothing of itvreg/table03 at small that was asked for has been run" in done.output
     assert "| Finetuned" not in done.output
