@@ -16,7 +16,9 @@ from notebooks import ROOT
 CONFIGURATION = """\
 # Written by tools/lab.py.
 import sys
-sys.path.append({tools!r})
+sys.path.insert(0, {tools!r})
+for name in ("lab", "outputs", "sync", "notebooks"): # of another clone, whose configuration was read before this one
+    sys.modules.pop(name, None)
 from lab import clean_before_saving
 c.FileContentsManager.pre_save_hook = clean_before_saving
 """
