@@ -217,6 +217,8 @@ def test_a_share_of_the_rows_is_regularised(model, base, vectors):
     same = squares(fx, fo, (f0x * f0o).sum(1))
     assert len(set(rows)) == 2 and found == near(2 * mean_of(same, [i for i in rows if i != 1]))
     assert len(loss.draws(columns_of(model)).some_rows(1, .5)) == 1, "at least one"
+    bits, = random_bits(3, len(course.history), [0], 4, stream=3)
+    assert loss.draws(columns_of(model)).some_rows(4, .5).tolist() == bits.argsort(kind="stable")[:2].tolist()
     steps = {tuple(loss.draws(columns_of(model)).some_rows(4, .5).tolist()) for _ in range(8) if course.history.append({}) is None}
     assert len(steps) > 2, "others in each step"
 
