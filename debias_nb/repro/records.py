@@ -181,7 +181,7 @@ class Record(BaseModel):
     encoder: Details | None = None
     curve: Annotated[dict | list, AfterValidator(plain)] | None = None
     device: str | None = None
-    dtype: Literal["fp32", "bf16"] | None = None
+    dtype: Literal["fp32", "bf16", "fp64"] | None = None
     peak_memory_bytes: Annotated[int, Field(ge=0)] | None = None
     # of a failed one
     error: str | None = None
