@@ -18,7 +18,13 @@ RUNS = {
     "titles": ("itvreg/table09", "tiny-static", "ITVReg"),
     "transformer": ("itvreg/table03_search", "tiny", "Finetuned"),
     "authors": ("arr/table02", "learned", "CL + ARR"),
-    "answers": ("scan/table02", "learned", "Finetuned"),
+    "answers": ("scan/table07", "learned", "SCAN, ours"),
+}
+# These runs with less to train on: each takes some seconds.
+SMALLER = {
+    "train_pairs": 200, "broad_pairs": 1000, "queries": 60, "items": 200, # of a catalogue
+    "questions": 200, "tests": 60,                                        # of answers
+    "authors": 60, "test_authors": 40,
 }
 # Sums in another order: torch's own kernels where there are wider ones than AVX2, MKL, oneDNN, and NumPy's OpenBLAS.
 OTHERWISE = {
@@ -28,15 +34,28 @@ OTHERWISE = {
 PROGRAM = """
 import json, sys
 import numpy as np, torch
-from debias_nb.repro.config import load_experiment
+from debias_nb.repro.config import RunConfig, load_experiment
 from debias_nb.repro.runner import execute, quiet
 quiet()
+runs, smaller = map(json.loads, sys.argv[1:])
+
+
+def shorter(run):
+    said = run.model_dump()
+    for world in (said["encoder"]["world"], said["corpus"]["world"], said["eval_world"]):
+        if world:
+            world |= {name: count for name, count in smaller.items() if name in world}
+    if said["encoder"]["pretrain"]:
+        said["encoder"]["pretrain"]["steps"] = 60
+    return RunConfig(**said)
+
+
 a = torch.randn(300, 300, generator=torch.Generator().manual_seed(0))
 said = {"drawn": a.double().sum().item(), "sums": [(a @ a).double().sum().item(), float((a.numpy() @ a.numpy()).sum(dtype=float))]}
-for name, (experiment, encoder, method) in json.loads(sys.argv[1]).items():
-    runs = load_experiment(experiment, "planted").runs()
-    run = next(run for run in runs if (run.encoder.name, run.method.name, run.seed) == (encoder, method, 0))
-    said[name] = execute(run)
+for name, (experiment, encoder, method) in runs.items():
+    all_runs = load_experiment(experiment, "planted").runs()
+    run = next(run for run in all_runs if (run.encoder.name, run.method.name, run.seed) == (encoder, method, 0))
+    said[name] = execute(shorter(run))
 print(json.dumps(said, default=lambda value: value.tolist()))
 """
 
@@ -50,7 +69,7 @@ def both(tmp_path_factory):
     for changed in ({}, OTHERWISE):
         environment = {name: value for name, value in os.environ.items() if name not in OTHERWISE}
         environment |= changed | {"DEBIAS_NB_CACHE": str(tmp_path_factory.mktemp("cache")), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-c", PROGRAM, json.dumps(RUNS)]
+        command = [sys.executable, "-c", PROGRAM, json.dumps(RUNS), json.dumps(SMALLER)]
         running.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True))
     said = [json.loads(process.communicate(timeout=900)[0]) for process in running]
     assert said[0]["drawn"] == said[1]["drawn"]
@@ -67,5 +86,5 @@ def test_other_instructions_say_the_same(both, name):
     if why:
         pytest.skip(why)
     found = apart({name: here}, {name: there})
-    assert len(found) > 3
+    assert len(found) >= 2
     assert not found.apart.any(), found[found.apart].to_string()
