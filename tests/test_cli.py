@@ -203,11 +203,11 @@ def test_a_study_refuses_what_its_notebook_does_not_declare(monkeypatch):
 def test_the_real_templates_declare_what_the_options_give(no_kernel):
     "Every option of `run` is a parameter of the table's notebook; other profiles and names are refused here too."
     declared = cli.declared(ROOT / "nbs/papers/itvreg/table03.ipynb")
-    assert declared.keys() == {"profile", "seeds", "methods", "encoders", "weight", "full", "workers", "fresh"}
+    assert declared.keys() == {"profile", "seeds", "methods", "encoders", "weight", "full", "workers", "fresh", "own"}
     refused = [
         (["itvreg/tabel03"], "did you mean 'itvreg/table03'?"),
         (["itvreg/table03", "-p", "encoder=[tiny]"], "did you mean 'encoders'?"),
-        (["itvreg/table03", "-p", "methods=ITVReg"], "methods must be list[str] | None, got 'ITVReg'"),
+        (["itvreg/table03", "-p", "weight=abc"], "weight must be float | None, got 'abc'"),
     ]
     for args, words in refused:
         done = shell("run", *args)
@@ -822,6 +822,8 @@ def test_what_is_compared_and_how_closely(
 ):
     (run,) = experiment(["Finetuned"], [0]).runs()
     parts = {"kind": kind, "dtype": dtype}
+    if kind == "alignment":
+        parts["units"] = 8
     if pretrained:
         parts |= {"name": "minilm", "pretrain": None, "world": None}
     run = run.model_copy(update={"encoder": run.encoder.model_copy(update=parts)})

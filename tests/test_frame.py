@@ -381,6 +381,7 @@ def toy(tmp_path):
     notebook(tmp_path / "nbs/00_one.ipynb", *ONE)
     notebook(tmp_path / "nbs/01_two.ipynb", *TWO)
     sync.mend_library(tmp_path)
+    sync.mend_notebooks(tmp_path)
     return tmp_path
 
 

@@ -205,5 +205,6 @@ def test_what_has_changed_is_stored_on_any_processor(another_processor, text, so
 
 def test_what_papers_show_is_stored_as_made_under_the_name_of_whoever_made_it_first(another_processor, monkeypatch):
     monkeypatch.setattr(outputs, "is_of_paper", lambda path: True)
+    monkeypatch.setattr(outputs, "name_profile", lambda path, nb: "")
     assert another_processor("AUC 51.8 of 60\n", picture="eW91")[1] == "Other 1/1"
     assert another_processor("AUC 51.7 of 60\n", picture="eW91") == (False, outputs.processor())

@@ -110,8 +110,8 @@ def test_concurrent_processes_lose_nothing(path, processes):
 
 def test_writers_through_a_link_lose_nothing(tmp_path):
     spawn = multiprocessing.get_context("spawn")
-    path = tmp_path / "far" / "demo.jsonl"
-    link = tmp_path / "near" / "demo.jsonl"
+    path = tmp_path / "far" / "demo.small.jsonl"
+    link = tmp_path / "near" / "demo.small.jsonl"
     append(path, small(0))
     link.parent.mkdir()
     link.symlink_to(path)
@@ -123,7 +123,7 @@ def test_writers_through_a_link_lose_nothing(tmp_path):
     for w in workers:
         w.join(60)
     assert {r["seed"] for r in read(path)} == {0, *range(100, 150), *range(200, 250)}
-    assert Store(tmp_path).delete(small_id(0)) == 2, "once by each name"
+    assert Store(tmp_path).delete(small_id(0)) == 1, "a line is one, by whichever name"
     assert link.is_symlink()
     assert read(link) == read(path)
 

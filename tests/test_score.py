@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import made
-from debias_nb.config import project_root
+from debias_nb.config import ConfigError, project_root
 from debias_nb.repro import score as scoring
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
@@ -320,7 +320,7 @@ ST = "sentence_transformers.sentence_transformer.losses"
     ("torch.nn:Linear", "cannot be made from a model alone"),
 ])
 def test_what_is_no_loss_for_pairs_is_refused_before_anything_is_trained(mine, small, spec, words):
-    with pytest.raises(ScoreError, match=words):
+    with pytest.raises((ScoreError, ConfigError), match=words):
         score(spec, on=("planted",), workers=1, say=lambda line: None)
     assert not list(mine.glob("score/mine-*"))
 

@@ -15,13 +15,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
+
 from notebooks import ROOT
 
 LIST = ROOT / "tests" / "restricted.bin"
 LONG, SHORT = 8, 5 # words
 BYTES = 6 # of a digest
 FOLDERS = ("reports", "nbs", "results", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench", "configs", "expected")
-TEXTS = (".md", ".html", ".json", ".jsonl", ".ipynb", ".csv", ".yaml", ".svg")
+TEXTS = (".md", ".html", ".json", ".jsonl", ".ipynb", ".csv", ".yaml", ".svg", ".parquet")
 WORD = re.compile(r"[^\W\d_]+")
 APART = re.compile(r'["<>|\n:()\[\]{}`*]|\\n')
 
@@ -80,6 +82,8 @@ def committed(root: Path = ROOT) -> list[Path]:
 
 def text_of(path: Path) -> str:
     "What a file says, without the tags of a page, which part its words."
+    if path.suffix == ".parquet": # of records, whose texts of a corpus stand in `extra`
+        return "\n".join(pd.read_parquet(path, columns=["extra"]).extra.dropna())
     text = path.read_text("utf-8", "replace")
     if path.suffix in (".html", ".svg"):
         text = re.sub(r"</?(?:span|tspan|b|em)\b[^>]*>", "", text)

@@ -436,7 +436,7 @@ def only(
             wanted = [wanted]
         asked = rows[column].isin(wanted)
         if column == "method":
-            asked |= rows[column].str.partition(AT)[0].isin(wanted)
+            asked |= rows[column].str.split(AT).str[0].isin(wanted)
         rows = rows[asked]
     return rows
 
