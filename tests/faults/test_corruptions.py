@@ -156,7 +156,7 @@ DAMAGED_SETTINGS = {
     "no number": (replaced("learning_rate: 0.02\n    epochs", "learning_rate: .nan\n    epochs"), "learning_rate: "),
     "a share above 1": (replaced("mask_share: 0.5", "mask_share: 1.5"), "mask_share: "),
     "an unknown method": (replaced("- Finetuned\n", "- Finetund\n"), "did you mean 'Finetuned'?"),
-    "an unknown regulariser": (replaced("regulariser: itvreg", "regulariser: itvregg"), "regulariser: "),
+    "an unknown regulariser": (replaced("regulariser: itvreg", "regulariser: itvregg"), "no regulariser 'itvregg'; did you mean 'itvreg'?"),
     "another experiment": (replaced("experiment: demo", "experiment: other"), "says it is itvreg/other at planted"),
     "a list at the top": (lambda text: "- a\n- b\n", "a mapping is expected at the top, found list"),
     "nothing": (lambda text: "", "a mapping is expected at the top, found NoneType"),

@@ -149,7 +149,7 @@ def notebook_on_a_small_disk(project, cache, expected):
     assert code == 2 and "Traceback" not in text and "No space left" in text, text
     small_disk(project / "_runs/notebooks", LARGE)
     _, text = said_by(project, cache, ["run", "itvreg/demo", "--seeds", "0"])
-    assert "executed: _runs/notebooks/itvreg/demo.planted.ipynb" in text and "Traceback" not in text, text
+    assert "executed: _runs/notebooks/itvreg/demo.planted.seeds=0.ipynb" in text and "Traceback" not in text, text
 
 
 def test_an_executed_notebook(reference, apart, tally, tmp_path):
@@ -159,7 +159,7 @@ def test_an_executed_notebook(reference, apart, tally, tmp_path):
 
 def deletion_on_a_small_disk(folder):
     from debias_nb.repro.records import RecordError, Store, read
-    full(folder, 3 * PAGE)
+    full(folder, 5 * PAGE)
     path = folder / "itvreg/demo.planted.jsonl"
     path.parent.mkdir()
     lines = many_lines()
@@ -178,9 +178,9 @@ def deletion_on_a_small_disk(folder):
 
 
 def many_lines() -> list[bytes]:
-    "Two pages of them."
+    "Four pages of them."
     length = len(encode(numbered(0)))
-    return [encode(numbered(i)) for i in range(2 * PAGE // length)]
+    return [encode(numbered(i)) for i in range(4 * PAGE // length)]
 
 
 def test_a_deletion(apart, tally, tmp_path):
@@ -190,7 +190,7 @@ def test_a_deletion(apart, tally, tmp_path):
 
 def addition_on_a_small_disk(folder):
     from debias_nb.repro.records import RecordError, append, read
-    full(folder, 3 * PAGE)
+    full(folder, 5 * PAGE)
     path = folder / "demo.planted.jsonl"
     path.write_bytes(b"".join(many_lines()))
     before = path.read_bytes()

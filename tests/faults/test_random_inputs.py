@@ -269,9 +269,12 @@ def titles(folder):
 
 
 def records(path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore") # damaged lines are left out with a warning
-        return read(path)
+    with warnings.catch_warnings(record=True) as told: # damaged lines are left out with a warning, the others are read
+        warnings.simplefilter("always")
+        found = read(path)
+    if told:
+        raise RecordError(str(told[0].message))
+    return found
 
 
 def yaml_text(text):
