@@ -88,3 +88,11 @@ def test_other_instructions_say_the_same(both, name):
     found = apart({name: here}, {name: there})
     assert len(found) >= 2
     assert not found.apart.any(), found[found.apart].to_string()
+
+
+@pytest.mark.parametrize("loss, is_apart", [("mse", True), ("hinge", False)])
+def test_what_looks_for_the_hardest_items_may_be_a_point_apart(loss, is_apart):
+    def record(value):
+        return {"config": {"encoder": {"kind": "static"}, "training": {"loss": loss}}, "metrics": {"iid": {"p1": value}}}
+    assert apart({"a": record(.5)}, {"a": record(.509)}).apart.item() == is_apart
+    assert apart({"a": record(.5)}, {"a": record(.511)}).apart.item()
