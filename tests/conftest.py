@@ -22,6 +22,16 @@ def libraries_are_set_aside():
         SET_ASIDE.append(len(sys.modules))
 
 
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory):
+    "A folder with one encoder of each kind; nothing in it is ever changed."
+    from made import bert, table
+    folder = tmp_path_factory.mktemp("models")
+    bert(folder)
+    table(folder)
+    return folder
+
+
 HEAVY = """
 import sys, {modules}
 

@@ -28,7 +28,7 @@ from debias_nb.encoders import (
     folder_files, from_features, is_static, load_encoder, package_folder, planted_encoder, special_ids, stack, tell_prompts, tokenise)
 from debias_nb.interventions import importance
 from debias_nb.itvreg import check_same_make
-from made import WORDS, bert, table, without_a_vector_for_the_unknown
+from made import WORDS, table, without_a_vector_for_the_unknown
 
 TEXTS = [
     "red kettle", "how old lamps for the large table?", "", "chair", "why, what, how",
@@ -41,15 +41,6 @@ KINDS = {"bert": "transformer", "table": "static"}
 def one_thread():
     with encoders.single_thread():
         yield
-
-
-@pytest.fixture(scope="module")
-def originals(tmp_path_factory):
-    "A folder with one encoder of each kind; nothing in it is ever changed."
-    folder = tmp_path_factory.mktemp("models")
-    bert(folder)
-    table(folder)
-    return folder
 
 
 @pytest.fixture

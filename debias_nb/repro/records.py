@@ -350,7 +350,7 @@ def make_record(
     data: dict,                      # name of a data set -> its fingerprints and counts
     encoder: dict,                   # name, fingerprint, ... of the base encoder
     device: str,                     # `cpu`, or the accelerator's name
-    dtype: str,                      # `fp32` or `bf16`
+    dtype: str,                      # `fp32`, `bf16` or `fp64`
     seconds: float,                  # wall time of the run, which ends now
     peak_memory: int,                # bytes
     curve: dict | list,              # what was logged during training
@@ -603,7 +603,7 @@ def _sealed_columns(path: Path, names: Collection[str]) -> dict[str, list]: # co
     return values
 
 
-def _record(row: dict, short: bool) -> dict: # row: column -> value
+def _record(row: dict) -> dict: # row: column -> value
     "The record of a row, in the order of keys that it was made in. Raises `ValueError` naming the field."
     found = {}
     for name in SHORT + LONG:
@@ -642,7 +642,7 @@ def read_published(
     records = []
     for n, row in enumerate(zip(*values.values()), 1):
         try:
-            records.append(_record(dict(zip(values, row)), short))
+            records.append(_record(dict(zip(values, row))))
         except ValueError as e:
             warnings.warn(f"{path}: row {n} is left out: {e}", stacklevel=2)
     return records
@@ -789,7 +789,6 @@ class Store:
         path = self._published(paper, experiment, profile)
         lines = self._lines(paper, experiment, profile)
         known = list(_sealed_records(path))
-        done.rows = len(known)
         with _lock(lines[0]):
             kept = {}
             for file in lines:

@@ -25,7 +25,6 @@ from debias_nb.repro.config import ExperimentConfig
 from debias_nb.repro.records import Store, encode, make_record
 from debias_nb.repro.verdicts import read_ledger
 from harness import QUICK, ROOT, make_project, settings_of
-from made import bert, table
 
 
 def contents(folder) -> dict[str, bytes]: # of all files but locks
@@ -274,14 +273,6 @@ def test_claims(name, tally, tmp_path, monkeypatch):
 
 
 # models
-
-@pytest.fixture(scope="module")
-def originals(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    table(folder)
-    bert(folder)
-    return folder
-
 
 def cut(path, share=2):
     path.write_bytes(path.read_bytes()[:path.stat().st_size // share])

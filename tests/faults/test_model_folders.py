@@ -19,20 +19,11 @@ from debias_nb.config import EncoderConfig
 from debias_nb.cross_encoders import load_pair_encoder
 from debias_nb.encoders import EncoderError, embed_texts, encoder_fingerprint, load_encoder, planted_encoder
 from debias_nb.explain.models import load_model
-from made import STATIC, bert, table, some_pairs
+from made import STATIC, some_pairs
 
 SETTINGS = "sentence_bert_config.json"
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-
-
-@pytest.fixture(scope="module")
-def originals(tmp_path_factory):
-    "One encoder of each kind; nothing in it is ever changed."
-    folder = tmp_path_factory.mktemp("models")
-    bert(folder)
-    table(folder)
-    return folder
 
 
 @pytest.fixture
