@@ -48,7 +48,7 @@ def material(name: str, authors: int) -> tuple:
     from debias_nb.config import AuthorsWorldConfig
     from debias_nb.data.authors import planted_texts
     from debias_nb.encoders import load_encoder, tokenise
-    from debias_nb.repro.tasks.authors import learned_table
+    from debias_nb.repro.runs.tasks.authors import learned_table
     world = AuthorsWorldConfig(name="authors", authors=authors)
     texts = planted_texts(world, "train")
     encoder = load_encoder("tiny") if name == "tiny" else learned_table(texts.text, 64)

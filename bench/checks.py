@@ -22,7 +22,7 @@ VARIANTS = (RUN, FRESH, FULL, READ)
 def planted_run(quick: bool):
     "The run that is timed, a short one: the planted table fine-tuned on titles. quick: for one epoch."
     from debias_nb.repro.config import load_experiment
-    from debias_nb.repro.runner import narrow
+    from debias_nb.repro.runs.runner import narrow
     whole = load_experiment(TABLE, "planted")
     run = narrow(whole, seeds=[0], methods=["Finetuned"], encoders=["tiny static"]).runs()[0]
     if not quick:
@@ -48,7 +48,7 @@ def fill(store, run, record: dict, records: int) -> None:
 def handle(run, record: dict, store) -> None:
     """All that is done for a record around training: it is validated when it is made; its run is claimed and looked
     for; it is validated, sealed, written and read again. Raises `RuntimeError` where it cannot be found then."""
-    from debias_nb.repro.records import encode, run_or_load
+    from debias_nb.repro.runs.records import encode, run_or_load
     encode(record) # as `make_record` does
     with store.claimed(run.id):
         run_or_load(run, lambda _: record, store)
@@ -59,8 +59,8 @@ def handle(run, record: dict, store) -> None:
 def measure(run, record: dict, full, seeds, repeats: int) -> dict:
     """Milliseconds of each variant, and their ratio to those of the run; medians with quartiles.
     full: a store with records; seeds: of which it has none, drawn as they are needed."""
-    from debias_nb.repro.records import Store
-    from debias_nb.repro.runner import execute
+    from debias_nb.repro.runs.records import Store
+    from debias_nb.repro.runs.runner import execute
 
     def once(variant):
         other, its_record = with_seed(run, record, next(seeds))
@@ -98,8 +98,8 @@ def arguments(argv):
 def main(argv=None) -> int:
     options = arguments(argv)
     load = begin()
-    from debias_nb.repro.records import Store, encode
-    from debias_nb.repro.runner import execute
+    from debias_nb.repro.runs.records import Store, encode
+    from debias_nb.repro.runs.runner import execute
     meter = Meter()
     with calm(), tempfile.TemporaryDirectory() as folder:
         run = planted_run(options.quick)

@@ -60,7 +60,7 @@ def static_encoders() -> list[str]:
 def calm():
     "Quiet libraries, which no collection of garbage looks through, and as many threads as a bench has."
     from debias_nb.encoders import single_thread
-    from debias_nb.repro.runner import quiet, settle_libraries
+    from debias_nb.repro.runs.runner import quiet, settle_libraries
     quiet()
     settle_libraries()
     with single_thread(THREADS):
@@ -260,7 +260,7 @@ def with_callbacks(trainer, *first):
 
 def clocked_base(clock, cached: bool):
     "A stand-in for `CachedBase` that times all it does: itself (cached), or a `FrozenBase` that prepares nothing."
-    from debias_nb.repro.matching import CachedBase, FrozenBase
+    from debias_nb.repro.runs.matching import CachedBase, FrozenBase
 
     class Base(CachedBase if cached else FrozenBase):
         def __init__(self, model, left, right, dtype):
@@ -288,7 +288,7 @@ def check_steps(name: str, made: int, wanted: int) -> None:
 def fine_tuning(variant: Variant, encoder, pairs, training) -> tuple:
     """One run of `train.fine_tune`, timed: the tuned model; seconds of training; seconds of these in the frozen base
     encoder, preparation included."""
-    from debias_nb.repro import training as train
+    from debias_nb.repro.runs import training as train
     from debias_nb.repro.config import MethodConfig
     model = copy.deepcopy(encoder)
     clock = Clock()
@@ -403,7 +403,7 @@ def keep(record: dict, path: Path, busy: bool = False) -> int:
 def finish(path: Path, note: str, options, load: float, meter: Meter, settings: dict, results: dict) -> int:
     """Print the record as the last line, and keep it if the options say so; the exit status.
     load: average of the minute before the start."""
-    from debias_nb.repro.records import environment
+    from debias_nb.repro.runs.records import environment
     why = warning(load, meter.share)
     end = os.getloadavg()[0]
     record = {

@@ -149,7 +149,7 @@ def pairs_run(size: Size, device: str) -> tuple:
     from sentence_transformers import SentenceTransformer
     from debias_nb.encoders import tokenise
     from debias_nb import regularized
-    from debias_nb.repro import matching, training as train
+    from debias_nb.repro.runs import matching, training as train
     from debias_nb.repro.config import MethodConfig, TrainConfig
     n = size.batch * size.steps
     encoder = sentence_encoder(size, device)
@@ -177,7 +177,7 @@ def pairs_run(size: Size, device: str) -> tuple:
 def answers_data(size: Size, encoder):
     "`AnswerTokens` of random pairs of texts, every sixth of which is labelled 1."
     import torch
-    from debias_nb.repro.answer_training import AnswerTokens
+    from debias_nb.repro.runs.answer_training import AnswerTokens
     n = size.batch * size.steps
     half = replace(size, tokens=size.tokens // 2)
     inputs = encoder.tokenise(random_texts(n, half, 0), random_texts(n, half, 1), size.tokens)
@@ -189,7 +189,7 @@ def answers_run(size: Size, device: str) -> tuple:
     "Pairs of a question and an answer: the same."
     from debias_nb.config import EncoderConfig
     from debias_nb.cross_encoders import CrossEncoder
-    from debias_nb.repro import answer_training as answers
+    from debias_nb.repro.runs import answer_training as answers
     from debias_nb.repro.config import MethodConfig, ScanConfig, TrainConfig
     encoder = CrossEncoder(transformer(size), tokenizer_of(size))
     data = answers_data(size, encoder)
@@ -223,7 +223,7 @@ def authors_run(size: Size, device: str) -> tuple:
     from debias_nb import arr
     from debias_nb.encoders import tokenise
     from debias_nb.repro.config import AuthorsConfig, TrainConfig
-    from debias_nb.repro.tasks import authors
+    from debias_nb.repro.runs.tasks import authors
     n = size.batch * size.steps
     encoder = sentence_encoder(size, device)
     texts = random_texts(n, size, 0)
@@ -259,7 +259,7 @@ RUNS = {"900 x 32": pairs_run, "140 x 128": answers_run, "64 x 512": authors_run
 
 def step_flop(name: str, variant: str, size: Size) -> float:
     "Operations of a step, as `debias-nb cost` counts them: frozen encoders prepared before are not in a step."
-    from debias_nb.repro.cost import Shape, forward_flop
+    from debias_nb.repro.pages.cost import Shape, forward_flop
     shape = Shape(layers=size.layers, width=size.width, inner=size.inner, heads=size.heads, parameters=1)
     passes = PASSES[variant] if name == "900 x 32" else 3
     return size.batch * passes * forward_flop(shape, size.tokens)
@@ -275,7 +275,7 @@ def matrix_peak() -> float:
 
 def peak_flop(device: str) -> float:
     "FLOP a second that a device has at most."
-    from debias_nb.repro.cost import load_costs
+    from debias_nb.repro.pages.cost import load_costs
     return load_costs().peak["bf16"] if device == "cuda" else matrix_peak()
 
 
@@ -340,7 +340,7 @@ def surroundings(variant: str, collator):
 def measure(name: str, size: Size, device: str, repeats: int, say) -> dict:
     """What a record says of a shape. Of each variant: milliseconds of a step, steps a second, the share of the peak,
     and the shares of its parts."""
-    from debias_nb.repro.records import this_machine
+    from debias_nb.repro.runs.records import this_machine
     run, parts, collator = RUNS[name](size, device)
     sync = synchroniser(device)
     peak = peak_flop(device)
@@ -365,8 +365,8 @@ def measure(name: str, size: Size, device: str, repeats: int, say) -> dict:
 def shared(workers: list[int]) -> dict:
     "Small runs a minute, from several processes on one device. Their number -> runs a minute."
     from debias_nb.repro.config import load_experiment
-    from debias_nb.repro.records import Store
-    from debias_nb.repro.runner import narrow, run_all
+    from debias_nb.repro.runs.records import Store
+    from debias_nb.repro.runs.runner import narrow, run_all
     whole = load_experiment("itvreg/table03", "planted")
     runs = narrow(whole, methods=["Finetuned"], encoders=["tiny"], seeds=list(range(8))).runs()[:16]
     found = {}

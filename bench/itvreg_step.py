@@ -26,7 +26,7 @@ def main(argv=None) -> int:
     options = arguments(argv)
     load = begin()
     from debias_nb.repro.config import TrainConfig
-    from debias_nb.repro.training import pair_tokens
+    from debias_nb.repro.runs.training import pair_tokens
     training = TrainConfig(learning_rate=1e-3, epochs=options.epochs, batch_size=options.batch, threads=THREADS)
     results = {}
     meter = Meter()

@@ -72,7 +72,7 @@ def arguments(argv):
 def main(argv=None) -> int:
     options = arguments(argv)
     load = begin()
-    from debias_nb.repro.training import pair_tokens
+    from debias_nb.repro.runs.training import pair_tokens
     results = {}
     meter = Meter()
     for name, encoder, kind in loaded(options.encoder or PLANTED):

@@ -102,7 +102,7 @@ def pair_encoder(name: str, texts, shape):
 
 def material(name: str, size: Size) -> tuple:
     "A pair encoder, and `answers.AnswerTokens` of one run."
-    from debias_nb.repro.answer_training import answer_tokens
+    from debias_nb.repro.runs.answer_training import answer_tokens
     n = size.batch * size.steps
     answers = catalogue(n) if name == "tiny" else planted(n, size.words)
     encoder = pair_encoder(name, answers.questions + answers.answers, size.shape)
@@ -113,7 +113,7 @@ def material(name: str, size: Size) -> tuple:
 def clocked_weigher(clock):
     """`answers.Weigher` whose time counts as `weights`. What weights do to fresh functions is asked eight times a
     training, however long, and is left out."""
-    from debias_nb.repro import answer_training as answers
+    from debias_nb.repro.runs import answer_training as answers
 
     class Weigher(answers.Weigher):
         def __call__(self, *args):
@@ -129,7 +129,7 @@ def clocked_weigher(clock):
 def fresh_model(variant: str, encoder, training, scan):
     "A model on a copy of the encoder."
     from debias_nb.config import EncoderConfig
-    from debias_nb.repro import answer_training as answers
+    from debias_nb.repro.runs import answer_training as answers
     from debias_nb.repro.config import MethodConfig
     config = EncoderConfig(name="learned", kind="alignment", units=1, embedding=1)
     method = MethodConfig(name=variant, scan=scan)
@@ -139,7 +139,7 @@ def fresh_model(variant: str, encoder, training, scan):
 
 def training_run(variant: str, encoder, data, batch: int) -> dict:
     "One run of `answers.fit_answers`: milliseconds of a step, and of these for the weights."
-    from debias_nb.repro import answer_training as answers
+    from debias_nb.repro.runs import answer_training as answers
     from debias_nb.repro.config import ScanConfig, TrainConfig
     given = VARIANTS[variant]
     scan = None if given is None else ScanConfig(**given)

@@ -44,7 +44,7 @@ def theirs(encoder, texts, training) -> tuple:
 
 def ours(encoder, texts, training) -> tuple:
     "Texts are tokenised once, before training; that is part of its time. Returns the same as `theirs`."
-    from debias_nb.repro.training import pair_tokens
+    from debias_nb.repro.runs.training import pair_tokens
     clock = Clock()
     with clock("tokenising"):
         pairs = pair_tokens(encoder, *texts)
@@ -70,7 +70,7 @@ def agreement(encoder, texts, training, runs=None) -> float:
     """That both train the same, dropout apart, which falls differently when both sides share a pass: the largest
     difference of a pair's cosines. Raises `RuntimeError` if they do not."""
     from debias_nb.encoders import embed
-    from debias_nb.repro.training import pair_tokens
+    from debias_nb.repro.runs.training import pair_tokens
     calm = without_dropout(encoder)
     pairs = pair_tokens(encoder, *texts)
     cosines = {}
@@ -118,7 +118,7 @@ def main(argv=None) -> int:
     options = arguments(argv)
     load = begin()
     from debias_nb.repro.config import TrainConfig
-    from debias_nb.repro.training import pair_tokens
+    from debias_nb.repro.runs.training import pair_tokens
     training = TrainConfig(learning_rate=1e-3, epochs=options.epochs, batch_size=options.batch, threads=THREADS)
     results = {}
     meter = Meter()

@@ -28,7 +28,7 @@ def some_pairs(encoder, titles, n: int):
     "`train.PairTokens` of n relevant pairs. Raises `ValueError` when there are fewer."
     from dataclasses import replace
     import numpy as np
-    from debias_nb.repro.training import title_tokens
+    from debias_nb.repro.runs.training import title_tokens
     whole = title_tokens(encoder, titles, 32)
     if len(whole) < n:
         raise ValueError(f"{n:,} relevant pairs are wanted and the titles have {len(whole):,}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from debias_nb.repro.agree import apart, why_not_compared
+from debias_nb.repro.runs.agree import apart, why_not_compared
 
 ROOT = Path(__file__).resolve().parents[1]
 # A run of each task, and of the small transformer: experiment, encoder, method.
@@ -35,7 +35,7 @@ PROGRAM = """
 import json, sys
 import numpy as np, torch
 from debias_nb.repro.config import RunConfig, load_experiment
-from debias_nb.repro.runner import execute, quiet
+from debias_nb.repro.runs.runner import execute, quiet
 quiet()
 runs, smaller = map(json.loads, sys.argv[1:])
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from debias_nb.repro.tasks import answers as task
-from debias_nb.repro.answer_training import (
+from debias_nb.repro.runs.tasks import answers as task
+from debias_nb.repro.runs.answer_training import (
     AnswerCollator, Weigher, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, fit_answers,
     round_gradients, train_stages)
 from debias_nb.config import AnswersWorldConfig, EncoderConfig
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
-from debias_nb.repro.runner import absent, execute, run_all
+from debias_nb.repro.runs.runner import absent, execute, run_all
 from debias_nb.data.answers import Answers, planted_answers
-from debias_nb.repro.records import Store, TrainingFailed, comparable
+from debias_nb.repro.runs.records import Store, TrainingFailed, comparable
 from debias_nb.data.registry import MissingData
 from dry import dry_step
 
@@ -299,7 +299,7 @@ def test_batches_hold_rows_in_the_order_asked_for(tokens):
 EXECUTE = """
 import json, sys
 from debias_nb.repro.config import RunConfig
-from debias_nb.repro.runner import execute
+from debias_nb.repro.runs.runner import execute
 print(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))
 """
 

@@ -26,7 +26,7 @@ import regularized
 import throughput
 import titles_epoch
 from debias_nb.repro.config import RunConfig, TrainConfig
-from debias_nb.repro.records import Store, make_record
+from debias_nb.repro.runs.records import Store, make_record
 from debias_nb.encoders import single_thread, tokenise
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -3,7 +3,7 @@ import pytest
 
 import common
 import gpu
-from debias_nb.repro.cost import Shape, forward_flop
+from debias_nb.repro.pages.cost import Shape, forward_flop
 from test_bench import quick
 
 

@@ -11,7 +11,7 @@ import scan_step
 import weights
 from debias_nb import scan
 from debias_nb.metrics import rank_metrics
-from debias_nb.repro import answer_training as answers
+from debias_nb.repro.runs import answer_training as answers
 from debias_nb.repro.config import ScanConfig
 from test_bench import NO_SPREAD, needs, only_encoder, quick
 

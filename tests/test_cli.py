@@ -21,16 +21,20 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from debias_nb.repro import cli, pages, runner
+from debias_nb.repro import cli
+
+from debias_nb.repro.pages import report as pages
+
+from debias_nb.repro.runs import runner
 from debias_nb.repro.cli import app
 from debias_nb.config import ConfigError
 from debias_nb.data.questions import load_questions
 from debias_nb.data.registry import UnknownData
 from debias_nb.repro.config import Profile, load_experiment
-from debias_nb.repro.pages import executed
-from debias_nb.repro.records import Store, WorkerLost, comparable, failed_record, make_record, processor, read
-from debias_nb.repro.frame import refuse_unknown_parameters, row_name
-from debias_nb.repro.tasks.common import lacking
+from debias_nb.repro.pages.report import executed
+from debias_nb.repro.runs.records import Store, WorkerLost, comparable, failed_record, make_record, processor, read
+from debias_nb.repro.pages.frame import refuse_unknown_parameters, row_name
+from debias_nb.repro.runs.tasks.common import lacking
 from made import STATIC, experiment, shrunk
 
 ROOT = Path(__file__).parents[1]
@@ -630,7 +634,7 @@ WRITE_PAGE = """
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from debias_nb.repro.pages import write_page
+from debias_nb.repro.pages.report import write_page
 write_page("itvreg/table02", Path(sys.argv[1]))
 print("torch" in sys.modules)
 """

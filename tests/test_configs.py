@@ -9,11 +9,11 @@ import pytest
 from debias_nb.config import ConfigError, load_yaml, project_root
 
 from debias_nb.repro.config import BlockConfig, RunConfig, load_experiment
-from debias_nb.repro.records import latest
-from debias_nb.repro.frame import COMPLETE, all_experiments, found_records, papers, results, study_of
-from debias_nb.repro.pages import all_cells
-from debias_nb.repro.runner import narrow
-from debias_nb.repro.search import TIE, best_settings, best_training, search_table
+from debias_nb.repro.runs.records import latest
+from debias_nb.repro.pages.frame import COMPLETE, all_experiments, found_records, papers, results, study_of
+from debias_nb.repro.pages.report import all_cells
+from debias_nb.repro.runs.runner import narrow
+from debias_nb.repro.pages.search import TIE, best_settings, best_training, search_table
 from dry import dry_runs, dry_step
 
 ROOT = project_root(Path(__file__).parent)

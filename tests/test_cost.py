@@ -7,10 +7,10 @@ import yaml
 from typer.testing import CliRunner
 
 from debias_nb.config import ConfigError
-from debias_nb.repro import cost
+from debias_nb.repro.pages import cost
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import load_experiment
-from debias_nb.repro.frame import all_experiments, papers
+from debias_nb.repro.pages.frame import all_experiments, papers
 
 ROOT = Path(__file__).parents[1]
 TABLE = load_experiment("scan/table02", "paper")

@@ -25,14 +25,14 @@ from debias_nb import encoders
 from debias_nb.config import (
     AnswersWorldConfig, AuthorsWorldConfig, ConfigError, EncoderConfig, PretrainConfig, load_config,
 )
-from debias_nb.repro import device, records, runner
+from debias_nb.repro.runs import device, records, runner
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import (
     AuthorsConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, load_experiment,
 )
-from debias_nb.repro.limits import Limits, TimeUp, newest
-from debias_nb.repro.records import Store, comparable, git_state, latest
-from debias_nb.repro.runner import narrow
+from debias_nb.repro.runs.limits import Limits, TimeUp, newest
+from debias_nb.repro.runs.records import Store, comparable, git_state, latest
+from debias_nb.repro.runs.runner import narrow
 from dry import dry_runs, dry_step
 from made import WORLD, bert, experiment
 

@@ -359,7 +359,7 @@ def test_the_message_has_the_command_that_places_an_encoder(folder, unasked):
 
 
 def test_every_encoder_that_a_configuration_names_has_a_card():
-    from debias_nb.repro.frame import all_experiments, papers
+    from debias_nb.repro.pages.frame import all_experiments, papers
     cards = encoder_cards()
     named = {
         encoder.name for paper in papers() for experiment in all_experiments(paper) for encoder in experiment.encoders

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -575,7 +574,7 @@ def test_what_is_installed_is_checked_or_said_not_to_be(name, tmp_path):
 # one notebook alone
 
 @pytest.mark.parametrize("name, pages", [
-    ("papers/itvreg/table05", {"itvreg/table05"}), ("papers/arr/claims", {"arr/claims", "claims"}), ("repro/22_agree", set()),
+    ("papers/itvreg/table05", {"itvreg/table05"}), ("papers/arr/claims", {"arr/claims", "claims"}), ("own_pairs", set()),
 ])
 def test_the_pages_that_rest_on_a_notebook(name, pages):
     assert set(sync.pages_of([ROOT / f"nbs/{name}.ipynb"])) == pages
@@ -583,7 +582,7 @@ def test_the_pages_that_rest_on_a_notebook(name, pages):
 
 def test_all_pages_rest_on_what_makes_tables():
     papers = {path.relative_to(ROOT / "nbs/papers").with_suffix("").as_posix() for path in PAPERS}
-    assert set(sync.pages_of([ROOT / "nbs/repro/07_tables.ipynb"])) == papers
+    assert set(sync.pages_of([ROOT / "nbs/pages/02_tables.ipynb"])) == papers
 
 
 def test_sync_of_one_notebook_runs_it_and_makes_its_pages(tmp_path):
@@ -592,19 +591,3 @@ def test_sync_of_one_notebook_runs_it_and_makes_its_pages(tmp_path):
     kept, = [line for line in lines if "--keep" in line]
     assert kept.endswith("--keep nbs/a.ipynb nbs/b.ipynb")
     assert lines[-1].endswith("--mend --only nbs/a.ipynb nbs/b.ipynb")
-
-
-def test_no_notebook_asks_that_all_rows_have_records():
-    "Somebody who adds a row runs the notebooks before the row."
-    cell, = [
-        "".join(cell["source"]) for cell in json.loads(read("nbs/repro/19_plan.ipynb"))["cells"]
-        if "estimates(runs)" in "".join(cell["source"]) and cell["cell_type"] == "code" and "assert" in "".join(cell["source"])]
-
-    def estimates(runs):
-        return {i: SimpleNamespace(source=source) for i, source in enumerate(runs)}
-    rows = {"planted": ["its record", "configs/device/costs.yaml"], "paper": ["configs/device/costs.yaml"]}
-
-    def load(name, profile):
-        return SimpleNamespace(runs=lambda: rows[profile])
-
-    exec(cell, {"estimates": estimates, "load_experiment": load})

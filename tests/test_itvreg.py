@@ -13,7 +13,7 @@ from debias_nb.interventions import choose, intervene, random_bits
 from debias_nb.itvreg import HINGE, hinge, itvaug_target
 from debias_nb.regularized import Hinge, ITVReg, LeastSquares, OutReg, Regularized
 from debias_nb.repro.config import MethodConfig, TrainConfig
-from debias_nb.repro.matching import CachedBase, Course, FrozenBase, make_loss, regulariser_class
+from debias_nb.repro.runs.matching import CachedBase, Course, FrozenBase, make_loss, regulariser_class
 from made import bert, load, table
 
 LEFT = ["red kettle", "lamp", "old chair for a table", "small new kettle"] # nothing intervenes on the second one

@@ -14,7 +14,7 @@ import outputs
 import sync
 from notebooks import ROOT, is_plumbing, notebooks, settle
 from debias_nb.config import ConfigError
-from debias_nb.repro import frame
+from debias_nb.repro.pages import frame
 from debias_nb.repro.cli import declared, executed_path
 from debias_nb.repro.config import load_experiment, typed
 
@@ -201,7 +201,7 @@ def test_whoever_asks_for_something_else_gets_it(monkeypatch, given):
 @pytest.fixture
 def weighted(tmp_path, monkeypatch):
     "A study at another lambda, none of whose runs can be made here: every run has an invented record."
-    from debias_nb.repro import runner
+    from debias_nb.repro.runs import runner
     from test_cli import invented
     monkeypatch.setenv("DEBIAS_NB_RUNS", str(tmp_path))
     stores = []
@@ -251,7 +251,7 @@ def test_executed_notebooks_have_names_that_tell_them_apart():
 
 @pytest.mark.parametrize("seconds, words", [(600., ["4 runs on 1 processes: about 40 minutes, by such runs"]), (10., [])])
 def test_what_takes_long_says_so_beforehand(monkeypatch, seconds, words):
-    from debias_nb.repro import plan, runner
+    from debias_nb.repro.runs import plan, runner
     monkeypatch.setattr(plan, "estimates", lambda runs: {run.id: plan.Estimate(seconds, 0., "such runs") for run in runs})
     runs = load_experiment("itvreg/table03", "small").runs()[:4]
     said = []

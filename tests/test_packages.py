@@ -33,7 +33,7 @@ def test_the_library_imports_nothing_of_the_companion(path):
 def test_an_import_of_the_companion_would_be_found(tmp_path, monkeypatch):
     module = sys.modules[__name__]
     monkeypatch.setattr(module, "PACKAGE", tmp_path)
-    for line in ("from .repro import runner", "from debias_nb.repro.records import read", "import debias_nb.repro.cli"):
+    for line in ("from .repro import runner", "from debias_nb.repro.runs.records import read", "import debias_nb.repro.cli"):
         (tmp_path / "x.py").write_text(f"def f():\n    {line}\n")
         assert any(name.startswith("debias_nb.repro") for name in imported(tmp_path / "x.py")), line
     (tmp_path / "data").mkdir()

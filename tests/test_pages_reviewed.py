@@ -7,16 +7,16 @@ import pytest
 
 from debias_nb.data.registry import load_expected
 from debias_nb.repro.config import load_experiment
-from debias_nb.repro.details import (
+from debias_nb.repro.pages.details import (
     NOT_SHOWN, UNSHOWN, answer_counts, answer_rows, case_counts, case_title, in_order, is_shown, marked_answer, picked_cases,
     printed_table, right_alone, which_way,
 )
-from debias_nb.repro.frame import only_stored, stored
-from debias_nb.repro.pairing import Made
-from debias_nb.repro.pages import write_notebook, write_page
-from debias_nb.repro.records import Store, encode, latest
-from debias_nb.repro.runner import narrow
-from debias_nb.repro.tables import APART, differences, pairs, rests_on, tally, told
+from debias_nb.repro.pages.frame import only_stored, stored
+from debias_nb.repro.pages.pairing import Made
+from debias_nb.repro.pages.report import write_notebook, write_page
+from debias_nb.repro.runs.records import Store, encode, latest
+from debias_nb.repro.runs.runner import narrow
+from debias_nb.repro.pages.tables import APART, differences, pairs, rests_on, tally, told
 
 ROOT = Path(__file__).parents[1]
 SEEDS = (0, 1, 2)

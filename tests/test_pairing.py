@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from debias_nb.metrics import randomisation_test
-from debias_nb.repro.details import first_cases, question_tests
-from debias_nb.repro.pairing import Made, Run, pairs_of
+from debias_nb.repro.pages.details import first_cases, question_tests
+from debias_nb.repro.pages.pairing import Made, Run, pairs_of
 
 MADE = Made("torch 2.13.0", "here")
 

@@ -4,10 +4,10 @@ They load, and one step of each kind of run that they ask for works on a stand-i
 """
 import pytest
 
-from debias_nb.repro.frame import all_experiments
-from debias_nb.repro.records import TrainingFailed
-from debias_nb.repro.runner import quiet
-from debias_nb.repro.tasks.common import stand_in
+from debias_nb.repro.pages.frame import all_experiments
+from debias_nb.repro.runs.records import TrainingFailed
+from debias_nb.repro.runs.runner import quiet
+from debias_nb.repro.runs.tasks.common import stand_in
 from dry import dry_runs, dry_step
 
 
@@ -136,7 +136,7 @@ def test_the_papers_settings():
 ])
 def test_what_is_missing_is_named_by_corpus_and_all_at_once(name, missing):
     "Whatever a table calls its corpora, and the corpus of a first stage too."
-    from debias_nb.repro.frame import reasons, stored
+    from debias_nb.repro.pages.frame import reasons, stored
     study = stored(name, "paper")
     told = reasons([cell for cell in study.cells if cell.status == "not run"])
     for corpus in missing:
@@ -147,7 +147,7 @@ def test_what_is_missing_is_named_by_corpus_and_all_at_once(name, missing):
 
 
 def test_counted_rows_want_neither_encoder_nor_gpu():
-    from debias_nb.repro.frame import stored
+    from debias_nb.repro.pages.frame import stored
     cells = [cell for cell in stored("arr/table02", "paper").cells if cell.method == "BOW"]
     assert cells and all("GPU" not in cell.why and "encoder" not in cell.why for cell in cells)
 
@@ -160,7 +160,7 @@ def test_counted_rows_want_neither_encoder_nor_gpu():
 def test_a_run_tells_all_that_it_lacks(name, method, missing, monkeypatch, tmp_path):
     "Not one thing after another."
     from debias_nb.repro.config import load_experiment
-    from debias_nb.repro.tasks.common import lacking, task_of
+    from debias_nb.repro.runs.tasks.common import lacking, task_of
     monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path))
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

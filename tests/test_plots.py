@@ -13,7 +13,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.text import Text
 from PIL import Image
 
-from debias_nb.repro import plots as P
+from debias_nb.repro.pages import plots as P
 
 PAPERS = Path(__file__).parents[1] / "nbs" / "papers"
 

@@ -24,10 +24,10 @@ from debias_nb.config import ConfigError
 from debias_nb.encoders import EncoderError, QuietTrainer, embed_texts, pretrain, tokenise, training_arguments
 from debias_nb.processes import gathered
 from debias_nb.regularized import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
-from debias_nb.repro import training as companion
-from debias_nb.repro.answer_training import fit_answers
+from debias_nb.repro.runs import training as companion
+from debias_nb.repro.runs.answer_training import fit_answers
 from debias_nb.repro.config import MethodConfig, TrainConfig
-from debias_nb.repro.runner import execute
+from debias_nb.repro.runs.runner import execute
 from debias_nb.scan_training import SCAN
 from test_author_losses import AUTHORS, TEXTS
 from test_regularized import PAIR, moved, rows, trained, without_dropout

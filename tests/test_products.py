@@ -12,8 +12,8 @@ from debias_nb.data import products as p
 from debias_nb.data import registry as r
 from debias_nb.data.questions import QuestionPairs
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
-from debias_nb.repro.tasks import pairs as task
-from debias_nb.repro.tasks.common import lacking
+from debias_nb.repro.runs.tasks import pairs as task
+from debias_nb.repro.runs.tasks.common import lacking
 from made import STATIC
 
 WITHOUT_DATA = "DEBIAS_NB_DATA is not set: the published files are not at hand"

@@ -13,9 +13,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from debias_nb.data.registry import inventory, load_registry
-from debias_nb.repro.frame import only_stored
-from debias_nb.repro.pages import write_page
-from debias_nb.repro.verdicts import overall, read_ledger
+from debias_nb.repro.pages.frame import only_stored
+from debias_nb.repro.pages.report import write_page
+from debias_nb.repro.pages.verdicts import overall, read_ledger
 from debias_nb.stats import WORDS
 from made import shrunk
 from sync import tool

@@ -21,10 +21,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
-from debias_nb.repro import records
+from debias_nb.repro.runs import records
 from debias_nb.config import EncoderConfig, WorldConfig
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
-from debias_nb.repro.records import (
+from debias_nb.repro.runs.records import (
     RecordError, Store, TrainingFailed, append, comparable, encode, failed_record, latest, make_record, read,
     run_or_load,
 )
@@ -189,7 +189,7 @@ def child(code, *args):
 WITHOUT_END = """
 import itertools, sys
 sys.path.insert(0, sys.argv[3])
-from debias_nb.repro.records import append
+from debias_nb.repro.runs.records import append
 from test_records import small
 
 for i in itertools.count(1000 * int(sys.argv[2])):
@@ -735,7 +735,7 @@ def test_training_failed_crosses_a_process_border():
 
 HEAVY = """
 import sys
-from debias_nb.repro.records import environment
+from debias_nb.repro.runs.records import environment
 
 environment()
 heavy = {"torch", "numpy", "transformers"}

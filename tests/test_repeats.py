@@ -3,8 +3,8 @@
 import pytest
 
 import repeats
-from debias_nb.repro.pairing import depends_on_processor
-from debias_nb.repro.records import processor
+from debias_nb.repro.pages.pairing import depends_on_processor
+from debias_nb.repro.runs.records import processor
 
 
 def record(auc, cpu="elsewhere"):

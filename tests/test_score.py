@@ -13,7 +13,7 @@ from debias_nb.config import ConfigError, project_root
 from debias_nb.repro import score as scoring
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
-from debias_nb.repro.records import Store, latest
+from debias_nb.repro.runs.records import Store, latest
 from debias_nb.repro.score import Candidate, ScoreError, check, compared, find_loss, parts, score
 from debias_nb.stats import WORDS
 

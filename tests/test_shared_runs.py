@@ -9,11 +9,11 @@ from debias_nb.config import ConfigError
 from debias_nb.repro.config import (
     BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig, TableConfig, TrainConfig,
 )
-from debias_nb.repro.details import case_importance, case_table, case_title, picked_cases
-from debias_nb.repro.frame import all_experiments, found_records, papers, study_of
-from debias_nb.repro.plots import importance_plot, svg
-from debias_nb.repro.records import Store, make_record
-from debias_nb.repro.runner import execute, narrow, run_all
+from debias_nb.repro.pages.details import case_importance, case_table, case_title, picked_cases
+from debias_nb.repro.pages.frame import all_experiments, found_records, papers, study_of
+from debias_nb.repro.pages.plots import importance_plot, svg
+from debias_nb.repro.runs.records import Store, make_record
+from debias_nb.repro.runs.runner import execute, narrow, run_all
 from made import METHODS, STATIC, WORLD
 
 TITLES = CorpusConfig(name="catalogue", task="titles", world=WORLD, ticks=2)

@@ -9,7 +9,7 @@ from debias_nb.config import EncoderConfig
 from debias_nb.data.registry import MissingData, locate
 from debias_nb.encoders import EncoderError, embed_texts, load_encoder
 from debias_nb.metrics import auc_at, evaluate_pairs
-from debias_nb.repro.tasks.pairs import evaluation_pairs, score
+from debias_nb.repro.runs.tasks.pairs import evaluation_pairs, score
 
 BOTH = os.environ.get("DEBIAS_NB_DATA") and os.environ.get("DEBIAS_NB_MODELS")
 LACKING = "DEBIAS_NB_DATA and DEBIAS_NB_MODELS are not both set: no published pairs, or no encoders, to compute with"

@@ -12,19 +12,19 @@ import pytest
 import torch
 from scipy import sparse
 
-from debias_nb.repro.details import leak_rows
-from debias_nb.repro.tasks import authors
+from debias_nb.repro.pages.details import leak_rows
+from debias_nb.repro.runs.tasks import authors
 from debias_nb import arr
 from debias_nb.arr import author_ids
-from debias_nb.repro.tasks.authors import (
+from debias_nb.repro.runs.tasks.authors import (
     author_loss, author_split, beginning, counts, evaluate_authors, excerpt, fit_authors, leaks, learned_table,
     settings, topic_rows, tuned)
 from debias_nb.data.authors import Texts, query_target
 from debias_nb.config import AuthorsWorldConfig, ConfigError, EncoderConfig
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, SplitConfig, TrainConfig
 from debias_nb.encoders import embed, tokenise
-from debias_nb.repro.runner import absent, execute, run_all
-from debias_nb.repro.records import Store, TrainingFailed, comparable
+from debias_nb.repro.runs.runner import absent, execute, run_all
+from debias_nb.repro.runs.records import Store, TrainingFailed, comparable
 from debias_nb.data.registry import MissingData
 from dry import dry_step
 
@@ -293,7 +293,7 @@ def test_a_student_needs_a_teacher():
 EXECUTE = """
 import json, sys
 from debias_nb.repro.config import RunConfig
-from debias_nb.repro.runner import execute
+from debias_nb.repro.runs.runner import execute
 print(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))
 """
 

@@ -19,18 +19,18 @@ from sentence_transformers import SentenceTransformer
 
 from debias_nb import encoders
 from debias_nb import regularized
-from debias_nb.repro import records
-from debias_nb.repro import runner
-from debias_nb.repro.tasks.common import base_encoder
-from debias_nb.repro.tasks.pairs import training_pairs
+from debias_nb.repro.runs import records
+from debias_nb.repro.runs import runner
+from debias_nb.repro.runs.tasks.common import base_encoder
+from debias_nb.repro.runs.tasks.pairs import training_pairs
 from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
 from debias_nb.encoders import Tokens, embed_texts, encode_tokens, encoder_fingerprint, single_thread, stack, tokenise
 from debias_nb.interventions import choose, intervene
 from debias_nb.itvreg import cosines, itvreg
-from debias_nb.repro import matching
-from debias_nb.repro.matching import CachedBase, Course, FrozenBase, make_loss
-from debias_nb.repro.records import Store, TrainingFailed, comparable, latest
-from debias_nb.repro.training import PairCollator, fine_tune, pair_tokens
+from debias_nb.repro.runs import matching
+from debias_nb.repro.runs.matching import CachedBase, Course, FrozenBase, make_loss
+from debias_nb.repro.runs.records import Store, TrainingFailed, comparable, latest
+from debias_nb.repro.runs.training import PairCollator, fine_tune, pair_tokens
 from made import STATIC, WORLD, WORDS, bert, experiment, load, table
 
 FINETUNED = MethodConfig(name="Finetuned")
@@ -512,7 +512,7 @@ def test_the_base_encoder_of_a_process_survives_a_failure(tmp_path):
 EXECUTE = """
 import json, sys
 from debias_nb.repro.config import RunConfig
-from debias_nb.repro.runner import execute
+from debias_nb.repro.runs.runner import execute
 
 run = RunConfig.model_validate_json(sys.argv[1])
 print(json.dumps(execute(run)))

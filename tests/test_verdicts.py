@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from debias_nb.config import ConfigError
-from debias_nb.repro.frame import Cell, only_stored
-from debias_nb.repro.printed import PrintedCells, fact, printed_verdict
-from debias_nb.repro.verdicts import (
+from debias_nb.repro.pages.frame import Cell, only_stored
+from debias_nb.repro.pages.printed import PrintedCells, fact, printed_verdict
+from debias_nb.repro.pages.verdicts import (
     LOW_LEAKAGE, Evidence, Ledger, above, comparison_frame, judge, low_leakage, overall, read_ledger,
 )
 

@@ -15,12 +15,12 @@ import pytest
 from typer.testing import CliRunner
 
 from debias_nb.config import ConfigError, cache_dir
-from debias_nb.repro import plan as plans
+from debias_nb.repro.runs import plan as plans
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import load_experiment
-from debias_nb.repro.cost import load_costs, measured, run_cost
-from debias_nb.repro.records import Store, comparable, latest
-from debias_nb.repro.runner import run_all
+from debias_nb.repro.pages.cost import load_costs, measured, run_cost
+from debias_nb.repro.runs.records import Store, comparable, latest
+from debias_nb.repro.runs.runner import run_all
 
 ROOT = Path(__file__).parents[1]
 CACHE = cache_dir("encoders").parent

@@ -37,8 +37,8 @@ class BundleError(RuntimeError):
 def needed(runs) -> tuple[dict[Path, str], dict]: # data files -> their place; encoders by name
     "What runs read. Raises `BundleError` where something is not here."
     from debias_nb.data import registry
-    from debias_nb.repro.runner import absent
-    from debias_nb.repro.tasks.common import task_of
+    from debias_nb.repro.runs.runner import absent
+    from debias_nb.repro.runs.tasks.common import task_of
     files, encoders = {}, {}
     verified = registry.verified
 
@@ -138,9 +138,9 @@ def make(manifest: Path, out: Path, wheels: Path | None, limit: float) -> dict:
     """Write a bundle of at most `limit` MiB; what is in it.
     Raises `BundleError` for a larger one, which is not left behind: an earlier one stays."""
     from debias_nb.repro.cli import settle_folders
-    from debias_nb.repro.device import manifest_runs, outstanding
-    from debias_nb.repro.records import git_state
-    from debias_nb.repro.runner import store_for
+    from debias_nb.repro.runs.device import manifest_runs, outstanding
+    from debias_nb.repro.runs.records import git_state
+    from debias_nb.repro.runs.runner import store_for
     packed = wheels_of(wheels)
     settle_folders()
     runs = manifest_runs(manifest, ROOT)

@@ -142,8 +142,8 @@ def name_of(path: Path) -> str: # `paper/experiment`, or of a book
 
 def run_paper(path: Path) -> tuple[Path, list | None, str, float]:
     "Run a paper notebook on the stored records, as its page is made: at the richest profile, and nothing is trained."
-    from debias_nb.repro.frame import only_stored, profiles_of
-    from debias_nb.repro.pages import richest, run_cells
+    from debias_nb.repro.pages.frame import only_stored, profiles_of
+    from debias_nb.repro.pages.report import richest, run_cells
     os.chdir(ROOT)
     name = name_of(path)
     parameters = {"profile": richest(name)} if profiles_of(name) else {}
@@ -168,7 +168,7 @@ def run_together(paths: list[Path]) -> list[tuple]:
     "What `run` or `run_paper` says of each: of paper notebooks, which read the records once, or of one of the library."
     if not is_of_paper(paths[0]):
         return [run(path) for path in paths]
-    from debias_nb.repro.frame import only_stored
+    from debias_nb.repro.pages.frame import only_stored
     with only_stored():
         return [run_paper(path) for path in paths]
 
@@ -304,8 +304,8 @@ PROFILE = re.compile(r'(?m)^(profile: str = )"\w+"') # in the cell of parameters
 
 def name_profile(path: Path, nb: dict) -> str: # path: of a paper notebook
     "Its cell of parameters names the profile whose page is stored. What was named instead; empty where that was right."
-    from debias_nb.repro.frame import profiles_of
-    from debias_nb.repro.pages import richest
+    from debias_nb.repro.pages.frame import profiles_of
+    from debias_nb.repro.pages.report import richest
     name = name_of(path)
     for cell in nb["cells"]:
         source = joined(cell["source"])
@@ -323,7 +323,7 @@ ALT = re.compile(r"!\[[^\]]*\]") # what is told of a figure; outputs are stored 
 
 def page_of_stored(path: Path) -> dict[str, bytes]: # file -> content
     "The page that the stored outputs of a paper notebook make, with its figures."
-    from debias_nb.repro.pages import Shown, files_of, on_page, shown_output
+    from debias_nb.repro.pages.report import Shown, files_of, on_page, shown_output
     shown = []
     cells = json.loads(path.read_text("utf-8"))["cells"]
     for cell in cells:
@@ -338,7 +338,7 @@ def page_of_stored(path: Path) -> dict[str, bytes]: # file -> content
 
 def compared_with_page(path: Path) -> list[str]:
     "Where the stored outputs of a paper notebook are not what its page in reports/ shows."
-    from debias_nb.repro.pages import page_path
+    from debias_nb.repro.pages.report import page_path
     nb = json.loads(path.read_text("utf-8"))
     found = stale(nb)
     wrong = name_profile(path, nb)
@@ -486,7 +486,7 @@ def main() -> int:
     if not paths:
         parser.error("no such notebook is run")
     if len(paths) > 1: # each process has the libraries, and need not load them again
-        from debias_nb.repro.runner import settle_libraries
+        from debias_nb.repro.runs.runner import settle_libraries
         settle_libraries()
     look = keep if args.keep else compared
     wrong = 0

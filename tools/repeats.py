@@ -28,8 +28,8 @@ while trained ones are compared with those of their own."""
 
 def untrained_runs(papers: list[str]) -> tuple[list, dict[str, dict]]: # runs; id -> record
     "The committed runs of real data that train nothing, each once, with their records."
-    from debias_nb.repro.frame import all_experiments, found_records, results
-    from debias_nb.repro.pairing import depends_on_processor
+    from debias_nb.repro.pages.frame import all_experiments, found_records, results
+    from debias_nb.repro.pages.pairing import depends_on_processor
     runs = {}
     committed = {}
     for paper in papers:
@@ -46,14 +46,14 @@ def untrained_runs(papers: list[str]) -> tuple[list, dict[str, dict]]: # runs; i
 def computed(runs: list) -> dict[str, dict]: # id -> record
     "The records of runs, made here and kept nowhere; those whose data or encoder is not here are left out."
     from tqdm import tqdm
-    from debias_nb.repro.runner import absent, execute, quiet
+    from debias_nb.repro.runs.runner import absent, execute, quiet
     quiet()
     return {run.id: execute(run) for run in tqdm(runs, unit="run") if not absent(run)}
 
 
 def compared(committed: dict[str, dict], here: dict[str, dict]) -> pd.DataFrame: # as of `agree.apart`, with `apart` by `SAME`
     "Every number that both have."
-    from debias_nb.repro.agree import apart
+    from debias_nb.repro.runs.agree import apart
     found = apart(here, committed)
     found["apart"] = ~(found.gap <= SAME)
     return found
@@ -61,8 +61,8 @@ def compared(committed: dict[str, dict], here: dict[str, dict]) -> pd.DataFrame:
 
 def page(committed: dict, here: dict, found: pd.DataFrame) -> str: # found: of `compared`
     "The page of one comparison."
-    from debias_nb.repro.records import processor
-    from debias_nb.repro.tables import text_table
+    from debias_nb.repro.runs.records import processor
+    from debias_nb.repro.pages.tables import text_table
     elsewhere = [i for i in here if committed[i]["environment"].get("cpu") != processor()]
     paper_of = {i: record["config"]["paper"] for i, record in committed.items()}
     rows = []
@@ -84,7 +84,7 @@ def page(committed: dict, here: dict, found: pd.DataFrame) -> str: # found: of `
 
 
 def main(argv: list[str] | None = None) -> int:
-    from debias_nb.repro.frame import papers
+    from debias_nb.repro.pages.frame import papers
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("papers", nargs="*", choices=[[], *papers()], help="default: all")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")

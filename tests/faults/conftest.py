@@ -22,7 +22,7 @@ def tally(request):
 @pytest.fixture(scope="session", autouse=True)
 def libraries():
     "Processes that are forked have them, and need not load them again."
-    from debias_nb.repro.runner import quiet, settle_libraries
+    from debias_nb.repro.runs.runner import quiet, settle_libraries
     for name in ("cli", "frame", "tables", "tasks.pairs"):
         importlib.import_module(f"debias_nb.repro.{name}")
     quiet()
@@ -132,7 +132,7 @@ Random inputs are edits of valid ones by a generator that is seeded with the rea
 
 
 def where() -> str:
-    from debias_nb.repro.records import processor
+    from debias_nb.repro.runs.records import processor
     return f"""## Where
 
 {processor()}, {platform.system()} {platform.machine()}, Python {platform.python_version()}.

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
-from debias_nb.repro.records import Store, comparable, read
+from debias_nb.repro.runs.records import Store, comparable, read
 from made import METHODS, STATIC, WORLD
 
 ROOT = Path(__file__).parents[2]

@@ -22,8 +22,8 @@ from debias_nb.encoders import EncoderError, load_encoder, planted_encoder
 from debias_nb.hashes import sha256_file
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import ExperimentConfig
-from debias_nb.repro.records import Store, encode, make_record
-from debias_nb.repro.verdicts import read_ledger
+from debias_nb.repro.runs.records import Store, encode, make_record
+from debias_nb.repro.pages.verdicts import read_ledger
 from harness import QUICK, ROOT, make_project, settings_of
 
 
@@ -240,8 +240,8 @@ DAMAGED_CLAIMS = {
 
 
 BEGIN = """\
-from debias_nb.repro.printed import fact
-from debias_nb.repro.verdicts import Ledger
+from debias_nb.repro.pages.printed import fact
+from debias_nb.repro.pages.verdicts import Ledger
 book = Ledger("itvreg")
 paper = book.printed"""
 

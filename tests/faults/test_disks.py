@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from debias_nb.repro.records import encode
+from debias_nb.repro.runs.records import encode
 from harness import (
     QUICK, Child, command, lines_of, make_project, own_mounts, read_only, records_of, small_disk, store_of,
 )
@@ -158,7 +158,7 @@ def test_an_executed_notebook(reference, apart, tally, tmp_path):
 
 
 def deletion_on_a_small_disk(folder):
-    from debias_nb.repro.records import RecordError, Store, read
+    from debias_nb.repro.runs.records import RecordError, Store, read
     full(folder, 5 * PAGE)
     path = folder / "itvreg/demo.planted.jsonl"
     path.parent.mkdir()
@@ -189,7 +189,7 @@ def test_a_deletion(apart, tally, tmp_path):
 
 
 def addition_on_a_small_disk(folder):
-    from debias_nb.repro.records import RecordError, append, read
+    from debias_nb.repro.runs.records import RecordError, append, read
     full(folder, 5 * PAGE)
     path = folder / "demo.planted.jsonl"
     path.write_bytes(b"".join(many_lines()))
@@ -349,7 +349,7 @@ class Backwards(datetime):
 
 def set_back():
     "Every look at the time of day is an hour before the one before."
-    from debias_nb.repro import records
+    from debias_nb.repro.runs import records
     records.datetime = Backwards
     real, looks = time.time, []
 
@@ -376,7 +376,7 @@ def test_a_batch_while_the_clock_goes_back(reference, tally, tmp_path):
 
 def test_a_run_that_is_made_again(reference, tally, tmp_path):
     "The newest record is the one that was written last, whatever its time says."
-    from debias_nb.repro.records import Store
+    from debias_nb.repro.runs.records import Store
     with tally.trial("clock set back"):
         cache, expected = reference
         project = make_project(tmp_path / "project")
@@ -393,7 +393,7 @@ def test_a_run_that_is_made_again(reference, tally, tmp_path):
 def test_a_file_that_becomes_older(tally, tmp_path):
     "As when an archive is unpacked over it: of the same size, with an earlier time of change."
     from debias_nb.data.registry import sha256_of
-    from debias_nb.repro.records import Store, append, latest
+    from debias_nb.repro.runs.records import Store, append, latest
     with tally.trial("clock set back"):
         path = tmp_path / "a.tsv"
         path.write_bytes(b"one")

@@ -27,8 +27,8 @@ from debias_nb.explain.diagnose import read_condition
 from debias_nb.explain.pairs_file import read_pairs_file
 from debias_nb.repro.cli import RunnerError, checked, parse_parameter, parse_seeds
 from debias_nb.repro.config import load_experiment
-from debias_nb.repro.device import Manifest
-from debias_nb.repro.records import RecordError, encode, read
+from debias_nb.repro.runs.device import Manifest
+from debias_nb.repro.runs.records import RecordError, encode, read
 from harness import NOTEBOOK
 from made import numbered, trial
 

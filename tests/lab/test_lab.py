@@ -30,7 +30,7 @@ KINDS = {
     "a table": "papers/itvreg/table03.ipynb",
     "a book": "papers/claims.ipynb",
     "a method": "methods/itvreg.ipynb",
-    "figures": "repro/09_plots.ipynb",
+    "figures": "pages/04_plots.ipynb",
     "pictures of a page": "explain/05_page.ipynb",
     "the index": "index.ipynb",
 }

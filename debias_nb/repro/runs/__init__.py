@@ -1,0 +1,1 @@
+"What only this companion to the papers needs: their tables, figures and pages."

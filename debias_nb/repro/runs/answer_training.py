@@ -1,0 +1,434 @@
+"""Train a pair encoder to select answers: cross-entropy, SCAN's weights and debiasing on top of it, transfer before it; then score and evaluate."""
+import tempfile
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import PrinterCallback, Trainer
+
+from debias_nb.config import EncoderConfig
+from debias_nb.cross_encoders import LengthSampler, PairEncoder, PairInputs, load_pair_encoder
+from debias_nb.data.answers import Answers, high_overlap, misled
+from debias_nb.encoders import autocast, device_of, evaluating, single_thread
+from debias_nb.metrics import rank_metrics, rank_replicates
+from debias_nb.processes import refuse_several
+from debias_nb.repro.config import MethodConfig, ScanConfig, TrainConfig
+from debias_nb.repro.runs.limits import fit
+from debias_nb.repro.runs.records import TrainingFailed
+from debias_nb.repro.runs.training import BestEpoch, arguments_for, in_stretches, optimizer_for, rows_of
+from debias_nb.scan import (
+    HEADS, Memory, ScanHead, diagnose_weights, effective_size, learn_weights, oracle_weights, scan_loss,
+    shuffled_within,
+)
+
+
+class AnswerModel(nn.Module):
+    "A pair encoder and the head on it; called, it gives representations."
+    def __init__(self, encoder: PairEncoder, head: ScanHead):
+        super().__init__()
+        self.encoder = encoder
+        self.head = head
+
+    def forward(self, batch: dict) -> torch.Tensor: # of `PairInputs.batch` -> H (n, d)
+        return self.encoder(**batch)
+
+
+def answer_model(
+    encoder: EncoderConfig,          # of kind `alignment` or `cross`
+    method: MethodConfig,
+    training: TrainConfig,
+    texts: list[str] | None = None,  # that the vocabulary of an encoder called `learned` is made of
+    seed: int = 0,                   # of everything that is fresh
+) -> AnswerModel:
+    "An untrained model. Raises `EncoderError` as `load_pair_encoder` does."
+    scan = method.scan or ScanConfig(weights="uniform")
+    pairs = load_pair_encoder(encoder, texts, seed)
+    debias = scan.debias != "none"
+    preset = {}
+    if debias:
+        preset = HEADS[scan.debias]
+    class_weights = (1., training.positive_weight)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed + 1)
+        head = ScanHead(
+            pairs.width, temperature=scan.temperature, debias=debias, class_weights=class_weights, **preset)
+    model = AnswerModel(pairs, head)
+    if encoder.dtype == "fp64":
+        model.double()
+    return model
+
+
+@dataclass(frozen=True)
+class AnswerTokens:
+    "Questions with candidate answers, ready for an encoder."
+    inputs: PairInputs
+    labels: torch.Tensor  # (n,) 0 or 1
+    overlap: torch.Tensor # (n,) bool: the answer shares many words with its question
+
+    def __len__(self):
+        return len(self.labels)
+
+    @property
+    def conflicting(self) -> torch.Tensor: # (n,) bool: shared words speak for the other label
+        return self.overlap != (self.labels == 1)
+
+
+def answer_tokens(
+    encoder: PairEncoder,
+    answers: Answers,
+    max_length: int = 128, # tokens of a pair, special ones included
+) -> AnswerTokens:
+    "Tokenise candidates. Raises `ValueError` as `PairEncoder.tokenise` does."
+    inputs = encoder.tokenise(answers.questions, answers.answers, max_length)
+    labels = torch.from_numpy(answers.labels.astype(np.int64))
+    return AnswerTokens(inputs, labels, torch.from_numpy(high_overlap(answers)))
+
+
+class AnswerCollator:
+    "Batches of rows: arguments of the encoder, `labels`, and `row`."
+    def __init__(self, data: AnswerTokens):
+        self.data = data
+
+    def __call__(self, features: list[dict]) -> dict: # features: [{"row": int, …}, …]
+        rows = rows_of(features)
+        batch = self.data.inputs.batch(rows)
+        return batch | {"labels": self.data.labels[rows], "row": rows}
+
+
+PLAIN_LINE = {"effective size": 1., "largest": 1., "right answers": 1., "conflicting": 1., "fitted loss": 1.}
+
+
+def _learner_settings(scan: ScanConfig) -> dict:
+    "The settings of `learn_weights`."
+    settings = {"variant": scan.variant, "r": scan.functions}
+    if scan.variant == "paper" and scan.pairs == "matched":
+        settings["form"] = "matched"
+    if scan.rate:
+        settings["lr"] = scan.rate
+    if scan.variant == "fixed":
+        settings |= {"penalty": scan.penalty, "class_mass": scan.class_mass}
+    return settings
+
+
+def _memory(scan: ScanConfig) -> Memory | None: # None: nothing is learned from earlier batches
+    "What learns from earlier batches, where something is learned."
+    if scan.memory != "none" and scan.weights in ("learned", "shuffled"):
+        return Memory(scan.memory, scan.alpha, size=280)
+    return None
+
+
+class Weigher:
+    "Sample weights for the batches of one training run, and a diary of what they did."
+    gathers = ("generator", "fitted", "memory")
+
+    def __init__(self,
+        scan: ScanConfig,
+        data: AnswerTokens, # the training set
+        seed: int = 0,      # of random features and of shuffling
+    ):
+        self.scan = scan
+        self.conflicting = data.conflicting
+        self.generator = torch.Generator().manual_seed(seed)
+        self.settings = _learner_settings(scan)
+        self.fitted = float("nan")
+        self.memory = _memory(scan)
+        self.oracle = None
+        if scan.weights == "oracle":
+            self.oracle = oracle_weights(data.labels, data.overlap.long())
+
+    def __call__(self,
+        hidden: torch.Tensor, # (n, d) of the batch
+        labels: torch.Tensor, # (n,)
+        rows: torch.Tensor,   # (n,) in the training set
+        epoch: float,         # epochs passed
+    ) -> torch.Tensor | None: # (n,), or None for uniform weights
+        "Raises as `learn_weights` does."
+        if self.scan.weights == "uniform" or epoch < self.scan.from_epoch or len(rows) < 2:
+            return None
+        if self.oracle is not None:
+            return self.oracle[rows.cpu()].to(hidden.device)
+        found = learn_weights(hidden, labels, self.memory, generator=self.generator, **self.settings)
+        if self.memory is not None:
+            self.memory.update(hidden, found)
+        self.fitted = found.loss
+        if self.scan.weights == "learned":
+            return found.values
+        return shuffled_within(found.values, labels, self.generator)
+
+    def told(self, weights, labels, rows) -> dict[str, float]:
+        "One line of the diary: what the weights of a batch are like, relative to mean 1."
+        if weights is None:
+            return dict(PLAIN_LINE)
+        mean = weights.mean()
+        w = weights / mean
+        conflict = self.conflicting[rows.cpu()].to(labels.device)
+        return {
+            "effective size": effective_size(w),
+            "largest": float(w.max()),
+            "right answers": _mean_of(w, labels == 1),
+            "conflicting": _mean_of(w, conflict),
+            "fitted loss": self.fitted,
+        }
+
+    def asked(self, weights, hidden, labels) -> dict[str, float]:
+        """What weights do to fresh random features of a batch, and what they do shuffled; nothing where the samples differ
+        in one feature or in none, as they do when a training has collapsed."""
+        if weights is None:
+            return {}
+        out = diagnose_weights(weights, hidden, labels, generator=self.generator, r=self.scan.functions, draws=1)
+        told = {key: out[key] for key in ("fresh loss", "fresh loss, shuffled")}
+        return {key: value for key, value in told.items() if np.isfinite(value)}
+
+
+def _mean_of(weights, mask) -> float:
+    "Mean of some weights; nan where there are none."
+    if mask.any():
+        own = weights[mask]
+        return float(own.mean())
+    return float("nan")
+
+
+GRADIENT_BITS = 20
+
+
+def round_gradients(
+    optimizer, # of torch; its gradients are changed
+    *_,        # so that `register_step_pre_hook` takes it
+) -> None:
+    """Round each gradient to multiples of 2^-20 of the power of two above its largest number.
+    Sums of many numbers differ between processors in their last bits, and a training makes more of that in each step; the
+    rounding takes it away before the step."""
+    for group in optimizer.param_groups:
+        for weight in group["params"]:
+            if weight.grad is None:
+                continue
+            largest = weight.grad.abs().max()
+            _, exponent = torch.frexp(largest)
+            unit = torch.ldexp(torch.ones_like(largest), exponent - GRADIENT_BITS)
+            weight.grad.div_(unit).round_().mul_(unit)
+
+
+class EpochSampler(LengthSampler):
+    "Batches of similar length in random order, which seed and epoch alone decide."
+    def __init__(self, batch_size: int, lengths: list[int], seed: int):
+        super().__init__(batch_size, lengths=lengths, generator=torch.Generator())
+        self.seed = seed
+        self.set_epoch(0)
+
+    def set_epoch(self, epoch: int): # the trainer calls this
+        drawn = np.random.SeedSequence([self.seed, epoch]).generate_state(1)[0]
+        self.generator.manual_seed(int(drawn))
+
+
+MOMENTS = 8 # of a training, at which weights are tried on fresh features
+
+
+class AnswerTrainer(Trainer):
+    """transformers' trainer with sample weights and the terms of `ScanHead`: a dict a step in `history` and, of the
+    weights, in `diary`. Raises `TrainingFailed` with the step."""
+    gathers = ("history", "diary", "fresh")
+
+    def __init__(self, *args, weigher: Weigher, contrast: float = 1., rounded: bool = False, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.rounded = rounded
+        self.remove_callback(PrinterCallback)
+        self.weigher = weigher
+        self.contrast = contrast
+        self.history = []
+        self.diary = []
+        self.fresh = []
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        labels = inputs.pop("labels")
+        rows = inputs.pop("row")
+        hidden = model(inputs)
+        weights = self._weights(hidden.detach(), labels, rows)
+        terms = self.model.head(hidden, labels, weights)
+        loss = scan_loss(terms, cl=self.contrast)
+        if not torch.isfinite(loss):
+            raise TrainingFailed(self.state.global_step, f"the loss is {loss.item()}")
+        self.history.append({key: value.item() for key, value in terms.items()})
+        self._look(weights, hidden, labels, rows)
+        if return_outputs:
+            return (loss, hidden)
+        return loss
+
+    def _weights(self, hidden, labels, rows):
+        "The weights of a batch. Training ends where a learner has lost them."
+        step = self.state.global_step
+        setting = "(`rate` of the method's `scan`)"
+        if self.weigher.scan.weights != "uniform" and not hidden.isfinite().all():
+            raise TrainingFailed(step, "the representations that weights are learned on are not finite")
+        try:
+            weights = self.weigher(hidden, labels, rows, self.state.epoch or 0.)
+        except FloatingPointError as e:
+            raise TrainingFailed(step, f"{e} {setting}") from None
+        if weights is None or weights.sum() > 0:
+            return weights
+        lost = f"the weights of a batch sum to {float(weights.sum()):.3g}"
+        raise TrainingFailed(step, f"{lost}: take a smaller learning rate for them {setting}")
+
+    def _look(self, weights, hidden, labels, rows):
+        "Write the diary, and at some moments ask what the weights do to fresh features."
+        if self.weigher.scan.weights != "uniform":
+            self.diary.append(self.weigher.told(weights, labels, rows))
+        step = self.state.global_step
+        every = max(1, self.state.max_steps // MOMENTS)
+        if weights is not None and step % every == 0:
+            asked = self.weigher.asked(weights, hidden, labels)
+            self.fresh.append({"step": step} | asked)
+
+    def create_optimizer(self, *args, **kwargs):
+        optimizer = super().create_optimizer(*args, **kwargs)
+        if self.rounded:
+            optimizer.register_step_pre_hook(round_gradients)
+        return optimizer
+
+    def _get_train_sampler(self, train_dataset=None):
+        tokens = self.data_collator.data
+        lengths = tokens.inputs.lengths.tolist()
+        return EpochSampler(self.args.train_batch_size, lengths, self.args.seed)
+
+
+def fit_answers(
+    model: AnswerModel,       # trained in place
+    data: AnswerTokens,
+    scan: ScanConfig | None,  # None: plain cross-entropy
+    training: TrainConfig,
+    seed: int,                # of batches, dropout, random features
+    dtype: str = "fp32",      # bf16 is autocast; fp64 rounds gradients
+    validate=None,            # model -> score, higher is better: the best epoch's weights are kept, the earliest of equals
+) -> AnswerTrainer: # with `history`, `diary`, `fresh` and, after validation, `scores` by epoch
+    "Train a model. Raises `TrainingFailed` when the loss is not finite, `ValueError` for another loss than cross-entropy."
+    from datasets import Dataset
+    if training.loss != "cross-entropy":
+        raise ValueError(f"answers are trained with cross-entropy, got loss {training.loss!r}")
+    why = "weights and memory are those of one process's batches; debias_nb.SCAN trains over several"
+    refuse_several("answers as runs train them", why)
+    scan = scan or ScanConfig(weights="uniform")
+    best = BestEpoch(model, validate)
+    callbacks = [best] if validate else []
+    rows = Dataset.from_dict({"row": range(len(data))})
+    with tempfile.TemporaryDirectory() as folder, single_thread(training.threads):
+        args = arguments_for(training, folder, model, seed, dtype, remove_unused_columns=False)
+        trainer = AnswerTrainer(
+            model=model, args=args, train_dataset=rows, data_collator=AnswerCollator(data),
+            weigher=Weigher(scan, data, seed), contrast=scan.contrast, rounded=dtype == "fp64", callbacks=callbacks,
+            optimizer_cls_and_kwargs=optimizer_for(training))
+        fit(trainer, trainer, trainer.weigher, best)
+    model.eval()
+    trainer.scores = best.scores
+    return trainer
+
+
+def _mean(values) -> float | None:
+    "Mean of those that are numbers; None where there is none."
+    if np.isnan(values).all():
+        return None
+    return float(f"{np.nanmean(values):.4g}")
+
+
+def diary_summary(
+    diary: list[dict], # one dict of numbers a step, nan where a batch had nothing to tell
+    points: int = 10,
+) -> dict[str, list[float | None]]: # a list a name: means over stretches of equal length, None where one tells nothing
+    "The diary of weights in at most `points` stretches."
+    if not diary:
+        return {}
+    return in_stretches(diary, points, _mean)
+
+
+@torch.no_grad()
+def answer_scores(
+    model: AnswerModel,
+    inputs: PairInputs,
+    batch_size: int = 256,
+    dtype: str = "fp32",  # bf16 is autocast
+) -> np.ndarray: # (n,) log-odds of being an answer
+    "Score candidates, in the order given."
+    device = device_of(model)
+    out = torch.empty(len(inputs))
+    order = torch.from_numpy(np.argsort(-inputs.lengths, kind="stable"))
+    with evaluating(model), autocast(dtype, device):
+        for rows in order.split(batch_size):
+            batch = {key: value.to(device) for key, value in inputs.batch(rows).items()}
+            hidden = model(batch)
+            scores = model.head.scores(hidden)
+            out[rows] = scores.float().cpu()
+    return out.numpy()
+
+
+def _first_stage(model, data, training, seed, dtype) -> AnswerTrainer:
+    "Plain training on another corpus: it knows nothing of SCAN."
+    transfer = training.transfer
+    stage = training.model_copy(update={"learning_rate": transfer.learning_rate, "epochs": transfer.epochs})
+    debiasing = model.head.debiasing
+    model.head.debiasing = None
+    try:
+        return fit_answers(model, data, None, stage, seed, dtype)
+    finally:
+        model.head.debiasing = debiasing
+
+
+def train_stages(
+    model: AnswerModel,
+    data: AnswerTokens,                       # of the run's own corpus
+    method: MethodConfig,
+    training: TrainConfig,
+    seed: int,
+    dtype: str = "fp32",
+    validate=None,                            # as in `fit_answers`, for the last stage
+    transfer: AnswerTokens | None = None,     # of the first stage's corpus, for methods with `transfer`
+) -> tuple[AnswerTrainer | None, AnswerTrainer]: # of the first stage and of the last
+    """Train in one stage or two; the first one is plain.
+    Raises `ValueError` when its data or settings are lacking, otherwise as `fit_answers`."""
+    first = None
+    if method.transfer:
+        if transfer is None or training.transfer is None:
+            need = "`transfer` must be in the training settings, and its data given"
+            raise ValueError(f"method {method.name!r} transfers: {need}")
+        first = _first_stage(model, transfer, training, seed, dtype)
+    last = fit_answers(model, data, method.scan, training, seed, dtype, validate)
+    return first, last
+
+
+SHOWN = ("map", "mrr", "p1")            # metrics with bootstrap replicates
+GRADED = ("ndcg1", "ndcg3", "ndcg10")   # the same, where relevance has grades
+REPLICATES = 100                        # records hold them, for every set and metric
+
+
+def _parts(answers: Answers, ids) -> dict[str, np.ndarray]: # (questions,) bool
+    "Questions whose candidate with the largest overlap is wrong, and the others."
+    wrong = dict(zip(answers.question_ids, misled(answers).tolist()))
+    away = np.array([wrong[i] for i in ids])
+    return {"misled": away, "led": ~away}
+
+
+def evaluate_answers(
+    scores: np.ndarray, # (n,) finite
+    answers: Answers,
+) -> tuple[dict[str, float], dict[str, list[float]], list[float]]: # metrics, replicates, average precision by question
+    """All metrics of a set of candidates, also on misled questions and on the others.
+    Raises `ValueError` naming set and question."""
+    candidates = (answers.labels, answers.question_ids, answers.grades)
+    means, values, ids = rank_metrics(scores, *candidates, name=answers.name, unanswered="exclude")
+    shown = SHOWN if answers.grades is None else SHOWN + GRADED
+    resampled = rank_replicates({key: values[key] for key in shown if key in values}, REPLICATES, 0)
+    precision = values["map"]
+    parts = _parts(answers, ids)
+    for k, (name, mask) in enumerate(parts.items(), 1):
+        if mask.sum() < 2:
+            continue
+        own = precision[mask]
+        first = values["p1"][mask]
+        means[f"map[{name}]"] = float(own.mean())
+        means[f"p1[{name}]"] = float(first.mean())
+        resampled |= rank_replicates({f"map[{name}]": own}, REPLICATES, k) # other questions, other draws
+    means["misled"] = float(parts["misled"].mean())
+    rounded = {key: _rounded(drawn) for key, drawn in resampled.items()}
+    return means, rounded, _rounded(precision)
+
+
+def _rounded(values: np.ndarray) -> list[float]: # four decimals
+    return np.round(values, 4).tolist()

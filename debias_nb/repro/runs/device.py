@@ -1,0 +1,263 @@
+"""A manifest names runs, most valuable first; one command makes as many of them as fit into the time, and their records are merged afterwards."""
+import os
+import subprocess
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from debias_nb.config import ConfigError, Strict, check_known, load_config, nearest, project_root, refuse_if
+from debias_nb.repro.config import ExperimentConfig, Names, Profile, RunConfig, load_experiment, slug
+from debias_nb.repro.runs.records import Store, bundled, comparable, git, git_state, misfit, processor, published, this_machine
+from debias_nb.repro.runs.runner import Outcome, cores, execute_within, narrow, refuse_empty, run_all, store_for
+
+
+class Wanted(Strict):
+    "Some runs of an experiment, or of a grid that has no page yet."
+    experiment: str | None = None   # `paper/experiment`
+    profile: Profile = "small"
+    grid: str | None = None         # a file like those of experiments, as seen from the manifest
+    why: str | None = None          # for the reader
+    seeds: tuple[int, ...] | None = None      # default: the configuration's, as of what follows
+    methods: Names | None = None
+    encoders: Names | None = None   # labels
+    corpora: Names | None = None    # labels
+    weight: float | None = None     # lambda of every method that has one
+    ids: Names | None = None        # of single runs
+
+    @model_validator(mode="after")
+    def _one(self):
+        refuse_if((self.experiment is None) == (self.grid is None), "`experiment` or `grid`, one of the two")
+        return self
+
+
+class Manifest(Strict):
+    "Runs for a device, most valuable first."
+    title: str
+    runs: Annotated[tuple[Wanted, ...], Field(min_length=1)]
+
+
+def _refuse_unknown(wanted: Wanted, runs: list[RunConfig]) -> None:
+    "Raises `ConfigError` for an id of no run, for a corpus that no run is about, and for none of either."
+    refuse_empty("ids", wanted.ids)
+    refuse_empty("corpora", wanted.corpora)
+    ids = [run.id for run in runs]
+    for run_id in wanted.ids or ():
+        check_known("run has the id", run_id, ids, ConfigError)
+    corpora = dict.fromkeys(run.data.display for run in runs if run.data)
+    for name in wanted.corpora or ():
+        check_known("run is about a corpus", name, corpora, ConfigError)
+
+
+def _experiment(wanted: Wanted, folder: Path, root: Path | None) -> ExperimentConfig: # as of `wanted_runs`
+    if wanted.grid:
+        return load_config(folder / wanted.grid, ExperimentConfig)
+    return load_experiment(wanted.experiment, wanted.profile, root)
+
+
+def wanted_runs(
+    wanted: Wanted,
+    folder: Path,             # of the manifest
+    root: Path | None = None, # of the project
+) -> list[RunConfig]: # seed by seed
+    "The runs of one entry. Raises `ConfigError` for what there is not."
+    experiment = _experiment(wanted, folder, root)
+    asked = wanted.model_dump(include={"seeds", "methods", "encoders", "weight"}, exclude_none=True)
+    runs = narrow(experiment, **asked).runs()
+    _refuse_unknown(wanted, runs)
+    if wanted.ids:
+        runs = [run for run in runs if run.id in wanted.ids]
+    if wanted.corpora:
+        runs = [run for run in runs if run.data is None or run.data.display in wanted.corpora]
+    seeds = list(dict.fromkeys(run.seed for run in runs))
+    return sorted(runs, key=lambda run: seeds.index(run.seed))
+
+
+def manifest_runs(path: str | Path, root: Path | None = None) -> list[RunConfig]: # each once, most valuable first
+    "The runs that a manifest names. Raises `ConfigError` naming file and entry, or key."
+    manifest = load_config(path, Manifest)
+    found = {}
+    for number, wanted in enumerate(manifest.runs, 1):
+        try:
+            runs = wanted_runs(wanted, Path(path).parent, root)
+        except ConfigError as e:
+            raise ConfigError(f"{path}: entry {number}: {e}") from None
+        if not runs:
+            raise ConfigError(f"{path}: entry {number} ({wanted.grid or wanted.experiment}) leaves no run")
+        for run in runs:
+            found.setdefault(run.id, run)
+    return list(found.values())
+
+
+def code_version() -> str: # 12 hex digits, perhaps with `-changed`; or `unknown`
+    "A name for the code that runs here: its commit, and whether it was changed since."
+    return _version(git_state())
+
+
+def _version(state: dict) -> str: # state: commit, dirty
+    if state["commit"] is None:
+        return "unknown"
+    version = state["commit"][:12]
+    if state["dirty"]:
+        version += "-changed"
+    return version
+
+
+TESTING = .1 # share of the time that is left for testing and writing
+SHARING = 4  # processes that share an accelerator, where runs are small
+
+
+def check_device(device: str) -> None: # device: `cuda` or `cpu`
+    "Use that device from now on. Raises `ConfigError` where it is not there."
+    if device == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = "" # before torch looks
+        return
+    if device != "cuda":
+        raise ConfigError(f"device {device!r} is not known{nearest(device, ['cuda', 'cpu'])}")
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8") # what deterministic algorithms ask for
+    import torch
+    if not torch.cuda.is_available():
+        raise ConfigError("no CUDA device is visible here; `--device cpu` makes the same runs on the CPU")
+
+
+def sharing(runs: Iterable[RunConfig], device: str) -> int:
+    "How many processes share the device: one a core on a CPU; one where models are those of the papers."
+    if device == "cpu":
+        return cores()
+    small = all(run.profile != "paper" for run in runs)
+    if small:
+        return min(SHARING, max(1, (os.cpu_count() or 1) // 2))
+    return 1
+
+
+def outstanding(runs: list[RunConfig], stores: list[Store]) -> list[RunConfig]:
+    "Runs without a finished record in any of the stores, or in the clone that a bundle was made of."
+    there = set(bundled().get("finished", ()))
+    return [run for run in runs if run.id not in there and not any(store.find(run) for store in stores)]
+
+
+def checkpoints_of(out: Path, version: str, device: str) -> Path: # device: `cuda` or `cpu`
+    "Where checkpoints lie: a training goes on with the code, and on the processor, that it began with."
+    kind = processor()
+    if device == "cuda":
+        kind = this_machine()["device"]
+    return out / "checkpoints" / version / slug(kind)
+
+
+def device_batch(
+    runs: list[RunConfig],         # most valuable first
+    seconds: float,                # until all has to be written
+    out: Path,                     # records go to `<out>/<code version>/`, checkpoints as `checkpoints_of` says
+    device: str = "cuda",
+    workers: int | None = None,    # processes; default: `sharing`
+    deterministic: bool = False,
+    begun: float | None = None,    # seconds since 1970; default: now
+    progress: bool = True,
+) -> tuple[Outcome, Store]: # the store that the records are in
+    "Make as many of the runs as the time allows. Raises `ConfigError` for a device that is not there."
+    begun = begun or time.time()
+    check_device(device)
+    from debias_nb.repro.runs.limits import Limits
+    version = code_version()
+    store = Store(out / version)
+    end = begun + (1 - TESTING) * seconds
+    limits = Limits(end=end, folder=checkpoints_of(out, version, device), deterministic=deterministic)
+    workers = workers or sharing(runs, device)
+    work = partial(execute_within, limits=limits)
+    return run_all(runs, store, workers=workers, progress=progress, work=work), store
+
+
+@dataclass
+class Merged:
+    "What became of the records of a device, by id."
+    added: list[str] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)    # the same record was there
+    differing: list[str] = field(default_factory=list) # another one was there, and stays
+    apart: dict[str, list[str]] = field(default_factory=dict) # code version -> ids
+    left_out: list[str] = field(default_factory=list) # sentences: file and line, and why it is not the record of a run
+
+
+def known_commit(commit: str, root: Path) -> bool:
+    "Whether a commit is in the history of a clone; False where git cannot be asked."
+    try:
+        git(root, "merge-base", "--is-ancestor", commit, "HEAD")
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
+
+
+def known_places(root: Path) -> set[tuple[str, str, str]]: # paper, experiment, profile
+    "What the project's configurations make runs of, with the grids that have no page yet."
+    configs = root / "configs"
+    places = set()
+    for path in configs.glob("*/*.*.yaml"):
+        experiment, profile, _ = path.name.split(".")
+        places.add((path.parent.name, experiment, profile))
+    for path in configs.glob("device/grids/*.yaml"):
+        grid = load_config(path, ExperimentConfig)
+        places |= {(grid.paper, block.of or grid.experiment, grid.profile) for block in grid.blocks}
+    return places
+
+
+def _apart(record: dict, root: Path) -> str: # "" for code that can be looked up here
+    "The name of a code version that is kept apart."
+    made = record["environment"]
+    if made["commit"] and not made["dirty"] and known_commit(made["commit"], root):
+        return ""
+    return _version(made)
+
+
+def _newest(source: Store, root: Path, left_out: list[str]) -> dict[tuple[str, str], dict]: # code version and id -> record
+    """The finished records, of a run that was made twice with code of one kind the one that was written last. What has no
+    checksum, or is not the record of a run of this project, is named in `left_out`."""
+    places = known_places(root)
+    newest = {}
+    for where, line in source.lines():
+        why = line.why
+        if not why and not line.sealed:
+            why = "it has no checksum"
+        why = why or misfit(line.record, places)
+        if why:
+            left_out.append(f"{where} is left out: {why}")
+        elif line.record["status"] == "finished":
+            newest[_apart(line.record, root), line.record["id"]] = line.record
+    return newest
+
+
+def _merge_one(record: dict, target: Store, done: Merged) -> None:
+    there = target.find(record["id"])
+    if there is None:
+        target.append(record)
+        became = done.added
+    elif comparable(published(there)) == comparable(published(record)):
+        became = done.known
+    else:
+        became = done.differing
+    became.append(record["id"])
+
+
+def merge(
+    source: Store,
+    apart: Path,        # folder for what is of other code
+    root: Path | None = None, # of the clone whose history counts
+    target: Store | None = None, # default: `store_for` the profile of each
+    done: Merged | None = None,  # what became of earlier records, to which this is added
+) -> Merged:
+    """Add finished records to those that are there; what is not the sealed record of a run of this project is named, and
+    left out. Raises `RecordError`, as `Store` does."""
+    root = root or project_root()
+    done = done or Merged()
+    for (version, _), record in _newest(source, root, done.left_out).items():
+        if not version:
+            _merge_one(record, target or store_for(record["config"]["profile"]), done)
+            continue
+        kept = Merged()
+        _merge_one(record, Store(apart / version), kept)
+        done.differing += kept.differing
+        if not kept.differing:
+            done.apart.setdefault(version, []).append(record["id"])
+    return done

@@ -1,0 +1,202 @@
+"""Until when a run may go on, and in how many pieces a batch goes through the encoder: what a machine lent for ten minutes asks for, and what no record shows."""
+import math
+import os
+import shutil
+import time
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch.utils.checkpoint import checkpoint
+from transformers import TrainerCallback
+
+
+class TimeUp(Exception):
+    "The time is up in the middle of a training, which goes on from its checkpoint another time."
+
+
+@dataclass(frozen=True)
+class Limits:
+    "What a run keeps to on this machine."
+    end: float = math.inf        # when trainings stop, in the seconds of `time.time()`
+    folder: Path | None = None   # where checkpoints go; None: there are none
+    pieces: int = 1              # in which a batch goes through the encoder
+    deterministic: bool = False  # whether algorithms whose sums depend on chance are refused
+
+    @property
+    def reached(self) -> bool:
+        now = time.time()
+        return now >= self.end
+
+
+@dataclass
+class Work:
+    "A run under way. Its trainings are counted, so that each finds its own checkpoint."
+    limits: Limits
+    name: str
+    trainings: int = 0
+
+    def next_folder(self) -> Path | None: # of the checkpoints of its next training
+        "Where the checkpoints of the next training go."
+        if self.limits.folder is None:
+            return None
+        self.trainings += 1
+        return self.limits.folder / self.name / str(self.trainings)
+
+
+_UNDER_WAY = ContextVar("under_way", default=Work(Limits(), "")) # without limits
+
+
+@contextmanager
+def within(
+    limits: Limits,
+    name: str, # of the run
+):
+    "Trainings inside keep to the limits. The checkpoints go when the run has come to its end."
+    token = _UNDER_WAY.set(Work(limits, name))
+    try:
+        yield
+    finally:
+        _UNDER_WAY.reset(token)
+    if limits.folder:
+        shutil.rmtree(limits.folder / name, ignore_errors=True)
+
+
+EVERY = 120 # seconds between checkpoints
+
+
+def newest(
+    folder: Path, # of one training
+) -> Path | None:
+    "The newest checkpoint that is whole."
+    whole = [path.parent for path in folder.glob("checkpoint-*/kept.pt")]
+    return max(whole, key=lambda path: int(path.name.partition("-")[2]), default=None)
+
+
+def _state(owner, name: str): # tensors, numbers, text, and lists and dicts of them
+    "What a checkpoint holds of an attribute."
+    value = getattr(owner, name)
+    if isinstance(value, torch.Generator):
+        return value.get_state()
+    if hasattr(value, "state_dict"):
+        return value.state_dict()
+    return value
+
+
+def _restore(owner, name: str, state) -> None:
+    "Give an object back what a checkpoint holds of it."
+    value = getattr(owner, name)
+    if isinstance(value, torch.Generator):
+        value.set_state(state)
+    elif hasattr(value, "load_state_dict"):
+        value.load_state_dict(state)
+    else:
+        setattr(owner, name, state)
+
+
+class Keeper(TrainerCallback):
+    "Writes checkpoints. Raises `TimeUp` when the time is up and the last one is written."
+    def __init__(self,
+        limits: Limits,
+        kept: list,           # (object, name of an attribute) each
+        found: Path | None,   # the checkpoint that the training goes on from
+    ):
+        self.limits = limits
+        self.kept = kept
+        self.found = found
+        self.saved = time.time()
+
+    @property
+    def due(self) -> bool:
+        "Whether a checkpoint is to be written now."
+        return self.limits.reached or time.time() - self.saved > EVERY
+
+    def on_train_begin(self, args, state, control, **_):
+        if self.found:
+            states = torch.load(self.found / "kept.pt", weights_only=True)
+            for (owner, name), value in zip(self.kept, states):
+                _restore(owner, name, value)
+
+    def on_step_end(self, args, state, control, **_):
+        ends_epoch = abs(state.epoch - round(state.epoch)) < 1e-6
+        control.should_save = self.due and not ends_epoch
+
+    def on_epoch_end(self, args, state, control, **_):
+        control.should_save = self.due
+
+    def _keep(self, folder: Path):
+        "Write what the trainer leaves out of its checkpoint, whole or not at all."
+        states = [_state(owner, name) for owner, name in self.kept]
+        torch.save(states, folder / "kept.new")
+        os.replace(folder / "kept.new", folder / "kept.pt")
+
+    def on_save(self, args, state, control, **_):
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        self._keep(folder)
+        self.saved = time.time()
+        if self.limits.reached:
+            raise TimeUp(f"step {state.global_step} of {state.max_steps}")
+
+
+def _split(columns: dict, pieces: int) -> list[dict]: # columns: name -> (n, …) tensor, or what all rows share
+    "Rows of a batch in pieces of nearly equal size."
+    tensors = {name: value for name, value in columns.items() if torch.is_tensor(value)}
+    n = max(map(len, tensors.values()))
+    by_rows = {name: value.chunk(pieces) for name, value in tensors.items() if len(value) == n}
+    count = len(next(iter(by_rows.values())))
+    return [columns | {name: parts[i] for name, parts in by_rows.items()} for i in range(count)]
+
+
+def _joined(outs: list): # of tensors, or of dicts with tensors
+    "What the encoder gives for the whole batch."
+    if torch.is_tensor(outs[0]):
+        return torch.cat(outs)
+    tensors = [name for name, value in outs[0].items() if torch.is_tensor(value)]
+    return {name: torch.cat([out[name] for out in outs]) for name in tensors}
+
+
+@contextmanager
+def divided(
+    model,       # called with a dict of columns
+    pieces: int, # 1: nothing is changed
+):
+    "Batches of rows go through the model in pieces. A static table, which needs no memory, is left as it is."
+    if pieces == 1:
+        yield
+        return
+    whole = model.forward
+    pending = [True]
+
+    def forward(columns):
+        if not pending or "offsets" in columns:
+            return whole(columns)
+        parts = _split(columns, pieces)
+        return _joined([checkpoint(whole, part, use_reentrant=False) for part in parts])
+
+    model.forward = forward
+    try:
+        yield
+    finally:
+        pending.clear() # the trainer may have put its own wrapper around this one
+        if model.forward is forward:
+            del model.forward
+
+
+def fit(
+    trainer, # of transformers or sentence-transformers
+    *parts,  # losses and callbacks; `gathers` names what a checkpoint has to hold of each
+) -> None:
+    "Train to the end, from a checkpoint where there is one. Raises `TimeUp` where the time is up before."
+    work = _UNDER_WAY.get()
+    folder = work.next_folder()
+    found = None
+    if folder:
+        found = newest(folder)
+        kept = [(part, name) for part in parts for name in getattr(part, "gathers", ())]
+        trainer.args.output_dir = str(folder)
+        trainer.args.save_total_limit = 2 # the newest may be broken off
+        trainer.add_callback(Keeper(work.limits, kept, found))
+    with divided(trainer.model, work.limits.pieces):
+        trainer.train(resume_from_checkpoint=str(found) if found else None)

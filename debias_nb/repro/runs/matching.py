@@ -1,0 +1,246 @@
+"""A method of a configuration becomes the loss that its run trains with; what is drawn has names, and the base encoder's answers are remembered."""
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+import torch
+from transformers import TrainerCallback
+
+from debias_nb.config import ConfigError, check_known
+from debias_nb.encoders import Tokens, device_of, embed, encode_tokens, is_static
+from debias_nb.interventions import choose, intervene, random_bits, row_keys
+from debias_nb.itvreg import cosines, itvaug_target, own_dropout
+from debias_nb.processes import averaged, mean_of_all
+from debias_nb.regularized import REGULARIZERS, Draws, Hinge, Intervening, LeastSquares, Regularized, View, WordDropout
+from debias_nb.repro.config import MethodConfig, TrainConfig
+
+
+class FrozenBase:
+    "Embeddings of the base encoder, computed when asked."
+    def __init__(self, model, dtype: str = "fp32"):
+        self.model = model
+        self.dtype = dtype
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        text: View,
+        tokens: Tokens, # its own, or others in their place
+    ) -> torch.Tensor: # (n, d)
+        device = tokens.ids.device
+        if is_static(self.model): # nothing to sort or cut for a table
+            here = device_of(self.model)
+            found = encode_tokens(self.model, tokens.to(here))
+        else:
+            found = self.embedded(tokens)
+        return found.to(device)
+
+    def embedded(self, tokens: Tokens) -> torch.Tensor: # (n, d)
+        "All numbers of the embeddings, also of a model with `truncate_dim`: so many has the model that is trained."
+        with self.model.truncate_embeddings(None):
+            return embed(self.model, tokens, self.dtype)
+
+
+class CachedBase(FrozenBase):
+    """The same with f0(X) computed once for a whole training set, f0(X') once an epoch, and f0(Z) when it is first
+    asked for: ITVReg and OutReg never do."""
+    def __init__(self, model, left: Tokens, right: Tokens, dtype: str = "fp32"):
+        super().__init__(model, dtype)
+        self.right = right
+        self.left = left
+        # a query stands in several pairs and is embedded once
+        _, first, row = np.unique(row_keys(left), return_index=True, return_inverse=True)
+        distinct = self.embedded(left[first])
+        self.values = {0: distinct[row]} # column -> f0 of its rows
+        self.changed = None # f0(X') of every row
+        self.kept = None    # what the interventions behind it were drawn with
+
+    def prepare(self, share: float, kind: str, seed: int, epoch: int) -> None:
+        "Compute f0(X') of every row for one epoch's interventions."
+        if self.kept == (share, kind, seed, epoch):
+            return
+        drawn = (seed, epoch, np.arange(len(self.left)))
+        chosen, _ = choose(self.left, share, *drawn)
+        intervened = intervene(self.model, self.left, chosen, kind, *drawn)
+        self.changed = self.embedded(intervened)
+        self.kept = (share, kind, seed, epoch)
+
+    def __call__(self, text, tokens):
+        rows = text.batch.draws.names[text.rows].cpu()
+        if tokens is text.tokens:
+            if text.place not in self.values:
+                self.values[text.place] = self.embedded(self.right)
+            return self.values[text.place][rows].to(tokens.ids.device)
+        if self.changed is None: # not prepared
+            return super().__call__(text, tokens)
+        return self.changed[rows].to(tokens.ids.device)
+
+
+class NamedDraws(Draws):
+    "What is drawn in one step, named by seed, epoch and row, or by seed and step."
+    def __init__(
+        self,
+        features: list[dict], # of each column; the first has the names of the rows, `row`
+        seed: int,
+        epoch: int,
+        step: int,
+        static: bool,         # whether the encoder is a table
+        sided: bool,          # whether the two texts of a row have names of their own
+    ):
+        super().__init__()
+        self.names = features[0]["row"]
+        self.seed = seed
+        self.epoch = epoch
+        self.step = step
+        self.static = static
+        self.sided = sided
+
+    def intervened(self, encoder, tokens, share, kind, rows=None, place=0):
+        names = self.names[rows].cpu().numpy()
+        if self.sided:
+            names = 2 * names + place
+        drawn = (self.seed, self.epoch, names)
+        chosen, weight = choose(tokens, share, *drawn)
+        return intervene(encoder, tokens, chosen, kind, *drawn), weight
+
+    def some_rows(self, n, share):
+        if share == 1:
+            return None
+        order = self._bits(n, stream=3).argsort(kind="stable")
+        count = max(1, round(share * n))
+        return torch.from_numpy(order[:count].copy())
+
+    @contextmanager
+    def aside(self, device):
+        "A transformer's further pass has dropout of its own; a table's entries are dropped from torch's common stream."
+        if self.static:
+            yield
+            return
+        bits, = self._bits(1, stream=2)
+        with own_dropout(device, int(bits >> 1)):
+            yield
+
+    def _bits(self, n: int, stream: int) -> np.ndarray: # (n,)
+        return random_bits(self.seed, self.step, [0], n, stream=stream)[0]
+
+
+class Course:
+    "Where a training is: it names what is drawn, and keeps the terms of each step."
+    gathers = ("history",) # what a checkpoint has to hold
+
+    def __init__(self, seed: int):
+        self.seed = seed
+        self.epoch = 0
+        self.history = []   # of each step `erm`, and of a regulariser `raw` and `weighted`
+        self.prepare = None # what is done when an epoch begins, called with seed and epoch
+
+    def draws(self, encoder, sided: bool, features: list[dict]) -> NamedDraws:
+        return NamedDraws(features, self.seed, self.epoch, len(self.history), is_static(encoder), sided)
+
+    def begin_epoch(self, epoch: int) -> None:
+        "Interventions of this epoch from now on."
+        self.epoch = epoch
+        if self.prepare:
+            self.prepare(self.seed, epoch)
+
+    def note(self, loss, inputs, terms) -> None: # a forward hook
+        "Keep the terms of a step; an evaluation is none."
+        if not torch.is_grad_enabled():
+            return
+        if torch.is_tensor(terms):
+            self.history.append({"erm": terms.detach()})
+            return
+        step = {"erm": terms.raw["base"].detach()}
+        for name in terms.raw.keys() - {"base"}:
+            step |= {"raw": terms.raw[name].detach(), "weighted": terms[name].detach()}
+        self.history.append(step)
+
+    @property
+    def callback(self) -> TrainerCallback:
+        "Tells the epoch."
+        course = self
+
+        class Epochs(TrainerCallback):
+            def on_epoch_begin(self, args, state, control, **_):
+                course.begin_epoch(int((state.epoch or 0) + 1e-6)) # taken up in the middle of an epoch, too
+
+        return Epochs()
+
+
+class Twins(Intervening):
+    "Intervened pairs (X', Z), whose target is the label less what the base says the intervention took away."
+    needs_base = True
+    name = "itvaug"
+
+    def beside(self, batch):
+        x, _ = batch.texts_of(self)
+        return [self.changed(x)[0]]
+
+    def of_batch(self, batch):
+        x, z = batch.texts_of(self)
+        other, weight = self.changed(x)
+        found = cosines(x.encode(other), z.fx)
+        target = itvaug_target(batch.labels[x.rows].float(), cosines(x.f0x, z.f0x), cosines(x.at_base(other), z.f0x))
+        error = ((found - target) ** 2 * weight).sum() / weight.sum().clamp(min=1)
+        return mean_of_all(error, weight)
+
+
+class ITVAug(Regularized):
+    "Least squares on the pairs and on their intervened twins (our reading of the paper's ITVAug); no lambda."
+    def __init__(self, model, base, draws=Draws, mask_share: float = .5, intervention: str = "mask"):
+        twins = Twins(mask_share=mask_share, intervention=intervention, columns=(0, 1))
+        super().__init__(model, LeastSquares(model), [twins], base, draws)
+
+    def weighted(self, batch, terms, raw): # one mean over all pairs, given and intervened
+        twins, = self.regularizers
+        _, weight = batch.texts_of(twins)[0].changed
+        intervened = averaged(weight.sum())
+        share = intervened / (len(weight) + intervened)
+        return {"base": (1 - share) * terms["base"], "itvaug": share * raw["itvaug"]}
+
+
+def regulariser_class(
+    method: MethodConfig,
+): # a class of `REGULARIZERS`, or of `Twins`; None for plain fine-tuning
+    "Raises `ConfigError` for a regulariser that is none."
+    kind = None
+    if method.augmentation == "itvaug":
+        kind = Twins
+    elif method.augmentation == "worddropout":
+        kind = WordDropout
+    elif method.regulariser != "none":
+        check_known("regulariser", method.regulariser, REGULARIZERS, ConfigError)
+        kind = REGULARIZERS[method.regulariser]
+    return kind
+
+
+def make_loss(
+    method: MethodConfig,
+    model,                               # the SentenceTransformer that is trained
+    base,                                # a `FrozenBase`, or None for methods that need none
+    course: Course,                      # of the training
+    training: TrainConfig | None = None, # names the objective; default: least squares
+) -> torch.nn.Module:
+    "The loss of a method. Raises `ConfigError` for a method that the objective has no place for, and as `regulariser_class`."
+    kind = regulariser_class(method)
+    contrastive = training is not None and training.loss == "hinge"
+    if kind is Twins and contrastive:
+        raise ConfigError(f"method {method.name!r}: ITVAug changes labels, and a contrastive objective has none")
+    draws = partial(course.draws, model, kind is WordDropout)
+    if contrastive:
+        loss = Hinge(model, training.margin, training.hardest, training.temperature)
+    else:
+        loss = LeastSquares(model)
+    if kind is Twins:
+        loss = ITVAug(model, base, draws, method.mask_share, method.intervention)
+    elif kind is WordDropout:
+        loss = Regularized(model, loss, [WordDropout(method.mask_share)], draws=draws)
+    elif kind:
+        settings = {"mask_share": method.mask_share, "intervention": method.intervention} if kind.intervenes else {}
+        loss = Regularized(model, loss, [kind(method.weight, rows=method.rows, **settings)], base, draws)
+    if isinstance(loss, Regularized):
+        loss.watch = None # a table trains with every strength, also with those that do nothing
+    if kind and kind.needs_base and kind.intervenes and method.rows == 1 and isinstance(base, CachedBase):
+        course.prepare = partial(base.prepare, method.mask_share, method.intervention)
+    loss.register_forward_hook(course.note)
+    return loss

@@ -1,0 +1,876 @@
+"""One finished run is one JSON line; a number in a report is traceable to one line."""
+import fcntl
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import reprlib
+import shutil
+import subprocess
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from operator import itemgetter
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from filelock import FileLock
+from pydantic import (
+    AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, ValidationInfo,
+    field_validator, model_validator,
+)
+
+from debias_nb.config import ConfigError, each_key_once, once_per_state, package_file, project_root, refuse_if
+
+from debias_nb.repro.config import RunConfig
+from debias_nb.hashes import NotPlain, plain
+
+
+class RecordError(RuntimeError):
+    "A record that cannot be written or read; the message names the file, the line or the key."
+
+
+class WorkerLost(RuntimeError):
+    "A worker process that was ended from outside. What had finished is kept."
+
+
+PACKAGES = (
+    "torch", "transformers", "sentence-transformers", "tokenizers", "numpy",
+    "scipy", "scikit-learn", "datasets", "accelerate", "debias-nb",
+)
+GIT_VARIABLES = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"} # a git hook sets them, and they point elsewhere
+# What runs: outputs and metadata of notebooks are none of it, nor what a finished run changes.
+CODE = ("debias_nb", "configs", "expected", "pyproject.toml", "constraints.txt", ":(glob)requirements*.lock")
+
+
+def git(root: Path, *args: str) -> str:
+    "What git says in a folder, even inside a git hook. Raises `OSError` or `SubprocessError` where it fails."
+    command = ["git", "--no-optional-locks", "-C", str(root), *args]
+    outside = {name: os.environ[name] for name in os.environ.keys() - GIT_VARIABLES}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, env=outside)
+    return done.stdout.strip()
+
+
+def bundled() -> dict: # {} where this code is no bundle
+    "What `tools/bundle.py` has written of the checkout that this is. Raises `ConfigError` where it is damaged."
+    path = package_file(".").parent / "bundle.json"
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except ValueError as e:
+        raise ConfigError(f"{path}: damaged ({e}); unpack the bundle again") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: a {type(found).__name__} instead of an object; unpack the bundle again")
+    return found
+
+
+def git_state(
+    root: str | Path | None = None, # the top of a git work tree; default: the project that this code lies in
+) -> dict: # commit: 40 hex digits; dirty: whether the code was changed since; both None where nobody knows
+    """The state of the project's code, `CODE`: what git says, else the bundle that it came in. Raises `ConfigError` as
+    `bundled` does."""
+    with suppress(OSError, subprocess.SubprocessError, ConfigError):
+        root = Path(root or project_root(package_file(".")))
+        if Path(git(root, "rev-parse", "--show-toplevel")).samefile(root):
+            changes = git(root, "status", "--porcelain", "--", *CODE)
+            return {"commit": git(root, "rev-parse", "HEAD"), "dirty": changes != ""}
+    about = bundled()
+    return {"commit": about.get("commit"), "dirty": about.get("dirty")}
+
+
+CPUINFO = Path("/proc/cpuinfo") # Linux has it
+
+
+def processor() -> str: # "AMD EPYC (family 25, model 1)"
+    "Name, family and model of the processor. Cloud machines of several generations share one name."
+    with suppress(OSError):
+        first = CPUINFO.read_text().partition("\n\n")[0] # one part for each core, all alike
+        parts = [line.partition(":") for line in first.splitlines()]
+        facts = {key.strip(): value.strip() for key, _, value in parts}
+        if "model name" in facts:
+            return f"{facts['model name']} (family {facts.get('cpu family')}, model {facts.get('model')})"
+    return platform.processor() or platform.machine()
+
+
+def _packages() -> dict[str, str]: # name -> version
+    "The packages that are here. Imports none of them."
+    versions = {}
+    for package in PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    return versions
+
+
+def environment() -> dict: # python, packages (name -> version), commit, dirty, platform, cpu, cores
+    "What a run was made with. Imports none of the packages it names."
+    return {
+        "python": platform.python_version(),
+        "packages": _packages(),
+        **git_state(),
+        "platform": platform.platform(),
+        "cpu": processor(),
+        "cores": os.cpu_count(),
+    }
+
+
+SCHEMA = 1
+Records = dict[str, dict] # id -> record
+NAME = re.compile(r"[A-Za-z0-9_-]+") # what of a configuration names a file
+COMMIT = r"^[0-9a-f]{40}$"
+# Metrics that are fractions; a part of the test items may stand behind the name in brackets.
+FRACTION = re.compile(
+    r"(overlap )?auc\d*|ap|map|mrr|r8|p\d+|psp\d+|ndcg\d+(_exp)?|.* importance|.* share|topic chance|leakage .*"
+    r"|misled|excluded|seen words")
+OF_FINISHED = ("replicates", "data", "encoder", "curve", "device", "dtype", "peak_memory_bytes")
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)] # whole ones too; none that is too large for a float
+Metrics = dict[str, dict[str, Number | None]]      # evaluation set -> metric -> value; None: could not be computed
+Replicates = dict[str, dict[str, list[Number | None]]] # evaluation set -> metric -> values of the bootstrap
+Details = Annotated[dict, AfterValidator(plain)]
+
+
+class Environment(BaseModel):
+    "What a run was made with, and what of it pages ask for."
+    model_config = ConfigDict(extra="allow", strict=True)
+    commit: Annotated[str, Field(pattern=COMMIT)] | None # None: nobody knows
+    dirty: bool | None
+    cpu: str | None = None
+    packages: dict[str, str] = {}
+
+
+class Record(BaseModel):
+    """A finished or a failed run. Validated in the context `known`, (paper, experiment, profile) must be one of those.
+    Raises `ValidationError` naming the field."""
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    schema_version: Annotated[Literal[1], Field(alias="schema")]
+    id: str
+    status: Literal["finished", "failed"]
+    config: RunConfig
+    seed: int
+    started: str
+    finished: str
+    seconds: Annotated[Number, Field(ge=0)]
+    environment: Annotated[Environment, BeforeValidator(plain)]
+    metrics: Metrics
+    extra: Details
+    # of a finished run
+    replicates: Replicates | None = None
+    data: Details | None = None
+    encoder: Details | None = None
+    curve: Annotated[dict | list, AfterValidator(plain)] | None = None
+    device: str | None = None
+    dtype: Literal["fp32", "bf16", "fp64"] | None = None
+    peak_memory_bytes: Annotated[int, Field(ge=0)] | None = None
+    # of a failed one
+    error: str | None = None
+    step: int | None = None
+
+    @field_validator("metrics")
+    @classmethod
+    def _in_range(cls, metrics):
+        for test, values in metrics.items():
+            for name, value in values.items():
+                is_fraction = FRACTION.fullmatch(name.partition("[")[0])
+                if is_fraction and value is not None and not 0 <= value <= 1:
+                    raise ValueError(f"{test}: {name} is {value:g}, and a fraction lies between 0 and 1")
+        return metrics
+
+    @model_validator(mode="after")
+    def _is_of_its_run(self, info: ValidationInfo):
+        "Raises `ValueError` for the id or the seed of another run, a place that there is not, a key of the other status."
+        place = (self.config.paper, self.config.experiment, self.config.profile)
+        known = (info.context or {}).get("known")
+        for part in place:
+            refuse_if(not NAME.fullmatch(part), f"config: {part!r} is no name of a file")
+        refuse_if(known is not None and place not in known, f"config: there is no configuration {'/'.join(place)}")
+        own = self.config.id
+        refuse_if(own != self.id, f"its configuration is that of {own}, and its id is {self.id}")
+        refuse_if(self.seed != self.config.seed, f"seed: {self.seed}, and that of its configuration is {self.config.seed}")
+        lacking = [name for name in OF_FINISHED if getattr(self, name) is None]
+        is_finished = self.status == "finished"
+        refuse_if(is_finished and lacking, f"a finished run, without {', '.join(lacking)}")
+        refuse_if(is_finished == (self.error is not None), "`error` belongs to failed runs, and is required there")
+        return self
+
+
+def misfit(
+    found, # what a line of JSON holds
+    known: Collection[tuple[str, str, str]] | None = None, # places that there are; None: any
+) -> str: # "" for a record
+    "Why something is no record, beginning with the field."
+    try:
+        Record.model_validate(found, context={"known": known})
+    except ValidationError as e:
+        return _in_words(e.errors(include_url=False)[0])
+    except RecursionError:
+        return "nested too deeply"
+    return ""
+
+
+def _in_words(mistake) -> str: # of `ValidationError.errors`
+    "What is wrong with which field; a long value is not shown in full."
+    field = ".".join(map(str, mistake["loc"]))
+    why = mistake["msg"].removeprefix("Value error, ")
+    if mistake["type"] == "missing":
+        why = "required, and not there"
+    elif mistake["type"] != "value_error" and not isinstance(mistake["input"], dict):
+        why += f", got {reprlib.repr(mistake['input'])}"
+    if field:
+        return f"{field}: {why}"
+    return why
+
+
+def _rounded(value):
+    "A copy with floats of five significant digits, at any depth."
+    if isinstance(value, dict):
+        return {k: _rounded(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_rounded(v) for v in value]
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    return value
+
+
+def _as_json(value) -> bytes:
+    "UTF-8 without a newline; a lone surrogate survives as the escape of itself."
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def _checksum(body: bytes) -> str: # 16 hex digits
+    return hashlib.sha256(body).hexdigest()[:16]
+
+
+def encode(
+    record: dict,
+) -> bytes: # UTF-8, exactly one newline, at the end
+    "The line that stands for a record, with its checksum as the last key. Raises `RecordError` for what is no record."
+    try:
+        record = plain(record)
+    except NotPlain as e:
+        raise RecordError(str(e)) from None
+    why = misfit(record)
+    if why:
+        raise RecordError(f"no record: {why}")
+    record["replicates"] = _rounded(record.get("replicates"))
+    if record["replicates"] is None:
+        del record["replicates"]
+    body = _as_json(record)
+    return body[:-1] + f', "checksum": "{_checksum(body)}"}}\n'.encode()
+
+
+def _refuse_constant(name):
+    raise ValueError(f"{name} is no JSON")
+
+
+def _loads(line: bytes):
+    "What a line holds. Raises `ValueError` for what is no JSON."
+    try:
+        return json.loads(line.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=each_key_once)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+@dataclass
+class Line:
+    "A line of a file, as it was understood."
+    record: dict | None # None: it holds none that can be trusted
+    why: str            # "" or the reason for that, with the field
+    sealed: bool        # whether it has a checksum
+
+
+def understood(line: bytes) -> Line:
+    "What a line says. A checksum must be that of the content, however the line is spelled."
+    try:
+        found = _loads(line)
+    except ValueError as e:
+        return Line(None, f"damaged ({getattr(e, 'msg', e)})", False)
+    sealed = isinstance(found, dict) and "checksum" in found
+    if sealed and found.pop("checksum") != _checksum(_as_json(found)):
+        return Line(None, "checksum: it is not that of the content", True)
+    why = misfit(found)
+    return Line(None if why else found, why, sealed)
+
+
+def this_machine() -> dict: # device: `cpu` or the accelerator's name; peak_memory: bytes, of that device, so far
+    "Where a run was made, as `make_record` wants it."
+    import resource
+    import sys
+    import torch
+    if torch.cuda.is_available():
+        return {"device": torch.cuda.get_device_name(), "peak_memory": torch.cuda.max_memory_allocated()}
+    unit = 1 if sys.platform == "darwin" else 1024
+    return {"device": "cpu", "peak_memory": unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
+
+
+def _as_read(config, status, seconds, own) -> dict:
+    "A record with what its kind has of its own, as it will be read back; the run ends now."
+    finished = datetime.now(timezone.utc)
+    lasted = timedelta(seconds=seconds)
+    started = finished - lasted
+    return understood(encode({
+        "schema": SCHEMA,
+        "id": config.id,
+        "status": status,
+        "config": config.model_dump(mode="json", exclude_defaults=False),
+        "seed": config.seed,
+        "started": started.isoformat(timespec="seconds"),
+        "finished": finished.isoformat(timespec="seconds"),
+        "seconds": round(seconds, 3),
+        "environment": environment(),
+        **own,
+    })).record
+
+
+def make_record(
+    config: RunConfig,
+    metrics: dict,                   # evaluation set -> metric -> float
+    *,
+    data: dict,                      # name of a data set -> its fingerprints and counts
+    encoder: dict,                   # name, fingerprint, ... of the base encoder
+    device: str,                     # `cpu`, or the accelerator's name
+    dtype: str,                      # `fp32`, `bf16` or `fp64`
+    seconds: float,                  # wall time of the run, which ends now
+    peak_memory: int,                # bytes
+    curve: dict | list,              # what was logged during training
+    replicates: dict | None = None,  # evaluation set -> metric -> bootstrap replicates, kept with 5 significant digits
+    extra: dict | None = None,       # whatever else, under the key `extra`
+) -> dict: # as it will be read back
+    "The record of a finished run. Raises `RecordError` for NaN or infinity, naming the key."
+    return _as_read(config, "finished", seconds, {
+        "metrics": metrics,
+        "replicates": replicates or {},
+        "data": data,
+        "encoder": encoder,
+        "curve": curve,
+        "device": device,
+        "dtype": dtype,
+        "peak_memory_bytes": peak_memory,
+        "extra": extra or {},
+    })
+
+
+def failed_record(
+    config: RunConfig,
+    error: str,                 # what went wrong
+    step: int | None = None,    # at which training step
+    *,
+    seconds: float = 0.,        # wall time until then
+) -> dict: # as it will be read back
+    "The record of a run that failed: no metrics, but `error` and `step`."
+    return _as_read(config, "failed", seconds, {"error": error, "step": step, "metrics": {}, "extra": {}})
+
+
+LOCK_SECONDS = 60 # a writer needs milliseconds; whoever waits longer waits for a process that hangs
+
+
+def _lock(path):
+    "Writers take turns; those that reach a file through a link, too."
+    return FileLock(f"{os.path.realpath(path)}.lock", timeout=LOCK_SECONDS, poll_interval=.005)
+
+
+def _lines(path):
+    "The lines of a file, each with a newline, also where the last one has none; a missing file has no lines."
+    try:
+        with path.open("rb") as f:
+            return [line.removesuffix(b"\n") + b"\n" for line in f]
+    except FileNotFoundError:
+        return []
+
+
+def _replace(path, lines):
+    "Writes lines into a new file, which then takes the old one's place. Call it under the lock."
+    path = Path(os.path.realpath(path)) # a link stays a link
+    new = Path(f"{path}.new")
+    try:
+        with new.open("wb") as f:
+            f.writelines(lines)
+            f.flush()
+            os.fsync(f.fileno())
+        with suppress(FileNotFoundError): # a first line has no old file
+            path.open("r+b").close() # refused where the old file may not be written to
+            shutil.copymode(path, new)
+        os.replace(new, path)
+        with suppress(OSError): # not every file system can
+            _sync_folder(path.parent)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _sync_folder(folder):
+    "Waits until the disk knows which file has which name."
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _keep(line):
+    "Puts a line that found no place into a file of its own; a sentence that says where."
+    try:
+        kept = Path(tempfile.mkdtemp(prefix="debias-nb-")) / "record.jsonl"
+        _replace(kept, [line])
+    except OSError as e:
+        return f"it could not be kept elsewhere either ({e})"
+    return f"it is kept in {kept}, and append(path, read(kept)[0]) brings it back"
+
+
+def append(
+    path: str | Path, # a file of records; it and its folder are made where missing
+    record: dict,     # from `make_record` or `failed_record`
+) -> dict: # as it will be read back
+    """Add one line, whole or not at all.
+    Raises `RecordError` naming the key, or the path, the cause and where the record is kept instead."""
+    line = encode(record)
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _lock(path):
+            _replace(path, [*_lines(path), line])
+    except OSError as e:
+        kept = _keep(line)
+        raise RecordError(f"{path}: the record {record['id']} could not be written: {e.strerror or e}; {kept}") from e
+    return understood(line).record
+
+
+# As many lines as a file has, so that a file that has grown by a line costs one line to read again.
+_remembered = functools.lru_cache(maxsize=4096)(understood)
+
+
+def lines_of(
+    path: Path, # a file of records; a missing one has none
+    understood=understood, # what takes a line; another may remember lines
+) -> Iterator[tuple[int, bytes, Line]]: # counted from 1; a line that stands twice is a record once
+    "All lines of a file. Raises `RecordError` for one that may not be read."
+    try:
+        lines = _lines(path)
+    except OSError as e:
+        raise RecordError(f"{path}: {e.strerror}") from e
+    seen = {}
+    for n, line in enumerate(lines, 1):
+        found = understood(line)
+        first = seen.setdefault(line, n)
+        if first != n and found.record:
+            found = Line(None, f"it repeats line {first}", found.sealed)
+        yield n, line, found
+
+
+def read(
+    path: str | Path, # a file of records; a missing one has none
+    understood=understood, # what takes a line; another may remember lines
+) -> list[dict]: # in the order they were written
+    """All records of a file; a warning names file, line and field of what is none, and lines without a checksum.
+    Raises `RecordError` for a file that may not be read."""
+    records = []
+    unsealed = []
+    for n, _, line in lines_of(Path(path), understood):
+        if line.why:
+            warnings.warn(f"{path}: line {n} is left out: {line.why}", stacklevel=2)
+            continue
+        records.append(line.record)
+        if not line.sealed:
+            unsealed.append(n)
+    if unsealed:
+        told = f"{len(unsealed)} lines have no checksum, line {unsealed[0]} is the first"
+        warnings.warn(f"{path}: {told}", stacklevel=2)
+    return records
+
+
+def latest(
+    records: list[dict], # in the order they were written
+) -> Records: # id -> record
+    "The newest finished record of every run, or its newest failure where it never finished."
+    newest = {}
+    for record in records:
+        known = newest.get(record["id"], record)
+        if record["status"] == "finished" or known["status"] == "failed":
+            newest[record["id"]] = record
+    return newest
+
+
+@once_per_state
+def _newest(path: Path) -> Records: # id -> record, as of `latest`
+    "What a file says of each run. Raises `RecordError`, as `read` does."
+    return latest(read(path, _remembered))
+
+
+TEXTS = ("id", "status", "started", "finished", "device", "dtype")
+NUMBERS = {"seed": "int64", "step": "int64", "peak_memory_bytes": "int64", "seconds": "float64"}
+SHORT = ("config", "metrics", "replicates", "environment", "error")  # JSON
+LONG = ("data", "encoder", "curve", "extra")                         # JSON; what tables of means do without
+FOR_QUERIES = {"world": "int64", "commit": "string", "processor": "string"} # said in `config` and `environment` already
+SHAPES = {name: TypeAdapter(kind) for name, kind in (
+    ("config", dict[str, Any]), ("metrics", Metrics), ("replicates", Replicates), ("environment", Environment), ("error", str),
+    ("data", dict), ("encoder", dict), ("curve", dict | list), ("extra", dict))}
+SETTINGS = {"paper", "experiment", "profile", "encoder", "method", "corpus", "training", "evaluate"} # older records lack others
+FIRST_WORLD = 0 # the seed that configurations draw theirs by; `worlds` of a block counts further ones
+COMPRESSION = {"compression": "zstd", "compression_level": 12}
+
+
+def _world(config: dict) -> int | None: # None: real data, divided in one way
+    "The seed of what was drawn for a run."
+    data = config.get("corpus") or config.get("eval_corpus") or {}
+    split = data.get("split") or {}
+    if split.get("scheme") != "random":
+        split = {}
+    drawn = data.get("world") or config.get("eval_world") or split
+    return drawn.get("seed")
+
+
+def published(record: dict) -> dict:
+    "A record without what is not published: replicates and single values of a run in a further world."
+    if record["status"] == "failed" or _world(record["config"]) in (None, FIRST_WORLD):
+        return record
+    extra = {key: value for key, value in record["extra"].items() if key != "questions"}
+    return record | {"replicates": {}, "extra": extra}
+
+
+def _columns() -> dict[str, str]: # name -> Arrow type
+    return dict.fromkeys(TEXTS, "string") | NUMBERS | dict.fromkeys(SHORT + LONG, "string") | FOR_QUERIES
+
+
+def _row(record: dict) -> dict: # column -> value
+    row = {name: record.get(name) for name in (*TEXTS, *NUMBERS)}
+    for name in SHORT + LONG:
+        row[name] = None
+        if name in record:
+            row[name] = json.dumps(record[name], separators=(",", ":"))
+    environment = record["environment"]
+    return row | {
+        "world": _world(record["config"]), "commit": environment["commit"], "processor": environment.get("cpu")}
+
+
+def _seal(values: list) -> str: # 64 hex digits
+    "The checksum of a column."
+    text = "\n".join("" if value is None else str(value) for value in values)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_published(path: Path, records: list[dict]) -> None: # one a run
+    "A Parquet file of records, in place of an older one once it is whole."
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    rows = [_row(record) for record in sorted(records, key=itemgetter("id"))]
+    values = {name: [row[name] for row in rows] for name in _columns()}
+    table = pa.table({name: pa.array(values[name], kind) for name, kind in _columns().items()})
+    about = {"schema": SCHEMA, "rows": len(rows), "columns": {name: _seal(column) for name, column in values.items()}}
+    made = pa.BufferOutputStream()
+    pq.write_table(table.replace_schema_metadata({"debias-nb": json.dumps(about)}), made, **COMPRESSION)
+    _replace(path, [made.getvalue().to_pybytes()])
+
+
+def _sealed_columns(path: Path, names: Collection[str]) -> dict[str, list]: # column -> values
+    "Some columns of a published file. Raises `RecordError` naming the column whose checksum does not fit."
+    import pyarrow.parquet as pq
+    try:
+        with pq.ParquetFile(path) as file:
+            about = json.loads(file.metadata.metadata[b"debias-nb"])
+            kinds = {field.name: str(field.type) for field in file.schema_arrow}
+            values = file.read(list(names)).to_pydict()
+    except FileNotFoundError:
+        return {name: [] for name in names}
+    except Exception as e: # whatever reading makes of damage
+        raise RecordError(f"{path}: damaged, or no published records ({str(e).partition(chr(10))[0]})") from None
+    wanted = {name: {"float64": "double"}.get(kind, kind) for name, kind in _columns().items()}
+    if about.get("schema") != SCHEMA or kinds != wanted:
+        odd = sorted(name for name in wanted.keys() | kinds.keys() if wanted.get(name) != kinds.get(name))
+        raise RecordError(f"{path}: another schema: {', '.join(odd) or about.get('schema')}")
+    for name in names:
+        if len(values[name]) != about.get("rows") or _seal(values[name]) != about["columns"].get(name):
+            raise RecordError(f"{path}: column {name}: its checksum is not that of its content")
+    return values
+
+
+def _record(row: dict) -> dict: # row: column -> value
+    "The record of a row, in the order of keys that it was made in. Raises `ValueError` naming the field."
+    found = {}
+    for name in SHORT + LONG:
+        if row.get(name) is not None:
+            try:
+                if name == "replicates": # the longest, and floats alone
+                    found[name] = SHAPES[name].validate_json(row[name])
+                    continue
+                found[name] = json.loads(row[name], parse_constant=_refuse_constant)
+                SHAPES[name].validate_python(found[name])
+            except ValidationError as e:
+                raise ValueError(f"{name}: {_in_words(e.errors(include_url=False)[0])}") from None
+            except (ValueError, RecursionError) as e:
+                raise ValueError(f"{name}: {e}") from None
+    for lacking in {"config", "environment", "metrics"} - found.keys():
+        raise ValueError(f"{lacking}: not there")
+    for lacking in SETTINGS - found["config"].keys():
+        raise ValueError(f"config.{lacking}: required, and not there")
+    found |= {name: row[name] for name in (*TEXTS, *NUMBERS) if row[name] is not None or (name, row["status"]) == ("step", "failed")}
+    return {"schema": SCHEMA} | found
+
+
+def read_published(
+    path: Path, # a missing one has none
+    short: bool = False, # without what is in `LONG`, which is not read then
+) -> list[dict]: # by id
+    "The records of a published file. A warning names a file that is damaged, or the row and field of what is none."
+    names = [*TEXTS, *NUMBERS, *SHORT]
+    if not short:
+        names += LONG
+    try:
+        values = _sealed_columns(path, names)
+    except RecordError as e:
+        warnings.warn(f"{e}; it is left out", stacklevel=2)
+        return []
+    records = []
+    for n, row in enumerate(zip(*values.values()), 1):
+        try:
+            records.append(_record(dict(zip(values, row))))
+        except ValueError as e:
+            warnings.warn(f"{path}: row {n} is left out: {e}", stacklevel=2)
+    return records
+
+
+@once_per_state
+def _published_by_id(path: Path) -> Records:
+    return {record["id"]: record for record in read_published(path)}
+
+
+@dataclass
+class Published:
+    "What became of the lines of one experiment."
+    rows: int = 0        # of the file
+    trimmed: int = 0     # runs whose replicates and single values are left out
+    unsealed: int = 0    # lines that had no checksum
+    replaced: list[str] = field(default_factory=list) # ids of runs of which an older record is left out
+    left_out: list[str] = field(default_factory=list) # sentences: lines that are no records, and stay
+
+
+class Store:
+    """A folder of records: `<paper>/<experiment>.<profile>.parquet` for what is published, and beside it
+    `<experiment>.<profile>.jsonl` for what was added since."""
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+
+    def __repr__(self):
+        return f"Store({str(self.folder)!r})"
+
+    def _published(self, paper, experiment, profile) -> Path:
+        return self.folder / paper / f"{experiment}.{profile}.parquet"
+
+    def _lines(self, paper, experiment, profile) -> list[Path]:
+        "The file of lines, and the parts that earlier versions made, in the order they were filled."
+        first = self.folder / paper / f"{experiment}.{profile}.jsonl"
+        parts = first.parent.glob(f"{experiment}.{profile}.*.jsonl")
+        numbered = {int(path.name.split(".")[2]): path for path in parts if path.name.split(".")[2].isdecimal()}
+        return [first, *(numbered[number] for number in sorted(numbered))]
+
+    def unpublished(self) -> list[tuple[str, str, str]]: # paper, experiment, profile
+        "Of which experiments there are lines."
+        return [place for place in self.places() if any(path.is_file() for path in self._lines(*place))]
+
+    def places(self) -> list[tuple[str, str, str]]: # paper, experiment, profile
+        "Of which experiments there is a file."
+        files = [*self.folder.glob("*/*.parquet"), *self.folder.glob("*/*.jsonl")]
+        return sorted({(path.parent.name, *path.name.split(".")[:2]) for path in files})
+
+    def path(self, config: RunConfig) -> Path:
+        "The file that a run's record is added to; an `ExperimentConfig` will do as well."
+        return self._lines(config.paper, config.experiment, config.profile)[0]
+
+    def records(self, paper: str, experiment: str, profile: str, short: bool = False) -> list[dict]:
+        """All records of an experiment at a profile, published ones first. Raises `RecordError`, as `read` does.
+        With `short` published ones lack data, encoder, curve and extra, and what is not needed is not read."""
+        added = [record for path in self._lines(paper, experiment, profile) for record in read(path)]
+        return read_published(self._published(paper, experiment, profile), short) + added # in this order: see `publish`
+
+    def all(self, short: bool = False) -> list[dict]:
+        "All records of the folder, file by file. Raises `RecordError`, as `read` does."
+        return [record for place in self.places() for record in self.records(*place, short)]
+
+    def lines(self) -> Iterator[tuple[str, Line]]: # where it stands: file and number
+        "Every line of the folder, published records aside. Raises `RecordError`, as `read` does."
+        for place in self.places():
+            for path in self._lines(*place):
+                for n, _, line in lines_of(path):
+                    yield f"{path}: line {n}", line
+
+    def find(self, run: str | RunConfig) -> dict | None:
+        "The newest finished record of a run, by its id or its configuration. Raises `RecordError`, as `read` does."
+        if isinstance(run, str):
+            run_id = run
+            places = self.places()
+        else:
+            run_id = run.id
+            places = [(run.paper, run.experiment, run.profile)]
+        for place in places:
+            files = [_newest(path) for path in reversed(self._lines(*place))]
+            for known in [*files, _published_by_id(self._published(*place))]:
+                found = known.get(run_id)
+                if found and found["status"] == "finished":
+                    return found
+        return None
+
+    @contextmanager
+    def claimed(
+        self,
+        run_id: str,
+        wait: bool = False, # until the other process is done
+    ): # yields whether the run is this process's
+        """Claim a run, one at a time, so that two batches share the work. The claim ends with the block, or the process.
+        Where no claim can be had at all, as in a folder that may not be written to, the run is taken as claimed."""
+        digest = hashlib.sha256(run_id.encode()).digest()
+        place = int.from_bytes(digest[:7])
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            claims = (self.folder / ".claims.lock").open("ab")
+        except OSError:
+            yield True
+            return
+        with claims:
+            try:
+                how = fcntl.LOCK_EX
+                if not wait:
+                    how |= fcntl.LOCK_NB
+                fcntl.lockf(claims, how, 1, place)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True # closing the file gives the byte back
+
+    def append(self, record: dict) -> dict:
+        "Add a line to the file that a record belongs to. Raises `RecordError`, as `append` does."
+        why = misfit(record)
+        if why:
+            raise RecordError(f"no record: {why}")
+        return append(self.path(RunConfig(**record["config"])), record)
+
+    def delete(self, run: str | RunConfig, older: bool = False) -> int:
+        """Remove a run's lines (with `older`: all but the last one), and say how many; what is published stays. Raises
+        `RecordError`."""
+        run_id = run if isinstance(run, str) else run.id
+        deleted = 0
+        for path in [path for place in self.places() for path in self._lines(*place)]:
+            mine = [line for _, line, found in lines_of(path, _remembered) if found.record and found.record["id"] == run_id]
+            if older:
+                del mine[-1:]
+            if not mine:
+                continue
+            try:
+                with _lock(path):
+                    _replace(path, [line for line in _lines(path) if line not in mine])
+            except OSError as e:
+                why = f"{run_id} could not be deleted: {e.strerror or e}; all its records are still there"
+                raise RecordError(f"{path}: {why}") from e
+            deleted += len(mine)
+        return deleted
+
+    def publish(self, paper: str, experiment: str, profile: str) -> Published:
+        """Put the lines of an experiment into its Parquet file, the newest record of each run. Lines that are no records
+        stay. Who reads meanwhile finds a record in one file or in both. Raises `RecordError`."""
+        done = Published()
+        path = self._published(paper, experiment, profile)
+        lines = self._lines(paper, experiment, profile)
+        known = list(_sealed_records(path))
+        with _lock(lines[0]):
+            kept = {}
+            for file in lines:
+                for n, line, found in lines_of(file):
+                    if found.why:
+                        kept.setdefault(file, []).append(line)
+                        done.left_out.append(f"{file}: line {n} is left out, and stays: {found.why}")
+                        continue
+                    known.append(found.record)
+                    done.unsealed += not found.sealed
+            newest = latest(known)
+            counts = Counter(record["id"] for record in known)
+            done.replaced = [run_id for run_id, count in counts.items() if count > 1]
+            rows = [published(record) for record in newest.values()]
+            done.trimmed = sum(row is not record for row, record in zip(rows, newest.values()))
+            done.rows = len(rows)
+            try:
+                if rows:
+                    write_published(path, rows)
+                for file in lines:
+                    if kept.get(file):
+                        _replace(file, kept[file])
+                    else:
+                        file.unlink(missing_ok=True)
+            except OSError as e:
+                raise RecordError(f"{path}: not written: {e.strerror or e}; the lines are still there") from e
+        return done
+
+
+def _sealed_records(path: Path) -> list[dict]:
+    "The records of a published file, every one of them. Raises `RecordError` for a damaged file, or one record that is none."
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            records = read_published(path)
+        except UserWarning as e:
+            raise RecordError(f"{e}; nothing is added to it") from None
+    for n, record in enumerate(records, 1):
+        why = misfit(record)
+        if why:
+            raise RecordError(f"{path}: row {n}: {why}; nothing is added to it")
+    return records
+
+
+class TrainingFailed(RuntimeError):
+    "A training run that cannot go on, at `step` (None: before the first) for `reason`."
+    def __init__(self, step: int | None, reason: str):
+        super().__init__(step, reason)
+        self.step = step
+        self.reason = reason
+
+    def __str__(self):
+        if self.step is None:
+            return self.reason
+        return f"step {self.step}: {self.reason}"
+
+
+def run_or_load(
+    config: RunConfig,
+    train: Callable[[RunConfig], dict], # returns the run's record, from `make_record`
+    store: Store,
+    fresh: bool = False,                # run even if there is a record; the new one replaces it once it is there
+) -> dict: # the stored record
+    """The record of a run, made first if there is none.
+    Raises `TrainingFailed` after recording it, `RecordError` if it cannot be stored or is of another run."""
+    found = store.find(config) # also when fresh: damage is told before the training, not after it
+    if found and not fresh:
+        return found
+    start = time.monotonic()
+    try:
+        record = train(config)
+    except TrainingFailed as e:
+        seconds = time.monotonic() - start
+        store.append(failed_record(config, e.reason, e.step, seconds=seconds))
+        raise
+    why = misfit(record)
+    if why:
+        raise RecordError(f"{config.id}: training returned no record: {why}")
+    if record["id"] != config.id or record["status"] != "finished":
+        raise RecordError(f"{config.id}: training returned the {record['status']} record of {record['id']}")
+    stored = store.append(record)
+    if fresh:
+        store.delete(config, older=True)
+    return stored
+
+
+VOLATILE = frozenset({"started", "finished", "seconds", "peak_memory_bytes", "environment", "device"})
+
+
+def comparable(
+    record: dict, # or any part of one
+) -> dict: # without the keys in `VOLATILE`, at any depth
+    "What two honest repeats of a run have in common."
+    if isinstance(record, dict):
+        return {k: comparable(v) for k, v in record.items() if k not in VOLATILE}
+    if isinstance(record, list):
+        return [comparable(v) for v in record]
+    return record

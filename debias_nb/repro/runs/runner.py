@@ -1,0 +1,437 @@
+"""From a run's configuration to its record; from an experiment to all of its records, a process a core."""
+import logging
+import math
+import os
+import signal
+import subprocess
+import threading
+import time
+import warnings
+from collections.abc import Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from debias_nb.config import ConfigError, check_known, project_root
+from debias_nb.data.registry import only_pinned
+from debias_nb.repro.runs.records import (
+    RecordError, Records, Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load, this_machine,
+)
+from debias_nb.repro.config import ExperimentConfig, MethodConfig, Names, RunConfig
+from debias_nb.repro.runs.tasks.common import Tested, Trained, task_of, unmeasured
+
+
+@lru_cache(maxsize=1)
+def settle_libraries():
+    """Import the libraries underneath, and look no more through what they made meanwhile: each training begins with a
+    collection of garbage, which would take longer than many a run here."""
+    import gc
+    import datasets, sentence_transformers, transformers # noqa: E401, F401
+    gc.collect()
+    gc.freeze()
+
+
+def quiet():
+    "Silence progress bars and advice of the libraries underneath; errors still come through."
+    from datasets import disable_progress_bars
+    from transformers.utils import logging as of_transformers
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    of_transformers.set_verbosity_error()
+    of_transformers.disable_progress_bar()
+    disable_progress_bars()
+    logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", message=".*pin_memory.*")
+
+
+@lru_cache(maxsize=1)
+def _driver() -> str | None:
+    "The version of the accelerator's driver; None where nobody can be asked."
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.split("\n")[0].strip()
+
+
+def surroundings() -> dict:
+    "What a record says besides its environment: of an accelerator its driver; whether algorithms were deterministic."
+    import torch
+    found = {}
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    if torch.cuda.is_available():
+        found |= {"driver": _driver(), "cuda": torch.version.cuda}
+    if found or deterministic:
+        found["deterministic"] = deterministic
+    return found
+
+
+@only_pinned()
+def execute(
+    run: RunConfig,
+    train=None,               # another way to train it, a function of the run; default: its task's
+    told: dict | None = None, # what else the record keeps
+) -> dict: # the record
+    "Train and test one run. Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
+    from debias_nb.encoders import single_thread
+    from debias_nb.processes import refuse_several
+    refuse_several(run.id, "the batch size of its record is that of one; start it without torchrun", ConfigError)
+    quiet()
+    settle_libraries()
+    task = task_of(run)
+    start = time.monotonic()
+    with single_thread(run.training.threads if run.training else 1):
+        trained = (train or task.train)(run)
+        seconds = time.monotonic() - start
+        tested = task.test(run, trained)
+    extra = {"training": {"seconds": round(seconds, 3)}, "missing": tested.missing}
+    extra |= trained.extra | tested.extra | (told or {})
+    record = _record(run, trained, tested, extra, time.monotonic() - start)
+    record["environment"] |= surroundings()
+    return record
+
+
+def _record(run: RunConfig, trained: Trained, tested: Tested, extra: dict, seconds: float) -> dict:
+    "The record of a run that has just been made. Raises `TrainingFailed` for numbers that no record can hold."
+    data = trained.data | tested.data
+    encoder = {"name": run.encoder.name, "fingerprint": trained.identity}
+    try:
+        return make_record(
+            run, tested.metrics, data=data, encoder=encoder, dtype=run.encoder.dtype, seconds=seconds, curve=trained.curve,
+            replicates=tested.replicates, extra=extra, **this_machine())
+    except RecordError as e: # other runs can go on
+        raise TrainingFailed(None, str(e)) from None
+
+
+@contextmanager
+def _deterministic(wanted: bool):
+    "Algorithms whose sums depend on chance are refused inside, where that is wanted."
+    import torch
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(wanted or before)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+def _attempt(run: RunConfig, limits): # the record; or None and why the memory was too small
+    from accelerate.utils.memory import should_reduce_batch_size
+    from debias_nb.repro.runs.limits import within
+    try:
+        with within(limits, run.id), _deterministic(limits.deterministic):
+            return execute(run), ""
+    except RuntimeError as e:
+        if not should_reduce_batch_size(e):
+            raise
+        return None, str(e) # without its traceback, which holds on to the memory
+
+
+def execute_within(
+    run: RunConfig,
+    limits=None, # of `repro.limits`; default: none but those of the machine's memory
+) -> dict: # the record
+    """`execute` inside limits, with batches in as many pieces as the memory asks for; the record says how many.
+    Raises `TimeUp`, `TrainingFailed` where pieces of one row are too large, and as `execute` does."""
+    from accelerate.utils.memory import clear_device_cache
+    from debias_nb.repro.runs.limits import Limits, TimeUp
+    limits = limits or Limits()
+    if limits.reached:
+        raise TimeUp(f"{run.id} has not begun")
+    rows = run.training.batch_size if run.training else 1
+    record, why = _attempt(run, limits)
+    while record is None:
+        limits = replace(limits, pieces=2 * limits.pieces)
+        if limits.pieces >= 2 * rows:
+            raise TrainingFailed(None, f"out of memory, even a row at a time: {why}")
+        warnings.warn(f"{run.id}: out of memory; again with batches of {rows} in {limits.pieces} pieces", stacklevel=2)
+        clear_device_cache(garbage_collection=True)
+        record, why = _attempt(run, limits)
+    if limits.pieces > 1:
+        record["extra"]["pieces"] = limits.pieces
+    return record
+
+
+@dataclass
+class Outcome:
+    "What came of a set of runs."
+    records: Records      # id -> finished record
+    missing: dict[str, str]       # id -> what is absent, and how to get it
+    failed: dict[str, str]        # id -> why training stopped
+    trained: list[str]            # ids run now; the other records were there
+    later: list[str] = field(default_factory=list) # ids that the time was too short for
+
+    def keep(self, run_id: str, record: dict | None, failure: str | None):
+        "What a worker says of a run."
+        if failure == LATER:
+            self.later.append(run_id)
+        elif failure:
+            self.failed[run_id] = failure
+        else:
+            self.records[run_id] = record
+
+
+@only_pinned()
+def absent(run: RunConfig) -> str | None:
+    "What a run needs and does not find, in words; None when it can run."
+    return task_of(run).lacks(run)
+
+
+def _end_with(parent: int):
+    "Let this worker end within a second after the process that asked for its runs, however that ends."
+    threads = [thread.name for thread in threading.enumerate()]
+    if os.getpid() != parent and "parent" not in threads:
+        threading.Thread(target=_watch, args=(parent,), name="parent", daemon=True).start()
+
+
+def _watch(parent: int):
+    while os.getppid() == parent:
+        time.sleep(.2)
+    os._exit(1)
+
+
+BUSY = "another process is at work on it"
+LATER = "the time is up"
+
+
+def _work(run: RunConfig, store: Store, fresh: bool, parent: int, work, wait: bool = False): # in a worker process
+    """The id of a run, its record, and why there is none. A run that another process has claimed is `BUSY`, or waited for;
+    one that the time was too short for is for `LATER`."""
+    from debias_nb.repro.runs.limits import TimeUp
+    _end_with(parent)
+    with store.claimed(run.id, wait) as mine:
+        if not mine:
+            return run.id, None, BUSY
+        try:
+            return run.id, run_or_load(run, work, store, fresh), None
+        except TimeUp:
+            return run.id, None, LATER
+        except TrainingFailed as e:
+            return run.id, None, str(e)
+
+
+@only_pinned()
+def _is_complete(record: dict | None, run: RunConfig) -> bool:
+    "Whether a record has every evaluation set that is there."
+    if record is None:
+        return False
+    if not unmeasured(record, run):
+        return True
+    return not task_of(run).stale(record, run)
+
+
+def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest finished record
+    "What is there of some runs; each file is read once."
+    found = {}
+    places = dict.fromkeys((run.paper, run.experiment, run.profile) for run in runs)
+    for place in places:
+        for run_id, record in latest(store.records(*place)).items():
+            if record["status"] == "finished":
+                found[run_id] = record
+    return found
+
+
+def _sorted_out(runs: list[RunConfig], found: Records, fresh: bool, out: Outcome) -> list[tuple[RunConfig, bool]]:
+    "The runs to make, each with whether its record replaces one. Records that are there and what cannot run go into `out`."
+    todo = []
+    for run in runs:
+        record = found.get(run.id)
+        if _is_complete(record, run):
+            out.records[run.id] = record
+            continue
+        why = absent(run)
+        if not why:
+            todo.append((run, fresh or record is not None))
+        elif record:
+            out.records[run.id] = record
+        else:
+            out.missing[run.id] = why
+    return todo
+
+
+def run_all(
+    runs: list[RunConfig],
+    store: Store,
+    fresh: bool = False,          # run again what is there
+    workers: int | None = None,   # processes; default: one a core, one on a GPU
+    progress: bool = True,
+    work=None,                    # what makes the record of a run; default: `execute_within`
+    say=None,                     # a function of a text: what is told beforehand of what takes more than a minute
+) -> Outcome:
+    """Run what has no record yet. Ctrl-C keeps what has finished. What another process is at work on is left to it, and
+    waited for at the end. Raises `ConfigError` for fewer than one worker, `WorkerLost` for one that was killed."""
+    from tqdm.auto import tqdm
+    if workers is not None and workers < 1:
+        raise ConfigError(f"workers must be at least 1, got {workers}")
+    work = work or execute_within
+    out = Outcome({}, {}, {}, [])
+    found = {} if fresh else finished(runs, store)
+    todo = _sorted_out(runs, found, fresh, out)
+    if say and todo:
+        _tell_how_long([run for run, _ in todo], workers, say)
+    done = _parallel(todo, store, workers, work)
+    busy = []
+    for run_id, record, failure in tqdm(done, total=len(todo), disable=not (progress and todo), unit="run"):
+        if failure == BUSY:
+            busy.append(run_id)
+            continue
+        out.keep(run_id, record, failure)
+        if not failure:
+            out.trained.append(run_id)
+    for run in runs:
+        if run.id in busy: # whoever claimed it has finished it by now, or was killed
+            out.keep(*_work(run, store, False, os.getpid(), work, wait=True))
+    out.records = {run.id: out.records[run.id] for run in runs if run.id in out.records}
+    return out
+
+
+def _tell_how_long(runs: list[RunConfig], workers: int | None, say) -> None: # as `run_all`
+    "Say what is about to be made, where that takes more than a minute."
+    from debias_nb.repro.runs.plan import estimates
+    known = estimates(runs)
+    processes = min(workers or cores(), len(runs))
+    seconds = sum(one.seconds for one in known.values()) / processes
+    if seconds > 60:
+        sources = ", ".join(dict.fromkeys(one.source for one in known.values()))
+        say(f"{len(runs)} runs on {processes} processes: about {_duration(seconds)}, by {sources}")
+
+
+def _duration(seconds: float) -> str:
+    "`4 minutes`, `2.5 hours`."
+    for unit, length in (("days", 86400), ("hours", 3600)):
+        if seconds > 2 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds / 60:.0f} minutes"
+
+
+@contextmanager
+def _deaf_to_interrupts():
+    """Processes that are started within never hear a Ctrl-C, which a terminal sends to all of them: this process hears
+    it, after the block if it comes meanwhile, and ends its workers."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _parallel(todo, store, workers, work):
+    "Results as they come, from one process or several."
+    if not todo:
+        return
+    workers = min(workers or cores(), len(todo))
+    if workers == 1:
+        for run, fresh in todo:
+            yield _work(run, store, fresh, os.getpid(), work)
+        return
+    from joblib import Parallel, delayed, parallel_config
+    # loky renews a worker whose memory has grown; its finished jobs are kept
+    warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
+    try:
+        with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
+            pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=workers)
+            with _deaf_to_interrupts():
+                results = pool(delayed(_work)(run, store, fresh, os.getpid(), work) for run, fresh in todo)
+            yield from results
+    except BrokenProcessPool:
+        why = "a worker process was ended from outside, as a system does that runs out of memory"
+        raise WorkerLost(f"{why}; finished runs are kept, and the same command goes on from there") from None
+
+
+def cores() -> int: # processes that work side by side: one on a GPU
+    import torch
+    from joblib import cpu_count
+    if torch.cuda.is_available():
+        return 1
+    return cpu_count()
+
+
+def refuse_empty(name: str, asked: Sequence | None) -> None:
+    "Raises `ConfigError` for an empty list, which would ask for no runs."
+    if asked is not None and not asked:
+        raise ConfigError(f"{name}: an empty list asks for no runs; leave it out for those of the configuration")
+
+
+def _check_names(experiment: ExperimentConfig, kind: str, asked: list[str] | None) -> None:
+    "Raises `ConfigError` for no names, and for a method or an encoder that an experiment does not have."
+    refuse_empty(kind, asked)
+    known = experiment.by_name(kind)
+    for name in asked or []:
+        check_known(f"{kind[:-1]} in {experiment.name} called", name, known, ConfigError)
+
+
+LARGEST_SEED = 2**32 - 1 # that NumPy takes
+
+
+def _check_seeds(seeds: list[int] | None) -> None:
+    "Raises `ConfigError` for no seeds, for one that stands twice, and for what is no seed."
+    if seeds is None:
+        return
+    refuse_empty("seeds", seeds)
+    for seed in seeds:
+        if not 0 <= seed <= LARGEST_SEED:
+            raise ConfigError(f"seeds: {seed} is not between 0 and {LARGEST_SEED}")
+    if len(set(seeds)) < len(seeds):
+        raise ConfigError(f"seeds: one stands twice in {seeds}")
+
+
+def _check_weight(weight: float | None) -> None:
+    "Raises `ConfigError` for what is no lambda."
+    if weight is not None and not 0 <= weight < math.inf:
+        raise ConfigError(f"weight (lambda) must be finite and not negative, got {weight}")
+
+
+def _chosen(names: Names, asked: list[str] | None) -> Names:
+    "Those that are asked for, in their own order; all where nothing is."
+    return tuple(name for name in names if not asked or name in asked)
+
+
+def narrow(
+    experiment: ExperimentConfig,
+    seeds: list[int] | None = None,       # default: the configuration's
+    methods: list[str] | None = None,     # names; default: all
+    encoders: list[str] | None = None,    # labels, as in the tables
+    weight: float | None = None,          # lambda of every method that has one
+    full: bool = True,                    # with what takes long and is left out by default: blocks, and further worlds
+) -> ExperimentConfig:
+    "An experiment with fewer runs, or with other ones. Raises `ConfigError` for a name or a seed it cannot have."
+    _check_seeds(seeds)
+    _check_names(experiment, "methods", methods)
+    _check_names(experiment, "encoders", encoders)
+    _check_weight(weight)
+    blocks = []
+    for block in experiment.blocks:
+        if block.full and not full:
+            continue
+        own = {"methods": _chosen(block.methods, methods), "encoders": _chosen(block.encoders, encoders)}
+        if seeds:
+            own["seeds"] = tuple(seeds)
+        if not full:
+            own["worlds"] = 0
+        blocks.append(block.model_copy(update=own))
+    weighted = _weighted(experiment.methods, weight)
+    return experiment.model_copy(update={"blocks": tuple(blocks), "methods": tuple(weighted)})
+
+
+def _weighted(methods: tuple[MethodConfig, ...], weight: float | None) -> list[MethodConfig]:
+    "Methods with another lambda, those that have one; None: their own."
+    out = []
+    for method in methods:
+        if weight is not None and method.regulariser != "none":
+            method = method.model_copy(update={"weight": weight})
+        out.append(method)
+    return out
+
+
+def own_store() -> Store:
+    "Where the records of this machine are written: `_runs/`, or `$DEBIAS_NB_RUNS`."
+    chosen = os.environ.get("DEBIAS_NB_RUNS")
+    return Store(chosen or project_root() / "_runs")
+
+
+def store_for(profile: str) -> Store:
+    "Where the records of a profile are written: this machine's own for planted ones, `results/` for others."
+    if profile == "planted":
+        return own_store()
+    return Store(project_root() / "results")

@@ -1,0 +1,275 @@
+"""From the configuration of a run to trained model, metrics, and the record: which candidates, disturbed how, and what is written down."""
+from dataclasses import replace
+from functools import lru_cache, partial
+from itertools import chain
+
+import numpy as np
+
+from debias_nb.repro.runs.answer_training import (
+    AnswerModel, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, train_stages,
+)
+from debias_nb.config import ConfigError, EncoderConfig, check_known
+from debias_nb.encoders import best_device, weights_hash
+from debias_nb.metrics import rank_metrics
+from debias_nb.data.answers import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers, shared_words
+from debias_nb.data.registry import MissingData
+from debias_nb.repro.config import CorpusConfig, RunConfig, TransferConfig
+from debias_nb.repro.runs.tasks.common import Task, Tested, Trained, encoder_files, lacking, together, unmeasured
+from debias_nb.repro.runs.training import curve_summary
+
+
+def _part(corpus: CorpusConfig, key: str, part: str) -> Answers:
+    "A part of a corpus; of the planted world, whose test in distribution is called `iid`."
+    if not corpus.world:
+        return load_answers(key, part)
+    return planted_answers(corpus.world, "iid" if part == "test" else part)
+
+
+@lru_cache(maxsize=4)
+def training_answers(
+    corpus: CorpusConfig,
+    part: str = "train", # `train`, or `dev`, which is never disturbed
+) -> Answers:
+    """Candidates to train or to choose by; in `train`, the corpus's share `flip` of the labels is switched.
+    Raises `MissingData`, or `ConfigError` for an unknown corpus."""
+    check_known("corpus", corpus.name, (*SOURCES, "answers"), ConfigError)
+    answers = _part(corpus, corpus.name, part)
+    if corpus.flip and part == "train":
+        return flip_labels(answers, corpus.flip, corpus.noise_seed)
+    return answers
+
+
+PERTURBED = .3 # share of candidates that are perturbed
+
+
+def _perturbed(answers: Answers, seed: int) -> Answers:
+    "An evaluation set with some of its candidates perturbed."
+    changed = perturb(answers.answers, PERTURBED, seed)
+    touched = {edit.text for edit in changed.edits}
+    counts = answers.counts | {"perturbed candidates": len(touched)}
+    return replace(answers, name=f"{answers.name} perturbed", answers=changed.texts, counts=counts)
+
+
+@lru_cache(maxsize=8)
+def evaluation_answers(
+    name: str,            # a corpus, `dev` of the one trained on, or a split of the planted world; ` perturbed` behind it
+    corpus: CorpusConfig, # that a run is trained on: its world and its seed of noise
+) -> Answers:
+    "An evaluation set. Raises `MissingData`, or `ConfigError` for an unknown name."
+    plain = name.removesuffix(" perturbed")
+    if plain != name:
+        return _perturbed(evaluation_answers(plain, corpus), corpus.noise_seed)
+    if name == "dev":
+        return training_answers(corpus, "dev")
+    known = ("iid", "neutral", "shifted") if corpus.world else tuple(SOURCES)
+    check_known("evaluation set", name, known, ConfigError)
+    if corpus.world:
+        return planted_answers(corpus.world, name)
+    if "test" not in SOURCES[name].files:
+        raise ConfigError(f"{name} has no test part")
+    return load_answers(name, "test")
+
+
+def _about(answers: Answers) -> dict: # for the record
+    return {"fingerprint": answers.fingerprint, "counts": answers.counts}
+
+
+NAMES = {"wikiqa": "WikiQA", "selqa": "SelQA", "antique": "ANTIQUE"}
+PARTS = ("train", "dev", "test")
+
+
+def counts(corpus: CorpusConfig) -> tuple[dict, dict]: # `WikiQA #Q Train` and so on -> number; data for the record
+    "How many questions (#Q) and candidates (#A) the parts have. Raises `MissingData` when there is not one file."
+    out = {}
+    data = {}
+    names = {"answers": "planted"} if corpus.world else NAMES
+    for key, name in names.items():
+        for part in PARTS:
+            try:
+                answers = _part(corpus, key, part)
+            except MissingData as e:
+                lost = e
+                continue
+            questions = set(answers.question_ids)
+            out[f"{name} #Q {part.title()}"] = float(len(questions))
+            out[f"{name} #A {part.title()}"] = float(len(answers))
+            data[f"{part} {key}"] = _about(answers)
+    if not out:
+        raise lost
+    return out, data
+
+
+def _stage(run: RunConfig) -> TransferConfig | None: # None: there is no first stage
+    if run.method.transfer:
+        return run.training.transfer
+
+
+def _transferred(stage) -> Answers:
+    "The corpus of a first stage."
+    return load_answers(stage.corpus, stage.part)
+
+
+@lru_cache(maxsize=2)
+def _vocabulary(corpus: CorpusConfig, encoder: EncoderConfig, stage) -> tuple[str, ...] | None:
+    "The texts that give an encoder called `learned` its words."
+    if encoder.name != "learned":
+        return None
+    texts = [answers.questions + answers.answers for answers in _trained_on(corpus, stage)]
+    return tuple(chain.from_iterable(texts))
+
+
+def _trained_on(corpus: CorpusConfig, stage) -> list[Answers]:
+    "All candidates that a run is trained on."
+    parts = [training_answers(corpus)]
+    if stage:
+        parts.append(_transferred(stage))
+    return parts
+
+
+def _validation(model, dev: Answers, run: RunConfig):
+    "What tells the MAP on the development set; None where the last epoch is kept."
+    if run.training.select != "best":
+        return None
+    tokens = model.encoder.tokenise(dev.questions, dev.answers, run.encoder.max_length)
+    return partial(_development_map, tokens=tokens, dev=dev, dtype=run.encoder.dtype)
+
+
+def _development_map(model, tokens, dev: Answers, dtype: str) -> float:
+    "MAP on the development set."
+    scores = answer_scores(model, tokens, dtype=dtype)
+    ranking, *_ = rank_metrics(scores, dev.labels, dev.question_ids, unanswered="exclude")
+    return ranking["map"]
+
+
+def train_answers(run: RunConfig) -> Trained:
+    "Train as a run says. Raises `TrainingFailed`, `MissingData` or `EncoderError`."
+    corpus = run.corpus
+    stage = _stage(run)
+    words = _vocabulary(corpus, run.encoder, stage)
+    model = answer_model(run.encoder, run.method, run.training, words, run.seed)
+    identity = weights_hash(model.encoder).hexdigest() # of the weights that the run starts from
+    trained = training_answers(corpus)
+    used = {f"train {corpus.name}": trained}
+    dev = training_answers(corpus, "dev")
+    validate = _validation(model, dev, run)
+    if validate:
+        used[f"dev {corpus.name}"] = dev
+    own = answer_tokens(model.encoder, trained, run.encoder.max_length)
+    transfer = None
+    if stage:
+        earlier = _transferred(stage)
+        used[f"transfer {stage.corpus}"] = earlier
+        transfer = answer_tokens(model.encoder, earlier, run.encoder.max_length)
+    model.to(best_device())
+    first, last = train_stages(
+        model, own, run.method, run.training, run.seed, run.encoder.dtype, validate, transfer)
+    data = {name: _about(answers) for name, answers in used.items()}
+    return Trained(model, identity, curve_summary(last.history), data, _told(first, last))
+
+
+def _told(first, last) -> dict: # the trainers of both stages
+    "What a record says of a training beyond its curve."
+    told = {}
+    if last.diary:
+        told["weights"] = diary_summary(last.diary) | {"fresh": last.fresh}
+    if first:
+        told["first stage"] = curve_summary(first.history)
+    if last.scores:
+        told["development MAP"] = [round(x, 5) for x in last.scores]
+    return told
+
+
+def score_answers(
+    model: AnswerModel | None, # None: nothing was trained, words are counted
+    answers: Answers,
+    run: RunConfig,
+) -> np.ndarray: # (n,)
+    "Scores of all candidates."
+    if model is None:
+        return shared_words(answers)
+    tokens = model.encoder.tokenise(answers.questions, answers.answers, run.encoder.max_length)
+    return answer_scores(model, tokens, dtype=run.encoder.dtype)
+
+
+LONGEST = 400 # characters of an answer that a record keeps
+
+
+def chosen(scores: np.ndarray, answers: Answers) -> list[dict]: # question, answer, right, relevant, misled
+    "The candidate that each question gets, for case studies; of equal scores the first."
+    groups = answers.groups()
+    away = misled(answers)
+    out = []
+    for group in range(groups.max() + 1):
+        rows = np.flatnonzero(groups == group)
+        relevant = rows[answers.labels[rows] > 0]
+        if not len(relevant):
+            continue
+        top = rows[np.argmax(scores[rows])]
+        right = answers.answers[relevant[0]]
+        out.append({
+            "question": answers.questions[top],
+            "answer": answers.answers[top][:LONGEST],
+            "right": bool(answers.labels[top]),
+            "relevant": right[:LONGEST],
+            "misled": bool(away[top]),
+        })
+    return out
+
+
+MANY = 600 # questions: larger sets do not leave the values of single questions in a record
+
+
+class AnswersTask(Task):
+    "Questions with candidate answers, ranked."
+    def train(self, run: RunConfig) -> Trained:
+        "Raises `TrainingFailed`, `MissingData` (its training data) or `EncoderError`."
+        if not run.method.trained:
+            return Trained(None, "none: words are counted")
+        return train_answers(run)
+
+    def test(self, run: RunConfig, trained: Trained) -> Tested:
+        tested = Tested(extra={"questions": {}})
+        told = {}
+        for name in run.evaluate:
+            try:
+                if name == "counts":
+                    tested.metrics[name], found = counts(run.data)
+                    tested.data |= found
+                    continue
+                answers = evaluation_answers(name, run.data)
+            except MissingData:
+                tested.missing.append(name)
+                continue
+            scores = score_answers(trained.model, answers, run)
+            tested.metrics[name], tested.replicates[name], each = evaluate_answers(scores, answers)
+            tested.data[f"test {name}"] = _about(answers)
+            if len(each) <= MANY:
+                tested.extra["questions"][name] = each
+            if "cases" in run.measure:
+                told[name] = chosen(scores, answers)
+        if told:
+            tested.extra["cases"] = told
+        return tested
+
+    def lacks(self, run: RunConfig) -> str | None:
+        if not run.method.trained:
+            return None
+        stage = _stage(run)
+        earlier = lacking(_transferred, stage) if stage else None
+        return together(lacking(encoder_files, run.encoder), lacking(needed, run.corpus), earlier)
+
+    def stale(self, record: dict, run: RunConfig) -> bool:
+        missing = unmeasured(record, run)
+        return any(not lacking(evaluation_answers, name, run.data) for name in missing)
+
+
+TASK = AnswersTask()
+
+
+@lru_cache(maxsize=None)
+def needed(corpus: CorpusConfig, stage=None) -> None: # stage: a TransferConfig
+    "Load everything that training on a corpus takes. Raises `MissingData` or `ConfigError`."
+    training_answers(corpus)
+    training_answers(corpus, "dev")
+    if stage:
+        _transferred(stage)

@@ -1,0 +1,607 @@
+"""From the configuration of a run to vectors of authors, metrics, and the record: which split, which loss, which settings were tried, and who is found."""
+import copy
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import torch
+from numpy.random import default_rng
+
+from debias_nb.arr import (
+    ARR, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, NumberedTexts,
+    ProductOfExperts, author_ids, history_summary, text_rows,
+)
+from debias_nb.data.authors import (
+    SOURCES, AuthorSplit, Halves, Texts, among, describe, leakage, leakage_aware_split, load_texts, nearest_topics,
+    paper_split, planted_texts, query_target, random_split,
+)
+from debias_nb.config import ConfigError, EncoderConfig, check_known
+from debias_nb.encoders import (
+    QuietTrainer, best_device, embed, encoder_fingerprint, load_encoder, single_thread, tokenise, weights_hash,
+)
+from debias_nb.metrics import bootstrap_weights
+from debias_nb.repro.runs.limits import fit
+from debias_nb.repro.runs.records import TrainingFailed
+from debias_nb.repro.config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
+from debias_nb.repro.runs.tasks.common import Task, Tested, Trained, encoder_files, lacking, parted, together
+from debias_nb.retrieval import first_hits, recall_at, reciprocal_rank
+from debias_nb.repro.runs.training import arguments_for, curve_summary, optimizer_for
+from debias_nb.data.worlds import author_words
+
+
+APART = .25 # share of the training authors, and of their topics, set apart where validation is across topics
+
+
+def _drawn(values, seed: list[int]) -> set:
+    "A quarter of the distinct values."
+    distinct = sorted(set(values))
+    count = round(APART * len(distinct))
+    drawn = default_rng(seed).permutation(distinct)[:count]
+    return set(drawn.tolist())
+
+
+def _validated_across(split: AuthorSplit, seed: int) -> AuthorSplit:
+    "A split whose validation texts are by authors, and on topics, that training does not have."
+    train = split.train
+    authors = _drawn(train.author, [seed, 5])
+    topics = _drawn(train.topic, [seed, 6])
+    by_author = among(train.author, authors)
+    on_topic = among(train.topic, topics)
+    kept = train.take(~by_author & ~on_topic)
+    validation = train.take(by_author & on_topic, name=f"{train.name}, validation across topics")
+    tests = dict(split.tests)
+    if "iid" in tests: # its topics are those of training
+        iid = tests["iid"]
+        known = among(iid.topic, set(kept.topic))
+        tests["iid"] = iid.take(known)
+    return AuthorSplit(f"{split.name}, validation across topics", kept, validation, tests, split.counts)
+
+
+def _planted(corpus: CorpusConfig) -> AuthorSplit:
+    "The planted authors, with validation texts where the corpus has a split."
+    train = planted_texts(corpus.world, "train")
+    tests = {
+        "cross": planted_texts(corpus.world, "cross", corpus.likeness),
+        "iid": planted_texts(corpus.world, "iid"),
+    }
+    if not corpus.split:
+        return AuthorSplit("planted authors", train, train.take([]), tests)
+    out, rest = parted(len(train), 1 - corpus.split.share, [corpus.split.seed, 5])
+    validation = train.take(out, name="authors validation")
+    return AuthorSplit("planted authors", train.take(rest), validation, tests)
+
+
+PUBLISHED = {"pan20_train": ("pan20_test", {"cross": "pan21_test"})} # published in parts: validation, tests
+
+
+def _read(name: str, corpus: CorpusConfig) -> Texts:
+    return load_texts(name, quotes="quotes" in corpus.cleaned, signatures="signatures" in corpus.cleaned)
+
+
+def _as_published(corpus: CorpusConfig) -> AuthorSplit:
+    "The parts of a corpus that were published apart."
+    check_known("corpus published in parts", corpus.name, PUBLISHED, ConfigError)
+    held, tests = PUBLISHED[corpus.name]
+    texts = _read(corpus.name, corpus)
+    tests = {key: _read(name, corpus) for key, name in tests.items()}
+    return AuthorSplit(f"{corpus.name}, as published", texts, _read(held, corpus), tests)
+
+
+def _real(corpus: CorpusConfig) -> AuthorSplit:
+    "A real corpus, divided as its configuration says."
+    settings = corpus.split
+    if settings.scheme == "published":
+        return _as_published(corpus)
+    texts = _read(corpus.name, corpus)
+    sizes = {"share": settings.share, "size": settings.size, "seed": settings.seed}
+    if settings.scheme == "paper":
+        return paper_split(texts, settings.authors, settings.topics, **sizes)
+    if settings.scheme == "random":
+        return random_split(texts, settings.authors, settings.topics, **sizes)
+    clusters = {"similarity": settings.similarity, "linkage": settings.linkage}
+    return leakage_aware_split(texts, settings.authors, settings.topics, **sizes, **clusters)
+
+
+@lru_cache(maxsize=2)
+def author_split(corpus: CorpusConfig) -> AuthorSplit:
+    """The texts of a corpus in parts.
+    Raises `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing."""
+    check_known("corpus", corpus.name, (*SOURCES, "authors"), ConfigError)
+    split = _planted(corpus) if corpus.world else _real(corpus)
+    if corpus.split and corpus.split.validation == "across":
+        return _validated_across(split, corpus.split.seed)
+    return split
+
+
+def learned_table(
+    texts: list[str],  # its vocabulary is made of them, word by word, capitals kept
+    width: int,
+    seed: int = 0,     # of the vectors, N(0, .1²)
+):
+    "A SentenceTransformer that averages random word vectors; words it does not know are one."
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    known = sorted({word for text in texts for word in text.split()})
+    words = ["[PAD]", "[UNK]", *known]
+    rng = default_rng([seed, 9])
+    drawn = rng.normal(size=(len(words), width))
+    vectors = .1 * drawn.astype("float32")
+    table = StaticEmbedding(_tokenizer(words), embedding_weights=vectors)
+    return SentenceTransformer(modules=[table], device="cpu")
+
+
+def _tokenizer(words: list[str]):
+    "Word by word; the second of the words stands for those that it does not know."
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    vocabulary = {word: i for i, word in enumerate(words)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return tokenizer
+
+
+@lru_cache(maxsize=2)
+def _loaded(encoder: EncoderConfig):
+    return load_encoder(encoder, best_device())
+
+
+def beginning(
+    encoder: EncoderConfig,
+    corpus: CorpusConfig,
+    seed: int = 0, # of a `learned` table
+): # a new model each time
+    "The model as it is before any training. Raises `EncoderError` or `MissingData`."
+    if encoder.name != "learned":
+        return copy.deepcopy(_loaded(encoder))
+    texts = author_split(corpus).train.text
+    return learned_table(texts, encoder.embedding, seed).to(best_device())
+
+
+def _texts(corpus: CorpusConfig, part: str) -> list[str]:
+    return author_split(corpus).parts()[part].text
+
+
+@lru_cache(maxsize=6)
+def _tokens(encoder: EncoderConfig, corpus: CorpusConfig, part: str):
+    return tokenise(beginning(encoder, corpus), _texts(corpus, part), encoder.max_length)
+
+
+def _vectors(model, encoder: EncoderConfig, corpus: CorpusConfig, part: str): # (n, d) of the part's texts
+    return embed(model, _tokens(encoder, corpus, part), encoder.dtype)
+
+
+@lru_cache(maxsize=2)
+def topic_rows(corpus: CorpusConfig):
+    "Rows of the topic model, TF-IDF, for the training texts, which it was fitted to."
+    texts = author_split(corpus).train.text
+    return text_rows("tfidf", texts)(texts)
+
+
+def author_loss(
+    method: AuthorsConfig,
+    model,
+    labels: np.ndarray,       # (n,) author ids of the training texts
+    temperature: float,       # tau > 0
+    rows=None,                # (n, V) of the topic model; a function that gives them
+    teacher=None,             # (n, d) vectors of the training texts, for a student
+    seed: int = 0,            # of a classifier's first weights
+):
+    "The loss that a method is trained with. Raises `ValueError` for a student without a teacher, and as the losses do."
+    if method.student != "none" and teacher is None:
+        raise ValueError("a student needs the vectors of its teacher")
+    if method.student == "corrected":
+        return CorrectedTeacher(model, NumberedTexts(rows(), labels), teacher, temperature, method.gamma)
+    if method.student == "arr":
+        return ARR(model, NumberedTexts(rows(), labels), teacher, temperature, method.bias, method.variant)
+    if method.gamma:
+        return ProductOfExperts(model, NumberedTexts(rows(), labels), temperature, method.gamma)
+    if method.base == "mll":
+        return MulticlassLoss(model, int(labels.max()) + 1, seed)
+    return ContrastiveAuthorLoss(model, temperature)
+
+
+def fit_authors(
+    model,                  # trained in place
+    loss,                   # from `author_loss`
+    tokens,                 # of the training texts
+    labels: np.ndarray,     # (n,) their author ids
+    training: TrainConfig,
+    epochs: int,            # passes over the authors, two texts each; over the texts for `MulticlassLoss`
+    seed: int = 0,          # of batches and dropout
+    dtype: str = "fp32",
+):
+    """Train with sentence-transformers' trainer.
+    Raises `TrainingFailed` when the loss is no longer finite, `ValueError` when fewer than two authors have two texts."""
+    from datasets import Dataset
+    changes = {"num_train_epochs": epochs}
+    if not isinstance(loss, MulticlassLoss):
+        changes["batch_sampler"] = AuthorPairSampler
+    rows = Dataset.from_dict({"row": range(len(labels)), "label": labels})
+    with tempfile.TemporaryDirectory() as folder, single_thread(training.threads):
+        args = arguments_for(training, folder, model, seed, dtype, **changes)
+        trainer = QuietTrainer(
+            model=model, args=args, loss=loss, train_dataset=rows, data_collator=AuthorCollator(tokens, labels),
+            optimizer_cls_and_kwargs=optimizer_for(training))
+        try:
+            fit(trainer, loss)
+        except ValueError as e:
+            if "is not finite" in str(e): # the losses refuse cosines that are not numbers
+                raise TrainingFailed(len(loss.history) + 1, str(e)) from None
+            raise
+    _refuse_lost(loss.history)
+    return model.eval()
+
+
+def _refuse_lost(history: list[dict]):
+    "Raises `TrainingFailed` with the first step whose loss is not finite."
+    for step, seen in enumerate(history, 1):
+        value = float(seen["loss"])
+        if not np.isfinite(value):
+            raise TrainingFailed(step, f"the loss is {value}")
+
+
+NEAR = 8 # neighbours that are looked at
+RESAMPLED = ("r8", "mrr", "false topic share") # metrics with bootstrap replicates
+
+
+@dataclass(frozen=True)
+class Found:
+    "What retrieval came to: metrics, their replicates, and R@8 by author."
+    metrics: dict[str, float]
+    replicates: dict[str, list[float]]
+    authors: list[float] # (authors who ask,) mean: R@8
+
+
+def neighbours(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str, np.ndarray]: # (q,) each
+    """Shares of the nearest targets that are on the query's topic; of those by other authors, NaN for queries that have
+    none."""
+    topic = author_ids(np.array(texts.topic, dtype=object))
+    author = halves.author
+    found = halves.targets[nearest.numpy()]
+    asked = halves.queries[:, None]
+    same = topic[found] == topic[asked]
+    false = author[found] != author[asked]
+    both = (same & false).sum(1)
+    false_share = both / false.sum(1).clip(1)
+    return {
+        "topic share": same.mean(1),
+        "false topic share": np.where(false.any(1), false_share, np.nan),
+        "topic chance": _topic_chance(topic, halves),
+    }
+
+
+def _topic_chance(topic: np.ndarray, halves: Halves) -> np.ndarray: # (q,)
+    "The share of all targets that are on each query's topic."
+    offered = topic[halves.targets]
+    on_topic = np.bincount(offered, minlength=topic.max() + 1)
+    return on_topic[topic[halves.queries]] / len(offered)
+
+
+def _mean(weights, values, counts): # weights: (..., q)
+    "Weighted mean over the queries that count."
+    own = weights[..., counts]
+    total = own @ values[counts]
+    return total / own.sum(-1)
+
+
+def _by_author(values: np.ndarray, asks: np.ndarray) -> list[float]: # (q,) and the author of each query
+    "Numbers of authors whose mean is that of the queries."
+    sums = np.bincount(asks, values)[np.unique(asks)]
+    shares = sums * len(sums) / len(asks)
+    return np.round(shares, 3).tolist()
+
+
+def evaluate_authors(
+    rows,                  # (n, d) of the texts, of length 1 or 0: a torch matrix, or a scipy sparse one
+    texts: Texts,
+    halves: Halves,        # of them
+    replicates: int = 100, # resamples of the authors, the same for all methods
+) -> Found:
+    "R@8, MRR and the topics of the neighbours. Raises `ValueError` for rows that do not fit."
+    if rows.shape[0] != len(texts):
+        raise ValueError(f"{texts.name}: {rows.shape[0]} rows for {len(texts)} texts")
+    q = len(halves.queries)
+    nearest = min(NEAR, len(halves.targets))
+    asked = rows[halves.queries]
+    offered = rows[halves.targets]
+    hits = first_hits(asked, offered, halves.relevance(), nearest, progress=q > 20_000)
+    values = {"r8": recall_at(hits, NEAR), "mrr": reciprocal_rank(hits)}
+    if texts.topic is not None:
+        values |= neighbours(texts, halves, hits.nearest)
+
+    asks = halves.author[halves.queries]
+    weights = bootstrap_weights(q, replicates, groups=asks).astype(float)
+    means, resampled = _means(values, weights)
+    sizes = {"queries": float(q), "targets": float(len(halves.targets))}
+    by_author = _by_author(values["r8"], asks)
+    return Found(means | sizes, resampled, by_author)
+
+
+def _means(
+    values: dict[str, np.ndarray], # (q,) each, NaN where a query does not count
+    weights: np.ndarray,           # (replicates, q)
+) -> tuple[dict, dict]:
+    "Metrics, and their replicates."
+    means = {}
+    resampled = {}
+    for key, value in values.items():
+        counts = ~np.isnan(value)
+        if not counts.any():
+            continue
+        means[key] = float(_mean(np.ones(len(value)), value, counts))
+        if key in RESAMPLED and (weights[:, counts].sum(1) > 0).all():
+            drawn = _mean(weights, value, counts)
+            resampled[key] = np.round(drawn, 4).tolist()
+    return means, resampled
+
+
+@dataclass
+class Tuned:
+    "A trained model, and how it came about."
+    model: object
+    setting: dict[str, float]                      # learning rate, temperature
+    tried: list[dict] = field(default_factory=list) # settings with R@8 on the validation texts
+    history: list[dict] = field(default_factory=list) # of the kept one, a batch each
+    teacher: dict | None = None                    # the teacher's setting
+
+
+def settings(training: TrainConfig, method: AuthorsConfig) -> list[tuple[float, float]]: # learning rate, temperature
+    "What a method tries, in order. The classifier of MLL has no temperature."
+    rates = (training.learning_rate, *training.further_rates)
+    temperatures = (training.temperature, *training.further_temperatures)
+    if method.base == "mll" and method.student == "none":
+        temperatures = temperatures[:1]
+    return [(rate, temperature) for rate in rates for temperature in temperatures]
+
+
+def epochs_of(method: AuthorsConfig, training: TrainConfig) -> int:
+    "The method's own, else for a student those of students, else those of the block."
+    if method.epochs:
+        return method.epochs
+    if method.student != "none" and training.student_epochs:
+        return training.student_epochs
+    return training.epochs
+
+
+def _validation_score(model, encoder: EncoderConfig, corpus: CorpusConfig) -> float:
+    "R@8 on the validation texts."
+    texts = author_split(corpus).validation
+    halves = query_target(texts, corpus.split.seed)
+    rows = _vectors(model, encoder, corpus, "validation")
+    return evaluate_authors(rows, texts, halves, 2).metrics["r8"]
+
+
+def _fitted(corpus, encoder, training, method, seed, temperature, teacher): # teacher: (texts, d) or None
+    "A model trained with one setting, and the history of its loss. Raises `TrainingFailed`."
+    model = beginning(encoder, corpus, seed)
+    labels = author_ids(author_split(corpus).train.author)
+    loss = author_loss(method, model, labels, temperature, lambda: topic_rows(corpus), teacher, seed)
+    tokens = _tokens(encoder, corpus, "train")
+    fit_authors(model, loss, tokens, labels, training, epochs_of(method, training), seed, encoder.dtype)
+    return model, loss.history
+
+
+def tuned(
+    corpus: CorpusConfig, encoder: EncoderConfig, training: TrainConfig, method: AuthorsConfig, seed: int,
+) -> Tuned:
+    "Train a method, with every setting it may try. Raises `TrainingFailed` when none of them ends in finite numbers."
+    teacher = None
+    taught_by = None
+    if method.student != "none":
+        base = _teacher(corpus, encoder, training, AuthorsConfig(base=method.base), seed)
+        teacher = _vectors(base.model, encoder, corpus, "train")
+        taught_by = base.setting
+    options = settings(training, method)
+    tried = []
+    failures = []
+    best = None
+    most = -1.
+    for rate, temperature in options:
+        setting = {"learning_rate": rate, "temperature": temperature}
+        own = training.model_copy(update={"learning_rate": rate})
+        try:
+            model, history = _fitted(corpus, encoder, own, method, seed, temperature, teacher)
+        except TrainingFailed as e:
+            failures.append(e)
+            tried.append(setting | {"failed": str(e)})
+            continue
+        score = 0.
+        shown = {}
+        if len(options) > 1:
+            score = _validation_score(model, encoder, corpus)
+            shown = {"r8": round(score, 5)}
+        tried.append(setting | shown)
+        if score > most:
+            most = score
+            best = Tuned(model, setting, tried, history, taught_by)
+    if best is None:
+        raise failures[-1]
+    return best
+
+
+_teacher = lru_cache(maxsize=6)(tuned) # two bases, three seeds: as many as a table's students take in turn
+
+
+PARTS = {"train": "Training", "cross": "Cross-topic test", "iid": "In-distribution-topic test"}
+
+
+def counts(corpus: CorpusConfig) -> dict[str, float]: # `Training samples` and so on -> number
+    """How many texts, authors and topics the parts have; `leakage cross` and `leakage iid` where they can be measured.
+    Raises `MissingData`."""
+    split = author_split(corpus)
+    parts = split.parts()
+    sizes = split.table()
+    out = {}
+    for key, name in PARTS.items():
+        texts = parts.get(key)
+        if not texts:
+            continue
+        found = sizes.loc[key]
+        out |= {f"{name} {what}": float(n) for what, n in found.items() if n}
+        if texts.topic and key != "train":
+            with suppress(ValueError): # topics that cannot be told from authors
+                out[f"leakage {key}"] = leakage(split.train, texts)
+    return out
+
+
+def _bare(word: str) -> str:
+    "A word without the marks around it."
+    return word.strip(".,;:!?()\"'*").lower()
+
+
+def excerpt(texts: list[str], words: list[str], length: int = 12) -> str: # words
+    "The stretch with the most different words of those asked for, the first of several, anywhere in the texts."
+    best = " ".join(texts[0].split()[:length])
+    most = 0
+    for text in texts:
+        told = text.split()
+        bare = [_bare(word) for word in told]
+        for start, first in enumerate(bare):
+            if first not in words:
+                continue
+            stretch = slice(start, start + length)
+            found = set(bare[stretch]) & set(words)
+            if len(found) > most:
+                most = len(found)
+                best = " ".join(told[stretch])
+    return best
+
+
+def _said(texts: Texts, topic: str, words: list[str]) -> str:
+    "An excerpt of the texts on a topic."
+    on_topic = [text for text, on in zip(texts.text, texts.topic) if on == topic]
+    return excerpt(on_topic, words)
+
+
+def leaks(corpus: CorpusConfig) -> list[dict]: # test topic, training topic, cosine, words, test, training
+    "The pairs of topics across a split that are most alike, with an excerpt of each. Raises as `nearest_topics`."
+    split = author_split(corpus)
+    test = split.tests["cross"]
+    out = []
+    nearest = nearest_topics(split.train, test, 5)
+    for asked, trained, cosine, shared in nearest.itertuples(index=False):
+        words = shared.split(", ")
+        out.append({
+            "test topic": asked,
+            "training topic": trained,
+            "cosine": round(cosine, 4),
+            "words": words,
+            "test": _said(test, asked, words),
+            "training": _said(split.train, trained, words),
+        })
+    return out
+
+
+MOST = 2000 # authors: larger sets do not leave the values of single authors in a record
+
+
+def _about(texts: Texts) -> dict: # for the record
+    "What a record says of some texts."
+    numbers = {**texts.counts, **describe(texts)}
+    whole = {key: value for key, value in numbers.items() if value == int(value)}
+    return {"fingerprint": texts.fingerprint, "counts": whole}
+
+
+def _counted(run: RunConfig) -> Trained:
+    "Rows that are counted. A planted language has function words of its own."
+    kind = run.method.authors.counted
+    corpus = run.data
+    words = None
+    if corpus.world:
+        words = author_words(corpus.world).style.tolist()
+    rows = text_rows(kind, author_split(corpus).train.text, words)
+
+    def by_part(part):
+        return rows(_texts(corpus, part))
+
+    return Trained(by_part, f"none: {kind} of the training texts")
+
+
+def _identity(run: RunConfig) -> str:
+    "The hash of the encoder that a run begins with."
+    if run.encoder.name == "learned":
+        model = beginning(run.encoder, run.data, run.seed)
+        return weights_hash(model).hexdigest()
+    return encoder_fingerprint(_loaded(run.encoder))
+
+
+def _told(done: Tuned) -> dict:
+    "What a record says of a training."
+    has_bias = any("B" in step for step in done.history)
+    temperature = done.setting["temperature"] if has_bias else None
+    summary = history_summary(done.history, temperature)
+    history = {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)}
+    told = {"setting": done.setting, "tried": done.tried, "history": history, "steps": len(done.history)}
+    if done.teacher:
+        told["teacher"] = done.teacher
+    return told
+
+
+class AuthorsTask(Task):
+    "Who wrote it? Texts by authors on topics."
+    def train(self, run: RunConfig) -> Trained: # its model is a function: part of the split -> rows
+        "Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
+        corpus = run.data
+        method = run.method.authors or AuthorsConfig()
+        about = {f"train {corpus.name}": _about(author_split(corpus).train)}
+        if run.evaluate == ("counts",):
+            return Trained(None, "none: texts are counted", data=about)
+        if method.counted:
+            trained = _counted(run)
+            trained.data = about
+            return trained
+        identity = _identity(run)
+        curve = {}
+        extra = {}
+        if run.method.trained:
+            is_teacher = method == AuthorsConfig(base=method.base) # a base that students learn from
+            train = _teacher if is_teacher else tuned
+            done = train(corpus, run.encoder, run.training, method, run.seed)
+            model = done.model
+            curve = curve_summary(done.history)
+            extra = _told(done)
+        else:
+            model = beginning(run.encoder, corpus, run.seed)
+
+        def by_part(part):
+            return _vectors(model, run.encoder, corpus, part)
+
+        return Trained(by_part, identity, curve, about, extra)
+
+    def test(self, run: RunConfig, trained: Trained) -> Tested:
+        corpus = run.data
+        parts = author_split(corpus).parts()
+        seed = corpus.split.seed if corpus.split else 0
+        tested = Tested()
+        authors = {}
+        for name in run.evaluate:
+            if name == "counts":
+                tested.metrics[name] = counts(corpus)
+                continue
+            check_known("evaluation set", name, parts, ConfigError)
+            texts = parts[name]
+            halves = query_target(texts, seed)
+            found = evaluate_authors(trained.model(name), texts, halves)
+            tested.metrics[name] = found.metrics
+            tested.data[f"test {name}"] = _about(texts)
+            if name == "validation":
+                continue
+            tested.replicates[name] = found.replicates
+            if len(found.authors) <= MOST:
+                authors[name] = found.authors
+        if "cases" in run.measure:
+            tested.extra["leaks"] = leaks(corpus)
+        if run.method.trained and authors:
+            tested.extra["questions"] = authors
+        return tested
+
+    def lacks(self, run: RunConfig) -> str | None:
+        counts_alone = run.method.authors is not None or run.evaluate == ("counts",)
+        embeds = run.method.trained or not counts_alone
+        why = lacking(encoder_files, run.encoder) if embeds else None
+        return together(why, lacking(author_split, run.data))
+
+
+TASK = AuthorsTask()

@@ -1,0 +1,395 @@
+"""Is the second text a match of the first? Trained and tested on pairs, scored by cosine."""
+import copy
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import compress
+
+import numpy as np
+from numpy.random import default_rng
+
+from debias_nb.config import ConfigError, EncoderConfig, WorldConfig, check_known
+from debias_nb.hashes import fingerprint
+from debias_nb.interventions import importance, importance_by_role
+from debias_nb.itvreg import cosines
+from debias_nb.metrics import auc_at, evaluate_pairs, rank_metrics
+from debias_nb.regularized import wise_ft
+from debias_nb.retrieval import evaluate_retrieval
+from debias_nb.data.products import (
+    CATEGORIES, ROLES, load_offers, load_products, load_test, seen_words, word_overlap, worded,
+)
+from debias_nb.data.questions import SOURCES, load_questions
+from debias_nb.data.registry import MissingData
+from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig
+from debias_nb.repro.runs.tasks.common import (
+    Task, Tested, Trained, base_encoder, base_model, encoder_files, lacking, text_tokens, together, unmeasured,
+    vectors,
+)
+from debias_nb.repro.runs.training import BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms, pair_tokens
+from debias_nb.data.titles import TitleTask
+from debias_nb.data.worlds import Catalogue, Pairs
+
+
+PLANTED = ("iid", "uncoupled", "redealt", "unseen") # splits of the planted catalogue
+
+
+@dataclass(frozen=True)
+class LabelledPairs:
+    "Pairs to train on or to be tested on."
+    name: str
+    left: list[str]
+    right: list[str]
+    labels: np.ndarray                      # (n,) 0 or 1
+    groups: np.ndarray | None = None        # (n,) query of each pair, where pairs share queries
+    subsets: dict = field(default_factory=dict) # name -> (n,) booleans
+    info: dict = field(default_factory=dict)    # fingerprint and counts, for the record
+    offers: TitleTask | None = None             # of products: who asks for whom
+
+    @property
+    def all_texts(self) -> list[str]:
+        "The left ones first."
+        return self.left + self.right
+
+
+@lru_cache(maxsize=4)
+def catalogue(world: WorldConfig) -> Catalogue:
+    "A planted catalogue, drawn once a process."
+    return Catalogue(world)
+
+
+def _about(pairs, sha: str) -> dict: # for the record
+    return {"fingerprint": sha, "pairs": len(pairs.labels), "positives": int(pairs.labels.sum())}
+
+
+def _of_world(pairs, name: str, is_test: bool) -> LabelledPairs:
+    "Planted pairs; in a test they are grouped by query."
+    left, right = pairs.texts()
+    sha = fingerprint([left, right, pairs.labels.tolist()])
+    found = LabelledPairs(name, left, right, pairs.labels, info=_about(pairs, sha))
+    if not is_test:
+        return found
+    subsets = {"ordinary": ~pairs.accessory} if pairs.accessory.any() else {}
+    return replace(found, groups=pairs.group, subsets=subsets)
+
+
+def _of_texts(found, name: str, **further) -> LabelledPairs: # found: questions, or offers of products
+    info = _about(found, found.fingerprint) | {"counts": found.counts}
+    return LabelledPairs(name, found.left, found.right, found.labels, info=info, **further)
+
+
+def _some(values: np.ndarray, count: int, seed: list[int]) -> np.ndarray:
+    "A random choice."
+    rng = default_rng(seed)
+    shuffled = rng.permutation(values)
+    return shuffled[:count]
+
+
+def _part_of(pairs, corpus: CorpusConfig, part: str):
+    "Planted training pairs, or those held out, by the corpus's own seed; whole queries are drawn."
+    queries = np.unique(pairs.group)
+    count = round(corpus.holdout * len(queries))
+    kept = out = _some(queries, count, [corpus.share_seed, 7])
+    if part == "train":
+        rest = np.setdiff1d(queries, out)
+        count = round(corpus.share * len(queries))
+        kept = _some(rest, count, [corpus.share_seed, 8])
+    keep = np.isin(pairs.group, kept)
+    left = list(compress(pairs.left, keep))
+    right = list(compress(pairs.right, keep))
+    return Pairs(left, right, pairs.group[keep])
+
+
+def _product_pairs(corpus: CorpusConfig, part: str) -> LabelledPairs:
+    "The training pairs of a category, or its validation file. Raises `ConfigError` for a corpus that holds out others."
+    if corpus.holdout:
+        raise ConfigError(f"corpus {corpus.name!r}: products have a validation file and take no `holdout`")
+    kind = "valid" if part == "heldout" else "train"
+    found = load_products(corpus.name, kind, corpus.share, corpus.share_seed)
+    return _of_texts(found, corpus.name)
+
+
+@lru_cache(maxsize=4)
+def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabelledPairs: # part: `train` or `heldout`
+    "The pairs of a corpus. Raises `MissingData` when its files are not there."
+    if corpus.name == "catalogue":
+        drawn = catalogue(corpus.world).labelled_pairs()
+        return _of_world(_part_of(drawn, corpus, part), corpus.name, is_test=False)
+    if corpus.name in CATEGORIES:
+        return _product_pairs(corpus, part)
+    check_known("corpus", corpus.name, (*SOURCES, *CATEGORIES, "catalogue"), ConfigError)
+    found = load_questions(
+        corpus.name, part, share=corpus.share, share_seed=corpus.share_seed, holdout=corpus.holdout)
+    return _of_texts(found, corpus.name)
+
+
+@lru_cache(maxsize=8)
+def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig | None) -> LabelledPairs:
+    "An evaluation set. Raises `MissingData` when its files are not there, `ConfigError` for an unknown name."
+    if name == "heldout":
+        return training_pairs(corpus, "heldout")
+    if name in PLANTED:
+        return _of_world(catalogue(world).test_pairs(name), name, is_test=True)
+    if name in CATEGORIES:
+        test, parts = load_test(name)
+        return _of_texts(test, name, subsets=parts, offers=load_offers(name))
+    check_known("evaluation set", name, (*SOURCES, *CATEGORIES, *PLANTED, "heldout"), ConfigError)
+    return _of_texts(load_questions(name, "test"), name)
+
+
+def side_cosines(both) -> np.ndarray: # both: (2n, d) tensor of unit vectors, left sides first -> (n,)
+    "Cosine of both sides of every pair."
+    left, right = both.chunk(2)
+    return cosines(left, right).numpy()
+
+
+def score(model, pairs: LabelledPairs, encoder: EncoderConfig) -> np.ndarray: # (n,) cosines
+    "Embed all pairs, and compare their sides."
+    both = vectors(model, pairs.all_texts, encoder)
+    return side_cosines(both)
+
+
+MOST = 100 # texts whose importance is looked at
+
+
+def importance_shares(
+    model,
+    encoder: EncoderConfig,
+    queries: list, # texts, or `worlds.Text`s
+) -> dict: # `peak importance`; of planted titles also `brand importance` and `causal importance`
+    "Mean over the first queries: share of importance on the top token, and on words of each role. Accessories are left out."
+    planted = bool(queries) and not isinstance(queries[0], str)
+    if planted:
+        queries = [query for query in queries if not query.accessory]
+    queries = queries[:MOST]
+    if not queries:
+        return {}
+    texts = queries
+    if planted:
+        texts = [query.text for query in queries]
+    shares = {"peak importance": _peak(model, encoder, tuple(texts))}
+    if planted:
+        shares |= _by_cause(model, queries)
+    return shares
+
+
+def _by_cause(model, queries: list) -> dict[str, float]: # queries: of the planted world
+    "What falls on words that are spurious, and on words that are causal."
+    roles = importance_by_role(model, queries).mean()
+    causal = roles.get("noun", 0.) + roles.get("attribute", 0.)
+    return {"brand importance": float(roles["brand"]), "causal importance": float(causal)}
+
+
+def _peak(model, encoder: EncoderConfig, texts: tuple[str, ...]) -> float: # in [0, 1]
+    "Mean share of a text's importance on its top token."
+    tokens, rows = text_tokens(encoder, texts)
+    by_token = importance(model, tokens, dtype=encoder.dtype)
+    values = by_token.clamp(min=0).nan_to_num()[rows]
+    total = values.sum(1).clamp(min=1e-9)
+    peak = values.amax(1) / total
+    return float(peak.mean())
+
+
+KEPT_RESAMPLES = 40 # of metrics beside the main one, so that records stay small
+
+
+def _few(resampled: dict[str, list[float]]) -> dict[str, list[float]]:
+    "The resamples that a record keeps of a metric beside the main one; none where one of them lacks a class."
+    kept = {}
+    for key, values in resampled.items():
+        few = np.round(values[:KEPT_RESAMPLES], 4)
+        if np.isfinite(few).all():
+            kept[key] = few.tolist()
+    return kept
+
+
+def offer_measures(
+    both, # (2n, d) tensor, embeddings of both sides
+    pairs: LabelledPairs, # with `offers`
+) -> tuple[dict, dict]: # `p1`, also of offers whose title is seen or unseen in training; replicates
+    "Whether the offer nearest to an offer is of its product; ties are shared."
+    place = {title: i for i, title in enumerate(pairs.all_texts)}
+    rows = [place[title] for title in pairs.offers.items]
+    items = both[rows]
+    queries = items[pairs.offers.own]
+    values, resampled = evaluate_retrieval(queries, items, pairs.offers, ks=(1,))
+    resampled.pop("p1[seen]", None)
+    kept = _few(resampled)
+    return values, kept
+
+
+def _average_precision(scores: np.ndarray, pairs: LabelledPairs) -> float:
+    "Of all pairs in one list."
+    one_list = np.zeros(len(scores), int)
+    ranking, *_ = rank_metrics(scores, pairs.labels, one_list, name=pairs.name)
+    return ranking["map"]
+
+
+def role_importance(
+    model,
+    encoder: EncoderConfig,
+    texts: list[str],
+) -> dict: # `number importance`, and the same for each other role of `data/07_products`
+    "Mean over the first texts: share of importance on the words of each role, and on the top token."
+    texts = list(dict.fromkeys(texts))[:MOST]
+    words = [worded(text) for text in texts]
+    roles = importance_by_role(model, words, dtype=encoder.dtype).mean()
+    shares = {f"{role} importance": float(roles.get(role, 0.)) for role in ROLES}
+    return shares | importance_shares(model, encoder, texts)
+
+
+@lru_cache(maxsize=16)
+def word_measures(name: str, corpus: CorpusConfig | None) -> dict: # `overlap auc05`; `seen words` of what is trained
+    "What can be said of a real test without an encoder: AUC(0.05) of word overlap, and the share of words in training."
+    pairs = evaluation_pairs(name, corpus, None)
+    overlap = word_overlap(pairs.left, pairs.right)
+    values = {"overlap auc05": auc_at(overlap, pairs.labels, name=name)}
+    if corpus:
+        trained = training_pairs(corpus)
+        known = trained.all_texts
+        tested = pairs.all_texts
+        values["seen words"] = seen_words(known, tested)
+    return values
+
+
+STRENGTHS = { # regularisers whose gradient norms are compared
+    "ITVReg": {"regulariser": "itvreg", "mask_share": .5},
+    "ITVReg (0.15)": {"regulariser": "itvreg", "mask_share": .15},
+    "MaskReg": {"regulariser": "maskreg", "mask_share": .15},
+    "MaskReg (0.50)": {"regulariser": "maskreg", "mask_share": .5},
+    "SimCSE": {"regulariser": "simcse"},
+    "OutReg": {"regulariser": "outreg"},
+    "L2-SP": {"regulariser": "l2sp"},
+}
+MAIN = ("p1[ordinary]", "p1", "auc05[ordinary]", "auc05") # the metric that is followed along training: the first there is
+FOLLOWED = ("brand importance", "causal importance")
+
+
+def _followed(metrics: dict) -> dict: # `<set> <metric>` -> value
+    "The figures of all evaluation sets in short, for the course of training."
+    seen = {}
+    for name, values in metrics.items():
+        main = next((key for key in MAIN if key in values), None)
+        for key, value in values.items():
+            if key == main or key in FOLLOWED:
+                seen[f"{name} {key}"] = round(value, 4)
+    return seen
+
+
+def _all_norms(model, base, tokens: PairTokens, run: RunConfig) -> dict[str, float]: # model: plainly fine-tuned
+    "Gradient norms of each of `STRENGTHS`."
+    methods = {name: MethodConfig(name=name, **settings) for name, settings in STRENGTHS.items()}
+    return gradient_norms(model, base, tokens, methods, run.training, run.seed)
+
+
+class PairTask(Task):
+    "Labelled pairs: duplicate questions, offers of one product, planted products."
+    def data(self, encoder: EncoderConfig, corpus: CorpusConfig) -> tuple[PairTokens, dict]:
+        "The training set, tokenised, and what a record says of it."
+        pairs = training_pairs(corpus)
+        tokens = pair_tokens(base_model(encoder), pairs.left, pairs.right, pairs.labels, encoder.max_length)
+        return tokens, {f"train {pairs.name}": pairs.info}
+
+    def evaluation_set(self, model, run: RunConfig, name: str) -> tuple[dict, dict, dict]: # metrics, replicates, data
+        "One evaluation set. Raises `MissingData`."
+        pairs = evaluation_pairs(name, run.corpus, run.eval_world)
+        both = vectors(model, pairs.all_texts, run.encoder)
+        scores = side_cosines(both)
+        values, resampled = evaluate_pairs(scores, pairs.labels, pairs.groups, pairs.subsets, name=name)
+        main = "auc05[ordinary]" if "ordinary" in pairs.subsets else "auc05"
+        kept = {main: resampled.pop(main)}
+        if name in PLANTED:
+            queries = catalogue(run.eval_world).split(name).queries
+            values |= importance_shares(model, run.encoder, queries)
+        if pairs.offers:
+            asked, ranked = offer_measures(both, pairs)
+            values |= asked | {"ap": _average_precision(scores, pairs)}
+            resampled.pop("auc")
+            kept |= ranked | _few(resampled)
+        if "words" in run.measure and name in (*SOURCES, *CATEGORIES):
+            values |= word_measures(name, run.corpus)
+            values |= role_importance(model, run.encoder, pairs.left)
+        return values, kept, {f"test {name}": pairs.info}
+
+    def evaluation_sets(self, model, run: RunConfig, suffix: str = "") -> Tested:
+        "All evaluation sets that are there; `suffix` marks the state of the encoder, as in `iid@0.5`."
+        tested = Tested()
+        for name in run.evaluate:
+            try:
+                values, resampled, found = self.evaluation_set(model, run, name)
+            except MissingData:
+                tested.missing.append(name)
+                continue
+            tested.metrics[name + suffix] = values
+            tested.replicates[name + suffix] = resampled
+            tested.data |= found
+        return tested
+
+    def train(self, run: RunConfig) -> Trained:
+        "Fine-tune as a run says. Raises `TrainingFailed`."
+        base, identity = base_encoder(run.encoder)
+        if not run.method.trained:
+            return Trained(base, identity)
+        tokens, data = _training_data(self, run.encoder, run.corpus)
+        model = copy.deepcopy(base)
+        best, watch = self._callbacks(model, run)
+        callbacks = tuple(filter(None, (best, watch)))
+        course = fine_tune(
+            model, base, tokens, run.method, run.training, run.seed, run.encoder.dtype, callbacks=callbacks)
+        extra = {}
+        if best:
+            extra["held-out scores"] = best.scores
+        if watch:
+            extra["trajectory"] = watch.seen
+        if "gradients" in run.measure and run.method.regulariser == "none":
+            extra["gradient norms"] = _all_norms(model, base, tokens, run)
+        return Trained(model, identity, curve_summary(course.history), data, extra)
+
+    def _callbacks(self, model, run: RunConfig):
+        "What chooses the best epoch, and what looks at the encoder along training; None where a run asks for neither."
+        best = watch = None
+        if run.training.select == "best":
+            held = training_pairs(run.corpus, "heldout")
+
+            def held_out_score(m):
+                scores = score(m, held, run.encoder)
+                return auc_at(scores, held.labels)
+
+            best = BestEpoch(model, held_out_score)
+        if "trajectory" in run.measure:
+
+            def followed(m):
+                tested = self.evaluation_sets(m, run)
+                return _followed(tested.metrics)
+
+            watch = Watch(model, followed)
+        return best, watch
+
+    def test(self, run: RunConfig, trained: Trained) -> Tested:
+        "All evaluation sets, of the tuned encoder and of those between base and tuned (WiSE-FT)."
+        tested = self.evaluation_sets(trained.model, run)
+        base = base_model(run.encoder)
+        for alpha in run.method.interpolate:
+            mixed = wise_ft(base, trained.model, alpha)
+            between = self.evaluation_sets(mixed, run, suffix=f"@{alpha:g}")
+            tested.metrics |= between.metrics
+            tested.replicates |= between.replicates
+        return tested
+
+    load = staticmethod(training_pairs)
+
+    def lacks(self, run: RunConfig) -> str | None:
+        why = lacking(encoder_files, run.encoder)
+        if not run.data:
+            return why
+        return together(why, lacking(self.load, run.data))
+
+    def stale(self, record: dict, run: RunConfig) -> bool:
+        missing = unmeasured(record, run)
+        return any(not lacking(evaluation_pairs, name, run.corpus, run.eval_world) for name in missing)
+
+
+@lru_cache(maxsize=4)
+def _training_data(task: PairTask, encoder: EncoderConfig, corpus: CorpusConfig):
+    return task.data(encoder, corpus)
+
+
+TASK = PairTask()

@@ -1,0 +1,334 @@
+"""Fine-tune an encoder on labelled pairs through sentence-transformers' trainer, with tokens, interventions and base values prepared once."""
+import copy
+import tempfile
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from sentence_transformers.base.data_collator import BaseDataCollator
+from transformers import TrainerCallback
+
+from debias_nb.encoders import QuietTrainer, Tokens, device_of, single_thread, to_features, tokenise, training_arguments
+from debias_nb.repro.runs.limits import fit
+from debias_nb.repro.runs.matching import CachedBase, Course, FrozenBase, make_loss, regulariser_class
+from debias_nb.repro.runs.records import TrainingFailed
+from debias_nb.regularized import L2SP
+from debias_nb.repro.config import MethodConfig, TrainConfig
+
+
+@dataclass(frozen=True)
+class PairTokens:
+    """Labelled pairs as token ids; or relevant pairs, with what else is known to be relevant.
+    Then `relevance` is a scipy CSR matrix (queries, items), and `query` and `item` are the row and the column of each
+    pair in it."""
+    left: Tokens
+    right: Tokens
+    labels: torch.Tensor            # (n,) float in [0, 1]
+    relevance: object = None
+    query: np.ndarray | None = None # (n,)
+    item: np.ndarray | None = None  # (n,)
+
+    def __len__(self):
+        return len(self.labels)
+
+    def targets(self, rows): # (n,) labels, or (n, n) bool: which items of the batch are relevant to which of its queries
+        if self.relevance is None:
+            return self.labels[rows]
+        of_queries = self.relevance[self.query[rows]]
+        known = of_queries[:, self.item[rows]]
+        return torch.from_numpy(known.toarray() > 0)
+
+
+def pair_tokens(
+    model,
+    left: list[str], right: list[str], # queries and items, row by row
+    labels,                            # (n,) in [0, 1]
+    max_length: int | None = None,
+) -> PairTokens:
+    "Tokenise pairs. Raises `ValueError` for unequal lengths, or a label outside [0, 1] (naming its row)."
+    labels = torch.as_tensor(np.asarray(labels, dtype=np.float32))
+    if not len(left) == len(right) == len(labels):
+        counts = f"{len(left)} left texts, {len(right)} right texts and {len(labels)} labels"
+        raise ValueError(f"{counts}: the lengths must agree")
+    fits = (labels >= 0) & (labels <= 1)
+    bad = (~fits).nonzero()
+    if len(bad):
+        row = int(bad[0])
+        raise ValueError(f"row {row}: label {float(labels[row])} is not in [0, 1]")
+    left = tokenise(model, left, max_length)
+    right = tokenise(model, right, max_length)
+    return PairTokens(left, right, labels)
+
+
+def title_tokens(
+    model,
+    train,                          # a `titles.Titles`: `queries`, `items`, `relevance`, and `rows()`, one a pair
+    max_length: int | None = None,
+) -> PairTokens:
+    "Tokenise the relevant pairs of a set of titles."
+    query, item = train.rows().T
+    left = tokenise(model, train.queries, max_length)
+    right = tokenise(model, train.items, max_length)
+    known = {"relevance": train.relevance.tocsr(), "query": query, "item": item}
+    return PairTokens(left[query], right[item], torch.ones(len(query)), **known)
+
+
+def rows_of(features: list[dict]) -> torch.Tensor: # features: [{"row": int}, …], as a trainer gives them
+    "The rows of a batch."
+    return torch.tensor([feature["row"] for feature in features])
+
+
+class PairCollator(BaseDataCollator):
+    "Make sentence-transformers batches of already tokenised pairs."
+    def __init__(
+        self,
+        pairs: PairTokens,
+        flat: bool = False, # True: tokens as a static table itself reads them; losses of pairs do without
+    ):
+        super().__init__(preprocess_fn=None)
+        self.pairs = pairs
+        self.flat = flat
+
+    def __call__(self, features: list[dict]) -> dict: # features: of `rows_of`
+        rows = rows_of(features)
+        batch = {"label": self.pairs.targets(rows)}
+        for side in ("left", "right"):
+            tokens = getattr(self.pairs, side)[rows]
+            for name, value in to_features(tokens, self.flat).items():
+                batch[f"{side}_{name}"] = value
+            batch[f"{side}_row"] = rows
+        return batch
+
+
+def columns_of(batch: dict) -> list[dict]: # batch: of `PairCollator`
+    "The left and the right column of a batch, as losses take them."
+    columns = {"left": {}, "right": {}}
+    for name, value in batch.items():
+        side, _, what = name.partition("_")
+        if side in columns:
+            columns[side][what] = value
+    return list(columns.values())
+
+
+class MatchingTrainer(QuietTrainer):
+    "sentence-transformers' trainer, stopped by a loss that is not finite. Raises `TrainingFailed` with the step."
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        out = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        loss = out
+        if return_outputs:
+            loss = out[0]
+        if not torch.isfinite(loss):
+            raise TrainingFailed(self.state.global_step, f"the loss is {float(loss.detach())}")
+        return out
+
+
+class BestEpoch(TrainerCallback):
+    "Keep the weights of the epoch with the highest validation score, the earliest of equals."
+    gathers = ("scores", "kept")
+
+    def __init__(self, model, validate): # validate: model -> score, higher is better
+        self.model = model
+        self.validate = validate
+        self.scores = []
+        self.kept = None
+
+    def on_epoch_end(self, args, state, control, **_):
+        score = float(self.validate(self.model))
+        if score > max(self.scores, default=-np.inf):
+            self.kept = copy.deepcopy(self.model.state_dict())
+        self.scores.append(score)
+
+    def on_train_end(self, args, state, control, **_):
+        self.model.load_state_dict(self.kept)
+
+
+class Watch(TrainerCallback):
+    "Look at the encoder before training and at `moments` steps, evenly spaced, of which the last is the end."
+    gathers = ("seen",)
+
+    def __init__(self, model, look, moments: int = 6): # look: model -> dict of floats
+        self.model = model
+        self.look = look
+        self.moments = moments
+        self.seen = []
+
+    def _at(self, step):
+        self.seen.append({"step": step} | self.look(self.model))
+
+    def on_train_begin(self, args, state, control, **_):
+        _, *spaced = np.linspace(0, state.max_steps, self.moments + 1).round()
+        self.steps = set(spaced)
+        self._at(0)
+
+    def on_step_end(self, args, state, control, **_):
+        if state.global_step in self.steps:
+            self._at(state.global_step)
+
+
+def arguments_for(
+    training: TrainConfig,
+    folder, model,
+    seed: int,            # of batches and dropout
+    dtype: str = "fp32",  # bf16 is autocast
+    **changes,            # any of SentenceTransformerTrainingArguments
+):
+    "What a configuration says, in the trainer's words. The trainer lets biases and norms not decay."
+    said = {
+        "num_train_epochs": training.epochs,
+        "per_device_train_batch_size": training.batch_size,
+        "learning_rate": training.learning_rate,
+        "weight_decay": training.weight_decay,
+        "warmup_steps": training.warmup_steps,
+        "seed": seed,
+        "bf16": dtype == "bf16",
+        "use_cpu": device_of(model).type == "cpu",
+    }
+    settings = said | changes
+    return training_arguments(folder, **settings)
+
+
+OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+
+
+def optimizer_for(training: TrainConfig) -> tuple: # class and arguments, as the trainer wants them
+    return OPTIMIZERS[training.optimizer], {"lr": training.learning_rate, "fused": True}
+
+
+def _frozen(base, pairs: PairTokens, method: MethodConfig, dtype: str):
+    "The base encoder where a method needs it: L2-SP reads its weights, the others embeddings that can be kept."
+    kind = regulariser_class(method)
+    if base is None or kind is None or not kind.needs_base:
+        return None
+    if kind is L2SP:
+        return FrozenBase(base, dtype)
+    return CachedBase(base, pairs.left, pairs.right, dtype)
+
+
+def pair_trainer(
+    model,                    # trained in place
+    loss,
+    pairs: PairTokens,
+    training: TrainConfig,
+    seed: int,                # of batches and dropout
+    dtype: str,               # bf16 is autocast
+    folder,                   # where the trainer may write
+    callbacks=(),
+    flat: bool = False,       # as of `PairCollator`
+    **changes,                # as of `arguments_for`
+) -> MatchingTrainer:
+    "What trains with any loss on pairs, as a configuration says."
+    from datasets import Dataset
+    args = arguments_for(training, folder, model, seed, dtype, **changes)
+    return MatchingTrainer(
+        model=model, args=args, loss=loss, train_dataset=Dataset.from_dict({"row": range(len(pairs))}),
+        data_collator=PairCollator(pairs, flat), callbacks=list(callbacks),
+        optimizer_cls_and_kwargs=optimizer_for(training))
+
+
+def fine_tune(
+    model,                    # trained in place
+    base,                     # the base encoder, left as it is; None will do for methods that need none
+    pairs: PairTokens,
+    method: MethodConfig,
+    training: TrainConfig,
+    seed: int,                # of batches, dropout and interventions
+    dtype: str = "fp32",      # bf16 is autocast
+    callbacks: tuple = (),    # more of them, e.g. `Watch` and `BestEpoch`
+) -> Course: # with the history of its terms
+    "Train `model` on `pairs`. Raises `TrainingFailed` when the loss is not finite."
+    if (training.loss == "hinge") != (pairs.relevance is not None):
+        needs = "least squares needs labels, the hinge what is known to be relevant"
+        raise ValueError(f"loss {training.loss!r} and these pairs do not fit: {needs}")
+    frozen = _frozen(base, pairs, method, dtype)
+    course = Course(seed)
+    loss = make_loss(method, model, frozen, course, training)
+    further = {"ddp_find_unused_parameters": False} if method.regulariser == "l2sp" else {} # it trains all weights
+    with tempfile.TemporaryDirectory() as folder, single_thread(training.threads):
+        trainer = pair_trainer(
+            model, loss, pairs, training, seed, dtype, folder, [course.callback, *callbacks], **further)
+        fit(trainer, course, *callbacks)
+    model.eval()
+    return course
+
+
+BATCHES = 8 # of the training set; gradient norms are averaged over them
+
+
+def _some_batches(pairs: PairTokens, size: int, seed: int) -> list[dict]:
+    "A few batches of the training set, drawn by the seed."
+    rng = np.random.default_rng([seed, 11])
+    order = rng.permutation(len(pairs))
+    rows = [{"row": int(row)} for row in order]
+    count = min(BATCHES, max(1, len(pairs) // size))
+    starts = range(0, count * size, size)
+    collate = PairCollator(pairs)
+    return [collate(rows[start : start + size]) for start in starts]
+
+
+def _gradient_norm(loss, batch: dict, parameters: list, seed: int) -> float:
+    "Euclidean norm of the gradient of the term that a method adds (its own loss, where it adds none), raw, dropout on."
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        loss.model.train()
+        found = loss(columns_of(batch), batch["label"])
+    if not torch.is_tensor(found):
+        *_, found = found.raw.values()
+    gradients = torch.autograd.grad(found, parameters, allow_unused=True)
+    return _norm(gradients)
+
+
+def _norm(parts: tuple) -> float: # None for weights that are not used
+    squares = [(part**2).sum() for part in parts if part is not None]
+    total = sum(squares)
+    return float(total.sqrt())
+
+
+def gradient_norms(
+    model,                        # the plainly fine-tuned encoder
+    base,                         # its base encoder
+    pairs: PairTokens,
+    methods: dict[str, MethodConfig], # regularisers; their weights do not matter
+    training: TrainConfig,
+    seed: int,
+) -> dict[str, float]: # `erm` and each method: norm of the gradient of the raw term, over all weights
+    "Gradient norms of every regulariser at one point, dropout on."
+    drawn = _some_batches(pairs, training.batch_size, seed)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    plain = {"erm": MethodConfig(name="erm")}
+    out = {}
+    for name, method in (plain | methods).items():
+        loss = make_loss(method, model, FrozenBase(base), Course(seed), training)
+        norms = [_gradient_norm(loss, batch, parameters, seed) for batch in drawn]
+        out[name] = float(np.mean(norms))
+    model.eval()
+    return out
+
+
+def in_stretches(
+    steps: list[dict], # one dict of scalars a step
+    points: int,       # stretches at most
+    told,              # (values of a stretch) -> what is told of it
+) -> dict[str, list]:  # a list a name
+    "What happened over stretches of equal length."
+    count = min(points, len(steps))
+    out = {}
+    for name in steps[0]:
+        values = [float(step[name]) for step in steps]
+        out[name] = [told(stretch) for stretch in np.array_split(values, count)]
+    return out
+
+
+def _rounded_mean(values: np.ndarray) -> float: # five significant digits
+    return float(f"{values.mean():.5g}")
+
+
+def curve_summary(
+    history: list[dict], # one dict of scalars a step
+    points: int = 20,
+) -> dict[str, list[float]]: # `step` (last step of each stretch) and one list a term
+    "The history of a loss in at most `points` stretches of equal length."
+    if not history:
+        return {"step": []}
+    steps = [{"step": n} for n, _ in enumerate(history, 1)]
+    last = in_stretches(steps, points, lambda stretch: int(stretch[-1]))
+    return last | in_stretches(history, points, _rounded_mean)
