@@ -12,12 +12,12 @@ import torch
 
 from debias_nb.repro.runs.tasks import answers as task
 from debias_nb.repro.runs.answer_training import (
-    AnswerCollator, Weigher, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, fit_answers,
+    AnswerCollator, EpochSampler, Weigher, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, fit_answers,
     round_gradients, train_stages)
-from debias_nb.config import AnswersWorldConfig, EncoderConfig
+from debias_nb.config import AnswersWorldConfig, ConfigError, EncoderConfig
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
 from debias_nb.repro.runs.runner import absent, execute, run_all
-from debias_nb.data.answers import Answers, planted_answers
+from debias_nb.data.answers import Answers, planted_answers, shared_words
 from debias_nb.repro.runs.records import Store, TrainingFailed, comparable
 from debias_nb.data.registry import MissingData
 from dry import dry_step
@@ -102,6 +102,30 @@ def test_only_alignment_networks_have_double_precision():
         EncoderConfig(name="minilm", kind="cross", dtype="fp64")
 
 
+# what training begins with
+
+def weights_of(module):
+    return torch.cat([weight.detach().flatten() for weight in module.parameters()])
+
+
+def test_the_seed_alone_decides_and_methods_share_their_start(train):
+    first = model_for(PLAIN, train)
+    torch.rand(7)
+    assert torch.equal(weights_of(first), weights_of(model_for(PLAIN, train)))
+    assert torch.equal(weights_of(first.encoder), weights_of(model_for(SCAN, train).encoder))
+    assert not torch.equal(weights_of(first.encoder), weights_of(model_for(PLAIN, train, seed=1).encoder))
+
+
+def test_seed_and_epoch_alone_decide_on_batches():
+    sampler = EpochSampler(3, [5, 5, 1, 1, 9, 9, 5], seed=0)
+    first = list(sampler)
+    sampler.set_epoch(1)
+    second = list(sampler)
+    sampler.set_epoch(0)
+    assert list(sampler) == first != second
+    assert sorted(first) == sorted(second) == list(range(7))
+
+
 # what the weights do to the loss
 
 def test_uniform_weights_are_plain_training(train):
@@ -145,6 +169,15 @@ def test_shuffled_weights_are_the_learned_ones_in_other_hands(train):
         of_class = labels == label
         assert torch.equal(learned[of_class].sort()[0], shuffled[of_class].sort()[0])
     assert not torch.equal(learned, shuffled)
+
+
+def test_the_batch_before_stands_beside_a_batch(tokens):
+    hidden, labels, rows = torch.randn(40, 8, generator=torch.Generator().manual_seed(0)), tokens.labels[:40], torch.arange(40)
+    weigher = Weigher(ScanConfig(memory="queue"), tokens)
+    weigher(hidden, labels, rows, 0.)
+    alone = Weigher(ScanConfig(memory="queue"), tokens)
+    alone.generator.set_state(weigher.generator.get_state())
+    assert not torch.equal(weigher(hidden + 1, labels, rows, 0.), alone(hidden + 1, labels, rows, 0.))
 
 
 def test_the_oracle_makes_overlap_say_nothing(tokens):
@@ -264,6 +297,15 @@ def test_questions_without_a_right_answer_are_excluded_and_counted():
     assert set(resampled) >= {"map", "mrr", "p1"}
 
 
+def test_questions_are_split_by_whether_counting_words_misleads():
+    answers = planted_answers(WORLD, "iid")
+    values, _, each = evaluate_answers(shared_words(answers), answers)
+    away = values["misled"]
+    assert values["map"] == pytest.approx(away * values["map[misled]"] + (1 - away) * values["map[led]"])
+    assert np.mean(each) == pytest.approx(values["map"], abs=1e-4)
+    assert values["map[led]"] > values["map[misled]"]
+
+
 def test_bad_scores_name_set_and_question(train):
     scores = np.zeros(len(train))
     scores[7] = np.nan
@@ -276,6 +318,8 @@ def test_bad_scores_name_set_and_question(train):
 
 def test_a_diary_tells_nothing_where_nothing_was_seen():
     assert diary_summary([{"a": float("nan")}] * 3, 2) == {"a": [None, None]}
+    assert diary_summary([{"a": 1.}, {"a": 2.}, {"a": 4.}, {"a": float("nan")}], 2) == {"a": [1.5, 4.]}
+    assert diary_summary([]) == {}
 
 
 # scores
@@ -322,6 +366,28 @@ def test_noise_belongs_to_the_corpus_and_not_to_the_seed():
     noisy = CORPUS.model_copy(update={"flip": .2})
     zero, one = (fingerprint(run_of(PLAIN, corpus=noisy, seed=seed)) for seed in (0, 1))
     assert zero == one != fingerprint(run_of(PLAIN))
+
+
+def test_labels_are_switched_in_training_alone_and_texts_are_perturbed_in_tests():
+    noisy = CORPUS.model_copy(update={"flip": .2})
+    for part, share in (("train", .2), ("dev", 0)):
+        clean, switched = (task.training_answers(corpus, part).labels for corpus in (CORPUS, noisy))
+        assert (clean != switched).sum() == round(share * len(clean))
+    whole, bent = (task.evaluation_answers(name, CORPUS) for name in ("iid", "iid perturbed"))
+    apart = sum(one != other for one, other in zip(whole.answers, bent.answers))
+    assert apart == bent.counts["perturbed candidates"] == round(.3 * len(whole))
+    assert whole.questions == bent.questions and (whole.labels == bent.labels).all()
+    counted, _ = task.counts(CORPUS)
+    assert counted["planted #Q Train"] == WORLD.questions and counted["planted #A Test"] == WORLD.tests * WORLD.candidates
+
+
+@pytest.mark.parametrize("load, args, nearest", [
+    (task.training_answers, (CorpusConfig(name="wikiq", task="answers"),), "wikiqa"),
+    (task.evaluation_answers, ("shiftet", CORPUS), "shifted"),
+])
+def test_a_misspelt_name_is_answered_by_the_nearest(load, args, nearest):
+    with pytest.raises(ConfigError, match=f"did you mean '{nearest}'"):
+        load(*args)
 
 
 def test_counting_words_needs_no_encoder():

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from debias_nb.config import ConfigError, load_yaml, project_root
 
-from debias_nb.repro.config import BlockConfig, RunConfig, load_experiment
+from debias_nb.repro.config import (
+    AuthorsConfig, BlockConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, load_experiment,
+)
 from debias_nb.repro.runs.records import latest
 from debias_nb.repro.pages.frame import COMPLETE, all_experiments, found_records, papers, results, study_of
 from debias_nb.repro.pages.report import all_cells
@@ -299,6 +302,46 @@ def test_worlds_that_cannot_be_are_refused(corpus, worlds, message):
         BlockConfig(
             encoders=["x"], corpora=[corpus], methods=["y"], training=training, seeds=[0], evaluate=["iid"],
             worlds=worlds)
+
+
+PLAIN = {"learning_rate": 1e-3, "epochs": 1, "batch_size": 8}
+MASKED = {"regulariser": "itvreg", "mask_share": .5}
+
+
+@pytest.mark.parametrize("kind, settings, field", [
+    (CorpusConfig, {"name": "catalogue"}, "world"),
+    (CorpusConfig, {"name": "quora", "world": {"name": "catalogue"}}, "world"),
+    (CorpusConfig, {"name": "catalogue", "world": {"name": "catalogue"}, "task": "answers"}, "task"),
+    (CorpusConfig, {"name": "quora", "flip": .1}, "flip"),
+    (CorpusConfig, {"name": "aan_citations", "task": "titles"}, "by"),
+    (CorpusConfig, {"name": "aan_citations", "task": "titles", "by": "year"}, "until"),
+    (CorpusConfig, {"name": "aan_citations", "task": "titles", "by": "category"}, "held_out"),
+    (CorpusConfig, {"name": "quora", "ticks": 2}, "ticks"),
+    (CorpusConfig, {"name": "newsgroups20_authors", "task": "authors"}, "split"),
+    (CorpusConfig, {"name": "quora", "split": {}}, "split"),
+    (CorpusConfig, {"name": "quora", "likeness": .5}, "likeness"),
+    (ScanConfig, {"pairs": "each"}, "pairs"),
+    (AuthorsConfig, {"counted": "bow", "student": "arr"}, "counted"),
+    (AuthorsConfig, {"bias": 0}, "bias"),
+    (AuthorsConfig, {"student": "corrected"}, "gamma"),
+    (AuthorsConfig, {"base": "mll", "gamma": 1}, "gamma"),
+    (MethodConfig, {"name": "x", **MASKED, "weight": -1}, "weight"),
+    (MethodConfig, {"name": "x", "regulariser": "itvreg", "weight": 1}, "mask_share"),
+    (MethodConfig, {"name": "x", "mask_share": .5}, "mask_share"),
+    (MethodConfig, {"name": "x", "regulariser": "outreg", "trained": False}, "not trained"),
+    (MethodConfig, {"name": "x", **MASKED, "augmentation": "itvaug"}, "augmentation"),
+    (MethodConfig, {"name": "x", "weight": 1}, "weight"),
+    (MethodConfig, {"name": "x", "rows": .5}, "rows"),
+    (MethodConfig, {"name": "x", "authors": {"counted": "bow"}}, "counted"),
+    (TrainConfig, {**PLAIN, "loss": "hinge"}, "margin"),
+    (TrainConfig, {**PLAIN, "temperature": 1}, "temperature"),
+    (TrainConfig, {**PLAIN, "loss": "authors"}, "temperature"),
+    (TrainConfig, {**PLAIN, "further_rates": (1e-2,)}, "further_rates"),
+    (TrainConfig, {**PLAIN, "positive_weight": 3}, "positive_weight"),
+])
+def test_settings_that_do_not_belong_together_are_refused(kind, settings, field):
+    with pytest.raises(ValidationError, match=field):
+        kind(**settings)
 
 
 def test_a_search_that_is_left_out_has_no_settings():

@@ -30,7 +30,7 @@ from debias_nb.repro.cli import app
 from debias_nb.repro.config import (
     AuthorsConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, load_experiment,
 )
-from debias_nb.repro.runs.limits import Limits, TimeUp, newest
+from debias_nb.repro.runs.limits import Limits, TimeUp, divided, newest
 from debias_nb.repro.runs.records import Store, comparable, git_state, latest
 from debias_nb.repro.runs.runner import narrow
 from dry import dry_runs, dry_step
@@ -184,6 +184,23 @@ def test_a_batch_that_does_not_fit_goes_in_pieces(monkeypatch):
     assert record["id"] == TRANSFORMER.id
     plain = len(runner.execute_within(FEWER_PAIRS, Limits())["curve"]["erm"])
     assert len(record["curve"]["erm"]) == plain, "as many steps as without pieces"
+
+
+def test_the_gradient_of_pieces_is_that_of_the_batch(tmp_path):
+    "Of a loss that compares every row with every other one."
+    encoder = SentenceTransformer(str(bert(tmp_path)), device="cpu").eval()
+    tokens = encoders.tokenise(encoder, ["red kettle", "old lamp", "the chair", "a large table with a lamp", "why"] * 2)
+
+    def gradient(pieces):
+        encoder.zero_grad()
+        with divided(encoder, pieces):
+            vectors = encoders.encode_tokens(encoder, tokens)
+            (vectors @ vectors.T).exp().mean().backward()
+        return torch.cat([weight.grad.flatten() for weight in encoder.parameters() if weight.grad is not None])
+
+    once = gradient(1)
+    for pieces in (2, 3, 10):
+        assert float((gradient(pieces) - once).norm() / once.norm()) < 1e-5, pieces
 
 
 def test_a_row_that_does_not_fit_fails_alone(monkeypatch, tmp_path):

@@ -4,6 +4,7 @@ Writers that race, die or meet a full disk, and files that are cut off, damaged 
 """
 import errno
 import json
+import math
 import multiprocessing
 import os
 import pickle
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 import warnings
+from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 
@@ -686,10 +688,71 @@ def test_other_errors_of_training_leave_no_record(tmp_path):
 
     with pytest.raises(ZeroDivisionError):
         run_or_load(CONFIG, broken, Store(tmp_path))
-    for wrong in (None, {}, failed_record(CONFIG, "x")):
+    for wrong in (None, {}, failed_record(CONFIG, "x"), small(7)):
         with pytest.raises(RecordError, match=CONFIG.id):
             run_or_load(CONFIG, lambda config, wrong=wrong: wrong, Store(tmp_path))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("stati, newest", [
+    (["finished", "finished", "failed"], 1),
+    (["failed", "finished"], 1),
+    (["finished", "failed", "failed"], 0),
+    (["failed", "failed"], 1),
+])
+def test_the_newest_finished_record_counts_and_a_failure_where_none_finished(stati, newest):
+    records = [{"id": "a", "status": status, "n": n} for n, status in enumerate(stati)]
+    assert latest(records) == {"a": records[newest]}
+
+
+def test_metrics_keep_all_digits_and_replicates_five():
+    found = json.loads(encode(small(0, metrics={"quora": {"auc": 1 / 3}}, replicates={"quora": {"auc": [1 / 3, 2e-9 / 3]}})))
+    assert found["metrics"]["quora"]["auc"] == 1 / 3
+    assert found["replicates"]["quora"]["auc"] == [.33333, 6.6667e-10]
+
+
+def test_a_record_has_the_whole_configuration_and_the_time_that_the_run_took():
+    record = make_record(
+        CONFIG, {"quora": {"auc": .5}}, data={}, encoder={}, device="cpu", dtype="fp32", seconds=90., peak_memory=1, curve={})
+    assert record["config"].keys() == RunConfig.model_fields.keys()
+    assert RunConfig.model_validate(record["config"]) == CONFIG
+    times = [datetime.fromisoformat(record[name]) for name in ("started", "finished")]
+    assert times[1] - times[0] == timedelta(seconds=90)
+
+
+def test_repeats_are_compared_to_the_last_digit_without_times_and_machine():
+    record = small(0, curve={"loss": [1., .5], "seconds": 3.})
+    elsewhere = {"seconds": 9., "device": "another", "environment": {}, "curve": {"loss": [1., .5], "seconds": 7.}}
+    assert comparable(record | elsewhere) == comparable(record)
+    assert comparable(metric(math.nextafter(.5, 1))) != comparable(metric(.5))
+
+
+CLAIM = """
+import sys
+from debias_nb.repro.runs.records import Store
+
+with Store(sys.argv[1]).claimed("a run") as mine:
+    sys.exit(mine)
+"""
+
+
+def test_a_run_is_claimed_by_one_process_at_a_time(tmp_path):
+    with Store(tmp_path).claimed("a run") as mine:
+        assert mine
+        assert child(CLAIM, tmp_path).wait(60) == 0, "not claimed"
+    assert child(CLAIM, tmp_path).wait(60) == 1, "claimed"
+
+
+def test_of_a_file_that_has_grown_the_new_line_alone_is_understood(path, monkeypatch):
+    store = Store(path.parent.parent)
+    for i in range(3):
+        append(path, small(i))
+        store.find(small_id(i))
+    known = records._remembered.cache_info().misses
+    assert store.find(small_id(0)) and records._remembered.cache_info().misses == known
+    append(path, small(3))
+    assert store.find(small_id(3)) == small(3)
+    assert records._remembered.cache_info().misses == known + 1
 
 
 def test_each_experiment_has_a_file_of_its_own(tmp_path):
@@ -847,6 +910,8 @@ def test_lines_are_added_to_what_is_published_and_what_is_no_record_stays(tmp_pa
     assert store.path(CONFIG).read_bytes() == b"<<<<<<<\n"
     with pytest.warns(UserWarning, match="line 1 is left out"):
         assert {record["id"]: record for record in store.all()}[small_id(1)] == newer
+        store.append(small(1, metrics={"quora": {"auc": .25}}))
+        assert store.delete(small_id(1)) == 1 and store.find(small_id(1)) == newer, "what is published stays"
 
 
 def test_a_flipped_byte_never_reads_as_other_or_fewer_records(tmp_path):

@@ -14,6 +14,8 @@ from debias_nb.repro.pages.frame import all_experiments, found_records, papers, 
 from debias_nb.repro.pages.plots import importance_plot, svg
 from debias_nb.repro.runs.records import Store, make_record
 from debias_nb.repro.runs.runner import execute, narrow, run_all
+from debias_nb.repro.runs.tasks.pairs import _part_of, catalogue, evaluation_pairs
+from debias_nb.repro.runs.tasks.titles import title_split, title_tasks
 from made import METHODS, STATIC, WORLD
 
 TITLES = CorpusConfig(name="catalogue", task="titles", world=WORLD, ticks=2)
@@ -160,6 +162,28 @@ def test_cases_are_picked_by_the_largest_rise(titled):
         assert case_table(case).shape == (5, len(case["methods"]))
         assert list(case_table(case))[:3] == ["Base", "Finetuned", "ITVReg"]
         assert svg(importance_plot(case_importance(case))).startswith(b"<?xml")
+
+
+def test_queries_that_are_held_out_are_not_trained_on():
+    whole = title_split(TITLES).train
+    split = title_split(TITLES.model_copy(update={"holdout": .25}))
+    held = split.tests["heldout"]
+    assert len(held.queries) == round(.25 * len(whole.queries)) == len(whole.queries) - len(split.train.queries)
+    assert not set(held.queries) & set(split.train.queries)
+    corpus = CorpusConfig(name="catalogue", world=WORLD, holdout=.2)
+    drawn = catalogue(WORLD).labelled_pairs()
+    both = [_part_of(drawn, corpus, part) for part in ("train", "heldout")]
+    assert not set(both[0].group) & set(both[1].group)
+    assert len(set(both[1].group)) == round(.2 * len(set(drawn.group)))
+
+
+@pytest.mark.parametrize("load, args, says", [
+    (title_tasks, ("unsen", TITLES), "did you mean 'unseen'"),
+    (evaluation_pairs, ("askubunto", None, None), "did you mean 'askubuntu'"),
+])
+def test_what_there_is_not_is_refused(load, args, says):
+    with pytest.raises(ConfigError, match=says):
+        load(*args)
 
 
 def test_mix_needs_ticks():

@@ -81,6 +81,9 @@ def test_another_seed_of_the_split_is_another_split():
 
     kept, again, other = author_split(CORPUS).train, split_anew(0).train, split_anew(1).train
     assert again.fingerprint == kept.fingerprint != other.fingerprint
+    near = author_split(CORPUS.model_copy(update={"likeness": 1.}))
+    assert near.train.fingerprint == kept.fingerprint
+    assert near.tests["cross"].fingerprint != author_split(CORPUS).tests["cross"].fingerprint
 
 
 def write_lines(path, lines):

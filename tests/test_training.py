@@ -9,12 +9,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings, strategies as st
+from scipy.sparse import csr_matrix
 from sentence_transformers import SentenceTransformer
 
 from debias_nb import encoders
@@ -30,7 +32,7 @@ from debias_nb.itvreg import cosines, itvreg
 from debias_nb.repro.runs import matching
 from debias_nb.repro.runs.matching import CachedBase, Course, FrozenBase, make_loss
 from debias_nb.repro.runs.records import Store, TrainingFailed, comparable, latest
-from debias_nb.repro.runs.training import PairCollator, fine_tune, pair_tokens
+from debias_nb.repro.runs.training import BestEpoch, PairCollator, Watch, curve_summary, fine_tune, pair_tokens, title_tokens
 from made import STATIC, WORLD, WORDS, bert, experiment, load, table
 
 FINETUNED = MethodConfig(name="Finetuned")
@@ -158,6 +160,59 @@ def test_the_trainer_does_what_a_plain_loop_does(static, pairs, batches_of_rows,
     weight = model[0].embedding.weight
     assert (weight - W).abs().max() < 5e-6
     assert (W - static[0].embedding.weight).abs().max() > .1
+
+
+# what a trainer is given, and what looks on
+
+
+@pytest.mark.parametrize("left, right, labels, says", [
+    (["a", "b"], ["c"], [1, 0], "2 left texts, 1 right"),
+    (["a", "b"], ["c", "d"], [1, 7], "row 1: label 7.0"),
+])
+def test_pairs_that_do_not_fit_are_refused(static, left, right, labels, says):
+    with pytest.raises(ValueError, match=says):
+        pair_tokens(static, left, right, labels)
+
+
+def test_each_objective_wants_pairs_of_its_own(static):
+    hinge = TrainConfig(loss="hinge", margin=.3, hardest=2, learning_rate=1e-3, epochs=1, batch_size=8)
+    with pytest.raises(ValueError, match="'hinge' and these pairs do not fit"):
+        fine_tune(static, None, pair_tokens(static, ["a"], ["b"], [1]), FINETUNED, hinge, seed=0)
+
+
+def test_a_batch_of_titles_knows_what_else_is_relevant(static):
+    relevance = csr_matrix([[1, 0, 1], [0, 1, 0]])
+    titles = SimpleNamespace(queries=["red", "blue"], items=["a", "b", "c"], relevance=relevance, rows=lambda: np.argwhere(relevance.toarray()))
+    tokens = title_tokens(static, titles)
+    batch = PairCollator(tokens)([{"row": 2}, {"row": 0}])
+    assert batch["label"].tolist() == [[True, False], [False, True]]
+    assert batch["left_row"].tolist() == [2, 0]
+    assert tokens.targets(torch.arange(3)).int().tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+
+
+def test_the_first_of_the_best_epochs_is_kept(static):
+    model = copy.deepcopy(static)
+    scores = iter([.2, .9, .9])
+    best = BestEpoch(model, lambda _: next(scores))
+    for epoch in (1., 2., 3.):
+        torch.nn.init.constant_(model[0].embedding.weight, epoch)
+        best.on_epoch_end(None, None, None)
+    best.on_train_end(None, None, None)
+    assert best.scores == [.2, .9, .9] and (model[0].embedding.weight == 2).all()
+
+
+def test_a_training_is_looked_at_before_it_and_in_equal_steps(static):
+    state = SimpleNamespace(max_steps=10, global_step=0)
+    watch = Watch(static, lambda _: {"one": 1.}, moments=2)
+    watch.on_train_begin(None, state, None)
+    for state.global_step in range(1, 11):
+        watch.on_step_end(None, state, None)
+    assert watch.seen == [{"step": step, "one": 1.} for step in (0, 5, 10)]
+
+
+def test_a_curve_has_means_of_stretches():
+    assert curve_summary([{"erm": value} for value in (1., 3., 5., 7.)], points=2) == {"step": [2, 4], "erm": [2., 6.]}
+    assert curve_summary([]) == {"step": []}
 
 
 # interventions

@@ -1,4 +1,9 @@
-"""`debias-nb` runs the notebooks of the experiments, strictly, and shows what they produced; its commands for somebody's own models and pairs stand at the end."""
+"""`debias-nb` runs the notebooks of the experiments, strictly, and shows what they produced; its commands for somebody's own models and pairs stand at the end.
+
+Papermill by itself mentions a parameter that it does not know in a warning, and runs the notebook without it; here a
+notebook's parameters are checked before a kernel starts. An error that a user can mend is one line and exit code 2; a
+run that failed, or after which there is nothing to show, is exit code 1.
+"""
 import json
 import os
 import re

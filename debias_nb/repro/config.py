@@ -1,4 +1,10 @@
-"""One experiment is one literal YAML file; it expands into runs, and a run has a name that its settings decide."""
+"""One experiment is one literal YAML file; it expands into runs, and a run has a name that its settings decide.
+
+A run is a corpus, an encoder, a method, the settings of training, a seed, and what it is tested on. Its id is a slug
+that a person can read, and a hash of all settings that differ from their defaults: a setting added later, with a
+default that means "as before", leaves old ids alone, and a method that is called otherwise later keeps its old name in
+ids, as `was`. This module knows nothing of data, models or training.
+"""
 import ast
 import functools
 import inspect

@@ -1,4 +1,9 @@
-"""Somebody's own loss or regulariser, trained as the methods here are, on planted and real pairs, with one scorecard beside theirs."""
+"""Somebody's own loss or regulariser, trained as the methods here are, on planted and real pairs, with one scorecard beside theirs.
+
+A loss is named as `module:Name`: a subclass of `Regularizer` (or `WordDropout`), which is put around least squares; or
+a loss of sentence-transformers' kind that is made from the model alone, or a function of the model that gives one. It
+is trained on two texts and a label of 0 or 1. Records are kept under a digest of the text that the loss is written in.
+"""
 import ast
 import copy
 import hashlib

@@ -23,7 +23,7 @@ def tally(request):
 def libraries():
     "Processes that are forked have them, and need not load them again."
     from debias_nb.repro.runs.runner import quiet, settle_libraries
-    for name in ("cli", "frame", "tables", "tasks.pairs"):
+    for name in ("cli", "pages.frame", "pages.tables", "runs.tasks.pairs"):
         importlib.import_module(f"debias_nb.repro.{name}")
     quiet()
     settle_libraries()

@@ -1,4 +1,8 @@
-"""Whether records that were made here say what the committed ones say."""
+"""Whether records that were made here say what the committed ones say, on whichever processor either was made.
+
+How far a share may lie from its record depends on the encoder alone, and a count may differ by nothing. One metric of
+one run that lies further off is a fault.
+"""
 import math
 from collections import Counter
 

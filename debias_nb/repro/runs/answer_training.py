@@ -1,4 +1,19 @@
-"""Train a pair encoder to select answers: cross-entropy, SCAN's weights and debiasing on top of it, transfer before it; then score and evaluate."""
+"""Train a pair encoder to select answers: cross-entropy, SCAN's weights and debiasing on top of it, transfer before it; then score and evaluate.
+
+Sample weights are learned anew in each batch from the representations that the encoder has at that moment, which stays
+as it is meanwhile: `learned`; `shuffled`, the same dealt anew within each class, the control that says whether it
+matters who gets which; the `oracle`, 1 / P(word overlap | label). The diary tells what they do, relative to a mean of
+1.
+
+Processors add up long sums in different orders. In the training of the alignment network such a difference grows about
+tenfold every 30 steps, so an encoder of `dtype` fp64 is trained in double precision, and its gradients are rounded
+before each step: much more coarsely than the differences, and about as finely as single precision.
+
+Other than in the paper: settings that it leaves open are the configuration's; the best epoch by MAP on the development
+set, the earliest of equals; after a transfer the classifier of the first stage goes on, where the public code starts a
+new one; batches of similar length, on which scores do not depend and gradients do; a class weight for right answers,
+for encoders that start from scratch, which is 1 in the paper's own settings.
+"""
 import tempfile
 from dataclasses import dataclass
 

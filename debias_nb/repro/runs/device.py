@@ -1,4 +1,10 @@
-"""A manifest names runs, most valuable first; one command makes as many of them as fit into the time, and their records are merged afterwards."""
+"""A manifest names runs, most valuable first; one command makes as many of them as fit into the time, and their records are merged afterwards.
+
+Each entry narrows an experiment, or names single runs. Within an entry the first seed of every run comes before the
+second, so that a batch that is stopped leaves whole comparisons with fewer seeds. Records of one commit go into a
+folder of that name. Merging keeps the record that is there, names one that says otherwise, and keeps records of code
+apart that is not in the history of this clone, or was changed when they were made.
+"""
 import os
 import subprocess
 import time

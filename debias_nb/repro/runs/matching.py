@@ -1,4 +1,8 @@
-"""A method of a configuration becomes the loss that its run trains with; what is drawn has names, and the base encoder's answers are remembered."""
+"""A method of a configuration becomes the loss that its run trains with; what is drawn has names, and the base encoder's answers are remembered.
+
+Every method of a seed sees the same interventions, so that a difference between methods is not one of luck: what is
+drawn is named by seed, epoch and row, and not by the order in which it is asked for.
+"""
 from contextlib import contextmanager
 from functools import partial
 

@@ -1,4 +1,16 @@
-"""Fine-tune an encoder on labelled pairs through sentence-transformers' trainer, with tokens, interventions and base values prepared once."""
+"""Fine-tune an encoder on labelled pairs through sentence-transformers' trainer, with tokens, interventions and base values prepared once.
+
+A sweep trains on the same texts hundreds of times; left to itself the trainer tokenises them in every step of every
+run. Here the trainer's data set holds numbers of rows, which also name the interventions and find what the base
+encoder says.
+
+How strong a regulariser is shows in the norm of its gradient at one common point, the plainly fine-tuned encoder: at
+the start the gradients of ITVReg and OutReg are zero, and at the end of each method's own training they balance the
+data term.
+
+Other than in the paper: Adam with a constant rate and no clipping, where the paper names Adam and the rate only; one
+CPU thread a run, since sums depend on the number of threads and a record should not depend on the machine's.
+"""
 import copy
 import tempfile
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""A task is one object that knows how to train, to test, and what a run lacks; base encoders and their tokens are kept by the process."""
+"""A task is one object that knows how to train, to test, and what a run lacks; base encoders and their tokens are kept by the process.
+
+A task is imported when a run asks for it: reading records needs no torch. What a run lacks is asked once a process,
+since a hub that does not answer takes half a minute to say so.
+"""
 import importlib
 from dataclasses import dataclass, field
 from functools import lru_cache
