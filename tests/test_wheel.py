@@ -1,5 +1,4 @@
 "The package as others get it: a wheel, unpacked into a folder of its own, in an empty folder far from the repository."
-import ast
 import os
 import shutil
 import subprocess
@@ -60,7 +59,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     files = {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*") if path.is_file() and path.suffix != ".pyc"}
     assert held == files | {"debias_nb/repro/page.html.j2", "debias_nb/data/deeper/page.html"}
-    assert {"debias_nb/py.typed", "debias_nb/encoders.yaml", "debias_nb/data/datasets.yaml"} <= held
+    assert {"debias_nb/py.typed", "debias_nb/__init__.pyi", "debias_nb/encoders.yaml", "debias_nb/data/datasets.yaml"} <= held
 
 
 def test_the_import_loads_nothing(away):
@@ -69,15 +68,6 @@ def test_the_import_loads_nothing(away):
     loaded = {name.partition(".")[0] for name in away("-c", code).stdout.split()}
     assert loaded - set(sys.stdlib_module_names) == {"debias_nb"}
     assert "Regularized" in away("-c", "import debias_nb; print(dir(debias_nb))").stdout
-
-
-def test_editors_are_told_what_is_loaded_later():
-    "The imports for type checkers are those of the table."
-    tree = ast.parse((PACKAGE / "__init__.py").read_text("utf-8"))
-    [block] = [node for node in tree.body if isinstance(node, ast.If)]
-    told = {node.module: {name.name for name in node.names} for node in block.body}
-    assert told == {module: set(names) for module, names in debias_nb.PUBLIC.items()}
-    assert all(name.name == name.asname for node in block.body for name in node.names), "only then it is public"
 
 
 def test_unknown_names():
@@ -92,10 +82,7 @@ def test_a_missing_package_is_named(away):
 
 LIBRARY = """
 import debias_nb
-for module in debias_nb.PUBLIC:
-    for name in debias_nb.PUBLIC[module]:
-        home = getattr(getattr(debias_nb, name), "__module__")
-        assert home.startswith(module), (name, home)
+for name in debias_nb.__all__: getattr(debias_nb, name)
 print(debias_nb.load_encoder("minilm").encode(["How do I mend a kettle?"]).shape)
 from debias_nb.data.registry import MissingData
 try: debias_nb.load_questions("superuser", "train")

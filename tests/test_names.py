@@ -1,0 +1,133 @@
+"The names that semantic versioning promises: which they are, how they are called, what their help says, examples that run."
+import ast
+import doctest
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import debias_nb
+
+NAMES = """
+ARR(model, texts, teacher, temperature=0.1, bias=None, variant='paper')
+AnswersWorldConfig(*, name, seed=0, rho=0.8, cue=0.95, stray=0.1, types=4, cues=5, content=600, asked=4, length=10, many=3, few=1, candidates=6, questions=3000, tests=500)
+AuthorPairSampler(dataset, batch_size, drop_last=False, valid_label_columns=('label',), generator=None, seed=0)
+AuthorsWorldConfig(*, name, seed=0, kappa=0.9, style=0.6, functions=60, marks=6, spellings=25, prefers=0.85, content=300, concentration=0.1, about=0.5, topics=16, unseen_topics=8, apart=0.0, authors=300, test_authors=200, texts=6, tokens=120, spread=0.3)
+Catalogue(config)
+Comparison(trials, methods, settings, facts=<factory>, tried=None, units=<factory>)
+ContrastiveAuthorLoss(model, temperature=0.1)
+DataError
+Diagnosis(verdicts, sentences, warnings, reasons, scores, shares, words, slices, interventions, shortcuts, flaws, flips, snippet, facts, notes=<factory>)
+EncoderError
+Hinge(model, margin=0.3, hardest=10, temperature=0.1)
+ITVReg(weight=0.1, mask_share=0.5, intervention='mask', *, columns=0, rows=1.0)
+Interval(value, low, high, n, std, method)
+L2SP(weight=1e-06, *, columns=0, rows=1.0)
+LeastSquares(model)
+MaskReg(weight=0.1, mask_share=0.15, intervention='mask', *, columns=0, rows=1.0)
+Memory(kind='ema', alpha=0.9, size=280)
+MissingData
+OutReg(weight=0.1, *, columns=0, rows=1.0)
+Paired(difference, low, high, n, p, method, seeds_alone=False, error=nan, freedom=nan, items_error=nan)
+ProductOfExperts(model, texts, temperature=0.1, gamma=1.0)
+Regularized(model, base_loss, regularizers, base=None, draws=<class 'debias_nb.regularized.Draws'>)
+Regularizer(weight=0.1, *, columns=0, rows=1.0)
+SCAN(model, weights=True, debias=True, memory=280, temperature=1.0, ce=1.0, cl=1.0, class_mass='keep', **settings)
+SimCSE(weight=0.1, token_dropout=0.1, *, columns=0, rows=1.0)
+Tokens(ids, mask, ordinary, prompt=0)
+WordDropout(share=0.1, *, columns='all', rows=1.0)
+WorldConfig(*, name='catalogue', seed=0, p=0.9, brand_match=0.3, p_ood=0.0, decoys=0.5, p_attr=0.9, p_noun=0.6, known=1.0, aknown=1.0, p_broad=0.0, attributes='shared', accessories=0.2, prefix_brands=0.25, types=80, unseen_types=30, train_pairs=4000, broad_pairs=12000, queries=300, items=1000, negatives=3, test_negatives=20)
+answers_split(config, name)
+auc_at(scores, labels, max_fpr=0.05, weights=None, name='')
+authors_split(config, name, likeness=0.0)
+bootstrap_weights(n, replicates=200, seed=0, groups=None)
+choose(tokens, share, seed, epoch, rows=None)
+compare(base, train, tests, columns=('left', 'right', 'label'), methods=('base', 'plain', 'wise-ft', 'outreg', 'itvreg'), seeds=3, learning_rate=None, epochs=None, batch_size=None, folder=None, progress=True, loss=None, validation=None)
+diagnose(base, tuned, train, tests, columns=('left', 'right', 'label'), group=None, seed=0, progress=True)
+diagnose_weights(weights, features, labels=None, *, generator, r=5, draws=5)
+embed_texts(model, texts, max_length=None, dtype='fp32')
+evaluate_pairs(scores, labels, groups=None, subsets=None, replicates=200, seed=0, name='')
+holm(ps)
+importance(model, tokens, kind='mask', dtype='fp32', rows_at_once=512)
+interval(values, replicates=None, level=0.95, units=None)
+intervene(model, tokens, chosen, kind='mask', seed=0, epoch=0, rows=None)
+learn_weights(features, labels=None, memory=None, *, generator, variant='fixed', class_mass='free', r=5, **settings)
+load_answers(name, part, download=True)
+load_encoder(config, device='cpu')
+load_model(source, device=None)
+load_offers(category, download=True)
+load_products(category, part, share=1.0, share_seed=0, download=True)
+load_questions(name, part, share=1.0, share_seed=0, holdout=0.0, download=True)
+load_texts(name, quotes=False, signatures=False, download=True)
+load_titles(name, download=True)
+mean_std(values)
+paired(a_values, b_values, a_replicates=None, b_replicates=None, level=0.95, units=None)
+rank_metrics(scores, labels, groups, grades=None, name='', *, levels=(1, 4), unanswered='error')
+read_pairs(path, columns=('label', 'left', 'right'), encoding_errors='strict', name=None)
+read_pairs_file(source, columns=('left', 'right', 'label'), group=None, name=None)
+tokenise(model, texts, max_length=None, prompt='')
+topic_bias(cosines, labels, temperature)
+verdict(paired, threshold=0.0, delta=0.01, p=None, level=0.95)
+wise_ft(base, tuned, share)
+"""
+
+# Names whose help is still written elsewhere. A name that has an example must leave this list.
+WITHOUT_EXAMPLES = {
+    "ARR", "AnswersWorldConfig", "AuthorPairSampler", "AuthorsWorldConfig", "Catalogue", "Comparison",
+    "ContrastiveAuthorLoss", "DataError", "Diagnosis", "EncoderError", "Hinge", "ITVReg", "Interval", "L2SP",
+    "LeastSquares", "MaskReg", "Memory", "MissingData", "OutReg", "Paired", "ProductOfExperts", "Regularized",
+    "Regularizer", "SCAN", "SimCSE", "Tokens", "WordDropout", "WorldConfig", "answers_split", "auc_at",
+    "authors_split", "bootstrap_weights", "choose", "compare", "diagnose", "diagnose_weights", "embed_texts",
+    "evaluate_pairs", "holm", "importance", "interval", "intervene", "learn_weights", "load_answers",
+    "load_encoder", "load_model", "load_offers", "load_products", "load_questions", "load_texts",
+    "load_titles", "mean_std", "paired", "rank_metrics", "read_pairs", "read_pairs_file", "tokenise",
+    "topic_bias", "verdict", "wise_ft",
+}
+
+
+def test_the_names_and_their_signatures_are_these():
+    found = [f"{name}{calling(getattr(debias_nb, name))}" for name in sorted(debias_nb.__all__)]
+    assert found == NAMES.strip().splitlines()
+
+
+def is_error(thing) -> bool:
+    "Whether something is a kind of exception, which has no arguments of its own."
+    return isinstance(thing, type) and issubclass(thing, Exception)
+
+
+def calling(thing) -> str:
+    "How something is called: names and defaults, without types."
+    if is_error(thing):
+        return ""
+    signature = inspect.signature(thing)
+    bare = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+
+
+def test_a_name_lives_where_the_stub_says():
+    "Editors look there; a module that hands a name on from another is no home."
+    stub = ast.parse(Path(debias_nb.__file__).with_suffix(".pyi").read_text("utf-8"))
+    told = {name.name: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for name in node.names}
+    assert list(told) == debias_nb.__all__ and len(set(told)) == len(told)
+    assert all(name.name == name.asname for node in stub.body if isinstance(node, ast.ImportFrom) for name in node.names)
+    assert {name: getattr(importlib.import_module(home), name).__module__ for name, home in told.items()} == told
+
+
+@pytest.mark.parametrize("name", debias_nb.__all__)
+def test_the_help_is_complete_and_its_examples_run(name):
+    "The first line is a sentence, each argument is described, and what stands behind >>> gives what is printed below it."
+    thing = getattr(debias_nb, name)
+    text = inspect.getdoc(thing)
+    examples = doctest.DocTestFinder(recurse=False).find(thing, name)[0]
+    assert bool(examples.examples) == (name not in WITHOUT_EXAMPLES)
+    if name in WITHOUT_EXAMPLES:
+        return
+    first = text.splitlines()[0]
+    assert first[0].isupper() and first.endswith(".") and len(first) <= 110
+    told = {one for line in re.findall(r"^\**(\w[\w*, ]*) : ", text, flags=re.M) for one in line.split(", ")}
+    if not is_error(thing):
+        assert set(inspect.signature(thing).parameters) <= told
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    assert doctest.DocTestRunner(optionflags=flags).run(examples).failed == 0
