@@ -66,6 +66,8 @@ class CorpusConfig(Strict):
     split: SplitConfig | None = None # of texts by authors; a planted world without one has no validation
     cleaned: tuple[Literal["quotes", "signatures"], ...] = () # what is taken out of texts by authors
     likeness: Probability = 0.   # of the test's topics across topics with those of training (planted authors)
+    duplicates: Natural | None = None # so many duplicates instead of the file's pairs (questions) ...
+    negatives: Natural | None = None  # ... and for each of them so many other texts at random
 
     @property
     def display(self) -> str: # the name in tables
@@ -88,6 +90,9 @@ class CorpusConfig(Strict):
         tasks = PLANTED_CORPORA.get(self.name, (self.task,))
         refuse_if(self.task not in tasks, f"{me}: task {self.task!r} does not fit")
         refuse_if(self.flip and self.task != "answers", f"{me}: `flip` belongs to answers")
+        balanced = self.duplicates is not None
+        refuse_if(balanced != (self.negatives is not None), f"{me}: `duplicates` and `negatives` go together")
+        refuse_if(balanced and self.share < 1, f"{me}: `duplicates` says how many, a `share` is for the file's pairs")
         self._check_titles(me)
         self._check_authors(me)
         return self

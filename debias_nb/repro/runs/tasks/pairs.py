@@ -22,7 +22,7 @@ from debias_nb.retrieval import evaluate_retrieval
 from debias_nb.data.products import (
     CATEGORIES, ROLES, load_offers, load_products, load_test, seen_words, word_overlap, worded,
 )
-from debias_nb.data.questions import SOURCES, load_questions
+from debias_nb.data.questions import SOURCES, QuestionPairs, components, load_questions
 from debias_nb.data.registry import MissingData
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig
 from debias_nb.repro.runs.tasks.common import (
@@ -112,6 +112,47 @@ def _product_pairs(corpus: CorpusConfig, part: str) -> LabelledPairs:
     return _of_texts(found, corpus.name)
 
 
+def at_balance(
+    pairs: QuestionPairs,    # with labels of both classes
+    duplicates: int | None,  # how many are drawn; None: all of them
+    negatives: int,          # texts for each of them that are no duplicates of it
+    seed: int,
+) -> QuestionPairs: # each duplicate in front of its negatives
+    """Duplicates at another balance, as in the data of paper A (1:100): the left text of a duplicate beside texts drawn
+    at random from all texts of these pairs, each text once a duplicate, none that is known to ask the same.
+    Raises `ConfigError` when there are fewer duplicates or texts than asked for."""
+    rng = default_rng([seed, 11])
+    known = np.flatnonzero(pairs.labels)
+    count = len(known) if duplicates is None else duplicates
+    if count > len(known):
+        raise ConfigError(f"{pairs.name}: `duplicates` is {count:,}, and there are {len(known):,}")
+    drawn = rng.permutation(known)[:count]
+    texts, places = np.unique(np.array(pairs.all_texts, dtype=object), return_inverse=True)
+    left, right = places.reshape(2, -1)
+    _, group = components(left[known], right[known], len(texts))
+    alike = np.bincount(group)[group[left[drawn]]]
+    if negatives > len(texts) - alike.max(initial=0):
+        raise ConfigError(f"{pairs.name}: `negatives` is {negatives:,}, and there are {len(texts):,} texts")
+
+    others = np.empty((count, negatives), int)
+    for row, first in zip(others, left[drawn]):
+        found = np.empty(0, int)
+        while len(found) < negatives:
+            more = rng.integers(len(texts), size=negatives)
+            found = np.concatenate([found, more[group[more] != group[first]]])
+            _, new = np.unique(found, return_index=True)
+            found = found[np.sort(new)]
+        row[:] = found[:negatives]
+
+    seconds = np.column_stack([right[drawn], others])
+    labels = np.zeros(seconds.shape, "int8")
+    labels[:, 0] = 1
+    firsts = np.repeat(left[drawn], 1 + negatives)
+    return QuestionPairs(
+        f"{pairs.name} at 1:{negatives}", texts[firsts].tolist(), texts[seconds.ravel()].tolist(), labels.ravel(),
+        pairs.counts | {"duplicates drawn": count, "negatives each": negatives})
+
+
 @lru_cache(maxsize=4)
 def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabelledPairs: # part: `train` or `heldout`
     "The pairs of a corpus. Raises `MissingData` when its files are not there."
@@ -123,6 +164,9 @@ def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabelledPairs: 
     check_known("corpus", corpus.name, (*SOURCES, *CATEGORIES, "catalogue"), ConfigError)
     found = load_questions(
         corpus.name, part, share=corpus.share, share_seed=corpus.share_seed, holdout=corpus.holdout)
+    if corpus.negatives:
+        count = corpus.duplicates if part == "train" else None
+        found = at_balance(found, count, corpus.negatives, corpus.share_seed)
     return _of_texts(found, corpus.name)
 
 
