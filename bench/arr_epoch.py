@@ -47,7 +47,8 @@ def material(name: str, authors: int) -> tuple:
     from debias_nb.arr import author_ids
     from debias_nb.config import AuthorsWorldConfig
     from debias_nb.data.authors import planted_texts
-    from debias_nb.encoders import load_encoder, tokenise
+    from debias_nb.encoders import tokenise
+    from debias_nb.loading import load_encoder
     from debias_nb.repro.runs.tasks.authors import learned_table
     world = AuthorsWorldConfig(name="authors", authors=authors)
     texts = planted_texts(world, "train")
@@ -128,7 +129,7 @@ def fit(model, loss, data: Data, size: Size, rate: float, clock) -> None:
     "Train with sentence-transformers' trainer. What it takes counts as `training`; its set-up is no part of that."
     from datasets import Dataset
     from debias_nb.arr import AuthorCollator, AuthorPairSampler
-    from debias_nb.encoders import QuietTrainer, training_arguments
+    from debias_nb.trainer import QuietTrainer, training_arguments
     rows = Dataset.from_dict({"row": range(len(data.texts)), "label": data.authors})
     with tempfile.TemporaryDirectory() as folder:
         args = training_arguments(

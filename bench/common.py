@@ -40,7 +40,7 @@ def begin() -> float:
 
 def default_encoders() -> list[str]:
     "The planted ones, and the static ones that lie under DEBIAS_NB_MODELS."
-    from debias_nb.encoders import encoder_cards
+    from debias_nb.loading import encoder_cards
     names = list(PLANTED)
     root = os.environ.get("DEBIAS_NB_MODELS")
     if not root:
@@ -69,7 +69,8 @@ def calm():
 
 def loaded(names):
     "Each encoder in turn, in calm: its name, itself, and its kind, `static` or `transformer`."
-    from debias_nb.encoders import is_static, load_encoder
+    from debias_nb.encoders import is_static
+    from debias_nb.loading import load_encoder
     with calm():
         for name in names:
             encoder = load_encoder(name)

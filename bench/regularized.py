@@ -37,7 +37,7 @@ def training_run(variant: str, encoder, texts, options, steps: int) -> dict:
     """Milliseconds of a step: CPU time of one training, from the first batch to the last update; the frozen copy of the
     model is made before."""
     from datasets import Dataset
-    from debias_nb.encoders import QuietTrainer, training_arguments
+    from debias_nb.trainer import QuietTrainer, training_arguments
     model = copy.deepcopy(encoder)
     clock = Clock("process_time")
     data = Dataset.from_dict({"query": texts[0], "item": texts[1]})

@@ -91,7 +91,7 @@ def pair_encoder(name: str, texts, shape):
     "A pair encoder by name; `learned` and `roberta-base` know the words of these texts."
     from debias_nb.config import EncoderConfig
     from debias_nb.cross_encoders import load_pair_encoder
-    from debias_nb.encoders import planted_default
+    from debias_nb.data.planted_encoder import planted_default
     if name == "roberta-base":
         return roberta(texts, shape)
     if name == "tiny":

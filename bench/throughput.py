@@ -23,7 +23,7 @@ def theirs(encoder, texts, training) -> tuple:
     The tuned model; seconds of training; seconds of these in the tokenizer."""
     from datasets import Dataset
     # Their trainer without its model card and printed logs, which are not timed anyway.
-    from debias_nb.encoders import QuietTrainer, training_arguments
+    from debias_nb.trainer import QuietTrainer, training_arguments
     from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
     model = copy.deepcopy(encoder)
     clock = Clock()

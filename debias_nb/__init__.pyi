@@ -24,7 +24,7 @@ from debias_nb.data.worlds import answers_split as answers_split
 from debias_nb.data.worlds import authors_split as authors_split
 from debias_nb.encoders import Tokens as Tokens
 from debias_nb.encoders import embed_texts as embed_texts
-from debias_nb.encoders import load_encoder as load_encoder
+from debias_nb.loading import load_encoder as load_encoder
 from debias_nb.encoders import tokenise as tokenise
 from debias_nb.explain.compare import Comparison as Comparison
 from debias_nb.explain.compare import compare as compare

@@ -22,9 +22,8 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from .config import EncoderConfig
-from debias_nb.encoders import (
-    EncoderError, check_folder, find_folder, load_encoder, load_safely, several_texts, unit_rows,
-)
+from .encoders import EncoderError, several_texts, unit_rows
+from .loading import check_folder, find_folder, load_encoder, load_safely
 
 # %% ../nbs/05_cross_encoders.ipynb #e7481cb5
 @dataclass(frozen=True, eq=False)

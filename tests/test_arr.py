@@ -16,7 +16,8 @@ from debias_nb.arr import (
     ARR, ROW_KINDS, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss,
     NumberedTexts, ProductOfExperts, author_ids, author_pairs, distillation, entropy, history_summary, pair_log_probs,
     regularised, released, same_author, sparse_cosines, supervised_contrastive, text_rows, topic_bias)
-from debias_nb.encoders import QuietTrainer, embed_texts, pooled, single_thread, tokenise, training_arguments
+from debias_nb.encoders import embed_texts, pooled, single_thread, tokenise
+from debias_nb.trainer import QuietTrainer, training_arguments
 
 torch.set_num_threads(1)
 THINGS = "red blue old new large small kettle lamp chair table".split()

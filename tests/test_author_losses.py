@@ -13,7 +13,8 @@ from debias_nb.arr import (
     ARR, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacher, KnownTexts, NumberedTexts,
     ProductOfExperts, text_rows,
 )
-from debias_nb.encoders import embed_texts, tell_prompts, tokenise, training_arguments
+from debias_nb.encoders import embed_texts, tell_prompts, tokenise
+from debias_nb.trainer import training_arguments
 from debias_nb.regularized import OutReg, Regularized
 
 AUTHORS = np.repeat(np.arange(8), 4)

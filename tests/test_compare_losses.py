@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig
-from debias_nb.encoders import planted_encoder
+from debias_nb.data.planted_encoder import planted_encoder
 from debias_nb.explain import compare as comparing
 from debias_nb.explain.compare import compare, read_method, settings_for, training_rows
 from debias_nb.explain.diagnose import LOSSES, OF_MATCHES, training_program

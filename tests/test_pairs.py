@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 from transformers import BertModel, BertTokenizerFast, RobertaConfig, RobertaModel
 
 from debias_nb import cross_encoders as pairs
-from debias_nb import encoders
+from debias_nb import encoders, loading
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.cross_encoders import (
     AlignmentEncoder, CrossEncoder, LengthSampler, attention, directions, find_transformer, load_pair_encoder,
@@ -436,7 +436,7 @@ def test_planted_encoders_are_the_same_cached_or_not(tmp_path, monkeypatch, name
 
     assert alike(first, load_pair_encoder(config))
     assert len(cached()) == 1
-    base = encoders.load_encoder(EncoderConfig(kind="transformer" if kind == "cross" else "static", **made))
+    base = loading.load_encoder(EncoderConfig(kind="transformer" if kind == "cross" else "static", **made))
     assert len(cached()) == 1, "it is the encoder of single texts that stands there already"
     if kind == "cross":
         its_own = base[0].auto_model.state_dict()
@@ -488,8 +488,8 @@ def test_plain_folders_that_are_not_safe_are_refused(models):
 
 def test_another_file_than_the_card_says_is_refused(models, monkeypatch):
     said = dict(licence="none", trained_on="nothing", zero_shot=True)
-    card = encoders.EncoderCard(kind="transformer", hub="somebody/plain", sha256="53aa", **said)
-    monkeypatch.setattr(encoders, "encoder_cards", lambda: {"somebody/plain": card})
+    card = loading.EncoderCard(kind="transformer", hub="somebody/plain", sha256="53aa", **said)
+    monkeypatch.setattr(loading, "encoder_cards", lambda: {"somebody/plain": card})
     with pytest.raises(EncoderError, match="sha256 is .*, expected 53aa"):
         find_transformer(CONFIGS["plain"])
 
@@ -501,7 +501,7 @@ def test_a_pinned_revision_is_asked_of_the_hub(models, monkeypatch, tmp_path):
         asked.append((hub, revision, looked))
         return models / "plain"
 
-    monkeypatch.setattr(encoders, "_snapshot", snapshot)
+    monkeypatch.setattr(loading, "_snapshot", snapshot)
     config = EncoderConfig(name="somebody/roberta", kind="cross", revision="abc")
     assert find_transformer(config) == models / "plain"
     assert asked == [("somebody/roberta", "abc", [f"the folder {tmp_path / 'roberta'}"])]

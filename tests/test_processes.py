@@ -21,7 +21,9 @@ from debias_nb.arr import (
     text_rows,
 )
 from debias_nb.config import ConfigError
-from debias_nb.encoders import EncoderError, QuietTrainer, embed_texts, pretrain, tokenise, training_arguments
+from debias_nb.data.planted_encoder import pretrain
+from debias_nb.encoders import EncoderError, embed_texts, tokenise
+from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb.processes import gathered
 from debias_nb.regularized import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
 from debias_nb.repro.runs import training as companion

@@ -25,7 +25,8 @@ from transformers import TrainerCallback
 
 import made
 from debias_nb import regularized
-from debias_nb.encoders import EncoderError, embed, tokenise, training_arguments
+from debias_nb.encoders import EncoderError, embed, tokenise
+from debias_nb.trainer import training_arguments
 from debias_nb.itvreg import cosines, itvreg
 from debias_nb.regularized import (
     Draws, ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, View, WordDropout, embeddings_by_column, read_column,

@@ -14,7 +14,8 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from typer.testing import CliRunner
 
 from debias_nb import itvreg as itvreg_module
-from debias_nb.encoders import QuietTrainer, embed_texts, tokenise, training_arguments
+from debias_nb.encoders import embed_texts, tokenise
+from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb.explain import compare as comparing, evidence
 from debias_nb.explain.changes import NEITHER, Test as Measured, sentence, verdicts
 from debias_nb.explain.compare import STRENGTH, compare, read_method

@@ -7,7 +7,8 @@ import pytest
 
 from debias_nb.config import EncoderConfig
 from debias_nb.data.registry import MissingData, locate
-from debias_nb.encoders import EncoderError, embed_texts, load_encoder
+from debias_nb.encoders import EncoderError, embed_texts
+from debias_nb.loading import load_encoder
 from debias_nb.metrics import auc_at, evaluate_pairs
 from debias_nb.repro.runs.tasks.pairs import evaluation_pairs, score
 

@@ -26,6 +26,7 @@ from debias_nb.repro.runs import runner
 from debias_nb.repro.runs.tasks.common import base_encoder
 from debias_nb.repro.runs.tasks.pairs import training_pairs
 from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
+from debias_nb.data.planted_encoder import planted_encoder
 from debias_nb.encoders import Tokens, embed_texts, encode_tokens, encoder_fingerprint, single_thread, stack, tokenise
 from debias_nb.interventions import choose, intervene
 from debias_nb.itvreg import cosines, itvreg
@@ -60,7 +61,7 @@ def cache(tmp_path_factory):
 @pytest.fixture(scope="module")
 def static(cache):
     with single_thread():
-        return encoders.planted_encoder(STATIC)
+        return planted_encoder(STATIC)
 
 
 @pytest.fixture(scope="module")

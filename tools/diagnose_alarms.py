@@ -21,7 +21,7 @@ def planted_case(world, steps: int, seed: int, tests, epochs: int = 3):
     "What `diagnose` finds in a planted world; the world's static encoder is trained on first use."
     from debias_nb.config import EncoderConfig, PretrainConfig
     from debias_nb.data.worlds import Catalogue
-    from debias_nb.encoders import planted_encoder
+    from debias_nb.data.planted_encoder import planted_encoder
     from debias_nb.explain.compare import Settings, fine_tune, read_method
     from debias_nb.explain.diagnose import diagnose
     from debias_nb.explain.models import load_model

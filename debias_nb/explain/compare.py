@@ -25,7 +25,7 @@ from tqdm.auto import tqdm
 
 from ..config import ConfigError, Count, Probability, Strict, check_known, each_key_once, nearest
 from ..data.registry import DataError, parsed_rows
-from ..encoders import copied, quiet_trainer, single_thread, training_arguments
+from ..encoders import copied, single_thread
 from .changes import METRICS, RESAMPLES, Test, figures, has_one_score
 from debias_nb.explain.diagnose import (
     BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, check_named, folder_name, have_names, mixing_program, read_files, same_tests,
@@ -190,6 +190,7 @@ def fine_tune(
     seed: int,           # of batches, dropout and interventions
 ) -> Scorer:
     "A tuned copy of an encoder."
+    from debias_nb.trainer import QuietTrainer, training_arguments # which takes seconds to import
     model = copied(base.model)
     pairs = training_rows(train, settings.loss)
     with tempfile.TemporaryDirectory() as folder, single_thread():
@@ -201,7 +202,7 @@ def fine_tune(
             prompts=base.prefix or None, # the trainer does not go by the encoder's own
             seed=seed,
             use_cpu=model.device.type == "cpu")
-        trainer = quiet_trainer()(model=model, args=args, train_dataset=pairs, loss=loss_of(method, model, settings.loss))
+        trainer = QuietTrainer(model=model, args=args, train_dataset=pairs, loss=loss_of(method, model, settings.loss))
         trainer.train()
     return Scorer(method.name, model.eval(), base.kind)
 

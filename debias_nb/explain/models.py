@@ -20,9 +20,11 @@ from tqdm.auto import tqdm
 
 from ..config import EncoderConfig
 from debias_nb.encoders import (
-    EncoderError, best_device, check_folder, default_prompt, embed, encoder_cards, encoder_fingerprint, evaluating,
-    find_folder, is_folder, is_static, leaves_prompts_out, load_safely, several_texts, several_ways, special_ids, tokenise,
-    weights_hash,
+    EncoderError, default_prompt, embed, encoder_fingerprint, evaluating, is_static, leaves_prompts_out,
+    several_texts, special_ids, tokenise, weights_hash,
+)
+from debias_nb.loading import (
+    best_device, check_folder, encoder_cards, find_folder, is_folder, load_safely, several_ways,
 )
 from ..hashes import sha256_text
 from ..itvreg import check_same_make

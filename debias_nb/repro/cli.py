@@ -990,7 +990,7 @@ PLANTED_ENCODERS = (("tiny", "transformer"), ("tiny-static", "static"))
 
 def _place(name: str, kind: str) -> str:
     "Where an encoder was found, or how to get it."
-    from debias_nb.encoders import find_folder
+    from debias_nb.loading import find_folder
     encoder = EncoderConfig(name=name, kind=kind)
     try:
         return str(find_folder(encoder, download=False))
@@ -1008,7 +1008,7 @@ def _card_row(name: str, card) -> tuple[str, ...]: # card: of `encoder_cards`
 def models():
     "Which base encoders are known, what they were trained on, and where they were found."
     check_folders()
-    from debias_nb.encoders import encoder_cards
+    from debias_nb.loading import encoder_cards
     rows = [_card_row(name, card) for name, card in encoder_cards().items()]
     for name, kind in PLANTED_ENCODERS:
         rows.append((name, kind, "yes", "the planted world's broad corpus", "trained here when first used"))

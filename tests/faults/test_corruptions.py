@@ -18,7 +18,9 @@ from debias_nb.data.authors import read_texts
 from debias_nb.data.questions import load_questions, read_pairs
 from debias_nb.data.registry import DataError, load_expected, load_registry, locate, only_pinned
 from debias_nb.data.titles import read_aan
-from debias_nb.encoders import EncoderError, load_encoder, planted_encoder
+from debias_nb.data.planted_encoder import planted_encoder
+from debias_nb.encoders import EncoderError
+from debias_nb.loading import load_encoder
 from debias_nb.hashes import sha256_file
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import ExperimentConfig

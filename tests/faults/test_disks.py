@@ -95,7 +95,8 @@ def test_records(seed, reference, apart, tally, tmp_path):
 
 
 def encoder_on_a_small_disk(cache, size):
-    from debias_nb.encoders import EncoderError, planted_encoder
+    from debias_nb.data.planted_encoder import planted_encoder
+    from debias_nb.encoders import EncoderError
     full(cache, size)
     try:
         planted_encoder(QUICK, cache)
@@ -297,7 +298,8 @@ def read_only_project(project, cache, expected):
 
 
 def read_only_cache(cache):
-    from debias_nb.encoders import EncoderError, planted_encoder
+    from debias_nb.data.planted_encoder import planted_encoder
+    from debias_nb.encoders import EncoderError
     planted_encoder(QUICK, cache)
     read_only(cache)
     planted_encoder(QUICK, cache) # what is kept is read
@@ -414,7 +416,8 @@ def test_a_file_that_becomes_older(tally, tmp_path):
 
 def test_an_encoder_made_while_the_clock_goes_back(tally, tmp_path):
     with tally.trial("clock set back"):
-        from debias_nb.encoders import encoder_fingerprint, planted_encoder
+        from debias_nb.data.planted_encoder import planted_encoder
+        from debias_nb.encoders import encoder_fingerprint
         first = encoder_fingerprint(planted_encoder(QUICK, tmp_path / "one"))
         child = Child(_made_backwards, tmp_path / "two", said=tmp_path / "said")
         assert child.end() == 0, child.text
@@ -422,6 +425,6 @@ def test_an_encoder_made_while_the_clock_goes_back(tally, tmp_path):
 
 
 def _made_backwards(cache):
-    from debias_nb.encoders import planted_encoder
+    from debias_nb.data.planted_encoder import planted_encoder
     set_back()
     planted_encoder(QUICK, cache)

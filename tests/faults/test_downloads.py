@@ -11,7 +11,8 @@ from huggingface_hub import constants
 
 from debias_nb.config import EncoderConfig
 from debias_nb.data import registry as r
-from debias_nb.encoders import EncoderError, load_encoder
+from debias_nb.encoders import EncoderError
+from debias_nb.loading import load_encoder
 from made import table
 
 GOOD = b"duplicate\tone?\ttwo?\n" * 3000

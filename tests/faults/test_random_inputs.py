@@ -21,7 +21,8 @@ from debias_nb.data.products import read_products
 from debias_nb.data.questions import read_pairs
 from debias_nb.data.registry import DataError, load_expected, load_registry
 from debias_nb.data.titles import LF_FILES, read_aan, read_lf, read_music
-from debias_nb.encoders import EncoderError, check_folder, encoder_cards
+from debias_nb.encoders import EncoderError
+from debias_nb.loading import check_folder, encoder_cards
 from debias_nb.explain.compare import read_methods, read_trials, sealed
 from debias_nb.explain.diagnose import read_condition
 from debias_nb.explain.pairs_file import read_pairs_file

@@ -20,7 +20,8 @@ import torch
 from sentence_transformers.base.data_collator import BaseDataCollator
 from transformers import TrainerCallback
 
-from debias_nb.encoders import QuietTrainer, Tokens, device_of, single_thread, to_features, tokenise, training_arguments
+from debias_nb.encoders import Tokens, device_of, single_thread, to_features, tokenise
+from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb.repro.runs.limits import fit
 from debias_nb.repro.runs.matching import CachedBase, Course, FrozenBase, make_loss, regulariser_class
 from debias_nb.repro.runs.records import TrainingFailed

@@ -15,7 +15,8 @@ from debias_nb.repro.runs.answer_training import (
     AnswerModel, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, train_stages,
 )
 from debias_nb.config import ConfigError, EncoderConfig, check_known
-from debias_nb.encoders import best_device, weights_hash
+from debias_nb.encoders import weights_hash
+from debias_nb.loading import best_device
 from debias_nb.metrics import rank_metrics
 from debias_nb.data.answers import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers, shared_words
 from debias_nb.data.registry import MissingData

@@ -29,9 +29,9 @@ from debias_nb.data.authors import (
     paper_split, planted_texts, query_target, random_split,
 )
 from debias_nb.config import ConfigError, EncoderConfig, check_known
-from debias_nb.encoders import (
-    QuietTrainer, best_device, embed, encoder_fingerprint, load_encoder, single_thread, tokenise, weights_hash,
-)
+from debias_nb.encoders import embed, encoder_fingerprint, single_thread, tokenise, weights_hash
+from debias_nb.loading import best_device, load_encoder
+from debias_nb.trainer import QuietTrainer
 from debias_nb.metrics import bootstrap_weights
 from debias_nb.repro.runs.limits import fit
 from debias_nb.repro.runs.records import TrainingFailed

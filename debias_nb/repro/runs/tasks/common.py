@@ -59,7 +59,8 @@ def task_of(run: RunConfig) -> Task:
 @lru_cache(maxsize=3)
 def base_encoder(config: EncoderConfig): # a SentenceTransformer, and its fingerprint
     "A base encoder and its fingerprint, loaded once a process and never trained."
-    from debias_nb.encoders import best_device, encoder_fingerprint, load_encoder
+    from debias_nb.encoders import encoder_fingerprint
+    from debias_nb.loading import best_device, load_encoder
     model = load_encoder(config, best_device())
     fingerprint = encoder_fingerprint(model)
     return model, fingerprint
@@ -114,7 +115,7 @@ def together(*reasons: str | None) -> str | None:
 
 def encoder_files(encoder: EncoderConfig) -> None:
     "Look for the files of an encoder. Raises `EncoderError`; planted and `learned` ones need none."
-    from debias_nb.encoders import find_folder
+    from debias_nb.loading import find_folder
     from debias_nb.cross_encoders import find_transformer
     if encoder.pretrain or encoder.name == "learned":
         return
