@@ -74,7 +74,7 @@ def variants(model, tokens) -> dict:
     "Functions by name that give (n, L) values."
     from debias_nb.interventions import importance
     return {
-        OURS: lambda: importance(model, tokens),
+        OURS: lambda: importance(model, tokens).values,
         TOGETHER: lambda: ablation(model, tokens, 1),
         SINGLY: lambda: ablation_by_text(model, tokens, None),
         STEPWISE: lambda: ablation_by_text(model, tokens, 1),

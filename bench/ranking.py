@@ -80,7 +80,7 @@ def variants(data) -> dict:
         return made.calc_aggregate(own)
 
     return {
-        OURS: lambda: rank_metrics(scores, labels, ids)[0],
+        OURS: lambda: rank_metrics(labels, scores, ids)[0],
         PREPARED: lambda: evaluator.calc_aggregate(run),
         CONVERTED: whole,
     }
@@ -100,7 +100,7 @@ def our_values(data) -> dict:
     "(measure, question) -> what `rank_metrics` says."
     from debias_nb.metrics import rank_metrics
     ids, labels, scores = data
-    _, by_measure, questions = rank_metrics(scores, labels, ids)
+    _, by_measure, questions = rank_metrics(labels, scores, ids)
     values = {}
     for name, each in by_measure.items():
         for question, value in zip(questions.tolist(), each.tolist()):

@@ -32,6 +32,7 @@ from debias_nb.explain.diagnose import Diagnosis as Diagnosis
 from debias_nb.explain.diagnose import diagnose as diagnose
 from debias_nb.explain.models import load_model as load_model
 from debias_nb.explain.pairs_file import read_pairs_file as read_pairs_file
+from debias_nb.interventions import Importance as Importance
 from debias_nb.interventions import choose as choose
 from debias_nb.interventions import importance as importance
 from debias_nb.interventions import intervene as intervene

@@ -7,6 +7,8 @@ __all__ = ['CUTOFFS', 'refuse', 'over', 'ends_of_ties', 'auc_at', 'bootstrap_wei
            'rank_metrics', 'rank_replicates', 'randomisation_test']
 
 # %% ../nbs/06_metrics.ipynb #513be005
+from typing import Literal
+
 import numpy as np
 from numpy.random import default_rng
 
@@ -53,27 +55,26 @@ def refuse(
     raise ValueError(f"{at}{key}[{i}]{whose} is {values[i]} ({count})")
 
 
-def _refuse_unusable(scores, labels, at, questions=None):
+def _refuse_unusable(y_true, y_score, at, questions=None):
     "Raises `ValueError` for scores that are not finite, and labels that are not 0 or 1."
-    refuse(~np.isfinite(scores), scores, "scores", "are not finite", at, questions)
+    refuse(~np.isfinite(y_score), y_score, "y_score", "are not finite", at, questions)
     why = "are not 0 or 1"
-    if np.isin(scores, (0, 1)).all(): # as labels are
-        why += "; scores come first, labels second"
-    refuse(~np.isin(labels, (0, 1)), labels, "labels", why, at, questions)
+    if np.isin(y_score, (0, 1)).all(): # as labels are
+        why += "; labels come first, scores second"
+    refuse(~np.isin(y_true, (0, 1)), y_true, "y_true", why, at, questions)
 
 
-def _checked(scores, labels, name):
-    "Scores as floats and labels as booleans. Raises `ValueError` naming the evaluation set and the first bad position."
+def _checked(y_true, y_score, name):
+    "Labels as booleans and scores as floats. Raises `ValueError` naming the evaluation set and the first bad position."
     at = _prefix(name)
-    scores = _floats(scores)
-    labels = _floats(labels)
-    _check_lengths(at, scores=scores, labels=labels)
-    _refuse_unusable(scores, labels, at)
+    labels = _floats(y_true)
+    scores = _floats(y_score)
+    _check_lengths(at, y_true=labels, y_score=scores)
+    _refuse_unusable(labels, scores, at)
     found = np.unique(labels)
     if len(found) < 2:
         raise ValueError(f"{at}both classes are needed, got {labels.size} labels, of {found.tolist()}")
-    positive = labels == 1
-    return scores, positive
+    return labels == 1, scores
 
 # %% ../nbs/06_metrics.ipynb #9d8e5c6a
 def _corners(weights, side, ends):
@@ -138,16 +139,46 @@ def _areas(scores, positive, max_fpr, rows): # (n,), (n,), rows of weights (B, n
     return np.concatenate(areas)
 
 
-def auc_at(
-    scores,               # (n,) finite; higher = more likely a match
-    labels,               # (n,) 0 or 1
-    max_fpr: float = .05, # right end of the area, in (0, 1]; 1 = the whole curve
-    weights=None,         # (B, n) non-negative: how often each pair counts in each of B resamples
-    name: str = "",       # the evaluation set, for error messages
-) -> float | np.ndarray:  # in [0, 1], chance = max_fpr / 2; with `weights` (B,), nan where a resample lacks a class
-    """Area under the ROC curve for false positive rates up to `max_fpr`, divided by `max_fpr`; ties averaged.
-    Raises `ValueError` for unusable input."""
-    scores, positive = _checked(scores, labels, name)
+def auc_at(y_true, y_score, max_fpr: float = .05, weights=None, name: str = "") -> float | np.ndarray:
+    r"""Compute the area under the ROC curve for false positive rates up to `max_fpr`, divided by `max_fpr`.
+
+    $$\mathrm{AUC}(m) = \frac{1}{m} \int_0^m \mathrm{TPR}(f) \, df$$
+
+    A perfect ranking has 1, a random one `max_fpr / 2`; ties are averaged. scikit-learn's `roc_auc_score(max_fpr=...)`
+    rescales the same area so that a random ranking has 0.5.
+
+    Parameters
+    ----------
+    y_true : array_like, (n,)
+        Labels, 0 or 1, of both classes.
+    y_score : array_like, (n,)
+        Finite scores; the higher, the more likely a match.
+    max_fpr : float, in (0, 1]
+        Right end of the area; 1 takes the whole curve.
+    weights : array_like, (B, n), optional
+        How often each pair counts in each of B resamples (`bootstrap_weights`); not negative.
+    name : str
+        Evaluation set, for error messages.
+
+    Returns
+    -------
+    float or ndarray, (B,)
+        In [0, 1]; with `weights` one area per resample, nan if it lacks a class.
+
+    Raises
+    ------
+    ValueError
+        For vectors of different lengths, one class alone, scores that are not finite, other labels than 0 and 1.
+
+    Examples
+    --------
+    >>> from debias_nb import auc_at
+    >>> y_true = [1, 0, 1, 0]
+    >>> y_score = [.9, .8, .7, .1]
+    >>> auc_at(y_true, y_score), auc_at(y_true, y_score, max_fpr=1)
+    (0.5, 0.75)
+    """
+    positive, scores = _checked(y_true, y_score, name)
     at = _prefix(name)
     n = len(scores)
     check_range(f"{at}max_fpr", max_fpr, "(]", 1)
@@ -165,14 +196,39 @@ def _members(groups, at=""):
     return np.unique(groups, return_inverse=True)
 
 
-def bootstrap_weights(
-    n: int,                # pairs (or queries) in the evaluation set
-    replicates: int = 200, # resamples
-    seed: int = 0,
-    groups=None,           # (n,) names; pairs with the same name are drawn together
-) -> np.ndarray: # (replicates, n) uint8: how often each pair is in each resample
-    """Draws with replacement, as counts; the first rows do not depend on how many follow.
-    Raises `ValueError` for bad sizes or a missing group."""
+def bootstrap_weights(n: int, replicates: int = 200, seed: int = 0, groups=None) -> np.ndarray:
+    """Draw bootstrap resamples of an evaluation set, as counts.
+
+    Methods are compared on the same resamples, so give all of them the same seed.
+
+    Parameters
+    ----------
+    n : int, 1 or more
+        Pairs (or queries) in the evaluation set.
+    replicates : int, 2 or more
+        Number of resamples; the first ones do not depend on how many follow.
+    seed : int
+        Random seed.
+    groups : array_like, (n,), optional
+        Group of each pair; pairs of a group are drawn together.
+
+    Returns
+    -------
+    ndarray, (replicates, n), uint8
+        How often each pair is in each resample.
+
+    Raises
+    ------
+    ValueError
+        For sizes that are too small, or a missing group.
+
+    Examples
+    --------
+    >>> from debias_nb import bootstrap_weights
+    >>> drawn = bootstrap_weights(4, replicates=3)
+    >>> drawn.shape, drawn.sum(1).tolist()
+    ((3, 4), [4, 4, 4])
+    """
     if n < 1 or replicates < 2:
         raise ValueError(f"at least 1 pair and 2 replicates are needed, got n={n}, replicates={replicates}")
     if groups is None:
@@ -212,29 +268,58 @@ def _rows_of(mask, n, at):
 
 
 def evaluate_pairs(
-    scores,                # (n,) finite
-    labels,                # (n,) 0 or 1
-    groups=None,           # (n,) query of each pair, where pairs share queries
-    subsets: dict | None = None, # name -> (n,) booleans
-    replicates: int = 200,
-    seed: int = 0,         # of the resamples: the same for all methods that are to be compared
-    name: str = "",        # the evaluation set, for error messages
-) -> tuple[dict[str, float], dict[str, list[float]]]: # fractions; their replicates, nan where one lacks a class
-    """AUC(0.05) (`auc05`, and `auc05[subset]`) and AUC (`auc`) of scored pairs, with bootstrap replicates. Where there
-    are few groups, `stats.interval` and `stats.paired` are to know how many, as `units`.
-    Raises `ValueError` naming the evaluation set or the subset."""
-    scores, positive = _checked(scores, labels, name)
+    y_true, y_score, groups=None, subsets: dict | None = None, replicates: int = 200, seed: int = 0, name: str = "",
+) -> tuple[dict[str, float], dict[str, list[float]]]:
+    """Compute AUC(0.05) and AUC of scored pairs, with bootstrap replicates.
+
+    If there are few groups, pass their number as `units` to `interval` and `paired`.
+
+    Parameters
+    ----------
+    y_true : array_like, (n,)
+        Labels, 0 or 1, of both classes.
+    y_score : array_like, (n,)
+        Finite scores; the higher, the more likely a match.
+    groups : array_like, (n,), optional
+        Query of each pair, if pairs share queries: these are resampled together.
+    subsets : dict, optional
+        Name -> (n,) booleans; each subset is evaluated by itself as well.
+    replicates : int, 2 or more
+        Number of resamples.
+    seed : int
+        Random seed of the resamples, the same for all methods that are compared.
+    name : str
+        Evaluation set, for error messages.
+
+    Returns
+    -------
+    values : dict of float
+        `auc05`, `auc` and one `auc05[subset]` per subset, in [0, 1].
+    replicates : dict of list of float
+        The same of each resample; nan if it lacks a class.
+
+    Raises
+    ------
+    ValueError
+        As `auc_at`, naming the evaluation set or the subset.
+
+    Examples
+    --------
+    >>> from debias_nb import evaluate_pairs
+    >>> values, resampled = evaluate_pairs([1, 0, 1, 0], [.9, .8, .7, .1], replicates=10)
+    >>> values, len(resampled["auc05"])
+    ({'auc05': 0.5, 'auc': 0.75}, 10)
+    """
+    positive, scores = _checked(y_true, y_score, name)
     weights = with_itself(bootstrap_weights(len(scores), replicates, seed, groups))
     areas = {
-        "auc05": auc_at(scores, positive, .05, weights, name),
-        "auc": auc_at(scores, positive, 1., weights, name),
+        "auc05": auc_at(positive, scores, .05, weights, name),
+        "auc": auc_at(positive, scores, 1., weights, name),
     }
     for key, mask in (subsets or {}).items():
         subset = f"{name}[{key}]"
         rows = _rows_of(mask, len(scores), _prefix(subset))
-        own = (scores[rows], positive[rows])
-        drawn = weights[:, rows]
-        areas[f"auc05[{key}]"] = auc_at(*own, .05, drawn, subset)
+        areas[f"auc05[{key}]"] = auc_at(positive[rows], scores[rows], .05, weights[:, rows], subset)
     values = {key: float(area[0]) for key, area in areas.items()}
     resampled = {key: area[1:].tolist() for key, area in areas.items()}
     return values, resampled
@@ -329,24 +414,24 @@ def _ndcg(t, gains, k): # (n,) not negative, some gain in every question; k rank
     return found / np.bincount(t.question, best * discount)
 
 # %% ../nbs/06_metrics.ipynb #ef10948a
-def _candidates(scores, labels, groups, at):
-    """Scores, labels, question names, question of each candidate.
+def _candidates(y_true, y_score, groups, at):
+    """Labels, scores, question names, question of each candidate.
     Raises `ValueError` naming the question of the first bad value."""
-    scores = _floats(scores)
-    labels = _floats(labels)
+    labels = _floats(y_true)
+    scores = _floats(y_score)
     groups = np.asarray(groups)
-    _check_lengths(at, scores=scores, labels=labels, groups=groups)
+    _check_lengths(at, y_true=labels, y_score=scores, groups=groups)
     if not scores.size:
         raise ValueError(f"{at}there are no candidates")
     ids, question = _members(groups, at)
-    _refuse_unusable(scores, labels, at, groups.tolist())
-    return scores, labels, ids, question
+    _refuse_unusable(labels, scores, at, groups.tolist())
+    return labels, scores, ids, question
 
 
 def _gains(grades, levels, questions, at): # questions: (n,) the name of each grade's question
     "How far grades are above the lowest level. Raises `ValueError` naming the question of the first bad one."
     grades = _floats(grades)
-    _check_lengths(at, scores=questions, grades=grades)
+    _check_lengths(at, y_score=questions, grades=grades)
     low, high = levels
     whole = np.isin(grades, np.arange(low, high + 1))
     why = f"are no whole numbers from {low} to {high}"
@@ -377,21 +462,54 @@ def _ndcgs(t, gains, suffix=""): # as of `_ndcg`
 
 
 def rank_metrics(
-    scores,         # (n,) finite; higher = more likely an answer
-    labels,         # (n,) 0 or 1
-    groups,         # (n,) question id of each candidate, in any order
-    grades=None,    # (n,) whole numbers within `levels`, for nDCG; without them the labels are the gains
-    name: str = "", # the evaluation set, for error messages
-    *,
-    levels: tuple[int, int] = (1, 4), # lowest grade, of gain 0, and highest
-    unanswered: str = "error",        # a question without a relevant candidate: "error" or "exclude"
-) -> tuple[dict[str, float], dict[str, np.ndarray], np.ndarray]: # means; values, (questions,) in [0, 1]; question ids
-    """MAP, MRR, P@1 (`p1`), nDCG@k (`ndcg3`; with grades also `ndcg3_exp`), expected over the orders of ties.
-    Questions come in the order of their ids. Raises `ValueError` naming the question."""
+    y_true, y_score, groups, grades=None, name: str = "", *,
+    levels: tuple[int, int] = (1, 4), unanswered: Literal["error", "exclude"] = "error",
+) -> tuple[dict[str, float], dict[str, np.ndarray], np.ndarray]:
+    """Compute MAP, MRR, P@1 and nDCG@k of ranked candidates, as expectations over the orders of ties.
+
+    Parameters
+    ----------
+    y_true : array_like, (n,)
+        Relevance, 0 or 1.
+    y_score : array_like, (n,)
+        Finite scores; the higher, the more likely an answer.
+    groups : array_like, (n,)
+        Question of each candidate, in any order.
+    grades : array_like, (n,), optional
+        Whole numbers within `levels`, for nDCG; without them the labels are the gains.
+    name : str
+        Evaluation set, for error messages.
+    levels : tuple of int
+        Lowest grade, whose gain is 0, and highest.
+    unanswered : {"error", "exclude"}
+        What to do with a question without a relevant candidate.
+
+    Returns
+    -------
+    means : dict of float
+        `map`, `mrr`, `p1`, `ndcg1`, `ndcg3`, `ndcg10`, in [0, 1]; with grades also `ndcg1_exp` and so on, whose gains
+        are 2**gain - 1; with "exclude" also `excluded`, a count.
+    values : dict of ndarray, (questions,)
+        The same of each question.
+    ids : ndarray, (questions,)
+        The questions, sorted.
+
+    Raises
+    ------
+    ValueError
+        For unusable values or an unanswered question; the question is named.
+
+    Examples
+    --------
+    >>> from debias_nb import rank_metrics
+    >>> means, values, ids = rank_metrics([1, 0, 0, 1], [.9, .2, .8, .3], ["a", "a", "b", "b"])
+    >>> means["mrr"], values["p1"].tolist(), ids.tolist()
+    (0.75, [1.0, 0.0], ['a', 'b'])
+    """
     at = _prefix(name)
     if unanswered not in ("error", "exclude"):
         raise ValueError(f'{at}unanswered is "error" or "exclude", got {unanswered!r}')
-    scores, labels, ids, question = _candidates(scores, labels, groups, at)
+    labels, scores, ids, question = _candidates(y_true, y_score, groups, at)
     gain = labels
     if grades is not None:
         gain = _gains(grades, levels, ids[question], at)

@@ -9,6 +9,7 @@ __all__ = ['LACKING', 'WORDS', 'mean_std', 'Interval', 'interval', 'Paired', 'pa
 # %% ../nbs/08_stats.ipynb #e09457d7
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -26,10 +27,30 @@ def _values(values, what):
     return v
 
 
-def mean_std(
-    values, # (seeds,) one number a seed
-) -> tuple[float, float]: # mean and sample standard deviation (nan for one seed)
-    "Mean ± standard deviation as papers print it. Raises `ValueError` for no values, nan or infinity."
+def mean_std(values) -> tuple[float, float]:
+    """Compute mean and sample standard deviation over seeds, as papers print them.
+
+    Parameters
+    ----------
+    values : array_like, (seeds,)
+        One finite number per seed.
+
+    Returns
+    -------
+    mean, std : float
+        `std` has n - 1 in its denominator; nan for one seed.
+
+    Raises
+    ------
+    ValueError
+        For no values, nan or infinity.
+
+    Examples
+    --------
+    >>> from debias_nb import mean_std
+    >>> mean_std([70., 72., 74.])
+    (72.0, 2.0)
+    """
     v = _values(values, "values")
     std = math.nan
     if v.size > 1:
@@ -129,23 +150,67 @@ def _half(error, df, upper):
 
 @dataclass(frozen=True)
 class Interval:
-    "Mean over seeds of one metric, with its interval."
-    value: float # mean over seeds
-    low: float   # nan where there is nothing to make an interval from
+    """Mean of a metric over seeds with its confidence interval, as `interval` returns it.
+
+    Attributes
+    ----------
+    value : float
+        Mean over seeds.
+    low, high : float
+        Ends of the interval; nan if one seed is given and no replicates.
+    n : int
+        Number of seeds.
+    std : float
+        Sample standard deviation over seeds; nan for one.
+    method : str
+        What the interval covers.
+
+    Examples
+    --------
+    >>> from debias_nb import interval
+    >>> interval([70., 72., 74.]).method
+    't over 3 seeds, test items not covered'
+    """
+    value: float
+    low: float
     high: float
-    n: int       # seeds
-    std: float   # sample standard deviation over seeds, nan for one
-    method: str  # what the interval covers
+    n: int
+    std: float
+    method: str
 
 
-def interval(
-    values,             # (seeds,) one number a seed
-    replicates=None,    # (seeds, B) bootstrap values on shared resamples of the test items
-    level: float = .95, # in (0, 1)
-    units: int | None = None, # how many queries, pairs or groups each resample draws; None: so many that it does not matter
-) -> Interval:
-    """t-interval for the mean over seeds, covering seeds and test items as far as each is given.
-    Raises `ValueError` for unusable input."""
+def interval(values, replicates=None, level: float = .95, units: int | None = None) -> Interval:
+    """Compute a t-interval for the mean over seeds.
+
+    The variances of seeds and of test items are added as far as each is given, with Satterthwaite's degrees of freedom.
+
+    Parameters
+    ----------
+    values : array_like, (seeds,)
+        One finite number per seed.
+    replicates : array_like, (seeds, B), optional
+        Bootstrap values of each seed, on resamples of the test items that all seeds share.
+    level : float, in (0, 1)
+        Confidence level.
+    units : int, 2 or more, optional
+        Queries, pairs or groups that a resample draws, if they are few.
+
+    Returns
+    -------
+    Interval
+
+    Raises
+    ------
+    ValueError
+        For unusable numbers, or if more than 10% of the resamples have no value.
+
+    Examples
+    --------
+    >>> from debias_nb import interval
+    >>> found = interval([70., 72., 74.])
+    >>> print(f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]")
+    72.0 [67.0, 77.0]
+    """
     upper = _upper(level)
     _check_units(units)
     v = _values(values, "values")
@@ -162,17 +227,43 @@ def interval(
 # %% ../nbs/08_stats.ipynb #38bffab2
 @dataclass(frozen=True)
 class Paired:
-    "Mean over seeds of a difference, with its interval."
-    difference: float # a minus b
-    low: float        # nan where there is nothing to make an interval from
+    """Mean difference of two methods with its confidence interval, as `paired` returns it.
+
+    Attributes
+    ----------
+    difference : float
+        Mean of a - b over seeds.
+    low, high : float
+        Ends of the interval; nan if one seed is given and no replicates.
+    n : int
+        Number of pairs of runs.
+    p : float
+        Two-sided p-value for no difference, not corrected.
+    method : str
+        What the interval covers.
+    seeds_alone : bool
+        Whether the draw of test items is not covered.
+    error, freedom : float
+        Standard error of the difference, and its degrees of freedom.
+    items_error : float
+        The part of `error` that more seeds do not reduce.
+
+    Examples
+    --------
+    >>> from debias_nb import paired
+    >>> paired([74., 75., 77.], [70., 72., 74.]).n
+    3
+    """
+    difference: float
+    low: float
     high: float
-    n: int            # pairs of runs
-    p: float          # two-sided, for no difference
-    method: str       # what the interval covers
-    seeds_alone: bool = False # whether the draw of test items is not covered
-    error: float = math.nan   # standard error of the difference
-    freedom: float = math.nan # its degrees of freedom
-    items_error: float = math.nan # the part of `error` that more seeds do not shrink
+    n: int
+    p: float
+    method: str
+    seeds_alone: bool = False
+    error: float = math.nan
+    freedom: float = math.nan
+    items_error: float = math.nan
 
 
 def _paired_replicates(a, b, a_replicates, b_replicates):
@@ -217,14 +308,37 @@ def _check_seeds(a, b):
 
 
 def paired(
-    a_values,           # (seeds,) or, for a method without randomness, (1,)
-    b_values,           # (seeds,) in the same order of seeds, or (1,)
-    a_replicates=None,  # (seeds, B) or (1, B), on the same resamples as b's
-    b_replicates=None,
-    level: float = .95, # in (0, 1)
-    units: int | None = None, # how many queries, pairs or groups each resample draws; None: so many that it does not matter
+    a_values, b_values, a_replicates=None, b_replicates=None, level: float = .95, units: int | None = None,
 ) -> Paired:
-    "a minus b over the same seeds and the same test items. Raises `ValueError` for runs that cannot be paired."
+    """Compare two methods, a minus b, over the same seeds and the same test items.
+
+    Parameters
+    ----------
+    a_values, b_values : array_like, (seeds,) or (1,)
+        One number per seed, in the same order; one number alone for a method without randomness.
+    a_replicates, b_replicates : array_like, (seeds, B) or (1, B), optional
+        Bootstrap values on resamples that both methods share.
+    level : float, in (0, 1)
+        Confidence level.
+    units : int, 2 or more, optional
+        Queries, pairs or groups that a resample draws, if they are few.
+
+    Returns
+    -------
+    Paired
+
+    Raises
+    ------
+    ValueError
+        For runs that cannot be paired: other numbers of seeds or resamples, replicates of one side alone.
+
+    Examples
+    --------
+    >>> from debias_nb import paired
+    >>> found = paired([74., 75., 77.], [70., 72., 74.])
+    >>> print(f"{found.difference:+.1f} [{found.low:+.1f}, {found.high:+.1f}], p = {found.p:.3f}")
+    +3.3 [+1.9, +4.8], p = 0.010
+    """
     upper = _upper(level)
     _check_units(units)
     a = _values(a_values, "a_values")
@@ -282,10 +396,30 @@ def threshold_p(
     return _p_value(gap, paired.error, paired.freedom)
 
 
-def holm(
-    ps: list[float], # of the comparisons that are made together
-) -> list[float]: # adjusted, in the same order; of one alone as it is
-    "p-values with Holm's correction. Raises `ValueError` for one outside [0, 1]."
+def holm(ps: list[float]) -> list[float]:
+    """Correct p-values for multiple comparisons (Holm 1979).
+
+    Parameters
+    ----------
+    ps : list of float, each in [0, 1]
+        p-values of the comparisons that are made together.
+
+    Returns
+    -------
+    list of float
+        Adjusted p-values, in the same order.
+
+    Raises
+    ------
+    ValueError
+        For a p-value outside [0, 1].
+
+    Examples
+    --------
+    >>> from debias_nb import holm
+    >>> holm([.01, .04, .02])
+    [0.03, 0.04, 0.04]
+    """
     p = np.asarray(ps, float)
     if not ((0 <= p) & (p <= 1)).all():
         raise ValueError(f"p-values lie in [0, 1], got {ps}")
@@ -308,13 +442,42 @@ def detectable(
 
 
 def verdict(
-    paired: Paired,           # a minus b
-    threshold: float = 0.,    # the claim: a minus b exceeds it
-    delta: float = .01,       # the smallest difference that matters
-    p: float | None = None,   # of `threshold_p`, adjusted for the comparisons made beside this one; None: this one alone
-    level: float = .95,       # in (0, 1)
-) -> str: # one of `WORDS`
-    "What may be said of a claim. Raises `ValueError` for a delta that is not above 0, and as `threshold_p`."
+    paired: Paired, threshold: float = 0., delta: float = .01, p: float | None = None, level: float = .95,
+) -> Literal["holds", "reversed", "no difference", "undecided"]:
+    """Judge the claim that a is better than b by more than a threshold.
+
+    Parameters
+    ----------
+    paired : Paired
+        The difference a - b, of `paired`.
+    threshold : float
+        The claim says that a - b exceeds it; same unit as the difference.
+    delta : float, above 0
+        Smallest difference that matters; same unit.
+    p : float, in [0, 1], optional
+        p-value against the threshold, corrected for further comparisons (`holm`); default: that of this one alone.
+    level : float, in (0, 1)
+        Confidence level.
+
+    Returns
+    -------
+    str
+        "holds" or "reversed" if the difference is significant; "no difference" if the whole interval lies within
+        `delta` of the threshold; else "undecided".
+
+    Raises
+    ------
+    ValueError
+        For a `delta` that is not above 0, or a difference without an interval.
+
+    Examples
+    --------
+    >>> from debias_nb import paired, verdict
+    >>> verdict(paired([.74, .75, .77], [.70, .72, .74]))
+    'holds'
+    >>> verdict(paired([.74, .69, .77], [.70, .72, .74]))
+    'undecided'
+    """
     if not delta > 0:
         raise ValueError(f"delta must be above 0, got {delta}: it is the smallest difference that matters")
     if p is None:

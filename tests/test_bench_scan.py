@@ -197,7 +197,7 @@ def test_both_give_the_same_means():
 @needs("pytrec_eval")
 def test_ranking_bench_refuses_other_values():
     data = quick_candidates()
-    _, values, questions = rank_metrics(data[2], data[1], data[0])
+    _, values, questions = rank_metrics(data[1], data[2], data[0])
     theirs = {}
     for measure, each in values.items():
         for question, value in zip(questions.tolist(), each):

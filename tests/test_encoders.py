@@ -513,7 +513,7 @@ def test_interventions_are_refused_in_a_chat_template_until_it_is_left_out(origi
     del model[0].modality_config["message"] # as the message says
     plain = SentenceTransformer(str(originals / "bert"), device="cpu")
     assert torch.equal(tokenise(model, TEXTS).ids, tokenise(plain, TEXTS).ids)
-    assert torch.allclose(importance(model, ["red kettle"]), importance(plain, ["red kettle"]), atol=1e-5, equal_nan=True)
+    assert torch.allclose(importance(model, ["red kettle"]).values, importance(plain, ["red kettle"]).values, atol=1e-5, equal_nan=True)
 
 
 def test_special_tokens_that_were_added_are_no_words(originals):

@@ -146,10 +146,10 @@ def test_average_precision_in_pieces_is_the_same_to_the_last_bit(monkeypatch, at
     scores = rng.normal(size=500)
     labels = rng.integers(0, 2, 500)
     weights = rng.integers(0, 3, (201, 500), dtype=np.uint8)
-    whole = average_precision(scores, labels, weights)
+    whole = average_precision(labels, scores, weights)
     monkeypatch.setattr("debias_nb.explain.changes.AT_ONCE", at_once)
-    assert np.array_equal(average_precision(scores, labels, weights), whole)
-    assert np.allclose(average_precision(scores, labels, weights[:1]), whole[:1], rtol=1e-12)
+    assert np.array_equal(average_precision(labels, scores, weights), whole)
+    assert np.allclose(average_precision(labels, scores, weights[:1]), whole[:1], rtol=1e-12)
 
 
 def test_average_precision_takes_no_more_memory_for_more_resamples():
@@ -158,7 +158,7 @@ def test_average_precision_takes_no_more_memory_for_more_resamples():
     labels = rng.integers(0, 2, 20_000)
     weights = np.ones((600, 20_000), np.uint8)
     tracemalloc.start()
-    average_precision(scores, labels, weights)
+    average_precision(labels, scores, weights)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 80e6, "all resamples at once took more than 400 MB"

@@ -144,7 +144,7 @@ def test_importance_is_how_far_the_text_without_the_token_is(model, kind):
     static = model[0].__class__.__name__ == "StaticEmbedding"
     texts = ["red kettle", "old lamp with a chair", "new new", "why"]
     tokens = tokenise(model, texts)
-    found = importance(model, tokens, kind)
+    found = importance(model, tokens, kind).values
     whole = embed_texts(model, texts)
     assert torch.equal(found.isnan(), ~tokens.ordinary)
     for i, text in enumerate(texts):
@@ -154,9 +154,23 @@ def test_importance_is_how_far_the_text_without_the_token_is(model, kind):
             other = embed_texts(model, [" ".join(without)])[0]
             expected = 1 - float(whole[i] @ other)
             assert abs(float(found[i][tokens.ordinary[i]][j]) - expected) < 1e-5
-    assert torch.allclose(found, importance(model, tokens, kind, rows_at_once=3), atol=1e-6, equal_nan=True)
+    assert torch.allclose(found, importance(model, tokens, kind, rows_at_once=3).values, atol=1e-6, equal_nan=True)
     if kind == "mask":
-        assert torch.equal(found.nan_to_num(), importance(model, tokens).nan_to_num()), "by masks unless told"
+        assert torch.equal(found.nan_to_num(), importance(model, tokens).values.nan_to_num()), "by masks unless told"
+
+
+def test_importance_says_which_token_has_which_value(model):
+    "Also in Jupyter, where what a text may contain is text and no HTML."
+    found = importance(model, ["red lamps", "a <b> kettle"])
+    frame = found.frame()
+    words = ["red", "lamp", "##s"]
+    assert frame.token[frame.text == 0].tolist() == [word if word in VOCABULARY else "[UNK]" for word in words]
+    assert frame.importance.tolist() == found.values[found.tokens.ordinary].tolist()
+    assert repr(found).count("\n") == len(frame) and "red" in repr(found)
+    page = found._repr_html_()
+    assert page.count("<span") == len(frame) and "<b>" not in page
+    axes = found.plot(1)
+    assert [bar.get_text() for bar in axes.get_yticklabels()] == frame.token[frame.text == 1].tolist()[::-1]
 
 
 def test_pieces_belong_to_their_words(model):
@@ -174,7 +188,7 @@ def test_shares_of_roles_are_sums_over_their_tokens(model):
     titles = [SimpleNamespace(text=text, words=words, roles=role) for text, words, role in zip(TEXTS, WORDS_OF, roles)]
     found = importance_by_role(model, titles, kind="delete")
     tokens = tokenise(model, TEXTS)
-    values = importance(model, tokens, "delete").clamp(min=0)
+    values = importance(model, tokens, "delete").values.clamp(min=0)
     owner = word_of_token(model, WORDS_OF, tokens)
     expected = pd.DataFrame(0., index=range(4), columns=["a", "b", "c"])
     for i, place in np.argwhere(owner >= 0):
@@ -194,6 +208,6 @@ def test_importance_is_that_of_the_whole_encoder(tmp_path, kind):
         model = SentenceTransformer(modules=[*plain, Dense(16, 8)], device="cpu").eval()
     whole, *without = model.encode(["red old kettle", "old kettle", "red kettle", "red old"], normalize_embeddings=True)
     expected = [1 - one @ whole for one in without]
-    assert np.allclose(importance(model, ["red old kettle"])[0], expected, atol=1e-5)
+    assert np.allclose(importance(model, ["red old kettle"]).values[0], expected, atol=1e-5)
     shares = word_importance(load_model(model), ["red old kettle"])[0]
     assert np.allclose(shares, np.array(expected) / sum(expected), atol=1e-5)

@@ -46,27 +46,27 @@ def test_over_the_whole_curve_a_tie_is_the_mean_over_its_orders(pairs, max_fpr):
     groups = [labels[scores == s].tolist() for s in sorted(set(scores), reverse=True)]
     orders_of_ties = [itertools.permutations(group) for group in groups]
     orders = [sum(map(list, order), []) for order in itertools.product(*orders_of_ties)]
-    assert np.isclose(auc_at(scores, labels, 1.), np.mean([walked(o, 1.) for o in orders]))
+    assert np.isclose(auc_at(labels, scores, 1.), np.mean([walked(o, 1.) for o in orders]))
     # a limit that cuts a tie in two: the segment is the mean curve of ever finer copies of the set,
     # not of the few orders of this one
     if max_fpr < 1:
         rng = np.random.default_rng(0)
         copies = 3000
         fine = np.concatenate([rng.permutation(np.repeat(g, copies)) for g in groups])
-        assert abs(auc_at(scores, labels, max_fpr) - walked(fine.tolist(), max_fpr)) < .05
+        assert abs(auc_at(labels, scores, max_fpr) - walked(fine.tolist(), max_fpr)) < .05
 
 
 @given(st.permutations(list(range(12))), st.integers(1, 11), limits)
 def test_without_ties_it_is_the_staircase(order, positives, max_fpr):
     labels = np.array([1] * positives + [0] * (12 - positives))[list(order)]
-    assert np.isclose(auc_at(-np.arange(12), labels, max_fpr), walked(labels.tolist(), max_fpr))
+    assert np.isclose(auc_at(labels, -np.arange(12), max_fpr), walked(labels.tolist(), max_fpr))
 
 
 @given(ranked_pairs(most=40, levels=12), st.sampled_from([.05, .1, .3, .77]))
 def test_scikit_learn_agrees(pairs, m):
     scores, labels = pairs
-    assert np.isclose(auc_at(scores, labels, 1), roc_auc_score(labels, scores))
-    area = auc_at(scores, labels, m)
+    assert np.isclose(auc_at(labels, scores, 1), roc_auc_score(labels, scores))
+    area = auc_at(labels, scores, m)
     standardised = (1 + (area - m / 2) / (1 - m / 2)) / 2
     assert np.isclose(roc_auc_score(labels, scores, max_fpr=m), standardised)
 
@@ -75,25 +75,25 @@ def test_scikit_learn_agrees(pairs, m):
 def test_integer_weights_are_repetitions(pairs, max_fpr, seed):
     scores, labels = pairs
     weights = np.random.default_rng(seed).integers(0, 4, size=(5, len(scores)))
-    for row, got in zip(weights, auc_at(scores, labels, max_fpr, weights)):
+    for row, got in zip(weights, auc_at(labels, scores, max_fpr, weights)):
         if len(set(labels.repeat(row))) < 2:
             assert np.isnan(got)
         else:
-            repeated = auc_at(scores.repeat(row), labels.repeat(row), max_fpr)
+            repeated = auc_at(labels.repeat(row), scores.repeat(row), max_fpr)
             assert np.isclose(got, repeated, rtol=0, atol=1e-12)
 
 
 @given(ranked_pairs(most=30, levels=8), limits, st.integers(0, 2**32 - 1))
 def test_only_the_order_of_scores_matters_and_no_order_of_pairs(pairs, max_fpr, seed):
     scores, labels = pairs
-    value = auc_at(scores, labels, max_fpr)
+    value = auc_at(labels, scores, max_fpr)
     order = np.random.default_rng(seed).permutation(len(scores))
     assert 0 <= value <= 1
-    assert value == auc_at(scores[order], labels[order], max_fpr)
-    assert value == auc_at(np.exp(scores / 3) - 7, labels, max_fpr)
+    assert value == auc_at(labels[order], scores[order], max_fpr)
+    assert value == auc_at(labels, np.exp(scores / 3) - 7, max_fpr)
     # the other way round: swapping classes and signs mirrors the whole curve
-    assert np.isclose(auc_at(scores, labels, 1), auc_at(-scores, 1 - labels, 1))
-    assert np.isclose(auc_at(-scores, labels, 1), 1 - auc_at(scores, labels, 1))
+    assert np.isclose(auc_at(labels, scores, 1), auc_at(1 - labels, -scores, 1))
+    assert np.isclose(auc_at(labels, -scores, 1), 1 - auc_at(labels, scores, 1))
 
 
 def test_weights_may_be_scaled_and_fractional():
@@ -101,11 +101,11 @@ def test_weights_may_be_scaled_and_fractional():
     scores = rng.integers(0, 9, 60)
     labels = rng.random(60) < .4
     w = rng.random((4, 60))
-    assert np.allclose(auc_at(scores, labels, .1, w), auc_at(scores, labels, .1, 3.7 * w), rtol=0, atol=1e-12)
+    assert np.allclose(auc_at(labels, scores, .1, w), auc_at(labels, scores, .1, 3.7 * w), rtol=0, atol=1e-12)
     by_scikit_learn = [roc_auc_score(labels, scores, sample_weight=row) for row in w]
-    assert np.allclose(auc_at(scores, labels, 1., w), by_scikit_learn)
-    assert np.isnan(auc_at(scores, labels, .1, np.zeros((1, 60)))).all()
-    assert auc_at(scores, labels, .1, np.empty((0, 60))).shape == (0,)
+    assert np.allclose(auc_at(labels, scores, 1., w), by_scikit_learn)
+    assert np.isnan(auc_at(labels, scores, .1, np.zeros((1, 60)))).all()
+    assert auc_at(labels, scores, .1, np.empty((0, 60))).shape == (0,)
 
 
 def test_chunks_leave_no_seam():
@@ -113,8 +113,8 @@ def test_chunks_leave_no_seam():
     scores = rng.integers(0, 500, 30_000)
     labels = rng.random(30_000) < .3
     w = bootstrap_weights(30_000, 80) # 34 rows fit into one chunk
-    one_by_one = [auc_at(scores, labels, .05, row[None])[0] for row in w]
-    assert (auc_at(scores, labels, .05, w) == one_by_one).all()
+    one_by_one = [auc_at(labels, scores, .05, row[None])[0] for row in w]
+    assert (auc_at(labels, scores, .05, w) == one_by_one).all()
 
 
 def test_memory_and_time_of_ten_thousand_pairs():
@@ -124,23 +124,23 @@ def test_memory_and_time_of_ten_thousand_pairs():
     scores = rng.normal(labels, 1)
     w = bootstrap_weights(10_000, 2000)
     tracemalloc.start()
-    auc_at(scores, labels, weights=w)
+    auc_at(labels, scores, weights=w)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100 * 2**20
     start = time.process_time()
-    evaluate_pairs(scores, labels)
+    evaluate_pairs(labels, scores)
     assert time.process_time() - start < 3
 
 
 @pytest.mark.parametrize("change, message", [
-    (dict(scores=[.1, np.inf, .2, np.nan]), r"quora: scores\[1\] is inf \(2 of 4"),
-    (dict(labels=[0, 1, .5, 0]), r"quora: labels\[2\] is 0.5"),
-    (dict(labels=[0, 1, np.nan, 0]), r"quora: labels\[2\] is nan"),
-    (dict(labels=[1, 1, 1, 1]), r"quora: both classes.* of \[1.0\]"),
-    (dict(scores=[], labels=[]), "quora: both classes.* 0 labels"),
-    (dict(labels=[0, 1]), r"quora: .*\(4,\).*\(2,\)"),
-    (dict(scores=[[1, 2, 3, 4]]), "quora: vectors"),
+    (dict(y_score=[.1, np.inf, .2, np.nan]), r"quora: y_score\[1\] is inf \(2 of 4"),
+    (dict(y_true=[0, 1, .5, 0]), r"quora: y_true\[2\] is 0.5"),
+    (dict(y_true=[0, 1, np.nan, 0]), r"quora: y_true\[2\] is nan"),
+    (dict(y_true=[1, 1, 1, 1]), r"quora: both classes.* of \[1.0\]"),
+    (dict(y_true=[], y_score=[]), "quora: both classes.* 0 labels"),
+    (dict(y_true=[0, 1]), r"quora: .*\(2,\).*\(4,\)"),
+    (dict(y_score=[[1, 2, 3, 4]]), "quora: vectors"),
     (dict(max_fpr=0), "max_fpr"),
     (dict(max_fpr=1.01), "max_fpr"),
     (dict(max_fpr=np.nan), "max_fpr"),
@@ -149,7 +149,7 @@ def test_memory_and_time_of_ten_thousand_pairs():
     (dict(weights=[[1, 1]]), r"\(B, 4\)"),
 ])
 def test_unusable_input_is_refused(change, message):
-    given = dict(scores=[.1, .2, .3, .4], labels=[0, 1, 1, 0], name="quora")
+    given = dict(y_true=[0, 1, 1, 0], y_score=[.1, .2, .3, .4], name="quora")
     with pytest.raises(ValueError, match=message):
         auc_at(**given | change)
 
@@ -194,7 +194,7 @@ def test_evaluation_of_a_set_and_its_parts():
     groups = rng.integers(0, 50, 400)
     scores = np.round(rng.normal(labels, 1), 1)
     part = rng.random(400) < .5
-    metrics, kept = evaluate_pairs(scores, labels, groups, {"part": part}, replicates=20, seed=7)
+    metrics, kept = evaluate_pairs(labels, scores, groups, {"part": part}, replicates=20, seed=7)
     assert list(metrics) == list(kept) == ["auc05", "auc", "auc05[part]"]
     assert all(type(v) is float for v in metrics.values())
     for values in kept.values():
@@ -204,14 +204,14 @@ def test_evaluation_of_a_set_and_its_parts():
     for b, row in enumerate(w):
         drawn = np.arange(400).repeat(row)
         inside = np.flatnonzero(part).repeat(row[part])
-        assert np.isclose(kept["auc05"][b], auc_at(scores[drawn], labels[drawn]))
-        assert np.isclose(kept["auc"][b], auc_at(scores[drawn], labels[drawn], 1))
-        assert np.isclose(kept["auc05[part]"][b], auc_at(scores[inside], labels[inside]))
-    as_lists = [labels.astype(int).tolist(), groups.tolist(), {"part": part.tolist()}]
-    again = evaluate_pairs(scores, *as_lists, replicates=20, seed=7)
+        assert np.isclose(kept["auc05"][b], auc_at(labels[drawn], scores[drawn]))
+        assert np.isclose(kept["auc"][b], auc_at(labels[drawn], scores[drawn], 1))
+        assert np.isclose(kept["auc05[part]"][b], auc_at(labels[inside], scores[inside]))
+    as_lists = [groups.tolist(), {"part": part.tolist()}]
+    again = evaluate_pairs(labels.astype(int).tolist(), scores, *as_lists, replicates=20, seed=7)
     assert again == (metrics, kept)
     with pytest.raises(ValueError, match=r"quora\[part\]: both classes"):
-        evaluate_pairs(scores, labels, subsets={"part": labels}, name="quora")
+        evaluate_pairs(labels, scores, subsets={"part": labels}, name="quora")
 
 
 @pytest.mark.parametrize("mask, words", [
@@ -221,7 +221,7 @@ def test_evaluation_of_a_set_and_its_parts():
 ])
 def test_a_subset_that_is_no_mask_is_refused(mask, words):
     with pytest.raises(ValueError, match=words):
-        evaluate_pairs([.1, .2, .3, .4, .5, .6], [0, 1, 0, 1, 0, 1], subsets={"part": mask}, name="quora")
+        evaluate_pairs([0, 1, 0, 1, 0, 1], [.1, .2, .3, .4, .5, .6], subsets={"part": mask}, name="quora")
 
 
 @pytest.mark.parametrize("n, replicates", [(0, 2), (1, 1), (-1, 5)])
@@ -234,9 +234,9 @@ def test_nothing_to_draw_from_and_too_few_resamples_are_refused(n, replicates):
 
 def test_labels_in_the_place_of_scores_are_told():
     scores, labels = [.5, .25, 1.], [1, 0, 1]
-    with pytest.raises(ValueError, match="2 of 3 labels are not 0 or 1; scores come first, labels second"):
-        auc_at(labels, scores)
-    with pytest.raises(ValueError, match="scores come first"):
-        evaluate_pairs(labels, scores)
+    with pytest.raises(ValueError, match="2 of 3 y_true are not 0 or 1; labels come first, scores second"):
+        auc_at(scores, labels)
+    with pytest.raises(ValueError, match="labels come first"):
+        evaluate_pairs(scores, labels)
     with pytest.raises(ValueError, match=r"are not 0 or 1\)$"):
-        auc_at(scores, [1, 0, 2])
+        auc_at([1, 0, 2], scores)

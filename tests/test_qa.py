@@ -787,7 +787,7 @@ def test_words_in_common_on_published_files(name, expected):
     Which characters make a word moves the third digit.
     """
     a = load(name, "test")
-    means, _, _ = rank_metrics(qa.shared_words(a), a.labels, a.question_ids)
+    means, _, _ = rank_metrics(a.labels, qa.shared_words(a), a.question_ids)
     got = [means[k] for k in ("map", "mrr", "p1")]
     assert np.allclose(got, expected, rtol=0, atol=.012)
 
@@ -796,6 +796,6 @@ def test_words_in_common_on_published_files(name, expected):
 def test_misled_questions_are_those_that_counting_loses():
     for name, n in (("wikiqa", 81), ("selqa", 317), ("antique", 77)):
         a = load(name, "test")
-        _, values, ids = rank_metrics(qa.shared_words(a), a.labels, a.question_ids)
+        _, values, ids = rank_metrics(a.labels, qa.shared_words(a), a.question_ids)
         assert set(ids[values["p1"] == 0]) == set(a.take(qa.misled(a)).question_ids)
         assert (values["p1"] == 0).sum() == n

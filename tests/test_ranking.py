@@ -77,7 +77,7 @@ def random_answers(n_questions=40, most=30, seed=0, levels=None):
 @settings(max_examples=60)
 def test_a_tie_is_the_mean_over_all_its_orders(case):
     scores, grades, groups = case
-    _, values, ids = rank_metrics(scores, grades >= 3, groups, grades)
+    _, values, ids = rank_metrics(grades >= 3, scores, groups, grades)
     for i, q in enumerate(ids):
         rows = groups == q
         brute = over_all_orders(scores[rows], grades[rows] >= 3, grades[rows] - 1)
@@ -89,7 +89,7 @@ def test_a_tie_is_the_mean_over_all_its_orders(case):
 @pytest.mark.parametrize("right", range(1, 8))
 def test_all_tied_is_the_mean_over_all_orders(right):
     relevant = np.arange(7) < right
-    _, values, _ = rank_metrics(np.zeros(7), relevant, ["q"] * 7)
+    _, values, _ = rank_metrics(relevant, np.zeros(7), ["q"] * 7)
     brute = over_all_orders(np.zeros(7), relevant, relevant.astype(int))
     for key, v in values.items():
         assert math.isclose(v[0], brute[key], rel_tol=0, abs_tol=1e-12), key
@@ -97,7 +97,7 @@ def test_all_tied_is_the_mean_over_all_orders(right):
 
 def test_ties_have_the_values_worked_out_by_hand():
     "P P N all tied: 29/36, 5/6, 2/3. P, then (N P) tied: average precision (1 + 1 and 1 + 2/3)/2 halved."
-    means, values, ids = rank_metrics([1, 1, 1, 3, 2, 2], [1, 1, 0, 1, 0, 1], [8, 8, 8, 5, 5, 5])
+    means, values, ids = rank_metrics([1, 1, 0, 1, 0, 1], [1, 1, 1, 3, 2, 2], [8, 8, 8, 5, 5, 5])
     assert ids.tolist() == [5, 8]
     assert np.allclose(values["map"], [11 / 12, 29 / 36], rtol=0, atol=1e-14)
     assert np.allclose(values["mrr"], [1, 5 / 6], rtol=0, atol=1e-14)
@@ -106,24 +106,24 @@ def test_ties_have_the_values_worked_out_by_hand():
 
 
 def test_gains_count_from_the_lowest_level():
-    means, _, _ = rank_metrics([3, 2, 1], [1, 0, 0], ["q"] * 3, [4, 1, 2])
+    means, _, _ = rank_metrics([1, 0, 0], [3, 2, 1], ["q"] * 3, [4, 1, 2])
     assert round(means["ndcg3"], 6) == .963940
     assert round(means["ndcg3_exp"], 6) == .982842
     assert means["ndcg1"] == means["ndcg1_exp"] == 1
-    raw, _, _ = rank_metrics([3, 2, 1], [1, 0, 0], ["q"] * 3, [3, 0, 1], levels=(0, 4)) # the lowest level has no gain
+    raw, _, _ = rank_metrics([1, 0, 0], [3, 2, 1], ["q"] * 3, [3, 0, 1], levels=(0, 4)) # the lowest level has no gain
     assert raw == means
 
 
 def test_a_large_tie_keeps_its_digits():
     "One right answer among n tied: MAP = MRR = H(n) / n."
     n = 20_000
-    means, _, _ = rank_metrics(np.zeros(n), np.arange(n) == 77, np.zeros(n, int))
+    means, _, _ = rank_metrics(np.arange(n) == 77, np.zeros(n), np.zeros(n, int))
     harmonic = math.fsum(1 / i for i in range(1, n + 1))
     assert math.isclose(means["map"], harmonic / n, rel_tol=1e-11)
     assert math.isclose(means["mrr"], harmonic / n, rel_tol=1e-9)
     assert math.isclose(means["p1"], 1 / n)
     # the first right one is soon found: about sum of 2**-i / i
-    half, _, _ = rank_metrics(np.zeros(n), np.arange(n) % 2, np.zeros(n, int))
+    half, _, _ = rank_metrics(np.arange(n) % 2, np.zeros(n), np.zeros(n, int))
     assert math.isclose(half["mrr"], math.log(2), rel_tol=1e-4)
 
 
@@ -134,10 +134,10 @@ def test_a_large_tie_keeps_its_digits():
 @settings(max_examples=40)
 def test_order_of_the_file_and_scale_of_the_scores_do_not_matter(case, random):
     scores, grades, groups = case
-    _, values, ids = rank_metrics(scores, grades >= 3, groups, grades)
+    _, values, ids = rank_metrics(grades >= 3, scores, groups, grades)
     o = list(range(len(scores)))
     random.shuffle(o)
-    _, again, again_ids = rank_metrics(7 * scores[o] - 100, grades[o] >= 3, groups[o], grades[o])
+    _, again, again_ids = rank_metrics(grades[o] >= 3, 7 * scores[o] - 100, groups[o], grades[o])
     assert (ids == again_ids).all()
     for key, v in values.items():
         assert np.allclose(v, again[key], rtol=0, atol=1e-12), key
@@ -150,8 +150,8 @@ def test_order_of_the_file_and_scale_of_the_scores_do_not_matter(case, random):
 
 def test_the_best_order_has_full_marks_and_the_worst_has_not():
     _, grades, groups = random_answers()
-    best, _, _ = rank_metrics(grades, grades >= 3, groups, grades)
-    worst, _, _ = rank_metrics(-grades, grades >= 3, groups, grades)
+    best, _, _ = rank_metrics(grades >= 3, grades, groups, grades)
+    worst, _, _ = rank_metrics(grades >= 3, -grades, groups, grades)
     assert all(math.isclose(v, 1) for v in best.values())
     assert all(worst[key] < .9 for key in best)
 
@@ -160,7 +160,7 @@ def test_p1_is_the_share_of_relevant_ones_among_the_first():
     rng = np.random.default_rng(3)
     scores = rng.integers(0, 4, (50, 8)).astype(float)
     relevance = np.eye(8, dtype=bool)[rng.integers(8, size=50)] | (rng.random((50, 8)) < .2)
-    _, values, _ = rank_metrics(scores.ravel(), relevance.ravel(), np.arange(50).repeat(8))
+    _, values, _ = rank_metrics(relevance.ravel(), scores.ravel(), np.arange(50).repeat(8))
     first = scores == scores.max(1, keepdims=True)
     assert np.allclose(values["p1"], (first & relevance).sum(1) / first.sum(1), rtol=0, atol=1e-14)
 
@@ -192,7 +192,7 @@ def test_ir_measures_agrees_where_nothing_is_tied():
     pytest.importorskip("ir_measures")
     pytest.importorskip("pytrec_eval")
     scores, grades, groups = random_answers()
-    _, ours, ids = rank_metrics(scores, grades >= 3, groups, grades)
+    _, ours, ids = rank_metrics(grades >= 3, scores, groups, grades)
     theirs = by_ir_measures(scores, grades, groups, [str(i) for i in range(len(scores))])
     assert theirs.keys() == ours.keys()
     assert len(ids) == 40
@@ -217,7 +217,7 @@ def test_ir_measures_breaks_ties_by_falling_id_and_keeps_single_precision():
     from ir_measures import RR, iter_calc
     tied = list(iter_calc([RR, RR @ 10], {"q": {"a": 1, "b": 0}}, {"q": {"a": 1., "b": 1.}}))
     assert {str(m.measure): m.value for m in tied} == {"RR": .5, "RR@10": 1}
-    assert rank_metrics([1, 1, 1], [1, 0, 0], groups)[0]["p1"] == 1 / 3
+    assert rank_metrics([1, 0, 0], [1, 1, 1], groups)[0]["p1"] == 1 / 3
 
 
 # ---- bad input
@@ -234,15 +234,15 @@ NO_RELEVANT = "question 'b' has no relevant candidate"
 
 
 @pytest.mark.parametrize("scores, labels, groups, grades, words", [
-    ([.1, .2], [1], ["a", "a"], None, ["scores (2,)", "labels (1,)"]),
+    ([.1, .2], [1], ["a", "a"], None, ["y_score (2,)", "y_true (1,)"]),
     ([.1, .2], [1, 0], ["a"], None, ["groups (1,)"]),
     ([.1, .2], [1, 0], ["a", "a"], [4], ["grades (1,)"]),
     ([[.1, .2]], [[1, 0]], [["a", "a"]], None, ["(1, 2)"]),
     ([], [], [], None, ["no candidates"]),
-    ([.1, np.nan, .3], [1, 0, 1], ["a", "a", "b"], None, ["scores[1] (question 'a') is nan", "1 of 3"]),
-    ([.1, -np.inf], [1, 0], [7, 7], None, ["scores[1] (question 7) is -inf"]),
-    ([.1, .2], [1, 2], ["a", "b"], None, ["labels[1] (question 'b') is 2"]),
-    ([.1, .2], [1, np.nan], ["a", "b"], None, ["labels[1] (question 'b') is nan"]),
+    ([.1, np.nan, .3], [1, 0, 1], ["a", "a", "b"], None, ["y_score[1] (question 'a') is nan", "1 of 3"]),
+    ([.1, -np.inf], [1, 0], [7, 7], None, ["y_score[1] (question 7) is -inf"]),
+    ([.1, .2], [1, 2], ["a", "b"], None, ["y_true[1] (question 'b') is 2"]),
+    ([.1, .2], [1, np.nan], ["a", "b"], None, ["y_true[1] (question 'b') is nan"]),
     ([.1, .2], [1, 0], ["a", None], None, ["groups[1] is None"]),
     ([.1, .2], [1, 0], [1., np.nan], None, ["groups[1] is nan"]),
     ([.1, .2], [1, 0], ["a", "a"], [4, 5], ["grades[1] (question 'a') is 5", "from 1 to 4"]),
@@ -254,12 +254,12 @@ NO_RELEVANT = "question 'b' has no relevant candidate"
     ([.1, .2], [1, 0], ["a", "a"], [1, 1], ["question 'a'", "all its grades are 1"]),
 ])
 def test_unusable_input_is_refused_and_named(scores, labels, groups, grades, words):
-    bad(words, scores, labels, groups, grades)
-    bad(["demo: ", *words], scores, labels, groups, grades, name="demo")
+    bad(words, labels, scores, groups, grades)
+    bad(["demo: ", *words], labels, scores, groups, grades, name="demo")
 
 
 def test_unusable_settings_are_refused():
-    fine = [.1, .2], [1, 0], ["a", "a"], [4, 1]
+    fine = [1, 0], [.1, .2], ["a", "a"], [4, 1]
     bad(["unanswered", "'drop'"], *fine, unanswered="drop")
     bad(["from 4 to 1"], *fine, levels=(4, 1))
     bad(["from 0 to 3", "is 4"], *fine, levels=(0, 3))
@@ -269,22 +269,22 @@ def test_unanswered_questions_are_left_out_and_counted():
     scores = [.1, .2, .3, .4, .5, .6]
     labels = [0, 0, 1, 0, 0, 0]
     groups = ["c", "c", "b", "b", "a", "a"]
-    means, values, ids = rank_metrics(scores, labels, groups, unanswered="exclude")
-    alone, _, _ = rank_metrics(scores[2:4], labels[2:4], groups[2:4])
+    means, values, ids = rank_metrics(labels, scores, groups, unanswered="exclude")
+    alone, _, _ = rank_metrics(labels[2:4], scores[2:4], groups[2:4])
     assert means == alone | {"excluded": 2}
     assert ids.tolist() == ["b"]
     assert all(len(v) == 1 for v in values.values())
-    complete, _, _ = rank_metrics(scores[2:4], labels[2:4], groups[2:4], unanswered="exclude")
+    complete, _, _ = rank_metrics(labels[2:4], scores[2:4], groups[2:4], unanswered="exclude")
     assert complete == alone | {"excluded": 0}
-    bad(["question 'a' has no relevant candidate", "2 of 2"], [.1, .2], [0, 0], ["b", "a"], unanswered="exclude")
+    bad(["question 'a' has no relevant candidate", "2 of 2"], [0, 0], [.1, .2], ["b", "a"], unanswered="exclude")
 
 
 def test_one_candidate_is_right_or_the_question_unanswered():
-    means, values, _ = rank_metrics([-3.], [1], ["only"], [3])
+    means, values, _ = rank_metrics([1], [-3.], ["only"], [3])
     assert set(means.values()) == {1.}
     assert all(v.tolist() == [1] for v in values.values())
-    bad(["question 'only' has no relevant candidate"], [.5], [0], ["only"])
-    means, values, ids = rank_metrics([.5, .1, .2], [1, 0, 1], ["a", "b", "b"])
+    bad(["question 'only' has no relevant candidate"], [0], [.5], ["only"])
+    means, values, ids = rank_metrics([1, 0, 1], [.5, .1, .2], ["a", "b", "b"])
     assert ids.tolist() == ["a", "b"]
     assert set(means.values()) == {1.}
 
@@ -294,7 +294,7 @@ def test_one_candidate_is_right_or_the_question_unanswered():
 
 def test_replicates_are_resamples_of_whole_questions():
     scores, grades, groups = random_answers(levels=5)
-    _, values, ids = rank_metrics(scores, grades >= 3, groups, grades)
+    _, values, ids = rank_metrics(grades >= 3, scores, groups, grades)
     kept = rank_replicates(values, 20, seed=4)
     drawn = bootstrap_weights(len(scores), 20, seed=4, groups=groups)
     assert kept.keys() == values.keys()
@@ -303,7 +303,7 @@ def test_replicates_are_resamples_of_whole_questions():
         rows = [(i, f"{groups[i]}/{copy}") for i in range(len(scores)) for copy in range(drawn[b, i])]
         at = np.array([i for i, _ in rows])
         names = [name for _, name in rows]
-        anew, _, _ = rank_metrics(scores[at], grades[at] >= 3, names, grades[at])
+        anew, _, _ = rank_metrics(grades[at] >= 3, scores[at], names, grades[at])
         for key, v in anew.items():
             assert math.isclose(v, kept[key][b], rel_tol=0, abs_tol=1e-12), key
     assert rank_replicates(values, 20, seed=4) == kept != rank_replicates(values, 20, seed=5)
@@ -424,7 +424,7 @@ def test_a_constant_scorer_gets_the_mean_over_all_orders_of_published_files(read
     if not (DATA / file).is_file():
         pytest.skip(f"DEBIAS_NB_DATA holds no {file}")
     groups, labels, grades = zip(*read())
-    means, values, ids = rank_metrics(np.zeros(len(labels)), labels, groups, grades if read is antique else None)
+    means, values, ids = rank_metrics(labels, np.zeros(len(labels)), groups, grades if read is antique else None)
     assert len(ids) == asked
     assert len(labels) == pairs
     assert len(values["map"]) == asked

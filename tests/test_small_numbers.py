@@ -39,7 +39,7 @@ def given(name, forum):
 @pytest.mark.parametrize("name, forum", EXPECTED)
 def test_auc05_of_the_base_encoder(name, forum):
     model, pairs = given(name, forum)
-    values, replicates = evaluate_pairs(score(model, pairs, static(name)), pairs.labels, name=forum)
+    values, replicates = evaluate_pairs(pairs.labels, score(model, pairs, static(name)), name=forum)
     expected = EXPECTED[name, forum]
     spread = 100 * np.std(replicates["auc05"])
     assert abs(100 * values["auc05"] - expected) < TOLERANCE
@@ -54,5 +54,5 @@ def test_reading_and_length_matter():
     vectors = embed_texts(model, pairs.left + pairs.right)
     n = len(pairs.left)
     cosines = (vectors[:n] * vectors[n:]).sum(1).numpy()
-    found = 100 * auc_at(cosines, pairs.labels)
+    found = 100 * auc_at(pairs.labels, cosines)
     assert abs(found - EXPECTED["potion-base-2M", "askubuntu"]) > TOLERANCE

@@ -268,11 +268,11 @@ def test_from_scores_to_a_verdict_that_separate_resamples_miss():
         return [hard + gain * y + rng.normal(0, .15, 1500) for _ in range(3)]
 
     def values(side):
-        return [auc_at(scores, y, 1) for scores in side]
+        return [auc_at(y, scores, 1) for scores in side]
 
     def replicates(side, seed):
         weights = bootstrap_weights(1500, 200, seed)
-        return np.array([auc_at(scores, y, 1, weights) for scores in side])
+        return np.array([auc_at(y, scores, 1, weights) for scores in side])
 
     a = scored(.15)
     b = scored(0)

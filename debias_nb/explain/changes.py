@@ -80,8 +80,8 @@ def _stretches(weights: np.ndarray) -> list[np.ndarray]: # of (B, n): parts of i
 
 
 def average_precision(
-    scores: np.ndarray,  # (n,) higher = more likely a match
     labels: np.ndarray,  # (n,) 0 or 1
+    scores: np.ndarray,  # (n,) higher = more likely a match
     weights: np.ndarray, # (B, n) how often each pair counts in each of B resamples
 ) -> np.ndarray: # (B,) in [0, 1], nan where a resample lacks a match
     "Sum over the thresholds of precision, times the recall gained there; tied pairs enter together."
@@ -168,7 +168,7 @@ class Test:
     def measured(self, scores: np.ndarray, metric: str, rows=slice(None)) -> Measured:
         "A metric of some scores, on some of the pairs."
         weights = with_itself(self.weights[:, rows])
-        found = METRICS[metric](scores[rows], self.labels[rows], weights=weights)
+        found = METRICS[metric](self.labels[rows], scores[rows], weights=weights)
         return Measured(float(found[0]), found[1:], self.units.count(rows))
 
     def of(self, model: str, metric: str) -> Measured:

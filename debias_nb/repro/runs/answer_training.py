@@ -426,8 +426,8 @@ def evaluate_answers(
 ) -> tuple[dict[str, float], dict[str, list[float]], list[float]]: # metrics, replicates, average precision by question
     """All metrics of a set of candidates, also on misled questions and on the others.
     Raises `ValueError` naming set and question."""
-    candidates = (answers.labels, answers.question_ids, answers.grades)
-    means, values, ids = rank_metrics(scores, *candidates, name=answers.name, unanswered="exclude")
+    candidates = (answers.question_ids, answers.grades)
+    means, values, ids = rank_metrics(answers.labels, scores, *candidates, name=answers.name, unanswered="exclude")
     shown = SHOWN if answers.grades is None else SHOWN + GRADED
     resampled = rank_replicates({key: values[key] for key in shown if key in values}, REPLICATES, 0)
     precision = values["map"]

@@ -144,7 +144,7 @@ def _validation(model, dev: Answers, run: RunConfig):
 def _development_map(model, tokens, dev: Answers, dtype: str) -> float:
     "MAP on the development set."
     scores = answer_scores(model, tokens, dtype=dtype)
-    ranking, *_ = rank_metrics(scores, dev.labels, dev.question_ids, unanswered="exclude")
+    ranking, *_ = rank_metrics(dev.labels, scores, dev.question_ids, unanswered="exclude")
     return ranking["map"]
 
 

@@ -230,7 +230,7 @@ def _by_cause(model, queries: list) -> dict[str, float]: # queries: of the plant
 def _peak(model, encoder: EncoderConfig, texts: tuple[str, ...]) -> float: # in [0, 1]
     "Mean share of a text's importance on its top token."
     tokens, rows = text_tokens(encoder, texts)
-    by_token = importance(model, tokens, dtype=encoder.dtype)
+    by_token = importance(model, tokens, dtype=encoder.dtype).values
     values = by_token.clamp(min=0).nan_to_num()[rows]
     total = values.sum(1).clamp(min=1e-9)
     peak = values.amax(1) / total
@@ -268,7 +268,7 @@ def offer_measures(
 def _average_precision(scores: np.ndarray, pairs: LabelledPairs) -> float:
     "Of all pairs in one list."
     one_list = np.zeros(len(scores), int)
-    ranking, *_ = rank_metrics(scores, pairs.labels, one_list, name=pairs.name)
+    ranking, *_ = rank_metrics(pairs.labels, scores, one_list, name=pairs.name)
     return ranking["map"]
 
 
@@ -290,7 +290,7 @@ def word_measures(name: str, corpus: CorpusConfig | None) -> dict: # `overlap au
     "What can be said of a real test without an encoder: AUC(0.05) of word overlap, and the share of words in training."
     pairs = evaluation_pairs(name, corpus, None)
     overlap = word_overlap(pairs.left, pairs.right)
-    values = {"overlap auc05": auc_at(overlap, pairs.labels, name=name)}
+    values = {"overlap auc05": auc_at(pairs.labels, overlap, name=name)}
     if corpus:
         trained = training_pairs(corpus)
         known = trained.all_texts
@@ -342,7 +342,7 @@ class PairTask(Task):
         pairs = evaluation_pairs(name, run.corpus, run.eval_world)
         both = vectors(model, pairs.all_texts, run.encoder)
         scores = side_cosines(both)
-        values, resampled = evaluate_pairs(scores, pairs.labels, pairs.groups, pairs.subsets, name=name)
+        values, resampled = evaluate_pairs(pairs.labels, scores, pairs.groups, pairs.subsets, name=name)
         main = "auc05[ordinary]" if "ordinary" in pairs.subsets else "auc05"
         kept = {main: resampled.pop(main)}
         if name in PLANTED:
@@ -400,7 +400,7 @@ class PairTask(Task):
 
             def held_out_score(m):
                 scores = score(m, held, run.encoder)
-                return auc_at(scores, held.labels)
+                return auc_at(held.labels, scores)
 
             best = BestEpoch(model, held_out_score)
         if "trajectory" in run.measure:

@@ -118,13 +118,10 @@ def cases(
 
 def _token_shares(model, tokens, dtype: str) -> list[dict]: # of each text: tokens, importance
     "The ordinary tokens of texts, and the importance of each."
-    values = importance(model, tokens, dtype=dtype)
-    vocabulary = {i: word for word, i in model.tokenizer.get_vocab().items()}
     out = []
-    for ids, shares, ordinary in zip(tokens.ids, values, tokens.ordinary):
-        words = [vocabulary[i] for i in ids[ordinary].tolist()]
-        rounded = [round(share, 4) for share in shares[ordinary].tolist()]
-        out.append({"tokens": words, "importance": rounded})
+    for spelled in importance(model, tokens, dtype=dtype).spelled:
+        words, shares = zip(*spelled)
+        out.append({"tokens": list(words), "importance": [round(share, 4) for share in shares]})
     return out
 
 
