@@ -13,6 +13,7 @@ __all__ = ['ROW_KINDS', 'WORDS_AND_MARKS', 'VARIANTS', 'SAWATPHOL', 'CLARK', 'te
 import math
 import warnings
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import torch
@@ -175,14 +176,40 @@ def _starts_of_several(who): # (n,) sorted numbers of authors
 
 # %% ../nbs/methods/arr.ipynb #e09194f1
 class AuthorPairSampler(DefaultBatchSampler):
-    """Batches of author pairs for `SentenceTransformerTrainingArguments(batch_sampler=...)`.
-    Raises `ValueError` for an odd batch size, or a data set without labels."""
-    def __init__(self,
-        dataset,
-        batch_size: int,
-        drop_last: bool = False,
-        valid_label_columns=("label",),
-        generator=None,
+    """Draw batches with two texts of each author, for `SentenceTransformerTrainingArguments(batch_sampler=...)`.
+
+    Each author with two texts or more is in an epoch once. Pass the class itself; the trainer makes the object.
+
+    Parameters
+    ----------
+    dataset : datasets.Dataset
+        With a column of author ids.
+    batch_size : int, even, 4 or more
+        Texts in a batch, twice the number of authors.
+    drop_last : bool
+        Leave out a last batch of fewer authors.
+    valid_label_columns : sequence of str
+        Names that the column of author ids may have.
+    generator : torch.Generator, optional
+        Its seed is taken in place of `seed`.
+    seed : int
+        Random seed.
+
+    Raises
+    ------
+    ValueError
+        For a batch size that does not fit, no column of author ids, fewer than two authors with two texts.
+
+    Examples
+    --------
+    >>> from datasets import Dataset
+    >>> from debias_nb import AuthorPairSampler
+    >>> texts = Dataset.from_dict({"text": list("abcdefgh"), "label": [0, 0, 1, 1, 2, 2, 3, 3]})
+    >>> [len(batch) for batch in AuthorPairSampler(texts, batch_size=4)]
+    [4, 4]
+    """
+    def __init__(
+        self, dataset, batch_size: int, drop_last: bool = False, valid_label_columns=("label",), generator=None,
         seed: int = 0,
     ):
         if batch_size % 2 or batch_size < 4:
@@ -336,8 +363,38 @@ def gram(z: torch.Tensor) -> torch.Tensor: # (n, d) unit rows -> (n, n)
 
 
 class ContrastiveAuthorLoss(AuthorLoss):
-    "CL: the supervised contrastive loss over author pairs. Raises `ValueError` for tau <= 0."
-    def __init__(self, model, temperature: float = .1): # tau > 0
+    r"""Supervised contrastive loss over texts of one author (CL in Sawatphol et al. 2022).
+
+    $$L = -\frac{1}{n} \sum_i \frac{1}{|P_i|} \sum_{j \in P_i}
+    \log \frac{\exp(\cos_{ij} / \tau)}{\sum_{k \ne i} \exp(\cos_{ik} / \tau)}$$
+
+    Batches are texts with author ids as labels (use `AuthorPairSampler`), or two columns of which each row is by one
+    author.
+
+    Parameters
+    ----------
+    model : SentenceTransformer
+        The model that is trained.
+    temperature : float, above 0
+        Temperature τ.
+
+    Raises
+    ------
+    ValueError
+        For a temperature that is not above 0, another model, labels that are no author ids.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from debias_nb import ContrastiveAuthorLoss, load_encoder
+    >>> model = load_encoder("tiny-static")
+    >>> loss = ContrastiveAuthorLoss(model)
+    >>> batch = model.preprocess(["kuzmal fezbum", "fezbum gozbok", "gozbok lazgan", "lazgan rezgen"])
+    >>> value = loss([batch], torch.tensor([0, 0, 1, 1]))
+    >>> value.item() > 0, value.requires_grad
+    (True, True)
+    """
+    def __init__(self, model, temperature: float = .1):
         super().__init__(model)
         check_temperature(temperature)
         self.temperature = temperature
@@ -397,13 +454,39 @@ def sparse_cosines(
     return torch.from_numpy(products)
 
 
-def topic_bias(
-    cosines: torch.Tensor, # (n, n) of the topic model
-    labels: torch.Tensor,  # (n,) author ids
-    temperature: float,    # tau > 0
-) -> torch.Tensor: # scalar B in [0, 1]; 0 for a batch in which no author has two texts
-    """Eq. 2: the share that the topic model gives to pairs of one author, on average.
-    Raises `ValueError` as `pair_log_probs` and `same_author` do."""
+def topic_bias(cosines: torch.Tensor, labels: torch.Tensor, temperature: float) -> torch.Tensor:
+    r"""Measure how well a topic model finds the pairs of one author in a batch (Sawatphol et al. 2022, Eq. 2).
+
+    $$B = \frac{1}{|P|} \sum_{(i, j) \in P} h_{ij}$$
+
+    $h_{ij}$ is the softmax probability of text j among the others of text i.
+
+    Parameters
+    ----------
+    cosines : Tensor, (n, n)
+        Cosines of the batch under the topic model, e.g. TF-IDF.
+    labels : Tensor of int, (n,)
+        Author ids.
+    temperature : float, above 0
+        Temperature τ.
+
+    Returns
+    -------
+    Tensor, scalar
+        B in [0, 1]; 0 if no author has two texts.
+
+    Raises
+    ------
+    ValueError
+        For other shapes, fewer than two texts, numbers that are not finite, a temperature that is not above 0.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from debias_nb import topic_bias
+    >>> topic_bias(torch.zeros(4, 4), torch.tensor([0, 0, 1, 1]), temperature=.1) # tells nothing: 1 of 3 others
+    tensor(0.3333)
+    """
     pairs = _pairs_of(labels, cosines)
     share = pair_log_probs(cosines, temperature).exp()
     count = pairs.sum().clamp(min=1)
@@ -597,16 +680,49 @@ def _teacher_vectors(teacher, known: NumberedTexts) -> torch.Tensor: # (texts, d
 
 
 class ARR(AuthorLoss):
-    """ARR (Eq. 1 to 4): distillation from a teacher whose shares are flattened by how well the model of topics explains
-    the authors of a batch. Raises `ValueError` for texts, a teacher, a temperature, B or a variant that cannot be used."""
+    r"""Authorship distillation from a teacher that is softened by a topic model (Sawatphol et al. 2022, Eq. 1 to 4).
+
+    $$S_{ij} = \frac{p_{ij}^{1 - B}}{\sum_k p_{ik}^{1 - B}} \qquad L = -\frac{1}{n} \sum_{ij} S_{ij} \log q_{ij}$$
+
+    p and q are the softmax probabilities of teacher and student, B is `topic_bias` of a batch. This is self-distillation
+    with a teacher at temperature τ / (1 - B). Batches are as those of `ContrastiveAuthorLoss`.
+
+    Parameters
+    ----------
+    model : SentenceTransformer
+        The student, which is trained.
+    texts : list of str or NumberedTexts
+        All texts of training, and of an evaluation by this loss; TF-IDF is the topic model.
+    teacher : SentenceTransformer or array_like, (texts, d)
+        A frozen model that knows the authors, or its embeddings.
+    temperature : float, above 0
+        Temperature τ of teacher, topic model and student.
+    bias : float, in [0, 1], optional
+        B for all batches; 0 is plain self-distillation; default: Eq. 2.
+    variant : {"paper", "released"}
+        Eq. 3 as printed, or as in the authors' code.
+
+    Raises
+    ------
+    ValueError
+        For texts, a teacher or settings that cannot be used; in a step, for a text that is not among `texts`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from debias_nb import ARR, load_encoder
+    >>> texts = ["kuzmal fezbum", "fezbum gozbok", "gozbok lazgan", "lazgan rezgen"]
+    >>> model, teacher = load_encoder("tiny-static"), load_encoder("tiny-static")
+    >>> loss = ARR(model, texts, teacher)
+    >>> value = loss([model.preprocess(texts)], torch.tensor([0, 0, 1, 1]))
+    >>> value.item() > 0, 0 <= loss.history[0]["B"].item() <= 1
+    (True, True)
+    """
     citation = SAWATPHOL
 
-    def __init__(self, model,      # the SentenceTransformer that is trained: the student
-        texts,                     # all texts of training, and of an evaluation by this loss; or `NumberedTexts`
-        teacher,                   # a frozen SentenceTransformer that knows the authors, or its (texts, d) embeddings
-        temperature: float = .1,   # tau > 0, of teacher, topic model and student
-        bias: float | None = None, # B for all batches, in [0, 1]; None: Eq. 2; 0: plain self-distillation
-        variant: str = "paper",    # `paper` or `released`: Eq. 3
+    def __init__(
+        self, model, texts, teacher, temperature: float = .1, bias: float | None = None,
+        variant: Literal["paper", "released"] = "paper",
     ):
         super().__init__(model)
         check_temperature(temperature)
@@ -691,15 +807,40 @@ CLARK = """
 
 
 class ProductOfExperts(ContrastiveAuthorLoss):
-    """Ours, not the paper's: CL on student and topic model together; the student is what is kept.
-    Raises `ValueError` for texts, a temperature, or a gamma that cannot be used."""
+    r"""Contrastive loss of student and topic model together, of which the student is kept (after Clark et al. 2019).
+
+    As `ContrastiveAuthorLoss`, with $\cos_{ij} + \gamma h_{ij}$ in place of the cosines, h those of TF-IDF. Ours, not
+    in the paper.
+
+    Parameters
+    ----------
+    model : SentenceTransformer
+        The model that is trained.
+    texts : list of str or NumberedTexts
+        All texts of training, and of an evaluation by this loss.
+    temperature : float, above 0
+        Temperature τ.
+    gamma : float, 0 or more
+        Strength γ of the topic model; 0 is `ContrastiveAuthorLoss`.
+
+    Raises
+    ------
+    ValueError
+        For texts or settings that cannot be used; in a step, for a text that is not among `texts`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from debias_nb import ProductOfExperts, load_encoder
+    >>> texts = ["kuzmal fezbum", "fezbum gozbok", "gozbok lazgan", "lazgan rezgen"]
+    >>> model = load_encoder("tiny-static")
+    >>> loss = ProductOfExperts(model, texts)
+    >>> loss([model.preprocess(texts)], torch.tensor([0, 0, 1, 1])).item() > 0
+    True
+    """
     citation = CLARK
 
-    def __init__(self, model,    # the SentenceTransformer that is trained
-        texts,                   # all texts of training, and of an evaluation by this loss; or `NumberedTexts`
-        temperature: float = .1, # tau > 0
-        gamma: float = 1.,       # strength of the topic model, >= 0; 0 is CL
-    ):
+    def __init__(self, model, texts, temperature: float = .1, gamma: float = 1.):
         super().__init__(model, temperature)
         check_range("gamma", gamma, "[)")
         self.known = _known(model, texts)

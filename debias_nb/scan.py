@@ -12,6 +12,7 @@ __all__ = ['FUNCTION_KINDS', 'FORMS', 'WAYS', 'HALF', 'VARIANTS', 'CLASS_MASS', 
 import warnings
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Literal
 
 import numpy as np
 import torch
@@ -284,13 +285,33 @@ def _plain(features):
 
 
 class Memory:
-    """Samples of earlier batches with their weights. `ema`: position by position, an average over batches (Eq. 11);
-    `queue`: the last `size` samples."""
-    def __init__(self,
-        kind: str = "ema",   # `ema` or `queue`
-        alpha: float = .9,   # of `ema`: how much of the old stays, in [0, 1)
-        size: int = 280,     # of `queue`: samples kept, >= 1
-    ):
+    """Keep samples of earlier batches and their weights beside a batch (Zhong et al. 2022, Eq. 11).
+
+    Parameters
+    ----------
+    kind : {"ema", "queue"}
+        A moving average over batches, position by position; or the last `size` samples.
+    alpha : float, in [0, 1)
+        Of "ema": how much of the old values stays.
+    size : int, 1 or more
+        Of "queue": number of samples.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from debias_nb import Memory
+    >>> memory = Memory("queue", size=3)
+    >>> memory.update(torch.eye(2), torch.ones(2))
+    >>> memory.update(torch.eye(2), torch.ones(2))
+    >>> memory.features.shape
+    torch.Size([3, 2])
+    """
+    def __init__(self, kind: Literal["ema", "queue"] = "ema", alpha: float = .9, size: int = 280):
         check_known("memory", kind, ("ema", "queue"))
         check_range("alpha", alpha, "[)", 1)
         if not isinstance(size, Integral) or size < 1:
@@ -524,18 +545,57 @@ def _settings(variant, changes, class_mass, labels) -> dict:
 
 
 def learn_weights(
-    features: torch.Tensor,             # (n, d) of a batch; no gradient flows into them
-    labels: torch.Tensor | None = None, # (n,) class numbers, for `class_mass`
-    memory: Memory | None = None,       # samples beside the batch; it is read here, and updated by you
-    *, generator: torch.Generator,
-    variant: str = "fixed",             # `fixed`, `released` or `paper`
-    class_mass: str = "free",           # of `fixed`: `keep` each class's share of the weight
-    r: int = 5,                         # random functions of each feature (twice as many for `cos+sin`), >= 1
-    **settings,                         # other than the variant's own: form, steps, lr, penalty, kinds, scale
+    features: torch.Tensor, labels: torch.Tensor | None = None, memory: Memory | None = None, *,
+    generator: torch.Generator, variant: Literal["fixed", "released", "paper"] = "fixed",
+    class_mass: Literal["free", "keep"] = "free", r: int = 5, **settings,
 ) -> Weights:
-    """Weights under which the features of a batch are less correlated.
-    Raises `ValueError` for unusable features, unknown names, or missing labels, `FloatingPointError` when a learning
-    rate is so large that the weights are lost."""
+    r"""Learn sample weights under which the features of a batch are less correlated (Zhong et al. 2022, Eq. 8 and 9).
+
+    $$\min_w \sum_{i<j} \| \mathrm{Cov}_w(u(Z_i), v(Z_j)) \|_F^2$$ with random Fourier features u, v of each feature Z.
+
+    Parameters
+    ----------
+    features : Tensor, (n, d)
+        Features of a batch, n of 2 or more; no gradient flows into them.
+    labels : Tensor of int, (n,), optional
+        Classes, for `class_mass`.
+    memory : Memory, optional
+        Earlier samples beside the batch. It is read here; call its `update` yourself.
+    generator : torch.Generator
+        Source of the random functions, on the CPU.
+    variant : {"fixed", "released", "paper"}
+        Ours, which keeps the mean weight at 1 and penalizes uneven weights; as in the authors' code; as printed.
+    class_mass : {"free", "keep"}
+        "keep" each class's share of the weight (only with "fixed").
+    r : int, 1 or more
+        Random functions of each feature; twice as many with cosines and sines.
+    **settings : dict
+        What differs from the variant's settings in `scan.VARIANTS`: form, steps, lr, penalty, kinds, scale.
+
+    Returns
+    -------
+    Weights
+        `values` (n,), mean 1 except with "paper"; `raw` (n,), what a memory keeps; `loss`, relative to uniform weights;
+        `note`, why the weights stayed uniform, if they did.
+
+    Raises
+    ------
+    ValueError
+        For unusable features, unknown names, missing labels.
+    FloatingPointError
+        If the learning rate is so high that the weights are no numbers.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from debias_nb import learn_weights
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> x = torch.randn(64, generator=generator)
+    >>> features = torch.stack([x, x + torch.randn(64, generator=generator)], 1) # correlated
+    >>> found = learn_weights(features, generator=generator)
+    >>> found.loss < 1, round(found.values.mean().item(), 3)
+    (True, 1.0)
+    """
     settings = _settings(variant, settings, class_mass, labels)
     steps = settings["steps"]
     lr = settings["lr"]
@@ -615,14 +675,50 @@ def _numbers(weights, like) -> torch.Tensor: # weights: `Weights`, or numbers fr
 
 
 def diagnose_weights(
-    weights,                            # `Weights`, or (n,) weights from anywhere
-    features: torch.Tensor,             # (n, d) the samples' features
-    labels: torch.Tensor | None = None, # (n,) class numbers
-    *, generator: torch.Generator,
-    r: int = 5, draws: int = 5,         # fresh random functions of each feature, drawn this many times
+    weights, features: torch.Tensor, labels: torch.Tensor | None = None, *, generator: torch.Generator, r: int = 5,
+    draws: int = 5,
 ) -> dict:
-    """What weights cost and what they do, on random functions that they were not fitted to.
-    Raises `ValueError` for unusable input."""
+    """Report what sample weights cost, and how much they decorrelate.
+
+    Losses are measured on random functions that the weights were not fitted to.
+
+    Parameters
+    ----------
+    weights : Weights or array_like, (n,)
+        Of `learn_weights`, or from elsewhere.
+    features : Tensor, (n, d)
+        Features of the samples.
+    labels : Tensor of int, (n,), optional
+        Classes.
+    generator : torch.Generator
+        Source of the random functions, on the CPU.
+    r : int, 1 or more
+        Random functions of each feature.
+    draws : int, 1 or more
+        How often functions are drawn; losses are means over them.
+
+    Returns
+    -------
+    dict
+        `effective size`: Kish's effective sample size as a fraction of n; `largest`: largest weight over the mean;
+        `mean`, `negative` (a count), `mean of class c` over the mean; `fresh loss`: relative to uniform weights, and
+        the same `shuffled` within classes, as a control; `constant features`.
+
+    Raises
+    ------
+    ValueError
+        For unusable weights, features or labels.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from debias_nb import diagnose_weights
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> features = torch.randn(64, 3, generator=generator)
+    >>> found = diagnose_weights(torch.ones(64), features, generator=generator)
+    >>> found["effective size"], found["fresh loss"]
+    (1.0, 1.0)
+    """
     features = _plain(features)
     w = _numbers(weights, features)
     check_features(features, labels)

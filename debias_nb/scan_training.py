@@ -9,6 +9,7 @@ __all__ = ['ZHONG', 'last_layer', 'SCAN']
 import copy
 import warnings
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -50,22 +51,61 @@ ZHONG = """
 
 
 class SCAN(nn.Module):
-    """SCAN (paper C) for `CrossEncoderTrainer`: pairs of texts with a class, 0 or 1 for a model with one output."""
+    r"""Loss that decorrelates features and debiases language, for `CrossEncoderTrainer` (Zhong et al. 2022).
+
+    $$L = \frac{1}{n} \sum_i w_i \, \mathrm{CE}_i(H) + \lambda_1 \mathrm{CE}(H^d) + \lambda_2 \mathrm{CL}$$ (Eq. 19)
+
+    The data set has two columns of texts and a column `label`: 0 or 1 for a model with one output, else a class number.
+    To resume a training, pass `callbacks=[loss.callback]` to the trainer.
+
+    Parameters
+    ----------
+    model : CrossEncoder
+        The model that is trained.
+    weights : bool
+        Learn sample weights (feature decorrelation).
+    debias : bool
+        Add the branch of language debiasing.
+    memory : int, 0 or more
+        Earlier pairs beside a batch when weights are learned.
+    temperature : float, above 0
+        Temperature of the contrastive term.
+    ce, cl : float, 0 or more
+        Weights of the second and third term.
+    class_mass : {"keep", "free"}
+        Whether each class keeps its share of the weight.
+    **settings : dict
+        Of `learn_weights`: variant, r, penalty, steps, lr, ...
+
+    Raises
+    ------
+    ValueError
+        For a model that is no CrossEncoder or has no last linear layer, or settings that cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sentence_transformers import CrossEncoder
+    >>> from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+    >>> from debias_nb import SCAN
+    >>> folder = tempfile.mkdtemp() # a random model; in its place name your own
+    >>> words = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "won", "me"])}
+    >>> shape = BertConfig(vocab_size=8, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, num_labels=1)
+    >>> BertForSequenceClassification(shape).save_pretrained(folder)
+    >>> _ = BertTokenizerFast(vocab=words).save_pretrained(folder)
+    >>> model = CrossEncoder(folder, device="cpu")
+    >>> loss = SCAN(model)
+    >>> import torch
+    >>> terms = loss([["who won", "who"], ["me", "won"]], torch.tensor([1, 0]))
+    >>> sorted(terms), sum(terms.values()).requires_grad
+    (['ce', 'cl', 'sw'], True)
+    """
     citation = ZHONG
 
     def __init__(
-        self,
-        model,                       # the CrossEncoder that is trained
-        weights: bool = True,        # learn weights of the samples (feature decorrelation)
-        debias: bool = True,         # language debiasing
-        memory: int = 280,           # earlier pairs that stand beside a batch when weights are learned; 0: none
-        temperature: float = 1.,     # tau > 0 of the contrastive term
-        ce: float = 1.,              # weights of the second and the third term, >= 0
-        cl: float = 1.,
-        class_mass: str = "keep",    # `keep` each class's share of the weight, or `free`
-        **settings,                  # of `scan.learn_weights`: variant, r, penalty, steps, lr ...
+        self, model, weights: bool = True, debias: bool = True, memory: int = 280, temperature: float = 1.,
+        ce: float = 1., cl: float = 1., class_mass: Literal["keep", "free"] = "keep", **settings,
     ):
-        "Raises `ValueError` for a model that is no CrossEncoder or has no last layer, or settings that cannot be used."
         from sentence_transformers.cross_encoder import CrossEncoder
         super().__init__()
         if not isinstance(model, CrossEncoder):
