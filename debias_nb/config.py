@@ -31,7 +31,17 @@ class ConfigError(ValueError):
 
 
 class EncoderError(RuntimeError):
-    "An encoder that cannot be found, trusted or used; the message says what to do."
+    """An encoder cannot be found, trusted or used; the message says what to do.
+
+    Examples
+    --------
+    >>> from debias_nb import EncoderError, load_model
+    >>> try:
+    ...     load_model("./nowhere")
+    ... except EncoderError as error:
+    ...     print(error)
+    ./nowhere: no such folder
+    """
 
 
 def package_file(
@@ -412,50 +422,130 @@ def load_config(
 
 # %% ../nbs/00_config.ipynb #724673b3
 class WorldConfig(Strict):
-    "Dials of the planted catalogue. The defaults are the mild world."
+    """Parameters of the planted catalog of products, for `Catalogue`; the defaults are a mild shortcut.
+
+    Parameters
+    ----------
+    name : str
+        "catalogue".
+    seed : int
+        Draws the lexicon and every text.
+    p, p_ood, p_broad : float, in [0, 1]
+        Probability that a title's brand is one of the two of its product type: in training, in the shifted splits, in
+        the broad corpus (above 0 the base encoder itself is biased).
+    brand_match : float, in [0, 1]
+        Further probability that both sides of a relevant training pair carry one brand.
+    decoys : float, in [0, 1]
+        Fraction of test queries with a decoy: an item of the same brand, of the type that the brand was trained with.
+    p_attr, p_noun : float, in [0, 1]
+        Probability that a title has an attribute word, and the noun of its type.
+    known, aknown : float, in [0, 1]
+        Fraction of nouns, and of attribute words, whose synonyms the broad corpus mixes.
+    attributes : {"shared", "local"}
+        Whether types share their attribute words.
+    accessories : float, in [0, 1]
+        Fraction of types for which the brand is causal.
+    prefix_brands : float, in [0, 1]
+        Fraction of brands that are another brand plus a syllable.
+    types, unseen_types : int
+        Product types of training (4 or more), and those that training never sees (2 or more).
+    train_pairs, broad_pairs : int
+        Relevant pairs of training, and pairs of the broad corpus.
+    queries, items : int
+        Of one test split.
+    negatives, test_negatives : int
+        Non-relevant pairs for each relevant one, in labeled training pairs and in test pairs.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        For a parameter that does not exist or is out of range.
+
+    Examples
+    --------
+    >>> from debias_nb import WorldConfig
+    >>> WorldConfig(p=1., decoys=1.).p_ood
+    0.0
+    """
     name: Literal["catalogue"] = "catalogue"
-    seed: int = 0                                 # draws the lexicon and every text
-    p: Probability = .9                           # chance that a training title's brand is one of its type's own two
-    brand_match: Probability = .3                 # extra chance that both sides of a relevant training pair carry the same brand
-    p_ood: Probability = 0.                       # the same as `p`, in the shifted splits
-    decoys: Probability = .5                      # share of test queries with a decoy: same brand, and the type it was trained with
-    p_attr: Probability = .9                      # chance that an attribute word is present in a title
-    p_noun: Probability = .6                      # chance that the type's noun is present
-    known: Probability = 1.                       # share of nouns whose synonyms the broad corpus mixes
-    aknown: Probability = 1.                      # the same for attribute words
-    p_broad: Probability = 0.                     # `p` of the broad corpus: above 0 the base encoder itself is biased
-    attributes: Literal["shared", "local"] = "shared" # whether types share their attribute words
-    accessories: Probability = .2                 # share of types for which the brand is causal
-    prefix_brands: Probability = .25              # share of brands that are another brand plus a syllable
-    types: Annotated[int, Field(ge=4)] = 80       # product types seen in training
-    unseen_types: Several = 30 # product types never seen in training
-    train_pairs: Natural = 4000 # relevant pairs in the training set
-    broad_pairs: Natural = 12000 # pairs of the broad corpus
-    queries: Natural = 300    # queries of one test split
-    items: Several = 1000     # items of one test split
-    negatives: Natural = 3    # non-relevant pairs for each relevant one, in labelled training pairs
-    test_negatives: Natural = 20 # the same in test pairs (decoys among them)
+    seed: int = 0
+    p: Probability = .9
+    brand_match: Probability = .3
+    p_ood: Probability = 0.
+    decoys: Probability = .5
+    p_attr: Probability = .9
+    p_noun: Probability = .6
+    known: Probability = 1.
+    aknown: Probability = 1.
+    p_broad: Probability = 0.
+    attributes: Literal["shared", "local"] = "shared"
+    accessories: Probability = .2
+    prefix_brands: Probability = .25
+    types: Annotated[int, Field(ge=4)] = 80
+    unseen_types: Several = 30
+    train_pairs: Natural = 4000
+    broad_pairs: Natural = 12000
+    queries: Natural = 300
+    items: Several = 1000
+    negatives: Natural = 3
+    test_negatives: Natural = 20
 
 # %% ../nbs/00_config.ipynb #4af7f745
 class AnswersWorldConfig(Strict):
-    "Dials of the planted answers."
+    """Parameters of planted questions and answers, for `answers_split`.
+
+    The cue word is causal, the words that an answer shares with its question are the shortcut.
+
+    Parameters
+    ----------
+    name : str
+        "answers".
+    seed : int
+        Draws every text.
+    rho : float, in [-1, 1]
+        Strength of the shortcut: a right answer shares many words with probability (1 + rho) / 2, a wrong one with
+        (1 - rho) / 2. The split `neutral` has 0 in its place, `shifted` has -rho.
+    cue, stray : float, in [0, 1]
+        Probability that a right answer, and a wrong one, carries a cue of its question's type.
+    types, cues : int
+        Types of questions (2 or more), and cue words of each.
+    content : int, 20 or more
+        Number of other words.
+    asked, length : int
+        Content words of a question (3 or more), and words of an answer (5 or more).
+    many, few : int
+        Words shared with the question; few < many <= asked, and many < length.
+    candidates : int, 2 or more
+        Answers to each question, one of them right.
+    questions, tests : int
+        Questions of training, and of the development set and each test set.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        For a parameter that does not exist, is out of range or does not go with the others.
+
+    Examples
+    --------
+    >>> from debias_nb import AnswersWorldConfig
+    >>> AnswersWorldConfig(name="answers", rho=.9).candidates
+    6
+    """
     name: Literal["answers"]
-    seed: int = 0                # draws every text
-    # A right answer shares many words with chance (1 + rho) / 2, a wrong one with chance (1 - rho) / 2.
-    # The neutral test has rho 0, the shifted one -rho.
+    seed: int = 0
     rho: Annotated[float, Field(ge=-1, le=1)] = .8
-    cue: Probability = .95       # chance that a right answer carries a cue of its question's type
-    stray: Probability = .1      # the same for a wrong answer
-    types: Several = 4 # types of questions
-    cues: Natural = 5            # cue words of each type
-    content: Annotated[int, Field(ge=20)] = 600 # other words
-    asked: Annotated[int, Field(ge=3)] = 4 # content words of a question
-    length: Annotated[int, Field(ge=5)] = 10 # words of an answer
-    many: Natural = 3            # words shared with the question where they are many
-    few: Count = 1 # and where they are few
-    candidates: Several = 6 # answers to each question, one of them right
-    questions: Natural = 3000    # in the training set
-    tests: Natural = 500         # in the development set and in each test set
+    cue: Probability = .95
+    stray: Probability = .1
+    types: Several = 4
+    cues: Natural = 5
+    content: Annotated[int, Field(ge=20)] = 600
+    asked: Annotated[int, Field(ge=3)] = 4
+    length: Annotated[int, Field(ge=5)] = 10
+    many: Natural = 3
+    few: Count = 1
+    candidates: Several = 6
+    questions: Natural = 3000
+    tests: Natural = 500
 
     @model_validator(mode="after")
     def _fits(self):
@@ -468,28 +558,72 @@ class AnswersWorldConfig(Strict):
 
 # %% ../nbs/00_config.ipynb #0058ee4f
 class AuthorsWorldConfig(Strict):
-    "Dials of the planted authors."
+    """Parameters of planted texts of invented authors, for `authors_split`.
+
+    Style (function words, marks, spellings) is causal, the topic is the shortcut.
+
+    Parameters
+    ----------
+    name : str
+        "authors".
+    seed : int
+        Draws words, authors and texts.
+    kappa : float, in [0, 1]
+        Strength of the shortcut: probability that a text is on its author's home topic, in training and in the split
+        `iid`; in `cross` nobody has one.
+    style : float, 0 or more
+        Standard deviation of an author's log-rates of function words; twice as much for marks.
+    functions, marks, spellings : int
+        Function words, punctuation marks, and words with two spellings, of which an author prefers one.
+    prefers : float, in [0, 1]
+        Probability of the preferred spelling.
+    content : int, 10 or more
+        Content words, shared by all topics unless `apart` is above 0.
+    concentration : float, above 0
+        Of the Dirichlet distribution of topics: the smaller, the fewer words a topic has.
+    about : float, in [0, 1]
+        Fraction of a text that is content.
+    topics, unseen_topics : int
+        Topics of training, and of the split `cross`.
+    apart : float, in [0, 1]
+        Fraction of the content words for which unseen topics have words of their own.
+    authors, test_authors, texts : int, 2 or more
+        Authors of training, authors of each test, texts of each author.
+    tokens : int, 10 or more
+        Median length of a text, in words.
+    spread : float, 0 or more
+        Standard deviation of the log of a text's length.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        For a parameter that does not exist or is out of range.
+
+    Examples
+    --------
+    >>> from debias_nb import AuthorsWorldConfig
+    >>> AuthorsWorldConfig(name="authors", kappa=1.).topics
+    16
+    """
     name: Literal["authors"]
-    seed: int = 0                # draws words, authors and texts
-    # Chance that a training text is on its author's home topic. The tests in distribution share it;
-    # those across topics have no home topics.
+    seed: int = 0
     kappa: Probability = .9
-    style: NotNegative = .6      # standard deviation of an author's log-rates of function words; twice as much for marks
-    functions: Several = 60 # function words
-    marks: Natural = 6           # punctuation marks
-    spellings: Count = 25 # words with two spellings, of which an author prefers one
-    prefers: Probability = .85   # chance of the preferred spelling
-    content: Annotated[int, Field(ge=10)] = 300 # content words, shared by all topics unless `apart` is above 0
-    concentration: Positive = .1 # of the Dirichlet that topics are drawn from: the smaller, the fewer words a topic has
-    about: Probability = .5      # share of a text that is content
-    topics: Several = 16 # topics of training
-    unseen_topics: Natural = 8   # topics of the test across topics
-    apart: Probability = 0.      # share of the content words for which those topics have words of their own
-    authors: Several = 300 # authors of training
-    test_authors: Several = 200 # authors of each test
-    texts: Several = 6 # of each author
-    tokens: Annotated[int, Field(ge=10)] = 120 # of a text, in the median
-    spread: NotNegative = .3     # standard deviation of the log of a text's length
+    style: NotNegative = .6
+    functions: Several = 60
+    marks: Natural = 6
+    spellings: Count = 25
+    prefers: Probability = .85
+    content: Annotated[int, Field(ge=10)] = 300
+    concentration: Positive = .1
+    about: Probability = .5
+    topics: Several = 16
+    unseen_topics: Natural = 8
+    apart: Probability = 0.
+    authors: Several = 300
+    test_authors: Several = 200
+    texts: Several = 6
+    tokens: Annotated[int, Field(ge=10)] = 120
+    spread: NotNegative = .3
 
 # %% ../nbs/00_config.ipynb #21ad11e8
 class PretrainConfig(Strict):

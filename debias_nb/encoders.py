@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -28,11 +29,30 @@ from .processes import unwrapped
 # %% ../nbs/03_encoders.ipynb #d9b610e7
 @dataclass(frozen=True)
 class Tokens:
-    "Token ids of n texts in a rectangle of L columns."
-    ids: torch.Tensor      # (n, L) long
-    mask: torch.Tensor     # (n, L) bool, True where a token stands
-    ordinary: torch.Tensor # (n, L) bool, True where that token is neither special nor padding
-    prompt: int = 0        # tokens at the head of each text that pooling leaves out
+    """Token ids of n texts, padded to L columns; `tokens[rows]` and `len(tokens)` are by text.
+
+    Attributes
+    ----------
+    ids : Tensor, (n, L), int64
+        Token ids; any number where padding stands.
+    mask : Tensor, (n, L), bool
+        Where a token stands.
+    ordinary : Tensor, (n, L), bool
+        Where a token stands that is neither special nor part of a prompt: what interventions may change.
+    prompt : int
+        Tokens at the head of each text that pooling leaves out.
+
+    Examples
+    --------
+    >>> from debias_nb import load_encoder, tokenise
+    >>> tokens = tokenise(load_encoder("tiny-static"), ["kuzmal fezbum gozbok", "lazgan"])
+    >>> len(tokens), tokens.ordinary.sum(1).tolist(), tokens[1:].ids.shape
+    (2, [3, 1], torch.Size([1, 1]))
+    """
+    ids: torch.Tensor
+    mask: torch.Tensor
+    ordinary: torch.Tensor
+    prompt: int = 0
 
     @property
     def columns(self) -> tuple[torch.Tensor, ...]:
@@ -210,15 +230,38 @@ def several_texts(
     return texts
 
 
-def tokenise(
-    model,
-    texts: list[str],
-    max_length: int | None = None, # tokens, special ones included; longer texts are cut; None: the model's own limit
-    prompt: str = "",              # what stands before every text
-) -> Tokens:
-    """Token ids of `texts`, as the encoder itself cuts them, with its settings and its chat template where it has them.
-    Raises `ValueError` for one text in the place of a list, `EncoderError` for a tokenizer of an unknown kind, as in a
-    Router with a static table."""
+def tokenise(model, texts: list[str], max_length: int | None = None, prompt: str = "") -> Tokens:
+    """Tokenize texts as the encoder itself does it, with its settings and its chat template if it has one.
+
+    Parameters
+    ----------
+    model : SentenceTransformer
+        Encoder, a transformer or a static embedding model.
+    texts : list of str
+        n texts.
+    max_length : int, optional
+        Tokens at most, special ones included; longer texts are cut. Default: the model's own limit.
+    prompt : str
+        Text before every text.
+
+    Returns
+    -------
+    Tokens
+
+    Raises
+    ------
+    ValueError
+        For one string in place of a list.
+    EncoderError
+        For a tokenizer of an unknown kind.
+
+    Examples
+    --------
+    >>> from debias_nb import load_encoder, tokenise
+    >>> tokenise(load_encoder("tiny-static"), ["kuzmal fezbum gozbok", "lazgan"], max_length=2).mask
+    tensor([[ True,  True],
+            [ True, False]])
+    """
     texts = several_texts(texts)
     _check_tokenizer(model)
     if is_static(model):
@@ -497,13 +540,38 @@ def default_prompt(model) -> str: # "" where there is none
 
 
 def embed_texts(
-    model,
-    texts: list[str],
-    max_length: int | None = None,
-    dtype: str = "fp32",
-) -> torch.Tensor: # (n, d)
-    """Embeddings of texts, behind the encoder's own prompt where it has one; each distinct text is computed once.
-    Raises `ValueError` for one text in the place of a list."""
+    model, texts: list[str], max_length: int | None = None, dtype: Literal["fp32", "bf16", "fp64"] = "fp32",
+) -> torch.Tensor:
+    """Embed texts, behind the encoder's own default prompt if it has one.
+
+    Parameters
+    ----------
+    model : SentenceTransformer
+        Encoder; it is put into evaluation mode for the call.
+    texts : list of str
+        n texts; each distinct one is computed once.
+    max_length : int, optional
+        Tokens at most, as in `tokenise`.
+    dtype : {"fp32", "bf16", "fp64"}
+        Precision of the forward passes of a transformer; "bf16" is autocast.
+
+    Returns
+    -------
+    Tensor, (n, d), float32
+        Unit vectors on the CPU.
+
+    Raises
+    ------
+    ValueError
+        For one string in place of a list.
+
+    Examples
+    --------
+    >>> from debias_nb import embed_texts, load_encoder
+    >>> vectors = embed_texts(load_encoder("tiny-static"), ["kuzmal fezbum", "kuzmal gozbok"])
+    >>> vectors.shape, round(vectors.norm(dim=1).sum().item(), 4)
+    (torch.Size([2, 128]), 2.0)
+    """
     texts = several_texts(texts)
     unique = list(dict.fromkeys(texts))
     row = {text: i for i, text in enumerate(unique)}

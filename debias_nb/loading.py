@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors import safe_open
@@ -24,6 +25,9 @@ from debias_nb.config import (
 )
 from .encoders import is_static
 from .hashes import sha256_file
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 # %% ../nbs/10_loading.ipynb #30f2f46a
 class EncoderCard(Strict):
@@ -628,12 +632,35 @@ def _configured(name: str) -> tuple[EncoderConfig, bool]:
     return EncoderConfig(name=name, kind=card.kind), True
 
 
-def load_encoder(
-    config: EncoderConfig | str, # or a name: `minilm`, a folder under DEBIAS_NB_MODELS, a hub id
-    device: str = "cpu",
-):
-    """The SentenceTransformer a configuration names, in evaluation mode.
-    Raises `EncoderError` when it is not found, not safe, or not of the declared kind."""
+def load_encoder(config: EncoderConfig | str, device: str = "cpu") -> "SentenceTransformer":
+    """Load a base encoder, or train it now if it is a planted one.
+
+    No code from a model's folder is run, and weights are read from safetensors alone.
+
+    Parameters
+    ----------
+    config : EncoderConfig or str
+        A configuration, or a name: `tiny` and `tiny-static` (planted, trained in seconds and kept), `minilm`, a folder
+        in DEBIAS_NB_MODELS, or an id on the model hub.
+    device : str
+        Where it computes.
+
+    Returns
+    -------
+    SentenceTransformer
+        In evaluation mode.
+
+    Raises
+    ------
+    EncoderError
+        If it is not found, not safe to load, or not of the kind that the configuration says.
+
+    Examples
+    --------
+    >>> from debias_nb import load_encoder
+    >>> load_encoder("tiny-static").encode(["kuzmal fezbum"]).shape
+    (1, 128)
+    """
     from sentence_transformers import SentenceTransformer
     from debias_nb.data.planted_encoder import planted_encoder
     declared = True

@@ -63,7 +63,20 @@ class DataFile(Strict):
 
 # %% ../../nbs/data/00_registry.ipynb #1a328361
 class DataError(ValueError):
-    "Data that cannot be used; the message names the file."
+    """Data cannot be used; the message names file, line and reason.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from debias_nb import DataError, read_pairs
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "pairs.tsv")
+    >>> _ = file.write_text("1\\tred shoe\\tshoe in red\\n2\\twool hat\\tbelt\\n")
+    >>> try:
+    ...     read_pairs(file)
+    ... except DataError as error:
+    ...     print(str(error).rpartition("/")[2])
+    pairs.tsv:2: '2' is not a label (duplicate, non-duplicate, 1, 0)
+    """
 
 
 def bad_lines(path, bad, n: int, what: str = "lines") -> DataError: # bad: (line, reason) of each; n: all there are
@@ -184,7 +197,17 @@ def _candidates(dataset, file) -> list[Path]:
 
 # %% ../../nbs/data/00_registry.ipynb #f766e616
 class MissingData(DataError):
-    "A file that is nowhere to be found; the message says where it was looked for and what to do."
+    """A file is nowhere to be found; the message says where it was looked for and how to get it.
+
+    Examples
+    --------
+    >>> from debias_nb import MissingData, load_questions
+    >>> try:
+    ...     load_questions("superuser", "train")
+    ... except MissingData as error:
+    ...     print(error) # doctest: +ELLIPSIS
+    superuser/train.tsv is missing: it cannot be downloaded...
+    """
 
 
 def _how(registry, dataset, entry) -> str:

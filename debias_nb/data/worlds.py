@@ -16,7 +16,7 @@ import itertools
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Iterable, NamedTuple
+from typing import Iterable, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -574,7 +574,35 @@ def _non_relevant(task, keys, k): # keys: (queries, items), changed in place
 
 
 class Catalogue(Lexicon):
-    "A planted world: `Catalogue(WorldConfig())`. Every part is a function of the configuration alone."
+    """Synthetic catalog of products, in which type and attributes are causal and the brand is a shortcut.
+
+    Every part follows from the configuration alone. `train_pairs()` and `labelled_pairs()` are for training,
+    `split(name)` gives queries and items, `test_pairs(name)` labeled pairs; `broad()` is what a base encoder is trained
+    on. The splits are `iid`, `uncoupled` (random brands), `redealt` (permuted brands) and `unseen` (unseen types).
+
+    Parameters
+    ----------
+    config : WorldConfig
+        Parameters of the generator.
+
+    Raises
+    ------
+    ValueError
+        For parameters that no world can have together.
+
+    Examples
+    --------
+    >>> from debias_nb import Catalogue, WorldConfig
+    >>> world = Catalogue(WorldConfig())
+    >>> query = world.split("iid").queries[1]
+    >>> query.text
+    'sozgente kuzmal fezbum gozbok lazgan rezgen'
+    >>> query.roles
+    ('brand', 'filler', 'attribute', 'attribute', 'filler', 'filler')
+    >>> left, right = world.labelled_pairs().texts()
+    >>> len(left)
+    16000
+    """
     def broad(self) -> list[tuple[Text, Text]]:
         "The broad corpus: relevant pairs over all types."
         c = self.config
@@ -781,10 +809,35 @@ def _write_questions(words, types, asked): # (n,), (n, c.asked)
 
 
 def answers_split(
-    config: AnswersWorldConfig,
-    name: str, # one of `ANSWER_SPLITS`
-) -> PlantedAnswers: # the same for the same dials
-    "One split of a world of answers. Raises `ValueError` for a split that does not exist, and as `answer_words` does."
+    config: AnswersWorldConfig, name: Literal["train", "dev", "iid", "neutral", "shifted"],
+) -> PlantedAnswers:
+    """Write one split of synthetic questions with candidate answers.
+
+    Parameters
+    ----------
+    config : AnswersWorldConfig
+        Parameters of the generator.
+    name : {"train", "dev", "iid", "neutral", "shifted"}
+        Shared words speak for an answer, say nothing ("neutral"), or speak against it ("shifted").
+
+    Returns
+    -------
+    PlantedAnswers
+        Lists `question_ids`, `questions`, `answers` and arrays `labels`, `many`, `cued`, all (n,); candidates of one
+        question stand together, and one of them is right.
+
+    Raises
+    ------
+    ValueError
+        For a split that does not exist, or words that do not suffice.
+
+    Examples
+    --------
+    >>> from debias_nb import AnswersWorldConfig, answers_split
+    >>> made = answers_split(AnswersWorldConfig(name="answers", tests=2), "iid")
+    >>> made.question_ids[:7], made.labels.sum()
+    (['iid 0', 'iid 0', 'iid 0', 'iid 0', 'iid 0', 'iid 0', 'iid 1'], np.int64(2))
+    """
     check_known("split", name, ANSWER_SPLITS)
     c = config
     words = answer_words(c)
@@ -975,12 +1028,36 @@ def _spoken(c, rng, who, topic, habits, topics): # (n,), (n,); of `_habits`; of 
 
 
 def authors_split(
-    config: AuthorsWorldConfig,
-    name: str, # one of `AUTHOR_SPLITS`
-    likeness: float = 0., # share of a topic of training in each unseen topic, in [0, 1]; for `cross`
-) -> PlantedTexts: # the same for the same dials
-    """One split of a world of authors.
-    Raises `ValueError` for a split that does not exist, a likeness out of range, and as `author_words` does."""
+    config: AuthorsWorldConfig, name: Literal["train", "cross", "iid"], likeness: float = 0.,
+) -> PlantedTexts:
+    """Write one split of synthetic texts by invented authors.
+
+    Parameters
+    ----------
+    config : AuthorsWorldConfig
+        Parameters of the generator.
+    name : {"train", "cross", "iid"}
+        Authors are others in each split; in "cross" the topics are, too.
+    likeness : float, in [0, 1]
+        Of "cross": fraction of a topic of training in each unseen topic.
+
+    Returns
+    -------
+    PlantedTexts
+        Lists `author`, `topic`, `text` and `home` (the author's home topic), all (n,).
+
+    Raises
+    ------
+    ValueError
+        For a split that does not exist, a likeness out of range, or words that do not suffice.
+
+    Examples
+    --------
+    >>> from debias_nb import AuthorsWorldConfig, authors_split
+    >>> made = authors_split(AuthorsWorldConfig(name="authors", authors=2, texts=2), "train")
+    >>> made.author, made.topic[0] == made.home[0]
+    (['train 0', 'train 0', 'train 1', 'train 1'], True)
+    """
     check_known("split", name, AUTHOR_SPLITS)
     check_range("likeness", likeness, "[]", 1)
     c = config
