@@ -8,7 +8,7 @@ __all__ = ['Kind', 'INTERVENTION_KINDS', 'random_bits', 'row_keys', 'choose', 'o
 
 # %% ../nbs/04_interventions.ipynb #12959e13
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from html import escape
 from typing import Literal, get_args
 
@@ -33,6 +33,11 @@ def _mix(x: np.ndarray) -> np.ndarray:
     return x ^ (x >> 31)
 
 
+@lru_cache
+def _mixed(number: int) -> np.uint64: # the same few in every step
+    return _mix(np.uint64(number))
+
+
 def random_bits(
     seed: int,
     epoch: int,
@@ -43,8 +48,7 @@ def random_bits(
     "Random bits for every position of every row, the same whatever else is in the batch."
     key = np.asarray(rows).astype(np.uint64)
     for part in (epoch, seed, stream):
-        mixed = _mix(np.uint64(part))
-        key = _mix(key ^ mixed)
+        key = _mix(key ^ _mixed(part))
     numbers = np.arange(1, length + 1, dtype=np.uint64)
     return _mix(key[:, None] + _mix(numbers))
 

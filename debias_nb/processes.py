@@ -34,8 +34,10 @@ def rank() -> int:
 
 def unwrapped(model):
     "The model inside DistributedDataParallel or torch.compile."
-    while hasattr(model, "_orig_mod") or hasattr(model, "module"):
-        model = getattr(model, "_orig_mod", None) or model.module
+    inside = model._modules
+    while "_orig_mod" in inside or "module" in inside:
+        model = inside.get("_orig_mod") or inside["module"]
+        inside = model._modules
     return model
 
 # %% ../nbs/02_processes.ipynb #d559d62d

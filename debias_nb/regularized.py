@@ -490,8 +490,10 @@ class Regularizer:
 
     def of_batch(self, batch: "Batch") -> torch.Tensor: # scalar, not weighted
         "The mean over the columns."
-        terms = [self.term(text) for text in batch.texts_of(self)]
-        return torch.stack(terms).mean()
+        first, *others = [self.term(text) for text in batch.texts_of(self)]
+        if others:
+            return torch.stack([first, *others]).mean()
+        return first
 
 
 @dataclass
@@ -570,7 +572,7 @@ class SimCSE(Regularizer):
     def term(self, text):
         if not torch.is_grad_enabled(): # without dropout both passes are the same
             return text.fx.new_zeros(())
-        if is_static(text.batch.encoder):
+        if text.batch.static:
             with text.batch.draws.aside(text.tokens.ids.device):
                 second = encode_tokens(text.batch.encoder, text.tokens, self.token_dropout)
         else:
@@ -660,6 +662,7 @@ class Batch:
         self.draws = draws or Draws()
         self.memory = memory
         self.labels = labels
+        self.static = is_static(encoder)
         self.columns = {}          # place -> Column, for those that somebody looks at
         self.embeddings = {}       # place -> (n, d) f(X), unit vectors with gradient
         self.base_embeddings = {}  # place -> (n, d) f0(X)
@@ -1062,8 +1065,8 @@ def _must_be_numbers(labels) -> None:
     "Raises `ValueError` for labels that are none; on an accelerator, for which one waits, the loss tells."
     if not isinstance(labels, torch.Tensor) or not labels.is_cpu or not labels.is_floating_point():
         return
-    rows = labels.isnan().nonzero()[:, 0].unique().tolist()
-    if rows:
+    if labels.isnan().any():
+        rows = labels.isnan().nonzero()[:, 0].unique().tolist()
         what = f"{len(rows)} of the {len(labels)} labels of this batch are no numbers (nan)"
         raise ValueError(f"{what}, the first in its row {rows[0]}")
 
@@ -1183,14 +1186,15 @@ class Regularized(torch.nn.Module):
 
     def _base_on(self, device):
         "The base encoder, on the device of the other."
-        if self.base is not None and self.base.device != device:
+        if self.base is not None and next(self.base.parameters()).device != device:
             self.base.to(device)
         return self.base
 
     def _base_terms(self, batch: Batch, labels) -> dict:
         "What the loss itself gives; its embeddings are left in the batch."
         is_pair_loss = isinstance(self.loss, PairLoss)
-        with precision_seen(batch.encoder) as contexts:
+        reads_base = batch.base is not None and batch.memory is None
+        with precision_seen(batch.encoder) if reads_base else nullcontext() as contexts:
             if is_pair_loss:
                 loss = self._of_pairs(batch, labels)
             else:
@@ -1207,7 +1211,7 @@ class Regularized(torch.nn.Module):
     def _of_pairs(self, batch: Batch, labels):
         "What a loss of pairs gives. A static table takes changed texts through the same pass."
         further = []
-        if is_static(batch.encoder):
+        if batch.static:
             further = [tokens for one in self.named_terms().values() for tokens in one.beside(batch)]
         columns = [batch.columns[place].tokens for place in (0, 1)]
         fx, fz, *others = self.loss.embed(*columns, *further)

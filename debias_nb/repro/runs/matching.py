@@ -244,7 +244,8 @@ def make_loss(
         loss = Regularized(model, loss, [kind(method.weight, rows=method.rows, **settings)], base, draws)
     if isinstance(loss, Regularized):
         loss.watch = None # a table trains with every strength, also with those that do nothing
-    if kind and kind.needs_base and kind.intervenes and method.rows == 1 and isinstance(base, CachedBase):
+    ahead = method.rows == 1 or is_static(model) # a table embeds all rows at once sooner than a few in every step
+    if kind and kind.needs_base and kind.intervenes and ahead and isinstance(base, CachedBase):
         course.prepare = partial(base.prepare, method.mask_share, method.intervention)
     loss.register_forward_hook(course.note)
     return loss

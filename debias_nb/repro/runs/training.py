@@ -134,6 +134,9 @@ class MatchingTrainer(QuietTrainer):
             raise TrainingFailed(self.state.global_step, f"the loss is {float(loss.detach())}")
         return out
 
+    def track_loss_components(self, loss):
+        "Nothing is noted: a `Course` keeps the terms of each step."
+
 
 class BestEpoch(TrainerCallback):
     "Keep the weights of the epoch with the highest validation score, the earliest of equals."
