@@ -42,7 +42,7 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-faults test-lower test-notebooks test-python test-types lock outdated mutants repeats docs bench cluster notebooks lab-check reference sync check-sync clean
+.PHONY: help venv reports test test-faults test-lower test-notebooks test-python test-types lock outdated mutants repeats docs bench notebooks lab-check reference sync check-sync clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -88,10 +88,6 @@ $(VENV)/.stamp-mutants: $(VENV)/.stamp
 
 $(VENV)/.stamp-bench: $(VENV)/.stamp
 	$(INSTALL) --editable '.[bench]'
-	touch $@
-
-$(VENV)/.stamp-cluster: $(VENV)/.stamp
-	$(INSTALL) --editable '.[cluster]'
 	touch $@
 
 reports: $(VENV)/.stamp | .cache ## run what is missing of the first seed at the planted scale, render the reports from all results, compare with the committed runs
@@ -146,13 +142,6 @@ repeats: $(VENV)/.stamp | .cache ## compute again what trains nothing, and say w
 
 bench: $(VENV)/.stamp-bench | .cache ## run every bench, one after the other: ratios of times, nothing is written
 	for bench in $(BENCHES); do $(BIN)/python bench/$$bench.py || exit 1; done
-
-# CLUSTER is a folder of workflow/profiles; SETTINGS stand at the head of workflow/Snakefile.
-CLUSTER ?= local
-SETTINGS ?= profile=planted
-
-cluster: $(VENV)/.stamp-cluster | .cache ## make runs as jobs: CLUSTER=slurm SETTINGS='tables=itvreg/table03 profile=small'
-	$(BIN)/snakemake --profile workflow/profiles/$(CLUSTER) --config $(SETTINGS)
 
 notebooks: $(VENV)/.stamp | .cache ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab nbs

@@ -21,6 +21,7 @@ from common import (
 )
 
 RECORD = Path(__file__).resolve().with_suffix(".json")
+ROOT = RECORD.parents[1]
 PLAIN, CACHED, DETERMINISTIC = "plain", "plain, one batch kept", "plain, deterministic"
 ITV = {"regulariser": "itvreg", "weight": .1, "mask_share": .5}
 
@@ -258,11 +259,11 @@ RUNS = {"900 x 32": pairs_run, "140 x 128": answers_run, "64 x 512": authors_run
 
 
 def step_flop(name: str, variant: str, size: Size) -> float:
-    "Operations of a step, as `debias-nb cost` counts them: frozen encoders prepared before are not in a step."
-    from debias_nb.repro.pages.cost import Shape, forward_flop
-    shape = Shape(layers=size.layers, width=size.width, inner=size.inner, heads=size.heads, parameters=1)
+    "Operations of a step, as reports/COST.md counts them: frozen encoders prepared before are not in a step."
+    weights = size.layers * (4 * size.width**2 + 2 * size.width * size.inner)
+    forwards = 2 * weights * size.tokens + 4 * size.layers * size.width * size.tokens**2 # of a text
     passes = PASSES[variant] if name == "900 x 32" else 3
-    return size.batch * passes * forward_flop(shape, size.tokens)
+    return size.batch * passes * forwards
 
 
 def matrix_peak() -> float:
@@ -275,8 +276,10 @@ def matrix_peak() -> float:
 
 def peak_flop(device: str) -> float:
     "FLOP a second that a device has at most."
-    from debias_nb.repro.pages.cost import load_costs
-    return load_costs().peak["bf16"] if device == "cuda" else matrix_peak()
+    from debias_nb.config import load_yaml
+    if device == "cpu":
+        return matrix_peak()
+    return load_yaml(ROOT / "configs/device/costs.yaml")["peak"]["bf16"]
 
 
 def clock_of(device: str):

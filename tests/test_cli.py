@@ -175,7 +175,7 @@ def test_refused_before_a_kernel_starts(odd_notebooks, no_kernel, monkeypatch, a
     assert not (odd_notebooks.folder / "_runs").exists()
 
 
-@pytest.mark.parametrize("command", ["run toy/good", "batch", "cost toy/good", "plan toy/good"])
+@pytest.mark.parametrize("command", ["run toy/good", "batch"])
 def test_a_profile_that_is_none_is_refused_with_those_there_are(project, no_kernel, command):
     project.add("good")
     done = shell(*command.split(), "--profile", "plantd")
@@ -653,7 +653,7 @@ print("torch" in sys.modules)
 """
 
 
-@pytest.mark.parametrize("command", ["list", "data", "cost itvreg/table02 --profile paper", "plan itvreg/table05"])
+@pytest.mark.parametrize("command", ["list", "data"])
 def test_commands_that_train_nothing_need_no_torch(command):
     done = run_python(WITHOUT_TORCH, *command.split())
     assert done.returncode == 0 and done.stdout.endswith("False\n"), done.stderr + done.stdout

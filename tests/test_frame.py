@@ -308,7 +308,7 @@ def installs(folder, locked):
 
 
 TARGETS = {
-    "venv", "reports", "test", "test-lower", "lock", "outdated", "docs", "bench", "cluster", "mutants", "test-faults",
+    "venv", "reports", "test", "test-lower", "lock", "outdated", "docs", "bench", "mutants", "test-faults",
     "repeats", "notebooks", "lab-check", "reference", "sync", "check-sync", "clean", "help"}
 
 
@@ -540,7 +540,7 @@ def test_a_workflow_may_read_and_runs_pinned_actions(path):
 
 INSTALLS = {
     "docs": ".stamp-docs", "lock": ".stamp-lock", "mutants": ".stamp-mutants", "bench": ".stamp-bench",
-    "cluster": ".stamp-cluster", "venv, elsewhere": ".stamp", "venv": ".stamp",
+    "venv, elsewhere": ".stamp", "venv": ".stamp",
 }
 
 

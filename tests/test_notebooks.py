@@ -249,10 +249,14 @@ def test_executed_notebooks_have_names_that_tell_them_apart():
     assert long[0] != long[1] and all(len(name) < 120 for name in long)
 
 
-@pytest.mark.parametrize("seconds, words", [(600., ["4 runs on 1 processes: about 40 minutes, by such runs"]), (10., [])])
-def test_what_takes_long_says_so_beforehand(monkeypatch, seconds, words):
-    from debias_nb.repro.runs import plan, runner
-    monkeypatch.setattr(plan, "estimates", lambda runs: {run.id: plan.Estimate(seconds, 0., "such runs") for run in runs})
+@pytest.mark.parametrize("expected, words", [
+    ((2400., False), ["4 runs on 1 processes: about 40 minutes, by such runs"]),
+    ((9000., True), ["4 runs on 1 processes: about 2.5 hours, by a guess"]),
+    ((40., False), []),
+])
+def test_what_takes_long_says_so_beforehand(monkeypatch, expected, words):
+    from debias_nb.repro.runs import runner
+    monkeypatch.setattr(runner, "expected_seconds", lambda runs: expected)
     runs = load_experiment("itvreg/table03", "small").runs()[:4]
     said = []
     monkeypatch.setattr(runner, "_parallel", lambda *args: iter(()))

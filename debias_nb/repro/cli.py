@@ -584,8 +584,9 @@ def _print_outcome(outcome, store, end: float) -> None: # end: of the time, in s
 
 @app.command("device-batch")
 def device_batch(
-    manifest: Annotated[Path, Argument(
-        help="a YAML file that names runs, most valuable first, e.g. configs/device/itvreg.yaml")],
+    runs: Annotated[str, Argument(
+        help="a YAML file that names runs, most valuable first, e.g. configs/device/itvreg.yaml; or a table, e.g. itvreg/table03",
+        metavar="MANIFEST")],
     time: Annotated[float, Option(min=0, help=TIME_HELP)] = 540.,
     out: Annotated[Path | None, Option(
         help="folder for records and checkpoints; default: _runs/device/")] = None,
@@ -594,17 +595,23 @@ def device_batch(
         min=1, help="processes that share the device; default: 4 where runs are small, else 1")] = None,
     deterministic: Annotated[bool, Option(
         "--deterministic", help="refuse algorithms whose sums depend on chance")] = False,
+    profile: Profile = "planted",
+    full: Full = False,
+    part: Annotated[str | None, Option(
+        help="the runs of one job of several, e.g. 3/10; exit code 1 where its time was up")] = None,
     list_: Annotated[bool, Option("--list", help="list the runs that have no record, and make none")] = False,
 ):
-    "Make the runs of a manifest on a device, most valuable first, and stop before the time is up."
+    "Make the runs of a manifest or a table on a device, most valuable first, and stop before the time is up."
     begun = now()
     check_folders()
     root = project_here()
     from debias_nb.repro.runs import device as devices
-    runs = devices.manifest_runs(manifest, root)
-    clones = [store_for(profile) for profile in dict.fromkeys(run.profile for run in runs)]
-    todo = devices.outstanding(runs, clones)
-    echo(f"{manifest}: {len(runs)} runs, {len(todo)} without a record here")
+    asked = devices.asked_runs(runs, profile, full, root)
+    if part:
+        asked = devices.part_of(asked, part)
+    clones = [store_for(profile) for profile in dict.fromkeys(run.profile for run in asked)]
+    todo = devices.outstanding(asked, clones)
+    echo(f"{runs}: {len(asked)} runs, {len(todo)} without a record here")
     if list_:
         for run in todo:
             echo(run.id)
@@ -612,7 +619,8 @@ def device_batch(
     where = out or root / "_runs" / "device"
     outcome, store = devices.device_batch(todo, time, where, device, workers, deterministic, begun)
     _print_outcome(outcome, store, begun + time)
-    if outcome.failed or outcome.missing:
+    unfinished = outcome.later if part else outcome.failed # a job is taken up again; one run that fails stops no cluster
+    if unfinished or outcome.missing:
         raise Exit(1)
 
 
@@ -633,12 +641,11 @@ def merge(
     """Add the records of a device to results/. Those of code that this clone does not know are kept apart, in
     _runs/apart/. Exit code 1 where a record differs from one that is there, or a line is not the record of a run."""
     from debias_nb.repro.runs.device import Merged, merge as merged
-    from debias_nb.repro.runs.plan import folders_of_jobs
     root = project_here()
     if not folder.is_dir():
         raise RunnerError(f"{folder} is no folder")
-    if jobs:
-        folders = folders_of_jobs(folder)
+    if jobs: # each has its own, for each version of the code
+        folders = sorted({path.parents[1] for path in folder.glob("*/*/*/*.jsonl")})
     else:
         _refuse_without_records(folder)
         folders = [folder]
@@ -695,64 +702,6 @@ def _print_merged(done, apart: Path) -> None: # apart: where records of other co
         echo(told, err=True)
     for run_id in done.differing:
         echo(f"differs from the record that is there, which stays: {run_id}", err=True)
-
-
-@app.command()
-def cost(
-    name: Annotated[str, Argument(help=NAME_HELP, autocompletion=_experiments)],
-    profile: Profile = "paper",
-):
-    "Hours, memory, disk and money of a table on one device, and what they rest on."
-    from debias_nb.repro.pages.cost import cost_table, load_costs, measured, rounded
-    root = project_here()
-    experiment = load_experiment(name, profile, root)
-    table = rounded(cost_table([experiment], root))
-    costs = load_costs(root)
-    for column in table:
-        echo(f"{column}: {table[column].iloc[0]}")
-    share = f"assumed to be {costs.utilisation:.0%}"
-    if measured(root):
-        share = "measured (bench/gpu.json)"
-    echo(f"on {costs.device} at {costs.price:g} USD an hour; the share of its peak is {share}")
-
-
-@app.command()
-def plan(
-    names: Annotated[list[str] | None, Argument(
-        help="paper/experiment, e.g. itvreg/table03; may be several; default: all with a configuration at the profile",
-        autocompletion=_experiments)] = None,
-    profile: Profile = "paper",
-    full: Full = False,
-    minutes: Annotated[float, Option(min=0, help="what a job should be worth at least")] = 10.,
-):
-    "The jobs that a cluster would be given: their runs, hours and memory. What has a record is in none."
-    from debias_nb.repro.runs import plan as plans
-    root = project_here()
-    asked = plans.named(names, profile, root)
-    jobs, there = plans.plan(asked, profile, full, 60 * minutes, root=root)
-    echo(plans.described(jobs, there))
-
-
-@app.command(hidden=True)
-def job(
-    name: Annotated[str, Argument(help="its name in the plan")],
-    plan: Annotated[Path, Option(help="the file that workflow/Snakefile has written")],
-    out: Annotated[Path, Option(
-        help="folder for its records and checkpoints; what is there already is not made again")],
-    time: Annotated[float, Option(min=0, help=TIME_HELP)],
-    device: Annotated[str, Option(help=DEVICE_HELP)] = "cpu",
-):
-    "Make the runs of one job, for workflow/Snakefile. Exit code 1 where some are left, or lack their data."
-    begun = now()
-    check_folders()
-    root = project_here()
-    from debias_nb.repro.runs.device import device_batch as make
-    from debias_nb.repro.runs.plan import job_runs, read_plan
-    runs = job_runs(read_plan(plan)[name], root)
-    outcome, store = make(runs, time, out, device, 1, begun=begun, progress=False)
-    _print_outcome(outcome, store, begun + time)
-    if outcome.later or outcome.missing:
-        raise Exit(1)
 
 
 LETTERS = {"itvreg": "A", "arr": "B", "scan": "C"}
@@ -825,14 +774,12 @@ def _pages_of(paper: str, folder: Path, fresh: bool, here: Path) -> list[Path]: 
 
 
 def _of_all(folder: Path) -> list[Path]: # what was written
-    "What to do, the findings, what the papers' own scale costs, the list of pages, and what the benches say."
+    "What to do, the findings, what was measured and what the papers' own scale costs, and the list of pages."
     from debias_nb.repro.pages.report import BOOKS
-    from debias_nb.repro.pages.speed import render_speed
     written = [path for name in BOOKS for path in _book(name, folder)]
-    texts = {folder / "README.md": _contents(), folder / "SPEED.md": render_speed()}
-    for path, text in texts.items():
-        path.write_text(text, "utf-8")
-    return [*written, *texts]
+    contents = folder / "README.md"
+    contents.write_text(_contents(), "utf-8")
+    return [*written, contents]
 
 
 @app.command()

@@ -6,6 +6,7 @@ folder of that name. Merging keeps the record that is there, names one that says
 apart that is not in the history of this clone, or was changed when they were made.
 """
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterable
@@ -97,6 +98,27 @@ def manifest_runs(path: str | Path, root: Path | None = None) -> list[RunConfig]
         for run in runs:
             found.setdefault(run.id, run)
     return list(found.values())
+
+
+def asked_runs(
+    name: str,                # of a manifest, a YAML file; else `paper/experiment`
+    profile: Profile,         # of the latter
+    full: bool = False,       # of the latter: with what takes long and is left out otherwise
+    root: Path | None = None, # of the project
+) -> list[RunConfig]:
+    "The runs of a manifest, or of a table. Raises `ConfigError`."
+    if name.endswith((".yaml", ".yml")):
+        return manifest_runs(name, root)
+    return narrow(load_experiment(name, profile, root), full=full).runs()
+
+
+def part_of(runs: list[RunConfig], part: str) -> list[RunConfig]: # part: `3/10`, the third job of ten
+    "Every so-manieth run, whatever has a record meanwhile. Raises `ConfigError`."
+    found = re.fullmatch(r"(\d+)/(\d+)", part)
+    k, n = map(int, found.groups()) if found else (0, 0)
+    if not 1 <= k <= n:
+        raise ConfigError(f"--part wants the number of a job and of all jobs, such as 3/10; got {part!r}")
+    return runs[k - 1::n]
 
 
 def code_version() -> str: # 12 hex digits, perhaps with `-changed`; or `unknown`

@@ -19,6 +19,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from statistics import median
 
 from debias_nb.config import ConfigError, check_known, project_root
 from debias_nb.data.registry import only_pinned
@@ -293,15 +294,35 @@ def run_all(
     return out
 
 
+GUESSED = {"planted": 60., "small": 600., "paper": 24 * 3600.} # profile -> seconds of a run that nothing is known of
+
+
+def expected_seconds(runs: list[RunConfig]) -> tuple[float, bool]: # one after the other; whether a part of it is a guess
+    "What runs will take: as finished ones of their experiment with the same encoder and method, else with the same encoder."
+    took = {}
+    for folder in {project_root() / "results", *(store_for(run.profile).folder for run in runs)}:
+        for record in finished(runs, Store(folder)).values():
+            config = record["config"]
+            place = config["experiment"], config["encoder"]["name"]
+            for kind in ((*place, config["method"]["name"]), place):
+                took.setdefault(kind, []).append(record["seconds"])
+    seconds = []
+    is_guess = False
+    for run in runs:
+        place = run.experiment, run.encoder.name
+        such = took.get((*place, run.recorded().method.name)) or took.get(place)
+        is_guess = is_guess or not such
+        seconds.append(median(such or [GUESSED[run.profile]]))
+    return sum(seconds), is_guess
+
+
 def _tell_how_long(runs: list[RunConfig], workers: int | None, say) -> None: # as `run_all`
     "Say what is about to be made, where that takes more than a minute."
-    from debias_nb.repro.runs.plan import estimates
-    known = estimates(runs)
+    seconds, is_guess = expected_seconds(runs)
     processes = min(workers or cores(), len(runs))
-    seconds = sum(one.seconds for one in known.values()) / processes
-    if seconds > 60:
-        sources = ", ".join(dict.fromkeys(one.source for one in known.values()))
-        say(f"{len(runs)} runs on {processes} processes: about {_duration(seconds)}, by {sources}")
+    if seconds > 60 * processes:
+        source = "a guess" if is_guess else "such runs"
+        say(f"{len(runs)} runs on {processes} processes: about {_duration(seconds / processes)}, by {source}")
 
 
 def _duration(seconds: float) -> str:
