@@ -912,11 +912,17 @@ def _print_worst(wrong) -> None: # of `agree.apart`
         echo(f"  and {len(wrong) - WORST} more")
 
 
-@app.command()
-def data():
+data_app = typer.Typer(invoke_without_command=True)
+app.add_typer(data_app, name="data")
+
+
+@data_app.callback()
+def data(ctx: typer.Context):
     """Which data files are needed, where they were found, and how to get the others.
     Exit code 1 where a file has other contents than the published ones."""
     check_folders()
+    if ctx.invoked_subcommand:
+        return
     found = inventory()
     rows = [_file_row(r) for r in found]
     _print(rows, "data set", "file", "bytes", "status", "where, or how to get it")
@@ -924,6 +930,23 @@ def data():
     if refused:
         names = ", ".join(refused)
         _end(f"other contents than the registry's: {names}")
+
+
+@data_app.command("convert")
+def convert_data(
+    name: Annotated[str, Argument(help="a data set that is placed by hand, as `debias-nb data` names it")],
+    source: Annotated[Path, Argument(help="its files as published: a folder, unpacked, or one file")],
+    share: Annotated[float, Option(help="of the texts by authors, drawn at random")] = 1.,
+):
+    "Write a corpus that was placed by hand in the layout that is read here; counts, and hashes that later runs check."
+    from debias_nb.data.convert import compared, convert as convert_corpus
+    made = convert_corpus(name, source, share)
+    rows = [(what, f"{here:,}", "" if printed is None else f"{printed:,}", said)
+            for what, here, printed, said in compared(made)]
+    _print(rows, "count", "here", "the paper", "")
+    for kind, pins in (("read", made.sources), ("written", made.files)):
+        for file, pin in pins.items():
+            echo(f"{kind} {file}: {pin.bytes:,} bytes, sha256 {pin.sha256}")
 
 
 def _file_row(r: dict) -> tuple[str, ...]: # r: of `inventory`
