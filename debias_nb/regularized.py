@@ -5,19 +5,23 @@
 # %% auto #0
 __all__ = ['BANSAL', 'GAO', 'IYYER', 'LI', 'STEPS', 'KINDS', 'REGULARIZERS', 'HUNDRED', 'EARLY', 'MEASURED', 'PROBES', 'STILL',
            'NOTHING', 'WEAK', 'UNFELT', 'ONE_PASS', 'NOTED', 'watched', 'embeddings_by_column', 'Column', 'read_column',
-           'encode', 'PairLoss', 'check_two', 'LeastSquares', 'Hinge', 'Draws', 'View', 'Regularizer', 'Intervening',
-           'ITVReg', 'MaskReg', 'OutReg', 'SimCSE', 'L2SP', 'replaced', 'WordDropout', 'Batch', 'precision_seen',
-           'Terms', 'gradient_shares', 'Watch', 'chain', 'mini_batch', 'frozen_base', 'merged', 'note_base',
-           'Regularized', 'wise_ft']
+           'encode', 'PairLoss', 'check_two', 'LeastSquares', 'Hinge', 'Draws', 'View', 'read_texts', 'TextStream',
+           'Drawn', 'Regularizer', 'Intervening', 'ITVReg', 'MaskReg', 'OutReg', 'SimCSE', 'L2SP', 'replaced',
+           'WordDropout', 'Batch', 'precision_seen', 'Terms', 'gradient_shares', 'Watch', 'chain', 'mini_batch',
+           'frozen_base', 'merged', 'note_base', 'Regularized', 'wise_ft']
 
 # %% ../nbs/methods/regularized.ipynb #f0dc647b
+import hashlib
 import math
 import threading
 import warnings
 import weakref
+from collections.abc import Iterable, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from numbers import Integral
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -25,15 +29,15 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from .config import check_range
 from debias_nb.encoders import (
-    PADDED, Tokens, check_no_template, copied, encode_tokens, encoder_fingerprint, evaluating, from_features, is_static,
-    mask_id, stack, tell_prompts, to_features, unit_rows,
+    PADDED, Tokens, check_no_template, copied, default_prompt, encode_tokens, encoder_fingerprint, evaluating, from_features,
+    is_static, mask_id, stack, tell_prompts, to_features, unit_rows,
 )
 from .interventions import check_intervention, choose, intervene
 from debias_nb.itvreg import (
     L2SP_WEIGHT, check_all_weights, check_encoder, check_features, check_hinge, check_same_make, cosines, hinge, is_changed,
     itvreg, l2sp, maskreg, mse, outreg, own_dropout, simcse,
 )
-from .processes import mean_of_all, processes, rank, refuse_several, unwrapped
+from .processes import mean_of_all, met, processes, rank, refuse_several, unwrapped
 
 # %% ../nbs/methods/regularized.ipynb #7f489dbc
 _LOCKS = weakref.WeakKeyDictionary() # model -> what one thread at a time holds while its calls are noted
@@ -319,6 +323,17 @@ class Draws:
         count = max(1, round(share * n))
         return torch.from_numpy(order[:count])
 
+    def block(
+        self,
+        blocks: int, # that texts are parted into
+        seed: int,
+    ) -> int: # in [0, blocks); the first in an evaluation
+        "Which block of other texts this step holds the encoder on."
+        if self.number is None:
+            return 0
+        rng = np.random.default_rng([seed, self.number])
+        return int(rng.integers(blocks))
+
     @contextmanager
     def aside(self, device):
         "Inside, dropout draws from a stream of its own; outside, as if nothing had been."
@@ -405,6 +420,95 @@ class View:
             known[self.place] = f0x
         return f0x, f0_other
 
+# %% ../nbs/methods/regularized.ipynb #f3d511e1
+def read_texts(
+    texts,                     # a list of strings, a column of `datasets`, or a file: one text a line, or a column of a table
+    column: str | None = None, # of a file (csv, tsv, jsonl, parquet)
+) -> list[str]:
+    "Texts without labels. Raises `ValueError` for what are none, and for fewer than two."
+    what = "texts"
+    if isinstance(texts, (str, Path)):
+        what = f"texts ({texts})"
+        texts = _of_file(Path(texts), column)
+    if isinstance(texts, Mapping) or hasattr(texts, "columns") or hasattr(texts, "column_names"):
+        raise ValueError(f"{what} is a {type(texts).__name__} of several columns: pass one of them, such as data['text']")
+    if not isinstance(texts, Iterable):
+        raise ValueError(f"{what} must be a list of strings or a file, got {texts!r}")
+    texts = list(texts)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"{what} must be strings, and number {number} is a {type(text).__name__}")
+    if len(texts) < 2:
+        raise ValueError(f"{what} has {len(texts)} text{'s' * (not texts)}: hold an encoder on many, at the least on two")
+    return texts
+
+
+def _of_file(path: Path, column: str | None) -> list[str]:
+    "The texts of a file. Raises `ValueError` where there is none, or where a column has to be named."
+    if not path.is_file():
+        raise ValueError(f"texts ({path}): there is no such file; texts themselves are given as a list")
+    if column is not None:
+        from debias_nb.explain.pairs_file import columns_of
+        return columns_of(path, [column])[column].tolist()
+    if path.suffix in (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet"):
+        raise ValueError(f"texts ({path}): say which column, as in texts=read_texts({path.name!r}, 'text')")
+    return [line for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+
+
+class TextStream:
+    """Texts beside the batches of a training, drawn in blocks of a fixed order. What the base makes of a block is remembered,
+    and is the same in whichever step the block comes first."""
+    def __init__(
+        self,
+        one: "Regularizer", # with `texts`
+    ):
+        self.one = one
+        self.order = np.random.default_rng(one.seed).permutation(len(one.texts))
+        self.known = {} # texts of a block, and its place -> (k, d) f0, on the CPU
+
+    def next(self, batch: "Batch") -> "Drawn":
+        "Texts for a step; of several processes each has its part of a block."
+        from sentence_transformers.util import batch_to_device
+        texts = self.one.texts
+        size = min(self.one.texts_per_batch or batch.size, len(texts))
+        together = size * (processes() if met() else 1)
+        block = batch.draws.block(math.ceil(len(texts) / together), self.one.seed)
+        places = block * together + rank() * size + np.arange(size)
+        drawn = [texts[number] for number in self.order[places % len(texts)]]
+        features = batch.encoder.preprocess(drawn, prompt=default_prompt(batch.encoder) or None)
+        column = read_column(batch.encoder, batch_to_device(features, batch.encoder.device))
+        return Drawn(batch, column, self.known, (size, block))
+
+
+class Drawn(View):
+    "Texts of a `TextStream`, encoded in a pass of their own."
+    def __init__(self, batch: "Batch", column: Column, known: dict, key: tuple):
+        self.batch = batch
+        self.place = None # in no column of the batch
+        self.column = column
+        self.tokens = column.tokens
+        self.rows = _every_row(self.tokens)
+        self.whole = True
+        self.changed = None
+        self.known = known
+        self.key = key
+
+    @cached_property
+    def fx(self) -> torch.Tensor: # (k, d)
+        return self.encode(self.tokens)
+
+    @property
+    def f0x(self) -> torch.Tensor: # (k, d)
+        if self.key not in self.known:
+            self.known[self.key] = self.at_base(self.tokens).cpu()
+        return self.known[self.key].to(self.tokens.ids.device)
+
+    def at_base(self, tokens):
+        return self.batch.at_base(self.column, tokens, self.rows)
+
+    def both_at_base(self, tokens):
+        return self.f0x, self.at_base(tokens)
+
 # %% ../nbs/methods/regularized.ipynb #f3d511e2
 BANSAL = """
 @misc{bansal2022interventions,
@@ -465,6 +569,9 @@ class Regularizer:
     weight: float = .1                                            # lambda >= 0
     columns: int | tuple[int, ...] | str = field(default=0, kw_only=True) # places, 0 the anchor; or "all"
     rows: float = field(default=1., kw_only=True)                 # share of each batch that is looked at, in (0, 1]
+    texts: list[str] | str | Path | None = field(default=None, kw_only=True, repr=False) # others, in the place of the batch's
+    texts_per_batch: int | None = field(default=None, kw_only=True) # how many are drawn; None: as many as the batch has rows
+    seed: int = field(default=0, kw_only=True)                    # of what is drawn of them
 
     needs_base = False
     intervenes = False
@@ -476,6 +583,19 @@ class Regularizer:
         check_range("weight (lambda)", self.weight, "[)")
         check_range("rows", self.rows, "(]", 1)
         _places(self.columns)
+        if self.texts is None:
+            return
+        self.texts = read_texts(self.texts)
+        count = self.texts_per_batch
+        if count is not None and not (isinstance(count, Integral) and count > 0):
+            raise ValueError(f"texts_per_batch must be a whole number from 1, got {count!r}")
+        if (self.columns, self.rows) != (0, 1.):
+            raise ValueError("columns and rows are those of a batch: leave them out where texts are given")
+
+    @property
+    def reads_columns(self) -> bool:
+        "Whether it looks at the texts of a batch."
+        return self.texts is None
 
     @property
     def name(self) -> str:
@@ -510,6 +630,8 @@ class Intervening(Regularizer):
         check_intervention(self.intervention)
 
     def beside(self, batch):
+        if self.texts is not None: # they have a pass of their own
+            return []
         return [self.changed(text)[0] for text in batch.texts_of(self)]
 
     def changed(self, text: View) -> tuple[Tokens, torch.Tensor]: # X'; weight of each row
@@ -591,6 +713,12 @@ class L2SP(Regularizer):
     citation = LI
     grid = tuple(L2SP_WEIGHT * step for step in STEPS)
     about = "weights stay near the base's"
+    reads_columns = False
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.texts is not None:
+            raise ValueError("L2SP holds weights, whatever the texts: leave out texts")
 
     def of_batch(self, batch):
         check_all_weights(batch.model)
@@ -618,6 +746,7 @@ class WordDropout:
 
     needs_base = False
     intervenes = True
+    reads_columns = True
     citation = IYYER
     grid = (.05, .1, .2, .4)
     about = "some words of each text are left out"
@@ -653,6 +782,7 @@ class Batch:
         draws: Draws | None = None, # default: those of a new step
         memory=None,                # as of `Regularized`
         labels=None,                # as the loss is given them
+        streams: list | None = None, # of other texts, as `TextStream`s, which remember; default: none yet
     ):
         self.model = model
         self.encoder = encoder
@@ -662,6 +792,7 @@ class Batch:
         self.draws = draws or Draws()
         self.memory = memory
         self.labels = labels
+        self.streams = [] if streams is None else streams
         self.static = is_static(encoder)
         self.columns = {}          # place -> Column, for those that somebody looks at
         self.embeddings = {}       # place -> (n, d) f(X), unit vectors with gradient
@@ -695,6 +826,12 @@ class Batch:
         self.features[place] = features
         self.columns[place] = Column(tokens, _besides(features), column.flat)
 
+    @property
+    def size(self) -> int:
+        "Rows."
+        first = self.features[0]
+        return len(first["offsets"] if "offsets" in first else first["input_ids"])
+
     def views(self, columns, share: float) -> list[View]:
         "Some rows of some columns; the same rows of all."
         places = self.places(columns)
@@ -705,8 +842,16 @@ class Batch:
     def texts_of(self, one: Regularizer) -> list[View]:
         "The texts that a regulariser looks at: its rows are drawn once."
         if id(one) not in self.texts:
-            self.texts[id(one)] = self.views(one.columns, one.rows)
+            self.texts[id(one)] = self.views(one.columns, one.rows) if one.texts is None else [self.drawn(one)]
         return self.texts[id(one)]
+
+    def drawn(self, one: Regularizer) -> Drawn:
+        "The other texts that a regulariser looks at."
+        known = [stream for stream in self.streams if stream.one is one]
+        if not known:
+            known.append(TextStream(one))
+            self.streams.extend(known)
+        return known[0].next(self)
 
     @torch.no_grad()
     def at_base(self, column: Column, tokens: Tokens, rows: torch.Tensor) -> torch.Tensor: # (k, d)
@@ -1104,6 +1249,7 @@ class Regularized(torch.nn.Module):
         if any(one.needs_base for one in regularizers):
             frozen = frozen_base(model, base)
         self.memory = memory
+        self.streams = [] # of other texts, once a regulariser has asked for them
         self.__dict__["base"] = frozen # no submodule: no optimiser sees it
         self.base_was_given = base is not None
         self.begun = False # whether a batch of training has come
@@ -1146,12 +1292,12 @@ class Regularized(torch.nn.Module):
             self._take_up(encoder)
         base = self._base_on(encoder.device)
         draws = self.draws(features)
-        batch = Batch(self.model, encoder, base, features, self.at_once, draws, self.memory, labels)
+        batch = Batch(self.model, encoder, base, features, self.at_once, draws, self.memory, labels, self.streams)
         if isinstance(self.loss, PairLoss):
             check_two(self.loss, features)
             batch.read("all")
         for one in self.regularizers:
-            if not isinstance(one, L2SP):
+            if one.reads_columns:
                 batch.read(one.columns)
         if torch.is_grad_enabled():
             for one in self.regularizers:
@@ -1193,7 +1339,8 @@ class Regularized(torch.nn.Module):
     def _base_terms(self, batch: Batch, labels) -> dict:
         "What the loss itself gives; its embeddings are left in the batch."
         is_pair_loss = isinstance(self.loss, PairLoss)
-        reads_base = batch.base is not None and batch.memory is None
+        others = any(isinstance(one, Regularizer) and one.texts is not None for one in self.regularizers)
+        reads_base = batch.base is not None and (batch.memory is None or others)
         with precision_seen(batch.encoder) if reads_base else nullcontext() as contexts:
             if is_pair_loss:
                 loss = self._of_pairs(batch, labels)
@@ -1280,8 +1427,13 @@ class Regularized(torch.nn.Module):
         "What the model card says of the loss."
         settings = {"loss": self.loss}
         for one in self.regularizers:
-            told = {"name": type(one).__name__}
-            settings.setdefault("regularizers", []).append(told | asdict(one))
+            told = {"name": type(one).__name__} | asdict(one)
+            if told.get("texts") is None:
+                told = {name: value for name, value in told.items() if name not in ("texts", "texts_per_batch", "seed")}
+            else:
+                digest = hashlib.sha256("\n".join(one.texts).encode()).hexdigest()
+                told["texts"] = f"{len(one.texts)} (sha256 {digest[:12]})"
+            settings.setdefault("regularizers", []).append(told)
         if self.base is not None:
             name = self.base.model_card_data.base_model or "the model"
             settings["base"] = f"{name} as it was before training (sha256 {encoder_fingerprint(self.base)[:12]})"

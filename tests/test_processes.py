@@ -32,7 +32,7 @@ from debias_nb.repro.config import MethodConfig, TrainConfig
 from debias_nb.repro.runs.runner import execute
 from debias_nb.scan_training import SCAN
 from test_author_losses import AUTHORS, TEXTS
-from test_regularized import PAIR, moved, rows, trained, without_dropout
+from test_regularized import OTHERS, PAIR, moved, rows, trained, without_dropout
 from test_scan_training import ANSWERS, LABELS, QUESTIONS, cross_encoder
 
 TOLERANCE = 1e-5 # in any weight, after two or more steps; single precision adds up in another order, and processors differ
@@ -139,7 +139,8 @@ def regularized(folder, out, size):
     before = copy.deepcopy(model)
     base_loss = losses.MultipleNegativesRankingLoss(model, gather_across_devices=True)
     base = moved(made.load(folder), .5 if folder.name == "table" else .05)
-    loss = Regularized(model, base_loss, [OutReg(3.), ITVReg(300.), MaskReg(30., .5, columns=1)], base=base)
+    others = [OutReg(3., texts=OTHERS), ITVReg(300., texts=OTHERS, texts_per_batch=size // 2)]
+    loss = Regularized(model, base_loss, [OutReg(3.), ITVReg(300.), MaskReg(30., .5, columns=1), *others], base=base)
     how = dict(per_device_train_batch_size=size, max_steps=2, optim="sgd", learning_rate=.1)
     if "RANK" in os.environ:
         how["ddp_backend"] = "gloo"

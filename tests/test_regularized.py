@@ -29,8 +29,8 @@ from debias_nb.encoders import EncoderError, embed, tokenise
 from debias_nb.trainer import training_arguments
 from debias_nb.itvreg import cosines, itvreg
 from debias_nb.regularized import (
-    Draws, ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, View, WordDropout, embeddings_by_column, read_column,
-    wise_ft,
+    Draws, ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, SimCSE, View, WordDropout, embeddings_by_column,
+    read_column, wise_ft,
 )
 from faults.harness import Child
 
@@ -71,6 +71,10 @@ def rows(columns, n=16, seed=0):
     for name in columns:
         made_of[name] = [dice.random() if name == "score" else text(dice) for _ in range(n)]
     return Dataset.from_dict(made_of)
+
+
+_dice = random.Random(7)
+OTHERS = [text(_dice) for _ in range(11)]
 
 
 def batch_of(model, columns, n=6):
@@ -363,7 +367,7 @@ def test_a_regulariser_of_no_weight_is_plain_fine_tuning(encoders, name, make, c
     plain = copy.deepcopy(encoders[name])
     other = copy.deepcopy(encoders[name])
     trained(plain, make(plain), rows(columns), tmp_path)
-    regularizers = [OutReg(0.), L2SP(0.), ITVReg(0., rows=.5), SimCSE(0.)]
+    regularizers = [OutReg(0.), L2SP(0.), ITVReg(0., rows=.5), SimCSE(0.), ITVReg(0., texts=OTHERS)]
     trained(other, Regularized(other, make(other), regularizers), rows(columns), tmp_path)
     assert furthest(plain, other) == 0 < furthest(plain, encoders[name])
 
@@ -434,7 +438,10 @@ def test_every_step_draws_and_a_repeated_run_repeats(encoders, monkeypatch, tmp_
     assert len({tuple(row) for row in masks[0]}) > 1, "and for each text of a batch"
 
 
-REGULARIZERS = [ITVReg(1., rows=.5), OutReg(.1), MaskReg(.1), SimCSE(.1), WordDropout(.3)]
+REGULARIZERS = [
+    ITVReg(1., rows=.5), OutReg(.1), MaskReg(.1), SimCSE(.1), WordDropout(.3),
+    OutReg(.1, texts=OTHERS), ITVReg(.1, texts=OTHERS, texts_per_batch=3),
+]
 
 
 @pytest.mark.parametrize("name", ["bert", "table"])
@@ -533,6 +540,133 @@ def test_what_draws_nothing_takes_no_number(bert):
         np.random.seed(0)
         Regularized(bert, mnrl(bert), regularizers)(*batch_of(bert, PAIR))
         assert (np.random.randint(2**62) == first) == same
+
+
+# ---------------------------------------------------------------- other texts
+
+
+@pytest.mark.parametrize("name, make", [
+    ("bert", mnrl), ("bert", cached), ("bert", matryoshka), ("bert", LeastSquares), ("table", mnrl), ("table", LeastSquares)])
+def test_terms_of_other_texts_are_those_of_each_text(encoders, monkeypatch, name, make):
+    base = encoders[name]
+    model = moved(copy.deepcopy(base), {"bert": .05, "table": .5}[name])
+    regularizers = [OutReg(1., texts=OTHERS, texts_per_batch=99), ITVReg(1., texts=OTHERS, texts_per_batch=99)]
+    loss = Regularized(model, make(model), regularizers, base=base)
+    seen = changed_texts(monkeypatch)
+    features, scores = batch_of(model, SCORED)
+    terms = loss(features, scores if make is LeastSquares else None)
+    drift = []
+    for one in OTHERS:
+        u, u0 = model.encode(one, normalize_embeddings=True), base.encode(one, normalize_embeddings=True)
+        drift.append(((u - u0) ** 2).sum())
+    texts, _, other = seen # the second regulariser embeds its texts, and what is left of them
+    assert len(texts) == len(other) == len(OTHERS)
+    change = []
+    for row in range(len(OTHERS)):
+        whole, part = (tokens[[row]] for tokens in (texts, other))
+        if whole.ordinary.sum() > 1:
+            cosine = [float(cosines(embed(encoder, whole), embed(encoder, part))) for encoder in (model, base)]
+            change.append((cosine[0] - cosine[1]) ** 2)
+    assert float(terms["outreg"].detach()) == pytest.approx(np.mean(drift), abs=1e-5)
+    assert float(terms["itvreg"].detach()) == pytest.approx(np.mean(change), abs=1e-5)
+    assert min(terms["outreg"], terms["itvreg"]) > 1e-5
+
+
+@pytest.mark.parametrize("name", ["bert", "table"])
+def test_outreg_is_twice_the_distillation_from_the_base(encoders, name):
+    "On a batch's own texts and on others: EmbedDistillLoss with the base as teacher."
+    base = encoders[name]
+    own = rows(PAIR)["anchor"]
+    gradients = []
+    for texts in (None, own):
+        model = moved(copy.deepcopy(base), {"bert": .05, "table": .5}[name])
+        loss = Regularized(model, mnrl(model), [OutReg(1., texts=texts)], base=base)
+        distilled = losses.EmbedDistillLoss(model, distance_metric="cosine")
+        teacher = base.encode(own, convert_to_tensor=True)
+        wanted = 2 * distilled([model.preprocess(own)], teacher)
+        found = loss([model.preprocess(own), model.preprocess(rows(PAIR)["positive"])])["outreg"]
+        assert float(found.detach()) == pytest.approx(float(wanted.detach()), rel=1e-4)
+        assert found > 1e-3
+        for term in (found, wanted):
+            grads = torch.autograd.grad(term, list(model.parameters()), allow_unused=True)
+            gradients.append(torch.cat([part.flatten() for part in grads if part is not None]))
+    assert all(torch.allclose(gradients[0], one, atol=1e-4 * float(gradients[0].abs().max())) for one in gradients)
+
+
+def test_which_texts_are_drawn_follows_from_the_seeds_alone(encoders, monkeypatch, tmp_path):
+    "Not from the order of the batches, nor from evaluations; from the seed of the training and from that of the texts."
+    drawn = []
+    following = regularized.TextStream.next
+
+    def noted(self, batch):
+        found = following(self, batch)
+        if torch.is_grad_enabled():
+            drawn[-1].append(found.tokens.ids.tolist())
+        return found
+
+    monkeypatch.setattr(regularized.TextStream, "next", noted)
+    settings = [{}, {"data": 1}, {"eval_strategy": "steps", "eval_steps": 1}, {"seed": 4}, {"texts": 1}]
+    for changes in settings:
+        changes = dict(changes)
+        model = copy.deepcopy(encoders["table"])
+        data = rows(PAIR, seed=changes.pop("data", 0))
+        loss = Regularized(model, mnrl(model), [OutReg(1., texts=OTHERS, seed=changes.pop("texts", 0), texts_per_batch=4)])
+        drawn.append([])
+        trained(model, loss, data, tmp_path, **changes)
+    whole, other_data, evaluated, other_training, other_texts = drawn
+    assert len(whole) == 4 and len({str(block) for block in whole}) > 1
+    assert whole == other_data == evaluated
+    assert whole != other_training and whole != other_texts
+
+
+def test_what_the_base_makes_of_texts_is_remembered(bert):
+    loss = Regularized(bert, mnrl(bert), [OutReg(1., texts=OTHERS, texts_per_batch=99)])
+    loss(*batch_of(bert, PAIR))
+    with counted(loss.base) as given:
+        loss(*batch_of(bert, PAIR))
+    assert given == []
+
+
+def test_texts_come_from_lists_files_and_columns(tmp_path):
+    two = ["red kettle", "old, lamp"]
+    (tmp_path / "texts.txt").write_text("red kettle\n\nold, lamp\n")
+    (tmp_path / "texts.csv").write_text('id,text\n1,red kettle\n2,"old, lamp"\n')
+    column = Dataset.from_dict({"text": two})["text"]
+    given = [two, tuple(two), column, tmp_path / "texts.txt", str(tmp_path / "texts.txt"), np.array(two)]
+    assert all(OutReg(texts=texts).texts == two for texts in given)
+    assert regularized.read_texts(tmp_path / "texts.csv", "text") == two
+
+
+@pytest.mark.parametrize("settings, words", [
+    ({"texts": []}, "0 texts"),
+    ({"texts": ["red kettle"]}, "1 text:"),
+    ({"texts": [1, 2]}, "number 0 is a int"),
+    ({"texts": ["red kettle", None]}, "number 1 is a NoneType"),
+    ({"texts": 3}, "got 3"),
+    ({"texts": {"text": ["a", "b"]}}, "dict of several columns"),
+    ({"texts": Dataset.from_dict({"text": ["a", "b"]})}, "Dataset of several columns"),
+    ({"texts": "red kettle"}, "there is no such file"),
+    ({"texts": __file__.replace("test_regularized.py", "lab/none.csv")}, "there is no such file"),
+    ({"texts": OTHERS, "texts_per_batch": 0}, "texts_per_batch"),
+    ({"texts": OTHERS, "texts_per_batch": .5}, "texts_per_batch"),
+    ({"texts": OTHERS, "columns": 1}, "columns and rows"),
+])
+def test_texts_that_are_none_are_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        OutReg(**settings)
+
+
+def test_a_table_of_texts_needs_a_column(tmp_path):
+    (tmp_path / "texts.csv").write_text("id,text\n1,red kettle\n")
+    with pytest.raises(ValueError, match=r"read_texts\('texts.csv', 'text'\)"):
+        OutReg(texts=tmp_path / "texts.csv")
+    with pytest.raises(ValueError, match="L2SP"):
+        L2SP(texts=OTHERS)
+
+
+def test_the_model_card_names_texts_and_does_not_hold_them(bert):
+    told, own = Regularized(bert, mnrl(bert), [OutReg(texts=OTHERS), OutReg()]).get_config_dict()["regularizers"]
+    assert told["texts"].startswith("11 (sha256 ") and "texts" not in own
 
 
 def test_two_threads_take_turns_at_one_loss(table):

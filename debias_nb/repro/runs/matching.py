@@ -99,8 +99,14 @@ class NamedDraws(Draws):
         self.static = static
         self.sided = sided
 
+    def block(self, blocks, seed):
+        bits, = self._bits(1, stream=4)
+        return int(np.random.default_rng([seed, bits]).integers(blocks))
+
     def intervened(self, encoder, tokens, share, kind, rows=None, place=0):
-        names = self.names[rows].cpu().numpy()
+        names = None # other texts than those of a row: made of their tokens
+        if place is not None:
+            names = self.names[rows].cpu().numpy()
         if self.sided:
             names = 2 * names + place
         drawn = (self.seed, self.epoch, names)
