@@ -424,7 +424,7 @@ def load_config(
 class WorldConfig(Strict):
     """Parameters of the planted catalog of products, for `Catalogue`; the defaults are a mild shortcut.
 
-    Parameters
+    Attributes
     ----------
     name : str
         "catalogue".
@@ -496,7 +496,7 @@ class AnswersWorldConfig(Strict):
 
     The cue word is causal, the words that an answer shares with its question are the shortcut.
 
-    Parameters
+    Attributes
     ----------
     name : str
         "answers".
@@ -562,7 +562,7 @@ class AuthorsWorldConfig(Strict):
 
     Style (function words, marks, spellings) is causal, the topic is the shortcut.
 
-    Parameters
+    Attributes
     ----------
     name : str
         "authors".

@@ -4,6 +4,7 @@ followed, mkdocs makes the pages.
 No notebook is run, and nothing is fetched."""
 import ast
 import contextlib
+import html
 import importlib
 import os
 import posixpath
@@ -46,7 +47,10 @@ def defined(cell) -> list[str]:
 def doc_cell(module: str, name: str):
     "A cell with what nbdev's `show_doc` says of a definition."
     from nbdev.showdoc import show_doc
-    said = show_doc(getattr(importlib.import_module(module), name))._repr_markdown_()
+    from sentence_transformers import SentenceTransformer
+    home = importlib.import_module(module)
+    vars(home).setdefault("SentenceTransformer", SentenceTransformer) # which types name where nothing imports it
+    said = show_doc(getattr(home, name))._repr_markdown_()
     output = nbformat.v4.new_output("display_data", {"text/markdown": said})
     return nbformat.v4.new_code_cell(f"#| echo: false\nshow_doc({name})", outputs=[output])
 
@@ -172,7 +176,7 @@ def symbol_heading(markdown: str) -> str:
 
 def mathml(match) -> str:
     "A formula that was found as MathML. Raises `SystemExit` with one that is not understood."
-    formula = match["block"] or match["inline"]
+    formula = html.unescape(match["block"] or match["inline"])
     display = "block" if match["block"] else "inline"
     try:
         tree = latex2mathml.converter.convert(formula, display=display)
@@ -186,6 +190,22 @@ def with_mathml(markdown: str) -> str:
     block = r"\$\$(?P<block>.+?)\$\$"
     inline = r"(?<![\\$])\$(?P<inline>(?!\s)[^$\n]+?(?<![\s\\]))\$(?!\d)"
     return outside_code(f"{block}|{inline}", mathml, markdown)
+
+
+def on_page_content(content: str, **_) -> str:
+    "What mkdocs calls for each page: formulas of docstrings, which mkdocstrings has put there, as MathML."
+    block = r'<div class="arithmatex">\\\[(?P<block>.+?)\\\]</div>'
+    inline = r'<span class="arithmatex">\\\((?P<inline>.+?)\\\)</span>'
+    return re.sub(f"{block}|{inline}", mathml, content, flags=re.S)
+
+
+def reference() -> str:
+    "The page of the promised names; mkdocstrings fills in what their docstrings say."
+    import debias_nb
+    text = "# Reference\n\nThe names of `debias_nb`; versions promise these and no others.\n"
+    for name in sorted(debias_nb.__all__):
+        text += f"\n::: {getattr(debias_nb, name).__module__}.{name}\n"
+    return text
 
 
 def prepare(nb, resolve) -> None:
@@ -266,11 +286,14 @@ def main() -> int:
         if source.endswith(".ipynb"):
             page(source, processed, names, shown, MarkdownExporter())
     report_pages(names, shown)
+    (BUILD / "pages" / "reference.md").write_text(reference(), "utf-8")
+    index, *rest = contents(names)
     config = {
         "INHERIT": os.path.relpath(ROOT / "mkdocs.yml", BUILD),
         "docs_dir": "pages",
         "site_dir": os.path.relpath(SITE, BUILD),
-        "nav": contents(names),
+        "nav": [index, "reference.md", *rest],
+        "hooks": [os.path.relpath(__file__, BUILD)],
     }
     file = BUILD / "mkdocs.yml"
     file.write_text(yaml.safe_dump(config), "utf-8")
