@@ -77,8 +77,7 @@ wise_ft(base, tuned, share)
 # Names whose help is still written elsewhere. A name that has an example must leave this list.
 WITHOUT_EXAMPLES = {
     "Comparison", "Diagnosis", "Hinge", "ITVReg", "L2SP", "LeastSquares", "MaskReg", "OutReg", "Regularized",
-    "Regularizer", "SimCSE", "WordDropout", "compare", "diagnose", "load_answers", "load_model", "load_offers",
-    "load_products", "load_questions", "load_texts", "load_titles", "read_pairs", "read_pairs_file", "wise_ft",
+    "Regularizer", "SimCSE", "WordDropout", "compare", "diagnose", "read_pairs_file", "wise_ft",
 }
 
 

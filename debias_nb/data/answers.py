@@ -387,13 +387,42 @@ _QNLI = _Source({"dev": "qnli-dev.tsv"}, ("-", *_TRIPLE), dataset="nli", header=
 SOURCES = {"wikiqa": _WIKIQA, "selqa": _SELQA, "antique": _ANTIQUE, "asnq": _ASNQ, "qnli": _QNLI}
 
 # %% ../../nbs/data/03_answers.ipynb #7f704eea
-def load_answers(
-    name: str, # one of `SOURCES`, e.g. `wikiqa`
-    part: Part,
-    download: bool = True, # False: use only what is here
-) -> Answers: # in the file's order
-    """The candidate answers of one part.
-    Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError`."""
+def load_answers(name: str, part: Part, download: bool = True) -> Answers:
+    """Load questions with candidate answers.
+
+    Parameters
+    ----------
+    name : str
+        `wikiqa`, `selqa`, `antique`, `asnq`, `qnli`; each has some of the parts.
+    part : {"train", "dev", "test"}
+        Part as published.
+    download : bool
+        False uses only files that are here.
+
+    Returns
+    -------
+    Answers
+        Lists `question_ids`, `questions`, `answers`, array `labels` (0 or 1), all (n,), and `grades` (1 to 4) or None;
+        in the file's order.
+
+    Raises
+    ------
+    MissingData
+        If a file is nowhere; the message says how to get it.
+    DataError
+        If a file is not what it should be.
+    ValueError
+        For an unknown name or part.
+
+    Examples
+    --------
+    >>> from debias_nb import load_answers
+    >>> load_answers("wikiqa", "test") # doctest: +SKIP
+    Answers(wikiqa test: 237 questions, 2,341 candidates, 283 relevant, fingerprint 330cffdf6c94)
+    >>> load_answers("wikiqq", "test")
+    Traceback (most recent call last):
+    ValueError: ...did you mean 'wikiqa'?
+    """
     check_known("answer-selection data", name, SOURCES)
     source = SOURCES[name]
     check_known(f"part of {name} called", part, source.files)

@@ -583,14 +583,42 @@ SOURCES = {
 }
 
 
-def load_texts(
-    name: str,                # one of `SOURCES`
-    quotes: bool = False,     # True: quoted lines are removed
-    signatures: bool = False, # True: signatures are removed
-    download: bool = True,    # False: use only what is here
-) -> Texts: # without repeats
-    """The texts of a published corpus, cleaned.
-    Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError`."""
+def load_texts(name: str, quotes: bool = False, signatures: bool = False, download: bool = True) -> Texts:
+    """Load texts with authors and topics, without repeats.
+
+    Parameters
+    ----------
+    name : str
+        `newsgroups20_authors`, `amazon2023_user_category`, `reddit_tldr_users`, `pan19_fanfiction`, and, if you place
+        their files, `pan20_train`, `pan20_test`, `pan21_test`, `amazon2018_reviews`, `reddit_pushshift`.
+    quotes, signatures : bool
+        Remove quoted lines, and signatures.
+    download : bool
+        False uses only files that are here.
+
+    Returns
+    -------
+    Texts
+        Lists `author`, `topic` (or None) and `text`, all (n,), and `counts` of what was read and dropped.
+
+    Raises
+    ------
+    MissingData
+        If a file is nowhere; the message says how to get it.
+    DataError
+        If a file is not what it should be.
+    ValueError
+        For an unknown name.
+
+    Examples
+    --------
+    >>> from debias_nb import load_texts
+    >>> load_texts("newsgroups20_authors") # doctest: +SKIP
+    Texts(newsgroups20_authors: 11,963 texts, 2,694 authors, 20 topics, fingerprint 1c40d954127d)
+    >>> load_texts("pan19_fanfictions")
+    Traceback (most recent call last):
+    ValueError: ...did you mean 'pan19_fanfiction'?
+    """
     check_known("corpus", name, SOURCES)
     read, files = SOURCES[name]
     paths = [locate(name, file, download) for file in files]

@@ -104,13 +104,47 @@ def _trained_titles(download) -> frozenset[str]:
 
 # %% ../../nbs/data/07_products.ipynb #c756b6bd
 def load_products(
-    category: str,       # one of `CATEGORIES`
-    part: Literal["train", "valid"],
-    share: float = 1.,   # of the training pairs, in (0, 1]
-    share_seed: int = 0, # draws that share
-    download: bool = True, # False: use only what is here
-) -> QuestionPairs: # `train` in random order, `valid` in the file's
-    "Pairs of offers to train on. Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError`."
+    category: Literal["cameras", "computers", "shoes", "watches"], part: Literal["train", "valid"], share: float = 1.,
+    share_seed: int = 0, download: bool = True,
+) -> QuestionPairs:
+    """Load pairs of product offers to train on; pairs that stand in an evaluation set are dropped.
+
+    Parameters
+    ----------
+    category : {"cameras", "computers", "shoes", "watches"}
+        Category of products.
+    part : {"train", "valid"}
+        Part as published.
+    share : float, in (0, 1]
+        Fraction of the training pairs, the same in both classes.
+    share_seed : int
+        Random seed of the share.
+    download : bool
+        False uses only files that are here.
+
+    Returns
+    -------
+    QuestionPairs
+        Titles `left` and `right`, array `labels` (1 for one product), all (n,); "train" in random order.
+
+    Raises
+    ------
+    MissingData
+        If a file is nowhere; the message says how to get it.
+    DataError
+        If a file is not what it should be.
+    ValueError
+        For an unknown name or part.
+
+    Examples
+    --------
+    >>> from debias_nb import load_products
+    >>> load_products("shoes", "valid") # doctest: +SKIP
+    QuestionPairs(shoes valid: 1,181 pairs, 251 duplicates, fingerprint 17dcb15cecc8)
+    >>> load_products("shoe", "valid")
+    Traceback (most recent call last):
+    ValueError: ...did you mean 'shoes'?
+    """
     check_known("part of products", part, ("train", "valid"))
     valid = _published(category, "valid", download)
     if part == "valid":
@@ -179,10 +213,41 @@ def same_product(
 
 
 def load_offers(
-    category: str, # one of `CATEGORIES`
-    download: bool = True, # False: use only what is here
+    category: Literal["cameras", "computers", "shoes", "watches"], download: bool = True,
 ) -> TitleTask:
-    "The offers of a test, each asking all others for its product. Raises as `load_products` and `same_product`."
+    """Load the product offers of a test as retrieval: for each offer, the other offers of its product are relevant.
+
+    Parameters
+    ----------
+    category : {"cameras", "computers", "shoes", "watches"}
+        Category of products.
+    download : bool
+        False uses only files that are here.
+
+    Returns
+    -------
+    TitleTask
+        Lists `queries` and `items`, sparse matrix `relevance` (queries, items), `categories` "seen" or "unseen" in
+        training.
+
+    Raises
+    ------
+    MissingData
+        If a file is nowhere; the message says how to get it.
+    DataError
+        If a file is not what it should be.
+    ValueError
+        For an unknown name.
+
+    Examples
+    --------
+    >>> from debias_nb import load_offers
+    >>> load_offers("shoes") # doctest: +SKIP
+    TitleTask(shoes test: 428 queries, 963 items, 963 of them new, 788 pairs)
+    >>> load_offers("shoe")
+    Traceback (most recent call last):
+    ValueError: ...did you mean 'shoes'?
+    """
     test = _published(category, "test", download)
     return same_product(test, _trained_titles(download))
 

@@ -107,12 +107,41 @@ def _parse(
 
 # %% ../../nbs/data/01_questions.ipynb #900049cf
 def read_pairs(
-    path: str | Path,
-    columns: Sequence[str] = ("label", "left", "right"), # in the file's order; other names are read over
-    encoding_errors: Literal["strict", "replace"] = "strict", # for bytes that are not UTF-8
-    name: str | None = None, # default: the file's
+    path: str | Path, columns: Sequence[str] = ("label", "left", "right"),
+    encoding_errors: Literal["strict", "replace"] = "strict", name: str | None = None,
 ) -> QuestionPairs:
-    "Read a file of tab-separated question pairs. Raises `DataError` naming file, line and reason."
+    """Read a file of tab-separated pairs without a header. For other formats there is `read_pairs_file`.
+
+    Parameters
+    ----------
+    path : str or Path
+        File with a label in each line: 1 or "duplicate", 0 or "non-duplicate".
+    columns : sequence of str
+        Names of the file's columns, in order; others than label, left and right are skipped.
+    encoding_errors : {"strict", "replace"}
+        What to do with bytes that are no UTF-8.
+    name : str, optional
+        Name of the pairs; default: the file's.
+
+    Returns
+    -------
+    QuestionPairs
+        Lists `left` and `right`, array `labels` (0 or 1), all (n,), and `counts` of what was read.
+
+    Raises
+    ------
+    DataError
+        Naming file, line and reason.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from debias_nb import read_pairs
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "pairs.tsv")
+    >>> _ = file.write_text("1\\tred shoe\\tshoe in red\\n0\\twool hat\\tbelt\\n")
+    >>> read_pairs(file).labels.tolist()
+    [1, 0]
+    """
     check_columns(columns, ("label", "left", "right"))
     check_known("kind of encoding_errors", encoding_errors, ("strict", "replace"))
     path = Path(path)
@@ -344,15 +373,49 @@ def _check_request(name, part, share, holdout):
 
 
 def load_questions(
-    name: str, # one of `SOURCES`, e.g. `askubuntu`
-    part: Literal["train", "test", "heldout"],
-    share: float = 1., # of the training pairs, in (0, 1]
-    share_seed: int = 0, # draws share and holdout
-    holdout: float = 0., # share of the training pairs held out by question, in [0, 1)
-    download: bool = True, # False: use only what is here
-) -> QuestionPairs: # `train` in random order, the others in the file's
-    """Question pairs for training or evaluation.
-    Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError`."""
+    name: str, part: Literal["train", "test", "heldout"], share: float = 1., share_seed: int = 0, holdout: float = 0.,
+    download: bool = True,
+) -> QuestionPairs:
+    """Load labeled question pairs of a forum; training pairs that stand in an evaluation set are dropped.
+
+    Parameters
+    ----------
+    name : str
+        `askubuntu`, `quora`, and, if you place their files, `superuser`, `askubuntu_shah`, `qqp`.
+    part : {"train", "test", "heldout"}
+        Training pairs, the published evaluation set, or training pairs that are held out by question.
+    share : float, in (0, 1]
+        Fraction of the training pairs, the same in both classes.
+    share_seed : int
+        Random seed of share and holdout.
+    holdout : float, in [0, 1)
+        Fraction of the training pairs that is held out.
+    download : bool
+        False uses only files that are here.
+
+    Returns
+    -------
+    QuestionPairs
+        Lists `left` and `right`, array `labels` (0 or 1), all (n,); "train" in random order, others in the file's.
+
+    Raises
+    ------
+    MissingData
+        If a file is nowhere; the message says how to get it.
+    DataError
+        If a file is not what it should be.
+    ValueError
+        For an unknown name, or a share out of range.
+
+    Examples
+    --------
+    >>> from debias_nb import load_questions
+    >>> load_questions("askubuntu", "test") # doctest: +SKIP
+    QuestionPairs(askubuntu test: 6,000 pairs, 3,000 duplicates, fingerprint c0ccfe14a1c8)
+    >>> load_questions("askubunt", "test")
+    Traceback (most recent call last):
+    ValueError: ...did you mean 'askubuntu'?
+    """
     _check_request(name, part, share, holdout)
     train, test, *further = SOURCES[name]
     if part == "test":

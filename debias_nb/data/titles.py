@@ -571,12 +571,42 @@ def _located(source, download) -> list[Path]:
     return paths
 
 
-def load_titles(
-    name: str, # one of `SOURCES`, e.g. `aan_citations`
-    download: bool = True, # False: use only what is here
-) -> Titles: # read once in a process
-    """The titles of a data set.
-    Raises `DataError` (its kind `MissingData` if a file is nowhere) and `ValueError` for an unknown name."""
+def load_titles(name: str, download: bool = True) -> Titles:
+    """Load queries and items with short titles, and which items are relevant to which query.
+
+    `data.titles.split_titles` splits them by year or by category.
+
+    Parameters
+    ----------
+    name : str
+        `aan_citations` (papers and what they cite), `music` (albums bought together), and, if you place their files,
+        `lf_amazontitles131k`, `lf_amazontitles1_3m`.
+    download : bool
+        False uses only files that are here.
+
+    Returns
+    -------
+    Titles
+        Lists `queries` and `items`, sparse matrix `relevance` (queries, items); read once in a process.
+
+    Raises
+    ------
+    MissingData
+        If a file is nowhere; the message says how to get it.
+    DataError
+        If a file is not what it should be.
+    ValueError
+        For an unknown name.
+
+    Examples
+    --------
+    >>> from debias_nb import load_titles
+    >>> load_titles("aan_citations") # doctest: +SKIP
+    Titles(aan_citations: 13,793 queries, 10,255 items, 82,670 pairs, fingerprint a7dd0bf86d7c)
+    >>> load_titles("musik")
+    Traceback (most recent call last):
+    ValueError: ...did you mean 'music'?
+    """
     check_known("titles", name, SOURCES)
     source = SOURCES[name]
     paths = _located(source, download)

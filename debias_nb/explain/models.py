@@ -147,11 +147,34 @@ def model_folder(source: str) -> Path:
         return _safe(found)
 
 
-def load_model(
-    source,             # a folder, a name of `encoders.yaml`, a hub id (`name@commit`), or a model
-    device: str | None = None, # default: the best there is; a model stays where it is
-) -> Scorer:
-    "A model to score pairs with. Raises `EncoderError` when it is not found or not safe to load."
+def load_model(source, device: str | None = None) -> Scorer:
+    """Load a model that scores pairs, an encoder or a cross-encoder, as `diagnose` and `compare` do it.
+
+    No code from a model's folder is run, and weights are read from safetensors alone.
+
+    Parameters
+    ----------
+    source : str, Path, SentenceTransformer, CrossEncoder or Scorer
+        A folder, a name in `encoders.yaml`, an id on the model hub with its commit (`name@commit`), or a model.
+    device : str, optional
+        Where it computes; default: a GPU if there is one. A model in memory stays where it is.
+
+    Returns
+    -------
+    Scorer
+        `model` is the model itself; `kind` is "static", "transformer" or "cross".
+
+    Raises
+    ------
+    EncoderError
+        If it is not found, not safe to load, or of no kind that scores pairs.
+
+    Examples
+    --------
+    >>> from debias_nb import load_encoder, load_model
+    >>> load_model(load_encoder("tiny-static")).kind
+    'static'
+    """
     from sentence_transformers import CrossEncoder, SentenceTransformer
     if isinstance(source, Scorer):
         return source
