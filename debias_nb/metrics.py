@@ -22,11 +22,6 @@ def _prefix(name):
     return ""
 
 
-def _floats(values) -> np.ndarray:
-    "Numbers in double precision."
-    return np.asarray(values, dtype=float)
-
-
 def _check_lengths(at, **columns):
     "Raises `ValueError` for what are not vectors of one length."
     shapes = {key: values.shape for key, values in columns.items()}
@@ -67,8 +62,8 @@ def _refuse_unusable(y_true, y_score, at, questions=None):
 def _checked(y_true, y_score, name):
     "Labels as booleans and scores as floats. Raises `ValueError` naming the evaluation set and the first bad position."
     at = _prefix(name)
-    labels = _floats(y_true)
-    scores = _floats(y_score)
+    labels = np.asarray(y_true, float)
+    scores = np.asarray(y_score, float)
     _check_lengths(at, y_true=labels, y_score=scores)
     _refuse_unusable(labels, scores, at)
     found = np.unique(labels)
@@ -108,16 +103,6 @@ def _area(weights, positive, ends, max_fpr): # (b, n) and (n,) in the order of t
     return over(area, total, np.nan).clip(0, 1)
 
 # %% ../nbs/06_metrics.ipynb #817e6198
-def _checked_weights(weights, n, at):
-    "Weights as an array of rows. Raises `ValueError`."
-    w = np.asarray(weights)
-    if w.ndim != 2 or w.shape[1] != n:
-        raise ValueError(f"{at}weights must have shape (B, {n}), got {w.shape}")
-    if not (np.isfinite(w) & (w >= 0)).all():
-        raise ValueError(f"{at}weights must be finite and not negative")
-    return w
-
-
 def ends_of_ties(
     scores, # (n,) falling, finite
 ) -> np.ndarray: # (groups,)
@@ -185,7 +170,11 @@ def auc_at(y_true, y_score, max_fpr: float = .05, weights=None, name: str = "") 
     if weights is None:
         itself = np.ones((1, n), np.uint8)
         return float(_areas(scores, positive, max_fpr, itself)[0])
-    rows = _checked_weights(weights, n, at)
+    rows = np.asarray(weights)
+    if rows.ndim != 2 or rows.shape[1] != n:
+        raise ValueError(f"{at}weights must have shape (B, {n}), got {rows.shape}")
+    if not (np.isfinite(rows) & (rows >= 0)).all():
+        raise ValueError(f"{at}weights must be finite and not negative")
     return _areas(scores, positive, max_fpr, rows)
 
 # %% ../nbs/06_metrics.ipynb #a187301e
@@ -258,15 +247,6 @@ def with_itself(
     return np.vstack([itself, drawn])
 
 
-def _rows_of(mask, n, at):
-    "Booleans that say which pairs belong to a subset. Raises `ValueError` for what says it not of each pair."
-    mask = np.asarray(mask)
-    if mask.shape != (n,):
-        raise ValueError(f"{at}a subset must say of each of {n} pairs whether it belongs to it, got shape {mask.shape}")
-    refuse(~np.isin(mask, (0, 1)), mask, "entries", "are not True or False", at)
-    return mask.astype(bool)
-
-
 def evaluate_pairs(
     y_true, y_score, groups=None, subsets: dict | None = None, replicates: int = 200, seed: int = 0, name: str = "",
 ) -> tuple[dict[str, float], dict[str, list[float]]]:
@@ -318,7 +298,12 @@ def evaluate_pairs(
     }
     for key, mask in (subsets or {}).items():
         subset = f"{name}[{key}]"
-        rows = _rows_of(mask, len(scores), _prefix(subset))
+        mask = np.asarray(mask)
+        if mask.shape != scores.shape:
+            each = f"a subset must say of each of {len(scores)} pairs whether it belongs to it"
+            raise ValueError(f"{subset}: {each}, got shape {mask.shape}")
+        refuse(~np.isin(mask, (0, 1)), mask, "entries", "are not True or False", f"{subset}: ")
+        rows = mask.astype(bool)
         areas[f"auc05[{key}]"] = auc_at(positive[rows], scores[rows], .05, weights[:, rows], subset)
     values = {key: float(area[0]) for key, area in areas.items()}
     resampled = {key: area[1:].tolist() for key, area in areas.items()}
@@ -417,8 +402,8 @@ def _ndcg(t, gains, k): # (n,) not negative, some gain in every question; k rank
 def _candidates(y_true, y_score, groups, at):
     """Labels, scores, question names, question of each candidate.
     Raises `ValueError` naming the question of the first bad value."""
-    labels = _floats(y_true)
-    scores = _floats(y_score)
+    labels = np.asarray(y_true, float)
+    scores = np.asarray(y_score, float)
     groups = np.asarray(groups)
     _check_lengths(at, y_true=labels, y_score=scores, groups=groups)
     if not scores.size:
@@ -430,7 +415,7 @@ def _candidates(y_true, y_score, groups, at):
 
 def _gains(grades, levels, questions, at): # questions: (n,) the name of each grade's question
     "How far grades are above the lowest level. Raises `ValueError` naming the question of the first bad one."
-    grades = _floats(grades)
+    grades = np.asarray(grades, float)
     _check_lengths(at, y_score=questions, grades=grades)
     low, high = levels
     whole = np.isin(grades, np.arange(low, high + 1))
@@ -444,13 +429,6 @@ def _refuse_question(bad, ids, at, why): # (Q,) each
     if bad.any():
         question = ids[bad].tolist()[0]
         raise ValueError(f"{at}question {question!r} {why} ({bad.sum()} of {bad.size})")
-
-
-def _check_answered(empty, flat, ids, at, unanswered, lowest): # (Q,) each: no relevant candidate, no gain
-    "Raises `ValueError` naming the first question of which nothing can be said."
-    if unanswered == "error" or empty.all():
-        _refuse_question(empty, ids, at, "has no relevant candidate, see `unanswered`")
-    _refuse_question(flat & ~empty, ids, at, f"has a relevant candidate, but all its grades are {lowest}")
 
 
 CUTOFFS = (1, 3, 10) # k of nDCG@k
@@ -515,7 +493,9 @@ def rank_metrics(
         gain = _gains(grades, levels, ids[question], at)
     empty = np.bincount(question, labels) == 0
     flat = np.bincount(question, gain) == 0
-    _check_answered(empty, flat, ids, at, unanswered, levels[0])
+    if unanswered == "error" or empty.all():
+        _refuse_question(empty, ids, at, "has no relevant candidate, see `unanswered`")
+    _refuse_question(flat & ~empty, ids, at, f"has a relevant candidate, but all its grades are {levels[0]}")
     rows = ~empty[question]
     _, asked = np.unique(question[rows], return_inverse=True)
     ties = _ties(scores[rows], asked)
@@ -537,36 +517,13 @@ def rank_replicates(
 ) -> dict[str, list[float]]: # metric -> its mean over each resample of the questions
     """Bootstrap replicates over questions.
     Raises `ValueError` where metrics differ in length or there is nothing to draw from."""
-    values = {key: _floats(v) for key, v in values.items()}
+    values = {key: np.asarray(v, float) for key, v in values.items()}
     _check_lengths("", **values)
     n = len(next(iter(values.values())))
     weights = bootstrap_weights(n, replicates, seed)
     return {key: (weights @ v / n).tolist() for key, v in values.items()}
 
 # %% ../nbs/06_metrics.ipynb #3f62b392
-def _differences(a, b): # (questions,)
-    "a minus b. Raises `ValueError` for unusable input."
-    a = _floats(a)
-    b = _floats(b)
-    _check_lengths("", a=a, b=b)
-    refuse(~np.isfinite(a), a, "a", "are not finite")
-    refuse(~np.isfinite(b), b, "b", "are not finite")
-    if not a.size:
-        raise ValueError("there are no values to compare")
-    return a - b
-
-
-def _swapped(d, draws, seed): # -> arrays, `draws` values in all
-    "The size of the sum when each difference keeps or changes its sign by chance."
-    rng = default_rng(seed)
-    step = max(1, 2**21 // d.size)
-    for i in range(0, draws, step):
-        rows = min(step, draws - i)
-        coins = rng.integers(256, size=(rows, -(-d.size // 8)), dtype=np.uint8)
-        swapped = np.unpackbits(coins, axis=1, count=d.size)
-        yield np.abs(d.sum() - 2 * (swapped @ d))
-
-
 def randomisation_test(
     a,                   # (questions,) values of one method
     b,                   # (questions,) of the other, same questions in the same order
@@ -577,9 +534,22 @@ def randomisation_test(
     Raises `ValueError` for unusable input."""
     if draws < 1:
         raise ValueError(f"at least 1 draw is needed, got {draws}")
-    d = _differences(a, b)
+    a = np.asarray(a, float)
+    b = np.asarray(b, float)
+    _check_lengths("", a=a, b=b)
+    refuse(~np.isfinite(a), a, "a", "are not finite")
+    refuse(~np.isfinite(b), b, "b", "are not finite")
+    if not a.size:
+        raise ValueError("there are no values to compare")
+    d = a - b
     least = abs(d.sum()) - 1e-12 * np.abs(d).sum() # sums in another order may differ in the last digit
+    rng = default_rng(seed)
+    step = max(1, 2**21 // d.size)
     extreme = 0
-    for differences in _swapped(d, draws, seed):
-        extreme += int((differences >= least).sum())
+    for i in range(0, draws, step):
+        rows = min(step, draws - i)
+        coins = rng.integers(256, size=(rows, -(-d.size // 8)), dtype=np.uint8)
+        swapped = np.unpackbits(coins, axis=1, count=d.size) # 1: this question's values change places
+        sums = np.abs(d.sum() - 2 * (swapped @ d))
+        extreme += int((sums >= least).sum())
     return (extreme + 1) / (draws + 1)

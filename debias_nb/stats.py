@@ -266,21 +266,6 @@ class Paired:
     items_error: float = math.nan
 
 
-def _paired_replicates(a, b, a_replicates, b_replicates):
-    "Replicates of the difference, and how many were left out; None where neither side has any. Raises `ValueError`."
-    if a_replicates is None and b_replicates is None:
-        return None, 0
-    if a_replicates is None or b_replicates is None:
-        side = "b" if a_replicates is None else "a"
-        raise ValueError(f"only {side} has replicates: both sides are needed, or none")
-    ra = _matrix(a_replicates, len(a), "a_replicates")
-    rb = _matrix(b_replicates, len(b), "b_replicates")
-    if ra.shape[1] != rb.shape[1]:
-        counts = f"a has {ra.shape[1]} replicates and b has {rb.shape[1]}"
-        raise ValueError(f"{counts}: these are not the same resamples")
-    return _complete(ra - rb, "replicates of the difference")
-
-
 def _p_value(mean, se, df):
     "Two-sided p-value of a mean under Student's t."
     if math.isnan(se):
@@ -297,14 +282,6 @@ def _difference(mean, error, df, n, upper, items_error, method, seeds_alone=Fals
     half = _half(error, df, upper)
     p = _p_value(mean, error, df)
     return Paired(mean, mean - half, mean + half, n, p, method, seeds_alone, error, df, items_error)
-
-
-def _check_seeds(a, b):
-    "Raises `ValueError` for runs that cannot be paired."
-    counts = {len(a), len(b)}
-    if len(counts) > 1 and 1 not in counts:
-        why = "runs are paired seed by seed, and only a single run is taken as deterministic"
-        raise ValueError(f"a has {len(a)} seeds and b has {len(b)}: {why}")
 
 
 def paired(
@@ -343,8 +320,21 @@ def paired(
     _check_units(units)
     a = _values(a_values, "a_values")
     b = _values(b_values, "b_values")
-    _check_seeds(a, b)
-    r, dropped = _paired_replicates(a, b, a_replicates, b_replicates)
+    if len(a) != len(b) and 1 not in (len(a), len(b)):
+        why = "runs are paired seed by seed, and only a single run is taken as deterministic"
+        raise ValueError(f"a has {len(a)} seeds and b has {len(b)}: {why}")
+    if (a_replicates is None) != (b_replicates is None):
+        side = "b" if a_replicates is None else "a"
+        raise ValueError(f"only {side} has replicates: both sides are needed, or none")
+    r = None
+    dropped = 0
+    if a_replicates is not None:
+        ra = _matrix(a_replicates, len(a), "a_replicates")
+        rb = _matrix(b_replicates, len(b), "b_replicates")
+        if ra.shape[1] != rb.shape[1]:
+            counts = f"a has {ra.shape[1]} replicates and b has {rb.shape[1]}"
+            raise ValueError(f"{counts}: these are not the same resamples")
+        r, dropped = _complete(ra - rb, "replicates of the difference")
     d = a - b
     of_items = _of_items(r, units)
     se, df = _spread(d, of_items)
