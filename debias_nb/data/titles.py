@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -27,57 +27,11 @@ from ..config import check_known, check_range
 from .registry import DataError, MissingData, json_rows, locate, sha256_of
 from .worlds import SPLITS, Catalogue, Retrieval, concept_ids
 
-# %% ../../nbs/data/02_titles.ipynb #5bce3d4c
-def _outside(pairs, shape) -> np.ndarray: # which of the pairs name what is not there
-    inside = (pairs >= 0) & (pairs < shape)
-    return np.flatnonzero(~inside.all(1))
-
-
-def _check_positions(me, pairs, queries, items): # me: what the message begins with; items: how many
-    "Raises `ValueError` naming the first query or item that does not exist."
-    n = len(queries)
-    outside = _outside(pairs, (n, items))
-    for query, item in pairs[outside]:
-        if not 0 <= query < n:
-            raise ValueError(f"{me} names query {query}, and there are {n} queries, from 0")
-        who = f"query {query} ({queries[query]!r})"
-        raise ValueError(f"{me} of {who} names item {item}, and there are {items} items, from 0")
-
-
-
-def _pairs(
-    name: str,
-    what: str,      # e.g. `relevance`, for error messages
-    given,          # (n, 2) whole numbers: query and item
-    queries: Sequence[str],
-    items: Sequence[str],
-) -> np.ndarray: # (n, 2)
-    "Positions of what is true. Raises `ValueError` naming the query."
-    me = f"{name}: {what}"
-    if not len(given):
-        return _no_pairs()
-    pairs = np.asarray(given)
-    if pairs.shape[1:] != (2,) or pairs.dtype.kind not in "iu":
-        raise ValueError(f"{me} must be an (n, 2) array of integers, got {pairs.dtype} {pairs.shape}")
-    _check_positions(me, pairs, queries, len(items))
-    return pairs
-
 # %% ../../nbs/data/02_titles.ipynb #c33b4ee3
-def _no_pairs() -> np.ndarray: # (0, 2)
-    "A list of pairs without any."
-    return np.zeros((0, 2), int)
-
-
 def _counted(pairs, shape) -> csr_matrix: # pairs: (n, 2) -> shape, how often each is named
     ones = np.ones(len(pairs), int)
     places = tuple(pairs.T)
     return csr_matrix((ones, places), shape=shape)
-
-
-def _indicator(columns, width) -> csr_matrix: # columns: one for each row, -1: none -> (rows, width), 1 in that column
-    rows = np.flatnonzero(columns >= 0)
-    places = np.column_stack([rows, columns[rows]])
-    return _counted(places, (len(columns), width))
 
 
 def _truth(matrix) -> csr_matrix: # a copy in bool, with nothing stored but what is true
@@ -86,37 +40,13 @@ def _truth(matrix) -> csr_matrix: # a copy in bool, with nothing stored but what
     matrix.eliminate_zeros()
     return matrix
 
-# %% ../../nbs/data/02_titles.ipynb #93e78553
-class _Merged(NamedTuple):
-    keys: pd.Index     # distinct titles in lower case
-    codes: np.ndarray  # which of them each text is, -1 for an empty one
-    first: pd.Index    # the first text of each
-    untitled: int      # empty texts
-    repeated: int      # texts after the first
 
-
-
-def _merge(name, texts) -> _Merged:
-    "Raises `ValueError` for a title that is no text."
-    for n, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"{name}: title {n} is no text: {text!r}")
-    folded = pd.Series([text.strip().lower() or None for text in texts], dtype=object)
-    titled = folded.dropna()
-    kept = titled.drop_duplicates()
-    keys = pd.Index(kept, dtype=object)
-    codes = keys.get_indexer(folded)
-    return _Merged(keys, codes, kept.index, len(folded) - len(titled), len(titled) - len(kept))
+def _own_titles(own, width) -> csr_matrix: # own: (queries,) an item, -1: none -> (queries, width) bool
+    rows = np.flatnonzero(own >= 0)
+    places = np.column_stack([rows, own[rows]])
+    return _truth(_counted(places, (len(own), width)))
 
 # %% ../../nbs/data/02_titles.ipynb #367ef6ad
-def _arrays(given) -> list: # of a sparse matrix, an array or None
-    if given is None:
-        return []
-    if issparse(given):
-        return [given.indptr, given.indices]
-    return [given]
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class _Relevance:
     name: str
@@ -131,26 +61,24 @@ class _Relevance:
         texts = json.dumps([self.queries, self.items])
         digest = hashlib.sha256(texts.encode())
         for given in (self.relevance, self.own, self.excluded):
-            for array in _arrays(given):
-                numbers = np.asarray(array, "<i8")
-                digest.update(numbers.tobytes())
-                digest.update(b"|")
+            arrays = [given.indptr, given.indices] if issparse(given) else [given]
+            for array in arrays:
+                if array is not None:
+                    digest.update(np.asarray(array, "<i8").tobytes())
+                    digest.update(b"|")
             digest.update(b"\n")
         return digest.hexdigest()
 
     def part(self, rows, items) -> dict: # rows, items: positions -> fields of a training or test set
         "Some of the queries, and some of the items renumbered."
-        own = self.own[rows]
-        relevance = self.relevance[rows]
         part = {
             "queries": [self.queries[row] for row in rows],
             "items": [self.items[item] for item in items],
-            "relevance": relevance[:, items],
-            "own": pd.Index(items).get_indexer(own), # -1 stays: no item has that number
+            "relevance": self.relevance[rows][:, items],
+            "own": pd.Index(items).get_indexer(self.own[rows]), # -1 stays: no item has that number
         }
         if self.excluded is not None:
-            excluded = self.excluded[rows]
-            part["excluded"] = excluded[:, items]
+            part["excluded"] = self.excluded[rows][:, items]
         return part
 
     def _shown(self, of_items="", end=""):
@@ -175,58 +103,35 @@ class Titles(_Relevance):
     def __repr__(self):
         return self._shown(end=f", fingerprint {self.fingerprint[:12]}")
 
-# %% ../../nbs/data/02_titles.ipynb #ad55696b
+# %% ../../nbs/data/02_titles.ipynb #af142aa7
 _TYPES = {"years": int, "categories": str, "published": bool}
 
 
-def _column(name, what, column, queries): # what: one of `_TYPES`
-    "One value for each query. Raises `ValueError` naming the column."
-    if column is None:
-        return None
-    n = len(queries)
-    given = len(column)
-    if given != n:
-        lacks = ""
-        if given < n:
-            lacks = f", the first without is query {given} ({queries[given]!r})"
-        raise ValueError(f"{name}: {given} {what} for {n} queries{lacks}")
-    return np.array(column, dtype=_TYPES[what])
-
-# %% ../../nbs/data/02_titles.ipynb #af142aa7
-def _merged_pairs(pairs, queries, items) -> csr_matrix: # queries, items: `_Merged` -> how often each pair of them is named
-    "Pairs of merged titles; those with a blank one are dropped."
-    q, i = pairs.T
-    codes = np.column_stack([queries.codes[q], items.codes[i]])
-    titled = codes[(codes >= 0).all(1)]
-    return _counted(titled, (len(queries.keys), len(items.keys)))
+def _outside(pairs, shape) -> np.ndarray: # which of the pairs name what is not there
+    inside = (pairs >= 0) & (pairs < shape)
+    return np.flatnonzero(~inside.all(1))
 
 
-def _reading(pairs, queries, items, named) -> dict[str, int]: # named: as of `_merged_pairs`
-    "What was read, what has no title, and what was merged."
-    titled = int(named.sum())
-    return {
-        "queries read": len(queries.codes),
-        "items read": len(items.codes),
-        "pairs read": len(pairs),
-        "queries without a title": queries.untitled,
-        "items without a title": items.untitled,
-        "pairs without a title": len(pairs) - titled,
-        "queries merged": queries.repeated,
-        "items merged": items.repeated,
-        "pairs merged": titled - named.nnz,
-    }
+def _positions(name, what, pairs, shape) -> np.ndarray: # (n, 2)
+    "Raises `ValueError` for what is no list of positions, and for the first that does not exist."
+    if not len(pairs):
+        return np.zeros((0, 2), int)
+    pairs = np.asarray(pairs)
+    if pairs.shape[1:] != (2,) or pairs.dtype.kind not in "iu":
+        raise ValueError(f"{name}: {what} must be an (n, 2) array of integers, got {pairs.dtype} {pairs.shape}")
+    for query, item in pairs[_outside(pairs, shape)]:
+        there = f"there are {shape[0]} queries and {shape[1]} items, from 0"
+        raise ValueError(f"{name}: {what} names query {query} and item {item}, and {there}")
+    return pairs
 
 
-
-def _relevant(named, own, barred) -> tuple[csr_matrix, dict[str, int]]: # named: as of `_merged_pairs`; own: (queries,), -1: none
-    "The pairs that stay, and how many go: those to the query's own title, and those that are barred."
-    itself = _indicator(own, named.shape[1])
-    others = _truth(named) > _truth(itself) # true here, and not there
-    relevant = others
-    if barred is not None:
-        relevant = others > barred
-    gone = {"pairs to the own title": named.nnz - others.nnz, "pairs excluded": others.nnz - relevant.nnz}
-    return relevant, gone
+def _folded(name, texts) -> pd.Series: # None where a title is blank
+    "Titles without what two of the same may differ in. Raises `ValueError` for a title that is no text."
+    for n, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"{name}: title {n} is no text: {text!r}")
+    lowered = [text.strip().lower() or None for text in texts]
+    return pd.Series(lowered, dtype=object)
 
 
 def _kept(column, rows):
@@ -236,11 +141,6 @@ def _kept(column, rows):
     column = column[rows]
     column.flags.writeable = False
     return column
-
-
-def _stripped(texts, rows) -> list[str]:
-    "Some of the texts, without blanks around them."
-    return [texts[row].strip() for row in rows]
 
 
 def make_titles(
@@ -256,33 +156,62 @@ def make_titles(
 ) -> Titles:
     """Check, merge equal titles, drop own titles and queries that nothing is relevant to.
     Raises `ValueError` naming the query; `DataError`, its kind, where nothing is relevant to any."""
-    given = {"years": years, "categories": categories, "published": published}
-    columns = {what: _column(name, what, column, queries) for what, column in given.items()}
-    pairs = _pairs(name, "relevance", relevance, queries, items)
+    columns = {"years": years, "categories": categories, "published": published}
+    for what, column in columns.items():
+        if column is not None and len(column) != len(queries):
+            raise ValueError(f"{name}: {len(column)} {what} for {len(queries)} queries")
+    texts = (queries, items)
+    folded = [_folded(name, side) for side in texts]
+    distinct = [side.dropna().drop_duplicates() for side in folded] # index: the first text of each title
+    keys = [pd.Index(side, dtype=object) for side in distinct]
+    codes = [key.get_indexer(side) for key, side in zip(keys, folded)] # the title of each text, -1: blank
+    shape = tuple(map(len, keys))
 
-    q = _merge(name, queries)
-    i = _merge(name, items)
-    named = _merged_pairs(pairs, q, i)
-    own = i.keys.get_indexer(q.keys) # the item with each query's own title, -1: none
-    barred = None
-    if excluded is not None:
-        left_out = _pairs(name, "excluded", excluded, queries, items)
-        barred = _truth(_merged_pairs(left_out, q, i))
+    def named_pairs(what, pairs): # how often each pair of titles is named
+        pairs = _positions(name, what, pairs, tuple(map(len, texts)))
+        merged = [code[side] for code, side in zip(codes, pairs.T)]
+        merged = np.column_stack(merged)
+        titled = (merged >= 0).all(1)
+        return _counted(merged[titled], shape)
 
-    relevant, gone = _relevant(named, own, barred)
-    kept = np.flatnonzero(relevant.getnnz(1))
-    if not len(kept):
+    named = named_pairs("relevance", relevance)
+    barred = None if excluded is None else _truth(named_pairs("excluded", excluded))
+    own = keys[1].get_indexer(keys[0])
+    others = _truth(named) > _own_titles(own, shape[1]) # true here, and not there
+    relevant = others if barred is None else others > barred
+    rows = np.flatnonzero(relevant.getnnz(1))
+    if not len(rows):
         raise DataError(f"{name}: none of {len(queries):,} queries has a relevant item")
-    gone["queries without a relevant item"] = len(q.keys) - len(kept)
-    left = {"queries": len(kept), "items": len(i.keys), "pairs": relevant.nnz}
 
-    first = q.first[kept]
+    blank = [int(side.isna().sum()) for side in folded]
+    titled = int(named.sum())
+    told = (counts or {}) | {
+        "queries read": len(queries),
+        "items read": len(items),
+        "pairs read": len(relevance),
+        "queries without a title": blank[0],
+        "items without a title": blank[1],
+        "pairs without a title": len(relevance) - titled,
+        "queries merged": len(queries) - blank[0] - shape[0],
+        "items merged": len(items) - blank[1] - shape[1],
+        "pairs merged": titled - named.nnz,
+        "pairs to the own title": named.nnz - others.nnz,
+        "pairs excluded": others.nnz - relevant.nnz,
+        "queries without a relevant item": shape[0] - len(rows),
+        "queries": len(rows),
+        "items": shape[1],
+        "pairs": relevant.nnz,
+    }
+    first = distinct[0].index[rows]
+    kept = {}
+    for what, column in columns.items():
+        if column is not None:
+            kept[what] = _kept(np.array(column, dtype=_TYPES[what]), first)
     if barred is not None:
-        barred = barred[kept]
-    return Titles(
-        name, _stripped(queries, first), _stripped(items, i.first), _truth(relevant[kept]), _kept(own, kept),
-        counts=(counts or {}) | _reading(pairs, q, i, named) | gone | left, excluded=barred,
-        **{what: _kept(column, first) for what, column in columns.items()})
+        kept["excluded"] = barred[rows]
+    asking = [queries[row].strip() for row in first]
+    found = [items[row].strip() for row in distinct[1].index]
+    return Titles(name, asking, found, _truth(relevant[rows]), _kept(own, rows), counts=told, **kept)
 
 # %% ../../nbs/data/02_titles.ipynb #7a5153ff
 class _Entry(BaseModel):
@@ -295,27 +224,15 @@ class _Entry(BaseModel):
     def text(self) -> str:
         return html.unescape(self.title or "")
 
-
-def _check_unique(path, ids) -> None: # ids: a series, by line
-    "Raises `DataError` for an id that stands twice."
-    for line, id_ in ids[ids.duplicated()].items():
-        first = (ids == id_).idxmax()
-        raise DataError(f"{path}:{line}: the id {id_!r} stands twice, first in line {first}")
-
 # %% ../../nbs/data/02_titles.ipynb #7c50feee
 LF_FILES = ("trn.json.gz", "tst.json.gz", "lbl.json.gz", "filter_labels_train.txt", "filter_labels_test.txt")
 
 
-def _by_line(text) -> pd.Series: # index: numbers of the lines, from 1
-    lines = pd.Series(text.split("\n"))
-    lines.index += 1
-    return lines
-
-
-def _two_columns(path, pattern, expected, encoding="ascii") -> pd.DataFrame: # by line: columns 0 and 1, the groups of the pattern
+def _two_columns(path, pattern, expected) -> pd.DataFrame: # index: numbers of the lines, from 1; columns: groups of the pattern
     "Raises `DataError` naming file and line."
-    text = Path(path).read_text(encoding, errors="replace")
-    lines = _by_line(text.removesuffix("\n"))
+    text = Path(path).read_text("utf-8", errors="replace").removesuffix("\n")
+    lines = pd.Series(text.split("\n") if text else [], dtype=object)
+    lines.index += 1
     found = lines.str.extract(pattern)
     for n, line in lines[found[0].isna()].items():
         raise DataError(f"{path}:{n}: {expected} expected, found {line[:60]!r}")
@@ -324,10 +241,8 @@ def _two_columns(path, pattern, expected, encoding="ascii") -> pd.DataFrame: # b
 
 def _lf_filter(path, rows: int, labels: int) -> np.ndarray: # (n, 2) row and label
     "Raises `DataError` naming file and line."
-    if not Path(path).stat().st_size:
-        return _no_pairs()
     numbers = _two_columns(path, r"^\s*(-?\d{1,18})\s+(-?\d{1,18})\s*$", "two whole numbers are")
-    pairs = numbers.astype(np.int64).to_numpy()
+    pairs = numbers.to_numpy().astype(np.int64)
     for n in _outside(pairs, (rows, labels)):
         row, label = pairs[n]
         ends = f"rows end at {rows - 1} and labels at {labels - 1}"
@@ -350,36 +265,10 @@ def _lf_part(queries, filtered, labels: int) -> tuple[list[_Query], np.ndarray]:
     return records, _lf_filter(filtered, len(records), labels)
 
 
-def _lf_queries(folder, labels: int) -> tuple[list[_Query], np.ndarray, np.ndarray]: # records; barred pairs; (n,) bool, for tests
-    "Training queries, then test queries."
-    paths = [folder / file for file in LF_FILES]
-    trn, tst, _, filter_trn, filter_tst = paths
-    train, barred = _lf_part(trn, filter_trn, labels)
-    test, barred_test = _lf_part(tst, filter_tst, labels)
-    behind = barred_test + [len(train), 0]
-    barred = np.concatenate([barred, behind])
-    published = np.repeat([False, True], [len(train), len(test)])
-    return train + test, barred, published
-
-
 def _exploded(lists) -> pd.Series: # index: the list; values: its elements
     return pd.Series(lists, dtype=object).explode().dropna()
 
-# %% ../../nbs/data/02_titles.ipynb #6e76f502
-def _lf_categories(path, uids: list[str]) -> np.ndarray: # (queries,) str, "" where the file says nothing
-    "Raises `DataError` naming file and line."
-    rows = _two_columns(path, r"^([^\t]*)\t([^\t]*)$", "a uid, a tab and a category are", "utf-8")
-    _check_unique(path, rows[0])
-    categories = rows.set_index(0)[1].str.strip()
-    return categories.reindex(uids, fill_value="").to_numpy(str)
-
 # %% ../../nbs/data/02_titles.ipynb #dade6711
-def _texts(entries) -> list[str]:
-    "The titles of some entries."
-    return [entry.text for entry in entries]
-
-
-
 def read_lf(
     folder: str | Path,           # holds `LF_FILES`, and `categories.tsv` if there are categories
     name: str | None = None,      # default: the folder's
@@ -390,66 +279,31 @@ def read_lf(
     for file in LF_FILES:
         if not (folder / file).is_file():
             raise DataError(f"{folder}: there is no {file}")
-    labels = list(json_rows(folder / "lbl.json.gz", _Entry, "uid"))
-    queries, barred, published = _lf_queries(folder, len(labels))
+    trn, tst, lbl, filter_trn, filter_tst = [folder / file for file in LF_FILES]
+    labels = list(json_rows(lbl, _Entry, "uid"))
+    train, barred = _lf_part(trn, filter_trn, len(labels))
+    test, barred_test = _lf_part(tst, filter_tst, len(labels))
+    queries = train + test
     targets = _exploded([query.target_ind for query in queries])
     pairs = np.column_stack([targets.index, targets.astype(np.int64)])
-    years = None
-    if year is not None:
-        years = np.full(len(queries), year)
+    years = None if year is None else np.full(len(queries), year)
     categories = None
     counts = {}
     said = folder / "categories.tsv"
     if said.is_file():
-        categories = _lf_categories(said, [query.uid for query in queries])
+        rows = _two_columns(said, r"^([^\t]*)\t([^\t]*)$", "a uid, a tab and a category are")
+        for line, uid in rows[0][rows[0].duplicated()].items():
+            raise DataError(f"{said}:{line}: the id {uid!r} stands twice")
+        uids = [query.uid for query in queries]
+        known = rows.set_index(0)[1].str.strip()
+        categories = known.reindex(uids, fill_value="").to_numpy(str)
         unknown = categories == ""
         counts["queries without a category"] = int(unknown.sum())
-    titles = _texts(queries)
-    items = _texts(labels)
-    return make_titles(name or folder.name, titles, items, pairs, years, categories, counts, published, barred)
-
-# %% ../../nbs/data/02_titles.ipynb #ce8e2656
-_FIELD = r"^(?P<field>id|author|title|venue|year) = \{(?P<value>.*)\}\s*$"
-
-
-def _aan_lines(path) -> pd.Series: # by number
-    "The lines that are not blank."
-    raw = Path(path).read_bytes()
-    text = raw.decode("cp1252", errors="replace")
-    lines = _by_line(text)
-    blank = lines.str.strip() == ""
-    return lines[~blank]
-
-
-def _aan_fields(path) -> pd.DataFrame: # index: lines; columns field, value, paper (from 1)
-    "Raises `DataError` naming file and line."
-    lines = _aan_lines(path)
-    said = lines.str.extract(_FIELD)
-    for n, line in lines[said.field.isna()].items():
-        raise DataError(f"{path}:{n}: neither `field = {{value}}` nor blank: {line[:60]!r}")
-    is_id = said.field == "id"
-    said["paper"] = is_id.cumsum()
-    for n, name in said.field[said.paper == 0].items():
-        raise DataError(f"{path}:{n}: {name} of what? No id came before")
-    if said.empty:
-        raise DataError(f"{path}: the file is empty")
-    return said
-
-
-def _aan_papers(path) -> pd.DataFrame: # index: ids; columns title, year
-    "Raises `DataError` naming file and line."
-    said = _aan_fields(path)
-    ids = said.value[said.field == "id"]
-    _check_unique(path, ids)
-    papers = said.pivot_table("value", "paper", "field", aggfunc="last")
-    papers = papers.reindex(columns=["title", "year"], fill_value="").fillna("")
-    dated = papers.year.str.fullmatch(r"\d{4}").to_numpy()
-    for n, paper in ids[~dated].items():
-        raise DataError(f"{path}:{n}: the paper {paper} has no year")
-    titles = papers.title.map(html.unescape).to_numpy()
-    years = papers.year.astype(int).to_numpy()
-    index = pd.Index(ids, name="id", dtype=object)
-    return pd.DataFrame({"title": titles, "year": years}, index)
+    asking = [query.text for query in queries]
+    found = [label.text for label in labels]
+    published = np.repeat([False, True], [len(train), len(test)])
+    barred = np.concatenate([barred, barred_test + [len(train), 0]])
+    return make_titles(name or folder.name, asking, found, pairs, years, categories, counts, published, barred)
 
 # %% ../../nbs/data/02_titles.ipynb #33404739
 def _linked(name, titles, pairs, counts, **columns) -> Titles: # pairs: (n, 2) positions in titles and in the columns
@@ -467,24 +321,29 @@ def read_aan(
     citations: str | Path, # acl.txt
     name: str = "aan_citations",
 ) -> Titles: # categories are the first letters of the ids
-    "Titles of papers and of the papers they cite. Raises `DataError` naming file and line."
-    papers = _aan_papers(metadata).sort_values(["year", "id"])
-    ids = _two_columns(citations, r"^(\S+) , (\S+)\s*$", "`citing , cited` is")
-    sides = [papers.index.get_indexer(ids[side]) for side in ids]
+    "Titles of papers and of the papers they cite, from the published files."
+    text = Path(metadata).read_bytes().decode("cp1252", errors="replace")
+    lines = pd.Series(text.split("\n"))
+    said = lines.str.extract(r"^(?P<field>id|title|year) = \{(?P<value>.*)\}\s*$").dropna()
+    said["paper"] = (said.field == "id").cumsum()
+    papers = said.pivot(index="paper", columns="field", values="value")
+    papers["year"] = papers.year.astype(int)
+    papers = papers.sort_values(["year", "id"])
+    cited = Path(citations).read_text("ascii").split()
+    known = pd.Index(papers.id, dtype=object)
+    ids = np.reshape(cited, (-1, 3)) # citing , cited
+    sides = [known.get_indexer(ids[:, side]) for side in (0, 2)]
     pairs = np.column_stack(sides)
-    citing, cited = sides
-    known = (pairs >= 0).all(1)
-    itself = citing == cited
+    found = (pairs >= 0).all(1)
+    itself = pairs[:, 0] == pairs[:, 1]
     counts = {
         "papers": len(papers), "citations": len(pairs),
-        "citations of or by an unknown paper": int((~known).sum()),
-        "citations of itself": int((known & itself).sum()),
+        "citations of or by an unknown paper": int((~found).sum()),
+        "citations of itself": int((found & itself).sum()),
     }
-    titles = papers.title.to_numpy(object)
-    years = papers.year.to_numpy()
-    letters = papers.index.str[0]
-    others = pairs[known & ~itself]
-    return _linked(name, titles, others, counts, years=years, categories=letters)
+    titles = papers.title.fillna("").map(html.unescape).to_numpy(object)
+    others = pairs[found & ~itself]
+    return _linked(name, titles, others, counts, years=papers.year.to_numpy(), categories=known.str[0])
 
 # %% ../../nbs/data/02_titles.ipynb #64dc8259
 _SHELVES = ("CDs & Vinyl", "Digital Music")
@@ -515,7 +374,7 @@ def read_music(
     "Titles of albums and of the albums also bought. Raises `DataError` naming file and line."
     albums = list(json_rows(path, _Album, "uid"))
     titled = [album for album in albums if album.text.strip()]
-    titles = np.array(_texts(titled), dtype=object)
+    titles = np.array([album.text for album in titled], dtype=object)
     genres = np.array([_genre(album.categories) for album in titled])
     asins = pd.Index([album.uid for album in titled], dtype=object)
     bought = _exploded([album.related.also_bought for album in titled])
@@ -532,43 +391,28 @@ def read_music(
 class _Source(NamedTuple):
     dataset: str                 # in the registry
     files: tuple[str, ...]       # that must be there
-    read: Callable[..., Titles]  # takes the paths, and the name
-    optional: tuple[str, ...] = ()
-
-
-def _read_lf_files(*paths, name, year) -> Titles:
-    "Raises `DataError` for files in several folders."
-    folders = sorted({str(path.parent) for path in paths})
-    if len(folders) > 1:
-        raise DataError(f"the files must be in one folder, found in {' and '.join(folders)}")
-    return read_lf(folders[0], name, year)
-
-
-def _lf_source(dataset, year) -> _Source:
-    return _Source(dataset, LF_FILES, partial(_read_lf_files, year=year), ("categories.tsv",))
+    read: Callable[..., Titles]  # takes the paths, and the name; of an extreme classification layout the folder and `year`
+    year: int | None = None      # of all queries of such a layout
 
 
 SOURCES = {
     "aan_citations": _Source("aan_citations", ("acl-metadata.txt", "acl.txt"), read_aan),
     "music": _Source("amazon2014_music_alsobought", ("amazon2014_music_meta.jsonl.gz",), read_music),
-    "lf_amazontitles131k": _lf_source("lf_amazontitles131k", 2013),
-    "lf_amazontitles1_3m": _lf_source("lf_amazontitles1_3m", 2014),
+    "lf_amazontitles131k": _Source("lf_amazontitles131k", LF_FILES, read_lf, 2013),
+    "lf_amazontitles1_3m": _Source("lf_amazontitles1_3m", LF_FILES, read_lf, 2014),
 }
 
 # %% ../../nbs/data/02_titles.ipynb #8f315c78
 @lru_cache(maxsize=4)
 def _load(name, paths, hashes) -> Titles: # hashes: of the files, which may change
-    "Read the files of a source."
-    return SOURCES[name].read(*paths, name=name)
-
-
-def _located(source, download) -> list[Path]:
-    "The files of a source, without the optional ones that are nowhere."
-    paths = [locate(source.dataset, file, download) for file in source.files]
-    for file in source.optional:
-        with suppress(MissingData):
-            paths.append(locate(source.dataset, file, download))
-    return paths
+    "Read the files of a source. Raises `DataError` for a folder in two places."
+    source = SOURCES[name]
+    if source.read is not read_lf:
+        return source.read(*paths, name=name)
+    folders = sorted({str(path.parent) for path in paths})
+    if len(folders) > 1:
+        raise DataError(f"the files must be in one folder, found in {' and '.join(folders)}")
+    return read_lf(folders[0], name, source.year)
 
 
 def load_titles(name: str, download: bool = True) -> Titles:
@@ -609,7 +453,10 @@ def load_titles(name: str, download: bool = True) -> Titles:
     """
     check_known("titles", name, SOURCES)
     source = SOURCES[name]
-    paths = _located(source, download)
+    paths = [locate(source.dataset, file, download) for file in source.files]
+    if source.read is read_lf:
+        with suppress(MissingData):
+            paths.append(locate(source.dataset, "categories.tsv", download))
     return _load(name, tuple(paths), tuple(map(sha256_of, paths)))
 
 # %% ../../nbs/data/02_titles.ipynb #5dd314ec
@@ -628,60 +475,46 @@ class TitleTask(_Relevance):
             matrix = getattr(self, what)
             if matrix is not None:
                 object.__setattr__(self, what, _truth(matrix))
-        _check_sizes(self)
-        _check_scored(self)
-        object.__setattr__(self, "info", self.info | self._told())
-
-    def _told(self) -> dict:
-        "Counts and fingerprint."
+        n, m = len(self.queries), len(self.items)
+        shapes = {"relevance": (n, m), "excluded": (n, m), "frequency": (m,)}
+        shapes |= dict.fromkeys(("own", "categories", "accessory"), (n,))
+        for what, shape in shapes.items():
+            found = getattr(self, what)
+            if found is not None and found.shape != shape:
+                raise ValueError(f"{self.name}: {what} is {found.shape}, expected {shape}")
+        self._refuse("has no candidates", self.barred.getnnz(1) == m)
+        self._refuse("has no relevant item", self.relevance.getnnz(1) == 0)
+        both = self.relevance.multiply(self.barred)
+        self._refuse("has a relevant item that is no candidate", both.getnnz(1) > 0)
         new = np.asarray(self.frequency) == 0
         of_new = new[self.relevance.indices]
-        return {
-            "queries": len(self.queries),
-            "items": len(self.items),
+        told = {
+            "queries": n,
+            "items": m,
             "pairs": self.relevance.nnz,
             "new items": int(new.sum()),
             "pairs that point to new items": int(of_new.sum()),
             "fingerprint": self.fingerprint,
         }
+        object.__setattr__(self, "info", self.info | told)
+
+    def _refuse(self, why, bad): # bad: (queries,) bool
+        "Raises `ValueError` naming the first query that cannot be scored."
+        if bad.any():
+            query = bad.argmax()
+            who = f"query {query} ({self.queries[query]!r})"
+            raise ValueError(f"{self.name}: {who} {why} ({bad.sum():,} of {len(bad):,} queries)")
 
     @cached_property
     def barred(self) -> csr_matrix: # (queries, items) bool
         "The own titles and `excluded`."
-        barred = _indicator(np.asarray(self.own), len(self.items))
+        barred = _own_titles(np.asarray(self.own), len(self.items))
         if self.excluded is not None:
             barred = barred + self.excluded
         return _truth(barred)
 
     def __repr__(self):
         return self._shown(f", {self.info['new items']:,} of them new")
-
-# %% ../../nbs/data/02_titles.ipynb #37d2527d
-def _check_sizes(task):
-    "Raises `ValueError` naming what is of another shape."
-    n = len(task.queries)
-    m = len(task.items)
-    shapes = {"relevance": (n, m), "excluded": (n, m), "frequency": (m,)}
-    shapes |= dict.fromkeys(("own", "categories", "accessory"), (n,))
-    for what, shape in shapes.items():
-        found = getattr(task, what)
-        if found is not None and found.shape != shape:
-            raise ValueError(f"{task.name}: {what} is {found.shape}, expected {shape}")
-
-
-def _check_scored(task):
-    "Raises `ValueError` naming a query that cannot be scored."
-    n = len(task.queries)
-    both = task.relevance.multiply(task.barred)
-    unscored = {
-        "has no candidates": task.barred.getnnz(1) == len(task.items),
-        "has no relevant item": task.relevance.getnnz(1) == 0,
-        "has a relevant item that is no candidate": both.getnnz(1) > 0,
-    }
-    for why, bad in unscored.items():
-        for query in np.flatnonzero(bad):
-            who = f"query {query} ({task.queries[query]!r})"
-            raise ValueError(f"{task.name}: {who} {why} ({bad.sum():,} of {n:,} queries)")
 
 # %% ../../nbs/data/02_titles.ipynb #5e7c1512
 @dataclass(frozen=True, eq=False, repr=False)
@@ -715,93 +548,69 @@ def _split_counts(train, tests, more) -> dict[str, int]: # more: further counts
     return counts
 
 # %% ../../nbs/data/02_titles.ipynb #2e3b6ef6
-def _later(titles, until) -> np.ndarray: # (queries,) bool
-    "Queries after a year. Raises `ValueError` naming the parameter."
-    if titles.years is None:
-        raise ValueError(f"by='year': {titles.name} has no years")
-    first = titles.years.min()
-    last = titles.years.max()
-    if until is None or not first <= until < last:
-        years = f"a year from {first} to {last - 1}"
-        raise ValueError(f"until={until}: the last year of training is expected, for {titles.name} {years}")
-    return titles.years > until
-
-
-def _of_categories(titles, held_out) -> np.ndarray: # (queries,) bool
-    "Queries of some categories. Raises `ValueError` naming the parameter."
-    if titles.categories is None:
-        raise ValueError(f"by='category': {titles.name} has no categories")
-    known = set(titles.categories.tolist())
-    known.discard("")
-    for category in held_out:
-        check_known("category", category, sorted(known))
-    shifted = np.isin(titles.categories, list(held_out))
-    for what, queries in (("training", ~shifted), ("ood", shifted)):
-        if not queries.any():
-            raise ValueError(f"held_out={list(held_out)} leaves no {what} query of {titles.name}")
-    return shifted
-
-
 def _shifted(titles, by, until, held_out) -> np.ndarray: # (queries,) bool, True for `ood`
     "Raises `ValueError` naming the parameter."
     if by == "year" and not held_out:
-        return _later(titles, until)
+        if titles.years is None:
+            raise ValueError(f"by='year': {titles.name} has no years")
+        first = titles.years.min()
+        last = titles.years.max()
+        if until is None or not first <= until < last:
+            years = f"a year from {first} to {last - 1}"
+            raise ValueError(f"until={until}: the last year of training is expected, for {titles.name} {years}")
+        return titles.years > until
     if by == "category" and until is None:
-        return _of_categories(titles, held_out)
+        if titles.categories is None:
+            raise ValueError(f"by='category': {titles.name} has no categories")
+        known = sorted({*titles.categories.tolist()} - {""})
+        for category in held_out:
+            check_known("category", category, known)
+        shifted = np.isin(titles.categories, list(held_out))
+        if shifted.all() or not shifted.any():
+            left = "training" if shifted.all() else "ood"
+            raise ValueError(f"held_out={list(held_out)} leaves no {left} query of {titles.name}")
+        return shifted
     known = "'year', with `until`, or 'category', with `held_out`"
     raise ValueError(f"by={by!r}, until={until!r}, held_out={held_out!r}: a split is by {known}")
 
 # %% ../../nbs/data/02_titles.ipynb #98cf5ea5
-def _iid(titles, same, test_share, seed) -> np.ndarray: # same: positions of queries -> those to test on
-    "Raises `ValueError` naming the parameter."
-    if test_share is None:
-        if titles.published is None:
-            raise ValueError(f"test_share=None takes the published test queries, and {titles.name} has none")
-        return same[titles.published[same]]
-    check_range("test_share", test_share, "()", 1)
-    n = round(test_share * len(same))
-    rng = default_rng([seed, 0])
-    drawn = rng.permutation(same)[:n]
-    return np.sort(drawn)
-
-
 def _drawn(titles, shifted, test_share, share, seed) -> tuple[np.ndarray, np.ndarray, int]: # shifted: (queries,) bool
     """Positions of training and `iid` queries, and how many were not drawn.
     Raises `ValueError` naming the parameter."""
     check_range("share", share, "(]", 1)
     same = np.flatnonzero(~shifted)
-    iid = _iid(titles, same, test_share, seed)
-    rest = np.setdiff1d(same, iid)
-    rng = default_rng([seed, 1])
-    rest = rng.permutation(rest)
+    if test_share is not None:
+        check_range("test_share", test_share, "()", 1)
+        n = round(test_share * len(same))
+        drawn = default_rng([seed, 0]).permutation(same)
+        iid = np.sort(drawn[:n])
+    elif titles.published is not None:
+        iid = same[titles.published[same]]
+    else:
+        raise ValueError(f"test_share=None takes the published test queries, and {titles.name} has none")
+    rest = default_rng([seed, 1]).permutation(np.setdiff1d(same, iid))
     for what, left in (("iid", iid), ("training", rest)):
         if not len(left):
             there = f"of the {len(same)} of {titles.name} that are not shifted"
             raise ValueError(f"test_share={test_share} leaves no {what} query {there}")
     n = max(1, round(share * len(rest)))
-    train, left = np.split(rest, [n])
-    return np.sort(train), iid, len(left)
+    return np.sort(rest[:n]), iid, len(rest) - n
 
 # %% ../../nbs/data/02_titles.ipynb #886647a7
-def _propensity(name) -> tuple[float, float]: # what the repository gives for its Amazon corpora, and for others
-    if name.startswith("lf_amazon"):
-        return (.6, 2.6)
-    return TitleTask.propensity
-
-
 def _task(titles, name, rows, items, frequency, **info) -> TitleTask: # frequency: (all items,)
     "A test of some queries and items."
+    propensity = TitleTask.propensity
+    if titles.name.startswith("lf_amazon"): # what the repository gives for its Amazon corpora
+        propensity = (.6, 2.6)
     part = titles.part(rows, items)
     categories = _kept(titles.categories, rows)
-    constants = _propensity(titles.name)
     return TitleTask(
-        f"{titles.name} {name}", categories=categories, frequency=frequency[items], info=info, propensity=constants,
+        f"{titles.name} {name}", categories=categories, frequency=frequency[items], info=info, propensity=propensity,
         **part)
 
 
 def _reached(titles, rows) -> np.ndarray: # items relevant to any of the queries
-    asked = titles.relevance[rows]
-    return np.unique(asked.indices)
+    return np.unique(titles.relevance[rows].indices)
 
 # %% ../../nbs/data/02_titles.ipynb #403c1fd8
 def split_titles(
@@ -818,11 +627,8 @@ def split_titles(
     train, iid, undrawn = _drawn(titles, shifted, test_share, share, share_seed)
     ood = np.flatnonzero(shifted)
     every = np.arange(len(titles.items))
-    known = every
-    if by == "year":
-        known = _reached(titles, ~shifted)
-    relevance = titles.relevance[train]
-    frequency = relevance.getnnz(0)
+    known = _reached(titles, ~shifted) if by == "year" else every
+    frequency = titles.relevance[train].getnnz(0)
     tests = {
         "iid": _task(titles, "iid", iid, known, frequency),
         "ood": _task(titles, "ood", ood, every, frequency),
@@ -834,57 +640,41 @@ def split_titles(
     return TitleSplit(pairs, tests, counts, by, titles, rows)
 
 # %% ../../nbs/data/02_titles.ipynb #a1cb6ea5
-def _both(early, late, new, column): # new: positions in the queries of the later one
-    "A column of both collections; None where one of them lacks it."
-    first = getattr(early, column)
-    second = getattr(late, column)
-    if first is None or second is None:
-        return None
-    return np.concatenate([first, second[new]])
-
-
-def _joined_pairs(first, second) -> np.ndarray: # matrices -> (n, 2), those of the second after those of the first
-    both = block_diag([first, second])
-    return np.column_stack(both.nonzero())
-
-
-def _excluded(titles) -> csr_matrix:
-    if titles.excluded is None:
-        return csr_matrix(titles.relevance.shape, dtype=bool)
-    return titles.excluded
-
-
-
-def _check_order(early, late):
-    "Raises `ValueError` when years are missing or overlap."
-    for titles in (early, late):
-        if titles.years is None:
-            raise ValueError(f"{early.name} and {late.name} are joined in time, and {titles.name} has no years")
-    ends = early.years.max()
-    begins = late.years.min()
-    if ends >= begins:
-        raise ValueError(f"{late.name} begins in {begins}, which is not after {early.name} ends ({ends})")
-
-
 def join_titles(
     early: Titles, # with years
     late: Titles,  # with years, all of them later
     name: str,
 ) -> Titles: # all queries of the earlier collection, those of the later one that are new, the items of both
     "One set of titles from two collections. Raises `ValueError` when years are missing or overlap."
-    _check_order(early, late)
+    for titles in (early, late):
+        if titles.years is None:
+            raise ValueError(f"{early.name} and {late.name} are joined in time, and {titles.name} has no years")
+    begins, ends = late.years.min(), early.years.max()
+    if ends >= begins:
+        raise ValueError(f"{late.name} begins in {begins}, which is not after {early.name} ends ({ends})")
     known = {query.lower() for query in early.queries}
     new = [n for n, query in enumerate(late.queries) if query.lower() not in known]
     if not new:
         raise ValueError(f"{late.name} has no query that {early.name} lacks")
+
+    def pairs(what): # -> (n, 2), those of the later collection after those of the earlier one
+        first, second = [getattr(titles, what) for titles in (early, late)]
+        if first is None:
+            first = csr_matrix(early.relevance.shape, dtype=bool)
+        if second is None:
+            second = csr_matrix(late.relevance.shape, dtype=bool)
+        both = block_diag([first, second[new]])
+        return np.column_stack(both.nonzero())
+
+    columns = {}
+    for what in ("years", "categories", "published"):
+        first, second = getattr(early, what), getattr(late, what)
+        if first is not None and second is not None:
+            columns[what] = np.concatenate([first, second[new]])
+    counts = {"queries of the later collection that the earlier one has": len(late.queries) - len(new)}
     queries = early.queries + [late.queries[n] for n in new]
     items = early.items + late.items
-    relevance = _joined_pairs(early.relevance, late.relevance[new])
-    known_already = len(late.queries) - len(new)
-    counts = {"queries of the later collection that the earlier one has": known_already}
-    columns = {what: _both(early, late, new, what) for what in ("years", "categories", "published")}
-    excluded = _joined_pairs(_excluded(early), _excluded(late)[new])
-    return make_titles(name, queries, items, relevance, counts=counts, excluded=excluded, **columns)
+    return make_titles(name, queries, items, pairs("relevance"), counts=counts, excluded=pairs("excluded"), **columns)
 
 # %% ../../nbs/data/02_titles.ipynb #2a0893d0
 def _joined(n: int, ticks: int) -> np.ndarray: # (ticks + 1,)
@@ -893,13 +683,6 @@ def _joined(n: int, ticks: int) -> np.ndarray: # (ticks + 1,)
         raise ValueError(f"ticks must be a number from 1 to {n:,}, the queries that join, got {ticks}")
     joined = np.arange(ticks + 1) * n / ticks
     return np.round(joined).astype(int)
-
-
-def _in_time(titles, rows) -> np.ndarray: # rows: positions of queries, in order of years, at random within a year
-    rng = default_rng([0, 2])
-    shuffled = rng.permutation(len(rows))
-    order = np.lexsort([shuffled, titles.years[rows]])
-    return rows[order]
 
 
 def mix_ticks(
@@ -911,10 +694,10 @@ def mix_ticks(
         raise ValueError(f"the split is by {split.by}: only a split by year has an order in which queries join")
     titles = split.titles
     ood = split.rows["ood"]
-    order = _in_time(titles, ood)
+    shuffled = default_rng([0, 2]).permutation(len(ood))
+    order = ood[np.lexsort([shuffled, titles.years[ood]])] # of years, at random within one
     every = np.arange(len(titles.queries))
-    earlier = np.setdiff1d(every, ood)
-    known = _reached(titles, earlier)
+    known = _reached(titles, np.setdiff1d(every, ood))
     frequency = split.tests["ood"].frequency
     tasks = []
     for tick, n in enumerate(_joined(len(order), ticks)):
@@ -931,20 +714,17 @@ def _same(left: np.ndarray, right: np.ndarray) -> csr_matrix: # concepts of quer
     return csr_matrix(left[:, None] == right)
 
 
-
 def _retrieval(trained, name, queries, items, categories=None, **info) -> TitleTask: # the first three: of worlds.Text
     "A test of the planted catalogue."
     trained, asked, there = concept_ids(trained, queries, items)
-    counts = np.bincount(trained, minlength=there.max() + 1)
-    frequency = counts[there]
+    frequency = np.bincount(trained, minlength=there.max() + 1)[there]
     accessory = np.array([query.accessory for query in queries], dtype=bool)
-    asking = _texts(queries)
-    found = _texts(items)
-    relevance = _same(asked, there)
+    asking = [query.text for query in queries]
+    found = [item.text for item in items]
     own = np.full(len(queries), -1) # no planted item has the title of a query
-    name = f"catalogue {name}"
-    return TitleTask(name, asking, found, relevance, own, categories, frequency, info, accessory)
-
+    relevance = _same(asked, there)
+    return TitleTask(
+        f"catalogue {name}", asking, found, relevance, own, categories, frequency, info, accessory)
 
 
 def catalogue_titles(
@@ -985,11 +765,10 @@ def mix_catalogue(
     "Test sets into which a shifted one grows. Raises `ValueError` for `ticks` out of range."
     iid = catalogue.split("iid")
     new = catalogue.split("uncoupled")
-    joined = _joined(len(new.queries), ticks)
     arrives = _arrivals(new)
     trained = catalogue.train_pairs().right
     tasks = []
-    for tick, n in enumerate(joined):
+    for tick, n in enumerate(_joined(len(new.queries), ticks)):
         there = np.flatnonzero(arrives < n)
         items = iid.items + [new.items[item] for item in there]
         queries = iid.queries + new.queries[:n]

@@ -17,7 +17,6 @@ from debias_nb.data.answers import read_answers
 from debias_nb.data.authors import read_texts
 from debias_nb.data.questions import load_questions, read_pairs
 from debias_nb.data.registry import DataError, load_expected, load_registry, locate, only_pinned
-from debias_nb.data.titles import read_aan
 from debias_nb.data.planted_encoder import planted_encoder
 from debias_nb.encoders import EncoderError
 from debias_nb.loading import load_encoder
@@ -454,8 +453,6 @@ DAMAGED_CORPORA = {
         "a.tsv", b"q1\tWho?\tHe.\t1\nq1\tWhat?\tIt.\t0\n", read_answers,
         ":2: question 'q1' has another text than in line 1"),
     "a header that is misspelt": ("a.csv", b"author,topik,text\na,b,c\n", read_texts, "did you mean 'topic'?"),
-    "a paper without a year": (
-        "a.txt", b"id = {P1}\ntitle = {x}\n", lambda path: read_aan(path, path), ":1: the paper P1 has no year"),
 }
 
 

@@ -20,7 +20,7 @@ from debias_nb.data.authors import read_pan19, read_pan_pairs, read_reviews, rea
 from debias_nb.data.products import read_products
 from debias_nb.data.questions import read_pairs
 from debias_nb.data.registry import DataError, load_expected, load_registry
-from debias_nb.data.titles import LF_FILES, read_aan, read_lf, read_music
+from debias_nb.data.titles import LF_FILES, read_lf, read_music
 from debias_nb.encoders import EncoderError
 from debias_nb.loading import check_folder, encoder_cards
 from debias_nb.explain.compare import read_methods, read_trials, sealed
@@ -49,17 +49,6 @@ REVIEW = {"review_full": "Good <br> book", "timestamp_ms": 1.5e12}
 REVIEWER = {"user_id": "u1", "category": "Books", "history": [REVIEW], "heldout": REVIEW}
 PAN = {"id": "p1", "fandoms": ["A", "B"], "pair": ["a text", "another text"]}
 PAN_TRUTH = {"id": "p1", "same": False, "authors": ["1", "2"]}
-AAN = """\
-id = {P05-1001}
-author = {Somebody}
-title = {On words}
-venue = {ACL}
-year = {2005}
-
-id = {P06-1001}
-title = {More words}
-year = {2006}
-"""
 JAZZ = [["CDs & Vinyl", "Jazz"]]
 ALBUM = {"asin": "B1", "title": "Songs &amp; more", "categories": JAZZ, "related": {"also_bought": ["B2"]}}
 OTHER_ALBUM = ALBUM | {"asin": "B2", "title": "More songs"}
@@ -261,10 +250,6 @@ def verification(folder):
     return read_pan_pairs(folder / "pairs.jsonl", folder / "truth.jsonl")
 
 
-def citations(folder):
-    return read_aan(folder / "meta.txt", folder / "acl.txt")
-
-
 def titles(folder):
     return read_lf(folder, "lf")
 
@@ -316,7 +301,6 @@ PAN_FILES = {
     "pairs.jsonl": json_lines(PAN, PAN | {"id": "p2"}),
     "truth.jsonl": json_lines(PAN_TRUTH, PAN_TRUTH | {"id": "p2"}),
 }
-AAN_FILES = {"meta.txt": AAN.encode(), "acl.txt": b"P06-1001 , P05-1001\n"}
 TITLE_FILES = {file: json_lines(*LF[file]) if file in LF else b"0 1\n" for file in LF_FILES}
 TITLE_FILES["categories.tsv"] = b"a\tlamps\n"
 MODEL_FILES = {
@@ -343,7 +327,6 @@ READERS = {
     "reviews": (of_file("a.jsonl", json_lines(REVIEWER, REVIEWER | {"user_id": "u2"}), read_reviews), DataError),
     "fan fiction": (of_file("pan.tar.gz", archive(), read_pan19), DataError),
     "verification pairs": (of_files(PAN_FILES, verification), DataError),
-    "citations": (of_files(AAN_FILES, citations), DataError),
     "titles": (of_files(TITLE_FILES, titles), DataError),
     "albums": (of_file("a.jsonl.gz", json_lines(ALBUM, OTHER_ALBUM), read_music), DataError),
     "records": (of_file("a.jsonl", encode(numbered(0)) + encode(numbered(1)), records), RecordError),
