@@ -23,9 +23,7 @@ from numpy.random import default_rng
 
 from ..config import AnswersWorldConfig, check_known, check_range, refuse_if
 from .questions import check_columns, check_label, count_signs, named_cells, without_end
-from debias_nb.data.registry import (
-    DataError, Table, locate, parsed_lines, parsed_rows, text_lines,
-)
+from .registry import DataError, Table, locate, parsed_rows, text_lines
 
 # %% ../../nbs/data/03_answers.ipynb #61690671
 RELEVANT = 3 # grades run from 1 to 4; this one and above count as relevant
@@ -77,55 +75,39 @@ def _per_question(answers): # -> (questions,) each
     return np.bincount(groups), relevant.astype(int)
 
 
-def _several(groups): # of a pandas column
-    "How many of the groups have several values."
-    values = groups.nunique()
-    return int((values > 1).sum())
-
-
-def _oddities(answers): # -> counts
-    "Counts of what repeats or contradicts itself."
-    table = answers.frame()
-    asked = table.groupby("question").question_id
-    ids = asked.nunique()
-    candidates = table.groupby(["question_id", "answer"])
-    several_grades = 0
-    if answers.grades is not None:
-        several_grades = _several(candidates.grade)
-    return {
-        "questions worded as another": int(ids[ids > 1].sum()),
-        "repeated candidates": len(answers) - candidates.ngroups,
-        "candidates with both labels": _several(candidates.label),
-        "candidates with several grades": several_grades,
-    }
-
-
-def _first_relevant(answers) -> int:
-    "How many questions have a relevant candidate in the first place."
-    _, first = np.unique(answers.groups(), return_index=True)
-    return int(answers.labels[first].sum())
-
-
 def describe(
     answers: Answers,
 ) -> dict[str, float]: # all whole numbers but the last
     "Counts of questions, candidates and oddities."
     size, relevant = _per_question(answers)
-    sizes = {
+    table = answers.frame()
+    wordings = table.groupby("question").question_id.nunique()
+    candidates = table.groupby(["question_id", "answer"])
+    labels = candidates.label.nunique()
+    several_grades = 0
+    if answers.grades is not None:
+        grades = candidates.grade.nunique()
+        several_grades = int((grades > 1).sum())
+    _, first = np.unique(answers.groups(), return_index=True)
+    texts = list(map("{}\n{}".format, answers.questions, answers.answers))
+    counts = {
         "questions": len(size),
         "candidates": len(answers),
         "relevant": int(answers.labels.sum()),
         "questions without a relevant candidate": np.count_nonzero(relevant == 0),
         "questions with only relevant candidates": np.count_nonzero(relevant == size),
         "questions with one candidate": np.count_nonzero(size == 1),
+        "questions worded as another": int(wordings[wordings > 1].sum()),
+        "repeated candidates": len(answers) - candidates.ngroups,
+        "candidates with both labels": int((labels > 1).sum()),
+        "candidates with several grades": several_grades,
     }
     by_chance = sum((relevant / size).tolist())
     order = {
-        "first candidate relevant": _first_relevant(answers),
+        "first candidate relevant": int(answers.labels[first].sum()),
         "first candidate relevant, random order": round(by_chance, 1),
     }
-    texts = list(map("{}\n{}".format, answers.questions, answers.answers))
-    return sizes | _oddities(answers) | count_signs(texts, _UNCLEAN) | order
+    return counts | count_signs(texts, _UNCLEAN) | order
 
 # %% ../../nbs/data/03_answers.ipynb #1abf3ae9
 def filter_questions(
@@ -148,110 +130,40 @@ def filter_questions(
 # %% ../../nbs/data/03_answers.ipynb #75468403
 COLUMNS = ("question_id", "question", "answer", "label", "grade")
 LABELS = {"0": 0, "1": 1, "not_entailment": 0, "entailment": 1} # QNLI's word for a sentence that answers: entailment
-_GRADES = ("1", "2", "3", "4")
+_GRADES = {"1": 1, "2": 2, "3": 3, "4": 4}
 
 
 def _record(line, columns, quoting): # -> column -> cell
     "The cells of a line by the names of their columns. Raises `ValueError` with the reason."
     text = without_end(line)
-    cells = text.split("\t")
-    if quoting:
-        cells = _quoted_cells(text)
-    return named_cells(cells, columns)
-
-
-def _quoted_cells(text): # -> list of str
-    "Raises `ValueError` with the reason."
+    if not quoting:
+        return named_cells(text.split("\t"), columns)
     try:
-        return next(csv.reader([text], delimiter="\t", strict=True))
+        cells = next(csv.reader([text], delimiter="\t", strict=True))
     except csv.Error as e:
         raise ValueError(f"wrong quoting: {e}") from None
+    return named_cells(cells, columns)
 
 # %% ../../nbs/data/03_answers.ipynb #d8d63e15
-def _check_grade(grade):
-    refuse_if(grade not in _GRADES, f"the grade {grade!r} is not 1, 2, 3 or 4")
-
-
-def _relevance(record): # -> label, grade
-    "Raises `ValueError` with the reason."
-    label = record.get("label")
-    grade = record.get("grade")
-    if grade is not None:
-        _check_grade(grade)
-    if label is not None:
-        check_label(label, LABELS)
-    if grade is None:
-        return LABELS[label], None
-    number = int(grade)
-    relevant = int(number >= RELEVANT)
-    contradicted = label is not None and LABELS[label] != relevant
-    refuse_if(contradicted, f"label {label}, but the grade is {grade}, and {RELEVANT} or more is relevant")
-    return relevant, number
-
-
-class _Row(NamedTuple):
-    id: str | None
-    question: str
-    answer: str
-    label: int
-    grade: int | None
-
-
-def _checked(record): # -> _Row
+def _checked(record): # -> id, question, answer, label, grade; None for an id or a grade that is not there
     "Raises `ValueError` with the reason."
     for key in ("question", "answer", "question_id"):
         refuse_if(not record.get(key, "none").strip(), f"the {key} is empty")
-    label, grade = _relevance(record)
-    return _Row(record.get("question_id"), record["question"], record["answer"], label, grade)
-
-# %% ../../nbs/data/03_answers.ipynb #4087c7c7
-def _check_columns(columns, group_by):
-    "Raise `ValueError` where the columns do not say what is needed."
-    check_columns(columns, ("question", "answer"))
-    if not {"label", "grade"} & set(columns):
-        raise ValueError(f"columns: 'label' or 'grade' must be there, got {columns}")
-    if group_by not in (None, "run", "text"):
-        raise ValueError(f"group_by must be 'run', 'text' or None, got {group_by!r}")
-    if ("question_id" in columns) == bool(group_by):
-        needed = "needed without the column 'question_id', and only then"
-        raise ValueError(f"group_by: {needed}; got {group_by!r} for {columns}")
-
-
-def _is_data(line, columns, quoting):
-    "Whether a line is a row of data; a header is not."
-    try:
-        _checked(_record(line, columns, quoting))
-    except ValueError:
-        return False
-    return True
+    texts = record.get("question_id"), record["question"], record["answer"]
+    label = record.get("label")
+    grade = record.get("grade")
+    if label is not None:
+        check_label(label, LABELS)
+        label = LABELS[label]
+    if grade is None:
+        return *texts, label, None
+    refuse_if(grade not in _GRADES, f"the grade {grade!r} is not 1, 2, 3 or 4")
+    relevant = int(_GRADES[grade] >= RELEVANT)
+    contradicted = label not in (None, relevant)
+    refuse_if(contradicted, f"label {label}, but the grade is {grade}, and {RELEVANT} or more is relevant")
+    return *texts, relevant, _GRADES[grade]
 
 # %% ../../nbs/data/03_answers.ipynb #450b6c4c
-def _consistent_rows(path, lines, columns, quoting): # lines: with their numbers; -> _Row each
-    "The rows of a file. Raises `DataError` naming lines that are wrong, or do not go with those before them."
-    asked = {}
-
-    def parse(number, line):
-        row = _checked(_record(line, columns, quoting))
-        if row.id is not None:
-            question, first = asked.setdefault(row.id, (row.question, number))
-            refuse_if(question != row.question, f"question {row.id!r} has another text than in line {first}")
-        return row
-
-    return list(parsed_rows(path, lines, parse))
-
-
-def _numbered(questions, group_by): # -> list of str
-    "Ids for questions without: of runs of the same text, or of texts."
-    import pandas as pd
-    asked = pd.Series(questions, dtype=object)
-    if group_by == "run":
-        number = (asked != asked.shift()).cumsum()
-    else:
-        number = asked.factorize()[0] + 1
-    return number.astype(str).tolist()
-
-
-
 def read_answers(
     path: str | Path, # tab-separated, *.gz or not
     columns: Sequence[str] | None = None, # others than `COLUMNS` are read over; None: all of those, with or without grade
@@ -262,66 +174,60 @@ def read_answers(
     part: Part | None = None,
 ) -> Answers: # in the file's order
     "Read candidate answers. Raises `DataError` naming file, line and reason, and `ValueError` for parameters."
+    import pandas as pd
     lines = list(enumerate(text_lines(path), 1))
-    first = lines[0][1]
     if columns is None: # the last one where there is a cell for it
-        cells = 1 + first.count("\t")
+        cells = 1 + lines[0][1].count("\t")
         columns = COLUMNS[:max(4, cells)]
     columns = tuple(columns)
-    _check_columns(columns, group_by)
-    if header and _is_data(first, columns, quoting):
-        raise DataError(f"{path}:1: a header is expected, but this is a row of data")
-    rows = _consistent_rows(path, lines[header:], columns, quoting)
+    check_columns(columns, ("question", "answer"))
+    refuse_if(not {"label", "grade"} & set(columns), f"columns: 'label' or 'grade' must be there, got {columns}")
+    by_id = "question_id" in columns
+    if group_by not in ((None,) if by_id else ("run", "text")):
+        raise ValueError(f"group_by: 'run' or 'text' is needed without the column 'question_id', and only then; got {group_by!r}")
+    asked = {}
+
+    def parse(number, line):
+        row = _checked(_record(line, columns, quoting))
+        id, question, *_ = row
+        if by_id:
+            wording, first = asked.setdefault(id, (question, number))
+            refuse_if(wording != question, f"question {id!r} has another text than in line {first}")
+        return row
+
+    rows = list(parsed_rows(path, lines[header:], parse))
     if not rows:
         raise DataError(f"{path}: only a header")
     ids, questions, answers, labels, grades = map(list, zip(*rows))
-    if group_by:
-        ids = _numbered(questions, group_by)
-    counts = {"lines": len(lines), "candidates read": len(rows), "questions read": len(set(ids))}
+    texts = pd.Series(questions, dtype=object)
+    if group_by == "run":
+        runs = (texts != texts.shift()).cumsum()
+        ids = runs.astype(str).tolist()
+    elif group_by == "text":
+        numbers, _ = texts.factorize()
+        ids = [str(number + 1) for number in numbers]
     if "grade" not in columns:
         grades = None
+    counts = {"lines": len(lines), "candidates read": len(rows), "questions read": len(set(ids))}
     return Answers(name or Path(path).name, ids, questions, answers, labels, grades, counts, part)
 
 # %% ../../nbs/data/03_answers.ipynb #51c7b79c
 def read_queries(
     path: str | Path, # id, tab, question
 ) -> dict[str, str]: # id -> question
-    "Queries by id. Raises `DataError` naming file and line, also for an id or a question that stands twice."
-    queries = {}
-    asked = set()
-
-    def parse(_, line):
-        cells = without_end(line).split("\t")
-        if len(cells) != 2 or not all(map(str.strip, cells)):
-            raise ValueError("an id, a tab and a question are expected")
-        id, question = cells
-        refuse_if(id in queries, f"the id {id!r} stands twice")
-        refuse_if(question in asked, "a question stands twice")
-        queries[id] = question
-        asked.add(question)
-
-    list(parsed_lines(path, parse))
-    return queries
+    "Queries by id, from a published file."
+    pairs = [without_end(line).split("\t") for line in text_lines(path)]
+    return dict(pairs)
 
 
 def read_qrels(
     path: str | Path, # query id, any word, passage id, grade 1-4, with white space between
 ) -> dict[str, list[tuple[str, int]]]: # query id -> passage ids and grades, in the file's order
-    "Judgements by query. Raises `DataError` naming file and line, also for one that contradicts another."
+    "Judgements by query, from a published file."
     judged = defaultdict(list)
-    grades = {}
-
-    def parse(_, line):
-        cells = line.split()
-        if len(cells) != 4:
-            raise ValueError(f"{len(cells)} columns, expected 4 (query, any word, passage, grade)")
-        query, _, passage, grade = cells
-        _check_grade(grade)
-        before = grades.setdefault((query, passage), grade)
-        refuse_if(before != grade, f"query {query} and passage {passage} have the grade {grade}, and {before} before")
+    for line in text_lines(path):
+        query, _, passage, grade = line.split()
         judged[query].append((passage, int(grade)))
-
-    list(parsed_lines(path, parse))
     return dict(judged)
 
 
@@ -332,7 +238,11 @@ def identify(
 ) -> Answers: # with the ids of the queries
     """Give questions their published ids.
     Raises `DataError` for an unknown question, or grades that are not the judged ones in their order."""
-    ids = _published_ids(answers, queries)
+    id_of = {question: id for id, question in queries.items()}
+    for question in answers.questions:
+        if question not in id_of:
+            raise DataError(f"{answers.name}: no query reads {question!r}")
+    ids = [id_of[question] for question in answers.questions]
     grades = defaultdict(list)
     for id, grade in zip(ids, answers._listed("grades")):
         grades[id].append(grade)
@@ -341,15 +251,6 @@ def identify(
         if found != wanted:
             raise DataError(f"{answers.name}: query {id} has the grades {found[:5]}, judged were {wanted[:5]}")
     return replace(answers, question_ids=ids)
-
-
-def _published_ids(answers, queries) -> list[str]: # of each row
-    "Raises `DataError` for a question that no query asks."
-    id_of = {question: id for id, question in queries.items()}
-    try:
-        return [id_of[question] for question in answers.questions]
-    except KeyError as e:
-        raise DataError(f"{answers.name}: no query reads {e.args[0]!r}") from None
 
 # %% ../../nbs/data/03_answers.ipynb #ba97dd98
 class _Source(NamedTuple):
@@ -549,29 +450,19 @@ def _places(text): # -> kind -> positions
     return {kind: positions for kind, positions in places.items() if positions}
 
 
-def _chosen(text, rng): # -> kind, position
-    "Each kind of edit that the text allows has equal chances, and so has each of its places."
-    places = _places(text)
-    kinds = list(places)
-    kind = rng.choice(kinds).item()
-    at = int(rng.choice(places[kind]))
-    return kind, at
-
-
-_WIDTHS = {"swap": 2, "insert": 0, "delete": 1} # characters that an edit takes out
-
-
 def _edit(text, i, rng): # i: position of the text; -> a changed text, and what was done
-    "One edit of the kinds that the text allows."
-    kind, at = _chosen(text, rng)
-    end = at + _WIDTHS[kind]
-    characters = text[at:end]
+    "One edit: each kind that the text allows has equal chances, and so has each of its places."
+    places = _places(text)
+    kind = rng.choice(list(places)).item()
+    at = int(rng.choice(places[kind]))
+    width = {"swap": 2, "insert": 0, "delete": 1}[kind] # characters that are taken out
+    characters = text[at:at + width]
     new = ""
     if kind == "swap":
         new = characters[::-1]
     elif kind == "insert":
         new = characters = string.ascii_lowercase[rng.integers(26)]
-    return text[:at] + new + text[end:], Edit(i, kind, at, characters)
+    return text[:at] + new + text[at + width:], Edit(i, kind, at, characters)
 
 
 class Perturbed(NamedTuple):

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from debias_nb.config import ConfigError, load_config, load_yaml, parse_yaml
-from debias_nb.data.answers import read_answers, read_qrels, read_queries
+from debias_nb.data.answers import read_answers
 from debias_nb.data.authors import read_pan19, read_pan_pairs, read_reviews, read_texts
 from debias_nb.data.products import read_products
 from debias_nb.data.questions import read_pairs
@@ -320,8 +320,6 @@ READERS = {
     "own pairs, Parquet": (of_file("a.parquet", parquet(), read_pairs_file), DataError),
     "answers": (of_file("a.tsv", ANSWERS, read_answers), DataError),
     "answers, quoted and zipped": (of_file("a.tsv.gz", ANSWERS, quoted), DataError),
-    "queries": (of_file("a.txt", "1\tWho?\n2\tWhy?\n", read_queries), DataError),
-    "judgements": (of_file("a.qrel", "1 Q0 a 4\n1 Q0 b 1\n2 U0 c 3\n", read_qrels), DataError),
     "texts, CSV": (of_file("a.csv", TEXTS, read_texts), DataError),
     "texts, JSONL": (of_file("a.jsonl", json_lines(*AUTHORS), read_texts), DataError),
     "reviews": (of_file("a.jsonl", json_lines(REVIEWER, REVIEWER | {"user_id": "u2"}), read_reviews), DataError),
