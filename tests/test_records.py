@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
@@ -203,21 +204,28 @@ def die(*args):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_in_the_middle(fd): # of a file that is being written
-    os.ftruncate(fd, os.fstat(fd).st_size // 2)
-    die()
+def die_in_the_middle(which, kept): # of the file that is written as the first or the second; bytes that are there before
+    left = [which]
+
+    def synced(fd):
+        left[0] -= 1
+        if left[0] == 0:
+            os.ftruncate(fd, (kept + os.fstat(fd).st_size) // 2)
+            die()
+
+    os.fsync = synced
 
 
-def die_at(step): # how many lines of `_replace` are executed before
+def die_at(function, step): # how many of its lines are executed before
     left = [step]
 
-    def in_replace(frame, event, arg):
+    def inside(frame, event, arg):
         left[0] -= event == "line"
         if left[0] < 0:
             die()
-        return in_replace
+        return inside
 
-    sys.settrace(lambda frame, event, arg: in_replace if frame.f_code is records._replace.__code__ else None)
+    sys.settrace(lambda frame, event, arg: inside if frame.f_code is function.__code__ else None)
 
 
 def dies(prepare, use, path):
@@ -240,27 +248,32 @@ def delete_second(path):
     Store(path.parent.parent).delete(small_id(1))
 
 
-@pytest.mark.parametrize("use, after", [(append_fourth, [0, 1, 2, 3]), (delete_second, [0, 2])])
-def test_a_writer_killed_at_any_step_leaves_the_old_file_or_the_new_one(path, use, after):
-    old, new = (b"".join(encode(small(i)) for i in numbers) for numbers in ([0, 1, 2], after))
-    halves = partial(setattr, os, "fsync", die_in_the_middle)
+@pytest.mark.parametrize("use, function, old, new, files", [
+    (append_fourth, records._add, [], [3], 2),
+    (append_fourth, records._add, [0, 1, 2], [0, 1, 2, 3], 2),
+    (delete_second, records._replace, [0, 1, 2], [0, 2], 1),
+], ids=["a first line", "another line", "a deletion"])
+def test_a_writer_killed_at_any_step_leaves_the_old_records_or_the_new_ones(path, use, function, old, new, files):
+    before = b"".join(encode(small(i)) for i in old)
     path.parent.mkdir()
     found = []
-    for prepare in [halves, *(partial(die_at, step) for step in range(100))]:
-        path.write_bytes(old)
+    halves = [partial(die_in_the_middle, which, kept) for which, kept in ((1, 0), (2, len(before)))[:files]]
+    for prepare in [*halves, *(partial(die_at, function, step) for step in range(100))]:
+        path.write_bytes(before)
         dead = dies(prepare, use, path)
-        found.append(path.read_bytes())
-        if prepare is halves:
-            assert path.with_suffix(".jsonl.new").read_bytes() == new[:len(new) // 2]
-        append(path, small(4)) # the lock died with its holder, and what it left hinders nobody
-        assert read(path)[-1] == small(4)
-        assert {p.suffix for p in path.parent.iterdir()} == {".jsonl", ".lock"}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found.append([one["seed"] for one in read(path)])
+            append(path, small(4)) # the lock died with its holder, and what it left hinders nobody
+            assert [one["seed"] for one in read(path)] == [*found[-1], 4]
+        assert {p.suffix for p in path.parent.iterdir()} <= {".jsonl", ".lock", ".new"}
         if not dead:
             break
     assert not dead
-    assert found == [old] * found.count(old) + [new] * found.count(new), "first the old one, from then on the new one"
-    assert found.count(old) > 5
-    assert found.count(new) > 1
+    assert found[:files] == [old] * files, "half of a line is none"
+    count = found.count(old)
+    assert found == [old] * count + [new] * (len(found) - count), "from some step on the new ones"
+    assert files + 1 < count < len(found)
 
 
 def size_of(path):
@@ -393,7 +406,8 @@ NO_NUMBER = "metrics.quora.auc: Input should be a valid number"
     (b"\n", "damaged"),
     (b"\xff\xfe\n", "damaged"),
     (b"<<<<<<< HEAD\n", "damaged"),
-    (unsealed(metric(float("nan"))), "damaged (NaN is no JSON)"),
+    (unsealed(metric(float("nan"))), "metrics.quora.auc: Input should be a finite number"),
+    (unsealed(small(5, extra={"loss": [float("inf")]})), "extra.loss.0: Input should be a finite number"),
     (encode(small(1))[:-1] + encode(small(2)), "damaged"),
     (unsealed(small(5)).replace(b'"metrics": {', b'"metrics": {}, "metrics": {'), "damaged (the key 'metrics' stands twice"),
     (b"17\n", "Input should be a valid dictionary"),
@@ -415,10 +429,9 @@ NO_NUMBER = "metrics.quora.auc: Input should be a valid number"
     (unsealed(small(5, environment={"commit": 12345, "dirty": False})), "environment.commit: Input should be a valid string"),
     (unsealed(small(5, replicates="x")), "replicates: Input should be a valid dictionary, got 'x'"),
     (unsealed(small(5, replicates={"t": {"auc": ["a"]}})), "replicates.t.auc.0: Input should be a valid number, got 'a'"),
-    (unsealed(small(5, extra={"steps": 10**400})), "extra: steps is a whole number of 1329 bits"),
     (unsealed(small(5, config={"a": 1})), "config.paper: required, and not there"),
     (unsealed(small(5, config=small(5)["config"] | {"profile": ["small"]})), "config.profile: Input should be 'planted'"),
-    (unsealed(small(5, config=small(5)["config"] | {"paper": "../../x"})), "config: '../../x' is no name of a file"),
+    (unsealed(small(5, config=small(5)["config"] | {"paper": "../../x"})), "config.paper: String should match"),
     (unsealed(other_run(small(5))), "its configuration is that of demo-small-minilm-quora-erm-s7"),
     (unsealed(small(5, seed=3)), "seed: 3, and that of its configuration is 5"),
     (unsealed(small(5, error="x")), "`error` belongs to failed runs"),
@@ -461,19 +474,20 @@ def test_lines_without_a_checksum_are_read_and_named(path):
     (errno.ENOSPC, "No space left on device"),
     (errno.EIO, "Input/output error"),
 ])
-@pytest.mark.parametrize("name", ["fsync", "replace"])
-def test_a_full_disk_leaves_the_file_and_keeps_the_record(path, spare, monkeypatch, error, says, name):
+@pytest.mark.parametrize("which", [1, 2], ids=["beside the file", "in the file"])
+def test_a_full_disk_leaves_the_file_and_keeps_the_record(path, spare, monkeypatch, error, says, which):
     append(path, small(0))
     before = path.read_bytes()
-    real = getattr(os, name)
-    errors = [OSError(error, os.strerror(error))]
+    real = os.fsync
+    calls = []
 
     def once(*args):
-        if errors:
-            raise errors.pop()
+        calls.append(args)
+        if len(calls) == which:
+            raise OSError(error, os.strerror(error))
         return real(*args)
 
-    monkeypatch.setattr(os, name, once)
+    monkeypatch.setattr(os, "fsync", once)
     with pytest.raises(RecordError) as e:
         append(path, small(1))
     kept, = spare.rglob("*.jsonl")
@@ -625,9 +639,9 @@ def test_reading_leaves_no_trace(path):
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_nan_is_refused_and_named(path, value):
-    with pytest.raises(RecordError, match=r"metrics\.quora\.auc is"):
+    with pytest.raises(RecordError, match=r"metrics\.quora\.auc: .* got -?(nan|inf)"):
         append(path, small(0, metrics={"quora": {"auc": value}}))
-    with pytest.raises(RecordError, match=r"replicates\.quora\.auc\[1\] is"):
+    with pytest.raises(RecordError, match=r"replicates\.quora\.auc\.1: .* got -?(nan|inf)"):
         append(path, small(0, replicates={"quora": {"auc": [.5, value]}}))
     with pytest.raises(RecordError, match="no record"):
         append(path, {"id": "a"})
@@ -706,7 +720,10 @@ def test_the_newest_finished_record_counts_and_a_failure_where_none_finished(sta
 
 
 def test_metrics_keep_all_digits_and_replicates_five():
-    found = json.loads(encode(small(0, metrics={"quora": {"auc": 1 / 3}}, replicates={"quora": {"auc": [1 / 3, 2e-9 / 3]}})))
+    made = make_record(
+        CONFIG, {"quora": {"auc": 1 / 3}}, replicates={"quora": {"auc": np.array([1 / 3, 2e-9 / 3])}}, data={}, encoder={},
+        device="cpu", dtype="fp32", seconds=1., peak_memory=1, curve={})
+    found = json.loads(encode(made))
     assert found["metrics"]["quora"]["auc"] == 1 / 3
     assert found["replicates"]["quora"]["auc"] == [.33333, 6.6667e-10]
 
@@ -743,16 +760,16 @@ def test_a_run_is_claimed_by_one_process_at_a_time(tmp_path):
     assert child(CLAIM, tmp_path).wait(60) == 1, "claimed"
 
 
-def test_of_a_file_that_has_grown_the_new_line_alone_is_understood(path, monkeypatch):
+def test_of_a_file_that_has_grown_the_new_line_alone_is_understood(path):
     store = Store(path.parent.parent)
-    for i in range(3):
-        append(path, small(i))
-        store.find(small_id(i))
-    known = records._remembered.cache_info().misses
-    assert store.find(small_id(0)) and records._remembered.cache_info().misses == known
-    append(path, small(3))
-    assert store.find(small_id(3)) == small(3)
-    assert records._remembered.cache_info().misses == known + 1
+    mine = [small(i, extra={"of": "this test"}) for i in range(4)]
+    for record in mine[:3]:
+        append(path, record)
+    assert store.all() == mine[:3]
+    known = records.understood.cache_info().misses
+    append(path, mine[3])
+    assert store.find(small_id(3)) == mine[3]
+    assert records.understood.cache_info().misses == known + 1
 
 
 def test_each_experiment_has_a_file_of_its_own(tmp_path):
@@ -769,22 +786,8 @@ def test_each_experiment_has_a_file_of_its_own(tmp_path):
     assert store.find(other) is None
     assert store.find(other.id) is None
     assert latest(store.all())[other.id]["error"] == "no data"
-    with pytest.raises(RecordError, match="config: '../x' is no name of a file"):
+    with pytest.raises(RecordError, match="config.paper: String should match"):
         store.append(finish(CONFIG) | {"config": other.model_copy(update={"paper": "../x"}).model_dump(mode="json")})
-
-
-def test_a_further_part_is_read_where_those_before_it_are_gone(tmp_path):
-    store = Store(tmp_path)
-    record = store.append(finish(CONFIG))
-    first = store.path(CONFIG)
-    part = first.rename(first.with_name(f"{first.stem}.3.jsonl"))
-    assert store.all() == [record]
-    assert store.find(CONFIG.id) == record
-    for number in (10, 2):
-        append(first.with_name(f"{first.stem}.{number}.jsonl"), small(number))
-    assert [one["seed"] for one in store.all()] == [2, CONFIG.seed, 10]
-    part.rename(first)
-    assert [one["seed"] for one in store.all()] == [CONFIG.seed, 2, 10]
 
 
 def test_training_failed_crosses_a_process_border():
@@ -946,12 +949,11 @@ def rewritten(path, **columns):
 
 
 @pytest.mark.parametrize("column, value, says", [
-    ("metrics", '{"quora": {"auc": 1' + 400 * "0" + "}}", "row 2 is left out: metrics: quora.auc: Input should be a valid number"),
-    ("metrics", '{"quora": null}', "row 2 is left out: metrics: quora: Input should be a valid dictionary"),
-    ("replicates", '"x"', "row 2 is left out: replicates: Input should be an object"),
-    ("config", "{", "row 2 is left out: config: "),
-    ("config", "{}", "row 2 is left out: config."),
-    ("environment", "[1]", "row 2 is left out: environment: "),
+    ("metrics", '{"quora": {"auc": 1' + 400 * "0" + "}}", "row 2: metrics.quora.auc: Input should be a finite number"),
+    ("metrics", '{"quora": null}', "row 2: metrics.quora: Input should be an object"),
+    ("replicates", '"x"', "row 2: replicates: Input should be an object"),
+    ("config", "{", "row 2: Invalid JSON"),
+    ("environment", "[1]", "row 2: environment: Input should be an object"),
 ])
 def test_a_row_that_is_no_record_is_named_and_the_others_are_read(tmp_path, column, value, says):
     store, path, _ = published_file(tmp_path)
@@ -984,5 +986,5 @@ def test_every_published_record_is_the_record_of_its_run(paper):
         for place in store.places():
             if place[0] == paper:
                 found = store.records(*place)
-                assert found and [why for why in map(records.misfit, found) if why] == []
+                assert found and all(map(records.Record.model_validate, found))
                 assert len({record["id"] for record in found}) == len(found)

@@ -529,7 +529,7 @@ def test_a_run_whose_numbers_no_record_can_hold_is_recorded_as_failed(tmp_path):
     bad, good = experiment(["Finetuned"], [0, 1]).runs()
     out = runner.run_all([bad, good], store, workers=1, progress=False, work=executed)
     assert list(out.records) == [good.id], "the others go on"
-    assert out.failed == {bad.id: "extra.share is nan, which is no JSON"}
+    assert out.failed == {bad.id: "no record: extra.share: Input should be a finite number, got nan"}
     assert latest(store.all())[bad.id]["error"] == out.failed[bad.id]
 
 

@@ -26,6 +26,7 @@ from debias_nb.hashes import fingerprint
 Profile = Literal["planted", "small", "paper"]
 World = WorldConfig | AnswersWorldConfig | AuthorsWorldConfig
 Names = tuple[str, ...]
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] # what of a configuration names a file
 
 
 class SplitConfig(Strict):
@@ -295,8 +296,8 @@ def _reseeded(config: Strict, names: Names, seed: int) -> Strict:
 
 class RunConfig(Strict):
     "Everything that determines one run."
-    paper: str
-    experiment: str
+    paper: FileName
+    experiment: FileName
     profile: Profile
     encoder: EncoderConfig
     method: MethodConfig
@@ -448,8 +449,8 @@ class TableConfig(Strict):
 
 class ExperimentConfig(Strict):
     "All runs of one table or figure at one profile."
-    paper: str
-    experiment: str
+    paper: FileName
+    experiment: FileName
     profile: Profile
     title: str
     scale: str                   # a phrase: at which scale the numbers hold

@@ -93,7 +93,7 @@ DAMAGED_LINES = { # the second of three lines -> what stands there instead
     "a line that stands twice": (lambda line: line + line, "line 3 is left out: it repeats line 2"),
     "half a line": (lambda line: line[:len(line) // 2] + b"\n", "line 2 is left out: damaged"),
     "bytes that are no text": (lambda line: line[:40] + b"\xff\xfe" + line[40:], "line 2 is left out: damaged"),
-    "NaN": (lambda line: line.replace(b'"auc05": 0.5', b'"auc05": NaN'), "line 2 is left out: damaged (NaN is no JSON)"),
+    "NaN": (lambda line: line.replace(b'"auc05": 0.5', b'"auc05": NaN'), "line 2 is left out: checksum"),
     "marks of a merge": (lambda line: b"<<<<<<< HEAD\n" + line, "line 2 is left out: damaged"),
     "a key that stands twice": (
         lambda line: line.replace(b'"seed": ', b'"seed": 5, "seed": ', 1),

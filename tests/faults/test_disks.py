@@ -210,7 +210,7 @@ def addition_on_a_small_disk(folder):
 
 
 def test_an_addition(apart, tally, tmp_path):
-    "The old file and the new one need room at once: a disk that had it for the line alone is full."
+    "The line needs room twice, beside the file and in it: a disk that had it once is full."
     with tally.trial("disk full"):
         apart(addition_on_a_small_disk, tmp_path / "store")
 

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 
 from debias_nb.config import ConfigError, Strict, check_known, load_config, nearest, project_root, refuse_if
 from debias_nb.repro.config import ExperimentConfig, Names, Profile, RunConfig, load_experiment, slug
-from debias_nb.repro.runs.records import Store, bundled, comparable, git, git_state, misfit, processor, published, this_machine
+from debias_nb.repro.runs.records import Store, bundled, comparable, git, git_state, processor, published, this_machine
 from debias_nb.repro.runs.runner import Outcome, cores, execute_within, narrow, refuse_empty, run_all, store_for
 
 
@@ -248,7 +248,11 @@ def _newest(source: Store, root: Path, left_out: list[str]) -> dict[tuple[str, s
         why = line.why
         if not why and not line.sealed:
             why = "it has no checksum"
-        why = why or misfit(line.record, places)
+        if not why:
+            config = line.record["config"]
+            place = (config["paper"], config["experiment"], config["profile"])
+            if place not in places:
+                why = f"config: there is no configuration {'/'.join(place)}"
         if why:
             left_out.append(f"{where} is left out: {why}")
         elif line.record["status"] == "finished":

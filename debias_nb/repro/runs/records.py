@@ -26,7 +26,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -36,22 +36,38 @@ from typing import Annotated, Any, Literal
 
 from filelock import FileLock
 from pydantic import (
-    AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, ValidationInfo,
-    field_validator, model_validator,
+    BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, field_validator, model_validator, with_config,
 )
+from typing_extensions import Required, TypedDict
 
-from debias_nb.config import ConfigError, each_key_once, once_per_state, package_file, project_root, refuse_if
+from debias_nb.config import ConfigError, each_key_once, once_per_state, package_file, project_root
 
 from debias_nb.repro.config import RunConfig
-from debias_nb.hashes import NotPlain, plain
 
 
 class RecordError(RuntimeError):
     "A record that cannot be written or read; the message names the file, the line or the key."
 
 
+class Misfit(RecordError):
+    "What is no record; the message names the field."
+
+
 class WorkerLost(RuntimeError):
     "A worker process that was ended from outside. What had finished is kept."
+
+
+class TrainingFailed(RuntimeError):
+    "A training run that cannot go on, at `step` (None: before the first) for `reason`."
+    def __init__(self, step: int | None, reason: str):
+        super().__init__(step, reason)
+        self.step = step
+        self.reason = reason
+
+    def __str__(self):
+        if self.step is None:
+            return self.reason
+        return f"step {self.step}: {self.reason}"
 
 
 PACKAGES = (
@@ -113,20 +129,15 @@ def processor() -> str: # "AMD EPYC (family 25, model 1)"
     return platform.processor() or platform.machine()
 
 
-def _packages() -> dict[str, str]: # name -> version
-    "The packages that are here. Imports none of them."
+def environment() -> dict: # python, packages (name -> version), commit, dirty, platform, cpu, cores
+    "What a run was made with. Imports none of the packages it names."
     versions = {}
     for package in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
-    return versions
-
-
-def environment() -> dict: # python, packages (name -> version), commit, dirty, platform, cpu, cores
-    "What a run was made with. Imports none of the packages it names."
     return {
         "python": platform.python_version(),
-        "packages": _packages(),
+        "packages": versions,
         **git_state(),
         "platform": platform.platform(),
         "cpu": processor(),
@@ -136,7 +147,6 @@ def environment() -> dict: # python, packages (name -> version), commit, dirty, 
 
 SCHEMA = 1
 Records = dict[str, dict] # id -> record
-NAME = re.compile(r"[A-Za-z0-9_-]+") # what of a configuration names a file
 COMMIT = r"^[0-9a-f]{40}$"
 # Metrics that are fractions; a part of the test items may stand behind the name in brackets.
 FRACTION = re.compile(
@@ -147,12 +157,13 @@ OF_FINISHED = ("replicates", "data", "encoder", "curve", "device", "dtype", "pea
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)] # whole ones too; none that is too large for a float
 Metrics = dict[str, dict[str, Number | None]]      # evaluation set -> metric -> value; None: could not be computed
 Replicates = dict[str, dict[str, list[Number | None]]] # evaluation set -> metric -> values of the bootstrap
-Details = Annotated[dict, AfterValidator(plain)]
+Details = dict[str, JsonValue]
 
 
 class Environment(BaseModel):
     "What a run was made with, and what of it pages ask for."
     model_config = ConfigDict(extra="allow", strict=True)
+    __pydantic_extra__: Details
     commit: Annotated[str, Field(pattern=COMMIT)] | None # None: nobody knows
     dirty: bool | None
     cpu: str | None = None
@@ -160,8 +171,7 @@ class Environment(BaseModel):
 
 
 class Record(BaseModel):
-    """A finished or a failed run. Validated in the context `known`, (paper, experiment, profile) must be one of those.
-    Raises `ValidationError` naming the field."""
+    "A finished or a failed run. Raises `ValidationError` naming the field."
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
     schema_version: Annotated[Literal[1], Field(alias="schema")]
     id: str
@@ -171,14 +181,14 @@ class Record(BaseModel):
     started: str
     finished: str
     seconds: Annotated[Number, Field(ge=0)]
-    environment: Annotated[Environment, BeforeValidator(plain)]
+    environment: Environment
     metrics: Metrics
     extra: Details
     # of a finished run
     replicates: Replicates | None = None
     data: Details | None = None
     encoder: Details | None = None
-    curve: Annotated[dict | list, AfterValidator(plain)] | None = None
+    curve: Details | list[JsonValue] | None = None
     device: str | None = None
     dtype: Literal["fp32", "bf16", "fp64"] | None = None
     peak_memory_bytes: Annotated[int, Field(ge=0)] | None = None
@@ -197,40 +207,28 @@ class Record(BaseModel):
         return metrics
 
     @model_validator(mode="after")
-    def _is_of_its_run(self, info: ValidationInfo):
-        "Raises `ValueError` for the id or the seed of another run, a place that there is not, a key of the other status."
-        place = (self.config.paper, self.config.experiment, self.config.profile)
-        known = (info.context or {}).get("known")
-        for part in place:
-            refuse_if(not NAME.fullmatch(part), f"config: {part!r} is no name of a file")
-        refuse_if(known is not None and place not in known, f"config: there is no configuration {'/'.join(place)}")
-        own = self.config.id
-        refuse_if(own != self.id, f"its configuration is that of {own}, and its id is {self.id}")
-        refuse_if(self.seed != self.config.seed, f"seed: {self.seed}, and that of its configuration is {self.config.seed}")
-        lacking = [name for name in OF_FINISHED if getattr(self, name) is None]
+    def _is_of_its_run(self):
+        "Raises `ValueError` for the id or the seed of another run, and for a key of the other status."
+        if self.id != self.config.id:
+            raise ValueError(f"its configuration is that of {self.config.id}, and its id is {self.id}")
+        if self.seed != self.config.seed:
+            raise ValueError(f"seed: {self.seed}, and that of its configuration is {self.config.seed}")
         is_finished = self.status == "finished"
-        refuse_if(is_finished and lacking, f"a finished run, without {', '.join(lacking)}")
-        refuse_if(is_finished == (self.error is not None), "`error` belongs to failed runs, and is required there")
+        lacking = [name for name in OF_FINISHED if getattr(self, name) is None]
+        if is_finished and lacking:
+            raise ValueError(f"a finished run, without {', '.join(lacking)}")
+        if is_finished == (self.error is not None):
+            raise ValueError("`error` belongs to failed runs, and is required there")
         return self
 
 
-def misfit(
-    found, # what a line of JSON holds
-    known: Collection[tuple[str, str, str]] | None = None, # places that there are; None: any
-) -> str: # "" for a record
-    "Why something is no record, beginning with the field."
-    try:
-        Record.model_validate(found, context={"known": known})
-    except ValidationError as e:
-        return _in_words(e.errors(include_url=False)[0])
-    except RecursionError:
-        return "nested too deeply"
-    return ""
+KINDS_OF_JSON = {"dict", "list", "float"} # pydantic names them in the places of mistakes
 
 
-def _in_words(mistake) -> str: # of `ValidationError.errors`
-    "What is wrong with which field; a long value is not shown in full."
-    field = ".".join(map(str, mistake["loc"]))
+def _in_words(error: ValidationError) -> str:
+    "What is wrong first, beginning with the field; a long value is not shown in full."
+    mistake = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in mistake["loc"] if part not in KINDS_OF_JSON)
     why = mistake["msg"].removeprefix("Value error, ")
     if mistake["type"] == "missing":
         why = "required, and not there"
@@ -239,17 +237,6 @@ def _in_words(mistake) -> str: # of `ValidationError.errors`
     if field:
         return f"{field}: {why}"
     return why
-
-
-def _rounded(value):
-    "A copy with floats of five significant digits, at any depth."
-    if isinstance(value, dict):
-        return {k: _rounded(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_rounded(v) for v in value]
-    if isinstance(value, float):
-        return float(f"{value:.5g}")
-    return value
 
 
 def _as_json(value) -> bytes:
@@ -262,33 +249,15 @@ def _checksum(body: bytes) -> str: # 16 hex digits
 
 
 def encode(
-    record: dict,
+    record: dict, # as JSON gives it
 ) -> bytes: # UTF-8, exactly one newline, at the end
-    "The line that stands for a record, with its checksum as the last key. Raises `RecordError` for what is no record."
+    "The line that stands for a record, with its checksum as the last key. Raises `Misfit` for what is no record."
     try:
-        record = plain(record)
-    except NotPlain as e:
-        raise RecordError(str(e)) from None
-    why = misfit(record)
-    if why:
-        raise RecordError(f"no record: {why}")
-    record["replicates"] = _rounded(record.get("replicates"))
-    if record["replicates"] is None:
-        del record["replicates"]
+        Record.model_validate(record)
+    except ValidationError as e:
+        raise Misfit(f"no record: {_in_words(e)}") from None
     body = _as_json(record)
     return body[:-1] + f', "checksum": "{_checksum(body)}"}}\n'.encode()
-
-
-def _refuse_constant(name):
-    raise ValueError(f"{name} is no JSON")
-
-
-def _loads(line: bytes):
-    "What a line holds. Raises `ValueError` for what is no JSON."
-    try:
-        return json.loads(line.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=each_key_once)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
 
 
 @dataclass
@@ -299,17 +268,24 @@ class Line:
     sealed: bool        # whether it has a checksum
 
 
-def understood(line: bytes) -> Line:
+@functools.lru_cache(maxsize=4096) # a file that has grown by a line costs one line to read again
+def understood(line: bytes) -> Line: # not to be changed
     "What a line says. A checksum must be that of the content, however the line is spelled."
+    sealed = False
     try:
-        found = _loads(line)
+        found = json.loads(line.decode("utf-8"), object_pairs_hook=each_key_once)
+        sealed = isinstance(found, dict) and "checksum" in found
+        if sealed and found.pop("checksum") != _checksum(_as_json(found)):
+            return Line(None, "checksum: it is not that of the content", sealed)
+        Record.model_validate(found)
+        return Line(found, "", sealed)
+    except ValidationError as e:
+        why = _in_words(e)
+    except RecursionError:
+        why = "damaged (nested too deeply)"
     except ValueError as e:
-        return Line(None, f"damaged ({getattr(e, 'msg', e)})", False)
-    sealed = isinstance(found, dict) and "checksum" in found
-    if sealed and found.pop("checksum") != _checksum(_as_json(found)):
-        return Line(None, "checksum: it is not that of the content", True)
-    why = misfit(found)
-    return Line(None if why else found, why, sealed)
+        why = f"damaged ({getattr(e, 'msg', e)})"
+    return Line(None, why, sealed)
 
 
 def this_machine() -> dict: # device: `cpu` or the accelerator's name; peak_memory: bytes, of that device, so far
@@ -323,12 +299,11 @@ def this_machine() -> dict: # device: `cpu` or the accelerator's name; peak_memo
     return {"device": "cpu", "peak_memory": unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
 
 
-def _as_read(config, status, seconds, own) -> dict:
+def _made(config: RunConfig, status: str, seconds: float, own: dict) -> dict:
     "A record with what its kind has of its own, as it will be read back; the run ends now."
     finished = datetime.now(timezone.utc)
-    lasted = timedelta(seconds=seconds)
-    started = finished - lasted
-    return understood(encode({
+    started = finished - timedelta(seconds=seconds)
+    return json.loads(json.dumps({
         "schema": SCHEMA,
         "id": config.id,
         "status": status,
@@ -339,7 +314,14 @@ def _as_read(config, status, seconds, own) -> dict:
         "seconds": round(seconds, 3),
         "environment": environment(),
         **own,
-    })).record
+    }, default=lambda array: array.tolist()))
+
+
+def _rounded(replicates: dict) -> dict:
+    "The same with five significant digits: there are thousands, and they only serve intervals."
+    return {
+        test: {metric: [None if value is None else float(f"{value:.5g}") for value in values] for metric, values in own.items()}
+        for test, own in replicates.items()}
 
 
 def make_record(
@@ -356,10 +338,10 @@ def make_record(
     replicates: dict | None = None,  # evaluation set -> metric -> bootstrap replicates, kept with 5 significant digits
     extra: dict | None = None,       # whatever else, under the key `extra`
 ) -> dict: # as it will be read back
-    "The record of a finished run. Raises `RecordError` for NaN or infinity, naming the key."
-    return _as_read(config, "finished", seconds, {
+    "The record of a finished run. Whether it fits is asked when it is written."
+    return _made(config, "finished", seconds, {
         "metrics": metrics,
-        "replicates": replicates or {},
+        "replicates": _rounded(replicates or {}),
         "data": data,
         "encoder": encoder,
         "curve": curve,
@@ -378,59 +360,92 @@ def failed_record(
     seconds: float = 0.,        # wall time until then
 ) -> dict: # as it will be read back
     "The record of a run that failed: no metrics, but `error` and `step`."
-    return _as_read(config, "failed", seconds, {"error": error, "step": step, "metrics": {}, "extra": {}})
+    return _made(config, "failed", seconds, {"error": error, "step": step, "metrics": {}, "extra": {}})
 
 
 LOCK_SECONDS = 60 # a writer needs milliseconds; whoever waits longer waits for a process that hangs
 
 
-def _lock(path):
+def _beside(path: Path, suffix: str) -> Path: # of the file itself, where `path` is a link
+    return Path(f"{os.path.realpath(path)}.{suffix}")
+
+
+def _lock(path: Path) -> FileLock:
     "Writers take turns; those that reach a file through a link, too."
-    return FileLock(f"{os.path.realpath(path)}.lock", timeout=LOCK_SECONDS, poll_interval=.005)
+    return FileLock(_beside(path, "lock"), timeout=LOCK_SECONDS, poll_interval=.005)
 
 
-def _lines(path):
-    "The lines of a file, each with a newline, also where the last one has none; a missing file has no lines."
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as f:
+        f.write(content)
+        f.flush()
+        os.fsync(f.fileno())
+
+
+def _replace(path: Path, content: bytes) -> None:
+    "Writes a new file, which then takes the old one's place. Call it under the lock."
+    new = _beside(path, "new")
+    path = new.with_suffix("") # a link stays a link
     try:
-        with path.open("rb") as f:
-            return [line.removesuffix(b"\n") + b"\n" for line in f]
-    except FileNotFoundError:
-        return []
-
-
-def _replace(path, lines):
-    "Writes lines into a new file, which then takes the old one's place. Call it under the lock."
-    path = Path(os.path.realpath(path)) # a link stays a link
-    new = Path(f"{path}.new")
-    try:
-        with new.open("wb") as f:
-            f.writelines(lines)
-            f.flush()
-            os.fsync(f.fileno())
+        _write(new, content)
         with suppress(FileNotFoundError): # a first line has no old file
             path.open("r+b").close() # refused where the old file may not be written to
             shutil.copymode(path, new)
         os.replace(new, path)
-        with suppress(OSError): # not every file system can
-            _sync_folder(path.parent)
+        with suppress(OSError): # not every file system can wait until the disk knows which file has which name
+            fd = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
     finally:
         new.unlink(missing_ok=True)
 
 
-def _sync_folder(folder):
-    "Waits until the disk knows which file has which name."
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+def _content(path: Path) -> bytes: # b"" of a missing file
+    """What a file holds, without the beginning of a line at its end that another process is adding, or was when it was
+    killed: the whole line stands beside the file as long."""
+    before = None
+    while True:
+        try:
+            found = path.read_bytes()
+        except FileNotFoundError:
+            return b""
+        end = found.rpartition(b"\n")[2]
+        if not end or end == before:
+            return found
+        with suppress(OSError):
+            if _beside(path, "add").read_bytes().startswith(end):
+                return found[:-len(end)]
+        before = end # it may have been added meanwhile
 
 
-def _keep(line):
+def _add(path: Path, line: bytes) -> None:
+    "Adds a line at the end of a file, whole or not at all. Call it under the lock."
+    added = _beside(path, "add")
+    with path.open("ab", buffering=0) as f:
+        old = _content(path)
+        try:
+            _write(added, line)
+            f.truncate(len(old))
+            left = line
+            if old and not old.endswith(b"\n"):
+                left = b"\n" + line
+            while left:
+                left = left[f.write(left):]
+            os.fsync(f.fileno())
+        except BaseException: # an interrupt, too
+            f.truncate(len(old))
+            raise
+        finally:
+            added.unlink(missing_ok=True)
+
+
+def _keep(line: bytes) -> str:
     "Puts a line that found no place into a file of its own; a sentence that says where."
     try:
         kept = Path(tempfile.mkdtemp(prefix="debias-nb-")) / "record.jsonl"
-        _replace(kept, [line])
+        _replace(kept, line)
     except OSError as e:
         return f"it could not be kept elsewhere either ({e})"
     return f"it is kept in {kept}, and append(path, read(kept)[0]) brings it back"
@@ -439,36 +454,33 @@ def _keep(line):
 def append(
     path: str | Path, # a file of records; it and its folder are made where missing
     record: dict,     # from `make_record` or `failed_record`
-) -> dict: # as it will be read back
-    """Add one line, whole or not at all.
-    Raises `RecordError` naming the key, or the path, the cause and where the record is kept instead."""
+) -> dict: # the same
+    """Add one line, whole or not at all. Raises `Misfit` naming the field of what is no record, and `RecordError` naming the
+    path, the cause and where the record is kept instead."""
     line = encode(record)
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _lock(path):
-            _replace(path, [*_lines(path), line])
+            _add(path, line)
     except OSError as e:
         kept = _keep(line)
         raise RecordError(f"{path}: the record {record['id']} could not be written: {e.strerror or e}; {kept}") from e
-    return understood(line).record
-
-
-# As many lines as a file has, so that a file that has grown by a line costs one line to read again.
-_remembered = functools.lru_cache(maxsize=4096)(understood)
+    return record
 
 
 def lines_of(
     path: Path, # a file of records; a missing one has none
-    understood=understood, # what takes a line; another may remember lines
 ) -> Iterator[tuple[int, bytes, Line]]: # counted from 1; a line that stands twice is a record once
-    "All lines of a file. Raises `RecordError` for one that may not be read."
+    "All lines of a file, each with a newline. Raises `RecordError` for one that may not be read."
     try:
-        lines = _lines(path)
+        content = _content(path)
     except OSError as e:
         raise RecordError(f"{path}: {e.strerror}") from e
     seen = {}
+    lines = content.removesuffix(b"\n").split(b"\n") if content else []
     for n, line in enumerate(lines, 1):
+        line += b"\n"
         found = understood(line)
         first = seen.setdefault(line, n)
         if first != n and found.record:
@@ -478,13 +490,12 @@ def lines_of(
 
 def read(
     path: str | Path, # a file of records; a missing one has none
-    understood=understood, # what takes a line; another may remember lines
-) -> list[dict]: # in the order they were written
+) -> list[dict]: # in the order they were written; not to be changed
     """All records of a file; a warning names file, line and field of what is none, and lines without a checksum.
     Raises `RecordError` for a file that may not be read."""
     records = []
     unsealed = []
-    for n, _, line in lines_of(Path(path), understood):
+    for n, _, line in lines_of(Path(path)):
         if line.why:
             warnings.warn(f"{path}: line {n} is left out: {line.why}", stacklevel=2)
             continue
@@ -509,23 +520,31 @@ def latest(
     return newest
 
 
-@once_per_state
-def _newest(path: Path) -> Records: # id -> record, as of `latest`
-    "What a file says of each run. Raises `RecordError`, as `read` does."
-    return latest(read(path, _remembered))
-
-
 TEXTS = ("id", "status", "started", "finished", "device", "dtype")
 NUMBERS = {"seed": "int64", "step": "int64", "peak_memory_bytes": "int64", "seconds": "float64"}
 SHORT = ("config", "metrics", "replicates", "environment", "error")  # JSON
 LONG = ("data", "encoder", "curve", "extra")                         # JSON; what tables of means do without
 FOR_QUERIES = {"world": "int64", "commit": "string", "processor": "string"} # said in `config` and `environment` already
-SHAPES = {name: TypeAdapter(kind) for name, kind in (
-    ("config", dict[str, Any]), ("metrics", Metrics), ("replicates", Replicates), ("environment", Environment), ("error", str),
-    ("data", dict), ("encoder", dict), ("curve", dict | list), ("extra", dict))}
-SETTINGS = {"paper", "experiment", "profile", "encoder", "method", "corpus", "training", "evaluate"} # older records lack others
+COLUMNS = dict.fromkeys(TEXTS, "string") | NUMBERS | dict.fromkeys(SHORT + LONG, "string") | FOR_QUERIES # name -> Arrow type
 FIRST_WORLD = 0 # the seed that configurations draw theirs by; `worlds` of a block counts further ones
 COMPRESSION = {"compression": "zstd", "compression_level": 12}
+
+
+@with_config(ConfigDict(extra="forbid"))
+class Row(TypedDict, total=False):
+    "The JSON of a row: of what `Record` asks, the form."
+    config: Required[dict[str, Any]]
+    metrics: Required[Metrics]
+    environment: Required[dict[str, Any]]
+    replicates: Replicates
+    error: str
+    data: dict[str, Any]
+    encoder: dict[str, Any]
+    curve: dict[str, Any] | list
+    extra: dict[str, Any]
+
+
+ROW = TypeAdapter(Row)
 
 
 def _world(config: dict) -> int | None: # None: real data, divided in one way
@@ -546,21 +565,6 @@ def published(record: dict) -> dict:
     return record | {"replicates": {}, "extra": extra}
 
 
-def _columns() -> dict[str, str]: # name -> Arrow type
-    return dict.fromkeys(TEXTS, "string") | NUMBERS | dict.fromkeys(SHORT + LONG, "string") | FOR_QUERIES
-
-
-def _row(record: dict) -> dict: # column -> value
-    row = {name: record.get(name) for name in (*TEXTS, *NUMBERS)}
-    for name in SHORT + LONG:
-        row[name] = None
-        if name in record:
-            row[name] = json.dumps(record[name], separators=(",", ":"))
-    environment = record["environment"]
-    return row | {
-        "world": _world(record["config"]), "commit": environment["commit"], "processor": environment.get("cpu")}
-
-
 def _seal(values: list) -> str: # 64 hex digits
     "The checksum of a column."
     text = "\n".join("" if value is None else str(value) for value in values)
@@ -571,30 +575,35 @@ def write_published(path: Path, records: list[dict]) -> None: # one a run
     "A Parquet file of records, in place of an older one once it is whole."
     import pyarrow as pa
     import pyarrow.parquet as pq
-    rows = [_row(record) for record in sorted(records, key=itemgetter("id"))]
-    values = {name: [row[name] for row in rows] for name in _columns()}
-    table = pa.table({name: pa.array(values[name], kind) for name, kind in _columns().items()})
-    about = {"schema": SCHEMA, "rows": len(rows), "columns": {name: _seal(column) for name, column in values.items()}}
+    columns = {name: [] for name in COLUMNS}
+    for record in sorted(records, key=itemgetter("id")):
+        row = {name: record.get(name) for name in (*TEXTS, *NUMBERS)}
+        row |= {name: json.dumps(record[name], separators=(",", ":")) for name in SHORT + LONG if name in record}
+        environment = record["environment"]
+        row |= {"world": _world(record["config"]), "commit": environment["commit"], "processor": environment.get("cpu")}
+        for name, values in columns.items():
+            values.append(row.get(name))
+    table = pa.table({name: pa.array(values, COLUMNS[name]) for name, values in columns.items()})
+    about = {"schema": SCHEMA, "rows": len(records), "columns": {name: _seal(values) for name, values in columns.items()}}
     made = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata({"debias-nb": json.dumps(about)}), made, **COMPRESSION)
-    _replace(path, [made.getvalue().to_pybytes()])
+    _replace(path, made.getvalue().to_pybytes())
 
 
-def _sealed_columns(path: Path, names: Collection[str]) -> dict[str, list]: # column -> values
+def _sealed_columns(path: Path, names: list[str]) -> dict[str, list]: # column -> values
     "Some columns of a published file. Raises `RecordError` naming the column whose checksum does not fit."
     import pyarrow.parquet as pq
     try:
         with pq.ParquetFile(path) as file:
             about = json.loads(file.metadata.metadata[b"debias-nb"])
-            kinds = {field.name: str(field.type) for field in file.schema_arrow}
-            values = file.read(list(names)).to_pydict()
+            kinds = {field.name: str(field.type).replace("double", "float64") for field in file.schema_arrow}
+            values = file.read(names).to_pydict()
     except FileNotFoundError:
         return {name: [] for name in names}
     except Exception as e: # whatever reading makes of damage
         raise RecordError(f"{path}: damaged, or no published records ({str(e).partition(chr(10))[0]})") from None
-    wanted = {name: {"float64": "double"}.get(kind, kind) for name, kind in _columns().items()}
-    if about.get("schema") != SCHEMA or kinds != wanted:
-        odd = sorted(name for name in wanted.keys() | kinds.keys() if wanted.get(name) != kinds.get(name))
+    if about.get("schema") != SCHEMA or kinds != COLUMNS:
+        odd = sorted(name for name in COLUMNS.keys() | kinds.keys() if COLUMNS.get(name) != kinds.get(name))
         raise RecordError(f"{path}: another schema: {', '.join(odd) or about.get('schema')}")
     for name in names:
         if len(values[name]) != about.get("rows") or _seal(values[name]) != about["columns"].get(name):
@@ -602,49 +611,41 @@ def _sealed_columns(path: Path, names: Collection[str]) -> dict[str, list]: # co
     return values
 
 
-def _record(row: dict) -> dict: # row: column -> value
-    "The record of a row, in the order of keys that it was made in. Raises `ValueError` naming the field."
-    found = {}
-    for name in SHORT + LONG:
-        if row.get(name) is not None:
-            try:
-                if name == "replicates": # the longest, and floats alone
-                    found[name] = SHAPES[name].validate_json(row[name])
-                    continue
-                found[name] = json.loads(row[name], parse_constant=_refuse_constant)
-                SHAPES[name].validate_python(found[name])
-            except ValidationError as e:
-                raise ValueError(f"{name}: {_in_words(e.errors(include_url=False)[0])}") from None
-            except (ValueError, RecursionError) as e:
-                raise ValueError(f"{name}: {e}") from None
-    for lacking in {"config", "environment", "metrics"} - found.keys():
-        raise ValueError(f"{lacking}: not there")
-    for lacking in SETTINGS - found["config"].keys():
-        raise ValueError(f"config.{lacking}: required, and not there")
-    found |= {name: row[name] for name in (*TEXTS, *NUMBERS) if row[name] is not None or (name, row["status"]) == ("step", "failed")}
-    return {"schema": SCHEMA} | found
+def _warn(message: str) -> None:
+    warnings.warn(f"{message}; it is left out", stacklevel=3)
 
 
 def read_published(
     path: Path, # a missing one has none
     short: bool = False, # without what is in `LONG`, which is not read then
+    tell=_warn, # what is done with a sentence that names a damaged file, or the row and field of what is no record
 ) -> list[dict]: # by id
-    "The records of a published file. A warning names a file that is damaged, or the row and field of what is none."
+    "The records of a published file."
     names = [*TEXTS, *NUMBERS, *SHORT]
     if not short:
         names += LONG
     try:
         values = _sealed_columns(path, names)
     except RecordError as e:
-        warnings.warn(f"{e}; it is left out", stacklevel=2)
+        tell(str(e))
         return []
     records = []
-    for n, row in enumerate(zip(*values.values()), 1):
+    for n, cells in enumerate(zip(*values.values()), 1):
+        row = {name: cell for name, cell in zip(values, cells) if cell is not None}
+        if row["status"] == "failed":
+            row.setdefault("step")
+        parts = [f'"{name}":{row.pop(name)}' for name in SHORT + LONG if name in row]
         try:
-            records.append(_record(dict(zip(values, row))))
-        except ValueError as e:
-            warnings.warn(f"{path}: row {n} is left out: {e}", stacklevel=2)
+            records.append({"schema": SCHEMA} | row | ROW.validate_json("{" + ",".join(parts) + "}"))
+        except ValidationError as e:
+            tell(f"{path}: row {n}: {_in_words(e)}")
     return records
+
+
+@once_per_state
+def _newest(path: Path) -> Records:
+    "What a file of lines says of each run. Raises `RecordError`, as `read` does."
+    return latest(read(path))
 
 
 @once_per_state
@@ -674,31 +675,27 @@ class Store:
     def _published(self, paper, experiment, profile) -> Path:
         return self.folder / paper / f"{experiment}.{profile}.parquet"
 
-    def _lines(self, paper, experiment, profile) -> list[Path]:
-        "The file of lines, and the parts that earlier versions made, in the order they were filled."
-        first = self.folder / paper / f"{experiment}.{profile}.jsonl"
-        parts = first.parent.glob(f"{experiment}.{profile}.*.jsonl")
-        numbered = {int(path.name.split(".")[2]): path for path in parts if path.name.split(".")[2].isdecimal()}
-        return [first, *(numbered[number] for number in sorted(numbered))]
+    def _lines(self, paper, experiment, profile) -> Path:
+        return self.folder / paper / f"{experiment}.{profile}.jsonl"
 
     def unpublished(self) -> list[tuple[str, str, str]]: # paper, experiment, profile
         "Of which experiments there are lines."
-        return [place for place in self.places() if any(path.is_file() for path in self._lines(*place))]
+        return [place for place in self.places() if self._lines(*place).is_file()]
 
     def places(self) -> list[tuple[str, str, str]]: # paper, experiment, profile
         "Of which experiments there is a file."
         files = [*self.folder.glob("*/*.parquet"), *self.folder.glob("*/*.jsonl")]
-        return sorted({(path.parent.name, *path.name.split(".")[:2]) for path in files})
+        return sorted({(path.parent.name, *path.stem.split(".")) for path in files if path.stem.count(".") == 1})
 
     def path(self, config: RunConfig) -> Path:
         "The file that a run's record is added to; an `ExperimentConfig` will do as well."
-        return self._lines(config.paper, config.experiment, config.profile)[0]
+        return self._lines(config.paper, config.experiment, config.profile)
 
     def records(self, paper: str, experiment: str, profile: str, short: bool = False) -> list[dict]:
         """All records of an experiment at a profile, published ones first. Raises `RecordError`, as `read` does.
         With `short` published ones lack data, encoder, curve and extra, and what is not needed is not read."""
-        added = [record for path in self._lines(paper, experiment, profile) for record in read(path)]
-        return read_published(self._published(paper, experiment, profile), short) + added # in this order: see `publish`
+        added = read(self._lines(paper, experiment, profile)) # first: see `publish`
+        return read_published(self._published(paper, experiment, profile), short) + added
 
     def all(self, short: bool = False) -> list[dict]:
         "All records of the folder, file by file. Raises `RecordError`, as `read` does."
@@ -707,9 +704,9 @@ class Store:
     def lines(self) -> Iterator[tuple[str, Line]]: # where it stands: file and number
         "Every line of the folder, published records aside. Raises `RecordError`, as `read` does."
         for place in self.places():
-            for path in self._lines(*place):
-                for n, _, line in lines_of(path):
-                    yield f"{path}: line {n}", line
+            path = self._lines(*place)
+            for n, _, line in lines_of(path):
+                yield f"{path}: line {n}", line
 
     def find(self, run: str | RunConfig) -> dict | None:
         "The newest finished record of a run, by its id or its configuration. Raises `RecordError`, as `read` does."
@@ -720,8 +717,7 @@ class Store:
             run_id = run.id
             places = [(run.paper, run.experiment, run.profile)]
         for place in places:
-            files = [_newest(path) for path in reversed(self._lines(*place))]
-            for known in [*files, _published_by_id(self._published(*place))]:
+            for known in (_newest(self._lines(*place)), _published_by_id(self._published(*place))):
                 found = known.get(run_id)
                 if found and found["status"] == "finished":
                     return found
@@ -755,26 +751,24 @@ class Store:
                 yield True # closing the file gives the byte back
 
     def append(self, record: dict) -> dict:
-        "Add a line to the file that a record belongs to. Raises `RecordError`, as `append` does."
-        why = misfit(record)
-        if why:
-            raise RecordError(f"no record: {why}")
-        return append(self.path(RunConfig(**record["config"])), record)
+        "Add a line to the file that a record belongs to. Raises as `append`."
+        place = record["config"]
+        return append(self._lines(place["paper"], place["experiment"], place["profile"]), record)
 
     def delete(self, run: str | RunConfig, older: bool = False) -> int:
         """Remove a run's lines (with `older`: all but the last one), and say how many; what is published stays. Raises
         `RecordError`."""
         run_id = run if isinstance(run, str) else run.id
         deleted = 0
-        for path in [path for place in self.places() for path in self._lines(*place)]:
-            mine = [line for _, line, found in lines_of(path, _remembered) if found.record and found.record["id"] == run_id]
+        for path in [self._lines(*place) for place in self.places()]:
+            mine = [line for _, line, found in lines_of(path) if found.record and found.record["id"] == run_id]
             if older:
                 del mine[-1:]
             if not mine:
                 continue
             try:
                 with _lock(path):
-                    _replace(path, [line for line in _lines(path) if line not in mine])
+                    _replace(path, b"".join(line for _, line, _ in lines_of(path) if line not in mine))
             except OSError as e:
                 why = f"{run_id} could not be deleted: {e.strerror or e}; all its records are still there"
                 raise RecordError(f"{path}: {why}") from e
@@ -784,20 +778,22 @@ class Store:
     def publish(self, paper: str, experiment: str, profile: str) -> Published:
         """Put the lines of an experiment into its Parquet file, the newest record of each run. Lines that are no records
         stay. Who reads meanwhile finds a record in one file or in both. Raises `RecordError`."""
+        def refuse(message):
+            raise RecordError(f"{message}; nothing is added to it")
+
         done = Published()
         path = self._published(paper, experiment, profile)
         lines = self._lines(paper, experiment, profile)
-        known = list(_sealed_records(path))
-        with _lock(lines[0]):
-            kept = {}
-            for file in lines:
-                for n, line, found in lines_of(file):
-                    if found.why:
-                        kept.setdefault(file, []).append(line)
-                        done.left_out.append(f"{file}: line {n} is left out, and stays: {found.why}")
-                        continue
-                    known.append(found.record)
-                    done.unsealed += not found.sealed
+        kept = []
+        with _lock(lines):
+            known = read_published(path, tell=refuse)
+            for n, line, found in lines_of(lines):
+                if found.why:
+                    kept.append(line)
+                    done.left_out.append(f"{lines}: line {n} is left out, and stays: {found.why}")
+                    continue
+                known.append(found.record)
+                done.unsealed += not found.sealed
             newest = latest(known)
             counts = Counter(record["id"] for record in known)
             done.replaced = [run_id for run_id, count in counts.items() if count > 1]
@@ -807,42 +803,13 @@ class Store:
             try:
                 if rows:
                     write_published(path, rows)
-                for file in lines:
-                    if kept.get(file):
-                        _replace(file, kept[file])
-                    else:
-                        file.unlink(missing_ok=True)
+                if kept:
+                    _replace(lines, b"".join(kept))
+                else:
+                    lines.unlink(missing_ok=True)
             except OSError as e:
                 raise RecordError(f"{path}: not written: {e.strerror or e}; the lines are still there") from e
         return done
-
-
-def _sealed_records(path: Path) -> list[dict]:
-    "The records of a published file, every one of them. Raises `RecordError` for a damaged file, or one record that is none."
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            records = read_published(path)
-        except UserWarning as e:
-            raise RecordError(f"{e}; nothing is added to it") from None
-    for n, record in enumerate(records, 1):
-        why = misfit(record)
-        if why:
-            raise RecordError(f"{path}: row {n}: {why}; nothing is added to it")
-    return records
-
-
-class TrainingFailed(RuntimeError):
-    "A training run that cannot go on, at `step` (None: before the first) for `reason`."
-    def __init__(self, step: int | None, reason: str):
-        super().__init__(step, reason)
-        self.step = step
-        self.reason = reason
-
-    def __str__(self):
-        if self.step is None:
-            return self.reason
-        return f"step {self.step}: {self.reason}"
 
 
 def run_or_load(
@@ -852,26 +819,27 @@ def run_or_load(
     fresh: bool = False,                # run even if there is a record; the new one replaces it once it is there
 ) -> dict: # the stored record
     """The record of a run, made first if there is none.
-    Raises `TrainingFailed` after recording it, `RecordError` if it cannot be stored or is of another run."""
+    Raises `TrainingFailed` after recording it, also for numbers that no record can hold; `RecordError` if it cannot be
+    stored or is of another run."""
     found = store.find(config) # also when fresh: damage is told before the training, not after it
     if found and not fresh:
         return found
     start = time.monotonic()
     try:
         record = train(config)
+        if not isinstance(record, dict) or (record.get("id"), record.get("status")) != (config.id, "finished"):
+            raise RecordError(f"{config.id}: training returned {reprlib.repr(record)}, which is no finished record of it")
+        try:
+            store.append(record)
+        except Misfit as e: # other runs can go on
+            raise TrainingFailed(None, str(e)) from None
     except TrainingFailed as e:
         seconds = time.monotonic() - start
         store.append(failed_record(config, e.reason, e.step, seconds=seconds))
         raise
-    why = misfit(record)
-    if why:
-        raise RecordError(f"{config.id}: training returned no record: {why}")
-    if record["id"] != config.id or record["status"] != "finished":
-        raise RecordError(f"{config.id}: training returned the {record['status']} record of {record['id']}")
-    stored = store.append(record)
     if fresh:
         store.delete(config, older=True)
-    return stored
+    return record
 
 
 VOLATILE = frozenset({"started", "finished", "seconds", "peak_memory_bytes", "environment", "device"})

@@ -24,10 +24,10 @@ from statistics import median
 from debias_nb.config import ConfigError, check_known, project_root
 from debias_nb.data.registry import only_pinned
 from debias_nb.repro.runs.records import (
-    RecordError, Records, Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load, this_machine,
+    Records, Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load, this_machine,
 )
 from debias_nb.repro.config import ExperimentConfig, MethodConfig, Names, RunConfig
-from debias_nb.repro.runs.tasks.common import Tested, Trained, task_of, unmeasured
+from debias_nb.repro.runs.tasks.common import task_of, unmeasured
 
 
 @lru_cache(maxsize=1)
@@ -95,21 +95,12 @@ def execute(
         tested = task.test(run, trained)
     extra = {"training": {"seconds": round(seconds, 3)}, "missing": tested.missing}
     extra |= trained.extra | tested.extra | (told or {})
-    record = _record(run, trained, tested, extra, time.monotonic() - start)
+    encoder = {"name": run.encoder.name, "fingerprint": trained.identity}
+    record = make_record(
+        run, tested.metrics, data=trained.data | tested.data, encoder=encoder, dtype=run.encoder.dtype,
+        seconds=time.monotonic() - start, curve=trained.curve, replicates=tested.replicates, extra=extra, **this_machine())
     record["environment"] |= surroundings()
     return record
-
-
-def _record(run: RunConfig, trained: Trained, tested: Tested, extra: dict, seconds: float) -> dict:
-    "The record of a run that has just been made. Raises `TrainingFailed` for numbers that no record can hold."
-    data = trained.data | tested.data
-    encoder = {"name": run.encoder.name, "fingerprint": trained.identity}
-    try:
-        return make_record(
-            run, tested.metrics, data=data, encoder=encoder, dtype=run.encoder.dtype, seconds=seconds, curve=trained.curve,
-            replicates=tested.replicates, extra=extra, **this_machine())
-    except RecordError as e: # other runs can go on
-        raise TrainingFailed(None, str(e)) from None
 
 
 @contextmanager
