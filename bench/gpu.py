@@ -189,7 +189,7 @@ def answers_data(size: Size, encoder):
 def answers_run(size: Size, device: str) -> tuple:
     "Pairs of a question and an answer: the same."
     from debias_nb.config import EncoderConfig
-    from debias_nb.cross_encoders import CrossEncoder
+    from debias_nb.repro.runs.pair_encoders import CrossEncoder
     from debias_nb.repro.runs import answer_training as answers
     from debias_nb.repro.config import MethodConfig, ScanConfig, TrainConfig
     encoder = CrossEncoder(transformer(size), tokenizer_of(size))

@@ -59,7 +59,7 @@ def catalogue(n: int):
 
 def roberta_tokenizer(texts):
     "RoBERTa's special tokens, and the words of these texts as vocabulary."
-    from debias_nb.cross_encoders import vocabulary
+    from debias_nb.repro.runs.pair_encoders import vocabulary
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
     words = ["<s>", "<pad>", "</s>", "<unk>", *vocabulary(texts)]
@@ -76,7 +76,7 @@ def roberta(texts, shape):
     """A `pairs.CrossEncoder` with random weights, in the published shape but for the vocabulary, which is the words of
     these texts."""
     import torch
-    from debias_nb.cross_encoders import CrossEncoder
+    from debias_nb.repro.runs.pair_encoders import CrossEncoder
     from transformers import RobertaConfig, RobertaModel
     tokenizer = roberta_tokenizer(texts)
     layers, width, heads, inner = shape
@@ -90,7 +90,7 @@ def roberta(texts, shape):
 def pair_encoder(name: str, texts, shape):
     "A pair encoder by name; `learned` and `roberta-base` know the words of these texts."
     from debias_nb.config import EncoderConfig
-    from debias_nb.cross_encoders import load_pair_encoder
+    from debias_nb.repro.runs.pair_encoders import load_pair_encoder
     from debias_nb.data.planted_encoder import planted_default
     if name == "roberta-base":
         return roberta(texts, shape)
@@ -161,7 +161,7 @@ def training_run(variant: str, encoder, data, batch: int) -> dict:
 def wikiqa() -> tuple | None:
     "WikiQA's training set and MiniLM, which reads it; None where one of the two is not at hand."
     from debias_nb.config import EncoderConfig
-    from debias_nb.cross_encoders import load_pair_encoder
+    from debias_nb.repro.runs.pair_encoders import load_pair_encoder
     from debias_nb.data.answers import load_answers
     from debias_nb.data.registry import DataError
     from debias_nb.encoders import EncoderError
@@ -175,7 +175,7 @@ def wikiqa() -> tuple | None:
 def word_by_word(n: int) -> tuple:
     "n planted answers, and a pair encoder that reads them word by word."
     from debias_nb.config import EncoderConfig
-    from debias_nb.cross_encoders import load_pair_encoder
+    from debias_nb.repro.runs.pair_encoders import load_pair_encoder
     answers = planted(n)
     config = EncoderConfig(name="learned", kind="alignment", units=1, embedding=1)
     return answers, load_pair_encoder(config, answers.questions + answers.answers)
@@ -201,7 +201,7 @@ def epoch_tokens(quick: bool) -> dict:
     the first; and of which candidates and tokenizer."""
     import numpy as np
     import torch
-    from debias_nb.cross_encoders import LengthSampler
+    from debias_nb.repro.runs.pair_encoders import LengthSampler
     candidates, tokenizer, lengths = epoch_pairs(quick)
     order = np.random.default_rng(0).permutation(len(lengths))
     dice = torch.Generator().manual_seed(0)

@@ -641,7 +641,7 @@ class PretrainConfig(Strict):
 
 class EncoderConfig(Strict):
     """A base encoder: which one, of which kind, and how long its texts may be.
-    Kinds `static` and `transformer` read one text, `alignment` and `cross` a pair (`05_cross_encoders`):
+    Kinds `static` and `transformer` read one text, `alignment` and `cross` a pair (`repro.runs.pair_encoders`):
     a network on word vectors, and a transformer."""
     name: str                    # `tiny`, `tiny-static`, `minilm`, a folder under DEBIAS_NB_MODELS, or a hub id
     kind: Literal["static", "transformer", "alignment", "cross"]

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace

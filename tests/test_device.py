@@ -33,6 +33,7 @@ from debias_nb.repro.config import (
 from debias_nb.repro.runs.limits import Limits, TimeUp, divided, newest
 from debias_nb.repro.runs.records import Store, comparable, git_state, latest
 from debias_nb.repro.runs.runner import narrow
+from debias_nb.repro.runs.tasks.common import base_encoder
 from dry import dry_runs, dry_step
 from made import WORLD, bert, experiment
 
@@ -165,7 +166,8 @@ def test_time_that_is_up_leaves_no_failure_and_the_rest_for_later(tmp_path, monk
 
 
 def memory_for(rows, monkeypatch):
-    "A transformer in training has memory for so many rows."
+    "A transformer in training has memory for so many rows, once its base encoder is there."
+    base_encoder(TRANSFORMER.encoder)
     forward = SentenceTransformer.forward
 
     def limited(self, input, **kwargs):

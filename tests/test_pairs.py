@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
-from transformers import BertModel, BertTokenizerFast, RobertaConfig, RobertaModel
+from tokenizers import Tokenizer, pre_tokenizers, processors
+from tokenizers.models import WordLevel
+from transformers import BertModel, BertTokenizerFast, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
-from debias_nb import cross_encoders as pairs
+from debias_nb.repro.runs import pair_encoders as pairs
 from debias_nb import encoders, loading
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
-from debias_nb.cross_encoders import (
+from debias_nb.repro.runs.pair_encoders import (
     AlignmentEncoder, CrossEncoder, LengthSampler, attention, directions, find_transformer, load_pair_encoder,
     pool, special_tokens, vocabulary, words,
 )
@@ -279,6 +281,28 @@ def test_a_tokenizer_that_runs_as_python_is_refused():
         special_tokens(Slow())
 
 
+def tokenizer_of(template, **special):
+    "Of words, with special tokens where the template has them."
+    core = Tokenizer(WordLevel({word: i for i, word in enumerate(["<pad>", "<s>", "</s>", "a", "b"])}, unk_token="<pad>"))
+    core.pre_tokenizer = pre_tokenizers.Whitespace()
+    core.post_processor = processors.TemplateProcessing(pair=template, special_tokens=[("<s>", 1), ("</s>", 2)])
+    return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<pad>", **{"pad_token": "<pad>"} | special)
+
+
+@pytest.mark.parametrize("template, special, says", [
+    ("<s> $A $B </s>", {}, "no separator between two texts"),
+    ("$A </s> $B </s>", {}, "no token before the first text"),
+    ("<s> $A </s> $B </s>", {"pad_token": None}, "no padding token"),
+])
+def test_a_tokenizer_that_cannot_lay_out_pairs_is_refused(template, special, says):
+    with pytest.raises(EncoderError, match=says):
+        special_tokens(tokenizer_of(template, **special))
+
+
+def test_special_tokens_of_a_pair_are_counted():
+    assert special_tokens(tokenizer_of("<s> $A </s> </s> $B </s>")) == 4
+
+
 # the alignment network
 
 
@@ -317,7 +341,7 @@ def test_padding_is_never_pooled(seed, length, padding):
 def test_the_order_of_words_matters_to_their_neighbours_alone():
     number = vocabulary(QUESTIONS + ANSWERS)
     torch.manual_seed(0)
-    encoder = AlignmentEncoder(torch.randn(len(number) + 2, 8), partial(pairs._by_word, number), 6).eval()
+    encoder = AlignmentEncoder(torch.randn(len(number) + 2, 8), partial(pairs.word_ids, number), 6).eval()
     told = {}
     for neighbours in (True, False):
         if not neighbours:

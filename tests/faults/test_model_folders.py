@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from debias_nb.config import EncoderConfig
-from debias_nb.cross_encoders import load_pair_encoder
+from debias_nb.repro.runs.pair_encoders import load_pair_encoder
 from debias_nb.data.planted_encoder import planted_encoder
 from debias_nb.encoders import EncoderError, embed_texts, encoder_fingerprint
 from debias_nb.loading import load_encoder

@@ -23,7 +23,7 @@ from torch import nn
 from transformers import PrinterCallback, Trainer
 
 from debias_nb.config import EncoderConfig
-from debias_nb.cross_encoders import LengthSampler, PairEncoder, PairInputs, load_pair_encoder
+from debias_nb.repro.runs.pair_encoders import LengthSampler, PairEncoder, PairInputs, load_pair_encoder
 from debias_nb.data.answers import Answers, high_overlap, misled
 from debias_nb.encoders import autocast, device_of, evaluating, single_thread
 from debias_nb.metrics import rank_metrics, rank_replicates

@@ -116,7 +116,7 @@ def together(*reasons: str | None) -> str | None:
 def encoder_files(encoder: EncoderConfig) -> None:
     "Look for the files of an encoder. Raises `EncoderError`; planted and `learned` ones need none."
     from debias_nb.loading import find_folder
-    from debias_nb.cross_encoders import find_transformer
+    from debias_nb.repro.runs.pair_encoders import find_transformer
     if encoder.pretrain or encoder.name == "learned":
         return
     if encoder.kind == "cross":
