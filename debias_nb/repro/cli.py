@@ -1021,12 +1021,8 @@ TEST_HELP = "a test, NAME=FILE; may be repeated"
 Columns = Annotated[str, Option(
     help="names of the columns of left text, right text and label in all files, with commas between")]
 
-
-def _check_files(paths: list[str]):
-    "What is no file is told before PyTorch is imported, which takes seconds. Raises `DataError`."
-    from debias_nb.explain.pairs_file import kind_of_file
-    for path in paths:
-        kind_of_file(Path(path))
+Page = Annotated[Path | None, Option(dir_okay=False, help="where to write the page")]
+Numbers = Annotated[Path | None, Option(dir_okay=False, help="where to write its numbers")]
 
 
 @app.command()
@@ -1037,8 +1033,8 @@ def diagnose(
     test: Annotated[list[str], Option(help=TEST_HELP)],
     columns: Columns = "left,right,label",
     group: Annotated[str | None, Option(help="a column of the tests: each of its values is reported by itself")] = None,
-    html: Annotated[str | None, Option(help="where to write the page")] = None,
-    json: Annotated[str | None, Option(help="where to write its numbers")] = None,
+    html: Page = None,
+    json: Numbers = None,
     fail_if: Annotated[list[str] | None, Option(
         help="exit with 1 where this holds, in the points that are printed, e.g. new.change.high<-1; may be repeated",
     )] = None,
@@ -1046,23 +1042,23 @@ def diagnose(
     overwrite: Annotated[bool, Option("--overwrite", help="write over page and numbers that are there")] = False,
 ):
     "Whether, where and why fine-tuning made a model worse."
-    from debias_nb.explain.pairs_file import named_columns, named_tests
+    from debias_nb.explain.pairs_file import kind_of_file, named_tests
     tests = named_tests(test)
-    inputs = [train, *tests.values()]
-    _check_files(inputs)
+    for path in (train, *tests.values()): # before PyTorch is imported, which takes seconds
+        kind_of_file(Path(path))
     from debias_nb.explain import diagnose as diagnosing
     from debias_nb.explain.page import check_targets, write_whole
     for condition in fail_if or []:
         diagnosing.read_condition(condition, tests)
-    check_targets([("--html", html), ("--json", json)], inputs, overwrite)
-    found = diagnosing.diagnose(base, tuned, train, tests, named_columns(columns), group, seed)
+    check_targets([html, json], overwrite)
+    found = diagnosing.diagnose(base, tuned, train, tests, columns.split(","), group, seed)
     pages = {html: found.html, json: found.json}
     try:
         echo(repr(found))
     finally: # also where nobody reads the answer to its end
         for path, text in pages.items():
             if path:
-                write_whole(Path(path), text())
+                write_whole(path, text())
     for path in filter(None, pages):
         echo(f"written: {path}")
     broken = list(filter(found.holds, fail_if or []))
@@ -1094,37 +1090,35 @@ def compare(
     validation: Annotated[list[str] | None, Option(
         help="pairs that are no test, NAME=FILE; each strength that is not given is chosen there. May be repeated",
     )] = None,
-    out: Annotated[str, Option(
-        help="the folder for trials, tables and page; trials that are there are not run again")] = "comparison",
+    out: Annotated[Path, Option(
+        file_okay=False,
+        help="the folder for trials, tables and page; trials that are there are not run again")] = Path("comparison"),
     overwrite: Annotated[bool, Option("--overwrite", help="write over page and tables that are there")] = False,
 ):
     "Train with each method on somebody's own pairs, and say which differences are beyond chance."
-    from debias_nb.explain.pairs_file import named_columns, named_tests
+    from debias_nb.explain.pairs_file import kind_of_file, named_tests
     tests = named_tests(test)
     kept = named_tests(validation or [], "--validation")
-    inputs = [train, *tests.values(), *kept.values()]
-    _check_files(inputs)
-    folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"--out {out}: this is no folder")
+    for path in (train, *tests.values(), *kept.values()): # before PyTorch is imported, which takes seconds
+        kind_of_file(Path(path))
     from debias_nb.explain import compare as comparing
     from debias_nb.explain.page import check_targets, write_whole
-    if folder.is_dir():
-        check_targets([("--out", folder / name) for name in comparing.FILES], inputs, overwrite)
+    if out.is_dir():
+        check_targets([out / name for name in comparing.FILES], overwrite)
     try:
         found = comparing.compare(
-            base, train, tests, named_columns(columns), methods, seeds, learning_rate, epochs, batch_size, folder, loss=loss,
+            base, train, tests, columns.split(","), methods, seeds, learning_rate, epochs, batch_size, out, loss=loss,
             validation=kept)
     except KeyboardInterrupt:
-        count = len(comparing.read_trials(folder / "trials.jsonl"))
+        count = len(comparing.read_trials(out / "trials.jsonl"))
         _end(f"interrupted; trials that are kept in {out}: {count}. The same command goes on from there", 130)
     try:
         echo(repr(found))
     finally: # also where nobody reads the answer to its end
         for name, text in found.files().items():
-            write_whole(folder / name, text)
+            write_whole(out / name, text)
     for name in comparing.FILES:
-        echo(f"written: {folder / name}")
+        echo(f"written: {out / name}")
 
 
 @app.command()
