@@ -26,22 +26,30 @@ def numbers(frame, low=0., high=10.):
 def with_ends(frame, value, low="low", high="high"):
     return frame.assign(**{low: frame[value] - 1, high: frame[value] + 1})
 
+def methods(*names):
+    "Methods, each of the family that its first word names."
+    return pd.DataFrame({"method": names, "family": [name.split()[0].rstrip(",") for name in names]})
+
+def in_families(frame):
+    return frame.merge(methods(*frame.method.unique()))
+
 def differences(panels):
     frame = grid(encoder=panels, test=["a -> a", "a -> b (OOD)"], method=["Finetuned", "OutReg 0.1", "OutReg 1"])
     shift = np.where(frame.test == "a -> a", "iid", "ood")
     frame = frame.assign(corpus="a", shift=shift, difference=numbers(frame, -9), seeds_alone=False)
-    return with_ends(frame, "difference")
+    return with_ends(in_families(frame), "difference")
 
 def tables(panels=("a", "b")):
     "Of each plot a table that fits."
     panels = list(panels)
     three = ["MaskReg", "OutReg 1", "ITVReg"]
-    path = grid(panel=panels, test=["iid", "ood"], method=three, strength=[.1, 1, 10])
-    course = grid(panel=panels, method=three, step=range(4), seed=range(2), quantity=list(P.SHARES))
+    path = in_families(grid(panel=panels, test=["iid", "ood"], method=three, strength=[.1, 1, 10]))
+    course = in_families(grid(panel=panels, method=three, step=range(4), seed=range(2), quantity=list(P.SHARES)))
     weighing = ["SCAN", "FD shuffled"]
-    diary = grid(panel=panels, method=weighing, part=[0, .5, 1], seed=range(2), quantity=list(P.QUANTITIES))
-    bias = grid(panel=panels, method=["CL + ARR"], part=[0, .5, 1], seed=range(2))
-    runs = grid(panel=panels, method=three, weight=[.1, 1, np.nan], seed=range(2))
+    diary = in_families(
+        grid(panel=panels, method=weighing, part=[0, .5, 1], seed=range(2), quantity=list(P.QUANTITIES)))
+    bias = in_families(grid(panel=panels, method=["CL + ARR"], part=[0, .5, 1], seed=range(2)))
+    runs = grid(panel=panels, family=["MaskReg", "OutReg", "ITVReg"], strength=[.1, 1, np.nan], seed=range(2))
     tokens = grid(method=["Base", "ITVReg"], position=range(4))
     words = ["a", "$b$", "$", "a"] * 2
     transfer = grid(panel=panels, trained=["a", "b"], tested=["a", "b", "c"])
@@ -159,11 +167,12 @@ def test_grounds_are_explained_where_there_are_any():
 
 def test_a_method_keeps_its_look():
     for names in (["ITVReg"], ["Finetuned", "ITVReg"], ["x", "ITVReg", "OutReg 1"], ["ITVReg 1", "ITVReg", "ITVReg (0.15)"]):
-        assert P.looks(names)["ITVReg"] == P.Look(*P.LOOKS["ITVReg"])
+        assert P.looks(methods(*names))["ITVReg"] == P.Look(*P.LOOKS["ITVReg"])
 
-def test_looks_do_not_hang_on_the_order_of_methods():
-    names = ["SCAN, released", "SCAN", "w/o LD, ours", "SCAN, ours", "w/o LD"]
-    assert P.looks(names) == P.looks(names[::-1]) == P.looks(sorted(names))
+def test_a_name_says_nothing_of_a_look():
+    "What a method is a variant of is told by its family alone: a name may end in a number."
+    rows = methods("ITVReg 1", "x 2").assign(family=["x 2", "ITVReg"])
+    assert P.looks(rows)["x 2"].color == P.LOOKS["ITVReg"][0] != P.looks(rows)["ITVReg 1"].color
 
 def test_tests_stand_in_one_order_in_all_rows():
     frame = differences(["small", "large"])
@@ -174,21 +183,21 @@ def test_tests_stand_in_one_order_in_all_rows():
 
 def test_looks_are_distinct():
     variants = ["ITVReg", "ITVReg 1", "ITVReg (0.15)", "OutReg 0.1", "OutReg 1"]
-    looks = P.looks(["Finetuned", *variants, "WiSE-FT 0.5", "x", "y"])
+    looks = P.looks(methods("Finetuned", *variants, "WiSE-FT 0.5", "x", "y"))
     assert len(set(looks.values())) == len(looks) == len({look.color for look in looks.values()})
 
-def test_variants_of_a_method_stand_together():
-    names = ["OutReg 1e-05", "Finetuned", "OutReg 0.1", "OutReg 10"]
-    assert P.ordered(names) == ["OutReg 1e-05", "OutReg 0.1", "OutReg 10", "Finetuned"]
-    light = [sum(matplotlib.colors.to_rgb(P.looks(names)[name].color)) for name in P.ordered(names)[:3]]
-    assert light == sorted(light, reverse=True), "from light to dark"
+def test_methods_of_a_family_stand_together_from_light_to_dark():
+    looks = P.looks(methods("OutReg 1e-05", "Finetuned", "OutReg 0.1", "OutReg 10"))
+    assert list(looks) == ["OutReg 1e-05", "OutReg 0.1", "OutReg 10", "Finetuned"]
+    light = [sum(matplotlib.colors.to_rgb(look.color)) for look in looks.values()][:3]
+    assert light == sorted(light, reverse=True)
 
 # ---------------------------------------------------------------- what stands in a picture
 
 def test_differences_stand_at_their_methods():
     frame = differences(["small", "large"])
     fig = P.difference_plot(frame, "points over Base")
-    places = P.method_places(frame.method)
+    places = P.method_places(frame)
     expected = [own for _, own in frame.groupby(["encoder", "test"], sort=False)]
     for ax, own in zip(fig.axes, expected):
         at = np.column_stack([own.difference, own.method.map(places)])
@@ -218,7 +227,7 @@ def test_an_encoder_with_many_tests_has_a_row_for_each_corpus():
 
 def test_strengths_stand_on_a_log_scale_beside_levels():
     frame = tables("a")["strength_plot"]
-    base = grid(panel=["a"], test=["iid", "ood"], method=["Base"]).assign(value=[3., 4.])
+    base = in_families(grid(panel=["a"], test=["iid", "ood"], method=["Base"])).assign(value=[3., 4.])
     fig = P.strength_plot(frame, base)
     P.svg(fig)
     for ax, (test, own) in zip(fig.axes, frame.groupby("test", sort=False)):

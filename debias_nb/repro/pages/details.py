@@ -6,10 +6,9 @@
 __all__ = ['ORDER', 'UNSHOWN', 'NOT_SHOWN', 'CASE_COUNTS', 'LONGEST', 'ANSWER_COUNTS', 'DIARY', 'FRESH', 'BIAS', 'place',
            'extras', 'in_order', 'first_cases', 'is_shown', 'which_way', 'sign_test', 'case_counts', 'picked_cases',
            'case_title', 'case_table', 'printed_table', 'case_importance', 'answer_rows', 'marked_answer',
-           'right_alone', 'answer_counts', 'printed_cases', 'gradient_norms', 'weighted', 'at_strength',
-           'nearest_strength', 'by_strength', 'trajectory_rows', 'rank_correlations', 'query_counts', 'weight_rows',
-           'late_weights', 'chosen_settings', 'bias_rows', 'bias_table', 'leak_rows', 'question_tests',
-           'tried_settings', 'edges']
+           'right_alone', 'answer_counts', 'printed_cases', 'gradient_norms', 'at_strength', 'nearest_strength',
+           'by_strength', 'trajectory_rows', 'rank_correlations', 'query_counts', 'weight_rows', 'late_weights',
+           'chosen_settings', 'bias_rows', 'bias_table', 'leak_rows', 'question_tests', 'tried_settings', 'edges']
 
 # %% ../../../nbs/pages/03_details.ipynb #f3100004
 import re
@@ -27,7 +26,7 @@ from scipy.stats import binomtest
 from ..config import ExperimentConfig
 from ...data.registry import ExpectedList
 from ...metrics import randomisation_test
-from .frame import REFERENCE, Study, only, weighted_name
+from .frame import REFERENCE, Study, only, remedy_of
 from .pairing import data_of, of_first_world, pairs_of, run_of, world_of
 from .tables import signed
 from .search import search_table
@@ -39,7 +38,7 @@ def _called(part: dict) -> str: # an encoder or corpus of a record
     return part["label"] or part["name"]
 
 
-def place(record: dict) -> dict: # panel (its title in a figure), encoder, corpus, method, seed
+def place(record: dict) -> dict: # panel (its title in a figure), encoder, corpus, method, family, seed
     "Where a record belongs."
     config = record["config"]
     data = data_of(record)
@@ -48,7 +47,10 @@ def place(record: dict) -> dict: # panel (its title in a figure), encoder, corpu
     if data:
         corpus = _called(data)
     method = config["method"]["name"]
-    return dict(panel=f"{encoder}, {corpus}", encoder=encoder, corpus=corpus, method=method, seed=record["seed"])
+    return dict(
+        panel=f"{encoder}, {corpus}", encoder=encoder, corpus=corpus, method=method,
+        family=remedy_of(config["method"]) or method, seed=record["seed"],
+    )
 
 
 def extras(records: list[dict], key: str) -> Iterator[tuple[dict, dict]]: # record, what it says
@@ -318,55 +320,49 @@ def _letters(text: str) -> str:
     return "".join(filter(str.isalnum, text.lower()))
 
 # %% ../../../nbs/pages/03_details.ipynb #f3100014
-def gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, name (of a term), norm
+def gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, family (of a term), norm
     "Gradient norm of each raw term at the plainly fine-tuned encoder, mean over seeds."
     rows = []
     for record, norms in extras(records, "gradient norms"):
-        rows += [place(record) | {"name": name, "norm": norm} for name, norm in norms.items()]
-    keys = ["encoder", "corpus", "name"]
+        rows += [place(record) | {"family": name, "norm": norm} for name, norm in norms.items()]
+    keys = ["encoder", "corpus", "family"]
     frame = pd.DataFrame(rows, columns=[*keys, "norm"])
     return frame.groupby(keys, sort=False, as_index=False).norm.mean()
 
 
-def weighted(rows: pd.DataFrame) -> pd.DataFrame:
-    "Rows whose method is a name and a weight, as `OutReg 0.1`, with both in columns `name` and `weight` (nan: none)."
-    parts = rows.method.map(weighted_name).tolist()
-    return rows.join(pd.DataFrame(parts, rows.index, ["name", "weight"]).astype({"weight": float}))
-
-
 def at_strength(
-    found: pd.DataFrame, # of `tables.differences` from plain fine-tuning; rows `OutReg 0.1`
+    found: pd.DataFrame, # of `tables.differences` from plain fine-tuning
     norms: pd.DataFrame, # of `gradient_norms`
-) -> pd.DataFrame: # `found` with columns name, weight, strength
+) -> pd.DataFrame: # `found`, with the norm
     "Differences along strength: λ times the gradient norm of the raw term, where 1 is OutReg at the paper's λ = 0.1."
     place = ["encoder", "corpus"]
-    of_outreg = only(norms, name="OutReg").set_index(place).norm
-    rows = weighted(found).merge(norms)
+    of_outreg = only(norms, family="OutReg").set_index(place).norm
+    rows = found.merge(norms)
     unit = .1 * rows.join(of_outreg, place, rsuffix=" of OutReg")["norm of OutReg"]
-    return rows.assign(strength=rows.weight * rows.norm / unit)
+    return rows.assign(strength=rows.strength * rows.norm / unit)
 
 
 def nearest_strength(rows: pd.DataFrame) -> pd.DataFrame: # of `at_strength`
     "Each method at the λ of its path whose strength comes nearest to 1."
     positive = rows[rows.strength > 0]
     apart = np.log(positive.strength).abs()
-    place = [positive[name] for name in ("encoder", "corpus", "test", "name")]
+    place = [positive[name] for name in ("encoder", "corpus", "test", "family")]
     return rows.loc[apart.groupby(place, sort=False).idxmin()]
 
 # %% ../../../nbs/pages/03_details.ipynb #f3100031
 def by_strength(
     study: Study,
-    table: str, # methods `OutReg 0.1`
-) -> tuple[pd.DataFrame, pd.DataFrame]: # panel, test, method, value, low, high; the first with a column `strength`
+    table: str,
+) -> tuple[pd.DataFrame, pd.DataFrame]: # panel, test, method, family, value, low, high; the first with a column `strength`
     """The path of each method along its strength, and the levels of Base and plain fine-tuning: means over seeds with
     their 95 % intervals; a single run without resamples is its own interval."""
     cells = [cell for cell in study.cells if cell.table == table and cell.n]
-    rows = pd.DataFrame(cells, columns=["encoder", "corpus", "evaluate", "method", "value", "low", "high"])
+    rows = pd.DataFrame(
+        cells, columns=["encoder", "corpus", "evaluate", "method", "family", "strength", "value", "low", "high"])
     rows = rows.fillna({"low": rows.value, "high": rows.value}).rename(columns={"evaluate": "test"})
     rows["panel"] = rows.encoder + ", " + rows.corpus
-    path = weighted(rows).drop(columns="method")
-    path = path.rename(columns={"name": "method", "weight": "strength"})
-    return path[path.strength > 0], only(rows, method=["Base", REFERENCE])
+    path = rows[rows.strength > 0]
+    return path.assign(method=path.family), only(rows, method=["Base", REFERENCE])
 
 # %% ../../../nbs/pages/03_details.ipynb #f3100017
 def trajectory_rows(records: list[dict]) -> pd.DataFrame: # panel, test, method, seed, step, quantity, value
@@ -420,7 +416,7 @@ def _moments(diary: dict) -> pd.DataFrame: # part of the training, quantity, val
 
 def weight_rows(records: list[dict]) -> pd.DataFrame: # panel, corpus, method, seed, part, quantity, value
     "The diaries of all runs that learned weights, one row a quantity and moment; `part` of the training, in [0, 1]."
-    parts = [pd.DataFrame(columns=["panel", "corpus", "method", "seed", "part", "quantity", "value"])]
+    parts = [pd.DataFrame(columns=["panel", "corpus", "method", "family", "seed", "part", "quantity", "value"])]
     for record, diary in extras(records, "weights"):
         parts.append(_moments(diary).assign(**place(record)))
     return pd.concat(parts)

@@ -4,18 +4,18 @@
 
 # %% auto #0
 __all__ = ['WIDTH', 'LETTER', 'STEPS', 'STYLE', 'FONTS', 'NEEDLESS', 'DOTS', 'COLOURS', 'LOOKS', 'SPARE', 'MARKERS', 'SIZES',
-           'RULE', 'GREY', 'SHARES', 'QUANTITIES', 'styled', 'svg', 'png', 'Picture', 'Look', 'family', 'ordered',
-           'shades', 'looks', 'checked', 'canvas', 'wrapped', 'grid', 'panels', 'stacked', 'share_where_ranges_agree',
-           'legend', 'percent', 'on_the_left', 'method_places', 'difference_rows', 'difference_plot', 'side_by_side',
-           'method_lines', 'strength_plot', 'bands', 'courses', 'trajectory_plot', 'weights_plot', 'of_training',
-           'bias_plot', 'mechanism_plot', 'importance_plot', 'transfer_plot']
+           'RULE', 'GREY', 'SHARES', 'QUANTITIES', 'styled', 'svg', 'png', 'Picture', 'Look', 'shades', 'looks',
+           'checked', 'canvas', 'wrapped', 'grid', 'panels', 'stacked', 'share_where_ranges_agree', 'legend', 'percent',
+           'on_the_left', 'method_places', 'difference_rows', 'difference_plot', 'side_by_side', 'method_lines',
+           'strength_plot', 'bands', 'courses', 'trajectory_plot', 'weights_plot', 'of_training', 'bias_plot',
+           'mechanism_plot', 'importance_plot', 'transfer_plot']
 
 # %% ../../../nbs/pages/04_plots.ipynb #45dc1095
 import io
 import math
 import re
 from base64 import b64encode
-from itertools import cycle, groupby, pairwise
+from itertools import cycle, pairwise
 from textwrap import fill
 from typing import NamedTuple
 
@@ -143,7 +143,7 @@ def _is_shown(kind: str) -> bool:
     return shell is None or kind in shell.display_formatter.active_types
 
 # %% ../../../nbs/pages/04_plots.ipynb #60cd44fe
-LOOKS = { # method -> its colour and marker
+LOOKS = { # family of methods -> its colour and marker
     "Base": ("#222222", "P"),
     "Finetuned": ("#d55e00", "s"),
     "MaskReg": ("#e69f00", "^"),
@@ -155,18 +155,26 @@ LOOKS = { # method -> its colour and marker
     "L2-SP": ("#cc79a7", "p"),
     "Word dropout": ("#7f4f24", "h"),
     "CL + ARR": ("#0072b2", "o"),
+    "CL + ARR released": ("#79b4d8", "X"),
+    "CL + ARR shorter": ("#00466e", "^"),
     "MLL + ARR": ("#d55e00", "s"),
     "SCAN": ("#0072b2", "o"),
+    "SCAN, released": ("#79b4d8", "s"),
+    "SCAN, matched": ("#3a8fc4", "v"),
+    "SCAN, ours": ("#00466e", "X"),
     "w/o FD": ("#e69f00", "^"),
+    "w/o FD, released": ("#f2cb78", "<"),
     "w/o LD": ("#009e73", "D"),
-    "FD": ("#009e73", "D"),
+    "w/o LD, released": ("#78cbb4", ">"),
+    "w/o LD, ours": ("#005f45", "P"),
+    "FD ours": ("#009e73", "D"),
     "FD shuffled": ("#8c8c8c", "v"),
     "FD released": ("#882255", "X"),
     "FD paper": ("#e69f00", "^"),
     "FD fixed": ("#56b4e9", "h"),
     "Oracle": ("#222222", "P"),
 }
-SPARE = [("#5b3a8c", "p"), ("#7f4f24", "h"), ("#a3123a", "<"), ("#5c6b1f", ">")] # of methods that the table lacks
+SPARE = [("#5b3a8c", "p"), ("#7f4f24", "h"), ("#a3123a", "<"), ("#5c6b1f", ">")] # of families that the table lacks
 MARKERS = "osD^vX*ph<>P"
 SIZES = {"*": 9, "P": 8, "X": 8, "^": 6.5, "v": 6.5, "p": 6.5, "h": 6.5} # points; 5.5 for the others, so that all look alike
 
@@ -187,26 +195,6 @@ class Look(NamedTuple):
         return dict(color=self.color, ls=(0, (5, 2)), lw=1.2, zorder=1)
 
 # %% ../../../nbs/pages/04_plots.ipynb #9c35e6ca
-def family(
-    method: str, # `OutReg 0.1`
-) -> str: # `OutReg`; the name itself where no method of the table begins it
-    "The method that a name is a variant of."
-    known = [name for name in LOOKS if re.match(rf"{re.escape(name)}(?!\w)", method)]
-    return max(known, key=len, default=method)
-
-def _distinct(names) -> list: # in the order of appearance
-    "Each name once."
-    return list(dict.fromkeys(names))
-
-def ordered(
-    methods, # names, repeated or not
-) -> list[str]: # each once
-    "Methods in the order of appearance, the variants of a method together."
-    names = _distinct(methods)
-    families = [family(name) for name in names]
-    return sorted(names, key=lambda name: families.index(family(name)))
-
-# %% ../../../nbs/pages/04_plots.ipynb #717b474c
 def shades(
     color: str,
     count: int,
@@ -218,32 +206,25 @@ def shades(
     dark = sns.dark_palette(color, 8)[3]
     return sns.blend_palette([light, color, dark], count).as_hex()
 
+# %% ../../../nbs/pages/04_plots.ipynb #717b474c
 def looks(
-    methods, # names, repeated or not
-) -> dict[str, Look]: # in the order of `ordered`
-    "A look for each method, the same in all figures; the variants of one have its colour in shades, and a marker each."
+    rows: pd.DataFrame, # columns method and family
+) -> dict[str, Look]: # families in the order of appearance, the methods of one likewise
+    """A look for each method, the same in all figures: a family has a colour and a marker, its methods shades of the one
+    and a marker each. A method that its family is named after has just these."""
     out = {}
     spare = cycle(SPARE)
-    for name, variants in groupby(ordered(methods), family):
-        color, marker = LOOKS.get(name) or next(spare)
-        out |= _variants(list(variants), color, marker)
+    for family, own in rows.drop_duplicates("method").groupby("family", sort=False):
+        color, marker = LOOKS.get(family) or next(spare)
+        colors = shades(color, len(own))
+        is_own = own.method == family
+        if is_own.any(): # the first of all
+            del colors[len(colors) // 2]
+            colors.insert(0, color)
+        names = [*own.method[is_own], *own.method[~is_own]]
+        markers = cycle(marker + MARKERS.replace(marker, ""))
+        out |= dict(zip(names, map(Look, colors, markers)))
     return out
-
-def _by_number(name: str) -> tuple[float, str]:
-    "Where a variant stands among others: by the first number in its name."
-    numbers = re.findall(r"\d+\.?\d*(?:e-?\d+)?", name)
-    return float(*numbers[:1]), name
-
-def _variants(names: list[str], color: str, marker: str) -> dict[str, Look]:
-    "Looks for methods of one family. The method itself has its colour and marker; the others follow by name and number."
-    numbered = sorted(names, key=_by_number)
-    colors = shades(color, len(names))
-    if numbered[0] in LOOKS: # the method itself, whose name has no number
-        del colors[len(colors) // 2]
-        colors.insert(0, color)
-    markers = cycle(marker + MARKERS.replace(marker, ""))
-    found = dict(zip(numbered, map(Look, colors, markers)))
-    return {name: found[name] for name in names}
 
 # %% ../../../nbs/pages/04_plots.ipynb #b650c5f1
 def checked(
@@ -304,7 +285,7 @@ def panels(
     height: float, # inches, of a panel
 ) -> tuple[Figure, dict]: # the figure, and panel -> its axes
     "An empty figure, three panels side by side."
-    names = _distinct(names)
+    names = list(dict.fromkeys(names))
     return grid(names, names, min(3, len(names)), height)
 
 def stacked(
@@ -313,10 +294,10 @@ def stacked(
     height: float, # inches, of an axes
 ) -> tuple[Figure, dict]: # the figure, and (column, row) -> its axes
     "An empty figure. Raises `ValueError` for more than four columns, which cannot be read."
-    names = _distinct(names)
+    names = list(dict.fromkeys(names))
     if len(names) > 4:
         raise ValueError(f"{len(names)} panels side by side, and at most 4 can be read: choose some")
-    keys = [(name, row) for row in _distinct(rows) for name in names]
+    keys = [(name, row) for row in dict.fromkeys(rows) for name in names]
     return grid(keys, names, len(names), height, sharex="col")
 
 # %% ../../../nbs/pages/04_plots.ipynb #68a3dc29
@@ -369,15 +350,15 @@ def on_the_left(ax, label: str):
 
 # %% ../../../nbs/pages/04_plots.ipynb #ee6ef875
 def method_places(
-    methods, # names, repeated or not
+    rows: pd.DataFrame, # columns method and family
 ) -> dict[str, float]: # method -> its height, from 0 at the top downwards
-    "Where methods stand."
-    names = ordered(methods)
-    families = [family(name) for name in names]
+    "Where methods stand: those of one family together, with some air between families."
+    families = rows.drop_duplicates("method").set_index("method").family
+    names = list(looks(rows))
     apart = 1.
-    if len(set(families)) < len(names):
+    if families.nunique() < len(names):
         apart = 1.6
-    steps = [1. if one == other else apart for one, other in pairwise(families)]
+    steps = [1. if families[one] == families[other] else apart for one, other in pairwise(names)]
     return dict(zip(names, np.cumsum([0., *steps])))
 
 # %% ../../../nbs/pages/04_plots.ipynb #b97118b8
@@ -423,15 +404,15 @@ def _difference_axes(ax, rows: pd.DataFrame, places: dict):
 # %% ../../../nbs/pages/04_plots.ipynb #ac0e7138
 @styled()
 def difference_plot(
-    differences: pd.DataFrame, # columns encoder, corpus, test, shift (iid or ood), method, difference, low, high (points), seeds_alone
+    differences: pd.DataFrame, # columns encoder, corpus, test, shift (iid or ood), method, family, difference, low, high (points), seeds_alone
     label: str = "difference (points)", # what is subtracted from what
 ) -> Figure:
     "Dots with intervals, methods down and tests across. Raises `ValueError` for a table that `checked` refuses."
-    names = ["encoder", "corpus", "test", "shift", "method", "seeds_alone"]
+    names = ["encoder", "corpus", "test", "shift", "method", "family", "seeds_alone"]
     frame = checked(differences, names, ["difference"], ["low", "high"], key=["encoder", "corpus", "test", "method"])
-    places = method_places(frame.method)
-    styles = looks(frame.method)
-    frame.test = pd.Categorical(frame.test, _distinct(frame.test)) # in one order in all rows
+    places = method_places(frame)
+    styles = looks(frame)
+    frame.test = pd.Categorical(frame.test, frame.test.unique()) # in one order in all rows
     rows = difference_rows(frame)
     columns = max(own.test.nunique() for own in rows.values())
     height = .69 + .17 * max(places.values())
@@ -501,8 +482,8 @@ def method_lines(
 # %% ../../../nbs/pages/04_plots.ipynb #bae873f1
 @styled()
 def strength_plot(
-    frame: pd.DataFrame,                # columns panel, test, method, value, low, high and x
-    base: pd.DataFrame | None = None,   # columns panel, test, method, value: methods that have no place on x, drawn as levels
+    frame: pd.DataFrame,                # columns panel, test, method, family, value, low, high and x
+    base: pd.DataFrame | None = None,   # columns panel, test, method, family, value: methods that have no place on x, drawn as levels
     label: str = "P@1 (%)",
     below: str = "weight λ (log scale)",
     x: str = "strength",                # column; positive numbers on a log scale
@@ -510,14 +491,14 @@ def strength_plot(
 ) -> Figure:
     """A metric along a strength, a share or a number, a row a test.
     Raises `ValueError` for a strength that is not positive and for two values at one place."""
-    names = ["panel", "test", "method"]
-    rows = checked(frame, names, [x, "value"], ["low", "high"], key=[*names, x])
+    key = ["panel", "test", "method", x]
+    rows = checked(frame, ["panel", "test", "method", "family"], [x, "value"], ["low", "high"], key)
     if log and (rows[x] <= 0).any():
         raise ValueError(f"column {x!r} has a value that is not positive: it has no place on a log scale")
     if base is None:
         base = rows[:0]
-    styles = looks(rows.method)
-    fixed = looks(base.method)
+    styles = looks(rows)
+    fixed = looks(base)
     rows["place"] = side_by_side(rows, x, list(styles), log)
     figure, cells = stacked(rows.panel, rows.test, height=2.1)
     for (panel, test), ax in cells.items():
@@ -576,7 +557,7 @@ def bands(
     ax.set(xlabel="", ylabel="")
 
 def courses(
-    frame: pd.DataFrame, # columns panel, quantity, method, value and x; a row a seed
+    frame: pd.DataFrame, # columns panel, quantity, method, family, value and x; a row a seed
     x: str,              # column
     names: dict[str, str], # quantity -> what its axis is called
     height: float,       # inches, of a row
@@ -584,7 +565,7 @@ def courses(
     others=(),           # of `legend`
 ) -> Figure:
     "Quantities down, panels across, methods as lines with bands."
-    styles = looks(frame.method)
+    styles = looks(frame)
     present = [quantity for quantity in names if quantity in set(frame.quantity)]
     figure, cells = stacked(frame.panel, present, height)
     letters = int(height / LETTER) - 5
@@ -600,10 +581,10 @@ SHARES = {"brand": "importance on spurious words", "causal": "importance on caus
 
 @styled()
 def trajectory_plot(
-    frame: pd.DataFrame, # columns panel, method, seed, step, quantity (of `SHARES`), value (a share of importance, in [0, 1])
+    frame: pd.DataFrame, # columns panel, method, family, seed, step, quantity (of `SHARES`), value (a share of importance, in [0, 1])
 ) -> Figure:
     "Importance on spurious and causal words along training."
-    rows = checked(frame, ["panel", "method", "seed", "quantity"], ["step", "value"])
+    rows = checked(frame, ["panel", "method", "family", "seed", "quantity"], ["step", "value"])
     figure = courses(rows, "step", SHARES, 2., "training step")
     for ax in figure.axes:
         percent(ax.yaxis)
@@ -620,10 +601,10 @@ QUANTITIES = { # of a diary -> its axis
 
 @styled()
 def weights_plot(
-    frame: pd.DataFrame, # columns panel, method, seed, part (of training, in [0, 1]), quantity (those of `QUANTITIES` are drawn), value (may be missing)
+    frame: pd.DataFrame, # columns panel, method, family, seed, part (of training, in [0, 1]), quantity (those of `QUANTITIES` are drawn), value (may be missing)
 ) -> Figure:
     "What sample weights do along training."
-    rows = checked(frame, ["panel", "method", "seed", "quantity"], ["part"], ["value"])
+    rows = checked(frame, ["panel", "method", "family", "seed", "quantity"], ["part"], ["value"])
     drawn = only(rows, quantity=QUANTITIES)
     known = checked(drawn.dropna(), list(rows))
     uniform = {"uniform weights": Line2D([], [], **RULE)}
@@ -646,10 +627,10 @@ def of_training(ax):
 # %% ../../../nbs/pages/04_plots.ipynb #63890058
 @styled()
 def bias_plot(
-    frame: pd.DataFrame, # columns panel, method, seed, part (of training, in [0, 1]), value (B, in [0, 1])
+    frame: pd.DataFrame, # columns panel, method, family, seed, part (of training, in [0, 1]), value (B, in [0, 1])
 ) -> Figure:
     "B along training."
-    rows = checked(frame, ["panel", "method", "seed"], ["part", "value"])
+    rows = checked(frame, ["panel", "method", "family", "seed"], ["part", "value"])
     rows["quantity"] = "B"
     figure = courses(rows, "part", {"B": "B"}, 1.9, "training passed")
     for ax in figure.axes:
@@ -660,13 +641,13 @@ def bias_plot(
 # %% ../../../nbs/pages/04_plots.ipynb #d9f8b3aa
 @styled()
 def mechanism_plot(
-    frame: pd.DataFrame, # columns panel, method, weight (NaN where a method has none), seed, spurious (share of importance, in [0, 1]), ood (%)
+    frame: pd.DataFrame, # columns panel, family, strength (NaN where there is none), seed, spurious (share of importance, in [0, 1]), ood (%)
 ) -> Figure:
     "Accuracy out of distribution against importance on spurious words."
-    rows = checked(frame, ["panel", "method", "seed"], ["ood", "spurious"], ["weight"])
-    styles = looks(rows.method)
+    rows = checked(frame, ["panel", "family", "seed"], ["ood", "spurious"], ["strength"])
+    styles = looks(rows.assign(method=rows.family))
     figure, cells = panels(rows.panel, height=3.)
-    for (panel, name), own in rows.groupby(["panel", "method"], sort=False):
+    for (panel, name), own in rows.groupby(["panel", "family"], sort=False):
         _path(cells[panel], own, styles[name])
     for ax in cells.values():
         ax.margins(.15)
@@ -678,15 +659,15 @@ def mechanism_plot(
     return figure
 
 def _path(ax, rows: pd.DataFrame, look: Look):
-    "The runs of one method, and their means along the weight."
+    "The runs of one family, and their means along its strength."
     small = dict(ls="", markersize=3, alpha=.35, markeredgewidth=0)
     ax.plot(rows.spurious, rows.ood, **look.point | small)
-    means = rows.groupby("weight", dropna=False)[["spurious", "ood"]].mean()
+    means = rows.groupby("strength", dropna=False)[["spurious", "ood"]].mean()
     ax.plot(means.spurious, means.ood, **look.point)
     dark = sns.dark_palette(look.color, 4)[2]
-    ends = rows.weight.agg(["min", "max"]).dropna()
-    for weight in ends.unique():
-        ax.annotate(f"λ {weight:g}", means.loc[weight], (4, 4), textcoords="offset points", size=7.5, color=dark)
+    ends = rows.strength.agg(["min", "max"]).dropna()
+    for strength in ends.unique():
+        ax.annotate(f"λ {strength:g}", means.loc[strength], (4, 4), textcoords="offset points", size=7.5, color=dark)
 
 # %% ../../../nbs/pages/04_plots.ipynb #60db7c40
 @styled()
@@ -696,7 +677,7 @@ def importance_plot(
     "The importance of every token of a text. Raises `ValueError` for two rows of one method at one place."
     rows = checked(frame, ["method", "token", "causal"], ["position", "importance"])
     table = rows.pivot(index="method", columns="position", values="importance")
-    table = table.loc[ordered(rows.method)]
+    table = table.loc[rows.method.unique()]
     figure = canvas(.42 * len(table) + 1)
     ax = figure.subplots()
     sns.heatmap(table, ax=ax, annot=True, fmt=".2f", cmap="Blues", vmin=0, linewidths=1, cbar=False)

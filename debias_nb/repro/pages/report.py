@@ -184,7 +184,7 @@ def _beside(study: Study) -> Iterator[tuple[str, pd.DataFrame]]: # what a file's
     "What stands beside a page: differences of every table and metric; tests are by question or author."
     for table, runs in study.runs.groupby("table", sort=False):
         for metric in (None, *runs[runs.further].metric.unique()):
-            found = differences(runs, metric=metric)
+            found = differences(runs, metric=metric).drop(columns=["family", "strength"]) # the method's name says both
             found.insert(0, "table", table)
             yield ".differences", found
     yield ".tests", question_tests(study)

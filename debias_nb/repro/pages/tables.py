@@ -133,7 +133,7 @@ def means(
     return wide(texts.reset_index(name="text"))
 
 # %% ../../../nbs/pages/02_tables.ipynb #f3200016
-PLACE = ["encoder", "corpus", "test", "evaluate", "shift", "method", "metric", "unit"]
+PLACE = ["encoder", "corpus", "test", "evaluate", "shift", "method", "family", "strength", "metric", "unit"]
 DIFFERENCES = [*PLACE, "against", "difference", "low", "high", "n", "seeds_alone"]
 
 
