@@ -13,10 +13,11 @@ from debias_nb.repro.config import (
     AuthorsConfig, BlockConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, load_experiment,
 )
 from debias_nb.repro.runs.records import latest
-from debias_nb.repro.pages.frame import COMPLETE, all_experiments, found_records, papers, results, study_of
+from debias_nb.repro.pages.frame import (
+    COMPLETE, TIE, all_experiments, best_settings, best_training, found_records, papers, results, search_table, study_of,
+)
 from debias_nb.repro.pages.report import all_cells
 from debias_nb.repro.runs.runner import narrow
-from debias_nb.repro.pages.search import TIE, best_settings, best_training, search_table
 from dry import dry_runs, dry_step
 
 ROOT = project_root(Path(__file__).parent)

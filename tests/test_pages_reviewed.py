@@ -7,10 +7,7 @@ import pytest
 
 from debias_nb.data.registry import load_expected
 from debias_nb.repro.config import load_experiment
-from debias_nb.repro.pages.details import (
-    NOT_SHOWN, UNSHOWN, answer_counts, answer_rows, case_counts, case_title, in_order, is_shown, marked_answer, picked_cases,
-    printed_table, right_alone, which_way,
-)
+from debias_nb.repro.pages.details import NOT_SHOWN, UNSHOWN, in_order, is_shown, which_way
 from debias_nb.repro.pages.frame import only_stored, stored
 from debias_nb.repro.pages.pairing import Made
 from debias_nb.repro.pages.report import write_notebook, write_page
@@ -18,7 +15,11 @@ from debias_nb.repro.runs.records import Store, encode, latest
 from debias_nb.repro.runs.runner import narrow
 from debias_nb.repro.pages.tables import APART, differences, pairs, rests_on, tally, told
 
+from cells import defined_in
+
 ROOT = Path(__file__).parents[1]
+CASES = defined_in("itvreg/table09")
+ANSWERS = defined_in("scan/table07")
 SEEDS = (0, 1, 2)
 
 
@@ -166,7 +167,7 @@ def test_printed_lists_stand_on_the_page_of_their_cases(case_pages):
             assert listed.query in page
             for title in (title for titles in listed.rows.values() for title in titles):
                 assert title in page
-    heaters = printed_table(load_expected("itvreg").lists["table10"])
+    heaters = CASES.printed_table(load_expected("itvreg").lists["table10"])
     marked = heaters.apply(lambda column: column.str.startswith("✓").sum())
     assert dict(marked[["Base", "Finetuned", "ITVReg"]]) == {"Base": 2, "Finetuned": 0, "ITVReg": 1}
     assert "| the paper | ✗ Cricket Communications" in case_pages["scan/table07"]
@@ -174,7 +175,7 @@ def test_printed_lists_stand_on_the_page_of_their_cases(case_pages):
 
 def test_what_is_seen_stands_first_on_a_case_page(case_pages):
     first = case_pages["itvreg/table09"].split("\n\n")[2]
-    [row] = case_counts(recorded("itvreg/table09", "small")).query("method == 'ITVReg'").to_dict("records")
+    [row] = CASES.case_counts(recorded("itvreg/table09", "small")).query("method == 'ITVReg'").to_dict("records")
     assert first.startswith("**On citations by year 2 of 5 counts go against the paper:**")
     for count in ("lost", "gained", "nearer", "farther"):
         assert re.search(rf"\b{row[count]}\b", first), count
@@ -227,7 +228,7 @@ def queries():
 
 
 def test_queries_that_tell_the_story_and_its_reverse_are_counted(queries):
-    [row] = case_counts(queries).to_dict("records")
+    [row] = CASES.case_counts(queries).to_dict("records")
     assert [row[name] for name in ("method", "queries")] == ["ITVReg", 5]
     assert [row[name] for name in ("lost", "kept", "gained", "missed")] == [2, 1, 2, 1]
     assert [row[name] for name in ("nearer", "farther", "share_nearer", "share_farther")] == [3, 1, 3, 1]
@@ -239,7 +240,7 @@ def test_a_case_says_first_how_it_goes(queries):
     titles = {}
     for n in range(5):
         own = [record_of(one["config"]["method"]["name"], [one["extra"]["cases"]["ood"][n]]) for one in queries]
-        titles[n] = case_title(picked_cases(own)[0])
+        titles[n] = CASES.case_title(CASES.picked_cases(own)[0])
     ways = [title.split("**")[1] for title in titles.values()]
     part, against = "In part as the paper tells it.", "Against the paper."
     assert ways == ["As the paper tells it.", part, against, against, part]
@@ -250,8 +251,8 @@ def test_a_case_that_is_not_shown_makes_room_for_the_next(queries):
     for record in queries:
         record["extra"]["cases"]["ood"][0]["relevant"] = ["How to murder a tie"]
         record["extra"]["cases"]["ood"][1]["query"] = "the next one"
-    assert [case["query"] for case in picked_cases(queries, most=1)] == ["the next one"]
-    assert case_counts(queries).queries.tolist() == [5]
+    assert [case["query"] for case in CASES.picked_cases(queries, most=1)] == ["the next one"]
+    assert CASES.case_counts(queries).queries.tolist() == [5]
 
 
 def test_more_of_the_one_than_of_the_other_is_told_by_a_sign_test():
@@ -265,9 +266,9 @@ def test_answers_won_and_lost_are_counted_also_of_questions_misled_by_overlap():
         return [dict(question=f"q{n}", answer="long " * 99, right=right, misled=n < 2) for n, right in enumerate(rights)]
 
     records = [record_of("SCAN", answers([True, False, True, True])), record_of("Finetuned", answers([False, True, False, True]))]
-    [row] = answer_counts(records, "Finetuned").to_dict("records")
+    [row] = ANSWERS.answer_counts(records, "Finetuned").to_dict("records")
     assert [row[name] for name in ("method", "questions", "won", "lost", "misled", "misled_won", "misled_lost")] == ["SCAN", 4, 2, 1, 2, 1, 1]
-    assert row["p"] == 1 and answer_counts(records, "TANDA").empty
+    assert row["p"] == 1 and ANSWERS.answer_counts(records, "TANDA").empty
     cases = {one["config"]["method"]["name"]: one["extra"]["cases"]["ood"] for one in records}
-    assert right_alone(cases, "SCAN", "Finetuned").question.tolist() == ["q0", "q2"]
-    assert answer_rows(cases).SCAN[1].startswith("✗ long") and len(marked_answer("long " * 99, True)) < 260
+    assert ANSWERS.right_alone(cases, "SCAN", "Finetuned").question.tolist() == ["q0", "q2"]
+    assert ANSWERS.answer_rows(cases).SCAN[1].startswith("✗ long") and len(ANSWERS.marked_answer("long " * 99, True)) < 260

@@ -9,14 +9,16 @@ from debias_nb.config import ConfigError
 from debias_nb.repro.config import (
     BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig, TableConfig, TrainConfig,
 )
-from debias_nb.repro.pages.details import case_importance, case_table, case_title, picked_cases
 from debias_nb.repro.pages.frame import all_experiments, found_records, papers, study_of
 from debias_nb.repro.pages.plots import importance_plot, svg
 from debias_nb.repro.runs.records import Store, make_record
 from debias_nb.repro.runs.runner import execute, narrow, run_all
 from debias_nb.repro.runs.tasks.pairs import _part_of, catalogue, evaluation_pairs
 from debias_nb.repro.runs.tasks.titles import title_split, title_tasks
+from cells import defined_in
 from made import METHODS, STATIC, WORLD
+
+CASES = defined_in("itvreg/table09")
 
 TITLES = CorpusConfig(name="catalogue", task="titles", world=WORLD, ticks=2)
 TRAINING = TrainConfig(loss="hinge", margin=.3, hardest=5, temperature=.1, learning_rate=2e-2, epochs=1, batch_size=64)
@@ -145,7 +147,7 @@ def test_the_strength_of_a_regulariser_is_no_matter_to_plain_training(titled):
 
 def test_cases_are_picked_by_the_largest_rise(titled):
     e, store, out = titled
-    cases = picked_cases(list(found_records(e, store).values()), most=3)
+    cases = CASES.picked_cases(list(found_records(e, store).values()), most=3)
     base, tuned = (r["extra"]["cases"]["unseen"] for r in list(out.records.values())[:2])
     rises = []
     for before, after in zip(base, tuned):
@@ -158,10 +160,10 @@ def test_cases_are_picked_by_the_largest_rise(titled):
     for of_method in cases[0]["methods"].values():
         assert len(of_method["top"]) == 5
     for case in cases:
-        assert case["query"] in case_title(case)
-        assert case_table(case).shape == (5, len(case["methods"]))
-        assert list(case_table(case))[:3] == ["Base", "Finetuned", "ITVReg"]
-        assert svg(importance_plot(case_importance(case))).startswith(b"<?xml")
+        assert case["query"] in CASES.case_title(case)
+        assert CASES.case_table(case).shape == (5, len(case["methods"]))
+        assert list(CASES.case_table(case))[:3] == ["Base", "Finetuned", "ITVReg"]
+        assert svg(importance_plot(CASES.case_importance(case))).startswith(b"<?xml")
 
 
 def test_queries_that_are_held_out_are_not_trained_on():

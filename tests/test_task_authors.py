@@ -12,7 +12,6 @@ import pytest
 import torch
 from scipy import sparse
 
-from debias_nb.repro.pages.details import leak_rows
 from debias_nb.repro.runs.tasks import authors
 from debias_nb import arr
 from debias_nb.arr import author_ids
@@ -26,6 +25,7 @@ from debias_nb.encoders import embed, tokenise
 from debias_nb.repro.runs.runner import absent, execute, run_all
 from debias_nb.repro.runs.records import Store, TrainingFailed, comparable
 from debias_nb.data.registry import MissingData
+from cells import defined_in
 from dry import dry_step
 
 ROOT = Path(__file__).parents[1]
@@ -345,7 +345,7 @@ def test_a_record_has_counts_and_cases_of_leakage():
     assert found == leaks(CORPUS)
     assert {leak["test topic"] for leak in found} <= set(split.tests["cross"].topic)
     assert {leak["training topic"] for leak in found} <= set(split.train.topic)
-    assert {"cosine", "shared words", "test", "training"} <= set(leak_rows([record]))
+    assert {"cosine", "shared words", "test", "training"} <= set(defined_in("arr/table04").leak_rows([record]))
 
 
 def test_an_excerpt_has_the_most_shared_words():

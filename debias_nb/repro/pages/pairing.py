@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SCALE', 'Side', 'data_of', 'world_of', 'Made', 'depends_on_processor', 'trained_in', 'made_by', 'alike', 'overlap_of',
            'is_clean', 'run_key', 'Run', 'run_of', 'run_on', 'by_world', 'level', 'Unpaired', 'is_trained', 'why_apart',
-           'pairs_of', 'of_first_world', 'is_enough', 'paired_sides', 'scaled']
+           'pairs_of', 'of_first_world', 'is_enough', 'paired_sides', 'scaled', 'signed', 'bracket']
 
 # %% ../../../nbs/pages/01_pairing.ipynb #9a210004
 from dataclasses import replace
@@ -270,3 +270,23 @@ def scaled(d: Paired, by: float) -> Paired: # by: above 0
     "A difference in another unit."
     lengths = {name: by * getattr(d, name) for name in ("difference", "low", "high", "error", "items_error")}
     return replace(d, **lengths)
+
+
+def signed(x: float, digits: int = 1) -> str:
+    "A number with its sign; there is no minus zero."
+    if not round(x, digits):
+        return f"{0:.{digits}f}"
+    return f"{x:+.{digits}f}".replace("-", "−")
+
+
+def bracket(
+    d, # a `Paired`, or a row of `tables.differences`
+    digits: int = 1,
+) -> str:
+    "A difference with its interval; a ring marks one that covers seeds alone."
+    low = signed(d.low, digits)
+    high = signed(d.high, digits)
+    ring = ""
+    if d.seeds_alone:
+        ring = "°"
+    return f"{signed(d.difference, digits)} [{low}, {high}]{ring}"

@@ -33,7 +33,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from PIL import Image
 
 from .frame import only
-from .tables import signed
+from .pairing import signed
 
 # %% ../../../nbs/pages/04_plots.ipynb #3654e212
 WIDTH = 8.3 # inches, of every figure: 800 pixels, the width of a page on a code host

@@ -22,10 +22,10 @@ import pandas as pd
 from ...config import ConfigError, check_known, project_root
 from ..config import Names
 from .frame import COMPLETE, PROFILES, Cell, all_experiments, side_of, stored
-from .pairing import Unpaired, paired_sides, scaled
+from .pairing import Unpaired, bracket, paired_sides, scaled, signed
 from .printed import Fact, PrintedCells, answers, in_part, in_words, printed_verdict
 from ..runs.records import Records
-from .tables import bracket, signed, text_table
+from .tables import text_table
 from ...stats import WORDS, Paired, detectable, holm, threshold_p, verdict
 
 # %% ../../../nbs/pages/06_verdicts.ipynb #6e595af9
