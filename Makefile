@@ -42,7 +42,7 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-faults test-lower test-notebooks test-python test-types lock outdated mutants repeats docs bench notebooks lab-check reference sync check-sync clean
+.PHONY: help venv reports test test-faults test-lower test-notebooks test-python test-types lock outdated mutants docs bench notebooks lab-check reference sync check-sync clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -136,9 +136,6 @@ docs: $(VENV)/.stamp-docs | .cache ## build the pages in _docs/ from the noteboo
 
 mutants: $(VENV)/.stamp-mutants | .cache ## change one place of a method at a time, and say which changes no test notices
 	$(BIN)/python tools/mutants.py
-
-repeats: $(VENV)/.stamp | .cache ## compute again what trains nothing, and say where it is apart from the committed records
-	OMP_NUM_THREADS=1 $(BIN)/python tools/repeats.py
 
 bench: $(VENV)/.stamp-bench | .cache ## run every bench, one after the other: ratios of times, nothing is written
 	for bench in $(BENCHES); do $(BIN)/python bench/$$bench.py || exit 1; done

@@ -369,7 +369,7 @@ def test_every_encoder_that_a_configuration_names_has_a_card():
     named = {
         encoder.name for paper in papers() for experiment in all_experiments(paper) for encoder in experiment.encoders
         if not encoder.pretrain and encoder.name != "learned"}
-    assert named and named <= cards.keys(), "`debias-nb models` lists the cards"
+    assert named and named <= cards.keys(), "`debias-nb data` lists the cards"
 
 
 def test_downloads_can_be_forbidden(folder, unasked):

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from diagnose_alarms import WORLD, alarms, planted_case
+from planted_case import WORLD, alarms, planted_case
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer, WordEmbeddings
@@ -106,7 +106,7 @@ def test_a_gain_on_every_split_is_called_one():
 
 
 def test_nothing_is_found_where_there_is_nothing():
-    "Two of the twenty worlds of tools/diagnose_alarms.py."
+    "Two of the twenty worlds of planted_case.py."
     for seed in range(2):
         assert not alarms(planted_case(WorldConfig(seed=seed, **WORLD), 100, seed, ["iid"]))
 

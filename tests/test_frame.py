@@ -309,7 +309,7 @@ def installs(folder, locked):
 
 TARGETS = {
     "venv", "reports", "test", "test-lower", "lock", "outdated", "docs", "bench", "mutants", "test-faults",
-    "repeats", "notebooks", "lab-check", "reference", "sync", "check-sync", "clean", "help"}
+    "notebooks", "lab-check", "reference", "sync", "check-sync", "clean", "help"}
 
 
 @needs_make

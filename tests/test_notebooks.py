@@ -15,7 +15,7 @@ import sync
 from notebooks import ROOT, is_plumbing, notebooks, settle
 from debias_nb.config import ConfigError
 from debias_nb.repro.pages import frame
-from debias_nb.repro.cli import declared, executed_path
+from debias_nb.repro.notebooks import declared, executed_path
 from debias_nb.repro.config import load_experiment, typed
 
 NOTEBOOKS = notebooks()

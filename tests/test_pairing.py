@@ -7,7 +7,7 @@ import pytest
 
 from debias_nb.metrics import randomisation_test
 from debias_nb.repro.pages.details import first_cases, question_tests
-from debias_nb.repro.pages.pairing import Made, Run, pairs_of
+from debias_nb.repro.pages.pairing import Made, Run, depends_on_processor, pairs_of
 
 MADE = Made("torch 2.13.0", "here")
 
@@ -69,3 +69,14 @@ def test_cases_of_all_methods_are_of_the_first_world():
     records.insert(0, records.pop())
     (methods,) = first_cases(records).values()
     assert {cases[0]["query"] for cases in methods.values()} == {"asked in world 0"}
+
+
+@pytest.mark.parametrize("config, depends", [
+    ({"training": None, "encoder": {"name": "minilm"}}, False),
+    ({"training": {"epochs": 1}, "encoder": {"name": "minilm"}}, True),
+    ({"training": None, "encoder": {"name": "tiny", "pretrain": {"steps": 200}}}, True),
+    ({"training": None, "encoder": {"name": "learned"}}, True),
+    ({"training": None}, False),
+])
+def test_what_is_trained_here_depends_on_the_processor(config, depends):
+    assert depends_on_processor({"config": config}) == depends

@@ -142,7 +142,7 @@ def test_what_is_missing_is_named_by_corpus_and_all_at_once(name, missing):
     for corpus in missing:
         assert f"{corpus} has no public download: its files are placed by hand (`debias-nb data`)" in told
     for encoder in study.experiment.encoders:
-        assert f"the encoder {encoder.name} from the hub (`debias-nb models`)" in told
+        assert f"the encoder {encoder.name} from the hub (`debias-nb data`)" in told
     assert "a GPU" in told
 
 

@@ -4,7 +4,6 @@ A loss is named as `module:Name`: a subclass of `Regularizer` (or `WordDropout`)
 a loss of sentence-transformers' kind that is made from the model alone, or a function of the model that gives one. It
 is trained on two texts and a label of 0 or 1. Records are kept under a digest of the text that the loss is written in.
 """
-import ast
 import copy
 import hashlib
 import importlib
@@ -36,65 +35,13 @@ from debias_nb.repro.runs.training import PairCollator, columns_of, pair_tokens,
 from debias_nb.stats import Paired, holm, threshold_p, verdict
 
 
-INSTALLED = ("site-packages", "dist-packages") # what lies beside a module there is not its author's
 _IMPORTED = weakref.WeakKeyDictionary() # module -> how it was loaded, and the digest of its text then
 
 
-def _files_of(name: str, folder: Path) -> list[Path]: # name: of a module
-    "The files in a folder that an import reads: those of the packages around a module, and its own."
-    found = []
-    stem = folder
-    for part in name.split("."):
-        stem = stem / part
-        candidates = (stem / "__init__.py", stem.with_name(f"{part}.py"))
-        found += [path for path in candidates if path.is_file()]
-    return found
-
-
-def _imports_of(path: Path, folder: Path) -> list[str]: # names of modules, and of what is taken from them
-    "What a file in a folder imports."
-    package = path.relative_to(folder).parent.parts
-    names = []
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError): # who imports it will be told
-        return []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        if isinstance(node, ast.ImportFrom):
-            around = ()
-            if node.level:
-                around = package[:max(0, len(package) - node.level + 1)]
-            source = [*around, *filter(None, [node.module])]
-            names += [".".join([*source, alias.name]) for alias in node.names]
-    return names
-
-
-def _texts(module: ModuleType) -> list[Path]: # each once, in order
-    "The files that a module is written in, of an installed one its own alone. Empty for one that has none."
-    if not getattr(module, "__file__", None):
-        return []
-    name = module.__name__
-    file = Path(module.__file__)
-    depth = name.count(".") + (file.name == "__init__.py")
-    folder = file.parents[depth]
-    if folder.name in INSTALLED:
-        return [file]
-    foreign = {"debias_nb"} - {name.partition(".")[0]}
-    found = set()
-    todo = _files_of(name, folder)
-    while todo:
-        path = todo.pop()
-        if path not in found:
-            found.add(path)
-            own = [other for other in _imports_of(path, folder) if other.partition(".")[0] not in foreign]
-            todo += [further for other in own for further in _files_of(other, folder)]
-    return sorted(found) or [file] # or what is no Python
-
-
 def _digest(module: ModuleType) -> str: # 8 hex digits
-    text = b"\0".join(path.read_bytes() for path in _texts(module))
+    "Of the module's own file; what it imports is not looked at."
+    file = getattr(module, "__file__", None)
+    text = Path(file).read_bytes() if file else b""
     return hashlib.sha256(text).hexdigest()[:8]
 
 
@@ -149,11 +96,11 @@ def _source_at_import(name: str) -> str: # name: of a module; 8 hex digits
 
 
 def source_of(name: str) -> str: # name: of a module; 8 hex digits
-    """A digest of the text that a module is written in. Raises `ScoreError` where it has changed since the module was
-    asked for here first, or was loaded again."""
+    """A digest of the file that a module is written in, and not of what it imports: who changes a helper gives another
+    `--out`. Raises `ScoreError` where it has changed since the module was asked for here first, or was loaded again."""
     digest = _digest(_module(name))
     if digest != _source_at_import(name):
-        raise ScoreError(f"{name}, or what it imports, has changed since it was imported: start again")
+        raise ScoreError(f"{name} has changed since it was imported: start again")
     return digest
 
 

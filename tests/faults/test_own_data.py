@@ -321,7 +321,8 @@ def test_ctrl_c_ends_with_one_line_at_any_moment(here, models, seconds):
 STOPPED = """
 from pathlib import Path
 from typer import Typer
-from debias_nb.repro.cli import Told, _interruptible, run_notebook
+from debias_nb.repro.cli import Told, _interruptible
+from debias_nb.repro.notebooks import run_notebook
 
 app = Typer(cls=Told)
 

@@ -26,7 +26,8 @@ from debias_nb.loading import check_folder, encoder_cards
 from debias_nb.explain.compare import read_methods, read_trials, sealed
 from debias_nb.explain.diagnose import read_condition
 from debias_nb.explain.pairs_file import read_pairs_file
-from debias_nb.repro.cli import RunnerError, checked, parse_parameter, parse_seeds
+from debias_nb.repro.cli import parse_parameter, parse_seeds
+from debias_nb.repro.notebooks import RunnerError, checked
 from debias_nb.repro.config import load_experiment
 from debias_nb.repro.runs.device import Manifest
 from debias_nb.repro.runs.records import RecordError, encode, read

@@ -339,7 +339,7 @@ def wanting(cell: Cell) -> str:
     if cell.evaluate not in cell.needs:
         lacks.append(_hidden(cell.evaluate, whole=is_full)) # a reduced run may want the test part alone
     if is_full and cell.hub:
-        lacks += [f"the encoder {cell.hub} from the hub (`debias-nb models`)", "a GPU"]
+        lacks += [f"the encoder {cell.hub} from the hub (`debias-nb data`)", "a GPU"]
     return "; ".join(filter(None, lacks)) or "has not been run"
 
 

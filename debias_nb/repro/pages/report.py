@@ -210,7 +210,7 @@ def tables_beside(name: str, studies: list[Study]) -> dict[str, bytes]: # file -
     return {f"{name}{kind}.csv": _csv(pd.concat(parts)) for kind, parts in kinds.items()}
 
 # %% ../../../nbs/pages/07_report.ipynb #92a3ad9d
-BOOKS = {"claims": "CLAIMS", "findings": "FINDINGS", "cost": "COST", "speed": "SPEED"} # notebooks beside the papers' folders -> their pages
+BOOKS = {"claims": "CLAIMS", "findings": "FINDINGS", "cost": "COST", "speed": "SPEED", "contents": "README"} # notebooks beside the papers' folders -> their pages
 ADDRESS = re.compile(r"\]\(([^)\s#:]+)(?=\)|#[^)\s]*\))") # of a file of this project, and not its part behind a #
 
 

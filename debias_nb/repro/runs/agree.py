@@ -8,7 +8,7 @@ from collections import Counter
 
 import pandas as pd
 
-from debias_nb.repro.pages.pairing import alike, made_by
+from debias_nb.repro.pages.pairing import alike, depends_on_processor, made_by
 from debias_nb.repro.runs.records import Records
 
 
@@ -70,8 +70,9 @@ def _allowed(config: dict) -> float: # of a run
 def apart(
     fresh: Records, # id -> record
     reference: Records,
+    same: float | None = None, # what every metric may be off by; default: `ALLOWED`, and nothing for counts
 ) -> pd.DataFrame: # run, test, metric, reference, here, gap, allowed, apart; the worst first
-    "Every metric of the runs that both have, and whether it is further off than `ALLOWED`; what one side lacks is."
+    "Every metric of the runs that both have, and whether it is further off than allowed; what one side lacks is."
     wanted = {run: record for run, record in reference.items() if run in fresh}
     found = _numbers(wanted).to_frame("reference")
     found["here"] = _numbers(fresh)
@@ -80,5 +81,46 @@ def apart(
     is_count = found.metric.isin(COUNTED) | (found.test == "counts") # numbers that have to be the same
     found["gap"] = _gap(found)
     found["allowed"] = found.run.map(allowed).astype(float).mask(is_count, 0.)
+    if same is not None:
+        found["allowed"] = same
     found["apart"] = ~(found.gap <= found.allowed + 1e-9)
     return found.sort_values(["apart", "gap"], ascending=False, kind="stable")
+
+
+WORST = 20 # metrics that are listed
+
+
+def said(here: Records, committed: Records, what: str, same: float | None = None) -> tuple[list[str], bool]: # same: as of `apart`
+    "Lines on how records made here agree with the committed ones, and whether there are some and all do."
+    runs, not_compared = compared(here, committed)
+    lines = [f"{len(runs)} of {len(committed)} {what} were made here too, and are compared."]
+    lines += [f"{count} runs are not compared: {why}." for why, count in not_compared.items()]
+    found = apart(here, {run: committed[run] for run in runs}, same)
+    wrong = found[found.apart]
+    lines.append(f"{len(found) - len(wrong)} of their {len(found)} metrics agree, {(found.gap == 0).sum()} are identical.")
+    for row in wrong.head(WORST).itertuples():
+        values = f"{row.here} here, {row.reference} committed"
+        lines.append(f"  {row.run}, {row.test}, {row.metric}: {values}, {row.allowed:g} apart at most")
+    if len(wrong) > WORST:
+        lines.append(f"  and {len(wrong) - WORST} more")
+    return lines, len(wrong) == 0 and not found.empty
+
+
+SAME = 1e-6 # of what trains nothing: float32 adds up in another order
+
+
+def compute_untrained() -> tuple[Records, Records]: # made here, and committed; id -> record
+    """Compute every committed run of real data again that trains nothing: it comes out the same on any processor and with
+    any later version of the code. What lacks its data or its encoder is left out; nothing is kept."""
+    from tqdm import tqdm
+    from debias_nb.repro.pages.frame import all_experiments, found_records, papers, results
+    from debias_nb.repro.runs.runner import absent, execute, quiet
+    committed = {}
+    runs = {}
+    for experiment in (one for paper in papers() for one in all_experiments(paper) if one.profile == "small"):
+        for run_id, record in found_records(experiment, results("small")).items():
+            if record["status"] == "finished" and not depends_on_processor(record):
+                committed[run_id] = record
+        runs |= {run.id: run for run in experiment.runs() if run.id in committed}
+    quiet()
+    return {run.id: execute(run) for run in tqdm(runs.values(), unit="run") if not absent(run)}, committed

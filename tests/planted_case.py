@@ -1,11 +1,4 @@
-"""How often `diagnose` raises an alarm where there is nothing to find: planted worlds without any shortcut, an encoder
-fine-tuned on each, a test drawn as the training pairs were. An alarm is a verdict of harm, or a shortcut.
-
-    python tools/diagnose_alarms.py            # twenty worlds
-    python tools/diagnose_alarms.py --seeds 3
-"""
-import argparse
-import sys
+"What `diagnose` finds in planted worlds, those without any shortcut among them."
 
 WORLD = {"p": 0., "brand_match": 0., "decoys": 0., "accessories": 0., "types": 30, "unseen_types": 15,
          "train_pairs": 800, "broad_pairs": 3000, "queries": 150, "items": 400}
@@ -42,26 +35,3 @@ def alarms(found) -> list[str]:
     harmed = found.verdicts[found.verdicts.verdict == "harm"].test
     short = found.shortcuts[found.shortcuts.shortcut].test
     return [f"harm on {name}" for name in harmed] + [f"shortcut on {name}" for name in short]
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=20, help="how many worlds (%(default)s)")
-    count = parser.parse_args().seeds
-    import torch
-    import transformers
-    from debias_nb.config import WorldConfig
-    torch.set_num_threads(1)
-    transformers.utils.logging.set_verbosity_error()
-    false = 0
-    for seed in range(count):
-        found = planted_case(WorldConfig(seed=seed, **WORLD), 100, seed, ["iid"])
-        raised = alarms(found)
-        false += bool(raised)
-        print(f"world {seed}: {'; '.join(raised) or 'no alarm'}. {found.sentences[0]}", flush=True)
-    print(f"{false} of {count} worlds without a shortcut raised an alarm")
-    return int(false > max(1, count // 20))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
