@@ -28,8 +28,8 @@ from ..data.registry import DataError, parsed_rows
 from ..encoders import copied, single_thread
 from .changes import METRICS, RESAMPLES, Test, figures, has_one_score
 from debias_nb.explain.diagnose import (
-    BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, check_named, folder_name, have_names, mixing_program, read_files, same_tests,
-    training_program, unused_prompts,
+    BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, check_named, folder_name, read_files, same_tests, training_program,
+    unused_prompts,
 )
 from .evidence import doubts, shared_pairs
 from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, transformer_settings
@@ -408,7 +408,7 @@ class Comparison:
             why, base, train, best.regularizer, folder, prompt=told["prompt"], **asdict(self.settings))
         if best.kind != "wise-ft":
             return program
-        mixing = mixing_program(base, f"{folder}/model", best.strength, folder)
+        mixing = filled("mixed.py.j2", base=base, tuned=f"{folder}/model", share=best.strength, folder=folder)
         return f"{program}\n{mixing}"
 
     def _mean_auc05(self) -> pd.Series: # of each method, over all tests and seeds
@@ -748,7 +748,7 @@ def _facts(
     shared = {name: shared_pairs(test.file, files["train"]) for name, test in tests.items()}
     told = [asdict(method) | {"about": ABOUT[method.kind]} for method in methods]
     command = None
-    if have_names({"base": base}, facts):
+    if None not in [base.source, *(file["path"] for file in facts.values())]:
         command = _command(base.source, facts, [*tests], validation, methods, settings, seeds, folder)
     return {
         "files": facts,

@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
 import debias_nb
@@ -143,17 +143,17 @@ def _signed(value: float) -> str:
 
 @cache
 def environment() -> Environment:
-    "How the templates are filled: everything escaped, nothing undefined."
+    "How the templates are filled: on pages everything is escaped, and nothing undefined."
     env = Environment(
-        loader=PackageLoader("debias_nb.explain", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader("debias_nb.explain", "."), autoescape=select_autoescape(("html.j2",)), undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True)
-    env.filters |= {"percent": percent, "signed": _signed}
+    env.filters |= {"percent": percent, "signed": _signed, "repr": repr}
     env.globals |= {"shaded": shaded, "titles": TITLES}
     return env
 
 
 def filled(template: str, **values) -> str: # values: frames become lists of their rows
-    "A page."
+    "A page, or a program to copy."
     for name, value in values.items():
         if isinstance(value, pd.DataFrame):
             values[name] = value.to_dict("records")
