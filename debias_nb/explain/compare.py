@@ -23,13 +23,13 @@ from filelock import FileLock, Timeout
 from pydantic import Field, model_validator
 from tqdm.auto import tqdm
 
-from ..config import ConfigError, Count, Probability, Strict, check_known, each_key_once, nearest
+from ..config import ConfigError, Count, Probability, Strict, check_known, check_range, each_key_once
 from ..data.registry import DataError, parsed_rows
 from ..encoders import copied, single_thread
-from .changes import METRICS, RESAMPLES, Test, figures, has_one_score
+from .changes import METRICS, RESAMPLES, Metric, Test, figures, has_one_score
 from debias_nb.explain.diagnose import (
-    BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, check_named, folder_name, read_files, same_tests, training_program,
-    unused_prompts,
+    BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, OfLabels, OfMatches, check_named, folder_name, read_files, same_tests,
+    training_program, unused_prompts,
 )
 from .evidence import doubts, shared_pairs
 from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, transformer_settings
@@ -80,33 +80,22 @@ class Method:
 def read_method(
     text: str, # `plain`, `outreg`, `outreg:1`, `wise-ft:0.25`
 ) -> Method:
-    "A method by its name. Raises `ConfigError` with the nearest one, or for a strength that is no number."
+    "A method by its name. Raises `ConfigError` with the nearest one, or for a strength that the method does not take."
     kind, colon, number = text.partition(":")
-    known = ["base", "plain", *STRENGTH]
-    if kind not in known:
-        raise ConfigError(f"methods: {kind!r} is none{nearest(kind, known)}")
+    check_known("method called", kind, ["base", "plain", *STRENGTH], ConfigError)
     if not colon:
         return Method(text, kind, STRENGTH.get(kind))
     if kind not in STRENGTH:
         raise ConfigError(f"methods: {kind} has no strength, got {text!r}")
-    return Method(text, kind, _read_strength(text, kind, number))
-
-
-def _read_strength(text: str, kind: str, number: str) -> float:
-    "Raises `ConfigError` for what is no number, or none that the method takes."
     try:
         strength = float(number)
-    except ValueError:
-        raise ConfigError(f"methods: {number!r} in {text!r} is no number") from None
-    if kind == "wise-ft":
-        if not 0 <= strength <= 1:
-            raise ConfigError(f"methods: the share of wise-ft lies in [0, 1], got {text!r}")
-        return strength
-    try:
-        REGULARIZERS[kind](strength)
+        if kind == "wise-ft":
+            check_range("share", strength, "[]", 1)
+        else:
+            REGULARIZERS[kind](strength)
     except ValueError as e:
         raise ConfigError(f"methods: {text!r}: {e}") from None
-    return strength
+    return Method(text, kind, strength)
 
 
 def read_methods(
@@ -273,96 +262,109 @@ def sealed(trial: dict) -> dict:
     return trial | {"checksum": fingerprint(trial)}
 
 
-def _read_trial(_, line: bytes) -> dict:
-    "Raises `ValueError` for a line that is no trial, or another one than was written."
-    try:
-        trial = json.loads(line, object_pairs_hook=each_key_once)
-    except RecursionError:
-        raise ValueError("too many brackets within brackets") from None
-    Trial.model_validate(trial)
-    checksum = trial.pop("checksum")
-    if fingerprint(trial) != checksum:
-        raise ValueError("what it says is not what was written (its checksum is another one)")
-    return trial
-
-
 def read_trials(
     path: Path, # of `trials.jsonl`
 ) -> dict[str, dict]: # id -> trial
-    "The trials that a file holds. Raises `ConfigError` naming the line that is none."
+    "The trials that a file holds. Raises `ConfigError` naming the line that is none, or not what was written."
+    def parsed(_, line):
+        try:
+            trial = json.loads(line, object_pairs_hook=each_key_once)
+        except RecursionError:
+            raise ValueError("too many brackets within brackets") from None
+        Trial.model_validate(trial)
+        checksum = trial.pop("checksum")
+        if fingerprint(trial) != checksum:
+            raise ValueError("what it says is not what was written (its checksum is another one)")
+        return trial
+
     if not path.is_file():
         return {}
     lines = enumerate(path.read_bytes().splitlines(), 1)
     try:
-        return {trial["id"]: trial for trial in parsed_rows(path, lines, _read_trial)}
+        return {trial["id"]: trial for trial in parsed_rows(path, lines, parsed)}
     except DataError as e:
         raise ConfigError(f"{e}; remove such a line, and its trial is run again") from None
 
 # %% ../../nbs/explain/07_compare.ipynb #91fd1811
 FILES = ("report.html", "report.json", "scores.csv", "differences.csv")
 DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4}
+SAID = {
+    "holds": "better than plain fine-tuning", "reversed": "worse than plain fine-tuning",
+    "no difference": "no difference", "undecided": "undecided",
+}
+COLOURS = {"holds": "gain", "reversed": "harm", "no difference": "neither", "undecided": "neither"} # colours of the page
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    "What came of all trials, as frames."
+    """Hold what came of all trials; its methods give frames, a page and its numbers.
+
+    Parameters
+    ----------
+    trials : list of dict
+        One a method and seed: metrics of each test, and their values on resamples, as fractions.
+    methods : list of Method
+        What was compared, in the order of the page.
+    settings : Settings
+        How all of them were trained.
+    facts : dict
+        What the page says of files, models and versions.
+    tried : DataFrame, optional
+        Where strengths were chosen: `method`, `strength`, `auc05` on the validation pairs.
+    units : dict
+        How many units the resamples of each test draw; many for one that is not there.
+    """
     trials: list[dict]
     methods: list[Method]
     settings: Settings
-    facts: dict = field(default_factory=dict) # what the page says of files, models and versions
-    tried: pd.DataFrame | None = None # where strengths were chosen: method, strength, auc05 on the validation pairs
-    units: dict[str, int] = field(default_factory=dict) # how many each test's resamples draw; one that is not there: many
+    facts: dict = field(default_factory=dict)
+    tried: pd.DataFrame | None = None
+    units: dict[str, int] = field(default_factory=dict)
 
     @property
     def scores(self) -> pd.DataFrame: # method, seed, test, metric, value
         "A row a trial, test and metric; values are fractions."
-        rows = []
-        for trial in self.trials:
-            about = {"method": trial["method"], "seed": trial["seed"]}
-            for test, values in trial["metrics"].items():
-                rows += [about | {"test": test, "metric": metric, "value": value} for metric, value in values.items()]
-        return pd.DataFrame(rows)
+        return pd.DataFrame([
+            {"method": trial["method"], "seed": trial["seed"], "test": test, "metric": metric, "value": value}
+            for trial in self.trials for test, values in trial["metrics"].items() for metric, value in values.items()])
 
-    def means(self, metric: str = "auc05") -> pd.DataFrame: # a row a method, a column a test
-        "Mean and standard deviation over seeds, in percent."
-        scores = self.scores
-        check_known("metric", metric, scores.metric.unique().tolist())
-        own = scores[scores.metric == metric]
-        shown = own.pivot_table("value", "method", "test", _mean_and_spread, sort=False)
-        return shown.loc[[method.name for method in self.methods]]
+    def means(self, metric: Metric = "auc05") -> pd.DataFrame: # a row a method, a column a test
+        "Show mean and standard deviation over seeds, in percent; one trial has no spread."
+        def cell(values):
+            spread = f" ± {100 * values.std():.1f}" if len(values) > 1 else ""
+            return f"{100 * values.mean():.1f}{spread}"
+
+        check_known("metric", metric, METRICS)
+        own = self.scores.query("metric == @metric")
+        return own.pivot_table("value", "method", "test", cell, sort=False).loc[[method.name for method in self.methods]]
 
     def differences(
         self,
         against: str = "plain",  # a method
-        metric: str = "auc05",
+        metric: Metric = "auc05",
         delta: float = 1.,       # the smallest difference that matters, in points
     ) -> pd.DataFrame: # method, test, difference, low, high, p, word; points
-        """Each method minus another one: t over seeds and resampled pairs, and one of `stats.WORDS` for the claim that
-        it is above. p-values have Holm's correction over all rows."""
+        """Subtract one method from each other one: t over seeds and resampled pairs, and one of `stats.WORDS` for the
+        claim that the other is above. p-values have Holm's correction over all rows."""
         theirs = self._sides(against, metric)
         found = {}
-        others = [method.name for method in self.methods if method.name != against]
-        for method in others:
-            for test, (values, resampled) in self._sides(method, metric).items():
-                base, base_resampled = theirs[test]
-                found[method, test] = paired(values, base, resampled, base_resampled, units=self.units.get(test))
-        adjusted = holm(list(map(threshold_p, found.values())))
+        for method in self.methods:
+            if method.name == against:
+                continue
+            for test, (values, resampled) in self._sides(method.name, metric).items():
+                found[method.name, test] = paired(values, theirs[test][0], resampled, theirs[test][1], units=self.units.get(test))
         rows = []
+        adjusted = holm(list(map(threshold_p, found.values())))
         for ((method, test), pair), p in zip(found.items(), adjusted):
             change = figures(pair)
             rows.append({
-                "method": method,
-                "test": test,
-                "difference": 100 * change["change"],
-                "low": 100 * change["low"],
-                "high": 100 * change["high"],
-                "p": p,
-                "word": verdict(pair, delta=delta / 100, p=p),
+                "method": method, "test": test, "difference": 100 * change["change"], "low": 100 * change["low"],
+                "high": 100 * change["high"], "p": p, "word": verdict(pair, delta=delta / 100, p=p),
             })
         return pd.DataFrame(rows)
 
     def levels(self) -> pd.DataFrame: # a row a method, metric and test; fractions
-        "What each method reached, with intervals over seeds and resampled pairs."
+        "Say what each method reached, with intervals over seeds and resampled pairs."
         rows = []
         for method in self.methods:
             for metric in METRICS:
@@ -376,74 +378,75 @@ class Comparison:
         return pd.DataFrame(rows)
 
     def sentences(self) -> dict[str, str]: # of each test
-        "Which methods help and which do not."
-        return {test: _sentence(test, rows) for test, rows in self.differences().groupby("test", sort=False)}
+        "Say which methods help and which do not."
+        told = {}
+        for test, rows in self.differences().groupby("test", sort=False):
+            names = {said: ", ".join(rows.method[rows.word == word]) for word, said in SAID.items()}
+            told[test] = f"On {test}, {'; '.join(f'{said}: {those}' for said, those in names.items() if those)}."
+        return told
 
     def warnings(self) -> list[str]:
-        "What to know before a result is believed."
+        "Say what to know before a result is believed."
         told = same_tests(self.facts.get("files", {}))
         for test, shared in self.facts.get("shared", {}).items():
-            pairs = self.facts["files"][test]["pairs"]
-            same = [trial["method"] for trial in self.trials if test in trial.get("one score", [])]
+            same = dict.fromkeys(trial["method"] for trial in self.trials if test in trial.get("one score", []))
             if same:
-                names = ", ".join(dict.fromkeys(same))
-                told.append(f"{test}: all pairs have the same score in a trial of {names}.")
-            told += doubts(test, shared, pairs)
+                told.append(f"{test}: all pairs have the same score in a trial of {', '.join(same)}.")
+            told += doubts(test, shared, self.facts["files"][test]["pairs"])
         return told
 
     def snippet(self) -> str:
-        "A program that trains with the method that did best over all tests."
-        means = self._mean_auc05()
+        "Write a program that trains with the method that did best over all tests and seeds."
+        means = self.scores.query("metric == 'auc05'").groupby("method").value.mean()
         trained = {method.name: method for method in self.methods if method.kind != "base"}
         best = trained[means[list(trained)].idxmax()]
         top = best.name
         if means.idxmax() not in trained:
             top = f"Of what is trained, {top}"
         why = f"{top} had the highest mean AUC(0.05) over the tests above: check it on pairs that had no part in the choice."
-        told = self.facts["models"]["base"]
-        base = told["source"]
-        folder = f"{folder_name(base)}-{best.kind}"
-        train = self.facts["files"]["train"]
+        base = self.facts["models"]["base"]
+        folder = f"{folder_name(base['source'])}-{best.kind}"
         program = training_program(
-            why, base, train, best.regularizer, folder, prompt=told["prompt"], **asdict(self.settings))
+            why, base["source"], self.facts["files"]["train"], best.regularizer, folder, prompt=base["prompt"],
+            **asdict(self.settings))
         if best.kind != "wise-ft":
             return program
-        mixing = filled("mixed.py.j2", base=base, tuned=f"{folder}/model", share=best.strength, folder=folder)
+        mixing = filled("mixed.py.j2", base=base["source"], tuned=f"{folder}/model", share=best.strength, folder=folder)
         return f"{program}\n{mixing}"
 
-    def _mean_auc05(self) -> pd.Series: # of each method, over all tests and seeds
-        "How each method did over all tests and seeds."
-        own = self.scores.query("metric == 'auc05'")
-        return own.groupby("method").value.mean()
-
     def html(self) -> str:
-        "One self-contained page."
-        changes = _shown(self.differences())
+        "Write one self-contained page."
+        changes = self.differences()
+        changes = changes.assign(
+            name=changes.method, change=changes.difference / 100, low=changes.low / 100, high=changes.high / 100,
+            kind=changes.word.map(COLOURS)) # in fractions
         pictures = {test: change_picture(rows) for test, rows in changes.groupby("test", sort=False)}
+        by_place = {(row["test"], row["method"]): row for row in changes.to_dict("records")}
+        tables = {}
+        for (test, method), rows in self.levels().groupby(["test", "method"], sort=False):
+            metrics = rows.set_index("metric").to_dict("index")
+            tables.setdefault(test, []).append({"method": method, "change": by_place.get((test, method)), **metrics})
         return filled(
             "comparison.html.j2", facts=self.facts, warnings=self.warnings(), sentences=self.sentences(), differences=changes,
-            pictures=pictures, tables=_tables(self.levels(), changes), snippet=self.snippet(), choices=self.choices())
+            pictures=pictures, tables=tables, snippet=self.snippet(), choices=self.choices())
 
     def choices(self) -> list[dict]: # method, strength, at_edge, tried: rows of strength and auc05
-        "How each strength that was not given came about; none without validation pairs."
+        "Say how each strength that was not given came about; nothing without validation pairs."
         if self.tried is None:
             return []
         chosen = {method.name: method.strength for method in self.methods}
         out = []
         for name, rows in self.tried.groupby("method", sort=False):
-            strengths = rows.strength.tolist()
-            strength = chosen[name]
-            at_edge = strength in (strengths[0], strengths[-1])
-            told = rows[["strength", "auc05"]].to_dict("records")
-            out.append({"method": name, "strength": strength, "at_edge": at_edge, "tried": told})
+            at_edge = chosen[name] in (rows.strength.iloc[0], rows.strength.iloc[-1])
+            tried = rows[["strength", "auc05"]].to_dict("records")
+            out.append({"method": name, "strength": chosen[name], "at_edge": at_edge, "tried": tried})
         return out
 
     def __repr__(self):
         "Warnings, levels and differences, as the terminal has them."
         parts = [f"{text}\n" for text in self.warnings()]
         if self.choices():
-            percent = (100 * self.tried.auc05).round(1)
-            shown = self.tried.assign(auc05=percent)
+            shown = self.tried.assign(auc05=(100 * self.tried.auc05).round(1))
             parts += ["AUC(0.05) in percent on the validation pairs, by strength\n", shown.to_string(index=False) + "\n"]
         parts.append(f"AUC(0.05) in percent, mean ± standard deviation over {self.facts['seeds']} seeds\n")
         parts.append(self.means().to_string())
@@ -452,12 +455,12 @@ class Comparison:
         return "\n".join(parts)
 
     def files(self) -> dict[str, str]: # of `FILES`: what is in them
-        "The page, its twin and both tables."
+        "Write the page, its twin and both tables."
         tables = [table.to_csv(index=False) for table in (self.scores, self.differences())]
         return dict(zip(FILES, (self.html(), self.json(), *tables)))
 
     def json(self) -> str:
-        "The same numbers: levels as fractions, differences in points."
+        "Write the same numbers: levels as fractions, differences in points."
         return json_text({
             "warnings": self.warnings(), "sentences": self.sentences(), "levels": self.levels(),
             "differences": self.differences(), "choices": self.choices(), "next": self.snippet(), "facts": self.facts,
@@ -465,60 +468,15 @@ class Comparison:
 
     def _sides(self, method: str, metric: str) -> dict[str, tuple]: # test -> values of each seed, their resamples
         "What a method reached on each test. Raises `ValueError` for one that was not tried, or an unknown metric."
+        check_known("method", method, [method.name for method in self.methods])
+        check_known("metric", metric, METRICS)
         own = [trial for trial in self.trials if trial["method"] == method]
-        if not own:
-            known = [method.name for method in self.methods]
-            raise ValueError(f"no method {method!r}{nearest(method, known)}")
         sides = {}
-        for test, metrics in own[0]["metrics"].items():
-            check_known("metric", metric, metrics)
+        for test in own[0]["metrics"]:
             values = [trial["metrics"][test][metric] for trial in own]
             resampled = [np.array(trial["resampled"][test][metric], float) for trial in own] # nan for None
             sides[test] = values, resampled
         return sides
-
-
-SAID = {
-    "holds": "better than plain fine-tuning", "reversed": "worse than plain fine-tuning",
-    "no difference": "no difference", "undecided": "undecided",
-}
-COLOURS = {"holds": "gain", "reversed": "harm", "no difference": "neither", "undecided": "neither"} # colours of the page
-
-
-def _sentence(test: str, differences: pd.DataFrame) -> str:
-    "Which methods help on a test, and which do not."
-    parts = []
-    for word, said in SAID.items():
-        names = differences.method[differences.word == word]
-        if len(names):
-            parts.append(f"{said}: {', '.join(names)}")
-    return f"On {test}, {'; '.join(parts)}."
-
-
-def _shown(differences: pd.DataFrame) -> pd.DataFrame: # in points; the same in fractions, named and coloured
-    "What the page says of differences."
-    return differences.assign(
-        name=differences.method, change=differences.difference / 100, low=differences.low / 100,
-        high=differences.high / 100, kind=differences.word.map(COLOURS))
-
-
-def _tables(levels: pd.DataFrame, changes: pd.DataFrame) -> dict[str, list[dict]]: # test -> a row a method
-    "What the page says of each method on each test; changes: of `_shown`."
-    by_place = {(row["test"], row["method"]): row for row in changes.to_dict("records")}
-    tables = {}
-    for (test, method), rows in levels.groupby(["test", "method"], sort=False):
-        metrics = rows.set_index("metric").to_dict("index")
-        row = {"method": method, "change": by_place.get((test, method)), **metrics}
-        tables.setdefault(test, []).append(row)
-    return tables
-
-
-def _mean_and_spread(values: pd.Series) -> str: # values: fractions
-    "A cell, in percent: 12.3 ± 0.4; without a spread where there is one trial."
-    mean = f"{100 * values.mean():.1f}"
-    if len(values) == 1:
-        return mean
-    return f"{mean} ± {100 * values.std():.1f}"
 
 # %% ../../nbs/explain/07_compare.ipynb #e3fb3096
 def _tested(encoder: Scorer, tests: dict[str, Test], what: str) -> dict: # what: the encoder, for errors
@@ -531,13 +489,18 @@ def _tested(encoder: Scorer, tests: dict[str, Test], what: str) -> dict: # what:
             trial["one score"].append(name)
         found = {metric: test.measured(scores, metric) for metric in METRICS}
         trial["metrics"][name] = {metric: one.value for metric, one in found.items()}
-        trial["resampled"][name] = {metric: _drawn(one.resampled) for metric, one in found.items()}
+        trial["resampled"][name] = {
+            metric: [None if np.isnan(value) else value for value in one.resampled.tolist()] for metric, one in found.items()}
     return trial
 
 
-def _drawn(values: np.ndarray) -> list[float | None]:
-    "The values of resamples as JSON has them."
-    return [None if np.isnan(value) else value for value in values.tolist()]
+def _keep(path: Path, trial: dict) -> None:
+    "Add a trial to its file, which is there with it or as it was before."
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(sealed(trial), ensure_ascii=False) + "\n"
+    if path.is_file():
+        text = path.read_text("utf-8") + text
+    write_whole(path, text)
 
 
 class _Trials:
@@ -547,9 +510,7 @@ class _Trials:
         self.train = train
         self.settings = settings
         self.path = path
-        self.known = {}
-        if path:
-            self.known = read_trials(path)
+        self.known = read_trials(path) if path else {}
         self.origin = origin_of(base)
         self.plain = {} # seed -> the encoder of plain fine-tuning; the last one alone is kept
 
@@ -578,51 +539,26 @@ class _Trials:
         return tuned
 
 
-def _planned(methods: list[Method], seeds: int): # -> seed and method each
-    "The trials to run, all methods with one seed before the next; an encoder that is not trained has one."
-    for seed in range(seeds):
-        for method in methods:
-            if seed == 0 or method.kind != "base":
-                yield seed, method
-
-
 FIRST = 0 # the seed with which strengths are tried
 
 
-def _tried(methods: list[Method], trials: _Trials, validation: dict[str, Test], progress: bool) -> pd.DataFrame:
-    "Each strength of the methods that left theirs open: method, strength, mean AUC(0.05) over the validation pairs."
-    open_ones = []
-    for method in methods:
-        if method.is_open:
-            open_ones += [replace(method, strength=strength) for strength in GRIDS[method.kind]]
-    open_ones.sort(key=lambda method: method.trains_as.kind != "plain") # one such training serves all shares of WiSE-FT
+def _chosen(methods: list[Method], trials: _Trials, validation: dict[str, Test], progress: bool) -> tuple[list[Method], pd.DataFrame]:
+    """The methods with the strengths that did best on the validation pairs, the weakest of those that did equally well, and
+    what was tried: method, strength, mean AUC(0.05)."""
+    tried = [replace(method, strength=strength) for method in methods if method.is_open for strength in GRIDS[method.kind]]
+    tried.sort(key=lambda method: method.trains_as.kind != "plain") # one such training serves all shares of WiSE-FT
     rows = []
-    for method in tqdm(open_ones, disable=not progress, unit="strength"):
+    for method in tqdm(tried, disable=not progress, unit="strength"):
         metrics = trials.result(method, FIRST, validation)["metrics"]
-        values = [metrics[name]["auc05"] for name in validation]
-        rows.append({"method": method.name, "strength": method.strength, "auc05": float(np.mean(values))})
-    return pd.DataFrame(rows, columns=["method", "strength", "auc05"])
-
-
-def _chosen(methods: list[Method], tried: pd.DataFrame) -> list[Method]: # tried: of `_tried`
-    "The methods with the strengths that did best; the weakest of those that did equally well."
-    by_method = tried.groupby("method").auc05
-    best = tried.loc[by_method.idxmax()]
+        value = float(np.mean([metrics[name]["auc05"] for name in validation]))
+        rows.append({"method": method.name, "strength": method.strength, "auc05": value})
+    table = pd.DataFrame(rows, columns=["method", "strength", "auc05"])
+    best = table.loc[table.groupby("method").auc05.idxmax()]
     strengths = dict(zip(best.method, best.strength))
-    return [replace(method, strength=strengths.get(method.name, method.strength)) for method in methods]
+    return [replace(method, strength=strengths.get(method.name, method.strength)) for method in methods], table
 
 
 VALIDATION = "validation " # stands before the name of pairs on which strengths are chosen
-
-
-def _check_apart(name: str, file: PairFile, train: PairFile, tests: dict[str, PairFile]) -> None:
-    "Raises `DataError` where strengths would be chosen on pairs of training, or on those of a test."
-    others = {"the training file": train} | {f"the test {test}": other for test, other in tests.items()}
-    for other, pairs in others.items():
-        shared = shared_pairs(file, pairs)
-        if shared:
-            why = "strengths would be chosen on them. Leave them out"
-            raise DataError(f"{name}: {shared:,} of {len(file):,} pairs stand in {other} too, and {why}")
 
 
 def _all_files(train, tests: dict, validation: dict, columns) -> tuple[PairFile, dict[str, PairFile], dict[str, PairFile]]:
@@ -631,88 +567,19 @@ def _all_files(train, tests: dict, validation: dict, columns) -> tuple[PairFile,
     check_named("tests", tests)
     check_named("validation", validation)
     named = {VALIDATION + name: source for name, source in validation.items()}
-    for name in named:
-        if name in tests:
-            raise DataError(f"a test is called {name!r}, which is the name of pairs to choose strengths on")
+    for name in named.keys() & tests.keys():
+        raise DataError(f"a test is called {name!r}, which is the name of pairs to choose strengths on")
     files = read_files(train, tests | named, columns)
     pairs = files.pop("train")
     kept = {name: files.pop(name) for name in named}
+    others = {"the training file": pairs} | {f"the test {name}": file for name, file in files.items()}
     for name, file in kept.items():
-        _check_apart(name, file, pairs, files)
+        for other, theirs in others.items():
+            shared = shared_pairs(file, theirs)
+            if shared:
+                why = "strengths would be chosen on them. Leave them out"
+                raise DataError(f"{name}: {shared:,} of {len(file):,} pairs stand in {other} too, and {why}")
     return pairs, files, kept
-
-
-def _check_methods(methods: list[Method], base: Scorer, settings: Settings) -> None:
-    "Raises `ConfigError` or `EncoderError` for what cannot be trained, and where there is nothing to compare."
-    if len(methods) == 1:
-        raise ConfigError("methods: plain fine-tuning alone has nothing to be compared with; add one, such as base or wise-ft")
-    model = copied(base.model)
-    for method in methods:
-        try:
-            loss_of(method, model, settings.loss)
-        except ValueError as e:
-            raise ConfigError(f"methods: {method.name}: {e}") from None
-
-
-def _as_tests(files: dict[str, PairFile]) -> dict[str, Test]:
-    "Tests without scores."
-    return {name: Test(name, file, {}) for name, file in files.items()}
-
-
-def compare(
-    base,                    # a folder, a name of `debias-nb list`, a hub id, or a SentenceTransformer
-    train,                   # labelled pairs: a path (CSV, TSV, JSONL, Parquet) or a data frame
-    tests: dict,             # name -> labelled pairs; one of them like training, others that are new
-    columns: tuple[str, str, str] = ("left", "right", "label"), # what all files call them
-    methods=DEFAULTS,        # names, or one text with commas: see `read_method`
-    seeds: int = 3,          # >= 2, of training
-    learning_rate: float | None = None, # None: what fits the encoder
-    epochs: float | None = None,
-    batch_size: int | None = None,
-    folder: str | Path | None = None,   # where trials are kept; None: nowhere
-    progress: bool = True,
-    loss: str | None = None,            # one of `LOSSES`; None: least squares on the cosine
-    validation: dict | None = None,     # name -> labelled pairs on which strengths are chosen; None: the defaults hold
-) -> Comparison:
-    """Train with each method, test on each test. With validation pairs each strength that is not given is the best of
-    `GRIDS` there. Raises `DataError`, `EncoderError` or `ConfigError` before anything is trained."""
-    if seeds < 2:
-        raise ConfigError(f"seeds must be 2 or more, got {seeds}: one training says nothing of the next")
-    asked = read_methods(methods)
-    pairs, tests, kept = _all_files(train, tests, validation or {}, columns)
-    files = {"train": pairs} | tests | kept
-    base = load_model(base)
-    settings = settings_for(base.kind, learning_rate=learning_rate, epochs=epochs, batch_size=batch_size, loss=loss)
-    _check_methods(asked, base, settings)
-    tested = _as_tests(tests)
-    held = _as_tests(kept)
-    path = None
-    lock = nullcontext()
-    if folder:
-        path = Path(folder) / "trials.jsonl"
-        lock = _alone(folder)
-    tried = None
-    results = []
-    with lock:
-        trials = _Trials(base, pairs, settings, path)
-        if kept:
-            tried = _tried(asked, trials, held, progress)
-            asked = _chosen(asked, tried)
-        todo = list(_planned(asked, seeds))
-        for seed, method in tqdm(todo, disable=not progress, unit="trial"):
-            results.append(trials.result(method, seed, tested))
-    facts = _facts(base, files, tested, [*kept], asked, settings, seeds, folder)
-    units = {name: test.units.count() for name, test in tested.items()}
-    return Comparison(results, asked, settings, facts, tried, units)
-
-
-def _keep(path: Path, trial: dict) -> None:
-    "Add a trial to its file, which is there with it or as it was before."
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(sealed(trial), ensure_ascii=False) + "\n"
-    if path.is_file():
-        text = path.read_text("utf-8") + text
-    write_whole(path, text)
 
 
 def _alone(folder: Path): # a context
@@ -744,40 +611,133 @@ def _facts(
 ) -> dict:
     "What went in, and the command that gives it again; none for models or pairs in memory."
     facts = {name: file_facts(file) for name, file in files.items()}
-    drawn = {name: test.units.told for name, test in tests.items()}
-    shared = {name: shared_pairs(test.file, files["train"]) for name, test in tests.items()}
-    told = [asdict(method) | {"about": ABOUT[method.kind]} for method in methods]
-    command = None
-    if None not in [base.source, *(file["path"] for file in facts.values())]:
-        command = _command(base.source, facts, [*tests], validation, methods, settings, seeds, folder)
+    train = facts["train"]
+    options = {
+        "base": base.source, "train": train["name"], "test": [f"{name}={facts[name]['name']}" for name in tests],
+        "validation": [f"{name.removeprefix(VALIDATION)}={facts[name]['name']}" for name in validation],
+        "columns": ",".join(train["columns"]), "methods": ",".join(method.name for method in methods), "seeds": seeds,
+        "learning-rate": f"{settings.learning_rate:g}", "epochs": f"{settings.epochs:g}", "batch-size": settings.batch_size,
+        "loss": settings.loss, "out": folder,
+    }
+    in_memory = None in [base.source, *(file["path"] for file in facts.values())]
     return {
         "files": facts,
         "models": {"base": base.told()},
-        "methods": told,
+        "methods": [asdict(method) | {"about": ABOUT[method.kind]} for method in methods],
         "settings": asdict(settings),
         "seeds": seeds,
         "resamples": RESAMPLES,
-        "drawn": drawn,
-        "shared": shared,
+        "drawn": {name: test.units.told for name, test in tests.items()},
+        "shared": {name: shared_pairs(test.file, files["train"]) for name, test in tests.items()},
         "notes": unused_prompts({"base": base}),
         "choice": CHOICE,
         "versions": versions(),
-        "command": command,
+        "command": None if in_memory else command_line("compare", options),
     }
 
 
-def _command(base: str, facts: dict, tests: list[str], validation: list[str], methods, settings, seeds, folder) -> str:
-    "What is typed for the same comparison."
-    train = facts["train"]
-    options = {"base": base, "train": train["name"]}
-    options["test"] = [f"{name}={facts[name]['name']}" for name in tests]
-    options["validation"] = [f"{name.removeprefix(VALIDATION)}={facts[name]['name']}" for name in validation]
-    options["columns"] = ",".join(train["columns"])
-    options["methods"] = ",".join(method.name for method in methods)
-    options["seeds"] = seeds
-    options["learning-rate"] = f"{settings.learning_rate:g}"
-    options["epochs"] = f"{settings.epochs:g}"
-    options["batch-size"] = settings.batch_size
-    options["loss"] = settings.loss
-    options["out"] = folder
-    return command_line("compare", options)
+def compare(
+    base,
+    train,
+    tests: dict,
+    columns: tuple[str, str, str] = ("left", "right", "label"),
+    methods=DEFAULTS,
+    seeds: int = 3,
+    learning_rate: float | None = None,
+    epochs: float | None = None,
+    batch_size: int | None = None,
+    folder: str | Path | None = None,
+    progress: bool = True,
+    loss: OfLabels | OfMatches | None = None,
+    validation: dict | None = None,
+) -> Comparison:
+    """Train an encoder with each method, test it on each test, and say what is beyond chance.
+
+    Parameters
+    ----------
+    base : str, Path or SentenceTransformer
+        The encoder to start from, which is left as it is: a folder, a name of `debias-nb list`, a hub id
+        (`name@commit`), or a model in memory.
+    train : str, Path or table
+        Labelled pairs: a path or a data frame, as `read_pairs_file` takes them.
+    tests : dict
+        Name to labelled pairs; one of them like training, others that are new.
+    columns : tuple of three str
+        What all files call left text, right text and label (0 or 1).
+    methods : list of str, or str
+        Names, or one text with commas: base, plain, wise-ft, or a regulariser such as outreg. A strength stands behind a
+        colon, as in outreg:1 (lambda above 0) or wise-ft:0.25 (share of the tuned weights, in [0, 1]).
+    seeds : int
+        How often each method is trained, 2 or more.
+    learning_rate, epochs, batch_size : float, float, int, optional
+        Above 0; by default what fits a static table or a transformer.
+    folder : str or Path, optional
+        Where trials are kept, so that none is run twice; by default nowhere.
+    progress : bool
+        Show bars.
+    loss : str, optional
+        A loss of sentence-transformers; by default `CosineSimilarityLoss`, least squares on the cosine.
+        `MultipleNegativesRankingLoss` trains on matches alone.
+    validation : dict, optional
+        Name to labelled pairs that are no test: each strength that is not given is the best of four there.
+
+    Returns
+    -------
+    Comparison
+        Printed, it is the table of levels and the differences from plain fine-tuning.
+
+    Raises
+    ------
+    DataError
+        For pairs that cannot be read, are too few, or stand in validation and elsewhere.
+    EncoderError
+        For a model that is not found or not safe to load.
+    ConfigError
+        For a method or setting that is none; all three before anything is trained.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sentence_transformers import SentenceTransformer
+    >>> from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    >>> from tokenizers import Tokenizer, models, pre_tokenizers
+    >>> from debias_nb import compare
+    >>> words = {word: number for number, word in enumerate("[UNK] red old lamp chair table".split())}
+    >>> tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    >>> tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    >>> encoder = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=8)], device="cpu")
+    >>> pairs = pd.DataFrame([(f"red {a} {i}", f"old {b} {i}", int(a == b)) for i in range(40)
+    ...                       for a in ("lamp", "chair") for b in ("lamp", "table")], columns=["left", "right", "label"])
+    >>> found = compare(encoder, pairs, {"new": pairs}, methods="base,outreg", seeds=2, epochs=1, progress=False)
+    >>> found.differences()[["method", "test"]].values.tolist()
+    [['base', 'new'], ['outreg', 'new']]
+    """
+    if seeds < 2:
+        raise ConfigError(f"seeds must be 2 or more, got {seeds}: one training says nothing of the next")
+    asked = read_methods(methods)
+    if len(asked) == 1:
+        raise ConfigError("methods: plain fine-tuning alone has nothing to be compared with; add one, such as base or wise-ft")
+    pairs, tests, kept = _all_files(train, tests, validation or {}, columns)
+    files = {"train": pairs} | tests | kept
+    base = load_model(base)
+    settings = settings_for(base.kind, learning_rate=learning_rate, epochs=epochs, batch_size=batch_size, loss=loss)
+    model = copied(base.model)
+    for method in asked: # what cannot be trained is told before anything is
+        try:
+            loss_of(method, model, settings.loss)
+        except ValueError as e:
+            raise ConfigError(f"methods: {method.name}: {e}") from None
+    tested = {name: Test(name, file, {}) for name, file in tests.items()}
+    held = {name: Test(name, file, {}) for name, file in kept.items()}
+    tried = None
+    results = []
+    with _alone(folder) if folder else nullcontext():
+        trials = _Trials(base, pairs, settings, Path(folder) / "trials.jsonl" if folder else None)
+        if held:
+            asked, tried = _chosen(asked, trials, held, progress)
+        # all methods with one seed before the next; an encoder that is not trained has one
+        todo = [(seed, method) for seed in range(seeds) for method in asked if seed == 0 or method.kind != "base"]
+        for seed, method in tqdm(todo, disable=not progress, unit="trial"):
+            results.append(trials.result(method, seed, tested))
+    facts = _facts(base, files, tested, [*kept], asked, settings, seeds, folder)
+    return Comparison(results, asked, settings, facts, tried, {name: test.units.count() for name, test in tested.items()})
