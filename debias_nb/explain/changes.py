@@ -4,9 +4,8 @@
 
 # %% auto #0
 __all__ = ['LARGEST', 'AT_ONCE', 'Metric', 'METRICS', 'TITLES', 'RESAMPLES', 'FEWEST_UNITS', 'HARM', 'GAIN', 'NEITHER', 'LEVEL',
-           'FEWEST_PAIRS', 'Units', 'sampling_units', 'average_precision', 'Measured', 'Test', 'difference', 'figures',
-           'tfidf_model', 'tfidf_cosine', 'judged', 'verdicts', 'points', 'sentence', 'small_sentence', 'has_one_score',
-           'score_table']
+           'SAID', 'FEWEST_PAIRS', 'Units', 'sampling_units', 'average_precision', 'Measured', 'Test', 'difference',
+           'figures', 'tfidf_model', 'tfidf_cosine', 'verdicts', 'points', 'sentence', 'has_one_score', 'score_table']
 
 # %% ../../nbs/explain/03_changes.ipynb #18e1b298
 import math
@@ -22,7 +21,7 @@ from ..data.registry import DataError
 from .pairs_file import PairFile
 from .words import words_of
 from ..metrics import auc_at, bootstrap_weights, ends_of_ties, with_itself
-from ..stats import LACKING, Paired, detectable, holm, interval, paired
+from ..stats import LACKING, Paired, detectable, holm, interval, paired, verdict
 
 # %% ../../nbs/explain/03_changes.ipynb #13993691
 LARGEST = .05 # share of the pairs that the largest group of connected pairs may have
@@ -48,20 +47,11 @@ def sampling_units(left: list[str], right: list[str]) -> Units:
     group = component[sides["left"]]
     sizes = np.bincount(group)
     if sizes.max() <= max(LARGEST * n, 2):
-        if units == n:
-            told = f"{n:,} pairs"
-        else:
-            told = f"{units:,} groups of pairs that share texts"
+        told = f"{n:,} pairs" if units == n else f"{units:,} groups of pairs that share texts"
         return Units(group, told)
-    return _fewer_texts(sides)
-
-
-def _fewer_texts(sides: dict[str, np.ndarray]) -> Units: # side -> (n,) number of its text
-    "The texts of the side that has fewer of them."
     distinct = {side: len(np.unique(of_side)) for side, of_side in sides.items()}
-    fewer = min(distinct, key=distinct.get)
-    told = f"{distinct[fewer]:,} {fewer} texts; what pairs share on the other side is not covered"
-    return Units(sides[fewer], told)
+    fewer = min(distinct, key=distinct.get) # the texts of the side that has fewer of them
+    return Units(sides[fewer], f"{distinct[fewer]:,} {fewer} texts; what pairs share on the other side is not covered")
 
 # %% ../../nbs/explain/03_changes.ipynb #96da0c3c
 def _upto(counts, ends): # (B, n) and (groups,) -> (B, groups)
@@ -91,23 +81,13 @@ def average_precision(
     parts = []
     for some in _stretches(weights):
         counted = some.take(order, axis=1)
-        parts.append(_precisions(counted, positive, ends))
+        found = _upto(counted * positive, ends)
+        drawn = _upto(counted, ends)
+        gained = np.diff(found, axis=1, prepend=0)
+        with np.errstate(invalid="ignore"): # no pair drawn so far, or no match at all
+            precision = np.nan_to_num(found / drawn)
+            parts.append((gained * precision).sum(1) / found[:, -1])
     return np.concatenate(parts)
-
-
-def _precisions(
-    counted: np.ndarray,  # (b, n) how often each pair counts, the highest score first
-    positive: np.ndarray, # (n,) whether it is a match
-    ends: np.ndarray,     # places at which ties end
-) -> np.ndarray: # (b,)
-    "As of `average_precision`."
-    found = _upto(counted * positive, ends)
-    drawn = _upto(counted, ends)
-    gained = np.diff(found, axis=1, prepend=0)
-    with np.errstate(invalid="ignore"): # no pair drawn so far, or no match at all
-        precision = np.nan_to_num(found / drawn)
-        area = (gained * precision).sum(1)
-        return area / found[:, -1]
 
 
 Metric = Literal["auc05", "ap"]
@@ -144,9 +124,6 @@ class Test:
             drawn, _, _ = self.units.told.partition(";")
             raise DataError(f"{self.name}: {drawn} are too few to draw an interval from; {FEWEST_UNITS} are needed")
         self.weights = bootstrap_weights(len(self.labels), RESAMPLES, self.seed, self.units.group)
-        self._check_classes()
-
-    def _check_classes(self) -> None:
         matches = self.weights @ self.labels
         drawn = self.weights.sum(1)
         lacking = int(((matches == 0) | (matches == drawn)).sum())
@@ -210,41 +187,25 @@ HARM = "harm"
 GAIN = "gain"
 NEITHER = "no change beyond noise"
 LEVEL = .95
-
-
-def judged(change: float, p: float) -> str: # one of the three
-    "What may be said of a change; p is corrected for the others beside it."
-    if not p < 1 - LEVEL:
-        return NEITHER
-    if change > 0:
-        return GAIN
-    return HARM
-
-
-def _measured(test: Test, metric: str) -> tuple[float, float, Paired]: # base, tuned, change
-    "A metric of both models."
-    before = test.of("base", metric)
-    after = test.of("tuned", metric)
-    return before.value, after.value, difference(after, before)
+SAID = {"holds": GAIN, "reversed": HARM} # of `stats.WORDS`; nothing else is beyond noise
 
 
 def verdicts(tests: list[Test]) -> pd.DataFrame: # a row a test
-    "What fine-tuning did to each test."
+    "What fine-tuning did to each test; p has Holm's correction over the tests."
+    changes = [{
+        metric: difference(test.of("tuned", metric), test.of("base", metric)) for metric in METRICS} for test in tests]
+    adjusted = holm([change["auc05"].p for change in changes])
     rows = []
-    for test in tests:
-        base, tuned, change = _measured(test, "auc05")
-        base_ap, tuned_ap, ap = _measured(test, "ap")
-        row = {"test": test.name, "verdict": NEITHER, "pairs": len(test.labels), "matches": int(test.labels.sum())}
-        row |= {"base": base, "tuned": tuned, **figures(change), "found": detectable(change, comparisons=len(tests))}
-        row |= {"base ap": base_ap, "tuned ap": tuned_ap}
-        of_ap = figures(ap)
+    for test, change, p in zip(tests, changes, adjusted):
+        said = SAID.get(verdict(change["auc05"], p=p, level=LEVEL), NEITHER)
+        row = {"test": test.name, "verdict": said, "pairs": len(test.labels), "matches": int(test.labels.sum())}
+        row |= {model: test.of(model, "auc05").value for model in ("base", "tuned")}
+        row |= figures(change["auc05"]) | {"p": p, "found": detectable(change["auc05"], comparisons=len(tests))}
+        row |= {f"{model} ap": test.of(model, "ap").value for model in ("base", "tuned")}
+        of_ap = figures(change["ap"])
         row |= {f"{figure} ap": of_ap[figure] for figure in ("change", "low", "high")}
-        row["drawn"] = test.units.told
-        rows.append(row)
-    table = pd.DataFrame(rows)
-    table["p"] = holm(table.p.tolist())
-    table["verdict"] = [judged(row.change, row.p) for row in table.itertuples()]
-    return table
+        rows.append(row | {"drawn": test.units.told})
+    return pd.DataFrame(rows)
 
 
 def points(value: float) -> str:
@@ -267,12 +228,6 @@ def sentence(row) -> str: # row: of `verdicts`
 
 
 FEWEST_PAIRS = 300 # with fewer an interval leaves out what is true more often than it says
-
-
-def small_sentence(test: str, pairs: int) -> str: # pairs: fewer than `FEWEST_PAIRS`
-    "What is said of the intervals of a small test."
-    often = "where nothing changed, it leaves out zero more often than once in twenty"
-    return f"{test}: {pairs} pairs are few. With fewer than {FEWEST_PAIRS} the 95 % interval is too short: {often}."
 
 
 def has_one_score(scores: np.ndarray) -> bool:

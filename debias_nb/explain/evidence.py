@@ -6,8 +6,8 @@
 __all__ = ['MOST_GROUPS', 'FEWEST', 'SLICE_COLUMNS', 'TOP', 'INTERVENTIONS', 'CANDIDATES', 'SEEN', 'SHOWN', 'OF_TRAINING',
            'PAIR_COLUMNS', 'FLIPS', 'thirds', 'share_unseen', 'kinds_of_pairs', 'slices', 'ranked_words', 'other_words',
            'changed_pairs', 'interventions', 'candidate_words', 'misleading_words', 'halves', 'without_misleading',
-           'shortcuts', 'folded_pairs', 'shared_pairs', 'shared_sentence', 'doubts', 'labels_of', 'suspects',
-           'wrong_side', 'flaws', 'flips']
+           'shortcuts', 'folded_pairs', 'shared_pairs', 'doubts', 'labels_of', 'suspects', 'wrong_side', 'flaws',
+           'flips']
 
 # %% ../../nbs/explain/04_evidence.ipynb #98fd8c57
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.random import default_rng
 from ..data.products import word_overlap
 from ..data.questions import fold
 from debias_nb.explain.changes import (
-    FEWEST_PAIRS, FEWEST_UNITS, LEVEL, Measured, Test, difference, figures, small_sentence,
+    FEWEST_PAIRS, FEWEST_UNITS, LEVEL, Measured, Test, difference, figures,
 )
 from .models import Scorer, pair_scores
 from .pairs_file import PairFile
@@ -29,17 +29,10 @@ MOST_GROUPS = 12
 FEWEST = 10 # pairs of either class in a slice
 
 
-def _number(value: float) -> str:
-    if value < 10:
-        return f"{value:.2g}"
-    return f"{value:.0f}"
-
-
 def _range(values: np.ndarray) -> str:
     "What a slice is called."
-    low = _number(values.min())
-    high = _number(values.max())
-    return f"{low} to {high}"
+    ends = (f"{value:.2g}" if value < 10 else f"{value:.0f}" for value in (values.min(), values.max()))
+    return " to ".join(ends)
 
 
 def thirds(values: np.ndarray) -> pd.Categorical: # (n,) of up to three ranges, whose names are in order
@@ -49,31 +42,21 @@ def thirds(values: np.ndarray) -> pd.Categorical: # (n,) of up to three ranges, 
     place = np.searchsorted(edges[1:-1], values, side="left")
     if len(edges) < 3: # most are equal
         place = (values > values.min()).astype(int)
-    names = np.empty(len(values), dtype=object)
-    ranges = []
-    for part in np.unique(place):
-        inside = place == part
-        names[inside] = _range(values[inside])
-        ranges.append(_range(values[inside]))
-    return pd.Categorical(names, dict.fromkeys(ranges))
+    ranges = {part: _range(values[place == part]) for part in np.unique(place)}
+    return pd.Categorical([ranges[part] for part in place], dict.fromkeys(ranges.values()))
 
 
 def share_unseen(left: list[str], right: list[str], trained: set[str]) -> np.ndarray: # (n,) in [0, 1]
     "Of each pair the share of its distinct words that no training text has."
-    shares = []
-    for one, other in zip(left, right):
-        words = {*words_of(one), *words_of(other)}
-        unseen = words - trained
-        shares.append(len(unseen) / max(1, len(words)))
-    return np.array(shares)
+    words = [{*words_of(one), *words_of(other)} for one, other in zip(left, right)]
+    return np.array([len(those - trained) / max(1, len(those)) for those in words])
 
 
 def kinds_of_pairs(file: PairFile, trained: set[str]) -> dict[str, np.ndarray]: # kind -> (n,) name of each pair's slice
     "How the pairs of a test are cut."
     left = file.left
     right = file.right
-    texts = map("{} {}".format, left, right)
-    lengths = [len(words_of(text)) for text in texts]
+    lengths = [len(words_of(f"{one} {other}")) for one, other in zip(left, right)]
     kinds = {}
     if file.group:
         kinds[file.group] = file.frame.group.to_numpy()
@@ -100,50 +83,30 @@ def _slice_row(test: Test, rows: np.ndarray) -> dict | None: # None where a clas
     }
 
 
-def _slice_names(names: np.ndarray, by_size: bool) -> list[str]:
-    "The largest slices, by size or in the order of their ranges; none where there is one alone."
-    counts = pd.Series(names).value_counts(sort=by_size)
-    found = counts.index[:MOST_GROUPS].tolist()
-    if len(found) < 2:
-        return []
-    return found
-
-
 SLICE_COLUMNS = ["test", "kind", "slice", "pairs", "matches", "base", "tuned", "change", "low", "high"]
 
 
 def slices(tests: list[Test], trained: set[str]) -> pd.DataFrame: # a row a test, kind and slice
-    "The change in AUC(0.05) inside of each slice."
+    "The change in AUC(0.05) inside of each slice; those that are too small are left out, and a kind with one slice alone."
     rows = []
     for test in tests:
         for kind, names in kinds_of_pairs(test.file, trained).items():
-            rows += _slice_rows(test, kind, names)
+            counts = pd.Series(names).value_counts(sort=kind == test.file.group) # by size, or in the order of their ranges
+            largest = counts.index[:MOST_GROUPS]
+            for name in largest if len(largest) > 1 else []:
+                row = _slice_row(test, names == name)
+                if row:
+                    rows.append({"test": test.name, "kind": kind, "slice": str(name)} | row)
     return pd.DataFrame(rows, columns=SLICE_COLUMNS)
-
-
-def _slice_rows(test: Test, kind: str, names: np.ndarray) -> list[dict]: # names: (n,) the slice of each pair
-    "The rows of one kind of slices; those that are too small are left out."
-    rows = []
-    for name in _slice_names(names, by_size=kind == test.file.group):
-        row = _slice_row(test, names == name)
-        if row:
-            rows.append({"test": test.name, "kind": kind, "slice": str(name)} | row)
-    return rows
 
 # %% ../../nbs/explain/04_evidence.ipynb #dd606edd
 TOP = 20 # words of a list
 
 
-def _gained(moved: pd.DataFrame, most: int) -> list[str]:
-    "The words that gained importance most."
-    gained = moved.word[moved.moved > 0]
-    return gained.head(most).tolist()
-
-
 def ranked_words(moved: pd.DataFrame) -> dict[str, list[str]]: # moved: of `importance_by_word`
     "The words that gained importance most, and those that lost most."
     lost = moved.word[moved.moved < 0].tail(TOP)
-    return {"gained": _gained(moved, TOP), "lost": lost.tolist()[::-1]}
+    return {"gained": moved.word[moved.moved > 0].head(TOP).tolist(), "lost": lost.tolist()[::-1]}
 
 
 def other_words(moved: pd.DataFrame, lists: dict[str, list[str]], seed: int) -> list[str]:
@@ -152,9 +115,7 @@ def other_words(moved: pd.DataFrame, lists: dict[str, list[str]], seed: int) -> 
     lost = moved.word.isin(lists["lost"])
     wanted = moved.places[gained].sum()
     rest = moved[~(gained | lost)]
-    rng = default_rng([seed, 3])
-    order = rng.permutation(len(rest))
-    drawn = rest.iloc[order]
+    drawn = rest.iloc[default_rng([seed, 3]).permutation(len(rest))]
     before = drawn.places.cumsum() - drawn.places
     return drawn.word[before < wanted].tolist()
 
@@ -176,18 +137,12 @@ def _rescored(
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     "The places of the pairs that are not as they were, and the scores of all pairs now."
     now = pd.DataFrame({"left": left, "right": right})
-    before = test.file.frame[["left", "right"]]
-    touched = (now != before).any(axis=1)
-    rows = np.flatnonzero(touched)
+    rows = np.flatnonzero((now != test.file.frame[["left", "right"]]).any(axis=1))
     changed = now.iloc[rows]
-    left = changed.left.tolist()
-    right = changed.right.tolist()
-    fresh = pair_scores(scorers, left, right, f"{test.name}: {what}", progress)
-    scores = {}
-    for name in scorers:
-        own = test.scores[name].copy()
+    fresh = pair_scores(scorers, changed.left.tolist(), changed.right.tolist(), f"{test.name}: {what}", progress)
+    scores = {name: test.scores[name].copy() for name in scorers}
+    for name, own in scores.items():
         own[rows] = fresh[name]
-        scores[name] = own
     return rows, scores
 
 
@@ -204,28 +159,6 @@ def _moved(test: Test, model: str, now: np.ndarray) -> Measured:
     return Measured(after.value - before.value, after.resampled - before.resampled, after.units)
 
 
-def _intervened(test: Test, scorers: dict[str, Scorer], how: str, which: str, words, progress: bool) -> list[dict]:
-    "What one intervention does to one test: a row a model."
-    left, right = changed_pairs(test.file, how, words)
-    rows, scores = _rescored(test, scorers, left, right, f"{how} {which}", progress)
-    touched = len(rows) / len(left)
-    about = {"test": test.name, "how": how, "which": which, "words": len(words), "touched": touched}
-    out = []
-    for model, now in scores.items():
-        change = _change(test, model, now)
-        moved = np.abs(now - test.scores[model])
-        mean = _mean(moved[rows])
-        out.append({**about, "model": model, "score moved": mean, **figures(change)})
-    return out
-
-
-def _mean(values: np.ndarray) -> float: # 0 of none
-    "How much scores moved."
-    if not len(values):
-        return 0.
-    return float(values.mean())
-
-
 INTERVENTIONS = (("drop", "gained"), ("drop", "lost"), ("drop", "others"), ("swap", "gained"))
 
 
@@ -240,7 +173,13 @@ def interventions(
     for test in tests:
         for how, which in INTERVENTIONS:
             words = lists[which]
-            rows += _intervened(test, scorers, how, which, words, progress)
+            left, right = changed_pairs(test.file, how, words)
+            touched, scores = _rescored(test, scorers, left, right, f"{how} {which}", progress)
+            about = {"test": test.name, "how": how, "which": which, "words": len(words), "touched": len(touched) / len(left)}
+            for model, now in scores.items():
+                moved = np.abs(now - test.scores[model])[touched]
+                mean = float(moved.mean()) if len(moved) else 0.
+                rows.append({**about, "model": model, "score moved": mean, **figures(_change(test, model, now))})
     table = pd.DataFrame(rows)
     for _, part in table.groupby(["how", "which", "model"]):
         table.loc[part.index, "p"] = holm(part.p.tolist())
@@ -253,7 +192,7 @@ SEEN = 3         # training pairs that have a candidate on both sides, at least
 
 def candidate_words(moved: pd.DataFrame, trained: WordPairs) -> list[str]: # moved: of `importance_by_word`
     "Words that gained importance and go with matches in training."
-    ties = label_ties(trained, _gained(moved, CANDIDATES))
+    ties = label_ties(trained, moved.word[moved.moved > 0].head(CANDIDATES).tolist())
     often = ties.both >= SEEN
     tied = ties["matches both"] > trained.labels.mean()
     return ties.index[often & tied].tolist()
@@ -272,8 +211,7 @@ def misleading_words(there: WordPairs, words: list[str], rows: np.ndarray) -> li
 def halves(test: Test) -> np.ndarray: # (n,) booleans
     "One half of a test; what is drawn together stays together."
     names, unit = np.unique(test.units.group, return_inverse=True)
-    rng = default_rng([test.seed, 4])
-    order = rng.permutation(len(names))
+    order = default_rng([test.seed, 4]).permutation(len(names))
     chosen = order < len(names) // 2
     return chosen[unit]
 
@@ -294,28 +232,6 @@ def without_misleading(test: Test, there: WordPairs, words: list[str]) -> tuple[
     return left, right, [word for word in words if word in found]
 
 
-def _shortcut(test: Test, scorers, trained: WordPairs, there: WordPairs, words: list[str], progress: bool) -> dict:
-    "What becomes of one test without the words that mislead there."
-    left, right, found = without_misleading(test, there, words)
-    _, scores = _rescored(test, scorers, left, right, "without shortcuts", progress)
-    change = _change(test, "tuned", scores["tuned"])
-    base = _moved(test, "base", scores["base"])
-    tuned = _moved(test, "tuned", scores["tuned"])
-    more = difference(tuned, base)
-    return {
-        "test": test.name, "words": found, **_ties("training", trained, found), **_ties("test", there, found),
-        **figures(change), "base change": base.value, "more": more.difference, "more low": more.low, "more high": more.high,
-        "p": more.p,
-    }
-
-
-def _ties(name: str, pairs: WordPairs, words: list[str]) -> dict:
-    "How pairs that share some words go with the label, beside all pairs."
-    count, share = shared_tie(pairs, words)
-    mean = float(pairs.labels.mean())
-    return {f"{name} pairs": count, f"{name} matches": share, f"{name} mean": mean}
-
-
 def shortcuts(
     tests: list[Test],
     scorers: dict[str, Scorer],     # `base` and `tuned`
@@ -329,7 +245,16 @@ def shortcuts(
     rows = []
     for test in tests:
         there = tested[test.name]
-        rows.append(_shortcut(test, scorers, trained, there, words, progress))
+        left, right, found = without_misleading(test, there, words)
+        _, scores = _rescored(test, scorers, left, right, "without shortcuts", progress)
+        base = _moved(test, "base", scores["base"])
+        more = difference(_moved(test, "tuned", scores["tuned"]), base)
+        row = {"test": test.name, "words": found}
+        for name, pairs in (("training", trained), ("test", there)):
+            count, share = shared_tie(pairs, found)
+            row |= {f"{name} pairs": count, f"{name} matches": share, f"{name} mean": float(pairs.labels.mean())}
+        row |= figures(_change(test, "tuned", scores["tuned"])) | {"base change": base.value, "more": more.difference}
+        rows.append(row | {"more low": more.low, "more high": more.high, "p": more.p})
     table = pd.DataFrame(rows)
     table["p"] = holm(table.p.tolist())
     beyond_noise = table.p < 1 - LEVEL
@@ -354,18 +279,14 @@ def shared_pairs(file: PairFile, other: PairFile) -> int:
     return sum(key in theirs for key in folded_pairs(file))
 
 
-def shared_sentence(test: str, shared: int, pairs: int) -> str:
-    "What is said of a test that has pairs of the training file."
-    return f"{test}: {shared:,} of {pairs:,} pairs stand in the training file too, and say nothing of new data."
-
-
 def doubts(test: str, shared: int, pairs: int) -> list[str]: # shared: pairs that stand in the training file too
     "What to know of a test before a result on it is believed."
     told = []
     if shared:
-        told.append(shared_sentence(test, shared, pairs))
+        told.append(f"{test}: {shared:,} of {pairs:,} pairs stand in the training file too, and say nothing of new data.")
     if pairs < FEWEST_PAIRS:
-        told.append(small_sentence(test, pairs))
+        few = f"{test}: {pairs} pairs are few. With fewer than {FEWEST_PAIRS} the 95 % interval is too short"
+        told.append(f"{few}: where nothing changed, it leaves out zero more often than once in twenty.")
     return told
 
 
@@ -392,13 +313,9 @@ def wrong_side(scores: np.ndarray, labels: np.ndarray) -> np.ndarray: # (n,) in 
     for label in (0, 1):
         own = labels == label
         others = np.sort(scores[~own])
-        below = np.searchsorted(others, scores[own], "left")
-        not_above = np.searchsorted(others, scores[own], "right")
-        share = (below + not_above) / (2 * len(others))
-        if label == 0:
-            out[own] = share
-        else:
-            out[own] = 1 - share
+        below = np.searchsorted(others, scores[own], "left") + np.searchsorted(others, scores[own], "right")
+        share = below / (2 * len(others))
+        out[own] = 1 - share if label else share
     return out
 
 
@@ -406,26 +323,22 @@ def flaws(train: PairFile, tests: list[Test], train_scores: dict[str, np.ndarray
     "What is wrong with the data: a row a finding and file, with its first lines."
     keys = folded_pairs(train)
     trained = labels_of(keys, train.labels)
-    found = _own_flaws(train, keys, train_scores)
-    rows = _findings("train", train, found)
+    texts = set().union(*trained)
+    found = {("train", train): _own_flaws(train, keys, train_scores)}
     for test in tests:
         keys = folded_pairs(test.file)
-        own = _own_flaws(test.file, keys, test.scores)
-        shared = _shared_flaws(test, keys, trained)
-        rows += _findings(test.name, test.file, own | shared)
-    return pd.DataFrame(rows)
-
-
-def _findings(name: str, file: PairFile, found: dict[str, np.ndarray]) -> list[dict]: # found: finding -> rows
-    "How many pairs of a file show each finding, and the first of them."
-    told = []
-    for what, rows in found.items():
-        examples = file.frame.iloc[rows[:SHOWN]]
-        told.append({
-            "file": name, "what": what, "count": len(rows), "share": len(rows) / len(file),
-            "examples": examples[PAIR_COLUMNS].to_dict("records"),
-        })
-    return told
+        known = [key in trained for key in keys]
+        differing = [bool(trained.get(key, set()) - {label}) for key, label in zip(keys, test.labels)]
+        sharing = [not texts.isdisjoint(key) for key in keys]
+        found[test.name, test.file] = _own_flaws(test.file, keys, test.scores) | {
+            OF_TRAINING: np.flatnonzero(known),
+            "pairs of the training file with another label there": np.flatnonzero(differing),
+            "pairs with a text of the training file": np.flatnonzero(sharing),
+        }
+    return pd.DataFrame([
+        {"file": name, "what": what, "count": len(rows), "share": len(rows) / len(file),
+         "examples": file.frame.iloc[rows[:SHOWN]][PAIR_COLUMNS].to_dict("records")}
+        for (name, file), own in found.items() for what, rows in own.items()])
 
 
 def _own_flaws(file: PairFile, keys: list[tuple], scores) -> dict[str, np.ndarray]: # finding -> rows
@@ -440,41 +353,21 @@ def _own_flaws(file: PairFile, keys: list[tuple], scores) -> dict[str, np.ndarra
     }
 
 
-def _shared_flaws(test: Test, keys: list[tuple], trained: dict[tuple, set[int]]) -> dict[str, np.ndarray]: # finding -> rows
-    "What a test shares with training; trained: of `labels_of`."
-    texts = set().union(*trained)
-    known = [key in trained for key in keys]
-    differing = [bool(trained.get(key, set()) - {label}) for key, label in zip(keys, test.labels)]
-    sharing = [not texts.isdisjoint(key) for key in keys]
-    return {
-        OF_TRAINING: np.flatnonzero(known),
-        "pairs of the training file with another label there": np.flatnonzero(differing),
-        "pairs with a text of the training file": np.flatnonzero(sharing),
-    }
-
 # %% ../../nbs/explain/04_evidence.ipynb #591a8f0b
 FLIPS = 20
 
 
 def flips(tests: list[Test]) -> pd.DataFrame: # `FLIPS` at most, the worst first
-    "The pairs of the test with the worst change that fine-tuning lost most."
-    test = min(tests, key=_gain)
+    "The pairs of the test with the worst change in AUC(0.05) that fine-tuning lost most."
+    test = min(tests, key=lambda test: test.of("tuned", "auc05").value - test.of("base", "auc05").value)
     before = wrong_side(test.scores["base"], test.labels)
     after = wrong_side(test.scores["tuned"], test.labels)
-    order = np.argsort(before - after, kind="stable")
-    rows = order[:FLIPS]
-    worse = after[rows] > before[rows]
-    rows = rows[worse]
-    pairs = test.file.frame[PAIR_COLUMNS]
-    found = pairs.iloc[rows].reset_index(drop=True)
+    rows = np.argsort(before - after, kind="stable")[:FLIPS]
+    rows = rows[after[rows] > before[rows]]
+    found = test.file.frame[PAIR_COLUMNS].iloc[rows].reset_index(drop=True)
     found["test"] = test.name
     found["wrong before"] = before[rows]
     found["wrong after"] = after[rows]
     for model in ("base", "tuned"):
         found[model] = test.scores[model][rows]
     return found
-
-
-def _gain(test: Test) -> float:
-    "What fine-tuning changed in AUC(0.05)."
-    return test.of("tuned", "auc05").value - test.of("base", "auc05").value

@@ -71,20 +71,17 @@ def is_unspaced(text: str) -> bool:
     return any(unicodedata.name(letter, "").startswith(UNSPACED) for letter in letters)
 
 # %% ../../nbs/explain/02_words.ipynb #97f42c6c
-def _word_places(text: str, start: int) -> list[int]: # of each character the word's number, -1 between words
-    "Which word each character is part of; the first `start` characters are the model's own prompt."
-    places = [-1] * len(text)
-    for number, match in enumerate(WORD.finditer(text, start)):
-        begin, end = match.span()
-        places[begin:end] = [number] * (end - begin)
-    return places
-
-
 def word_owners(scorer: Scorer, texts: list[str], tokens) -> np.ndarray: # (n, L) number of the word, -1 for none
     """Which word of its text each token belongs to; `texts` with the model's own prompt, `tokens` made of them.
     Raises `EncoderError` for tokens that are not those of the texts."""
     first = len(scorer.prefix)
-    places = [_word_places(text, first) for text in texts]
+    places = [] # of each character the word's number, -1 between words
+    for text in texts:
+        owner = [-1] * len(text)
+        for number, match in enumerate(WORD.finditer(text, first)):
+            begin, end = match.span()
+            owner[begin:end] = [number] * (end - begin)
+        places.append(owner)
     try:
         return token_owners(scorer.model, texts, places, tokens)
     except EncoderError as e:
@@ -111,16 +108,11 @@ def _stretches(texts: list[str]): # -> lists of texts, in their order
         yield some
 
 
-def _most_words(owner) -> int:
-    "Words of the longest text, as far as tokens belong to them."
-    return int(owner.max(initial=-1)) + 1
-
-
 def _table_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W), W: words of the longest text
     "Importance under a mean of token vectors."
     vectors = table_vectors(scorer.model, tokens).cpu()
     n, _, width = vectors.shape
-    most = _most_words(owner)
+    most = int(owner.max(initial=-1)) + 1 # words of the longest text, as far as tokens belong to them
     slot = np.where(owner < 0, most, owner) # the last one takes what belongs to no word
     places = torch.from_numpy(slot)[..., None]
     nothing = torch.zeros(n, most + 1, width)
@@ -133,36 +125,23 @@ def _table_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W), W: wo
 
 def _masked_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W)
     "Importance from one forward pass for each word of each text."
-    most = _most_words(owner)
+    most = int(owner.max(initial=-1)) + 1 # words of the longest text, as far as tokens belong to them
     out = np.full((len(owner), most), np.nan)
     if most:
         rows, columns = np.nonzero(owner >= 0)
         words = owner[rows, columns]
         row, word = np.unique([rows, words], axis=1)
         repeated = tokens[torch.from_numpy(row)]
-        chosen = owner[row] == word[:, None]
-        without = _without_word(scorer.model, repeated, chosen)
-        whole = embed(scorer.model, tokens)[row]
-        cosines = (whole * without).sum(1)
+        chosen = torch.from_numpy((owner[row] == word[:, None])[:, :repeated.ids.shape[1]]) # which may be shorter than all
+        try:
+            mask_id(scorer.model)
+            way = "mask"
+        except EncoderError: # there is no token for it
+            way = "delete"
+        without = embed(scorer.model, intervene(scorer.model, repeated, chosen, way))
+        cosines = (embed(scorer.model, tokens)[row] * without).sum(1)
         out[row, word] = 1 - cosines.numpy()
     return out
-
-
-def _without_word(model, tokens, chosen) -> torch.Tensor: # chosen: (k, L) booleans -> (k, d)
-    "The embedding of each text without one of its words."
-    width = tokens.ids.shape[1] # of these texts, which may be shorter than all
-    gone = torch.from_numpy(chosen[:, :width])
-    changed = intervene(model, tokens, gone, _way_out(model))
-    return embed(model, changed)
-
-
-def _way_out(model) -> str:
-    "How a word is taken away: by a mask, where there is a token for it."
-    try:
-        mask_id(model)
-    except EncoderError:
-        return "delete"
-    return "mask"
 
 
 @torch.no_grad()
@@ -185,22 +164,14 @@ def word_importance(
             owners = word_owners(scorer, said, tokens)
             values = measure(scorer, tokens, owners)
             for text, row, owner in zip(some, values, owners):
-                words = words_of(text)
-                out.append(_shares(row, owner, len(words)))
+                shares = np.full(len(words_of(text)), np.nan)
+                seen = np.unique(owner[owner >= 0])
+                seen = seen[seen < len(shares)]
+                shares[seen] = np.maximum(row[seen], 0)
+                total = np.nansum(shares)
+                out.append(shares / total if total > 0 else shares)
             bar.update(len(some))
     return out
-
-
-def _shares(values, owner, words: int) -> np.ndarray: # (words,)
-    "The importance of one text's words as shares."
-    shares = np.full(words, np.nan)
-    seen = np.unique(owner[owner >= 0])
-    seen = seen[seen < words]
-    shares[seen] = np.maximum(values[seen], 0)
-    total = np.nansum(shares)
-    if total > 0:
-        return shares / total
-    return shares
 
 # %% ../../nbs/explain/02_words.ipynb #ccdd81b8
 LEAST = 5 # places that a word must stand in
