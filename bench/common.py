@@ -10,7 +10,7 @@ import os
 import statistics
 import sys
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
 
@@ -458,19 +458,6 @@ def ask_steps(parser, epochs: str) -> None:
     parser.add_argument("--steps", type=int, help=f"steps of one run (default: {steps})")
     parser.add_argument("--epochs", type=int, default=1, help=spread_over)
     parser.add_argument("--batch", type=int, default=32, help="pairs in a step (%(default)s)")
-
-
-def ask_sizes(parser, sizes: dict, **what: str) -> None:
-    "An option for each part of a size. sizes: by encoder, with the defaults; what: of each part, in words."
-    for name, words in what.items():
-        defaults = ", ".join(f"{getattr(size, name)} for {encoder}" for encoder, size in sizes.items())
-        parser.add_argument(f"--{name}", type=int, help=f"{words} (default: {defaults})")
-
-
-def resized(size, options, *names: str):
-    "A size with those of its parts that the options give."
-    given = {name: getattr(options, name) for name in names}
-    return replace(size, **{name: value for name, value in given.items() if value})
 
 
 def checked(parser, options, *positive: str):

@@ -86,48 +86,26 @@ def variants(data) -> dict:
     }
 
 
-def their_values(data) -> dict:
-    "(measure, question) -> what ir-measures says."
-    evaluator, run = converted(*data)
-    names = {str(measure): name for measure, name in measures().items()}
-    values = {}
-    for one in evaluator.iter_calc(run):
-        values[names[str(one.measure)], one.query_id] = one.value
-    return values
-
-
-def our_values(data) -> dict:
-    "(measure, question) -> what `rank_metrics` says."
+def values_of(data) -> tuple:
+    "(measure, question) -> what `rank_metrics` says, and what ir-measures says: two Series."
+    import pandas as pd
     from debias_nb.metrics import rank_metrics
     ids, labels, scores = data
     _, by_measure, questions = rank_metrics(labels, scores, ids)
-    values = {}
-    for name, each in by_measure.items():
-        for question, value in zip(questions.tolist(), each.tolist()):
-            values[name, question] = value
-    return values
+    ours = pd.DataFrame(by_measure, index=questions).T.stack()
+    evaluator, run = converted(*data)
+    names = {str(measure): name for measure, name in measures().items()}
+    theirs = {(names[str(one.measure)], one.query_id): one.value for one in evaluator.iter_calc(run)}
+    return ours, pd.Series(theirs)
 
 
-def agreement(data, theirs: dict | None = None) -> float:
-    """The largest difference. theirs: as of `their_values`.
-    Raises `RuntimeError` naming the measure and the question that differ most."""
-    if theirs is None:
-        theirs = their_values(data)
-    ours = our_values(data)
-    odd = ours.keys() ^ theirs.keys()
-    if odd:
-        first = " of ".join(min(odd))
-        raise RuntimeError(f"{len(odd)} values stand on one side only, the first of them is {first}")
-
-    def difference(key):
-        between = abs(ours[key] - theirs[key])
-        return math.inf if math.isnan(between) else between
-
-    worst = max(ours, key=difference)
-    if difference(worst) > AGREE:
-        here, there = f"{ours[worst]:.12g}", f"{theirs[worst]:.12g}"
-        raise RuntimeError(f"{worst[0]} of question {worst[1]} is {here} here and {there} in ir-measures")
-    return difference(worst)
+def agreement(ours, theirs) -> float:
+    "The largest difference. Raises `RuntimeError` naming the measure and the question that differ most, or stand on one side."
+    gap = (ours - theirs).abs().fillna(math.inf)
+    if gap.max() > AGREE:
+        measure, question = gap.idxmax()
+        raise RuntimeError(f"{measure} of question {question} is apart from ir-measures by {gap.max():g}")
+    return gap.max()
 
 
 def shown(name: str, sizes: dict, result: dict) -> str:
@@ -165,7 +143,7 @@ def main(argv=None) -> int:
     load = begin()
     import ir_measures
     name, data = candidates(options)
-    difference = agreement(data)
+    difference = agreement(*values_of(data))
     runs = variants(data)
     meter = Meter()
     with meter:
