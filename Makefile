@@ -70,24 +70,8 @@ endif
 	$(BIN)/python tools/lab.py # JupyterLab changes nothing in a notebook that is read
 	touch $@
 
-$(VENV)/.stamp-docs: $(VENV)/.stamp
-	$(INSTALL) --editable '.[docs]'
-	touch $@
-
-$(VENV)/.stamp-lab: $(VENV)/.stamp
-	$(INSTALL) --editable '.[lab]'
-	touch $@
-
-$(VENV)/.stamp-lock: $(VENV)/.stamp
-	$(INSTALL) --editable '.[lock]'
-	touch $@
-
-$(VENV)/.stamp-mutants: $(VENV)/.stamp
-	$(INSTALL) --editable '.[mutants]'
-	touch $@
-
-$(VENV)/.stamp-bench: $(VENV)/.stamp
-	$(INSTALL) --editable '.[bench]'
+$(VENV)/.stamp-%: $(VENV)/.stamp # what an extra of pyproject.toml adds
+	$(INSTALL) --editable '.[$*]'
 	touch $@
 
 reports: $(VENV)/.stamp | .cache ## run what is missing of the first seed at the planted scale, render the reports from all results, compare with the committed runs

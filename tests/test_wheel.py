@@ -129,7 +129,7 @@ def test_without_the_packages_of_the_command_line(away, args, package):
 
 
 @pytest.mark.parametrize("variable", ["DEBIAS_NB_DATA", "DEBIAS_NB_MODELS"])
-@pytest.mark.parametrize("command", ["data", "models", "list"])
+@pytest.mark.parametrize("command", ["data", "list"])
 def test_a_folder_that_is_not_there_is_said(away, command, variable):
     done = shell(away, command, **{variable: "/nowhere/at/all"})
     assert done.returncode == 2 and done.stdout == ""
