@@ -129,11 +129,9 @@ def test_seed_and_epoch_alone_decide_on_batches():
 # what the weights do to the loss
 
 def test_uniform_weights_are_plain_training(train):
-    "No weights, or none yet, change no step."
     _, plain = fitted(PLAIN, train)
-    for settings in ({"weights": "uniform"}, {"from_epoch": 99}):
-        _, other = fitted(with_scan(**settings), train)
-        assert other.history == plain.history, settings
+    _, other = fitted(with_scan(weights="uniform"), train)
+    assert other.history == plain.history
 
 
 def test_learned_weights_and_debiasing_change_the_encoder(train):
@@ -164,7 +162,7 @@ def test_shuffled_weights_are_the_learned_ones_in_other_hands(train):
     data, rows = answer_tokens(model.encoder, train), torch.arange(120)
     hidden, labels = model(data.inputs.batch(rows)).detach(), data.labels[rows]
     learned, shuffled = (
-        Weigher(ScanConfig(weights=kind), data)(hidden, labels, rows, 0.) for kind in ("learned", "shuffled"))
+        Weigher(ScanConfig(weights=kind), data)(hidden, labels, rows) for kind in ("learned", "shuffled"))
     for label in (0, 1):
         of_class = labels == label
         assert torch.equal(learned[of_class].sort()[0], shuffled[of_class].sort()[0])
@@ -174,10 +172,10 @@ def test_shuffled_weights_are_the_learned_ones_in_other_hands(train):
 def test_the_batch_before_stands_beside_a_batch(tokens):
     hidden, labels, rows = torch.randn(40, 8, generator=torch.Generator().manual_seed(0)), tokens.labels[:40], torch.arange(40)
     weigher = Weigher(ScanConfig(memory="queue"), tokens)
-    weigher(hidden, labels, rows, 0.)
+    weigher(hidden, labels, rows)
     alone = Weigher(ScanConfig(memory="queue"), tokens)
     alone.generator.set_state(weigher.generator.get_state())
-    assert not torch.equal(weigher(hidden + 1, labels, rows, 0.), alone(hidden + 1, labels, rows, 0.))
+    assert not torch.equal(weigher(hidden + 1, labels, rows), alone(hidden + 1, labels, rows))
 
 
 def test_the_oracle_makes_overlap_say_nothing(tokens):
@@ -191,13 +189,13 @@ def test_the_oracle_makes_overlap_say_nothing(tokens):
 
 def test_a_batch_of_one_class_has_weights(tokens):
     weigher = Weigher(ScanConfig(class_mass="keep"), tokens)
-    weights = weigher(torch.randn(20, 4), torch.zeros(20, dtype=torch.long), torch.arange(20), 0.)
+    weights = weigher(torch.randn(20, 4), torch.zeros(20, dtype=torch.long), torch.arange(20))
     assert weights.isfinite().all() and float(weights.mean()) == pytest.approx(1., abs=1e-5)
 
 
 def test_a_batch_of_one_sample_has_none(tokens):
     weigher = Weigher(ScanConfig(), tokens)
-    assert weigher(torch.randn(1, 4), torch.ones(1, dtype=torch.long), torch.arange(1), 0.) is None
+    assert weigher(torch.randn(1, 4), torch.ones(1, dtype=torch.long), torch.arange(1)) is None
 
 
 def test_what_weights_do_is_left_out_where_there_is_nothing_to_decorrelate(tokens):
@@ -418,7 +416,7 @@ def test_the_weights_have_a_learning_rate_of_their_own(tokens):
 
     def spread(**settings):
         weigher = Weigher(ScanConfig(memory="none", **settings), tokens, 0)
-        return float(weigher(hidden, tokens.labels[rows], rows, 1.).std())
+        return float(weigher(hidden, tokens.labels[rows], rows).std())
 
     assert spread(rate=1e-3) < .1 * spread()
     assert spread(rate=.1) == spread()

@@ -370,3 +370,15 @@ def test_yaml_that_cannot_be_read_is_one_sentence(tmp_path, raw, says):
     with pytest.raises(ConfigError) as error:
         load_yaml(path)
     assert str(error.value).startswith(str(path)) and says in str(error.value)
+
+
+def test_a_record_that_says_settings_of_before_is_read_with_the_value_that_they_always_had():
+    run = load_experiment("arr/table02", "planted").runs()[0]
+    said = run.model_dump(mode="json")
+    said["training"] = (said["training"] or {**PLAIN}) | {"threads": 1, "weight_decay": 0.}
+    said["corpus"] = (said["corpus"] or {"name": "quora"}) | {"share_seed": 0, "noise_seed": 0}
+    read = RunConfig.model_validate(said)
+    assert not {"threads", "weight_decay"} & read.training.model_dump().keys()
+    for part, name in (("training", "weight_decay"), ("corpus", "share_seed")):
+        with pytest.raises(ValidationError, match=f"{part}.{name}"):
+            RunConfig.model_validate(said | {part: said[part] | {name: .5}})

@@ -10,15 +10,15 @@ import functools
 import inspect
 import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, get_args, get_origin
+from typing import Annotated, ClassVar, Literal, get_args, get_origin
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from debias_nb.config import (
     AnswersWorldConfig, AuthorsWorldConfig, ConfigError, Count, EncoderConfig, Natural, NotNegative, Positive, Probability,
-    Several, Share, Strict, WorldConfig, check_known, in_project, load_config, once_per_state, package_file, quoted,
-    refuse_if,
+    Several, Share, Strict, WorldConfig, check_known, load_config, once_per_state, package_file, project_root, quoted,
 )
 from debias_nb.hashes import fingerprint
 
@@ -29,18 +29,40 @@ Names = tuple[str, ...]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] # what of a configuration names a file
 
 
-class SplitConfig(Strict):
+class Settings(Strict):
+    "Settings with rules of what goes together."
+    once: ClassVar[dict] = {} # settings that always had one value; older records say it, and are read without
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_those_of_before(cls, said):
+        if not isinstance(said, dict):
+            return said
+        return {name: value for name, value in said.items() if name not in cls.once or value != cls.once[name]}
+
+    @model_validator(mode="after")
+    def _fits(self):
+        "Raises `ValueError` with the first rule that is broken."
+        for wrong, why in self.rules():
+            if wrong:
+                raise ValueError(why)
+        return self
+
+    def rules(self) -> Iterator[tuple]: # (what is true where a rule is broken, the rule)
+        yield from ()
+
+
+class SplitConfig(Settings):
     """How the texts of authors are divided (`data/04_authors`).
     Scheme `paper` goes by the most prolific authors and topics; `aware` also keeps topics that are alike on one side;
-    `random` draws authors and topics by its seed; `published` takes the parts as published. Validation `inside` takes texts of training authors on training topics,
-    as in the paper; `across` sets authors and topics of training apart, a quarter of each."""
+    `random` draws authors and topics by its seed; `published` takes the parts as published. Validation `inside` takes texts
+    of training authors on training topics, as in the paper; `across` sets authors and topics of training apart, a quarter
+    of each."""
+    once = {"size": None, "similarity": .1, "linkage": "average"}
     scheme: Literal["paper", "aware", "random", "published"] = "paper"
     authors: Share = .5          # share of the authors that are for training
     topics: Annotated[float, Field(gt=0, lt=1)] = .5 # share of the topics that are
     share: Share = .8            # of the candidates, picked for training
-    size: Natural | None = None  # texts of a test, at most
-    similarity: Annotated[float, Field(gt=-1, lt=1)] = .1 # of topics that are kept together (`aware`)
-    linkage: Literal["average", "single", "complete"] = "average" # of clusters of topics (`aware`)
     validation: Literal["inside", "across"] = "inside"
     seed: Count = 0 # draws what is picked and held out, and a `random` split
 
@@ -48,12 +70,12 @@ class SplitConfig(Strict):
 PLANTED_CORPORA = {"catalogue": ("pairs", "titles"), "answers": ("answers",), "authors": ("authors",)} # and their tasks
 
 
-class CorpusConfig(Strict):
+class CorpusConfig(Settings):
     """What a run is trained on.
     Tasks: labelled `pairs`; `titles` to retrieve titles for; questions with candidate `answers`; texts by `authors`."""
+    once = {"share_seed": 0, "noise_seed": 0}
     name: str                    # a corpus of the registry or a category of products; planted: `catalogue`, `answers`, `authors`
-    share: Share = 1.            # share of the training pairs used
-    share_seed: int = 0          # draws that share, the same for every training seed
+    share: Share = 1.            # share of the training pairs used, the same for every training seed
     holdout: Annotated[float, Field(ge=0, lt=1)] = 0. # share of training questions held out, as evaluation set `heldout`
     world: World | None = None   # for planted corpora; the test splits come from the same world
     label: str | None = None     # what the tables call it; default: its name
@@ -63,7 +85,6 @@ class CorpusConfig(Strict):
     held_out: Names = () # categories kept for testing, where the shift is in category
     ticks: Count = 0 # steps in which the evaluation set `mix` lets the shifted titles in
     flip: Probability = 0.       # share of the training labels that are switched (answers)
-    noise_seed: int = 0          # draws what is switched, and what evaluation sets `… perturbed` perturb
     split: SplitConfig | None = None # of texts by authors; a planted world without one has no validation
     cleaned: tuple[Literal["quotes", "signatures"], ...] = () # what is taken out of texts by authors
     likeness: Probability = 0.   # of the test's topics across topics with those of training (planted authors)
@@ -82,45 +103,27 @@ class CorpusConfig(Strict):
             return self.split
         return None
 
-    @model_validator(mode="after")
-    def _coherent(self):
+    def rules(self):
         me = f"corpus {self.name!r}"
+        titles = self.task == "titles"
+        authors = self.task == "authors"
         planted = self.name if self.name in PLANTED_CORPORA else None
         world = self.world.name if self.world else None
-        refuse_if(planted != world, f"{me}: `world` belongs to the planted corpora, whose name it bears")
         tasks = PLANTED_CORPORA.get(self.name, (self.task,))
-        refuse_if(self.task not in tasks, f"{me}: task {self.task!r} does not fit")
-        refuse_if(self.flip and self.task != "answers", f"{me}: `flip` belongs to answers")
         balanced = self.duplicates is not None
-        refuse_if(balanced != (self.negatives is not None), f"{me}: `duplicates` and `negatives` go together")
-        refuse_if(balanced and self.share < 1, f"{me}: `duplicates` says how many, a `share` is for the file's pairs")
-        self._check_titles(me)
-        self._check_authors(me)
-        return self
-
-    def _check_titles(self, me):
-        "Raises `ValueError` for settings of titles that do not fit."
-        real_titles = self.task == "titles" and not self.world
-        refuse_if(
-            real_titles != (self.by is not None),
-            f"{me}: `by` belongs to titles of a real corpus, and is required there")
-        refuse_if(
-            (self.by == "year") != (self.until is not None),
-            f"{me}: `until` belongs to a split by year, and is required there")
-        refuse_if(
-            (self.by == "category") != bool(self.held_out),
-            f"{me}: `held_out` belongs to a split by category, and is required there")
-        refuse_if(self.ticks and self.task != "titles", f"{me}: `ticks` belongs to titles")
-
-    def _check_authors(self, me):
-        "Raises `ValueError` for settings of authors that do not fit."
-        refuse_if(
-            (self.split or self.cleaned) and self.task != "authors",
-            f"{me}: `split` and `cleaned` belong to authors")
-        refuse_if(
-            self.task == "authors" and not self.world and not self.split,
-            f"{me}: texts by authors need a `split`")
-        refuse_if(self.likeness and self.name != "authors", f"{me}: `likeness` belongs to planted authors")
+        yield planted != world, f"{me}: `world` belongs to the planted corpora, whose name it bears"
+        yield self.task not in tasks, f"{me}: task {self.task!r} does not fit"
+        yield self.flip and self.task != "answers", f"{me}: `flip` belongs to answers"
+        yield balanced != (self.negatives is not None), f"{me}: `duplicates` and `negatives` go together"
+        yield balanced and self.share < 1, f"{me}: `duplicates` says how many, a `share` is for the file's pairs"
+        by, required = self.by, "and is required there"
+        yield (titles and not world) != (by is not None), f"{me}: `by` belongs to titles of a real corpus, {required}"
+        yield (by == "year") != (self.until is not None), f"{me}: `until` belongs to a split by year, {required}"
+        yield (by == "category") != bool(self.held_out), f"{me}: `held_out` belongs to a split by category, {required}"
+        yield self.ticks and not titles, f"{me}: `ticks` belongs to titles"
+        yield (self.split or self.cleaned) and not authors, f"{me}: `split` and `cleaned` belong to authors"
+        yield authors and not world and not self.split, f"{me}: texts by authors need a `split`"
+        yield self.likeness and self.name != "authors", f"{me}: `likeness` belongs to planted authors"
 
 
 @functools.cache
@@ -141,30 +144,27 @@ def regularisers() -> dict[str, bool]: # name -> whether it intervenes on tokens
 Intervention = Literal["mask", "delete", "pad", "random"]
 
 
-class ScanConfig(Strict):
+class ScanConfig(Settings):
     """What SCAN adds to plain training with cross-entropy.
     Weights `shuffled` are the learned ones, dealt anew within classes; `oracle` ones are 1 / P(word overlap | label)."""
+    once = {"functions": 5, "from_epoch": 0.}
     weights: Literal["uniform", "learned", "shuffled", "oracle"] = "learned" # of samples
     variant: Literal["paper", "released", "fixed"] = "fixed" # of the learner
     pairs: Literal["matched", "each"] = "matched" # of random functions; as printed is `paper` with `each`
     penalty: NotNegative = .3    # on the spread of weights (`fixed`)
-    functions: Natural = 5       # random functions of each feature, r
     rate: Positive | None = None # learning rate of the weights; None: the variant's own
     class_mass: Literal["free", "keep"] = "keep" # whether each class keeps its share of all weight
     memory: Literal["none", "ema", "queue"] = "queue" # of samples and weights of earlier batches
     alpha: Annotated[float, Field(ge=0, lt=1)] = .9 # how much of the old an `ema` keeps
-    from_epoch: NotNegative = 0. # weights are uniform before; in epochs
     debias: Literal["none", "paper", "released"] = "none" # language debiasing, a preset of `methods/scan.HEADS`
     contrast: NotNegative = 1.   # strength of the contrastive loss; 0 leaves a second classification loss alone
     temperature: Positive = 1.   # tau of the contrastive loss
 
-    @model_validator(mode="after")
-    def _fits(self):
-        refuse_if(self.pairs == "each" and self.variant != "paper", "`pairs: each` belongs to the variant `paper`")
-        return self
+    def rules(self):
+        yield self.pairs == "each" and self.variant != "paper", "`pairs: each` belongs to the variant `paper`"
 
 
-class AuthorsConfig(Strict):
+class AuthorsConfig(Settings):
     """How a representation of authors is made: counted, or trained by a base loss, and perhaps by a student of that
     (`methods/arr`). Base `cl` is contrastive, `mll` goes over all authors. Student `arr` is the paper's,
     `corrected` has a teacher less the topic (ours)."""
@@ -176,21 +176,18 @@ class AuthorsConfig(Strict):
     gamma: NotNegative = 0.      # strength of the topic model, in a product of experts or a corrected teacher
     epochs: Natural | None = None # of what is kept, where they are others than the block's
 
-    @model_validator(mode="after")
-    def _fits(self):
-        "Raises `ValueError` for settings of another student."
-        without = self.model_copy(update={"counted": None})
-        refuse_if(self.counted and without != AuthorsConfig(), "what is counted takes no loss and no student")
+    def rules(self):
         changed = self.variant != "paper" or self.bias is not None
-        refuse_if(self.student != "arr" and changed, "`variant` and `bias` belong to the student `arr`")
-        refuse_if(self.student == "corrected" and not self.gamma, "a corrected teacher needs `gamma`")
         product = self.student == "none" and self.base == "cl"
+        yield self.counted and self.model_copy(update={"counted": None}) != AuthorsConfig(), (
+            "what is counted takes no loss and no student")
+        yield self.student != "arr" and changed, "`variant` and `bias` belong to the student `arr`"
+        yield self.student == "corrected" and not self.gamma, "a corrected teacher needs `gamma`"
         where = "`gamma` belongs to a corrected teacher, or to the base `cl` without a student (product of experts)"
-        refuse_if(self.gamma and not product and self.student != "corrected", where)
-        return self
+        yield self.gamma and not product and self.student != "corrected", where
 
 
-class MethodConfig(Strict):
+class MethodConfig(Settings):
     "One row of a table: plain fine-tuning plus at most one regulariser or augmentation."
     name: str
     was: str | None = None       # its name in ids and records, where runs were made before the row was renamed
@@ -206,28 +203,24 @@ class MethodConfig(Strict):
     transfer: bool = False       # whether training on another corpus comes first (answers)
     authors: AuthorsConfig | None = None # base loss and student (authors)
 
-    @model_validator(mode="after")
-    def _coherent(self):
+    def rules(self):
         me = f"method {self.name!r}"
-        regularised = self.regulariser != "none"
-        augmented = self.augmentation != "none"
         known = regularisers()
         check_known("regulariser", self.regulariser, ["none", *known])
+        regularised = self.regulariser != "none"
+        augmented = self.augmentation != "none"
         masks = known.get(self.regulariser, False) or augmented
-        intervening = ", ".join(name for name, intervenes in known.items() if intervenes)
-        refuse_if(
-            masks != (self.mask_share is not None),
-            f"{me}: `mask_share` belongs to {intervening}, itvaug and worddropout, and is required there")
         further = regularised or augmented or self.interpolate or self.scan or self.transfer
-        refuse_if(not self.trained and further, f"{me}: an encoder that is not trained takes no regulariser")
-        refuse_if(regularised and augmented, f"{me}: a regulariser or an augmentation, not both")
-        refuse_if(self.weight and not regularised, f"{me}: a weight without a regulariser")
         counted = self.authors is not None and self.authors.counted is not None
-        refuse_if(
-            self.authors and self.trained == counted,
+        intervening = ", ".join(name for name, intervenes in known.items() if intervenes)
+        yield masks != (self.mask_share is not None), (
+            f"{me}: `mask_share` belongs to {intervening}, itvaug and worddropout, and is required there")
+        yield not self.trained and further, f"{me}: an encoder that is not trained takes no regulariser"
+        yield regularised and augmented, f"{me}: a regulariser or an augmentation, not both"
+        yield self.weight and not regularised, f"{me}: a weight without a regulariser"
+        yield self.authors and self.trained == counted, (
             f"{me}: what is counted is not trained, and what is not trained has no loss")
-        refuse_if(self.rows < 1 and not regularised, f"{me}: `rows` without a regulariser")
-        return self
+        yield self.rows < 1 and not regularised, f"{me}: `rows` without a regulariser"
 
 
 class TransferConfig(Strict):
@@ -238,11 +231,12 @@ class TransferConfig(Strict):
     epochs: Natural
 
 
-class TrainConfig(Strict):
+class TrainConfig(Settings):
     """Settings of fine-tuning, the same for every method of a block.
     Losses: `mse` of cosine and label; `hinge`, contrastive with hard negatives of the batch; `cross-entropy` of a
     classifier on pairs; `authors`, the one that the method names. `select`: the encoder after the last epoch, or after
     the one that did best on held-out training data (answers: on the development set, by MAP)."""
+    once = {"weight_decay": 0., "threads": 1}
     loss: Literal["mse", "hinge", "cross-entropy", "authors"] = "mse"
     margin: Annotated[float, Field(gt=0, le=2)] | None = None # of the hinge
     hardest: Natural | None = None # negatives of a query in the hinge
@@ -251,9 +245,7 @@ class TrainConfig(Strict):
     epochs: Natural
     batch_size: Several
     optimizer: Literal["adam", "adamw"] = "adam"
-    weight_decay: NotNegative = 0.
     warmup_steps: Count = 0
-    threads: Natural = 1         # CPU threads of one run: part of the run, since sums depend on it
     select: Literal["last", "best"] = "last"
     positive_weight: Positive = 1. # of right answers in the cross-entropy
     transfer: TransferConfig | None = None # the first stage, of methods that ask for one
@@ -262,24 +254,17 @@ class TrainConfig(Strict):
     further_rates: tuple[Positive, ...] = ()
     further_temperatures: tuple[Positive, ...] = () # the same for `temperature`; each rate meets each temperature
 
-    @model_validator(mode="after")
-    def _hinge(self):
-        "Raises `ValueError` for settings of another loss."
+    def rules(self):
         hinge = self.loss == "hinge"
         authors = self.loss == "authors"
         complete = self.margin is not None and self.hardest is not None
-        refuse_if(hinge != complete, "`margin` and `hardest` belong to the hinge, and are required there")
-        refuse_if(
-            self.temperature is not None and not hinge and not authors,
-            "`temperature` belongs to the hinge and to authors")
-        refuse_if(authors and self.temperature is None, "the losses of authors need a `temperature`")
-        refuse_if(
-            not authors and (self.student_epochs or self.further_rates or self.further_temperatures),
+        yield hinge != complete, "`margin` and `hardest` belong to the hinge, and are required there"
+        yield self.temperature is not None and not hinge and not authors, "`temperature` belongs to the hinge and to authors"
+        yield authors and self.temperature is None, "the losses of authors need a `temperature`"
+        yield not authors and (self.student_epochs or self.further_rates or self.further_temperatures), (
             "`student_epochs`, `further_rates` and `further_temperatures` belong to authors")
-        refuse_if(
-            self.loss != "cross-entropy" and (self.positive_weight != 1 or self.transfer),
+        yield self.loss != "cross-entropy" and (self.positive_weight != 1 or self.transfer), (
             "`positive_weight` and `transfer` belong to the cross-entropy")
-        return self
 
 
 # Test figures along training; gradient norms of each regulariser; top items (and token importance) of some queries;
@@ -382,7 +367,7 @@ def run_id(
     return "-".join(slug(part) for part in parts if part)
 
 
-class BlockConfig(Strict):
+class BlockConfig(Settings):
     "A full grid: encoders × corpora × methods × training settings × seeds."
     encoders: Names # labels (else names) from the experiment's `encoders`
     corpora: tuple[CorpusConfig, ...]
@@ -396,15 +381,11 @@ class BlockConfig(Strict):
     worlds: Count = 0 # further planted worlds, or random splits, of seeds 1, 2, …, each with the
     # first training seed; in the full grid alone
 
-    @model_validator(mode="after")
-    def _planted(self):
-        "Raises `ValueError` for further worlds where nothing is drawn, or drawn already."
+    def rules(self):
         drawn = [corpus.drawn for corpus in self.corpora]
-        refuse_if(self.worlds and not all(drawn), "`worlds` belongs to planted corpora and to random splits")
-        refuse_if(
-            any(one.seed in self.further_worlds for one in drawn if one),
-            "`worlds` counts a world that the block has already")
-        return self
+        yield self.worlds and not all(drawn), "`worlds` belongs to planted corpora and to random splits"
+        twice = any(one.seed in self.further_worlds for one in drawn if one)
+        yield twice, "`worlds` counts a world that the block has already"
 
     @property
     def further_worlds(self) -> range: # their seeds
@@ -517,7 +498,7 @@ def configured(
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> list[str]: # `paper/experiment`
     "The experiments with a configuration in such a file."
-    files = in_project("configs", root).glob(pattern)
+    files = (Path(root or project_root()) / "configs").glob(pattern)
     names = {f"{file.parent.name}/{file.name.partition('.')[0]}" for file in files}
     return sorted(names)
 
@@ -531,7 +512,7 @@ def load_experiment(
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> ExperimentConfig:
     "Read and validate `configs/<paper>/<experiment>.<profile>.yaml`. Raises `ConfigError`."
-    folder = in_project("configs", root)
+    folder = Path(root or project_root()) / "configs"
     wanted = f"{name}.{profile}"
     path = folder / f"{wanted}.yaml"
     known = [f"{file.parent.name}/{file.stem}" for file in sorted(folder.glob("*/*.yaml"))]

@@ -116,7 +116,7 @@ PLAIN_LINE = {"effective size": 1., "largest": 1., "right answers": 1., "conflic
 
 def _learner_settings(scan: ScanConfig) -> dict:
     "The settings of `learn_weights`."
-    settings = {"variant": scan.variant, "r": scan.functions}
+    settings = {"variant": scan.variant}
     if scan.variant == "paper" and scan.pairs == "matched":
         settings["form"] = "matched"
     if scan.rate:
@@ -156,10 +156,9 @@ class Weigher:
         hidden: torch.Tensor, # (n, d) of the batch
         labels: torch.Tensor, # (n,)
         rows: torch.Tensor,   # (n,) in the training set
-        epoch: float,         # epochs passed
     ) -> torch.Tensor | None: # (n,), or None for uniform weights
         "Raises as `learn_weights` does."
-        if self.scan.weights == "uniform" or epoch < self.scan.from_epoch or len(rows) < 2:
+        if self.scan.weights == "uniform" or len(rows) < 2:
             return None
         if self.oracle is not None:
             return self.oracle[rows.cpu()].to(hidden.device)
@@ -191,7 +190,7 @@ class Weigher:
         in one feature or in none, as they do when a training has collapsed."""
         if weights is None:
             return {}
-        out = diagnose_weights(weights, hidden, labels, generator=self.generator, r=self.scan.functions, draws=1)
+        out = diagnose_weights(weights, hidden, labels, generator=self.generator, draws=1)
         told = {key: out[key] for key in ("fresh loss", "fresh loss, shuffled")}
         return {key: value for key, value in told.items() if np.isfinite(value)}
 
@@ -276,7 +275,7 @@ class AnswerTrainer(Trainer):
         if self.weigher.scan.weights != "uniform" and not hidden.isfinite().all():
             raise TrainingFailed(step, "the representations that weights are learned on are not finite")
         try:
-            weights = self.weigher(hidden, labels, rows, self.state.epoch or 0.)
+            weights = self.weigher(hidden, labels, rows)
         except FloatingPointError as e:
             raise TrainingFailed(step, f"{e} {setting}") from None
         if weights is None or weights.sum() > 0:
@@ -325,7 +324,7 @@ def fit_answers(
     best = BestEpoch(model, validate)
     callbacks = [best] if validate else []
     rows = Dataset.from_dict({"row": range(len(data))})
-    with tempfile.TemporaryDirectory() as folder, single_thread(training.threads):
+    with tempfile.TemporaryDirectory() as folder, single_thread():
         args = arguments_for(training, folder, model, seed, dtype, remove_unused_columns=False)
         trainer = AnswerTrainer(
             model=model, args=args, train_dataset=rows, data_collator=AnswerCollator(data),

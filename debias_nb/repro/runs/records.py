@@ -842,7 +842,8 @@ def run_or_load(
     return record
 
 
-VOLATILE = frozenset({"started", "finished", "seconds", "peak_memory_bytes", "environment", "device"})
+# The id stands for the configuration, of which older records say more.
+VOLATILE = frozenset({"config", "started", "finished", "seconds", "peak_memory_bytes", "environment", "device"})
 
 
 def comparable(

@@ -89,7 +89,7 @@ def execute(
     settle_libraries()
     task = task_of(run)
     start = time.monotonic()
-    with single_thread(run.training.threads if run.training else 1):
+    with single_thread():
         trained = (train or task.train)(run)
         seconds = time.monotonic() - start
         tested = task.test(run, trained)

@@ -193,7 +193,6 @@ def arguments_for(
         "num_train_epochs": training.epochs,
         "per_device_train_batch_size": training.batch_size,
         "learning_rate": training.learning_rate,
-        "weight_decay": training.weight_decay,
         "warmup_steps": training.warmup_steps,
         "seed": seed,
         "bf16": dtype == "bf16",
@@ -259,7 +258,7 @@ def fine_tune(
     course = Course(seed)
     loss = make_loss(method, model, frozen, course, training)
     further = {"ddp_find_unused_parameters": False} if method.regulariser == "l2sp" else {} # it trains all weights
-    with tempfile.TemporaryDirectory() as folder, single_thread(training.threads):
+    with tempfile.TemporaryDirectory() as folder, single_thread():
         trainer = pair_trainer(
             model, loss, pairs, training, seed, dtype, folder, [course.callback, *callbacks], **further)
         fit(trainer, course, *callbacks)

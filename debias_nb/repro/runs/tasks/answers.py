@@ -42,30 +42,25 @@ def training_answers(
     check_known("corpus", corpus.name, (*SOURCES, "answers"), ConfigError)
     answers = _part(corpus, corpus.name, part)
     if corpus.flip and part == "train":
-        return flip_labels(answers, corpus.flip, corpus.noise_seed)
+        return flip_labels(answers, corpus.flip, 0)
     return answers
 
 
 PERTURBED = .3 # share of candidates that are perturbed
 
 
-def _perturbed(answers: Answers, seed: int) -> Answers:
-    "An evaluation set with some of its candidates perturbed."
-    changed = perturb(answers.answers, PERTURBED, seed)
-    touched = {edit.text for edit in changed.edits}
-    counts = answers.counts | {"perturbed candidates": len(touched)}
-    return replace(answers, name=f"{answers.name} perturbed", answers=changed.texts, counts=counts)
-
-
 @lru_cache(maxsize=8)
 def evaluation_answers(
     name: str,            # a corpus, `dev` of the one trained on, or a split of the planted world; ` perturbed` behind it
-    corpus: CorpusConfig, # that a run is trained on: its world and its seed of noise
+    corpus: CorpusConfig, # that a run is trained on
 ) -> Answers:
     "An evaluation set. Raises `MissingData`, or `ConfigError` for an unknown name."
     plain = name.removesuffix(" perturbed")
     if plain != name:
-        return _perturbed(evaluation_answers(plain, corpus), corpus.noise_seed)
+        answers = evaluation_answers(plain, corpus)
+        changed = perturb(answers.answers, PERTURBED, 0)
+        counts = answers.counts | {"perturbed candidates": len({edit.text for edit in changed.edits})}
+        return replace(answers, name=f"{answers.name} perturbed", answers=changed.texts, counts=counts)
     if name == "dev":
         return training_answers(corpus, "dev")
     known = ("iid", "neutral", "shifted") if corpus.world else tuple(SOURCES)

@@ -100,19 +100,17 @@ def _as_published(corpus: CorpusConfig) -> AuthorSplit:
     return AuthorSplit(f"{corpus.name}, as published", texts, _read(held, corpus), tests)
 
 
+SCHEMES = {"paper": paper_split, "random": random_split, "aware": leakage_aware_split}
+
+
 def _real(corpus: CorpusConfig) -> AuthorSplit:
     "A real corpus, divided as its configuration says."
     settings = corpus.split
     if settings.scheme == "published":
         return _as_published(corpus)
-    texts = _read(corpus.name, corpus)
-    sizes = {"share": settings.share, "size": settings.size, "seed": settings.seed}
-    if settings.scheme == "paper":
-        return paper_split(texts, settings.authors, settings.topics, **sizes)
-    if settings.scheme == "random":
-        return random_split(texts, settings.authors, settings.topics, **sizes)
-    clusters = {"similarity": settings.similarity, "linkage": settings.linkage}
-    return leakage_aware_split(texts, settings.authors, settings.topics, **sizes, **clusters)
+    divide = SCHEMES[settings.scheme]
+    return divide(
+        _read(corpus.name, corpus), settings.authors, settings.topics, share=settings.share, seed=settings.seed)
 
 
 @lru_cache(maxsize=2)
@@ -230,7 +228,7 @@ def fit_authors(
     if not isinstance(loss, MulticlassLoss):
         changes["batch_sampler"] = AuthorPairSampler
     rows = Dataset.from_dict({"row": range(len(labels)), "label": labels})
-    with tempfile.TemporaryDirectory() as folder, single_thread(training.threads):
+    with tempfile.TemporaryDirectory() as folder, single_thread():
         args = arguments_for(training, folder, model, seed, dtype, **changes)
         trainer = QuietTrainer(
             model=model, args=args, loss=loss, train_dataset=rows, data_collator=AuthorCollator(tokens, labels),

@@ -92,11 +92,11 @@ def _part_of(pairs, corpus: CorpusConfig, part: str):
     "Planted training pairs, or those held out, by the corpus's own seed; whole queries are drawn."
     queries = np.unique(pairs.group)
     count = round(corpus.holdout * len(queries))
-    kept = out = _some(queries, count, [corpus.share_seed, 7])
+    kept = out = _some(queries, count, [0, 7])
     if part == "train":
         rest = np.setdiff1d(queries, out)
         count = round(corpus.share * len(queries))
-        kept = _some(rest, count, [corpus.share_seed, 8])
+        kept = _some(rest, count, [0, 8])
     keep = np.isin(pairs.group, kept)
     left = list(compress(pairs.left, keep))
     right = list(compress(pairs.right, keep))
@@ -108,7 +108,7 @@ def _product_pairs(corpus: CorpusConfig, part: str) -> LabelledPairs:
     if corpus.holdout:
         raise ConfigError(f"corpus {corpus.name!r}: products have a validation file and take no `holdout`")
     kind = "valid" if part == "heldout" else "train"
-    found = load_products(corpus.name, kind, corpus.share, corpus.share_seed)
+    found = load_products(corpus.name, kind, corpus.share)
     return _of_texts(found, corpus.name)
 
 
@@ -162,11 +162,10 @@ def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabelledPairs: 
     if corpus.name in CATEGORIES:
         return _product_pairs(corpus, part)
     check_known("corpus", corpus.name, (*SOURCES, *CATEGORIES, "catalogue"), ConfigError)
-    found = load_questions(
-        corpus.name, part, share=corpus.share, share_seed=corpus.share_seed, holdout=corpus.holdout)
+    found = load_questions(corpus.name, part, share=corpus.share, holdout=corpus.holdout)
     if corpus.negatives:
         count = corpus.duplicates if part == "train" else None
-        found = at_balance(found, count, corpus.negatives, corpus.share_seed)
+        found = at_balance(found, count, corpus.negatives, 0)
     return _of_texts(found, corpus.name)
 
 

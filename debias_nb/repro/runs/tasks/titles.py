@@ -19,7 +19,7 @@ from debias_nb.repro.runs.training import title_tokens
 def _with_held_out(split, corpus: CorpusConfig):
     "A split with a share of the training queries kept as evaluation set `heldout`, by the corpus's own seed."
     train = split.train
-    out, kept = parted(len(train.queries), corpus.holdout, [corpus.share_seed, 9])
+    out, kept = parted(len(train.queries), corpus.holdout, [0, 9])
     every = np.arange(len(train.items))
     rest = replace(train, **train.part(kept, every))
     frequency = rest.relevance.getnnz(0)
@@ -40,7 +40,7 @@ def _real_split(corpus: CorpusConfig):
     "The split of a real collection."
     titles = _collection(corpus.name)
     iid = .2 if titles.published is None else None
-    return split_titles(titles, corpus.by, corpus.until, corpus.held_out, iid, corpus.share, corpus.share_seed)
+    return split_titles(titles, corpus.by, corpus.until, corpus.held_out, iid, corpus.share)
 
 
 @lru_cache(maxsize=4)
