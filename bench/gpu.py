@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import common
 from common import (
-    THREADS, Clock, Meter, begin, calm, cell, checked, compare, finish, new_parser, rounded, table, telling,
+    Clock, Meter, begin, calm, cell, checked, compare, finish, new_parser, rounded, table, telling,
     training_stretch, with_callbacks,
 )
 
@@ -158,7 +158,7 @@ def pairs_run(size: Size, device: str) -> tuple:
     row = np.arange(n)
     pairs = train.PairTokens(left, right, torch.ones(n), scipy.sparse.identity(n, format="csr"), row, row)
     settings = TrainConfig(
-        loss="hinge", margin=.3, hardest=1, learning_rate=1e-4, epochs=1, batch_size=size.batch, threads=THREADS)
+        loss="hinge", margin=.3, hardest=1, learning_rate=1e-4, epochs=1, batch_size=size.batch)
 
     def run(variant, callbacks):
         method = MethodConfig(name=variant, **VARIANTS["900 x 32"][variant])
@@ -194,7 +194,7 @@ def answers_run(size: Size, device: str) -> tuple:
     from debias_nb.repro.config import MethodConfig, ScanConfig, TrainConfig
     encoder = CrossEncoder(transformer(size), tokenizer_of(size))
     data = answers_data(size, encoder)
-    settings = TrainConfig(loss="cross-entropy", learning_rate=1e-5, epochs=1, batch_size=size.batch, threads=THREADS)
+    settings = TrainConfig(loss="cross-entropy", learning_rate=1e-5, epochs=1, batch_size=size.batch)
     fresh = EncoderConfig(name="learned", kind="alignment", units=1, embedding=1)
 
     def run(variant, callbacks):
@@ -234,7 +234,7 @@ def authors_run(size: Size, device: str) -> tuple:
     dice = torch.Generator().manual_seed(0)
     teacher = torch.nn.functional.normalize(torch.randn(n, size.width, generator=dice), dim=1)
     settings = TrainConfig(
-        loss="authors", temperature=.1, learning_rate=1e-4, epochs=1, batch_size=size.batch, threads=THREADS)
+        loss="authors", temperature=.1, learning_rate=1e-4, epochs=1, batch_size=size.batch)
 
     def run(variant, callbacks):
         model = copy.deepcopy(encoder)

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from common import (
-    ITVREG, MASKREG, ON_THE_WAY, OUTREG, PLAIN, QUARTER, STEPS, THREADS, Meter, against_plain, ask_encoders, ask_steps,
+    ITVREG, MASKREG, ON_THE_WAY, OUTREG, PLAIN, QUARTER, STEPS, Meter, against_plain, ask_encoders, ask_steps,
     begin, checked_steps, default_encoders, finish, loaded, new_parser, planted_pairs, settings_of, shown_against_plain,
     telling, tokens_a_text,
 )
@@ -27,7 +27,7 @@ def main(argv=None) -> int:
     load = begin()
     from debias_nb.repro.config import TrainConfig
     from debias_nb.repro.runs.training import pair_tokens
-    training = TrainConfig(learning_rate=1e-3, epochs=options.epochs, batch_size=options.batch, threads=THREADS)
+    training = TrainConfig(learning_rate=1e-3, epochs=options.epochs, batch_size=options.batch)
     results = {}
     meter = Meter()
     for name, encoder, kind in loaded(options.encoder or default_encoders()):
