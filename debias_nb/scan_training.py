@@ -9,7 +9,6 @@ __all__ = ['ZHONG', 'last_layer', 'SCAN']
 import copy
 import warnings
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from torch import nn
 
 from .config import check_range, check_temperature
 from .processes import begin_alike, drawn_once, gathered, unwrapped
-from .scan import LanguageDebiasing, Memory, contrastive_loss, learn_weights
+from .scan import ClassMass, LanguageDebiasing, Memory, contrastive_loss, learn_weights
 
 # %% ../nbs/methods/scan_training.ipynb #52f0b0cb
 def last_layer(
@@ -104,7 +103,7 @@ class SCAN(nn.Module):
 
     def __init__(
         self, model, weights: bool = True, debias: bool = True, memory: int = 280, temperature: float = 1.,
-        ce: float = 1., cl: float = 1., class_mass: Literal["keep", "free"] = "keep", **settings,
+        ce: float = 1., cl: float = 1., class_mass: ClassMass = "keep", **settings,
     ):
         from sentence_transformers.cross_encoder import CrossEncoder
         super().__init__()
