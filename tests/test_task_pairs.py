@@ -1,13 +1,19 @@
-"Training pairs at another balance."
+"Training pairs at another balance, and texts that an encoder is held on."
+import copy
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from debias_nb.config import ConfigError
+from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.data.questions import QuestionPairs
-from debias_nb.repro.config import CorpusConfig
+from debias_nb.data.worlds import Catalogue
+from debias_nb.loading import load_encoder
+from debias_nb.repro.config import CorpusConfig, MethodConfig, TextsConfig, TrainConfig
+from debias_nb.repro.runs.tasks import pairs
 from debias_nb.repro.runs.tasks.pairs import at_balance
+from debias_nb.repro.runs.training import fine_tune, pair_tokens
 
 # a, b and c ask the same; so do d and e
 PAIRS = QuestionPairs(
@@ -60,3 +66,68 @@ def test_more_than_there_is(duplicates, negatives, says):
 def test_settings_that_do_not_go_together(settings):
     with pytest.raises(ValueError, match="`duplicates`"):
         CorpusConfig(name="askubuntu", **settings)
+
+
+# other texts
+
+@pytest.fixture
+def corpora(monkeypatch):
+    "Two corpora of four texts each; one text of `quora` is tested, written otherwise."
+    texts = {"quora": ["What?", "Why is it?", "How", "Who"], "askubuntu": ["Ubuntu", "Who", "apt", "sudo"]}
+    monkeypatch.setattr(pairs, "training_pairs", lambda corpus: SimpleNamespace(all_texts=texts[corpus.name]))
+    monkeypatch.setattr(pairs, "evaluation_pairs", lambda *asked: SimpleNamespace(all_texts=["why is it"]))
+    pairs.held_texts.cache_clear()
+    yield
+    pairs.held_texts.cache_clear()
+
+
+def test_what_is_tested_is_never_held(corpora):
+    found = pairs.held_texts(TextsConfig(corpora=["quora"]), ("quora",))
+    assert set(found) == {"What?", "How", "Who"}
+
+
+def test_texts_of_several_corpora_stand_once(corpora):
+    found = pairs.held_texts(TextsConfig(corpora=["quora", "askubuntu"]), ())
+    assert Counter(found) == Counter(["What?", "Why is it?", "How", "Who", "Ubuntu", "apt", "sudo"])
+
+
+def test_a_share_is_part_of_all(corpora):
+    everything, half = (pairs.held_texts(TextsConfig(corpora=["quora"], share=share), ()) for share in (1, .5))
+    assert half == everything[:2]
+
+
+def test_an_unknown_corpus_of_texts(corpora):
+    with pytest.raises(ConfigError, match="did you mean 'quora'"):
+        pairs.held_texts(TextsConfig(corpora=["qoura"]), ())
+
+
+@pytest.mark.parametrize("settings", [{}, {"regulariser": "l2sp"}, {"regulariser": "outreg", "rows": .5}])
+def test_texts_belong_to_a_regulariser_of_texts(settings):
+    with pytest.raises(ValueError, match="`texts` belongs"):
+        MethodConfig(name="x", texts={"corpora": ["quora"]}, **settings)
+
+
+def trained(base, course_seed=0, **method):
+    "Weights after an epoch on planted pairs, held on other texts of their world."
+    world = Catalogue(WORLD)
+    labelled = world.labelled_pairs()
+    left, right = labelled.texts()
+    texts = [text.text for text in world.split("unseen").items]
+    model = copy.deepcopy(base)
+    method = MethodConfig(name="x", weight=1., texts={"corpora": ["catalogue"]}, **method)
+    training = TrainConfig(learning_rate=1e-2, epochs=1, batch_size=50)
+    fine_tune(model, base, pair_tokens(base, left, right, labelled.labels), method, training, course_seed, texts=texts)
+    return model[0].embedding.weight.detach()
+
+
+WORLD = WorldConfig(types=12, unseen_types=4, train_pairs=200, broad_pairs=200)
+
+
+@pytest.mark.parametrize("method", [{"regulariser": "outreg"}, {"regulariser": "itvreg", "mask_share": .5}])
+def test_a_run_with_texts_depends_on_its_seed_alone(method):
+    base = load_encoder(EncoderConfig(
+        name="tiny", kind="static", world=WORLD, pretrain=PretrainConfig(steps=5, batch_size=16)))
+    once = trained(base, **method)
+    np.random.seed(5) # of a stream that nothing of a run may read
+    assert once.equal(trained(base, **method))
+    assert not once.equal(trained(base, course_seed=1, **method))

@@ -187,6 +187,12 @@ class AuthorsConfig(Settings):
         yield self.gamma and not product and self.student != "corrected", where
 
 
+class TextsConfig(Strict):
+    "Unlabelled texts on which a regulariser holds the encoder, in the place of a batch's."
+    corpora: Annotated[Names, Field(min_length=1)] # whose training texts, without those that a run is tested on
+    share: Share = 1.            # of these texts, drawn once
+
+
 class MethodConfig(Settings):
     "One row of a table: plain fine-tuning plus at most one regulariser or augmentation."
     name: str
@@ -198,6 +204,7 @@ class MethodConfig(Settings):
     intervention: Intervention = "mask"
     augmentation: Literal["none", "itvaug", "worddropout"] = "none"
     rows: Share = 1.             # share of each batch that is regularised
+    texts: TextsConfig | None = None # other texts that are regularised, as many as a batch has rows (pairs)
     interpolate: tuple[Share, ...] = () # WiSE-FT: also test weights so far from the base encoder's (0) to the tuned (1)
     scan: ScanConfig | None = None # sample weights and language debiasing (answers)
     transfer: bool = False       # whether training on another corpus comes first (answers)
@@ -221,6 +228,8 @@ class MethodConfig(Settings):
         yield self.authors and self.trained == counted, (
             f"{me}: what is counted is not trained, and what is not trained has no loss")
         yield self.rows < 1 and not regularised, f"{me}: `rows` without a regulariser"
+        held = regularised and self.regulariser != "l2sp" and self.rows == 1
+        yield self.texts and not held, f"{me}: `texts` belongs to a regulariser of texts, without `rows`"
 
 
 class TransferConfig(Strict):

@@ -227,9 +227,10 @@ def regulariser_class(
 def make_loss(
     method: MethodConfig,
     model,                               # the SentenceTransformer that is trained
-    base,                                # a `FrozenBase`, or None for methods that need none
+    base,                                # a `FrozenBase`, or None for methods that need none; with texts the model itself
     course: Course,                      # of the training
     training: TrainConfig | None = None, # names the objective; default: least squares
+    texts: list[str] | None = None,      # on which the encoder is held, of a method that says so
 ) -> torch.nn.Module:
     "The loss of a method. Raises `ConfigError` for a method that the objective has no place for, and as `regulariser_class`."
     kind = regulariser_class(method)
@@ -247,6 +248,8 @@ def make_loss(
         loss = Regularized(model, loss, [WordDropout(method.mask_share)], draws=draws)
     elif kind:
         settings = {"mask_share": method.mask_share, "intervention": method.intervention} if kind.intervenes else {}
+        if method.texts:
+            settings |= {"texts": texts, "seed": course.seed}
         loss = Regularized(model, loss, [kind(method.weight, rows=method.rows, **settings)], base, draws)
     if isinstance(loss, Regularized):
         loss.watch = None # a table trains with every strength, also with those that do nothing

@@ -214,6 +214,8 @@ def _frozen(base, pairs: PairTokens, method: MethodConfig, dtype: str):
     kind = regulariser_class(method)
     if base is None or kind is None or not kind.needs_base:
         return None
+    if method.texts: # what is kept of them is kept with the texts
+        return base
     if kind is L2SP:
         return FrozenBase(base, dtype)
     return CachedBase(base, pairs.left, pairs.right, dtype)
@@ -249,6 +251,7 @@ def fine_tune(
     seed: int,                # of batches, dropout and interventions
     dtype: str = "fp32",      # bf16 is autocast
     callbacks: tuple = (),    # more of them, e.g. `Watch` and `BestEpoch`
+    texts: list[str] | None = None, # on which the encoder is held, of a method that says so
 ) -> Course: # with the history of its terms
     "Train `model` on `pairs`. Raises `TrainingFailed` when the loss is not finite."
     if (training.loss == "hinge") != (pairs.relevance is not None):
@@ -256,7 +259,7 @@ def fine_tune(
         raise ValueError(f"loss {training.loss!r} and these pairs do not fit: {needs}")
     frozen = _frozen(base, pairs, method, dtype)
     course = Course(seed)
-    loss = make_loss(method, model, frozen, course, training)
+    loss = make_loss(method, model, frozen, course, training, texts)
     further = {"ddp_find_unused_parameters": False} if method.regulariser == "l2sp" else {} # it trains all weights
     with tempfile.TemporaryDirectory() as folder, single_thread():
         trainer = pair_trainer(

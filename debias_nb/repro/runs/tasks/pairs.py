@@ -22,9 +22,10 @@ from debias_nb.retrieval import evaluate_retrieval
 from debias_nb.data.products import (
     CATEGORIES, ROLES, load_offers, load_products, load_test, seen_words, word_overlap, worded,
 )
-from debias_nb.data.questions import SOURCES, QuestionPairs, components, load_questions
+from debias_nb.data.answers import load_answers
+from debias_nb.data.questions import SOURCES, QuestionPairs, components, fold, load_questions
 from debias_nb.data.registry import MissingData
-from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig
+from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TextsConfig
 from debias_nb.repro.runs.tasks.common import (
     Task, Tested, Trained, base_encoder, base_model, encoder_files, lacking, text_tokens, together, unmeasured,
     vectors,
@@ -181,6 +182,37 @@ def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig 
         return _of_texts(test, name, subsets=parts, offers=load_offers(name))
     check_known("evaluation set", name, (*SOURCES, *CATEGORIES, *PLANTED, "heldout"), ConfigError)
     return _of_texts(load_questions(name, "test"), name)
+
+
+GENERAL = ("qnli",) # sentences of no corpus that anybody trains on here
+
+
+@lru_cache(maxsize=8)
+def held_texts(
+    asked: TextsConfig,
+    evaluate: tuple[str, ...],         # names of evaluation sets
+    corpus: CorpusConfig | None = None, # of these
+    world: WorldConfig | None = None,
+) -> tuple[str, ...]: # at least two
+    """The distinct training texts of some corpora in random order, without those that are tested.
+    Raises `MissingData`, and `ConfigError` for an unknown corpus."""
+    found = {}
+    for name in asked.corpora:
+        check_known("corpus of texts", name, (*SOURCES, *CATEGORIES, *GENERAL), ConfigError)
+        if name in GENERAL:
+            general = load_answers(name, "dev")
+            texts = [*general.questions, *general.answers]
+        else:
+            texts = training_pairs(CorpusConfig(name=name)).all_texts
+        for text in texts:
+            found.setdefault(fold(text, True), text)
+    for name in evaluate:
+        for text in evaluation_pairs(name, corpus, world).all_texts:
+            found.pop(fold(text, True), None)
+    texts = list(found.values())
+    order = default_rng([0, 13]).permutation(len(texts))
+    count = max(2, round(asked.share * len(texts)))
+    return tuple(texts[place] for place in order[:count])
 
 
 def side_cosines(both) -> np.ndarray: # both: (2n, d) tensor of unit vectors, left sides first -> (n,)
@@ -380,8 +412,12 @@ class PairTask(Task):
         model = copy.deepcopy(base)
         best, watch = self._callbacks(model, run)
         callbacks = tuple(filter(None, (best, watch)))
+        texts = None
+        if run.method.texts:
+            texts = list(held_texts(run.method.texts, run.evaluate, run.corpus, run.eval_world))
+            data = data | {"held texts": {"fingerprint": fingerprint(texts), "texts": len(texts)}}
         course = fine_tune(
-            model, base, tokens, run.method, run.training, run.seed, run.encoder.dtype, callbacks=callbacks)
+            model, base, tokens, run.method, run.training, run.seed, run.encoder.dtype, callbacks, texts)
         extra = {}
         if best:
             extra["held-out scores"] = best.scores
@@ -428,7 +464,11 @@ class PairTask(Task):
         why = lacking(encoder_files, run.encoder)
         if not run.data:
             return why
-        return together(why, lacking(self.load, run.data))
+        why = together(why, lacking(self.load, run.data))
+        if run.method.texts:
+            asked = (run.method.texts, run.evaluate, run.corpus, run.eval_world)
+            why = together(why, lacking(held_texts, *asked))
+        return why
 
     def stale(self, record: dict, run: RunConfig) -> bool:
         missing = unmeasured(record, run)
