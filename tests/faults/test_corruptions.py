@@ -452,7 +452,7 @@ DAMAGED_CORPORA = {
     "a question with two texts": (
         "a.tsv", b"q1\tWho?\tHe.\t1\nq1\tWhat?\tIt.\t0\n", read_answers,
         ":2: question 'q1' has another text than in line 1"),
-    "a header that is misspelt": ("a.csv", b"author,topik,text\na,b,c\n", read_texts, "did you mean 'topic'?"),
+    "a column that is missing": ("a.csv", b"autor,text\na,b\n", read_texts, ":2: author: Field required"),
 }
 
 

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import random
-import tarfile
 import tempfile
 import warnings
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 
 from debias_nb.config import ConfigError, load_config, load_yaml, parse_yaml
 from debias_nb.data.answers import read_answers
-from debias_nb.data.authors import read_pan19, read_pan_pairs, read_reviews, read_texts
+from debias_nb.data.authors import read_pan_pairs, read_texts
 from debias_nb.data.products import read_products
 from debias_nb.data.questions import read_pairs
 from debias_nb.data.registry import DataError, load_expected, load_registry
@@ -46,8 +45,6 @@ FRAME = pd.DataFrame(LEFT_RIGHT)
 ANSWERS = "q1\tWho?\tHe did.\t1\t4\nq1\tWho?\tNobody.\t0\t1\nq2\tWhy?\tBecause.\t0\t2\n"
 TEXTS = "author,topic,text,date\nann,tea,\"I like tea, and\nmilk\",2020-01-02\nbob,tea,No tea.,2021-03\n"
 AUTHORS = [{"author": "a", "topic": "b", "text": "c", "date": "2020"}, {"author": 7, "topic": "b", "text": "d"}]
-REVIEW = {"review_full": "Good <br> book", "timestamp_ms": 1.5e12}
-REVIEWER = {"user_id": "u1", "category": "Books", "history": [REVIEW], "heldout": REVIEW}
 PAN = {"id": "p1", "fandoms": ["A", "B"], "pair": ["a text", "another text"]}
 PAN_TRUTH = {"id": "p1", "same": False, "authors": ["1", "2"]}
 JAZZ = [["CDs & Vinyl", "Jazz"]]
@@ -104,23 +101,6 @@ MODULES = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.mo
 
 def json_lines(*rows) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
-
-
-def archive() -> bytes:
-    "A collection of one problem, as a tar file."
-    files = {
-        "collection-info.json": json.dumps([{"problem-name": "p1", "language": "en"}]),
-        "p1/fandom-info.json": json.dumps([{"true-author": "c1", "known-text": "k1.txt", "fandom": "F"}]),
-        "p1/ground-truth.json": json.dumps({"ground_truth": [{"true-author": "c1", "unknown-text": "u1.txt"}]}),
-        "p1/c1/k1.txt": "a known text", "p1/unknown/u1.txt": "an unknown text",
-    }
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        for name, text in files.items():
-            entry = tarfile.TarInfo(f"top/{name}")
-            entry.size = len(text)
-            tar.addfile(entry, io.BytesIO(text.encode()))
-    return out.getvalue()
 
 
 def parquet() -> bytes:
@@ -323,8 +303,6 @@ READERS = {
     "answers, quoted and zipped": (of_file("a.tsv.gz", ANSWERS, quoted), DataError),
     "texts, CSV": (of_file("a.csv", TEXTS, read_texts), DataError),
     "texts, JSONL": (of_file("a.jsonl", json_lines(*AUTHORS), read_texts), DataError),
-    "reviews": (of_file("a.jsonl", json_lines(REVIEWER, REVIEWER | {"user_id": "u2"}), read_reviews), DataError),
-    "fan fiction": (of_file("pan.tar.gz", archive(), read_pan19), DataError),
     "verification pairs": (of_files(PAN_FILES, verification), DataError),
     "titles": (of_files(TITLE_FILES, titles), DataError),
     "albums": (of_file("a.jsonl.gz", json_lines(ALBUM, OTHER_ALBUM), read_music), DataError),
