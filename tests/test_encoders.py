@@ -174,14 +174,13 @@ def beyond(folder):
 
 
 @pytest.mark.parametrize("name, damage, says", [
-    ("table", halved("modules.json"), "modules.json: no list of modules"),
-    ("table", written("modules.json", "{}"), "a list is expected, found dict"),
-    ("table", written("modules.json", "[1]"), "a module needs `type` and `path`, found 1"),
-    ("table", written("modules.json", '[{"path": ""}]'), "a module needs `type` and `path`"),
+    ("table", halved("modules.json"), "modules.json: "),
+    ("table", written("modules.json", "{}"), "modules.json: "),
+    ("table", written("modules.json", "[1]"), "modules.json: 0: "),
+    ("table", written("modules.json", '[{"path": ""}]'), "modules.json: 0: type: "),
     ("bert", pooling_at("../1_Pooling"), "the module ../1_Pooling lies outside of the folder"),
     ("bert", pooling_at("/1_Pooling"), "the module /1_Pooling lies outside of the folder"),
-    ("bert", written("config.json", "[1]"),
-     "config.json: no configuration of a model: a dict is expected, found list"),
+    ("bert", written("config.json", "[1]"), "config.json: "),
     ("bert", halved("model.safetensors"), "bert: cannot be loaded"),
     ("table", halved("model.safetensors"), "table: cannot be loaded"),
     ("table", halved("tokenizer.json"), "table: cannot be loaded"),

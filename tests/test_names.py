@@ -77,7 +77,7 @@ wise_ft(base, tuned, share)
 # Names whose help is still written elsewhere. A name that has an example must leave this list.
 WITHOUT_EXAMPLES = {
     "Comparison", "Diagnosis", "Hinge", "ITVReg", "L2SP", "LeastSquares", "MaskReg", "OutReg", "Regularized",
-    "Regularizer", "SimCSE", "WordDropout", "compare", "wise_ft",
+    "Regularizer", "SimCSE", "WordDropout", "wise_ft",
 }
 
 
