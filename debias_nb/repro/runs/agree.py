@@ -52,21 +52,6 @@ def _numbers(records: Records) -> pd.Series: # by run, test and metric
     return pd.Series(list(known.values()), places, float)
 
 
-def _gap(found: pd.DataFrame) -> pd.Series: # columns reference and here
-    "How far the two are apart: without end where one lacks, not at all where both do."
-    lacking = found.here.isna() & found.reference.isna()
-    gap = (found.here - found.reference).abs()
-    return gap.fillna(math.inf).mask(lacking, 0.)
-
-
-def _allowed(config: dict) -> float: # of a run
-    "How far a share may be from its record."
-    kind = (config.get("encoder") or {}).get("kind", "static")
-    if (config.get("training") or {}).get("loss") == "hinge":
-        return max(HINGE, ALLOWED[kind])
-    return ALLOWED[kind]
-
-
 def apart(
     fresh: Records, # id -> record
     reference: Records,
@@ -77,9 +62,15 @@ def apart(
     found = _numbers(wanted).to_frame("reference")
     found["here"] = _numbers(fresh)
     found = found.reset_index()
-    allowed = {run: _allowed(record["config"]) for run, record in wanted.items()}
+    allowed = {}
+    for run, record in wanted.items():
+        config = record["config"]
+        allowed[run] = ALLOWED[(config.get("encoder") or {}).get("kind", "static")]
+        if (config.get("training") or {}).get("loss") == "hinge":
+            allowed[run] = max(HINGE, allowed[run])
     is_count = found.metric.isin(COUNTED) | (found.test == "counts") # numbers that have to be the same
-    found["gap"] = _gap(found)
+    gap = (found.here - found.reference).abs().fillna(math.inf) # without end where one lacks, not at all where both do
+    found["gap"] = gap.mask(found.here.isna() & found.reference.isna(), 0.)
     found["allowed"] = found.run.map(allowed).astype(float).mask(is_count, 0.)
     if same is not None:
         found["allowed"] = same

@@ -114,25 +114,6 @@ class AnswerCollator:
 PLAIN_LINE = {"effective size": 1., "largest": 1., "right answers": 1., "conflicting": 1., "fitted loss": 1.}
 
 
-def _learner_settings(scan: ScanConfig) -> dict:
-    "The settings of `learn_weights`."
-    settings = {"variant": scan.variant}
-    if scan.variant == "paper" and scan.pairs == "matched":
-        settings["form"] = "matched"
-    if scan.rate:
-        settings["lr"] = scan.rate
-    if scan.variant == "fixed":
-        settings |= {"penalty": scan.penalty, "class_mass": scan.class_mass}
-    return settings
-
-
-def _memory(scan: ScanConfig) -> Memory | None: # None: nothing is learned from earlier batches
-    "What learns from earlier batches, where something is learned."
-    if scan.memory != "none" and scan.weights in ("learned", "shuffled"):
-        return Memory(scan.memory, scan.alpha, size=280)
-    return None
-
-
 class Weigher:
     "Sample weights for the batches of one training run, and a diary of what they did."
     gathers = ("generator", "fitted", "memory")
@@ -145,9 +126,17 @@ class Weigher:
         self.scan = scan
         self.conflicting = data.conflicting
         self.generator = torch.Generator().manual_seed(seed)
-        self.settings = _learner_settings(scan)
+        self.settings = {"variant": scan.variant}
+        if scan.variant == "paper" and scan.pairs == "matched":
+            self.settings["form"] = "matched"
+        if scan.rate:
+            self.settings["lr"] = scan.rate
+        if scan.variant == "fixed":
+            self.settings |= {"penalty": scan.penalty, "class_mass": scan.class_mass}
         self.fitted = float("nan")
-        self.memory = _memory(scan)
+        self.memory = None # of earlier batches
+        if scan.memory != "none" and scan.weights in ("learned", "shuffled"):
+            self.memory = Memory(scan.memory, scan.alpha, size=280)
         self.oracle = None
         if scan.weights == "oracle":
             self.oracle = oracle_weights(data.labels, data.overlap.long())
@@ -373,18 +362,6 @@ def answer_scores(
     return out.numpy()
 
 
-def _first_stage(model, data, training, seed, dtype) -> AnswerTrainer:
-    "Plain training on another corpus: it knows nothing of SCAN."
-    transfer = training.transfer
-    stage = training.model_copy(update={"learning_rate": transfer.learning_rate, "epochs": transfer.epochs})
-    debiasing = model.head.debiasing
-    model.head.debiasing = None
-    try:
-        return fit_answers(model, data, None, stage, seed, dtype)
-    finally:
-        model.head.debiasing = debiasing
-
-
 def train_stages(
     model: AnswerModel,
     data: AnswerTokens,                       # of the run's own corpus
@@ -402,7 +379,13 @@ def train_stages(
         if transfer is None or training.transfer is None:
             need = "`transfer` must be in the training settings, and its data given"
             raise ValueError(f"method {method.name!r} transfers: {need}")
-        first = _first_stage(model, transfer, training, seed, dtype)
+        changes = {"learning_rate": training.transfer.learning_rate, "epochs": training.transfer.epochs}
+        debiasing = model.head.debiasing
+        model.head.debiasing = None
+        try:
+            first = fit_answers(model, transfer, None, training.model_copy(update=changes), seed, dtype)
+        finally:
+            model.head.debiasing = debiasing
     last = fit_answers(model, data, method.scan, training, seed, dtype, validate)
     return first, last
 

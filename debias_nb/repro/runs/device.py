@@ -15,15 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from debias_nb.config import ConfigError, Strict, check_known, load_config, nearest, project_root, refuse_if
-from debias_nb.repro.config import ExperimentConfig, Names, Profile, RunConfig, load_experiment, slug
+from debias_nb.config import ConfigError, Strict, check_known, load_config, nearest, project_root
+from debias_nb.repro.config import ExperimentConfig, Names, Profile, RunConfig, Settings, load_experiment, slug
 from debias_nb.repro.runs.records import Store, bundled, comparable, git, git_state, processor, published, this_machine
 from debias_nb.repro.runs.runner import Outcome, cores, execute_within, narrow, refuse_empty, run_all, store_for
 
 
-class Wanted(Strict):
+class Wanted(Settings):
     "Some runs of an experiment, or of a grid that has no page yet."
     experiment: str | None = None   # `paper/experiment`
     profile: Profile = "small"
@@ -36,10 +36,8 @@ class Wanted(Strict):
     weight: float | None = None     # lambda of every method that has one
     ids: Names | None = None        # of single runs
 
-    @model_validator(mode="after")
-    def _one(self):
-        refuse_if((self.experiment is None) == (self.grid is None), "`experiment` or `grid`, one of the two")
-        return self
+    def rules(self):
+        yield (self.experiment is None) == (self.grid is None), "`experiment` or `grid`, one of the two"
 
 
 class Manifest(Strict):
@@ -48,34 +46,25 @@ class Manifest(Strict):
     runs: Annotated[tuple[Wanted, ...], Field(min_length=1)]
 
 
-def _refuse_unknown(wanted: Wanted, runs: list[RunConfig]) -> None:
-    "Raises `ConfigError` for an id of no run, for a corpus that no run is about, and for none of either."
-    refuse_empty("ids", wanted.ids)
-    refuse_empty("corpora", wanted.corpora)
-    ids = [run.id for run in runs]
-    for run_id in wanted.ids or ():
-        check_known("run has the id", run_id, ids, ConfigError)
-    corpora = dict.fromkeys(run.data.display for run in runs if run.data)
-    for name in wanted.corpora or ():
-        check_known("run is about a corpus", name, corpora, ConfigError)
-
-
-def _experiment(wanted: Wanted, folder: Path, root: Path | None) -> ExperimentConfig: # as of `wanted_runs`
-    if wanted.grid:
-        return load_config(folder / wanted.grid, ExperimentConfig)
-    return load_experiment(wanted.experiment, wanted.profile, root)
-
-
 def wanted_runs(
     wanted: Wanted,
     folder: Path,             # of the manifest
     root: Path | None = None, # of the project
 ) -> list[RunConfig]: # seed by seed
     "The runs of one entry. Raises `ConfigError` for what there is not."
-    experiment = _experiment(wanted, folder, root)
+    if wanted.grid:
+        experiment = load_config(folder / wanted.grid, ExperimentConfig)
+    else:
+        experiment = load_experiment(wanted.experiment, wanted.profile, root)
     asked = wanted.model_dump(include={"seeds", "methods", "encoders", "weight"}, exclude_none=True)
     runs = narrow(experiment, **asked).runs()
-    _refuse_unknown(wanted, runs)
+    refuse_empty("ids", wanted.ids)
+    refuse_empty("corpora", wanted.corpora)
+    for run_id in wanted.ids or ():
+        check_known("run has the id", run_id, [run.id for run in runs], ConfigError)
+    corpora = dict.fromkeys(run.data.display for run in runs if run.data)
+    for name in wanted.corpora or ():
+        check_known("run is about a corpus", name, corpora, ConfigError)
     if wanted.ids:
         runs = [run for run in runs if run.id in wanted.ids]
     if wanted.corpora:
@@ -231,16 +220,9 @@ def known_places(root: Path) -> set[tuple[str, str, str]]: # paper, experiment, 
     return places
 
 
-def _apart(record: dict, root: Path) -> str: # "" for code that can be looked up here
-    "The name of a code version that is kept apart."
-    made = record["environment"]
-    if made["commit"] and not made["dirty"] and known_commit(made["commit"], root):
-        return ""
-    return _version(made)
-
-
 def _newest(source: Store, root: Path, left_out: list[str]) -> dict[tuple[str, str], dict]: # code version and id -> record
-    """The finished records, of a run that was made twice with code of one kind the one that was written last. What has no
+    """The finished records, of a run that was made twice with code of one kind the one that was written last; "" is the
+    code version of what can be looked up here. What has no
     checksum, or is not the record of a run of this project, is named in `left_out`."""
     places = known_places(root)
     newest = {}
@@ -256,7 +238,9 @@ def _newest(source: Store, root: Path, left_out: list[str]) -> dict[tuple[str, s
         if why:
             left_out.append(f"{where} is left out: {why}")
         elif line.record["status"] == "finished":
-            newest[_apart(line.record, root), line.record["id"]] = line.record
+            made = line.record["environment"]
+            here = made["commit"] and not made["dirty"] and known_commit(made["commit"], root)
+            newest["" if here else _version(made), line.record["id"]] = line.record
     return newest
 
 

@@ -26,7 +26,7 @@ from debias_nb.data.registry import only_pinned
 from debias_nb.repro.runs.records import (
     Records, Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load, this_machine,
 )
-from debias_nb.repro.config import ExperimentConfig, MethodConfig, Names, RunConfig
+from debias_nb.repro.config import ExperimentConfig, RunConfig
 from debias_nb.repro.runs.tasks.common import task_of, unmeasured
 
 
@@ -179,15 +179,13 @@ def absent(run: RunConfig) -> str | None:
 
 def _end_with(parent: int):
     "Let this worker end within a second after the process that asked for its runs, however that ends."
-    threads = [thread.name for thread in threading.enumerate()]
-    if os.getpid() != parent and "parent" not in threads:
-        threading.Thread(target=_watch, args=(parent,), name="parent", daemon=True).start()
+    def watch():
+        while os.getppid() == parent:
+            time.sleep(.2)
+        os._exit(1)
 
-
-def _watch(parent: int):
-    while os.getppid() == parent:
-        time.sleep(.2)
-    os._exit(1)
+    if os.getpid() != parent and "parent" not in [thread.name for thread in threading.enumerate()]:
+        threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
 BUSY = "another process is at work on it"
@@ -210,16 +208,6 @@ def _work(run: RunConfig, store: Store, fresh: bool, parent: int, work, wait: bo
             return run.id, None, str(e)
 
 
-@only_pinned()
-def _is_complete(record: dict | None, run: RunConfig) -> bool:
-    "Whether a record has every evaluation set that is there."
-    if record is None:
-        return False
-    if not unmeasured(record, run):
-        return True
-    return not task_of(run).stale(record, run)
-
-
 def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest finished record
     "What is there of some runs; each file is read once."
     found = {}
@@ -231,13 +219,14 @@ def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest
     return found
 
 
+@only_pinned()
 def _sorted_out(runs: list[RunConfig], found: Records, fresh: bool, out: Outcome) -> list[tuple[RunConfig, bool]]:
     "The runs to make, each with whether its record replaces one. Records that are there and what cannot run go into `out`."
     todo = []
     for run in runs:
         record = found.get(run.id)
-        if _is_complete(record, run):
-            out.records[run.id] = record
+        if record and not (unmeasured(record, run) and task_of(run).stale(record, run)):
+            out.records[run.id] = record # it has every evaluation set that is there
             continue
         why = absent(run)
         if not why:
@@ -268,7 +257,11 @@ def run_all(
     found = {} if fresh else finished(runs, store)
     todo = _sorted_out(runs, found, fresh, out)
     if say and todo:
-        _tell_how_long([run for run, _ in todo], workers, say)
+        seconds, is_guess = expected_seconds([run for run, _ in todo])
+        processes = min(workers or cores(), len(todo))
+        if seconds > 60 * processes:
+            source = "a guess" if is_guess else "such runs"
+            say(f"{len(todo)} runs on {processes} processes: about {_duration(seconds / processes)}, by {source}")
     done = _parallel(todo, store, workers, work)
     busy = []
     for run_id, record, failure in tqdm(done, total=len(todo), disable=not (progress and todo), unit="run"):
@@ -305,15 +298,6 @@ def expected_seconds(runs: list[RunConfig]) -> tuple[float, bool]: # one after t
         is_guess = is_guess or not such
         seconds.append(median(such or [GUESSED[run.profile]]))
     return sum(seconds), is_guess
-
-
-def _tell_how_long(runs: list[RunConfig], workers: int | None, say) -> None: # as `run_all`
-    "Say what is about to be made, where that takes more than a minute."
-    seconds, is_guess = expected_seconds(runs)
-    processes = min(workers or cores(), len(runs))
-    if seconds > 60 * processes:
-        source = "a guess" if is_guess else "such runs"
-        say(f"{len(runs)} runs on {processes} processes: about {_duration(seconds / processes)}, by {source}")
 
 
 def _duration(seconds: float) -> str:
@@ -372,38 +356,7 @@ def refuse_empty(name: str, asked: Sequence | None) -> None:
         raise ConfigError(f"{name}: an empty list asks for no runs; leave it out for those of the configuration")
 
 
-def _check_names(experiment: ExperimentConfig, kind: str, asked: list[str] | None) -> None:
-    "Raises `ConfigError` for no names, and for a method or an encoder that an experiment does not have."
-    refuse_empty(kind, asked)
-    known = experiment.by_name(kind)
-    for name in asked or []:
-        check_known(f"{kind[:-1]} in {experiment.name} called", name, known, ConfigError)
-
-
 LARGEST_SEED = 2**32 - 1 # that NumPy takes
-
-
-def _check_seeds(seeds: list[int] | None) -> None:
-    "Raises `ConfigError` for no seeds, for one that stands twice, and for what is no seed."
-    if seeds is None:
-        return
-    refuse_empty("seeds", seeds)
-    for seed in seeds:
-        if not 0 <= seed <= LARGEST_SEED:
-            raise ConfigError(f"seeds: {seed} is not between 0 and {LARGEST_SEED}")
-    if len(set(seeds)) < len(seeds):
-        raise ConfigError(f"seeds: one stands twice in {seeds}")
-
-
-def _check_weight(weight: float | None) -> None:
-    "Raises `ConfigError` for what is no lambda."
-    if weight is not None and not 0 <= weight < math.inf:
-        raise ConfigError(f"weight (lambda) must be finite and not negative, got {weight}")
-
-
-def _chosen(names: Names, asked: list[str] | None) -> Names:
-    "Those that are asked for, in their own order; all where nothing is."
-    return tuple(name for name in names if not asked or name in asked)
 
 
 def narrow(
@@ -415,32 +368,36 @@ def narrow(
     full: bool = True,                    # with what takes long and is left out by default: blocks, and further worlds
 ) -> ExperimentConfig:
     "An experiment with fewer runs, or with other ones. Raises `ConfigError` for a name or a seed it cannot have."
-    _check_seeds(seeds)
-    _check_names(experiment, "methods", methods)
-    _check_names(experiment, "encoders", encoders)
-    _check_weight(weight)
+    for kind, asked in (("seeds", seeds), ("methods", methods), ("encoders", encoders)):
+        refuse_empty(kind, asked)
+        if kind != "seeds":
+            known = experiment.by_name(kind)
+            for name in asked or []:
+                check_known(f"{kind[:-1]} in {experiment.name} called", name, known, ConfigError)
+    for seed in seeds or []:
+        if not 0 <= seed <= LARGEST_SEED:
+            raise ConfigError(f"seeds: {seed} is not between 0 and {LARGEST_SEED}")
+    if len(set(seeds or [])) < len(seeds or []):
+        raise ConfigError(f"seeds: one stands twice in {seeds}")
+    if weight is not None and not 0 <= weight < math.inf:
+        raise ConfigError(f"weight (lambda) must be finite and not negative, got {weight}")
     blocks = []
     for block in experiment.blocks:
         if block.full and not full:
             continue
-        own = {"methods": _chosen(block.methods, methods), "encoders": _chosen(block.encoders, encoders)}
+        own = {
+            "methods": tuple(name for name in block.methods if not methods or name in methods),
+            "encoders": tuple(name for name in block.encoders if not encoders or name in encoders),
+        }
         if seeds:
             own["seeds"] = tuple(seeds)
         if not full:
             own["worlds"] = 0
         blocks.append(block.model_copy(update=own))
-    weighted = _weighted(experiment.methods, weight)
+    other = {} if weight is None else {"weight": weight}
+    weighted = [
+        method if method.regulariser == "none" else method.model_copy(update=other) for method in experiment.methods]
     return experiment.model_copy(update={"blocks": tuple(blocks), "methods": tuple(weighted)})
-
-
-def _weighted(methods: tuple[MethodConfig, ...], weight: float | None) -> list[MethodConfig]:
-    "Methods with another lambda, those that have one; None: their own."
-    out = []
-    for method in methods:
-        if weight is not None and method.regulariser != "none":
-            method = method.model_copy(update={"weight": weight})
-        out.append(method)
-    return out
 
 
 def own_store() -> Store:

@@ -209,18 +209,6 @@ def optimizer_for(training: TrainConfig) -> tuple: # class and arguments, as the
     return OPTIMIZERS[training.optimizer], {"lr": training.learning_rate, "fused": True}
 
 
-def _frozen(base, pairs: PairTokens, method: MethodConfig, dtype: str):
-    "The base encoder where a method needs it: L2-SP reads its weights, the others embeddings that can be kept."
-    kind = regulariser_class(method)
-    if base is None or kind is None or not kind.needs_base:
-        return None
-    if method.texts: # what is kept of them is kept with the texts
-        return base
-    if kind is L2SP:
-        return FrozenBase(base, dtype)
-    return CachedBase(base, pairs.left, pairs.right, dtype)
-
-
 def pair_trainer(
     model,                    # trained in place
     loss,
@@ -257,7 +245,15 @@ def fine_tune(
     if (training.loss == "hinge") != (pairs.relevance is not None):
         needs = "least squares needs labels, the hinge what is known to be relevant"
         raise ValueError(f"loss {training.loss!r} and these pairs do not fit: {needs}")
-    frozen = _frozen(base, pairs, method, dtype)
+    kind = regulariser_class(method)
+    frozen = None
+    if base is not None and kind is not None and kind.needs_base:
+        if method.texts: # what is kept of them is kept with the texts
+            frozen = base
+        elif kind is L2SP: # it reads the weights; others embeddings that can be kept
+            frozen = FrozenBase(base, dtype)
+        else:
+            frozen = CachedBase(base, pairs.left, pairs.right, dtype)
     course = Course(seed)
     loss = make_loss(method, model, frozen, course, training, texts)
     further = {"ddp_find_unused_parameters": False} if method.regulariser == "l2sp" else {} # it trains all weights
@@ -272,17 +268,6 @@ def fine_tune(
 BATCHES = 8 # of the training set; gradient norms are averaged over them
 
 
-def _some_batches(pairs: PairTokens, size: int, seed: int) -> list[dict]:
-    "A few batches of the training set, drawn by the seed."
-    rng = np.random.default_rng([seed, 11])
-    order = rng.permutation(len(pairs))
-    rows = [{"row": int(row)} for row in order]
-    count = min(BATCHES, max(1, len(pairs) // size))
-    starts = range(0, count * size, size)
-    collate = PairCollator(pairs)
-    return [collate(rows[start : start + size]) for start in starts]
-
-
 def _gradient_norm(loss, batch: dict, parameters: list, seed: int) -> float:
     "Euclidean norm of the gradient of the term that a method adds (its own loss, where it adds none), raw, dropout on."
     with torch.random.fork_rng([]):
@@ -291,14 +276,9 @@ def _gradient_norm(loss, batch: dict, parameters: list, seed: int) -> float:
         found = loss(columns_of(batch), batch["label"])
     if not torch.is_tensor(found):
         *_, found = found.raw.values()
-    gradients = torch.autograd.grad(found, parameters, allow_unused=True)
-    return _norm(gradients)
-
-
-def _norm(parts: tuple) -> float: # None for weights that are not used
-    squares = [(part**2).sum() for part in parts if part is not None]
-    total = sum(squares)
-    return float(total.sqrt())
+    gradients = torch.autograd.grad(found, parameters, allow_unused=True) # None for weights that are not used
+    squares = [(part**2).sum() for part in gradients if part is not None]
+    return float(sum(squares).sqrt())
 
 
 def gradient_norms(
@@ -310,7 +290,12 @@ def gradient_norms(
     seed: int,
 ) -> dict[str, float]: # `erm` and each method: norm of the gradient of the raw term, over all weights
     "Gradient norms of every regulariser at one point, dropout on."
-    drawn = _some_batches(pairs, training.batch_size, seed)
+    size = training.batch_size
+    order = np.random.default_rng([seed, 11]).permutation(len(pairs))
+    rows = [{"row": int(row)} for row in order]
+    collate = PairCollator(pairs)
+    count = min(BATCHES, max(1, len(pairs) // size))
+    drawn = [collate(rows[start : start + size]) for start in range(0, count * size, size)]
     parameters = [p for p in model.parameters() if p.requires_grad]
     plain = {"erm": MethodConfig(name="erm")}
     out = {}
@@ -336,10 +321,6 @@ def in_stretches(
     return out
 
 
-def _rounded_mean(values: np.ndarray) -> float: # five significant digits
-    return float(f"{values.mean():.5g}")
-
-
 def curve_summary(
     history: list[dict], # one dict of scalars a step
     points: int = 20,
@@ -349,4 +330,4 @@ def curve_summary(
         return {"step": []}
     steps = [{"step": n} for n, _ in enumerate(history, 1)]
     last = in_stretches(steps, points, lambda stretch: int(stretch[-1]))
-    return last | in_stretches(history, points, _rounded_mean)
+    return last | in_stretches(history, points, lambda stretch: float(f"{stretch.mean():.5g}"))
