@@ -12,6 +12,7 @@ import re
 import sys
 import tempfile
 import weakref
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -145,38 +146,32 @@ class Candidate:
     ):         # a loss for the trainer
         "Raises `ScoreError` for what is no loss, or cannot be made from a model."
         found = find_loss(self.spec)
-        try:
-            return self._made(found, model, base)
-        except ScoreError:
-            raise
-        except Exception as error: # whatever somebody's constructor raises
-            raise ScoreError(f"{self.spec} cannot be made from a model alone: {_in_words(error)}") from None
-
-    def _made(self, found, model, base):
-        from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
-        kind = found
-        if not isinstance(found, type):
-            kind = type(found)
-        if issubclass(kind, (Regularizer, WordDropout)):
-            one = found
-            if isinstance(found, type):
-                one = found()
-            if self.weight is not None:
-                one = replace(one, weight=self.weight)
-            return Regularized(model, CosineSimilarityLoss(model), [one], base=base)
+        is_class = isinstance(found, type)
+        if issubclass(found if is_class else type(found), (Regularizer, WordDropout)):
+            from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+            with self._explained():
+                one = found() if is_class else found
+                if self.weight is not None:
+                    one = replace(one, weight=self.weight)
+                return Regularized(model, CosineSimilarityLoss(model), [one], base=base)
         if self.weight is not None:
             raise ScoreError(f"{self.spec} is no regulariser: --weight means nothing to it")
-        return self._any_loss(found, model)
-
-    def _any_loss(self, found, model):
-        is_function = inspect.isfunction(found) or inspect.ismethod(found)
-        if not is_function and not (isinstance(found, type) and issubclass(found, torch.nn.Module)):
+        if not (inspect.isroutine(found) or is_class and issubclass(found, torch.nn.Module)):
             kinds = "a subclass of Regularizer, a loss class of sentence-transformers, or a function of a model"
             raise ScoreError(f"{self.spec} is of type {type(found).__name__} and no loss: {kinds} is needed")
-        loss = found(model)
+        with self._explained():
+            loss = found(model)
         if not isinstance(loss, torch.nn.Module):
             raise ScoreError(f"{self.spec} gives a {type(loss).__name__}, and no loss")
         return loss
+
+    @contextmanager
+    def _explained(self):
+        "Whatever somebody's constructor raises becomes a sentence."
+        try:
+            yield
+        except Exception as error:
+            raise ScoreError(f"{self.spec} cannot be made from a model alone: {_in_words(error)}") from None
 
 
 def _total(value) -> torch.Tensor:
@@ -208,10 +203,19 @@ def check(
     base, _ = base_encoder(stand_in(encoder))
     model = copy.deepcopy(base)
     loss = candidate.make(model, copy.deepcopy(base))
-    try:
+
+    def value(switched):
         columns, labels = _first_batch(model)
-        total = _total(loss(columns, labels))
-        looks = isinstance(loss, Regularized) or _looks_at_labels(loss, model)
+        torch.manual_seed(0)
+        return _total(loss(columns, 1 - labels if switched else labels))
+
+    try:
+        total = value(switched=False)
+        looks = isinstance(loss, Regularized)
+        if not looks:
+            model.eval()
+            with torch.no_grad():
+                looks = not torch.allclose(value(switched=False), value(switched=True))
     except ScoreError as error:
         raise ScoreError(f"{candidate.spec} {error}") from None
     except Exception as error: # whatever somebody's loss raises
@@ -221,23 +225,6 @@ def check(
     if not looks:
         why = "it needs pairs that all match, and half of the pairs here do not"
         raise ScoreError(f"{candidate.spec} does not look at the labels: {why}")
-
-
-@torch.no_grad()
-def _looks_at_labels(loss, model) -> bool:
-    "Whether other labels make another loss."
-    model.eval()
-    values = [_value(loss, model, switched) for switched in (False, True)]
-    model.train()
-    return not torch.allclose(*values)
-
-
-def _value(loss, model, switched: bool) -> torch.Tensor: # switched: the labels
-    columns, labels = _first_batch(model)
-    if switched:
-        labels = 1 - labels
-    torch.manual_seed(0)
-    return _total(loss(columns, labels))
 
 
 def train(candidate: Candidate, run: RunConfig) -> Trained:
@@ -297,12 +284,11 @@ def _committed(experiment: ExperimentConfig) -> Records: # id -> record
     except ConfigError:
         return {}
     here = trained_in(environment(), this_machine()["device"])
-    records = Store(results).records(experiment.paper, experiment.experiment, experiment.profile)
-    return {run_id: record for run_id, record in latest(records).items() if _is_usable(record, here)}
-
-
-def _is_usable(record: dict, here: Made) -> bool: # here: how this machine makes a record
-    return record["status"] == "finished" and is_clean(record) and alike([made_by(record), here])
+    usable = {}
+    for run_id, record in latest(Store(results).records(experiment.paper, experiment.experiment, experiment.profile)).items():
+        if record["status"] == "finished" and is_clean(record) and alike([made_by(record), here]):
+            usable[run_id] = record
+    return usable
 
 
 def our_runs(
@@ -313,16 +299,10 @@ def our_runs(
     "The runs of our methods. Raises `ScoreError` where one of them fails."
     runs = experiment.runs()
     known = _committed(experiment)
-    todo = [run for run in runs if run.id not in known]
-    if todo:
-        outcome = run_all(todo, Store(folder), workers=workers)
-        if outcome.failed:
-            raise ScoreError(next(iter(outcome.failed.values())))
-        known = known | outcome.records
-    return _by_method(runs, known)
-
-
-def _by_method(runs: list[RunConfig], known: Records) -> dict[str, list[dict]]: # known: id -> record
+    outcome = run_all([run for run in runs if run.id not in known], Store(folder), workers=workers)
+    if outcome.failed:
+        raise ScoreError(next(iter(outcome.failed.values())))
+    known = known | outcome.records
     found = {}
     for run in runs:
         if run.id in known:
@@ -444,10 +424,6 @@ def parts() -> dict[str, ExperimentConfig]:
     return {name: ExperimentConfig.model_validate(part) for name, part in known.items()}
 
 
-def _corpora(experiment: ExperimentConfig) -> list[str]:
-    return [corpus.name for corpus in experiment.blocks[0].corpora]
-
-
 def scorecard(
     found: pd.DataFrame, # of `compared`
 ) -> pd.DataFrame: # a row a method and measure: percent, and points
@@ -476,40 +452,28 @@ def score(
     check(candidate, known[on[0]].encoders[0])
     found = []
     for name in dict.fromkeys(on):
-        of_part = _score_part(candidate, name, known[name], folder, workers or cores(), say)
-        if of_part is not None:
-            found.append(of_part)
+        experiment = known[name]
+        plain = [run for run in experiment.runs() if run.method.name == PLAIN]
+        lacking = next(filter(None, map(absent, plain)), None)
+        if lacking:
+            say(f"{name}: not run: {lacking}")
+            continue
+        say(f"{name}: {experiment.scale}; first the methods here, where they have not run yet, then {len(plain)} runs of yours")
+        methods = our_runs(experiment, folder / "methods", workers or cores())
+        methods[spec] = own_runs(candidate, plain, folder / candidate.folder, workers or cores())
+        found.append(compared(name, methods, [corpus.name for corpus in experiment.blocks[0].corpora]))
     if not found:
         raise ScoreError("nothing could be run")
     together = pd.concat(found, ignore_index=True)
-    _tell(together, candidate, folder, say)
+    say(f"\n{LEGEND}\n\n{scorecard(together).to_string()}\n")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{candidate.file_name}.csv"
+    together.to_csv(path, index=False)
+    say(f"written: {path}")
     return together
-
-
-def _score_part(candidate, name: str, experiment: ExperimentConfig, folder: Path, workers: int, say):
-    "One part, or None where its data or its encoder are not here."
-    plain = [run for run in experiment.runs() if run.method.name == PLAIN]
-    for run in plain:
-        why = absent(run)
-        if why:
-            say(f"{name}: not run: {why}")
-            return None
-    say(f"{name}: {experiment.scale}; first the methods here, where they have not run yet, then {len(plain)} runs of yours")
-    methods = our_runs(experiment, folder / "methods", workers)
-    methods[candidate.spec] = own_runs(candidate, plain, folder / candidate.folder, workers)
-    return compared(name, methods, _corpora(experiment))
 
 
 LEGEND = f"""Of each part the methods here, and yours last: values in percent (AUC(0.05), or importance), each minus that of
 {PLAIN} in points, the ends of the 95 % interval, and whether the method is better there than plain fine-tuning.
   holds          it is better          no difference  less than a point lies between them
   reversed       it is worse           undecided      these runs cannot say"""
-
-
-def _tell(found: pd.DataFrame, candidate: Candidate, folder: Path, say) -> None:
-    "Print the scorecard, and keep it."
-    say(f"\n{LEGEND}\n\n{scorecard(found).to_string()}\n")
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{candidate.file_name}.csv"
-    found.to_csv(path, index=False)
-    say(f"written: {path}")
