@@ -308,8 +308,8 @@ def installs(folder, locked):
 
 
 TARGETS = {
-    "venv", "reports", "test", "test-lower", "lock", "outdated", "docs", "bench", "mutants", "test-faults",
-    "notebooks", "lab-check", "reference", "sync", "check-sync", "clean", "help"}
+    "venv", "reports", "test", "test-lower", "lock", "docs", "bench", "mutants", "test-faults",
+    "lab-check", "reference", "sync", "check-sync", "clean", "help"}
 
 
 @needs_make
