@@ -31,7 +31,7 @@ from debias_nb.repro.config import (
 from ...config import ConfigError, check_known, project_root
 from .pairing import Side, level, run_on
 from ..runs.records import Records, Store, latest
-from ...data.registry import ExpectedTable, load_expected, load_registry
+from ...data.registry import load_expected, load_registry
 from ...data.registry import Cell as Printed
 
 # %% ../../../nbs/pages/00_frame.ipynb #f3000006
@@ -149,18 +149,6 @@ def is_printed(cell: Cell, printed: Printed) -> bool:
     return cell.column == printed.column and cell.encoder == base and cell.method == row_name(printed.row)
 
 
-def _beside_paper(cell: Cell, table: ExpectedTable):
-    "The paper's number put into a cell that has one, and the status that follows."
-    for printed in table.cells:
-        if is_printed(cell, printed):
-            cell.expected = printed.value
-            if printed.value is None:
-                cell.why = printed.note
-            elif cell.status == "measured":
-                cell.why = printed.note
-                cell.status = status_of(cell, table.tolerance, table.decimals)
-            return
-
 # %% ../../../nbs/pages/00_frame.ipynb #f3000014
 FAMILIES = { # regulariser or augmentation -> what tables call it
     "itvreg": "ITVReg",
@@ -230,21 +218,15 @@ def found_records(
     Methods have the names that the experiment has for them."""
     runs = runs or experiment.runs()
     names = {run.id: run.method.name for run in runs} # records of other settings in the same file are none of its own
+    read = _read_so_far() # inside `only_stored()` a file is read once: several experiments may take theirs from it
     found = {}
     for name in dict.fromkeys(run.experiment for run in runs):
-        records = _latest(store, experiment.paper, name, experiment.profile)
-        found |= {i: _renamed(record, names[i]) for i, record in records.items() if i in names}
+        file = (store.folder, experiment.paper, name, experiment.profile)
+        if file not in read:
+            read[file] = latest(store.records(*file[1:], short=read.get("short", False)))
+            gc.freeze() # records hold no cycles, and there are many: they are not searched for garbage
+        found |= {i: _renamed(record, names[i]) for i, record in read[file].items() if i in names}
     return {i: found[i] for i in names if i in found} # in the order of the configuration, whichever they are read in
-
-
-def _latest(store: Store, *place: str) -> Records: # paper, experiment and profile
-    "The newest records of a file. Inside `only_stored()` they are read once: several experiments may take theirs from it."
-    known = _read_so_far()
-    key = (store.folder, *place)
-    if key not in known:
-        known[key] = latest(store.records(*place, short=known.get("short", False)))
-        gc.freeze() # records hold no cycles, and there are many: they are not searched for garbage
-    return known[key]
 
 
 def _renamed(record: dict, name: str) -> dict:
@@ -270,8 +252,15 @@ def table_cells(
                 continue
             cell.unit = unit
             fill(cell, found)
-            if experiment.profile == "paper" and expected:
-                _beside_paper(cell, expected)
+            printed = expected.cells if expected and experiment.profile == "paper" else ()
+            for one in printed:
+                if is_printed(cell, one):
+                    cell.expected = one.value
+                    if one.value is None or cell.status == "measured":
+                        cell.why = one.note
+                    if one.value is not None and cell.status == "measured":
+                        cell.status = status_of(cell, expected.tolerance, expected.decimals)
+                    break
             if cell.status == "not run" and not cell.why:
                 cell.why = wanting(cell)
             cells[key] = cell

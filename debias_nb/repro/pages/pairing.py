@@ -183,21 +183,18 @@ def why_apart(runs: list[Run]) -> str | None: # None: nothing
     return None
 
 
-def _by_key(side: Side) -> dict[tuple, Run]:
-    "The run of each replicate. Raises `ValueError` where two claim one place."
-    known = {}
-    for run in side:
-        if run.key in known:
-            world, seed = run.key
-            raise ValueError(f"two runs of one side have world {world} and seed {seed}: only one of them can be a pair")
-        known[run.key] = run
-    return known
-
-
 def pairs_of(sides: list[Side]) -> tuple[dict[tuple, list[Run]], dict[tuple, str]]: # by world and seed
     """The replicates that every side has a run of, in the order of the first trained side: the runs of those whose runs
     are pairs, and why others are left out. Raises `ValueError` where a side has two runs of one replicate."""
-    by_key = [_by_key(side) for side in sides]
+    by_key = []
+    for side in sides:
+        known = {}
+        for run in side:
+            world, seed = run.key
+            if run.key in known:
+                raise ValueError(f"two runs of one side have world {world} and seed {seed}: only one of them can be a pair")
+            known[run.key] = run
+        by_key.append(known)
     first = next(filter(is_trained, sides), sides[0])
     kept = {}
     left_out = {}
@@ -226,39 +223,31 @@ def is_enough(sides: list[Side], kept: dict[tuple, list[Run]]) -> bool: # kept: 
     return len(kept) >= 1 + any(map(is_trained, sides))
 
 
-def _too_few(kept: dict, left_out: dict[tuple, str]) -> str: # of `pairs_of`
-    "Why a comparison rests on too little."
-    told = f"{len(kept)} common replicates"
-    if left_out:
-        reasons = "; ".join(dict.fromkeys(left_out.values()))
-        told += f", {len(left_out)} left out: {reasons}"
-    return told
-
-
 def paired_sides(sides: list[Side]) -> Paired: # two, or four
-    "a minus b, or (a minus b) minus (c minus d). Raises `Unpaired`, and `ValueError` as `stats.paired`."
+    """a minus b, or (a minus b) minus (c minus d); each world, or each random split, is one replicate where there are
+    several. Raises `Unpaired`, and `ValueError` as `stats.paired`."""
     kept, left_out = pairs_of(sides)
     if not is_enough(sides, kept):
-        raise Unpaired(_too_few(kept, left_out))
+        told = f"{len(kept)} common replicates"
+        if left_out:
+            reasons = "; ".join(dict.fromkeys(left_out.values()))
+            told += f", {len(left_out)} left out: {reasons}"
+        raise Unpaired(told)
     worlds = [world for world, _ in kept]
     of_sides = list(zip(*kept.values()))
     difference = _combined([[run.value for run in side] for side in of_sides])
     if len(set(worlds)) > 1:
+        of_worlds = by_world(difference, worlds)
         overlap = max(run.overlap for side in of_sides for run in side)
-        return _over_worlds(by_world(difference, worlds), overlap)
+        if overlap:
+            return over_splits(of_worlds, overlap)
+        found = paired(of_worlds, np.zeros_like(of_worlds))
+        return replace(found, method=f"t over {found.n} worlds", seeds_alone=False)
     resamples = [_resamples(side) for side in of_sides]
     if None in resamples or len({len(one[0]) for one in resamples}) > 1:
         return paired(difference, np.zeros_like(difference))
     resampled = _combined(resamples)
     return paired(difference, np.zeros_like(difference), resampled, np.zeros_like(resampled))
-
-
-def _over_worlds(difference: np.ndarray, overlap: float) -> Paired: # (worlds,); of `overlap_of`
-    "A difference of which each world, or each random split, is one replicate."
-    if overlap:
-        return over_splits(difference, overlap)
-    found = paired(difference, np.zeros_like(difference))
-    return replace(found, method=f"t over {found.n} worlds", seeds_alone=False)
 
 
 def _combined(of_sides: list) -> np.ndarray: # of each side a row a run

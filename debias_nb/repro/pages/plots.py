@@ -6,9 +6,9 @@
 __all__ = ['WIDTH', 'LETTER', 'STEPS', 'STYLE', 'FONTS', 'NEEDLESS', 'DOTS', 'COLOURS', 'LOOKS', 'SPARE', 'MARKERS', 'SIZES',
            'RULE', 'GREY', 'SHARES', 'QUANTITIES', 'styled', 'svg', 'png', 'Picture', 'Look', 'shades', 'looks',
            'checked', 'canvas', 'wrapped', 'grid', 'panels', 'stacked', 'share_where_ranges_agree', 'legend', 'percent',
-           'on_the_left', 'method_places', 'difference_rows', 'difference_plot', 'side_by_side', 'method_lines',
-           'strength_plot', 'bands', 'courses', 'trajectory_plot', 'weights_plot', 'of_training', 'bias_plot',
-           'mechanism_plot', 'importance_plot', 'transfer_plot']
+           'on_the_left', 'method_places', 'difference_rows', 'difference_plot', 'side_by_side', 'strength_plot',
+           'courses', 'trajectory_plot', 'weights_plot', 'of_training', 'bias_plot', 'mechanism_plot',
+           'importance_plot', 'transfer_plot']
 
 # %% ../../../nbs/pages/04_plots.ipynb #45dc1095
 import io
@@ -85,21 +85,17 @@ def _rounded(match) -> str: # the words of a text and what ends it, or a number 
         return f"{number:.1f}"
     return f"{number:.2f}"
 
-def _shortened(text: str) -> str: # of an SVG file
-    "Without what says nothing, and with numbers that are no longer than is seen."
-    text = re.sub(r">[^<]*</text>|-?\d+\.\d{3,}", _rounded, text)
-    for pattern, instead in NEEDLESS:
-        text = re.sub(pattern, instead, text)
-    return text
-
 def svg(
     figure: Figure,
 ) -> bytes: # an SVG file, the same each time
-    "A figure as a file."
+    "A figure as a file, without what says nothing, and with numbers that are no longer than is seen."
     out = io.StringIO()
     with styled():
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return _shortened(out.getvalue()).encode()
+    text = re.sub(r">[^<]*</text>|-?\d+\.\d{3,}", _rounded, out.getvalue())
+    for pattern, instead in NEEDLESS:
+        text = re.sub(pattern, instead, text)
+    return text.encode()
 
 DOTS = 100   # an inch, of a PNG file: 830 across
 COLOURS = 64 # of a PNG file, which so takes a third of the bytes
@@ -133,14 +129,10 @@ class Picture:
     def _repr_mimebundle_(self, include=None, exclude=None): # what it is shown as, and the metadata of that
         lines = SVG(svg(self.figure)).data # without the declaration of a file, as pages have it
         data = {"image/svg+xml": lines, "text/plain": repr(self)}
-        if _is_shown("image/png"):
+        shell = get_ipython()
+        if shell is None or "image/png" in shell.display_formatter.active_types: # pages are made without dots
             data["image/png"] = b64encode(png(self.figure)).decode()
         return data, {"alt": self.alt}
-
-def _is_shown(kind: str) -> bool:
-    "Whether IPython shows outputs of this kind; pages are made without dots."
-    shell = get_ipython()
-    return shell is None or kind in shell.display_formatter.active_types
 
 # %% ../../../nbs/pages/04_plots.ipynb #60cd44fe
 LOOKS = { # family of methods -> its colour and marker
@@ -376,30 +368,34 @@ def difference_rows(
     groups = frame.groupby(keys, sort=False)
     return {", ".join(key): own for key, own in groups}
 
-def _difference_dots(ax, rows: pd.DataFrame, places: dict, styles: dict):
-    "The dots of one test, with their intervals."
-    for row in rows.itertuples():
-        look = styles[row.method]
-        height = places[row.method]
-        line = "-"
-        if row.seeds_alone:
-            line = ":"
-        ax.plot([row.low, row.high], [height, height], color=look.color, ls=line, clip_on=False)
-        ax.plot(row.difference, height, ls="", clip_on=False, **look.point)
-
-def _difference_axes(ax, rows: pd.DataFrame, places: dict):
-    "The ground of one test, and the names of methods at the left of a row."
-    if (rows["shift"] == "iid").all():
-        ax.set_facecolor(GREY)
-    ax.grid(axis="y", visible=False)
-    steps = 4
-    if ax.get_gridspec().ncols > 4:
-        steps = 2
-    ax.xaxis.set_major_locator(MaxNLocator(steps, steps=STEPS))
+def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
+    "The tests of one row of panels: dots with their intervals on a ground, and names of methods at the left."
+    tests = rows.groupby("test", observed=True)
+    used, unused = np.split(axes, [len(tests)])
     heights = list(places.values())
-    ax.set_yticks(heights, list(places))
-    ax.set_ylim(max(heights) + .7, -.7)
-    ax.tick_params(axis="y", length=0, labelleft=ax.get_subplotspec().is_first_col())
+    steps = 4
+    if len(axes) > 4:
+        steps = 2
+    for ax, (test, own) in zip(used, tests):
+        title = re.sub(r" \((IID|OOD)\)$", "", test)
+        ax.set_title(wrapped(title, len(axes) + 1, margin=.1))
+        ax.axvline(0, **RULE)
+        for row in own.itertuples():
+            look = styles[row.method]
+            height = places[row.method]
+            line = ":" if row.seeds_alone else "-"
+            ax.plot([row.low, row.high], [height, height], color=look.color, ls=line, clip_on=False)
+            ax.plot(row.difference, height, ls="", clip_on=False, **look.point)
+        if (own["shift"] == "iid").all():
+            ax.set_facecolor(GREY)
+        ax.grid(axis="y", visible=False)
+        ax.xaxis.set_major_locator(MaxNLocator(steps, steps=STEPS))
+        ax.set_yticks(heights, list(places))
+        ax.set_ylim(max(heights) + .7, -.7)
+        ax.tick_params(axis="y", length=0, labelleft=ax.get_subplotspec().is_first_col())
+    for ax in unused:
+        ax.set_axis_off()
+    share_where_ranges_agree(used, "x", most=1.6)
 
 # %% ../../../nbs/pages/04_plots.ipynb #ac0e7138
 @styled()
@@ -424,33 +420,15 @@ def difference_plot(
             letters = int(height / LETTER) - 1 # no longer than a row is high
             axes[0].set_ylabel(fill(title, letters, break_long_words=False))
     _caption(figure, label)
-    _difference_legend(figure, frame.seeds_alone.any())
-    return figure
-
-def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
-    "The tests of one row of panels."
-    tests = rows.groupby("test", observed=True)
-    used, unused = np.split(axes, [len(tests)])
-    for ax, (test, own) in zip(used, tests):
-        title = re.sub(r" \((IID|OOD)\)$", "", test)
-        ax.set_title(wrapped(title, len(axes) + 1, margin=.1))
-        ax.axvline(0, **RULE)
-        _difference_dots(ax, own, places, styles)
-        _difference_axes(ax, own, places)
-    for ax in unused:
-        ax.set_axis_off()
-    share_where_ranges_agree(used, "x", most=1.6)
-
-def _difference_legend(figure: Figure, seeds_alone: bool):
-    "What grounds and dotted lines mean, where there are any."
     keys = {}
     if any(mpl.colors.same_color(ax.get_facecolor(), GREY) for ax in figure.axes):
         keys["in distribution"] = Patch(facecolor=GREY, edgecolor="#999999")
         keys["shifted"] = Patch(facecolor="white", edgecolor="#999999")
-    if seeds_alone:
+    if frame.seeds_alone.any():
         keys["interval over seeds alone"] = Line2D([], [], color="#555555", ls=":", lw=1.4)
     if keys:
         legend(figure, {}, keys)
+    return figure
 
 # %% ../../../nbs/pages/04_plots.ipynb #d3ecb340
 def side_by_side(
@@ -467,17 +445,6 @@ def side_by_side(
         return rows[x] * 10 ** (.15 * move)
     step = np.diff(np.unique(rows[x])).min(initial=1.)
     return rows[x] + step * move
-
-def method_lines(
-    ax,
-    rows: pd.DataFrame, # of one axes: method, place, value, low, high
-    styles: dict[str, Look],
-):
-    "A line with intervals for each method."
-    for name, look in styles.items():
-        own = only(rows, method=name).sort_values("place")
-        ax.plot([own.place, own.place], [own.low, own.high], color=look.color, lw=.9)
-        ax.plot(own.place, own.value, **look.point)
 
 # %% ../../../nbs/pages/04_plots.ipynb #bae873f1
 @styled()
@@ -502,25 +469,25 @@ def strength_plot(
     rows["place"] = side_by_side(rows, x, list(styles), log)
     figure, cells = stacked(rows.panel, rows.test, height=2.1)
     for (panel, test), ax in cells.items():
-        method_lines(ax, only(rows, panel=panel, test=test), styles)
+        here = only(rows, panel=panel, test=test)
+        for name, look in styles.items():
+            own = only(here, method=name).sort_values("place")
+            ax.plot([own.place, own.place], [own.low, own.high], color=look.color, lw=.9)
+            ax.plot(own.place, own.value, **look.point)
         for row in only(base, panel=panel, test=test).itertuples():
             ax.axhline(row.value, **fixed[row.method].level)
-        _strength_axes(ax, log)
+        if log:
+            ax.set_xscale("log")
+            ax.xaxis.set_major_formatter("{x:g}")
+        else:
+            ax.axhline(0, **RULE)
+            ax.xaxis.set_major_locator(MaxNLocator(6, steps=STEPS, integer=True))
         name = ", ".join(filter(None, [label, test]))
         on_the_left(ax, fill(name, 24))
     _finish_rows(cells, below)
     dashed = {name: Line2D([], [], **look.level) for name, look in fixed.items()}
     legend(figure, styles, dashed)
     return figure
-
-def _strength_axes(ax, log: bool):
-    "Strengths on a log scale; other numbers as they are, around zero."
-    if log:
-        ax.set_xscale("log")
-        ax.xaxis.set_major_formatter("{x:g}")
-    else:
-        ax.axhline(0, **RULE)
-        ax.xaxis.set_major_locator(MaxNLocator(6, steps=STEPS, integer=True))
 
 def _finish_rows(
     cells: dict, # (panel, row) -> its axes
@@ -537,25 +504,6 @@ def _finish_rows(
         share_where_ranges_agree(axes)
 
 # %% ../../../nbs/pages/04_plots.ipynb #6b745485
-def bands(
-    ax,
-    rows: pd.DataFrame, # of one axes: method, value and x; a row a seed
-    x: str,             # column
-    styles: dict[str, Look],
-):
-    "The mean of each method as a line, with a band over all seeds where there are few methods."
-    band = None
-    if len(styles) <= 4:
-        band = ("pi", 100) # from the lowest to the highest
-    starts = np.linspace(0, .3, len(styles), endpoint=False)
-    for start, (name, look) in zip(starts, styles.items()):
-        own = only(rows, method=name)
-        shade = dict(alpha=.15, lw=0)
-        if len(own):
-            sns.lineplot(own, x=x, y="value", ax=ax, errorbar=band, err_kws=shade, markevery=(start, .3), **look.point)
-    ax.margins(x=.01)
-    ax.set(xlabel="", ylabel="")
-
 def courses(
     frame: pd.DataFrame, # columns panel, quantity, method, family, value and x; a row a seed
     x: str,              # column
@@ -564,13 +512,26 @@ def courses(
     below: str,          # what the axes share
     others=(),           # of `legend`
 ) -> Figure:
-    "Quantities down, panels across, methods as lines with bands."
+    """Quantities down, panels across, methods as lines: means over seeds, with a band over all of them where there are few
+    methods."""
     styles = looks(frame)
     present = [quantity for quantity in names if quantity in set(frame.quantity)]
     figure, cells = stacked(frame.panel, present, height)
     letters = int(height / LETTER) - 5
+    band = None
+    if len(styles) <= 4:
+        band = ("pi", 100) # from the lowest to the highest
+    starts = np.linspace(0, .3, len(styles), endpoint=False)
     for (panel, quantity), ax in cells.items():
-        bands(ax, only(frame, panel=panel, quantity=quantity), x, styles)
+        rows = only(frame, panel=panel, quantity=quantity)
+        for start, (name, look) in zip(starts, styles.items()):
+            own = only(rows, method=name)
+            shade = dict(alpha=.15, lw=0)
+            marks = dict(markevery=(start, .3), **look.point)
+            if len(own):
+                sns.lineplot(own, x=x, y="value", ax=ax, errorbar=band, err_kws=shade, **marks)
+        ax.margins(x=.01)
+        ax.set(xlabel="", ylabel="")
         on_the_left(ax, fill(names[quantity], letters))
     _finish_rows(cells, below)
     legend(figure, styles, others)
@@ -647,8 +608,18 @@ def mechanism_plot(
     rows = checked(frame, ["panel", "family", "seed"], ["ood", "spurious"], ["strength"])
     styles = looks(rows.assign(method=rows.family))
     figure, cells = panels(rows.panel, height=3.)
+    small = dict(ls="", markersize=3, alpha=.35, markeredgewidth=0)
     for (panel, name), own in rows.groupby(["panel", "family"], sort=False):
-        _path(cells[panel], own, styles[name])
+        look = styles[name]
+        ax = cells[panel]
+        ax.plot(own.spurious, own.ood, **look.point | small)
+        means = own.groupby("strength", dropna=False)[["spurious", "ood"]].mean()
+        ax.plot(means.spurious, means.ood, **look.point)
+        dark = sns.dark_palette(look.color, 4)[2]
+        ends = own.strength.agg(["min", "max"]).dropna()
+        for strength in ends.unique():
+            beside = dict(xytext=(4, 4), textcoords="offset points", size=7.5, color=dark)
+            ax.annotate(f"λ {strength:g}", means.loc[strength], **beside)
     for ax in cells.values():
         ax.margins(.15)
         percent(ax.xaxis)
@@ -658,23 +629,13 @@ def mechanism_plot(
     legend(figure, styles)
     return figure
 
-def _path(ax, rows: pd.DataFrame, look: Look):
-    "The runs of one family, and their means along its strength."
-    small = dict(ls="", markersize=3, alpha=.35, markeredgewidth=0)
-    ax.plot(rows.spurious, rows.ood, **look.point | small)
-    means = rows.groupby("strength", dropna=False)[["spurious", "ood"]].mean()
-    ax.plot(means.spurious, means.ood, **look.point)
-    dark = sns.dark_palette(look.color, 4)[2]
-    ends = rows.strength.agg(["min", "max"]).dropna()
-    for strength in ends.unique():
-        ax.annotate(f"λ {strength:g}", means.loc[strength], (4, 4), textcoords="offset points", size=7.5, color=dark)
-
 # %% ../../../nbs/pages/04_plots.ipynb #60db7c40
 @styled()
 def importance_plot(
     frame: pd.DataFrame, # of one text: columns position, token, method, importance, causal (True, False, or None where it is not known)
 ) -> Figure:
-    "The importance of every token of a text. Raises `ValueError` for two rows of one method at one place."
+    """The importance of every token of a text; tokens are slanted where they are long, and those known to be spurious bold
+    red. Raises `ValueError` for two rows of one method at one place."""
     rows = checked(frame, ["method", "token", "causal"], ["position", "importance"])
     table = rows.pivot(index="method", columns="position", values="importance")
     table = table.loc[rows.method.unique()]
@@ -684,11 +645,6 @@ def importance_plot(
     ax.set(xlabel="", ylabel="")
     ax.set_yticklabels(table.index, rotation=0)
     tokens = rows.drop_duplicates("position").sort_values("position")
-    _write_tokens(ax, tokens)
-    return figure
-
-def _write_tokens(ax, tokens: pd.DataFrame):
-    "Tokens below their columns, slanted where they are long; those known to be spurious in bold red."
     longest = tokens.token.str.len().max()
     slanted = {}
     if longest * len(tokens) > 70:
@@ -698,6 +654,7 @@ def _write_tokens(ax, tokens: pd.DataFrame):
         if causal is not None and not causal:
             label.set(color="#a3123a", weight="bold")
             ax.set_xlabel("bold red: not causal", color="#a3123a")
+    return figure
 
 # %% ../../../nbs/pages/04_plots.ipynb #c4ddb45b
 @styled()
@@ -705,22 +662,18 @@ def transfer_plot(
     frame: pd.DataFrame, # columns panel, trained, tested, difference (points)
     label: str = "difference (points)", # what is subtracted from what
 ) -> Figure:
-    "What training on each corpus does to each test. Raises `ValueError` for two rows of one panel at one place."
+    "What training on each corpus does to each test: red below zero, blue above. Raises `ValueError` for two rows of one panel at one place."
     rows = checked(frame, ["panel", "trained", "tested"], ["difference"])
     figure, cells = panels(rows.panel, height=.36 * rows.trained.nunique() + 1.)
     most = rows.difference.abs().max()
     for panel, ax in cells.items():
         table = only(rows, panel=panel).pivot(index="trained", columns="tested", values="difference")
         table = table.reindex(index=rows.trained.unique(), columns=rows.tested.unique())
-        _difference_heatmap(ax, table, most)
+        style = dict(cmap="RdBu", vmin=-most, vmax=most, linewidths=1, cbar=False)
+        sns.heatmap(table, ax=ax, annot=table.map(signed), fmt="", annot_kws={"size": 8}, **style)
+        ax.tick_params(axis="x", rotation=30)
+        ax.tick_params(axis="y", rotation=0)
+        ax.set(xlabel="tested on", ylabel="")
+        on_the_left(ax, "trained on")
     _caption(figure, label)
     return figure
-
-def _difference_heatmap(ax, table: pd.DataFrame, most: float):
-    "Differences as colours, red below zero and blue above, with their numbers."
-    style = dict(cmap="RdBu", vmin=-most, vmax=most, linewidths=1, cbar=False)
-    sns.heatmap(table, ax=ax, annot=table.map(signed), fmt="", annot_kws={"size": 8}, **style)
-    ax.tick_params(axis="x", rotation=30)
-    ax.tick_params(axis="y", rotation=0)
-    ax.set(xlabel="tested on", ylabel="")
-    on_the_left(ax, "trained on")

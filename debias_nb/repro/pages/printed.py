@@ -110,17 +110,9 @@ class Fact:
         return ": ".join(filter(None, (self.label, self.place)))
 
 
-def _asked(relation: str, by: float) -> str:
-    "A relation in words."
-    if relation not in ("~", "!="):
-        return f"{relation} {by:g}".replace("-", "−")
-    text = f"within ±{by:g}" if by else "equal"
-    return text if relation == "~" else f"not {text}"
-
-
 def fact(
     label: str,
-    found: pd.Series | float, # a difference in percentage points, or a ratio
+    found: pd.Series | float, # a difference in percentage points, or a ratio; nan for what is not printed
     relation: str,            # > >= < <= or =; ~ within `by` of zero, != not within
     by: float = 0.,
 ) -> list[Fact]: # one a place
@@ -131,18 +123,22 @@ def fact(
         found = pd.Series({"": found})
     if found.empty:
         raise ValueError(f"{label}: no place in common")
-    return [_fact(label, place, round(float(value), 6), relation, by) for place, value in found.items()]
-
-
-def _fact(label: str, place: str | tuple[str, ...], value: float, relation: str, by: float) -> Fact:
-    "What is asked of one number; nan for one that is not printed."
-    if isinstance(place, tuple):
-        place = ", ".join(place)
-    asked = _asked(relation, by)
-    if np.isnan(value):
-        return Fact(label, place, "not printed", asked, None)
-    text = f"{value:+.2f}".replace("-", "−")
-    return Fact(label, place, text, asked, bool(RELATIONS[relation](value, by)))
+    asked = f"{relation} {by:g}".replace("-", "−")
+    if relation in ("~", "!="):
+        asked = f"within ±{by:g}" if by else "equal"
+    if relation == "!=":
+        asked = f"not {asked}"
+    facts = []
+    for place, number in found.items():
+        if isinstance(place, tuple):
+            place = ", ".join(place)
+        value = round(float(number), 6)
+        if np.isnan(value):
+            facts.append(Fact(label, place, "not printed", asked, None))
+            continue
+        text = f"{value:+.2f}".replace("-", "−")
+        facts.append(Fact(label, place, text, asked, bool(RELATIONS[relation](value, by))))
+    return facts
 
 
 def said(

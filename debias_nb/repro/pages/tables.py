@@ -168,20 +168,17 @@ def _named(found: pd.DataFrame) -> pd.Series:
     return found.method
 
 
-def _emphasised(row) -> str: # of `differences`
-    "A difference as text, in bold where its interval leaves out zero as printed."
-    digits = DIGITS[row.unit]
-    text = bracket(row, digits)
-    if round(row.low, digits) > 0 or round(row.high, digits) < 0:
-        return f"**{text}**"
-    return text
-
-
 def intervals(found: pd.DataFrame) -> pd.DataFrame: # of `differences`
-    "Differences as text, in the shape of `means`; bold where the interval leaves out zero."
+    "Differences as text, in the shape of `means`; bold where the interval leaves out zero as printed."
     if found.empty:
         return pd.DataFrame()
-    texts = [_emphasised(row) for row in found.itertuples()]
+    texts = []
+    for row in found.itertuples():
+        digits = DIGITS[row.unit]
+        text = bracket(row, digits)
+        if round(row.low, digits) > 0 or round(row.high, digits) < 0:
+            text = f"**{text}**"
+        texts.append(text)
     return wide(found.assign(method=_named(found), text=texts))
 
 
@@ -250,20 +247,13 @@ def pairs(
     rows = []
     for place, base, sides in _comparisons(runs, against, metric):
         kept, left_out = pairs_of(sides)
-        words = _counted(kept)
+        worlds = {world for world, _ in kept}
+        words = f"{len(worlds)} worlds or splits" if len(worlds) > 1 else f"{len(kept)} seeds"
         if not is_enough(sides, kept):
             words = f"too few: {words}"
         all_runs = all(len(side) == len(kept) for side in sides if is_trained(side))
         rows.append([*place, base, words, _left_out(left_out), all_runs])
     return pd.DataFrame(rows, columns=[*PLACE, "against", "replicates", "left_out", "all_runs"])
-
-
-def _counted(kept) -> str: # kept: world and seed of each pair
-    "How many replicates there are, in words."
-    worlds = {world for world, _ in kept}
-    if len(worlds) > 1:
-        return f"{len(worlds)} worlds or splits"
-    return f"{len(kept)} seeds"
 
 
 def _left_out(why: dict[tuple, str]) -> str: # world and seed -> reason
@@ -278,6 +268,10 @@ def _left_out(why: dict[tuple, str]) -> str: # world and seed -> reason
 
 
 APART = "Means are over all runs of a method, differences over pairs of runs alone: two means need not lie as far apart as their difference says."
+
+
+def _joined(names: pd.Series) -> str:
+    return "; ".join(sorted(set(names)))
 
 
 def rests_on(
@@ -295,27 +289,19 @@ def rests_on(
     if len(numbers) == 1 and not known.left_out.any():
         said = f"Each difference rests on n = {numbers[0]}."
     else:
-        said = f"What differences rest on:\n\n{markdown(_replicates(known))}"
+        names = ["encoder", "method", "test"]
+        table = known.assign(method=_named(known))[[*names, "replicates", "left_out"]]
+        for name in ("test", "method", "encoder"): # those that rest on alike replicates share a row
+            others = [column for column in table if column != name]
+            table = table.groupby(others, sort=False)[name].agg(_joined).reset_index()
+        shown = [name for name in names if table[name].nunique() > 1] + ["replicates"]
+        if known.left_out.any():
+            shown.append("left_out")
+        table = table[shown].rename(columns={"test": "tests", "replicates": "n", "left_out": "left out"})
+        said = f"What differences rest on:\n\n{markdown(table)}"
     if known.all_runs.all():
         return said
     return f"{said}\n\n{APART}"
-
-
-def _joined(names: pd.Series) -> str:
-    return "; ".join(sorted(set(names)))
-
-
-def _replicates(known: pd.DataFrame) -> pd.DataFrame: # of `pairs`
-    "A row for all comparisons that rest on alike replicates, without columns of names that are the same in all rows."
-    names = ["encoder", "method", "test"]
-    table = known.assign(method=_named(known))[[*names, "replicates", "left_out"]]
-    for name in ("test", "method", "encoder"):
-        others = [column for column in table if column != name]
-        table = table.groupby(others, sort=False)[name].agg(_joined).reset_index()
-    shown = [name for name in names if table[name].nunique() > 1] + ["replicates"]
-    if known.left_out.any():
-        shown.append("left_out")
-    return table[shown].rename(columns={"test": "tests", "replicates": "n", "left_out": "left out"})
 
 # %% ../../../nbs/pages/02_tables.ipynb #f3200026
 def printed(
@@ -398,25 +384,11 @@ def _fingerprints(parts: list[tuple[str, dict]]) -> str: # names, and what is kn
     beginnings = {(name, about["fingerprint"][:12]) for name, about in parts}
     known = pd.DataFrame(sorted(beginnings), columns=["name", "beginning"])
     known = known[~known.beginning.str.startswith("none")]
-    return "; ".join(f"{name} {_few(own)}" for name, own in known.groupby("name").beginning)
-
-
-def _few(beginnings: pd.Series) -> str:
-    if len(beginnings) > FEW:
-        return f"({len(beginnings)} of them)"
-    return ", ".join(f"`{one}`" for one in beginnings)
-
-
-def _spent(records: list[dict]) -> str:
-    "Number of runs, what they cost, and on what."
-    seconds = pd.Series([record["seconds"] for record in records])
-    minutes = round(seconds.sum() / 60)
-    devices = _seen(f"{record['device']} {record['dtype']}" for record in records)
-    processors = _seen(record["environment"].get("cpu") for record in records)
-    machines = ", ".join(filter(None, [devices, processors]))
-    unit = "minute" if minutes == 1 else "minutes"
-    cost = f"{minutes} {unit} of one core in all, {seconds.median():.0f} s the median run"
-    return f"{len(records)} runs, {cost}; {machines}"
+    parts = []
+    for name, own in known.groupby("name").beginning:
+        few = ", ".join(f"`{one}`" for one in own)
+        parts.append(f"{name} {few}" if len(own) <= FEW else f"{name} ({len(own)} of them)")
+    return "; ".join(parts)
 
 
 def provenance(study: Study) -> str:
@@ -426,14 +398,21 @@ def provenance(study: Study) -> str:
         return ""
     profile = study.experiment.profile
     name = study.experiment.name
+    seconds = pd.Series([record["seconds"] for record in records])
+    minutes = round(seconds.sum() / 60)
+    unit = "minute" if minutes == 1 else "minutes"
+    cost = f"{minutes} {unit} of one core in all, {seconds.median():.0f} s the median run"
+    devices = _seen(f"{record['device']} {record['dtype']}" for record in records)
     environments = [record["environment"] for record in records]
+    processors = _seen(one.get("cpu") for one in environments)
+    machines = ", ".join(filter(None, [devices, processors]))
     commits = _seen(map(commit_of, environments))
     packages = {part for one in environments for part in one["packages"].items()}
     versions = _seen(f"{name} {version}" for name, version in packages if name in VERSIONS)
     encoders = _fingerprints([(record["encoder"]["name"], record["encoder"]) for record in records])
     data = _fingerprints([part for record in records for part in record["data"].items()])
     changed = sum(not is_clean(record) for record in records)
-    lines = [f"- `{profile}`: {_spent(records)}.", f"Commits {commits}. {versions}."]
+    lines = [f"- `{profile}`: {len(records)} runs, {cost}; {machines}.", f"Commits {commits}. {versions}."]
     if encoders:
         lines.append(f"Encoders: {encoders}.")
     lines.append(f"Data: {data}.")

@@ -182,14 +182,6 @@ class Comparison:
         return detectable(_endless(self.difference), comparisons=self.family)
 
 
-def _difference_of(names: list[str]) -> str: # two, or four
-    "What is subtracted from what."
-    text = " − ".join(names[:2])
-    if len(names) == 2:
-        return text
-    return f"({text}) − ({' − '.join(names[2:])})"
-
-
 class Evidence:
     "What the stored records of one paper say."
     def __init__(self, cells: list[Cell], found: Records): # id -> record
@@ -271,7 +263,10 @@ class Evidence:
             cells.append(cell)
         if not any(cells):
             return None
-        compared = Comparison(asked, profile, encoder, column, _difference_of(names), tuple(cells))
+        text = " − ".join(names[:2])
+        if len(names) == 4:
+            text = f"({text}) − ({' − '.join(names[2:])})"
+        compared = Comparison(asked, profile, encoder, column, text, tuple(cells))
         return self._measured(compared)
 
     def _measured(self, one: Comparison) -> Comparison:
@@ -323,7 +318,7 @@ def low_leakage(
 def judge(
     comparisons: list[Comparison], # of one claim
 ) -> list[Comparison]:
-    "Each with its word, adjusted for those of its profile that count alike."
+    "Each with its word, adjusted for those of its profile that count alike, and why it is undecided."
     out = list(comparisons)
     families = {}
     for i, one in enumerate(out):
@@ -334,7 +329,11 @@ def judge(
         adjusted = holm([one.p for one in members])
         endless = holm([threshold_p(_endless(one.difference), -one.asked.margin) for one in members])
         for i, one, p, p_endless in zip(family, members, adjusted, endless):
-            out[i] = _with_word(one, p, p_endless)
+            word = one.asked.word(one.difference, p)
+            why = ""
+            if word == "undecided":
+                why = f"{_too_few(one, p_endless)}; could have seen {one.seen:.1f}"
+            out[i] = replace(one, p=p, verdict=word, why=why)
     return out
 
 
@@ -343,15 +342,6 @@ def _endless(d: Paired) -> Paired:
     if math.isnan(d.items_error):
         return d
     return replace(d, error=d.items_error, freedom=math.inf)
-
-
-def _with_word(one: Comparison, p: float, p_endless: float) -> Comparison: # both adjusted
-    "A comparison with its word, and why it is undecided."
-    word = one.asked.word(one.difference, p)
-    why = ""
-    if word == "undecided":
-        why = f"{_too_few(one, p_endless)}; could have seen {one.seen:.1f}"
-    return replace(one, p=p, verdict=word, why=why)
 
 
 def _too_few(one: Comparison, p: float) -> str: # p: if all comparisons beside it had replicates without end as well
@@ -422,14 +412,6 @@ class Claim:
             return f"{word} in part"
         return word
 
-    def _printed(self) -> str:
-        "What the paper's own cells say; where they deny the claim, which do."
-        verdict = printed_verdict(self.facts)
-        so = verdict == "holds"
-        told = in_words(self.facts, so)
-        joint = ": " if so else "; not so: "
-        return f"**{verdict}**{joint if told else ''}{told}"
-
     def rows(self, profiles: list[str]) -> list[list[str]]: # of `claim_table`
         "The claim with its verdicts, and each thing that was asked with what came out."
         analogues = dict.fromkeys(one.asked.analogue for one in self.comparisons if one.asked.analogue)
@@ -437,8 +419,13 @@ class Claim:
         if analogues:
             ours = f" In our runs: {'; '.join(analogues)}."
         said = f"**{self.statement}** {self.note}{ours}"
+        printed = printed_verdict(self.facts)
+        so = printed == "holds" # where the printed cells deny the claim, those are told that do
+        told = in_words(self.facts, so)
+        joint = ": " if so else "; not so: "
+        cells = f"**{printed}**{joint if told else ''}{told}"
         verdicts = [f"**{self.shown(profile)}**" for profile in profiles]
-        rows = [[f'<a id="{self.id.lower()}"></a>**{self.id}**', said, self._printed(), *verdicts]]
+        rows = [[f'<a id="{self.id.lower()}"></a>**{self.id}**', said, cells, *verdicts]]
         for asked, found in self._lines().items():
             outcomes = [_outcome(found.get(profile, [])) for profile in profiles]
             if any(outcomes):
@@ -612,16 +599,15 @@ def _executed(paper: str, name: str) -> Ledger: # what it calls `book`
     return names["book"]
 
 
-def _comparison_row(paper: str, claim: str, one: Comparison) -> dict:
-    "A row of the table of comparisons, and what that table leaves out."
-    row = vars(one.asked) | vars(one) | dict(paper=paper, claim=claim, comparison=one.text, difference=math.nan)
-    d = one.difference
-    if d is not None:
-        row |= dict(difference=d.difference, low=d.low, high=d.high, replicates=d.n, detectable=one.seen)
-    return row
-
-
 def comparison_frame(book: Ledger) -> pd.DataFrame: # a row a comparison
     "Every comparison of a paper's claims, for a CSV file."
-    rows = [_comparison_row(book.paper, claim.id, one) for claim in book.claims.values() for one in claim.comparisons]
+    rows = []
+    for claim in book.claims.values():
+        for one in claim.comparisons:
+            about = dict(paper=book.paper, claim=claim.id, comparison=one.text, difference=math.nan)
+            row = vars(one.asked) | vars(one) | about
+            d = one.difference
+            if d is not None:
+                row |= dict(difference=d.difference, low=d.low, high=d.high, replicates=d.n, detectable=one.seen)
+            rows.append(row)
     return pd.DataFrame(rows, columns=COMPARISON)
