@@ -7,12 +7,13 @@ __all__ = ['Kind', 'INTERVENTION_KINDS', 'random_bits', 'row_keys', 'choose', 'o
            'intervene', 'Importance', 'importance', 'token_owners', 'word_of_token', 'importance_by_role']
 
 # %% ../nbs/04_interventions.ipynb #12959e13
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from html import escape
 from typing import Literal, get_args
 
 import numpy as np
+import pandas as pd
 import torch
 
 from .config import check_range
@@ -281,7 +282,7 @@ class Importance:
     """
     values: torch.Tensor
     tokens: Tokens
-    tokenizer: object = field(repr=False)
+    tokenizer: object
 
     @cached_property
     def spelled(self) -> list[list[tuple[str, float]]]:
@@ -290,29 +291,30 @@ class Importance:
         columns = zip(self.tokens.ids.cpu(), self.tokens.ordinary.cpu(), self.values)
         return [list(zip(map(one, ids[own].tolist()), of_text[own].tolist())) for ids, own, of_text in columns]
 
-    def frame(self):
-        "A pandas DataFrame with one row per token: number of the text, token, importance."
-        import pandas as pd
+    def frame(self) -> pd.DataFrame:
+        "A data frame with one row per token: number of the text, token, importance."
         rows = [(text, *token) for text, tokens in enumerate(self.spelled) for token in tokens]
         return pd.DataFrame(rows, columns=["text", "token", "importance"])
 
     def __repr__(self):
-        return self.frame().to_string(index=False, float_format="{:.3f}".format)
+        return self.frame().to_string(index=False, float_format="{:.3f}".format, max_rows=60)
 
     def _repr_html_(self):
-        "Each text with its tokens shaded, the most important one of all in full color."
-        strongest = max((value for tokens in self.spelled for _, value in tokens), default=0) or 1
+        "Each of the first 20 texts with its tokens shaded, the most important one in full color."
+        first = self.spelled[:20]
+        strongest = max((value for tokens in first for _, value in tokens), default=0) or 1
         lines = []
-        for tokens in self.spelled:
+        for tokens in first:
             shaded = [
                 f'<span title="{value:.3f}" style="background: rgba(230, 120, 0, {max(value, 0) / strongest:.2f})">'
                 f"{escape(token)}</span>" for token, value in tokens]
             lines.append(f"<p>{' '.join(shaded)}</p>")
+        if len(self.tokens) > len(first):
+            lines.append(f"<p>and {len(self.tokens) - len(first):,} more texts</p>")
         return "".join(lines)
 
     def plot(self, text: int = 0, ax=None):
         "Draw the importance of one text's tokens as bars (matplotlib). Returns the axes."
-        import pandas as pd
         tokens, values = zip(*self.spelled[text])
         bars = pd.Series(values[::-1], tokens[::-1])
         return bars.plot.barh(ax=ax, xlabel="importance (1 - cosine)", color="tab:orange")
@@ -325,7 +327,9 @@ def importance(
 ) -> Importance:
     r"""Measure how far a text's embedding moves when one of its tokens is taken away, for every ordinary token.
 
-    $$I(t, X) = 1 - \cos(f(X), f(X \setminus t))$$ (Bansal et al. 2022, Section 3)
+    $$s_j = 1 - \cos(f(X), f(X'_{-j}))$$
+
+    X' is the text without its j-th token (Bansal et al. 2022, Section 3.2).
 
     Parameters
     ----------
@@ -449,7 +453,6 @@ def importance_by_role(
 
 def _shares(title, role, importance): # (tokens,) each -> a row a title
     "The share of each role in the importance of each title."
-    import pandas as pd
     long = pd.DataFrame({"title": title, "role": role, "share": importance})
     mass = long.pivot_table(index="title", columns="role", values="share", aggfunc="sum", fill_value=0.)
     return mass.div(mass.sum(axis=1), axis=0)
