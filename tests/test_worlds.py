@@ -17,10 +17,11 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from debias_nb.config import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
 from debias_nb.hashes import sha256_text
+from debias_nb.data.planted_answers import answer_words, answers_split
+from debias_nb.data.planted_authors import author_words, authors_split
 from debias_nb.data.worlds import (
-    ANSWER_SPLITS, AUTHOR_SPLITS, ONSETS, SPECIAL, SPLITS, STREAMS, STRONG, Catalogue, Lexicon, answer_words,
-    answers_split, author_words, authors_split, relevant, stream, strong_world, vocabulary_sha256,
-    wordpiece_vocabulary,
+    ANSWER_SPLITS, AUTHOR_SPLITS, ONSETS, SPECIAL, SPLITS, STREAMS, STRONG, Catalogue, Lexicon, relevant, stream,
+    strong_world, vocabulary_sha256, wordpiece_vocabulary,
 )
 
 SMALL = dict(types=12, unseen_types=5, train_pairs=120, broad_pairs=150, queries=25, items=90, test_negatives=5)
@@ -590,7 +591,7 @@ def test_all_places_types_and_words_are_equally_frequent():
 ANSWERS = """
 import json
 from debias_nb.config import AnswersWorldConfig
-from debias_nb.data.worlds import ANSWER_SPLITS, answers_split
+from debias_nb.data.planted_answers import ANSWER_SPLITS, answers_split
 
 config = AnswersWorldConfig(name="answers", questions=60, tests=40)
 splits = [answers_split(config, split) for split in ANSWER_SPLITS]
@@ -835,7 +836,7 @@ def test_a_world_without_words_of_their_own_needs_no_further_words():
 AUTHORS = """
 import json
 from debias_nb.config import AuthorsWorldConfig
-from debias_nb.data.worlds import AUTHOR_SPLITS, authors_split
+from debias_nb.data.planted_authors import AUTHOR_SPLITS, authors_split
 
 config = AuthorsWorldConfig(name="authors", authors=20, test_authors=12, texts=3, tokens=40)
 splits = [authors_split(config, split) for split in AUTHOR_SPLITS]

@@ -384,7 +384,7 @@ def planted_answers(
 ) -> Answers: # its `part` is `train`, `dev`, or `test` for the other three
     """Candidate answers of a planted world.
     Raises `ValueError` for a part that does not exist and for a world that cannot be made."""
-    from debias_nb.data.worlds import answers_split
+    from debias_nb.data.planted_answers import answers_split
     made = answers_split(config, part)
     kind = "test"
     if part in ("train", "dev"):

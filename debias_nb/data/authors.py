@@ -472,7 +472,7 @@ def planted_texts(
     likeness: float = 0., # of the topics of `cross` with those of training, in [0, 1]
 ) -> Texts:
     "Texts of a planted world. Raises `ValueError` for a part that does not exist, and for a world that cannot be made."
-    from debias_nb.data.worlds import authors_split
+    from debias_nb.data.planted_authors import authors_split
     made = authors_split(config, part, likeness)
     counts = {"texts at home": sum(map(operator.eq, made.home, made.topic))}
     return Texts(f"authors {part}", made.author, made.topic, made.text, counts=counts)

@@ -39,7 +39,7 @@ from debias_nb.repro.config import AuthorsConfig, CorpusConfig, RunConfig, Train
 from debias_nb.repro.runs.tasks.common import Task, Tested, Trained, encoder_files, lacking, parted, together
 from debias_nb.retrieval import first_hits, recall_at, reciprocal_rank
 from debias_nb.repro.runs.training import arguments_for, curve_summary, optimizer_for
-from debias_nb.data.worlds import author_words
+from debias_nb.data.planted_authors import author_words
 
 
 APART = .25 # share of the training authors, and of their topics, set apart where validation is across topics
