@@ -14,10 +14,10 @@ from hypothesis import given, settings, strategies as st
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from debias_nb import retrieval
+from debias_nb.data import retrieval
 from debias_nb.data.titles import TitleTask
 from debias_nb.metrics import bootstrap_weights
-from debias_nb.retrieval import (
+from debias_nb.data.retrieval import (
     FirstHit, bin_shares, evaluate_retrieval, first_hits, first_items, frequency_bins, gains_at, propensities,
     recall_at, reciprocal_rank, top_lists,
 )

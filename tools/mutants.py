@@ -42,7 +42,7 @@ TESTS = {
     "arr": ("arr",),
     "scan": ("scan",),
     "metrics": ("metrics", "ranking"),
-    "retrieval": ("retrieval", "ranking"),
+    "data/retrieval": ("retrieval", "ranking"),
     "stats": ("stats",),
 }
 

@@ -37,7 +37,7 @@ from debias_nb.repro.runs.limits import fit
 from debias_nb.repro.runs.records import TrainingFailed
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
 from debias_nb.repro.runs.tasks.common import Task, Tested, Trained, encoder_files, lacking, parted, together
-from debias_nb.retrieval import first_hits, recall_at, reciprocal_rank
+from debias_nb.data.retrieval import first_hits, recall_at, reciprocal_rank
 from debias_nb.repro.runs.training import arguments_for, curve_summary, optimizer_for
 from debias_nb.data.planted_authors import author_words
 

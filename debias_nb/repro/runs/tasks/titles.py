@@ -9,7 +9,7 @@ from debias_nb.interventions import importance, word_of_token
 from debias_nb.repro.config import CorpusConfig, RunConfig
 from debias_nb.repro.runs.tasks.common import Tested, Trained, base_model, parted, text_tokens, vectors
 from debias_nb.repro.runs.tasks.pairs import KEPT_RESAMPLES, MOST, PairTask, catalogue, importance_shares
-from debias_nb.retrieval import evaluate_retrieval, top_lists
+from debias_nb.data.retrieval import evaluate_retrieval, top_lists
 from debias_nb.data.titles import (
     TitleTask, catalogue_titles, join_titles, load_titles, mix_catalogue, mix_ticks, split_titles,
 )
