@@ -6,7 +6,7 @@ set called `… perturbed` a character is swapped, inserted or deleted in 30 % o
 paper); never in the question, which all candidates share. What is not trained counts shared words.
 """
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -116,31 +116,9 @@ def _vocabulary(corpus: CorpusConfig, encoder: EncoderConfig, stage) -> tuple[st
     "The texts that give an encoder called `learned` its words."
     if encoder.name != "learned":
         return None
-    texts = [answers.questions + answers.answers for answers in _trained_on(corpus, stage)]
+    trained = [training_answers(corpus), *([_transferred(stage)] if stage else [])]
+    texts = [answers.questions + answers.answers for answers in trained]
     return tuple(chain.from_iterable(texts))
-
-
-def _trained_on(corpus: CorpusConfig, stage) -> list[Answers]:
-    "All candidates that a run is trained on."
-    parts = [training_answers(corpus)]
-    if stage:
-        parts.append(_transferred(stage))
-    return parts
-
-
-def _validation(model, dev: Answers, run: RunConfig):
-    "What tells the MAP on the development set; None where the last epoch is kept."
-    if run.training.select != "best":
-        return None
-    tokens = model.encoder.tokenise(dev.questions, dev.answers, run.encoder.max_length)
-    return partial(_development_map, tokens=tokens, dev=dev, dtype=run.encoder.dtype)
-
-
-def _development_map(model, tokens, dev: Answers, dtype: str) -> float:
-    "MAP on the development set."
-    scores = answer_scores(model, tokens, dtype=dtype)
-    ranking, *_ = rank_metrics(dev.labels, scores, dev.question_ids, unanswered="exclude")
-    return ranking["map"]
 
 
 def train_answers(run: RunConfig) -> Trained:
@@ -153,9 +131,16 @@ def train_answers(run: RunConfig) -> Trained:
     trained = training_answers(corpus)
     used = {f"train {corpus.name}": trained}
     dev = training_answers(corpus, "dev")
-    validate = _validation(model, dev, run)
-    if validate:
+    validate = None # the last epoch is kept
+    if run.training.select == "best":
         used[f"dev {corpus.name}"] = dev
+        tokens = model.encoder.tokenise(dev.questions, dev.answers, run.encoder.max_length)
+
+        def validate(model): # its MAP
+            scores = answer_scores(model, tokens, dtype=run.encoder.dtype)
+            ranking, *_ = rank_metrics(dev.labels, scores, dev.question_ids, unanswered="exclude")
+            return ranking["map"]
+
     own = answer_tokens(model.encoder, trained, run.encoder.max_length)
     transfer = None
     if stage:

@@ -70,20 +70,6 @@ def _validated_across(split: AuthorSplit, seed: int) -> AuthorSplit:
     return AuthorSplit(f"{split.name}, validation across topics", kept, validation, tests, split.counts)
 
 
-def _planted(corpus: CorpusConfig) -> AuthorSplit:
-    "The planted authors, with validation texts where the corpus has a split."
-    train = planted_texts(corpus.world, "train")
-    tests = {
-        "cross": planted_texts(corpus.world, "cross", corpus.likeness),
-        "iid": planted_texts(corpus.world, "iid"),
-    }
-    if not corpus.split:
-        return AuthorSplit("planted authors", train, train.take([]), tests)
-    out, rest = parted(len(train), 1 - corpus.split.share, [corpus.split.seed, 5])
-    validation = train.take(out, name="authors validation")
-    return AuthorSplit("planted authors", train.take(rest), validation, tests)
-
-
 PUBLISHED = {"pan20_train": ("pan20_test", {"cross": "pan21_test"})} # published in parts: validation, tests
 
 
@@ -91,26 +77,7 @@ def _read(name: str, corpus: CorpusConfig) -> Texts:
     return load_texts(name, quotes="quotes" in corpus.cleaned, signatures="signatures" in corpus.cleaned)
 
 
-def _as_published(corpus: CorpusConfig) -> AuthorSplit:
-    "The parts of a corpus that were published apart."
-    check_known("corpus published in parts", corpus.name, PUBLISHED, ConfigError)
-    held, tests = PUBLISHED[corpus.name]
-    texts = _read(corpus.name, corpus)
-    tests = {key: _read(name, corpus) for key, name in tests.items()}
-    return AuthorSplit(f"{corpus.name}, as published", texts, _read(held, corpus), tests)
-
-
 SCHEMES = {"paper": paper_split, "random": random_split, "aware": leakage_aware_split}
-
-
-def _real(corpus: CorpusConfig) -> AuthorSplit:
-    "A real corpus, divided as its configuration says."
-    settings = corpus.split
-    if settings.scheme == "published":
-        return _as_published(corpus)
-    divide = SCHEMES[settings.scheme]
-    return divide(
-        _read(corpus.name, corpus), settings.authors, settings.topics, share=settings.share, seed=settings.seed)
 
 
 @lru_cache(maxsize=2)
@@ -118,9 +85,29 @@ def author_split(corpus: CorpusConfig) -> AuthorSplit:
     """The texts of a corpus in parts.
     Raises `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing."""
     check_known("corpus", corpus.name, (*SOURCES, "authors"), ConfigError)
-    split = _planted(corpus) if corpus.world else _real(corpus)
-    if corpus.split and corpus.split.validation == "across":
-        return _validated_across(split, corpus.split.seed)
+    settings = corpus.split
+    if corpus.world:
+        train = planted_texts(corpus.world, "train")
+        cross = planted_texts(corpus.world, "cross", corpus.likeness)
+        tests = {"cross": cross, "iid": planted_texts(corpus.world, "iid")}
+        validation = train.take([])
+        if settings:
+            out, rest = parted(len(train), 1 - settings.share, [settings.seed, 5])
+            validation = train.take(out, name="authors validation")
+            train = train.take(rest)
+        split = AuthorSplit("planted authors", train, validation, tests)
+    elif settings.scheme == "published":
+        check_known("corpus published in parts", corpus.name, PUBLISHED, ConfigError)
+        held, tests = PUBLISHED[corpus.name]
+        tests = {key: _read(name, corpus) for key, name in tests.items()}
+        texts = _read(corpus.name, corpus)
+        split = AuthorSplit(f"{corpus.name}, as published", texts, _read(held, corpus), tests)
+    else:
+        divide = SCHEMES[settings.scheme]
+        texts = _read(corpus.name, corpus)
+        split = divide(texts, settings.authors, settings.topics, share=settings.share, seed=settings.seed)
+    if settings and settings.validation == "across":
+        return _validated_across(split, settings.seed)
     return split
 
 
@@ -239,16 +226,11 @@ def fit_authors(
             if "is not finite" in str(e): # the losses refuse cosines that are not numbers
                 raise TrainingFailed(len(loss.history) + 1, str(e)) from None
             raise
-    _refuse_lost(loss.history)
-    return model.eval()
-
-
-def _refuse_lost(history: list[dict]):
-    "Raises `TrainingFailed` with the first step whose loss is not finite."
-    for step, seen in enumerate(history, 1):
+    for step, seen in enumerate(loss.history, 1):
         value = float(seen["loss"])
         if not np.isfinite(value):
             raise TrainingFailed(step, f"the loss is {value}")
+    return model.eval()
 
 
 NEAR = 8 # neighbours that are looked at
@@ -274,18 +256,12 @@ def neighbours(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str,
     false = author[found] != author[asked]
     both = (same & false).sum(1)
     false_share = both / false.sum(1).clip(1)
+    on_topic = np.bincount(topic[halves.targets], minlength=topic.max() + 1)
     return {
         "topic share": same.mean(1),
         "false topic share": np.where(false.any(1), false_share, np.nan),
-        "topic chance": _topic_chance(topic, halves),
+        "topic chance": on_topic[topic[halves.queries]] / len(halves.targets), # of all targets
     }
-
-
-def _topic_chance(topic: np.ndarray, halves: Halves) -> np.ndarray: # (q,)
-    "The share of all targets that are on each query's topic."
-    offered = topic[halves.targets]
-    on_topic = np.bincount(offered, minlength=topic.max() + 1)
-    return on_topic[topic[halves.queries]] / len(offered)
 
 
 def _mean(weights, values, counts): # weights: (..., q)
@@ -293,13 +269,6 @@ def _mean(weights, values, counts): # weights: (..., q)
     own = weights[..., counts]
     total = own @ values[counts]
     return total / own.sum(-1)
-
-
-def _by_author(values: np.ndarray, asks: np.ndarray) -> list[float]: # (q,) and the author of each query
-    "Numbers of authors whose mean is that of the queries."
-    sums = np.bincount(asks, values)[np.unique(asks)]
-    shares = sums * len(sums) / len(asks)
-    return np.round(shares, 3).tolist()
 
 
 def evaluate_authors(
@@ -324,8 +293,9 @@ def evaluate_authors(
     weights = bootstrap_weights(q, replicates, groups=asks).astype(float)
     means, resampled = _means(values, weights)
     sizes = {"queries": float(q), "targets": float(len(halves.targets))}
-    by_author = _by_author(values["r8"], asks)
-    return Found(means | sizes, resampled, by_author)
+    sums = np.bincount(asks, values["r8"])[np.unique(asks)]
+    by_author = sums * len(sums) / len(asks) # their mean is that of the queries
+    return Found(means | sizes, resampled, np.round(by_author, 3).tolist())
 
 
 def _means(
@@ -455,18 +425,13 @@ def counts(corpus: CorpusConfig) -> dict[str, float]: # `Training samples` and s
     return out
 
 
-def _bare(word: str) -> str:
-    "A word without the marks around it."
-    return word.strip(".,;:!?()\"'*").lower()
-
-
 def excerpt(texts: list[str], words: list[str], length: int = 12) -> str: # words
     "The stretch with the most different words of those asked for, the first of several, anywhere in the texts."
     best = " ".join(texts[0].split()[:length])
     most = 0
     for text in texts:
         told = text.split()
-        bare = [_bare(word) for word in told]
+        bare = [word.strip(".,;:!?()\"'*").lower() for word in told] # without the marks around it
         for start, first in enumerate(bare):
             if first not in words:
                 continue
@@ -528,14 +493,6 @@ def _counted(run: RunConfig) -> Trained:
     return Trained(by_part, f"none: {kind} of the training texts")
 
 
-def _identity(run: RunConfig) -> str:
-    "The hash of the encoder that a run begins with."
-    if run.encoder.name == "learned":
-        model = beginning(run.encoder, run.data, run.seed)
-        return weights_hash(model).hexdigest()
-    return encoder_fingerprint(_loaded(run.encoder))
-
-
 def _told(done: Tuned) -> dict:
     "What a record says of a training."
     has_bias = any("B" in step for step in done.history)
@@ -561,7 +518,10 @@ class AuthorsTask(Task):
             trained = _counted(run)
             trained.data = about
             return trained
-        identity = _identity(run)
+        if run.encoder.name == "learned":
+            identity = weights_hash(beginning(run.encoder, corpus, run.seed)).hexdigest()
+        else:
+            identity = encoder_fingerprint(_loaded(run.encoder))
         curve = {}
         extra = {}
         if run.method.trained:

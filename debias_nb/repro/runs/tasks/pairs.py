@@ -104,15 +104,6 @@ def _part_of(pairs, corpus: CorpusConfig, part: str):
     return Pairs(left, right, pairs.group[keep])
 
 
-def _product_pairs(corpus: CorpusConfig, part: str) -> LabelledPairs:
-    "The training pairs of a category, or its validation file. Raises `ConfigError` for a corpus that holds out others."
-    if corpus.holdout:
-        raise ConfigError(f"corpus {corpus.name!r}: products have a validation file and take no `holdout`")
-    kind = "valid" if part == "heldout" else "train"
-    found = load_products(corpus.name, kind, corpus.share)
-    return _of_texts(found, corpus.name)
-
-
 def at_balance(
     pairs: QuestionPairs,    # with labels of both classes
     duplicates: int | None,  # how many are drawn; None: all of them
@@ -161,7 +152,10 @@ def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabelledPairs: 
         drawn = catalogue(corpus.world).labelled_pairs()
         return _of_world(_part_of(drawn, corpus, part), corpus.name, is_test=False)
     if corpus.name in CATEGORIES:
-        return _product_pairs(corpus, part)
+        if corpus.holdout:
+            raise ConfigError(f"corpus {corpus.name!r}: products have a validation file and take no `holdout`")
+        kind = "valid" if part == "heldout" else "train"
+        return _of_texts(load_products(corpus.name, kind, corpus.share), corpus.name)
     check_known("corpus", corpus.name, (*SOURCES, *CATEGORIES, "catalogue"), ConfigError)
     found = load_questions(corpus.name, part, share=corpus.share, holdout=corpus.holdout)
     if corpus.negatives:
@@ -245,27 +239,15 @@ def importance_shares(
     texts = queries
     if planted:
         texts = [query.text for query in queries]
-    shares = {"peak importance": _peak(model, encoder, tuple(texts))}
+    tokens, rows = text_tokens(encoder, tuple(texts))
+    values = importance(model, tokens, dtype=encoder.dtype).values.clamp(min=0).nan_to_num()[rows]
+    peak = values.amax(1) / values.sum(1).clamp(min=1e-9)
+    shares = {"peak importance": float(peak.mean())}
     if planted:
-        shares |= _by_cause(model, queries)
+        roles = importance_by_role(model, queries).mean()
+        causal = roles.get("noun", 0.) + roles.get("attribute", 0.)
+        shares |= {"brand importance": float(roles["brand"]), "causal importance": float(causal)}
     return shares
-
-
-def _by_cause(model, queries: list) -> dict[str, float]: # queries: of the planted world
-    "What falls on words that are spurious, and on words that are causal."
-    roles = importance_by_role(model, queries).mean()
-    causal = roles.get("noun", 0.) + roles.get("attribute", 0.)
-    return {"brand importance": float(roles["brand"]), "causal importance": float(causal)}
-
-
-def _peak(model, encoder: EncoderConfig, texts: tuple[str, ...]) -> float: # in [0, 1]
-    "Mean share of a text's importance on its top token."
-    tokens, rows = text_tokens(encoder, texts)
-    by_token = importance(model, tokens, dtype=encoder.dtype).values
-    values = by_token.clamp(min=0).nan_to_num()[rows]
-    total = values.sum(1).clamp(min=1e-9)
-    peak = values.amax(1) / total
-    return float(peak.mean())
 
 
 KEPT_RESAMPLES = 40 # of metrics beside the main one, so that records stay small
@@ -296,13 +278,6 @@ def offer_measures(
     return values, kept
 
 
-def _average_precision(scores: np.ndarray, pairs: LabelledPairs) -> float:
-    "Of all pairs in one list."
-    one_list = np.zeros(len(scores), int)
-    ranking, *_ = rank_metrics(pairs.labels, scores, one_list, name=pairs.name)
-    return ranking["map"]
-
-
 def role_importance(
     model,
     encoder: EncoderConfig,
@@ -330,7 +305,7 @@ def word_measures(name: str, corpus: CorpusConfig | None) -> dict: # `overlap au
     return values
 
 
-STRENGTHS = { # regularisers whose gradient norms are compared
+STRENGTHS = {name: MethodConfig(name=name, **settings) for name, settings in { # whose gradient norms are compared
     "ITVReg": {"regulariser": "itvreg", "mask_share": .5},
     "ITVReg (0.15)": {"regulariser": "itvreg", "mask_share": .15},
     "MaskReg": {"regulariser": "maskreg", "mask_share": .15},
@@ -338,7 +313,7 @@ STRENGTHS = { # regularisers whose gradient norms are compared
     "SimCSE": {"regulariser": "simcse"},
     "OutReg": {"regulariser": "outreg"},
     "L2-SP": {"regulariser": "l2sp"},
-}
+}.items()}
 MAIN = ("p1[ordinary]", "p1", "auc05[ordinary]", "auc05") # the metric that is followed along training: the first there is
 FOLLOWED = ("brand importance", "causal importance")
 
@@ -352,12 +327,6 @@ def _followed(metrics: dict) -> dict: # `<set> <metric>` -> value
             if key == main or key in FOLLOWED:
                 seen[f"{name} {key}"] = round(value, 4)
     return seen
-
-
-def _all_norms(model, base, tokens: PairTokens, run: RunConfig) -> dict[str, float]: # model: plainly fine-tuned
-    "Gradient norms of each of `STRENGTHS`."
-    methods = {name: MethodConfig(name=name, **settings) for name, settings in STRENGTHS.items()}
-    return gradient_norms(model, base, tokens, methods, run.training, run.seed)
 
 
 class PairTask(Task):
@@ -381,7 +350,9 @@ class PairTask(Task):
             values |= importance_shares(model, run.encoder, queries)
         if pairs.offers:
             asked, ranked = offer_measures(both, pairs)
-            values |= asked | {"ap": _average_precision(scores, pairs)}
+            one_list = np.zeros(len(scores), int)
+            ranking, *_ = rank_metrics(pairs.labels, scores, one_list, name=name)
+            values |= asked | {"ap": ranking["map"]}
             resampled.pop("auc")
             kept |= ranked | _few(resampled)
         if "words" in run.measure and name in (*SOURCES, *CATEGORIES):
@@ -424,7 +395,8 @@ class PairTask(Task):
         if watch:
             extra["trajectory"] = watch.seen
         if "gradients" in run.measure and run.method.regulariser == "none":
-            extra["gradient norms"] = _all_norms(model, base, tokens, run)
+            extra["gradient norms"] = gradient_norms(
+                model, base, tokens, STRENGTHS, run.training, run.seed)
         return Trained(model, identity, curve_summary(course.history), data, extra)
 
     def _callbacks(self, model, run: RunConfig):

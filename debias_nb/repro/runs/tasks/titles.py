@@ -16,33 +16,6 @@ from debias_nb.data.titles import (
 from debias_nb.repro.runs.training import title_tokens
 
 
-def _with_held_out(split, corpus: CorpusConfig):
-    "A split with a share of the training queries kept as evaluation set `heldout`, by the corpus's own seed."
-    train = split.train
-    out, kept = parted(len(train.queries), corpus.holdout, [0, 9])
-    every = np.arange(len(train.items))
-    rest = replace(train, **train.part(kept, every))
-    frequency = rest.relevance.getnnz(0)
-    held = TitleTask(f"{train.name} heldout", categories=None, frequency=frequency, **train.part(out, every))
-    tests = split.tests | {"heldout": held}
-    return replace(split, train=rest, tests=tests)
-
-
-def _collection(name: str):
-    "A real collection; those of different years are joined by `+`."
-    titles, *later = [load_titles(part) for part in name.split("+")]
-    if later:
-        return join_titles(titles, *later, name)
-    return titles
-
-
-def _real_split(corpus: CorpusConfig):
-    "The split of a real collection."
-    titles = _collection(corpus.name)
-    iid = .2 if titles.published is None else None
-    return split_titles(titles, corpus.by, corpus.until, corpus.held_out, iid, corpus.share)
-
-
 @lru_cache(maxsize=4)
 def title_split(corpus: CorpusConfig):
     """The `titles.TitleSplit` of a corpus of titles.
@@ -50,10 +23,20 @@ def title_split(corpus: CorpusConfig):
     if corpus.world:
         split = catalogue_titles(catalogue(corpus.world))
     else:
-        split = _real_split(corpus)
-    if corpus.holdout:
-        return _with_held_out(split, corpus)
-    return split
+        titles, *later = [load_titles(part) for part in corpus.name.split("+")] # of different years
+        if later:
+            titles = join_titles(titles, *later, corpus.name)
+        iid = .2 if titles.published is None else None
+        split = split_titles(titles, corpus.by, corpus.until, corpus.held_out, iid, corpus.share)
+    if not corpus.holdout:
+        return split
+    train = split.train
+    out, kept = parted(len(train.queries), corpus.holdout, [0, 9]) # of the corpus, whatever the seed of the run
+    every = np.arange(len(train.items))
+    rest = replace(train, **train.part(kept, every))
+    frequency = rest.relevance.getnnz(0)
+    held = TitleTask(f"{train.name} heldout", categories=None, frequency=frequency, **train.part(out, every))
+    return replace(split, train=rest, tests=split.tests | {"heldout": held})
 
 
 @lru_cache(maxsize=4)
@@ -66,15 +49,10 @@ def title_mix(corpus: CorpusConfig) -> list:
     return mix_ticks(title_split(corpus), corpus.ticks)
 
 
-def _ticks(tasks: list[TitleTask]) -> dict[str, TitleTask]:
-    "Tests that grow, by their suffixes."
-    return {f"[tick {i}]": task for i, task in enumerate(tasks)}
-
-
 def title_tasks(name: str, corpus: CorpusConfig) -> dict: # suffix of its metrics -> `titles.TitleTask`
     "The retrieval tasks of an evaluation set. Raises as `title_split`, and `ConfigError` for an unknown name."
     if name == "mix":
-        return _ticks(title_mix(corpus))
+        return {f"[tick {i}]": task for i, task in enumerate(title_mix(corpus))}
     tests = title_split(corpus).tests
     check_known("evaluation set", name, [*tests, "mix"], ConfigError)
     return {"": tests[name]}
@@ -103,66 +81,34 @@ def cases(
     """Token importance and top five items of some queries, the same for every method: the first ones of the set,
     accessories apart."""
     task = title_tasks(name, run.data)[""]
-    asked = _first_queries(task)
-    out = _top_items(model, run, task, asked)
+    asked = np.arange(len(task.queries))
+    if task.accessory is not None:
+        asked = asked[~task.accessory]
+    asked = asked[:MOST]
+    out = []
+    queries, items = _embedded(model, [task], run.encoder)[0]
+    for i, top in zip(asked, top_lists(queries, items, task, asked.tolist(), 5)):
+        nearest = [[task.items[item], right] for item, _, right in top]
+        relevant = [task.items[item] for item in task.relevance[i].indices[:3]]
+        out.append({"query": task.queries[i], "top": nearest, "relevant": relevant})
 
-    texts = tuple(case["query"] for case in out)
-    distinct, rows = text_tokens(run.encoder, texts)
+    distinct, rows = text_tokens(run.encoder, tuple(case["query"] for case in out))
     tokens = distinct[rows]
-    for case, shares in zip(out, _token_shares(model, tokens, run.encoder.dtype)):
-        case.update(shares)
-    for case, known in zip(out, _causal_tokens(model, run, name, asked, tokens)):
+    for case, spelled in zip(out, importance(model, tokens, dtype=run.encoder.dtype).spelled):
+        words, shares = zip(*spelled)
+        case |= {"tokens": list(words), "importance": [round(share, 4) for share in shares]}
+    causal = _causal_tokens(model, run, name, asked, tokens) if run.data.world else []
+    for case, known in zip(out, causal):
         case["causal"] = known
     return out
 
 
-def _token_shares(model, tokens, dtype: str) -> list[dict]: # of each text: tokens, importance
-    "The ordinary tokens of texts, and the importance of each."
-    out = []
-    for spelled in importance(model, tokens, dtype=dtype).spelled:
-        words, shares = zip(*spelled)
-        out.append({"tokens": list(words), "importance": [round(share, 4) for share in shares]})
-    return out
-
-
-def _first_queries(task) -> np.ndarray: # positions
-    "The first queries of a test, accessories apart."
-    asked = np.arange(len(task.queries))
-    if task.accessory is not None:
-        asked = asked[~task.accessory]
-    return asked[:MOST]
-
-
-def _top_items(model, run: RunConfig, task, asked: np.ndarray) -> list[dict]: # query, top, relevant
-    "The five items nearest to each of some queries, and three that belong to it."
-    queries, items = _embedded(model, [task], run.encoder)[0]
-    tops = top_lists(queries, items, task, asked.tolist(), 5)
-    out = []
-    for i, top in zip(asked, tops):
-        nearest = [[task.items[item], right] for item, _, right in top]
-        belong = task.relevance[i].indices[:3]
-        relevant = [task.items[j] for j in belong]
-        out.append({"query": task.queries[i], "top": nearest, "relevant": relevant})
-    return out
-
-
-def _causal_tokens(model, run: RunConfig, name: str, asked, tokens) -> list[list[bool]]: # [] for a real corpus
-    "Whether each ordinary token is of a word that causes relevance, where that is known."
-    if not run.data.world:
-        return []
+def _causal_tokens(model, run: RunConfig, name: str, asked, tokens) -> list[list[bool]]: # of a planted corpus
+    "Whether each ordinary token is of a word that causes relevance."
     planted = catalogue(run.data.world).split(name).queries
     queries = [planted[i] for i in asked]
-    said = [list(query.words) for query in queries]
-    owner = word_of_token(model, said, tokens)
-    out = []
-    for query, words in zip(queries, owner):
-        spoken = words[words >= 0]
-        out.append([bool(query.causal[word]) for word in spoken])
-    return out
-
-
-def _about(split) -> dict: # for the record
-    return {"fingerprint": split.train.fingerprint, "counts": split.counts}
+    owner = word_of_token(model, [list(query.words) for query in queries], tokens)
+    return [[bool(query.causal[word]) for word in words[words >= 0]] for query, words in zip(queries, owner)]
 
 
 class TitlesTask(PairTask):
@@ -170,7 +116,7 @@ class TitlesTask(PairTask):
     def data(self, encoder: EncoderConfig, corpus: CorpusConfig):
         split = title_split(corpus)
         tokens = title_tokens(base_model(encoder), split.train, encoder.max_length)
-        return tokens, {f"train {corpus.name}": _about(split)}
+        return tokens, {f"train {corpus.name}": {"fingerprint": split.train.fingerprint, "counts": split.counts}}
 
     def evaluation_set(self, model, run: RunConfig, name: str) -> tuple[dict, dict, dict]:
         values = {}
@@ -185,15 +131,11 @@ class TitlesTask(PairTask):
             resampled |= self._resampled(shown, replicates, run, name)
             data[f"test {name}{suffix}"] = task.info
         if name != "mix":
-            queries = self._queries(task, run.data.world, name)
+            queries = task.queries
+            if run.data.world: # whose words have roles
+                queries = catalogue(run.data.world).split(name).queries
             values |= importance_shares(model, run.encoder, queries)
         return values, resampled, data
-
-    def _queries(self, task, planted, name: str) -> list: # planted: a world or None
-        "The queries of a test; those of a planted world know their words' roles."
-        if planted:
-            return catalogue(planted).split(name).queries
-        return task.queries
 
     def _shown(self, found, task, run, name, suffix) -> dict[str, str]: # name in the record -> name of the metric
         "The metrics that a record keeps. Categories are of interest where they are held out."
