@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -32,12 +33,15 @@ from debias_nb.encoders import (
     PADDED, Tokens, check_no_template, copied, default_prompt, encode_tokens, encoder_fingerprint, evaluating, from_features,
     is_static, mask_id, stack, tell_prompts, to_features, unit_rows,
 )
-from .interventions import check_intervention, choose, intervene
+from .interventions import Kind, check_intervention, choose, intervene
 from debias_nb.itvreg import (
     L2SP_WEIGHT, check_all_weights, check_encoder, check_features, check_hinge, check_same_make, cosines, hinge, is_changed,
     itvreg, l2sp, maskreg, mse, outreg, own_dropout, simcse,
 )
 from .processes import mean_of_all, met, processes, rank, refuse_several, unwrapped
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 # %% ../nbs/methods/regularized.ipynb #7f489dbc
 _LOCKS = weakref.WeakKeyDictionary() # model -> what one thread at a time holds while its calls are noted
@@ -235,7 +239,31 @@ def check_two(loss: PairLoss, columns: list) -> None:
 
 
 class LeastSquares(PairLoss):
-    "The mean of (cosine - label)², for labelled pairs."
+    r"""Least squares between cosine and label, for labeled pairs (the base loss of Bansal et al. 2022).
+
+    $$L = \frac{1}{n} \sum_i (\cos(f(X_i), f(Z_i)) - y_i)^2$$
+
+    Both columns go through the encoder in one pass, which is quicker beside regularizers.
+
+    Parameters
+    ----------
+    model : SentenceTransformer
+        The model that is trained.
+
+    Raises
+    ------
+    ValueError
+        In a step without labels, for labels outside [0, 1], for other than two columns of texts.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from debias_nb import LeastSquares, load_encoder
+    >>> model = load_encoder("tiny-static")
+    >>> batch = [model.preprocess(["kuzmal fezbum"]), model.preprocess(["kuzmal fezbum"])]
+    >>> LeastSquares(model)(batch, torch.tensor([0.])).round(decimals=3).item() # the cosine is 1
+    1.0
+    """
     looked = False # whether labels on an accelerator, for which one waits, have been looked at
 
     def of_pairs(self, fx, fz, labels): # labels: (n,) in [0, 1]
@@ -255,7 +283,38 @@ class LeastSquares(PairLoss):
 
 
 class Hinge(PairLoss):
-    "`itvreg.hinge`, for relevant pairs; the labels of a batch say what else is known to be relevant."
+    r"""Contrastive hinge with online hard negatives, for relevant pairs (Bansal et al. 2022, Section 3).
+
+    $$L = \frac{1}{n} \sum_i \sum_j w_{ij} \max(0, m + \cos(f(X_i), f(Z_j)) - \cos(f(X_i), f(Z_i)))$$
+
+    j runs over the hardest items of the batch that are not relevant to query i, w is a softmax of their cosines.
+
+    Parameters
+    ----------
+    model : SentenceTransformer
+        The model that is trained.
+    margin : float, above 0
+        Margin m, in cosines.
+    hardest : int, 1 or more
+        Negatives of a query.
+    temperature : float, above 0, or None
+        Temperature of the weights; None: equal weights.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range; in a step, for labels that are no (n, n) booleans of what is relevant to which query,
+        and in several processes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from debias_nb import Hinge, load_encoder
+    >>> model = load_encoder("tiny-static")
+    >>> batch = [model.preprocess(["kuzmal", "gozbok"]), model.preprocess(["kuzmal fezbum", "gozbok lazgan"])]
+    >>> 0 <= Hinge(model)(batch, torch.eye(2, dtype=bool)).item() <= 2.3
+    True
+    """
     def __init__(self, model, margin: float = .3, hardest: int = 10, temperature: float | None = .1):
         super().__init__(model)
         check_hinge(margin, hardest, temperature)
@@ -563,15 +622,53 @@ STEPS = (.01, .1, 1., 10.) # strengths that are tried where nothing better is kn
 
 @dataclass
 class Regularizer:
-    """What all share. Subclasses say in `term` what they ask of the texts of a column.
-    A lambda belongs to the loss beside it: a tenth goes with least squares on cosines, and a contrastive loss, which is many
-    times larger, wants a lambda many times larger."""
-    weight: float = .1                                            # lambda >= 0
-    columns: int | tuple[int, ...] | str = field(default=0, kw_only=True) # places, 0 the anchor; or "all"
-    rows: float = field(default=1., kw_only=True)                 # share of each batch that is looked at, in (0, 1]
-    texts: list[str] | str | Path | None = field(default=None, kw_only=True, repr=False) # others, in the place of the batch's
-    texts_per_batch: int | None = field(default=None, kw_only=True) # how many are drawn; None: as many as the batch has rows
-    seed: int = field(default=0, kw_only=True)                    # of what is drawn of them
+    """Term beside a loss, for `Regularized`; a subclass says in `term` what it asks of the texts of a column.
+
+    `term(text)` returns a scalar. `text.fx` and `text.f0x` are the (n, d) unit vectors of encoder and base encoder,
+    `text.encode(tokens)` and `text.at_base(tokens)` those of other tokens; a subclass with `needs_base = True` may ask the
+    base. λ belongs to the loss: 0.1 goes with least squares on cosines, a contrastive loss wants one many times larger.
+
+    Parameters
+    ----------
+    weight : float, 0 or more
+        Weight λ of the term.
+    columns : int, tuple of int or "all"
+        Columns of a batch whose texts it looks at; 0 is the anchor.
+    rows : float, in (0, 1]
+        Fraction of each batch that it looks at.
+    texts : list of str or path, optional
+        Other texts in place of those of the batch, without labels.
+    texts_per_batch : int, 1 or more, optional
+        How many of them are drawn for a batch; default: as many as it has rows.
+    seed : int
+        Random seed of that draw.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+    >>> from debias_nb import Regularized, Regularizer, load_encoder
+    >>> class Halfway(Regularizer):
+    ...     needs_base = True
+    ...     def term(self, text):
+    ...         return (text.fx - text.f0x).norm(dim=1).mean()
+    >>> model = load_encoder("tiny-static")
+    >>> loss = Regularized(model, CosineSimilarityLoss(model), [Halfway(.5)])
+    >>> batch = [model.preprocess(["kuzmal fezbum"]), model.preprocess(["gozbok lazgan"])]
+    >>> list(loss(batch, torch.tensor([1.])))
+    ['base', 'halfway']
+    """
+    weight: float = .1
+    columns: int | tuple[int, ...] | Literal["all"] = field(default=0, kw_only=True)
+    rows: float = field(default=1., kw_only=True)
+    texts: list[str] | str | Path | None = field(default=None, kw_only=True, repr=False)
+    texts_per_batch: int | None = field(default=None, kw_only=True)
+    seed: int = field(default=0, kw_only=True)
 
     needs_base = False
     intervenes = False
@@ -620,7 +717,7 @@ class Regularizer:
 class Intervening(Regularizer):
     "What looks at intervened texts X' as well."
     mask_share: float = .5     # share of the ordinary tokens of a text, in (0, 1)
-    intervention: str = "mask" # mask, delete, pad or random
+    intervention: Kind = "mask"
 
     intervenes = True
 
@@ -645,7 +742,39 @@ class Intervening(Regularizer):
 
 @dataclass
 class ITVReg(Intervening):
-    "Importance of X' as the base encoder found it (Eq. 1)."
+    r"""Keep token importance close to the base encoder's (Bansal et al. 2022, Eq. 1).
+
+    $$\lambda \, \frac{1}{n} \sum_i (\cos(f(X_i), f(X'_i)) - \cos(f_0(X_i), f_0(X'_i)))^2$$
+
+    X' is a text after an intervention on a random subset of its tokens, f the encoder, f0 the base encoder.
+
+    Parameters
+    ----------
+    weight : float, 0 or more
+        Weight λ.
+    mask_share : float, in (0, 1)
+        Fraction of the ordinary tokens that the intervention changes.
+    intervention : {"mask", "delete", "pad", "random"}
+        What becomes of them, as in `intervene`.
+    columns, rows, texts, texts_per_batch, seed : see `Regularizer`
+        Which texts the term looks at.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+    >>> from debias_nb import ITVReg, Regularized, load_encoder
+    >>> model = load_encoder("tiny-static")
+    >>> loss = Regularized(model, CosineSimilarityLoss(model), [ITVReg(1.)])
+    >>> batch = [model.preprocess(["kuzmal fezbum"]), model.preprocess(["gozbok lazgan"])]
+    >>> list(loss(batch, torch.tensor([1.])))
+    ['base', 'itvreg']
+    """
     needs_base = True
     about = "the importance of each token stays near the base's"
 
@@ -658,7 +787,37 @@ class ITVReg(Intervening):
 
 @dataclass
 class MaskReg(Intervening):
-    "X' embedded like X; the paper masks 15 % here."
+    r"""Keep a text without some tokens close to the text itself (a baseline of Bansal et al. 2022).
+
+    $$\lambda \, \frac{1}{n} \sum_i (\cos(f(X_i), f(X'_i)) - 1)^2$$
+
+    Parameters
+    ----------
+    weight : float, 0 or more
+        Weight λ.
+    mask_share : float, in (0, 1)
+        Fraction of the ordinary tokens that the intervention changes.
+    intervention : {"mask", "delete", "pad", "random"}
+        What becomes of them, as in `intervene`.
+    columns, rows, texts, texts_per_batch, seed : see `Regularizer`
+        Which texts the term looks at.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+    >>> from debias_nb import MaskReg, Regularized, load_encoder
+    >>> model = load_encoder("tiny-static")
+    >>> loss = Regularized(model, CosineSimilarityLoss(model), [MaskReg(1.)])
+    >>> batch = [model.preprocess(["kuzmal fezbum"]), model.preprocess(["gozbok lazgan"])]
+    >>> list(loss(batch, torch.tensor([1.])))
+    ['base', 'maskreg']
+    """
     mask_share: float = .15
 
     about = "a text without some tokens stays near the text"
@@ -671,7 +830,33 @@ class MaskReg(Intervening):
 
 @dataclass
 class OutReg(Regularizer):
-    "Embeddings near those of the base encoder (supplement A)."
+    r"""Keep each embedding close to the base encoder's (Bansal et al. 2022, supplement A).
+
+    $$\lambda \, \frac{1}{n} \sum_i \| f(X_i) - f_0(X_i) \|^2$$
+
+    Parameters
+    ----------
+    weight : float, 0 or more
+        Weight λ.
+    columns, rows, texts, texts_per_batch, seed : see `Regularizer`
+        Which texts the term looks at.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+    >>> from debias_nb import OutReg, Regularized, load_encoder
+    >>> model = load_encoder("tiny-static")
+    >>> loss = Regularized(model, CosineSimilarityLoss(model), [OutReg(1.)])
+    >>> batch = [model.preprocess(["kuzmal fezbum"]), model.preprocess(["gozbok lazgan"])]
+    >>> list(loss(batch, torch.tensor([1.])))
+    ['base', 'outreg']
+    """
     needs_base = True
     about = "embeddings stay near the base's"
 
@@ -681,8 +866,38 @@ class OutReg(Regularizer):
 
 @dataclass
 class SimCSE(Regularizer):
-    "Two passes of X alike, which differ by dropout alone; a table's second pass drops entries of its token vectors."
-    token_dropout: float = .1 # of a static table, in (0, 1)
+    r"""Pull two dropout passes of the same text together (after Gao et al. 2021).
+
+    $$\lambda \, \frac{1}{n} \sum_i (\cos(f(X_i), \tilde f(X_i)) - 1)^2$$
+
+    A static embedding model has no dropout; its second pass drops entries of the token vectors.
+
+    Parameters
+    ----------
+    weight : float, 0 or more
+        Weight λ.
+    token_dropout : float, in (0, 1)
+        Dropout of a static embedding model.
+    columns, rows, texts, texts_per_batch, seed : see `Regularizer`
+        Which texts the term looks at.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+    >>> from debias_nb import SimCSE, Regularized, load_encoder
+    >>> model = load_encoder("tiny-static")
+    >>> loss = Regularized(model, CosineSimilarityLoss(model), [SimCSE(1.)])
+    >>> batch = [model.preprocess(["kuzmal fezbum"]), model.preprocess(["gozbok lazgan"])]
+    >>> list(loss(batch, torch.tensor([1.])))
+    ['base', 'simcse']
+    """
+    token_dropout: float = .1
 
     citation = GAO
     about = "a text under two dropouts stays near itself"
@@ -704,9 +919,36 @@ class SimCSE(Regularizer):
 
 @dataclass
 class L2SP(Regularizer):
-    """Weights near those of the base encoder; `columns` and `rows` mean nothing to it. Its term is a sum over all weights:
-    which lambda is right depends on their number, on how far the learning rate carries them, and on the loss. Try several,
-    a power of ten apart."""
+    r"""Keep the weights close to the base encoder's (Li et al. 2018).
+
+    $$\lambda \, \| \theta - \theta_0 \|^2$$
+
+    The term is a sum over all weights, so the right λ depends on their number, on the learning rate and on the loss. Try
+    several, a power of ten apart.
+
+    Parameters
+    ----------
+    weight : float, 0 or more
+        Weight λ.
+    columns, rows, texts, texts_per_batch, seed : see `Regularizer`
+        Without effect; `texts` is refused.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range, or texts.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+    >>> from debias_nb import L2SP, Regularized, load_encoder
+    >>> model = load_encoder("tiny-static")
+    >>> loss = Regularized(model, CosineSimilarityLoss(model), [L2SP(1e-5)])
+    >>> batch = [model.preprocess(["kuzmal fezbum"]), model.preprocess(["gozbok lazgan"])]
+    >>> list(loss(batch, torch.tensor([1.])))
+    ['base', 'l2sp']
+    """
     weight: float = L2SP_WEIGHT
 
     needs_base = True
@@ -739,10 +981,38 @@ def replaced(
 
 @dataclass
 class WordDropout:
-    "Texts lose some of their words, others in each step."
-    share: float = .1                                        # of the ordinary tokens of a text, in (0, 1)
-    columns: int | tuple[int, ...] | str = field(default="all", kw_only=True)
-    rows: float = field(default=1., kw_only=True)            # share of each batch that loses words, in (0, 1]
+    """Drop a random subset of the words of each text at every training step (after Iyyer et al. 2015).
+
+    It changes the texts that the loss sees, and adds no term.
+
+    Parameters
+    ----------
+    share : float, in (0, 1)
+        Fraction of the ordinary tokens of a text.
+    columns : int, tuple of int or "all"
+        Columns of a batch.
+    rows : float, in (0, 1]
+        Fraction of each batch that loses words.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+    >>> from debias_nb import WordDropout, Regularized, load_encoder
+    >>> model = load_encoder("tiny-static")
+    >>> loss = Regularized(model, CosineSimilarityLoss(model), [WordDropout(.3)])
+    >>> batch = [model.preprocess(["kuzmal fezbum"]), model.preprocess(["gozbok lazgan"])]
+    >>> list(loss(batch, torch.tensor([1.])))
+    ['base']
+    """
+    share: float = .1
+    columns: int | tuple[int, ...] | Literal["all"] = field(default="all", kw_only=True)
+    rows: float = field(default=1., kw_only=True)
 
     needs_base = False
     intervenes = True
@@ -1217,21 +1487,47 @@ def _must_be_numbers(labels) -> None:
 
 
 class Regularized(torch.nn.Module):
-    """Any loss of sentence-transformers, plus regularisers that share its embeddings.
-    For `SentenceTransformerTrainer`; no callback is needed. Whether a lambda fits the loss is told by `outreg_gradient_share`
-    and its like in the trainer's log: how long the weighted gradient of the term is, as a share of all terms' lengths. Near
-    0 the term does nothing, near 1 nothing is learned. Beside a loss with a gradient cache none is logged."""
-    def __init__(
-        self,
-        model,              # the SentenceTransformer that is trained
-        base_loss,          # a loss of sentence-transformers for this model; `MatryoshkaLoss` and its like belong inside
-        regularizers: list, # objects of `ITVReg`, `OutReg`, `MaskReg`, `SimCSE`, `L2SP`, `WordDropout`, or of your own class
-        base=None,          # the model from before training; default: a frozen copy of `model` as it is now. Or what
-                            # remembers its embeddings: an object with such a `model`, called with a `View` and its
-                            # tokens, or others in their place
-        draws=Draws,        # called with the columns of a batch: what is drawn in its step
-    ):
-        "Raises `ValueError` (`EncoderError` for a tokenizer without a mask) for what cannot work."
+    """Add regularizers to any loss of sentence-transformers.
+
+    For `SentenceTransformerTrainer`; no callback is needed. The trainer logs `<name>_gradient_share`: the norm of the
+    term's weighted gradient over the sum of all terms' norms. Near 0 the term has no effect: raise its weight. Near 1 the
+    model hardly moves from the base: lower it. Losses with a gradient cache log none.
+
+    Parameters
+    ----------
+    model : SentenceTransformer
+        The model that is trained.
+    base_loss : torch.nn.Module
+        A loss of sentence-transformers for this model, or `LeastSquares`, `Hinge`; `MatryoshkaLoss` and its like belong
+        inside.
+    regularizers : list
+        Objects of `ITVReg`, `OutReg`, `MaskReg`, `SimCSE`, `L2SP`, `WordDropout`, or of your own `Regularizer`.
+    base : SentenceTransformer, optional
+        The base encoder; default: a frozen copy of `model` as it is now. Or an object with such a `model` that remembers
+        its embeddings: it is called with a `View` and tokens.
+    draws : callable
+        Called with the columns of a batch; returns what is drawn in its step.
+
+    Raises
+    ------
+    ValueError
+        For what cannot work: a loss of another model, no regularizer, a base that is the model itself, ...
+    EncoderError
+        For interventions on a tokenizer without a mask token, or with a chat template.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+    >>> from debias_nb import ITVReg, OutReg, Regularized, load_encoder
+    >>> model = load_encoder("tiny-static")
+    >>> loss = Regularized(model, MultipleNegativesRankingLoss(model), [OutReg(1.), ITVReg(10.)])
+    >>> batch = [model.preprocess(["kuzmal", "gozbok"]), model.preprocess(["kuzmal fezbum", "gozbok lazgan"])]
+    >>> terms = loss(batch) # what a trainer does in each step
+    >>> list(terms), sum(terms.values()).requires_grad
+    (['base', 'outreg', 'itvreg'], True)
+    """
+    def __init__(self, model, base_loss, regularizers: list, base=None, draws=Draws):
         super().__init__()
         _check(model, base_loss, regularizers)
         tell_prompts(model)
@@ -1445,14 +1741,39 @@ class Regularized(torch.nn.Module):
         return "".join(dict.fromkeys(one.citation for one in self.regularizers))
 
 # %% ../nbs/methods/regularized.ipynb #10496d90
-def wise_ft(
-    base,         # the encoder from before training, without an adapter
-    tuned,        # a tuned copy of it, perhaps with an adapter (PEFT), which is merged
-    share: float, # alpha, 0: the base weights, 1: the tuned ones; in [0, 1]
-):                # a new SentenceTransformer, in evaluation mode
-    """WiSE-FT: an encoder with weights (1 - alpha) θ0 + alpha θ. All else is that of the tuned encoder: its limit of
-    tokens, its pooling, its prompts, its device. Raises `ValueError` for a share outside [0, 1], encoders of different
-    make, or a base with an adapter."""
+def wise_ft(base, tuned, share: float) -> "SentenceTransformer":
+    r"""Interpolate between base and fine-tuned weights (WiSE-FT, Wortsman et al. 2022).
+
+    $$\theta_\alpha = (1 - \alpha) \theta_0 + \alpha \theta$$
+
+    All else is that of the tuned encoder: its limit of tokens, its pooling, its prompts, its device.
+
+    Parameters
+    ----------
+    base : SentenceTransformer
+        The base encoder, without an adapter.
+    tuned : SentenceTransformer
+        A tuned copy of it; an adapter (PEFT) is merged.
+    share : float, in [0, 1]
+        α; 0 gives the base weights, 1 the tuned ones.
+
+    Returns
+    -------
+    SentenceTransformer
+        A new encoder, in evaluation mode.
+
+    Raises
+    ------
+    ValueError
+        For a share outside [0, 1], encoders of different make, a base with an adapter.
+
+    Examples
+    --------
+    >>> from debias_nb import load_encoder, wise_ft
+    >>> base, tuned = load_encoder("tiny-static"), load_encoder("tiny-static")
+    >>> wise_ft(base, tuned, share=.5).encode(["kuzmal"]).shape
+    (1, 128)
+    """
     check_range("share", share, "[]", 1)
     if _has_adapters(base):
         raise ValueError("base has an adapter, whose weights are factors: pass the encoder that the adapter was put on")
