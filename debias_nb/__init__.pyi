@@ -20,8 +20,8 @@ from debias_nb.data.registry import DataError as DataError
 from debias_nb.data.registry import MissingData as MissingData
 from debias_nb.data.titles import load_titles as load_titles
 from debias_nb.data.worlds import Catalogue as Catalogue
-from debias_nb.data.worlds import answers_split as answers_split
-from debias_nb.data.worlds import authors_split as authors_split
+from debias_nb.data.planted_answers import answers_split as answers_split
+from debias_nb.data.planted_authors import authors_split as authors_split
 from debias_nb.encoders import Tokens as Tokens
 from debias_nb.encoders import embed_texts as embed_texts
 from debias_nb.loading import load_encoder as load_encoder
