@@ -112,7 +112,7 @@ def posts(folder):
 
 def asnq(folder):
     lines = [f"who {q} ?\tsentence {i} of {q} .\t{i}\n" for q in range(2) for i in range(1, 5)]
-    return put(folder / "data" / "asnq", {"train.tsv": "".join(lines)})
+    return put(folder / "data" / "asnq", {"train.tsv": "".join(lines) + "who 1 ?\t \t1\n"})
 
 
 MADE = {
@@ -169,7 +169,8 @@ def test_asnq_is_what_a_run_of_paper_c_lacked(tmp_path, monkeypatch):
     lacking.cache_clear()
     made = converted("asnq", tmp_path)
     assert task_of(run).lacks(run) == "no net"
-    assert made.counts == {"train questions": 2, "train candidates": 8, "train positives": 2}
+    assert made.counts == {
+        "train questions": 2, "train candidates": 8, "train positives": 2, "blank candidates, left out": 1}
     assert answers.load_answers("asnq", "train").labels.tolist() == [0, 0, 0, 1] * 2
 
 

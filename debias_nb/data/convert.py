@@ -181,16 +181,17 @@ _ASNQ = {"1": 0, "2": 0, "3": 0, "4": 1}
 
 
 def convert_asnq(source: Source, folder: Path) -> dict[str, float]:
-    "The training file of ASNQ (Garg et al. 2020)."
-    counts = {"train questions": 0, "train candidates": 0, "train positives": 0}
+    "The training file of ASNQ (Garg et al. 2020); a candidate without a text is left out."
+    counts = {"train questions": 0, "train candidates": 0, "train positives": 0, "blank candidates, left out": 0}
     before = None
 
     def read(_, line):
         nonlocal before
         row = named_cells(without_end(line).split("\t"), ("question", "sentence", "label"))
         check_label(row["label"], _ASNQ)
-        for side in ("question", "sentence"):
-            refuse_if(not row[side].strip(), f"the {side} is empty")
+        if not row["question"].strip() or not row["sentence"].strip():
+            counts["blank candidates, left out"] += 1
+            return None
         label = _ASNQ[row["label"]]
         counts["train questions"] += row["question"] != before
         counts["train candidates"] += 1
@@ -198,7 +199,8 @@ def convert_asnq(source: Source, folder: Path) -> dict[str, float]:
         before = row["question"]
         return tab_line(row["question"], row["sentence"], label)
 
-    write_lines(folder / "asnq-train.tsv", parsed_lines(source.file("train.tsv"), read))
+    lines = parsed_lines(source.file("train.tsv"), read)
+    write_lines(folder / "asnq-train.tsv", filter(None, lines))
     return counts
 
 # %% ../../nbs/data/08_convert.ipynb #9b60f36a
