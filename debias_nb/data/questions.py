@@ -196,38 +196,27 @@ def _kept(pairs, idx, counts) -> QuestionPairs: # idx: as of `take`
     return replace(kept, counts=counts)
 
 
-def _reasons(pairs, evaluated): # evaluated: (pairs,) bool
-    "A data frame of what speaks against each pair, one reason a column, the first reason first."
-    import pandas as pd
-    keys = pd.DataFrame(pair_keys(pairs), columns=["left", "right"], dtype=object)
-    labels = pd.Series(pairs.labels)
-    different = labels.groupby([keys.left, keys.right]).transform("nunique")
-    return pd.DataFrame({
-        "dropped: in an evaluation set": evaluated,
-        "dropped: identical sides": keys.left == keys.right,
-        "dropped: contradicting labels": different > 1,
-        "dropped: repeated": keys.duplicated(),
-    })
-
-
-def _first_reasons(pairs, evaluated, otherwise): # evaluated: (pairs,) bool -> (pairs,) str
-    "What speaks against each pair, the first that holds."
-    reasons = _reasons(pairs, evaluated)
-    holds = list(reasons.to_numpy(bool).T)
-    return np.select(holds, list(reasons), otherwise)
-
-
 def clean(
     pairs: QuestionPairs, # for training
     evaluation: dict[str, QuestionPairs], # what it must not contain, by file
 ) -> QuestionPairs:
     "Drop what must not be trained on, and count it by reason; one reason a pair, the first that holds."
+    import pandas as pd
     keys = pair_keys(pairs, punctuation=True)
     known = {file: set(pair_keys(e, punctuation=True)) for file, e in evaluation.items()}
     evaluated = set().union(*known.values())
     asked = set().union(*evaluated)
     kept = "kept: shares a question with an evaluation set"
-    why = _first_reasons(pairs, [key in evaluated for key in keys], kept)
+    sides = pd.DataFrame(pair_keys(pairs), columns=["left", "right"], dtype=object)
+    labels = pd.Series(pairs.labels).groupby([sides.left, sides.right])
+    reasons = pd.DataFrame({
+        "dropped: in an evaluation set": [key in evaluated for key in keys],
+        "dropped: identical sides": sides.left == sides.right,
+        "dropped: contradicting labels": labels.transform("nunique") > 1,
+        "dropped: repeated": sides.duplicated(),
+    })
+    holds = list(reasons.to_numpy(bool).T)
+    why = np.select(holds, list(reasons), kept)
     shares = np.array([not asked.isdisjoint(key) for key in keys], bool)
     counts = Counter(why.tolist())
     if kept in counts: # of those that are kept, only how many share a question is told
