@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from sentence_transformers.base.data_collator import BaseDataCollator
 from sentence_transformers.base.sampler import DefaultBatchSampler
 
-from .config import check_finite, check_known, check_range, check_temperature
+from .config import check_finite, check_known, check_range
 from debias_nb.encoders import (
     Tokens, device_of, embed_texts, from_features, pooled, several_texts, tell_prompts, tokenise, unit_rows,
 )
@@ -94,7 +94,7 @@ def pair_log_probs(
 ) -> torch.Tensor: # (n, n) log p; each row of p sums to 1, and p is 0 on the diagonal
     """Eq. 1 in logarithms: each text's shares of the others.
     Raises `ValueError` for tau <= 0, fewer than two texts, or values that are not finite (naming the row)."""
-    check_temperature(temperature)
+    check_range("temperature", temperature, "()")
     _square(cosines)
     logits = _full(cosines) / temperature
     others = logits.masked_fill(myself(cosines), -math.inf)
@@ -397,7 +397,7 @@ class ContrastiveAuthorLoss(AuthorLoss):
     """
     def __init__(self, model, temperature: float = .1):
         super().__init__(model)
-        check_temperature(temperature)
+        check_range("temperature", temperature, "()")
         self.temperature = temperature
 
     def scores(self, z, authors, rows) -> torch.Tensor: # (n, n)
@@ -517,7 +517,7 @@ def released(
     temperature: float,    # tau > 0
 ) -> torch.Tensor: # (n, n) with 0 on the diagonal; rows sum to anything between 0 and n - 1
     "Eq. 3 as in the paper's public code. Raises `ValueError` as `regularised` and `pair_log_probs` do."
-    check_temperature(temperature)
+    check_range("temperature", temperature, "()")
     _square(cosines)
     log_share = (_full(cosines) / temperature).log_softmax(1)
     softened = (1 - _share(bias)) * log_share
@@ -727,7 +727,7 @@ class ARR(AuthorLoss):
         variant: Variant = "paper",
     ):
         super().__init__(model)
-        check_temperature(temperature)
+        check_range("temperature", temperature, "()")
         check_known("variant", variant, VARIANTS)
         if bias is not None:
             check_range("bias", bias, "[]", 1)

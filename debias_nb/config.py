@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['FLOAT', 'DEEPEST', 'REPEATED', 'LONGEST_QUOTED', 'STEERING', 'Share', 'Probability', 'Natural', 'Count', 'Several',
            'Positive', 'NotNegative', 'MOST_NAMED', 'ConfigError', 'EncoderError', 'package_file', 'project_root',
-           'in_project', 'own_file', 'cache_dir', 'StrictLoader', 'each_key_once', 'quoted', 'visible', 'parse_yaml',
-           'load_yaml', 'once_per_state', 'Strict', 'refuse_if', 'module_and_name', 'nearest', 'check_known',
-           'check_numbers', 'check_range', 'check_finite', 'check_temperature', 'explain', 'load_config', 'WorldConfig',
-           'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
+           'own_file', 'cache_dir', 'StrictLoader', 'each_key_once', 'quoted', 'visible', 'parse_yaml', 'load_yaml',
+           'once_per_state', 'Strict', 'refuse_if', 'module_and_name', 'nearest', 'check_known', 'check_range',
+           'check_finite', 'explain', 'load_config', 'WorldConfig', 'AnswersWorldConfig', 'AuthorsWorldConfig',
+           'PretrainConfig', 'EncoderConfig']
 
 # %% ../nbs/00_config.ipynb #846be56a
 import difflib
@@ -51,10 +51,6 @@ def package_file(
     return Path(str(importlib.resources.files("debias_nb") / name))
 
 
-def _is_project(folder: Path) -> bool:
-    return (folder / "settings.ini").is_file() and (folder / "configs").is_dir()
-
-
 def project_root(
     start: str | Path | None = None, # a folder to walk up from; default: the current one, then this file's
 ) -> Path: # the folder that holds `settings.ini` and `configs/`
@@ -66,17 +62,9 @@ def project_root(
     for origin in origins:
         origin = Path(origin).resolve()
         for folder in [origin, *origin.parents]:
-            if _is_project(folder):
+            if (folder / "settings.ini").is_file() and (folder / "configs").is_dir():
                 return folder
     raise ConfigError(f"no project above {origins[0]}: looked for a folder with settings.ini and configs/")
-
-
-def in_project(
-    name: str, # below the project's root, e.g. `configs`
-    root: str | Path | None = None, # default: found from here
-) -> Path:
-    "A file or folder of the project. Raises as `project_root`."
-    return Path(root or project_root()) / name
 
 # %% ../nbs/00_config.ipynb #2d644f10
 def own_file(
@@ -301,23 +289,15 @@ def check_known(
         raise error(f"no {what} {quoted(name)}{nearest(str(name), known)}")
 
 
-def check_numbers(
-    **settings, # name = value
-) -> None:
-    "Raises `ValueError` for a setting that is no number: `0.1` in quotation marks, `None`, or True."
-    for name, value in settings.items():
-        if not isinstance(value, Real) or isinstance(value, bool):
-            raise ValueError(f"{name} must be a number, got {value!r}")
-
-
 def check_range(
     name: str,
     value: float,
     ends: str, # `[]`, `()`, `(]` or `[)`: which of both belong to the range
     high: float = float("inf"), # the upper end; the lower one is 0
 ) -> None:
-    "Raises `ValueError` for a setting that is no number, or not from 0 to `high`."
-    check_numbers(**{name: value})
+    "Raises `ValueError` for a setting that is no number (`0.1` in quotation marks, `None`, True), or not from 0 to `high`."
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise ValueError(f"{name} must be a number, got {value!r}")
     inside = 0 < value < high
     if ends[0] == "[":
         inside |= value == 0
@@ -337,13 +317,6 @@ def check_finite(
     bad = (~whole).nonzero()
     if len(bad):
         raise ValueError(f"{name}: row {int(bad[0])} is not finite")
-
-
-def check_temperature(temperature: float) -> None:
-    "Raises `ValueError` for a temperature that is not above 0, infinite, or no number."
-    check_numbers(temperature=temperature)
-    if not 0 < temperature < float("inf"):
-        raise ValueError(f"temperature must be above 0 and finite, got {temperature}")
 
 # %% ../nbs/00_config.ipynb #205160df
 def _models_in(annotation) -> list[type[BaseModel]]:
@@ -378,13 +351,6 @@ def _explained(mistake, model) -> str: # mistake: one of `error.errors()`
     return f"{mistake['msg']}, got {quoted(mistake['input'])}"
 
 
-def _is_counted_without(mistake, mistakes) -> bool: # of `ValidationError.errors`
-    "Whether a list is called too short for the entries that are wrong themselves."
-    place = mistake["loc"]
-    inside = [other for other in mistakes if other["loc"][:len(place)] == place]
-    return mistake["type"] == "too_short" and len(inside) > 1 # besides this one
-
-
 def explain(
     error: ValidationError,
     model,       # that they were to be, as in `load_config`
@@ -394,19 +360,16 @@ def explain(
     lines = {}
     mistakes = error.errors()[:MOST_NAMED]
     for mistake in mistakes:
-        if _is_counted_without(mistake, mistakes):
+        place = mistake["loc"]
+        inside = [other for other in mistakes if other["loc"][:len(place)] == place]
+        if mistake["type"] == "too_short" and len(inside) > 1: # for its entries that are wrong themselves
             continue
-        why = _explained(mistake, model)
-        lines[f"{source}: {_where(mistake)}: {why}"] = None
+        where = ".".join(str(part)[:LONGEST_QUOTED] for part in place) or "top" # e.g. `methods.0.name`
+        lines[f"{source}: {where}: {_explained(mistake, model)}"] = None
     further = error.error_count() - len(mistakes)
     if further:
         lines[f"{source}: and {further:,} more mistakes"] = None
     return "\n".join(lines)
-
-
-def _where(mistake) -> str: # e.g. `methods.0.name`
-    "The place of a mistake in its file."
-    return ".".join(str(part)[:LONGEST_QUOTED] for part in mistake["loc"]) or "top"
 
 
 def load_config(

@@ -15,7 +15,7 @@ from numbers import Integral
 import torch
 import torch.nn.functional as F
 
-from .config import check_range, check_temperature
+from .config import check_range
 from .encoders import check_apart
 
 # %% ../nbs/methods/itvreg.ipynb #9f81a584
@@ -52,7 +52,7 @@ def check_hinge(
     if not isinstance(hardest, Integral) or hardest < 1:
         raise ValueError(f"hardest must be a whole number from 1, got {hardest}")
     if temperature is not None: # None: equal weights
-        check_temperature(temperature)
+        check_range("temperature", temperature, "()")
 
 
 def hinge(

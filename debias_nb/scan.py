@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .config import check_finite, check_known, check_range, check_temperature
+from .config import check_finite, check_known, check_range
 
 # %% ../nbs/methods/scan.ipynb #0af88934
 FunctionKind = Literal["cos+sin", "released"]
@@ -833,7 +833,7 @@ def contrastive_loss(
 ) -> torch.Tensor: # scalar, > 0
     """Eq. 17: -log of the softmax share of the debiased features against the bias, mean over samples.
     Raises `ValueError` for tau <= 0."""
-    check_temperature(temperature)
+    check_range("temperature", temperature, "()")
     near = F.cosine_similarity(hidden, debiased, dim=-1)
     far = F.cosine_similarity(hidden, bias, dim=-1)
     nearer = far - near
@@ -874,7 +874,7 @@ class ScanHead(nn.Module):
         if classes < 2:
             raise ValueError(f"classes must be at least 2, got {classes}")
         check_range("dropout", dropout, "[)", 1)
-        check_temperature(temperature)
+        check_range("temperature", temperature, "()")
         self.temperature = temperature
         self.register_buffer("class_weights", _class_weights(class_weights, classes), persistent=False)
         linear = nn.Linear(width, classes)

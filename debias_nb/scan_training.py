@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .config import check_range, check_temperature
+from .config import check_range
 from .processes import begin_alike, drawn_once, gathered, unwrapped
 from .scan import ClassMass, LanguageDebiasing, Memory, contrastive_loss, learn_weights
 
@@ -112,7 +112,7 @@ class SCAN(nn.Module):
             raise ValueError(f"model is a {type(model).__name__} and no CrossEncoder: {what}")
         if not (weights or debias):
             raise ValueError("weights and debias are both off: train with sentence-transformers' own loss")
-        check_temperature(temperature)
+        check_range("temperature", temperature, "()")
         check_range("ce", ce, "[)")
         check_range("cl", cl, "[)")
         self.model = model

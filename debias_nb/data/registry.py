@@ -28,8 +28,8 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from debias_nb.config import (
-    ConfigError, Count, Natural, NotNegative, Positive, Strict, cache_dir, check_known, in_project, load_config,
-    once_per_state, own_file, package_file, refuse_if,
+    ConfigError, Count, Natural, NotNegative, Positive, Strict, cache_dir, check_known, load_config, once_per_state,
+    own_file, package_file, project_root, refuse_if,
 )
 from ..hashes import sha256_file, sha256_text
 
@@ -634,7 +634,7 @@ def load_expected(
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> Expected:
     "Read and validate `expected/<paper>.yaml`. Raises `ConfigError` naming file and key."
-    folder = in_project("expected", root)
+    folder = Path(root or project_root()) / "expected"
     path = folder / f"{paper}.yaml"
     known = sorted(p.name for p in folder.glob("*.yaml"))
     check_known("file in expected/ called", f"{paper}.yaml", known, ConfigError)
