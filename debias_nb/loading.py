@@ -159,7 +159,8 @@ def _check_module(folder: Path, module: _Module) -> None:
         advice = "weights must be safetensors (convert them once, where you trust the source)"
         raise EncoderError(f"{module.place}: only {', '.join(pickles)}, which are pickles; {advice}")
     if module.kind in WITH_WEIGHTS and not has_weights:
-        raise EncoderError(f"{module.place}: no weights at all; they must be safetensors, in {WEIGHTS} beside their module")
+        where = f"they must be safetensors, in {WEIGHTS} beside their module"
+        raise EncoderError(f"{module.place}: no weights at all; {where}")
 
 
 def folder_files(folder: Path) -> dict[str, str]: # file, from the folder on -> sha256
@@ -227,7 +228,8 @@ class _Way(BaseModel): # how a transformer reads texts
 # tokenizer or its configuration, and of these what does no harm. No others are taken: they say how files are read, from
 # where, by which code, as pickles, onto which device.
 _OF_MODEL = _alone("dtype", "torch_dtype", "attn_implementation", "add_pooling_layer")
-_OF_TOKENIZER = _alone("model_max_length", "padding_side", "truncation_side", "use_fast", "do_lower_case", "add_prefix_space")
+_OF_TOKENIZER = _alone(
+    "model_max_length", "padding_side", "truncation_side", "use_fast", "do_lower_case", "add_prefix_space")
 _OF_CONFIG = _alone("use_cache", "is_causal", "use_bidirectional_attention")
 _SETTINGS = _alone(
     "transformer_task", "max_seq_length", "do_lower_case", "module_output_name", "processing_kwargs", "unpad_inputs",
@@ -308,7 +310,8 @@ def _check_indexes(folder: Path) -> None:
             raise EncoderError(f"{path}: a list of pickles, which are not opened; delete it where there are safetensors")
         for weight, file in _read(path, _Index).weight_map.items():
             if Path(file).name != file or not file.endswith(".safetensors"):
-                raise EncoderError(f"{path}: {weight[:60]}: safetensors beside this file are expected, found {file[:60]!r}")
+                wanted = "safetensors beside this file are expected"
+                raise EncoderError(f"{path}: {weight[:60]}: {wanted}, found {file[:60]!r}")
             if not (path.parent / file).is_file():
                 raise EncoderError(f"{path}: {weight[:60]}: there is no {file[:60]}")
 
@@ -508,7 +511,8 @@ def find_folder(
     advice = f"Put a sentence-transformers folder named {short!r} into the folder that DEBIAS_NB_MODELS names"
     if hub: # the encoder's fingerprint is in each record, whatever was put there
         files = " ".join(f"--include {pattern!r}" for pattern in HUB_FILES)
-        advice += f": hf download {hub} --revision {revision or 'COMMIT'} {files} --local-dir \"$DEBIAS_NB_MODELS/{short}\""
+        advice += f": hf download {hub} --revision {revision or 'COMMIT'} {files}"
+        advice += f" --local-dir \"$DEBIAS_NB_MODELS/{short}\""
         if not revision:
             advice += f" (a commit: git ls-remote https://huggingface.co/{hub} HEAD)"
     hint = ""

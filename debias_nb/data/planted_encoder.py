@@ -162,35 +162,7 @@ def _make(config: EncoderConfig, home: Path) -> None:
         work.rename(home)
 
 
-def _made_once(config: EncoderConfig, home: Path) -> None:
-    "Make a planted encoder that is not there, one process at a time. Raises `EncoderError` where nothing can be written."
-    try:
-        home.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{home}.lock"):
-            if not home.is_dir():
-                _make(config, home)
-    except (OSError, SafetensorError) as e:
-        raise EncoderError(f"{home}: cannot be made: {e}") from None
-
-
 ANEW = "delete the folder to train it anew"
-
-
-def _kept(home: Path) -> tuple[str, str, str]: # sha256 of the vocabulary, of the one it was trained with, and of the encoder
-    "What is known of a planted encoder. Raises `EncoderError`."
-    try:
-        made = json.loads((home / "planted.json").read_text())
-        vocabulary = (home / "vocab.txt").read_text("utf-8").splitlines()
-        return vocabulary_sha256(vocabulary), made["vocabulary"], made["encoder"]
-    except (OSError, ValueError, KeyError, TypeError) as e:
-        raise EncoderError(f"{home}: what is kept of it cannot be read ({type(e).__name__}: {e}); {ANEW}") from None
-
-
-def _check_kept(home: Path, what: str, actual: str, expected: str) -> None:
-    "Raises `EncoderError` where what is kept of an encoder is not what was made."
-    if actual != expected:
-        found = f"({actual[:12]} instead of {expected[:12]})"
-        raise EncoderError(f"{home}: the {what} are not those it was trained with {found}; {ANEW}")
 
 
 def planted_encoder(
@@ -200,12 +172,25 @@ def planted_encoder(
     "A planted base encoder, from the cache or trained now. Raises `EncoderError` if what is cached is not consistent."
     from sentence_transformers import SentenceTransformer
     home = _home(config, cache)
-    if not home.is_dir():
-        _made_once(config, home)
-    found, vocabulary, encoder = _kept(home)
+    try:
+        if not home.is_dir():
+            home.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(f"{home}.lock"): # one process at a time
+                if not home.is_dir():
+                    _make(config, home)
+    except (OSError, SafetensorError) as e:
+        raise EncoderError(f"{home}: cannot be made: {e}") from None
+    try:
+        made = json.loads((home / "planted.json").read_text())
+        vocabulary = vocabulary_sha256((home / "vocab.txt").read_text("utf-8").splitlines())
+        expected = {"vocabulary": made["vocabulary"], "weights and tokenizer": made["encoder"]}
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise EncoderError(f"{home}: what is kept of it cannot be read ({type(e).__name__}: {e}); {ANEW}") from None
     model = load_safely(SentenceTransformer, check_folder(home / "model"))
-    _check_kept(home, "vocabulary", found, vocabulary)
-    _check_kept(home, "weights and tokenizer", encoder_fingerprint(model), encoder)
+    for what, actual in (("vocabulary", vocabulary), ("weights and tokenizer", encoder_fingerprint(model))):
+        if actual != expected[what]:
+            found = f"({actual[:12]} instead of {expected[what][:12]})"
+            raise EncoderError(f"{home}: the {what} are not those it was trained with {found}; {ANEW}")
     return model
 
 # %% ../../nbs/data/08_planted_encoder.ipynb #91a00008

@@ -43,7 +43,8 @@ from .words import importance_by_word, is_unspaced, label_ties, word_importance,
 FIGURES = ("change.value", "change.low", "change.high", "change.p", "change_ap.value", "change_ap.low",
            "change_ap.high", "base.auc05", "base.ap", "tuned.auc05", "tuned.ap")
 SIGNS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
-CONDITION = re.compile(r"\s*(?P<test>.+)\.(?P<figure>\w+\.\w+)\s*(?P<sign>[<>]=?)\s*(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*")
+CONDITION = re.compile( # test, figure, sign, number
+    r"\s*(.+)\.(\w+\.\w+)\s*([<>]=?)\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*")
 
 
 def read_condition(text: str, tests) -> tuple[str, str, str, float]: # test, figure, sign, number; tests: their names
@@ -174,14 +175,16 @@ def same_tests(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
     for name, file in files.items():
         if name != "train":
             names.setdefault(file["sha256"], []).append(name)
-    return [f"{' and '.join(same)} are the same pairs: one test under {len(same)} names." for same in names.values() if len(same) > 1]
+    twice = [same for same in names.values() if len(same) > 1]
+    return [f"{' and '.join(same)} are the same pairs: one test under {len(same)} names." for same in twice]
 
 
-def _warnings(tests: list[Test], flawed: pd.DataFrame, mixed: bool, files: dict) -> list[str]: # of `flaws`, of `file_facts`
+def _warnings(tests: list[Test], flawed: pd.DataFrame, mixed: bool, files: dict) -> list[str]: # files: of `file_facts`
     "What to know before any verdict is believed."
     told = same_tests(files)
     if not mixed:
-        told.append("Is the base the model that was fine-tuned? The two are of different make, which no fine-tuning changes.")
+        different = "The two are of different make, which no fine-tuning changes."
+        told.append(f"Is the base the model that was fine-tuned? {different}")
     counts = flawed.set_index(["file", "what"])["count"]
     for test in tests:
         same = [model for model in ("base", "tuned") if has_one_score(test.scores[model])]
@@ -191,8 +194,8 @@ def _warnings(tests: list[Test], flawed: pd.DataFrame, mixed: bool, files: dict)
 
 
 def _loaded(base, tuned) -> dict[str, Scorer]: # what `load_model` takes
-    """Both models. Raises `EncoderError` where one reads pairs and the other texts, and for the same model twice, `ValueError`
-    where one computes with the weights of the other."""
+    """Both models. Raises `EncoderError` where one reads pairs and the other texts, and for the same model twice,
+    `ValueError` where one computes with the weights of the other."""
     scorers = {"base": load_model(base), "tuned": load_model(tuned)}
     one, other = scorers.values()
     if (one.kind == "cross") != (other.kind == "cross"):
@@ -250,7 +253,7 @@ def sampled_texts(
 
 
 def _word_findings(scorers, train: PairFile, tests: list[Test], seed: int, progress: bool) -> tuple:
-    "Words that moved, interventions, shortcuts, and texts that were read: parts 3 and 5, where it is known what a word is."
+    "Words that moved, interventions, shortcuts, and how many texts were read: parts 3 and 5."
     if not _knows_words(scorers):
         return {}, pd.DataFrame(), pd.DataFrame(), 0
     kind = scorers["tuned"].kind
@@ -375,7 +378,7 @@ def snippet(
 
 # %% ../../nbs/explain/06_diagnose.ipynb #36ac6350
 def _facts(scorers: dict[str, Scorer], files: dict[str, PairFile], group, sample: int, seed: int) -> dict:
-    "Part 9: what went in, and the command that gives it again, unless a model or pairs are in memory alone; sample: texts."
+    "Part 9: what went in, and the command that gives it again where nothing is in memory alone; sample: texts."
     facts = {name: file_facts(file) for name, file in files.items()}
     train = facts["train"]
     options = {
@@ -428,7 +431,8 @@ def _notes(scorers, mixed: bool, texts: list[str]) -> list[str]: # texts: of tra
         notes.append("The two models are of different make: their weights cannot be mixed.")
     notes += unused_prompts(scorers)
     if np.mean([is_unspaced(text) for text in texts]) > .5:
-        notes.append("Most texts are in a script without spaces between words: what is said of words is said of phrases.")
+        unspaced = "Most texts are in a script without spaces between words"
+        notes.append(f"{unspaced}: what is said of words is said of phrases.")
     if not cross and scorers["base"].rules != scorers["tuned"].rules:
         notes.append("The two models cut texts into different tokens; importance is compared word by word.")
     if not cross and mixed and settings_of(scorers["base"]) != settings_of(scorers["tuned"]):
@@ -475,8 +479,8 @@ def _announce(scorers: dict[str, Scorer], train: PairFile, tests: list[Test]) ->
     pairs = {"train": len(train), "test": sum(len(test.labels) for test in tests)}
     seconds = sum(count * (pace * PASSES[kind] + OTHERWISE[kind]) for kind, count in pairs.items())
     if seconds > LONG_WORK:
-        told = f"{pairs['train']:,} pairs of training and {pairs['test']:,} of tests take about {seconds / 60:.0f} minutes"
-        tqdm.write(told, file=sys.stderr)
+        counts = f"{pairs['train']:,} pairs of training and {pairs['test']:,} of tests"
+        tqdm.write(f"{counts} take about {seconds / 60:.0f} minutes", file=sys.stderr)
 
 
 def diagnose(

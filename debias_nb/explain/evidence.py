@@ -91,7 +91,8 @@ def slices(tests: list[Test], trained: set[str]) -> pd.DataFrame: # a row a test
     rows = []
     for test in tests:
         for kind, names in kinds_of_pairs(test.file, trained).items():
-            counts = pd.Series(names).value_counts(sort=kind == test.file.group) # by size, or in the order of their ranges
+            by_size = kind == test.file.group # or in the order of their ranges
+            counts = pd.Series(names).value_counts(sort=by_size)
             largest = counts.index[:MOST_GROUPS]
             for name in largest if len(largest) > 1 else []:
                 row = _slice_row(test, names == name)
@@ -175,7 +176,8 @@ def interventions(
             words = lists[which]
             left, right = changed_pairs(test.file, how, words)
             touched, scores = _rescored(test, scorers, left, right, f"{how} {which}", progress)
-            about = {"test": test.name, "how": how, "which": which, "words": len(words), "touched": len(touched) / len(left)}
+            about = {"test": test.name, "how": how, "which": which, "words": len(words)}
+            about["touched"] = len(touched) / len(left)
             for model, now in scores.items():
                 moved = np.abs(now - test.scores[model])[touched]
                 mean = float(moved.mean()) if len(moved) else 0.

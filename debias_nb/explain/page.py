@@ -145,8 +145,8 @@ def _signed(value: float) -> str:
 def environment() -> Environment:
     "How the templates are filled: on pages everything is escaped, and nothing undefined."
     env = Environment(
-        loader=PackageLoader("debias_nb.explain", "."), autoescape=select_autoescape(("html.j2",)), undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True)
+        loader=PackageLoader("debias_nb.explain", "."), autoescape=select_autoescape(("html.j2",)),
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     env.filters |= {"percent": percent, "signed": _signed, "repr": repr}
     env.globals |= {"shaded": shaded, "titles": TITLES}
     return env

@@ -103,7 +103,8 @@ def _delimited(path: Path, delimiter: str) -> pd.DataFrame: # index: the line wh
     except csv.Error as e:
         raise DataError(f"{path}:{begins}: {e}") from None
     header = [name.strip() for name in rows.pop(min(rows))] if rows else []
-    bad = [(line, f"{len(row)} cells, the header has {len(header)}") for line, row in rows.items() if len(row) != len(header)]
+    wide = len(header)
+    bad = [(line, f"{len(row)} cells, the header has {wide}") for line, row in rows.items() if len(row) != wide]
     if bad:
         raise bad_lines(path, bad, len(rows))
     return pd.DataFrame(list(rows.values()), list(rows), header, dtype=object)
@@ -170,7 +171,7 @@ def columns_of(path: Path, wanted: list[str]) -> pd.DataFrame: # index: lines
 # %% ../../nbs/explain/00_pairs_file.ipynb #49ac2be5
 LONGEST = 100_000 # characters of a cell; more is no text that somebody wants matched
 SEEN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]") # has width on paper
-UNREAD = re.compile(r"[\0\ud800-\udfff]") # what no tokenizer reads: NUL, and half of a character, as `\ud83d` is in JSON
+UNREAD = re.compile(r"[\0\ud800-\udfff]") # by a tokenizer: NUL, and half of a character, as `\ud83d` is in JSON
 TRUTHS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
 

@@ -143,14 +143,11 @@ def _changed(trial: dict, line: str) -> str:
 
 
 FORGED = { # how a line is changed, words
-    "out of range": (lambda trial, line: json.dumps(sealed(trial | {"metrics": {"new": {"auc05": 7.5, "ap": .5}}})),
-                     "metrics.new.auc05: Input should be less than or equal to 1"),
     "another number": (_changed, "its checksum is another one"),
-    "no checksum": (lambda trial, line: json.dumps(trial), "checksum: Field required"),
-    "another form": (lambda trial, line: json.dumps(sealed(trial | {"metrics": {"new": .5}})), "metrics.new: "),
-    "another metric": (lambda trial, line: json.dumps(sealed(trial | {"metrics": {"new": {"auc": .5}}})), "metrics.new."),
-    "a test without resamples": (lambda trial, line: json.dumps(sealed(trial | {"resampled": {}})), "of different tests"),
+    "no checksum": (lambda trial, line: json.dumps(trial), "its checksum is another one"),
     "a list": (lambda trial, line: "[1]", ":2: "),
+    "cut short": (lambda trial, line: line[:50], ":2: "),
+    "brackets": (lambda trial, line: "[" * 100_000, ":2: "),
     "twice the same key": (lambda trial, line: line.replace('"seed": 0', '"seed": 0, "seed": 1'), "the key 'seed' stands twice"),
 }
 
@@ -170,8 +167,6 @@ def test_a_trial_is_what_was_written(tmp_path, change, words):
 
 
 def test_a_resample_without_a_match_is_kept_and_read(tmp_path):
-    drawn = comparing._drawn(torch.tensor([.5, torch.nan]).numpy())
-    assert drawn == [.5, None]
     trial = made.trial()
     trial["resampled"]["new"]["ap"][3] = None
     comparing._keep(tmp_path / "trials.jsonl", trial)
