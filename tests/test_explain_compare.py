@@ -21,14 +21,13 @@ from debias_nb.data.planted_encoder import planted_encoder
 from debias_nb.encoders import EncoderError, copied
 from debias_nb.explain import compare as comparing
 from debias_nb.explain.compare import (
-    GRIDS, STRENGTH, Comparison, compare, read_method, read_methods, sealed, settings_for,
+    GRIDS, STRENGTH, Comparison, compare, read_method, read_methods, settings_for,
 )
 from debias_nb.explain.models import load_model
 from debias_nb.explain.page import write_whole
 from debias_nb.explain.pairs_file import read_pairs_file
 from debias_nb.repro.cli import METHODS_HELP, app
 from debias_nb.stats import WORDS
-import made
 from made import WORLD, bert, read_page, some_pairs, without_a_vector_for_the_unknown
 
 
