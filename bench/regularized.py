@@ -14,10 +14,20 @@ from common import (
 
 RECORD = Path(__file__).resolve().with_suffix(".json")
 BARE, OUTREG, QUARTER, ITVREG, MASKREG = "bare loss", "OutReg", "ITVReg, a quarter", "ITVReg", "MaskReg"
-VARIANTS = (BARE, OUTREG, QUARTER, ITVREG, MASKREG)
+OTHERS, FEWER = "OutReg, other texts", "OutReg, a quarter as many"
+VARIANTS = (BARE, OUTREG, QUARTER, ITVREG, MASKREG, OTHERS, FEWER)
+BLOCKS = 10 # the other texts are ten times those of a step: what the base makes of them is soon known
 
 
-def loss_of(variant: str, model):
+def other_texts(count: int) -> list[str]:
+    "Titles of the broad corpus."
+    from debias_nb.config import WorldConfig
+    from debias_nb.data.worlds import Catalogue
+    pairs = Catalogue(WorldConfig(broad_pairs=count)).broad()
+    return [title.text for title, _ in pairs]
+
+
+def loss_of(variant: str, model, batch: int):
     "In-batch negatives, and what a variant adds to them."
     from debias_nb.regularized import ITVReg, MaskReg, OutReg, Regularized
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
@@ -29,6 +39,8 @@ def loss_of(variant: str, model):
         QUARTER: ITVReg(1., rows=.25),
         ITVREG: ITVReg(1.),
         MASKREG: MaskReg(1., .5),
+        OTHERS: OutReg(.1, texts=other_texts(BLOCKS * batch)),
+        FEWER: OutReg(.1, texts=other_texts(BLOCKS * batch // 4), texts_per_batch=batch // 4 or 1),
     }
     return Regularized(model, loss, [added[variant]])
 
@@ -47,7 +59,7 @@ def training_run(variant: str, encoder, texts, options, steps: int) -> dict:
             folder, num_train_epochs=options.epochs, per_device_train_batch_size=options.batch, learning_rate=1e-3,
             seed=0, use_cpu=True)
         trainer = QuietTrainer(
-            model=model, args=args, train_dataset=data, loss=loss_of(variant, model),
+            model=model, args=args, train_dataset=data, loss=loss_of(variant, model, options.batch),
             callbacks=[training_stretch(clock)])
         trainer.train()
     check_steps(variant, trainer.state.global_step, steps)
@@ -86,7 +98,8 @@ def main(argv=None) -> int:
         print(shown(name, results[name]), end="\n\n")
     note = (
         f"ratios: medians over {options.repeats} rounds [quartiles]; two texts forwards and backwards count 6, "
-        "a frozen pass 1: OutReg 7 / 6, ITVReg 11 / 6, a quarter of it 7.25 / 6"
+        "a frozen pass 1: OutReg 7 / 6, ITVReg 11 / 6, a quarter of it 7.25 / 6, OutReg on other texts 9 / 6, on a quarter "
+        "6.75 / 6"
     )
     settings = settings_of(options, "repeats", "epochs", "batch")
     return finish(RECORD, note, options, load, meter, settings, {"clock": "CPU time", "encoders": results})
