@@ -480,11 +480,31 @@ class View:
         return f0x, f0_other
 
 # %% ../nbs/methods/regularized.ipynb #f3d511e1
-def read_texts(
-    texts,                     # a list of strings, a column of `datasets`, or a file: one text a line, or a column of a table
-    column: str | None = None, # of a file (csv, tsv, jsonl, parquet)
-) -> list[str]:
-    "Texts without labels. Raises `ValueError` for what are none, and for fewer than two."
+def read_texts(texts: Iterable[str] | str | Path, column: str | None = None) -> list[str]:
+    """Read unlabelled texts, on which a regularizer holds an encoder in place of those of a batch.
+
+    Parameters
+    ----------
+    texts : iterable of str, or path
+        A list, a column of `datasets`, or a file: one text a line, or a table whose `column` holds them.
+    column : str, optional
+        Of a table in a file (csv, tsv, jsonl, parquet).
+
+    Returns
+    -------
+    list of str
+        Two texts or more; empty lines of a file are left out.
+
+    Raises
+    ------
+    ValueError
+        For what are no texts, for fewer than two, for a table without `column`.
+
+    Examples
+    --------
+    >>> read_texts(("red kettle", "old lamp"))
+    ['red kettle', 'old lamp']
+    """
     what = "texts"
     if isinstance(texts, (str, Path)):
         what = f"texts ({texts})"
