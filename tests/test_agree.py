@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from debias_nb.repro.runs.agree import apart, why_not_compared
+from debias_nb.repro.agree import apart, why_not_compared
 
 ROOT = Path(__file__).resolve().parents[1]
 # A run of each task, and of the small transformer: experiment, encoder, method.

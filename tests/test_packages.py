@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,58 @@ def test_an_import_of_the_companion_would_be_found(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     (tmp_path / "data/x.py").write_text("from ..repro import runner")
     assert list(imported(tmp_path / "data/x.py")) == ["debias_nb.repro"]
+
+
+# Who may import whom: a room what stands before it, and nothing behind. A room's own modules stand in no order.
+ROOMS = ("debias_nb", "data", "explain", "repro.config", "repro.runs", "repro.pages", "repro")
+
+
+def room(module):
+    "The room of a module: the longest of `ROOMS` that its name begins with."
+    inside = module.removeprefix("debias_nb").removeprefix(".")
+    found = [name for name in ROOMS if f"{inside}.".startswith(f"{name}.")]
+    return max(found, key=len, default="debias_nb")
+
+
+def modules(package):
+    "Each module with those of the package that it imports."
+    names = {}
+    for path in package.rglob("*.py"):
+        if path.name != "_modidx.py":
+            name = ".".join(("debias_nb", *path.relative_to(package).with_suffix("").parts))
+            names[name.removesuffix(".__init__")] = path
+    return {name: {other for other in imported(path) if other in names} for name, path in names.items()}
+
+
+# Inside a function, for whoever asks for it: texts in a file of one's own, an encoder that is trained on a planted world.
+UPWARD = {
+    ("debias_nb.regularized", "debias_nb.explain.pairs_file"),
+    ("debias_nb.loading", "debias_nb.data.planted_encoder"),
+}
+
+
+def against_the_order(imports):
+    "Imports of a room that stands behind."
+    pairs = [(name, other) for name, others in imports.items() for other in others]
+    return [pair for pair in pairs if ROOMS.index(room(pair[1])) > ROOMS.index(room(pair[0]))]
+
+
+def test_imports_go_one_way():
+    assert set(against_the_order(modules(PACKAGE))) == UPWARD
+
+
+def test_an_import_against_the_order_would_be_found():
+    wrong = {"debias_nb.metrics": {"debias_nb.data.worlds"}, "debias_nb.repro.runs.tasks.pairs": {"debias_nb.repro.pages.frame"}}
+    assert len(against_the_order(wrong | {"debias_nb.explain.page": {"debias_nb.stats"}})) == 2
+
+
+def test_modules_import_each_other_in_no_circle():
+    imports = modules(PACKAGE)
+    for name, other in UPWARD:
+        imports[name].remove(other)
+    list(TopologicalSorter(imports).static_order())
+    with pytest.raises(CycleError):
+        list(TopologicalSorter(imports | {"debias_nb.config": {"debias_nb.metrics"}}).static_order())
 
 
 NAMES = {"sklearn": "scikit-learn", "yaml": "pyyaml", "sentence_transformers": "sentence-transformers"}

@@ -509,7 +509,7 @@ def agree(
     Exit code 1 where there is nothing to compare, or where one metric of one run is further from its record than its kind
     of encoder may be on any processor; every count has to be the same."""
     from debias_nb.repro.pages.frame import results
-    from debias_nb.repro.runs.agree import SAME, compute_untrained, said
+    from debias_nb.repro.agree import SAME, compute_untrained, said
     project_here()
     if untrained:
         here, committed = compute_untrained()
