@@ -271,6 +271,7 @@ def batch(
 ):
     """Make every run of this profile, then execute every notebook that has a configuration there, whatever fails.
     With names of tables or papers, theirs alone."""
+    from debias_nb.repro.pages.report import has_notebook
     check_folders()
     asked = {"full": full}
     if seeds is not None:
@@ -284,14 +285,15 @@ def batch(
         failed = _run_first(names, profile, asked, fresh, workers)
         if not runs: # a notebook tells of its own runs that failed
             parameters = asked | ({"workers": workers} if workers else {})
-            failed = execute_all(names, profile, parameters, root, workers or cores())
+            shown = [name for name in names if has_notebook(name)]
+            failed = execute_all(shown, profile, parameters, root, workers or cores())
     filled = []
     for name in names:
         count, words = _counted(name, profile, asked)
         filled.append(count)
         echo(f"{name}: {words}")
     if not runs:
-        echo(f"\n{len(names) - len(failed)} of {len(names)} notebooks at profile {profile} executed")
+        echo(f"\n{len(shown) - len(failed)} of {len(shown)} notebooks at profile {profile} executed")
     _print_failed(failed)
     if 0 in filled and not any(filled):
         _end(f"not one cell at profile {profile} has a number")
@@ -421,15 +423,15 @@ def _pages_of(paper: str) -> list[str]:
 
 
 def _write_pages(names: list[str], folder: Path, fresh: bool, here: Path) -> list[Path]: # what was written
-    "Some pages of the project in `here`: a worker may have begun elsewhere. A book without a notebook is left out."
+    "Some pages of the project in `here`: a worker may have begun elsewhere. What has no notebook yet is left out."
     from debias_nb.repro.pages.frame import only_stored
     from debias_nb.repro.pages.report import has_notebook, write_notebook, write_page
     written = []
     with chdir(here), only_stored(fresh):
-        for name in names:
+        for name in filter(has_notebook, names):
             if configured(f"{name}.*.yaml"):
                 written += write_page(name, folder, fresh)
-            elif has_notebook(name):
+            else:
                 written += write_notebook(name, folder, {"folder": str(folder)})
     return written
 
