@@ -308,7 +308,7 @@ def test_bad_scores_name_set_and_question(train):
     scores = np.zeros(len(train))
     scores[7] = np.nan
     question = train.question_ids[7]
-    with pytest.raises(ValueError, match=rf"answers train: scores\[7\] \(question '{question}'\)"):
+    with pytest.raises(ValueError, match=rf"answers train: y_score\[7\] \(question '{question}'\)"):
         evaluate_answers(scores, train)
     with pytest.raises(ValueError, match="vectors of one length"):
         evaluate_answers(scores[1:], train)

@@ -23,7 +23,8 @@ from debias_nb.repro import cli, notebooks
 
 from debias_nb.repro.pages import report as pages
 
-from debias_nb.repro.runs import agree, runner
+from debias_nb.repro import agree
+from debias_nb.repro.runs import runner
 from debias_nb.repro.cli import app
 from debias_nb.config import ConfigError
 from debias_nb.data.questions import load_questions

@@ -313,13 +313,13 @@ def one_bit(folder):
 
 
 DAMAGED_MODELS = {
-    "half of modules.json": ("table", lambda folder: cut(folder / "modules.json"), "modules.json: no list of modules"),
+    "half of modules.json": ("table", lambda folder: cut(folder / "modules.json"), "modules.json: Invalid JSON"),
     "modules.json of numbers": (
         "table", lambda folder: modules(folder, lambda found: [1, 2]),
-        "modules.json: a module needs `type` and `path`, found 1"),
+        "modules.json: 0: Input should be an object, found 1"),
     "modules.json without types": (
         "table", lambda folder: modules(folder, lambda found: [{"path": ""}]),
-        "modules.json: a module needs `type` and `path`, found {'path': ''}"),
+        "modules.json: 0: type: Field required"),
     "no modules.json": ("table", lambda folder: (folder / "modules.json").unlink(), "no modules.json"),
     "foreign code as a module": (
         "table", lambda folder: modules(folder, with_type("evil.Module")), "is code from outside"),
@@ -343,9 +343,9 @@ DAMAGED_MODELS = {
         "bert", lambda folder: (folder / "config.json").write_text('{"auto_map": {"AutoModel": "evil.Model"}}'),
         "auto_map names code"),
     "half of a configuration": (
-        "bert", lambda folder: cut(folder / "config.json"), "config.json: no configuration of a model"),
+        "bert", lambda folder: cut(folder / "config.json"), "config.json: Invalid JSON"),
     "a configuration of a list": (
-        "bert", lambda folder: (folder / "config.json").write_text("[1]"), "a dict is expected, found list"),
+        "bert", lambda folder: (folder / "config.json").write_text("[1]"), "config.json: Input should be an object, found [1]"),
 }
 
 
@@ -414,20 +414,20 @@ DAMAGED_PAIRS = { # name of the file, its content, words
     "latin-1": ("a.csv", GOOD.replace("red lamp 2", "rôt lamp 2").encode("latin-1"), ":4: not UTF-8"),
     "a cell too many": ("a.csv", GOOD.replace("red lamp 2", "red, lamp 2"), ":4: 4 cells, the header has 3"),
     "a quotation mark left open": (
-        "a.csv", GOOD.replace("red lamp 2", '"red lamp 2'), ":4: a quotation mark is opened here"),
+        "a.csv", GOOD.replace("red lamp 2", '"red lamp 2'), ":4: unexpected end of data"),
     "a header that is misspelt": ("a.csv", GOOD.replace("left", "lefft", 1), "no column 'left'; did you mean 'lefft'?"),
     "one class": ("a.csv", re.sub(r",0\n", ",1\n", GOOD), "both classes are needed"),
-    "only a header": ("a.csv", "left,right,label\n", "no pairs, only a header"),
-    "nothing": ("a.csv", "", "the file is empty"),
+    "only a header": ("a.csv", "left,right,label\n", "no pairs"),
+    "nothing": ("a.csv", "", "no pairs"),
     "a mark of byte order alone": ("a.csv", b"\xef\xbb\xbf\n", "a.csv: "),
-    "an empty text": ("a.csv", GOOD.replace("red lamp 2", "  "), ":4: column 'left': the text is empty"),
+    "an empty text": ("a.csv", GOOD.replace("red lamp 2", "  "), ":4: column 'left': a text is expected"),
     "ids for texts": ("a.csv", "left,right,label\n1,2,1\n3,4,0\n", "holds numbers alone"),
     "a key that stands twice": (
         "a.jsonl", '{"left": "a", "left": "b", "right": "c", "label": 1}\n', ":1: the key 'left' stands twice"),
     "a line that is no object": (
         "a.jsonl", '{"left": "a", "right": "c", "label": 1}\n7\n', ":2: an object is expected, found int"),
-    "half a line": ("a.jsonl", '{"left": "a", "right": "c", "label": 1}\n{"left": "a"', ":2: no JSON"),
-    "Parquet that is none": ("a.parquet", b"PAR1 and no more PAR1", "no Parquet"),
+    "half a line": ("a.jsonl", '{"left": "a", "right": "c", "label": 1}\n{"left": "a"', ":2: Expecting"),
+    "Parquet that is none": ("a.parquet", b"PAR1 and no more PAR1", "a.parquet: "),
     "another ending": ("a.xlsx", GOOD, "the name must end in one of"),
 }
 
