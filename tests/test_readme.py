@@ -46,3 +46,15 @@ def test_targets_of_make_exist():
 def test_it_is_read_in_a_few_minutes():
     assert len(TEXT.splitlines()) <= 120
     assert TEXT.count("![") == 1 # one picture
+
+
+def test_a_finding_is_short():
+    "At most 90 words and 8 numbers each, without links at the foot, pictures, and what λ or a level is."
+    text = (ROOT / "reports/FINDINGS.md").read_text("utf-8")
+    findings = re.split(r"^## ", text, flags=re.M)[1:]
+    assert len(findings) == 5
+    for finding in findings:
+        told = [line for line in finding.splitlines()[1:] if line and not line.startswith(("![", "["))]
+        prose = re.sub(r"\]\([^)]*\)", "]", " ".join(told))
+        numbers = re.findall(r"\d+(?:\.\d+)?", re.sub(r"AUC\(0\.05\)|R@8|P@1", "", prose))
+        assert len(prose.split()) <= 90 and len(numbers) <= 8, finding.splitlines()[0]
