@@ -12,10 +12,10 @@ from debias_nb.config import EncoderError as EncoderError
 from debias_nb.config import WorldConfig as WorldConfig
 from debias_nb.data.answers import load_answers as load_answers
 from debias_nb.data.authors import load_texts as load_texts
-from debias_nb.data.products import load_offers as load_offers
-from debias_nb.data.products import load_products as load_products
-from debias_nb.data.questions import load_questions as load_questions
-from debias_nb.data.questions import read_pairs as read_pairs
+from debias_nb.data.pairs import load_offers as load_offers
+from debias_nb.data.pairs import load_products as load_products
+from debias_nb.data.pairs import load_questions as load_questions
+from debias_nb.data.pairs import read_pairs as read_pairs
 from debias_nb.data.registry import DataError as DataError
 from debias_nb.data.registry import MissingData as MissingData
 from debias_nb.data.titles import load_titles as load_titles

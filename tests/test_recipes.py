@@ -142,7 +142,7 @@ FORUM = { # the files whose hashes the recipe has
     "test.tsv": "1\tWho buys old chairs?\tWhere can I sell a chair?\n0\tWho buys old chairs?\tWho mends tables?\n",
 }
 READ = """
-from debias_nb.data.questions import load_questions
+from debias_nb.data.pairs import load_questions
 train = load_questions("forum", "train")
 test = load_questions("forum", "test")
 assert sorted(train.labels) == [0, 1] and train.left[0] == "How do I mend a kettle?"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig, WorldConfig
-from debias_nb.data.questions import QuestionPairs
+from debias_nb.data.pairs import QuestionPairs
 from debias_nb.data.worlds import Catalogue
 from debias_nb.loading import load_encoder
 from debias_nb.repro.config import CorpusConfig, MethodConfig, TextsConfig, TrainConfig

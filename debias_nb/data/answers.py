@@ -22,7 +22,7 @@ import numpy as np
 from numpy.random import default_rng
 
 from ..config import AnswersWorldConfig, check_known, check_range, refuse_if
-from .questions import check_columns, check_label, count_signs, named_cells, without_end
+from .pairs import check_columns, check_label, count_signs, named_cells, without_end
 from .registry import DataError, Table, locate, parsed_rows, text_lines
 
 # %% ../../nbs/data/03_answers.ipynb #61690671

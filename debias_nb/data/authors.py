@@ -31,7 +31,7 @@ from numpy.random import default_rng
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from ..config import AuthorsWorldConfig, check_known, check_range, refuse_if
-from .questions import fitting
+from .pairs import fitting
 from .registry import NUL, DataError, Table, first_mistake, json_rows, locate, parsed_rows, text_lines
 
 # %% ../../nbs/data/04_authors.ipynb #ca4cb278

@@ -22,7 +22,7 @@ from pydantic import BaseModel, model_validator
 
 from ..config import check_known, check_range, refuse_if
 from .authors import read_pan_pairs
-from .questions import BALANCE, LABELS, NEAR, check_columns, check_label, named_cells, read_pairs, without_end
+from .pairs import BALANCE, LABELS, NEAR, check_columns, check_label, named_cells, read_pairs, without_end
 from debias_nb.data.registry import (
     CONVERTED, Conversion, DataError, Pin, data_folders, json_rows, parsed_lines, parsed_rows, sha256_of, text_lines,
 )

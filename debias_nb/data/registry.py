@@ -4,10 +4,9 @@
 
 # %% auto #0
 __all__ = ['CONVERTED', 'NUL', 'LARGEST', 'DataFile', 'DataError', 'bad_lines', 'DataSet', 'Registry', 'load_registry',
-           'sha256_of', 'git_blob_of', 'ChangedData', 'verified', 'cache_folder', 'data_folders', 'Pin', 'Conversion',
-           'MissingData', 'UnknownData', 'only_pinned', 'locate', 'inventory', 'raw_lines', 'decoded', 'text_lines',
-           'parsed_rows', 'first_mistake', 'parsed_lines', 'json_rows', 'Table', 'Cell', 'ExpectedTable',
-           'ExpectedList', 'Expected', 'load_expected']
+           'sha256_of', 'git_blob_of', 'ChangedData', 'verified', 'data_folders', 'Pin', 'Conversion', 'MissingData',
+           'UnknownData', 'only_pinned', 'locate', 'inventory', 'text_lines', 'parsed_rows', 'first_mistake',
+           'parsed_lines', 'json_rows', 'Table', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected', 'load_expected']
 
 # %% ../../nbs/data/00_registry.ipynb #987a3bf4
 import gzip
@@ -29,7 +28,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from debias_nb.config import (
     ConfigError, Count, Natural, NotNegative, Positive, Strict, cache_dir, check_known, load_config, once_per_state,
-    own_file, package_file, project_root, refuse_if,
+    own_file, package_file, project_root,
 )
 from ..hashes import sha256_file, sha256_text
 
@@ -50,12 +49,11 @@ class DataFile(Strict):
     @model_validator(mode="after")
     def _pinned(self):
         "Raises `ValueError` for an address whose contents may change."
-        incomplete = self.url and not (self.sha256 and self.bytes)
-        refuse_if(incomplete, f"{self.file}: a file with a `url` needs its `sha256` and its `bytes`")
+        if self.url and not (self.sha256 and self.bytes):
+            raise ValueError(f"{self.file}: a file with a `url` needs its `sha256` and its `bytes`")
         address = urlsplit(self.url or "")
-        names_commit = re.search("/[0-9a-f]{40}(/|$)", address.path)
-        can_move = "github" in address.netloc and not names_commit
-        refuse_if(can_move, f"{self.file}: a GitHub address must name a commit, not a branch or tag, which can move")
+        if "github" in address.netloc and not re.search("/[0-9a-f]{40}(/|$)", address.path):
+            raise ValueError(f"{self.file}: a GitHub address must name a commit, not a branch or tag, which can move")
         return self
 
     @property
@@ -93,20 +91,8 @@ class DataSet(Strict):
     title: str
     licence: str                 # as stated upstream
     citation: str
-    by_hand: str | None = None   # how to come by the files that have no `url`
+    by_hand: str = ""            # how to come by the files that have no `url`
     files: tuple[DataFile, ...]
-
-    @model_validator(mode="after")
-    def _coherent(self):
-        names = [entry.file for entry in self.files]
-        twice = sorted(name for name in names if names.count(name) > 1)
-        offered = all(entry.url for entry in self.files)
-        refuse_if(not self.files, "a data set without files")
-        refuse_if(twice, f"{', '.join(twice[:1])} is listed twice")
-        refuse_if(
-            not self.by_hand and not offered,
-            "a file without `url` needs a word on how to come by it: `by_hand`")
-        return self
 
 
 class Registry(Strict):
@@ -170,27 +156,16 @@ def verified(
     path = Path(path)
     wanted = (("sha256", sha256_of, entry.sha256), ("git blob", git_blob_of, entry.git_blob))
     for name, compute, expected in wanted:
-        found = None
-        if expected:
-            found = compute(path)
-        if found != expected:
-            here = f"{name} {found} ({path.stat().st_size:,} bytes)"
-            size = ""
-            if entry.bytes:
-                size = f" ({entry.bytes:,} bytes)"
-            advice = "the file was left as it is: move it away, or replace it"
-            raise ChangedData(f"{path}: {here}, expected {expected}{size}; {advice}")
+        if expected and compute(path) != expected:
+            raise ChangedData(
+                f"{path}: {name} {compute(path)} ({path.stat().st_size:,} bytes), expected {expected}; "
+                "the file was left as it is: move it away, or replace it")
     return path
 
 # %% ../../nbs/data/00_registry.ipynb #e2416a1a
-def cache_folder() -> Path: # downloads go here, one folder a data set
-    "`data` in $DEBIAS_NB_CACHE, or in `.cache` of the project."
-    return cache_dir("data").expanduser()
-
-
 def data_folders() -> list[Path]:
-    "Where data sets are looked for: in the folder that `DEBIAS_NB_DATA` names, and among what was downloaded."
-    folders = [cache_folder()]
+    "Where data sets are looked for: in the folder that `DEBIAS_NB_DATA` names, and at last in the cache, for downloads."
+    folders = [cache_dir("data").expanduser()]
     given = os.environ.get("DEBIAS_NB_DATA")
     if given:
         folders.insert(0, Path(given).expanduser())
@@ -228,9 +203,7 @@ def _with_pin(entry: DataFile, path: Path) -> DataFile: # path: where it was fou
         made = Conversion.model_validate_json(note.read_bytes()).files
     except ValidationError as e:
         raise DataError(f"{note}: {first_mistake(e)}") from None
-    if entry.file not in made:
-        return entry
-    return entry.model_copy(update=dict(made[entry.file]))
+    return entry.model_copy(update=dict(made.get(entry.file, {})))
 
 # %% ../../nbs/data/00_registry.ipynb #f766e616
 class MissingData(DataError):
@@ -252,7 +225,7 @@ def _how(registry, dataset, entry) -> str:
     by_hand = f"place it as {dataset}/{entry.file} in the folder that DEBIAS_NB_DATA names"
     if entry.url:
         return f"downloaded when it is needed from {entry.url} ({entry.bytes:,} bytes), or {by_hand}"
-    source = " ".join(registry.datasets[dataset].by_hand.split())
+    source = registry.datasets[dataset].by_hand.strip()
     return f"{by_hand} ({source}). Format: {entry.format}"
 
 
@@ -285,16 +258,6 @@ def only_pinned():
     finally:
         _ONLY_PINNED.reset(before)
 
-
-def _unknown(registry, dataset, entry, path) -> UnknownData:
-    "Why a file is not used, and what to do about it."
-    about = registry.datasets[dataset]
-    pin = f"`sha256: {sha256_of(path)}` and `bytes: {path.stat().st_size}`"
-    return UnknownData(
-        f"{dataset}/{entry.file} is not used: {path} is there, but no hash of this file is known, so that it could be "
-        f"anything. If it is the file of {about.title!r}, write {pin} into its entry in debias_nb/data/datasets.yaml; "
-        "data of your own need a name of their own, in a file datasets.yaml beside them")
-
 # %% ../../nbs/data/00_registry.ipynb #06b7a44a
 def _download(registry, dataset, entry) -> Path:
     "A file from its pinned address, with the pinned hash."
@@ -303,11 +266,9 @@ def _download(registry, dataset, entry) -> Path:
     except ImportError:
         why = "downloading needs the package pooch (pip install 'debias-nb[repro]')"
         raise _missing(registry, dataset, entry, why) from None
-    folder = cache_folder() / dataset
-    wanted = f"sha256:{entry.sha256}"
+    folder = data_folders()[-1] / dataset
     try:
-        found = pooch.retrieve(entry.url, known_hash=wanted, fname=entry.file, path=folder)
-        return Path(found)
+        return Path(pooch.retrieve(entry.url, f"sha256:{entry.sha256}", entry.file, folder))
     except OSError as e: # no net, 404, broken off, disk full
         why = f"the download failed ({type(e).__name__}: {e})"
         raise _missing(registry, dataset, entry, why) from e
@@ -329,35 +290,20 @@ def locate(
     for folder in data_folders():
         path = folder / dataset / file
         if path.is_file():
-            pinned = _with_pin(entry, path)
-            if _ONLY_PINNED.get() and not pinned.pinned:
-                raise _unknown(registry, dataset, entry, path)
-            return verified(path, pinned)
-    if not entry.url:
-        raise _missing(registry, dataset, entry, "it cannot be downloaded")
-    if not download:
-        raise _missing(registry, dataset, entry, "downloads are off")
-    return _download(registry, dataset, entry)
+            entry = _with_pin(entry, path)
+            if _ONLY_PINNED.get() and not entry.pinned:
+                raise UnknownData(
+                    f"{dataset}/{file} is not used: {path} is there, but no hash of this file is known, so that it could "
+                    f"be anything. If it is the file of {registry.datasets[dataset].title!r}, write `sha256: "
+                    f"{sha256_of(path)}` and `bytes: {path.stat().st_size}` into its entry in "
+                    "debias_nb/data/datasets.yaml; data of your own need a name of their own, in a file datasets.yaml "
+                    "beside them")
+            return verified(path, entry)
+    if entry.url and download:
+        return _download(registry, dataset, entry)
+    raise _missing(registry, dataset, entry, "downloads are off" if entry.url else "it cannot be downloaded")
 
 # %% ../../nbs/data/00_registry.ipynb #e79785bd
-def _known(registry, dataset, about, entry) -> dict:
-    "One row of the inventory."
-    row = {
-        "dataset": dataset, "file": entry.file, "status": "missing", "bytes": entry.bytes, "sha256": entry.sha256,
-        "licence": entry.licence or about.licence, "path": None, "how": _how(registry, dataset, entry),
-    }
-    try:
-        path = locate(dataset, entry.file, False, registry)
-    except MissingData:
-        return row
-    except ChangedData as e:
-        return row | {"status": "refused", "how": str(e)}
-    status = "here"
-    if not _with_pin(entry, path).pinned:
-        status = "here, unverified"
-    return row | {"status": status, "bytes": path.stat().st_size, "sha256": sha256_of(path), "path": str(path)}
-
-
 def inventory(
     registry: Registry | None = None,
 ) -> list[dict]: # a row a file: dataset, file, status, bytes, sha256, licence, path, how
@@ -365,48 +311,43 @@ def inventory(
     registry = registry or load_registry()
     rows = []
     for dataset, about in registry.datasets.items():
-        rows += [_known(registry, dataset, about, entry) for entry in about.files]
+        for entry in about.files:
+            row = {
+                "dataset": dataset, "file": entry.file, "status": "missing", "bytes": entry.bytes, "sha256": entry.sha256,
+                "licence": entry.licence or about.licence, "path": None, "how": _how(registry, dataset, entry),
+            }
+            try:
+                path = locate(dataset, entry.file, False, registry)
+                status = "here" if _with_pin(entry, path).pinned else "here, unverified"
+                row |= dict(Pin.of(path)) | {"status": status, "path": str(path)}
+            except ChangedData as e:
+                row |= {"status": "refused", "how": str(e)}
+            except MissingData:
+                pass
+            rows.append(row)
     return rows
 
 # %% ../../nbs/data/00_registry.ipynb #42c89194
 NUL = "\0"
 
 
-def raw_lines(path): # -> bytes of each line with its end
-    "The lines of a file, *.gz or not. Raises `DataError` for a damaged file and for an empty one."
+def text_lines(path, errors: str = "strict"): # errors: as of `bytes.decode` -> the text of each line with its end
+    "The lines of a file in UTF-8, *.gz or not. Raises `DataError` naming file and line, and for an empty file."
     number = 0
     is_zipped = Path(path).suffix == ".gz"
     with (gzip.open(path) if is_zipped else open(path, "rb")) as file:
         try:
             for number, raw in enumerate(file, 1):
-                yield raw
+                text = raw.decode("utf-8", errors)
+                if NUL in text or text.startswith("\ufeff"):
+                    raise ValueError("a NUL byte, or a byte order mark before the text")
+                yield text
         except (EOFError, gzip.BadGzipFile, zlib.error) as e:
             raise DataError(f"{path}: the file is damaged after line {number:,} ({e})") from None
-    if not number:
-        raise DataError(f"{path}: the file is empty")
-
-
-def decoded(raw: bytes, errors: str = "strict") -> str: # errors: as of `bytes.decode`
-    "A line as text. Raises `ValueError` for what is not UTF-8, a byte order mark and a NUL byte."
-    try:
-        text = raw.decode("utf-8", errors)
-    except UnicodeDecodeError as e:
-        raise ValueError(f"not UTF-8 at byte {e.start + 1}: {e.reason}") from None
-    if text.startswith("\ufeff"):
-        raise ValueError("a byte order mark stands before the text")
-    if NUL in text:
-        raise ValueError(f"a NUL byte, at character {1 + text.index(NUL)}")
-    return text
-
-
-def text_lines(path): # -> the text of each line with its end
-    "The lines of a file in UTF-8, *.gz or not. Raises `DataError` naming file and line."
-    for number, raw in enumerate(raw_lines(path), 1):
-        try:
-            text = decoded(raw)
         except ValueError as e:
             raise DataError(f"{path}:{number}: {e}") from None
-        yield text
+    if not number:
+        raise DataError(f"{path}: the file is empty")
 
 
 def parsed_rows(path, rows, parse): # rows: (line, row) each; -> `parse(line, row)` of each
@@ -435,9 +376,9 @@ def first_mistake(error: ValueError) -> str:
     return f"{where}: {reason}".removeprefix(": ")
 
 
-def parsed_lines(path, parse): # -> `parse(number, line)` of each line
+def parsed_lines(path, parse, errors: str = "strict"): # errors: as of `text_lines`; -> `parse(number, line)` of each line
     "Raises `DataError` naming the lines for which `parse` raised `ValueError`."
-    lines = enumerate(text_lines(path), 1)
+    lines = enumerate(text_lines(path, errors), 1)
     return parsed_rows(path, lines, parse)
 
 
@@ -447,10 +388,8 @@ def json_rows(path, model, key=None): # model: a pydantic model; key: its field 
 
     def parse(number, line):
         row = model.model_validate_json(line)
-        if key:
-            value = getattr(row, key)
-            first = seen.setdefault(value, number)
-            refuse_if(first != number, f"the id {value!r} stands twice, first in line {first}")
+        if key and seen.setdefault(getattr(row, key), number) != number:
+            raise ValueError(f"the id {getattr(row, key)!r} stands twice, first in line {seen[getattr(row, key)]}")
         return row
 
     return parsed_lines(path, parse)
@@ -485,8 +424,7 @@ class Table:
         "Raise `ValueError` with the first wrong value."
         if wrong.any():
             row = wrong.argmax()
-            value = getattr(self, column)[row]
-            raise ValueError(f"{self.name}: {column}[{row}] is {value}, {why}")
+            raise ValueError(f"{self.name}: {column}[{row}] is {getattr(self, column)[row]}, {why}")
 
     def _sizes(self) -> str: # e.g. `3 pairs`
         "What there is, in words."
@@ -500,18 +438,12 @@ class Table:
 
     def frame(self): # a pandas data frame; a column has the name of a single value
         import pandas as pd
-        columns = self._columns()
-        return pd.DataFrame({column.removesuffix("s"): values for column, values in columns.items()})
+        return pd.DataFrame({column.removesuffix("s"): values for column, values in self._columns().items()})
 
     def take(self, rows, **changes) -> Self: # rows by position or mask; `changes` replace other fields
-        "Some of the rows. Raises `IndexError`, with the name of the set, for a mask of another length or a row there is not."
-        try:
-            positions = np.arange(len(self))[rows].tolist()
-        except IndexError as error:
-            raise IndexError(f"{self.name}: {error}") from None
-        columns = {}
-        for column, values in self._columns().items():
-            columns[column] = [values[i] for i in positions]
+        "Some of the rows."
+        positions = np.arange(len(self))[rows].tolist()
+        columns = {column: [values[i] for i in positions] for column, values in self._columns().items()}
         return replace(self, **columns | changes)
 
     def _listed(self, column) -> list:
@@ -519,9 +451,7 @@ class Table:
         values = getattr(self, column)
         if values is None:
             return [None] * len(self)
-        if isinstance(values, np.ndarray):
-            return values.tolist()
-        return values
+        return values.tolist() if isinstance(values, np.ndarray) else values
 
     @cached_property
     def fingerprint(self) -> str: # 64 hex digits
@@ -552,40 +482,30 @@ class ExpectedTable(Strict):
     unit: Literal["percent", "fraction", "count"]
     decimals: Count = 2 # as printed
     tolerance: Positive # largest difference, in `unit`, that counts as near
-    cells: tuple[Cell, ...]
+    cells: Annotated[tuple[Cell, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _coherent(self):
-        refuse_if(not self.cells, "a table without cells")
-        rows = [list(cell.row) for cell in self.cells]
-        keys = max(rows, key=len)
+        keys = max([list(cell.row) for cell in self.cells], key=len)
+        top = LARGEST[self.unit]
         seen = set()
         for cell in self.cells:
-            self._check(cell, keys, seen)
+            place = (*cell.row.items(), cell.column)
+            expected = keys
+            if cell.row.get("method") == "Base": # it has no weight, mask share or rate
+                expected = [key for key in keys if key in cell.row or key in ("base", "method")]
+            mistakes = {
+                "stands twice": place in seen,
+                f"is not made like the others, of {', '.join(keys)}": list(cell.row) != expected,
+                ": without a value it takes a note, and no std": cell.value is None and (cell.std is not None or not cell.note),
+                f"is no {self.unit}: {cell.value}": not 0 <= (cell.value or 0) <= top or (cell.std or 0) > top,
+                "is doubtful without a note": cell.doubtful and not cell.note,
+            }
+            for mistake, is_made in mistakes.items():
+                if is_made:
+                    raise ValueError(f"the cell {cell.row} × {cell.column!r} {mistake}")
+            seen.add(place)
         return self
-
-    def _check(self, cell, keys, seen):
-        "Refuse a cell that stands twice, is of another make, or cannot be."
-        place = (*cell.row.items(), cell.column)
-        me = f"the cell {cell.row} × {cell.column!r}"
-        expected = keys
-        if cell.row.get("method") == "Base": # it has no weight, mask share or rate
-            expected = [key for key in keys if key in cell.row or key in ("base", "method")]
-        refuse_if(place in seen, f"{me} stands twice")
-        refuse_if(
-            list(cell.row) != expected,
-            f"the row {cell.row} is not made like the others, of {', '.join(keys)}")
-        self._check_numbers(cell, me)
-        seen.add(place)
-
-    def _check_numbers(self, cell, me): # me: what a message begins with
-        "Refuse a cell that cannot be."
-        top = LARGEST[self.unit]
-        impossible = not 0 <= (cell.value or 0) <= top or (cell.std or 0) > top
-        unexplained = cell.value is None and (cell.std is not None or not cell.note)
-        refuse_if(unexplained, f"{me}: without a value it takes a note, and no std")
-        refuse_if(impossible, f"{me}: {cell.value} is no {self.unit}")
-        refuse_if(cell.doubtful and not cell.note, f"{me} is doubtful without a note")
 
     def cell(self, column: str, **row: str) -> Cell:
         "One cell by its names. Raises `KeyError` naming what there is."
@@ -609,15 +529,12 @@ class ExpectedList(Strict):
 
     @model_validator(mode="after")
     def _coherent(self):
-        counts = {method: len(titles) for method, titles in self.rows.items()}
-        different = set(counts.values())
-        refuse_if(
-            len(different) != 1 or 0 in different,
-            f"every method needs as many titles as the others, got {counts}")
-        for method, titles in self.rows.items():
-            refuse_if(len(set(titles)) < len(titles), f"{method}: a title stands twice")
+        counts = {method: len(set(titles)) for method, titles in self.rows.items()}
+        if set(counts.values()) != {max(map(len, self.rows.values()))} or 0 in counts.values():
+            raise ValueError(f"not every method has as many titles as the others, or a title stands twice, got {counts}")
         for method in self.right:
-            refuse_if(method not in self.rows, f"{method}: is called right, and lists nothing")
+            if method not in self.rows:
+                raise ValueError(f"{method}: is called right, and lists nothing")
         return self
 
 # %% ../../nbs/data/00_registry.ipynb #d8220925

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from ..data.questions import components
+from ..data.pairs import components
 from ..data.registry import DataError
 from .pairs_file import PairFile
 from .words import words_of

@@ -23,7 +23,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from ..config import ConfigError, check_known
-from ..data.products import word_overlap
+from ..data.pairs import word_overlap
 from ..data.registry import DataError
 from ..encoders import EncoderError, check_apart, has_template
 from debias_nb.explain.changes import (

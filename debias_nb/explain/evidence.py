@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.random import default_rng
 
-from ..data.products import word_overlap
-from ..data.questions import fold
+from ..data.pairs import fold, word_overlap
 from debias_nb.explain.changes import (
     FEWEST_PAIRS, FEWEST_UNITS, LEVEL, Measured, Test, difference, figures,
 )

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from debias_nb.config import ConfigError, EncoderConfig
 from debias_nb.data.answers import read_answers
 from debias_nb.data.authors import read_texts
-from debias_nb.data.questions import load_questions, read_pairs
+from debias_nb.data.pairs import load_questions, read_pairs
 from debias_nb.data.registry import DataError, load_expected, load_registry, locate, only_pinned
 from debias_nb.data.planted_encoder import planted_encoder
 from debias_nb.encoders import EncoderError

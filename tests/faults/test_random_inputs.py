@@ -16,8 +16,7 @@ import pytest
 from debias_nb.config import ConfigError, load_config, load_yaml, parse_yaml
 from debias_nb.data.answers import read_answers
 from debias_nb.data.authors import read_pan_pairs, read_texts
-from debias_nb.data.products import read_products
-from debias_nb.data.questions import read_pairs
+from debias_nb.data.pairs import read_pairs
 from debias_nb.data.registry import DataError, load_expected, load_registry
 from debias_nb.data.titles import LF_FILES, read_lf, read_music
 from debias_nb.encoders import EncoderError
@@ -36,7 +35,6 @@ from made import numbered, trial
 # what is read
 
 PAIRS = "duplicate\tHow do I boot?\tWhat boots it?\n" "0\tred lamp\tblue lämp\n" "1\ta\tb\n"
-OFFERS = "COL title VAL red lamp\tCOL title VAL lamp\t1\nCOL title VAL a\tCOL title VAL b\t0\n"
 LEFT_RIGHT = [
     {"left": "red lamp", "right": "lamp, red", "label": 1, "kind": "x"},
     {"left": "hat", "right": 'a "shoe"', "label": 0, "kind": ""},
@@ -294,7 +292,6 @@ CONFIGURATION = "configs/itvreg/demo.planted.yaml"
 READERS = {
     "question pairs": (of_file("a.tsv", PAIRS, read_pairs), DataError),
     "question pairs, repaired": (of_file("a.tsv", PAIRS, repaired), DataError),
-    "offers": (of_file("a.txt", OFFERS, read_products), DataError),
     "own pairs, CSV": (of_file("a.csv", FRAME.to_csv(index=False), grouped), DataError),
     "own pairs, TSV": (of_file("a.tsv", FRAME.to_csv(index=False, sep="\t"), read_pairs_file), DataError),
     "own pairs, JSONL": (of_file("a.jsonl", json_lines(*LEFT_RIGHT), grouped), DataError),

@@ -19,11 +19,11 @@ from debias_nb.itvreg import cosines
 from debias_nb.metrics import auc_at, evaluate_pairs, rank_metrics
 from debias_nb.regularized import wise_ft
 from debias_nb.data.retrieval import evaluate_retrieval
-from debias_nb.data.products import (
-    CATEGORIES, ROLES, load_offers, load_products, load_test, seen_words, word_overlap, worded,
+from debias_nb.data.pairs import (
+    CATEGORIES, ROLES, SOURCES, QuestionPairs, components, fold, load_offers, load_products, load_questions, load_test,
+    seen_words, word_overlap, worded,
 )
 from debias_nb.data.answers import load_answers
-from debias_nb.data.questions import SOURCES, QuestionPairs, components, fold, load_questions
 from debias_nb.data.registry import MissingData
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TextsConfig
 from debias_nb.repro.runs.tasks.common import (

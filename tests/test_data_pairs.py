@@ -1,0 +1,557 @@
+"""Reading, cleaning, splitting and drawing pairs of questions and of product offers.
+
+Odd bytes, properties on random data, the task on made-up offers, and the facts of the published files.
+"""
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings, strategies as st
+
+from debias_nb.config import ConfigError
+from debias_nb.data import pairs as q
+from debias_nb.data import registry as r
+from debias_nb.data.registry import DataError, MissingData, locate
+from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
+from debias_nb.repro.runs.tasks import pairs as task
+from debias_nb.repro.runs.tasks.common import lacking
+from made import STATIC
+
+WITHOUT_DATA = "DEBIAS_NB_DATA is not set: the published files are not at hand"
+real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason=WITHOUT_DATA)
+
+
+def pairs(*rows, name="made"):
+    labels, left, right = zip(*rows)
+    return q.QuestionPairs(name, list(left), list(right), np.array(labels))
+
+
+def questions(p, hard=True):
+    return {q.fold(t, hard) for t in p.left + p.right}
+
+
+def write(path, data):
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+# ---- reading
+
+
+@pytest.mark.parametrize("data, left, right", [
+    (b"1\ta\tb", ["a"], ["b"]),                         # no line end at the end
+    (b"1\ta\tb\r\n0\tc\td\r\n", ["a", "c"], ["b", "d"]), # CRLF
+    (b"1\ta\tb\n0\tc\td\r\n", ["a", "c"], ["b", "d"]),   # one stray CR
+    (b"1\ta\r \tb\r\r\n", ["a\r "], ["b\r"]),            # only one CR belongs to the line end
+    (b'1\t"a\tb"\n', ['"a'], ['b"']),                    # quotation marks are text
+    # none of these ends a line; nothing is stripped
+    ("1\ta\u2028\x85\x0b\x0c\x1c z\t b \n".encode(), ["a\u2028\x85\x0b\x0c\x1c z"], [" b "]),
+])
+def test_files_are_read_to_the_letter(tmp_path, data, left, right):
+    got = q.read_pairs(write(tmp_path / "a.tsv", data))
+    assert got.left == left
+    assert got.right == right
+
+
+@pytest.mark.parametrize("line, words", [
+    ("", "1 cells"),
+    ("1\ta\tb\tc", "4 cells"),
+    ("1\t\tb", "left"),
+    ("1\ta\t \u00a0", "right"),
+    ("Duplicate\ta\tb", "Duplicate"),
+    ("\ufeff1\ta\tb", "a byte order mark"),
+    ("1\ta\0\tb", "a NUL byte"),
+    (b"1\ta\xff\tb", "utf-8"),
+])
+def test_unusable_lines_are_refused_and_named(tmp_path, line, words):
+    line = line if isinstance(line, bytes) else line.encode()
+    path = write(tmp_path / "a.tsv", b"1\ta\tb\n" + line + b"\n0\tc\td\n")
+    with pytest.raises(DataError, match="a.tsv:2: ") as e:
+        q.read_pairs(path)
+    assert words in str(e.value)
+
+
+def test_what_is_refused_of_a_whole_file(tmp_path):
+    with pytest.raises(DataError, match="a.tsv:1: .*a.tsv:3: .*and 7 more of 10 lines"):
+        q.read_pairs(write(tmp_path / "a.tsv", "x\n" * 10))
+    with pytest.raises(DataError, match="a.tsv: the file is empty"):
+        q.read_pairs(write(tmp_path / "a.tsv", ""))
+    with pytest.raises(FileNotFoundError, match="nowhere.tsv"):
+        q.read_pairs(tmp_path / "nowhere.tsv")
+    for options in (dict(columns=("label", "left")), dict(columns=("label", "left", "left", "right"))):
+        with pytest.raises(ValueError, match="columns"):
+            q.read_pairs(tmp_path / "a.tsv", **options)
+    with pytest.raises(ValueError, match="encoding_errors"):
+        q.read_pairs(tmp_path / "a.tsv", encoding_errors="ignore")
+
+
+def can_be_a_question(text):
+    return text.strip() and not text.endswith("\r")
+
+
+characters = st.characters(exclude_characters="\t\n\0\ufeff", exclude_categories=["Cs"])
+text = st.text(characters, min_size=1, max_size=12).filter(can_be_a_question)
+rows = st.lists(st.tuples(st.integers(0, 1), text, text), min_size=1, max_size=20)
+
+
+@settings(max_examples=60)
+@given(rows)
+def test_what_is_written_is_read(tmp_path_factory, rows):
+    lines = [f"{label}\t{left}\t{right}\n" for label, left, right in rows]
+    got = q.read_pairs(write(tmp_path_factory.mktemp("p") / "a.tsv", "".join(lines)))
+    assert list(zip(got.labels.tolist(), got.left, got.right)) == rows
+    assert got.fingerprint == pairs(*rows).fingerprint
+
+
+def test_fingerprint_sees_labels_sides_and_order():
+    first = (1, "a", "b")
+    second = (0, "c", "d")
+    base = pairs(first, second)
+    others = [
+        pairs((0, "a", "b"), second),
+        pairs((1, "b", "a"), second),
+        pairs(second, first),
+        pairs((1, "ab", "b"), second),
+        pairs(first),
+    ]
+    assert len({p.fingerprint for p in [base, *others]}) == 6
+    assert replace(base, name="other", counts={"x": 1}).fingerprint == base.fingerprint
+
+
+def test_columns_fit_and_stay():
+    with pytest.raises(ValueError, match="odd: unequal lengths"):
+        q.QuestionPairs("odd", ["a", "b", "c"], ["a", "b"], [1, 0, 0])
+    with pytest.raises(ValueError, match=r"odd: labels\[1\] is 2"):
+        q.QuestionPairs("odd", ["a", "b"], ["a", "b"], [1, 2])
+    with pytest.raises(ValueError, match="read-only"):
+        pairs((1, "a", "b")).labels[0] = 0
+    assert len(pairs((1, "a", "b")).take([])) == 0
+
+
+# ---- keeping apart, splitting, drawing: on random graphs of questions
+
+
+@st.composite
+def graphs(draw):
+    n = draw(st.integers(2, 40))
+    question = st.integers(0, n - 1)
+    edges = draw(st.lists(st.tuples(st.integers(0, 1), question, question), min_size=1, max_size=60))
+    return pairs(*[(label, f"Q{a}?", f"q{b} ?") for label, a, b in edges])
+
+
+@settings(max_examples=80)
+@given(graphs(), graphs())
+def test_clean_keeps_apart_and_counts_everything(train, test):
+    kept = q.clean(train, {"t": test})
+    keys = q.pair_keys(kept)
+    assert not set(q.pair_keys(kept, True)) & set(q.pair_keys(test, True))
+    assert len(set(keys)) == len(keys)
+    assert all(a != b for a, b in keys)
+    assert len(train) == len(kept) + sum(n for why, n in kept.counts.items() if why.startswith("dropped"))
+    given_labels = {(l, r): label for l, r, label in zip(train.left, train.right, train.labels)}
+    for left, right, label in zip(kept.left, kept.right, kept.labels):
+        assert given_labels[left, right] == label, "a kept pair has the label it was given"
+
+
+@settings(max_examples=80)
+@given(graphs(), st.floats(.05, .95), st.integers(0, 5))
+def test_no_question_on_both_sides(p, holdout, seed):
+    try:
+        rest, held = q.split_questions(p, holdout, seed)
+    except DataError:
+        return
+    assert not questions(rest) & questions(held)
+    assert Counter(q.pair_keys(rest)) + Counter(q.pair_keys(held)) == Counter(q.pair_keys(p))
+    of_label = np.bincount(p.labels, minlength=2)
+    held_of_label = np.bincount(held.labels, minlength=2)
+    assert (held_of_label <= np.round(holdout * of_label)).all()
+    assert (held_of_label >= holdout * of_label / 2).all()
+
+
+@settings(max_examples=80)
+@given(graphs(), st.floats(.01, 1), st.floats(.01, 1), st.integers(0, 5))
+def test_shares_are_nested_and_stratified(p, a, b, seed):
+    a, b = sorted((a, b))
+    p = replace(p, left=[f"{i} {t}" for i, t in enumerate(p.left)]) # every pair once
+    small = q.draw_share(p, a, seed)
+    large = q.draw_share(p, b, seed)
+    assert set(small.left) <= set(large.left) <= set(p.left)
+    for label in (0, 1):
+        n = int((p.labels == label).sum())
+        assert (small.labels == label).sum() == (max(1, round(a * n)) if n else 0)
+    assert sorted(q.draw_share(p, 1, seed).left) == sorted(p.left)
+
+
+def test_questions_that_hang_together_cannot_be_held_out():
+    chain = pairs(*[(i % 2, f"q{i}", f"q{i + 1}") for i in range(50)], name="chain")
+    with pytest.raises(DataError, match="chain: .*50 pairs"):
+        q.split_questions(chain, .2, seed=0)
+
+
+def test_no_pairs_stay_none():
+    none = pairs((1, "a", "b")).take([])
+    assert len(q.clean(none, {"t": none})) == len(q.draw_share(none, .5, seed=0)) == 0
+    assert [len(part) for part in q.split_questions(none, .5, seed=0)] == [0, 0]
+
+
+# ---- loading, on invented SuperUser pairs
+
+
+@pytest.fixture
+def superuser(tmp_path, monkeypatch):
+    folder = tmp_path / "superuser"
+    folder.mkdir()
+    duplicates = [f"duplicate\tHow do I open file {i}?\tWhat opens file {i}?\n" for i in range(200)]
+    others = [f"non-duplicate\tHow do I open file {i}?\tWhat prints page {i}?\n" for i in range(200)]
+    write(folder / "train.tsv", "".join(duplicates + others))
+    write(folder / "test.tsv", "1\tIs sudo safe?\tHow safe is sudo?\n0\tIs sudo safe?\tWhere are logs?\n")
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+def test_the_place_of_a_pair_does_not_tell_its_label(superuser):
+    labels = q.load_questions("superuser", "train").labels
+    runs = 1 + (np.diff(labels) != 0).sum()
+    assert len(labels) == 400
+    assert abs(labels[:100].mean() - .5) < .15
+    assert 150 < runs < 250, "neither sorted (2 runs) nor alternating (400)"
+
+
+FINGERPRINTS = """
+from debias_nb.data.pairs import load_questions
+
+for part in ("train", "heldout"):
+    print(load_questions("superuser", part, .3, 7, .2).fingerprint)
+"""
+
+
+def test_every_process_draws_the_same(superuser):
+    here = [q.load_questions("superuser", part, .3, 7, .2).fingerprint for part in ("train", "heldout")]
+    for hash_seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        command = [sys.executable, "-c", FINGERPRINTS]
+        there = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+        assert there.split() == here
+
+
+def test_missing_files_say_so(superuser):
+    (superuser / "test.tsv").unlink()
+    with pytest.raises(MissingData, match="superuser/test.tsv is missing"):
+        q.load_questions("superuser", "train")
+    with pytest.raises(MissingData, match="downloads are off"):
+        q.load_questions("quora", "test", download=False)
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: q.load_questions("superuser", "dev"), "part"),
+    (lambda: q.load_questions("superuser", "test", share=.5), "share"),
+    (lambda: q.load_questions("superuser", "test", holdout=.5), "holdout"),
+    (lambda: q.load_questions("superuser", "heldout"), "holdout"),
+    (lambda: q.load_questions("superuser", "train", share=0), "share"),
+    (lambda: q.load_questions("superuser", "train", share=float("nan")), "share"),
+    (lambda: q.load_questions("superuser", "train", holdout=1.), "holdout"),
+    (lambda: q.load_questions("qora", "test"), "did you mean 'quora'"),
+    (lambda: q.load_products("shoe", "train"), "did you mean 'shoes'"),
+    (lambda: q.load_products("shoes", "test"), "part"),
+    (lambda: q.load_test("shoe"), "did you mean 'shoes'"),
+    (lambda: q.load_offers("shoe"), "did you mean 'shoes'"),
+])
+def test_wrong_requests_are_refused(superuser, call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+# ---- product offers
+
+
+def line(left, right, label):
+    return f"COL title VAL {left}\tCOL title VAL {right}\t{label}\n"
+
+
+@pytest.mark.parametrize("published, cleaned", [
+    ('"Canon EOS 70D"@en-US "Cameras | EISF"@en-US', "Canon EOS 70D Cameras | EISF"),
+    (' " Mens Watch "@nl | Shop.com"@nl', "Mens Watch | Shop.com"),
+    ('"Nikon 24" cover", "Null"', "Nikon 24 cover , Null"),
+    ('"A"@en, "B"@en', "A , B"),
+    ("write to me@shop.com @en", "write to me@shop.com @en"), # no quotation mark before it
+    ('"a\u00a0 b"@zh-hant', "a b"),
+    ('"@en "@en', ""),
+])
+def test_titles_lose_tags_and_quotation_marks(published, cleaned):
+    assert q.clean_title(published) == cleaned == q.clean_title(cleaned)
+
+
+def test_a_file_is_cleaned_and_counted(tmp_path):
+    rows = [
+        ('"a lens"@en', '"a lens "@nl', 1),
+        ('"b"', '"c" "Null"', 0),
+        ('"c" "Null"', '"B"@en', 0),
+        ('"@en', '"d"', 1),
+    ]
+    found = q.read_products(write(tmp_path / "x.txt", "".join(line(*row) for row in rows)))
+    assert found.left == ["a lens", "b", "c Null"]
+    assert found.right == ["a lens", "c Null", "B"]
+    assert found.labels.tolist() == [1, 0, 0]
+    assert found.counts == {
+        "titles with a language tag": 4,
+        "titles with quotation marks": 8,
+        "titles that say Null": 2,
+        "lines": 4,
+        "repeated pairs": 1,
+        "identical sides": 1,
+        "dropped: a title is empty": 1,
+        "pairs": 3,
+    }
+
+
+PRODUCTS = "lamp chair desk shelf clock vase rug bowl cup fork spoon knife".split()
+
+
+def offers(category):
+    "Of each of twelve products two offers; pairs of the first eight are for training."
+    names = [f"{category} {word} {i}" for i, word in enumerate(PRODUCTS)]
+    same = [(name, f"{name} from a shop", 1) for name in names]
+    other = [(names[i], f"{names[(i + 1) % 12]} from a shop", 0) for i in range(12)]
+    train = same[:8] + other[:7]
+    test = [*same[6:], *other[6:11], train[0]] # a training pair, pairs of a seen and a new title, pairs of two new ones
+    return {"train": train, "valid": [same[8], train[1]], "test": test}
+
+
+def training_titles(*categories):
+    rows = [row for category in categories for row in offers(category)["train"]]
+    return {title for left, right, _ in rows for title in (left, right)}
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    folder = tmp_path / "data" / q.DATASET
+    folder.mkdir(parents=True)
+    for category in q.CATEGORIES:
+        for part, rows in offers(category).items():
+            write(folder / f"{category}-{part}.txt", "".join(line(*row) for row in rows))
+    files = tuple(r.DataFile(file=path.name, format="made up") for path in sorted(folder.iterdir()))
+    about = r.DataSet(files=files, title="made up", licence="none", citation="none", by_hand="made here")
+    registry = r.Registry(datasets={q.DATASET: about})
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(r, "load_registry", lambda path=None: registry)
+    caches = task.training_pairs, task.evaluation_pairs, task.word_measures, task._training_data, lacking
+    for cached in caches:
+        cached.cache_clear()
+    yield folder
+    for cached in caches:
+        cached.cache_clear()
+
+
+def test_training_keeps_no_pair_of_a_test(made):
+    train = q.load_products("shoes", "train")
+    assert len(train) == 15 - 1 - 4
+    assert train.counts["in shoes test"] == 4
+    assert train.counts["in shoes valid"] == 1
+    test, _ = q.load_test("shoes")
+    tested = {frozenset(pair) for pair in zip(test.left, test.right)}
+    assert not tested & {frozenset(pair) for pair in zip(train.left, train.right)}
+    half = q.load_products("shoes", "train", share=.5)
+    assert 4 <= len(half) <= 6
+    assert set(half.left) <= set(train.left)
+    assert q.load_products("shoes", "valid").labels.tolist() == [1, 1]
+
+
+def test_titles_that_training_has_seen_are_marked(made):
+    test, parts = q.load_test("watches")
+    seen = training_titles(*q.CATEGORIES)
+    left = [title not in seen for title in test.left]
+    right = [title not in seen for title in test.right]
+    assert parts["unseen"].tolist() == [a and b for a, b in zip(left, right)]
+    assert parts["one unseen"].tolist() == [a or b for a, b in zip(left, right)]
+    assert 0 < parts["unseen"].sum() < parts["one unseen"].sum() < len(test)
+    asking = q.load_offers("watches")
+    assert asking.categories.tolist() == ["seen" if query in seen else "unseen" for query in asking.queries]
+
+    as_in_watches = ("WATCHES  cup, 8", "x", 0) # of another category; case, blanks and punctuation apart
+    rows = [as_in_watches, *offers("cameras")["train"]]
+    write(made / "cameras-train.txt", "".join(line(*row) for row in rows))
+    assert q.load_test("watches")[1]["unseen"].sum() < parts["unseen"].sum()
+    (made / "shoes-train.txt").unlink()
+    with pytest.raises(MissingData, match="shoes-train.txt"):
+        q.load_test("watches")
+
+
+def test_products_are_what_labels_join():
+    rows = [(1, "a", "b"), (1, "B ", "c"), (1, "d", "e"), (0, "c", "d"), (0, "f", "a"), (1, "g", "g")]
+    found = q.same_product(pairs(*rows))
+    assert found.items == ["a", "B ", "d", "c", "f", "g", "e"], "one offer a title, as first spelled"
+    right = {}
+    for row, query in enumerate(found.queries):
+        right[query] = {found.items[i] for i in found.relevance[row].indices}
+    assert right["a"] == {"B ", "c"}
+    assert right["c"] == {"a", "B "}, "a chain is one product"
+    assert right["d"] == {"e"}
+    assert not {"f", "g"} & right.keys(), "who has no other offer does not ask"
+    assert [found.items[i] for i in found.own] == found.queries, "nobody finds itself"
+
+
+def measured(rows, vectors, seen=frozenset()):
+    "P@1 where every distinct title has a vector of two."
+    few = pairs(*rows)
+    labelled = task.LabelledPairs("made", few.left, few.right, few.labels, offers=q.same_product(few, seen))
+    both = torch.tensor([vectors[title] for title in few.left + few.right])
+    return task.offer_measures(torch.nn.functional.normalize(both, dim=1), labelled)
+
+
+def test_precision_has_the_values_worked_out_by_hand():
+    rows = [(1, "a", "b"), (1, "c", "d"), (0, "a", "c")]
+    near = {"a": [1., 0], "b": [.9, .1], "c": [0, 1.], "d": [.8, .2]}
+    values, resampled = measured(rows, near) # a and b find each other, c finds d, and d finds b
+    assert values["p1"] == values["p1[unseen]"] == .75
+    assert "p1[seen]" not in values
+    assert {len(resampled["p1"]), len(resampled["p1[unseen]"])} == {task.KEPT_RESAMPLES}
+    values, _ = measured(rows, near, {"a", "c"})
+    assert (values["p1[seen]"], values["p1[unseen]"], values["p1"]) == (1, .5, .75)
+    same = dict.fromkeys("abcd", [1., 0])
+    for shuffled in (rows[:2], rows[1::-1], [(1, "b", "a"), (1, "d", "c")]): # no order of the file flatters
+        assert measured(shuffled, same)[0]["p1"] == pytest.approx(1 / 3)
+
+
+def test_every_word_has_a_role_and_what_training_has_of_them():
+    title = q.worded("D-Link  DCS-2332L CANON (Tweakers) camera™ SHOP.com é 70")
+    assert title.text == "D-Link DCS-2332L CANON (Tweakers) camera™ SHOP.com é 70" == " ".join(title.words)
+    assert title.roles == ("brand", "number", "brand", "shop", "other", "shop", "other", "number")
+    assert not q.BRANDS & q.SHOPS
+    assert q.seen_words(["A lens, 24 mm"], ["lens 24", "a b LENS"]) == .75
+    assert q.seen_words([], ["a"]) == 0 == q.seen_words(["a"], ["?", ""])
+    assert q.word_overlap(["a b", "a", "", "?"], ["B c", "A a", "", "x"]).tolist() == [1 / 3, 1, 0, 0]
+
+
+PARTS = ["auc05", "auc", "ap", "p1", "p1[seen]", "p1[unseen]", "auc05[one unseen]", "auc05[unseen]"]
+WORDS = ["overlap auc05", "peak importance", *(f"{role} importance" for role in q.ROLES)]
+
+
+def test_a_run_on_products_measures_every_part(made):
+    run = RunConfig(
+        paper="itvreg", experiment="demo", profile="small", encoder=STATIC, corpus=CorpusConfig(name="shoes"),
+        method=MethodConfig(name="Finetuned"), training=TrainConfig(learning_rate=2e-2, epochs=1, batch_size=8),
+        evaluate=("shoes", "watches"), measure=("words",))
+    assert task.TASK.lacks(run) is None
+    trained = task.TASK.train(run)
+    tested = task.TASK.test(run, trained)
+    assert not tested.missing
+    assert list(tested.metrics) == ["shoes", "watches"]
+    assert set(tested.metrics["watches"]) == {*PARTS, *WORDS, "seen words"}
+    assert tested.metrics["shoes"]["seen words"] > tested.metrics["watches"]["seen words"] > 0
+    assert all(0 <= value <= 1 for metrics in tested.metrics.values() for value in metrics.values())
+    kept = {key: len(values) for key, values in tested.replicates["shoes"].items()}
+    assert (kept["auc05"], kept["p1"]) == (200, task.KEPT_RESAMPLES) and "auc" not in kept
+    assert trained.data["train shoes"]["pairs"] == 10
+    assert tested.data["test shoes"]["counts"]["titles in training"] > 0
+
+    base = run.model_copy(update=dict(corpus=None, training=None, method=MethodConfig(name="Base", trained=False)))
+    (made / "watches-test.txt").unlink()
+    task.evaluation_pairs.cache_clear()
+    untrained = task.TASK.test(base, task.TASK.train(base))
+    assert set(untrained.metrics["shoes"]) == {*PARTS, *WORDS}, "no training, no words that it has seen"
+    assert untrained.missing == ["watches"]
+    without_words = task.TASK.test(base.model_copy(update=dict(measure=())), task.TASK.train(base))
+    assert set(without_words.metrics["shoes"]) == {*PARTS}
+
+
+def test_the_validation_file_chooses_an_epoch(made):
+    held = task.training_pairs(CorpusConfig(name="shoes"), "heldout")
+    assert held.info["pairs"] == 2 == len(held.left)
+    with pytest.raises(ConfigError, match="holdout"):
+        task.training_pairs(CorpusConfig(name="shoes", holdout=.1))
+    with pytest.raises(ConfigError, match="did you mean 'shoes'"):
+        task.training_pairs(CorpusConfig(name="shoe"))
+    with pytest.raises(ConfigError, match="did you mean 'shoes'"):
+        task.evaluation_pairs("shoe", None, None)
+
+
+# ---- facts of the published files
+
+
+def load(*args, **kw):
+    try:
+        return q.load_questions(*args, download=False, **kw)
+    except MissingData as e:
+        pytest.skip(str(e).splitlines()[0])
+
+
+@real
+@pytest.mark.parametrize("name, n, damaged", [("askubuntu", 6000, 0), ("quora", 10000, 72)])
+def test_evaluation_sets_are_complete(name, n, damaged):
+    test = load(name, "test")
+    assert len(test) == n
+    assert test.labels.sum() == n / 2
+    assert test.counts == {"lines": n, "refused lines": 0, "undecodable lines": damaged, "pairs": n}
+
+
+@real
+def test_askubuntu_training_loses_little():
+    train = load("askubuntu", "train")
+    assert train.counts["dropped: in an evaluation set"] == 7
+    assert train.counts["dropped: identical sides"] == 18
+    assert train.counts["dropped: repeated"] == 5
+    assert len(train) == 24000 - 30
+    assert train.counts["questions shared with evaluation sets"] == 2334
+    training = q.read_pairs(locate("askubuntu", "nlx-noclue-train_titles.tsv", False))
+    softly = set(q.pair_keys(load("askubuntu", "test"))) & set(q.pair_keys(training))
+    assert len(softly) == 1, "folding case and spacing alone finds one of them"
+
+
+@real
+def test_quora_training_is_freed_of_every_other_part():
+    train = load("quora", "train")
+    assert {k: v for k, v in train.counts.items() if k.startswith("in ")} == {
+        "in quora/test.tsv": 624,
+        "in quora/nlx-quora_test.tsv": 3,
+        "in quora/dev.tsv": 658,
+        "in quora/bimpm-test.ketm.txt": 616,
+    }
+    assert len(train) == 22134
+    assert 24000 == len(train) + sum(v for k, v in train.counts.items() if k.startswith("dropped"))
+
+
+@real
+@pytest.mark.parametrize("name", ["askubuntu", "quora"])
+def test_held_out_questions_are_not_in_training(name):
+    train = load(name, "train", holdout=.1)
+    held = load(name, "heldout", holdout=.1)
+    assert not questions(train) & questions(held)
+    assert abs(len(held) / (len(train) + len(held)) - .1) < .002
+    assert abs(held.labels.mean() - .5) < .02
+
+
+@real
+def test_forums_share_no_pair():
+    train = load("askubuntu", "train")
+    test = load("quora", "test")
+    assert not set(q.pair_keys(train, True)) & set(q.pair_keys(test, True))
+
+
+@real
+@pytest.mark.parametrize("category, n, titles", [
+    ("cameras", 1057, 1044),
+    ("computers", 1098, 1183),
+    ("shoes", 1084, 962),
+    ("watches", 1012, 1007),
+])
+def test_tests_of_products_are_complete(category, n, titles):
+    try:
+        test, parts = q.load_test(category, download=False)
+        train = q.load_products(category, "train", download=False)
+    except MissingData as e:
+        pytest.skip(str(e).splitlines()[0])
+    assert len(test) == n == test.counts["lines"]
+    assert test.counts["titles"] == titles
+    assert 0 < parts["unseen"].sum() < parts["one unseen"].sum() < n / 2
+    assert test.labels[parts["unseen"]].any()
+    dropped = sum(count for why, count in train.counts.items() if why.startswith("dropped"))
+    assert 0 < dropped < 60
+    assert len(train) == train.counts["lines"] - dropped
+    assert not any('"' in title or '"@' in title for title in test.left + train.left)
