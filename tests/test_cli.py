@@ -812,8 +812,8 @@ def test_smoke(tmp_path, monkeypatch):
     run_again = partial(runner.run_all, asked, workers=1, progress=False)
     assert run_again(Store(records)).trained == [] and path.read_bytes() == before, "nothing is run again"
 
-    assert Store(records).delete(first[0]["id"]) == 1
-    assert run_again(Store(records)).trained == [first[0]["id"]]
     kept = before.splitlines(keepends=True)[1]
+    path.write_bytes(kept)
+    assert run_again(Store(records)).trained == [first[0]["id"]]
     assert path.read_bytes().startswith(kept) and len(read(path)) == 2
     assert compared(by_id(read(path))) == compared(by_id(first))

@@ -154,15 +154,12 @@ def test_time_that_is_up_leaves_no_failure_and_the_rest_for_later(tmp_path, monk
     clock(40)
     work = partial(runner.execute_within, limits=Limits(folder=tmp_path / "checkpoints"))
     out = runner.run_all(runs, store, workers=1, progress=False, work=work)
-    assert out.trained
-    assert out.later
-    assert not out.failed
+    assert out.trained and out.later and not out.failed
     assert set(out.trained) | set(out.later) == {run.id for run in runs}
-    assert {record["status"] for record in store.all()} == {"finished"}
     monkeypatch.undo()
     again = runner.run_all(runs, store, workers=1, progress=False, work=work)
     assert set(again.trained) == set(out.later)
-    assert len(store.all()) == len(runs)
+    assert [record["status"] for record in store.all()] == ["finished"] * len(runs)
 
 
 def memory_for(rows, monkeypatch):
@@ -216,15 +213,6 @@ def test_a_row_that_does_not_fit_fails_alone(monkeypatch, tmp_path):
     assert latest(store.all())[TRANSFORMER.id]["status"] == "failed"
 
 
-def test_other_errors_are_no_lack_of_memory(monkeypatch):
-    def broken(self, *args, **kwargs):
-        raise RuntimeError("CUDA error: device-side assert triggered")
-
-    monkeypatch.setattr(SentenceTransformer, "forward", broken)
-    with pytest.raises(RuntimeError, match="device-side assert"):
-        runner.execute_within(TRANSFORMER, Limits())
-
-
 def test_deterministic_algorithms_give_the_same_record_and_are_named():
     record = runner.execute_within(PAIRS, Limits(deterministic=True))
     assert record["environment"]["deterministic"] is True
@@ -271,38 +259,21 @@ def shell(*args):
     return CliRunner().invoke(app, [str(arg) for arg in args])
 
 
-NO_EXPERIMENT = "no configuration 'itvreg/table5.planted'; did you mean 'itvreg/table05.planted'?"
-NO_METHOD = "no method in itvreg/table05 called 'MaskRge'; did you mean 'MaskReg'?"
-NO_ENCODER = "no encoder in itvreg/table05 called 'tiny statik'; did you mean 'tiny static'?"
-
-
 @pytest.mark.parametrize("entry, words", [
-    (FEW | {"experiment": "itvreg/table5"}, f"entry 1: {NO_EXPERIMENT}"),
-    (FEW | {"methods": ["MaskRge"]}, f"entry 1: {NO_METHOD}"),
-    (FEW | {"encoders": ["tiny statik"]}, NO_ENCODER),
+    (FEW | {"experiment": "itvreg/table5"}, "entry 1: no configuration 'itvreg/table5.planted'; did you mean"),
+    (FEW | {"methods": ["MaskRge"]}, "entry 1: no method in itvreg/table05 called 'MaskRge'; did you mean 'MaskReg'?"),
+    (FEW | {"encoders": ["tiny statik"]}, "entry 1: no encoder in itvreg/table05 called 'tiny statik'"),
     (FEW | {"ids": ["table05-planted"]}, "entry 1: no run has the id 'table05-planted'"),
     (FEW | {"corpora": ["strnog"]}, "entry 1: no run is about a corpus 'strnog'"),
-    (FEW | {"ids": []}, "entry 1: ids: an empty list asks for no runs"),
-    (FEW | {"corpora": []}, "entry 1: corpora: an empty list asks for no runs"),
-    (FEW | {"seeds": [-1]}, "seeds: -1 is not between 0"),
-    (FEW | {"sedes": [1]}, "runs.0.sedes"),
-    (FEW | {"profile": "smal"}, "runs.0.profile"),
+    (FEW | {"seeds": [-1]}, "entry 1: seeds: "),
+    (FEW | {"ids": []}, "runs.0.ids: "),
+    (FEW | {"profle": "small"}, "runs.0.profle: unknown key; did you mean 'profile'?"),
+    (None, "runs: "),
 ])
 def test_a_manifest_that_names_what_there_is_not_is_refused(entry, words, manifest):
-    done = shell("device-batch", manifest(entry), "--list")
+    done = shell("device-batch", manifest(entry) if entry else manifest(), "--list")
     assert done.exit_code == 2, done.output
     assert words in done.output.replace("\n", " "), done.output
-
-
-def test_a_list_is_not_called_too_short_for_an_entry_that_is_wrong(manifest):
-    done = shell("device-batch", manifest({"experiment": "itvreg/table03", "profle": "small"}), "--list")
-    assert "runs.0.profle: unknown key; did you mean 'profile'?" in done.output
-    assert "at least 1" not in done.output
-
-
-def test_what_is_no_manifest_is_refused(manifest, tmp_path):
-    assert "runs: Tuple should have at least 1 item" in shell("device-batch", manifest()).output
-    assert shell("device-batch", tmp_path / "nowhere.yaml").exit_code == 2
 
 
 def test_a_device_that_was_asked_for_and_is_not_there_is_said(manifest):
@@ -365,57 +336,26 @@ def a_configured_demo(monkeypatch):
     monkeypatch.setattr(device, "known_places", lambda root: known(root) | {tuple(PLACE.values())})
 
 
-def test_records_of_other_code_are_kept_apart_and_named(tmp_path):
+def test_merging_keeps_what_is_there_and_other_code_apart(tmp_path):
     here = git_state(ROOT)["commit"]
-    source = Store(tmp_path / "source")
-    target = Store(tmp_path / "target")
+    source, target, apart = Store(tmp_path / "source"), Store(tmp_path / "target"), tmp_path / "apart"
+    source.append(record_of(here, metrics={"iid": {"auc": .5}}))
     for commit, dirty in ((here, False), ("f" * 40, False), (here, True), (None, None)):
         source.append(record_of(commit, dirty))
-    done = device.merge(source, tmp_path / "apart", ROOT, target)
-    assert done.added == [PAIRS.id]
-    assert len(target.all()) == 1
+    done = device.merge(source, apart, ROOT, target)
+    assert (done.added, done.differing) == ([PAIRS.id], [])
+    assert target.all() == [record_of(here)], "of a run that was made twice the newer record"
     assert set(done.apart) == {"f" * 12, f"{here[:12]}-changed", "unknown"}
     for version in done.apart:
-        assert [r["id"] for r in Store(tmp_path / "apart" / version).all()] == [PAIRS.id]
-    again = device.merge(source, tmp_path / "apart", ROOT, target)
-    assert again.known == [PAIRS.id]
-    assert len(target.all()) == 1
+        assert [r["id"] for r in Store(apart / version).all()] == [PAIRS.id]
+    assert device.merge(source, apart, ROOT, target).known == [PAIRS.id]
 
-
-def test_a_record_that_differs_does_not_replace_the_one_that_is_there(tmp_path, monkeypatch):
-    here = git_state(ROOT)["commit"]
-    store = Store(tmp_path / "results")
     other = Store(tmp_path / "other")
-    kept = store.append(record_of(here))
-    other.append(record_of(here, metrics={"iid": {"auc": .5}}))
-    done = device.merge(other, tmp_path / "apart", ROOT, store)
-    assert done.differing == [PAIRS.id]
-    assert store.all() == [kept]
-
-
-def test_a_record_that_differs_from_one_kept_apart_is_named(tmp_path):
-    kept = Store(tmp_path / "first").append(record_of("f" * 40))
-    Store(tmp_path / "second").append(record_of("f" * 40, metrics={"iid": {"auc": .5}}))
-    first = device.merge(Store(tmp_path / "first"), tmp_path / "apart", ROOT)
-    second = device.merge(Store(tmp_path / "second"), tmp_path / "apart", ROOT)
-    assert (first.apart, first.differing) == ({"f" * 12: [PAIRS.id]}, [])
-    assert (second.apart, second.differing) == ({}, [PAIRS.id]), "it is not kept, and that is said"
-    assert Store(tmp_path / "apart" / ("f" * 12)).all() == [kept]
-
-
-def test_of_a_run_that_was_made_twice_the_newer_record_is_merged(tmp_path):
-    source = Store(tmp_path / "source")
-    here = git_state(ROOT)["commit"]
-    source.append(record_of(here, metrics={"iid": {"auc": .5}}))
-    newer = source.append(record_of(here))
-    target = Store(tmp_path / "target")
-    done = device.merge(source, tmp_path / "apart", ROOT, target)
-    assert (done.added, done.differing) == ([PAIRS.id], [])
-    assert target.all() == [newer]
-
-
-def files_below(folder):
-    return sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+    for commit in (here, "f" * 40):
+        other.append(record_of(commit, metrics={"iid": {"auc": .5}}))
+    done = device.merge(other, apart, ROOT, target)
+    assert (done.added, done.apart, done.differing) == ([], {}, [PAIRS.id] * 2)
+    assert len(target.all()) == len(Store(apart / ("f" * 12)).all()) == 1, "what is there stays"
 
 
 def sealed(record):
@@ -429,40 +369,29 @@ def with_config(**changes):
     return record | {"config": record["config"] | changes}
 
 
+ELSEWHERE = PAIRS.model_copy(update={"experiment": "elsewhere"})
+
+
 @pytest.mark.parametrize("change, says", [
-    (lambda here: {"schema": 1, "id": "e", "status": "finished", "metrics": {}, "environment": {"commit": here, "dirty": False},
-                   "config": {"paper": "elsewhere", "experiment": "o", "profile": "small"}}, "config.encoder: required"),
-    (lambda here: with_config(paper="../../x"), "config.paper: String should match pattern"),
-    (lambda here: with_config(experiment="../../../x"), "config.experiment: String should match pattern"),
-    (lambda here: with_config(experiment="elsewhere") | {"id": PAIRS.model_copy(update={"experiment": "elsewhere"}).id},
+    (lambda here: with_config(paper="../../x"), "config.paper: "),
+    (lambda here: with_config(experiment="../../../x"), "config.experiment: "),
+    (lambda here: with_config(experiment="elsewhere") | {"id": ELSEWHERE.id},
      "config: there is no configuration itvreg/elsewhere/planted"),
-    (lambda here: with_config(profile=["small"]), "config.profile: Input should be 'planted', 'small' or 'paper'"),
-    (lambda here: with_config(seed=9), "its configuration is that of"),
-    (lambda here: record_of("../../../OUT"), "environment.commit: String should match pattern"),
-    (lambda here: record_of("/elsewhere"), "environment.commit: String should match pattern"),
-    (lambda here: record_of(12345), "environment.commit: Input should be a valid string"),
-    (lambda here: record_of(here) | {"environment": None}, "environment: Input should be a valid dictionary"),
-    (lambda here: record_of(here) | {"environment": [1]}, "environment: Input should be a valid dictionary"),
-    (lambda here: record_of(here) | {"config": {"a": 1}}, "config.paper: required, and not there"),
-    (lambda here: record_of(here) | {"metrics": {"iid": {"auc": 10**400}}}, "metrics.iid.auc: Input should be a valid number"),
+    (lambda here: record_of("../../../OUT"), "environment.commit: "),
+    (lambda here: record_of("/elsewhere"), "environment.commit: "),
+    (lambda here: record_of(here) | {"environment": [1]}, "environment: "),
+    (lambda here: None, "it has no checksum"),
 ])
-def test_what_is_not_the_record_of_a_run_is_named_and_not_merged(tmp_path, change, says):
+def test_what_is_not_the_sealed_record_of_a_run_is_named_and_not_merged(tmp_path, change, says):
+    here = git_state(ROOT)["commit"]
     source = tmp_path / "deep/source/itvreg/demo.planted.jsonl"
     source.parent.mkdir(parents=True)
-    source.write_bytes(sealed(change(git_state(ROOT)["commit"])))
-    before = files_below(tmp_path)
+    record = change(here)
+    source.write_bytes(sealed(record) if record else json.dumps(record_of(here)).encode() + b"\n")
     done = device.merge(Store(source.parents[1]), tmp_path / "deep/apart", ROOT, Store(tmp_path / "deep/results"))
     assert not done.added and not done.apart
     assert len(done.left_out) == 1 and done.left_out[0].startswith(f"{source}: line 1 is left out: {says}"), done.left_out
-    assert files_below(tmp_path) == before
-
-
-def test_a_line_without_a_checksum_is_not_merged(tmp_path):
-    source = tmp_path / "source/itvreg/demo.planted.jsonl"
-    source.parent.mkdir(parents=True)
-    source.write_text(json.dumps(record_of(git_state(ROOT)["commit"], metrics={"iid": {"auc": .123}})) + "\n")
-    done = device.merge(Store(tmp_path / "source"), tmp_path / "apart", ROOT, Store(tmp_path / "results"))
-    assert done.left_out == [f"{source}: line 1 is left out: it has no checksum"] and not done.added
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [source]
 
 
 def test_a_checkout_from_a_bundle_knows_its_commit(tmp_path, monkeypatch):
@@ -472,13 +401,8 @@ def test_a_checkout_from_a_bundle_knows_its_commit(tmp_path, monkeypatch):
     assert git_state() == {"commit": "a" * 40, "dirty": False}
     assert git_state(ROOT)["commit"] != "a" * 40, "of a clone, git knows better"
     assert device.outstanding([PAIRS, TRANSFORMER], []) == [TRANSFORMER]
-
-
-@pytest.mark.parametrize("text, says", [("{", "damaged"), ("[]", "a list instead of an object")])
-def test_a_bundle_whose_list_is_damaged_is_said_to_be(tmp_path, monkeypatch, text, says):
-    monkeypatch.setattr(records, "package_file", lambda name: tmp_path / "debias_nb" / name)
-    (tmp_path / "bundle.json").write_text(text)
-    with pytest.raises(ConfigError, match=f"bundle.json: {says}.*; unpack the bundle again"):
+    (tmp_path / "bundle.json").write_text("{")
+    with pytest.raises(ConfigError, match="bundle.json"):
         device.outstanding([PAIRS], [])
 
 
@@ -588,23 +512,17 @@ def test_a_bundle_that_is_too_large_is_not_left_behind(manifest, tmp_path, monke
     assert "2 runs of" in bundle.listed(out)
 
 
-def test_wheels_that_are_not_there_are_missed(manifest, tmp_path):
-    done = bundle_of(manifest(FEW), "--out", tmp_path / "bundle.tar.xz", "--wheels", tmp_path / "nowhere")
-    assert (done.returncode, done.stderr) == (1, f"bundle: no wheels in {tmp_path / 'nowhere'}\n")
-    assert not (tmp_path / "bundle.tar.xz").exists()
-
-
-def test_what_is_no_bundle_is_not_listed(tmp_path):
-    whole = tmp_path / "whole.tar.xz"
-    with tarfile.open(whole, "w:xz") as tar:
+def test_what_cannot_be_packed_or_is_no_bundle_is_said(manifest, tmp_path):
+    out = tmp_path / "bundle.tar.xz"
+    done = bundle_of(manifest(FEW), "--out", out, "--wheels", tmp_path / "nowhere")
+    assert done.returncode == 1 and str(tmp_path / "nowhere") in done.stderr and not out.exists()
+    with tarfile.open(tmp_path / "torn.tar.xz", "w:xz") as tar:
         tar.add(ROOT / "settings.ini", "settings.ini")
-    (tmp_path / "torn.tar.xz").write_bytes(whole.read_bytes()[:-100])
+    (tmp_path / "torn.tar.xz").write_bytes((tmp_path / "torn.tar.xz").read_bytes()[:-100])
     (tmp_path / "text.tar.xz").write_text("a text")
-    for path in sorted(tmp_path.iterdir()):
-        done = bundle_of("--list", path)
-        assert (done.returncode, done.stderr) == (1, f"bundle: {path} is no bundle, or not a whole one\n")
-    done = bundle_of("--list", tmp_path / "nowhere.tar.xz")
-    assert done.stderr.startswith("bundle: ") and "No such file" in done.stderr
+    for name in ("torn", "text", "nowhere"):
+        done = bundle_of("--list", tmp_path / f"{name}.tar.xz")
+        assert done.returncode == 1 and done.stderr.startswith("bundle: ") and f"{name}.tar.xz" in done.stderr
 
 
 def test_a_bundle_has_the_checkout_as_it_is(tmp_path, monkeypatch):
@@ -617,20 +535,6 @@ def test_a_bundle_has_the_checkout_as_it_is(tmp_path, monkeypatch):
     (tmp_path / "clone/configs/removed.yaml").rename(tmp_path / "clone/configs/new.yaml")
     bundle.pack_code(tmp_path / "packed")
     assert sorted(path.name for path in (tmp_path / "packed").rglob("*.*")) == ["kept.yaml", "new.yaml"]
-
-
-def test_a_bundle_leaves_out_what_this_clone_has_finished_wherever_it_is_made(manifest, tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(bundle, "pack", lambda *_: None)
-    monkeypatch.setattr(device, "outstanding", lambda runs, stores: seen.extend(stores) or [])
-    monkeypatch.delenv("DEBIAS_NB_RUNS", raising=False)
-    (tmp_path / "other/configs").mkdir(parents=True)
-    shutil.copy(ROOT / "settings.ini", tmp_path / "other")
-    path = manifest(FEW)
-    monkeypatch.chdir(tmp_path / "other")
-    with pytest.raises(OSError): # nothing was packed, its folder is missing
-        bundle.make(path, tmp_path / "bundle.tar.xz", None, 1)
-    assert seen[0].folder == ROOT / "_runs"
 
 
 def test_weights_in_half_precision_are_known_by_their_own_hash(tmp_path, monkeypatch):

@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,10 @@ from pydantic import Field
 from debias_nb.config import ConfigError, Strict, check_known, load_config, nearest, project_root
 from debias_nb.repro.config import ExperimentConfig, Names, Profile, RunConfig, Settings, load_experiment, slug
 from debias_nb.repro.runs.records import Store, bundled, comparable, git, git_state, processor, published, this_machine
-from debias_nb.repro.runs.runner import Outcome, cores, execute_within, narrow, refuse_empty, run_all, store_for
+from debias_nb.repro.runs.runner import Outcome, cores, execute_within, narrow, run_all, store_for
+
+
+Some = Annotated[Names, Field(min_length=1)]
 
 
 class Wanted(Settings):
@@ -32,12 +34,32 @@ class Wanted(Settings):
     seeds: tuple[int, ...] | None = None      # default: the configuration's, as of what follows
     methods: Names | None = None
     encoders: Names | None = None   # labels
-    corpora: Names | None = None    # labels
+    corpora: Some | None = None     # labels
     weight: float | None = None     # lambda of every method that has one
-    ids: Names | None = None        # of single runs
+    ids: Some | None = None         # of single runs
 
     def rules(self):
         yield (self.experiment is None) == (self.grid is None), "`experiment` or `grid`, one of the two"
+
+    def made(self, folder: Path, root: Path | None) -> list[RunConfig]: # folder: of the manifest; root: of the project
+        "The runs, seed by seed. Raises `ConfigError` for what there is not."
+        if self.grid:
+            experiment = load_config(folder / self.grid, ExperimentConfig)
+        else:
+            experiment = load_experiment(self.experiment, self.profile, root)
+        asked = self.model_dump(include={"seeds", "methods", "encoders", "weight"}, exclude_none=True)
+        runs = narrow(experiment, **asked).runs()
+        corpora = {run.data.display for run in runs if run.data}
+        for run_id in self.ids or ():
+            check_known("run has the id", run_id, [run.id for run in runs], ConfigError)
+        for name in self.corpora or ():
+            check_known("run is about a corpus", name, corpora, ConfigError)
+        if self.ids:
+            runs = [run for run in runs if run.id in self.ids]
+        if self.corpora:
+            runs = [run for run in runs if run.data is None or run.data.display in self.corpora]
+        seeds = list(dict.fromkeys(run.seed for run in runs))
+        return sorted(runs, key=lambda run: seeds.index(run.seed))
 
 
 class Manifest(Strict):
@@ -46,40 +68,12 @@ class Manifest(Strict):
     runs: Annotated[tuple[Wanted, ...], Field(min_length=1)]
 
 
-def wanted_runs(
-    wanted: Wanted,
-    folder: Path,             # of the manifest
-    root: Path | None = None, # of the project
-) -> list[RunConfig]: # seed by seed
-    "The runs of one entry. Raises `ConfigError` for what there is not."
-    if wanted.grid:
-        experiment = load_config(folder / wanted.grid, ExperimentConfig)
-    else:
-        experiment = load_experiment(wanted.experiment, wanted.profile, root)
-    asked = wanted.model_dump(include={"seeds", "methods", "encoders", "weight"}, exclude_none=True)
-    runs = narrow(experiment, **asked).runs()
-    refuse_empty("ids", wanted.ids)
-    refuse_empty("corpora", wanted.corpora)
-    for run_id in wanted.ids or ():
-        check_known("run has the id", run_id, [run.id for run in runs], ConfigError)
-    corpora = dict.fromkeys(run.data.display for run in runs if run.data)
-    for name in wanted.corpora or ():
-        check_known("run is about a corpus", name, corpora, ConfigError)
-    if wanted.ids:
-        runs = [run for run in runs if run.id in wanted.ids]
-    if wanted.corpora:
-        runs = [run for run in runs if run.data is None or run.data.display in wanted.corpora]
-    seeds = list(dict.fromkeys(run.seed for run in runs))
-    return sorted(runs, key=lambda run: seeds.index(run.seed))
-
-
 def manifest_runs(path: str | Path, root: Path | None = None) -> list[RunConfig]: # each once, most valuable first
     "The runs that a manifest names. Raises `ConfigError` naming file and entry, or key."
-    manifest = load_config(path, Manifest)
     found = {}
-    for number, wanted in enumerate(manifest.runs, 1):
+    for number, wanted in enumerate(load_config(path, Manifest).runs, 1):
         try:
-            runs = wanted_runs(wanted, Path(path).parent, root)
+            runs = wanted.made(Path(path).parent, root)
         except ConfigError as e:
             raise ConfigError(f"{path}: entry {number}: {e}") from None
         if not runs:
@@ -110,18 +104,14 @@ def part_of(runs: list[RunConfig], part: str) -> list[RunConfig]: # part: `3/10`
     return runs[k - 1::n]
 
 
-def code_version() -> str: # 12 hex digits, perhaps with `-changed`; or `unknown`
-    "A name for the code that runs here: its commit, and whether it was changed since."
-    return _version(git_state())
-
-
-def _version(state: dict) -> str: # state: commit, dirty
+def code_version(
+    state: dict | None = None, # commit and dirty; default: of the code that runs here
+) -> str: # 12 hex digits, perhaps with `-changed`; or `unknown`
+    "A name for some code: its commit, and whether it was changed since."
+    state = state or git_state()
     if state["commit"] is None:
         return "unknown"
-    version = state["commit"][:12]
-    if state["dirty"]:
-        version += "-changed"
-    return version
+    return state["commit"][:12] + ("-changed" if state["dirty"] else "")
 
 
 TESTING = .1 # share of the time that is left for testing and writing
@@ -141,51 +131,39 @@ def check_device(device: str) -> None: # device: `cuda` or `cpu`
         raise ConfigError("no CUDA device is visible here; `--device cpu` makes the same runs on the CPU")
 
 
-def sharing(runs: Iterable[RunConfig], device: str) -> int:
-    "How many processes share the device: one a core on a CPU; one where models are those of the papers."
-    if device == "cpu":
-        return cores()
-    small = all(run.profile != "paper" for run in runs)
-    if small:
-        return min(SHARING, max(1, (os.cpu_count() or 1) // 2))
-    return 1
-
-
 def outstanding(runs: list[RunConfig], stores: list[Store]) -> list[RunConfig]:
     "Runs without a finished record in any of the stores, or in the clone that a bundle was made of."
     there = set(bundled().get("finished", ()))
     return [run for run in runs if run.id not in there and not any(store.find(run) for store in stores)]
 
 
-def checkpoints_of(out: Path, version: str, device: str) -> Path: # device: `cuda` or `cpu`
-    "Where checkpoints lie: a training goes on with the code, and on the processor, that it began with."
-    kind = processor()
-    if device == "cuda":
-        kind = this_machine()["device"]
-    return out / "checkpoints" / version / slug(kind)
-
-
 def device_batch(
     runs: list[RunConfig],         # most valuable first
     seconds: float,                # until all has to be written
-    out: Path,                     # records go to `<out>/<code version>/`, checkpoints as `checkpoints_of` says
+    out: Path,                     # records go to `<out>/<code version>/`, checkpoints to `<out>/checkpoints/`
     device: str = "cuda",
-    workers: int | None = None,    # processes; default: `sharing`
+    workers: int | None = None,    # processes; default: one a core on a CPU; on a GPU one where models are the papers'
     deterministic: bool = False,
     begun: float | None = None,    # seconds since 1970; default: now
     progress: bool = True,
 ) -> tuple[Outcome, Store]: # the store that the records are in
-    "Make as many of the runs as the time allows. Raises `ConfigError` for a device that is not there."
+    """Make as many of the runs as the time allows; a training goes on with the code, and on the processor, that it began
+    with. Raises `ConfigError` for a device that is not there."""
     begun = begun or time.time()
     check_device(device)
     from debias_nb.repro.runs.limits import Limits
     version = code_version()
+    kind = this_machine()["device"] if device == "cuda" else processor()
+    limits = Limits(
+        end=begun + (1 - TESTING) * seconds, folder=out / "checkpoints" / version / slug(kind), deterministic=deterministic)
+    if workers is None:
+        workers = 1
+        if device == "cpu":
+            workers = cores()
+        elif all(run.profile != "paper" for run in runs):
+            workers = min(SHARING, max(1, (os.cpu_count() or 1) // 2))
     store = Store(out / version)
-    end = begun + (1 - TESTING) * seconds
-    limits = Limits(end=end, folder=checkpoints_of(out, version, device), deterministic=deterministic)
-    workers = workers or sharing(runs, device)
-    work = partial(execute_within, limits=limits)
-    return run_all(runs, store, workers=workers, progress=progress, work=work), store
+    return run_all(runs, store, workers=workers, progress=progress, work=partial(execute_within, limits=limits)), store
 
 
 @dataclass
@@ -196,15 +174,6 @@ class Merged:
     differing: list[str] = field(default_factory=list) # another one was there, and stays
     apart: dict[str, list[str]] = field(default_factory=dict) # code version -> ids
     left_out: list[str] = field(default_factory=list) # sentences: file and line, and why it is not the record of a run
-
-
-def known_commit(commit: str, root: Path) -> bool:
-    "Whether a commit is in the history of a clone; False where git cannot be asked."
-    try:
-        git(root, "merge-base", "--is-ancestor", commit, "HEAD")
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return True
 
 
 def known_places(root: Path) -> set[tuple[str, str, str]]: # paper, experiment, profile
@@ -220,40 +189,16 @@ def known_places(root: Path) -> set[tuple[str, str, str]]: # paper, experiment, 
     return places
 
 
-def _newest(source: Store, root: Path, left_out: list[str]) -> dict[tuple[str, str], dict]: # code version and id -> record
-    """The finished records, of a run that was made twice with code of one kind the one that was written last; "" is the
-    code version of what can be looked up here. What has no
-    checksum, or is not the record of a run of this project, is named in `left_out`."""
-    places = known_places(root)
-    newest = {}
-    for where, line in source.lines():
-        why = line.why
-        if not why and not line.sealed:
-            why = "it has no checksum"
-        if not why:
-            config = line.record["config"]
-            place = (config["paper"], config["experiment"], config["profile"])
-            if place not in places:
-                why = f"config: there is no configuration {'/'.join(place)}"
-        if why:
-            left_out.append(f"{where} is left out: {why}")
-        elif line.record["status"] == "finished":
-            made = line.record["environment"]
-            here = made["commit"] and not made["dirty"] and known_commit(made["commit"], root)
-            newest["" if here else _version(made), line.record["id"]] = line.record
-    return newest
-
-
-def _merge_one(record: dict, target: Store, done: Merged) -> None:
-    there = target.find(record["id"])
-    if there is None:
-        target.append(record)
-        became = done.added
-    elif comparable(published(there)) == comparable(published(record)):
-        became = done.known
-    else:
-        became = done.differing
-    became.append(record["id"])
+def _code_of(record: dict, root: Path) -> str: # "" for a commit in the history of the clone at `root`
+    "The version of the code that made a record, where it cannot be looked up here."
+    made = record["environment"]
+    if made["commit"] and not made["dirty"]:
+        try:
+            git(root, "merge-base", "--is-ancestor", made["commit"], "HEAD")
+            return ""
+        except (OSError, subprocess.SubprocessError):
+            pass
+    return code_version(made)
 
 
 def merge(
@@ -263,17 +208,37 @@ def merge(
     target: Store | None = None, # default: `store_for` the profile of each
     done: Merged | None = None,  # what became of earlier records, to which this is added
 ) -> Merged:
-    """Add finished records to those that are there; what is not the sealed record of a run of this project is named, and
-    left out. Raises `RecordError`, as `Store` does."""
+    """Add finished records to those that are there, of a run that was made twice with code of one kind the newest; what is
+    not the sealed record of a run of this project is named, and left out. Raises `RecordError`, as `Store` does."""
     root = root or project_root()
     done = done or Merged()
-    for (version, _), record in _newest(source, root, done.left_out).items():
-        if not version:
-            _merge_one(record, target or store_for(record["config"]["profile"]), done)
+    places = known_places(root)
+    newest = {}
+    for where, line in source.lines():
+        why = line.why
+        if line.record:
+            place = tuple(line.record["config"][name] for name in ("paper", "experiment", "profile"))
+            if not line.sealed:
+                why = "it has no checksum"
+            elif place not in places:
+                why = f"config: there is no configuration {'/'.join(place)}"
+        if why:
+            done.left_out.append(f"{where} is left out: {why}")
+        elif line.record["status"] == "finished":
+            newest[_code_of(line.record, root), line.record["id"]] = line.record
+
+    for (version, run_id), record in newest.items():
+        store = Store(apart / version) if version else target or store_for(record["config"]["profile"])
+        there = store.find(run_id)
+        if there and comparable(published(there)) != comparable(published(record)):
+            done.differing.append(run_id)
             continue
-        kept = Merged()
-        _merge_one(record, Store(apart / version), kept)
-        done.differing += kept.differing
-        if not kept.differing:
-            done.apart.setdefault(version, []).append(record["id"])
+        if not there:
+            store.append(record)
+        if version:
+            done.apart.setdefault(version, []).append(run_id)
+        elif there:
+            done.known.append(run_id)
+        else:
+            done.added.append(run_id)
     return done

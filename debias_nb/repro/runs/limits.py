@@ -36,8 +36,7 @@ class Limits:
 
     @property
     def reached(self) -> bool:
-        now = time.time()
-        return now >= self.end
+        return time.time() >= self.end
 
 
 @dataclass
@@ -46,13 +45,6 @@ class Work:
     limits: Limits
     name: str
     trainings: int = 0
-
-    def next_folder(self) -> Path | None: # of the checkpoints of its next training
-        "Where the checkpoints of the next training go."
-        if self.limits.folder is None:
-            return None
-        self.trainings += 1
-        return self.limits.folder / self.name / str(self.trainings)
 
 
 _UNDER_WAY = ContextVar("under_way", default=Work(Limits(), "")) # without limits
@@ -84,25 +76,11 @@ def newest(
     return max(whole, key=lambda path: int(path.name.partition("-")[2]), default=None)
 
 
-def _state(owner, name: str): # tensors, numbers, text, and lists and dicts of them
-    "What a checkpoint holds of an attribute."
-    value = getattr(owner, name)
+def _state(value): # tensors, numbers, text, and lists and dicts of them
+    "What a checkpoint holds of something."
     if isinstance(value, torch.Generator):
         return value.get_state()
-    if hasattr(value, "state_dict"):
-        return value.state_dict()
-    return value
-
-
-def _restore(owner, name: str, state) -> None:
-    "Give an object back what a checkpoint holds of it."
-    value = getattr(owner, name)
-    if isinstance(value, torch.Generator):
-        value.set_state(state)
-    elif hasattr(value, "load_state_dict"):
-        value.load_state_dict(state)
-    else:
-        setattr(owner, name, state)
+    return value.state_dict() if hasattr(value, "state_dict") else value
 
 
 class Keeper(TrainerCallback):
@@ -125,8 +103,14 @@ class Keeper(TrainerCallback):
     def on_train_begin(self, args, state, control, **_):
         if self.found:
             states = torch.load(self.found / "kept.pt", weights_only=True)
-            for (owner, name), value in zip(self.kept, states):
-                _restore(owner, name, value)
+            for (owner, name), state in zip(self.kept, states):
+                value = getattr(owner, name)
+                if isinstance(value, torch.Generator):
+                    value.set_state(state)
+                elif hasattr(value, "load_state_dict"):
+                    value.load_state_dict(state)
+                else:
+                    setattr(owner, name, state)
 
     def on_step_end(self, args, state, control, **_):
         ends_epoch = abs(state.epoch - round(state.epoch)) < 1e-6
@@ -135,35 +119,13 @@ class Keeper(TrainerCallback):
     def on_epoch_end(self, args, state, control, **_):
         control.should_save = self.due
 
-    def _keep(self, folder: Path):
-        "Write what the trainer leaves out of its checkpoint, whole or not at all."
-        states = [_state(owner, name) for owner, name in self.kept]
-        torch.save(states, folder / "kept.new")
-        os.replace(folder / "kept.new", folder / "kept.pt")
-
     def on_save(self, args, state, control, **_):
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        self._keep(folder)
+        torch.save([_state(getattr(owner, name)) for owner, name in self.kept], folder / "kept.new")
+        os.replace(folder / "kept.new", folder / "kept.pt") # whole or not at all
         self.saved = time.time()
         if self.limits.reached:
             raise TimeUp(f"step {state.global_step} of {state.max_steps}")
-
-
-def _split(columns: dict, pieces: int) -> list[dict]: # columns: name -> (n, …) tensor, or what all rows share
-    "Rows of a batch in pieces of nearly equal size."
-    tensors = {name: value for name, value in columns.items() if torch.is_tensor(value)}
-    n = max(map(len, tensors.values()))
-    by_rows = {name: value.chunk(pieces) for name, value in tensors.items() if len(value) == n}
-    count = len(next(iter(by_rows.values())))
-    return [columns | {name: parts[i] for name, parts in by_rows.items()} for i in range(count)]
-
-
-def _joined(outs: list): # of tensors, or of dicts with tensors
-    "What the encoder gives for the whole batch."
-    if torch.is_tensor(outs[0]):
-        return torch.cat(outs)
-    tensors = [name for name, value in outs[0].items() if torch.is_tensor(value)]
-    return {name: torch.cat([out[name] for out in outs]) for name in tensors}
 
 
 @contextmanager
@@ -181,8 +143,15 @@ def divided(
     def forward(columns):
         if not pending or "offsets" in columns:
             return whole(columns)
-        parts = _split(columns, pieces)
-        return _joined([checkpoint(whole, part, use_reentrant=False) for part in parts])
+        tensors = {name: value for name, value in columns.items() if torch.is_tensor(value)}
+        n = max(map(len, tensors.values()))
+        by_rows = {name: value.chunk(pieces) for name, value in tensors.items() if len(value) == n} # others all rows share
+        parts = [columns | dict(zip(by_rows, part)) for part in zip(*by_rows.values())]
+        outs = [checkpoint(whole, part, use_reentrant=False) for part in parts]
+        if torch.is_tensor(outs[0]):
+            return torch.cat(outs)
+        given = [name for name, value in outs[0].items() if torch.is_tensor(value)]
+        return {name: torch.cat([out[name] for out in outs]) for name in given}
 
     model.forward = forward
     try:
@@ -199,9 +168,10 @@ def fit(
 ) -> None:
     "Train to the end, from a checkpoint where there is one. Raises `TimeUp` where the time is up before."
     work = _UNDER_WAY.get()
-    folder = work.next_folder()
     found = None
-    if folder:
+    if work.limits.folder:
+        work.trainings += 1
+        folder = work.limits.folder / work.name / str(work.trainings)
         found = newest(folder)
         kept = [(part, name) for part in parts for name in getattr(part, "gathers", ())]
         trainer.args.output_dir = str(folder)

@@ -1,12 +1,11 @@
 """One finished run is one record; a number in a report is traceable to one.
 
-While runs are made a record is a line of JSON with its checksum, in `<experiment>.<profile>.jsonl`, written under a
-lock. What does not fit `Record` is neither written nor read: it is named with file, line and field, and stays where it
-is. A record that finds no place on the disk is kept in the folder for temporary files. What is published is a Parquet
-file beside it, a row a run, of whose columns each has its checksum: what is read is checked, and that alone is read
-which is needed. Of runs in further worlds it leaves out replicates and single values: a comparison over worlds takes
-each world as one value. A reader takes both files, and the newest finished record of a run counts, a failure where
-none finished.
+While runs are made a record is a line of JSON with its checksum, in `<experiment>.<profile>.jsonl`, added under a lock.
+What does not fit the schema is neither written nor read: it is named with file, line and field, and stays where it is.
+A record that finds no place on the disk is kept in the folder for temporary files. What is published is a Parquet file
+beside it, a row a run, of whose columns each has its checksum: what is read is checked, and that alone is read which is
+needed. Of runs in further worlds it leaves out replicates and single values: a comparison over worlds takes each world
+as one value. A reader takes both files, and the newest finished record of a run counts, a failure where none finished.
 
 The commit in a record is that of the code that ran, and `dirty` tells whether this was changed since; outputs of a
 notebook are none of it. Two repeats of a run on one machine are equal but for times, memory and machine: `comparable`.
@@ -20,7 +19,6 @@ import os
 import platform
 import re
 import reprlib
-import shutil
 import subprocess
 import tempfile
 import time
@@ -41,7 +39,6 @@ from pydantic import (
 from typing_extensions import Required, TypedDict
 
 from debias_nb.config import ConfigError, each_key_once, once_per_state, package_file, project_root
-
 from debias_nb.repro.config import RunConfig
 
 
@@ -65,9 +62,7 @@ class TrainingFailed(RuntimeError):
         self.reason = reason
 
     def __str__(self):
-        if self.step is None:
-            return self.reason
-        return f"step {self.step}: {self.reason}"
+        return self.reason if self.step is None else f"step {self.step}: {self.reason}"
 
 
 PACKAGES = (
@@ -90,15 +85,12 @@ def git(root: Path, *args: str) -> str:
 def bundled() -> dict: # {} where this code is no bundle
     "What `tools/bundle.py` has written of the checkout that this is. Raises `ConfigError` where it is damaged."
     path = package_file(".").parent / "bundle.json"
-    if not path.is_file():
-        return {}
     try:
-        found = json.loads(path.read_text("utf-8"))
+        return json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
     except ValueError as e:
         raise ConfigError(f"{path}: damaged ({e}); unpack the bundle again") from None
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path}: a {type(found).__name__} instead of an object; unpack the bundle again")
-    return found
 
 
 def git_state(
@@ -136,13 +128,19 @@ def environment() -> dict: # python, packages (name -> version), commit, dirty, 
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
     return {
-        "python": platform.python_version(),
-        "packages": versions,
-        **git_state(),
-        "platform": platform.platform(),
-        "cpu": processor(),
-        "cores": os.cpu_count(),
-    }
+        "python": platform.python_version(), "packages": versions, **git_state(), "platform": platform.platform(),
+        "cpu": processor(), "cores": os.cpu_count()}
+
+
+def this_machine() -> dict: # device: `cpu` or the accelerator's name; peak_memory: bytes, of that device, so far
+    "Where a run was made, as `make_record` wants it."
+    import resource
+    import sys
+    import torch
+    if torch.cuda.is_available():
+        return {"device": torch.cuda.get_device_name(), "peak_memory": torch.cuda.max_memory_allocated()}
+    unit = 1 if sys.platform == "darwin" else 1024
+    return {"device": "cpu", "peak_memory": unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
 
 
 SCHEMA = 1
@@ -152,7 +150,6 @@ COMMIT = r"^[0-9a-f]{40}$"
 FRACTION = re.compile(
     r"(overlap )?auc\d*|ap|map|mrr|r8|p\d+|psp\d+|ndcg\d+(_exp)?|.* importance|.* share|topic chance|leakage .*"
     r"|misled|excluded|seen words")
-OF_FINISHED = ("replicates", "data", "encoder", "curve", "device", "dtype", "peak_memory_bytes")
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)] # whole ones too; none that is too large for a float
 Metrics = dict[str, dict[str, Number | None]]      # evaluation set -> metric -> value; None: could not be computed
@@ -170,12 +167,11 @@ class Environment(BaseModel):
     packages: dict[str, str] = {}
 
 
-class Record(BaseModel):
-    "A finished or a failed run. Raises `ValidationError` naming the field."
+class Run(BaseModel):
+    "What records of finished and of failed runs have in common."
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
     schema_version: Annotated[Literal[1], Field(alias="schema")]
     id: str
-    status: Literal["finished", "failed"]
     config: RunConfig
     seed: int
     started: str
@@ -184,17 +180,6 @@ class Record(BaseModel):
     environment: Environment
     metrics: Metrics
     extra: Details
-    # of a finished run
-    replicates: Replicates | None = None
-    data: Details | None = None
-    encoder: Details | None = None
-    curve: Details | list[JsonValue] | None = None
-    device: str | None = None
-    dtype: Literal["fp32", "bf16", "fp64"] | None = None
-    peak_memory_bytes: Annotated[int, Field(ge=0)] | None = None
-    # of a failed one
-    error: str | None = None
-    step: int | None = None
 
     @field_validator("metrics")
     @classmethod
@@ -208,35 +193,50 @@ class Record(BaseModel):
 
     @model_validator(mode="after")
     def _is_of_its_run(self):
-        "Raises `ValueError` for the id or the seed of another run, and for a key of the other status."
+        "Raises `ValueError` for the id or the seed of another run."
         if self.id != self.config.id:
             raise ValueError(f"its configuration is that of {self.config.id}, and its id is {self.id}")
         if self.seed != self.config.seed:
             raise ValueError(f"seed: {self.seed}, and that of its configuration is {self.config.seed}")
-        is_finished = self.status == "finished"
-        lacking = [name for name in OF_FINISHED if getattr(self, name) is None]
-        if is_finished and lacking:
-            raise ValueError(f"a finished run, without {', '.join(lacking)}")
-        if is_finished == (self.error is not None):
-            raise ValueError("`error` belongs to failed runs, and is required there")
         return self
 
 
-KINDS_OF_JSON = {"dict", "list", "float"} # pydantic names them in the places of mistakes
+class Finished(Run):
+    status: Literal["finished"]
+    replicates: Replicates
+    data: Details
+    encoder: Details
+    curve: Details | list[JsonValue]
+    device: str
+    dtype: Literal["fp32", "bf16", "fp64"]
+    peak_memory_bytes: Annotated[int, Field(ge=0)]
 
 
-def _in_words(error: ValidationError) -> str:
+class Failed(Run):
+    status: Literal["failed"]
+    error: str
+    step: int | None
+
+
+# The setting holds for JSON values, which the two kinds share.
+RECORD = TypeAdapter(
+    Annotated[Finished | Failed, Field(discriminator="status")], config=ConfigDict(allow_inf_nan=False))
+UNSAID = {"dict", "list", "float"} # kinds of JSON, which pydantic names in the places of mistakes
+
+
+def in_words(error: ValidationError) -> str:
     "What is wrong first, beginning with the field; a long value is not shown in full."
     mistake = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in mistake["loc"] if part not in KINDS_OF_JSON)
+    loc = mistake["loc"]
+    if loc[:1] in (("finished",), ("failed",)): # which of the two kinds of records
+        loc = loc[1:]
+    place = ".".join(str(part) for part in loc if part not in UNSAID)
     why = mistake["msg"].removeprefix("Value error, ")
     if mistake["type"] == "missing":
         why = "required, and not there"
-    elif mistake["type"] != "value_error" and not isinstance(mistake["input"], dict):
+    elif not isinstance(mistake["input"], dict):
         why += f", got {reprlib.repr(mistake['input'])}"
-    if field:
-        return f"{field}: {why}"
-    return why
+    return f"{place}: {why}" if place else why
 
 
 def _as_json(value) -> bytes:
@@ -253,9 +253,9 @@ def encode(
 ) -> bytes: # UTF-8, exactly one newline, at the end
     "The line that stands for a record, with its checksum as the last key. Raises `Misfit` for what is no record."
     try:
-        Record.model_validate(record)
+        RECORD.validate_python(record)
     except ValidationError as e:
-        raise Misfit(f"no record: {_in_words(e)}") from None
+        raise Misfit(f"no record: {in_words(e)}") from None
     body = _as_json(record)
     return body[:-1] + f', "checksum": "{_checksum(body)}"}}\n'.encode()
 
@@ -263,40 +263,25 @@ def encode(
 @dataclass
 class Line:
     "A line of a file, as it was understood."
-    record: dict | None # None: it holds none that can be trusted
-    why: str            # "" or the reason for that, with the field
-    sealed: bool        # whether it has a checksum
+    record: dict | None = None # None: it holds none that can be trusted
+    why: str = ""              # the reason for that, with the field
+    sealed: bool = False       # whether it has a checksum
 
 
 @functools.lru_cache(maxsize=4096) # a file that has grown by a line costs one line to read again
 def understood(line: bytes) -> Line: # not to be changed
     "What a line says. A checksum must be that of the content, however the line is spelled."
-    sealed = False
     try:
         found = json.loads(line.decode("utf-8"), object_pairs_hook=each_key_once)
         sealed = isinstance(found, dict) and "checksum" in found
         if sealed and found.pop("checksum") != _checksum(_as_json(found)):
-            return Line(None, "checksum: it is not that of the content", sealed)
-        Record.model_validate(found)
-        return Line(found, "", sealed)
+            return Line(why="checksum: it is not that of the content")
+        RECORD.validate_python(found)
+        return Line(found, sealed=sealed)
     except ValidationError as e:
-        why = _in_words(e)
-    except RecursionError:
-        why = "damaged (nested too deeply)"
-    except ValueError as e:
-        why = f"damaged ({getattr(e, 'msg', e)})"
-    return Line(None, why, sealed)
-
-
-def this_machine() -> dict: # device: `cpu` or the accelerator's name; peak_memory: bytes, of that device, so far
-    "Where a run was made, as `make_record` wants it."
-    import resource
-    import sys
-    import torch
-    if torch.cuda.is_available():
-        return {"device": torch.cuda.get_device_name(), "peak_memory": torch.cuda.max_memory_allocated()}
-    unit = 1 if sys.platform == "darwin" else 1024
-    return {"device": "cpu", "peak_memory": unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
+        return Line(why=in_words(e))
+    except (RecursionError, ValueError) as e:
+        return Line(why=f"damaged ({e})")
 
 
 def _made(config: RunConfig, status: str, seconds: float, own: dict) -> dict:
@@ -317,13 +302,6 @@ def _made(config: RunConfig, status: str, seconds: float, own: dict) -> dict:
     }, default=lambda array: array.tolist()))
 
 
-def _rounded(replicates: dict) -> dict:
-    "The same with five significant digits: there are thousands, and they only serve intervals."
-    return {
-        test: {metric: [None if value is None else float(f"{value:.5g}") for value in values] for metric, values in own.items()}
-        for test, own in replicates.items()}
-
-
 def make_record(
     config: RunConfig,
     metrics: dict,                   # evaluation set -> metric -> float
@@ -339,17 +317,13 @@ def make_record(
     extra: dict | None = None,       # whatever else, under the key `extra`
 ) -> dict: # as it will be read back
     "The record of a finished run. Whether it fits is asked when it is written."
+    kept = {}
+    for test, own in (replicates or {}).items(): # there are thousands, and they only serve intervals
+        kept[test] = {
+            metric: [None if value is None else float(f"{value:.5g}") for value in values] for metric, values in own.items()}
     return _made(config, "finished", seconds, {
-        "metrics": metrics,
-        "replicates": _rounded(replicates or {}),
-        "data": data,
-        "encoder": encoder,
-        "curve": curve,
-        "device": device,
-        "dtype": dtype,
-        "peak_memory_bytes": peak_memory,
-        "extra": extra or {},
-    })
+        "metrics": metrics, "replicates": kept, "data": data, "encoder": encoder, "curve": curve, "device": device,
+        "dtype": dtype, "peak_memory_bytes": peak_memory, "extra": extra or {}})
 
 
 def failed_record(
@@ -366,79 +340,23 @@ def failed_record(
 LOCK_SECONDS = 60 # a writer needs milliseconds; whoever waits longer waits for a process that hangs
 
 
-def _beside(path: Path, suffix: str) -> Path: # of the file itself, where `path` is a link
-    return Path(f"{os.path.realpath(path)}.{suffix}")
-
-
 def _lock(path: Path) -> FileLock:
     "Writers take turns; those that reach a file through a link, too."
-    return FileLock(_beside(path, "lock"), timeout=LOCK_SECONDS, poll_interval=.005)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as f:
-        f.write(content)
-        f.flush()
-        os.fsync(f.fileno())
+    return FileLock(f"{os.path.realpath(path)}.lock", timeout=LOCK_SECONDS, poll_interval=.005)
 
 
 def _replace(path: Path, content: bytes) -> None:
-    "Writes a new file, which then takes the old one's place. Call it under the lock."
-    new = _beside(path, "new")
-    path = new.with_suffix("") # a link stays a link
+    "Writes a new file, which then takes the old one's place."
+    path = Path(os.path.realpath(path)) # a link stays a link
+    new = path.with_name(f"{path.name}.new")
     try:
-        _write(new, content)
-        with suppress(FileNotFoundError): # a first line has no old file
-            path.open("r+b").close() # refused where the old file may not be written to
-            shutil.copymode(path, new)
+        with new.open("wb") as f:
+            f.write(content)
+            f.flush()
+            os.fsync(f.fileno())
         os.replace(new, path)
-        with suppress(OSError): # not every file system can wait until the disk knows which file has which name
-            fd = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
     finally:
         new.unlink(missing_ok=True)
-
-
-def _content(path: Path) -> bytes: # b"" of a missing file
-    """What a file holds, without the beginning of a line at its end that another process is adding, or was when it was
-    killed: the whole line stands beside the file as long."""
-    before = None
-    while True:
-        try:
-            found = path.read_bytes()
-        except FileNotFoundError:
-            return b""
-        end = found.rpartition(b"\n")[2]
-        if not end or end == before:
-            return found
-        with suppress(OSError):
-            if _beside(path, "add").read_bytes().startswith(end):
-                return found[:-len(end)]
-        before = end # it may have been added meanwhile
-
-
-def _add(path: Path, line: bytes) -> None:
-    "Adds a line at the end of a file, whole or not at all. Call it under the lock."
-    added = _beside(path, "add")
-    with path.open("ab", buffering=0) as f:
-        old = _content(path)
-        try:
-            _write(added, line)
-            f.truncate(len(old))
-            left = line
-            if old and not old.endswith(b"\n"):
-                left = b"\n" + line
-            while left:
-                left = left[f.write(left):]
-            os.fsync(f.fileno())
-        except BaseException: # an interrupt, too
-            f.truncate(len(old))
-            raise
-        finally:
-            added.unlink(missing_ok=True)
 
 
 def _keep(line: bytes) -> str:
@@ -461,50 +379,52 @@ def append(
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _lock(path):
-            _add(path, line)
+        with _lock(path), path.open("a+b", buffering=0) as f:
+            f.seek(0)
+            old = f.readall()
+            end = old.rpartition(b"\n")[2]
+            size = len(old)
+            left = line
+            if understood(end).record: # it lacks its end alone
+                left = b"\n" + line
+            else: # of a writer that was killed
+                size -= len(end)
+            f.truncate(size)
+            try:
+                while left:
+                    left = left[f.write(left):]
+                os.fsync(f.fileno())
+            except BaseException: # an interrupt, too
+                f.truncate(size)
+                raise
     except OSError as e:
-        kept = _keep(line)
-        raise RecordError(f"{path}: the record {record['id']} could not be written: {e.strerror or e}; {kept}") from e
+        raise RecordError(f"{path}: the record {record['id']} could not be written: {e.strerror or e}; {_keep(line)}") from e
     return record
 
 
 def lines_of(
     path: Path, # a file of records; a missing one has none
-) -> Iterator[tuple[int, bytes, Line]]: # counted from 1; a line that stands twice is a record once
-    "All lines of a file, each with a newline. Raises `RecordError` for one that may not be read."
-    try:
-        content = _content(path)
-    except OSError as e:
-        raise RecordError(f"{path}: {e.strerror}") from e
-    seen = {}
-    lines = content.removesuffix(b"\n").split(b"\n") if content else []
+) -> Iterator[tuple[int, bytes, Line]]: # counted from 1
+    """All lines of a file. The beginning of a line at its end is none: another process is adding it, or was when it was
+    killed."""
+    content = path.read_bytes() if path.exists() else b""
+    *lines, end = content.split(b"\n")
+    if understood(end).record:
+        lines.append(end)
     for n, line in enumerate(lines, 1):
-        line += b"\n"
-        found = understood(line)
-        first = seen.setdefault(line, n)
-        if first != n and found.record:
-            found = Line(None, f"it repeats line {first}", found.sealed)
-        yield n, line, found
+        yield n, line, understood(line)
 
 
 def read(
     path: str | Path, # a file of records; a missing one has none
 ) -> list[dict]: # in the order they were written; not to be changed
-    """All records of a file; a warning names file, line and field of what is none, and lines without a checksum.
-    Raises `RecordError` for a file that may not be read."""
+    "All records of a file; a warning names file, line and field of what is none."
     records = []
-    unsealed = []
     for n, _, line in lines_of(Path(path)):
-        if line.why:
+        if line.record:
+            records.append(line.record)
+        else:
             warnings.warn(f"{path}: line {n} is left out: {line.why}", stacklevel=2)
-            continue
-        records.append(line.record)
-        if not line.sealed:
-            unsealed.append(n)
-    if unsealed:
-        told = f"{len(unsealed)} lines have no checksum, line {unsealed[0]} is the first"
-        warnings.warn(f"{path}: {told}", stacklevel=2)
     return records
 
 
@@ -527,12 +447,11 @@ LONG = ("data", "encoder", "curve", "extra")                         # JSON; wha
 FOR_QUERIES = {"world": "int64", "commit": "string", "processor": "string"} # said in `config` and `environment` already
 COLUMNS = dict.fromkeys(TEXTS, "string") | NUMBERS | dict.fromkeys(SHORT + LONG, "string") | FOR_QUERIES # name -> Arrow type
 FIRST_WORLD = 0 # the seed that configurations draw theirs by; `worlds` of a block counts further ones
-COMPRESSION = {"compression": "zstd", "compression_level": 12}
 
 
 @with_config(ConfigDict(extra="forbid"))
 class Row(TypedDict, total=False):
-    "The JSON of a row: of what `Record` asks, the form."
+    "The JSON of a row: of what a record has to be, the form."
     config: Required[dict[str, Any]]
     metrics: Required[Metrics]
     environment: Required[dict[str, Any]]
@@ -575,18 +494,19 @@ def write_published(path: Path, records: list[dict]) -> None: # one a run
     "A Parquet file of records, in place of an older one once it is whole."
     import pyarrow as pa
     import pyarrow.parquet as pq
-    columns = {name: [] for name in COLUMNS}
+    rows = []
     for record in sorted(records, key=itemgetter("id")):
         row = {name: record.get(name) for name in (*TEXTS, *NUMBERS)}
         row |= {name: json.dumps(record[name], separators=(",", ":")) for name in SHORT + LONG if name in record}
         environment = record["environment"]
         row |= {"world": _world(record["config"]), "commit": environment["commit"], "processor": environment.get("cpu")}
-        for name, values in columns.items():
-            values.append(row.get(name))
+        rows.append(row)
+    columns = {name: [row.get(name) for row in rows] for name in COLUMNS}
+    about = {"schema": SCHEMA, "rows": len(rows), "columns": {name: _seal(values) for name, values in columns.items()}}
     table = pa.table({name: pa.array(values, COLUMNS[name]) for name, values in columns.items()})
-    about = {"schema": SCHEMA, "rows": len(records), "columns": {name: _seal(values) for name, values in columns.items()}}
     made = pa.BufferOutputStream()
-    pq.write_table(table.replace_schema_metadata({"debias-nb": json.dumps(about)}), made, **COMPRESSION)
+    pq.write_table(
+        table.replace_schema_metadata({"debias-nb": json.dumps(about)}), made, compression="zstd", compression_level=12)
     _replace(path, made.getvalue().to_pybytes())
 
 
@@ -598,8 +518,6 @@ def _sealed_columns(path: Path, names: list[str]) -> dict[str, list]: # column -
             about = json.loads(file.metadata.metadata[b"debias-nb"])
             kinds = {field.name: str(field.type).replace("double", "float64") for field in file.schema_arrow}
             values = file.read(names).to_pydict()
-    except FileNotFoundError:
-        return {name: [] for name in names}
     except Exception as e: # whatever reading makes of damage
         raise RecordError(f"{path}: damaged, or no published records ({str(e).partition(chr(10))[0]})") from None
     if about.get("schema") != SCHEMA or kinds != COLUMNS:
@@ -615,15 +533,19 @@ def _warn(message: str) -> None:
     warnings.warn(f"{message}; it is left out", stacklevel=3)
 
 
+def _refuse(message: str) -> None:
+    raise RecordError(f"{message}; nothing is added to it")
+
+
 def read_published(
     path: Path, # a missing one has none
     short: bool = False, # without what is in `LONG`, which is not read then
     tell=_warn, # what is done with a sentence that names a damaged file, or the row and field of what is no record
 ) -> list[dict]: # by id
     "The records of a published file."
-    names = [*TEXTS, *NUMBERS, *SHORT]
-    if not short:
-        names += LONG
+    if not path.exists():
+        return []
+    names = [*TEXTS, *NUMBERS, *SHORT] if short else [*TEXTS, *NUMBERS, *SHORT, *LONG]
     try:
         values = _sealed_columns(path, names)
     except RecordError as e:
@@ -638,13 +560,13 @@ def read_published(
         try:
             records.append({"schema": SCHEMA} | row | ROW.validate_json("{" + ",".join(parts) + "}"))
         except ValidationError as e:
-            tell(f"{path}: row {n}: {_in_words(e)}")
+            tell(f"{path}: row {n}: {in_words(e)}")
     return records
 
 
 @once_per_state
 def _newest(path: Path) -> Records:
-    "What a file of lines says of each run. Raises `RecordError`, as `read` does."
+    "What a file of lines says of each run."
     return latest(read(path))
 
 
@@ -669,9 +591,6 @@ class Store:
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
 
-    def __repr__(self):
-        return f"Store({str(self.folder)!r})"
-
     def _published(self, paper, experiment, profile) -> Path:
         return self.folder / paper / f"{experiment}.{profile}.parquet"
 
@@ -692,30 +611,26 @@ class Store:
         return self._lines(config.paper, config.experiment, config.profile)
 
     def records(self, paper: str, experiment: str, profile: str, short: bool = False) -> list[dict]:
-        """All records of an experiment at a profile, published ones first. Raises `RecordError`, as `read` does.
-        With `short` published ones lack data, encoder, curve and extra, and what is not needed is not read."""
+        """All records of an experiment at a profile, published ones first. With `short` published ones lack data, encoder,
+        curve and extra, and what is not needed is not read."""
         added = read(self._lines(paper, experiment, profile)) # first: see `publish`
         return read_published(self._published(paper, experiment, profile), short) + added
 
-    def all(self, short: bool = False) -> list[dict]:
-        "All records of the folder, file by file. Raises `RecordError`, as `read` does."
-        return [record for place in self.places() for record in self.records(*place, short)]
+    def all(self) -> list[dict]:
+        "All records of the folder, file by file."
+        return [record for place in self.places() for record in self.records(*place)]
 
     def lines(self) -> Iterator[tuple[str, Line]]: # where it stands: file and number
-        "Every line of the folder, published records aside. Raises `RecordError`, as `read` does."
+        "Every line of the folder, published records aside."
         for place in self.places():
             path = self._lines(*place)
             for n, _, line in lines_of(path):
                 yield f"{path}: line {n}", line
 
     def find(self, run: str | RunConfig) -> dict | None:
-        "The newest finished record of a run, by its id or its configuration. Raises `RecordError`, as `read` does."
-        if isinstance(run, str):
-            run_id = run
-            places = self.places()
-        else:
-            run_id = run.id
-            places = [(run.paper, run.experiment, run.profile)]
+        "The newest finished record of a run, by its id or its configuration."
+        run_id = run if isinstance(run, str) else run.id
+        places = self.places() if isinstance(run, str) else [(run.paper, run.experiment, run.profile)]
         for place in places:
             for known in (_newest(self._lines(*place)), _published_by_id(self._published(*place))):
                 found = known.get(run_id)
@@ -731,8 +646,7 @@ class Store:
     ): # yields whether the run is this process's
         """Claim a run, one at a time, so that two batches share the work. The claim ends with the block, or the process.
         Where no claim can be had at all, as in a folder that may not be written to, the run is taken as claimed."""
-        digest = hashlib.sha256(run_id.encode()).digest()
-        place = int.from_bytes(digest[:7])
+        place = int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7])
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             claims = (self.folder / ".claims.lock").open("ab")
@@ -741,10 +655,7 @@ class Store:
             return
         with claims:
             try:
-                how = fcntl.LOCK_EX
-                if not wait:
-                    how |= fcntl.LOCK_NB
-                fcntl.lockf(claims, how, 1, place)
+                fcntl.lockf(claims, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
             except BlockingIOError:
                 yield False
             else:
@@ -755,60 +666,34 @@ class Store:
         place = record["config"]
         return append(self._lines(place["paper"], place["experiment"], place["profile"]), record)
 
-    def delete(self, run: str | RunConfig, older: bool = False) -> int:
-        """Remove a run's lines (with `older`: all but the last one), and say how many; what is published stays. Raises
-        `RecordError`."""
-        run_id = run if isinstance(run, str) else run.id
-        deleted = 0
-        for path in [self._lines(*place) for place in self.places()]:
-            mine = [line for _, line, found in lines_of(path) if found.record and found.record["id"] == run_id]
-            if older:
-                del mine[-1:]
-            if not mine:
-                continue
-            try:
-                with _lock(path):
-                    _replace(path, b"".join(line for _, line, _ in lines_of(path) if line not in mine))
-            except OSError as e:
-                why = f"{run_id} could not be deleted: {e.strerror or e}; all its records are still there"
-                raise RecordError(f"{path}: {why}") from e
-            deleted += len(mine)
-        return deleted
-
     def publish(self, paper: str, experiment: str, profile: str) -> Published:
         """Put the lines of an experiment into its Parquet file, the newest record of each run. Lines that are no records
-        stay. Who reads meanwhile finds a record in one file or in both. Raises `RecordError`."""
-        def refuse(message):
-            raise RecordError(f"{message}; nothing is added to it")
-
+        stay. Who reads meanwhile finds a record in one file or in both. Raises `RecordError` for a damaged file."""
         done = Published()
         path = self._published(paper, experiment, profile)
         lines = self._lines(paper, experiment, profile)
         kept = []
         with _lock(lines):
-            known = read_published(path, tell=refuse)
+            known = read_published(path, tell=_refuse)
             for n, line, found in lines_of(lines):
-                if found.why:
-                    kept.append(line)
+                if found.record:
+                    known.append(found.record)
+                    done.unsealed += not found.sealed
+                else:
+                    kept.append(line + b"\n")
                     done.left_out.append(f"{lines}: line {n} is left out, and stays: {found.why}")
-                    continue
-                known.append(found.record)
-                done.unsealed += not found.sealed
             newest = latest(known)
             counts = Counter(record["id"] for record in known)
             done.replaced = [run_id for run_id, count in counts.items() if count > 1]
             rows = [published(record) for record in newest.values()]
             done.trimmed = sum(row is not record for row, record in zip(rows, newest.values()))
             done.rows = len(rows)
-            try:
-                if rows:
-                    write_published(path, rows)
-                if kept:
-                    _replace(lines, b"".join(kept))
-                else:
-                    lines.unlink(missing_ok=True)
-            except OSError as e:
-                raise RecordError(f"{path}: not written: {e.strerror or e}; the lines are still there") from e
+            if rows:
+                write_published(path, rows)
+            if kept:
+                _replace(lines, b"".join(kept))
+            else:
+                lines.unlink(missing_ok=True)
         return done
 
 
@@ -816,7 +701,7 @@ def run_or_load(
     config: RunConfig,
     train: Callable[[RunConfig], dict], # returns the run's record, from `make_record`
     store: Store,
-    fresh: bool = False,                # run even if there is a record; the new one replaces it once it is there
+    fresh: bool = False,                # run even if there is a record; the new one counts once it is there
 ) -> dict: # the stored record
     """The record of a run, made first if there is none.
     Raises `TrainingFailed` after recording it, also for numbers that no record can hold; `RecordError` if it cannot be
@@ -827,19 +712,15 @@ def run_or_load(
     start = time.monotonic()
     try:
         record = train(config)
-        if not isinstance(record, dict) or (record.get("id"), record.get("status")) != (config.id, "finished"):
-            raise RecordError(f"{config.id}: training returned {reprlib.repr(record)}, which is no finished record of it")
+        if (record["id"], record["status"]) != (config.id, "finished"):
+            raise RecordError(f"{config.id}: training returned the {record['status']} record of {record['id']}")
         try:
-            store.append(record)
+            return store.append(record)
         except Misfit as e: # other runs can go on
             raise TrainingFailed(None, str(e)) from None
     except TrainingFailed as e:
-        seconds = time.monotonic() - start
-        store.append(failed_record(config, e.reason, e.step, seconds=seconds))
+        store.append(failed_record(config, e.reason, e.step, seconds=time.monotonic() - start))
         raise
-    if fresh:
-        store.delete(config, older=True)
-    return record
 
 
 # The id stands for the configuration, of which older records say more.

@@ -14,9 +14,8 @@ import subprocess
 import threading
 import time
 import warnings
-from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import median
@@ -53,26 +52,17 @@ def quiet():
 
 
 @lru_cache(maxsize=1)
-def _driver() -> str | None:
-    "The version of the accelerator's driver; None where nobody can be asked."
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.split("\n")[0].strip()
-
-
 def surroundings() -> dict:
-    "What a record says besides its environment: of an accelerator its driver; whether algorithms were deterministic."
+    "What a record says of an accelerator besides its environment: its driver, where that can be asked, and CUDA."
     import torch
-    found = {}
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    if torch.cuda.is_available():
-        found |= {"driver": _driver(), "cuda": torch.version.cuda}
-    if found or deterministic:
-        found["deterministic"] = deterministic
-    return found
+    if not torch.cuda.is_available():
+        return {}
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    driver = None
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        driver = done.stdout.split("\n")[0].strip()
+    return {"driver": driver, "cuda": torch.version.cuda}
 
 
 @only_pinned()
@@ -82,6 +72,7 @@ def execute(
     told: dict | None = None, # what else the record keeps
 ) -> dict: # the record
     "Train and test one run. Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
+    import torch
     from debias_nb.encoders import single_thread
     from debias_nb.processes import refuse_several
     refuse_several(run.id, "the batch size of its record is that of one; start it without torchrun", ConfigError)
@@ -100,31 +91,10 @@ def execute(
         run, tested.metrics, data=trained.data | tested.data, encoder=encoder, dtype=run.encoder.dtype,
         seconds=time.monotonic() - start, curve=trained.curve, replicates=tested.replicates, extra=extra, **this_machine())
     record["environment"] |= surroundings()
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    if deterministic or torch.cuda.is_available():
+        record["environment"]["deterministic"] = deterministic
     return record
-
-
-@contextmanager
-def _deterministic(wanted: bool):
-    "Algorithms whose sums depend on chance are refused inside, where that is wanted."
-    import torch
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(wanted or before)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before)
-
-
-def _attempt(run: RunConfig, limits): # the record; or None and why the memory was too small
-    from accelerate.utils.memory import should_reduce_batch_size
-    from debias_nb.repro.runs.limits import within
-    try:
-        with within(limits, run.id), _deterministic(limits.deterministic):
-            return execute(run), ""
-    except RuntimeError as e:
-        if not should_reduce_batch_size(e):
-            raise
-        return None, str(e) # without its traceback, which holds on to the memory
 
 
 def execute_within(
@@ -133,20 +103,32 @@ def execute_within(
 ) -> dict: # the record
     """`execute` inside limits, with batches in as many pieces as the memory asks for; the record says how many.
     Raises `TimeUp`, `TrainingFailed` where pieces of one row are too large, and as `execute` does."""
-    from accelerate.utils.memory import clear_device_cache
-    from debias_nb.repro.runs.limits import Limits, TimeUp
+    import torch
+    from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
+    from debias_nb.repro.runs.limits import Limits, TimeUp, within
     limits = limits or Limits()
     if limits.reached:
         raise TimeUp(f"{run.id} has not begun")
     rows = run.training.batch_size if run.training else 1
-    record, why = _attempt(run, limits)
+    before = torch.are_deterministic_algorithms_enabled()
+    record = None
     while record is None:
-        limits = replace(limits, pieces=2 * limits.pieces)
-        if limits.pieces >= 2 * rows:
-            raise TrainingFailed(None, f"out of memory, even a row at a time: {why}")
-        warnings.warn(f"{run.id}: out of memory; again with batches of {rows} in {limits.pieces} pieces", stacklevel=2)
-        clear_device_cache(garbage_collection=True)
-        record, why = _attempt(run, limits)
+        torch.use_deterministic_algorithms(limits.deterministic or before)
+        try:
+            with within(limits, run.id):
+                record = execute(run)
+        except RuntimeError as e: # its traceback holds on to the memory, until this block ends
+            if not should_reduce_batch_size(e):
+                raise
+            why = str(e)
+        finally:
+            torch.use_deterministic_algorithms(before)
+        if record is None:
+            limits = replace(limits, pieces=2 * limits.pieces)
+            if limits.pieces >= 2 * rows:
+                raise TrainingFailed(None, f"out of memory, even a row at a time: {why}")
+            warnings.warn(f"{run.id}: out of memory; again with batches of {rows} in {limits.pieces} pieces", stacklevel=2)
+            clear_device_cache(garbage_collection=True)
     if limits.pieces > 1:
         record["extra"]["pieces"] = limits.pieces
     return record
@@ -308,17 +290,6 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes"
 
 
-@contextmanager
-def _deaf_to_interrupts():
-    """Processes that are started within never hear a Ctrl-C, which a terminal sends to all of them: this process hears
-    it, after the block if it comes meanwhile, and ends its workers."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _parallel(todo, store, workers, work):
     "Results as they come, from one process or several."
     if not todo:
@@ -334,8 +305,12 @@ def _parallel(todo, store, workers, work):
     try:
         with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
             pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=workers)
-            with _deaf_to_interrupts():
+            # Workers that are started meanwhile never hear a Ctrl-C, which a terminal sends to all: this process ends them.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+            try:
                 results = pool(delayed(_work)(run, store, fresh, os.getpid(), work) for run, fresh in todo)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
             yield from results
     except BrokenProcessPool:
         why = "a worker process was ended from outside, as a system does that runs out of memory"
@@ -348,12 +323,6 @@ def cores() -> int: # processes that work side by side: one on a GPU
     if torch.cuda.is_available():
         return 1
     return cpu_count()
-
-
-def refuse_empty(name: str, asked: Sequence | None) -> None:
-    "Raises `ConfigError` for an empty list, which would ask for no runs."
-    if asked is not None and not asked:
-        raise ConfigError(f"{name}: an empty list asks for no runs; leave it out for those of the configuration")
 
 
 LARGEST_SEED = 2**32 - 1 # that NumPy takes
@@ -369,35 +338,32 @@ def narrow(
 ) -> ExperimentConfig:
     "An experiment with fewer runs, or with other ones. Raises `ConfigError` for a name or a seed it cannot have."
     for kind, asked in (("seeds", seeds), ("methods", methods), ("encoders", encoders)):
-        refuse_empty(kind, asked)
-        if kind != "seeds":
-            known = experiment.by_name(kind)
-            for name in asked or []:
-                check_known(f"{kind[:-1]} in {experiment.name} called", name, known, ConfigError)
+        if asked is not None and not asked:
+            raise ConfigError(f"{kind}: an empty list asks for no runs; leave it out for those of the configuration")
+    for kind, asked in (("methods", methods), ("encoders", encoders)):
+        known = experiment.by_name(kind)
+        for name in asked or []:
+            check_known(f"{kind[:-1]} in {experiment.name} called", name, known, ConfigError)
     for seed in seeds or []:
-        if not 0 <= seed <= LARGEST_SEED:
-            raise ConfigError(f"seeds: {seed} is not between 0 and {LARGEST_SEED}")
-    if len(set(seeds or [])) < len(seeds or []):
-        raise ConfigError(f"seeds: one stands twice in {seeds}")
+        if not 0 <= seed <= LARGEST_SEED or seeds.count(seed) > 1:
+            raise ConfigError(f"seeds: each once, between 0 and {LARGEST_SEED}; got {seed}")
     if weight is not None and not 0 <= weight < math.inf:
         raise ConfigError(f"weight (lambda) must be finite and not negative, got {weight}")
     blocks = []
     for block in experiment.blocks:
         if block.full and not full:
             continue
-        own = {
+        blocks.append(block.model_copy(update={
             "methods": tuple(name for name in block.methods if not methods or name in methods),
             "encoders": tuple(name for name in block.encoders if not encoders or name in encoders),
-        }
-        if seeds:
-            own["seeds"] = tuple(seeds)
-        if not full:
-            own["worlds"] = 0
-        blocks.append(block.model_copy(update=own))
-    other = {} if weight is None else {"weight": weight}
-    weighted = [
-        method if method.regulariser == "none" else method.model_copy(update=other) for method in experiment.methods]
-    return experiment.model_copy(update={"blocks": tuple(blocks), "methods": tuple(weighted)})
+            "seeds": tuple(seeds or block.seeds),
+            "worlds": block.worlds if full else 0,
+        }))
+    weighted = experiment.methods
+    if weight is not None:
+        other = {"weight": weight}
+        weighted = tuple(one if one.regulariser == "none" else one.model_copy(update=other) for one in weighted)
+    return experiment.model_copy(update={"blocks": tuple(blocks), "methods": weighted})
 
 
 def own_store() -> Store:
