@@ -258,17 +258,6 @@ def test_another_loss_is_refused(train):
         fitted(PLAIN, train, training)
 
 
-def test_transfer_without_data_or_settings_is_refused(train):
-    method = MethodConfig(name="TANDA", transfer=True)
-    stage = TransferConfig(corpus="qnli", part="dev", learning_rate=1e-3, epochs=1)
-    model = model_for(PLAIN, train)
-    data = answer_tokens(model.encoder, train)
-    with pytest.raises(ValueError, match="'TANDA' transfers"):
-        train_stages(model, data, method, TRAINING, 0, transfer=data)
-    with pytest.raises(ValueError, match="'TANDA' transfers"):
-        train_stages(model, data, method, TRAINING.model_copy(update={"transfer": stage}), 0)
-
-
 def test_the_first_stage_knows_nothing_of_scan(train):
     "Debiasing and weights begin with the second stage, from the same weights as without them."
     stage = TransferConfig(corpus="elsewhere", learning_rate=1e-2, epochs=1)

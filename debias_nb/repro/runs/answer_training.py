@@ -59,15 +59,12 @@ def answer_model(
     "An untrained model. Raises `EncoderError` as `load_pair_encoder` does."
     scan = method.scan or ScanConfig(weights="uniform")
     pairs = load_pair_encoder(encoder, texts, seed)
-    debias = scan.debias != "none"
-    preset = {}
-    if debias:
-        preset = HEADS[scan.debias]
-    class_weights = (1., training.positive_weight)
+    preset = HEADS.get(scan.debias, {})
     with torch.random.fork_rng([]):
         torch.manual_seed(seed + 1)
         head = ScanHead(
-            pairs.width, temperature=scan.temperature, debias=debias, class_weights=class_weights, **preset)
+            pairs.width, temperature=scan.temperature, debias=scan.debias != "none",
+            class_weights=(1., training.positive_weight), **preset)
     model = AnswerModel(pairs, head)
     if encoder.dtype == "fp64":
         model.double()
@@ -160,36 +157,24 @@ class Weigher:
         return shuffled_within(found.values, labels, self.generator)
 
     def told(self, weights, labels, rows) -> dict[str, float]:
-        "One line of the diary: what the weights of a batch are like, relative to mean 1."
+        "One line of the diary: what the weights of a batch are like, relative to mean 1; nan where there are no such samples."
         if weights is None:
             return dict(PLAIN_LINE)
-        mean = weights.mean()
-        w = weights / mean
-        conflict = self.conflicting[rows.cpu()].to(labels.device)
+        w = weights / weights.mean()
+        conflicting = self.conflicting[rows.cpu()].to(labels.device)
         return {
             "effective size": effective_size(w),
             "largest": float(w.max()),
-            "right answers": _mean_of(w, labels == 1),
-            "conflicting": _mean_of(w, conflict),
+            "right answers": float(w[labels == 1].mean()),
+            "conflicting": float(w[conflicting].mean()),
             "fitted loss": self.fitted,
         }
 
     def asked(self, weights, hidden, labels) -> dict[str, float]:
         """What weights do to fresh random features of a batch, and what they do shuffled; nothing where the samples differ
         in one feature or in none, as they do when a training has collapsed."""
-        if weights is None:
-            return {}
         out = diagnose_weights(weights, hidden, labels, generator=self.generator, draws=1)
-        told = {key: out[key] for key in ("fresh loss", "fresh loss, shuffled")}
-        return {key: value for key, value in told.items() if np.isfinite(value)}
-
-
-def _mean_of(weights, mask) -> float:
-    "Mean of some weights; nan where there are none."
-    if mask.any():
-        own = weights[mask]
-        return float(own.mean())
-    return float("nan")
+        return {key: out[key] for key in ("fresh loss", "fresh loss, shuffled") if np.isfinite(out[key])}
 
 
 GRADIENT_BITS = 20
@@ -207,8 +192,7 @@ def round_gradients(
             if weight.grad is None:
                 continue
             largest = weight.grad.abs().max()
-            _, exponent = torch.frexp(largest)
-            unit = torch.ldexp(torch.ones_like(largest), exponent - GRADIENT_BITS)
+            unit = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - GRADIENT_BITS)
             weight.grad.div_(unit).round_().mul_(unit)
 
 
@@ -246,41 +230,28 @@ class AnswerTrainer(Trainer):
         labels = inputs.pop("labels")
         rows = inputs.pop("row")
         hidden = model(inputs)
-        weights = self._weights(hidden.detach(), labels, rows)
+        step = self.state.global_step
+        is_weighted = self.weigher.scan.weights != "uniform"
+        if is_weighted and not hidden.isfinite().all():
+            raise TrainingFailed(step, "the representations that weights are learned on are not finite")
+        try:
+            weights = self.weigher(hidden.detach(), labels, rows)
+        except FloatingPointError as e:
+            raise TrainingFailed(step, f"{e} (`rate` of the method's `scan`)") from None
+        if weights is not None and not weights.sum() > 0:
+            lost = f"the weights of a batch sum to {float(weights.sum()):.3g}"
+            raise TrainingFailed(step, f"{lost}: take a smaller learning rate for them (`rate` of the method's `scan`)")
         terms = self.model.head(hidden, labels, weights)
         loss = scan_loss(terms, cl=self.contrast)
         if not torch.isfinite(loss):
-            raise TrainingFailed(self.state.global_step, f"the loss is {loss.item()}")
+            raise TrainingFailed(step, f"the loss is {loss.item()}")
+
         self.history.append({key: value.item() for key, value in terms.items()})
-        self._look(weights, hidden, labels, rows)
-        if return_outputs:
-            return (loss, hidden)
-        return loss
-
-    def _weights(self, hidden, labels, rows):
-        "The weights of a batch. Training ends where a learner has lost them."
-        step = self.state.global_step
-        setting = "(`rate` of the method's `scan`)"
-        if self.weigher.scan.weights != "uniform" and not hidden.isfinite().all():
-            raise TrainingFailed(step, "the representations that weights are learned on are not finite")
-        try:
-            weights = self.weigher(hidden, labels, rows)
-        except FloatingPointError as e:
-            raise TrainingFailed(step, f"{e} {setting}") from None
-        if weights is None or weights.sum() > 0:
-            return weights
-        lost = f"the weights of a batch sum to {float(weights.sum()):.3g}"
-        raise TrainingFailed(step, f"{lost}: take a smaller learning rate for them {setting}")
-
-    def _look(self, weights, hidden, labels, rows):
-        "Write the diary, and at some moments ask what the weights do to fresh features."
-        if self.weigher.scan.weights != "uniform":
+        if is_weighted:
             self.diary.append(self.weigher.told(weights, labels, rows))
-        step = self.state.global_step
-        every = max(1, self.state.max_steps // MOMENTS)
-        if weights is not None and step % every == 0:
-            asked = self.weigher.asked(weights, hidden, labels)
-            self.fresh.append({"step": step} | asked)
+        if weights is not None and step % max(1, self.state.max_steps // MOMENTS) == 0:
+            self.fresh.append({"step": step} | self.weigher.asked(weights, hidden, labels))
+        return loss
 
     def create_optimizer(self, *args, **kwargs):
         optimizer = super().create_optimizer(*args, **kwargs)
@@ -289,9 +260,8 @@ class AnswerTrainer(Trainer):
         return optimizer
 
     def _get_train_sampler(self, train_dataset=None):
-        tokens = self.data_collator.data
-        lengths = tokens.inputs.lengths.tolist()
-        return EpochSampler(self.args.train_batch_size, lengths, self.args.seed)
+        lengths = self.data_collator.data.inputs.lengths
+        return EpochSampler(self.args.train_batch_size, lengths.tolist(), self.args.seed)
 
 
 def fit_answers(
@@ -325,21 +295,15 @@ def fit_answers(
     return trainer
 
 
-def _mean(values) -> float | None:
-    "Mean of those that are numbers; None where there is none."
-    if np.isnan(values).all():
-        return None
-    return float(f"{np.nanmean(values):.4g}")
-
-
 def diary_summary(
     diary: list[dict], # one dict of numbers a step, nan where a batch had nothing to tell
     points: int = 10,
 ) -> dict[str, list[float | None]]: # a list a name: means over stretches of equal length, None where one tells nothing
     "The diary of weights in at most `points` stretches."
-    if not diary:
-        return {}
-    return in_stretches(diary, points, _mean)
+    def mean(values):
+        return None if np.isnan(values).all() else float(f"{np.nanmean(values):.4g}")
+
+    return in_stretches(diary, points, mean) if diary else {}
 
 
 @torch.no_grad()
@@ -356,9 +320,7 @@ def answer_scores(
     with evaluating(model), autocast(dtype, device):
         for rows in order.split(batch_size):
             batch = {key: value.to(device) for key, value in inputs.batch(rows).items()}
-            hidden = model(batch)
-            scores = model.head.scores(hidden)
-            out[rows] = scores.float().cpu()
+            out[rows] = model.head.scores(model(batch)).float().cpu()
     return out.numpy()
 
 
@@ -372,13 +334,9 @@ def train_stages(
     validate=None,                            # as in `fit_answers`, for the last stage
     transfer: AnswerTokens | None = None,     # of the first stage's corpus, for methods with `transfer`
 ) -> tuple[AnswerTrainer | None, AnswerTrainer]: # of the first stage and of the last
-    """Train in one stage or two; the first one is plain.
-    Raises `ValueError` when its data or settings are lacking, otherwise as `fit_answers`."""
+    "Train in one stage or two; the first one is plain. Raises as `fit_answers`."
     first = None
     if method.transfer:
-        if transfer is None or training.transfer is None:
-            need = "`transfer` must be in the training settings, and its data given"
-            raise ValueError(f"method {method.name!r} transfers: {need}")
         changes = {"learning_rate": training.transfer.learning_rate, "epochs": training.transfer.epochs}
         debiasing = model.head.debiasing
         model.head.debiasing = None
@@ -395,37 +353,26 @@ GRADED = ("ndcg1", "ndcg3", "ndcg10")   # the same, where relevance has grades
 REPLICATES = 100                        # records hold them, for every set and metric
 
 
-def _parts(answers: Answers, ids) -> dict[str, np.ndarray]: # (questions,) bool
-    "Questions whose candidate with the largest overlap is wrong, and the others."
-    wrong = dict(zip(answers.question_ids, misled(answers).tolist()))
-    away = np.array([wrong[i] for i in ids])
-    return {"misled": away, "led": ~away}
-
-
 def evaluate_answers(
     scores: np.ndarray, # (n,) finite
     answers: Answers,
 ) -> tuple[dict[str, float], dict[str, list[float]], list[float]]: # metrics, replicates, average precision by question
     """All metrics of a set of candidates, also on misled questions and on the others.
     Raises `ValueError` naming set and question."""
-    candidates = (answers.question_ids, answers.grades)
-    means, values, ids = rank_metrics(answers.labels, scores, *candidates, name=answers.name, unanswered="exclude")
+    means, values, ids = rank_metrics(
+        answers.labels, scores, answers.question_ids, answers.grades, name=answers.name, unanswered="exclude")
     shown = SHOWN if answers.grades is None else SHOWN + GRADED
     resampled = rank_replicates({key: values[key] for key in shown if key in values}, REPLICATES, 0)
     precision = values["map"]
-    parts = _parts(answers, ids)
-    for k, (name, mask) in enumerate(parts.items(), 1):
+    wrong = dict(zip(answers.question_ids, misled(answers).tolist())) # whether the largest overlap is a wrong candidate's
+    away = np.array([wrong[i] for i in ids])
+    for k, (name, mask) in enumerate({"misled": away, "led": ~away}.items(), 1):
         if mask.sum() < 2:
             continue
         own = precision[mask]
-        first = values["p1"][mask]
         means[f"map[{name}]"] = float(own.mean())
-        means[f"p1[{name}]"] = float(first.mean())
+        means[f"p1[{name}]"] = float(values["p1"][mask].mean())
         resampled |= rank_replicates({f"map[{name}]": own}, REPLICATES, k) # other questions, other draws
-    means["misled"] = float(parts["misled"].mean())
-    rounded = {key: _rounded(drawn) for key, drawn in resampled.items()}
-    return means, rounded, _rounded(precision)
-
-
-def _rounded(values: np.ndarray) -> list[float]: # four decimals
-    return np.round(values, 4).tolist()
+    means["misled"] = float(away.mean())
+    rounded = {key: np.round(drawn, 4).tolist() for key, drawn in resampled.items()}
+    return means, rounded, np.round(precision, 4).tolist()

@@ -81,8 +81,6 @@ class PairEncoder(nn.Module):
         question that leaves no room for an answer, and a pair that the encoder cannot read."""
         questions = several_texts(questions, "questions")
         answers = several_texts(answers, "answers")
-        if len(questions) != len(answers):
-            raise ValueError(f"{len(questions)} questions and {len(answers)} answers: the lengths must agree")
         distinct = list(set(questions))
         counts = {text: len(ids) for text, ids in zip(distinct, self.encode(distinct))}
         asked = [counts[question] for question in questions]
@@ -115,20 +113,9 @@ def attention(
     temperature,          # tau > 0
 ) -> torch.Tensor: # (n, L, R), each row sums to 1
     "How much each word on the left looks at each word on the right."
-    left = F.normalize(left, dim=-1)
-    right = F.normalize(right, dim=-1)
-    cosine = left @ right.mT
-    matters = weight.log()[:, None]
-    logits = cosine / temperature + matters
+    cosine = F.normalize(left, dim=-1) @ F.normalize(right, dim=-1).mT
+    logits = cosine / temperature + weight.log()[:, None]
     return logits.softmax(-1)
-
-
-def compare(
-    own: torch.Tensor,     # (n, L, d)
-    aligned: torch.Tensor, # (n, L, d)
-) -> torch.Tensor: # (n, L, 4 d)
-    "A word, what it was aligned with, their difference, their product."
-    return torch.cat([own, aligned, own - aligned, own * aligned], -1)
 
 
 def pool(
@@ -138,11 +125,10 @@ def pool(
 ) -> torch.Tensor: # (n, 2 d)
     "Weighted mean and maximum over the words that there are."
     weight = weight * mask
-    total = weight.sum(1, keepdim=True)
-    share = weight / total.clamp(min=1e-9)
-    shares = values * share[..., None]
-    there = values * mask[..., None]
-    return torch.cat([shares.sum(1), there.amax(1)], -1)
+    share = weight / weight.sum(1, keepdim=True).clamp(min=1e-9)
+    mean = (values * share[..., None]).sum(1)
+    largest = (values * mask[..., None]).amax(1)
+    return torch.cat([mean, largest], -1)
 
 
 TEMPERATURE = .1 # tau at the start
@@ -165,24 +151,18 @@ class AlignmentEncoder(PairEncoder):
         if weight is None:
             weight = torch.ones(len(vectors))
         self.register_buffer("weight", weight)
-        log_temperature = torch.tensor(np.log(TEMPERATURE), dtype=torch.float32)
-        self.log_temperature = nn.Parameter(log_temperature)
+        self.log_temperature = nn.Parameter(torch.tensor(np.log(TEMPERATURE), dtype=torch.float32))
         self.dropout = nn.Dropout(dropout)
         self.compare = nn.Linear(4 * vectors.shape[1], units)
         self.neighbours = nn.Conv1d(units, units, 3, padding=1)
         self.aggregate = nn.Linear(4 * units, units)
 
-    def compared(self, own, aligned, mask): # (n, L, d) twice, (n, L) -> (n, L, units)
-        both = compare(own, aligned)
-        by_word = self.compare(both).relu()
-        there = by_word * mask[..., None]
-        beside = self.neighbours(there.mT)
-        return beside.mT.relu()
-
     def read(self, own, other, weight, others_weight, mask, temperature): # -> (n, 2 units)
         "What one text says beside the other: aligned, compared, and pooled over its words."
         aligned = attention(own, other, others_weight, temperature) @ other
-        by_word = self.compared(own, aligned, mask)
+        both = torch.cat([own, aligned, own - aligned, own * aligned], -1)
+        there = self.compare(both).relu() * mask[..., None]
+        by_word = self.neighbours(there.mT).mT.relu()
         return pool(by_word, weight, mask)
 
     def forward(self, question_ids, question_mask, answer_ids, answer_mask) -> torch.Tensor: # -> H (n, units)
@@ -238,8 +218,7 @@ def special_tokens(
         elif first == 0:
             why = "puts no token before the first text, on which pairs could be read"
     if why:
-        name = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
-        raise EncoderError(f"the tokenizer {name} {why}")
+        raise EncoderError(f"the tokenizer {tokenizer.name_or_path or type(tokenizer).__name__} {why}")
     return side.count(None)
 
 
@@ -268,15 +247,12 @@ class CrossEncoder(PairEncoder):
             transformer.pooler = None
         linear = nn.Linear(self.width, self.width)
         self.pooler = nn.Sequential(linear, nn.Tanh())
-        deviation = getattr(transformer.config, "initializer_range", .02)
-        nn.init.normal_(linear.weight, std=deviation)
+        nn.init.normal_(linear.weight, std=getattr(transformer.config, "initializer_range", .02))
         nn.init.zeros_(linear.bias)
 
     def encode(self, texts):
         "Ids of single texts."
-        if not texts:
-            return []
-        return self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+        return self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
 
     def lay_out(self, questions, answers, max_length):
         "Ids of pairs and, where the transformer has them, token types."
@@ -294,10 +270,8 @@ class LengthSampler(LengthGroupedSampler):
     def __iter__(self):
         order = torch.tensor(list(super().__iter__()))
         full = len(order) // self.batch_size
-        dealt = torch.randperm(full, generator=self.generator)
-        ends = self.batch_size * torch.arange(1, full + 1)
-        *batches, rest = order.tensor_split(ends)
-        for place in dealt:
+        *batches, rest = order.tensor_split(self.batch_size * torch.arange(1, full + 1))
+        for place in torch.randperm(full, generator=self.generator):
             yield from batches[place].tolist()
         yield from rest.tolist()
 
@@ -318,24 +292,14 @@ def transformer_folder(
     return folder / first["path"]
 
 
-def find_transformer(
-    config: EncoderConfig, # of kind `cross`
-) -> Path:
-    """The folder of a transformer: as `find_folder`, and plain folders of transformers, too.
-    Raises `EncoderError` saying where it looked."""
-    return find_folder(config, check=transformer_folder)
-
-
 def directions(
     table: torch.Tensor, # (vocabulary, d) word vectors
 ) -> tuple[torch.Tensor, torch.Tensor]: # (vocabulary, d) of mean square 1; (vocabulary,) relative lengths, at least .01
     "Word vectors without their lengths, and the lengths. A vector of zeros stays one."
     norm = table.norm(dim=1)
-    usual = norm[norm > 0].mean()
-    relative = norm / usual
+    relative = norm / norm[norm > 0].mean()
     square_1 = table.shape[1]**.5 # the length of a vector whose mean square is 1
-    directions = unit_rows(table) * square_1
-    return directions, relative.clamp(min=.01)
+    return unit_rows(table) * square_1, relative.clamp(min=.01)
 
 
 def load_pair_encoder(
@@ -372,7 +336,7 @@ def load_pair_encoder(
                 model = load_encoder(EncoderConfig(kind="transformer", **same))
             else:
                 from sentence_transformers import SentenceTransformer
-                model = load_safely(SentenceTransformer, find_transformer(config))
+                model = load_safely(SentenceTransformer, find_folder(config, check=transformer_folder))
             torch.manual_seed(seed)
             made = CrossEncoder(model[0].auto_model, model.tokenizer)
     return made.eval()

@@ -48,12 +48,9 @@ class Task:
         return False
 
 
-MODULES = {name: f"debias_nb.repro.runs.tasks.{name}" for name in ("pairs", "titles", "answers", "authors")}
-
-
 def task_of(run: RunConfig) -> Task:
     "The task of a run."
-    return importlib.import_module(MODULES[run.task]).TASK
+    return importlib.import_module(f"debias_nb.repro.runs.tasks.{run.task}").TASK
 
 
 @lru_cache(maxsize=3)
@@ -62,14 +59,12 @@ def base_encoder(config: EncoderConfig): # a SentenceTransformer, and its finger
     from debias_nb.encoders import encoder_fingerprint
     from debias_nb.loading import best_device, load_encoder
     model = load_encoder(config, best_device())
-    fingerprint = encoder_fingerprint(model)
-    return model, fingerprint
+    return model, encoder_fingerprint(model)
 
 
 def base_model(config: EncoderConfig): # a SentenceTransformer, never trained
     "A base encoder, where nobody asks for its fingerprint."
-    model, _ = base_encoder(config)
-    return model
+    return base_encoder(config)[0]
 
 
 @lru_cache(maxsize=16)
@@ -77,9 +72,8 @@ def text_tokens(encoder: EncoderConfig, texts: tuple[str, ...]): # encoders.Toke
     "Tokens of the distinct texts, and each text's row among them."
     from debias_nb.encoders import tokenise
     unique = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-    tokens = tokenise(base_encoder(encoder)[0], list(unique), encoder.max_length)
-    rows = np.array([unique[text] for text in texts])
-    return tokens, rows
+    tokens = tokenise(base_model(encoder), list(unique), encoder.max_length)
+    return tokens, np.array([unique[text] for text in texts])
 
 
 def vectors(model, texts: list[str], encoder: EncoderConfig): # (n, d) tensor of unit vectors
@@ -92,8 +86,7 @@ def vectors(model, texts: list[str], encoder: EncoderConfig): # (n, d) tensor of
 def parted(n: int, share: float, seed: list[int]) -> tuple[np.ndarray, np.ndarray]: # ascending positions of both parts
     "A share of n rows, drawn at random, and the others."
     order = np.random.default_rng(seed).permutation(n)
-    count = round(share * n)
-    drawn, others = np.split(order, [count])
+    drawn, others = np.split(order, [round(share * n)])
     return np.sort(drawn), np.sort(others)
 
 
@@ -115,14 +108,10 @@ def together(*reasons: str | None) -> str | None:
 
 def encoder_files(encoder: EncoderConfig) -> None:
     "Look for the files of an encoder. Raises `EncoderError`; planted and `learned` ones need none."
-    from debias_nb.loading import find_folder
-    from debias_nb.repro.runs.pair_encoders import find_transformer
-    if encoder.pretrain or encoder.name == "learned":
-        return
-    if encoder.kind == "cross":
-        find_transformer(encoder)
-    else:
-        find_folder(encoder)
+    from debias_nb.loading import check_folder, find_folder
+    from debias_nb.repro.runs.pair_encoders import transformer_folder
+    if not encoder.pretrain and encoder.name != "learned":
+        find_folder(encoder, check=transformer_folder if encoder.kind == "cross" else check_folder)
 
 
 SMALL_WORLD = {"types": 12, "unseen_types": 4}

@@ -62,15 +62,13 @@ def catalogue(world: WorldConfig) -> Catalogue:
     return Catalogue(world)
 
 
-def _about(pairs, sha: str) -> dict: # for the record
-    return {"fingerprint": sha, "pairs": len(pairs.labels), "positives": int(pairs.labels.sum())}
-
-
 def _of_world(pairs, name: str, is_test: bool) -> LabelledPairs:
     "Planted pairs; in a test they are grouped by query."
     left, right = pairs.texts()
-    sha = fingerprint([left, right, pairs.labels.tolist()])
-    found = LabelledPairs(name, left, right, pairs.labels, info=_about(pairs, sha))
+    labels = pairs.labels
+    info = {
+        "fingerprint": fingerprint([left, right, labels.tolist()]), "pairs": len(labels), "positives": int(labels.sum())}
+    found = LabelledPairs(name, left, right, labels, info=info)
     if not is_test:
         return found
     subsets = {"ordinary": ~pairs.accessory} if pairs.accessory.any() else {}
@@ -78,30 +76,21 @@ def _of_world(pairs, name: str, is_test: bool) -> LabelledPairs:
 
 
 def _of_texts(found, name: str, **further) -> LabelledPairs: # found: questions, or offers of products
-    info = _about(found, found.fingerprint) | {"counts": found.counts}
+    info = {
+        "fingerprint": found.fingerprint, "pairs": len(found.labels), "positives": int(found.labels.sum()),
+        "counts": found.counts}
     return LabelledPairs(name, found.left, found.right, found.labels, info=info, **further)
-
-
-def _some(values: np.ndarray, count: int, seed: list[int]) -> np.ndarray:
-    "A random choice."
-    rng = default_rng(seed)
-    shuffled = rng.permutation(values)
-    return shuffled[:count]
 
 
 def _part_of(pairs, corpus: CorpusConfig, part: str):
     "Planted training pairs, or those held out, by the corpus's own seed; whole queries are drawn."
     queries = np.unique(pairs.group)
-    count = round(corpus.holdout * len(queries))
-    kept = out = _some(queries, count, [0, 7])
+    kept = default_rng([0, 7]).permutation(queries)[:round(corpus.holdout * len(queries))]
     if part == "train":
-        rest = np.setdiff1d(queries, out)
-        count = round(corpus.share * len(queries))
-        kept = _some(rest, count, [0, 8])
+        rest = np.setdiff1d(queries, kept)
+        kept = default_rng([0, 8]).permutation(rest)[:round(corpus.share * len(queries))]
     keep = np.isin(pairs.group, kept)
-    left = list(compress(pairs.left, keep))
-    right = list(compress(pairs.right, keep))
-    return Pairs(left, right, pairs.group[keep])
+    return Pairs(list(compress(pairs.left, keep)), list(compress(pairs.right, keep)), pairs.group[keep])
 
 
 def at_balance(
@@ -154,13 +143,12 @@ def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabelledPairs: 
     if corpus.name in CATEGORIES:
         if corpus.holdout:
             raise ConfigError(f"corpus {corpus.name!r}: products have a validation file and take no `holdout`")
-        kind = "valid" if part == "heldout" else "train"
-        return _of_texts(load_products(corpus.name, kind, corpus.share), corpus.name)
+        file = "valid" if part == "heldout" else "train"
+        return _of_texts(load_products(corpus.name, file, corpus.share), corpus.name)
     check_known("corpus", corpus.name, (*SOURCES, *CATEGORIES, "catalogue"), ConfigError)
     found = load_questions(corpus.name, part, share=corpus.share, holdout=corpus.holdout)
     if corpus.negatives:
-        count = corpus.duplicates if part == "train" else None
-        found = at_balance(found, count, corpus.negatives, 0)
+        found = at_balance(found, corpus.duplicates if part == "train" else None, corpus.negatives, 0)
     return _of_texts(found, corpus.name)
 
 
@@ -181,6 +169,15 @@ def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig 
 GENERAL = ("qnli",) # sentences of no corpus that anybody trains on here
 
 
+def training_texts(name: str) -> list[str]: # name: of a corpus
+    "Its training texts. Raises `MissingData`, and `ConfigError` for an unknown corpus."
+    check_known("corpus of texts", name, (*SOURCES, *CATEGORIES, *GENERAL), ConfigError)
+    if name in GENERAL:
+        general = load_answers(name, "dev")
+        return [*general.questions, *general.answers]
+    return training_pairs(CorpusConfig(name=name)).all_texts
+
+
 @lru_cache(maxsize=8)
 def held_texts(
     asked: TextsConfig,
@@ -188,17 +185,10 @@ def held_texts(
     corpus: CorpusConfig | None = None, # of these
     world: WorldConfig | None = None,
 ) -> tuple[str, ...]: # at least two
-    """The distinct training texts of some corpora in random order, without those that are tested.
-    Raises `MissingData`, and `ConfigError` for an unknown corpus."""
+    "The distinct texts of some corpora in random order, without those that are tested. Raises as `training_texts`."
     found = {}
     for name in asked.corpora:
-        check_known("corpus of texts", name, (*SOURCES, *CATEGORIES, *GENERAL), ConfigError)
-        if name in GENERAL:
-            general = load_answers(name, "dev")
-            texts = [*general.questions, *general.answers]
-        else:
-            texts = training_pairs(CorpusConfig(name=name)).all_texts
-        for text in texts:
+        for text in training_texts(name):
             found.setdefault(fold(text, True), text)
     for name in evaluate:
         for text in evaluation_pairs(name, corpus, world).all_texts:
@@ -217,8 +207,7 @@ def side_cosines(both) -> np.ndarray: # both: (2n, d) tensor of unit vectors, le
 
 def score(model, pairs: LabelledPairs, encoder: EncoderConfig) -> np.ndarray: # (n,) cosines
     "Embed all pairs, and compare their sides."
-    both = vectors(model, pairs.all_texts, encoder)
-    return side_cosines(both)
+    return side_cosines(vectors(model, pairs.all_texts, encoder))
 
 
 MOST = 100 # texts whose importance is looked at
@@ -231,20 +220,18 @@ def importance_shares(
 ) -> dict: # `peak importance`; of planted titles also `brand importance` and `causal importance`
     "Mean over the first queries: share of importance on the top token, and on words of each role. Accessories are left out."
     planted = bool(queries) and not isinstance(queries[0], str)
-    if planted:
-        queries = [query for query in queries if not query.accessory]
-    queries = queries[:MOST]
-    if not queries:
-        return {}
     texts = queries
     if planted:
+        queries = [query for query in queries if not query.accessory]
         texts = [query.text for query in queries]
-    tokens, rows = text_tokens(encoder, tuple(texts))
+    if not texts:
+        return {}
+    tokens, rows = text_tokens(encoder, tuple(texts[:MOST]))
     values = importance(model, tokens, dtype=encoder.dtype).values.clamp(min=0).nan_to_num()[rows]
     peak = values.amax(1) / values.sum(1).clamp(min=1e-9)
     shares = {"peak importance": float(peak.mean())}
     if planted:
-        roles = importance_by_role(model, queries).mean()
+        roles = importance_by_role(model, queries[:MOST]).mean()
         causal = roles.get("noun", 0.) + roles.get("attribute", 0.)
         shares |= {"brand importance": float(roles["brand"]), "causal importance": float(causal)}
     return shares
@@ -269,13 +256,10 @@ def offer_measures(
 ) -> tuple[dict, dict]: # `p1`, also of offers whose title is seen or unseen in training; replicates
     "Whether the offer nearest to an offer is of its product; ties are shared."
     place = {title: i for i, title in enumerate(pairs.all_texts)}
-    rows = [place[title] for title in pairs.offers.items]
-    items = both[rows]
-    queries = items[pairs.offers.own]
-    values, resampled = evaluate_retrieval(queries, items, pairs.offers, ks=(1,))
+    items = both[[place[title] for title in pairs.offers.items]]
+    values, resampled = evaluate_retrieval(items[pairs.offers.own], items, pairs.offers, ks=(1,))
     resampled.pop("p1[seen]", None)
-    kept = _few(resampled)
-    return values, kept
+    return values, _few(resampled)
 
 
 def role_importance(
@@ -285,8 +269,7 @@ def role_importance(
 ) -> dict: # `number importance`, and the same for each other role of `data/07_products`
     "Mean over the first texts: share of importance on the words of each role, and on the top token."
     texts = list(dict.fromkeys(texts))[:MOST]
-    words = [worded(text) for text in texts]
-    roles = importance_by_role(model, words, dtype=encoder.dtype).mean()
+    roles = importance_by_role(model, [worded(text) for text in texts], dtype=encoder.dtype).mean()
     shares = {f"{role} importance": float(roles.get(role, 0.)) for role in ROLES}
     return shares | importance_shares(model, encoder, texts)
 
@@ -295,13 +278,9 @@ def role_importance(
 def word_measures(name: str, corpus: CorpusConfig | None) -> dict: # `overlap auc05`; `seen words` of what is trained
     "What can be said of a real test without an encoder: AUC(0.05) of word overlap, and the share of words in training."
     pairs = evaluation_pairs(name, corpus, None)
-    overlap = word_overlap(pairs.left, pairs.right)
-    values = {"overlap auc05": auc_at(pairs.labels, overlap, name=name)}
+    values = {"overlap auc05": auc_at(pairs.labels, word_overlap(pairs.left, pairs.right), name=name)}
     if corpus:
-        trained = training_pairs(corpus)
-        known = trained.all_texts
-        tested = pairs.all_texts
-        values["seen words"] = seen_words(known, tested)
+        values["seen words"] = seen_words(training_pairs(corpus).all_texts, pairs.all_texts)
     return values
 
 
@@ -346,12 +325,10 @@ class PairTask(Task):
         main = "auc05[ordinary]" if "ordinary" in pairs.subsets else "auc05"
         kept = {main: resampled.pop(main)}
         if name in PLANTED:
-            queries = catalogue(run.eval_world).split(name).queries
-            values |= importance_shares(model, run.encoder, queries)
+            values |= importance_shares(model, run.encoder, catalogue(run.eval_world).split(name).queries)
         if pairs.offers:
             asked, ranked = offer_measures(both, pairs)
-            one_list = np.zeros(len(scores), int)
-            ranking, *_ = rank_metrics(pairs.labels, scores, one_list, name=name)
+            ranking, *_ = rank_metrics(pairs.labels, scores, np.zeros(len(scores), int), name=name) # one list
             values |= asked | {"ap": ranking["map"]}
             resampled.pop("auc")
             kept |= ranked | _few(resampled)
@@ -381,12 +358,17 @@ class PairTask(Task):
             return Trained(base, identity)
         tokens, data = _training_data(self, run.encoder, run.corpus)
         model = copy.deepcopy(base)
-        best, watch = self._callbacks(model, run)
-        callbacks = tuple(filter(None, (best, watch)))
+        best = watch = None
+        if run.training.select == "best":
+            held = training_pairs(run.corpus, "heldout")
+            best = BestEpoch(model, lambda m: auc_at(held.labels, score(m, held, run.encoder)))
+        if "trajectory" in run.measure:
+            watch = Watch(model, lambda m: _followed(self.evaluation_sets(m, run).metrics))
         texts = None
         if run.method.texts:
             texts = list(held_texts(run.method.texts, run.evaluate, run.corpus, run.eval_world))
             data = data | {"held texts": {"fingerprint": fingerprint(texts), "texts": len(texts)}}
+        callbacks = tuple(filter(None, (best, watch)))
         course = fine_tune(
             model, base, tokens, run.method, run.training, run.seed, run.encoder.dtype, callbacks, texts)
         extra = {}
@@ -395,37 +377,15 @@ class PairTask(Task):
         if watch:
             extra["trajectory"] = watch.seen
         if "gradients" in run.measure and run.method.regulariser == "none":
-            extra["gradient norms"] = gradient_norms(
-                model, base, tokens, STRENGTHS, run.training, run.seed)
+            extra["gradient norms"] = gradient_norms(model, base, tokens, STRENGTHS, run.training, run.seed)
         return Trained(model, identity, curve_summary(course.history), data, extra)
-
-    def _callbacks(self, model, run: RunConfig):
-        "What chooses the best epoch, and what looks at the encoder along training; None where a run asks for neither."
-        best = watch = None
-        if run.training.select == "best":
-            held = training_pairs(run.corpus, "heldout")
-
-            def held_out_score(m):
-                scores = score(m, held, run.encoder)
-                return auc_at(held.labels, scores)
-
-            best = BestEpoch(model, held_out_score)
-        if "trajectory" in run.measure:
-
-            def followed(m):
-                tested = self.evaluation_sets(m, run)
-                return _followed(tested.metrics)
-
-            watch = Watch(model, followed)
-        return best, watch
 
     def test(self, run: RunConfig, trained: Trained) -> Tested:
         "All evaluation sets, of the tuned encoder and of those between base and tuned (WiSE-FT)."
         tested = self.evaluation_sets(trained.model, run)
         base = base_model(run.encoder)
         for alpha in run.method.interpolate:
-            mixed = wise_ft(base, trained.model, alpha)
-            between = self.evaluation_sets(mixed, run, suffix=f"@{alpha:g}")
+            between = self.evaluation_sets(wise_ft(base, trained.model, alpha), run, suffix=f"@{alpha:g}")
             tested.metrics |= between.metrics
             tested.replicates |= between.replicates
         return tested
@@ -433,14 +393,12 @@ class PairTask(Task):
     load = staticmethod(training_pairs)
 
     def lacks(self, run: RunConfig) -> str | None:
-        why = lacking(encoder_files, run.encoder)
-        if not run.data:
-            return why
-        why = together(why, lacking(self.load, run.data))
+        why = [lacking(encoder_files, run.encoder)]
+        if run.data:
+            why.append(lacking(self.load, run.data))
         if run.method.texts:
-            asked = (run.method.texts, run.evaluate, run.corpus, run.eval_world)
-            why = together(why, lacking(held_texts, *asked))
-        return why
+            why += [lacking(training_texts, name) for name in run.method.texts.corpora]
+        return together(*why)
 
     def stale(self, record: dict, run: RunConfig) -> bool:
         missing = unmeasured(record, run)

@@ -67,8 +67,7 @@ def _embedded(model, tasks: list, encoder: EncoderConfig) -> list[tuple]: # of e
     out = []
     for task in tasks:
         n = len(task.queries)
-        m = len(task.items)
-        queries, items, both = both.tensor_split([n, n + m])
+        queries, items, both = both.tensor_split([n, n + len(task.items)])
         out.append((queries, items))
     return out
 
@@ -85,30 +84,27 @@ def cases(
     if task.accessory is not None:
         asked = asked[~task.accessory]
     asked = asked[:MOST]
-    out = []
     queries, items = _embedded(model, [task], run.encoder)[0]
-    for i, top in zip(asked, top_lists(queries, items, task, asked.tolist(), 5)):
-        nearest = [[task.items[item], right] for item, _, right in top]
-        relevant = [task.items[item] for item in task.relevance[i].indices[:3]]
-        out.append({"query": task.queries[i], "top": nearest, "relevant": relevant})
-
-    distinct, rows = text_tokens(run.encoder, tuple(case["query"] for case in out))
+    tops = top_lists(queries, items, task, asked.tolist(), 5)
+    distinct, rows = text_tokens(run.encoder, tuple(task.queries[i] for i in asked))
     tokens = distinct[rows]
-    for case, spelled in zip(out, importance(model, tokens, dtype=run.encoder.dtype).spelled):
+    out = []
+    for i, top, spelled in zip(asked, tops, importance(model, tokens, dtype=run.encoder.dtype).spelled):
         words, shares = zip(*spelled)
-        case |= {"tokens": list(words), "importance": [round(share, 4) for share in shares]}
-    causal = _causal_tokens(model, run, name, asked, tokens) if run.data.world else []
-    for case, known in zip(out, causal):
-        case["causal"] = known
+        out.append({
+            "query": task.queries[i],
+            "top": [[task.items[item], right] for item, _, right in top],
+            "relevant": [task.items[item] for item in task.relevance[i].indices[:3]],
+            "tokens": list(words),
+            "importance": [round(share, 4) for share in shares],
+        })
+    if run.data.world: # whether each ordinary token is of a word that causes relevance
+        planted = catalogue(run.data.world).split(name).queries
+        planted = [planted[i] for i in asked]
+        owner = word_of_token(model, [list(query.words) for query in planted], tokens)
+        for case, query, words in zip(out, planted, owner):
+            case["causal"] = [bool(query.causal[word]) for word in words[words >= 0]]
     return out
-
-
-def _causal_tokens(model, run: RunConfig, name: str, asked, tokens) -> list[list[bool]]: # of a planted corpus
-    "Whether each ordinary token is of a word that causes relevance."
-    planted = catalogue(run.data.world).split(name).queries
-    queries = [planted[i] for i in asked]
-    owner = word_of_token(model, [list(query.words) for query in queries], tokens)
-    return [[bool(query.causal[word]) for word in words[words >= 0]] for query, words in zip(queries, owner)]
 
 
 class TitlesTask(PairTask):
@@ -128,7 +124,13 @@ class TitlesTask(PairTask):
             found, replicates = evaluate_retrieval(queries, items, task)
             shown = self._shown(found, task, run, name, suffix)
             values |= {new: found[old] for new, old in shown.items()}
-            resampled |= self._resampled(shown, replicates, run, name)
+            main = _main(shown.values())
+            parts = "mix" in run.evaluate or run.data.by == "category" # where a table shows parts of a set
+            for new, old in shown.items():
+                is_part = parts and old in replicates and (name == "iid" or "bin" not in old)
+                if (old == main or is_part) and np.isfinite(replicates[old]).all():
+                    most = None if new == main else KEPT_RESAMPLES
+                    resampled[new] = np.round(replicates[old][:most], 4).tolist()
             data[f"test {name}{suffix}"] = task.info
         if name != "mix":
             queries = task.queries
@@ -141,25 +143,10 @@ class TitlesTask(PairTask):
         "The metrics that a record keeps. Categories are of interest where they are held out."
         if suffix:
             return {f"p1{suffix}": _main(found)}
-        of_interest = name != "iid" and run.data.by != "year"
-        categories = task.categories
-        if of_interest or task.categories is None:
-            categories = []
-        dropped = {f"p1[{category}]" for category in categories}
+        dropped = set()
+        if task.categories is not None and (name == "iid" or run.data.by == "year"):
+            dropped = {f"p1[{category}]" for category in task.categories}
         return {key: key for key in found if key not in dropped}
-
-    def _resampled(self, shown, replicates, run, name) -> dict[str, list]:
-        "Replicates of the main metric, and of parts of a set where a table shows them."
-        main = _main(shown.values())
-        parts = "mix" in run.evaluate or run.data.by == "category"
-        out = {}
-        for new, old in shown.items():
-            is_part = parts and old in replicates and (name == "iid" or "bin" not in old)
-            if (old == main or is_part) and np.isfinite(replicates[old]).all():
-                most = None if new == main else KEPT_RESAMPLES
-                kept = np.round(replicates[old][:most], 4)
-                out[new] = kept.tolist()
-        return out
 
     def test(self, run: RunConfig, trained: Trained) -> Tested:
         tested = super().test(run, trained)
@@ -177,9 +164,7 @@ class TitlesTask(PairTask):
 
 def _main(metrics) -> str:
     "The metric that counts: accessories are left out where there are any."
-    if "p1[ordinary]" in metrics:
-        return "p1[ordinary]"
-    return "p1"
+    return "p1[ordinary]" if "p1[ordinary]" in metrics else "p1"
 
 
 TASK = TitlesTask()
