@@ -97,11 +97,8 @@ class CorpusConfig(Settings):
 
     @property
     def drawn(self) -> World | SplitConfig | None: # its planted world, else its random split: a seed draws either anew
-        if self.world:
-            return self.world
-        if self.split and self.split.scheme == "random":
-            return self.split
-        return None
+        is_random = self.split and self.split.scheme == "random"
+        return self.world or (self.split if is_random else None)
 
     def rules(self):
         me = f"corpus {self.name!r}"
@@ -284,8 +281,8 @@ Measure = Literal["trajectory", "gradients", "cases", "words"]
 def _reseeded(config: Strict, names: Names, seed: int) -> Strict:
     "A copy whose parts of these names, those that it has, are drawn by another seed."
     parts = {name: getattr(config, name) for name in names}
-    drawn = {name: part.model_copy(update={"seed": seed}) for name, part in parts.items() if part}
-    return config.model_copy(update=drawn)
+    return config.model_copy(update={
+        name: part.model_copy(update={"seed": seed}) for name, part in parts.items() if part})
 
 
 class RunConfig(Strict):
@@ -313,9 +310,7 @@ class RunConfig(Strict):
 
     @property
     def task(self) -> str:
-        if self.data:
-            return self.data.task
-        return "pairs"
+        return self.data.task if self.data else "pairs"
 
     def in_world(self, seed: int) -> "RunConfig":
         """The same run in another planted world: words, texts, and the base encoder that was made there, drawn anew.
@@ -326,10 +321,7 @@ class RunConfig(Strict):
         for name in ("corpus", "eval_corpus"):
             corpus = getattr(self, name)
             if corpus and corpus.drawn:
-                drawn = "split"
-                if corpus.world:
-                    drawn = "world"
-                changed[name] = _reseeded(corpus, (drawn,), seed)
+                changed[name] = _reseeded(corpus, ("world" if corpus.world else "split",), seed)
         return _reseeded(self.model_copy(update=changed), ("eval_world",), seed)
 
     def recorded(self) -> "RunConfig": # the same run, its method under the name that ids and records have for it
@@ -351,12 +343,10 @@ def typed(
 ):
     """A value that was given for a parameter, as the type that is declared for it; a single one, where a list is meant,
     as a list of one. Raises `ConfigError` for one of another type."""
-    adapter = TypeAdapter(kind)
-    given = value
-    if any(get_origin(part) is list for part in (kind, *get_args(kind))) and isinstance(value, int | float | str):
-        given = [value]
+    is_list = any(get_origin(part) is list for part in (kind, *get_args(kind)))
+    given = [value] if is_list and isinstance(value, int | float | str) else value
     try:
-        return adapter.validate_python(given, strict=True)
+        return TypeAdapter(kind).validate_python(given, strict=True)
     except ValidationError:
         raise ConfigError(f"{name} must be {inspect.formatannotation(kind)}, got {quoted(value)}") from None
 
@@ -369,10 +359,9 @@ def run_id(
     run = run.recorded()
     settings = run.model_dump(mode="json", exclude_defaults=True)
     digits = fingerprint(settings)[:10]
-    encoder = run.encoder.name.split("/")[-1]
     corpus = run.corpus.display if run.corpus else ""
-    seed = f"s{run.seed}"
-    parts = (run.experiment, run.profile, encoder, corpus, run.method.name, seed, digits)
+    parts = (
+        run.experiment, run.profile, run.encoder.name.split("/")[-1], corpus, run.method.name, f"s{run.seed}", digits)
     return "-".join(slug(part) for part in parts if part)
 
 
@@ -393,24 +382,12 @@ class BlockConfig(Settings):
     def rules(self):
         drawn = [corpus.drawn for corpus in self.corpora]
         yield self.worlds and not all(drawn), "`worlds` belongs to planted corpora and to random splits"
-        twice = any(one.seed in self.further_worlds for one in drawn if one)
+        twice = any(1 <= one.seed <= self.worlds for one in drawn if one)
         yield twice, "`worlds` counts a world that the block has already"
 
     @property
-    def further_worlds(self) -> range: # their seeds
-        return range(1, self.worlds + 1)
-
-    def copies(self, run: RunConfig) -> list[RunConfig]:
-        "A run, and the same in the further worlds if its seed is the first."
-        if run.training and run.seed != self.seeds[0]:
-            return [run]
-        return [run] + [run.in_world(seed) for seed in self.further_worlds]
-
-    @property
     def trainings(self) -> tuple[TrainConfig, ...]: # one, or those of a search
-        if isinstance(self.training, tuple):
-            return self.training
-        return (self.training,)
+        return self.training if isinstance(self.training, tuple) else (self.training,)
 
 
 class ColumnConfig(Strict):
@@ -458,40 +435,38 @@ class ExperimentConfig(Strict):
         "All of a kind, by the names that tables have for them."
         return {getattr(one, "display", one.name): one for one in getattr(self, kind)}
 
-    def _named(self, kind: str, names: Names) -> list:
-        "Encoders or methods by their names. Raises `ValueError` with the nearest one."
-        known = self.by_name(kind)
-        for name in names:
-            check_known(kind[:-1], name, known)
-        return [known[name] for name in names]
-
     @model_validator(mode="after")
     def _references(self):
-        for block in self.blocks:
-            self._named("encoders", block.encoders)
-            self._named("methods", block.methods)
+        "Raises `ValueError` with the nearest name."
+        for kind in ("encoders", "methods"):
+            known = self.by_name(kind)
+            for name in itertools.chain.from_iterable(getattr(block, kind) for block in self.blocks):
+                check_known(kind[:-1], name, known)
         return self
 
-    def _run(self, block, encoder, corpus, method, training, seed) -> RunConfig:
-        "One run of a block; an encoder that is not trained has no corpus, no settings and no seed of its own."
-        own = {}
-        if method.trained:
-            own = {"corpus": corpus, "training": training, "seed": seed}
-        elif corpus.task != "pairs":
-            own = {"eval_corpus": corpus}
-        return RunConfig(
-            paper=self.paper, experiment=block.of or self.experiment, profile=self.profile, encoder=encoder,
-            method=method, evaluate=block.evaluate, eval_world=corpus.world, measure=block.measure, **own)
-
     def block_runs(self, block: BlockConfig) -> list[RunConfig]:
-        "The runs of one block, each once: an untrained encoder is the same for all seeds and training corpora."
-        encoders = self._named("encoders", block.encoders)
-        methods = self._named("methods", block.methods)
+        """The runs of one block, each once: an encoder that is not trained has no corpus, no settings and no seed of its own.
+        Those of the first seed stand in the further worlds, too."""
+        encoders = self.by_name("encoders")
+        methods = self.by_name("methods")
         found = {}
-        for point in itertools.product(encoders, block.corpora, methods, block.trainings, block.seeds):
-            run = self._run(block, *point)
-            if run.id not in found:
-                found |= {copy.id: copy for copy in block.copies(run)}
+        grid = itertools.product(block.encoders, block.corpora, block.methods, block.trainings, block.seeds)
+        for encoder, corpus, name, training, seed in grid:
+            method = methods[name]
+            own = {}
+            if method.trained:
+                own = {"corpus": corpus, "training": training, "seed": seed}
+            elif corpus.task != "pairs":
+                own = {"eval_corpus": corpus}
+            run = RunConfig(
+                paper=self.paper, experiment=block.of or self.experiment, profile=self.profile, encoder=encoders[encoder],
+                method=method, evaluate=block.evaluate, eval_world=corpus.world, measure=block.measure, **own)
+            if run.id in found:
+                continue
+            found[run.id] = run
+            if not method.trained or seed == block.seeds[0]:
+                copies = [run.in_world(world) for world in range(1, block.worlds + 1)]
+                found |= {copy.id: copy for copy in copies}
         return list(found.values())
 
     def runs(self) -> list[RunConfig]:
@@ -508,8 +483,7 @@ def configured(
 ) -> list[str]: # `paper/experiment`
     "The experiments with a configuration in such a file."
     files = (Path(root or project_root()) / "configs").glob(pattern)
-    names = {f"{file.parent.name}/{file.name.partition('.')[0]}" for file in files}
-    return sorted(names)
+    return sorted({f"{file.parent.name}/{file.name.partition('.')[0]}" for file in files})
 
 
 _read_once = once_per_state(load_config)

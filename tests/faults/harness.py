@@ -1,11 +1,13 @@
 "What trials of faults share: kinds and counts, small projects, and the command line in a process that can be killed."
 import ctypes
+import json
 import multiprocessing
 import os
 import signal
 import sys
 import time
 import traceback
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,69 +20,26 @@ from made import METHODS, STATIC, WORLD
 
 ROOT = Path(__file__).parents[2]
 
-# What was tried, and what it means to survive it. Every kind is a row of the page.
-KINDS = {
-    "SIGKILL, one worker":
-        "a batch is killed in the middle of its trainings; then the same command comes to its end: every run has one "
-        "record, with the metrics of a batch that nobody killed, no line is torn, and no lock is left that blocks",
-    "SIGKILL, two workers":
-        "the same with two worker processes, which end by themselves when their parent is killed",
-    "SIGTERM":
-        "the same after SIGTERM, with one worker and with two",
-    "Ctrl-C":
-        "the same after SIGINT; the command says that finished runs are kept",
-    "a worker killed":
-        "one of two workers is killed, as by a system that runs out of memory: the command says so in a sentence, and "
-        "goes on from there the next time",
-    "two batches at once":
-        "two commands on one store share the work, each run is made once; in every second trial one of them is killed",
-    "disk full":
-        "a file system without room: a sentence with the file or the run, nothing half-written that is taken for "
-        "whole, and the same command succeeds when there is room",
-    "read-only folder":
-        "a sentence with the file, and all that can be read is read",
-    "clock set back":
-        "records keep their order and durations stay sensible, a file with an older time of change is read anew",
-    "damaged records":
-        "a sentence with file and line, no traceback; the file is left as it is, and undamaged records are read where "
-        "the damage is in one line's content",
-    "damaged configurations":
-        "a sentence with file and key or line, before anything runs",
-    "damaged claims and printed cells":
-        "a sentence with file, and with cell, key or claim",
-    "damaged models":
-        "a sentence with the file; no foreign code runs, and nothing is deleted",
-    "damaged data":
-        "a sentence with file and line, column or hash; the file is left as it is",
-    "bad downloads":
-        "a sentence with the address or the file; nothing of another content is ever found under the file's name, and "
-        "the next try succeeds",
-    "random inputs":
-        "no other error than the documented ones comes out",
-}
-
 
 class Tally:
-    "Counts trials, for the page."
+    "Counts trials."
     def __init__(self, properties: list):
         self.properties = properties
 
-    def add(self, kind: str, tried: int, survived: int, **told) -> None:
-        assert kind in KINDS, kind
-        self.properties.append(("fault", (kind, tried, survived, told)))
+    def add(self, kind: str, tried: int, survived: int) -> None:
+        self.properties.append(("fault", (kind, tried, survived)))
 
     @contextmanager
     def trial(self, kind: str):
-        "One trial: it is survived where nothing is raised inside. It gives a mapping, for what is to be told of it."
-        told = {}
+        "One trial: it is survived where nothing is raised inside."
         try:
-            yield told
+            yield
         except pytest.skip.Exception: # not tried
             raise
         except BaseException: # where `pytest.raises` waits in vain, what it raises is none of `Exception`
-            self.add(kind, 1, 0, **told)
+            self.add(kind, 1, 0)
             raise
-        self.add(kind, 1, 1, **told)
+        self.add(kind, 1, 1)
 
 
 # a small project
@@ -126,7 +85,6 @@ def settings_of(**changes) -> dict:
 
 def make_project(folder: Path) -> Path:
     "A project of one experiment, with nothing run yet."
-    import json
     for name in ("configs/itvreg", "nbs/papers/itvreg", "expected"):
         (folder / name).mkdir(parents=True)
     (folder / "settings.ini").write_text((ROOT / "settings.ini").read_text("utf-8"))
@@ -147,7 +105,6 @@ def lines_of(project: Path) -> list[bytes]:
 
 def records_of(project: Path) -> dict: # id -> what two honest repeats have in common
     "All records. Fails on a warning, which a torn line or a repeated one would give, and on a run that stands twice."
-    import warnings
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = read(project / "_runs/itvreg/demo.planted.jsonl")

@@ -109,7 +109,7 @@ CODES = {kill: -signal.SIGKILL, terminate: -signal.SIGTERM, interrupt: 130}
 
 
 def trial(tally, kind, reference, folder, workers, seed, stop):
-    with tally.trial(kind) as told:
+    with tally.trial(kind):
         project, child = begun(reference, folder, workers, random.Random(seed))
         started = children(child.pid)
         assert workers == 1 or workers_of(child.pid), "workers that are not seen cannot be found at work"
@@ -119,32 +119,24 @@ def trial(tally, kind, reference, folder, workers, seed, stop):
         if stop is interrupt:
             assert "interrupted; finished runs are kept" in child.text and "Traceback" not in child.text, child.text
         before = whole(lines_of(project))
-        told.update(seed=seed, steps=steps_of(project), all_steps=reference.steps)
-        told.update(records=len(before), all_records=RUNS)
         if seed % 2: # every second time the next command does not find workers that are still there
             wait_until(lambda: not any(map(at_work, started)), "workers to end")
         comes_to_its_end(reference, project, workers, before)
         wait_until(lambda: not any(map(at_work, started)), "workers to end")
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_killed_with_one_worker(reference, tally, tmp_path, seed):
-    trial(tally, "SIGKILL, one worker", reference, tmp_path, 1, seed, kill)
+STOPS = { # kind -> how a batch is stopped, workers, seeds
+    "SIGKILL, one worker": (kill, (1,), range(20)),
+    "SIGKILL, two workers": (kill, (2,), range(100, 120)),
+    "SIGTERM": (terminate, (1, 2), range(200, 204)),
+    "Ctrl-C": (interrupt, (1, 2), range(300, 304)),
+}
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_killed_with_two_workers(reference, tally, tmp_path, seed):
-    trial(tally, "SIGKILL, two workers", reference, tmp_path, 2, 100 + seed, kill)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_terminated(reference, tally, tmp_path, seed):
-    trial(tally, "SIGTERM", reference, tmp_path, 1 + seed % 2, 200 + seed, terminate)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_interrupted(reference, tally, tmp_path, seed):
-    trial(tally, "Ctrl-C", reference, tmp_path, 1 + seed % 2, 300 + seed, interrupt)
+@pytest.mark.parametrize("kind, seed", [(kind, seed) for kind, (*_, seeds) in STOPS.items() for seed in seeds])
+def test_stopped(reference, tally, tmp_path, kind, seed):
+    stop, workers, _ = STOPS[kind]
+    trial(tally, kind, reference, tmp_path, workers[seed % len(workers)], seed, stop)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -328,12 +328,6 @@ def folder(tmp_path):
         yield Path(path)
 
 
-@pytest.fixture
-def count(request) -> int: # inputs to each reader
-    config = request.config
-    return config.getoption("--inputs") or (10_000 if config.getoption("--write") else 1_000)
-
-
 @pytest.mark.parametrize("reader", READERS)
 def test_what_is_edited_is_valid(reader, folder, monkeypatch):
     "Of what is refused as it is, no edit would come further than the first check."
@@ -344,7 +338,8 @@ def test_what_is_edited_is_valid(reader, folder, monkeypatch):
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_random_inputs(reader, count, tally, folder, monkeypatch):
+def test_random_inputs(reader, request, tally, folder, monkeypatch):
+    count = request.config.getoption("--inputs")
     monkeypatch.setenv("DEBIAS_NB_MODELS", str(folder))
     read_one, documented = READERS[reader]
     lost, refused = [], 0
@@ -357,6 +352,6 @@ def test_random_inputs(reader, count, tally, folder, monkeypatch):
                 lost.append(f"input {number}: an error without a word")
         except Exception as e:
             lost.append(f"input {number}: {type(e).__name__}: {e}"[:300])
-    tally.add("random inputs", count, count - len(lost), reader=reader)
+    tally.add("random inputs", count, count - len(lost))
     assert not lost, f"{len(lost)} of {count}: " + "; ".join(lost[:8])
     assert 0 < refused < count, "some edits do harm, and some do none"
