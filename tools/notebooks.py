@@ -71,18 +71,20 @@ LANGUAGE = {
     "pygments_lexer": "ipython3",
     "version": "3.11.7",
 }
+FOLDED = {"hide", "default_exp", "echo"} # the `#|` lines of cells whose source is not shown
 LONG = 15 # lines of code between what a reader of a page came for
 
 
 def is_plumbing(cell, of_paper: bool) -> bool:
-    """Whether a reader can do without the source of a code cell: imports alone, and what only nbdev reads; in a paper
-    notebook also what is long, or imports or defines something on the way to a table, unless it is tagged `shown`."""
+    """Whether a reader can do without the source of a code cell: imports alone, what only nbdev reads, and what is shown
+    without its source (`#| echo: false`); in a paper notebook also what is long, or imports or defines something on the
+    way to a table, unless it is tagged `shown`."""
     source = "".join(cell["source"])
     own = set(re.findall(r"^#\|\s*([\w-]+)", source, flags=re.M))
     if "shown" in cell["metadata"].get("tags", []):
         return False
-    if own & {"hide", "default_exp"} or "parameters" in cell["metadata"].get("tags", []):
-        return not own.isdisjoint({"hide", "default_exp"})
+    if own & FOLDED or "parameters" in cell["metadata"].get("tags", []):
+        return not own.isdisjoint(FOLDED)
     try:
         lines = ast.parse(source).body
     except SyntaxError: # a command of IPython
