@@ -319,7 +319,7 @@ class WorldConfig(Strict):
         Whether types share their attribute words.
     accessories : float, in [0, 1]
         Fraction of types for which the brand is causal.
-    prefix_brands : float, in [0, 1]
+    prefix_brands : float, in [0, .5]
         Fraction of brands that are another brand plus a syllable.
     types, unseen_types : int
         Product types of training (4 or more), and those that training never sees (2 or more).
@@ -342,7 +342,7 @@ class WorldConfig(Strict):
     0.0
     """
     name: Literal["catalogue"] = "catalogue"
-    seed: int = 0
+    seed: Count = 0
     p: Probability = .9
     brand_match: Probability = .3
     p_ood: Probability = 0.
@@ -354,7 +354,7 @@ class WorldConfig(Strict):
     p_broad: Probability = 0.
     attributes: Literal["shared", "local"] = "shared"
     accessories: Probability = .2
-    prefix_brands: Probability = .25
+    prefix_brands: Annotated[float, Field(ge=0, le=.5)] = .25
     types: Annotated[int, Field(ge=4)] = 80
     unseen_types: Several = 30
     train_pairs: Natural = 4000
@@ -406,7 +406,7 @@ class AnswersWorldConfig(Strict):
     6
     """
     name: Literal["answers"]
-    seed: int = 0
+    seed: Count = 0
     rho: Annotated[float, Field(ge=-1, le=1)] = .8
     cue: Probability = .95
     stray: Probability = .1
@@ -480,7 +480,7 @@ class AuthorsWorldConfig(Strict):
     16
     """
     name: Literal["authors"]
-    seed: int = 0
+    seed: Count = 0
     kappa: Probability = .9
     style: NotNegative = .6
     functions: Several = 60
@@ -510,7 +510,7 @@ class PretrainConfig(Strict):
     vocabulary: Annotated[int, Field(ge=50)] = 2500 # word pieces at most
     masked: Probability = .5     # share of pairs one side of which is masked, so that the encoder knows [MASK]
     mask_shares: tuple[Share, ...] = (.15, .4) # share of tokens masked there, one drawn per pair
-    seed: int = 0
+    seed: Count = 0
 
 
 class EncoderConfig(Strict):

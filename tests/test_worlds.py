@@ -1,7 +1,4 @@
-"""Properties of the planted worlds that a notebook cell cannot say well.
-
-Across processes, across configurations, at the limits.
-"""
+"Properties of the planted worlds that a notebook cell cannot say well: across processes, across configurations, at the limits."
 import itertools
 import json
 import os
@@ -16,27 +13,27 @@ from hypothesis import given, settings, strategies as st
 from sklearn.feature_extraction.text import CountVectorizer
 
 from debias_nb.config import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
-from debias_nb.hashes import sha256_text
 from debias_nb.data.planted_answers import answer_words, answers_split
 from debias_nb.data.planted_authors import author_words, authors_split
 from debias_nb.data.worlds import (
-    ANSWER_SPLITS, AUTHOR_SPLITS, ONSETS, SPECIAL, SPLITS, STREAMS, STRONG, Catalogue, Lexicon, relevant, stream,
-    strong_world, vocabulary_sha256, wordpiece_vocabulary,
+    ANSWER_SPLITS, AUTHOR_SPLITS, ONSETS, SPECIAL, SPLITS, STREAMS, Catalogue, relevant, stream, vocabulary_sha256,
+    wordpiece_vocabulary,
 )
 
+ROOT = Path(__file__).parents[1]
 SMALL = dict(types=12, unseen_types=5, train_pairs=120, broad_pairs=150, queries=25, items=90, test_negatives=5)
 
 
-def small(**dials) -> Catalogue:
+def small(**dials):
     return Catalogue(WorldConfig(**SMALL | dials))
 
 
-def parts(world):
-    made = {"broad": world.broad(), "train": world.train_pairs(), "labelled": world.labelled_pairs()}
-    for split in SPLITS:
-        made[split] = world.split(split)
-        made[f"test {split}"] = world.test_pairs(split)
-    return made
+def asking(**dials):
+    return AnswersWorldConfig(name="answers", **dict(questions=60, tests=40) | dials)
+
+
+def writing(**dials):
+    return AuthorsWorldConfig(name="authors", **dict(authors=20, test_authors=12, texts=3, tokens=40) | dials)
 
 
 def broad_titles(world):
@@ -47,53 +44,33 @@ def broad_texts(world):
     return [title.text for title in broad_titles(world)]
 
 
-def words_of_role(title, role):
-    return [word for word, its_role in zip(title.words, title.roles) if its_role == role]
+def plain(values):
+    "Arrays as lists, at any depth of tuples."
+    if isinstance(values, np.ndarray):
+        return values.tolist()
+    return [plain(value) for value in values] if isinstance(values, (list, tuple)) else values
 
 
-def rows_of(part):
-    "All that a part says, as plain values."
-    if isinstance(part, list):
-        return [[t.text for t in pair] for pair in part]
-    if hasattr(part, "labels"):
-        numbers = [part.labels, part.group]
-    else:
-        numbers = [*part.relevant, part.positive, part.decoy]
-    return [part.texts(), [n.tolist() for n in numbers]]
+def catalogue_parts(**dials):
+    "All that each part of a catalogue says, the last part first."
+    world = small(**dials)
+    made = {}
+    for split in reversed(SPLITS):
+        task, pairs = world.split(split), world.test_pairs(split)
+        made[f"test {split}"] = [pairs.texts(), pairs.labels, pairs.group]
+        made[split] = [task.texts(), task.relevant, task.positive, task.decoy]
+    for name, pairs in (("labelled", world.labelled_pairs()), ("train", world.train_pairs())):
+        made[name] = [pairs.texts(), pairs.labels, pairs.group]
+    made["broad"] = broad_texts(world)
+    return {name: plain(part) for name, part in made.items()}
 
 
-def fingerprint(part):
-    return sha256_text(json.dumps(rows_of(part)))
+def answer_parts(**dials):
+    return {split: plain(answers_split(asking(**dials), split)) for split in reversed(ANSWER_SPLITS)}
 
 
-def prints(world):
-    return {name: fingerprint(p) for name, p in parts(world).items()}
-
-
-def lexicon_words(world):
-    return [w for a in (world.nouns, world.attribute_words, world.brands, world.fillers) for w in a.ravel()]
-
-
-def longest_piece(word, start, vocabulary):
-    "The longest piece of the vocabulary that the word goes on with, and where it ends; None where there is none."
-    begin = "##" if start else ""
-    for end in range(len(word), start, -1):
-        if begin + word[start:end] in vocabulary:
-            return begin + word[start:end], end
-    return None
-
-
-def cut(word, vocabulary):
-    "Greedy longest match, as any WordPiece tokenizer."
-    pieces = []
-    start = 0
-    while start < len(word):
-        found = longest_piece(word, start, vocabulary)
-        if found is None:
-            return ["[UNK]"]
-        piece, start = found
-        pieces.append(piece)
-    return pieces
+def author_parts(**dials):
+    return {split: plain(authors_split(writing(**dials), split)) for split in reversed(AUTHOR_SPLITS)}
 
 
 SEEDS = st.integers(0, 10**6)
@@ -103,89 +80,109 @@ worlds = st.builds(
     known=SHARES, aknown=SHARES, p_broad=SHARES, attributes=st.sampled_from(["shared", "local"]),
     accessories=st.floats(0, .8), prefix_brands=st.floats(0, .5), negatives=st.integers(1, 4),
 )
+
 few = settings(max_examples=15)
 
 
-# ---------------------------------------------------------------- the same in every process
+# ---------------------------------------------------------------- the same in every process, each part by itself
 
 
-ROOT = Path(__file__).parents[1]
-PRINTS = """
+EVERYTHING = """
 import json, sys
 sys.path.insert(0, "tests")
-from test_worlds import broad_texts, prints, small, vocabulary_sha256, wordpiece_vocabulary
+from test_worlds import answer_parts, author_parts, broad_texts, catalogue_parts, small, vocabulary_sha256, wordpiece_vocabulary
 
 vocabulary = wordpiece_vocabulary(broad_texts(small()), 500)
-print(json.dumps([prints(small()), vocabulary, vocabulary_sha256(vocabulary)]))
+print(json.dumps([catalogue_parts(), answer_parts(), author_parts(), vocabulary, vocabulary_sha256(vocabulary)]))
 """
 
 
-def in_another_process(code, hash_seed):
-    "The JSON that the code prints."
-    environment = os.environ | {"PYTHONHASHSEED": hash_seed}
-    command = [sys.executable, "-c", code]
+def test_a_world_is_the_same_in_every_process_and_in_every_order():
+    command = [sys.executable, "-c", EVERYTHING]
+    environment = os.environ | {"PYTHONHASHSEED": "4242"}
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+    catalogue, answers, authors, vocabulary, digest = json.loads(done.stdout)
+    assert catalogue == json.loads(json.dumps(catalogue_parts()))
+    assert {split: plain(small().split(split).texts()) for split in SPLITS} == {split: catalogue[split][0] for split in SPLITS}
+    assert answers == json.loads(json.dumps(answer_parts()))
+    assert plain(answers_split(asking(), "train")) == answers["train"]
+    assert authors == json.loads(json.dumps(author_parts()))
+    assert plain(authors_split(writing(), "train")) == authors["train"]
+    assert vocabulary == wordpiece_vocabulary(broad_texts(small()), 500)
+    assert digest == vocabulary_sha256(vocabulary)
 
 
-def test_a_world_is_the_same_in_every_process():
-    one = in_another_process(PRINTS, "1")
-    two = in_another_process(PRINTS, "4242")
-    assert one == two
-    assert one[0] == prints(small())
-    vocabulary = wordpiece_vocabulary(broad_texts(small()), 500)
-    assert one[1] == vocabulary
-    assert one[2] == vocabulary_sha256(vocabulary)
-
-
-def test_asking_twice_or_in_another_order_changes_nothing():
-    world = small()
-    forward = prints(world)
-    backward = {s: fingerprint(world.split(s)) for s in reversed(SPLITS)}
-    assert prints(world) == forward
-    assert backward == {s: forward[s] for s in SPLITS}
-
-
-def test_another_seed_is_another_world():
-    one = prints(small())
-    two = prints(small(seed=1))
-    assert all(one[k] != two[k] for k in one)
-    assert set(lexicon_words(small())) != set(lexicon_words(small(seed=1)))
-
-
-def test_what_is_compared_holds_labels_and_relevance():
-    world = small()
-    pairs = world.labelled_pairs()
-    task = world.split("iid")
-    before = fingerprint(pairs), fingerprint(task)
-    pairs.labels[0] = 1 - pairs.labels[0]
-    task.decoy[0] = task.decoy[0] + 1
-    assert fingerprint(pairs) != before[0]
-    assert fingerprint(task) != before[1]
+def test_streams_keep_their_places():
+    "A stream is made from its place in the list: what is added in front would change every world."
+    assert STREAMS[:12] == ("lexicon", "broad", "train", "labelled", *SPLITS, *(f"test {s}" for s in SPLITS))
+    assert STREAMS[12:18] == ("answers words", *(f"answers {s}" for s in ANSWER_SPLITS))
+    assert STREAMS[18:] == ("authors words", *(f"authors {s}" for s in AUTHOR_SPLITS), "authors unseen words")
+    draws = {stream(asking(), part).integers(2**62) for part in STREAMS}
+    assert len(draws) == len(STREAMS)
 
 
 EVALUATED = {*SPLITS, *(f"test {s}" for s in SPLITS)}
+ASKED = {*ANSWER_SPLITS}
+WRITTEN = {*AUTHOR_SPLITS}
 
 
-@pytest.mark.parametrize("change, may_differ", [
-    (dict(train_pairs=60), {"train", "labelled"}),
-    (dict(broad_pairs=20), {"broad"}),
-    (dict(negatives=1), {"labelled"}),
-    (dict(queries=20), EVALUATED),
-    (dict(items=95), EVALUATED),
-    (dict(test_negatives=4), EVALUATED - {*SPLITS}),
-    (dict(p_broad=.5), {"broad"}),
-    (dict(known=.5, aknown=.5), {"broad"}),
-    (dict(p_ood=.5), {"uncoupled", "unseen", "test uncoupled", "test unseen"}),
-    (dict(decoys=.2), EVALUATED),
+@pytest.mark.parametrize("parts, change, may_differ", [
+    (catalogue_parts, dict(seed=1), EVALUATED | {"broad", "train", "labelled"}),
+    (catalogue_parts, dict(train_pairs=60), {"train", "labelled"}),
+    (catalogue_parts, dict(broad_pairs=20), {"broad"}),
+    (catalogue_parts, dict(negatives=1), {"labelled"}),
+    (catalogue_parts, dict(queries=20), EVALUATED),
+    (catalogue_parts, dict(items=95), EVALUATED),
+    (catalogue_parts, dict(test_negatives=4), EVALUATED - {*SPLITS}),
+    (catalogue_parts, dict(p_broad=.5), {"broad"}),
+    (catalogue_parts, dict(known=.5, aknown=.5), {"broad"}),
+    (catalogue_parts, dict(p_ood=.5), {"uncoupled", "unseen", "test uncoupled", "test unseen"}),
+    (catalogue_parts, dict(decoys=.2), EVALUATED),
+    (answer_parts, dict(questions=70), {"train"}),
+    (answer_parts, dict(tests=50), ASKED - {"train"}),
+    (answer_parts, dict(rho=.1), ASKED - {"neutral"}),
+    (answer_parts, dict(seed=1), ASKED),
+    (answer_parts, dict(cue=.5), ASKED),
+    (author_parts, dict(authors=21), {"train"}),
+    (author_parts, dict(test_authors=13), {"cross", "iid"}),
+    (author_parts, dict(kappa=.1), {"train", "iid"}),
+    (author_parts, dict(unseen_topics=3), {"cross"}),
+    (author_parts, dict(apart=.5), {"cross"}),
+    (author_parts, dict(seed=1), WRITTEN),
+    (author_parts, dict(style=.1), WRITTEN),
+    (author_parts, dict(concentration=1.), WRITTEN),
+    (author_parts, dict(texts=4), WRITTEN),
+    (author_parts, dict(prefers=.5), WRITTEN),
 ])
-def test_a_dial_moves_its_own_parts_alone(change, may_differ):
-    one = prints(small())
-    two = prints(small(**change))
-    assert {k for k in one if one[k] != two[k]} == may_differ
+def test_a_dial_moves_its_own_parts_alone(parts, change, may_differ):
+    one, two = parts(), parts(**change)
+    assert {name for name in one if one[name] != two[name]} == may_differ
 
 
-# ---------------------------------------------------------------- what holds in any world
+@pytest.mark.parametrize("make, named", [
+    (lambda: small(accessories=1), "accessories"),
+    (lambda: small(prefix_brands=.8), "prefix_brands"),
+    (lambda: small(types=8000), "types"),
+    (lambda: small(seed=-1), "seed"),
+    (lambda: small(items=30).split("iid"), "items"),
+    (lambda: small(test_negatives=90).test_pairs("iid"), "test_negatives"),
+    (lambda: small(train_pairs=1).labelled_pairs(), "train_pairs"),
+    (lambda: small().test_pairs("uncupled"), "uncoupled"),
+    (lambda: wordpiece_vocabulary(["mozdar"], 10), "size"),
+    (lambda: answers_split(asking(seed=-1), "dev"), "seed"),
+    (lambda: answers_split(asking(content=40_000), "dev"), "words"),
+    (lambda: answers_split(asking(content=20, asked=12, many=9, few=0), "dev"), "content"),
+    (lambda: answers_split(asking(), "shiftd"), "shifted"),
+    (lambda: authors_split(writing(), "tran"), "train"),
+    (lambda: authors_split(writing(), "cross", float("nan")), "likeness"),
+    (lambda: author_words(writing(content=20_000, apart=.1)), "words"),
+])
+def test_what_cannot_be_is_refused(make, named):
+    with pytest.raises(ValueError, match=named):
+        make()
+
+
+# ---------------------------------------------------------------- catalogues
 
 
 @few
@@ -243,6 +240,10 @@ def test_splits_follow_the_definition(world, name):
             assert task.items[task.decoy[g]] in mine
 
 
+def lexicon_words(world):
+    return [w for a in (world.nouns, world.attribute_words, world.brands, world.fillers) for w in a.ravel()]
+
+
 @few
 @given(worlds)
 def test_no_word_of_the_lexicon_stands_twice_and_brands_are_dealt_evenly(world):
@@ -297,6 +298,28 @@ def test_titles_say_what_they_are(world):
     assert all(t.roles[0] == "brand" for t in others), "only titles of the broad corpus are silent about the brand"
 
 
+def longest_piece(word, start, vocabulary):
+    "The longest piece of the vocabulary that the word goes on with, and where it ends; None where there is none."
+    begin = "##" if start else ""
+    for end in range(len(word), start, -1):
+        if begin + word[start:end] in vocabulary:
+            return begin + word[start:end], end
+    return None
+
+
+def cut(word, vocabulary):
+    "Greedy longest match, as any WordPiece tokenizer."
+    pieces = []
+    start = 0
+    while start < len(word):
+        found = longest_piece(word, start, vocabulary)
+        if found is None:
+            return ["[UNK]"]
+        piece, start = found
+        pieces.append(piece)
+    return pieces
+
+
 @few
 @given(worlds)
 def test_the_vocabulary_spells_every_word(world):
@@ -312,35 +335,10 @@ def test_the_vocabulary_spells_every_word(world):
             assert cut(word, known) == [word[0], "##" + word[1], "##" + word[2]]
 
 
-@pytest.mark.parametrize("config", [WorldConfig(), strong_world(seed=3)])
-def test_the_vocabulary_keeps_words_of_the_whole_world_in_one_piece(config):
-    world = Catalogue(config)
-    known = set(wordpiece_vocabulary(broad_texts(world), 2500))
-    columns = [*world.labelled_pairs().texts()]
-    for split in SPLITS:
-        columns += world.split(split).texts()
-    words = {word for texts in columns for text in texts for word in text.split()}
-    pieces = {word: cut(word, known) for word in words}
-    assert not any("[UNK]" in p for p in pieces.values())
-
-    begun = {brand: world.brands[prefix] for brand, prefix in zip(world.brands, world.prefix_of) if prefix >= 0}
-    assert begun
-    for brand, prefix in begun.items():
-        if brand in pieces:
-            rest = "##" + brand[len(prefix):]
-            assert pieces[brand] == [prefix, rest], "a brand begun by another shares its piece"
-    assert all(len(p) == 1 for w, p in pieces.items() if w.isalpha() and w not in begun)
-
-
 def test_a_small_vocabulary_keeps_the_frequent_words():
     texts = ["aaaa"] * 5 + ["bbbb"] * 3 + ["cccc aaaabb"]
     assert wordpiece_vocabulary(texts, 100)[5 + 6:] == ["aaaa", "bbbb", "cccc", "##bb"]
     assert wordpiece_vocabulary(texts, 5 + 6 + 1)[-1] == "aaaa"
-    with pytest.raises(ValueError, match="size: 10 pieces"):
-        wordpiece_vocabulary(texts, 10)
-
-
-# ---------------------------------------------------------------- the dials do what they say
 
 
 def shares(world, texts, brands):
@@ -353,30 +351,21 @@ def near(share, expected, n):
     return abs(share - expected) < 4 * deviation + 1e-9
 
 
-@pytest.mark.parametrize("p", [0., .3, .9, 1.])
-def test_brands_go_with_types_as_often_as_p_says(p):
-    world = Catalogue(WorldConfig(p=p, p_broad=p, queries=900, items=2500))
+@pytest.mark.parametrize("p", [0., .9])
+def test_brands_go_with_types_as_often_as_the_dials_say(p):
+    world = Catalogue(WorldConfig(p=p, p_broad=p, p_ood=p / 2, queries=900, items=2500))
     chance = 2 / len(world.brands)
     train = world.train_pairs()
+    broad = [a for a, _ in world.broad()[:1500]]
+    redealt = world.split("redealt").queries
     n = 700 # at least so many ordinary titles
     tied = p + (1 - p) * chance
-    iid = world.split("iid").queries
-    redealt = world.split("redealt").queries
-    broad = [a for a, _ in world.broad()[:1500]]
-    for texts in (train.left, train.right, iid, broad):
+    for texts in (train.left, train.right, world.split("iid").queries, broad):
         assert near(shares(world, texts, world.brands_of), tied, n)
     assert near(shares(world, redealt, world.redealt), tied, n)
     assert near(shares(world, redealt, world.brands_of), (1 - p) * chance, n)
     for split in ("uncoupled", "unseen"):
-        assert near(shares(world, world.split(split).queries, world.brands_of), chance, n)
-
-
-@pytest.mark.parametrize("p_ood", [.5, 1.])
-def test_p_ood_ties_brands_in_two_splits(p_ood):
-    world = Catalogue(WorldConfig(p_ood=p_ood, queries=900, items=2500))
-    tied = p_ood + (1 - p_ood) * 2 / len(world.brands)
-    for split in ("uncoupled", "unseen"):
-        assert near(shares(world, world.split(split).queries, world.brands_of), tied, 700)
+        assert near(shares(world, world.split(split).queries, world.brands_of), p / 2 + (1 - p / 2) * chance, n)
 
 
 def test_dials_at_their_limits_leave_nothing_to_chance():
@@ -399,12 +388,18 @@ def test_dials_at_their_limits_leave_nothing_to_chance():
     assert (small(decoys=1).split("iid").decoy >= 0).all()
     assert not small(accessories=0).train_pairs().accessory.any()
     assert (small(prefix_brands=0).prefix_of == -1).all()
+    local = small(attributes="local")
+    assert len(set(local.slots_of.ravel())) == len(local.attribute_words) == 2 * 17
+
+
+def nouns_of(title):
+    return [word for word, role in zip(title.words, title.roles) if role == "noun"]
 
 
 def test_the_broad_corpus_mixes_known_synonyms_alone():
     def mixed(world):
         "Of pairs that say their noun twice: how many say it differently."
-        said = [[words_of_role(title, "noun") for title in pair] for pair in world.broad()]
+        said = [[nouns_of(title) for title in pair] for pair in world.broad()]
         return np.mean([a != b for a, b in said if a and b])
 
     assert mixed(small(known=0, broad_pairs=3000)) == 0
@@ -425,53 +420,7 @@ def test_words_of_a_kind_are_equally_frequent():
         assert (abs(found - found.mean()) < 6 * np.sqrt(found.mean())).all()
 
 
-def test_local_attributes_name_the_type():
-    world = small(attributes="local")
-    assert len(world.attribute_words) == 2 * 17
-    assert len(set(world.slots_of.ravel())) == 2 * 17
-    assert all(len(set(pair)) == 2 for pair in small().slots_of)
-
-
-@pytest.mark.parametrize("dials, message", [
-    (dict(accessories=1), "accessories"),
-    (dict(prefix_brands=.8), "prefix_brands"),
-    (dict(types=8000), "lower `types`"),
-    (dict(seed=-1), "seed"),
-])
-def test_impossible_lexica_are_refused(dials, message):
-    with pytest.raises(ValueError, match=message):
-        Lexicon(WorldConfig(**dials))
-
-
-def test_impossible_parts_are_refused():
-    with pytest.raises(ValueError, match="items: 30 are too few for 25 queries"):
-        small(items=30).split("iid")
-    with pytest.raises(ValueError, match="test_negatives: 90 asked for"):
-        small(test_negatives=90).test_pairs("iid")
-    with pytest.raises(ValueError, match="raise `train_pairs`"):
-        small(train_pairs=1).labelled_pairs()
-    with pytest.raises(ValueError, match="did you mean 'uncoupled'"):
-        small().split("uncupled")
-    with pytest.raises(ValueError, match="no split"):
-        small().test_pairs("ood")
-
-
-def test_the_strong_world_is_a_change_of_the_mild_one():
-    changed = {k: v for k, v in strong_world().model_dump().items() if v != getattr(WorldConfig(), k)}
-    assert changed == STRONG
-    assert strong_world(p=.5).p == .5
-
-
 # ---------------------------------------------------------------- questions and answers
-
-
-def asking(**dials):
-    return AnswersWorldConfig(name="answers", **{**dict(questions=60, tests=40), **dials})
-
-
-def columns(split):
-    "The columns of a split as plain values."
-    return [c.tolist() if isinstance(c, np.ndarray) else c for c in split]
 
 
 asked_worlds = st.builds(
@@ -516,27 +465,14 @@ def test_rho_moves_the_shared_words_alone(c):
     for name in ANSWER_SPLITS:
         a = answers_split(c, name)
         b = answers_split(other, name)
-        assert columns(a)[:3] == columns(b)[:3]
+        assert plain(a)[:3] == plain(b)[:3]
         assert (a.labels == b.labels).all()
         assert (a.cued == b.cued).all()
         assert [x == y for x, y in zip(a.answers, b.answers)] == (a.many == b.many).tolist()
-    assert columns(answers_split(c, "neutral")) == columns(answers_split(other, "neutral"))
+    assert plain(answers_split(c, "neutral")) == plain(answers_split(other, "neutral"))
 
 
-@pytest.mark.parametrize("change, may_differ", [
-    (dict(questions=70), {"train"}),
-    (dict(tests=50), {*ANSWER_SPLITS} - {"train"}),
-    (dict(rho=.1), {*ANSWER_SPLITS} - {"neutral"}),
-    (dict(seed=1), {*ANSWER_SPLITS}),
-    (dict(cue=.5), {*ANSWER_SPLITS}),
-])
-def test_a_dial_of_the_answers_moves_its_own_parts_alone(change, may_differ):
-    one = {s: columns(answers_split(asking(), s)) for s in ANSWER_SPLITS}
-    two = {s: columns(answers_split(asking(**change), s)) for s in ANSWER_SPLITS}
-    assert {s for s in ANSWER_SPLITS if one[s] != two[s]} == may_differ
-
-
-@pytest.mark.parametrize("rho", [-1., -.4, 0., .6, 1.])
+@pytest.mark.parametrize("rho", [-.4, 0., 1.])
 def test_words_are_shared_as_often_as_rho_says(rho):
     c = asking(rho=rho, questions=1500, tests=1500)
     for name in ANSWER_SPLITS:
@@ -588,71 +524,14 @@ def test_all_places_types_and_words_are_equally_frequent():
         assert even(counts_of(cues, [word for _, word in found]))
 
 
-ANSWERS = """
-import json
-from debias_nb.config import AnswersWorldConfig
-from debias_nb.data.planted_answers import ANSWER_SPLITS, answers_split
-
-config = AnswersWorldConfig(name="answers", questions=60, tests=40)
-splits = [answers_split(config, split) for split in ANSWER_SPLITS]
-print(json.dumps([[a.questions, a.answers, a.labels.tolist()] for a in splits]))
-"""
-
-
-def test_answers_are_the_same_in_every_process():
-    backward = [answers_split(asking(), split) for split in reversed(ANSWER_SPLITS)]
-    here = [[a.questions, a.answers, a.labels.tolist()] for a in reversed(backward)]
-    assert in_another_process(ANSWERS, "77") == here
-
-
-def test_streams_of_the_answers_stand_behind_those_of_the_catalogue():
-    "A stream is made from its place in the list: what is added in front would change every world."
-    assert STREAMS[:12] == ("lexicon", "broad", "train", "labelled", *SPLITS, *(f"test {s}" for s in SPLITS))
-    assert STREAMS[12:18] == ("answers words", *(f"answers {s}" for s in ANSWER_SPLITS))
-    assert STREAMS[18:] == ("authors words", *(f"authors {s}" for s in AUTHOR_SPLITS), "authors unseen words")
-    draws = {stream(asking(), part).integers(2**62) for part in STREAMS}
-    assert len(draws) == len(STREAMS)
-
-
-TOO_FEW = "content: 20 words are too few, a question of 15 and an answer of 10 that shares 1 need 23"
-
-
-@pytest.mark.parametrize("dials, message", [
-    (dict(seed=-1), "seed: -1 is negative"),
-    (dict(content=40_000), "lower `types`, `cues` or `content`"),
-    (dict(types=5000), "lower `types`"),
-    (dict(content=20, asked=15, many=3), TOO_FEW),
-    (dict(content=20, length=30), "need 32"),
-])
-def test_impossible_answers_are_refused(dials, message):
-    with pytest.raises(ValueError, match=message):
-        answers_split(asking(**dials), "dev")
-
-
 def test_as_few_content_words_as_can_be_are_enough():
-    # 12 asked for, 8 others: an answer with one shared word and a cue says them all
+    "12 asked for, 8 others: an answer with one shared word and a cue says them all."
     a = answers_split(asking(content=20, asked=12, many=9, few=1), "iid")
     assert all(len(set(t.split())) == 10 for t in a.answers)
     assert not a.many.all()
-    with pytest.raises(ValueError, match="content: 20 words"):
-        answers_split(asking(content=20, asked=12, many=9, few=0), "iid")
-
-
-@pytest.mark.parametrize("name, words", [
-    ("shiftd", "did you mean 'shifted'"),
-    ("test", "no split 'test'"),
-    ("uncoupled", "no split"),
-])
-def test_unknown_splits_of_answers_are_refused(name, words):
-    with pytest.raises(ValueError, match=words):
-        answers_split(asking(), name)
 
 
 # ---------------------------------------------------------------- authors and topics
-
-
-def writing(**dials):
-    return AuthorsWorldConfig(name="authors", **{**dict(authors=20, test_authors=12, texts=3, tokens=40), **dials})
 
 
 written_worlds = st.builds(
@@ -712,28 +591,10 @@ def test_kappa_moves_the_topics_alone(c, kappa):
         assert [styled(t, words) for t in a.text] == [styled(t, words) for t in b.text]
         assert [len(t.split()) for t in a.text] == [len(t.split()) for t in b.text]
         assert all(x == y for x, y, s, t in zip(a.text, b.text, a.topic, b.topic) if s == t)
-    assert columns(authors_split(c, "cross")) == columns(authors_split(other, "cross"))
+    assert plain(authors_split(c, "cross")) == plain(authors_split(other, "cross"))
 
 
-@pytest.mark.parametrize("change, may_differ", [
-    (dict(authors=21), {"train"}),
-    (dict(test_authors=13), {"cross", "iid"}),
-    (dict(kappa=.1), {"train", "iid"}),
-    (dict(unseen_topics=3), {"cross"}),
-    (dict(apart=.5), {"cross"}),
-    (dict(seed=1), {*AUTHOR_SPLITS}),
-    (dict(style=.1), {*AUTHOR_SPLITS}),
-    (dict(concentration=1.), {*AUTHOR_SPLITS}),
-    (dict(texts=4), {*AUTHOR_SPLITS}),
-    (dict(prefers=.5), {*AUTHOR_SPLITS}),
-])
-def test_a_dial_of_the_authors_moves_its_own_parts_alone(change, may_differ):
-    one = {s: columns(authors_split(writing(), s)) for s in AUTHOR_SPLITS}
-    two = {s: columns(authors_split(writing(**change), s)) for s in AUTHOR_SPLITS}
-    assert {s for s in AUTHOR_SPLITS if one[s] != two[s]} == may_differ
-
-
-@pytest.mark.parametrize("kappa", [0., .4, .9, 1.])
+@pytest.mark.parametrize("kappa", [0., .4, 1.])
 def test_texts_are_at_home_as_often_as_kappa_says(kappa):
     c = writing(kappa=kappa, authors=500, test_authors=500, tokens=10)
     for name in ("train", "iid"):
@@ -797,7 +658,7 @@ def test_likeness_mixes_topics_of_training():
             chances = (1 - likeness) * words.topics[6 + t] + likeness * words.topics[t % 6]
             assert topic_is_as_planted(w, words, f"unseen {t}", chances)
     for name in ("train", "iid"):
-        assert columns(authors_split(c, name)) == columns(authors_split(c, name, .4))
+        assert plain(authors_split(c, name)) == plain(authors_split(c, name, .4))
 
 
 @few
@@ -825,38 +686,3 @@ def test_words_of_their_own_stay_as_the_dial_is_turned():
     assert kept.sum() == 150
     assert (half == all_)[~kept].all()
     assert (half != all_)[kept].all()
-
-
-def test_a_world_without_words_of_their_own_needs_no_further_words():
-    assert len(author_words(writing(content=20_000)).unseen) == 20_000
-    with pytest.raises(ValueError, match="lower `functions`, `spellings` or `content`"):
-        author_words(writing(content=20_000, apart=.1))
-
-
-AUTHORS = """
-import json
-from debias_nb.config import AuthorsWorldConfig
-from debias_nb.data.planted_authors import AUTHOR_SPLITS, authors_split
-
-config = AuthorsWorldConfig(name="authors", authors=20, test_authors=12, texts=3, tokens=40)
-splits = [authors_split(config, split) for split in AUTHOR_SPLITS]
-print(json.dumps([[w.text, w.topic] for w in splits]))
-"""
-
-
-def test_authors_are_the_same_in_every_process():
-    backward = [authors_split(writing(), split) for split in reversed(AUTHOR_SPLITS)]
-    here = [[w.text, w.topic] for w in reversed(backward)]
-    assert in_another_process(AUTHORS, "77") == here
-
-
-@pytest.mark.parametrize("bad, message", [
-    (lambda: authors_split(writing(), "tran"), "did you mean 'train'"),
-    (lambda: authors_split(writing(), "cross", -.1), "likeness must lie in"),
-    (lambda: author_words(writing(seed=-1)), "seed: -1 is negative"),
-    (lambda: author_words(writing(functions=10**6)), "lower `functions`"),
-    (lambda: authors_split(writing(), "cross", float("nan")), "likeness must lie in"),
-])
-def test_impossible_authors_are_refused(bad, message):
-    with pytest.raises(ValueError, match=message):
-        bad()

@@ -22,49 +22,32 @@ class AnswerWords(NamedTuple):
     content: ndarray # (content,)
 
 
-def answer_words(
-    config: AnswersWorldConfig,
-) -> AnswerWords: # all distinct
-    """The words of a world of answers. Raises `ValueError` for a negative seed, more words than can be made,
-    and too few content words for a question or an answer."""
-    c = config
+def answer_words(c: AnswersWorldConfig) -> AnswerWords:
+    """The words of a world of answers.
+    Raises `ValueError` for more words than can be made, and too few content words for a question or an answer."""
     needed = c.asked + c.length - 1 - c.few
     if needed > c.content:
         raise ValueError(f"content: {c.content} words are too few, a question of {c.asked} "
                          f"and an answer of {c.length} that shares {c.few} need {needed}")
     shapes = (c.types, (c.types, c.cues), c.content)
-    return AnswerWords(*invented(stream(c, "answers words"), shapes, "`types`, `cues` or `content`"))
+    return AnswerWords(*invented(stream(c, "answers words"), shapes))
 
 # %% ../../nbs/data/09_planted_answers.ipynb #cb66db4c
-def _cues(c, words, rng, types, cued): # (n,) types of the questions, (n,) does the cue fit?
-    "A cue for each answer, of its question's type or of another one."
-    others = another(rng, types, c.types)
-    of_type = np.where(cued, types, others)
-    which = rng.integers(c.cues, size=len(types))
-    return words.cues[of_type, which]
-
-
 def _shuffled(rng, rows): # (n, k)
     "The elements of each row in random order."
-    order = shuffled_places(rng, rows.shape)
-    return np.take_along_axis(rows, order, 1)
+    return np.take_along_axis(rows, shuffled_places(rng, rows.shape), 1)
 
 
-def _unasked(c, rng, asked): # (n, c.asked) -> (n, as many as an answer with few shared words needs)
-    "For each answer content words that its question does not have."
-    further = c.length - 1 - c.few
-    others = subsets(rng, len(asked), further, c.content - c.asked)
-    fill = rng.permuted(others, axis=1)
+def _write_answers(c, words, rng, types, asked, many, cued): # (n,) of the questions, (n, c.asked); (n,) bool each
+    "An answer for each candidate."
+    n = len(types)
+    of_type = np.where(cued, types, another(rng, types, c.types))
+    cue = words.cues[of_type, rng.integers(c.cues, size=n)]
+    shared = _shuffled(rng, asked)
+    others = subsets(rng, n, c.length - 1 - c.few, c.content - c.asked)
+    fill = rng.permuted(others, axis=1) # content words that the question does not have
     for word in np.sort(asked).T: # each makes room for itself: where 2 and 5 are asked, 0 1 2 3 4 become 0 1 3 4 6
         fill += fill >= word[:, None]
-    return fill
-
-
-def _write_answers(c, words, rng, types, asked, many, cued): # (n,), (n, c.asked); (n,) bool each
-    "An answer for each candidate."
-    cue = _cues(c, words, rng, types, cued)
-    shared = _shuffled(rng, asked)
-    fill = _unasked(c, rng, asked)
     few, more, _ = np.split(shared, [c.few, c.many], axis=1)
     instead, rest = np.split(fill, [c.many - c.few], axis=1)
     either = np.where(many[:, None], more, instead)
@@ -84,34 +67,9 @@ class PlantedAnswers(NamedTuple):
     cued: ndarray        # (n,) bool, does it carry a cue of the question's type?
 
 
-def _candidates(c, rng, n, rho): # (n * candidates,) each, which nobody can change
-    "For each candidate of n questions its label, whether it shares many words, and whether its cue fits."
-    right = rng.integers(c.candidates, size=(n, 1))
-    labels = np.arange(c.candidates) == right
-    labels = labels.ravel().astype(int)
-    cued = _drawn(rng, labels, c.cue, c.stray)
-    many = _drawn(rng, labels, (1 + rho) / 2, (1 - rho) / 2)
-    for column in (labels, many, cued):
-        column.flags.writeable = False
-    return labels, many, cued
-
-
 def _drawn(rng, labels, of_right, of_wrong): # chances of right and of wrong candidates
     "Which candidates have something: (n,) bool."
-    chance = np.where(labels, of_right, of_wrong)
-    u = rng.random(len(labels))
-    return u < chance
-
-
-
-def _write_questions(words, types, asked): # (n,), (n, c.asked)
-    "A word that tells the type, and content words."
-    first = words.types[types]
-    content = words.content[asked]
-    said = np.column_stack([first, content])
-    return joined(said)
-
-
+    return rng.random(len(labels)) < np.where(labels, of_right, of_wrong)
 def answers_split(
     config: AnswersWorldConfig, name: Literal["train", "dev", "iid", "neutral", "shifted"],
 ) -> PlantedAnswers:
@@ -150,12 +108,16 @@ def answers_split(
     if name == "train":
         n = c.questions
     types = rng.integers(c.types, size=n)
-    asked = subsets(rng, n, c.asked, c.content)
-    asked = rng.permuted(asked, axis=1)
-    leans = {"neutral": 0, "shifted": -c.rho} # how far shared words speak for an answer
-    labels, many, cued = _candidates(c, rng, n, leans.get(name, c.rho))
+    asked = rng.permuted(subsets(rng, n, c.asked, c.content), axis=1)
+    right = np.arange(c.candidates) == rng.integers(c.candidates, size=(n, 1))
+    labels = right.ravel().astype(int)
+    cued = _drawn(rng, labels, c.cue, c.stray)
+    rho = {"neutral": 0, "shifted": -c.rho}.get(name, c.rho) # how far shared words speak for an answer
+    many = _drawn(rng, labels, (1 + rho) / 2, (1 - rho) / 2)
+    for column in (labels, many, cued):
+        column.flags.writeable = False
     question = np.arange(n).repeat(c.candidates) # of each candidate
     answers = _write_answers(c, words, rng, types[question], asked[question], many, cued)
-    said = _write_questions(words, types, asked)
+    said = joined(np.column_stack([words.types[types], words.content[asked]]))
     questions = [said[q] for q in question]
     return PlantedAnswers(name, numbered(name, question), questions, answers, labels, many, cued)

@@ -16,9 +16,6 @@ from ..config import AuthorsWorldConfig, check_known, check_range
 from .worlds import AUTHOR_SPLITS, cut, invent, invented, joined, marked, numbered, stream
 
 # %% ../../nbs/data/10_planted_authors.ipynb #bdc69ae6
-_LOWER = "`functions`, `spellings` or `content`" # the dials that ask for words, for messages
-
-
 class AuthorWords(NamedTuple):
     "The words of a world of authors, no two alike but in `content` and `unseen`, and its topics."
     functions: ndarray # (functions,) words, the most frequent first
@@ -34,42 +31,21 @@ class AuthorWords(NamedTuple):
         return np.concatenate([self.functions, self.marks, self.spellings.ravel()])
 
 
-def _punctuation(n): # (n,)
-    "Marks alone, then in twos and threes."
-    runs = (itertools.product(".,;:!?", repeat=k) for k in itertools.count(1))
-    marks = itertools.chain.from_iterable(runs)
-    first = itertools.islice(marks, n)
-    return np.array(list(map("".join, first)), dtype=object)
-
-
-def _foreign_words(c, rng, known): # known: all words of training; -> (content,)
-    "Words that no text of training has."
-    candidates = invent(rng, len(known) + c.content, _LOWER)
-    foreign = [word for word in candidates if word not in known]
-    return np.array(foreign[:c.content], object)
-
-
-def _unseen_words(c, known, content): # known: all words of training; (content,) -> (content,)
-    "The content words, a share `apart` of them replaced by words that no text of training has."
-    if not c.apart:
-        return content
-    rng = stream(c, "authors unseen words")
-    replaced = marked(rng, c.content, c.apart)
-    return np.where(replaced, _foreign_words(c, rng, known), content)
-
-
-def author_words(
-    config: AuthorsWorldConfig,
-) -> AuthorWords:
-    "The words of a world of authors. Raises `ValueError` for a negative seed, and for more words than can be made."
-    c = config
+def author_words(c: AuthorsWorldConfig) -> AuthorWords:
+    "The words of a world of authors. Raises `ValueError` for more words than can be made."
     rng = stream(c, "authors words")
-    functions, spelled, content = invented(rng, (c.functions, c.spellings, c.content), _LOWER)
-    even = np.full(c.content, c.concentration)
-    topics = rng.dirichlet(even, c.topics + c.unseen_topics)
-    known = {*functions, *spelled, *content}
-    unseen = _unseen_words(c, known, content)
-    marks = _punctuation(c.marks)
+    functions, spelled, content = invented(rng, (c.functions, c.spellings, c.content))
+    topics = rng.dirichlet(np.full(c.content, c.concentration), c.topics + c.unseen_topics)
+    unseen = content
+    if c.apart:
+        rng = stream(c, "authors unseen words")
+        replaced = marked(rng, c.content, c.apart)
+        known = {*functions, *spelled, *content}
+        foreign = [word for word in invent(rng, len(known) + c.content) if word not in known]
+        unseen = np.where(replaced, np.array(foreign[:c.content], object), content)
+    runs = (itertools.product(".,;:!?", repeat=k) for k in itertools.count(1)) # marks alone, then in twos and threes
+    first = itertools.islice(itertools.chain.from_iterable(runs), c.marks)
+    marks = np.array(list(map("".join, first)), dtype=object)
     doubled = [word[:5] + word[4:] for word in spelled] # the fifth letter
     spellings = np.array([spelled, doubled], dtype=object).T
     return AuthorWords(functions, marks, spellings, content, unseen, topics)
@@ -93,33 +69,22 @@ def _habits(c, rng, n):
     ranks = np.arange(1, c.functions + 1)
     functions = ranks ** -.8 * np.exp(c.style * of_functions)
     marks = np.exp(2 * c.style * of_marks)
-    together = np.exp(c.style * of_all_marks * [0, 1, 0])
-    mass = STYLE_SHARES * (1, 1, c.spellings > 0) * together
     spellings = np.ones((n, c.spellings))
-    chances = _mixed((functions, marks, spellings), mass.T)
+    together = np.exp(c.style * of_all_marks * [0, 1, 0])
+    shares = STYLE_SHARES * (1, 1, c.spellings > 0) * together
+    parts = [_to_one(part) * share[:, None] for part, share in zip((functions, marks, spellings), shares.T)]
     prefers = rng.random((n, c.spellings)) < .5
-    return chances, prefers
-
-
-
-def _mixed(parts, shares): # (n, words) each, (n,) each -> (n, all words)
-    "The chances of words of several kinds, each kind with its share."
-    columns = [_to_one(part) * share[:, None] for part, share in zip(parts, shares)]
-    return _to_one(np.concatenate(columns, 1))
-
-
-def _steps(chances): # (rows, columns) -> (rows * columns,)
-    "The chances added up, from r to r + 1 in row r: of rows (.5, .5) and (.2, .8) they are .5, 1, 1.2 and 2."
-    upto = chances.cumsum(1)
-    upto /= upto[:, -1:]
-    floors = np.arange(len(upto))
-    return (floors[:, None] + upto).ravel()
+    return _to_one(np.concatenate(parts, 1)), prefers
 
 
 def _pick(rows, chances, u): # for each word: the row of its author or topic and a number in [0, 1)
-    "A column for each word, drawn with the chances of its row: row 1 and .1 make 1.1, before the step 1.2 of its first."
+    """A column for each word, drawn with the chances of its row. These add up from r to r + 1 in row r:
+    rows (.5, .5) and (.2, .8) make the steps .5, 1, 1.2 and 2, and row 1 with .1 makes 1.1, before the third."""
+    upto = chances.cumsum(1)
+    upto /= upto[:, -1:]
+    steps = np.arange(len(upto))[:, None] + upto
     columns = chances.shape[1]
-    place = np.searchsorted(_steps(chances), rows + u, "right")
+    place = np.searchsorted(steps.ravel(), rows + u, "right")
     column = place - rows * columns
     return column.clip(0, columns - 1)
 
@@ -133,57 +98,25 @@ class PlantedTexts(NamedTuple):
     home: list[str]      # (n,) the home topic of the author; "" in `cross`, where nobody has one
 
 # %% ../../nbs/data/10_planted_authors.ipynb #f5effcb1
-def _spell(said, who, prefers, preferred, plain): # (words,): columns of the habits, authors, bool; changed in place
-    "Words with two spellings, from column `plain` on, become one of their two forms."
-    spelled = np.flatnonzero(said >= plain)
-    pair = said[spelled] - plain
-    liked = prefers[who[spelled], pair]
-    form = liked ^ ~preferred[spelled]
-    said[spelled] = plain + 2 * pair + form
-
-
-def _topics(c, words, name, likeness): # (topics, content)
-    "The chances of content words in the topics of a split."
-    if name != "cross":
-        return words.topics[:c.topics]
-    known, new = np.split(words.topics, [c.topics])
-    alike = np.resize(known, new.shape)
-    return (1 - likeness) * new + likeness * alike
-
-
-def _assigned(c, rng, authors, topics, cross): # numbers of authors and of topics
-    "Author, home topic and topic of each text, (n,) each."
-    who = np.arange(authors).repeat(c.texts)
-    homes = rng.integers(topics, size=authors)
-    home = homes.repeat(c.texts)
-    other = rng.integers(topics, size=len(who))
-    at_home = rng.random(len(who)) < c.kappa
-    topic = np.where(at_home & (not cross), home, other)
-    return who, home, topic
-
-
-def _lengths(c, rng, n): # (n,)
-    "How many words each of n texts has."
-    spread = c.spread * rng.normal(size=n)
-    length = c.tokens * np.exp(spread)
-    return length.round().astype(int).clip(1)
-
-
-def _spoken(c, rng, who, topic, habits, topics): # (n,), (n,); of `_habits`; of `_topics`
+def _spoken(c, rng, who, topic, habits, topics): # (n,), (n,); of `_habits`; (topics, content)
     "Words of all texts, one behind the other: (n,) how many in each text, (words,) columns of style and content."
     chances, prefers = habits
-    length = _lengths(c, rng, len(who))
+    length = c.tokens * np.exp(c.spread * rng.normal(size=len(who)))
+    length = length.round().astype(int).clip(1)
     total = length.sum()
     is_content = rng.random(total) < c.about
     u = rng.random(total)
     preferred = rng.random(total) < c.prefers
     author = who.repeat(length)
     style = _pick(author, chances, u)
-    _spell(style, author, prefers, preferred, c.functions + c.marks)
+    plain = c.functions + c.marks # from this column on words have two forms
+    spelled = np.flatnonzero(style >= plain)
+    pair = style[spelled] - plain
+    liked = prefers[author[spelled], pair]
+    style[spelled] = plain + 2 * pair + (liked ^ ~preferred[spelled])
     content = _pick(topic.repeat(length), topics, u)
-    first = c.functions + c.marks + 2 * c.spellings # column of content
-    said = np.where(is_content, first + content, style)
-    return length, said
+    first = plain + 2 * c.spellings # column of content
+    return length, np.where(is_content, first + content, style)
 
 
 def authors_split(
@@ -223,14 +156,18 @@ def authors_split(
     words = author_words(c)
     rng = stream(c, f"authors {name}")
     cross = name == "cross"
-    authors = c.test_authors
-    if name == "train":
-        authors = c.authors
-    topics = _topics(c, words, name, likeness)
+    authors = c.authors if name == "train" else c.test_authors
+    topics, new = np.split(words.topics, [c.topics])
+    if cross:
+        alike = np.resize(topics, new.shape)
+        topics = (1 - likeness) * new + likeness * alike
     habits = _habits(c, rng, authors)
-    who, home, topic = _assigned(c, rng, authors, len(topics), cross)
+    who = np.arange(authors).repeat(c.texts)
+    home = rng.integers(len(topics), size=authors).repeat(c.texts)
+    other = rng.integers(len(topics), size=len(who))
+    at_home = rng.random(len(who)) < c.kappa
+    topic = np.where(at_home & (not cross), home, other)
     length, said = _spoken(c, rng, who, topic, habits, topics)
-    writers = numbered(name, who)
     if cross:
         content_words = words.unseen
         about = numbered("unseen", topic)
@@ -241,4 +178,4 @@ def authors_split(
         homes = numbered("topic", home)
     vocabulary = np.concatenate([words.style, content_words])
     texts = joined(cut(vocabulary[said], *length))
-    return PlantedTexts(name, writers, about, texts, homes)
+    return PlantedTexts(name, numbered(name, who), about, texts, homes)

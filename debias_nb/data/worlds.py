@@ -28,10 +28,8 @@ from ..hashes import sha256_text
 STRONG = dict(p_attr=.8, p_noun=.4, p=1., brand_match=.6, decoys=1.)
 
 
-def strong_world(
-    **changes, # dials that differ from the strong world's
-) -> WorldConfig:
-    "The strong world. Raises pydantic's `ValidationError` for a dial that does not exist or is out of range."
+def strong_world(**changes) -> WorldConfig: # changes: dials that differ from the strong world's
+    "The strong world."
     return WorldConfig(**STRONG | changes)
 
 # %% ../../nbs/data/05_worlds.ipynb #c899cacf
@@ -45,14 +43,8 @@ STREAMS = (
 )
 
 
-def stream(
-    config: WorldConfig | AnswersWorldConfig | AuthorsWorldConfig,
-    part: str, # one of `STREAMS`
-) -> Generator:
-    "The random stream of one part of a world. Raises `ValueError` for a part that does not exist or a negative seed."
-    if config.seed < 0:
-        raise ValueError(f"seed: {config.seed} is negative")
-    check_known("part of a world", part, STREAMS)
+def stream(config: WorldConfig | AnswersWorldConfig | AuthorsWorldConfig, part: str) -> Generator: # part: of `STREAMS`
+    "The random stream of one part of a world."
     return np.random.default_rng([config.seed, STREAMS.index(part)])
 
 # %% ../../nbs/data/05_worlds.ipynb #1b7bbca4
@@ -62,25 +54,16 @@ CODAS = "klmnrt"
 CLUSTERS = ("bz", "gz", "kv", "kz", "mz", "pz", "tv", "vd", "vg", "vz", "zb", "zd", "zg", "zm")
 
 
-def invent(
-    rng: Generator,
-    n: int, # how many words
-    lower: str = "`types` or `unseen_types`", # the dials that ask for them, for the message
-) -> list[str]: # distinct words of six letters, none the beginning of another
-    "Draw pronounceable words that mean nothing. Raises `ValueError` when there are not so many."
+def invent(rng: Generator, n: int) -> list[str]:
+    "Draw n pronounceable words that mean nothing. Raises `ValueError` when there are not so many."
     spelled = itertools.product(ONSETS, VOWELS, CLUSTERS, VOWELS, CODAS)
     words = list(map("".join, spelled))
     if n > len(words):
-        raise ValueError(f"{n} words are needed and only {len(words)} can be made: lower {lower}")
+        raise ValueError(f"{n} words are needed, of only {len(words)} that can be made: lower the dials that count words or types")
     return rng.choice(words, n, replace=False).tolist()
 
 # %% ../../nbs/data/05_worlds.ipynb #162e2f31
-def subsets(
-    rng: Generator,
-    n: int,  # how many
-    k: int,  # elements of each
-    of: int, # drawn from 0 .. of - 1
-) -> ndarray: # (n, k), distinct within a row
+def subsets(rng: Generator, n: int, k: int, of: int) -> ndarray: # (n, k) of 0 .. of - 1, distinct within a row
     """Random subsets by Floyd's method: a draw that is taken already gives way to the newest candidate.
     The order in a row is not random."""
     chosen = np.full((n, k), -1)
@@ -98,63 +81,37 @@ VALUES = 5    # of a slot
 FILLERS = 150 # filler words
 
 
-def _swapped(rng, values): # (n,) distinct, n at least 2
-    "The values in an order that leaves none in its place."
-    turn = values
-    while (turn == values).any():
-        turn = rng.permutation(values)
-    return turn
-
-
-def _prefixes(rng, brands, begun): # numbers of brands
-    "The brand that begins each brand, or -1: `begun` of them, each begun by a brand of another type, which has two."
-    child = parent = np.zeros(begun, int)
-    while (child // 2 == parent // 2).any():
-        drawn = rng.permutation(brands)[:2 * begun]
-        child, parent = drawn.reshape(2, -1)
-    prefix = np.full(brands, -1)
-    prefix[child] = parent
-    return prefix
-
-
-def _check_brands(config, brands, begun): # brands: two of each ordinary type; begun: by another brand
-    "Raises `ValueError` for too few brands, or too many that begin with another one."
-    if brands < 4:
-        raise ValueError(f"accessories: {config.accessories} leaves {brands // 2} ordinary types of {config.types}, "
-                         "and two are needed to deal brands anew")
-    if 2 * begun > brands:
-        raise ValueError(f"prefix_brands: {config.prefix_brands} is too much, "
-                         "at most half of the brands can begin with another brand")
-
-
-
 def deal_brands(
     rng: Generator,
     config: WorldConfig,
     accessory: ndarray, # (types,) bool, seen types first
 ) -> tuple[ndarray, ...]: # own brands, redealt ones, both (types, 2); type of a brand, its prefix, both (brands,)
-    """Who makes what; -1 stands for no brand.
-    Raises `ValueError` when too few types are ordinary, or more than half of the brands would begin with another."""
+    "Who makes what; -1 stands for no brand. Raises `ValueError` when too few types are ordinary."
     types = np.flatnonzero(~accessory)
     ordinary = types[types < config.types]
     unseen = types[types >= config.types]
     brands = 2 * len(ordinary)
-    begun = round(config.prefix_brands * brands)
-    _check_brands(config, brands, begun)
+    if brands < 4:
+        raise ValueError(f"accessories: {config.accessories} leaves {len(ordinary)} ordinary types of {config.types}, "
+                         "and two are needed to deal brands anew")
     own, redealt = np.full((2, len(accessory), 2), -1)
     own[ordinary] = np.arange(brands).reshape(-1, 2)
     own[unseen] = np.resize(rng.permutation(brands), (len(unseen), 2)) # types that have none of their own reuse others'
-    others = _swapped(rng, ordinary)
+    others = ordinary
+    while (others == ordinary).any():
+        others = rng.permutation(ordinary)
     redealt[ordinary] = own[others]
-    prefix = _prefixes(rng, brands, begun)
+    begun = round(config.prefix_brands * brands)
+    child = parent = np.zeros(begun, int)
+    while (child // 2 == parent // 2).any(): # both of one type
+        drawn = rng.permutation(brands)[:2 * begun]
+        child, parent = drawn.reshape(2, -1)
+    prefix = np.full(brands, -1)
+    prefix[child] = parent
     return own, redealt, np.repeat(ordinary, 2), prefix
 
 # %% ../../nbs/data/05_worlds.ipynb #656c45a5
-def marked(
-    rng: Generator,
-    n: int,
-    share: float, # in [0, 1]
-) -> ndarray: # (n,) bool
+def marked(rng: Generator, n: int, share: float) -> ndarray: # (n,) bool
     "A random choice of exactly `round(share * n)` of `n`."
     return rng.permutation(n) < round(share * n)
 
@@ -165,10 +122,10 @@ def cut(words, *sizes): # words of a vector
     return np.split(words, ends[:-1])
 
 
-def invented(rng, shapes, *lower):
-    "Arrays of distinct invented words. Raises `ValueError` when there are not so many."
+def invented(rng, shapes):
+    "Arrays of distinct invented words."
     sizes = list(map(np.prod, shapes))
-    words = np.array(invent(rng, sum(sizes), *lower), dtype=object)
+    words = np.array(invent(rng, sum(sizes)), dtype=object)
     return list(map(np.reshape, cut(words, *sizes), shapes))
 
 
@@ -198,11 +155,7 @@ class Lexicon:
         if config.attributes == "shared":
             slots = SLOTS
             self.slots_of = subsets(rng, types, 2, slots)
-        self._invent_words(rng, types, slots)
-        self._draw_known(rng, types, slots)
 
-    def _invent_words(self, rng, types, slots):
-        "Words for all that a title can say but model codes."
         shapes = ((types, SYNONYMS), (slots, VALUES, 2), len(self.type_of), FILLERS)
         self.nouns, self.attribute_words, brands, self.fillers = invented(rng, shapes)
         syllables = [o + v for o in ONSETS for v in VOWELS]
@@ -210,10 +163,8 @@ class Lexicon:
         extended = brands[self.prefix_of] + ends
         self.brands = np.where(self.prefix_of < 0, brands, extended) # (brands,) words
 
-    def _draw_known(self, rng, types, slots):
-        "What the broad corpus mixes."
-        self.known = marked(rng, types, self.config.known)    # (types,) bool: nouns
-        aknown = marked(rng, slots * VALUES, self.config.aknown)
+        self.known = marked(rng, types, config.known)         # (types,) bool: nouns that the broad corpus mixes
+        aknown = marked(rng, slots * VALUES, config.aknown)
         self.aknown = aknown.reshape(slots, VALUES)           # (slots, values) bool
 
 # %% ../../nbs/data/05_worlds.ipynb #9b26f44d
@@ -234,9 +185,7 @@ class Text(NamedTuple):
     @property
     def concept(self) -> tuple:
         "What the title is about: type, values, and for an accessory the brand."
-        brand = -1
-        if self.accessory:
-            brand = self.brand
+        brand = self.brand if self.accessory else -1
         return self.type, *self.values, brand
 
 
@@ -247,8 +196,7 @@ def relevant(a: Text, b: Text) -> bool:
 # %% ../../nbs/data/05_worlds.ipynb #8a182dda
 ROLES = ("noun", "attribute", "attribute", *["filler"] * 4, "code") # of the words after the brand
 CODES = .5 # share of titles with a model code
-_CODES = [f"{letter}{number:02}" for letter in ONSETS for number in range(100)]
-CODE_WORDS = np.array(_CODES, dtype=object)
+CODE_WORDS = np.array([f"{letter}{number:02}" for letter in ONSETS for number in range(100)], dtype=object)
 
 
 def draw_synonyms(rng: Generator, n: int) -> ndarray: # (n, 3)
@@ -261,11 +209,7 @@ def draw_values(rng: Generator, n: int) -> ndarray: # (n, 2)
     return rng.integers(VALUES, size=(n, 2))
 
 
-def another(
-    rng: Generator,
-    values: ndarray, # (n,) numbers from 0
-    count: int,      # values that there are
-) -> ndarray: # (n,) numbers from 0, each unlike the one that it replaces
+def another(rng: Generator, values: ndarray, count: int) -> ndarray: # (n,), (n,) in 0 .. count - 1
     "Another value for each."
     step = rng.integers(1, count, size=len(values))
     return (values + step) % count
@@ -276,37 +220,30 @@ def shuffled_places(rng, shape): # shape: (rows, columns)
     return rng.random(shape).argsort(1)
 
 
-def _chosen(c, rng, n, fewest, most): # fewest, most: fillers -> (n, 8) bool
-    "Which words each of n titles says after its brand."
-    chances = [c.p_noun, c.p_attr, c.p_attr, CODES]
-    said = rng.random((n, 4)) < chances
-    causal, code = np.split(said, [3], axis=1)
-    if not fewest:
-        causal[:, 0] |= ~causal.any(1)
-    place = shuffled_places(rng, (n, 4))
-    count = rng.integers(fewest, most + 1, size=(n, 1))
-    return np.column_stack([causal, place < count, code])
-
-
 def draw_words(
     lexicon: Lexicon,
     rng: Generator,
     types: ndarray,         # (n,)
     values: ndarray,        # (n, 2)
     synonyms: ndarray,      # (n, 3)
-    fillers: tuple[int, int],  # fewest and most, at most 4
+    fewest: int,            # fillers
+    most: int,              # at most 4
 ) -> tuple[ndarray, ndarray]: # words (n, 8) in the order of `ROLES`, and which of them are said
     "The words a title may say after its brand. A title that may do without fillers says at least one causal word."
     n = len(types)
-    said = _chosen(lexicon.config, rng, n, *fillers)
+    c = lexicon.config
+    said = rng.random((n, 4)) < [c.p_noun, c.p_attr, c.p_attr, CODES]
+    causal, code = np.split(said, [3], axis=1)
+    if not fewest:
+        causal[:, 0] |= ~causal.any(1)
+    place = shuffled_places(rng, (n, 4))
+    count = rng.integers(fewest, most + 1, size=(n, 1))
     noun, attribute = np.split(synonyms, [1], axis=1)
     nouns = lexicon.nouns[types[:, None], noun]
-    slots = lexicon.slots_of[types]
-    attributes = lexicon.attribute_words[slots, values, attribute]
-    drawn = subsets(rng, n, 4, FILLERS)
-    fillers = lexicon.fillers[drawn]
+    attributes = lexicon.attribute_words[lexicon.slots_of[types], values, attribute]
+    fillers = lexicon.fillers[subsets(rng, n, 4, FILLERS)]
     codes = rng.choice(CODE_WORDS, n)
-    return np.column_stack([nouns, attributes, fillers, codes]), said
+    return np.column_stack([nouns, attributes, fillers, codes]), np.column_stack([causal, place < count, code])
 
 # %% ../../nbs/data/05_worlds.ipynb #02ac1ac4
 def write_titles(
@@ -319,66 +256,38 @@ def write_titles(
     fillers: tuple[int, int] = (1, 4),  # fewest and most
     named: float = 1.,                  # share of titles that say their brand
 ) -> list[Text]:
-    "A title for each of n products."
+    "A title for each of n products: the brand if it is named, then in random order the words that are said."
     if synonyms is None:
         synonyms = draw_synonyms(rng, len(types))
-    words, said = draw_words(lexicon, rng, types, values, synonyms, fillers)
+    words, said = draw_words(lexicon, rng, types, values, synonyms, *fillers)
     order = shuffled_places(rng, words.shape)
     brand_said = rng.random(len(types)) < named
-    accessory = lexicon.accessory[types]
-    columns = (words, said, order, brand_said, types, values, brands, accessory)
-    rows = zip(*(column.tolist() for column in columns))
-    return [_title(lexicon, *row) for row in rows]
-
-
-
-def _title(lexicon, words, said, order, named, type_, values, brand, accessory): # words and said: 8 each, as `ROLES`
-    "One title: the brand if it is named, then in this order the words that are said."
-    spoken = [(words[j], ROLES[j], j < 3) for j in order if said[j]] # word, role, whether it is causal
-    if named:
-        maker = (lexicon.brands[brand], "brand", accessory)
-        spoken.insert(0, maker)
-    columns = tuple(zip(*spoken)) or ((), (), ())
-    return Text(*columns, type_, tuple(values), brand, accessory)
+    columns = (words, said, order, brand_said, types, values, brands, lexicon.accessory[types])
+    titles = []
+    for own, says, places, named_, type_, values_, brand, accessory in zip(*(column.tolist() for column in columns)):
+        spoken = [(own[j], ROLES[j], j < 3) for j in places if says[j]] # word, role, whether it is causal
+        if named_:
+            spoken.insert(0, (lexicon.brands[brand], "brand", accessory))
+        titles.append(Text(*zip(*spoken), type_, tuple(values_), brand, accessory))
+    return titles
 
 # %% ../../nbs/data/05_worlds.ipynb #0aefea15
 def draw_brands(
     lexicon: Lexicon,
     rng: Generator,
     types: ndarray,              # (n,)
-    p: float,                       # chance of one of the type's two
+    p: float,                    # chance of one of the type's two
     tied: ndarray | None = None, # (types, 2) which brands go with which type; default: their own
 ) -> ndarray: # (n,)
     "A brand for each product."
     if tied is None:
         tied = lexicon.brands_of
     n = len(types)
-    which = rng.integers(2, size=n)
-    own = tied[types, which]
+    own = tied[types, rng.integers(2, size=n)]
     keeps = rng.random(n) < p
     keeps &= own >= 0
     any_brand = rng.integers(len(lexicon.brands), size=n)
     return np.where(keeps, own, any_brand)
-
-
-def _two_brands(lexicon, rng, types, p, match, tied): # as of `write_pairs`
-    "The brands of left and right sides, (n,) each."
-    left = draw_brands(lexicon, rng, types, p, tied)
-    right = draw_brands(lexicon, rng, types, p, tied)
-    same = rng.random(len(types)) < match
-    same |= lexicon.accessory[types]
-    return left, np.where(same, left, right)
-
-
-def _two_synonyms(lexicon, rng, types, values, mixed): # as of `write_pairs`
-    "The synonyms of left and right sides, (n, 3) each."
-    left = draw_synonyms(rng, len(types))
-    right = draw_synonyms(rng, len(types))
-    if mixed:
-        return left, right
-    slots = lexicon.slots_of[types]
-    known = np.column_stack([lexicon.known[types], lexicon.aknown[slots, values]])
-    return left, np.where(known, right, left)
 
 
 def write_pairs(
@@ -392,20 +301,22 @@ def write_pairs(
     **style,                        # `fillers` and `named` of `write_titles`
 ) -> tuple[list[Text], list[Text]]:
     "Relevant pairs: two independent titles of n concepts."
-    values = draw_values(rng, len(types))
-    left, right = _two_brands(lexicon, rng, types, p, match, tied)
-    one, two = _two_synonyms(lexicon, rng, types, values, mixed)
+    n = len(types)
+    values = draw_values(rng, n)
+    left = draw_brands(lexicon, rng, types, p, tied)
+    right = draw_brands(lexicon, rng, types, p, tied)
+    same = rng.random(n) < match
+    same |= lexicon.accessory[types]
+    one = draw_synonyms(rng, n)
+    two = draw_synonyms(rng, n)
+    if not mixed:
+        known = np.column_stack([lexicon.known[types], lexicon.aknown[lexicon.slots_of[types], values]])
+        two = np.where(known, two, one)
     queries = write_titles(lexicon, rng, types, values, left, one, **style)
-    items = write_titles(lexicon, rng, types, values, right, two, **style)
+    items = write_titles(lexicon, rng, types, values, np.where(same, left, right), two, **style)
     return queries, items
 
 # %% ../../nbs/data/05_worlds.ipynb #2f17671c
-def _said(titles):
-    "The titles as plain texts."
-    return [t.text for t in titles]
-
-
-
 @dataclass(frozen=True)
 class Pairs:
     "Pairs of titles, labelled by `relevant`."
@@ -427,7 +338,7 @@ class Pairs:
         return np.array([a.accessory for a in self.left], bool)
 
     def texts(self) -> tuple[list[str], list[str]]:
-        return _said(self.left), _said(self.right)
+        return [t.text for t in self.left], [t.text for t in self.right]
 
     def frame(self) -> pd.DataFrame:
         left, right = self.texts()
@@ -435,13 +346,6 @@ class Pairs:
         return pd.DataFrame(columns)
 
 
-def _matched(queries, items, asking, offered): # asking, offered: (n,) positions
-    "Labelled pairs of some queries with some items."
-    left = [queries[q] for q in asking]
-    right = [items[i] for i in offered]
-    return Pairs(left, right, asking)
-
-# %% ../../nbs/data/05_worlds.ipynb #4386513c
 @dataclass(frozen=True)
 class Retrieval:
     "Queries, the items to search, and which items are relevant."
@@ -453,17 +357,13 @@ class Retrieval:
     decoy: ndarray          # (queries,) the item that was written to mislead, or -1
 
     def texts(self) -> tuple[list[str], list[str]]:
-        return _said(self.queries), _said(self.items)
+        return [t.text for t in self.queries], [t.text for t in self.items]
 
 # %% ../../nbs/data/05_worlds.ipynb #9c71bcbb
 def concept_ids(*sides: list[Text]) -> list[ndarray]:
     "One integer per concept, the same in all sides."
     index = {}
-    out = []
-    for side in sides:
-        ids = [index.setdefault(title.concept, len(index)) for title in side]
-        out.append(np.array(ids, int))
-    return out
+    return [np.array([index.setdefault(title.concept, len(index)) for title in side], int) for side in sides]
 
 
 def draw_others(
@@ -477,9 +377,8 @@ def draw_others(
     frequency = np.bincount(there, minlength=asked.max() + 1)
     if (frequency[asked] == len(items)).any():
         raise ValueError(f"all {len(items)} items are relevant to one query: raise `train_pairs`")
-    shape = (len(queries), k)
-    chosen = np.empty(shape, int)
-    same = np.full(shape, True)
+    chosen = np.empty((len(queries), k), int)
+    same = np.full(chosen.shape, True)
     while same.any():
         chosen[same] = rng.integers(len(items), size=same.sum())
         same = there[chosen] == asked[:, None]
@@ -504,47 +403,19 @@ def tie(
     return types, how
 
 
-def write_decoys(
-    lexicon: Lexicon,
-    rng: Generator,
-    queries: list[Text],
-) -> list[Text]:
+def write_decoys(lexicon: Lexicon, rng: Generator, queries: list[Text]) -> list[Text]:
     "For each query an item of its brand, of the type that brand was trained with, never relevant."
     n = len(queries)
-    rows = [(*query.values, query.type, query.brand) for query in queries]
-    asked = np.array(rows, int).reshape(n, 4)
-    brands = asked[:, 3]
+    asked = np.array([(*query.values, query.type) for query in queries], int).reshape(n, 3)
+    brands = np.array([query.brand for query in queries], int)
     types = lexicon.type_of[brands]
     values = draw_values(rng, n)
     others = another(rng, values[:, 0], VALUES)
-    same = (np.column_stack([values, types]) == asked[:, :3]).all(1)
+    same = (np.column_stack([values, types]) == asked).all(1)
     values[same, 0] = others[same]
     return write_titles(lexicon, rng, types, values, brands)
 
 # %% ../../nbs/data/05_worlds.ipynb #56aeddf6
-def _rest(c, decoys):
-    "How many items are written for no query. Raises `ValueError` when positives and decoys have no room."
-    rest = c.items - c.queries - decoys
-    if rest < 0:
-        raise ValueError(f"items: {c.items} are too few for {c.queries} queries with an item each "
-                         f"and {decoys} decoys")
-    return rest
-
-
-def _relevant_items(queries, items):
-    "Of each query the positions of the items about the same, ascending."
-    asked, there = concept_ids(queries, items)
-    return [np.flatnonzero(there == concept) for concept in asked]
-
-
-def _further_items(lexicon, rng, types, how): # how: of `tie`
-    "Titles of products that no query asks for."
-    values = draw_values(rng, len(types))
-    brands = draw_brands(lexicon, rng, types, how["p"], how["tied"])
-    return write_titles(lexicon, rng, types, values, brands)
-
-
-
 def make_split(
     lexicon: Lexicon,
     name: str, # one of `SPLITS`
@@ -553,33 +424,30 @@ def make_split(
     types, how = tie(lexicon, name)
     c = lexicon.config
     rng = stream(c, name)
-    is_misled = marked(rng, c.queries, c.decoys)
-    misled = np.flatnonzero(is_misled)
-    rest = _rest(c, len(misled))
+    misled = np.flatnonzero(marked(rng, c.queries, c.decoys))
+    rest = c.items - c.queries - len(misled)
+    if rest < 0:
+        raise ValueError(f"items: {c.items} are too few for {c.queries} queries with an item each and {len(misled)} decoys")
     others = rng.choice(types, rest)
     asked = rng.choice(types, c.queries)
     queries, positives = write_pairs(lexicon, rng, asked, **how)
     decoys = write_decoys(lexicon, rng, [queries[i] for i in misled])
-    further = _further_items(lexicon, rng, others, how)
-    items = positives + decoys + further
+    values = draw_values(rng, rest)
+    brands = draw_brands(lexicon, rng, others, how["p"], how["tied"])
+    items = positives + decoys + write_titles(lexicon, rng, others, values, brands)
     place = rng.permutation(c.items)
     positive, misleading, _ = cut(place, c.queries, len(decoys), rest)
     decoy = np.full(c.queries, -1)
     decoy[misled] = misleading
-    shuffled = [items[i] for i in place.argsort()]
-    return Retrieval(name, queries, shuffled, _relevant_items(queries, shuffled), positive, decoy)
+    items = [items[i] for i in place.argsort()]
+    about, offered = concept_ids(queries, items)
+    hits = [np.flatnonzero(offered == concept) for concept in about]
+    return Retrieval(name, queries, items, hits, positive, decoy)
 
 # %% ../../nbs/data/05_worlds.ipynb #ecd00bec
-def _non_relevant(task, keys, k): # keys: (queries, items), changed in place
-    "For each query the k items of the smallest keys that are not relevant, a decoy before all others."
-    every = np.arange(len(keys))
-    keys[every, task.decoy] -= task.decoy >= 0
-    for row, hits in zip(keys, task.relevant):
-        row[hits] = np.inf
-    fewest = len(task.items) - max(map(len, task.relevant))
-    if fewest < k:
-        raise ValueError(f"test_negatives: {k} asked for, and one query has only {fewest} non-relevant items")
-    return keys.argsort(1)[:, :k]
+def _matched(queries, items, asking, offered): # asking, offered: (n,) positions
+    "Labelled pairs of some queries with some items."
+    return Pairs([queries[q] for q in asking], [items[i] for i in offered], asking)
 
 
 class Catalogue(Lexicon):
@@ -645,40 +513,21 @@ class Catalogue(Lexicon):
         """Of each query its own item and `test_negatives` that are not relevant, a decoy among them.
         Raises `ValueError` when there are fewer."""
         task = self.split(split)
-        n = len(task.queries)
         k = self.config.test_negatives
-        rng = stream(self.config, f"test {split}")
-        keys = rng.random((n, len(task.items)))
-        others = _non_relevant(task, keys, k)
+        fewest = len(task.items) - max(map(len, task.relevant))
+        if fewest < k:
+            raise ValueError(f"test_negatives: {k} asked for, and one query has only {fewest} non-relevant items")
+        every = np.arange(len(task.queries))
+        keys = stream(self.config, f"test {split}").random((len(every), len(task.items)))
+        keys[every, task.decoy] -= task.decoy >= 0
+        for row, hits in zip(keys, task.relevant):
+            row[hits] = np.inf
+        others = keys.argsort(1)[:, :k]
         chosen = np.column_stack([task.positive, others]).ravel()
-        return _matched(task.queries, task.items, np.arange(n).repeat(k + 1), chosen)
+        return _matched(task.queries, task.items, every.repeat(k + 1), chosen)
 
 # %% ../../nbs/data/05_worlds.ipynb #a8eee04a
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-
-
-def _root(word, roots):
-    "The shortest beginning that is a root, of four letters or more; a word without one is its own."
-    for n in range(4, len(word)):
-        beginning = word[:n]
-        if beginning in roots:
-            return beginning
-    return word
-
-
-def _word_pieces(counts): # word -> how often
-    "Roots and what follows them, and how often each occurs."
-    pieces = Counter()
-    roots = set()
-    words = sorted(filter(str.isalpha, counts))
-    for word in sorted(words, key=len):
-        root = _root(word, roots)
-        roots.add(root)
-        pieces[root] += counts[word]
-        rest = word.removeprefix(root)
-        if rest:
-            pieces["##" + rest] += counts[word]
-    return pieces
 
 
 def wordpiece_vocabulary(
@@ -686,15 +535,21 @@ def wordpiece_vocabulary(
     size: int,            # pieces at most
 ) -> list[str]: # the piece of each token id
     "A WordPiece vocabulary, the same for the same texts. Raises `ValueError` when not even the characters have room."
-    counts = Counter()
-    for text in texts:
-        words = text.split()
-        counts.update(words)
+    counts = Counter(word for text in texts for word in text.split())
     characters = sorted(set("".join(counts)))
     base = [*SPECIAL, *characters, *(f"##{c}" for c in characters)]
     if size < len(base):
         raise ValueError(f"size: {size} pieces are too few, special tokens and characters alone are {len(base)}")
-    pieces = _word_pieces(counts)
+    pieces = Counter()
+    roots = set()
+    words = sorted(filter(str.isalpha, counts))
+    for word in sorted(words, key=len):
+        beginnings = (word[:n] for n in range(4, len(word)))
+        root = next((b for b in beginnings if b in roots), word)
+        roots.add(root)
+        pieces[root] += counts[word]
+        if root != word:
+            pieces["##" + word.removeprefix(root)] += counts[word]
 
     def rank(piece):
         return -pieces[piece], piece.startswith("##"), piece
@@ -703,8 +558,6 @@ def wordpiece_vocabulary(
     return (base + ranked)[:size]
 
 
-def vocabulary_sha256(
-    vocabulary: list[str],
-) -> str: # 64 hex digits
+def vocabulary_sha256(vocabulary: list[str]) -> str: # 64 hex digits
     "The sha256 of the vocabulary, one piece a line."
     return sha256_text("".join(f"{p}\n" for p in vocabulary))
