@@ -22,7 +22,7 @@ from typing import Annotated, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 # %% ../nbs/00_config.ipynb #ab4dcc41
 class ConfigError(ValueError):
@@ -87,7 +87,7 @@ def cache_dir(
         return Path(pooch.os_cache("debias-nb")) / kind
 
 # %% ../nbs/00_config.ipynb #2501e8bb
-class StrictLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+class StrictLoader(yaml.CSafeLoader): # which PyYAML's wheels have
     "YAML 1.1 with repeated keys refused and exponents without a dot read as floats."
 
     def construct_mapping(self, node, deep=False):
@@ -201,8 +201,8 @@ class Strict(BaseModel):
             return values
         wrong = []
         for key in [key for key in values if key not in cls.model_fields]:
-            hint = {"hint": nearest(str(key), cls.model_fields)}
-            wrong.append({"type": PydanticCustomError("unknown", "unknown key{hint}", hint), "loc": (key,), "input": values})
+            why = PydanticCustomError("unknown", "unknown key{hint}", {"hint": nearest(str(key), cls.model_fields)})
+            wrong.append(InitErrorDetails(type=why, loc=(key,), input=values))
         if wrong:
             raise ValidationError.from_exception_data(cls.__name__, wrong)
         return values

