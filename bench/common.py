@@ -2,7 +2,6 @@
 See README.md."""
 import argparse
 import contextlib
-import copy
 import gc
 import json
 import math
@@ -12,7 +11,6 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from unittest.mock import patch
 
 THREADS = 1 # of every bench
 LOAD = 1.5  # processes ready to run at the start, for each thread that a bench needs: above it others disturb
@@ -38,22 +36,12 @@ def begin() -> float:
     return load
 
 
-def default_encoders() -> list[str]:
-    "The planted ones, and the static ones that lie under DEBIAS_NB_MODELS."
-    from debias_nb.loading import encoder_cards
-    names = list(PLANTED)
-    root = os.environ.get("DEBIAS_NB_MODELS")
-    if not root:
-        return names
-    for name, card in encoder_cards().items():
-        if card.kind == "static" and (Path(root) / name).is_dir():
-            names.append(name)
-    return names
-
-
 def static_encoders() -> list[str]:
     "The planted table, and the static ones that lie under DEBIAS_NB_MODELS."
-    return [name for name in default_encoders() if name != "tiny"]
+    from debias_nb.loading import encoder_cards
+    root = os.environ.get("DEBIAS_NB_MODELS")
+    found = [name for name, card in encoder_cards().items() if root and card.kind == "static" and (Path(root) / name).is_dir()]
+    return ["tiny-static", *found]
 
 
 @contextlib.contextmanager
@@ -114,28 +102,15 @@ def rounds(names, run, repeats: int, say) -> list[dict]:
     return kept
 
 
-def medians(kept: list[dict], name: str) -> dict:
-    "Each figure of a variant over the rounds, as median and quartiles."
-    figures = {}
-    for figure in kept[0][name]:
-        figures[figure] = spread([results[name][figure] for results in kept])
-    return figures
-
-
-def ratio(kept: list[dict], name: str, reference: str, figure: str) -> dict:
-    "A figure of a variant over that of the reference in the same round, as median and quartiles."
-    return spread([results[name][figure] / results[reference][figure] for results in kept])
-
-
 def compare(names, once, reference: str, repeats: int, say) -> dict:
     """All variants in turn. Name -> each figure of `once(name)`, and the `ratio` of its first figure to that of the
-    reference; medians with quartiles."""
+    reference in the same round; medians with quartiles."""
     kept = rounds(names, once, repeats, say)
     first = next(iter(kept[0][reference]))
     found = {}
     for name in names:
-        found[name] = medians(kept, name)
-        found[name]["ratio"] = ratio(kept, name, reference, first)
+        found[name] = {figure: spread([results[name][figure] for results in kept]) for figure in kept[0][name]}
+        found[name]["ratio"] = spread([results[name][first] / results[reference][first] for results in kept])
     return found
 
 
@@ -195,24 +170,6 @@ class Meter:
 STEPS = {"transformer": 60, "static": 400} # of one run, some seconds of the first and about one of the second
 
 
-@dataclass(frozen=True)
-class Variant:
-    "A way of training pairs."
-    name: str
-    method: dict = field(default_factory=dict) # of `MethodConfig`
-    # Base values are prepared for the whole training set, as `train.fine_tune` does; else embedded in every step.
-    cached: bool = True
-
-
-ITV = {"regulariser": "itvreg", "weight": .1, "mask_share": .5}
-PLAIN = Variant("plain")
-ITVREG = Variant("itvreg", ITV)
-QUARTER = Variant("itvreg, a quarter", ITV | {"rows": .25})
-ON_THE_WAY = Variant("itvreg, base on the way", ITV, cached=False)
-OUTREG = Variant("outreg", {"regulariser": "outreg", "weight": .1})
-MASKREG = Variant("maskreg", {"regulariser": "maskreg", "weight": .1, "mask_share": .15})
-
-
 @dataclass
 class Clock:
     "Seconds spent in a run, by what they went to; nested stretches of the same name count once."
@@ -259,71 +216,10 @@ def with_callbacks(trainer, *first):
     return Trainer
 
 
-def clocked_base(clock, cached: bool):
-    "A stand-in for `CachedBase` that times all it does: itself (cached), or a `FrozenBase` that prepares nothing."
-    from debias_nb.repro.runs.matching import CachedBase, FrozenBase
-
-    class Base(CachedBase if cached else FrozenBase):
-        def __init__(self, model, left, right, dtype):
-            given = (model, left, right, dtype) if cached else (model, dtype)
-            with clock("before"), clock("base"):
-                super().__init__(*given)
-
-        def __call__(self, *args):
-            with clock("base"):
-                return super().__call__(*args)
-
-        def prepare(self, *args):
-            with clock("base"):
-                return super().prepare(*args)
-
-    return Base
-
-
 def check_steps(name: str, made: int, wanted: int) -> None:
     "Raises `RuntimeError` for a run that made another number of steps than were reckoned with."
     if made != wanted:
         raise RuntimeError(f"{name}: {made} steps instead of {wanted}")
-
-
-def fine_tuning(variant: Variant, encoder, pairs, training) -> tuple:
-    """One run of `train.fine_tune`, timed: the tuned model; seconds of training; seconds of these in the frozen base
-    encoder, preparation included."""
-    from debias_nb.repro.runs import training as train
-    from debias_nb.repro.config import MethodConfig
-    model = copy.deepcopy(encoder)
-    clock = Clock()
-    method = MethodConfig(name=variant.name, **variant.method)
-    base = clocked_base(clock, variant.cached)
-    trainer = with_callbacks(train.MatchingTrainer, training_stretch(clock))
-    gc.collect()
-    with patch.object(train, "CachedBase", base), patch.object(train, "MatchingTrainer", trainer):
-        loss = train.fine_tune(model, encoder, pairs, method, training, seed=0)
-    steps = math.ceil(len(pairs) / training.batch_size) * training.epochs
-    check_steps(variant.name, len(loss.history), steps)
-    whole = clock.seconds["training"] + clock.seconds.get("before", 0.)
-    return model, whole, clock.seconds.get("base", 0.)
-
-
-def against_plain(variants, encoder, pairs, training, figures, scale: float, repeats: int, say) -> dict:
-    """Training with each variant beside plain fine-tuning. Name -> both figures and the `ratio` of the first.
-    figures: names of the whole time and of the base encoder's; scale: what a second counts, as 1000 by the number of
-    steps for milliseconds a step."""
-    by_name = {variant.name: variant for variant in variants}
-    total, base = figures
-
-    def once(name):
-        _, whole, in_base = fine_tuning(by_name[name], encoder, pairs, training)
-        return {total: scale * whole, base: scale * in_base}
-
-    return compare(list(by_name), once, PLAIN.name, repeats, say)
-
-
-def shown_against_plain(name: str, result: dict, figures, label: str) -> str:
-    "What `against_plain` has found for an encoder. label: the unit of its figures."
-    total, base = figures
-    head = f"{name} ({result['kind']}, {result['tokens']:.1f} tokens a text)"
-    return variants_table(head, result, {label: total, "of these, base encoder": base, "ratio to plain": "ratio"})
 
 
 def planted_pairs(n: int) -> tuple:
@@ -366,29 +262,18 @@ def cell(figure: dict) -> str:
     return f"{figure['median']:.4g} [{figure['q1']:.4g}, {figure['q3']:.4g}]"
 
 
-def cell_or_dash(figure: dict) -> str:
-    "The same; `-` for what a variant has nothing of."
-    return cell(figure) if figure["median"] else "-"
-
-
 def table(head, rows) -> str:
     "A table of texts, a dashed line below its head."
     columns = list(zip(head, *rows))
     widths = [max(map(len, column)) for column in columns]
-    dashes = ["-" * width for width in widths]
-    lines = []
-    for row in (head, dashes, *rows):
-        cells = [text.ljust(width) for text, width in zip(row, widths)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    rows = [head, ["-" * width for width in widths], *rows]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 def variants_table(head: str, result: dict, columns: dict) -> str:
     "A row for each of a result's `variants`. columns: what stands above -> the figure."
-    rows = []
-    for name, figures in result["variants"].items():
-        cells = [cell_or_dash(figures[figure]) for figure in columns.values()]
-        rows.append((name, *cells))
+    rows = [
+        (name, *(cell(figures[figure]) for figure in columns.values())) for name, figures in result["variants"].items()]
     return table((head, *columns), rows)
 
 
@@ -471,12 +356,6 @@ def checked(parser, options, *positive: str):
     return options
 
 
-def check_two(parser, name: str, value: int | None) -> None:
-    "Ends the program for an option that is given and below 2."
-    if value is not None and value < 2:
-        parser.error(f"--{name} must be at least 2")
-
-
 def checked_steps(parser, options):
     "The options of `ask_steps`. Ends the program where they do not fit."
     if options.quick:
@@ -486,7 +365,8 @@ def checked_steps(parser, options):
     for steps in [options.steps] if options.steps else STEPS.values():
         if steps % options.epochs:
             parser.error(f"--steps ({steps}) must be a multiple of --epochs ({options.epochs})")
-    check_two(parser, "batch", options.batch)
+    if options.batch < 2:
+        parser.error("--batch must be at least 2")
     return options
 
 

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import common
 from common import (
-    Clock, Meter, begin, calm, cell, checked, compare, finish, new_parser, rounded, table, telling,
+    Clock, Meter, ask_busy, begin, calm, cell, checked, compare, finish, new_parser, rounded, table, telling,
     training_stretch, with_callbacks,
 )
 
@@ -175,25 +175,19 @@ def pairs_run(size: Size, device: str) -> tuple:
     return run, parts, train.PairCollator
 
 
-def answers_data(size: Size, encoder):
-    "`AnswerTokens` of random pairs of texts, every sixth of which is labelled 1."
-    import torch
-    from debias_nb.repro.runs.answer_training import AnswerTokens
-    n = size.batch * size.steps
-    half = replace(size, tokens=size.tokens // 2)
-    inputs = encoder.tokenise(random_texts(n, half, 0), random_texts(n, half, 1), size.tokens)
-    labels = (torch.arange(n) % 6 == 0).long()
-    return AnswerTokens(inputs, labels, labels.bool())
-
-
 def answers_run(size: Size, device: str) -> tuple:
-    "Pairs of a question and an answer: the same."
+    "Pairs of a question and an answer, every sixth of which is labelled 1: the same."
+    import torch
     from debias_nb.config import EncoderConfig
     from debias_nb.repro.runs.pair_encoders import CrossEncoder
     from debias_nb.repro.runs import answer_training as answers
     from debias_nb.repro.config import MethodConfig, ScanConfig, TrainConfig
     encoder = CrossEncoder(transformer(size), tokenizer_of(size))
-    data = answers_data(size, encoder)
+    n = size.batch * size.steps
+    half = replace(size, tokens=size.tokens // 2)
+    inputs = encoder.tokenise(random_texts(n, half, 0), random_texts(n, half, 1), size.tokens)
+    labels = (torch.arange(n) % 6 == 0).long()
+    data = answers.AnswerTokens(inputs, labels, labels.bool())
     settings = TrainConfig(loss="cross-entropy", learning_rate=1e-5, epochs=1, batch_size=size.batch)
     fresh = EncoderConfig(name="learned", kind="alignment", units=1, embedding=1)
 
@@ -266,20 +260,14 @@ def step_flop(name: str, variant: str, size: Size) -> float:
     return size.batch * passes * forwards
 
 
-def matrix_peak() -> float:
-    "FLOP a second of a product of matrices in fp32, where nobody states the peak."
-    import torch
-    matrix = torch.randn(512, 512)
-    fastest = min(common.seconds(lambda: matrix @ matrix) for _ in range(8))
-    return 2 * 512**3 / fastest
-
-
 def peak_flop(device: str) -> float:
-    "FLOP a second that a device has at most."
+    "FLOP a second that a device has at most; of a CPU, of which nobody states it, those of a product of matrices in fp32."
+    import torch
     from debias_nb.config import load_yaml
-    if device == "cpu":
-        return matrix_peak()
-    return load_yaml(ROOT / "configs/device/costs.yaml")["peak"]["bf16"]
+    if device == "cuda":
+        return load_yaml(ROOT / "configs/device/costs.yaml")["peak"]["bf16"]
+    matrix = torch.randn(512, 512)
+    return 2 * 512**3 / min(common.seconds(lambda: matrix @ matrix) for _ in range(8))
 
 
 def clock_of(device: str):
@@ -288,12 +276,6 @@ def clock_of(device: str):
         return contextlib.nullcontext()
     cpu = SimpleNamespace(perf_counter=time.process_time, process_time=time.process_time)
     return patch.object(common, "time", cpu)
-
-
-def synchroniser(device: str):
-    "A function that waits for the device."
-    import torch
-    return torch.cuda.synchronize if device == "cuda" else lambda: None
 
 
 def timed_run(run, variant: str, size: Size, sync, patches=()) -> tuple:
@@ -321,31 +303,24 @@ def shares(run, parts, variant: str, size: Size, sync) -> dict:
 
 
 @contextlib.contextmanager
-def deterministic():
-    "Algorithms whose sums depend on chance are refused inside."
-    import torch
-    torch.use_deterministic_algorithms(True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(False)
-
-
 def surroundings(variant: str, collator):
     "What a variant changes around a run."
-    if variant == CACHED:
-        return kept_batch(collator)
-    if variant == DETERMINISTIC:
-        return deterministic()
-    return contextlib.nullcontext()
+    import torch
+    with kept_batch(collator) if variant == CACHED else contextlib.nullcontext():
+        torch.use_deterministic_algorithms(variant == DETERMINISTIC) # whose sums do not depend on chance
+        try:
+            yield
+        finally:
+            torch.use_deterministic_algorithms(False)
 
 
 def measure(name: str, size: Size, device: str, repeats: int, say) -> dict:
     """What a record says of a shape. Of each variant: milliseconds of a step, steps a second, the share of the peak,
     and the shares of its parts."""
     from debias_nb.repro.runs.records import this_machine
+    import torch
     run, parts, collator = RUNS[name](size, device)
-    sync = synchroniser(device)
+    sync = torch.cuda.synchronize if device == "cuda" else lambda: None # waits for the device
     peak = peak_flop(device)
 
     def once(variant):
@@ -399,26 +374,16 @@ def shown(name: str, found: dict) -> str:
 def arguments(argv):
     "The options. Ends the program where they make no sense."
     parser = new_parser(__doc__, RECORD, 5, "2 steps of a toy, 2 rounds")
-    tiny = "the small sizes, which are taken where there is no GPU"
-    busy = "with --write: also where others disturb; the record says so"
-    share = "runs a minute from so many processes, e.g. --share 1 2 4 8"
+    ask_busy(parser)
     parser.add_argument("--shape", action="append", choices=list(PAPERS), help="may be repeated (default: all)")
-    parser.add_argument("--tiny", action="store_true", help=tiny)
-    parser.add_argument("--busy", action="store_true", help=busy)
-    parser.add_argument("--share", type=int, nargs="*", default=[], metavar="N", help=share)
+    parser.add_argument("--tiny", action="store_true", help="the small sizes, which are taken where there is no GPU")
+    parser.add_argument(
+        "--share", type=int, nargs="*", default=[], metavar="N",
+        help="runs a minute from so many processes, e.g. --share 1 2 4 8")
     options = checked(parser, parser.parse_args(argv))
     if options.quick:
         options.repeats = 2
     return options
-
-
-def sizes_for(options, device: str) -> tuple[str, dict]:
-    "Which sizes are run, and these by shape."
-    if options.quick:
-        return "quick", QUICK
-    if options.tiny or device == "cpu":
-        return "tiny", TINY
-    return "papers", PAPERS
 
 
 def main(argv=None) -> int:
@@ -428,7 +393,11 @@ def main(argv=None) -> int:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     import torch
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    named, sizes = sizes_for(options, device)
+    named, sizes = "papers", PAPERS
+    if options.quick:
+        named, sizes = "quick", QUICK
+    elif options.tiny or device == "cpu":
+        named, sizes = "tiny", TINY
     results = {}
     meter = Meter()
     with calm(), clock_of(device):

@@ -3,8 +3,8 @@ import sys
 from pathlib import Path
 
 from common import (
-    Meter, agreeing, ask_encoders, begin, checked, default_encoders, finish, loaded, measured, new_parser, rounded,
-    settings_of, telling, variants_table,
+    PLANTED, Meter, agreeing, ask_encoders, begin, checked, finish, loaded, measured, new_parser, rounded, settings_of,
+    static_encoders, telling, variants_table,
 )
 
 RECORD = Path(__file__).resolve().with_suffix(".json")
@@ -111,7 +111,7 @@ def main(argv=None) -> int:
     import captum
     results = {}
     meter = Meter()
-    for name, encoder, kind in loaded(options.encoder or default_encoders()):
+    for name, encoder, kind in loaded(options.encoder or [PLANTED[0], *static_encoders()]):
         tokens = tokenise(encoder, planted_texts(options.texts), 32)
         runs = variants(encoder, tokens)
         difference = agreement(runs, tokens.ordinary)

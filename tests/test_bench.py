@@ -17,7 +17,6 @@ import common
 import diagnose
 import gpu
 import importance
-import itvreg_step
 import made
 import ranking
 import regularized
@@ -27,7 +26,6 @@ ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "bench"
 NO_SPREAD = {"median": 1., "q1": 1., "q3": 1.} # of what everything is compared with
 VARIANTS = { # options of a quick run -> what is compared, the reference first
-    "itvreg_step --encoder tiny-static": [variant.name for variant in itvreg_step.VARIANTS],
     "regularized --encoder tiny-static": list(regularized.VARIANTS),
     "diagnose --encoder tiny-static": [diagnose.DEFAULT, diagnose.ENCODING, diagnose.OURS],
     "importance --encoder tiny-static": [importance.OURS, importance.TOGETHER, importance.SINGLY, importance.STEPWISE],
@@ -108,23 +106,6 @@ def test_operations_of_a_step():
     assert gpu.step_flop("900 x 32", "ITVReg", pairs) == 900 * 3 * 3 * distilbert
 
 
-def test_parts_are_timed_once_and_a_frozen_encoder_before_the_first_step_is_not_ours():
-    class Thing:
-        def encode(self):
-            return 1
-
-        def loss(self):
-            return self.encode() + self.encode()
-
-    clock = common.Clock()
-    encoding = gpu.clocked(Thing, "encode", clock, "encoder", lambda: None)
-    with encoding, gpu.clocked(Thing, "loss", clock, "loss", lambda: None):
-        Thing().encode()
-        assert "encoder" not in clock.seconds
-        assert Thing().loss() == 2
-    assert 0 < clock.seconds["encoder"] < clock.seconds["loss"]
-
-
 # ---- what they have in common
 
 @pytest.mark.parametrize("load, share, threads, quotable", [
@@ -137,10 +118,6 @@ def test_a_busy_machine_is_warned_of_and_its_numbers_are_not_kept(load, share, t
     assert common.keep(record, path) == int(not quotable)
     assert path.exists() == quotable
     assert common.keep(record, path, busy=True) == 0 and json.loads(path.read_text("utf-8")) == record
-
-
-def test_spread_is_median_and_quartiles():
-    assert common.spread([3., 1., 2., 5., 4.]) == {"median": 3., "q1": 2., "q3": 4.}
 
 
 def test_clock_counts_nested_stretches_once(monkeypatch):
@@ -170,9 +147,8 @@ def test_ratios_are_taken_inside_a_round():
 
 
 @pytest.mark.parametrize("script, options", [
-    (itvreg_step, "--steps 0"), (itvreg_step, "--steps 5 --epochs 2"), (regularized, "--epochs 7"), (regularized, "--batch 1"),
-    (diagnose, "--pairs 0"), (importance, "--texts 0"), (gpu, "--repeats 0"),
-    (ranking, "--questions 5"), (ranking, "--questions 5 --candidates 4"), (ranking, "--quick --write"),
+    (regularized, "--steps 5 --epochs 2"), (regularized, "--batch 1"), (diagnose, "--pairs 0"), (gpu, "--repeats 0"),
+    (ranking, "--questions 5"), (ranking, "--quick --write"),
 ])
 def test_options_that_make_no_sense_are_refused(script, options, capsys):
     with pytest.raises(SystemExit):
