@@ -7,28 +7,13 @@ __all__ = ['CUTOFFS', 'refuse', 'over', 'ends_of_ties', 'auc_at', 'bootstrap_wei
            'rank_metrics', 'rank_replicates', 'randomisation_test']
 
 # %% ../nbs/06_metrics.ipynb #513be005
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.random import default_rng
+from scipy.special import gammaln
 
-from .config import check_range
-
-
-def _prefix(name):
-    "How an error names its evaluation set."
-    if name:
-        return f"{name}: "
-    return ""
-
-
-def _check_lengths(at, **columns):
-    "Raises `ValueError` for what are not vectors of one length."
-    shapes = {key: values.shape for key, values in columns.items()}
-    different = set(shapes.values())
-    if len(different) != 1 or len(*different) != 1:
-        got = [f"{key} {shape}" for key, shape in shapes.items()]
-        raise ValueError(f"{at}vectors of one length are expected, got {', '.join(got)}")
+from .config import check_known, check_range
 
 
 def refuse(
@@ -40,36 +25,32 @@ def refuse(
     questions=None,  # (n,) the name of each value's question
 ) -> None:
     "Raises `ValueError` with the first bad value."
-    if not bad.any():
-        return
-    i = bad.argmax()
-    whose = ""
+    if bad.any():
+        i = bad.argmax()
+        whose = "" if questions is None else f" (question {questions[i]!r})"
+        raise ValueError(f"{at}{key}[{i}]{whose} is {values[i]} ({bad.sum()} of {bad.size} {key} {why})")
+
+
+def _vectors(at: str, **columns) -> list[np.ndarray]:
+    "Vectors of one length. Raises `ValueError` for others."
+    shapes = {key: np.shape(values) for key, values in columns.items()}
+    if len(set(shapes.values())) != 1 or len(next(iter(shapes.values()))) != 1:
+        got = ", ".join(f"{key} {shape}" for key, shape in shapes.items())
+        raise ValueError(f"{at}vectors of one length are expected, got {got}")
+    return list(columns.values())
+
+
+def _scored(at: str, y_true, y_score, questions=None) -> list[np.ndarray]:
+    "Labels and scores as floats, and questions. Raises `ValueError` naming the evaluation set and the first bad position."
+    columns = {"y_true": np.asarray(y_true, float), "y_score": np.asarray(y_score, float)}
+    names = None
     if questions is not None:
-        whose = f" (question {questions[i]!r})"
-    count = f"{bad.sum()} of {bad.size} {key} {why}"
-    raise ValueError(f"{at}{key}[{i}]{whose} is {values[i]} ({count})")
-
-
-def _refuse_unusable(y_true, y_score, at, questions=None):
-    "Raises `ValueError` for scores that are not finite, and labels that are not 0 or 1."
-    refuse(~np.isfinite(y_score), y_score, "y_score", "are not finite", at, questions)
-    why = "are not 0 or 1"
-    if np.isin(y_score, (0, 1)).all(): # as labels are
-        why += "; labels come first, scores second"
-    refuse(~np.isin(y_true, (0, 1)), y_true, "y_true", why, at, questions)
-
-
-def _checked(y_true, y_score, name):
-    "Labels as booleans and scores as floats. Raises `ValueError` naming the evaluation set and the first bad position."
-    at = _prefix(name)
-    labels = np.asarray(y_true, float)
-    scores = np.asarray(y_score, float)
-    _check_lengths(at, y_true=labels, y_score=scores)
-    _refuse_unusable(labels, scores, at)
-    found = np.unique(labels)
-    if len(found) < 2:
-        raise ValueError(f"{at}both classes are needed, got {labels.size} labels, of {found.tolist()}")
-    return labels == 1, scores
+        columns["groups"] = np.asarray(questions)
+        names = columns["groups"].tolist()
+    labels, scores, *rest = _vectors(at, **columns)
+    refuse(~np.isfinite(scores), scores, "y_score", "are not finite", at, names)
+    refuse(~np.isin(labels, (0, 1)), labels, "y_true", "are not 0 or 1", at, names)
+    return [labels, scores, *rest]
 
 # %% ../nbs/06_metrics.ipynb #9d8e5c6a
 def _corners(weights, side, ends):
@@ -111,19 +92,6 @@ def ends_of_ties(
     return np.flatnonzero(falls)
 
 
-def _areas(scores, positive, max_fpr, rows): # (n,), (n,), rows of weights (B, n)
-    "As of `_area`, for any number of rows."
-    n = len(scores)
-    order = np.argsort(-scores)
-    ends = ends_of_ties(scores[order])
-    step = max(1, 2**26 // (64 * n)) # eight arrays of doubles in about 64 MB
-    areas = [np.empty(0)]
-    for i in range(0, len(rows), step):
-        weights = rows[i:i + step].take(order, axis=1)
-        areas.append(_area(weights, positive[order], ends, max_fpr))
-    return np.concatenate(areas)
-
-
 def auc_at(y_true, y_score, max_fpr: float = .05, weights=None, name: str = "") -> float | np.ndarray:
     r"""Compute the area under the ROC curve for false positive rates up to `max_fpr`, divided by `max_fpr`.
 
@@ -163,19 +131,28 @@ def auc_at(y_true, y_score, max_fpr: float = .05, weights=None, name: str = "") 
     >>> auc_at(y_true, y_score), auc_at(y_true, y_score, max_fpr=1)
     (0.5, 0.75)
     """
-    positive, scores = _checked(y_true, y_score, name)
-    at = _prefix(name)
+    at = f"{name}: " if name else ""
+    labels, scores = _scored(at, y_true, y_score)
     n = len(scores)
+    found = np.unique(labels).tolist()
+    if len(found) < 2:
+        raise ValueError(f"{at}both classes are needed, got {n} labels, of {found}")
     check_range(f"{at}max_fpr", max_fpr, "(]", 1)
-    if weights is None:
-        itself = np.ones((1, n), np.uint8)
-        return float(_areas(scores, positive, max_fpr, itself)[0])
-    rows = np.asarray(weights)
+    rows = np.ones((1, n), np.uint8) if weights is None else np.asarray(weights)
     if rows.ndim != 2 or rows.shape[1] != n:
         raise ValueError(f"{at}weights must have shape (B, {n}), got {rows.shape}")
     if not (np.isfinite(rows) & (rows >= 0)).all():
         raise ValueError(f"{at}weights must be finite and not negative")
-    return _areas(scores, positive, max_fpr, rows)
+
+    order = np.argsort(-scores)
+    ends = ends_of_ties(scores[order])
+    positive = labels[order] == 1
+    step = max(1, 2**26 // (64 * n)) # eight arrays of doubles in about 64 MB
+    areas = [np.empty(0)]
+    for i in range(0, len(rows), step):
+        areas.append(_area(rows[i:i + step].take(order, axis=1), positive, ends, max_fpr))
+    areas = np.concatenate(areas)
+    return float(areas[0]) if weights is None else areas
 
 # %% ../nbs/06_metrics.ipynb #a187301e
 def _members(groups, at=""):
@@ -220,23 +197,19 @@ def bootstrap_weights(n: int, replicates: int = 200, seed: int = 0, groups=None)
     """
     if n < 1 or replicates < 2:
         raise ValueError(f"at least 1 pair and 2 replicates are needed, got n={n}, replicates={replicates}")
-    if groups is None:
-        return _drawn(n, replicates, seed)
-    groups = np.asarray(groups)
-    if groups.shape != (n,):
-        raise ValueError(f"groups must have shape ({n},), got {groups.shape}")
-    names, member = _members(groups)
-    return _drawn(len(names), replicates, seed)[:, member]
-
-
-def _drawn(units, replicates, seed): # -> (replicates, units)
-    "How often each unit is drawn."
+    units = n
+    if groups is not None:
+        groups = np.asarray(groups)
+        if groups.shape != (n,):
+            raise ValueError(f"groups must have shape ({n},), got {groups.shape}")
+        names, member = _members(groups)
+        units = len(names)
     rng = default_rng(seed)
     counts = np.empty((replicates, units), np.uint8)
     for row in counts:
         drawn = rng.integers(units, size=units)
         row[:] = np.bincount(drawn, minlength=units)
-    return counts
+    return counts if groups is None else counts[:, member]
 
 # %% ../nbs/06_metrics.ipynb #b2f7f6dd
 def with_itself(
@@ -290,11 +263,12 @@ def evaluate_pairs(
     >>> values, len(resampled["auc05"])
     ({'auc05': 0.5, 'auc': 0.75}, 10)
     """
-    positive, scores = _checked(y_true, y_score, name)
+    labels = np.asarray(y_true)
+    scores = np.asarray(y_score)
     weights = with_itself(bootstrap_weights(len(scores), replicates, seed, groups))
     areas = {
-        "auc05": auc_at(positive, scores, .05, weights, name),
-        "auc": auc_at(positive, scores, 1., weights, name),
+        "auc05": auc_at(labels, scores, .05, weights, name),
+        "auc": auc_at(labels, scores, 1., weights, name),
     }
     for key, mask in (subsets or {}).items():
         subset = f"{name}[{key}]"
@@ -304,15 +278,12 @@ def evaluate_pairs(
             raise ValueError(f"{subset}: {each}, got shape {mask.shape}")
         refuse(~np.isin(mask, (0, 1)), mask, "entries", "are not True or False", f"{subset}: ")
         rows = mask.astype(bool)
-        areas[f"auc05[{key}]"] = auc_at(positive[rows], scores[rows], .05, weights[:, rows], subset)
+        areas[f"auc05[{key}]"] = auc_at(labels[rows], scores[rows], .05, weights[:, rows], subset)
     values = {key: float(area[0]) for key, area in areas.items()}
     resampled = {key: area[1:].tolist() for key, area in areas.items()}
     return values, resampled
 
 # %% ../nbs/06_metrics.ipynb #3b8cd493
-from typing import NamedTuple
-
-
 class _Ties(NamedTuple):
     "Candidates sorted by question, then by falling score; arrays over places unless said otherwise."
     order: np.ndarray    # the candidate at each place, in one of the orders that the scores allow
@@ -344,9 +315,6 @@ def _ties(scores, question): # (n,) each; questions are numbers 0 … Q - 1, eac
     return _Ties(order, question, rank, start, tie, size, passed)
 
 # %% ../nbs/06_metrics.ipynb #fce3daa6
-from scipy.special import gammaln
-
-
 def _log_choose(n, k):
     "Logarithm of the binomial coefficient, the number of ways to choose k of n."
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
@@ -398,45 +366,8 @@ def _ndcg(t, gains, k): # (n,) not negative, some gain in every question; k rank
     found = np.bincount(t.question, of_tie / t.size * discount)
     return found / np.bincount(t.question, best * discount)
 
-# %% ../nbs/06_metrics.ipynb #ef10948a
-def _candidates(y_true, y_score, groups, at):
-    """Labels, scores, question names, question of each candidate.
-    Raises `ValueError` naming the question of the first bad value."""
-    labels = np.asarray(y_true, float)
-    scores = np.asarray(y_score, float)
-    groups = np.asarray(groups)
-    _check_lengths(at, y_true=labels, y_score=scores, groups=groups)
-    if not scores.size:
-        raise ValueError(f"{at}there are no candidates")
-    ids, question = _members(groups, at)
-    _refuse_unusable(labels, scores, at, groups.tolist())
-    return labels, scores, ids, question
-
-
-def _gains(grades, levels, questions, at): # questions: (n,) the name of each grade's question
-    "How far grades are above the lowest level. Raises `ValueError` naming the question of the first bad one."
-    grades = np.asarray(grades, float)
-    _check_lengths(at, y_score=questions, grades=grades)
-    low, high = levels
-    whole = np.isin(grades, np.arange(low, high + 1))
-    why = f"are no whole numbers from {low} to {high}"
-    refuse(~whole, grades, "grades", why, at, questions.tolist())
-    return grades - low
-
 # %% ../nbs/06_metrics.ipynb #2e37d912
-def _refuse_question(bad, ids, at, why): # (Q,) each
-    "Raises `ValueError` naming the first bad question."
-    if bad.any():
-        question = ids[bad].tolist()[0]
-        raise ValueError(f"{at}question {question!r} {why} ({bad.sum()} of {bad.size})")
-
-
 CUTOFFS = (1, 3, 10) # k of nDCG@k
-
-
-def _ndcgs(t, gains, suffix=""): # as of `_ndcg`
-    "nDCG at every cutoff."
-    return {f"ndcg{k}{suffix}": _ndcg(t, gains, k) for k in CUTOFFS}
 
 
 def rank_metrics(
@@ -484,26 +415,38 @@ def rank_metrics(
     >>> means["mrr"], values["p1"].tolist(), ids.tolist()
     (0.75, [1.0, 0.0], ['a', 'b'])
     """
-    at = _prefix(name)
-    if unanswered not in ("error", "exclude"):
-        raise ValueError(f'{at}unanswered is "error" or "exclude", got {unanswered!r}')
-    labels, scores, ids, question = _candidates(y_true, y_score, groups, at)
+    at = f"{name}: " if name else ""
+    check_known("unanswered", unanswered, ("error", "exclude"))
+    labels, scores, names = _scored(at, y_true, y_score, groups)
+    if not scores.size:
+        raise ValueError(f"{at}there are no candidates")
+    ids, question = _members(names, at)
     gain = labels
+    low, high = levels
     if grades is not None:
-        gain = _gains(grades, levels, ids[question], at)
+        grades, _ = _vectors(at, grades=np.asarray(grades, float), y_score=scores)
+        whole = np.isin(grades, np.arange(low, high + 1))
+        refuse(~whole, grades, "grades", f"are no whole numbers from {low} to {high}", at, names.tolist())
+        gain = grades - low
     empty = np.bincount(question, labels) == 0
     flat = np.bincount(question, gain) == 0
+    broken = {f"has a relevant candidate, but all its grades are {low}": flat & ~empty}
     if unanswered == "error" or empty.all():
-        _refuse_question(empty, ids, at, "has no relevant candidate, see `unanswered`")
-    _refuse_question(flat & ~empty, ids, at, f"has a relevant candidate, but all its grades are {levels[0]}")
+        broken["has no relevant candidate, see `unanswered`"] = empty
+    for why, bad in broken.items():
+        if bad.any():
+            raise ValueError(f"{at}question {ids[bad].tolist()[0]!r} {why} ({bad.sum()} of {bad.size})")
+
     rows = ~empty[question]
     _, asked = np.unique(question[rows], return_inverse=True)
     ties = _ties(scores[rows], asked)
-    gain = gain[rows]
     values = _binary(ties, labels[rows])
-    values |= _ndcgs(ties, gain)
+    gains = {"": gain[rows]}
     if grades is not None:
-        values |= _ndcgs(ties, 2**gain - 1, "_exp")
+        gains["_exp"] = 2**gain[rows] - 1
+    for suffix, of_each in gains.items():
+        for k in CUTOFFS:
+            values[f"ndcg{k}{suffix}"] = _ndcg(ties, of_each, k)
     means = {key: float(v.mean()) for key, v in values.items()}
     if unanswered == "exclude":
         means["excluded"] = int(empty.sum())
@@ -518,7 +461,7 @@ def rank_replicates(
     """Bootstrap replicates over questions.
     Raises `ValueError` where metrics differ in length or there is nothing to draw from."""
     values = {key: np.asarray(v, float) for key, v in values.items()}
-    _check_lengths("", **values)
+    _vectors("", **values)
     n = len(next(iter(values.values())))
     weights = bootstrap_weights(n, replicates, seed)
     return {key: (weights @ v / n).tolist() for key, v in values.items()}
@@ -534,9 +477,7 @@ def randomisation_test(
     Raises `ValueError` for unusable input."""
     if draws < 1:
         raise ValueError(f"at least 1 draw is needed, got {draws}")
-    a = np.asarray(a, float)
-    b = np.asarray(b, float)
-    _check_lengths("", a=a, b=b)
+    a, b = _vectors("", a=np.asarray(a, float), b=np.asarray(b, float))
     refuse(~np.isfinite(a), a, "a", "are not finite")
     refuse(~np.isfinite(b), b, "b", "are not finite")
     if not a.size:

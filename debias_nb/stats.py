@@ -52,10 +52,7 @@ def mean_std(values) -> tuple[float, float]:
     (72.0, 2.0)
     """
     v = _values(values, "values")
-    std = math.nan
-    if v.size > 1:
-        std = float(v.std(ddof=1))
-    return float(v.mean()), std
+    return float(v.mean()), float(v.std(ddof=1)) if v.size > 1 else math.nan
 
 # %% ../nbs/08_stats.ipynb #68774cd2
 def _matrix(replicates, n, what):
@@ -71,81 +68,51 @@ def _matrix(replicates, n, what):
         raise ValueError(f"{what}: seed {seed}, replicate {replicate} is {r[seed, replicate]}")
     return r
 
-
+# %% ../nbs/08_stats.ipynb #7c84e26e
 LACKING = .1 # share of the resamples that may lack a class
 
 
-def _complete(r, what): # (n, B), nan where a resample lacks a class
-    """The resamples that have a value for every seed, and how many have not.
-    Raises `ValueError` when these exceed `LACKING`."""
-    keep = ~np.isnan(r).any(0)
-    dropped = int((~keep).sum())
-    if dropped > LACKING * keep.size:
-        first, _ = np.argwhere(np.isnan(r))[0]
-        lost = f"{dropped} of {keep.size} resamples have no value (first at seed {first})"
-        raise ValueError(f"{what}: {lost}: the test set is too small")
-    return r[:, keep], dropped
-
-# %% ../nbs/08_stats.ipynb #7c84e26e
-def _covered(v, r, dropped):
-    "What an interval covers, in words."
-    seeds = "one run, seeds not covered"
-    if len(v) > 1:
-        seeds = f"t over {len(v)} seeds"
-    if r is None:
-        return f"{seeds}, test items not covered"
-    left_out = ""
-    if dropped:
-        left_out = f" ({dropped} left out: a class was missing)"
-    return f"{seeds}, {r.shape[1]} resamples of the test items{left_out}"
-
-
-def _of_items(r, units): # (n, B) replicates or None; how many units each resample draws, None where there are many
-    "What the draw of test items adds to the variance of the mean over seeds, and its degrees of freedom."
-    if r is None:
-        return None
-    resampled = r.mean(0)
-    variance = resampled.var(ddof=1)
-    freedom = len(resampled) - 1
-    if units is None:
-        return variance, freedom
-    return variance * units / (units - 1), min(freedom, units - 1)
-
-
-def _spread(v, of_items): # (n,) values; of `_of_items`
-    "Standard error of the mean over seeds, and its degrees of freedom."
-    parts = [] # variance and degrees of freedom
-    if len(v) > 1:
-        of_mean = v.var(ddof=1) / len(v)
-        parts.append((of_mean, len(v) - 1))
-    if of_items:
-        parts.append(of_items)
-    total = sum(variance for variance, _ in parts)
-    weakness = sum(variance**2 / df for variance, df in parts)
-    error = math.nan
-    if parts:
-        error = math.sqrt(total)
-    df = 1.
-    if weakness:
-        df = total**2 / weakness
-    return error, df
-
-# %% ../nbs/08_stats.ipynb #3e3f0e97
-def _upper(level):
-    "The upper quantile of a two-sided level. Raises `ValueError` outside (0, 1)."
-    check_range("level", level, "()", 1)
-    return (1 + level) / 2
-
-
-def _check_units(units):
-    "Raises `ValueError` for a number of units from which nothing follows."
+def _estimate(
+    v,     # (n,) values of the seeds
+    r,     # (n, B) replicates, nan where a resample lacks a class; None: none are given
+    units, # how many a resample draws; None: many
+) -> tuple[float, float, float, str]: # -> error, degrees of freedom, error of the test items alone, what is covered
+    "Of the mean over seeds. Raises `ValueError` where too many resamples lack a class, or from fewer than two units."
     if units is not None and (units < 2 or units != int(units)):
         raise ValueError(f"units must be whole and 2 or more, got {units}: one alone says nothing of others")
+    method = "one run, seeds not covered"
+    parts = [] # variance and degrees of freedom
+    if len(v) > 1:
+        method = f"t over {len(v)} seeds"
+        parts.append((v.var(ddof=1) / len(v), len(v) - 1))
+    items = math.nan
+    if r is None:
+        method += ", test items not covered"
+    else:
+        keep = ~np.isnan(r).any(0)
+        kept = int(keep.sum())
+        dropped = keep.size - kept
+        if dropped > LACKING * keep.size:
+            raise ValueError(f"replicates: {dropped} of {keep.size} resamples have no value: the test set is too small")
+        variance = r[:, keep].mean(0).var(ddof=1)
+        freedom = kept - 1
+        if units is not None:
+            variance = variance * units / (units - 1)
+            freedom = min(freedom, units - 1)
+        parts.append((variance, freedom))
+        items = math.sqrt(variance)
+        method += f", {kept} resamples of the test items"
+        if dropped:
+            method += f" ({dropped} left out: a class was missing)"
+    total = sum(variance for variance, _ in parts)
+    weakness = sum(variance**2 / df for variance, df in parts)
+    return math.sqrt(total) if parts else math.nan, total**2 / weakness if weakness else 1., items, method
 
-
-def _half(error, df, upper):
-    "Half the length of a t-interval."
-    return float(stdtrit(df, upper)) * error
+# %% ../nbs/08_stats.ipynb #3e3f0e97
+def _half(error, df, level):
+    "Half the length of a t-interval. Raises `ValueError` for a level outside (0, 1)."
+    check_range("level", level, "()", 1)
+    return float(stdtrit(df, (1 + level) / 2)) * error
 
 
 @dataclass(frozen=True)
@@ -211,18 +178,14 @@ def interval(values, replicates=None, level: float = .95, units: int | None = No
     >>> print(f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]")
     72.0 [67.0, 77.0]
     """
-    upper = _upper(level)
-    _check_units(units)
     v = _values(values, "values")
     r = None
-    dropped = 0
     if replicates is not None:
         r = _matrix(replicates, len(v), "replicates")
-        r, dropped = _complete(r, "replicates")
-    se, df = _spread(v, _of_items(r, units))
+    error, freedom, _, method = _estimate(v, r, units)
+    half = _half(error, freedom, level)
     mean, std = mean_std(v)
-    half = _half(se, df, upper)
-    return Interval(mean, mean - half, mean + half, len(v), std, _covered(v, r, dropped))
+    return Interval(mean, mean - half, mean + half, len(v), std, method)
 
 # %% ../nbs/08_stats.ipynb #38bffab2
 @dataclass(frozen=True)
@@ -277,11 +240,12 @@ def _p_value(mean, se, df):
     return float(2 * stdtr(df, -abs(mean) / se))
 
 
-def _difference(mean, error, df, n, upper, items_error, method, seeds_alone=False) -> Paired:
+def _difference(d, error, df, level, items_error, method, seeds_alone=False) -> Paired: # d: (n,) one each seed
     "A mean with its t-interval and its p-value."
-    half = _half(error, df, upper)
+    mean = float(d.mean())
+    half = _half(error, df, level)
     p = _p_value(mean, error, df)
-    return Paired(mean, mean - half, mean + half, n, p, method, seeds_alone, error, df, items_error)
+    return Paired(mean, mean - half, mean + half, len(d), p, method, seeds_alone, error, df, items_error)
 
 
 def paired(
@@ -316,8 +280,6 @@ def paired(
     >>> print(f"{found.difference:+.1f} [{found.low:+.1f}, {found.high:+.1f}], p = {found.p:.3f}")
     +3.3 [+1.9, +4.8], p = 0.010
     """
-    upper = _upper(level)
-    _check_units(units)
     a = _values(a_values, "a_values")
     b = _values(b_values, "b_values")
     if len(a) != len(b) and 1 not in (len(a), len(b)):
@@ -327,28 +289,17 @@ def paired(
         side = "b" if a_replicates is None else "a"
         raise ValueError(f"only {side} has replicates: both sides are needed, or none")
     r = None
-    dropped = 0
     if a_replicates is not None:
         ra = _matrix(a_replicates, len(a), "a_replicates")
         rb = _matrix(b_replicates, len(b), "b_replicates")
         if ra.shape[1] != rb.shape[1]:
             counts = f"a has {ra.shape[1]} replicates and b has {rb.shape[1]}"
             raise ValueError(f"{counts}: these are not the same resamples")
-        r, dropped = _complete(ra - rb, "replicates of the difference")
-    d = a - b
-    of_items = _of_items(r, units)
-    se, df = _spread(d, of_items)
-    method = _covered(d, r, dropped)
+        r = ra - rb
+    error, freedom, items, method = _estimate(a - b, r, units)
     if len(a) != len(b):
-        single = "b"
-        if len(a) == 1:
-            single = "a"
-        method = f"{single} is one run, taken as deterministic; {method}"
-    items = math.nan
-    if of_items:
-        variance, _ = of_items
-        items = math.sqrt(variance)
-    return _difference(float(d.mean()), se, df, len(d), upper, items, method, seeds_alone=r is None)
+        method = f"{'a' if len(a) == 1 else 'b'} is one run, taken as deterministic; {method}"
+    return _difference(a - b, error, freedom, level, items, method, seeds_alone=r is None)
 
 
 def over_splits(
@@ -364,12 +315,10 @@ def over_splits(
     if len(d) < 2:
         raise ValueError(f"{len(d)} split: the scatter between splits takes two or more")
     check_range("overlap", overlap, "()")
-    upper = _upper(level)
     scatter = float(d.std(ddof=1))
-    se = scatter * math.sqrt(1 / len(d) + overlap)
-    items = scatter * math.sqrt(overlap)
+    error = scatter * math.sqrt(1 / len(d) + overlap)
     method = f"t over {len(d)} random splits, corrected for the texts that they share"
-    return _difference(float(d.mean()), se, len(d) - 1, len(d), upper, items, method)
+    return _difference(d, error, len(d) - 1, level, scatter * math.sqrt(overlap), method)
 
 # %% ../nbs/08_stats.ipynb #b0cb7377
 WORDS = ("holds", "reversed", "no difference", "undecided")
@@ -473,12 +422,7 @@ def verdict(
     if p is None:
         p = threshold_p(paired, threshold)
     if p < 1 - level:
-        if paired.difference > threshold:
-            return "holds"
-        return "reversed"
-    upper = _upper(level)
-    half = _half(paired.error, paired.freedom, upper)
+        return "holds" if paired.difference > threshold else "reversed"
+    half = _half(paired.error, paired.freedom, level)
     near = abs(paired.difference - threshold) + half <= delta
-    if near:
-        return "no difference"
-    return "undecided"
+    return "no difference" if near else "undecided"
