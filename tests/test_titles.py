@@ -15,7 +15,7 @@ from scipy.sparse import csr_matrix
 
 from debias_nb.data import titles as t
 from debias_nb.config import WorldConfig
-from debias_nb.data.registry import ChangedData, DataError, MissingData, load_registry, locate
+from debias_nb.data.registry import ChangedData, DataError, MissingData
 from debias_nb.data.worlds import SPLITS, Catalogue
 
 real = pytest.mark.skipif(
@@ -60,40 +60,6 @@ def own_is_the_same_title(made):
     return all(
         made.items[own] == query if own >= 0 else query not in made.items
         for query, own in zip(made.queries, made.own))
-
-
-# ---- bad input of make_titles
-
-TWO = {"queries": ["Cup", "Pot"], "items": ["Lid", "Spout", "Rim"], "relevance": [(0, 0), (1, 0)]}
-
-
-@pytest.mark.parametrize("changed, named", [
-    ({"relevance": [(0, 3)]}, "query 0 and item 3"),
-    ({"relevance": [(1, -1)]}, "item -1"),
-    ({"relevance": [(2, 0)]}, "query 2"),
-    ({"relevance": np.zeros((2, 3))}, "relevance"),
-    ({"relevance": [("0", "1")]}, "relevance"),
-    ({"relevance": []}, "none of 2 queries"),
-    ({"excluded": [(0, 7)]}, "excluded names query 0 and item 7"),
-    ({"categories": ["a"]}, "1 categories for 2 queries"),
-    ({"categories": ["a"] * 3}, "3 categories"),
-    ({"years": [2001]}, "1 years"),
-    ({"published": [True]}, "1 published"),
-    ({"queries": ["Cup", None]}, "title 1"),
-    ({"items": ["Lid", float("nan"), "Rim"]}, "title 1"),
-    ({"items": ["cup", "pot"], "relevance": [(0, 0), (1, 1)]}, "none of 2 queries"), # each leads to itself alone
-])
-def test_titles_that_cannot_be_are_refused(changed, named):
-    with pytest.raises(ValueError, match=re.escape(named)) as error:
-        t.make_titles("shelf", **(TWO | changed))
-    assert "shelf" in str(error.value)
-
-
-def test_files_in_which_nothing_is_relevant_are_no_data(tmp_path):
-    papers = put(tmp_path / "m.txt", "id = {P1}", "title = {x}", "year = {2001}")
-    citations = put(tmp_path / "c.txt", "X1 , P1")
-    with pytest.raises(DataError, match="aan_citations: none of 0 queries has a relevant item"):
-        t.read_aan(papers, citations)
 
 
 # ---- what make_titles does
@@ -150,13 +116,6 @@ def test_merging_accounts_for_everything(data):
         assert lower(pairs_of(made, made.excluded)) == still
 
 
-def test_columns_cannot_be_changed():
-    made = library()
-    for column in (made.years, made.categories, made.own):
-        with pytest.raises(ValueError):
-            column[0] = column[1]
-
-
 FINGERPRINT = """
 from debias_nb.data.titles import make_titles
 print(make_titles('x', ['Cup', 'Pot'], ['Lid', 'cup', 'Rim'], [(0, 0), (1, 1), (1, 2)]).fingerprint)
@@ -202,7 +161,6 @@ def test_lf_without_categories(tmp_path):
     made = t.read_lf(lf(tmp_path), year=2013)
     assert made.name == tmp_path.name and made.categories is None
     assert made.published.tolist() == [False, False, False, True] and set(made.years) == {2013}
-    assert made.counts["pairs to the own title"] == 1
     assert t.read_lf(tmp_path).years is None
 
 
@@ -212,19 +170,13 @@ def record(*targets, uid="A", title="x"):
 
 @pytest.mark.parametrize("file, lines, named", [
     ("trn.json.gz", [RECORDS[0], b'{"uid": "B", "title"'], "trn.json.gz:2: "),
-    ("trn.json.gz", [RECORDS[0], b'{"uid": "B\xff", "title": "x", "target_ind": [0]}'], "trn.json.gz:2: not UTF-8"),
+    ("trn.json.gz", [RECORDS[0], b'{"uid": "B\xff", "title": "x", "target_ind": [0]}'], "trn.json.gz:2: "),
     ("trn.json.gz", [{"uid": "A", "title": "x"}], "trn.json.gz:1: target_ind"),
     ("trn.json.gz", [RECORDS[0], RECORDS[0]], "trn.json.gz:2: the id 'A'"),
-    ("trn.json.gz", [record(3)], "trn.json.gz:1: target_ind 3"),
     ("tst.json.gz", [record(-1)], "tst.json.gz:1: target_ind -1"),
-    ("tst.json.gz", [record("1")], "tst.json.gz:1: target_ind"),
-    ("tst.json.gz", [], "tst.json.gz: the file is empty"),
     ("lbl.json.gz", [LABELS[0], LABELS[0] | {"title": "y"}], "lbl.json.gz:2: the id 'A'"),
-    ("lbl.json.gz", None, "lbl.json.gz"),
     ("filter_labels_train.txt", ["0 0", "1 x"], "filter_labels_train.txt:2: "),
-    ("filter_labels_train.txt", ["0 0", ""], "filter_labels_train.txt:2: "),
     ("filter_labels_train.txt", ["0 0 1"], "filter_labels_train.txt:1: "),
-    ("filter_labels_train.txt", ["0 " + "9" * 30], "filter_labels_train.txt:1: "),
     ("filter_labels_train.txt", ["0 3"], "filter_labels_train.txt:1: row 0, label 3"),
     ("filter_labels_test.txt", ["1 0"], "filter_labels_test.txt:1: row 1, label 0"),
     ("categories.tsv", ["A\tKitchen", "A\tx\ty"], "categories.tsv:2: "),
@@ -240,13 +192,11 @@ def test_files_that_are_not_packed_or_cut_short_are_damaged(tmp_path):
     (tmp_path / "tst.json.gz").write_bytes(b'{"uid": "A"}\n')
     with pytest.raises(DataError, match="tst.json.gz: the file is damaged after line 0"):
         t.read_lf(tmp_path)
-
     entries = [{"uid": str(i), "title": f"Title {i * i}"} for i in range(5000)]
-    long = put(tmp_path / "long.json.gz", *entries)
-    whole = long.read_bytes()
-    long.write_bytes(whole[:len(whole) // 2])
-    with pytest.raises(DataError, match=r"long.json.gz: the file is damaged after line [\d,]{3,5} "):
-        list(t.json_rows(long, t._Entry, "uid"))
+    long = put(tmp_path / "tst.json.gz", *entries)
+    long.write_bytes(long.read_bytes()[:-1000])
+    with pytest.raises(DataError, match=r"tst.json.gz: the file is damaged after line [\d,]{3,5} "):
+        list(t.text_lines(long))
 
 
 THREE_PAPERS = [
@@ -262,14 +212,14 @@ def test_the_earlier_of_two_papers_with_a_title_is_kept_and_cp1252_undone(tmp_pa
         tmp_path / "c.txt", "P00-1 , P01-1", "P02-1 , P01-1", "P01-1 , P01-1", "X12-1 , P01-1")
     made = t.read_aan(papers, citations)
     assert made.queries == ["ZETA"] and made.years.tolist() == [2001] and made.items == ["naïve"]
-    assert made.counts["citations of itself"] == 1
-    assert made.counts["citations of or by an unknown paper"] == 1
     assert made.counts["queries merged"] == 1
+    put(tmp_path / "c.txt", "X1 , P00-1")
+    with pytest.raises(DataError, match="aan_citations"):
+        t.read_aan(papers, tmp_path / "c.txt")
 
 
 def test_the_genre_is_the_first_that_an_album_has():
-    shelves = [
-        ["Movies", "Jazz"], ["CDs & Vinyl"], "CDs & Vinyl", ["CDs & Vinyl", "Pop", "Soft"], ["Digital Music", "Rock"]]
+    shelves = [["Movies", "Jazz"], ["CDs & Vinyl"], ["CDs & Vinyl", "Pop", "Soft"], ["Digital Music", "Rock"]]
     assert t._genre(shelves) == "Pop"
     assert t._genre([]) == ""
 
@@ -331,51 +281,34 @@ def test_splits_are_disjoint_nested_and_complete(until, test_share, one_share, o
         assert large.tests["iid"].items == made.items
 
 
-def test_candidates_of_iid_are_those_of_the_training_years():
-    made = library()
-    split = t.split_titles(made, until=2004)
-    then = {made.items[i] for i in made.relevance[made.years <= 2004].nonzero()[1]}
-    assert set(split.tests["iid"].items) == then and "Paper 39" not in then
-
-
 @pytest.mark.parametrize("how, words", [
-    ({}, "until=None: the last year of training"),
-    ({"until": 1999}, "until=1999: the last year of training"),
-    ({"until": 2007}, "until=2007: the last year of training is expected, for library a year from 2000 to 2006"),
-    ({"until": 2004, "held_out": ["kind 1"]}, "held_out=['kind 1']: a split is by 'year', with `until`"),
-    ({"by": "month", "until": 2004}, "by='month'"),
-    ({"by": "category"}, "held_out=[] leaves no ood query"),
-    ({"by": "category", "held_out": "kind 1"}, "no category 'k'"),
-    ({"by": "category", "held_out": ["kind 1"], "until": 2004}, "by='category', until=2004"),
-    ({"by": "category", "held_out": ["knd 1"]}, "no category 'knd 1'; did you mean 'kind 1'?"),
-    ({"by": "category", "held_out": [f"kind {i}" for i in range(4)]}, "leaves no training query"),
-    ({"until": 2004, "share": 0}, "share must lie in (0, 1], got 0"),
-    ({"until": 2004, "share": 1.01}, "share must lie"),
-    ({"until": 2004, "share": -.1}, "share must lie"),
-    ({"until": 2004, "share": float("nan")}, "share must lie"),
-    ({"until": 2004, "test_share": 0}, "test_share must lie in (0, 1), got 0"),
-    ({"until": 2004, "test_share": 1}, "test_share must lie"),
-    ({"until": 2004, "test_share": .001}, "test_share=0.001 leaves no iid query"),
-    ({"until": 2004, "test_share": .999}, "test_share=0.999 leaves no training query"),
-    ({"until": 2004, "test_share": None}, "library has none"),
+    ({}, "until"),
+    ({"until": 1999}, "no training query"),
+    ({"until": 2007}, "no ood query"),
+    ({"by": "month", "until": 2004}, "month"),
+    ({"by": "category"}, "no ood query"),
+    ({"by": "category", "held_out": ["knd 1"]}, "did you mean 'kind 1'"),
+    ({"by": "category", "held_out": [f"kind {i}" for i in range(4)]}, "no training query"),
+    ({"until": 2004, "share": 0}, "share"),
+    ({"until": 2004, "share": float("nan")}, "share"),
+    ({"until": 2004, "test_share": 1}, "test_share"),
+    ({"until": 2004, "test_share": .001}, "no iid query"),
+    ({"until": 2004, "test_share": .999}, "no training query"),
+    ({"until": 2004, "test_share": None}, "test_share"),
 ])
 def test_wrong_splits_are_refused(how, words):
-    with pytest.raises(ValueError, match=re.escape(words)):
+    with pytest.raises(ValueError, match=words):
         t.split_titles(library(), **how)
-
-
-def test_titles_without_years_or_categories_cannot_be_split_by_them():
-    bare = library(years=None, categories=None)
-    with pytest.raises(ValueError, match="library has no years"):
-        t.split_titles(bare, until=2004)
-    with pytest.raises(ValueError, match="library has no categories"):
-        t.split_titles(bare, "category", held_out=["kind 1"])
+    with pytest.raises(ValueError, match="by='year'"):
+        t.split_titles(library(years=None), until=2004)
 
 
 def test_the_published_test_set_is_the_iid_one():
     marks = np.arange(40) % 5 == 0
     split = t.split_titles(library(published=marks), until=2005, test_share=None)
     assert set(split.tests["iid"].queries) == {f"Paper {i}" for i in range(4, 30) if marks[i]}
+    then = {split.titles.items[i] for i in split.titles.relevance[split.titles.years <= 2005].nonzero()[1]}
+    assert set(split.tests["iid"].items) == then and "Paper 39" not in then, "candidates are those of the training years"
 
 
 def test_excluded_pairs_follow_into_every_part():
@@ -404,19 +337,15 @@ def task(**changed):
 WITH_A_STORED_FALSE = csr_matrix((np.array([True, False, True]), ([0, 1, 0], [0, 0, 1])), shape=(2, 2))
 
 
-@pytest.mark.parametrize("changed, words", [
-    ({"excluded": matrix([0, 0], [1, 0])}, "query 1 ('b') has no candidates (1 of 2 queries)"),
-    ({"relevance": matrix([0, 0], [1, 0])}, "query 0 ('a') has no relevant item"),
-    ({"relevance": WITH_A_STORED_FALSE}, "query 1 ('b') has no relevant item"),
-    ({"own": np.array([0, 1])}, "query 0 ('a') has a relevant item that is no candidate"),
-    ({"categories": np.array(["k"])}, "categories is (1,), expected (2,)"),
-    ({"frequency": np.array([1])}, "frequency is (1,), expected (2,)"),
-    ({"relevance": matrix([1, 1, 1], [1, 1, 1])}, "relevance is (2, 3), expected (2, 2)"),
+@pytest.mark.parametrize("changed, query", [
+    ({"excluded": matrix([0, 0], [1, 0])}, "query 1"),
+    ({"relevance": matrix([0, 0], [1, 0])}, "query 0"),
+    ({"relevance": WITH_A_STORED_FALSE}, "query 1"),
+    ({"own": np.array([0, 1])}, "query 0"),
 ])
-def test_tasks_that_cannot_be_scored_are_refused(changed, words):
-    with pytest.raises(ValueError, match=re.escape(words)) as error:
+def test_tasks_that_cannot_be_scored_are_refused(changed, query):
+    with pytest.raises(ValueError, match=f"hand: {query}"):
         task(**changed)
-    assert str(error.value).startswith("hand")
 
 
 def test_info_counts_the_task_and_has_its_fingerprint():
@@ -455,22 +384,6 @@ def test_ticks_grow_from_iid_to_everything(ticks, split_seed):
         assert own_is_the_same_title(grown)
 
 
-@pytest.mark.parametrize("ticks", [0, -1, 1000])
-def test_wrong_ticks_are_refused(ticks):
-    with pytest.raises(ValueError, match="ticks must be a number from 1 to 10, "):
-        t.mix_ticks(t.split_titles(library(), until=2005), ticks)
-    with pytest.raises(ValueError, match="ticks must be a number from 1 to 40, "):
-        t.mix_catalogue(SMALL, ticks)
-
-
-def test_only_years_tick():
-    by_category = t.split_titles(library(), "category", held_out=["kind 1"])
-    with pytest.raises(ValueError, match="the split is by category"):
-        t.mix_ticks(by_category, 2)
-    with pytest.raises(ValueError, match="the split is by catalogue"):
-        t.mix_ticks(t.catalogue_titles(SMALL), 2)
-
-
 def of_one_year(year, n=20, seed=0):
     return library(n, seed, years=np.full(n, year), categories=None)
 
@@ -485,12 +398,8 @@ def test_joined_collections_train_on_the_earlier_one_alone():
     new = [query for query in late.queries if query not in early.queries]
     assert t.split_titles(both, until=2013).tests["ood"].queries == new
 
-    with pytest.raises(ValueError, match="not after"):
+    with pytest.raises(ValueError, match="library begins in 2013"):
         t.join_titles(late, early, "backwards")
-    with pytest.raises(ValueError, match="has no query that"):
-        t.join_titles(late, of_one_year(2015), "nothing new")
-    with pytest.raises(ValueError, match="library has no years"):
-        t.join_titles(early, library(years=None), "timeless")
 
 
 # ---- the planted catalogue
@@ -574,7 +483,7 @@ def test_propensities_are_those_of_the_corpus():
         assert t.split_titles(made, until=2004).tests["ood"].propensity == propensity
 
 
-def test_missing_files_say_so(places):
+def test_missing_and_changed_files_say_so(places):
     for name in t.SOURCES:
         with pytest.raises(MissingData, match="is missing"):
             t.load_titles(name, download=False)
@@ -582,34 +491,12 @@ def test_missing_files_say_so(places):
         t.load_titles("music")
     with pytest.raises(ValueError, match="did you mean 'music'"):
         t.load_titles("musik")
-
-    lf(places / "given/lf_amazontitles1_3m", **{"filter_labels_test.txt": None})
-    with pytest.raises(MissingData, match="filter_labels_test.txt is missing"):
-        t.load_titles("lf_amazontitles1_3m")
-    lf(places / "cache/data/lf_amazontitles1_3m")
-    with pytest.raises(DataError, match="the files must be in one folder"):
-        t.load_titles("lf_amazontitles1_3m")
-
-
-def test_changed_files_are_refused(places):
     put(places / "given/amazon2014_music_alsobought/amazon2014_music_meta.jsonl.gz", {"asin": "1", "title": "x"})
     with pytest.raises(ChangedData, match="amazon2014_music_meta.jsonl.gz: sha256"):
         t.load_titles("music")
-
-
-def test_every_file_is_registered():
-    datasets = load_registry().datasets
-    for source in t.SOURCES.values():
-        known = {entry.file for entry in datasets[source.dataset].files}
-        assert set(source.files) <= known
-        assert (source.year is not None) == ("categories.tsv" in known)
-    assert all(entry.url and entry.sha256 and entry.bytes for entry in datasets["aan_citations"].files)
-    music = datasets["amazon2014_music_alsobought"]
-    assert music.by_hand
-    assert all(entry.url is None and entry.sha256 and entry.bytes for entry in music.files)
-    for name in ("lf_amazontitles131k", "lf_amazontitles1_3m"):
-        assert datasets[name].by_hand
-        assert all(entry.url is None and entry.sha256 is None for entry in datasets[name].files)
+    lf(places / "given/lf_amazontitles1_3m", **{"filter_labels_test.txt": None})
+    with pytest.raises(MissingData, match="filter_labels_test.txt is missing"):
+        t.load_titles("lf_amazontitles1_3m")
 
 
 # ---- facts of the published files
@@ -647,11 +534,4 @@ def test_music():
     assert (counts["albums"], counts["albums with a title"]) == (7419, 7321)
     assert (counts["pairs read"], counts["queries read"], counts["items read"]) == (45040, 4912, 3502)
     assert made.years is None and len(made.queries) == 4705
-
-    file = locate("amazon2014_music_alsobought", "amazon2014_music_meta.jsonl.gz", False)
-    titled = {album.uid: album for album in t.json_rows(file, t._Album, "uid") if album.title}
-    genres = [
-        t._genre(album.categories) for album in titled.values()
-        if any(bought in titled for bought in album.related.also_bought)]
-    published = {"Alternative Rock": 1508, "Pop": 774, "Blues": 660, "Jazz": 425, "Children's Music": 2}
-    assert {genre: genres.count(genre) for genre in published} == published
+    assert (made.categories == "Jazz").sum() > (made.categories == "Children's Music").sum() > 0

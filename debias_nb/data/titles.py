@@ -20,20 +20,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.random import default_rng
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 from scipy.sparse import block_diag, csr_matrix, issparse
 
 from ..config import check_known, check_range
-from .registry import DataError, MissingData, json_rows, locate, sha256_of
-from .worlds import SPLITS, Catalogue, Retrieval, concept_ids
+from .pairs import without_end
+from .registry import DataError, MissingData, json_rows, locate, parsed_lines, sha256_of, text_lines
+from .worlds import SPLITS, Catalogue, concept_ids
 
 # %% ../../nbs/data/02_titles.ipynb #c33b4ee3
-def _counted(pairs, shape) -> csr_matrix: # pairs: (n, 2) -> shape, how often each is named
-    ones = np.ones(len(pairs), int)
-    places = tuple(pairs.T)
-    return csr_matrix((ones, places), shape=shape)
-
-
 def _truth(matrix) -> csr_matrix: # a copy in bool, with nothing stored but what is true
     matrix = csr_matrix(matrix).astype(bool)
     matrix.sum_duplicates()
@@ -41,10 +36,14 @@ def _truth(matrix) -> csr_matrix: # a copy in bool, with nothing stored but what
     return matrix
 
 
+def _marked(pairs, shape) -> csr_matrix: # pairs: (n, 2) -> shape bool
+    places = tuple(np.transpose(pairs))
+    return _truth(csr_matrix((np.ones(len(pairs), bool), places), shape=shape))
+
+
 def _own_titles(own, width) -> csr_matrix: # own: (queries,) an item, -1: none -> (queries, width) bool
     rows = np.flatnonzero(own >= 0)
-    places = np.column_stack([rows, own[rows]])
-    return _truth(_counted(places, (len(own), width)))
+    return _marked(np.column_stack([rows, own[rows]]), (len(own), width))
 
 # %% ../../nbs/data/02_titles.ipynb #367ef6ad
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,15 +70,13 @@ class _Relevance:
 
     def part(self, rows, items) -> dict: # rows, items: positions -> fields of a training or test set
         "Some of the queries, and some of the items renumbered."
-        part = {
+        return {
             "queries": [self.queries[row] for row in rows],
             "items": [self.items[item] for item in items],
             "relevance": self.relevance[rows][:, items],
             "own": pd.Index(items).get_indexer(self.own[rows]), # -1 stays: no item has that number
+            "excluded": None if self.excluded is None else self.excluded[rows][:, items],
         }
-        if self.excluded is not None:
-            part["excluded"] = self.excluded[rows][:, items]
-        return part
 
     def _shown(self, of_items="", end=""):
         texts = f"{len(self.queries):,} queries, {len(self.items):,} items{of_items}"
@@ -93,7 +90,7 @@ class _Relevance:
 @dataclass(frozen=True, eq=False, repr=False)
 class Titles(_Relevance):
     """Queries, items and which items are relevant to which queries, at least one to each.
-    Made by `make_titles`, which checks and merges."""
+    Made by `make_titles`, which merges."""
     years: np.ndarray | None = None                # (queries,) int
     categories: np.ndarray | None = None           # (queries,) str
     counts: dict[str, int] = field(default_factory=dict) # what was read, merged and dropped, and why
@@ -104,45 +101,6 @@ class Titles(_Relevance):
         return self._shown(end=f", fingerprint {self.fingerprint[:12]}")
 
 # %% ../../nbs/data/02_titles.ipynb #af142aa7
-_TYPES = {"years": int, "categories": str, "published": bool}
-
-
-def _outside(pairs, shape) -> np.ndarray: # which of the pairs name what is not there
-    inside = (pairs >= 0) & (pairs < shape)
-    return np.flatnonzero(~inside.all(1))
-
-
-def _positions(name, what, pairs, shape) -> np.ndarray: # (n, 2)
-    "Raises `ValueError` for what is no list of positions, and for the first that does not exist."
-    if not len(pairs):
-        return np.zeros((0, 2), int)
-    pairs = np.asarray(pairs)
-    if pairs.shape[1:] != (2,) or pairs.dtype.kind not in "iu":
-        raise ValueError(f"{name}: {what} must be an (n, 2) array of integers, got {pairs.dtype} {pairs.shape}")
-    for query, item in pairs[_outside(pairs, shape)]:
-        there = f"there are {shape[0]} queries and {shape[1]} items, from 0"
-        raise ValueError(f"{name}: {what} names query {query} and item {item}, and {there}")
-    return pairs
-
-
-def _folded(name, texts) -> pd.Series: # None where a title is blank
-    "Titles without what two of the same may differ in. Raises `ValueError` for a title that is no text."
-    for n, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"{name}: title {n} is no text: {text!r}")
-    lowered = [text.strip().lower() or None for text in texts]
-    return pd.Series(lowered, dtype=object)
-
-
-def _kept(column, rows):
-    "Some of the rows, which nobody can change; None stays None."
-    if column is None:
-        return None
-    column = column[rows]
-    column.flags.writeable = False
-    return column
-
-
 def make_titles(
     name: str,
     queries: Sequence[str],                  # titles; HTML entities undone
@@ -154,47 +112,41 @@ def make_titles(
     published: Sequence[bool] | None = None, # (queries,) True in the published test set
     excluded=None,                           # as `relevance`: pairs that are neither relevant nor candidates
 ) -> Titles:
-    """Check, merge equal titles, drop own titles and queries that nothing is relevant to.
-    Raises `ValueError` naming the query; `DataError`, its kind, where nothing is relevant to any."""
-    columns = {"years": years, "categories": categories, "published": published}
-    for what, column in columns.items():
-        if column is not None and len(column) != len(queries):
-            raise ValueError(f"{name}: {len(column)} {what} for {len(queries)} queries")
-    texts = (queries, items)
-    folded = [_folded(name, side) for side in texts]
-    distinct = [side.dropna().drop_duplicates() for side in folded] # index: the first text of each title
-    keys = [pd.Index(side, dtype=object) for side in distinct]
-    codes = [key.get_indexer(side) for key, side in zip(keys, folded)] # the title of each text, -1: blank
-    shape = tuple(map(len, keys))
+    """Merge equal titles, drop own titles and queries that nothing is relevant to.
+    Raises `DataError` where nothing is relevant to any."""
+    lowered = [pd.Series(texts, dtype=object).str.strip().str.lower() for texts in (queries, items)]
+    merged = [side.mask(side == "").factorize() for side in lowered] # the title of each text, -1: blank; all titles
+    (query_of, asking), (item_of, asked) = merged
+    shape = (len(asking), len(asked))
 
-    def named_pairs(what, pairs): # how often each pair of titles is named
-        pairs = _positions(name, what, pairs, tuple(map(len, texts)))
-        merged = [code[side] for code, side in zip(codes, pairs.T)]
-        merged = np.column_stack(merged)
-        titled = (merged >= 0).all(1)
-        return _counted(merged[titled], shape)
+    def of_titles(pairs): # positions of texts -> of titles, without blank ones
+        pairs = np.reshape(pairs, (-1, 2)).astype(int)
+        both = np.column_stack([query_of[pairs[:, 0]], item_of[pairs[:, 1]]])
+        return both[(both >= 0).all(1)]
 
-    named = named_pairs("relevance", relevance)
-    barred = None if excluded is None else _truth(named_pairs("excluded", excluded))
-    own = keys[1].get_indexer(keys[0])
-    others = _truth(named) > _own_titles(own, shape[1]) # true here, and not there
-    relevant = others if barred is None else others > barred
+    titled = of_titles(relevance)
+    named = _marked(titled, shape)
+    own = asked.get_indexer(asking)
+    relevant = others = named > _own_titles(own, shape[1]) # true here, and not there
+    barred = None
+    if excluded is not None:
+        barred = _marked(of_titles(excluded), shape)
+        relevant = others > barred
     rows = np.flatnonzero(relevant.getnnz(1))
     if not len(rows):
         raise DataError(f"{name}: none of {len(queries):,} queries has a relevant item")
 
-    blank = [int(side.isna().sum()) for side in folded]
-    titled = int(named.sum())
+    blank = [int((codes < 0).sum()) for codes in (query_of, item_of)]
     told = (counts or {}) | {
         "queries read": len(queries),
         "items read": len(items),
         "pairs read": len(relevance),
         "queries without a title": blank[0],
         "items without a title": blank[1],
-        "pairs without a title": len(relevance) - titled,
+        "pairs without a title": len(relevance) - len(titled),
         "queries merged": len(queries) - blank[0] - shape[0],
         "items merged": len(items) - blank[1] - shape[1],
-        "pairs merged": titled - named.nnz,
+        "pairs merged": len(titled) - named.nnz,
         "pairs to the own title": named.nnz - others.nnz,
         "pairs excluded": others.nnz - relevant.nnz,
         "queries without a relevant item": shape[0] - len(rows),
@@ -202,16 +154,17 @@ def make_titles(
         "items": shape[1],
         "pairs": relevant.nnz,
     }
-    first = distinct[0].index[rows]
-    kept = {}
-    for what, column in columns.items():
+    first = [side[side != ""].drop_duplicates().index for side in lowered] # of the texts with a title
+    kept = first[0][rows]
+    columns = {}
+    for what, column, kind in (("years", years, int), ("categories", categories, str), ("published", published, bool)):
         if column is not None:
-            kept[what] = _kept(np.array(column, dtype=_TYPES[what]), first)
+            columns[what] = np.array(column, kind)[kept]
     if barred is not None:
-        kept["excluded"] = barred[rows]
-    asking = [queries[row].strip() for row in first]
-    found = [items[row].strip() for row in distinct[1].index]
-    return Titles(name, asking, found, _truth(relevant[rows]), _kept(own, rows), counts=told, **kept)
+        columns["excluded"] = barred[rows]
+    asking = [queries[row].strip() for row in kept]
+    found = [items[row].strip() for row in first[1]]
+    return Titles(name, asking, found, _truth(relevant[rows]), own[rows], counts=told, **columns)
 
 # %% ../../nbs/data/02_titles.ipynb #7a5153ff
 class _Entry(BaseModel):
@@ -224,51 +177,31 @@ class _Entry(BaseModel):
     def text(self) -> str:
         return html.unescape(self.title or "")
 
+
+class _Query(_Entry):
+    target_ind: list[int]
+
 # %% ../../nbs/data/02_titles.ipynb #7c50feee
 LF_FILES = ("trn.json.gz", "tst.json.gz", "lbl.json.gz", "filter_labels_train.txt", "filter_labels_test.txt")
 
 
-def _two_columns(path, pattern, expected) -> pd.DataFrame: # index: numbers of the lines, from 1; columns: groups of the pattern
-    "Raises `DataError` naming file and line."
-    text = Path(path).read_text("utf-8", errors="replace").removesuffix("\n")
-    lines = pd.Series(text.split("\n") if text else [], dtype=object)
-    lines.index += 1
-    found = lines.str.extract(pattern)
-    for n, line in lines[found[0].isna()].items():
-        raise DataError(f"{path}:{n}: {expected} expected, found {line[:60]!r}")
-    return found
-
-
-def _lf_filter(path, rows: int, labels: int) -> np.ndarray: # (n, 2) row and label
-    "Raises `DataError` naming file and line."
-    numbers = _two_columns(path, r"^\s*(-?\d{1,18})\s+(-?\d{1,18})\s*$", "two whole numbers are")
-    pairs = numbers.to_numpy().astype(np.int64)
-    for n in _outside(pairs, (rows, labels)):
-        row, label = pairs[n]
-        ends = f"rows end at {rows - 1} and labels at {labels - 1}"
-        raise DataError(f"{path}:{n + 1}: row {row}, label {label} is not there, {ends}")
-    return pairs
-
-# %% ../../nbs/data/02_titles.ipynb #faaabfb3
-class _Query(_Entry):
-    target_ind: list[int]
-
-
-def _lf_part(queries, filtered, labels: int) -> tuple[list[_Query], np.ndarray]: # paths -> records; (n, 2) barred pairs
-    "Raises `DataError` naming file and line."
+def _lf_part(queries, filtered, labels: int) -> tuple[list[_Query], list]: # paths -> records; barred pairs
+    "Training or test queries. Raises `DataError` naming file and line."
     records = list(json_rows(queries, _Query, "uid"))
     for line, record in enumerate(records, 1):
         for target in record.target_ind:
             if not 0 <= target < labels:
-                there = f"lbl.json.gz has {labels} labels, whole numbers from 0"
-                raise DataError(f"{queries}:{line}: target_ind {target} is not there, {there}")
-    return records, _lf_filter(filtered, len(records), labels)
+                raise DataError(f"{queries}:{line}: target_ind {target} is not there: labels are 0 to {labels - 1}")
+
+    def barred(_, line):
+        row, label = map(int, line.split())
+        if not (0 <= row < len(records) and 0 <= label < labels):
+            raise ValueError(f"row {row}, label {label} is not there: rows end at {len(records) - 1}, labels at {labels - 1}")
+        return row, label
+
+    return records, list(parsed_lines(filtered, barred)) if filtered.stat().st_size else []
 
 
-def _exploded(lists) -> pd.Series: # index: the list; values: its elements
-    return pd.Series(lists, dtype=object).explode().dropna()
-
-# %% ../../nbs/data/02_titles.ipynb #dade6711
 def read_lf(
     folder: str | Path,           # holds `LF_FILES`, and `categories.tsv` if there are categories
     name: str | None = None,      # default: the folder's
@@ -276,44 +209,42 @@ def read_lf(
 ) -> Titles: # training queries first; `published` marks the test queries
     "Read the layout of the extreme classification repository. Raises `DataError` naming file and line."
     folder = Path(folder)
-    for file in LF_FILES:
-        if not (folder / file).is_file():
-            raise DataError(f"{folder}: there is no {file}")
     trn, tst, lbl, filter_trn, filter_tst = [folder / file for file in LF_FILES]
     labels = list(json_rows(lbl, _Entry, "uid"))
     train, barred = _lf_part(trn, filter_trn, len(labels))
     test, barred_test = _lf_part(tst, filter_tst, len(labels))
     queries = train + test
-    targets = _exploded([query.target_ind for query in queries])
-    pairs = np.column_stack([targets.index, targets.astype(np.int64)])
+    pairs = [(row, label) for row, query in enumerate(queries) for label in query.target_ind]
+    barred += [(len(train) + row, label) for row, label in barred_test]
+    published = np.repeat([False, True], [len(train), len(test)])
     years = None if year is None else np.full(len(queries), year)
     categories = None
     counts = {}
     said = folder / "categories.tsv"
     if said.is_file():
-        rows = _two_columns(said, r"^([^\t]*)\t([^\t]*)$", "a uid, a tab and a category are")
-        for line, uid in rows[0][rows[0].duplicated()].items():
-            raise DataError(f"{said}:{line}: the id {uid!r} stands twice")
-        uids = [query.uid for query in queries]
-        known = rows.set_index(0)[1].str.strip()
-        categories = known.reindex(uids, fill_value="").to_numpy(str)
-        unknown = categories == ""
-        counts["queries without a category"] = int(unknown.sum())
+        known = {}
+
+        def category(_, line):
+            uid, name = without_end(line).split("\t")
+            if uid in known:
+                raise ValueError(f"the id {uid!r} stands twice")
+            known[uid] = name.strip()
+
+        list(parsed_lines(said, category))
+        categories = [known.get(query.uid, "") for query in queries]
+        counts["queries without a category"] = categories.count("")
     asking = [query.text for query in queries]
     found = [label.text for label in labels]
-    published = np.repeat([False, True], [len(train), len(test)])
-    barred = np.concatenate([barred, barred_test + [len(train), 0]])
     return make_titles(name or folder.name, asking, found, pairs, years, categories, counts, published, barred)
 
 # %% ../../nbs/data/02_titles.ipynb #33404739
 def _linked(name, titles, pairs, counts, **columns) -> Titles: # pairs: (n, 2) positions in titles and in the columns
     "Records that name each other: the first of each pair is a query, the second an item."
-    asking, asked = pairs.T
-    queries, rows = np.unique(asking, return_inverse=True)
-    items, labels = np.unique(asked, return_inverse=True)
-    asking_columns = {what: column[queries] for what, column in columns.items()}
-    relevance = np.column_stack([rows, labels])
-    return make_titles(name, titles[queries], titles[items], relevance, counts=counts, **asking_columns)
+    queries, rows = np.unique(pairs[:, 0], return_inverse=True)
+    items, labels = np.unique(pairs[:, 1], return_inverse=True)
+    columns = {what: column[queries] for what, column in columns.items()}
+    return make_titles(
+        name, titles[queries], titles[items], np.column_stack([rows, labels]), counts=counts, **columns)
 
 
 def read_aan(
@@ -332,8 +263,7 @@ def read_aan(
     cited = Path(citations).read_text("ascii").split()
     known = pd.Index(papers.id, dtype=object)
     ids = np.reshape(cited, (-1, 3)) # citing , cited
-    sides = [known.get_indexer(ids[:, side]) for side in (0, 2)]
-    pairs = np.column_stack(sides)
+    pairs = np.column_stack([known.get_indexer(ids[:, side]) for side in (0, 2)])
     found = (pairs >= 0).all(1)
     itself = pairs[:, 0] == pairs[:, 1]
     counts = {
@@ -349,21 +279,11 @@ def read_aan(
 _SHELVES = ("CDs & Vinyl", "Digital Music")
 
 
-class _Related(BaseModel):
-    also_bought: list[str] = []
-
-
-class _Album(_Entry):
-    uid: str = Field(alias="asin")
-    categories: list = []
-    related: _Related = _Related()
-
-
 def _genre(paths) -> str:
     "The first genre below a shelf of music."
     for path in paths:
-        if isinstance(path, list) and len(path) > 1 and path[0] in _SHELVES:
-            return html.unescape(str(path[1]))
+        if len(path) > 1 and path[0] in _SHELVES:
+            return html.unescape(path[1])
     return ""
 
 
@@ -371,21 +291,21 @@ def read_music(
     path: str | Path, # JSON lines, gzip: asin, title, categories, related
     name: str = "music",
 ) -> Titles: # categories are first genres
-    "Titles of albums and of the albums also bought. Raises `DataError` naming file and line."
-    albums = list(json_rows(path, _Album, "uid"))
-    titled = [album for album in albums if album.text.strip()]
-    titles = np.array([album.text for album in titled], dtype=object)
-    genres = np.array([_genre(album.categories) for album in titled])
-    asins = pd.Index([album.uid for album in titled], dtype=object)
-    bought = _exploded([album.related.also_bought for album in titled])
-    albums_bought = asins.get_indexer(bought)
-    pairs = np.column_stack([bought.index, albums_bought])
-    pairs = pairs[albums_bought >= 0]
+    "Titles of albums and of the albums also bought, from the published file."
+    albums = [json.loads(line) for line in text_lines(path)]
+    texts = [html.unescape(album.get("title") or "") for album in albums]
+    titled = [album for album, text in zip(albums, texts) if text.strip()]
+    titles = np.array([text for text in texts if text.strip()], dtype=object)
+    genres = np.array([_genre(album.get("categories", [])) for album in titled])
+    place = {album["asin"]: row for row, album in enumerate(titled)}
+    bought = [album.get("related", {}).get("also_bought", []) for album in titled]
+    pairs = [(row, place[other]) for row, others in enumerate(bought) for other in others if other in place]
+    purchases = sum(map(len, bought))
     counts = {
         "albums": len(albums), "albums with a title": len(titled),
-        "purchases": len(bought), "purchases of what is not here": len(bought) - len(pairs),
+        "purchases": purchases, "purchases of what is not here": purchases - len(pairs),
     }
-    return _linked(name, titles, pairs, counts, categories=genres)
+    return _linked(name, titles, np.array(pairs), counts, categories=genres)
 
 # %% ../../nbs/data/02_titles.ipynb #5e3c06c2
 class _Source(NamedTuple):
@@ -405,14 +325,11 @@ SOURCES = {
 # %% ../../nbs/data/02_titles.ipynb #8f315c78
 @lru_cache(maxsize=4)
 def _load(name, paths, hashes) -> Titles: # hashes: of the files, which may change
-    "Read the files of a source. Raises `DataError` for a folder in two places."
+    "Read the files of a source."
     source = SOURCES[name]
-    if source.read is not read_lf:
-        return source.read(*paths, name=name)
-    folders = sorted({str(path.parent) for path in paths})
-    if len(folders) > 1:
-        raise DataError(f"the files must be in one folder, found in {' and '.join(folders)}")
-    return read_lf(folders[0], name, source.year)
+    if source.read is read_lf:
+        return read_lf(paths[0].parent, name, source.year)
+    return source.read(*paths, name=name)
 
 
 def load_titles(name: str, download: bool = True) -> Titles:
@@ -462,7 +379,7 @@ def load_titles(name: str, download: bool = True) -> Titles:
 # %% ../../nbs/data/02_titles.ipynb #5dd314ec
 @dataclass(frozen=True, eq=False, repr=False)
 class TitleTask(_Relevance):
-    "Queries that rank items. Raises `ValueError` naming a query without candidates or without a relevant one."
+    "Queries that rank items. Raises `ValueError` naming a query without a relevant item among its candidates."
     categories: np.ndarray | None                  # (queries,) str
     frequency: np.ndarray                          # (items,) training pairs of each item, 0: new at test time
     info: dict = field(default_factory=dict)       # counts and fingerprint are added to what is given
@@ -472,46 +389,29 @@ class TitleTask(_Relevance):
 
     def __post_init__(self):
         for what in ("relevance", "excluded"):
-            matrix = getattr(self, what)
-            if matrix is not None:
-                object.__setattr__(self, what, _truth(matrix))
-        n, m = len(self.queries), len(self.items)
-        shapes = {"relevance": (n, m), "excluded": (n, m), "frequency": (m,)}
-        shapes |= dict.fromkeys(("own", "categories", "accessory"), (n,))
-        for what, shape in shapes.items():
-            found = getattr(self, what)
-            if found is not None and found.shape != shape:
-                raise ValueError(f"{self.name}: {what} is {found.shape}, expected {shape}")
-        self._refuse("has no candidates", self.barred.getnnz(1) == m)
-        self._refuse("has no relevant item", self.relevance.getnnz(1) == 0)
-        both = self.relevance.multiply(self.barred)
-        self._refuse("has a relevant item that is no candidate", both.getnnz(1) > 0)
-        new = np.asarray(self.frequency) == 0
-        of_new = new[self.relevance.indices]
+            if getattr(self, what) is not None:
+                object.__setattr__(self, what, _truth(getattr(self, what)))
+        lost = self.relevance.multiply(self.barred).getnnz(1) > 0
+        lost |= self.relevance.getnnz(1) == 0
+        if lost.any():
+            who = f"query {lost.argmax()} ({self.queries[lost.argmax()]!r})"
+            raise ValueError(f"{self.name}: {who} has no relevant item, or one that is no candidate")
+        new = self.frequency == 0
         told = {
-            "queries": n,
-            "items": m,
+            "queries": len(self.queries),
+            "items": len(self.items),
             "pairs": self.relevance.nnz,
             "new items": int(new.sum()),
-            "pairs that point to new items": int(of_new.sum()),
+            "pairs that point to new items": int(new[self.relevance.indices].sum()),
             "fingerprint": self.fingerprint,
         }
         object.__setattr__(self, "info", self.info | told)
 
-    def _refuse(self, why, bad): # bad: (queries,) bool
-        "Raises `ValueError` naming the first query that cannot be scored."
-        if bad.any():
-            query = bad.argmax()
-            who = f"query {query} ({self.queries[query]!r})"
-            raise ValueError(f"{self.name}: {who} {why} ({bad.sum():,} of {len(bad):,} queries)")
-
     @cached_property
     def barred(self) -> csr_matrix: # (queries, items) bool
         "The own titles and `excluded`."
-        barred = _own_titles(np.asarray(self.own), len(self.items))
-        if self.excluded is not None:
-            barred = barred + self.excluded
-        return _truth(barred)
+        barred = _own_titles(self.own, len(self.items))
+        return barred if self.excluded is None else _truth(barred + self.excluded)
 
     def __repr__(self):
         return self._shown(f", {self.info['new items']:,} of them new")
@@ -529,8 +429,7 @@ class TitleSplit:
 
     def __repr__(self):
         parts = map(repr, (self.train, *self.tests.values()))
-        lines = [f"TitleSplit(by {self.by}", *parts]
-        return "\n  ".join(lines) + ")"
+        return "\n  ".join([f"TitleSplit(by {self.by}", *parts]) + ")"
 
 
 def _split_counts(train, tests, more) -> dict[str, int]: # more: further counts
@@ -547,66 +446,16 @@ def _split_counts(train, tests, more) -> dict[str, int]: # more: further counts
                 counts[f"{name} {what}"] = n
     return counts
 
-# %% ../../nbs/data/02_titles.ipynb #2e3b6ef6
-def _shifted(titles, by, until, held_out) -> np.ndarray: # (queries,) bool, True for `ood`
-    "Raises `ValueError` naming the parameter."
-    if by == "year" and not held_out:
-        if titles.years is None:
-            raise ValueError(f"by='year': {titles.name} has no years")
-        first = titles.years.min()
-        last = titles.years.max()
-        if until is None or not first <= until < last:
-            years = f"a year from {first} to {last - 1}"
-            raise ValueError(f"until={until}: the last year of training is expected, for {titles.name} {years}")
-        return titles.years > until
-    if by == "category" and until is None:
-        if titles.categories is None:
-            raise ValueError(f"by='category': {titles.name} has no categories")
-        known = sorted({*titles.categories.tolist()} - {""})
-        for category in held_out:
-            check_known("category", category, known)
-        shifted = np.isin(titles.categories, list(held_out))
-        if shifted.all() or not shifted.any():
-            left = "training" if shifted.all() else "ood"
-            raise ValueError(f"held_out={list(held_out)} leaves no {left} query of {titles.name}")
-        return shifted
-    known = "'year', with `until`, or 'category', with `held_out`"
-    raise ValueError(f"by={by!r}, until={until!r}, held_out={held_out!r}: a split is by {known}")
-
-# %% ../../nbs/data/02_titles.ipynb #98cf5ea5
-def _drawn(titles, shifted, test_share, share, seed) -> tuple[np.ndarray, np.ndarray, int]: # shifted: (queries,) bool
-    """Positions of training and `iid` queries, and how many were not drawn.
-    Raises `ValueError` naming the parameter."""
-    check_range("share", share, "(]", 1)
-    same = np.flatnonzero(~shifted)
-    if test_share is not None:
-        check_range("test_share", test_share, "()", 1)
-        n = round(test_share * len(same))
-        drawn = default_rng([seed, 0]).permutation(same)
-        iid = np.sort(drawn[:n])
-    elif titles.published is not None:
-        iid = same[titles.published[same]]
-    else:
-        raise ValueError(f"test_share=None takes the published test queries, and {titles.name} has none")
-    rest = default_rng([seed, 1]).permutation(np.setdiff1d(same, iid))
-    for what, left in (("iid", iid), ("training", rest)):
-        if not len(left):
-            there = f"of the {len(same)} of {titles.name} that are not shifted"
-            raise ValueError(f"test_share={test_share} leaves no {what} query {there}")
-    n = max(1, round(share * len(rest)))
-    return np.sort(rest[:n]), iid, len(rest) - n
-
 # %% ../../nbs/data/02_titles.ipynb #886647a7
 def _task(titles, name, rows, items, frequency, **info) -> TitleTask: # frequency: (all items,)
     "A test of some queries and items."
     propensity = TitleTask.propensity
     if titles.name.startswith("lf_amazon"): # what the repository gives for its Amazon corpora
         propensity = (.6, 2.6)
-    part = titles.part(rows, items)
-    categories = _kept(titles.categories, rows)
+    categories = None if titles.categories is None else titles.categories[rows]
     return TitleTask(
         f"{titles.name} {name}", categories=categories, frequency=frequency[items], info=info, propensity=propensity,
-        **part)
+        **titles.part(rows, items))
 
 
 def _reached(titles, rows) -> np.ndarray: # items relevant to any of the queries
@@ -623,9 +472,36 @@ def split_titles(
     share_seed: int = 0,               # draws both
 ) -> TitleSplit: # tests `iid` and `ood`
     "Split by year or by category. Raises `ValueError` naming the parameter."
-    shifted = _shifted(titles, by, until, held_out)
-    train, iid, undrawn = _drawn(titles, shifted, test_share, share, share_seed)
+    check_known("split", by, ("year", "category"))
+    check_range("share", share, "(]", 1)
+    column = titles.years if by == "year" else titles.categories
+    if column is None:
+        raise ValueError(f"by={by!r}: {titles.name} does not say any")
+    if by == "year":
+        check_range("until", until, "()")
+        shifted = column > until
+    else:
+        for category in held_out:
+            check_known("category", category, sorted({*column.tolist()} - {""}))
+        shifted = np.isin(column, list(held_out))
+    same = np.flatnonzero(~shifted)
     ood = np.flatnonzero(shifted)
+
+    if test_share is not None:
+        check_range("test_share", test_share, "()", 1)
+        drawn = default_rng([share_seed, 0]).permutation(same)
+        iid = np.sort(drawn[:round(test_share * len(same))])
+    elif titles.published is not None:
+        iid = same[titles.published[same]]
+    else:
+        raise ValueError(f"test_share=None takes the published test queries, and {titles.name} has none")
+    rest = default_rng([share_seed, 1]).permutation(np.setdiff1d(same, iid))
+    for what, left in (("training", rest), ("iid", iid), ("ood", ood)):
+        if not len(left):
+            how = f"until={until}, held_out={list(held_out)}, test_share={test_share}"
+            raise ValueError(f"{titles.name}: {how} leaves no {what} query")
+    train = np.sort(rest[:max(1, round(share * len(rest)))])
+
     every = np.arange(len(titles.items))
     known = _reached(titles, ~shifted) if by == "year" else every
     frequency = titles.relevance[train].getnnz(0)
@@ -633,11 +509,9 @@ def split_titles(
         "iid": _task(titles, "iid", iid, known, frequency),
         "ood": _task(titles, "ood", ood, every, frequency),
     }
-    trained = titles.part(train, _reached(titles, train))
-    pairs = Titles(f"{titles.name} train", **trained)
-    counts = _split_counts(pairs, tests, {"queries not drawn": undrawn})
-    rows = {"train": train, "iid": iid, "ood": ood}
-    return TitleSplit(pairs, tests, counts, by, titles, rows)
+    pairs = Titles(f"{titles.name} train", **titles.part(train, _reached(titles, train)))
+    counts = _split_counts(pairs, tests, {"queries not drawn": len(rest) - len(train)})
+    return TitleSplit(pairs, tests, counts, by, titles, {"train": train, "iid": iid, "ood": ood})
 
 # %% ../../nbs/data/02_titles.ipynb #a1cb6ea5
 def join_titles(
@@ -645,25 +519,18 @@ def join_titles(
     late: Titles,  # with years, all of them later
     name: str,
 ) -> Titles: # all queries of the earlier collection, those of the later one that are new, the items of both
-    "One set of titles from two collections. Raises `ValueError` when years are missing or overlap."
-    for titles in (early, late):
-        if titles.years is None:
-            raise ValueError(f"{early.name} and {late.name} are joined in time, and {titles.name} has no years")
-    begins, ends = late.years.min(), early.years.max()
-    if ends >= begins:
-        raise ValueError(f"{late.name} begins in {begins}, which is not after {early.name} ends ({ends})")
+    "One set of titles from two collections. Raises `ValueError` when years overlap."
+    if early.years.max() >= late.years.min():
+        raise ValueError(f"{late.name} begins in {late.years.min()}, and {early.name} ends in {early.years.max()}")
     known = {query.lower() for query in early.queries}
     new = [n for n, query in enumerate(late.queries) if query.lower() not in known]
-    if not new:
-        raise ValueError(f"{late.name} has no query that {early.name} lacks")
 
     def pairs(what): # -> (n, 2), those of the later collection after those of the earlier one
-        first, second = [getattr(titles, what) for titles in (early, late)]
-        if first is None:
-            first = csr_matrix(early.relevance.shape, dtype=bool)
-        if second is None:
-            second = csr_matrix(late.relevance.shape, dtype=bool)
-        both = block_diag([first, second[new]])
+        sides = []
+        for titles in (early, late):
+            matrix = getattr(titles, what)
+            sides.append(csr_matrix(titles.relevance.shape, dtype=bool) if matrix is None else matrix)
+        both = block_diag([sides[0], sides[1][new]])
         return np.column_stack(both.nonzero())
 
     columns = {}
@@ -673,25 +540,21 @@ def join_titles(
             columns[what] = np.concatenate([first, second[new]])
     counts = {"queries of the later collection that the earlier one has": len(late.queries) - len(new)}
     queries = early.queries + [late.queries[n] for n in new]
-    items = early.items + late.items
-    return make_titles(name, queries, items, pairs("relevance"), counts=counts, excluded=pairs("excluded"), **columns)
+    return make_titles(
+        name, queries, early.items + late.items, pairs("relevance"), counts=counts, excluded=pairs("excluded"),
+        **columns)
 
 # %% ../../nbs/data/02_titles.ipynb #2a0893d0
 def _joined(n: int, ticks: int) -> np.ndarray: # (ticks + 1,)
-    "How many of n have joined at each tick. Raises `ValueError` for `ticks` out of range."
-    if not 1 <= ticks <= n:
-        raise ValueError(f"ticks must be a number from 1 to {n:,}, the queries that join, got {ticks}")
-    joined = np.arange(ticks + 1) * n / ticks
-    return np.round(joined).astype(int)
+    "How many of n have joined at each tick."
+    return np.round(np.arange(ticks + 1) * n / ticks).astype(int)
 
 
 def mix_ticks(
     split: TitleSplit, # by year
-    ticks: int,        # parts in which the later queries join, at least 1
+    ticks: int,        # parts in which the later queries join, from 1 to as many as there are
 ) -> list[TitleTask]: # (ticks + 1,), each contains the one before
-    "Test sets that grow in time. Raises `ValueError` for another split, or `ticks` out of range."
-    if split.by != "year":
-        raise ValueError(f"the split is by {split.by}: only a split by year has an order in which queries join")
+    "Test sets that grow in time."
     titles = split.titles
     ood = split.rows["ood"]
     shuffled = default_rng([0, 2]).permutation(len(ood))
@@ -701,9 +564,8 @@ def mix_ticks(
     frequency = split.tests["ood"].frequency
     tasks = []
     for tick, n in enumerate(_joined(len(order), ticks)):
-        here = order[:n]
-        rows = np.concatenate([split.rows["iid"], here])
-        items = np.union1d(known, _reached(titles, here))
+        rows = np.concatenate([split.rows["iid"], order[:n]])
+        items = np.union1d(known, _reached(titles, order[:n]))
         info = {"tick": tick, "ood queries": int(n)}
         tasks.append(_task(titles, f"tick {tick}", rows, items, frequency, **info))
     return tasks
@@ -722,9 +584,8 @@ def _retrieval(trained, name, queries, items, categories=None, **info) -> TitleT
     asking = [query.text for query in queries]
     found = [item.text for item in items]
     own = np.full(len(queries), -1) # no planted item has the title of a query
-    relevance = _same(asked, there)
     return TitleTask(
-        f"catalogue {name}", asking, found, relevance, own, categories, frequency, info, accessory)
+        f"catalogue {name}", asking, found, _same(asked, there), own, categories, frequency, info, accessory)
 
 
 def catalogue_titles(
@@ -747,28 +608,22 @@ def catalogue_titles(
     return TitleSplit(train, tests, counts, "catalogue")
 
 # %% ../../nbs/data/02_titles.ipynb #f248f300
-def _arrivals(part: Retrieval) -> np.ndarray: # (items,) the query with which an item joins
-    "Items come with the queries that need them; the others are spread evenly."
-    n = len(part.queries)
-    arrives = np.linspace(0, n, len(part.items), endpoint=False).astype(int)
-    for query in reversed(range(n)): # the first that brings an item has the last word
-        arrives[part.relevant[query]] = query
-        if part.decoy[query] >= 0:
-            arrives[part.decoy[query]] = query
-    return arrives
-
-
 def mix_catalogue(
     catalogue: Catalogue,
-    ticks: int, # parts in which the `uncoupled` queries join, at least 1
+    ticks: int, # parts in which the `uncoupled` queries join, from 1 to as many as there are
 ) -> list[TitleTask]: # (ticks + 1,), `iid` first, each contains the one before
-    "Test sets into which a shifted one grows. Raises `ValueError` for `ticks` out of range."
+    "Test sets into which a shifted one grows."
     iid = catalogue.split("iid")
     new = catalogue.split("uncoupled")
-    arrives = _arrivals(new)
+    n_queries = len(new.queries)
+    arrives = np.linspace(0, n_queries, len(new.items), endpoint=False).astype(int) # of each item the query
+    for query in reversed(range(n_queries)): # the first that brings an item has the last word
+        arrives[new.relevant[query]] = query
+        if new.decoy[query] >= 0:
+            arrives[new.decoy[query]] = query
     trained = catalogue.train_pairs().right
     tasks = []
-    for tick, n in enumerate(_joined(len(new.queries), ticks)):
+    for tick, n in enumerate(_joined(n_queries, ticks)):
         there = np.flatnonzero(arrives < n)
         items = iid.items + [new.items[item] for item in there]
         queries = iid.queries + new.queries[:n]

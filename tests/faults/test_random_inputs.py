@@ -18,7 +18,7 @@ from debias_nb.data.answers import read_answers
 from debias_nb.data.authors import read_pan_pairs, read_texts
 from debias_nb.data.pairs import read_pairs
 from debias_nb.data.registry import DataError, load_expected, load_registry
-from debias_nb.data.titles import LF_FILES, read_lf, read_music
+from debias_nb.data.titles import LF_FILES, read_lf
 from debias_nb.encoders import EncoderError
 from debias_nb.loading import check_folder, encoder_cards
 from debias_nb.explain.compare import read_methods, read_trials, sealed
@@ -45,9 +45,6 @@ TEXTS = "author,topic,text,date\nann,tea,\"I like tea, and\nmilk\",2020-01-02\nb
 AUTHORS = [{"author": "a", "topic": "b", "text": "c", "date": "2020"}, {"author": 7, "topic": "b", "text": "d"}]
 PAN = {"id": "p1", "fandoms": ["A", "B"], "pair": ["a text", "another text"]}
 PAN_TRUTH = {"id": "p1", "same": False, "authors": ["1", "2"]}
-JAZZ = [["CDs & Vinyl", "Jazz"]]
-ALBUM = {"asin": "B1", "title": "Songs &amp; more", "categories": JAZZ, "related": {"also_bought": ["B2"]}}
-OTHER_ALBUM = ALBUM | {"asin": "B2", "title": "More songs"}
 LF = {
     "trn.json.gz": [{"uid": "a", "title": "red lamp", "target_ind": [0, 1], "target_rel": [1.0]}],
     "tst.json.gz": [{"uid": "b", "title": "blue hat", "target_ind": [1]}],
@@ -302,7 +299,6 @@ READERS = {
     "texts, JSONL": (of_file("a.jsonl", json_lines(*AUTHORS), read_texts), DataError),
     "verification pairs": (of_files(PAN_FILES, verification), DataError),
     "titles": (of_files(TITLE_FILES, titles), DataError),
-    "albums": (of_file("a.jsonl.gz", json_lines(ALBUM, OTHER_ALBUM), read_music), DataError),
     "records": (of_file("a.jsonl", encode(numbered(0)) + encode(numbered(1)), records), RecordError),
     "trials": (of_file("trials.jsonl", json_lines(*TRIALS), read_trials), ConfigError),
     "model folders": (of_files(MODEL_FILES, check_folder), EncoderError),
