@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['LABELS', 'SOURCES', 'BALANCE', 'NEAR', 'PREFIX', 'TAG', 'ODD', 'CATEGORIES', 'DATASET', 'ROLES', 'BRANDS', 'SHOPS',
-           'QuestionPairs', 'without_end', 'named_cells', 'check_columns', 'check_label', 'read_pairs', 'fold',
-           'count_signs', 'pair_keys', 'clean', 'draw_share', 'components', 'fitting', 'split_questions',
-           'load_questions', 'clean_title', 'read_products', 'load_products', 'load_test', 'same_product',
-           'load_offers', 'Worded', 'worded', 'seen_words', 'word_overlap']
+           'QuestionPairs', 'named_cells', 'check_columns', 'check_label', 'read_pairs', 'fold', 'count_signs',
+           'pair_keys', 'clean', 'draw_share', 'components', 'fitting', 'split_questions', 'load_questions',
+           'clean_title', 'read_products', 'load_products', 'load_test', 'same_product', 'load_offers', 'Worded',
+           'worded', 'seen_words', 'word_overlap']
 
 # %% ../../nbs/data/01_pairs.ipynb #4f052451
 import re
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.random import default_rng
 
 from ..config import check_known, check_range, once_per_state
-from .registry import DataError, Table, locate, parsed_lines
+from .registry import DataError, Table, locate, parsed_lines, without_end
 
 if TYPE_CHECKING: # pandas and scipy come with titles
     from debias_nb.data.titles import TitleTask
@@ -54,11 +54,6 @@ class QuestionPairs(Table):
 
 # %% ../../nbs/data/01_pairs.ipynb #30ad525f
 LABELS = {"duplicate": 1, "non-duplicate": 0, "1": 1, "0": 0}
-
-
-def without_end(line: str) -> str:
-    "A line without its LF, and without the CR before it."
-    return line.removesuffix("\n").removesuffix("\r")
 
 
 def named_cells(

@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['CONVERTED', 'NUL', 'LARGEST', 'DataFile', 'DataError', 'bad_lines', 'DataSet', 'Registry', 'load_registry',
            'sha256_of', 'git_blob_of', 'ChangedData', 'verified', 'data_folders', 'Pin', 'Conversion', 'MissingData',
-           'UnknownData', 'only_pinned', 'locate', 'inventory', 'text_lines', 'parsed_rows', 'first_mistake',
-           'parsed_lines', 'json_rows', 'Table', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected', 'load_expected']
+           'UnknownData', 'only_pinned', 'locate', 'inventory', 'text_lines', 'without_end', 'parsed_rows',
+           'first_mistake', 'parsed_lines', 'json_rows', 'Table', 'Cell', 'ExpectedTable', 'ExpectedList', 'Expected',
+           'load_expected']
 
 # %% ../../nbs/data/00_registry.ipynb #987a3bf4
 import gzip
@@ -348,6 +349,11 @@ def text_lines(path, errors: str = "strict"): # errors: as of `bytes.decode` -> 
             raise DataError(f"{path}:{number}: {e}") from None
     if not number:
         raise DataError(f"{path}: the file is empty")
+
+
+def without_end(line: str) -> str:
+    "A line without its LF, and without the CR before it."
+    return line.removesuffix("\n").removesuffix("\r")
 
 
 def parsed_rows(path, rows, parse): # rows: (line, row) each; -> `parse(line, row)` of each

@@ -24,8 +24,9 @@ from pydantic import BaseModel, ConfigDict
 from scipy.sparse import block_diag, csr_matrix, issparse
 
 from ..config import check_known, check_range
-from .pairs import without_end
-from .registry import DataError, MissingData, json_rows, locate, parsed_lines, sha256_of, text_lines
+from debias_nb.data.registry import (
+    DataError, MissingData, json_rows, locate, parsed_lines, sha256_of, text_lines, without_end,
+)
 from .worlds import SPLITS, Catalogue, concept_ids
 
 # %% ../../nbs/data/02_titles.ipynb #c33b4ee3
