@@ -14,7 +14,6 @@ from hypothesis import given, settings, strategies as st
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from debias_nb.data import retrieval
 from debias_nb.data.titles import TitleTask
 from debias_nb.metrics import bootstrap_weights
 from debias_nb.data.retrieval import (
@@ -224,26 +223,6 @@ def test_propensities_as_the_repository_computes_them():
     c = (math.log(n) - 1) * (1.5 + 1) ** .55 # as the repository writes it, in its inverse form
     assert np.allclose(1 / propensities(counts, n), 1 + c * (counts + 1.5) ** -.55)
     assert (np.diff(propensities(counts, n)) > 0).all()
-    for wrong, total, words in [
-        ([1, -1], 9, "counts\\[1\\] is -1"),
-        ([1, math.nan], 9, "counts\\[1\\] is nan"),
-        ([1], 2, "at least 3"),
-        ([1], math.nan, "at least 3"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            propensities(wrong, total)
-
-
-def test_propensity_scored_precision_weighs_queries_by_what_they_could_have():
-    best = np.array([[2., 1.], [2., 1.]])
-    found = np.array([[0, 1], [0, 1]])
-    worth = np.array([2., 4, 10])
-    marks = sp.csr_array(np.array([[1, 0, 1], [0, 1, 0]], bool))
-    gains = np.take_along_axis(marks.toarray() * worth, found, 1)
-    collected = [gains_at(best, gains, k).sum() for k in (1, 2)]
-    possible = [retrieval._most_gains(marks, worth, k) for k in (1, 2)]
-    assert collected[0] / possible[0] == pytest.approx(2 / (10 + 4))
-    assert collected[1] / possible[1] == pytest.approx((2 + 4) / (12 + 4))
 
 
 @given(st.lists(st.integers(0, 3), min_size=5, max_size=60), st.integers(1, 5))
@@ -253,18 +232,6 @@ def test_bins_are_equal_and_ordered(frequency, bins):
     assert sizes.max() - sizes.min() <= 1
     order = sorted(range(len(frequency)), key=lambda i: (frequency[i], i))
     assert (np.diff(b[order]) >= 0).all()
-
-
-def test_impossible_bins_are_refused():
-    for wrong, bins in (([1, 2], 3), ([1, 2], 0)):
-        with pytest.raises(ValueError, match="bins"):
-            frequency_bins(wrong, bins)
-
-
-def test_shares_of_bins_are_those_of_the_relevant_items():
-    marks = np.array([[1, 1, 1, 0], [0, 0, 0, 1]], bool)
-    shares = bin_shares(sp.csr_array(marks), [0, 0, 1, 2], 3)
-    assert np.allclose(shares, [[2 / 3, 1 / 3, 0], [0, 0, 1]])
 
 
 def test_evaluation_agrees_with_its_parts():
@@ -325,21 +292,12 @@ def test_few_candidates_are_enough_for_the_last_place():
     assert evaluate_retrieval(q, x, task, replicates=2)[0]["p5"] == pytest.approx(.2)
 
 
-def ones_but(shape, rows, value):
-    "Vectors of ones, but for some rows."
-    return torch.ones(shape).index_fill(0, torch.tensor(rows), value)
-
-
 @pytest.mark.parametrize("change, words", [
-    (dict(queries=torch.ones(59, 3)), "toy: 59 vectors for 60 queries"),
-    (dict(items=torch.ones(149, 3)), "toy: 149 vectors for 150 items"),
-    (dict(ks=(1, 150)), "toy: k is 150, but query .* has 149 candidates"),
-    (dict(ks=(0,)), "toy: k is 0"),
-    (dict(items=torch.ones(150, 5)), "toy: queries have 3 dimensions, items 5"),
-    (dict(queries=np.ones((60, 3))), "toy: queries must be a matrix.*ndarray"),
-    (dict(items=torch.ones(150)), "toy: items must be a matrix"),
-    (dict(queries=ones_but((60, 3), [3, 9], -math.inf)), "toy: queries: row 3 is not finite"),
-    (dict(items=ones_but((150, 3), [7], math.nan)), "toy: items: row 7 is not finite"),
+    (dict(queries=torch.ones(59, 3)), "toy: .*59"),
+    (dict(ks=(1, 150)), "toy: k"),
+    (dict(ks=(0,)), "toy: k"),
+    (dict(queries=torch.ones(60, 3).index_fill(0, torch.tensor([3, 9]), -math.inf)), "toy: queries: row 3"),
+    (dict(items=torch.ones(150, 3).index_fill(0, torch.tensor([7]), math.nan)), "toy: items: row 7"),
 ])
 def test_vectors_that_do_not_fit_a_task_are_refused(change, words):
     q, x, task = toy()
@@ -371,26 +329,6 @@ def test_lists_for_case_studies_are_the_first_items():
 # ---------------------------------------------------------------- who is first
 
 
-@pytest.mark.parametrize("change, words", [
-    (dict(relevance=sp.csr_array(np.arange(3)[:, None] != np.ones((3, 9)))), "query 1 has no relevant item"),
-    (dict(items=sp.csr_array(np.ones((9, 4)))), "both be sparse"),
-    (dict(items=torch.ones(9, 3)), "queries have 4 dimensions, items 3"),
-    (dict(queries=ones_but((3, 4), [2], math.nan)), "queries: row 2 is not finite"),
-    (dict(nearest=10), "nearest must be 0 to 9, got 10"),
-])
-def test_first_hits_refuse_what_does_not_fit(change, words):
-    given = dict(queries=torch.ones(3, 4), items=torch.ones(9, 4), relevance=sp.csr_array(np.ones((3, 9), bool)))
-    assert first_hits(**given).tied.tolist() == [9, 9, 9]
-    with pytest.raises(ValueError, match=words):
-        first_hits(**(given | change))
-
-
-def test_places_below_the_first_are_refused():
-    first = FirstHit(*np.ones((3, 2), int))
-    with pytest.raises(ValueError, match="k must be at least 1"):
-        recall_at(first, 0)
-
-
 @pytest.mark.parametrize("kind", [torch.from_numpy, sp.csr_array])
 @pytest.mark.parametrize("block", [{}, {"block_bytes": 1}, {"block_bytes": 16 * 12 * 2}])
 def test_first_hits_are_counted(kind, block):
@@ -403,7 +341,6 @@ def test_first_hits_are_counted(kind, block):
     marks = sp.csr_array(relevant)
     first = first_hits(kind(queries), kind(items), marks, 4, **block)
     assert first.above.tolist() == (scores > best).sum(1).tolist()
-    assert len(first) == 7
     assert first.tied.tolist() == (scores == best).sum(1).tolist()
     assert first.right.tolist() == ((scores == best) & relevant).sum(1).tolist()
     nearest = np.take_along_axis(scores, first.nearest.numpy(), 1)
@@ -413,17 +350,8 @@ def test_first_hits_are_counted(kind, block):
     broken[4, 1] = math.nan
     with pytest.raises(ValueError, match="items: row 4 is not finite"):
         first_hits(kind(queries), kind(broken), marks)
-
-
-@pytest.mark.parametrize("relevance", [
-    np.ones((3, 9), bool),
-    sp.csr_array(np.ones((3, 8))),
-    sp.csr_array(np.ones((9, 3))),
-    None,
-])
-def test_relevance_of_another_kind_or_shape_is_refused(relevance):
-    with pytest.raises(ValueError, match=r"relevance must be a sparse matrix \(3, 9\), got"):
-        first_hits(torch.ones(3, 4), torch.ones(9, 4), relevance)
+    with pytest.raises(ValueError, match="query 0 has no relevant item"):
+        first_hits(kind(queries), kind(items), 0 * marks)
 
 
 def test_a_place_in_a_tie_is_the_mean_over_its_orders():
@@ -439,10 +367,6 @@ def test_a_place_in_a_tie_is_the_mean_over_its_orders():
     assert np.allclose(reciprocal_rank(first), [(1 / of).mean() for of in ranks])
     for k in (1, 2, 3, 5, 9):
         assert np.allclose(recall_at(first, k), [(of <= k).mean() for of in ranks])
-
-
-def test_items_may_have_a_bin_each():
-    assert frequency_bins([5, 1, 3], 3).tolist() == [2, 0, 1]
 
 
 def test_all_that_tie_with_the_last_place_are_first_items():

@@ -16,7 +16,7 @@ import torch
 from scipy.stats import hypergeom, nhypergeom
 
 from .titles import TitleTask
-from ..metrics import bootstrap_weights, over, refuse
+from ..metrics import bootstrap_weights, over
 
 
 def _score_blocks(queries, items, barred, block_bytes): # barred: (n, m) sparse booleans
@@ -67,14 +67,10 @@ def propensities(
     a: float = .55, # the repository's A and B: .55 and 1.5 except for Wikipedia (.5, .4) and Amazon (.6, 2.6)
     b: float = 1.5,
 ) -> np.ndarray: # (m,) in (0, 1)
-    "Chance that a true pair with the item was recorded. Raises `ValueError` for negative counts or a total below 3."
-    if not total >= 3:
-        raise ValueError(f"propensities need at least 3 training pairs, got {total}")
+    "Chance that a true pair with the item was recorded."
     scale = (b + 1)**a
     c = (np.log(total) - 1) * scale
-    counts = np.asarray(counts, dtype=float)
-    refuse(~(counts >= 0), counts, "counts", "are negative, or no numbers")
-    rarity = (counts + b)**-a
+    rarity = (np.asarray(counts, dtype=float) + b)**-a
     return 1 / (1 + c * rarity)
 
 
@@ -92,10 +88,8 @@ def frequency_bins(
     frequency,     # (m,) training pairs of each item
     bins: int = 5, # at most m
 ) -> np.ndarray: # (m,) 0 = rarest to bins - 1
-    "Bins of equal size, to within one item, ties by item number. Raises `ValueError` for fewer items than bins."
+    "Bins of equal size, to within one item, ties by item number."
     m = len(frequency)
-    if not 1 <= bins <= m:
-        raise ValueError(f"{bins} bins need as many items at least, got {m}")
     out = np.empty(m, int)
     rarest_first = np.argsort(frequency, kind="stable")
     out[rarest_first] = np.arange(m) * bins // m
@@ -127,42 +121,27 @@ def _parts(task) -> dict[str, np.ndarray]: # name of its P@1 -> (n,) how far eac
     return {name: weight for name, weight in parts.items() if weight.any()}
 
 # %% ../../nbs/data/11_retrieval.ipynb #fa1c0d24
-def _row_sums(x): # -> (n,)
-    "In double precision."
-    if sp.issparse(x):
-        return x.sum(1)
-    return x.detach().sum(1, dtype=torch.float64).cpu().numpy()
-
-
-def _check_matrix(name, x):
-    "Raises `ValueError` for what is no matrix, or naming the first row that is not finite."
-    is_matrix = torch.is_tensor(x) or sp.issparse(x)
-    if not is_matrix or x.ndim != 2:
-        raise ValueError(f"{name} must be a matrix, a vector a row, got {type(x).__name__}")
-    bad = np.flatnonzero(~np.isfinite(_row_sums(x)))
-    if len(bad):
-        raise ValueError(f"{name}: row {bad[0]} is not finite")
-
-
-def _check_rows(queries, items, at=""):
-    "Raises `ValueError` for vectors that do not fit, or naming the first row that is not finite."
-    _check_matrix(f"{at}queries", queries)
-    _check_matrix(f"{at}items", items)
-    if queries.shape[1] != items.shape[1]:
-        raise ValueError(f"{at}queries have {queries.shape[1]} dimensions, items {items.shape[1]}")
+def _check_finite(where, **matrices): # where: what a message begins with; torch matrices, or scipy sparse ones
+    "Raises `ValueError` naming the first row that is not finite."
+    for name, matrix in matrices.items():
+        if sp.issparse(matrix):
+            sums = matrix.sum(1)
+        else:
+            sums = matrix.detach().sum(1, dtype=torch.float64).cpu().numpy()
+        bad = np.flatnonzero(~np.isfinite(sums))
+        if len(bad):
+            raise ValueError(f"{where}{name}: row {bad[0]} is not finite")
 
 
 def _check_task(queries, items, task, k):
     "Raises `ValueError` naming the task."
-    for name, x, titles in (("queries", queries, task.queries), ("items", items, task.items)):
-        if len(x) != len(titles):
-            raise ValueError(f"{task.name}: {len(x)} vectors for {len(titles)} {name}")
-    _check_rows(queries, items, f"{task.name}: ")
-    candidates = len(items) - task.barred.getnnz(1)
-    fewest = candidates.min()
+    vectors = (len(queries), len(items))
+    if vectors != task.relevance.shape:
+        raise ValueError(f"{task.name}: {vectors} vectors for {task.relevance.shape} queries and items")
+    _check_finite(f"{task.name}: ", queries=queries, items=items)
+    fewest = (len(items) - task.barred.getnnz(1)).min()
     if not 1 <= k <= fewest:
-        query = candidates.argmin()
-        raise ValueError(f"{task.name}: k is {k}, but query {query} has {fewest} candidates")
+        raise ValueError(f"{task.name}: k is {k}, but a query has {fewest} candidates")
 
 # %% ../../nbs/data/11_retrieval.ipynb #a1047c5d
 def _first_gains(queries, items, task, worths, ks, block_bytes): # worths: (m,) each
@@ -180,16 +159,6 @@ def _first_gains(queries, items, task, worths, ks, block_bytes): # worths: (m,) 
     return np.concatenate(parts, axis=2)
 
 
-def _worths(task): # -> (m,) each
-    "What items count: all the same, and by their propensities where these can be told."
-    same = np.ones(len(task.items))
-    total = task.frequency.sum()
-    if total < 3:
-        return [same]
-    chance = propensities(task.frequency, total, *task.propensity)
-    return [same, 1 / chance]
-
-
 @torch.no_grad()
 def evaluate_retrieval(
     queries: torch.Tensor,    # (n, d) embeddings of the task's queries
@@ -203,7 +172,10 @@ def evaluate_retrieval(
     """P@k, propensity-scored P@k, and P@1 by part; a replicate is nan where its resample lacks the part.
     Raises `ValueError` naming the task."""
     _check_task(queries, items, task, max(ks))
-    worths = _worths(task)
+    worths = [np.ones(len(items))]
+    total = task.frequency.sum()
+    if total >= 3: # else nothing is known of propensities
+        worths.append(1 / propensities(task.frequency, total, *task.propensity))
     places = sorted({1, *ks})
     hits, *scored = _first_gains(queries, items, task, worths, places, block_bytes)
     hits = dict(zip(places, hits))
@@ -215,11 +187,9 @@ def evaluate_retrieval(
     drawn = bootstrap_weights(len(queries), replicates, seed).astype(float)
     kept = {}
     for key, weight in _parts(task).items():
-        mean = np.average(hits[1], weights=weight)
-        metrics[key] = float(mean)
-        there = drawn @ weight
+        metrics[key] = float(np.average(hits[1], weights=weight))
         found = drawn @ (weight * hits[1])
-        kept[key] = over(found, there, np.nan).tolist() # nan where none of the queries with weight is in the resample
+        kept[key] = over(found, drawn @ weight, np.nan).tolist() # nan where a resample lacks all queries with weight
     return metrics, kept
 
 # %% ../../nbs/data/11_retrieval.ipynb #a6f49033
@@ -254,9 +224,6 @@ class FirstHit:
     right: np.ndarray                   # (n,) relevant ones among these
     nearest: torch.Tensor | None = None # (n, k) the first items, in no order where they tie
 
-    def __len__(self):
-        return len(self.above)
-
 
 def _count_first(scores, relevant): # (b, m) each
     "As in `FirstHit`: above, tied and right of some queries, (3, b)."
@@ -267,41 +234,6 @@ def _count_first(scores, relevant): # (b, m) each
     return torch.stack([mask.sum(1) for mask in counted])
 
 # %% ../../nbs/data/11_retrieval.ipynb #689362c2
-def _check_relevant(relevance, n, m):
-    "Raises `ValueError` for what is not a sparse matrix (n, m), or naming the first query without a relevant item."
-    if not sp.issparse(relevance) or relevance.shape != (n, m):
-        raise ValueError(f"relevance must be a sparse matrix ({n}, {m}), got {getattr(relevance, 'shape', relevance)}")
-    counts = relevance.astype(bool).sum(1)
-    bad = np.flatnonzero(counts == 0)
-    if len(bad):
-        raise ValueError(f"query {bad[0]} has no relevant item ({len(bad)} of {n} queries)")
-
-
-def _columns(items): # (m, d) -> (d, m)
-    if sp.issparse(items):
-        return items.T.tocsr()
-    return items.float().T
-
-
-def _products(queries, columns): # (b, d), and items as (d, m) columns of the same kind -> (b, m) float32
-    if sp.issparse(columns):
-        products = (queries @ columns).toarray()
-        return torch.from_numpy(products).float()
-    return queries.float() @ columns
-
-
-def _check_search(queries, items, relevance, nearest):
-    "Raises `ValueError` for what `first_hits` cannot use."
-    n = queries.shape[0]
-    m = items.shape[0]
-    if sp.issparse(queries) != sp.issparse(items):
-        raise ValueError("queries and items must both be sparse, or both be torch matrices")
-    _check_rows(queries, items)
-    _check_relevant(relevance, n, m)
-    if not 0 <= nearest <= m:
-        raise ValueError(f"nearest must be 0 to {m}, got {nearest}")
-
-
 @torch.no_grad()
 def first_hits(
     queries,                   # (n, d) rows of length 1 or 0: a torch matrix, or a scipy sparse one
@@ -312,48 +244,39 @@ def first_hits(
     progress: bool = False,    # show a bar
 ) -> FirstHit:
     """The place of the first relevant item, exactly up to `TIE`.
-    Raises `ValueError` for matrices that do not fit, a query without a relevant item, or a row that is not finite."""
+    Raises `ValueError` for a query without a relevant item, or a row that is not finite."""
     from tqdm import tqdm
-    _check_search(queries, items, relevance, nearest)
-    columns = _columns(items)
+    _check_finite("", queries=queries, items=items)
+    without = np.flatnonzero(relevance.astype(bool).sum(1) == 0)
+    if len(without):
+        raise ValueError(f"query {without[0]} has no relevant item ({len(without)} of {relevance.shape[0]} queries)")
     n, m = relevance.shape
+    columns = items.T.tocsr() if sp.issparse(items) else items.float().T
     step = max(1, block_bytes // (16 * m))
     counts = []
     found = []
     for start in tqdm(range(0, n, step), disable=not progress, unit="block"):
         rows = slice(start, start + step)
-        scores = _products(queries[rows], columns)
+        if sp.issparse(items):
+            scores = torch.from_numpy((queries[rows] @ columns).toarray()).float()
+        else:
+            scores = queries[rows].float() @ columns
         known = relevance[rows].toarray()
         relevant = torch.as_tensor(known, dtype=torch.bool, device=scores.device)
         counts.append(_count_first(scores, relevant))
         found.append(scores.topk(nearest).indices)
     places = torch.cat(counts, 1).cpu().numpy()
-    first = None
-    if nearest:
-        first = torch.cat(found).cpu()
-    return FirstHit(*places, first)
+    return FirstHit(*places, torch.cat(found).cpu() if nearest else None)
 
 # %% ../../nbs/data/11_retrieval.ipynb #1f21d379
 def recall_at(
     first: FirstHit,
     k: int, # places, at least 1
 ) -> np.ndarray: # (n,) in [0, 1]
-    "R@k: whether some relevant item is among the first k; where items tie, how likely. Raises `ValueError` for k < 1."
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
+    "R@k: whether some relevant item is among the first k; where items tie, how likely."
     room = np.clip(k - first.above, 0, first.tied)
     none = hypergeom.pmf(0, first.tied, first.right, room)
     return 1 - none
-
-
-def _mean_reciprocal(above, tied, right):
-    "One over the rank of the first relevant item, mean over all orders of its tie."
-    before = np.arange(tied - right + 1) # others of the tie that come first
-    rank = above + before + 1
-    chance = 1.
-    if tied > right:
-        chance = nhypergeom.pmf(before, tied, tied - right, 1)
-    return (chance / rank).sum()
 
 
 def reciprocal_rank(
@@ -362,5 +285,11 @@ def reciprocal_rank(
     "One over the rank of the first relevant item, mean over all orders of ties."
     places = np.stack([first.above, first.tied, first.right], 1)
     kinds, which = np.unique(places, axis=0, return_inverse=True)
-    values = [_mean_reciprocal(*kind) for kind in kinds]
+    values = []
+    for above, tied, right in kinds:
+        before = np.arange(tied - right + 1) # others of the tie that come first
+        chance = 1.
+        if tied > right:
+            chance = nhypergeom.pmf(before, tied, tied - right, 1)
+        values.append((chance / (above + before + 1)).sum())
     return np.array(values)[which.ravel()]
