@@ -18,6 +18,7 @@ import math
 import multiprocessing
 import multiprocessing.connection
 import os
+import platform
 import re
 import sys
 import tempfile
@@ -39,13 +40,10 @@ def processor() -> str:
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
-        import platform
         return platform.processor() or platform.machine()
-    found = {}
-    for key in ("vendor_id", "cpu family", "model"):
-        match = re.search(rf"^{key}\s*:\s*(.+)$", text, re.M)
-        found[key] = match[1] if match else "?"
-    return f"{found['vendor_id']} {found['cpu family']}/{found['model']}"
+    found = [re.search(rf"^{key}\s*:\s*(.+)$", text, re.M) for key in ("vendor_id", "cpu family", "model")]
+    maker, family, model = (match[1] if match else "?" for match in found)
+    return f"{maker} {family}/{model}"
 
 
 def digits_of(text: str) -> str:
@@ -93,17 +91,17 @@ def kept(output: dict) -> dict | None:
     return stored
 
 
+def all_kept(outputs: list[dict]) -> list[dict]:
+    "The outputs of a cell as they are stored."
+    return [output for output in map(kept, outputs) if output]
+
+
 def is_left_out(cell) -> bool:
     "Whether nbdev does not run a cell as a test."
     flags = getattr(cell, "directives_", None) or {}
     off = flags.get("eval:", [""])[0].lower() == "false"
     left_out = set(settings()["tst_flags"].split())
     return cell.cell_type != "code" or off or "nbdev_export(" in cell.source or bool(left_out & flags.keys())
-
-
-def all_kept(outputs: list[dict]) -> list[dict]:
-    "The outputs of a cell as they are stored."
-    return [output for output in map(kept, outputs) if output]
 
 
 def run(path: Path) -> tuple[Path, list | None, str, float]: # path, outputs by cell, what went wrong, seconds
@@ -125,16 +123,6 @@ def run(path: Path) -> tuple[Path, list | None, str, float]: # path, outputs by 
     return path, outputs, "", time.monotonic() - started
 
 
-def shown_outputs(printed: str, shown: list) -> list[dict]:
-    "What a cell printed and showed, as a notebook stores it."
-    made = []
-    if printed:
-        made.append({"output_type": "stream", "name": "stdout", "text": printed})
-    for one in shown:
-        made.append({"output_type": "display_data", "data": dict(one.data), "metadata": {}})
-    return made
-
-
 def name_of(path: Path) -> str: # `paper/experiment`, or of a book
     "What a paper notebook is called."
     return path.relative_to(ROOT / "nbs" / "papers").with_suffix("").as_posix()
@@ -152,7 +140,9 @@ def run_paper(path: Path) -> tuple[Path, list | None, str, float]:
     try:
         with only_stored():
             for _, printed, shown in run_cells(path, parameters):
-                outputs.append(shown_outputs(printed, shown))
+                made = [{"output_type": "stream", "name": "stdout", "text": printed}] if printed else []
+                made += [{"output_type": "display_data", "data": dict(one.data), "metadata": {}} for one in shown]
+                outputs.append(made)
     except BaseException as e:
         notes = "; ".join(getattr(e, "__notes__", []))
         return path, None, f"{type(e).__name__}: {e} ({notes})", time.monotonic() - started
@@ -171,14 +161,6 @@ def run_together(paths: list[Path]) -> list[tuple]:
     from debias_nb.repro.pages.frame import only_stored
     with only_stored():
         return [run_paper(path) for path in paths]
-
-
-def groups_of(paths: list[Path]) -> list[list[Path]]:
-    """Paper notebooks together, and first, since they take longest; each of the library alone, since it trains and sets
-    things."""
-    papers = [path for path in paths if is_of_paper(path)]
-    alone = [[path] for path in paths if not is_of_paper(path)]
-    return [papers, *alone] if papers else alone
 
 
 def numbers(text: str) -> list[float]:
@@ -207,20 +189,14 @@ def same_text(old: str, new: str, relative: float = RELATIVE, absolute: float = 
     return True
 
 
-def headings(html: str) -> list[str]:
-    "The headings of a table."
-    return re.findall(r"<th>(.*?)</th>", html)
-
-
 def same_kind(kind: str, old: str, new: str, exactly: bool) -> bool:
     "Whether one kind of output agrees: text by its words and numbers, or by its shape alone; a picture by being there."
     if kind.startswith("image/"):
         return True
     if exactly:
         return same_text(old, new)
-    if kind == "text/html":
-        return headings(old) == headings(new) and old.count("<tr") == new.count("<tr")
-    return True
+    shapes = [(re.findall(r"<th>(.*?)</th>", html), html.count("<tr")) for html in (old, new)]
+    return kind != "text/html" or shapes[0] == shapes[1]
 
 
 def by_kind(output: dict) -> dict[str, str]:
@@ -254,11 +230,8 @@ def stale(nb: dict) -> list[str]:
 
 def stale_outputs(root: Path = ROOT) -> list[str]:
     "The stale cells of all notebooks. Nothing is run."
-    found = []
-    for path in notebooks(root):
-        nb = json.loads(path.read_text("utf-8"))
-        found += [f"{path.relative_to(root)}: {words}" for words in stale(nb)]
-    return found
+    return [
+        f"{path.relative_to(root)}: {words}" for path in notebooks(root) for words in stale(json.loads(path.read_text("utf-8")))]
 
 
 def tags(cell) -> list[str]:
@@ -268,12 +241,10 @@ def tags(cell) -> list[str]:
 
 def data_here() -> str:
     "Eight digits that stand for the files in the folders of data and encoders; empty where neither is set."
-    folders = [os.environ.get(name) for name in ("DEBIAS_NB_DATA", "DEBIAS_NB_MODELS")]
-    files = []
-    for folder in filter(None, folders):
-        for path in Path(folder).rglob("*"):
-            if path.is_file():
-                files.append(f"{path.relative_to(folder)} {path.stat().st_size}")
+    folders = filter(None, map(os.environ.get, ("DEBIAS_NB_DATA", "DEBIAS_NB_MODELS")))
+    files = [
+        f"{path.relative_to(folder)} {path.stat().st_size}"
+        for folder in folders for path in Path(folder).rglob("*") if path.is_file()]
     return digits_of("\n".join(sorted(files))) if files else ""
 
 
@@ -358,31 +329,6 @@ def compared_with_page(path: Path) -> list[str]:
     return found
 
 
-def stamped(nb: dict, data: str) -> dict: # data: of `data_here`, where the outputs depend on it
-    "A notebook with the metadata that says where its outputs are from."
-    sources = {cell["id"]: stamp(cell) for cell in nb["cells"] if cell["cell_type"] == "code" and cell["outputs"]}
-    nb["metadata"].pop(STAMP, None)
-    if sources:
-        nb["metadata"][STAMP] = {"processor": processor(), "sources": sources}
-        if any("real" in tags(cell) for cell in nb["cells"]):
-            nb["metadata"][STAMP]["data"] = data
-    return nb
-
-
-def is_near(old: list, new: list) -> bool:
-    "Whether two cells' outputs are the same but for their pictures and what another processor makes of numbers."
-    if len(old) != len(new):
-        return False
-    for one, other in zip(map(by_kind, old), map(by_kind, new)):
-        if one.keys() != other.keys():
-            return False
-        for kind in one:
-            is_picture = kind.startswith("image/")
-            if not is_picture and not same_text(one[kind], other[kind], ELSEWHERE, ELSEWHERE):
-                return False
-    return True
-
-
 def says_the_same(nb: dict, outputs: list) -> bool:
     """Whether what another processor stored in a notebook of the library may stay: no cell has been edited since, none
     shows more or less than it did, and numbers differ as they do between processors."""
@@ -394,8 +340,10 @@ def says_the_same(nb: dict, outputs: list) -> bool:
         made = all_kept(new)
         if differs(cell["outputs"], made, exactly=False):
             return False
-        if "varies" not in tags(cell) and not is_near(cell["outputs"], made):
-            return False
+        for one, other in zip(map(by_kind, cell["outputs"]), map(by_kind, made)):
+            texts = [kind for kind in one if not kind.startswith("image/") and "varies" not in tags(cell)]
+            if not all(same_text(one[kind], other[kind], ELSEWHERE, ELSEWHERE) for kind in texts):
+                return False
     return True
 
 
@@ -419,25 +367,15 @@ def keep(path: Path, outputs: list) -> list[str]:
             sizes = [len(v) for kind, v in by_kind(output).items() if kind.startswith("image/")]
             if sizes and max(sizes) > LARGEST:
                 refused.append(f"cell {n} ({cell['id']}): a picture of {max(sizes):,} bytes")
-    nb = stamped(nb, data)
-    if by and STAMP in nb["metadata"] and json.dumps(nb["cells"]) == stored: # whichever processor says it
-        nb["metadata"][STAMP]["processor"] = by
+    sources = {cell["id"]: stamp(cell) for cell in nb["cells"] if cell["cell_type"] == "code" and cell["outputs"]}
+    nb["metadata"].pop(STAMP, None)
+    if sources:
+        is_same = by and json.dumps(nb["cells"]) == stored # whichever processor says it
+        nb["metadata"][STAMP] = {"processor": by if is_same else processor(), "sources": sources}
+        if any("real" in tags(cell) for cell in nb["cells"]): # its outputs depend on the data
+            nb["metadata"][STAMP]["data"] = data
     path.write_text(nb2str(nb), "utf-8")
     return refused
-
-
-def chosen(names: list[str]) -> list[Path]:
-    "The notebooks that are run: all, or those that are named."
-    found = notebooks()
-    if names:
-        wanted = {Path(name).resolve() for name in names}
-        found = [path for path in found if path in wanted]
-    return found
-
-
-def to_run(paths: list[Path], keep: bool) -> list[Path]:
-    "Those that are run: all whose outputs are kept; what paper notebooks show is compared with their pages instead."
-    return [path for path in paths if keep or not is_of_paper(path)]
 
 
 def _send(sender, group: list[Path]) -> None: # in a process of its own
@@ -482,7 +420,8 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    paths = chosen(args.notebooks)
+    wanted = {Path(name).resolve() for name in args.notebooks}
+    paths = [path for path in notebooks() if not wanted or path in wanted]
     if not paths:
         parser.error("no such notebook is run")
     if len(paths) > 1: # each process has the libraries, and need not load them again
@@ -490,13 +429,17 @@ def main() -> int:
         settle_libraries()
     look = keep if args.keep else compared
     wrong = 0
-    for done in run_apart(groups_of(to_run(paths, args.keep)), args.workers):
+    papers = [path for path in paths if is_of_paper(path)]
+    groups = [[path] for path in paths if path not in papers] # each alone, since it trains and sets things
+    if papers and args.keep: # together, and first, since they take longest
+        groups.insert(0, papers)
+    for done in run_apart(groups, args.workers):
         for path, outputs, error, seconds in done:
             found = [error] if outputs is None else look(path, outputs)
             wrong += bool(found)
             told(path, found, seconds)
     if not args.keep:
-        for path in filter(is_of_paper, paths):
+        for path in papers:
             started = time.monotonic()
             found = compared_with_page(path)
             wrong += bool(found)

@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 
 import outputs
@@ -64,7 +64,7 @@ def difference(old: Path, new: Path) -> list[str]:
         made = new.read_text("utf-8").splitlines()
     except UnicodeDecodeError:
         return []
-    lines = list(difflib.unified_diff(committed, made, "committed", "made anew", lineterm="", n=0))
+    lines = list(difflib.unified_diff(committed, made, lineterm="", n=0))
     return [line[:160] for line in lines[2:14]]
 
 
@@ -135,25 +135,6 @@ def cleaned(text: str, root: Path = ROOT) -> str:
     return nb2str(nb)
 
 
-def why_unclean(text: str, wanted: str) -> str:
-    "What a notebook's text has that its cleaned text has not."
-    code = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
-    if any(cell.get("execution_count") for cell in code):
-        return "holds execution counts"
-    if json.loads(text) != json.loads(wanted):
-        return "holds metadata that a cleaned notebook has not, or lacks some"
-    return "is not laid out as nbdev writes it"
-
-
-def too_large(root: Path) -> list[str]:
-    "The notebooks that are too large, each and all together."
-    sizes = {path: path.stat().st_size for path in notebooks(root)}
-    found = [f"{path.relative_to(root)}: {size:,} bytes" for path, size in sizes.items() if size > LARGEST_NOTEBOOK]
-    if sum(sizes.values()) > ALL_NOTEBOOKS:
-        found.append(f"all notebooks together: {sum(sizes.values()):,} bytes")
-    return found
-
-
 def is_lost(root: Path) -> list[str]:
     "The metadata that cleaning would lose, since settings.ini does not allow them."
     config = settings(root)
@@ -166,23 +147,23 @@ def unclean(root: Path = ROOT) -> list[str]:
     if is_lost(root):
         return [f"settings.ini: metadata keys that are allowed lack {words}" for words in is_lost(root)]
     found = []
+    sizes = {}
     for path in notebooks(root):
         text = path.read_text("utf-8")
-        wanted = cleaned(text, root)
-        if text != wanted:
-            found.append(f"{path.relative_to(root)}: {why_unclean(text, wanted)}")
-    return found + too_large(root) + outputs.stale_outputs(root)
+        sizes[path] = len(text.encode())
+        if text != cleaned(text, root):
+            found.append(f"{path.relative_to(root)}: not as nbdev_clean leaves it (counts, metadata or layout)")
+    found += [f"{path.relative_to(root)}: {size:,} bytes" for path, size in sizes.items() if size > LARGEST_NOTEBOOK]
+    if sum(sizes.values()) > ALL_NOTEBOOKS:
+        found.append(f"all notebooks together: {sum(sizes.values()):,} bytes")
+    return found + outputs.stale_outputs(root)
 
 
 def mend_notebooks(root: Path = ROOT) -> None:
     "Clean every notebook; the outputs are made by tools/outputs.py."
-    if is_lost(root):
-        return
-    for path in notebooks(root):
-        text = path.read_text("utf-8")
-        wanted = cleaned(text, root)
-        if text != wanted:
-            path.write_text(wanted, "utf-8")
+    if not is_lost(root):
+        for path in notebooks(root):
+            path.write_text(cleaned(path.read_text("utf-8"), root), "utf-8")
 
 
 def readme_differs(root: Path = ROOT) -> list[str]:
@@ -216,9 +197,9 @@ def reports(root: Path = ROOT) -> list[str]:
     return [finding for finding in found if not finding.startswith(MADE_ELSEWHERE)]
 
 
-def mend_reports(root: Path = ROOT) -> None:
+def mend_reports(root: Path = ROOT, names: list[str] | None = None) -> None: # names: of some pages; default: all
     "Render the reports."
-    tool("debias-nb", "report", cwd=root)
+    tool("debias-nb", "report", *(names or ()), cwd=root)
 
 
 def imported(code: str, module: str) -> set[str]: # module: what the code is, as `debias_nb.repro.pages.frame`
@@ -235,22 +216,16 @@ def imported(code: str, module: str) -> set[str]: # module: what the code is, as
     return {name for name in found if name.startswith("debias_nb.")}
 
 
-@lru_cache(maxsize=None)
-def imports_of(module: str, root: Path) -> frozenset[str]:
-    "What a module of the library imports, itself among it; nothing for what is no module."
-    path = root / f"{module.replace('.', '/')}.py"
-    if not path.is_file():
-        return frozenset()
-    return frozenset({module} | imported(path.read_text("utf-8"), module))
-
-
 def all_imported(modules: set[str], root: Path) -> set[str]:
     "Some modules, and what they import, and so on."
     known = set()
     waiting = set(modules)
     while waiting:
-        known |= waiting
-        waiting = set().union(*(imports_of(module, root) for module in waiting)) - known
+        module = waiting.pop()
+        path = root / f"{module.replace('.', '/')}.py"
+        if module not in known and path.is_file():
+            known.add(module)
+            waiting |= imported(path.read_text("utf-8"), module)
     return known
 
 
@@ -283,15 +258,6 @@ def pages_of(paths: list[Path], root: Path = ROOT) -> list[str]: # as `debias-nb
     return found
 
 
-def mend_some_reports(paths: list[Path], root: Path = ROOT) -> list[str]: # what went wrong: nothing, or it raises
-    "Render the pages that rest on some notebooks."
-    names = pages_of(paths, root)
-    print(f"pages made anew: {', '.join(names) or 'none'}", flush=True)
-    if names:
-        tool("debias-nb", "report", *names, cwd=root)
-    return []
-
-
 # In the order in which they can be mended: the reports are made by the library, and the index shows both.
 CHECKS = {
     "notebooks": (unclean, mend_notebooks),
@@ -301,25 +267,14 @@ CHECKS = {
 }
 
 
-def found_by(check, root: Path = ROOT) -> list[str]:
-    "What a check finds; a check that cannot be made has found that."
+def found_by(check, root: Path = ROOT) -> list[str] | None:
+    "What a check finds; what cannot be made has found that."
     try:
         return check(root)
     except SystemExit as e:
         return [str(e)]
     except Exception as e:
         return [f"{type(e).__name__}: {e}"]
-
-
-def found_after_mending(name: str) -> list[str]:
-    "What a check finds once what differs is made anew."
-    check, mend = CHECKS[name]
-
-    def mended(root):
-        mend(root)
-        return check(root)
-
-    return found_by(mended)
 
 
 def main() -> int:
@@ -340,12 +295,15 @@ def main() -> int:
         parser.error(f"no check is called {unknown[0]!r} (known: {known})")
     wrong = []
     for name in args.names or CHECKS:
-        if only and name == "reports":
-            found = found_by(lambda root: mend_some_reports(only, root))
+        check, mend = CHECKS[name]
+        some = pages_of(only) if only and name == "reports" else None
+        if some is not None:
+            print(f"pages made anew: {', '.join(some) or 'none'}", flush=True)
+            found = found_by(partial(mend_reports, names=some)) if some else []
         elif args.mend:
-            found = found_after_mending(name)
+            found = found_by(mend) or found_by(check)
         else:
-            found = found_by(CHECKS[name][0])
+            found = found_by(check)
         said = "".join(f"\n    {finding}" for finding in found)
         print(f"{name:<10} {'differs' if found else 'ok'}{said}", flush=True)
         if found:
