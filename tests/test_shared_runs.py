@@ -10,7 +10,7 @@ from debias_nb.repro.config import (
     BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig, TableConfig, TrainConfig,
 )
 from debias_nb.repro.pages.frame import all_experiments, found_records, papers, study_of
-from debias_nb.repro.pages.plots import importance_plot, svg
+from debias_nb.repro.pages.plots import svg
 from debias_nb.repro.runs.records import Store, make_record
 from debias_nb.repro.runs.runner import execute, narrow, run_all
 from debias_nb.repro.runs.tasks.pairs import _part_of, catalogue, evaluation_pairs
@@ -163,7 +163,7 @@ def test_cases_are_picked_by_the_largest_rise(titled):
         assert case["query"] in CASES.case_title(case)
         assert CASES.case_table(case).shape == (5, len(case["methods"]))
         assert list(CASES.case_table(case))[:3] == ["Base", "Finetuned", "ITVReg"]
-        assert svg(importance_plot(CASES.case_importance(case))).startswith(b"<?xml")
+        assert svg(CASES.importance_plot(CASES.case_importance(case))).startswith(b"<?xml")
 
 
 def test_queries_that_are_held_out_are_not_trained_on():

@@ -84,9 +84,9 @@ def fill(
 ) -> Cell:
     "Put value, interval and status into a cell. What is not finite is left out."
     known = [found[i] for i in cell.runs if i in found]
-    records = sorted(known, key=itemgetter("seed"))
-    cell.records = [one["id"] for one in records if cell.metric in one["metrics"].get(cell.evaluate, {})]
-    errors = [one["error"] for one in records if one["status"] == "failed"]
+    known.sort(key=itemgetter("seed"))
+    cell.records = [one["id"] for one in known if cell.metric in one["metrics"].get(cell.evaluate, {})]
+    errors = [one["error"] for one in known if one["status"] == "failed"]
     why = []
     if cell.records:
         mean = level(side_of(cell, found, cell.unit))
@@ -109,8 +109,8 @@ def fill(
 
 def side_of(
     cell: Cell,
-    found: Records, # id -> record
-    unit: str,      # of the numbers
+    found: Records,
+    unit: str, # of the numbers
 ) -> Side:
     "The side that a cell's records make."
     return [run_on(found[i], cell.evaluate, cell.metric, unit) for i in cell.records]
@@ -135,19 +135,15 @@ FORMS = {"weight": " {:g}", "mask_share": " ({:.2f})", "rate": ", {:g}"} # of wh
 
 
 def row_name(row: dict[str, str]) -> str:
-    "What our tables call a row of the paper: `OutReg 0.1` at a weight, `MaskReg (0.15)` at a mask share, `Finetuned, 1e-05` at a learning rate."
-    name = row["method"]
-    for key, value in row.items():
-        if key in FORMS:
-            name += FORMS[key].format(float(value))
-    return name
+    "What our tables call a row of the paper: `OutReg 0.1`, `MaskReg (0.15)`, `Finetuned, 1e-05`."
+    ends = [form.format(float(row[key])) for key, form in FORMS.items() if key in row]
+    return row["method"] + "".join(ends)
 
 
 def is_printed(cell: Cell, printed: Printed) -> bool:
     "Whether a number of the same table is the paper's for a cell; rows without a base encoder hold for all."
     base = printed.row.get("base", cell.encoder)
     return cell.column == printed.column and cell.encoder == base and cell.method == row_name(printed.row)
-
 
 # %% ../../../nbs/pages/00_frame.ipynb #f3000014
 FAMILIES = { # regulariser or augmentation -> what tables call it
@@ -192,22 +188,6 @@ def _is_of(run: RunConfig, column: ColumnConfig, corpus: CorpusConfig) -> bool:
     is_trained_so = run.training is None or column.epochs in (None, run.training.epochs)
     return column.evaluate in run.evaluate and is_trained_so and is_on
 
-# %% ../../../nbs/pages/00_frame.ipynb #f3000015
-def _in_order(cells: list[Cell], experiment: ExperimentConfig, table: TableConfig) -> list[Cell]:
-    "Encoders as configured, methods likewise, and those whose names end with their strengths from weak to strong."
-    encoders = list(experiment.by_name("encoders"))
-    stems = {cell.method: cell.method.removesuffix(f" {cell.strength or 0:g}") for cell in cells}
-    methods = table.methods or experiment.by_name("methods")
-    names = [table.rows.get(method, method) for method in methods]
-    order = [stems.get(name, name) for name in (*names, *stems)]
-
-    def place(cell):
-        stem = stems[cell.method]
-        strength = cell.strength if stem != cell.method else 0.
-        return encoders.index(cell.encoder), order.index(stem), strength
-
-    return sorted(cells, key=place)
-
 # %% ../../../nbs/pages/00_frame.ipynb #f3000016
 def found_records(
     experiment: ExperimentConfig,
@@ -231,90 +211,91 @@ def found_records(
 
 def _renamed(record: dict, name: str) -> dict:
     "A record with the name that an experiment has for its method."
-    config = record["config"]
-    method = config["method"] | {"name": name}
-    return record | {"config": config | {"method": method}}
+    method = record["config"]["method"] | {"name": name}
+    return record | {"config": record["config"] | {"method": method}}
 
 
 def table_cells(
     experiment: ExperimentConfig,
     table: TableConfig,       # one of its `tables`
-    found: Records,   # id -> record
+    found: Records,           # id -> record
 ) -> list[Cell]:
-    "Every cell of one table, with its status; at profile `paper` beside the paper's numbers."
+    """Every cell of one table, with its status; at profile `paper` beside the paper's numbers. Encoders stand as
+    configured, methods likewise, and those whose names end with their strengths from weak to strong."""
     expected = load_expected(experiment.paper).tables.get(table.id)
     unit = table.unit or getattr(expected, "unit", "percent")
     cells = {}
-    for block in experiment.blocks:
-        for cell in _block_cells(experiment, table, block):
-            key = (cell.encoder, cell.method, cell.column)
-            if key in cells and cells[key].value is not None:
-                continue
-            cell.unit = unit
-            fill(cell, found)
-            printed = expected.cells if expected and experiment.profile == "paper" else ()
-            for one in printed:
-                if is_printed(cell, one):
-                    cell.expected = one.value
-                    if one.value is None or cell.status == "measured":
-                        cell.why = one.note
-                    if one.value is not None and cell.status == "measured":
-                        cell.status = status_of(cell, expected.tolerance, expected.decimals)
-                    break
-            if cell.status == "not run" and not cell.why:
-                cell.why = wanting(cell)
-            cells[key] = cell
-    return _in_order(list(cells.values()), experiment, table)
-
-
-def _block_cells(experiment: ExperimentConfig, table: TableConfig, block: BlockConfig) -> list[Cell]:
-    "The cells of one block that have runs, empty."
-    corpora = {corpus.display: corpus for corpus in block.corpora}
-    columns = [column for column in table.columns if column.corpus in corpora]
-    if not columns:
-        return []
-    encoders = table.encoders or block.encoders
-    runs = [run for run in experiment.block_runs(block) if run.encoder.display in encoders]
-    cells = {}
-    for column, run in product(columns, runs):
-        if not _is_of(run, column, corpora[column.corpus]):
+    for cell in _empty_cells(experiment, table):
+        place = (cell.encoder, cell.method, cell.column)
+        if place in cells and cells[place].value is not None:
             continue
-        for row in rows_of(run, block):
-            if table.methods and row["method"] not in table.methods:
+        cells[place] = cell
+        cell.unit = unit
+        fill(cell, found)
+        is_measured = cell.status == "measured"
+        known = expected.cells if expected and experiment.profile == "paper" else ()
+        printed = next((one for one in known if is_printed(cell, one)), None)
+        if printed:
+            cell.expected = printed.value
+            if printed.value is None or is_measured:
+                cell.why = printed.note
+            if printed.value is not None and is_measured:
+                cell.status = status_of(cell, expected.tolerance, expected.decimals)
+        if cell.status == "not run" and not cell.why:
+            cell.why = wanting(cell)
+    encoders = list(experiment.by_name("encoders"))
+    stems = {cell.method: cell.method.removesuffix(f" {cell.strength or 0:g}") for cell in cells.values()}
+    methods = table.methods or experiment.by_name("methods")
+    names = [table.rows.get(method, method) for method in methods]
+    order = [stems.get(name, name) for name in (*names, *stems)]
+
+    def place_of(cell):
+        stem = stems[cell.method]
+        strength = cell.strength if stem != cell.method else 0.
+        return encoders.index(cell.encoder), order.index(stem), strength
+
+    return sorted(cells.values(), key=place_of)
+
+
+def _empty_cells(experiment: ExperimentConfig, table: TableConfig) -> Iterator[Cell]:
+    "What is known of the cells that have runs before these are read, block by block."
+    for block in experiment.blocks:
+        corpora = {corpus.display: corpus for corpus in block.corpora}
+        columns = [column for column in table.columns if column.corpus in corpora]
+        if not columns:
+            continue
+        command = f"debias-nb run {experiment.name} --profile {experiment.profile}" + (" --full" if block.full else "")
+        cells = {}
+        for column, run in product(columns, experiment.block_runs(block)):
+            encoder = run.encoder
+            is_asked = encoder.display in (table.encoders or block.encoders)
+            if not is_asked or not _is_of(run, column, corpora[column.corpus]):
                 continue
-            place = (run.encoder.display, row["method"], column)
-            if place not in cells:
-                cells[place] = _empty_cell(experiment, table, block, run, column, row)
-            cells[place].runs.append(run.id)
-    return list(cells.values())
-
-
-def _empty_cell(
-    experiment: ExperimentConfig, table: TableConfig, block: BlockConfig, run: RunConfig, column: ColumnConfig,
-    row: dict, # of `rows_of`
-) -> Cell:
-    "What is known of a cell before its runs."
-    name = table.rows.get(row["method"], row["method"]) + column.suffix
-    metric = column.metric or table.metric
-    against = table.against.get(run.method.name) if table.against else REFERENCE
-    command = f"debias-nb run {experiment.name} --profile {experiment.profile}"
-    if block.full:
-        command += " --full"
-    needs = []
-    if run.data:
-        needs.append(run.data.name)
-    if run.method.transfer and run.training and run.training.transfer:
-        needs.append(run.training.transfer.corpus)
-    counts = run.method.authors is not None and run.method.authors.counted
-    is_published = "/" in run.encoder.name and not counts
-    return Cell(
-        paper=experiment.paper, table=table.id, profile=experiment.profile, encoder=run.encoder.display,
-        role=run.encoder.role, method=name, column=column.label, shift=column.shift, corpus=column.corpus,
-        evaluate=column.evaluate + row["suffix"], metric=metric.replace("{row}", name),
-        against=table.rows.get(against, against), command=command, needs=tuple(needs),
-        hub=run.encoder.name if is_published else None,
-        family=row["family"] or name, strength=row["strength"],
-    )
+            for row in rows_of(run, block):
+                if table.methods and row["method"] not in table.methods:
+                    continue
+                place = (encoder.display, row["method"], column)
+                if place in cells:
+                    cells[place].runs.append(run.id)
+                    continue
+                method = run.method
+                name = table.rows.get(row["method"], row["method"]) + column.suffix
+                metric = column.metric or table.metric
+                against = table.against.get(method.name) if table.against else REFERENCE
+                needs = [run.data.name] if run.data else []
+                if method.transfer and run.training and run.training.transfer:
+                    needs.append(run.training.transfer.corpus)
+                counts = method.authors is not None and method.authors.counted
+                is_published = "/" in encoder.name and not counts
+                cells[place] = Cell(
+                    paper=experiment.paper, table=table.id, profile=experiment.profile, encoder=encoder.display,
+                    role=encoder.role, method=name, column=column.label, shift=column.shift, corpus=column.corpus,
+                    evaluate=column.evaluate + row["suffix"], metric=metric.replace("{row}", name),
+                    against=table.rows.get(against, against), command=command, needs=tuple(needs),
+                    hub=encoder.name if is_published else None, family=row["family"] or name,
+                    strength=row["strength"], runs=[run.id],
+                )
+        yield from cells.values()
 
 # %% ../../../nbs/pages/00_frame.ipynb #f3000018
 def wanting(cell: Cell) -> str:
@@ -324,24 +305,20 @@ def wanting(cell: Cell) -> str:
     if cell.evaluate == "counts":
         return "the file has no public download: it is placed by hand (`debias-nb data`)"
     is_full = cell.profile == "paper"
-    lacks = [_hidden(name, whole=True) for name in cell.needs]
-    if cell.evaluate not in cell.needs:
-        lacks.append(_hidden(cell.evaluate, whole=is_full)) # a reduced run may want the test part alone
+    needs = dict.fromkeys(cell.needs, True) # name of a data set -> whether all of its files are wanted
+    needs.setdefault(cell.evaluate, is_full) # a reduced run may want the test part alone
+    lacks = []
+    for name, whole in needs.items():
+        dataset = load_registry().datasets.get(name)
+        files = dataset.files if dataset else ()
+        hidden = [file.file for file in files if not file.url]
+        is_part = len(hidden) < len(files)
+        if hidden and (whole or not is_part):
+            what = f" of {', '.join(hidden)}" if is_part else ""
+            lacks.append(f"{name} has no public download{what}: its files are placed by hand (`debias-nb data`)")
     if is_full and cell.hub:
         lacks += [f"the encoder {cell.hub} from the hub (`debias-nb data`)", "a GPU"]
-    return "; ".join(filter(None, lacks)) or "has not been run"
-
-
-def _hidden(name: str, whole: bool) -> str: # whole: also where some of its files can be downloaded
-    "Which files of a data set have no public download; empty where that does not matter, and for what is no data set."
-    dataset = load_registry().datasets.get(name)
-    files = dataset.files if dataset else ()
-    hidden = [file.file for file in files if not file.url]
-    is_part = len(hidden) < len(files)
-    if not hidden or (is_part and not whole):
-        return ""
-    what = f" of {', '.join(hidden)}" if is_part else ""
-    return f"{name} has no public download{what}: its files are placed by hand (`debias-nb data`)"
+    return "; ".join(lacks) or "has not been run"
 
 
 def reasons(cells: list[Cell]) -> list[str]: # each once, in order of appearance
@@ -387,7 +364,7 @@ COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "family", "s
 
 def runs_frame(
     cells: list[Cell],       # of tables at one profile
-    found: Records,  # id -> record
+    found: Records,          # id -> record
     further: dict[str, Names], # table -> metrics listed below it
     own: bool = False,       # records of this machine, which may be paired whatever the state of the tree
 ) -> pd.DataFrame: # `COLUMNS`; values in the unit of their table
@@ -491,19 +468,17 @@ def only_stored(
 
 def study_of(
     experiment: ExperimentConfig,
-    store: Store,   # where its records are
+    *stores: Store, # where its records are; those of a later one count
 ) -> Study:
-    "What a store's records say of an experiment."
+    "What records say of an experiment."
     runs = experiment.runs()
-    study = _study_of(experiment, found_records(experiment, store, runs))
+    found = {}
+    for store in stores:
+        found |= found_records(experiment, store, runs)
+    cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, found)]
+    study = Study(experiment, found, cells)
     study.came = f"{len(study.finished)} of {len(runs)} runs are on record."
     return study
-
-
-def _study_of(experiment: ExperimentConfig, found: Records) -> Study: # found: of `found_records`
-    "What records say of an experiment."
-    cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, found)]
-    return Study(experiment, found, cells)
 
 
 def stored(
@@ -526,10 +501,10 @@ def refuse_unknown_parameters():
     if shell is None:
         return
     known = shell.user_ns.get("__annotations__", {})
-    put_in = [source for source in shell.user_ns["In"] if source.startswith("# Parameters\n")] # papermill's own line
-    for source in put_in:
-        for line in ast.parse(source).body:
-            check_known("parameter", line.targets[0].id, known, ConfigError)
+    for source in shell.user_ns["In"]:
+        if source.startswith("# Parameters\n"): # papermill's own line
+            for line in ast.parse(source).body:
+                check_known("parameter", line.targets[0].id, known, ConfigError)
 
 
 NARROWING = ("seeds", "methods", "encoders", "weight") # parameters by which a study is not what its configuration says
@@ -539,33 +514,19 @@ class RunsFailed(RuntimeError):
     "Runs whose training stopped."
 
 
-def _unlike(experiment: ExperimentConfig, asked: dict) -> str: # experiment: as configured; asked: as `narrow` takes it
-    "What was asked for that the configuration does not say, in words; empty where nothing was."
-    words = []
-    if asked["weight"] is not None:
-        names = [method.name for method in experiment.methods if method.regulariser != "none"]
-        words.append(f"λ = {asked['weight']:g} for {', '.join(names)}")
-    if asked["seeds"]:
-        words.append(f"seeds {', '.join(map(str, asked['seeds']))} alone")
-    for kind in ("methods", "encoders"):
-        if asked[kind]:
-            words.append(f"{', '.join(asked[kind])} alone, of {len(experiment.by_name(kind))} {kind}")
-    return "; ".join(words)
-
-
 def _name_lambda(study: Study, weight: float) -> None:
     "Rows and records at another lambda than the configuration's say so."
-    names = {method.name for method in study.experiment.methods if method.regulariser != "none"}
-    changed = {run.id for run in study.experiment.runs() if run.method.name in names}
+    end = f"{AT}{weight:g}"
+    changed = {run.id for run in study.experiment.runs() if run.method.regulariser != "none"}
     rows = {(cell.table, cell.method) for cell in study.cells if changed & set(cell.runs)}
     for cell in study.cells:
         if (cell.table, cell.method) in rows:
-            cell.method += f"{AT}{weight:g}"
+            cell.method += end
         if (cell.table, cell.against) in rows:
-            cell.against += f"{AT}{weight:g}"
+            cell.against += end
     for i in changed & study.found.keys():
         record = study.found[i]
-        study.found[i] = _renamed(record, record["config"]["method"]["name"] + f"{AT}{weight:g}")
+        study.found[i] = _renamed(record, record["config"]["method"]["name"] + end)
 
 
 def made(
@@ -581,33 +542,36 @@ def made(
     from debias_nb.repro.runs.runner import narrow, own_store, run_all, store_for
     configuration = load_experiment(name, profile)
     experiment = narrow(configuration, **asked)
-    runs = experiment.runs()
-    known = {run.id for run in configuration.runs()}
-    is_kept = profile != "planted" and not fresh
-    kept = [run for run in runs if is_kept and run.id in known]
-    others = [run for run in runs if not is_kept or run.id not in known]
+    known = {run.id for run in configuration.runs()} if profile != "planted" and not fresh else ()
+    kept = []
+    others = []
+    for run in experiment.runs():
+        (kept if run.id in known else others).append(run)
     outcomes = [run_all(kept, store_for(profile), workers=workers, say=say),
                 run_all(others, own_store(), fresh=fresh, workers=workers, say=say)]
-    failed = {run: why for one in outcomes for run, why in one.failed.items()}
+    failed = [f"{run}: {why}" for one in outcomes for run, why in one.failed.items()]
     if failed:
-        raise RunsFailed("; ".join(f"{run}: {why}" for run, why in failed.items()))
-    found = found_records(experiment, store_for(profile), runs) | found_records(experiment, own_store(), runs)
-    study = _study_of(experiment, found)
+        raise RunsFailed("; ".join(failed))
+    study = study_of(experiment, store_for(profile), own_store())
     study.own = True
-    study.unlike = _unlike(configuration, asked)
-    study.came = _told(outcomes)
-    if asked["weight"] is not None:
-        _name_lambda(study, asked["weight"])
-    return study
-
-
-def _told(outcomes: list) -> str: # of `run_all`
-    "What was loaded, what was run, and what is missing for which reasons."
+    words = []
+    weight = asked["weight"]
+    if weight is not None:
+        _name_lambda(study, weight)
+        names = [method.name for method in configuration.methods if method.regulariser != "none"]
+        words.append(f"λ = {weight:g} for {', '.join(names)}")
+    if asked["seeds"]:
+        words.append(f"seeds {', '.join(map(str, asked['seeds']))} alone")
+    for kind in ("methods", "encoders"):
+        if asked[kind]:
+            words.append(f"{', '.join(asked[kind])} alone, of {len(configuration.by_name(kind))} {kind}")
+    study.unlike = "; ".join(words)
     records = sum(len(one.records) for one in outcomes)
     trained = sum(len(one.trained) for one in outcomes)
     missing = [why for one in outcomes for why in one.missing.values()]
     came = [f"{records} records, {trained} of them run now; {len(missing)} runs lack something."]
-    return "\n".join(came + [f"- {why}" for why in dict.fromkeys(missing)])
+    study.came = "\n".join(came + [f"- {why}" for why in dict.fromkeys(missing)])
+    return study
 
 
 def study(
@@ -648,8 +612,6 @@ def scales(
 
 # %% ../../../nbs/pages/00_frame.ipynb #df322837
 TIE = .001 # of AUC(0.05) or P@1
-
-
 SETTING = ["kind", "training", "learning_rate", "epochs", "batch_size"]
 
 
@@ -663,10 +625,9 @@ def search_table(
     rows = []
     for run in experiment.runs():
         training = run.training
-        value = None
-        record = found.get(run.id)
-        if record and record["status"] == "finished":
-            value = record["metrics"]["heldout"]["p1" if run.task == "titles" else "auc05"]
+        metric = "p1" if run.task == "titles" else "auc05"
+        metrics = found.get(run.id, {}).get("metrics", {})
+        value = metrics.get("heldout", {}).get(metric)
         rows.append((run.encoder.kind, training, training.learning_rate, training.epochs, training.batch_size, value))
     runs = pd.DataFrame(rows, columns=[*SETTING, "value"]).astype({"value": float})
     table = runs.groupby(SETTING, sort=False).value.agg(mean="mean", n="count", asked="size").reset_index()
@@ -683,10 +644,8 @@ def best_training(experiment: ExperimentConfig, records: list[dict], kind: str) 
     "The chosen setting. Raises `ConfigError` when a run of that kind is missing."
     table = search_table(experiment, records)
     own = table[table.kind == kind]
-    if own.empty:
-        raise ConfigError(f"{experiment.name}: no {kind} encoder is searched")
     missing = (~own.complete).sum()
-    if missing:
+    if missing or own.empty:
         raise ConfigError(f"{experiment.name}: {missing} of {len(own)} settings for {kind} encoders are not complete")
     return own.training[own.chosen].item()
 
