@@ -42,11 +42,10 @@ def sampling_units(left: list[str], right: list[str]) -> Units:
     "The units of a test set."
     n = len(left)
     places, texts = pd.factorize(np.array([*left, *right], dtype=object))
-    sides = dict(zip(("left", "right"), places.reshape(2, n)))
-    units, component = components(*sides.values(), len(texts))
+    sides = {"left": places[:n], "right": places[n:]}
+    units, component = components(sides["left"], sides["right"], len(texts))
     group = component[sides["left"]]
-    sizes = np.bincount(group)
-    if sizes.max() <= max(LARGEST * n, 2):
+    if np.bincount(group).max() <= max(LARGEST * n, 2):
         told = f"{n:,} pairs" if units == n else f"{units:,} groups of pairs that share texts"
         return Units(group, told)
     distinct = {side: len(np.unique(of_side)) for side, of_side in sides.items()}
@@ -54,11 +53,6 @@ def sampling_units(left: list[str], right: list[str]) -> Units:
     return Units(sides[fewer], f"{distinct[fewer]:,} {fewer} texts; what pairs share on the other side is not covered")
 
 # %% ../../nbs/explain/03_changes.ipynb #96da0c3c
-def _upto(counts, ends): # (B, n) and (groups,) -> (B, groups)
-    "How many there are down to the end of each tie."
-    return np.cumsum(counts, axis=1, dtype=float)[:, ends]
-
-
 AT_ONCE = 2**20 # numbers: eight arrays of doubles in about 64 MB
 
 
@@ -81,8 +75,8 @@ def average_precision(
     parts = []
     for some in _stretches(weights):
         counted = some.take(order, axis=1)
-        found = _upto(counted * positive, ends)
-        drawn = _upto(counted, ends)
+        found = np.cumsum(counted * positive, axis=1, dtype=float)[:, ends] # matches down to the end of each tie
+        drawn = np.cumsum(counted, axis=1, dtype=float)[:, ends]
         gained = np.diff(found, axis=1, prepend=0)
         with np.errstate(invalid="ignore"): # no pair drawn so far, or no match at all
             precision = np.nan_to_num(found / drawn)
@@ -178,8 +172,7 @@ def tfidf_model(texts: list[str]) -> TfidfVectorizer:
 
 def tfidf_cosine(model: TfidfVectorizer, left: list[str], right: list[str]) -> np.ndarray: # (n,) in [0, 1]
     "Cosines of TF-IDF vectors."
-    one = model.transform(left)
-    products = one.multiply(model.transform(right))
+    products = model.transform(left).multiply(model.transform(right))
     return np.asarray(products.sum(1), dtype=float).ravel()
 
 # %% ../../nbs/explain/03_changes.ipynb #2783ddc9
@@ -192,19 +185,28 @@ SAID = {"holds": GAIN, "reversed": HARM} # of `stats.WORDS`; nothing else is bey
 
 def verdicts(tests: list[Test]) -> pd.DataFrame: # a row a test
     "What fine-tuning did to each test; p has Holm's correction over the tests."
-    changes = [{
-        metric: difference(test.of("tuned", metric), test.of("base", metric)) for metric in METRICS} for test in tests]
-    adjusted = holm([change["auc05"].p for change in changes])
+    changes = {}
+    for metric in METRICS:
+        changes[metric] = [difference(test.of("tuned", metric), test.of("base", metric)) for test in tests]
+    adjusted = holm([change.p for change in changes["auc05"]])
     rows = []
-    for test, change, p in zip(tests, changes, adjusted):
-        said = SAID.get(verdict(change["auc05"], p=p, level=LEVEL), NEITHER)
-        row = {"test": test.name, "verdict": said, "pairs": len(test.labels), "matches": int(test.labels.sum())}
-        row |= {model: test.of(model, "auc05").value for model in ("base", "tuned")}
-        row |= figures(change["auc05"]) | {"p": p, "found": detectable(change["auc05"], comparisons=len(tests))}
-        row |= {f"{model} ap": test.of(model, "ap").value for model in ("base", "tuned")}
-        of_ap = figures(change["ap"])
-        row |= {f"{figure} ap": of_ap[figure] for figure in ("change", "low", "high")}
-        rows.append(row | {"drawn": test.units.told})
+    for test, change, change_ap, p in zip(tests, changes["auc05"], changes["ap"], adjusted):
+        of_ap = figures(change_ap)
+        rows.append({
+            "test": test.name,
+            "verdict": SAID.get(verdict(change, p=p, level=LEVEL), NEITHER),
+            "pairs": len(test.labels),
+            "matches": int(test.labels.sum()),
+            "base": test.of("base", "auc05").value,
+            "tuned": test.of("tuned", "auc05").value,
+            **figures(change),
+            "p": p,
+            "found": detectable(change, comparisons=len(tests)),
+            "base ap": test.of("base", "ap").value,
+            "tuned ap": test.of("tuned", "ap").value,
+            **{f"{figure} ap": of_ap[figure] for figure in ("change", "low", "high")},
+            "drawn": test.units.told,
+        })
     return pd.DataFrame(rows)
 
 
@@ -216,15 +218,14 @@ def points(value: float) -> str:
 def sentence(row) -> str: # row: of `verdicts`
     "The verdict on one test."
     span = f"95 % interval {points(row.low)} to {points(row.high)}"
-    levels = f"{100 * row.base:.1f} before, {100 * row.tuned:.1f} after"
-    figures = f"{levels}, {points(row.change)} points, {span}"
-    if row.verdict == NEITHER:
-        least = f"a change of {100 * row.found:.1f} points would have been found four times in five"
-        if 100 * row.found < .05: # none at all
-            least = "both models rank matches alike"
-        return f"{row.test}: {NEITHER} in AUC(0.05) ({figures}; {least})."
-    did = "did harm" if row.verdict == HARM else "helped"
-    return f"{row.test}: fine-tuning {did}. AUC(0.05): {figures}."
+    said = f"{100 * row.base:.1f} before, {100 * row.tuned:.1f} after, {points(row.change)} points, {span}"
+    if row.verdict != NEITHER:
+        did = "did harm" if row.verdict == HARM else "helped"
+        return f"{row.test}: fine-tuning {did}. AUC(0.05): {said}."
+    least = f"a change of {100 * row.found:.1f} points would have been found four times in five"
+    if 100 * row.found < .05: # none at all
+        least = "both models rank matches alike"
+    return f"{row.test}: {NEITHER} in AUC(0.05) ({said}; {least})."
 
 
 FEWEST_PAIRS = 300 # with fewer an interval leaves out what is true more often than it says

@@ -5,9 +5,8 @@
 # %% auto #0
 __all__ = ['MOST_GROUPS', 'FEWEST', 'SLICE_COLUMNS', 'TOP', 'INTERVENTIONS', 'CANDIDATES', 'SEEN', 'SHOWN', 'OF_TRAINING',
            'PAIR_COLUMNS', 'FLIPS', 'thirds', 'share_unseen', 'kinds_of_pairs', 'slices', 'ranked_words', 'other_words',
-           'changed_pairs', 'interventions', 'candidate_words', 'misleading_words', 'halves', 'without_misleading',
-           'shortcuts', 'folded_pairs', 'shared_pairs', 'doubts', 'labels_of', 'suspects', 'wrong_side', 'flaws',
-           'flips']
+           'changed_pairs', 'interventions', 'candidate_words', 'halves', 'without_misleading', 'shortcuts',
+           'folded_pairs', 'shared_pairs', 'doubts', 'wrong_side', 'suspects', 'flaws', 'flips']
 
 # %% ../../nbs/explain/04_evidence.ipynb #98fd8c57
 import numpy as np
@@ -20,7 +19,7 @@ from debias_nb.explain.changes import (
 )
 from .models import Scorer, pair_scores
 from .pairs_file import PairFile
-from .words import WordPairs, label_ties, replaced, shared_tie, words_of
+from .words import WordPairs, label_ties, replaced, shared_tie, word_pairs, words_of
 from ..stats import Paired, holm
 
 # %% ../../nbs/explain/04_evidence.ipynb #efcaf99c
@@ -28,20 +27,16 @@ MOST_GROUPS = 12
 FEWEST = 10 # pairs of either class in a slice
 
 
-def _range(values: np.ndarray) -> str:
-    "What a slice is called."
-    ends = (f"{value:.2g}" if value < 10 else f"{value:.0f}" for value in (values.min(), values.max()))
-    return " to ".join(ends)
-
-
 def thirds(values: np.ndarray) -> pd.Categorical: # (n,) of up to three ranges, whose names are in order
     "Which third of the values each one is in; fewer parts where many are equal."
-    ends = np.quantile(values, [0, 1 / 3, 2 / 3, 1])
-    edges = np.unique(ends)
+    edges = np.unique(np.quantile(values, [0, 1 / 3, 2 / 3, 1]))
     place = np.searchsorted(edges[1:-1], values, side="left")
     if len(edges) < 3: # most are equal
         place = (values > values.min()).astype(int)
-    ranges = {part: _range(values[place == part]) for part in np.unique(place)}
+    ranges = {}
+    for part in np.unique(place):
+        ends = values[place == part].min(), values[place == part].max()
+        ranges[part] = " to ".join(f"{end:.2g}" if end < 10 else f"{end:.0f}" for end in ends)
     return pd.Categorical([ranges[part] for part in place], dict.fromkeys(ranges.values()))
 
 
@@ -77,9 +72,7 @@ def _slice_row(test: Test, rows: np.ndarray) -> dict | None: # None where a clas
         change = difference(after, before)
     except ValueError: # too many resamples without a class
         return None
-    return {
-        "pairs": pairs, "matches": matches, "base": before.value, "tuned": after.value, **figures(change),
-    }
+    return {"pairs": pairs, "matches": matches, "base": before.value, "tuned": after.value, **figures(change)}
 
 
 SLICE_COLUMNS = ["test", "kind", "slice", "pairs", "matches", "base", "tuned", "change", "low", "high"]
@@ -91,8 +84,7 @@ def slices(tests: list[Test], trained: set[str]) -> pd.DataFrame: # a row a test
     for test in tests:
         for kind, names in kinds_of_pairs(test.file, trained).items():
             by_size = kind == test.file.group # or in the order of their ranges
-            counts = pd.Series(names).value_counts(sort=by_size)
-            largest = counts.index[:MOST_GROUPS]
+            largest = pd.Series(names).value_counts(sort=by_size).index[:MOST_GROUPS]
             for name in largest if len(largest) > 1 else []:
                 row = _slice_row(test, names == name)
                 if row:
@@ -111,10 +103,8 @@ def ranked_words(moved: pd.DataFrame) -> dict[str, list[str]]: # moved: of `impo
 
 def other_words(moved: pd.DataFrame, lists: dict[str, list[str]], seed: int) -> list[str]:
     "Words on neither list, drawn until they stand in as many places as those that gained."
-    gained = moved.word.isin(lists["gained"])
-    lost = moved.word.isin(lists["lost"])
-    wanted = moved.places[gained].sum()
-    rest = moved[~(gained | lost)]
+    wanted = moved.places[moved.word.isin(lists["gained"])].sum()
+    rest = moved[~moved.word.isin(lists["gained"] + lists["lost"])]
     drawn = rest.iloc[default_rng([seed, 3]).permutation(len(rest))]
     before = drawn.places.cumsum() - drawn.places
     return drawn.word[before < wanted].tolist()
@@ -122,13 +112,12 @@ def other_words(moved: pd.DataFrame, lists: dict[str, list[str]], seed: int) -> 
 
 def changed_pairs(file: PairFile, how: str, words: list[str]) -> tuple[list[str], list[str]]:
     "The texts of a test after an intervention: `drop` on both sides, `swap` on the right."
-    left = file.left
     if how == "drop":
         others = dict.fromkeys(words, " ")
-        left = [replaced(text, others) for text in left]
+        left = [replaced(text, others) for text in file.left]
     else:
-        next_ones = words[1:] + words[:1]
-        others = dict(zip(words, next_ones))
+        others = dict(zip(words, words[1:] + words[:1]))
+        left = file.left
     return left, [replaced(text, others) for text in file.right]
 
 
@@ -146,17 +135,11 @@ def _rescored(
     return rows, scores
 
 
-def _change(test: Test, model: str, now: np.ndarray) -> Paired:
-    "What changes in AUC(0.05) when a model's scores are these."
-    after = test.measured(now, "auc05")
-    return difference(after, test.of(model, "auc05"))
-
-
-def _moved(test: Test, model: str, now: np.ndarray) -> Measured:
-    "The same change as a value with resamples, to be compared with another one."
-    after = test.measured(now, "auc05")
+def _moved(test: Test, model: str, now: np.ndarray) -> tuple[Paired, Measured]:
+    "What changes in AUC(0.05) when a model's scores are these; the same with resamples, to be compared with another change."
     before = test.of(model, "auc05")
-    return Measured(after.value - before.value, after.resampled - before.resampled, after.units)
+    after = test.measured(now, "auc05")
+    return difference(after, before), Measured(after.value - before.value, after.resampled - before.resampled, after.units)
 
 
 INTERVENTIONS = (("drop", "gained"), ("drop", "lost"), ("drop", "others"), ("swap", "gained"))
@@ -175,12 +158,13 @@ def interventions(
             words = lists[which]
             left, right = changed_pairs(test.file, how, words)
             touched, scores = _rescored(test, scorers, left, right, f"{how} {which}", progress)
-            about = {"test": test.name, "how": how, "which": which, "words": len(words)}
-            about["touched"] = len(touched) / len(left)
             for model, now in scores.items():
+                change, _ = _moved(test, model, now)
                 moved = np.abs(now - test.scores[model])[touched]
-                mean = float(moved.mean()) if len(moved) else 0.
-                rows.append({**about, "model": model, "score moved": mean, **figures(_change(test, model, now))})
+                rows.append({
+                    "test": test.name, "how": how, "which": which, "words": len(words), "touched": len(touched) / len(left),
+                    "model": model, "score moved": float(moved.mean()) if len(moved) else 0., **figures(change),
+                })
     table = pd.DataFrame(rows)
     for _, part in table.groupby(["how", "which", "model"]):
         table.loc[part.index, "p"] = holm(part.p.tolist())
@@ -194,27 +178,15 @@ SEEN = 3         # training pairs that have a candidate on both sides, at least
 def candidate_words(moved: pd.DataFrame, trained: WordPairs) -> list[str]: # moved: of `importance_by_word`
     "Words that gained importance and go with matches in training."
     ties = label_ties(trained, moved.word[moved.moved > 0].head(CANDIDATES).tolist())
-    often = ties.both >= SEEN
     tied = ties["matches both"] > trained.labels.mean()
-    return ties.index[often & tied].tolist()
-
-
-def misleading_words(there: WordPairs, words: list[str], rows: np.ndarray) -> list[str]: # rows: (n,) booleans
-    "The words that, on some pairs of a test, go with matches no more than the mean."
-    left = there.left[rows]
-    right = there.right[rows]
-    part = WordPairs(there.vocabulary, left, right, there.labels[rows])
-    ties = label_ties(part, words)
-    misleading = ties["matches both"] <= part.labels.mean() # False where no pair has the word
-    return ties.index[misleading].tolist()
+    return ties.index[tied & (ties.both >= SEEN)].tolist()
 
 
 def halves(test: Test) -> np.ndarray: # (n,) booleans
     "One half of a test; what is drawn together stays together."
     names, unit = np.unique(test.units.group, return_inverse=True)
     order = default_rng([test.seed, 4]).permutation(len(names))
-    chosen = order < len(names) // 2
-    return chosen[unit]
+    return (order < len(names) // 2)[unit]
 
 
 def without_misleading(test: Test, there: WordPairs, words: list[str]) -> tuple[list[str], list[str], list[str]]:
@@ -224,9 +196,11 @@ def without_misleading(test: Test, there: WordPairs, words: list[str]) -> tuple[
     right = test.right
     found = set()
     for half in (one, ~one):
-        chosen = misleading_words(there, words, ~half)
-        found.update(chosen)
-        others = dict.fromkeys(chosen, " ")
+        part = WordPairs(there.vocabulary, there.left[~half], there.right[~half], there.labels[~half])
+        ties = label_ties(part, words)
+        misleading = ties["matches both"] <= part.labels.mean() # False where no pair has the word
+        others = dict.fromkeys(ties.index[misleading], " ")
+        found.update(others)
         for i in np.flatnonzero(half):
             left[i] = replaced(left[i], others)
             right[i] = replaced(right[i], others)
@@ -237,7 +211,6 @@ def shortcuts(
     tests: list[Test],
     scorers: dict[str, Scorer],     # `base` and `tuned`
     trained: WordPairs,
-    tested: dict[str, WordPairs],   # of each test
     words: list[str],               # of `candidate_words`
     progress: bool = False,
 ) -> pd.DataFrame: # a row a test
@@ -245,21 +218,21 @@ def shortcuts(
     `more` is the tuned model's change minus the base's on the same pairs, and `p`, corrected for the tests, is for it."""
     rows = []
     for test in tests:
-        there = tested[test.name]
+        there = word_pairs(test.left, test.right, test.labels)
         left, right, found = without_misleading(test, there, words)
         _, scores = _rescored(test, scorers, left, right, "without shortcuts", progress)
-        base = _moved(test, "base", scores["base"])
-        more = difference(_moved(test, "tuned", scores["tuned"]), base)
+        _, base = _moved(test, "base", scores["base"])
+        change, tuned = _moved(test, "tuned", scores["tuned"])
+        more = difference(tuned, base)
         row = {"test": test.name, "words": found}
         for name, pairs in (("training", trained), ("test", there)):
             count, share = shared_tie(pairs, found)
             row |= {f"{name} pairs": count, f"{name} matches": share, f"{name} mean": float(pairs.labels.mean())}
-        row |= figures(_change(test, "tuned", scores["tuned"])) | {"base change": base.value, "more": more.difference}
+        row |= figures(change) | {"base change": base.value, "more": more.difference}
         rows.append(row | {"more low": more.low, "more high": more.high, "p": more.p})
     table = pd.DataFrame(rows)
     table["p"] = holm(table.p.tolist())
-    beyond_noise = table.p < 1 - LEVEL
-    table["shortcut"] = beyond_noise & (table.more > 0) & (table.change > 0)
+    table["shortcut"] = (table.p < 1 - LEVEL) & (table.more > 0) & (table.change > 0)
     return table
 
 # %% ../../nbs/explain/04_evidence.ipynb #b48b1ba0
@@ -291,23 +264,6 @@ def doubts(test: str, shared: int, pairs: int) -> list[str]: # shared: pairs tha
     return told
 
 
-def labels_of(keys: list[tuple], labels: np.ndarray) -> dict[tuple, set[int]]: # of each pair all its labels
-    "The labels that a pair has, wherever it stands."
-    out = {}
-    for key, label in zip(keys, labels.tolist()):
-        out.setdefault(key, set()).add(label)
-    return out
-
-
-def suspects(labels: np.ndarray, scores: dict[str, np.ndarray]) -> np.ndarray: # rows, the most suspect first
-    "Pairs whose label both models find wrong."
-    base = wrong_side(scores["base"], labels)
-    tuned = wrong_side(scores["tuned"], labels)
-    surprise = np.minimum(base, tuned)
-    order = np.argsort(-surprise, kind="stable")
-    return order[surprise[order] > .9]
-
-
 def wrong_side(scores: np.ndarray, labels: np.ndarray) -> np.ndarray: # (n,) in [0, 1]
     "The share of the other class that stands on the wrong side of each pair; ties count half."
     out = np.empty(len(scores))
@@ -320,39 +276,51 @@ def wrong_side(scores: np.ndarray, labels: np.ndarray) -> np.ndarray: # (n,) in 
     return out
 
 
-def flaws(train: PairFile, tests: list[Test], train_scores: dict[str, np.ndarray]) -> pd.DataFrame:
-    "What is wrong with the data: a row a finding and file, with its first lines."
-    keys = folded_pairs(train)
-    trained = labels_of(keys, train.labels)
-    texts = set().union(*trained)
-    found = {("train", train): _own_flaws(train, keys, train_scores)}
-    for test in tests:
-        keys = folded_pairs(test.file)
-        known = [key in trained for key in keys]
-        differing = [bool(trained.get(key, set()) - {label}) for key, label in zip(keys, test.labels)]
-        sharing = [not texts.isdisjoint(key) for key in keys]
-        found[test.name, test.file] = _own_flaws(test.file, keys, test.scores) | {
-            OF_TRAINING: np.flatnonzero(known),
-            "pairs of the training file with another label there": np.flatnonzero(differing),
-            "pairs with a text of the training file": np.flatnonzero(sharing),
-        }
-    return pd.DataFrame([
-        {"file": name, "what": what, "count": len(rows), "share": len(rows) / len(file),
-         "examples": file.frame.iloc[rows[:SHOWN]][PAIR_COLUMNS].to_dict("records")}
-        for (name, file), own in found.items() for what, rows in own.items()])
+def suspects(labels: np.ndarray, scores: dict[str, np.ndarray]) -> np.ndarray: # rows, the most suspect first
+    "Pairs whose label both models find wrong."
+    surprise = np.minimum(wrong_side(scores["base"], labels), wrong_side(scores["tuned"], labels))
+    order = np.argsort(-surprise, kind="stable")
+    return order[surprise[order] > .9]
+
+
+def _labels_of(keys: list[tuple], labels: np.ndarray) -> dict[tuple, set[int]]: # of each pair all its labels
+    "The labels that a pair has, wherever it stands."
+    out = {}
+    for key, label in zip(keys, labels.tolist()):
+        out.setdefault(key, set()).add(label)
+    return out
 
 
 def _own_flaws(file: PairFile, keys: list[tuple], scores) -> dict[str, np.ndarray]: # finding -> rows
     "What a file shows by itself."
-    labels = labels_of(keys, file.labels)
-    repeated = pd.Series(keys).duplicated()
+    labels = _labels_of(keys, file.labels)
     both = [len(labels[key]) > 1 for key in keys]
     return {
-        "repeated pairs": np.flatnonzero(repeated),
+        "repeated pairs": np.flatnonzero(pd.Series(keys).duplicated()),
         "pairs with both labels": np.flatnonzero(both),
         "labels that both models find wrong": suspects(file.labels, scores),
     }
 
+
+def flaws(train: PairFile, tests: list[Test], train_scores: dict[str, np.ndarray]) -> pd.DataFrame:
+    "What is wrong with the data: a row a finding and file, with its first lines."
+    keys = folded_pairs(train)
+    trained = _labels_of(keys, train.labels)
+    texts = set().union(*trained)
+    found = [("train", train, _own_flaws(train, keys, train_scores))]
+    for test in tests:
+        keys = folded_pairs(test.file)
+        differing = [bool(trained.get(key, set()) - {label}) for key, label in zip(keys, test.labels)]
+        of_training = {
+            OF_TRAINING: np.flatnonzero([key in trained for key in keys]),
+            f"{OF_TRAINING} with another label there": np.flatnonzero(differing),
+            "pairs with a text of the training file": np.flatnonzero([not texts.isdisjoint(key) for key in keys]),
+        }
+        found.append((test.name, test.file, _own_flaws(test.file, keys, test.scores) | of_training))
+    return pd.DataFrame([
+        {"file": name, "what": what, "count": len(rows), "share": len(rows) / len(file),
+         "examples": file.frame.iloc[rows[:SHOWN]][PAIR_COLUMNS].to_dict("records")}
+        for name, file, own in found for what, rows in own.items()])
 
 # %% ../../nbs/explain/04_evidence.ipynb #591a8f0b
 FLIPS = 20
@@ -366,9 +334,5 @@ def flips(tests: list[Test]) -> pd.DataFrame: # `FLIPS` at most, the worst first
     rows = np.argsort(before - after, kind="stable")[:FLIPS]
     rows = rows[after[rows] > before[rows]]
     found = test.file.frame[PAIR_COLUMNS].iloc[rows].reset_index(drop=True)
-    found["test"] = test.name
-    found["wrong before"] = before[rows]
-    found["wrong after"] = after[rows]
-    for model in ("base", "tuned"):
-        found[model] = test.scores[model][rows]
-    return found
+    own = {"base": test.scores["base"][rows], "tuned": test.scores["tuned"][rows]}
+    return found.assign(**{"test": test.name, "wrong before": before[rows], "wrong after": after[rows]}, **own)

@@ -74,11 +74,10 @@ def is_unspaced(text: str) -> bool:
 def word_owners(scorer: Scorer, texts: list[str], tokens) -> np.ndarray: # (n, L) number of the word, -1 for none
     """Which word of its text each token belongs to; `texts` with the model's own prompt, `tokens` made of them.
     Raises `EncoderError` for tokens that are not those of the texts."""
-    first = len(scorer.prefix)
     places = [] # of each character the word's number, -1 between words
     for text in texts:
         owner = [-1] * len(text)
-        for number, match in enumerate(WORD.finditer(text, first)):
+        for number, match in enumerate(WORD.finditer(text, len(scorer.prefix))):
             begin, end = match.span()
             owner[begin:end] = [number] * (end - begin)
         places.append(owner)
@@ -108,39 +107,35 @@ def _stretches(texts: list[str]): # -> lists of texts, in their order
         yield some
 
 
-def _table_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W), W: words of the longest text
+def _table_word_importance(scorer, tokens, owner, most: int) -> np.ndarray: # (n, most)
     "Importance under a mean of token vectors."
     vectors = table_vectors(scorer.model, tokens).cpu()
     n, _, width = vectors.shape
-    most = int(owner.max(initial=-1)) + 1 # words of the longest text, as far as tokens belong to them
     slot = np.where(owner < 0, most, owner) # the last one takes what belongs to no word
     places = torch.from_numpy(slot)[..., None]
-    nothing = torch.zeros(n, most + 1, width)
-    parts = nothing.scatter_add(1, places.expand_as(vectors), vectors)
+    parts = torch.zeros(n, most + 1, width).scatter_add(1, places.expand_as(vectors), vectors)
     whole = vectors.sum(1, keepdim=True)
     rest = whole - parts[:, :most]
-    cosines = torch.cosine_similarity(whole, rest, dim=2)
-    return (1 - cosines).numpy()
+    return (1 - torch.cosine_similarity(whole, rest, dim=2)).numpy()
 
 
-def _masked_word_importance(scorer, tokens, owner) -> np.ndarray: # (n, W)
+def _masked_word_importance(scorer, tokens, owner, most: int) -> np.ndarray: # (n, most)
     "Importance from one forward pass for each word of each text."
-    most = int(owner.max(initial=-1)) + 1 # words of the longest text, as far as tokens belong to them
     out = np.full((len(owner), most), np.nan)
-    if most:
-        rows, columns = np.nonzero(owner >= 0)
-        words = owner[rows, columns]
-        row, word = np.unique([rows, words], axis=1)
-        repeated = tokens[torch.from_numpy(row)]
-        chosen = torch.from_numpy((owner[row] == word[:, None])[:, :repeated.ids.shape[1]]) # which may be shorter than all
-        try:
-            mask_id(scorer.model)
-            way = "mask"
-        except EncoderError: # there is no token for it
-            way = "delete"
-        without = embed(scorer.model, intervene(scorer.model, repeated, chosen, way))
-        cosines = (embed(scorer.model, tokens)[row] * without).sum(1)
-        out[row, word] = 1 - cosines.numpy()
+    if not most:
+        return out
+    rows, columns = np.nonzero(owner >= 0)
+    row, word = np.unique([rows, owner[rows, columns]], axis=1)
+    repeated = tokens[torch.from_numpy(row)]
+    chosen = torch.from_numpy((owner[row] == word[:, None])[:, :repeated.ids.shape[1]]) # which may be shorter than all
+    try:
+        mask_id(scorer.model)
+        way = "mask"
+    except EncoderError: # there is no token for it
+        way = "delete"
+    without = embed(scorer.model, intervene(scorer.model, repeated, chosen, way))
+    cosines = (embed(scorer.model, tokens)[row] * without).sum(1)
+    out[row, word] = 1 - cosines.numpy()
     return out
 
 
@@ -154,15 +149,13 @@ def word_importance(
     "The share of a text's importance that falls on each of its words, in the order of `words_of`."
     texts = several_texts(texts)
     out = []
-    measure = _masked_word_importance
-    if is_plain_table(scorer.model):
-        measure = _table_word_importance
+    measure = _table_word_importance if is_plain_table(scorer.model) else _masked_word_importance
     with tqdm(total=len(texts), desc=what, unit=" texts", disable=not progress, leave=False) as bar:
         for some in _stretches(texts):
-            said = [scorer.prefix + text for text in some]
             tokens = tokenise(scorer.model, some, prompt=scorer.prefix)
-            owners = word_owners(scorer, said, tokens)
-            values = measure(scorer, tokens, owners)
+            owners = word_owners(scorer, [scorer.prefix + text for text in some], tokens)
+            most = int(owners.max(initial=-1)) + 1 # words of the longest text, as far as tokens belong to them
+            values = measure(scorer, tokens, owners, most)
             for text, row, owner in zip(some, values, owners):
                 shares = np.full(len(words_of(text)), np.nan)
                 seen = np.unique(owner[owner >= 0])
@@ -185,17 +178,14 @@ def importance_by_word(
     "Mean share of a text's importance that falls on each word."
     words = list(chain.from_iterable(map(words_of, texts)))
     nothing = np.empty(0)
-    base = np.concatenate([*before, nothing])
-    tuned = np.concatenate([*after, nothing])
-    long = pd.DataFrame({"word": words, "base": base, "tuned": tuned})
-    words = long.dropna().groupby("word")
-    table = words.mean()
-    table.insert(0, "places", words.size())
+    shares = {"base": np.concatenate([*before, nothing]), "tuned": np.concatenate([*after, nothing])}
+    by_word = pd.DataFrame({"word": words, **shares}).dropna().groupby("word")
+    table = by_word.mean()
+    table.insert(0, "places", by_word.size())
     table = table[table.places >= LEAST].copy()
     table["change"] = table.tuned - table.base
     table["moved"] = table.change * np.sqrt(table.places)
-    table = table.sort_values(["moved", "places"], ascending=False)
-    return table.reset_index()
+    return table.sort_values(["moved", "places"], ascending=False).reset_index()
 
 # %% ../../nbs/explain/02_words.ipynb #b28b635e
 @dataclass(frozen=True, eq=False)
@@ -210,12 +200,10 @@ class WordPairs:
 def word_pairs(left: list[str], right: list[str], labels: np.ndarray) -> WordPairs:
     "The words of pairs."
     from sklearn.preprocessing import MultiLabelBinarizer
-    words = list(map(words_of, left)), list(map(words_of, right))
-    has = MultiLabelBinarizer(sparse_output=True)
-    has.fit(chain(*words))
-    of_left, of_right = map(has.transform, words)
+    sides = [list(map(words_of, texts)) for texts in (left, right)]
+    has = MultiLabelBinarizer(sparse_output=True).fit(chain(*sides))
     vocabulary = {word: number for number, word in enumerate(has.classes_)}
-    return WordPairs(vocabulary, of_left, of_right, np.asarray(labels))
+    return WordPairs(vocabulary, *map(has.transform, sides), np.asarray(labels))
 
 
 def label_ties(
@@ -229,24 +217,16 @@ def label_ties(
     every = np.ones(len(pairs.labels))
     for name, has in (("both", both), ("one", one)):
         total = has.T @ every
-        matches = has.T @ pairs.labels
         table[name] = total.astype(int)
-        known = np.where(total, total, np.nan)
-        table[f"matches {name}"] = matches / known
-    asked = table.reindex(words)
-    asked = asked.fillna({"both": 0, "one": 0})
+        table[f"matches {name}"] = (has.T @ pairs.labels) / np.where(total, total, np.nan)
+    asked = table.reindex(words).fillna({"both": 0, "one": 0})
     return asked.astype({"both": int, "one": int})
 
 
 def shared_tie(pairs: WordPairs, words: list[str]) -> tuple[int, float]: # pairs; share of matches, nan for none
     "How often pairs that share at least one of some words are matches."
     places = [pairs.vocabulary[word] for word in words if word in pairs.vocabulary]
-    left = pairs.left[:, places]
-    right = pairs.right[:, places]
-    both = left.multiply(right)
+    both = pairs.left[:, places].multiply(pairs.right[:, places])
     count = both @ np.ones(len(places))
     labels = pairs.labels[count > 0]
-    share = np.nan
-    if len(labels):
-        share = labels.mean()
-    return len(labels), float(share)
+    return len(labels), float(labels.mean()) if len(labels) else np.nan

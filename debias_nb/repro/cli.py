@@ -635,29 +635,34 @@ def diagnose(
     overwrite: Annotated[bool, Option("--overwrite", help="write over page and numbers that are there")] = False,
 ):
     "Whether, where and why fine-tuning made a model worse."
-    from debias_nb.explain.pairs_file import kind_of_file, named_tests
+    from debias_nb.explain.pairs_file import check_file, named_tests
+    check_file(Path(train)) # and the tests, before PyTorch is imported, which takes seconds
     tests = named_tests(test)
-    for path in (train, *tests.values()): # before PyTorch is imported, which takes seconds
-        kind_of_file(Path(path))
     from debias_nb.explain import diagnose as diagnosing
-    from debias_nb.explain.page import check_targets, write_whole
-    for condition in fail_if or []:
+    from debias_nb.explain.page import check_targets
+    conditions = fail_if or []
+    for condition in conditions:
         diagnosing.read_condition(condition, tests)
     check_targets([html, json], overwrite)
     found = diagnosing.diagnose(base, tuned, train, tests, columns.split(","), group, seed)
     pages = {html: found.html, json: found.json}
-    try:
-        echo(repr(found))
-    finally: # also where nobody reads the answer to its end
-        for path, text in pages.items():
-            if path:
-                write_whole(path, text())
-    for path in filter(None, pages):
-        echo(f"written: {path}")
-    broken = list(filter(found.holds, fail_if or []))
+    _answer(found, {path: page() for path, page in pages.items() if path})
+    broken = list(filter(found.holds, conditions))
     for condition in broken:
         echo(f"it holds that {condition}")
     raise Exit(int(bool(broken)))
+
+
+def _answer(found, pages: dict[Path, str]) -> None:
+    "Say what was found, and write it also where nobody reads the answer to its end."
+    from debias_nb.explain.page import write_whole
+    try:
+        echo(repr(found))
+    finally:
+        for path, text in pages.items():
+            write_whole(path, text)
+    for path in pages:
+        echo(f"written: {path}")
 
 
 METHODS_HELP = (
@@ -689,13 +694,12 @@ def compare(
     overwrite: Annotated[bool, Option("--overwrite", help="write over page and tables that are there")] = False,
 ):
     "Train with each method on somebody's own pairs, and say which differences are beyond chance."
-    from debias_nb.explain.pairs_file import kind_of_file, named_tests
+    from debias_nb.explain.pairs_file import check_file, named_tests
+    check_file(Path(train)) # and the others, before PyTorch is imported, which takes seconds
     tests = named_tests(test)
     kept = named_tests(validation or [], "--validation")
-    for path in (train, *tests.values(), *kept.values()): # before PyTorch is imported, which takes seconds
-        kind_of_file(Path(path))
     from debias_nb.explain import compare as comparing
-    from debias_nb.explain.page import check_targets, write_whole
+    from debias_nb.explain.page import check_targets
     if out.is_dir():
         check_targets([out / name for name in comparing.FILES], overwrite)
     try:
@@ -703,15 +707,8 @@ def compare(
             base, train, tests, columns.split(","), methods, seeds, learning_rate, epochs, batch_size, out, loss=loss,
             validation=kept)
     except KeyboardInterrupt:
-        count = len(comparing.read_trials(out / "trials.jsonl"))
-        _end(f"interrupted; trials that are kept in {out}: {count}. The same command goes on from there", 130)
-    try:
-        echo(repr(found))
-    finally: # also where nobody reads the answer to its end
-        for name, text in found.files().items():
-            write_whole(out / name, text)
-    for name in comparing.FILES:
-        echo(f"written: {out / name}")
+        _end(f"interrupted; finished trials are kept in {out}, and the same command goes on from there", 130)
+    _answer(found, {out / name: text for name, text in found.files().items()})
 
 
 @app.command()
