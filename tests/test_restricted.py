@@ -5,6 +5,8 @@ import pytest
 
 import diagnose_cases
 import restricted
+from debias_nb.explain.diagnose import diagnose
+from made import some_pairs, table
 
 QUESTION = "Why would a purple giraffe ever want to sing quietly in the winter rain?"
 SHORT = "Do purple giraffes sing quietly?"
@@ -44,17 +46,14 @@ def test_the_list_is_that_of_the_corpus():
     assert restricted.corpus() == restricted.listed()
 
 
-def test_pages_name_restricted_texts_by_their_place():
-    case = diagnose_cases.CASES["questions"]
-    twin = {"flips": [], "data": [
-        {"file": "quora", "examples": [{"line": 7, "label": 0, "left": QUESTION, "right": SHORT}]},
-        {"file": "askubuntu", "examples": [{"line": 7, "label": 0, "left": "How to mount?", "right": "How to boot?"}]},
-    ]}
-    rows = "".join(
-        f'<tr><td>{row["file"]}</td><td>what<p class="soft">7 (0): {e["left"]} | {e["right"]}</p></td></tr>'
-        for row in twin["data"] for e in row["examples"])
-    html, changed = diagnose_cases.without_texts(rows, twin, case)
-    assert "giraffe" not in html + str(changed)
-    assert "7 (0): [quora, line 7, left] | [quora, line 7, right]" in html
-    assert "How to mount? | How to boot?" in html
-    assert changed["data"][0]["examples"][0]["right"] == "[quora, line 7, right]"
+def test_pages_name_restricted_texts_by_their_place(tmp_path):
+    base, tuned = (str(table(tmp_path / str(seed), seed)) for seed in (0, 1))
+    pairs = some_pairs()
+    pairs["left"] = [f"{QUESTION} {text}" for text in pairs.left]
+    found = diagnose(base, tuned, pairs, {"quora": pairs}, progress=False)
+    diagnose_cases.without_texts(found, diagnose_cases.CASES["products"])
+    assert all("giraffe" in text for text in (found.flips.left[0], found.json()))
+    diagnose_cases.without_texts(found, diagnose_cases.CASES["questions"])
+    for text in (found.html(), found.json()):
+        assert "a purple giraffe" not in text and f"[quora, line {found.flips.line[0]}, left]" in text
+        assert "[quora, line 1, right]" in text, "of a pair that stands in the training file"

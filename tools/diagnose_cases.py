@@ -17,7 +17,6 @@ own first, since `diagnose` reads what anybody would give it.
 import argparse
 import json
 import os
-import re
 import sys
 import tempfile
 from contextlib import chdir
@@ -55,49 +54,21 @@ CASES = {
 RESTRICTED = ("quora",) # corpora whose texts may not be offered here; see LICENCES.md
 
 
-def is_restricted(file: str, case: Case) -> bool: # file: as a page names it
-    corpus = case.corpus if file in ("train", f"{case.corpus}_train", f"{case.corpus}_train.csv") else file
-    return corpus.removesuffix(".csv") in RESTRICTED
+def without_texts(found, case: Case) -> None: # found: a `Diagnosis`, which is changed
+    "The places of texts of restricted corpora instead of these texts, on the page and in its twin."
+    def place(file, line, side):
+        return f"[{file}, line {line}, {side}]"
 
-
-def names_of(file: str, row: dict) -> dict[str, str]:
-    "What stands for the two texts of a row."
-    return {side: f"[{file}, line {row['line']}, {side}]" for side in ("left", "right")}
-
-
-def without_texts(html: str, twin: dict, case: Case) -> tuple[str, dict]: # twin is changed
-    "A page and its twin, with names in place of the texts of restricted corpora."
-    flips = [row for row in twin["flips"] if is_restricted(row["test"], case)]
-    if flips: # of one test, the one with the worst change
-        for row in flips:
-            row |= names_of(row["test"], row)
-        names = iter([row[side] for row in flips for side in ("left", "right")])
-        html = re.sub(r'(<td class="text">).*?(</td>)', lambda cell: cell[1] + next(names) + cell[2], html, flags=re.S)
-    for row in twin["data"]:
-        if is_restricted(row["file"], case):
-            for example in row["examples"]:
-                example |= names_of(row["file"], example)
-    shown = r'(<tr><td>(?P<file>[^<]*)</td><td>.*?</tr>)'
-
-    def examples(match):
-        if not is_restricted(match["file"], case):
-            return match[0]
-        return re.sub(r'(<p class="soft">(\d+) \(\d\): ).*?(</p>)', lambda one: (
-            f"{one[1]}{' | '.join(names_of(match['file'], {'line': one[2]}).values())}{one[3]}"), match[0], flags=re.S)
-
-    return re.sub(shown, examples, html, flags=re.S), twin
-
-
-def hide_texts(name: str, folder: Path = OUT) -> None:
-    "Write the page and the twin of a case without texts of restricted corpora."
-    page = folder / f"{name}.html"
-    twin = folder / f"{name}.json"
-    before = twin.read_text("utf-8")
-    known = json.loads(before)
-    html, changed = without_texts(page.read_text("utf-8"), known, CASES[name])
-    page.write_text(html, "utf-8")
-    indent = 1 if before.startswith("{\n ") else None
-    twin.write_text(json.dumps(changed, indent=indent, ensure_ascii=False) + before[len(before.rstrip("\n")):], "utf-8")
+    hidden = {name: corpus for name, corpus in zip(("train", *case.tests), (case.corpus, *case.tests)) if corpus in RESTRICTED}
+    for file, examples in zip(found.flaws.file, found.flaws.examples):
+        for row in examples if file in hidden else []:
+            row |= {side: place(file, row["line"], side) for side in ("left", "right")}
+    flips = found.flips
+    if len(flips) and flips.test[0] in hidden: # all are of one test
+        for side in ("left", "right"):
+            flips[side] = [place(flips.test[0], line, side) for line in flips.line]
+            for when in ("before", "after"):
+                flips[f"{side} {when}"] = [[]] * len(flips) # nothing of a text's words
 
 
 def written(pairs, path: Path) -> str:
@@ -136,9 +107,9 @@ def make(name: str, folder: Path) -> None:
     OUT.mkdir(exist_ok=True)
     with chdir(folder): # so that the page says `tuned` and `train.csv`, and no path of this machine
         found = diagnose(case.encoder, "tuned", train, tests, progress=False)
+    without_texts(found, case)
     write_whole(OUT / f"{name}.html", found.html())
     write_whole(OUT / f"{name}.json", found.json())
-    hide_texts(name)
 
 
 HEAD = """# Diagnoses
@@ -146,22 +117,15 @@ HEAD = """# Diagnoses
 Each page is one HTML file with its figures inside, as `debias-nb diagnose` writes it: a code host shows its source, so download it and open it in a browser. The JSON file beside it has the same numbers. An encoder was fine-tuned on one set of pairs and tested on several; `tools/diagnose_cases.py` makes the pages and this list. Quora's terms do not allow its questions here: where one would stand, the page names its file and line."""
 
 
-def trained_on(case: Case) -> str:
-    "The training pairs, in words."
-    if case.share == 1:
-        return case.corpus
-    return f"{100 * case.share:.0f} % of {case.corpus}"
-
-
 def listed(folder: Path = OUT) -> str:
     "Markdown: what each diagnosis says of its tests, and where its page is."
     parts = [HEAD]
     for name, case in CASES.items():
         twin = json.loads((folder / f"{name}.json").read_text("utf-8"))
-        sentences = "\n".join(f"- {sentence}" for sentence in twin["sentences"])
-        parts.append(f"## {name}: {case.encoder}, trained on {trained_on(case)}")
+        trained = case.corpus if case.share == 1 else f"{100 * case.share:.0f} % of {case.corpus}"
+        parts.append(f"## {name}: {case.encoder}, trained on {trained}")
         parts.append(f"[Page](./{name}.html), [numbers](./{name}.json).")
-        parts.append(sentences)
+        parts.append("\n".join(f"- {sentence}" for sentence in twin["sentences"]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -174,22 +138,16 @@ def main() -> int:
     unknown = [name for name in asked if name not in CASES]
     if unknown:
         parser.error(f"no case is called {unknown[0]!r} (known: {', '.join(CASES)})")
-    if asked:
-        make_all(asked)
-    (OUT / "README.md").write_text(listed(), "utf-8")
-    return 0
-
-
-def make_all(asked: list[str]) -> None:
-    "Some cases, on one thread."
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    import torch
-    import transformers
-    torch.set_num_threads(1)
-    transformers.utils.logging.set_verbosity_error()
     for name in asked:
+        import torch
+        import transformers
+        torch.set_num_threads(1)
+        transformers.utils.logging.set_verbosity_error()
         with tempfile.TemporaryDirectory() as folder:
             make(name, Path(folder))
+    (OUT / "README.md").write_text(listed(), "utf-8")
+    return 0
 
 
 if __name__ == "__main__":
