@@ -29,7 +29,7 @@ def other_texts(count: int) -> list[str]:
 
 def loss_of(variant: str, model, batch: int):
     "In-batch negatives, and what a variant adds to them."
-    from debias_nb.regularized import ITVReg, MaskReg, OutReg, Regularized
+    from debias_nb import ITVReg, MaskReg, OutReg, Regularized
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
     loss = MultipleNegativesRankingLoss(model)
     if variant == BARE:

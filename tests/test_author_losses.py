@@ -15,7 +15,7 @@ from debias_nb.arr import (
 )
 from debias_nb.encoders import embed_texts, tell_prompts, tokenise
 from debias_nb.trainer import training_arguments
-from debias_nb.regularized import OutReg, Regularized
+from debias_nb import OutReg, Regularized
 
 AUTHORS = np.repeat(np.arange(8), 4)
 

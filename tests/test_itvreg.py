@@ -7,13 +7,13 @@ import pytest
 import torch
 from sentence_transformers.sentence_transformer import losses
 
-from debias_nb import itvreg as methods
 from debias_nb.encoders import embed, encode_tokens, from_features, tokenise
 from debias_nb.interventions import choose, intervene, random_bits
-from debias_nb.itvreg import HINGE, hinge, itvaug_target
-from debias_nb.regularized import Hinge, ITVReg, LeastSquares, OutReg, Regularized
-from debias_nb.repro.config import MethodConfig, TrainConfig
-from debias_nb.repro.runs.matching import CachedBase, Course, FrozenBase, make_loss, regulariser_class
+from debias_nb.itvreg import HINGE, Hinge, LeastSquares, hinge
+from debias_nb.regularized import Regularized, Regularizer
+from debias_nb.regularizers import REGULARIZERS, Intervening, ITVReg, OutReg
+from debias_nb.repro.config import INTERVENING, REGULARISERS, MethodConfig, TrainConfig
+from debias_nb.repro.runs.matching import CachedBase, Course, FrozenBase, make_loss
 from made import bert, load, table
 
 LEFT = ["red kettle", "lamp", "old chair for a table", "small new kettle"] # nothing intervenes on the second one
@@ -47,64 +47,37 @@ def columns_of(model, left=LEFT, right=RIGHT):
 # ---------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize("columns, labels, words", [
-    (3, [1., 0.], "LeastSquares takes two columns of texts and a label, and this batch has 3 of texts: for triplets"),
-    (1, [1., 0.], "this batch has 1 of texts"),
-    (2, None, "least squares needs labels"),
-    (2, [[1., 0.], [0., 1.]], r"a label a pair, got labels of shape \(2, 2\)"),
-    (2, [1., 2.], r"labels must lie in \[0, 1\], 1 for a match; this batch has some from 1 to 2"),
-    (2, [-1., 1.], "from -1 to 1"),
-    (2, [1., float("nan")], "no number|nan"),
+def given(loss, model, labels):
+    "Two rows of a batch."
+    return loss(columns_of(model, LEFT[:2], RIGHT[:2]), torch.tensor(labels))
+
+
+HINGED = TrainConfig(loss="hinge", **HINGE["ngame"], learning_rate=1e-3, epochs=1, batch_size=8)
+ITVAUG = MethodConfig(name="Ours", augmentation="itvaug", mask_share=.5)
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda m: given(LeastSquares(m), m, [[1., 0.], [0., 1.]]), "labels of shape"),
+    (lambda m: given(Regularized(m, LeastSquares(m), [OutReg()]), m, [1., 2.]), "labels must lie in"),
+    (lambda m: given(LeastSquares(m), m, [1., float("nan")]), "labels must lie in"),
+    (lambda m: LeastSquares(m)(columns_of(m) * 2, torch.tensor(LABELS)), "unpack"),
+    (lambda m: Regularized(m, LeastSquares(m), [OutReg()])(columns_of(m) * 2, torch.tensor(LABELS)), "unpack"),
+    (lambda m: given(Hinge(m), m, [1., 0.]), "the hinge needs"),
+    (lambda m: given(Hinge(m), m, [[True, False]]), "the hinge needs"),
+    *((lambda m, name=name, value=value: Hinge(m, **{name: value}), name) for name, value in (
+        ("margin", 0), ("margin", float("nan")), ("hardest", 0), ("hardest", 1.5), ("temperature", 0.), ("temperature", -1.))),
+    (lambda m: make_loss(ITVAUG, m, FrozenBase(m), Course(0), HINGED), "'Ours': ITVAug"),
+    (lambda m: MethodConfig(name="Ours", regulariser="itvregs", weight=1., mask_share=.5), "did you mean 'itvreg'"),
+    (lambda m: Regularized(m, LeastSquares(m), [OutReg()], FrozenBase(m)), "`base`"),
 ])
-@pytest.mark.parametrize("around", [False, True], ids=["alone", "regularised"])
-def test_a_batch_that_least_squares_cannot_take(model, columns, labels, words, around):
-    loss = LeastSquares(model)
-    if around:
-        loss = Regularized(model, loss, [OutReg()])
-    labels = None if labels is None else torch.tensor(labels)
+def test_what_would_give_other_numbers_is_refused(model, call, words):
     with pytest.raises(ValueError, match=words):
-        loss([model.preprocess(["red kettle", "old lamp"]) for _ in range(columns)], labels)
+        call(model)
 
 
-@pytest.mark.parametrize("labels", [None, [1, 0], [1., 0.], [[1., 0.], [0., 1.]], [[True, False]]])
-def test_the_hinge_is_not_given_labels_of_pairs(model, labels):
-    labels = None if labels is None else torch.tensor(labels)
-    with pytest.raises(ValueError, match=r"the hinge needs (an \(n, n\) bool matrix .* go with least squares|what is relevant)"):
-        Hinge(model)(columns_of(model, LEFT[:2], RIGHT[:2]), labels)
-
-
-@pytest.mark.parametrize("settings, words", [
-    (dict(margin=0), "margin must lie in"), (dict(hardest=0), "hardest must be"), (dict(temperature=0), "temperature")])
-def test_settings_of_the_hinge_out_of_range(model, settings, words):
-    with pytest.raises(ValueError, match=words):
-        Hinge(model, **settings)
-
-
-def test_texts_of_a_cross_encoders_trainer_are_refused(model):
-    with pytest.raises(ValueError, match="got texts, as CrossEncoderTrainer gives them: .* debias_nb.SCAN"):
-        LeastSquares(model)([["red kettle"], ["a kettle"]], torch.tensor([1.]))
-
-
-def test_who_asks_for_a_loss_of_before_is_told_what_to_write():
-    with pytest.raises(AttributeError, match=r"ITVRegLoss is gone: write Regularized\(model, LeastSquares\(model\), \[ITVReg"):
-        getattr(methods, "ITVRegLoss")
-    with pytest.raises(AttributeError, match="has no attribute 'ITVregLoss'"):
-        getattr(methods, "ITVregLoss")
-
-
-def test_a_contrastive_objective_has_no_place_for_itvaug(model, base):
-    method = MethodConfig(name="Ours", augmentation="itvaug", mask_share=.5)
-    training = TrainConfig(loss="hinge", **HINGE["ngame"], learning_rate=1e-3, epochs=1, batch_size=8)
-    with pytest.raises(ValueError, match="method 'Ours': ITVAug changes labels"):
-        make_loss(method, model, FrozenBase(base), Course(0), training)
-
-
-def test_a_regulariser_that_nobody_knows():
-    with pytest.raises(ValueError, match="no regulariser 'itvregs'; did you mean 'itvreg'"):
-        MethodConfig(name="Ours", regulariser="itvregs", weight=1., mask_share=.5)
-    unknown = MethodConfig(name="Finetuned").model_copy(update={"regulariser": "itvregs"})
-    with pytest.raises(ValueError, match="no regulariser 'itvregs'"):
-        regulariser_class(unknown)
+def test_configurations_know_the_regularizers_that_there_are():
+    assert set(REGULARISERS) == {name for name, kind in REGULARIZERS.items() if issubclass(kind, Regularizer)}
+    assert set(INTERVENING) == {name for name, kind in REGULARIZERS.items() if issubclass(kind, Intervening)}
 
 
 # ---------------------------------------------------------------- the terms against their formulas
@@ -159,28 +132,22 @@ def near(value):
     return pytest.approx(value, abs=1e-6)
 
 
-def test_itvreg_maskreg_and_outreg_by_loops(model, base, vectors):
+def test_the_terms_by_loops(model, base, vectors):
     (fx, fz, fo), (f0x, _, f0o) = vectors
     erm = near(mean_of(squares(fx, fz, LABELS)))
     same = squares(fx, fo, (f0x * f0o).sum(1))
     whole = squares(fx, fo, [1] * 4)
     apart = [2 - 2 * float(fx[i] @ f0x[i]) for i in range(4)]
+    moved = sum(((p - p0).double() ** 2).sum() for p, p0 in zip(model.parameters(), base.parameters()))
+    terms, course = terms_of(model, base, "outreg")
+    step, = course.history
     assert terms_of(model, base, "none")[0] == {"base": erm}
     assert terms_of(model, base, "itvreg")[0] == {"base": erm, "itvreg": near(2 * mean_of(same, [0, 2, 3]))}
     assert terms_of(model, base, "maskreg")[0] == {"base": erm, "maskreg": near(2 * mean_of(whole, [0, 2, 3]))}
-    assert terms_of(model, base, "outreg")[0] == {"base": erm, "outreg": near(2 * mean_of(apart))}
-
-
-def test_l2sp_is_the_squared_distance_of_all_weights(model, base):
-    moved = sum(((p - p0).double() ** 2).sum() for p, p0 in zip(model.parameters(), base.parameters()))
-    assert terms_of(model, base, "l2sp")[0]["l2sp"] == pytest.approx(.5 * float(moved.detach()), rel=1e-5)
-
-
-def test_what_is_kept_of_a_step_is_not_weighted_and_weighted(model, base):
-    terms, course = terms_of(model, base, "outreg")
-    step, = course.history
+    assert terms == {"base": erm, "outreg": near(2 * mean_of(apart))}
     assert {name: float(value) for name, value in step.items()} == {
         "erm": terms["base"], "raw": near(terms["outreg"] / 2), "weighted": terms["outreg"]}
+    assert terms_of(model, base, "l2sp")[0]["l2sp"] == pytest.approx(.5 * float(moved.detach()), rel=1e-5)
 
 
 def targets(vectors):
@@ -293,22 +260,6 @@ def test_the_hinge_by_loops(settings):
     assert float(hinge(fx, fz, relevant, **settings)) == pytest.approx(np.mean(found), abs=1e-5)
 
 
-def test_the_hinge_looks_at_ten_negatives():
-    torch.manual_seed(0)
-    fx = torch.nn.functional.normalize(torch.randn(30, 8), dim=1)
-    fz = torch.nn.functional.normalize(torch.randn(30, 8), dim=1)
-    relevant = torch.eye(30, dtype=torch.bool)
-    assert float(hinge(fx, fz, relevant)) == float(hinge(fx, fz, relevant, hardest=10))
-    assert float(hinge(fx, fz, relevant)) != float(hinge(fx, fz, relevant, hardest=11))
-
-
-def test_a_target_of_itvaug_ends_at_1():
-    labels = torch.tensor([1., 0., 1.])
-    before = torch.tensor([.2, .9, .8])
-    after = torch.tensor([.9, .1, .6])
-    assert itvaug_target(labels, before, after).tolist() == pytest.approx([1., 0., .8])
-
-
 # ---------------------------------------------------------------- the base
 
 
@@ -345,7 +296,3 @@ def test_a_base_that_remembers_gives_what_one_that_is_asked_gives(model, base):
     assert not torch.allclose(kept(seen(x[rows], rows), masked), expected, atol=1e-6), "it remembers"
 
 
-def test_a_base_is_not_the_model_and_of_its_make(model, tmp_path):
-    for other, words in ((model, "the model itself"), (load(bert(tmp_path)), "differ")):
-        with pytest.raises(ValueError, match=words):
-            Regularized(model, LeastSquares(model), [OutReg()], FrozenBase(other))

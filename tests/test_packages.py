@@ -63,11 +63,8 @@ def modules(package):
     return {name: {other for other in imported(path) if other in names} for name, path in names.items()}
 
 
-# Inside a function, for whoever asks for it: texts in a file of one's own, an encoder that is trained on a planted world.
-UPWARD = {
-    ("debias_nb.regularized", "debias_nb.explain.pairs_file"),
-    ("debias_nb.loading", "debias_nb.data.planted_encoder"),
-}
+# Inside a function, for whoever asks for it: an encoder that is trained on a planted world.
+UPWARD = {("debias_nb.loading", "debias_nb.data.planted_encoder")}
 
 
 def against_the_order(imports):

@@ -25,7 +25,7 @@ from debias_nb.data.planted_encoder import pretrain
 from debias_nb.encoders import EncoderError, embed_texts, tokenise
 from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb.processes import gathered
-from debias_nb.regularized import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
+from debias_nb import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
 from debias_nb.repro.runs import training as companion
 from debias_nb.repro.runs.answer_training import fit_answers
 from debias_nb.repro.config import MethodConfig, TrainConfig

@@ -22,7 +22,7 @@ from sync import tool
 
 ROOT = Path(__file__).parents[1]
 FENCED = re.compile(r"(?P<before>[^\n]+)\n\n```\w+\n(?P<text>.*?)```", re.DOTALL)
-FILE = re.compile(r"(?<!\()(?:nbs|configs|debias_nb)/[\w/.]+\.(?:ipynb|yaml)")
+FILE = re.compile(r"(?<!\()(?:nbs|configs|debias_nb)/[\w/.]+\.(?:ipynb|yaml|py)")
 
 
 # Reading a recipe
@@ -103,10 +103,12 @@ def project(tmp_path, monkeypatch):
 
 
 def test_a_method_becomes_a_row(project):
-    method, row = blocks("Add a method")
+    method, name, row = blocks("Add a method")
     with opened(project / method.files[0]) as nb:
         [registry] = [i for i, cell in enumerate(nb.cells) if "\nREGULARIZERS = {" in cell.source]
         nb.cells.insert(registry + 1, new_code_cell(method.text))
+    names = project / name.files[0]
+    names.write_text(changed(names.read_text("utf-8"), name.text), "utf-8")
     config = project / row.files[0]
     config.write_text(shrunk(changed(config.read_text("utf-8"), row.text)), "utf-8")
     tool("nbdev_export", cwd=project)
@@ -130,10 +132,10 @@ def test_a_method_becomes_a_row(project):
     small = shrunk(parts.read_text("utf-8")).replace("seeds: [0, 1, 2]", "seeds: [0, 1]").replace("worlds: 11", "worlds: 0")
     parts.write_text(small.replace("&names [Base, Finetuned, OutReg, ITVReg]", "&names [Finetuned]"), "utf-8")
     score = commands("Add a method")[1]
-    assert score == ["score", "debias_nb.regularized:Centred"]
+    assert score == ["score", "debias_nb.regularizers:Centred"]
     tool("debias-nb", *score, "--on", "planted", "--workers", "1", cwd=project)
-    card = pd.read_csv(project / "score/debias_nb.regularized-Centred.csv")
-    mine = card[card.method == "debias_nb.regularized:Centred"]
+    card = pd.read_csv(project / "score/debias_nb.regularizers-Centred.csv")
+    mine = card[card.method == "debias_nb.regularizers:Centred"]
     assert len(mine) == 4 and set(mine.word) <= set(WORDS)
 
 

@@ -20,7 +20,7 @@ MINE = '''
 from dataclasses import dataclass
 import torch
 from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
-from debias_nb.regularized import OutReg, Regularizer
+from debias_nb import OutReg, Regularizer
 
 
 @dataclass

@@ -20,19 +20,16 @@ from scipy.sparse import csr_matrix
 from sentence_transformers import SentenceTransformer
 
 from debias_nb import encoders
-from debias_nb import regularized
-from debias_nb.repro.runs import records
 from debias_nb.repro.runs import runner
 from debias_nb.repro.runs.tasks.common import base_encoder
 from debias_nb.repro.runs.tasks.pairs import training_pairs
 from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
 from debias_nb.data.planted_encoder import planted_encoder
-from debias_nb.encoders import Tokens, embed_texts, encode_tokens, encoder_fingerprint, single_thread, stack, tokenise
-from debias_nb.interventions import choose, intervene
-from debias_nb.itvreg import cosines, itvreg
+from debias_nb.encoders import Tokens, embed_texts, encoder_fingerprint, single_thread, stack, tokenise
+from debias_nb.interventions import choose
 from debias_nb.repro.runs import matching
-from debias_nb.repro.runs.matching import CachedBase, Course, FrozenBase, make_loss
-from debias_nb.repro.runs.records import Store, TrainingFailed, comparable, latest
+from debias_nb.repro.runs.matching import Course, FrozenBase, make_loss
+from debias_nb.repro.runs.records import Store, comparable, latest
 from debias_nb.repro.runs.training import BestEpoch, PairCollator, Watch, curve_summary, fine_tune, pair_tokens, title_tokens
 from made import STATIC, WORLD, WORDS, bert, experiment, load, table
 
@@ -166,21 +163,6 @@ def test_the_trainer_does_what_a_plain_loop_does(static, pairs, batches_of_rows,
 # what a trainer is given, and what looks on
 
 
-@pytest.mark.parametrize("left, right, labels, says", [
-    (["a", "b"], ["c"], [1, 0], "2 left texts, 1 right"),
-    (["a", "b"], ["c", "d"], [1, 7], "row 1: label 7.0"),
-])
-def test_pairs_that_do_not_fit_are_refused(static, left, right, labels, says):
-    with pytest.raises(ValueError, match=says):
-        pair_tokens(static, left, right, labels)
-
-
-def test_each_objective_wants_pairs_of_its_own(static):
-    hinge = TrainConfig(loss="hinge", margin=.3, hardest=2, learning_rate=1e-3, epochs=1, batch_size=8)
-    with pytest.raises(ValueError, match="'hinge' and these pairs do not fit"):
-        fine_tune(static, None, pair_tokens(static, ["a"], ["b"], [1]), FINETUNED, hinge, seed=0)
-
-
 def test_a_batch_of_titles_knows_what_else_is_relevant(static):
     relevance = csr_matrix([[1, 0, 1], [0, 1, 0]])
     titles = SimpleNamespace(queries=["red", "blue"], items=["a", "b", "c"], relevance=relevance, rows=lambda: np.argwhere(relevance.toarray()))
@@ -253,23 +235,6 @@ def test_interventions_know_nothing_of_the_batch(tokens, share, seed, epoch, pad
         assert torch.equal(chosen.sum(1), torch.where(count > 1, share_of_them, 0))
 
 
-@pytest.mark.parametrize("kind", ["mask", "delete", "pad", "random"])
-@pytest.mark.parametrize("name", ["bert", "table"])
-def test_replacements_know_nothing_of_the_batch(made, name, kind):
-    model = load(made[name])
-    left, _, _ = few()
-    tokens = tokenise(model, left)
-    rows = np.arange(24)
-    part = [5, 1, 17]
-
-    def embedded(tokens, names):
-        chosen, _ = choose(tokens, .5, 7, 2, names)
-        return encode_tokens(model, intervene(model, tokens, chosen, kind, 7, 2, names))
-
-    with torch.no_grad():
-        assert torch.allclose(embedded(tokens, rows)[part], embedded(tokens[part], rows[part]), atol=1e-6)
-
-
 @pytest.mark.parametrize("name", ["bert", "table"])
 def test_training_draws_the_same_whatever_the_batches(made, name, monkeypatch):
     "Row 5 of epoch 1 gets one intervention, in batches of 4 or 7, and when the base encoder is prepared."
@@ -290,44 +255,7 @@ def test_training_draws_the_same_whatever_the_batches(made, name, monkeypatch):
     assert sum(drawn[0, r] != drawn[1, r] for r in range(24)) > 12, "and another one in the next epoch"
 
 
-@pytest.mark.parametrize("name", ["bert", "table"])
-def test_all_methods_of_a_seed_see_the_same_batches(made, name, batches_of_rows):
-    "However much randomness a method uses up, dropout of a transformer included: methods are compared in pairs."
-    base = load(made[name])
-
-    def batches(method, seed):
-        batches_of_rows.clear()
-        tune(copy.deepcopy(base), base, few(), method, seed=seed, epochs=3, batch_size=10)
-        return list(batches_of_rows)
-
-    simcse = MethodConfig(name="SimCSE", regulariser="simcse", weight=.1)
-    seen = batches(FINETUNED, seed=0)
-    for method in (ITVREG, simcse, OUTREG, ITVAUG):
-        assert batches(method, seed=0) == seen, method.name
-    assert batches(FINETUNED, seed=1) != seen
-    assert seen[:3] != seen[3:6] != seen[6:]
-
-
 # gradients
-
-
-def test_gradient_reaches_the_text_and_its_twin():
-    rng = torch.Generator().manual_seed(0)
-    a = torch.randn(5, 4, dtype=torch.double, generator=rng, requires_grad=True)
-    b = torch.randn(5, 4, dtype=torch.double, generator=rng, requires_grad=True)
-    base = torch.rand(5, dtype=torch.double, generator=rng)
-    weight = torch.tensor([1., 1, 0, 1, 1], dtype=torch.double)
-
-    def term(a, b):
-        return itvreg(cosines(F.normalize(a, dim=1), F.normalize(b, dim=1)), base, weight)
-
-    assert torch.autograd.gradcheck(term, (a, b))
-    ga, gb = torch.autograd.grad(term(a, b), (a, b))
-    alive = weight.bool()
-    assert (ga[alive].norm(dim=1) > 1e-3).all()
-    assert (gb[alive].norm(dim=1) > 1e-3).all()
-    assert not ga[~alive].any()
-    assert not gb[~alive].any()
 
 
 @pytest.mark.parametrize("detached, same", [("neither", True), ("x", False), ("x'", False)])
@@ -412,20 +340,6 @@ def test_a_step_encodes_each_text_once(made, name, method, texts):
     assert not unchanged(model, before)
 
 
-@pytest.mark.parametrize("regulariser", ["itvreg", "maskreg", "outreg", "simcse"])
-def test_strength_zero_is_plain_fine_tuning_with_dropout_on(made, regulariser):
-    share = {"mask_share": .5} if regulariser in ("itvreg", "maskreg") else {}
-    tuned = []
-    for method in (FINETUNED, MethodConfig(name="zero", regulariser=regulariser, weight=0., **share)):
-        model = load(made["bert"])
-        base = load(made["bert"])
-        assert model[0].auto_model.config.hidden_dropout_prob > 0
-        tune(model, base, few(20), method, epochs=2, batch_size=8)
-        tuned.append(state(model))
-    assert tuned[0].keys() == tuned[1].keys()
-    assert all(torch.equal(a, tuned[1][k]) for k, a in tuned[0].items())
-
-
 def test_the_base_encoder_is_asked_once_a_text_and_epoch(made):
     base = load(made["bert"])
     # f0(X) once, f0(Z) once where needed, f0(X') once for each of three epochs
@@ -435,30 +349,6 @@ def test_the_base_encoder_is_asked_once_a_text_and_epoch(made):
         tune(model, base, few(20), method, epochs=3, batch_size=8)
         assert sum(calls) == texts, method.name
         base[0]._forward_pre_hooks.clear()
-
-
-@pytest.mark.parametrize("method", [ITVREG, OUTREG, ITVAUG], ids=lambda method: method.name)
-@pytest.mark.parametrize("kind", [FrozenBase, CachedBase])
-def test_the_base_encoder_is_no_part_of_the_loss(made, method, kind):
-    model = load(made["bert"])
-    base = load(made["bert"])
-    left, right, labels = few(8)
-    x = tokenise(base, left)
-    z = tokenise(base, right)
-    before = state(base)
-    course = Course(0)
-    loss = make_loss(method, model.train(), kind(base, x, z) if kind is CachedBase else kind(base), course)
-    course.callback.on_epoch_begin(None, type("State", (), {"epoch": 0}), None)
-    ours = {id(p) for p in base.parameters()}
-    assert not ours & {id(p) for p in loss.parameters()}
-    assert not ours & {id(m) for m in loss.modules()}
-    assert not any("base" in k for k in loss.state_dict())
-    sum(loss([column(x), column(z)], torch.tensor(labels)).values()).backward()
-    loss.train()
-    torch.optim.SGD(loss.parameters(), lr=.1).step()
-    assert unchanged(base, before)
-    assert not base.training
-    assert not unchanged(model, before)
 
 
 @pytest.mark.parametrize("name", ["bert", "table"])
@@ -519,42 +409,6 @@ def test_a_run_that_diverges_is_recorded_with_its_step_and_tried_again(tmp_path,
     lines = store.path(bad).read_text().splitlines() # two failures within one millisecond would be read as one
     assert [json.loads(line)["status"] for line in lines] == ["failed", "finished", "failed"]
     assert store.find(bad) is None
-
-
-def test_a_run_whose_numbers_no_record_can_hold_is_recorded_as_failed(tmp_path):
-    def executed(run):
-        return runner.execute(run, told={"share": math.nan} if run.seed == 0 else None)
-
-    store = Store(tmp_path)
-    bad, good = experiment(["Finetuned"], [0, 1]).runs()
-    out = runner.run_all([bad, good], store, workers=1, progress=False, work=executed)
-    assert list(out.records) == [good.id], "the others go on"
-    assert out.failed == {bad.id: "no record: extra.share: Input should be a finite number, got nan"}
-    assert latest(store.all())[bad.id]["error"] == out.failed[bad.id]
-
-
-def test_a_failed_run_can_finish_later(tmp_path, monkeypatch):
-    store = Store(tmp_path)
-    run = experiment(["ITVReg"], [0]).runs()[0]
-    calls = []
-    mse = regularized.mse
-
-    def sick(*args):
-        calls.append(1)
-        return mse(*args) * (math.nan if len(calls) == 4 else 1)
-
-    monkeypatch.setattr(regularized, "mse", sick)
-    with pytest.raises(TrainingFailed, match="step 3: the loss is nan") as e:
-        records.run_or_load(run, runner.execute, store)
-    assert e.value.step == 3
-    assert len(calls) == 4
-    assert store.find(run) is None
-    monkeypatch.undo()
-    record = records.run_or_load(run, runner.execute, store)
-    assert record["status"] == "finished"
-    assert latest(store.all())[run.id] == record
-    assert records.run_or_load(run, lambda c: pytest.fail("it was there"), store) == record
-    assert [r["status"] for r in store.all()] == ["failed", "finished"]
 
 
 def test_the_base_encoder_of_a_process_survives_a_failure(tmp_path):

@@ -35,7 +35,8 @@ from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scor
 from .page import filled, json_text, versions, write_whole
 from .pairs_file import PairFile, json_lines
 from ..hashes import fingerprint
-from ..regularized import REGULARIZERS, Regularized
+from ..regularized import Regularized
+from ..regularizers import REGULARIZERS
 from ..stats import holm, interval, paired, threshold_p, verdict
 
 # %% ../../nbs/explain/07_compare.ipynb #35706393

@@ -23,7 +23,7 @@ from debias_nb.encoders import (
 )
 from ..loading import best_device, find_model, load_safely
 from ..hashes import sha256_text
-from ..regularized import wise_ft
+from ..regularizers import wise_ft
 
 # %% ../../nbs/explain/01_models.ipynb #0ebde110
 @dataclass(frozen=True, eq=False)

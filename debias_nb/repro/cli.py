@@ -589,7 +589,7 @@ def list_names():
     "Methods by name; experiments where there is a clone of the repository. Data sets and encoders: `data`."
     check_folders()
     from typing import get_args
-    from debias_nb.repro.config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, regularisers
+    from debias_nb.repro.config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, REGULARISERS
     values = {
         "augmentations of pairs": MethodConfig.model_fields["augmentation"].annotation,
         "interventions": Intervention,
@@ -598,7 +598,7 @@ def list_names():
         "sample weights of answers": ScanConfig.model_fields["weights"].annotation,
         "language debiasing of answers": ScanConfig.model_fields["debias"].annotation,
     }
-    rows = [("regularisers of pairs", ", ".join(regularisers()))]
+    rows = [("regularisers of pairs", ", ".join(REGULARISERS))]
     for what, kind in values.items():
         rows.append((what, ", ".join(name for name in get_args(kind) if name != "none")))
     _print(rows, "method", "names")

@@ -5,7 +5,6 @@ that a person can read, and a hash of all settings that differ from their defaul
 default that means "as before", leaves old ids alone, and a method that is called otherwise later keeps its old name in
 ids, as `was`. This module knows nothing of data, models or training.
 """
-import ast
 import functools
 import inspect
 import itertools
@@ -18,7 +17,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from debias_nb.config import (
     AnswersWorldConfig, AuthorsWorldConfig, ConfigError, Count, EncoderConfig, Natural, NotNegative, Positive, Probability,
-    Several, Share, Strict, WorldConfig, check_known, load_config, once_per_state, package_file, project_root, quoted,
+    Several, Share, Strict, WorldConfig, check_known, load_config, once_per_state, project_root, quoted,
 )
 from debias_nb.hashes import fingerprint
 
@@ -123,20 +122,10 @@ class CorpusConfig(Settings):
         yield self.likeness and self.name != "authors", f"{me}: `likeness` belongs to planted authors"
 
 
-@functools.cache
-def regularisers() -> dict[str, bool]: # name -> whether it intervenes on tokens
-    """The terms among `regularized.REGULARIZERS`, read from the text of the module: to import it loads torch, which commands
-    that train nothing do without."""
-    tree = ast.parse(package_file("regularized.py").read_text("utf-8"))
-    kinds = {"Regularizer": False, "Intervening": True}
-    found = {}
-    for node in tree.body: # a class stands behind those that it is derived from
-        if isinstance(node, ast.ClassDef) and node.name not in kinds:
-            bases = [base.id for base in node.bases if isinstance(base, ast.Name) and base.id in kinds]
-            if bases:
-                kinds[node.name] = found[node.name.lower()] = any(kinds[base] for base in bases)
-    return found
-
+# The terms among `regularizers.REGULARIZERS`, which this module does not import: that loads torch, which commands that
+# train nothing do without.
+INTERVENING = ("itvreg", "maskreg") # on tokens, a `mask_share` of them
+REGULARISERS = (*INTERVENING, "outreg", "simcse", "l2sp")
 
 Intervention = Literal["mask", "delete", "pad", "random"]
 
@@ -195,7 +184,7 @@ class MethodConfig(Settings):
     name: str
     was: str | None = None       # its name in ids and records, where runs were made before the row was renamed
     trained: bool = True         # False: the base encoder as it is
-    regulariser: str = "none"    # of `regularisers`
+    regulariser: str = "none"    # of `REGULARISERS`
     weight: NotNegative = 0.     # the paper's lambda
     mask_share: Annotated[float, Field(gt=0, lt=1)] | None = None # share of ordinary tokens intervened on
     intervention: Intervention = "mask"
@@ -209,16 +198,14 @@ class MethodConfig(Settings):
 
     def rules(self):
         me = f"method {self.name!r}"
-        known = regularisers()
-        check_known("regulariser", self.regulariser, ["none", *known])
+        check_known("regulariser", self.regulariser, ["none", *REGULARISERS])
         regularised = self.regulariser != "none"
         augmented = self.augmentation != "none"
-        masks = known.get(self.regulariser, False) or augmented
+        masks = self.regulariser in INTERVENING or augmented
         further = regularised or augmented or self.interpolate or self.scan or self.transfer
         counted = self.authors is not None and self.authors.counted is not None
-        intervening = ", ".join(name for name, intervenes in known.items() if intervenes)
         yield masks != (self.mask_share is not None), (
-            f"{me}: `mask_share` belongs to {intervening}, itvaug and worddropout, and is required there")
+            f"{me}: `mask_share` belongs to {', '.join(INTERVENING)}, itvaug and worddropout, and is required there")
         yield not self.trained and further, f"{me}: an encoder that is not trained takes no regulariser"
         yield regularised and augmented, f"{me}: a regulariser or an augmentation, not both"
         yield self.weight and not regularised, f"{me}: a weight without a regulariser"

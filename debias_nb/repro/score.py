@@ -24,7 +24,7 @@ import torch
 
 from debias_nb.config import ConfigError, load_yaml, module_and_name, nearest, package_file, project_root
 from debias_nb.encoders import is_static
-from debias_nb.regularized import Regularized, Regularizer, WordDropout
+from debias_nb.regularized import Changing, Regularized, Regularizer
 from debias_nb.repro.config import ExperimentConfig, MethodConfig, Names, RunConfig
 from debias_nb.repro.pages.pairing import Made, Run, Side, alike, is_clean, made_by, paired_sides, run_key, trained_in
 from debias_nb.repro.runs import runner
@@ -147,7 +147,7 @@ class Candidate:
         "Raises `ScoreError` for what is no loss, or cannot be made from a model."
         found = find_loss(self.spec)
         is_class = isinstance(found, type)
-        if issubclass(found if is_class else type(found), (Regularizer, WordDropout)):
+        if issubclass(found if is_class else type(found), (Regularizer, Changing)):
             from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
             with self._explained():
                 one = found() if is_class else found

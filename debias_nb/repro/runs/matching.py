@@ -10,12 +10,14 @@ import numpy as np
 import torch
 from transformers import TrainerCallback
 
-from debias_nb.config import ConfigError, check_known
+from debias_nb.batches import View
+from debias_nb.config import ConfigError
 from debias_nb.encoders import Tokens, device_of, embed, encode_tokens, is_static
 from debias_nb.interventions import choose, intervene, random_bits, row_keys
-from debias_nb.itvreg import cosines, itvaug_target, own_dropout
 from debias_nb.processes import averaged, mean_of_all
-from debias_nb.regularized import REGULARIZERS, Draws, Hinge, Intervening, LeastSquares, Regularized, View, WordDropout
+from debias_nb.itvreg import Hinge, LeastSquares, cosines, itvaug_target, own_dropout
+from debias_nb.regularized import Draws, Regularized
+from debias_nb.regularizers import REGULARIZERS, Intervening, WordDropout
 from debias_nb.repro.config import MethodConfig, TrainConfig
 
 
@@ -33,11 +35,8 @@ class FrozenBase:
     ) -> torch.Tensor: # (n, d)
         device = tokens.ids.device
         if is_static(self.model): # nothing to sort or cut for a table
-            here = device_of(self.model)
-            found = encode_tokens(self.model, tokens.to(here))
-        else:
-            found = self.embedded(tokens)
-        return found.to(device)
+            return encode_tokens(self.model, tokens.to(device_of(self.model))).to(device)
+        return self.embedded(tokens).to(device)
 
     def embedded(self, tokens: Tokens) -> torch.Tensor: # (n, d)
         "All numbers of the embeddings, also of a model with `truncate_dim`: so many has the model that is trained."
@@ -134,7 +133,7 @@ class NamedDraws(Draws):
         return random_bits(self.seed, self.step, [0], n, stream=stream)[0]
 
 
-class Course:
+class Course(TrainerCallback):
     "Where a training is: it names what is drawn, and keeps the terms of each step."
     gathers = ("history",) # what a checkpoint has to hold
 
@@ -146,6 +145,9 @@ class Course:
 
     def draws(self, encoder, sided: bool, features: list[dict]) -> NamedDraws:
         return NamedDraws(features, self.seed, self.epoch, len(self.history), is_static(encoder), sided)
+
+    def on_epoch_begin(self, args, state, control, **_):
+        self.begin_epoch(int((state.epoch or 0) + 1e-6)) # taken up in the middle of an epoch, too
 
     def begin_epoch(self, epoch: int) -> None:
         "Interventions of this epoch from now on."
@@ -164,17 +166,6 @@ class Course:
         for name in terms.raw.keys() - {"base"}:
             step |= {"raw": terms.raw[name].detach(), "weighted": terms[name].detach()}
         self.history.append(step)
-
-    @property
-    def callback(self) -> TrainerCallback:
-        "Tells the epoch."
-        course = self
-
-        class Epochs(TrainerCallback):
-            def on_epoch_begin(self, args, state, control, **_):
-                course.begin_epoch(int((state.epoch or 0) + 1e-6)) # taken up in the middle of an epoch, too
-
-        return Epochs()
 
 
 class Twins(Intervening):
@@ -209,19 +200,11 @@ class ITVAug(Regularized):
         return {"base": (1 - share) * terms["base"], "itvaug": share * raw["itvaug"]}
 
 
-def regulariser_class(
-    method: MethodConfig,
-): # a class of `REGULARIZERS`, or of `Twins`; None for plain fine-tuning
-    "Raises `ConfigError` for a regulariser that is none."
-    kind = None
-    if method.augmentation == "itvaug":
-        kind = Twins
-    elif method.augmentation == "worddropout":
-        kind = WordDropout
-    elif method.regulariser != "none":
-        check_known("regulariser", method.regulariser, REGULARIZERS, ConfigError)
-        kind = REGULARIZERS[method.regulariser]
-    return kind
+def regulariser_class(method: MethodConfig): # a class of `REGULARIZERS`, or of `Twins`; None for plain fine-tuning
+    kinds = {"itvaug": Twins, "worddropout": WordDropout, "none": None}
+    if method.regulariser != "none":
+        return REGULARIZERS[method.regulariser]
+    return kinds[method.augmentation]
 
 
 def make_loss(
@@ -232,29 +215,28 @@ def make_loss(
     training: TrainConfig | None = None, # names the objective; default: least squares
     texts: list[str] | None = None,      # on which the encoder is held, of a method that says so
 ) -> torch.nn.Module:
-    "The loss of a method. Raises `ConfigError` for a method that the objective has no place for, and as `regulariser_class`."
+    "The loss of a method. Raises `ConfigError` for ITVAug beside a contrastive objective."
     kind = regulariser_class(method)
-    contrastive = training is not None and training.loss == "hinge"
-    if kind is Twins and contrastive:
-        raise ConfigError(f"method {method.name!r}: ITVAug changes labels, and a contrastive objective has none")
     draws = partial(course.draws, model, kind is WordDropout)
-    if contrastive:
+    loss = LeastSquares(model)
+    if training is not None and training.loss == "hinge":
+        if kind is Twins:
+            raise ConfigError(f"method {method.name!r}: ITVAug changes labels, and a contrastive objective has none")
         loss = Hinge(model, training.margin, training.hardest, training.temperature)
-    else:
-        loss = LeastSquares(model)
+    intervenes = kind is not None and issubclass(kind, Intervening)
     if kind is Twins:
         loss = ITVAug(model, base, draws, method.mask_share, method.intervention)
     elif kind is WordDropout:
         loss = Regularized(model, loss, [WordDropout(method.mask_share)], draws=draws)
     elif kind:
-        settings = {"mask_share": method.mask_share, "intervention": method.intervention} if kind.intervenes else {}
+        settings = {"mask_share": method.mask_share, "intervention": method.intervention} if intervenes else {}
         if method.texts:
             settings |= {"texts": texts, "seed": course.seed}
         loss = Regularized(model, loss, [kind(method.weight, rows=method.rows, **settings)], base, draws)
     if isinstance(loss, Regularized):
         loss.watch = None # a table trains with every strength, also with those that do nothing
     ahead = method.rows == 1 or is_static(model) # a table embeds all rows at once sooner than a few in every step
-    if kind and kind.needs_base and kind.intervenes and ahead and isinstance(base, CachedBase):
+    if intervenes and kind.needs_base and ahead and isinstance(base, CachedBase):
         course.prepare = partial(base.prepare, method.mask_share, method.intervention)
     loss.register_forward_hook(course.note)
     return loss

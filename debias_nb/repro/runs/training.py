@@ -25,7 +25,7 @@ from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb.repro.runs.limits import fit
 from debias_nb.repro.runs.matching import CachedBase, Course, FrozenBase, make_loss, regulariser_class
 from debias_nb.repro.runs.records import TrainingFailed
-from debias_nb.regularized import L2SP
+from debias_nb.regularizers import L2SP
 from debias_nb.repro.config import MethodConfig, TrainConfig
 
 
@@ -58,19 +58,12 @@ def pair_tokens(
     labels,                            # (n,) in [0, 1]
     max_length: int | None = None,
 ) -> PairTokens:
-    "Tokenise pairs. Raises `ValueError` for unequal lengths, or a label outside [0, 1] (naming its row)."
-    labels = torch.as_tensor(np.asarray(labels, dtype=np.float32))
-    if not len(left) == len(right) == len(labels):
-        counts = f"{len(left)} left texts, {len(right)} right texts and {len(labels)} labels"
-        raise ValueError(f"{counts}: the lengths must agree")
-    fits = (labels >= 0) & (labels <= 1)
-    bad = (~fits).nonzero()
-    if len(bad):
-        row = int(bad[0])
-        raise ValueError(f"row {row}: label {float(labels[row])} is not in [0, 1]")
-    left = tokenise(model, left, max_length)
-    right = tokenise(model, right, max_length)
-    return PairTokens(left, right, labels)
+    "Tokenize pairs. Raises `ValueError` for a label outside [0, 1] (naming its row), and for unequal lengths."
+    labels = np.asarray(labels, dtype=np.float32)
+    for row, (_, _, label) in enumerate(zip(left, right, labels, strict=True)):
+        if not 0 <= label <= 1:
+            raise ValueError(f"row {row}: label {label} is not in [0, 1]")
+    return PairTokens(tokenise(model, left, max_length), tokenise(model, right, max_length), torch.from_numpy(labels))
 
 
 def title_tokens(
@@ -189,17 +182,11 @@ def arguments_for(
     **changes,            # any of SentenceTransformerTrainingArguments
 ):
     "What a configuration says, in the trainer's words. The trainer lets biases and norms not decay."
-    said = {
-        "num_train_epochs": training.epochs,
-        "per_device_train_batch_size": training.batch_size,
-        "learning_rate": training.learning_rate,
-        "warmup_steps": training.warmup_steps,
-        "seed": seed,
-        "bf16": dtype == "bf16",
-        "use_cpu": device_of(model).type == "cpu",
-    }
-    settings = said | changes
-    return training_arguments(folder, **settings)
+    said = dict(
+        num_train_epochs=training.epochs, per_device_train_batch_size=training.batch_size, seed=seed,
+        learning_rate=training.learning_rate, warmup_steps=training.warmup_steps, bf16=dtype == "bf16",
+        use_cpu=device_of(model).type == "cpu")
+    return training_arguments(folder, **said | changes)
 
 
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
@@ -243,8 +230,7 @@ def fine_tune(
 ) -> Course: # with the history of its terms
     "Train `model` on `pairs`. Raises `TrainingFailed` when the loss is not finite."
     if (training.loss == "hinge") != (pairs.relevance is not None):
-        needs = "least squares needs labels, the hinge what is known to be relevant"
-        raise ValueError(f"loss {training.loss!r} and these pairs do not fit: {needs}")
+        raise ValueError(f"loss {training.loss!r}: least squares needs labels, the hinge what is known to be relevant")
     kind = regulariser_class(method)
     frozen = None
     if base is not None and kind is not None and kind.needs_base:
@@ -259,7 +245,7 @@ def fine_tune(
     further = {"ddp_find_unused_parameters": False} if method.regulariser == "l2sp" else {} # it trains all weights
     with tempfile.TemporaryDirectory() as folder, single_thread():
         trainer = pair_trainer(
-            model, loss, pairs, training, seed, dtype, folder, [course.callback, *callbacks], **further)
+            model, loss, pairs, training, seed, dtype, folder, [course, *callbacks], **further)
         fit(trainer, course, *callbacks)
     model.eval()
     return course

@@ -17,7 +17,7 @@ from debias_nb.hashes import fingerprint
 from debias_nb.interventions import importance, importance_by_role
 from debias_nb.itvreg import cosines
 from debias_nb.metrics import auc_at, evaluate_pairs, rank_metrics
-from debias_nb.regularized import wise_ft
+from debias_nb.regularizers import wise_ft
 from debias_nb.data.retrieval import evaluate_retrieval
 from debias_nb.data.pairs import (
     CATEGORIES, ROLES, SOURCES, QuestionPairs, components, fold, load_offers, load_products, load_questions, load_test,
