@@ -33,33 +33,25 @@ ROW_KINDS = get_args(RowKind)
 WORDS_AND_MARKS = r"\w+|[^\w\s]"
 
 
-def _counter(kind, words):
-    "What counts one kind of thing in texts."
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfVectorizer
-    if kind == "bow":
-        return CountVectorizer(binary=True)
-    if kind == "tfidf":
-        return TfidfVectorizer()
-    if kind == "char":
-        return TfidfVectorizer(analyzer="char", ngram_range=(3, 3), lowercase=False)
-    if words is None:
-        words = ENGLISH_STOP_WORDS
-    vocabulary = sorted(set(words))
-    return TfidfVectorizer(vocabulary=vocabulary, token_pattern=WORDS_AND_MARKS)
-
-
 def text_rows(
     kind: RowKind,
     train_texts: list[str],          # vocabulary and frequencies come from these alone
     words: list[str] | None = None,  # of `function words`: what to count; default: scikit-learn's English stop words
 ): # a function: texts -> (n, V) sparse rows of length 1, or of length 0 where nothing in a text is known
     "A representation that is counted, not trained. Raises `ValueError` for an unknown kind, or without training texts."
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfVectorizer
     from sklearn.preprocessing import normalize
     check_known("kind", kind, ROW_KINDS)
     if not len(train_texts):
         raise ValueError(f"{kind}: no training texts to count words in")
-    counter = _counter(kind, words)
-    counter.fit(train_texts)
+    style = sorted(set(ENGLISH_STOP_WORDS if words is None else words))
+    counters = {
+        "bow": CountVectorizer(binary=True),
+        "tfidf": TfidfVectorizer(),
+        "char": TfidfVectorizer(analyzer="char", ngram_range=(3, 3), lowercase=False),
+        "function words": TfidfVectorizer(vocabulary=style, token_pattern=WORDS_AND_MARKS),
+    }
+    counter = counters[kind].fit(train_texts)
 
     def rows(texts):
         counts = counter.transform(texts).astype(np.float32)
@@ -78,9 +70,7 @@ def _square(cosines):
 
 def _full(values):
     "Values in single precision at least."
-    if values.dtype in (torch.float16, torch.bfloat16):
-        return values.float()
-    return values
+    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
 
 
 def myself(like: torch.Tensor) -> torch.Tensor: # (n, n) -> (n, n) bool
@@ -101,25 +91,15 @@ def pair_log_probs(
     return others.log_softmax(1)
 
 # %% ../nbs/methods/arr.ipynb #a90bdc4a
-def _one_each(labels, n):
-    "Raises `ValueError` unless there is one label a text."
-    if labels.shape != (n,):
-        raise ValueError(f"labels of shape {tuple(labels.shape)} for {n} texts: one author id a text is needed")
-
-
 def same_author(
-    labels: torch.Tensor, # (n,) author ids
+    labels: torch.Tensor,  # (n,) author ids
+    n: int | None = None,  # how many there must be
 ) -> torch.Tensor: # (n, n) bool, False on the diagonal
-    "Pairs of different texts of one author. Raises `ValueError` for labels that are no vector."
-    _one_each(labels, len(labels))
+    "Pairs of different texts of one author. Raises `ValueError` for labels that are no vector, or of another length."
+    if labels.dim() != 1 or n not in (None, len(labels)):
+        raise ValueError(f"labels of shape {tuple(labels.shape)} for {n} texts: one author id a text is needed")
     same = labels[:, None] == labels
     return same & ~myself(labels)
-
-
-def _pairs_of(labels: torch.Tensor, cosines: torch.Tensor) -> torch.Tensor: # (n, n) bool, beside the cosines
-    "`same_author` on the device of some cosines. Raises `ValueError` for labels of another number of texts."
-    _one_each(labels, len(cosines))
-    return same_author(labels).to(cosines.device)
 
 
 def supervised_contrastive(
@@ -129,7 +109,7 @@ def supervised_contrastive(
 ) -> torch.Tensor: # scalar, >= 0; 0 for a batch in which no author has two texts
     """CL: mean over texts of the mean of -log p over the same author's other texts.
     Raises `ValueError` as `pair_log_probs` and `same_author` do."""
-    pairs = _pairs_of(labels, cosines)
+    pairs = same_author(labels, len(cosines)).to(cosines.device)
     log_p = pair_log_probs(cosines, temperature)
     surprise = -log_p.masked_fill(~pairs, 0)
     count = pairs.sum(1).clamp(min=1)
@@ -151,29 +131,19 @@ def author_pairs(
     _, who = np.unique(np.asarray(labels), return_inverse=True)
     n = len(who)
     order = np.lexsort([rng.random(n), who]) # author by author, texts shuffled
-    starts = _starts_of_several(who[order])
-    starts = rng.permutation(starts)
-    least = 2
-    if drop_last:
-        least = authors
+    starts = np.flatnonzero(np.diff(who[order], prepend=-1)) # where each author begins
+    several = np.diff(starts, append=n) > 1
+    count = several.sum()
+    if count < 2:
+        raise ValueError(f"only {count} of {len(starts)} authors wrote two texts or more; at least 2 are needed")
+    starts = rng.permutation(starts[several])
+    least = authors if drop_last else 2
     batches = []
     for part in np.split(starts, range(authors, len(starts), authors)):
         if len(part) >= least:
             places = np.stack([part, part + 1], 1)
             batches.append(order[places.ravel()])
     return batches
-
-
-def _starts_of_several(who): # (n,) sorted numbers of authors
-    "Where each author with several texts begins. Raises `ValueError` for fewer than two of them."
-    begins = np.diff(who, prepend=-1)
-    starts = np.flatnonzero(begins)
-    several = np.diff(starts, append=len(who)) > 1
-    count = several.sum()
-    if count < 2:
-        counts = f"only {count} of {len(starts)} authors wrote two texts or more"
-        raise ValueError(f"{counts}; at least 2 are needed")
-    return starts[several]
 
 # %% ../nbs/methods/arr.ipynb #e09194f1
 class AuthorPairSampler(DefaultBatchSampler):
@@ -214,8 +184,7 @@ class AuthorPairSampler(DefaultBatchSampler):
         seed: int = 0,
     ):
         if batch_size % 2 or batch_size < 4:
-            need = "batch_size must be even and at least 4, two texts of each author"
-            raise ValueError(f"{need}, got {batch_size}")
+            raise ValueError(f"batch_size must be even and at least 4, two texts of each author, got {batch_size}")
         if generator is not None: # the trainer of sentence-transformers 6.0 gives its seed in nothing else
             seed = generator.initial_seed()
         super().__init__(dataset, batch_size, drop_last, valid_label_columns, generator, seed)
@@ -290,7 +259,7 @@ def _authors_of(
         labels = rank() * n + torch.arange(n)
     if labels.is_floating_point() or labels.shape != (n,):
         got = f"{labels.dtype} of shape {tuple(labels.shape)}"
-        raise ValueError(f"labels must be the number of an author for each row (debias_nb.arr.author_ids), got {got}")
+        raise ValueError(f"labels must be {n} numbers of authors (debias_nb.arr.author_ids), got {got}")
     return labels.repeat(columns)
 
 
@@ -318,15 +287,11 @@ class AuthorLoss(torch.nn.Module):
             return pooled(self.model, tokens)
         return self.model(column)["sentence_embedding"].float()
 
-    def rows_of(self, columns: list[dict]) -> torch.Tensor | None: # (texts,) rows of what is known; None: nothing is
-        if self.known is None:
-            return None
-        rows = [self.known.rows_of(column) for column in columns]
-        return torch.cat(rows)
-
     def forward(self, sentence_features, labels=None) -> torch.Tensor: # scalar
         columns = list(sentence_features)
-        rows = self.rows_of(columns) # before the encoder, which writes into what it is given
+        rows = None
+        if self.known is not None: # before the encoder, which writes into what it is given
+            rows = torch.cat([self.known.rows_of(column) for column in columns])
         vectors = [self.embedded(column) for column in columns]
         z = torch.cat(vectors)
         authors = _authors_of(labels, len(vectors[0]), len(columns)).to(z.device)
@@ -436,10 +401,8 @@ class MulticlassLoss(AuthorLoss):
 
     def value(self, z, authors, rows):
         n = self.classifier.out_features
-        smallest = int(authors.min())
-        largest = int(authors.max())
-        if smallest < 0 or largest >= n:
-            raise ValueError(f"author ids must lie in 0 to {n - 1}, got {smallest} to {largest}")
+        if authors.min() < 0 or authors.max() >= n:
+            raise ValueError(f"author ids must lie in 0 to {n - 1}, got {int(authors.min())} to {int(authors.max())}")
         scores = self.classifier(z)
         loss = F.cross_entropy(scores, authors.long())
         hits = scores.argmax(1) == authors
@@ -488,7 +451,7 @@ def topic_bias(cosines: torch.Tensor, labels: torch.Tensor, temperature: float) 
     >>> topic_bias(torch.zeros(4, 4), torch.tensor([0, 0, 1, 1]), temperature=.1) # tells nothing: 1 of 3 others
     tensor(0.3333)
     """
-    pairs = _pairs_of(labels, cosines)
+    pairs = same_author(labels, len(cosines)).to(cosines.device)
     share = pair_log_probs(cosines, temperature).exp()
     count = pairs.sum().clamp(min=1)
     return (share * pairs).sum() / count
@@ -531,9 +494,7 @@ def distillation(
     """Eq. 4: cross-entropy of the student's shares under the teacher's, mean over texts.
     Raises `ValueError` for shapes that differ."""
     if target.shape != log_p.shape:
-        of_teacher = tuple(target.shape)
-        of_student = tuple(log_p.shape)
-        raise ValueError(f"shares of shapes {of_teacher} and {of_student}: they must be of the same texts")
+        raise ValueError(f"shares of shapes {tuple(target.shape)} and {tuple(log_p.shape)}: not of the same texts")
     log_p = log_p.masked_fill(myself(log_p), 0)
     by_text = (target * log_p).sum(1)
     return -by_text.mean()
@@ -582,8 +543,7 @@ class NumberedTexts:
         rows = column["row"].cpu()
         outside = (rows < 0) | (rows >= len(self))
         if outside.any():
-            why = "it was made from other texts than the batches"
-            raise IndexError(f"row {rows[outside][0]} is outside the table of {len(self)} texts: {why}")
+            raise IndexError(f"row {rows[outside][0]} is outside the table of {len(self)} texts, made from other texts")
         return rows
 
     def cosines(self,
@@ -594,8 +554,7 @@ class NumberedTexts:
         if self.authors is not None:
             other = self.authors[rows] != authors.cpu()
             if other.any():
-                why = "teacher and student are given different texts"
-                raise ValueError(f"row {rows[other][0]} has another author in the batch than in the table: {why}")
+                raise ValueError(f"row {rows[other][0]} has another author in the batch than in the table: other texts")
         return sparse_cosines(self.topics[rows.numpy()]).to(authors.device)
 
 # %% ../nbs/methods/arr.ipynb #7d6e20f4
@@ -633,22 +592,15 @@ class KnownTexts(NumberedTexts):
         keys = _keys(from_features(self.model, column))
         for key in keys:
             if key not in self.place:
-                ids = np.frombuffer(key, np.int32)
-                text = self.model.tokenizer.decode(ids.tolist())
-                why = "give it all texts that it is trained or evaluated on, as the data set has them"
-                if "prompt_length" in column:
-                    why += "; a prompt may change how a text is cut: "
-                    why += "put it before the texts of the data set, and give the loss the same"
-                what = f"{text[:60]!r}, as its tokens read, is none of the texts that the loss was given"
-                raise ValueError(f"{what}: {why}")
+                text = self.model.tokenizer.decode(np.frombuffer(key, np.int32).tolist())
+                how = "give it all that it is trained or evaluated on, with a prompt that cuts them in front of each"
+                raise ValueError(f"{text[:60]!r}, as its tokens read, is none of the texts that the loss was given: {how}")
         return torch.tensor([self.place[key] for key in keys])
 
 
 def _known(model, texts) -> NumberedTexts:
     "What a loss knows of the texts of training."
-    if isinstance(texts, NumberedTexts):
-        return texts
-    return KnownTexts(model, texts)
+    return texts if isinstance(texts, NumberedTexts) else KnownTexts(model, texts)
 
 # %% ../nbs/methods/arr.ipynb #be37b6c7
 Variant = Literal["paper", "released"]
@@ -666,15 +618,11 @@ SAWATPHOL = """
 def _teacher_vectors(teacher, known: NumberedTexts) -> torch.Tensor: # (texts, d) unit vectors
     "Raises `ValueError` for a teacher that is none, vectors of other texts, or a row that is not finite."
     from sentence_transformers import SentenceTransformer
-    if known.texts is not None and isinstance(teacher, SentenceTransformer):
+    if isinstance(teacher, SentenceTransformer):
+        if known.texts is None:
+            raise ValueError("teacher: of texts that are known by their number, its embeddings are needed")
         teacher = embed_texts(teacher, known.texts)
-    try:
-        vectors = torch.as_tensor(teacher).detach().float().cpu()
-    except (TypeError, ValueError, RuntimeError):
-        what = "its embeddings of the texts"
-        if known.texts is not None:
-            what = f"a SentenceTransformer, or {what}"
-        raise ValueError(f"teacher must be {what}, got a {type(teacher).__name__}") from None
+    vectors = torch.as_tensor(teacher).detach().float().cpu()
     if vectors.dim() != 2 or len(vectors) != len(known):
         raise ValueError(f"teacher has embeddings of shape {tuple(vectors.shape)} for {len(known)} texts")
     check_finite("teacher", vectors)
@@ -773,18 +721,14 @@ def history_summary(
     "A training in a few numbers. Raises `ValueError` for a loss that saw no batch."
     if not history:
         raise ValueError("the history is empty: the loss has seen no batch")
-    seen = {}
-    for key in history[0]:
-        values = [float(step[key]) for step in history]
-        seen[key] = np.array(values)
+    seen = {key: np.array([float(step[key]) for step in history]) for key in history[0]}
     out = {"batches": len(history)}
     for key, values in seen.items():
         out[key] = values.mean()
     tenth = max(1, len(history) // 10)
     out["loss_last"] = seen["loss"][-tenth:].mean()
     if "pairs" in seen:
-        without = seen["pairs"] == 0
-        out["batches_without_pairs"] = without.sum()
+        out["batches_without_pairs"] = (seen["pairs"] == 0).sum()
     if "entropy" in seen: # the smallest value of the loss, for targets that sum to 1
         out["excess"] = out["loss"] - out["entropy"]
     if "B" in seen:
@@ -792,9 +736,7 @@ def history_summary(
         out["B_max"] = seen["B"].max()
         if temperature is not None:
             rest = 1 - out["B"]
-            out["teacher_temperature"] = math.inf
-            if rest > 0:
-                out["teacher_temperature"] = temperature / rest
+            out["teacher_temperature"] = temperature / rest if rest > 0 else math.inf
     return {key: float(value) for key, value in out.items()}
 
 # %% ../nbs/methods/arr.ipynb #8f4725cb

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['FunctionKind', 'FUNCTION_KINDS', 'Form', 'FORMS', 'WAYS', 'HALF', 'VARIANTS', 'ClassMass', 'CLASS_MASS', 'LEARNERS',
            'Gate', 'Output', 'GATES', 'OUTPUTS', 'HEADS', 'standardise', 'random_features', 'Decorrelation',
-           'DirectDecorrelation', 'GramDecorrelation', 'quicker_way', 'decorrelation', 'Memory', 'Weights',
-           'check_features', 'learn_weights', 'effective_size', 'shuffled_within', 'diagnose_weights', 'oracle_weights',
+           'DirectDecorrelation', 'GramDecorrelation', 'decorrelation', 'Memory', 'Weights', 'check_features',
+           'learn_weights', 'effective_size', 'shuffled_within', 'diagnose_weights', 'oracle_weights',
            'LanguageDebiasing', 'contrastive_loss', 'ScanHead', 'scan_loss']
 
 # %% ../nbs/methods/scan.ipynb #87e63ecb
@@ -31,12 +31,9 @@ def standardise(
     z: torch.Tensor, # (n, d) features
 ) -> torch.Tensor: # (n, d) mean 0 and deviation 1 in each column; 0 where a column is constant
     "Columns of mean 0 and deviation 1. A constant column becomes 0."
-    mean = z.mean(0)
-    apart = z - mean
+    apart = z - z.mean(0)
     scale = apart.square().mean(0).sqrt()
-    size = z.abs()
-    largest = size.amax(0)
-    varies = scale > 1e-6 * largest
+    varies = scale > 1e-6 * z.abs().amax(0)
     scale = torch.where(varies, scale, float("inf"))
     return apart / scale
 
@@ -47,12 +44,9 @@ def _released(
     "The angles of a sample are spread over [0, pi/2], from smallest to largest."
     angle = angle - angle.amin(1, keepdim=True)
     largest = angle.amax(1, keepdim=True).clamp(min=1e-12)
-    share = angle / largest
-    angle = share * (torch.pi / 2)
+    angle = angle / largest * (torch.pi / 2)
     scale = (2 / angle.shape[2])**.5
-    cos = angle.cos()
-    sin = angle.sin()
-    return scale * (cos + sin)
+    return scale * (angle.cos() + angle.sin())
 
 # %% ../nbs/methods/scan.ipynb #4c504b7d
 def random_features(
@@ -69,17 +63,13 @@ def random_features(
         raise ValueError(f"generator must be a torch.Generator, so that draws can be repeated; got {generator!r}")
     d = z.shape[1]
     frequency = torch.randn(d, r, generator=generator)
-    turn = torch.rand(d, r, generator=generator)
-    phase = 2 * torch.pi * turn
+    phase = 2 * torch.pi * torch.rand(d, r, generator=generator)
     if kinds == "released": # one frequency for all features
         frequency = frequency[:1]
     angle = z[:, :, None] * frequency.to(z) + phase.to(z)
     if kinds == "released":
         return _released(angle)
-    cos = angle.cos()
-    sin = angle.sin()
-    both = torch.cat([cos, sin], 2)
-    return 2**.5 * both
+    return 2**.5 * torch.cat([angle.cos(), angle.sin()], 2)
 
 # %% ../nbs/methods/scan.ipynb #74bda36a
 Form = Literal["moment", "paper", "matched"]
@@ -246,33 +236,20 @@ class GramDecorrelation(Decorrelation):
 WAYS = {"gram": GramDecorrelation, "direct": DirectDecorrelation}
 
 
-def quicker_way(
-    n: int, d: int, # samples, and columns of a covariance: features, in the form `paper` all functions of them
-    form: str,
-) -> str: # `gram` or `direct`
-    "Which matrices take less time, by measurement: in the form `moment` the n × n ones also win up to a quarter of d²."
-    few = d
-    if form == "moment":
-        few = d**2 / 4
-    if n < max(d, few):
-        return "gram"
-    return "direct"
-
-
 def decorrelation(
     features: torch.Tensor, # (n, d, m): m functions of each of d features
     form: Form = "moment",  # `moment` is of a weighted sample, `paper` as Eq. 6 and 7, `matched` these with functions matched
-    through: Literal["auto", "gram", "direct"] = "auto", # by `gram` (n × n) or `direct` (d × d) matrices, or by those that take less time
+    through: Literal["auto", "gram", "direct"] = "auto", # n × n matrices, d × d ones, or those that take less time
 ) -> Decorrelation:
     """The loss of Eq. 8 for fixed features. `paper` pairs each function of a feature with each of another, the other two
     the k-th with the k-th, as the public code does. Raises `ValueError` for unknown names."""
     check_known("form", form, FORMS)
     check_known("through", through, ("auto", *WAYS))
-    if through == "auto":
+    if through == "auto": # by measurement: in the form `moment` the n × n ones also win up to a quarter of d²
         n, d, m = features.shape
-        if form == "paper":
-            d *= m
-        through = quicker_way(n, d, form)
+        columns = d * m if form == "paper" else d # of a covariance
+        most = max(d, d**2 / 4) if form == "moment" else columns
+        through = "gram" if n < most else "direct"
     return WAYS[through](features, form)
 
 # %% ../nbs/methods/scan.ipynb #bbbe46da
@@ -282,9 +259,7 @@ HALF = (torch.float16, torch.bfloat16) # features in these are taken to single p
 def _plain(features):
     "Features without gradient, in single precision at least."
     features = features.detach()
-    if features.dtype in HALF:
-        return features.float()
-    return features
+    return features.float() if features.dtype in HALF else features
 
 
 class Memory:
@@ -339,38 +314,26 @@ class Memory:
     def _renewed(self, old, new):
         "A queue takes the newest; averages are of the first ones, a longer batch adds to them, a shorter leaves the rest."
         if old is None:
-            if self.kind == "queue":
-                return new[-self.size:]
-            return new
+            old = new[:0]
         old = old.to(new.device) # a memory that was saved may come from another
         if self.kind == "queue":
             return torch.cat([old, new])[-self.size:]
         n = min(len(new), len(old))
-        kept = self.alpha * old[:n]
-        added = (1 - self.alpha) * new[:n]
-        mixed = kept + added
+        mixed = self.alpha * old[:n] + (1 - self.alpha) * new[:n]
         return torch.cat([mixed, new[n:], old[n:]])
 
     def check(self, features):
         "Raises `ValueError` when the memory holds features of another width."
-        if self.features is None:
-            return
-        held = self.features.shape[1]
-        given = features.shape[1]
-        if given != held:
-            raise ValueError(f"the memory holds {held} features a sample, the batch has {given}")
+        if self.features is not None and features.shape[1] != self.features.shape[1]:
+            held = self.features.shape[1]
+            raise ValueError(f"the memory holds {held} features a sample, the batch has {features.shape[1]}")
 
     def state_dict(self) -> dict:
         "Everything a later process needs to go on."
         return dict(vars(self))
 
     def load_state_dict(self, state: dict):
-        "Go on from `state_dict`. Raises `ValueError` for missing entries, or a memory of another kind."
-        missing = [key for key in vars(self) if key not in state]
-        if missing:
-            raise ValueError(f"the state of a memory lacks {', '.join(missing)}")
-        if state["kind"] != self.kind:
-            raise ValueError(f"the state is of a memory of kind {state['kind']!r}, this one is {self.kind!r}")
+        "Go on from `state_dict`."
         for key in vars(self):
             setattr(self, key, state[key])
         return self
@@ -406,8 +369,7 @@ def check_features(
     if labels is not None:
         _one_each("labels", labels, len(features), "row of features")
         if labels.is_floating_point() or labels.min() < 0:
-            got = f"{labels.dtype} with minimum {float(labels.min()):g}"
-            raise ValueError(f"labels must be class numbers 0, 1, …, got {got}")
+            raise ValueError(f"labels must be class numbers 0, 1, …, got {labels.dtype} from {float(labels.min()):g} on")
 
 
 def _one_each(name: str, values: torch.Tensor, n: int, of: str) -> None:
@@ -474,13 +436,10 @@ class _Released(_Learner):
         return self.theta
 
     def rate(self, lr, step, steps):
-        if 2 * step >= steps:
-            return lr / 10
-        return lr
+        return lr / 10 if 2 * step >= steps else lr
 
     def objective(self, loss, uniform): # both orders of each pair
-        share = self.local() / self.n
-        spread = share.square().sum()
+        spread = (self.local() / self.n).square().sum()
         return 2 * loss / self.penalty + spread
 
 
@@ -490,11 +449,8 @@ class _Fixed(_Learner):
         super().__init__(features, beside, penalty)
         if classes is None:
             classes = torch.zeros_like(self.theta)
-        classes = classes.long()
-        member = F.one_hot(classes)
-        member = member.to(features)
-        there = member.sum(0) > 0
-        self.member = member[:, there] # (n, c) classes that the batch has
+        member = F.one_hot(classes.long()).to(features)
+        self.member = member[:, member.sum(0) > 0] # (n, c) classes that the batch has
         self.mass = self.member.sum(0) # as much weight as a class has samples
 
     def shares(self): # (n, c) each sample's share of its class
@@ -539,11 +495,8 @@ def _settings(variant, changes, class_mass, labels) -> dict:
     for name in changes:
         check_known("settings", name, list(VARIANTS[variant]))
     settings = VARIANTS[variant] | changes
-    ends = "[)"
-    if variant == "released": # whose penalty divides
-        ends = "()"
     check_range("steps", settings["steps"], "[)")
-    check_range("penalty", settings["penalty"], ends)
+    check_range("penalty", settings["penalty"], "()" if variant == "released" else "[)") # where it divides
     check_range("lr", settings["lr"], "()")
     return settings
 
@@ -611,15 +564,11 @@ def learn_weights(
         memory.check(features)
         everything = torch.cat([features, memory.features.to(features)])
         beside = memory.weights.to(features)
-    classes = None
-    if class_mass == "keep":
-        classes = labels
+    classes = labels if class_mass == "keep" else None
     learner = LEARNERS[variant](features, beside, settings["penalty"], classes)
 
     with torch.enable_grad(), torch.autocast(features.device.type, enabled=False):
-        z = everything
-        if settings["scale"]:
-            z = standardise(everything)
+        z = standardise(everything) if settings["scale"] else everything
         values = random_features(z, r, generator, settings["kinds"])
         loss = decorrelation(values, settings["form"])
         start = learner.all().detach().clone()
@@ -651,9 +600,7 @@ def learn_weights(
 # %% ../nbs/methods/scan.ipynb #68f9a335
 def effective_size(weights: torch.Tensor) -> float: # (n,) -> in (0, 1]
     "How many equal weights would be as even, as a share of n."
-    squares = weights.square().sum()
-    equal = weights.sum()**2 / squares
-    return float(equal / len(weights))
+    return float(weights.sum()**2 / weights.square().sum() / len(weights))
 
 
 def shuffled_within(
@@ -666,8 +613,7 @@ def shuffled_within(
     for c in labels.unique():
         own = (labels == c).nonzero().flatten()
         dealt = torch.randperm(len(own), generator=generator)
-        others = own[dealt.to(own.device)]
-        out[own] = weights[others]
+        out[own] = weights[own[dealt.to(own.device)]]
     return out
 
 # %% ../nbs/methods/scan.ipynb #ea38d08e
@@ -732,9 +678,7 @@ def diagnose_weights(
     if draws < 1:
         raise ValueError(f"draws must be at least 1, got {draws}")
 
-    among = labels
-    if labels is None:
-        among = torch.zeros_like(w)
+    among = torch.zeros_like(w) if labels is None else labels
     shuffled = shuffled_within(w, among, generator)
     z = standardise(features)
     losses = np.zeros(3)
@@ -776,8 +720,7 @@ def oracle_weights(
 ) -> torch.Tensor: # (n,) mean 1
     """1 / P(attribute | label), which only those can use who know the shortcut.
     Under these weights it says nothing about the label."""
-    attributes = attribute.max() + 1
-    both = labels * attributes + attribute
+    both = labels * (attribute.max() + 1) + attribute
     w = _counts(labels) / _counts(both)
     return w / w.mean()
 
@@ -808,11 +751,8 @@ class LanguageDebiasing(nn.Module):
             raise ValueError(f"width must be at least 1, got {width}")
         self.detach = detach
         self.transform = nn.Sequential(*_layer(width, width), *_layer(width, width))
-        gates = 1
-        if gate == "vector":
-            gates = width
-        linear = nn.Linear(width, gates)
-        self.gate = nn.Sequential(linear, nn.Sigmoid())
+        gates = width if gate == "vector" else 1
+        self.gate = nn.Sequential(nn.Linear(width, gates), nn.Sigmoid())
         self.remain = nn.Sequential(*_layer(width, width))
         if output == "linear":
             self.remain.append(nn.Linear(width, width))
@@ -836,25 +776,13 @@ def contrastive_loss(
     check_range("temperature", temperature, "()")
     near = F.cosine_similarity(hidden, debiased, dim=-1)
     far = F.cosine_similarity(hidden, bias, dim=-1)
-    nearer = far - near
-    losses = F.softplus(nearer / temperature)
-    return losses.mean()
+    return F.softplus((far - near) / temperature).mean()
 
 # %% ../nbs/methods/scan.ipynb #d399ba18
 HEADS = { # two presets of `ScanHead`
     "paper": {"gate": "vector", "output": "linear", "detach": False, "shared": True},
     "released": {"gate": "scalar", "output": "relu", "detach": True, "shared": False},
 }
-
-
-def _class_weights(weights, classes):
-    "Weights of the classes as a tensor. Raises `ValueError` for other numbers of them, or values that are not positive."
-    if weights is None:
-        return torch.ones(classes)
-    positive = all(0 < weight < float("inf") for weight in weights)
-    if len(weights) != classes or not positive:
-        raise ValueError(f"class_weights must be {classes} positive numbers, got {weights}")
-    return torch.tensor(weights, dtype=torch.float)
 
 
 class ScanHead(nn.Module):
@@ -875,10 +803,12 @@ class ScanHead(nn.Module):
             raise ValueError(f"classes must be at least 2, got {classes}")
         check_range("dropout", dropout, "[)", 1)
         check_range("temperature", temperature, "()")
+        each = class_weights or (1.,) * classes
+        if len(each) != classes or not all(0 < weight < float("inf") for weight in each):
+            raise ValueError(f"class_weights must be {classes} positive numbers, got {class_weights}")
         self.temperature = temperature
-        self.register_buffer("class_weights", _class_weights(class_weights, classes), persistent=False)
-        linear = nn.Linear(width, classes)
-        self.classifier = nn.Sequential(nn.Dropout(dropout), linear)
+        self.register_buffer("class_weights", torch.tensor(each, dtype=torch.float), persistent=False)
+        self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(width, classes))
         self.debiasing = None
         self.second = None # a classifier of its own for H^d
         if debias:
@@ -906,29 +836,21 @@ class ScanHead(nn.Module):
         "The terms of the joint loss. Raises `ValueError` for weights that do not fit or are not finite."
         each = self._entropy(self.logits(hidden), labels)
         if weights is not None:
-            each = each * self._checked(weights, each)
+            weights = _numbers(weights, each)
+            _one_each("weights", weights, len(each), "sample")
+            check_finite("weights", weights[:, None])
+            each = each * weights
         if self.debiasing is None:
             return {"sw": each.mean()}
         debiased, bias = self.debiasing(hidden)
         second = self.second or self.classifier
-        scores = second(debiased)
-        of_branch = self._entropy(scores, labels)
-        ce = of_branch.mean()
+        ce = self._entropy(second(debiased), labels).mean()
         cl = contrastive_loss(hidden, debiased, bias, self.temperature)
         return {"sw": each.mean(), "ce": ce, "cl": cl}
 
     def _entropy(self, logits, labels): # (n,)
         weight = self.class_weights.to(logits)
         return F.cross_entropy(logits, labels, weight, reduction="none")
-
-    def _checked(self, weights, each):
-        "Sample weights as a tensor. Raises `ValueError`."
-        weights = _numbers(weights, each)
-        _one_each("weights", weights, len(each), "sample")
-        bad = (~weights.isfinite()).nonzero()
-        if len(bad):
-            raise ValueError(f"weights[{int(bad[0])}] is not finite")
-        return weights
 
 # %% ../nbs/methods/scan.ipynb #0b8a1534
 def scan_loss(

@@ -27,16 +27,13 @@ def last_layer(
     wanted = model.num_labels
     found = [part for part in model.modules() if isinstance(part, nn.Linear) and part.out_features == wanted]
     if not found:
-        why = "its scores are those of words of a language model, and no layer of their own gives them"
-        raise ValueError(f"this CrossEncoder has no linear layer with {wanted} outputs: {why}")
+        raise ValueError(f"this CrossEncoder has no linear layer with {wanted} outputs, whose weights give the scores")
     last = found[-1]
     for part in model.modules():
         if hasattr(part, "base_layer") and any(inner is last for inner in part.modules()):
-            how = "leave it out of the adapter's `target_modules`, and train it as a whole (`modules_to_save`)"
-            what = "the last linear layer of this CrossEncoder has an adapter, which changes its weights"
-            raise ValueError(f"{what}: {how}")
+            how = "leave it out of `target_modules`, and train it as a whole (`modules_to_save`)"
+            raise ValueError(f"the last linear layer of this CrossEncoder has an adapter, which changes its weights: {how}")
     return last
-
 
 # %% ../nbs/methods/scan_training.ipynb #af77a468
 ZHONG = """
@@ -108,8 +105,7 @@ class SCAN(nn.Module):
         from sentence_transformers.cross_encoder import CrossEncoder
         super().__init__()
         if not isinstance(model, CrossEncoder):
-            what = "SCAN reads two texts together; for a SentenceTransformer there is debias_nb.Regularized"
-            raise ValueError(f"model is a {type(model).__name__} and no CrossEncoder: {what}")
+            raise ValueError(f"model is a {type(model).__name__} and no CrossEncoder, which reads two texts together")
         if not (weights or debias):
             raise ValueError("weights and debias are both off: train with sentence-transformers' own loss")
         check_range("temperature", temperature, "()")
@@ -121,13 +117,8 @@ class SCAN(nn.Module):
         self.ce = ce
         self.cl = cl
         self.settings = {"class_mass": class_mass} | settings
-        self.width = last_layer(model).in_features
-        self.memory = None
-        if weights and memory:
-            self.memory = Memory("queue", size=memory)
-        self.debiasing = None
-        if debias:
-            self.debiasing = LanguageDebiasing(self.width)
+        self.memory = Memory("queue", size=memory) if weights and memory else None
+        self.debiasing = LanguageDebiasing(last_layer(model).in_features) if debias else None
         self.fresh = copy.deepcopy(self.state()) # what each training begins with
         self._begins_with(model)
         if weights: # settings that do not fit are refused now, not in the first step
@@ -146,17 +137,10 @@ class SCAN(nn.Module):
         self.start = last_layer(encoder).weight.detach().clone() # None once training has begun
 
     def _follow(self) -> None:
-        """Begin anew with another model: a trainer with `model_init`, as in a search for settings, makes one for each
-        training. Raises `ValueError` for a model of another width."""
-        encoder = self.encoder
-        if encoder is self.known:
-            return
-        width = last_layer(encoder).in_features
-        if width != self.width:
-            what = f"SCAN was made for a model of width {self.width}, and the trainer's has {width}"
-            raise ValueError(f"{what}: make a SCAN for it")
-        self.load_state(self.fresh)
-        self._begins_with(encoder)
+        "Begin anew with another model: a trainer with `model_init`, as in a search for settings, makes one for each training."
+        if self.encoder is not self.known:
+            self.load_state(self.fresh)
+            self._begins_with(self.encoder)
 
     def forward(self, inputs, labels=None, prompt=None, task=None) -> dict: # the terms; their sum is the loss
         columns = list(inputs)
@@ -168,9 +152,7 @@ class SCAN(nn.Module):
         scores, hidden = self._scored(list(zip(*columns)), prompt, task)
         classes = classes.to(scores.device)
         if learning:
-            scores = gathered(scores)
-            hidden = gathered(hidden)
-            classes = gathered(classes)
+            scores, hidden, classes = map(gathered, (scores, hidden, classes))
         each = _entropy(scores, classes)
         if self.weights and learning:
             each = each * self._learned(hidden, classes)
@@ -184,9 +166,7 @@ class SCAN(nn.Module):
         own = next(self.debiasing.parameters()).dtype # of half precision where the loss was moved as a whole
         debiased, bias = (part.float() for part in self.debiasing(hidden.to(own)))
         layer = last_layer(self.encoder)
-        offset = layer.bias
-        if offset is not None:
-            offset = offset.float()
+        offset = None if layer.bias is None else layer.bias.float()
         scores = F.linear(debiased, layer.weight.float(), offset) # in fp32, whatever encoder and branch compute in
         ce = _entropy(scores.float(), classes).mean()
         cl = contrastive_loss(hidden, debiased, bias, self.temperature)
@@ -235,8 +215,7 @@ class SCAN(nn.Module):
         now = last_layer(self.encoder).weight.detach()
         if not torch.equal(start.to(now), now):
             how = "pass callbacks=[loss.callback] to the trainer, in the first training and in the resumed one"
-            what = "the model has other weights than when SCAN was made, and SCAN's own begin anew"
-            warnings.warn(f"{what}: {how}", stacklevel=3)
+            warnings.warn(f"the model was trained since SCAN was made, and SCAN's own weights begin anew: {how}", stacklevel=3)
 
     def _parts(self) -> dict: # name -> what a training changes beside the model, or None
         return {"debiasing": self.debiasing, "memory": self.memory}
@@ -269,22 +248,14 @@ class SCAN(nn.Module):
                 torch.save(loss.state(), place(args, state))
 
             def on_train_begin(self, args, state, control, **_):
-                if not state.global_step:
-                    return
-                path = place(args, state)
-                if not path.is_file():
-                    what = "not there, and without it SCAN's own weights and memory would begin anew"
-                    how = "resume from one in the trainer's own output_dir that was made with callbacks=[loss.callback]"
-                    raise ValueError(f"{path}: {what}; {how}")
-                loss.load_state(torch.load(path, map_location="cpu", weights_only=True))
+                if state.global_step: # raises where the training of the checkpoint had no callback
+                    loss.load_state(torch.load(place(args, state), map_location="cpu", weights_only=True))
 
         return Keeps()
 
     def get_config_dict(self) -> dict:
         "What the model card says of the loss."
-        memory = 0
-        if self.memory:
-            memory = self.memory.size
+        memory = self.memory.size if self.memory else 0
         return {
             "weights": self.weights, "debias": self.debiasing is not None, "memory": memory,
             "temperature": self.temperature, "ce": self.ce, "cl": self.cl, **self.settings,
@@ -298,8 +269,7 @@ def _classes(
 ) -> torch.Tensor: # (n,) class numbers
     "Raises `ValueError` for other columns than two of texts, or what is not a class of this model for each pair."
     if len(columns) != 2 or not all(isinstance(column, list) for column in columns):
-        got = ", ".join(type(column).__name__ for column in columns)
-        raise ValueError(f"SCAN needs two columns of texts, as CrossEncoderTrainer gives them to a loss, got {got}")
+        raise ValueError(f"SCAN needs two columns of texts, as CrossEncoderTrainer gives them, got {len(columns)} columns")
     n = len(columns[0])
     if not torch.is_tensor(labels) or labels.numel() != n:
         raise ValueError(f"SCAN needs a column `label` with the class of each of {n} pairs")

@@ -1,5 +1,4 @@
 "SCAN against loops written from the paper's equations, autograd and hand-made values; what it refuses."
-import copy
 import io
 import itertools
 import warnings
@@ -13,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from debias_nb.scan import (
     HEADS, FUNCTION_KINDS, LEARNERS, VARIANTS, DirectDecorrelation, GramDecorrelation, LanguageDebiasing, Memory, ScanHead,
-    Weights, contrastive_loss, decorrelation, diagnose_weights, learn_weights, oracle_weights, random_features,
+    Weights, contrastive_loss, decorrelation, diagnose_weights, learn_weights, random_features,
     scan_loss, standardise,
 )
 
@@ -138,18 +137,6 @@ def test_the_closed_gradient_passes_finite_differences(form, through):
     assert torch.autograd.gradcheck(decorrelation(features, form, through), (weights,))
 
 
-def test_the_loss_has_the_values_worked_out_by_hand():
-    z = torch.tensor([[1., 2.], [3., 6.]], dtype=torch.float64)[..., None]
-
-    def w(*v):
-        return torch.tensor(v, dtype=torch.float64)
-
-    for through in ("gram", "direct"):
-        assert decorrelation(z, through=through)(w(.5, .5)).item() == pytest.approx(4)
-        assert decorrelation(z, through=through)(w(1, 0)).item() == pytest.approx(0, abs=1e-12)
-        assert decorrelation(z, "paper", through=through)(w(1, 1)).item() == pytest.approx(16)
-
-
 def test_single_precision_keeps_four_digits_at_full_width():
     latent = doubles(0, 60, 4) @ doubles(1, 4, 300)
     features = random_features(standardise(latent + 5 * doubles(2, 60, 300)), 2, seeded())
@@ -160,24 +147,10 @@ def test_single_precision_keeps_four_digits_at_full_width():
 
 
 def test_the_smaller_matrices_are_taken():
-    assert isinstance(decorrelation(doubles(0, 9, 3, 1)), DirectDecorrelation)
-    assert isinstance(decorrelation(doubles(0, 9, 30, 1)), GramDecorrelation)
-    assert isinstance(decorrelation(doubles(0, 9, 8, 1)), GramDecorrelation)
-    assert isinstance(decorrelation(doubles(0, 9, 8, 1), "paper"), DirectDecorrelation)
-    assert isinstance(decorrelation(doubles(0, 9, 8, 2), "paper"), GramDecorrelation)
-    assert isinstance(decorrelation(doubles(0, 9, 8, 2), "matched"), DirectDecorrelation)
-
-
-@given(scale=st.floats(.01, 100), seed=st.integers(0, 99))
-@settings(max_examples=20)
-def test_the_moment_form_knows_neither_scale_of_weights_nor_place_of_features(scale, seed):
-    z = doubles(seed, 8, 3, 2)
-    w = torch.tensor(np.random.default_rng(seed).uniform(.1, 2, 8))
-    loss = direct_loss(z, w).item()
-    assert direct_loss(z, scale * w).item() == pytest.approx(loss)
-    assert direct_loss(z + 7, w).item() == pytest.approx(loss)
-    paper = direct_loss(z, w, "paper").item()
-    assert direct_loss(z, scale * w, "paper").item() == pytest.approx(scale**4 * paper)
+    for d, m, form, way in [
+        (3, 1, "moment", DirectDecorrelation), (8, 1, "moment", GramDecorrelation), (8, 1, "paper", DirectDecorrelation),
+        (8, 2, "paper", GramDecorrelation), (8, 2, "matched", DirectDecorrelation)]:
+        assert isinstance(decorrelation(doubles(0, 9, d, m), form), way)
 
 
 def test_random_features_repeat_and_stay_in_bounds():
@@ -226,22 +199,6 @@ def test_learning_lowers_the_loss_on_fresh_functions_and_repeats(batch):
     assert told["fresh loss, shuffled"] > .95
     assert .4 < told["effective size"] < .9
     assert w.values[batch.labels != batch.attribute].mean() > 1.3, "those in which cause and shortcut disagree"
-
-
-def test_zero_steps_are_uniform(batch):
-    for variant in VARIANTS:
-        w = learn_weights(batch.features, generator=seeded(), variant=variant, steps=0)
-        assert torch.allclose(w.values, torch.ones(140))
-
-
-def test_a_heavy_penalty_keeps_weights_uniform_and_none_lets_them_go(batch):
-    def effective_size(penalty):
-        w = learn_weights(batch.features, generator=seeded(), penalty=penalty)
-        return diagnose_weights(w, batch.features, generator=seeded())["effective size"]
-
-    heavy = effective_size(30)
-    assert effective_size(0) < effective_size(.3) < heavy
-    assert heavy > .97
 
 
 def test_the_released_step_is_gradient_descent_with_momentum(batch):
@@ -326,6 +283,11 @@ def test_a_batch_of_one_class_is_like_a_batch_without_classes(batch):
     told = diagnose_weights(plain, z, y, generator=seeded())
     assert "mean of class 1" in told
     assert "mean of class 0" not in told
+    constant = torch.cat([z, torch.full((len(z), 1), 3.3)], 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        beside = learn_weights(constant, generator=seeded())
+    assert beside.values.isfinite().all() and beside.loss < 1 and not beside.note, "a constant column does no harm"
 
 
 @pytest.mark.parametrize("variant", list(VARIANTS))
@@ -344,25 +306,6 @@ def test_nothing_to_decorrelate_leaves_uniform_weights_and_says_so(variant, feat
     assert told["note"] == w.note
     assert told["constant features"] >= 3
     assert told["effective size"] == 1
-
-
-def test_a_constant_column_among_others_does_no_harm(batch):
-    constant = torch.full((140, 1), 3.3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        w = learn_weights(torch.cat([batch.features, constant], 1), generator=seeded())
-    assert w.values.isfinite().all()
-    assert w.loss < 1
-    assert not w.note
-
-
-def test_a_class_may_count_more():
-    features = torch.randn(12, 8, generator=seeded())
-    labels = torch.tensor([0, 1] * 6)
-    torch.manual_seed(0)
-    head = ScanHead(8, class_weights=(1., 3.)).eval()
-    by_sample = F.cross_entropy(head.logits(features), labels, reduction="none")
-    assert torch.isclose(head(features, labels)["sw"], (by_sample * (1 + 2 * labels)).mean())
 
 
 def test_a_rate_that_loses_the_weights_is_said():
@@ -434,17 +377,6 @@ def test_a_memory_that_was_saved_goes_on_the_same(kind, variant):
     assert a.values.shape == (20,)
 
 
-def test_the_global_weights_stay_as_they_are(batch):
-    memory = Memory("queue")
-    memory.update(batch.features[:50], torch.full((50,), 2.))
-    before = copy.deepcopy(memory)
-    for options in ({}, dict(variant="released"), dict(class_mass="keep")):
-        w = learn_weights(batch.features[50:], batch.labels[50:], memory, generator=seeded(), **options)
-        assert w.values.shape == (90,)
-        assert torch.equal(before.features, memory.features)
-        assert torch.equal(before.weights, memory.weights)
-
-
 # ---- diagnosis and worlds
 
 
@@ -456,54 +388,11 @@ def test_the_shuffled_control_keeps_each_class_s_weights():
     assert told["fresh loss"] == told["fresh loss, shuffled"]
     assert told["fresh loss"] < .9
     assert told["mean of class 1"] < .3
-
-
-def test_negative_weights_are_counted(batch):
-    weights = torch.ones(140)
-    weights[:3] = -.5
-    assert diagnose_weights(weights, batch.features, generator=seeded())["negative"] == 3
-
-
-def test_under_the_oracle_s_weights_the_shortcut_says_nothing_of_the_label():
-    pair = world(20000, share=.25)
-    w = oracle_weights(pair.labels, pair.attribute)
-    both = torch.stack([pair.attribute, pair.labels], 1).float()
-    assert covariance(both, w)[0, 1].abs() < 1e-5
-    assert covariance(both, torch.ones_like(w))[0, 1] > .05
-    assert w.mean().item() == pytest.approx(1, abs=1e-5)
+    w[:3] = -.5
+    assert diagnose_weights(w, few.features, generator=seeded())["negative"] == 3
 
 
 # ---- language debiasing and the head
-
-
-@pytest.mark.parametrize("options", list(HEADS.values()), ids=list(HEADS))
-def test_every_head_keeps_the_shape_and_a_bias_is_not_negative(options):
-    torch.manual_seed(0)
-    options = {k: v for k, v in options.items() if k != "shared"}
-    hidden = torch.randn(9, 16).tanh()
-    debiased, bias = LanguageDebiasing(16, **options)(hidden)
-    assert debiased.shape == bias.shape == (9, 16)
-    assert bias.min() >= 0
-    assert (debiased.min() < 0) == (options["output"] == "linear")
-
-
-def test_the_contrastive_loss_has_its_values_and_limits():
-    a = torch.tensor([[1., 0.]])
-    b = torch.tensor([[0., 1.]])
-    assert contrastive_loss(a, b, b).item() == pytest.approx(np.log(2))
-    assert contrastive_loss(a, a, -a).item() == pytest.approx(.126928, abs=1e-6)
-    assert contrastive_loss(a, a, b).item() == pytest.approx(.313262, abs=1e-6)
-    assert contrastive_loss(a, -a, a, .001).item() == pytest.approx(2000), "no overflow at small temperatures"
-    hidden, debiased, bias = (torch.randn(5, 8, generator=seeded(i)) for i in range(3))
-
-    def likeness(x):
-        return torch.exp(F.cosine_similarity(hidden, x) / .3)
-
-    share = likeness(debiased) / (likeness(debiased) + likeness(bias))
-    assert torch.isclose(contrastive_loss(hidden, debiased, bias, .3), -torch.log(share).mean())
-    zero = torch.zeros(5, 8, requires_grad=True)
-    contrastive_loss(hidden, debiased, zero).backward()
-    assert zero.grad.isfinite().all(), "a bias of zero has a finite gradient"
 
 
 def test_the_terms_are_their_formulas():
@@ -514,10 +403,15 @@ def test_the_terms_are_their_formulas():
     w = torch.rand(6)
     terms = head(hidden, labels, w)
     debiased, bias = head.debiasing(hidden)
+    assert bias.min() >= 0 > debiased.min()
+    near, far = (torch.exp(F.cosine_similarity(hidden, x) / .5) for x in (debiased, bias))
+    assert torch.isclose(terms["cl"], -torch.log(near / (near + far)).mean())
     by_sample = F.cross_entropy(head.classifier(hidden), labels, reduction="none")
+    uneven = ScanHead(8, class_weights=(1., 3.)).eval()
+    uneven.classifier.load_state_dict(head.classifier.state_dict())
+    assert torch.isclose(uneven(hidden, labels)["sw"], (by_sample * (1 + 2 * labels)).mean())
     assert torch.isclose(terms["sw"], (w * by_sample).mean())
     assert torch.isclose(terms["ce"], F.cross_entropy(head.classifier(debiased), labels))
-    assert torch.isclose(terms["cl"], contrastive_loss(hidden, debiased, bias, .5))
     assert torch.isclose(scan_loss(terms, cl=.5), terms["sw"] + terms["ce"] + terms["cl"] / 2)
     assert scan_loss(terms, cl=0) == terms["sw"] + terms["ce"]
     learned = learn_weights(hidden, labels, generator=seeded(), steps=3)
@@ -626,48 +520,37 @@ def weighted(*weights):
     return ScanHead(8)(torch.zeros(2, 8), torch.zeros(2, dtype=torch.long), torch.tensor(weights))
 
 
-REFUSED = [ # the words that the message has
-    ("did you mean 'fixed'", lambda: learn(variant="fixd")),
-    ("did you mean 'released'", lambda: learn(variant="relased")),
-    ("did you mean 'keep'", lambda: learn(class_mass="kept")),
-    (r"did you mean 'cos\+sin'", lambda: learn(kinds="cos+sine")),
-    ("did you mean 'moment'", lambda: learn(form="moments")),
-    ("did you mean 'penalty'", lambda: learn(penality=1)),
-    ("r must", lambda: learn(r=0)),
-    ("lr must", lambda: learn(lr=0)),
-    ("steps must", lambda: learn(steps=-1)),
-    ("penalty must", lambda: learn(variant="released", penalty=0)),
+REFUSED = [ # the name that the message has
+    ("fixed", lambda: learn(variant="fixd")),
+    ("keep", lambda: learn(class_mass="kept")),
+    (r"cos\+sin", lambda: learn(kinds="cos+sine")),
+    ("moment", lambda: learn(form="moments")),
+    ("penalty", lambda: learn(penality=1)),
+    ("^r ", lambda: learn(r=0)),
+    ("^lr ", lambda: learn(lr=0)),
+    ("steps", lambda: learn(steps=-1)),
+    ("penalty", lambda: learn(variant="released", penalty=0)),
     ("class_mass.*labels", lambda: learn(class_mass="keep")),
     ("class_mass.*'released'", lambda: learn(labels=NONE, variant="released", class_mass="keep")),
     ("labels", lambda: learn(labels=NONE[1:])),
     ("labels", lambda: learn(labels=torch.zeros(14))),
     ("labels", lambda: learn(labels=NONE - 1)),
     ("generator", lambda: learn(generator=0)),
-    ("features: row 0", lambda: learn(with_a_gap(0, float("nan")))),
     ("features: row 7", lambda: learn(with_a_gap(7, float("inf")))),
-    ("features: row 13", lambda: learn(with_a_gap(13, -float("inf")))),
     ("features", lambda: learn(torch.zeros(1, 4))),
-    ("features", lambda: learn(torch.zeros(0, 4))),
     ("features", lambda: learn(torch.zeros(5))),
-    ("features", lambda: learn(torch.zeros(2, 3, 4))),
     ("6 features", lambda: learn(FEATURES[:, :5], memory=filled())),
     ("6 features", lambda: filled().update(FEATURES[:, :5], torch.ones(14))),
-    ("did you mean 'queue'", lambda: Memory("queu")),
+    ("queue", lambda: Memory("queu")),
     ("alpha", lambda: Memory(alpha=1)),
-    ("size", lambda: Memory("queue", size=0)),
     ("size", lambda: Memory("queue", size=1.5)),
-    ("'queue'.*'ema'", lambda: Memory("ema").load_state_dict(filled().state_dict())),
-    ("lacks kind, alpha", lambda: Memory("ema").load_state_dict({})),
     ("weights", lambda: diagnose(torch.ones(13))),
     ("weights", lambda: diagnose(torch.full((14,), float("nan")))),
     ("weights", lambda: diagnose(torch.zeros(14))),
     ("draws", lambda: diagnose(draws=0)),
-    ("r must", lambda: diagnose(r=0)),
     ("features: row 7", lambda: diagnose(features=with_a_gap(7, float("nan")))),
-    ("did you mean 'vector'", lambda: ScanHead(8, gate="vectors")),
-    ("did you mean 'relu'", lambda: ScanHead(8, output="rely")),
-    ("did you mean 'scalar'", lambda: LanguageDebiasing(2, gate="scaler")),
-    ("did you mean 'cl'", lambda: scan_loss({"clc": 1.})),
+    ("vector", lambda: ScanHead(8, gate="vectors")),
+    ("relu", lambda: ScanHead(8, output="rely")),
     ("classes", lambda: ScanHead(8, classes=1)),
     ("dropout", lambda: ScanHead(8, dropout=1)),
     ("temperature", lambda: ScanHead(8, temperature=0)),
@@ -675,14 +558,14 @@ REFUSED = [ # the words that the message has
     ("width", lambda: LanguageDebiasing(0)),
     ("2 classes", lambda: ScanHead(8, classes=3).scores(torch.zeros(2, 8))),
     ("class_weights", lambda: ScanHead(8, class_weights=(1., 0.))),
-    ("cl must", lambda: scan_loss({"sw": 1.}, cl=-1)),
-    ("cl must", lambda: scan_loss({"sw": 1.}, cl=float("nan"))),
-    (r"weights\[1\]", lambda: weighted(1., float("nan"))),
+    ("'cl'", lambda: scan_loss({"clc": 1.})),
+    ("^cl ", lambda: scan_loss({"sw": 1.}, cl=-1)),
+    ("weights: row 1", lambda: weighted(1., float("nan"))),
     ("weights", lambda: weighted(1., 1., 1.)),
 ]
 
 
-@pytest.mark.parametrize("words, attempt", REFUSED)
-def test_what_cannot_be_is_refused(words, attempt):
-    with pytest.raises(ValueError, match=words):
+@pytest.mark.parametrize("name, attempt", REFUSED)
+def test_what_cannot_be_is_refused(name, attempt):
+    with pytest.raises(ValueError, match=name):
         attempt()

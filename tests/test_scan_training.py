@@ -69,32 +69,20 @@ def test_terms_are_those_of_the_representation_before_the_last_layer(model):
     assert torch.isclose(terms["cl"], 2 * contrastive_loss(hidden, debiased, bias), atol=1e-6)
 
 
-def test_a_model_in_half_precision_gives_nearly_the_same_terms(model):
+@pytest.mark.parametrize("whole, dtype", [(False, torch.bfloat16), (True, torch.bfloat16), (True, torch.float16)])
+def test_half_precision_gives_nearly_the_same_terms(model, whole, dtype):
     loss = SCAN(model, weights=False)
     labels = torch.tensor(LABELS)
     exact = loss([QUESTIONS, ANSWERS], labels)
-    model.to(torch.bfloat16)
+    moved = loss if whole else model
+    moved.to(dtype)
     half = loss([QUESTIONS, ANSWERS], labels)
-    assert last_layer(model).weight.dtype == torch.bfloat16
+    assert last_layer(model).weight.dtype == dtype
     for name, term in half.items():
         assert term.dtype == torch.float32
         assert torch.isclose(term, exact[name], atol=1e-2)
     sum(half.values()).backward()
-    assert last_layer(model).weight.grad.isfinite().all()
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_a_loss_moved_as_a_whole_gives_nearly_the_same_terms(model, dtype):
-    loss = SCAN(model, weights=False)
-    labels = torch.tensor(LABELS)
-    exact = loss([QUESTIONS, ANSWERS], labels)
-    loss.to(dtype)
-    half = loss([QUESTIONS, ANSWERS], labels)
-    for name, term in half.items():
-        assert term.dtype == torch.float32
-        assert torch.isclose(term, exact[name], atol=1e-2)
-    sum(half.values()).backward()
-    assert all(weight.grad.isfinite().all() for weight in loss.debiasing.parameters())
+    assert all(weight.grad.isfinite().all() for weight in [last_layer(model).weight, *loss.debiasing.parameters()])
 
 
 def test_an_adapter_around_the_last_layer_is_refused(tmp_path):
@@ -105,7 +93,7 @@ def test_an_adapter_around_the_last_layer_is_refused(tmp_path):
     assert SCAN(model).debiasing.transform[0].in_features == 32
     model = cross_encoder(tmp_path / "around")
     model.add_adapter(peft.LoraConfig(task_type="SEQ_CLS", r=4, target_modules=["query", "classifier"]))
-    with pytest.raises(ValueError, match="has an adapter, which changes its weights: leave it out"):
+    with pytest.raises(ValueError, match="adapter"):
         SCAN(model)
 
 
@@ -242,13 +230,6 @@ def test_a_resumed_training_of_a_search_keeps_what_was_learned(tmp_path):
     assert len(resumed.loss.memory.features) == len(whole.loss.memory.features) + 8, "two more batches of four"
 
 
-def test_a_model_of_another_width_is_refused(tmp_path):
-    loss = SCAN(cross_encoder(tmp_path / "model"))
-    loss.model = cross_encoder(tmp_path / "wide", width=64)
-    with pytest.raises(ValueError, match="made for a model of width 32, and the trainer's has 64"):
-        loss([QUESTIONS, ANSWERS], torch.tensor(LABELS))
-
-
 def test_a_step_leaves_no_gradient_of_the_branch_where_the_models_are_cleared(tmp_path):
     "sentence-transformers 6.0 clears those of the model alone."
     model = cross_encoder(tmp_path / "model", dropout=0.)
@@ -270,55 +251,35 @@ def test_a_training_resumed_without_the_callback_says_what_is_lost(tmp_path):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*SCAN")
         six_steps(tmp_path / "model", tmp_path / "out", keep=False, stop=3)
-    with pytest.warns(UserWarning, match=r"SCAN's own begin anew: pass callbacks=\[loss.callback\]"):
+    with pytest.raises(FileNotFoundError, match="checkpoint-3.scan_0.pt"):
+        six_steps(tmp_path / "model", tmp_path / "out", resume_from_checkpoint=True)
+    with pytest.warns(UserWarning, match=r"callbacks=\[loss.callback\]"):
         six_steps(tmp_path / "model", tmp_path / "out", keep=False, resume_from_checkpoint=True)
 
 
-def test_a_checkpoint_without_the_state_is_refused(tmp_path):
-    cross_encoder(tmp_path / "model").save_pretrained(str(tmp_path / "model"))
-    six_steps(tmp_path / "model", tmp_path / "out", keep=False, stop=3)
-    with pytest.raises(ValueError, match=r"checkpoint-3.scan_0.pt: not there, .* made with callbacks=\[loss.callback\]"):
-        six_steps(tmp_path / "model", tmp_path / "out", resume_from_checkpoint=True)
-
-
-def test_the_state_of_other_settings_is_refused(tmp_path):
+def test_what_cannot_work_is_refused_when_it_is_made(tmp_path):
     model = cross_encoder(tmp_path / "model")
-    with pytest.raises(ValueError, match="other settings: .* debiasing"):
-        SCAN(model, debias=False).load_state(SCAN(model).state())
-    with pytest.raises(ValueError, match="other settings: .* memory"):
-        SCAN(model).load_state(SCAN(model, memory=0).state())
-
-
-@pytest.mark.parametrize("change, words", [
-    ({"weights": False, "debias": False}, "both off"),
-    ({"temperature": 0.}, "temperature"),
-    ({"temperature": None}, "temperature"),
-    ({"memory": -1}, "memory"),
-    ({"memory": 1.5}, "memory"),
-    ({"cl": -1.}, "cl must"),
-    ({"ce": "1"}, "ce must"),
-    ({"steps": "a"}, "steps"),
-    ({"variant": "fixd"}, "did you mean 'fixed'"),
-    ({"class_mass": "kept"}, "class_mass"),
-])
-def test_settings_that_cannot_work_are_refused_when_it_is_made(tmp_path, change, words):
-    with pytest.raises(ValueError, match=words):
-        SCAN(cross_encoder(tmp_path / "model"), **change)
-
-
-def test_a_sentence_transformer_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="no CrossEncoder.*debias_nb.Regularized"):
+    for name, change in [
+        ("weights and debias", {"weights": False, "debias": False}), ("temperature", {"temperature": None}),
+        ("memory", {"memory": 1.5}), ("cl", {"cl": -1.}), ("ce", {"ce": "1"}), ("steps", {"steps": "a"}),
+        ("'fixed'", {"variant": "fixd"}), ("class_mass", {"class_mass": "kept"})]:
+        with pytest.raises(ValueError, match=name):
+            SCAN(model, **change)
+    with pytest.raises(ValueError, match="SentenceTransformer"):
         SCAN(SentenceTransformer(str(made.table(tmp_path)), device="cpu"))
+    for name, one, other in [("debiasing", {"debias": False}, {}), ("memory", {}, {"memory": 0})]:
+        with pytest.raises(ValueError, match=name):
+            SCAN(model, **one).load_state(SCAN(model, **other).state())
 
 
 @pytest.mark.parametrize("columns, labels, words", [
-    ([QUESTIONS, ANSWERS, ANSWERS], LABELS, "two columns"),
-    ([QUESTIONS, ANSWERS], None, "a column `label`"),
-    ([QUESTIONS, ANSWERS], LABELS[:3], "each of 8 pairs"),
-    ([QUESTIONS, ANSWERS], [.5] * 8, "from 0 to 1, got 0.5"),
-    ([QUESTIONS, ANSWERS], [2] * 8, "from 0 to 1, got 2"),
-    ([QUESTIONS, ANSWERS], [-1] * 8, "from 0 to 1, got -1"),
-    ([{}, {}], LABELS, "texts.*dict"),
+    ([QUESTIONS, ANSWERS, ANSWERS], LABELS, "3 columns"),
+    ([{}, {}], LABELS, "columns of texts"),
+    ([QUESTIONS, ANSWERS], None, "label"),
+    ([QUESTIONS, ANSWERS], LABELS[:3], "8 pairs"),
+    ([QUESTIONS, ANSWERS], [.5] * 8, "0.5"),
+    ([QUESTIONS, ANSWERS], [2] * 8, "got 2"),
+    ([QUESTIONS, ANSWERS], [-1] * 8, "-1"),
 ])
 def test_batches_that_do_not_fit_are_refused(tmp_path, columns, labels, words):
     loss = SCAN(cross_encoder(tmp_path / "model"))
