@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from debias_nb.config import load_yaml
-from debias_nb.data import answers, authors, questions, registry, titles
-from debias_nb.data.convert import CONVERTERS, PRINTED, Source, compared, convert
+from debias_nb.data import answers, authors, pairs, registry
+from debias_nb.data.convert import CONVERTERS, PRINTED, compared, convert
 from debias_nb.data.registry import (
     CONVERTED, ChangedData, DataError, MissingData, inventory, load_registry, locate, only_pinned,
 )
@@ -60,12 +60,12 @@ def glue(folder):
     return put(folder, files | {"test.tsv": "id\tquestion1\tquestion2\n1\ta\tb\n"})
 
 
-def extreme(folder, suffix=".json.gz"):
+def extreme(folder):
     "The extreme classification repository; the name of the folder makes the titles."
     labels = [{"uid": f"L{i}", "title": f"item {i}", "content": ""} for i in range(6)]
-    files = {f"lbl{suffix}": labels, "filter_labels_train.txt": "0 5\n", "filter_labels_test.txt": ""}
+    files = {"lbl.json.gz": labels, "filter_labels_train.txt": "0 5\n", "filter_labels_test.txt": ""}
     for part, n in (("trn", 8), ("tst", 4)):
-        files[f"{part}{suffix}"] = [
+        files[f"{part}.json.gz"] = [
             {"uid": f"{part}{i}", "title": f"{folder.name} {part} {i}", "target_ind": [i % 5], "target_rel": [1.]}
             for i in range(n)]
     held_out = load_experiment("itvreg/table02", "paper").blocks[1].corpora[0].held_out
@@ -176,25 +176,21 @@ def test_asnq_is_what_a_run_of_paper_c_lacked(tmp_path, monkeypatch):
 
 def test_what_is_read_is_what_was_there(tmp_path):
     made = converted("askubuntu_shah", tmp_path)
-    train = questions.load_questions("askubuntu_shah", "train")
+    train = pairs.load_questions("askubuntu_shah", "train")
     assert (len(train), train.labels.sum()) == (101, 1)
-    assert made.counts["test negatives to a positive"] == 100
     assert {said for what, *_, said in compared(made) if "negatives" in what} == {"as printed"}
     assert "not as printed" in {said for *_, said in compared(made)} # a million pairs
-
-    made = converted("qqp", tmp_path)
-    assert made.counts["train broken lines, left out"] == 1
-    assert made.counts["train negatives to a positive"] == 1.75
 
     posted = converted("reddit_pushshift", tmp_path)
     found = authors.load_texts("reddit_pushshift")
     assert len(found) == posted.counts["texts"] == posted.counts["texts read"] - 1
     assert "a comment" in found.text and set(found.date) == {"2018-01-01"}
-
-    bought = converted("amazon2018_reviews", tmp_path)
-    assert bought.counts["texts deleted or blank, left out"] == 5
-    assert set(authors.load_texts("amazon2018_reviews").topic) == {
-        "Books", "Toys_and_Games", "Software", "Prime_Pantry", "Luxury_Beauty"}
+    (tmp_path / "data/reddit_pushshift/texts.jsonl").unlink()
+    half = convert("reddit_pushshift", tmp_path / "reddit_pushshift", .5)
+    assert 60 < half.counts["texts"] < 180
+    assert convert("reddit_pushshift", tmp_path / "reddit_pushshift", .5).files == half.files, "drawn the same each time"
+    with pytest.raises(ValueError, match="share"):
+        convert("asnq", tmp_path, .5)
 
 
 def test_the_hubs_parquet_is_the_archive(tmp_path):
@@ -207,30 +203,6 @@ def test_the_hubs_parquet_is_the_archive(tmp_path):
         frame = frame.rename(columns={"is_duplicate": "label"}).astype({"label": int})
         frame[["question1", "question2", "label", "id"]].to_parquet(hub / f"{name}.parquet")
     assert convert("qqp", hub).files == here
-
-
-def test_unpacked_titles_are_the_packed_ones(tmp_path, data):
-    convert("lf_amazontitles131k", extreme(tmp_path / "lf"))
-    packed = titles.load_titles("lf_amazontitles131k").fingerprint
-    for path in (data / "lf_amazontitles131k").iterdir():
-        path.unlink()
-    convert("lf_amazontitles131k", extreme(tmp_path / "plain" / "lf", ".json"))
-    assert titles.load_titles("lf_amazontitles131k").fingerprint == packed
-
-
-def test_a_tenth_is_drawn_the_same_each_time(tmp_path):
-    source = posts(tmp_path / "posts")
-    made = convert("reddit_pushshift", source, .5)
-    assert 60 < made.counts["texts"] < 180
-    assert convert("reddit_pushshift", source, .5).files == made.files
-    with pytest.raises(ValueError, match="share"):
-        convert("asnq", source, .5)
-
-
-def test_another_balance_is_said_on_reading(tmp_path):
-    convert("superuser", forum(tmp_path / "few", negatives=3))
-    with pytest.warns(UserWarning, match="3 negatives to a positive, and the paper has 100"):
-        questions.load_questions("superuser", "test")
 
 
 def test_what_changes_later_is_refused(tmp_path, data):
@@ -251,20 +223,19 @@ def test_what_changes_later_is_refused(tmp_path, data):
 
 
 @pytest.mark.parametrize("name, file, change, told", [
-    ("askubuntu_shah", "train.pos.txt", "0\n", r"train.pos.txt:1: .*two ids"),
-    ("askubuntu_shah", "train.neg.txt", "0 1\n0 999\n", r"train.neg.txt:2: .*'999'"),
-    ("askubuntu_shah", "corpus.tsv.gz", "no tab\n", r"corpus.tsv.gz:1: "),
-    ("askubuntu_shah", "test.pos.txt", None, r"test.pos.txt"),
-    ("qqp", "train.tsv", "id\tq1\tq2\n", r"train.tsv:1: .*'is_duplicate'"),
-    ("qqp", "dev.tsv", "question1\tquestion2\tis_duplicate\na\tb\tyes\n", r"dev.tsv:2: 'yes'"),
-    ("lf_amazontitles131k", "trn.json.gz", [{"uid": "a", "title": "b"}], r"trn.json.gz:1: target_ind"),
-    ("lf_amazontitles131k", "filter_labels_test.txt", "0 77\n", r"filter_labels_test.txt:1: "),
-    ("asnq", "train.tsv", "q\ta\t5\n", r"train.tsv:1: '5'"),
-    ("pan20_train", "pan20-authorship-verification-training-small-truth.jsonl", [{"id": "p0", "same": True}], r"truth.jsonl:1: authors"),
-    ("amazon2018_reviews", "Books_5.json.gz", [{"asin": "B"}], r"Books_5.json.gz:1: reviewerID"),
-    ("amazon2018_reviews", "Books.json.gz", [], r"each category"),
-    ("reddit_pushshift", "RS_2018-01", [{"author": "a", "subreddit": "b"}], r"RS_2018-01:1: .*'selftext'"),
-    ("reddit_pushshift", "RS_2018-02.zst", "x", r"unpack"),
+    ("askubuntu_shah", "train.pos.txt", "0\n", "train.pos.txt:1: "),
+    ("askubuntu_shah", "train.neg.txt", "0 1\n0 999\n", "train.neg.txt:2: .*'999'"),
+    ("askubuntu_shah", "corpus.tsv.gz", "no tab\n", "corpus.tsv.gz:1: "),
+    ("askubuntu_shah", "test.pos.txt", None, "test.pos.txt"),
+    ("qqp", "train.tsv", "id\tq1\tq2\n", "train.tsv:1: .*'is_duplicate'"),
+    ("qqp", "dev.tsv", "question1\tquestion2\tis_duplicate\na\tb\tyes\n", "dev.tsv:2: 'yes'"),
+    ("lf_amazontitles131k", "trn.json.gz", [{"uid": "a", "title": "b"}], "trn.json.gz:1: target_ind"),
+    ("asnq", "train.tsv", "q\ta\t5\n", "train.tsv:1: '5'"),
+    ("pan20_train", "pan20-authorship-verification-training-small-truth.jsonl", [{"id": "p0"}], "truth.jsonl:1: "),
+    ("amazon2018_reviews", "Books_5.json.gz", [{"asin": "B"}], "Books_5.json.gz:1: reviewerID"),
+    ("amazon2018_reviews", "Books.json.gz", [], "Books"),
+    ("reddit_pushshift", "RS_2018-01", [{"author": "a", "subreddit": "b"}], "RS_2018-01:1: .*'selftext'"),
+    ("reddit_pushshift", "RS_2018-02.zst", "x", "RS_2018-02.zst:1: "),
 ])
 def test_another_layout_is_refused_and_nothing_is_written(name, file, change, told, tmp_path, data):
     folder = MADE[name](tmp_path / name)
@@ -275,13 +246,6 @@ def test_another_layout_is_refused_and_nothing_is_written(name, file, change, to
     with pytest.raises(DataError, match=told):
         convert(name, tmp_path / name)
     assert list(data.iterdir()) == []
-
-
-def test_two_forums_are_not_guessed(tmp_path):
-    forum(tmp_path / "both" / "askubuntu")
-    forum(tmp_path / "both" / "superuser")
-    with pytest.raises(DataError, match="name the folder"):
-        Source(tmp_path / "both").file("corpus.tsv.gz")
 
 
 def test_the_command_says_counts_and_hashes(tmp_path):
