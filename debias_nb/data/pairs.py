@@ -261,11 +261,12 @@ def split_questions(
 ) -> tuple[QuestionPairs, QuestionPairs]: # the rest and the held out, without a common question
     """Split by question.
     Raises `ValueError` for a share outside (0, 1), `DataError` when the questions hang together too much."""
+    import pandas as pd
     check_range("holdout", holdout, "()", 1)
     folded = [fold(text, True) for text in pairs.all_texts]
-    number = {text: i for i, text in enumerate(dict.fromkeys(folded))}
-    left, right = np.reshape([number[text] for text in folded], (2, -1)).astype(int)
-    n, component = components(left, right, len(number))
+    places, questions = pd.factorize(np.array(folded, dtype=object))
+    left, right = places.reshape(2, -1)
+    n, component = components(left, right, len(questions))
     component = component[left]
     cell = 2 * component + pairs.labels
     sizes = np.bincount(cell, minlength=2 * n).reshape(n, 2)
@@ -512,15 +513,13 @@ def same_product(
     seen: set[str] = frozenset(), # titles of training, folded
 ) -> "TitleTask": # offers that ask, of category `seen` or `unseen`, and all offers
     "Each offer asks for the others of its product: of those that labels join."
+    import pandas as pd
     from scipy.sparse import csr_matrix
     from debias_nb.data.titles import TitleTask
-    folded = [fold(title) for title in pairs.all_texts]
-    titles = {}
-    for key, title in zip(folded, pairs.all_texts):
-        titles.setdefault(key, title)
-    items = list(titles.values())
-    number = {key: i for i, key in enumerate(titles)}
-    left, right = np.reshape([number[key] for key in folded], (2, -1))
+    offers = pd.Series(pairs.all_texts, map(fold, pairs.all_texts), dtype=object)
+    titles = offers[~offers.index.duplicated()] # as first spelled
+    items = titles.tolist()
+    left, right = titles.index.get_indexer(offers.index).reshape(2, -1)
     same = pairs.labels == 1
     _, product = components(left[same], right[same], len(items))
     relevance = product[:, None] == product

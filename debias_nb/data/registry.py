@@ -226,18 +226,14 @@ def _how(registry, dataset, entry) -> str:
     by_hand = f"place it as {dataset}/{entry.file} in the folder that DEBIAS_NB_DATA names"
     if entry.url:
         return f"downloaded when it is needed from {entry.url} ({entry.bytes:,} bytes), or {by_hand}"
-    source = registry.datasets[dataset].by_hand.strip()
-    return f"{by_hand} ({source}). Format: {entry.format}"
+    return f"{by_hand} ({registry.datasets[dataset].by_hand}). Format: {entry.format}"
 
 
 def _missing(registry, dataset, entry, why) -> MissingData:
     "That a file is nowhere, where it was looked for, and how to come by it."
     told = f"{dataset}/{entry.file} is missing: {why}"
     for folder in data_folders():
-        path = folder / dataset / entry.file
-        told += f"\n  looked for {path}"
-        if not path.parent.is_dir():
-            told += " (no such folder)"
+        told += f"\n  looked for {folder / dataset / entry.file}"
     if not os.environ.get("DEBIAS_NB_DATA"):
         told += " (DEBIAS_NB_DATA is not set)"
     return MissingData(f"{told}\n  {_how(registry, dataset, entry)}")
@@ -262,11 +258,7 @@ def only_pinned():
 # %% ../../nbs/data/00_registry.ipynb #06b7a44a
 def _download(registry, dataset, entry) -> Path:
     "A file from its pinned address, with the pinned hash."
-    try:
-        import pooch
-    except ImportError:
-        why = "downloading needs the package pooch (pip install 'debias-nb[repro]')"
-        raise _missing(registry, dataset, entry, why) from None
+    import pooch
     folder = data_folders()[-1] / dataset
     try:
         return Path(pooch.retrieve(entry.url, f"sha256:{entry.sha256}", entry.file, folder))

@@ -47,7 +47,7 @@ def _own_titles(own, width) -> csr_matrix: # own: (queries,) an item, -1: none -
     return _marked(np.column_stack([rows, own[rows]]), (len(own), width))
 
 # %% ../../nbs/data/02_titles.ipynb #367ef6ad
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class _Relevance:
     name: str
     queries: list[str]                             # distinct in lower case
@@ -88,7 +88,7 @@ class _Relevance:
         return np.column_stack(self.relevance.nonzero()).astype(np.int64)
 
 # %% ../../nbs/data/02_titles.ipynb #aac1cb5d
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class Titles(_Relevance):
     """Queries, items and which items are relevant to which queries, at least one to each.
     Made by `make_titles`, which merges."""
@@ -378,7 +378,7 @@ def load_titles(name: str, download: bool = True) -> Titles:
     return _load(name, tuple(paths), tuple(map(sha256_of, paths)))
 
 # %% ../../nbs/data/02_titles.ipynb #5dd314ec
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class TitleTask(_Relevance):
     "Queries that rank items. Raises `ValueError` naming a query without a relevant item among its candidates."
     categories: np.ndarray | None                  # (queries,) str
@@ -389,16 +389,16 @@ class TitleTask(_Relevance):
     propensity: tuple[float, float] = (.55, 1.5)   # A and B of `retrieval.propensities`
 
     def __post_init__(self):
-        for what in ("relevance", "excluded"):
-            if getattr(self, what) is not None:
-                object.__setattr__(self, what, _truth(getattr(self, what)))
+        self.relevance = _truth(self.relevance)
+        if self.excluded is not None:
+            self.excluded = _truth(self.excluded)
         lost = self.relevance.multiply(self.barred).getnnz(1) > 0
         lost |= self.relevance.getnnz(1) == 0
         if lost.any():
             who = f"query {lost.argmax()} ({self.queries[lost.argmax()]!r})"
             raise ValueError(f"{self.name}: {who} has no relevant item, or one that is no candidate")
         new = self.frequency == 0
-        told = {
+        self.info = self.info | {
             "queries": len(self.queries),
             "items": len(self.items),
             "pairs": self.relevance.nnz,
@@ -406,7 +406,6 @@ class TitleTask(_Relevance):
             "pairs that point to new items": int(new[self.relevance.indices].sum()),
             "fingerprint": self.fingerprint,
         }
-        object.__setattr__(self, "info", self.info | told)
 
     @cached_property
     def barred(self) -> csr_matrix: # (queries, items) bool
@@ -418,7 +417,7 @@ class TitleTask(_Relevance):
         return self._shown(f", {self.info['new items']:,} of them new")
 
 # %% ../../nbs/data/02_titles.ipynb #5e7c1512
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class TitleSplit:
     "A training set and test sets that share no query with it."
     train: Titles                                  # its queries, and the items that are relevant to any of them
