@@ -1,7 +1,4 @@
-"""Reading, filtering and disturbing candidate answers.
-
-Odd bytes, properties on random data, and the facts of the published files.
-"""
+"Candidate answers: odd bytes, properties on random data, and the facts of the published files."
 import gzip
 import json
 import os
@@ -23,6 +20,7 @@ from debias_nb.data.registry import ChangedData, DataError, MissingData, load_re
 WITHOUT_DATA = "DEBIAS_NB_DATA is not set: the published files are not at hand"
 real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason=WITHOUT_DATA)
 TRIPLE = ("question", "answer", "label")
+GRADED = (*qa.COLUMNS, "grade")
 
 # questions, candidates and relevant candidates of each part, filtered
 FILTERED = {
@@ -69,68 +67,34 @@ def counted(answers, *names):
     return tuple(answers.counts[name] for name in names)
 
 
-# ---- the columns
+TWO = made(("a", "x", 1), ("a", "y", 0))
 
 
-@pytest.mark.parametrize("change, words", [
-    ({"answers": ["x"]}, "unequal lengths: {'question_ids': 3, 'questions': 3, 'answers': 1, 'labels': 3}"),
-    ({"grades": [4, 1]}, "'labels': 3, 'grades': 2"),
-    ({"labels": [1, 0, 2]}, "labels[2] is 2"),
-    ({"labels": [1, 0, .5]}, "labels[2] is 0.5"),
-    ({"labels": [1, 0, float("nan")]}, "labels[2] is nan"),
-    ({"grades": [4, 0, 1]}, "grades[1] is 0, not one of [1, 2, 3, 4]"),
-    ({"grades": [4, 1, 5]}, "grades[2] is 5"),
-    ({"grades": [4, 2.5, 1]}, "grades[1] is 2.5"),
-    ({"grades": [2, 1, 1]}, "labels[0] is 1, though grades of 3 and more are relevant"),
-    ({"grades": [4, 3, 1]}, "labels[1] is 0, though grades of 3"),
+@pytest.mark.parametrize("make, named", [
+    (lambda: replace(TWO, answers=["x"]), "answers"),
+    (lambda: replace(TWO, labels=[1, .5]), r"labels\[1\]"),
+    (lambda: replace(TWO, grades=[4, 5]), r"grades\[1\]"),
+    (lambda: replace(TWO, grades=[2, 1]), r"labels\[0\]"),
+    (lambda: qa.load_answers("wikiQA", "test"), "wikiqa"),
+    (lambda: qa.load_answers("selqa", "tset"), "test"),
+    (lambda: qa.flip_labels(TWO, float("nan"), 0), "share"),
+    (lambda: qa.perturb(["a"], 1.1, 0), "share"),
+    (lambda: qa.flip_labels(replace(TWO, part="dev"), .2, 0), "made"),
+    (lambda: qa.flip_labels(replace(TWO, part="test"), .2, 0), "made"),
 ])
-def test_columns_that_do_not_fit_are_refused(change, words):
-    with pytest.raises(ValueError) as e:
-        replace(made(("a", "x", 1), ("a", "y", 0), ("b", "z", 0)), **change)
-    assert words in str(e.value)
-    assert str(e.value).startswith("made: ")
+def test_what_cannot_be_is_refused(make, named):
+    with pytest.raises(ValueError, match=named):
+        make()
 
 
-def test_columns_cannot_be_changed_and_are_no_views():
-    labels = np.array([1, 0])
-    a = qa.Answers("a", ["q"] * 2, ["q?"] * 2, ["x", "y"], labels)
-    labels[0] = 0
-    assert a.labels.tolist() == [1, 0]
-    with pytest.raises(ValueError, match="read-only"):
-        a.labels[0] = 0
-
-
-def test_fingerprint_sees_every_column_and_the_order():
-    base = made(("a", "x", 1), ("a", "y", 0), ("b", "z", 1), grades=[4, 2, 3])
-    others = [
-        replace(base, question_ids=["a", "a", "c"]),
-        replace(base, questions=["a?", "a?", "c?"]),
-        replace(base, answers=["x", "y", "w"]),
-        replace(base, labels=[1, 0, 0], grades=[4, 2, 2]),
-        replace(base, grades=[4, 1, 3]),
-        replace(base, grades=None),
-        base.take([1, 0, 2]),
-        base.take([0, 1]),
-    ]
-    assert len({a.fingerprint for a in [base, *others]}) == 9
-    assert replace(base, name="other", counts={"x": 1}, part="dev").fingerprint == base.fingerprint
+# ---- questions and their candidates
 
 
 def test_groups_are_by_id():
-    a = made(("b", "x", 1), ("a", "y", 0), ("b", "z", 0))
-    a = replace(a, questions=["same?"] * 3)
+    a = replace(made(("b", "x", 1), ("a", "y", 0), ("b", "z", 0)), questions=["same?"] * 3)
     assert a.groups().tolist() == [0, 1, 0]
     assert a.frame().columns.tolist() == ["question_id", "question", "answer", "label"]
     assert qa.describe(a)["questions worded as another"] == 2
-    empty = a.take([])
-    assert len(empty) == 0
-    assert empty.groups().shape == (0,)
-    assert qa.filter_questions(empty).counts["dropped candidates"] == 0
-
-
-def test_a_mask_of_another_length_is_refused():
-    with pytest.raises(IndexError, match="boolean index did not match"):
-        made(("a", "x", 1), ("a", "y", 0), ("b", "z", 0)).take([True, False])
 
 
 def test_everything_that_is_odd_is_counted():
@@ -163,29 +127,6 @@ def test_everything_that_is_odd_is_counted():
     graded = made(("a", "s", 1), ("a", "s", 1), ("a", "u", 0), ("a", "u", 0), grades=[4, 3, 2, 1])
     described = qa.describe(graded)
     assert described["candidates with several grades"] == 2 > described["candidates with both labels"]
-
-
-# ---- questions that cannot be ranked
-
-
-def test_one_candidate_is_counted_and_kept():
-    a = made(("a", "x", 1), ("b", "y", 1), ("b", "z", 0))
-    described = qa.describe(a)
-    assert described["questions with one candidate"] == described["questions with only relevant candidates"] == 1
-    assert len(qa.filter_questions(a)) == 3
-    assert qa.filter_questions(a, only=True).question_ids == ["b", "b"]
-
-
-def test_questions_without_a_relevant_candidate_are_dropped_and_counted():
-    a = made(("a", "x", 0), ("b", "y", 1), ("a", "z", 0), ("c", "u", 0), ("b", "v", 0))
-    kept = qa.filter_questions(a)
-    assert qa.describe(a)["questions without a relevant candidate"] == 2
-    assert kept.answers == ["y", "v"]
-    assert kept.counts == {
-        "dropped questions: no relevant candidate": 2,
-        "dropped questions: only relevant candidates": 0,
-        "dropped candidates": 3,
-    }
 
 
 ROW = st.tuples(st.sampled_from("abcdef"), st.sampled_from("uvwxyz"), st.integers(0, 1))
@@ -226,37 +167,17 @@ def test_files_are_read_to_the_letter(tmp_path, data, answers):
 
 
 @pytest.mark.parametrize("line, named", [
-    ("", "5"),
-    ("q\ta?\tb\t1\t4\t5", "6 columns"),
-    ("q\t\tb\t1\t4", "question"),
-    ("q\ta?\t \u00a0\t1\t4", "answer"),
-    (" \ta?\tb\t1\t4", "question_id"),
-    ("q\ta?\tb\tyes\t4", "'yes'"),
-    ("q\ta?\tb\t1\t5", "'5'"),
-    ("q\ta?\tb\t0\t3", "label 0"),
-    ("q0\tother?\tb\t0\t1", "'q0'"),
+    (b"", "5"),
+    (b"q\ta?\tb\t1\t4\t5", "6 columns"),
+    (b"q\ta?\tb\tyes\t4", "'yes'"),
+    (b"q\ta?\tb\t1\t5", "'5'"),
     (b"q\ta\xff\tb\t1\t4", "UTF-8"),
-    ("q\ta?\tb\0c\t1\t4", "NUL"),
+    (b'q\ta?\t"torn\t1\t4', "quoting"),
 ])
 def test_unusable_lines_are_refused_and_named(tmp_path, line, named):
-    line = line if isinstance(line, bytes) else line.encode()
-    with pytest.raises(DataError, match="a.tsv:2: ") as e:
-        qa.read_answers(write(tmp_path / "a.tsv", b"q0\tx?\ty\t1\t4\n" + line + b"\nq0\tx?\tz\t0\t2\n"))
-    assert named in str(e.value)
-
-
-@pytest.mark.parametrize("changed, named", [
-    (dict(columns=("question", "label")), "answer"),
-    (dict(columns=("question", "answer")), "label"),
-    (dict(columns=TRIPLE), "question_id"),
-    (dict(group_by="run"), "group_by"),
-    (dict(columns=TRIPLE, group_by="rum"), "'rum'"),
-])
-def test_columns_that_do_not_say_what_is_needed_are_refused(tmp_path, changed, named):
-    with pytest.raises(ValueError, match=named):
-        qa.read_answers(write(tmp_path / "good.tsv", "a?\tb\t1\n"), **changed)
-    with pytest.raises(DataError, match="a.tsv"):
-        qa.read_answers(write(tmp_path / "a.tsv", "\t".join(qa.COLUMNS) + "\n"), header=True) # nothing behind it
+    path = write(tmp_path / "a.tsv", b"q0\tx?\ty\t1\t4\n" + line + b"\nq0\tx?\tz\t0\t2\n")
+    with pytest.raises(DataError, match=f"a.tsv:2: .*{named}"):
+        qa.read_answers(path, GRADED, quoting=named == "quoting")
 
 
 characters = st.characters(exclude_characters="\t\n\r\ufeff\0", exclude_categories=["Cs"])
@@ -271,7 +192,7 @@ def test_what_is_written_is_read(tmp_path_factory, rows):
     folder = tmp_path_factory.mktemp("a")
     lines = [f"{i}\tWhat of {i}?\t{answer}\t{int(grade >= 3)}\t{grade}\n" for i, answer, grade in rows]
     tsv = write(folder / "a.tsv", "".join(lines))
-    got = qa.read_answers(tsv)
+    got = qa.read_answers(tsv, GRADED)
     assert list(zip(got.question_ids, got.answers, got.grades.tolist())) == rows
     assert got.counts["questions read"] == len({r[0] for r in rows}) == got.groups().max() + 1
 
@@ -281,33 +202,6 @@ def test_quotation_marks_are_syntax_only_where_asked_for(tmp_path):
     triple = dict(columns=TRIPLE, group_by="run")
     assert qa.read_answers(path, quoting=True, **triple).answers[0] == 'say "yes"'
     assert qa.read_answers(path, **triple).answers[0] == '"say ""yes"""'
-    torn = write(tmp_path / "a.tsv", 'a?\t"one\ntwo"\t1\n')
-    with pytest.raises(DataError, match="a.tsv:1: wrong quoting"):
-        qa.read_answers(torn, quoting=True, **triple)
-
-
-def test_questions_are_identified_by_their_wording_and_grades(tmp_path):
-    answers = qa.Answers("judged", ["a", "a"], ["Why?"] * 2, ["So.", "No."], [1, 0], [4, 2])
-    queries = qa.read_queries(write(tmp_path / "q.txt", "31\tWhy?\n32\tHow?\n"))
-    judged = qa.read_qrels(write(tmp_path / "a.qrel", "31 U0\t31_0 4\n31 Q0 77_1 2\n"))
-    assert qa.identify(answers, queries, judged).question_ids == ["31", "31"]
-    with pytest.raises(DataError, match=r"query 31 has the grades \[2, 4\], judged were \[4, 2\]"):
-        qa.identify(answers.take([1, 0]), queries, judged)
-    with pytest.raises(DataError, match="judged: no query reads 'Why\\?'"):
-        qa.identify(answers, {"32": "How?"}, judged)
-
-
-@pytest.mark.parametrize("name, part, words", [
-    ("wikiQA", "test", "did you mean 'wikiqa'?"),
-    ("antiqueqa", "dev", "did you mean 'antique'?"),
-    ("nowhere", "dev", "known: 'wikiqa', 'selqa', 'antique', 'asnq', 'qnli'"),
-    ("selqa", "tset", "did you mean 'test'?"),
-    ("qnli", "train", "no part of qnli called 'train'"),
-])
-def test_unknown_names_are_answered_by_the_nearest(name, part, words):
-    with pytest.raises(ValueError) as e:
-        qa.load_answers(name, part)
-    assert words in str(e.value)
 
 
 def test_files_placed_by_hand_are_described_and_verified(tmp_path, monkeypatch):
@@ -336,9 +230,9 @@ def test_sources_are_registered():
     for name, source in qa.SOURCES.items():
         for part, file_name in source.files.items():
             registry.entry(source.dataset or name, file_name)
-            for judged in source.judged.get(part, ()):
-                registry.entry(name, judged)
-        assert set(source.drops) | set(source.judged) | set(source.paper) <= set(source.files)
+        for file_name in source.queries.values():
+            registry.entry(name, file_name)
+        assert set(source.drops) | set(source.queries) | set(source.paper) <= set(source.files)
 
 
 def test_importing_loads_no_heavy_package(heavy_after):
@@ -368,20 +262,6 @@ def test_every_label_is_as_likely_to_be_switched():
         drawn.update(np.flatnonzero(qa.flip_labels(a, .3, seed).labels == 0).tolist())
     assert sum(drawn.values()) == 1200
     assert all(80 < drawn[i] < 160 for i in range(10)), "120 each; one standard deviation is 9"
-
-
-@pytest.mark.parametrize("share", [-.1, 1.1, 20, float("nan")])
-def test_shares_outside_of_0_to_1_are_refused(share):
-    with pytest.raises(ValueError, match="share must lie in"):
-        qa.flip_labels(made(("a", "x", 1)), share, 0)
-    with pytest.raises(ValueError, match="share must lie in"):
-        qa.perturb(["a"], share, 0)
-
-
-@pytest.mark.parametrize("part", ["dev", "test"])
-def test_evaluation_labels_are_never_switched(part):
-    with pytest.raises(ValueError, match="made is for evaluation"):
-        qa.flip_labels(made(("a", "x", 1), part=part), .2, 0)
 
 
 def redo(text, edit):
@@ -435,8 +315,6 @@ def test_an_edit_depends_on_seed_and_place_alone():
     more = qa.perturb(texts, .6, 1)
     assert set(some.edits) <= set(more.edits)
     assert some != qa.perturb(texts, .3, 2)
-    with pytest.raises(ValueError, match=r"texts\[2\] is blank"):
-        qa.perturb(["a", "b", "\t"], .3, 0)
 
 
 # ---- words in common
@@ -495,17 +373,13 @@ def test_words_in_common_by_their_definitions(rows, questions):
 
 
 def test_without_words_in_common_nothing_is_high_or_misled():
-    a = made(("a", "x", 1), ("a", "y", 0))
-    silent = replace(a, questions=["?!"] * 2)
+    silent = replace(TWO, questions=["?!"] * 2)
     assert qa.shared_words(silent).tolist() == [0, 0]
     assert not qa.misled(silent).any()
     assert not qa.high_overlap(silent).any()
-    empty = a.take([])
-    assert [f(empty).tolist() for f in (qa.shared_words, qa.misled, qa.high_overlap)] == [[]] * 3
-    assert qa.misled(empty).dtype == qa.high_overlap(empty).dtype == bool
 
 
-@pytest.mark.parametrize("n", [1, 3, 7, 100, 999])
+@pytest.mark.parametrize("n", [1, 7, 999])
 def test_equal_shares_are_none_of_them_high(n):
     "The mean of equal numbers may differ from them in the last digit."
     for m in (3, 5, 7, 11):
@@ -514,32 +388,13 @@ def test_equal_shares_are_none_of_them_high(n):
         assert not qa.high_overlap(equal).any()
 
 
-def test_words_in_common_of_a_file_of_ones_own(tmp_path):
-    rows = [
-        ("1", "Which kettle whistles?", "the one which whistles", "0"),
-        ("2", "Why?", "So.", "1"),
-        ("1", "Which kettle whistles?", "this kettle", "1"),
-        ("2", "Why?", "No.", "0"),
-    ]
-    lines = ["\t".join(row) + "\n" for row in rows]
-    tsv = write(tmp_path / "own.tsv", "".join(lines))
-    a = qa.read_answers(tsv)
-    assert qa.shared_words(a).tolist() == [2 / 3, 0, 1 / 3, 0]
-    assert qa.misled(a).tolist() == [True, False, True, False]
-    assert qa.high_overlap(a).tolist() == [True, False, True, False]
-
-
 # ---- planted answers
 
 
 @pytest.mark.parametrize("dials", [
-    {},
-    dict(rho=-1),
     dict(rho=1),
-    dict(rho=0, seed=4),
-    dict(rho=.6, candidates=2),
+    dict(rho=0, seed=4, candidates=2),
     dict(asked=9, many=2, few=0, candidates=12),
-    dict(asked=4, many=4, few=3),
 ])
 def test_planted_answers_are_what_was_planted(dials):
     config = AnswersWorldConfig(name="answers", **{**dict(questions=150, tests=120), **dials})
@@ -567,28 +422,6 @@ def test_planted_answers_are_what_was_planted(dials):
         without_a_ranking = ("questions without a relevant candidate", "questions with only relevant candidates")
         assert counted(a, *without_a_ranking) == (0, 0)
         assert a.counts["candidates with a cue of the question's type"] == made_of.cued.sum()
-
-
-def test_planted_answers_can_be_disturbed_and_filtered():
-    config = AnswersWorldConfig(name="answers", questions=50, tests=50)
-    train = qa.planted_answers(config, "train")
-    test = qa.planted_answers(config, "shifted")
-    assert qa.flip_labels(train, .2, 0).counts["switched labels"] == 60
-    assert qa.filter_questions(test, only=True).fingerprint == test.fingerprint
-    with pytest.raises(ValueError, match="is for evaluation"):
-        qa.flip_labels(test, .2, 0)
-    assert (qa.shared_words(replace(test, answers=qa.perturb(test.answers, 1., 0).texts)) <= .6).all()
-
-
-@pytest.mark.parametrize("dials, part, words", [
-    ({}, "shiftd", "did you mean 'shifted'"),
-    ({}, "test", "no split 'test'"),
-    (dict(seed=-2), "dev", "seed: -2 is negative"),
-    (dict(content=20, length=30), "dev", "content: 20 words are too few"),
-])
-def test_planted_answers_that_cannot_be_are_refused(dials, part, words):
-    with pytest.raises(ValueError, match=words):
-        qa.planted_answers(AnswersWorldConfig(name="answers", **dials), part)
 
 
 # ---- the published files
@@ -688,39 +521,6 @@ def test_quirks_are_counted():
 
 
 @real
-def test_parts_share_no_question_and_so_many_answers():
-    def shared(name, a, b, column):
-        return len(set(getattr(load(name, a), column)) & set(getattr(load(name, b), column)))
-
-    for name, one, other, answers in [
-        ("wikiqa", "train", "dev", 165),
-        ("wikiqa", "train", "test", 151),
-        ("wikiqa", "dev", "test", 23),
-        ("selqa", "dev", "test", 4379),
-    ]:
-        assert shared(name, one, other, "questions") == 0
-        assert shared(name, one, other, "answers") == answers
-    assert shared("antique", "dev", "test", "questions") == 0
-
-
-@real
-def test_antique_has_the_judged_grades_and_ids():
-    expected = [("dev", [101, 508, 633, 951], "train"), ("test", [1642, 2417, 1196, 1334], "test")]
-    for part, grades, queries in expected:
-        a = load("antique", part)
-        asked = qa.read_queries(file("antique", f"antique-{queries}-queries.txt"))
-        assert np.bincount(a.grades).tolist() == [0, *grades]
-        assert all(asked[i] == q for i, q in zip(a.question_ids, a.questions))
-    judged = qa.read_qrels(file("antique", "antique-train.qrel"))
-    dev = set(load("antique", "dev").question_ids)
-    rest = [passages for query, passages in judged.items() if query not in dev]
-    grades = [grade for passages in rest for _, grade in passages]
-    assert (len(judged), len(rest), len(grades)) == (2426, 2226, 25229)
-    assert sum(grade >= 3 for grade in grades) == 18229
-    assert (len(rest), len(grades)) == qa.SOURCES["antique"].paper["train"]
-
-
-@real
 def test_antique_must_be_read_with_quoting():
     path = file("antique", "scan-dev.tsv")
     shape = dict(columns=(*TRIPLE, "grade"), group_by="text")
@@ -729,15 +529,6 @@ def test_antique_must_be_read_with_quoting():
     pairs = [*zip(letter.questions, quoted.questions), *zip(letter.answers, quoted.answers)]
     assert sum(one != other for one, other in pairs) == 341
     assert len(set(letter.questions) - set(quoted.questions)) == 11
-
-
-@real
-def test_qnli_questions_are_scattered():
-    a = load("qnli", "dev")
-    runs = 1 + sum(x != y for x, y in zip(a.questions, a.questions[1:]))
-    kinds = ("questions", "questions with one candidate", "questions without a relevant candidate")
-    assert runs == 5462
-    assert counted(a, *kinds) == (4100, 2738, 1398)
 
 
 @real

@@ -40,7 +40,7 @@ LEFT_RIGHT = [
     {"left": "hat", "right": 'a "shoe"', "label": 0, "kind": ""},
 ]
 FRAME = pd.DataFrame(LEFT_RIGHT)
-ANSWERS = "q1\tWho?\tHe did.\t1\t4\nq1\tWho?\tNobody.\t0\t1\nq2\tWhy?\tBecause.\t0\t2\n"
+ANSWERS = "q1\tWho?\tHe did.\t1\nq1\tWho?\tNobody.\t0\nq2\tWhy?\tBecause.\t0\n"
 TEXTS = "author,topic,text,date\nann,tea,\"I like tea, and\nmilk\",2020-01-02\nbob,tea,No tea.,2021-03\n"
 AUTHORS = [{"author": "a", "topic": "b", "text": "c", "date": "2020"}, {"author": 7, "topic": "b", "text": "d"}]
 PAN = {"id": "p1", "fandoms": ["A", "B"], "pair": ["a text", "another text"]}
