@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from debias_nb.config import ConfigError, EncoderConfig
 from debias_nb.data.answers import read_answers
 from debias_nb.data.authors import read_texts
-from debias_nb.data.questions import load_questions, read_pairs
+from debias_nb.data.pairs import load_questions, read_pairs
 from debias_nb.data.registry import DataError, load_expected, load_registry, locate, only_pinned
 from debias_nb.data.planted_encoder import planted_encoder
 from debias_nb.encoders import EncoderError
@@ -61,7 +61,8 @@ def test_records(tally, tmp_path, monkeypatch):
         store = Store(project / "results")
         path = store.path(runs[0])
         path.parent.mkdir(parents=True)
-        path.write_bytes(first + second.replace(b'"auc05": 0.5', b'"auc05": 0.9') + b"        monkeypatch.chdir(project)
+        path.write_bytes(first + second.replace(b'"auc05": 0.5', b'"auc05": 0.9') + b"<<<<<<< HEAD\n" + third)
+        monkeypatch.chdir(project)
         with unchanged(project), pytest.warns(UserWarning) as told:
             assert shell("agree").exit_code == 1
             assert {record["id"] for record in store.all()} == {runs[0].id, runs[2].id}
@@ -289,7 +290,6 @@ def test_pairs_of_ones_own(name, tally, tmp_path, monkeypatch):
 
 
 DAMAGED_CORPORA = {
-<<<<<<< HEAD
     "a label that is none": ("a.tsv", b"duplicate\ta\tb\nmaybe\tc\td\n", read_pairs, ":2: "),
     "half a compressed file": ("a.tsv.gz", gzip.compress(b"q1\tWho?\tHe.\t1\n" * 99)[:-20], read_answers, "damaged"),
     "a column that is missing": ("a.csv", b"autor,text\na,b\n", read_texts, ":2: author"),
