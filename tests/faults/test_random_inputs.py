@@ -1,7 +1,6 @@
 """Random inputs to every reader of files and every parser: no other error than the documented ones comes out.
 
 An input is a valid one with a few random edits, by a generator that is seeded with the reader's name and a number."""
-import gzip
 import io
 import json
 import os
@@ -14,11 +13,8 @@ import pandas as pd
 import pytest
 
 from debias_nb.config import ConfigError, load_config, load_yaml, parse_yaml
-from debias_nb.data.answers import read_answers
-from debias_nb.data.authors import read_pan_pairs, read_texts
-from debias_nb.data.pairs import read_pairs
+from debias_nb.data.authors import read_texts
 from debias_nb.data.registry import DataError, load_expected, load_registry
-from debias_nb.data.titles import LF_FILES, read_lf
 from debias_nb.encoders import EncoderError
 from debias_nb.loading import check_folder, encoder_cards
 from debias_nb.explain.compare import read_methods, read_trials, sealed
@@ -34,22 +30,13 @@ from made import numbered, trial
 
 # what is read
 
-PAIRS = "duplicate\tHow do I boot?\tWhat boots it?\n" "0\tred lamp\tblue lämp\n" "1\ta\tb\n"
 LEFT_RIGHT = [
     {"left": "red lamp", "right": "lamp, red", "label": 1, "kind": "x"},
     {"left": "hat", "right": 'a "shoe"', "label": 0, "kind": ""},
 ]
 FRAME = pd.DataFrame(LEFT_RIGHT)
-ANSWERS = "q1\tWho?\tHe did.\t1\nq1\tWho?\tNobody.\t0\nq2\tWhy?\tBecause.\t0\n"
 TEXTS = "author,topic,text,date\nann,tea,\"I like tea, and\nmilk\",2020-01-02\nbob,tea,No tea.,2021-03\n"
 AUTHORS = [{"author": "a", "topic": "b", "text": "c", "date": "2020"}, {"author": 7, "topic": "b", "text": "d"}]
-PAN = {"id": "p1", "fandoms": ["A", "B"], "pair": ["a text", "another text"]}
-PAN_TRUTH = {"id": "p1", "same": False, "authors": ["1", "2"]}
-LF = {
-    "trn.json.gz": [{"uid": "a", "title": "red lamp", "target_ind": [0, 1], "target_rel": [1.0]}],
-    "tst.json.gz": [{"uid": "b", "title": "blue hat", "target_ind": [1]}],
-    "lbl.json.gz": [{"uid": "c", "title": "lamp"}, {"uid": "d", "title": "hat"}],
-}
 TRIALS = [sealed(trial("a")), sealed(trial("b"))]
 EXPERIMENT = """\
 paper: itvreg
@@ -145,26 +132,7 @@ def _one_edit(data: bytes, rng: random.Random) -> bytes:
     return data[:at] + new + data[at + gone:]
 
 
-def compressed(data: bytes) -> bytes: # the same at every time of day
-    return gzip.compress(data, 1, mtime=0)
-
-
-def zipped(data: bytes, rng: random.Random) -> bytes:
-    "Edited before it is compressed, or after."
-    if rng.random() < .9:
-        return compressed(edited(data, rng))
-    return edited(compressed(data), rng)
-
-
 # readers: what is edited, how it is read, and which errors may come out
-
-def whole(name: str, content: bytes) -> bytes:
-    return compressed(content) if name.endswith(".gz") else content
-
-
-def damaged(name: str, content: bytes, rng: random.Random) -> bytes:
-    return zipped(content, rng) if name.endswith(".gz") else edited(content, rng)
-
 
 def of_file(name: str, content: str | bytes, call):
     "A reader of one file."
@@ -172,7 +140,7 @@ def of_file(name: str, content: str | bytes, call):
 
     def read_one(folder, rng):
         path = folder / name
-        path.write_bytes(damaged(name, data, rng))
+        path.write_bytes(edited(data, rng))
         call(path)
 
     return read_one
@@ -192,8 +160,7 @@ def of_files(contents: dict[str, bytes], call):
     def read_one(folder, rng):
         chosen = rng.choice(sorted(contents))
         for name, content in contents.items():
-            data = damaged(name, content, rng) if name == chosen else whole(name, content)
-            (folder / name).write_bytes(data)
+            (folder / name).write_bytes(edited(content, rng) if name == chosen else content)
         call(folder)
 
     return read_one
@@ -210,24 +177,8 @@ def of_project(name: str, content: str, call):
     return read_one
 
 
-def repaired(path):
-    return read_pairs(path, encoding_errors="replace")
-
-
 def grouped(path):
     return read_pairs_file(path, group="kind")
-
-
-def quoted(path):
-    return read_answers(path, quoting=True)
-
-
-def verification(folder):
-    return read_pan_pairs(folder / "pairs.jsonl", folder / "truth.jsonl")
-
-
-def titles(folder):
-    return read_lf(folder, "lf")
 
 
 def records(path):
@@ -273,12 +224,6 @@ def template(folder, rng):
     checked(path, {name: value})
 
 
-PAN_FILES = {
-    "pairs.jsonl": json_lines(PAN, PAN | {"id": "p2"}),
-    "truth.jsonl": json_lines(PAN_TRUTH, PAN_TRUTH | {"id": "p2"}),
-}
-TITLE_FILES = {file: json_lines(*LF[file]) if file in LF else b"0 1\n" for file in LF_FILES}
-TITLE_FILES["categories.tsv"] = b"a\tlamps\n"
 MODEL_FILES = {
     "modules.json": json.dumps(MODULES).encode(),
     "config.json": b'{"model_type": "bert", "a": 1}',
@@ -287,18 +232,12 @@ MODEL_FILES = {
 CONFIGURATION = "configs/itvreg/demo.planted.yaml"
 
 READERS = {
-    "question pairs": (of_file("a.tsv", PAIRS, read_pairs), DataError),
-    "question pairs, repaired": (of_file("a.tsv", PAIRS, repaired), DataError),
     "own pairs, CSV": (of_file("a.csv", FRAME.to_csv(index=False), grouped), DataError),
     "own pairs, TSV": (of_file("a.tsv", FRAME.to_csv(index=False, sep="\t"), read_pairs_file), DataError),
     "own pairs, JSONL": (of_file("a.jsonl", json_lines(*LEFT_RIGHT), grouped), DataError),
     "own pairs, Parquet": (of_file("a.parquet", parquet(), read_pairs_file), DataError),
-    "answers": (of_file("a.tsv", ANSWERS, read_answers), DataError),
-    "answers, quoted and zipped": (of_file("a.tsv.gz", ANSWERS, quoted), DataError),
     "texts, CSV": (of_file("a.csv", TEXTS, read_texts), DataError),
     "texts, JSONL": (of_file("a.jsonl", json_lines(*AUTHORS), read_texts), DataError),
-    "verification pairs": (of_files(PAN_FILES, verification), DataError),
-    "titles": (of_files(TITLE_FILES, titles), DataError),
     "records": (of_file("a.jsonl", encode(numbered(0)) + encode(numbered(1)), records), RecordError),
     "trials": (of_file("trials.jsonl", json_lines(*TRIALS), read_trials), ConfigError),
     "model folders": (of_files(MODEL_FILES, check_folder), EncoderError),
