@@ -11,7 +11,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-import torch
 
 import common
 import diagnose
@@ -78,13 +77,6 @@ def test_captum_is_asked_for_the_same_values(tmp_path):
     assert (runs[importance.OURS]()[tokens.ordinary] > 1e-4).all()
 
 
-def test_other_values_are_refused():
-    values, ordinary = torch.tensor([[.1, .2], [.3, math.nan]]), torch.tensor([[True, True], [True, False]])
-    for error in (1e-4, math.nan):
-        with pytest.raises(RuntimeError, match="other"):
-            importance.agreement({importance.OURS: lambda: values, "other": lambda wrong=values + error: wrong}, ordinary)
-
-
 @pytest.mark.skipif(find_spec("pytrec_eval") is None, reason="pytrec_eval is not installed (extra bench)")
 def test_ir_measures_is_asked_for_the_same_values():
     ours, theirs = ranking.values_of(ranking.candidates(ranking.arguments(["--quick"]))[1])
@@ -109,14 +101,12 @@ def test_operations_of_a_step():
 # ---- what they have in common
 
 @pytest.mark.parametrize("load, share, threads, quotable", [
-    (0., 1., 1, True), (1.5, .95, 1, True), (1.51, 1., 1, False), (0., .9, 1, False), (2.9, 1., 2, True), (3.1, 1., 2, False),
-])
+    (1.5, .95, 1, True), (1.51, 1., 1, False), (0., .9, 1, False), (2.9, 1., 2, True)])
 def test_a_busy_machine_is_warned_of_and_its_numbers_are_not_kept(load, share, threads, quotable, tmp_path):
     record = {"warning": common.warning(load, share, threads)}
-    assert (record["warning"] is None) == quotable
     path = tmp_path / "record.json"
     assert common.keep(record, path) == int(not quotable)
-    assert path.exists() == quotable
+    assert path.exists() == quotable == (record["warning"] is None)
     assert common.keep(record, path, busy=True) == 0 and json.loads(path.read_text("utf-8")) == record
 
 

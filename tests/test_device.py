@@ -276,13 +276,6 @@ def test_a_manifest_that_names_what_there_is_not_is_refused(entry, words, manife
     assert words in done.output.replace("\n", " "), done.output
 
 
-def test_a_device_that_was_asked_for_and_is_not_there_is_said(manifest):
-    done = shell("device-batch", manifest(FEW), "--out", "unused")
-    assert done.exit_code == 2
-    assert "no CUDA device is visible here" in done.output
-    assert not (ROOT / "unused").exists()
-
-
 def only_folder(out):
     "Where the records of a batch lie."
     folder, = [place for place in out.iterdir() if place.name != "checkpoints"]
@@ -292,10 +285,7 @@ def only_folder(out):
 def test_a_batch_stops_in_time_goes_on_and_is_merged(manifest, tmp_path):
     path = manifest(FEW)
     where = ["--device", "cpu", "--workers", "1", "--out", tmp_path / "out"]
-    none = shell("device-batch", path, "--time", 0, *where)
-    assert none.exit_code == 0
-    assert "0 runs made" in none.output
-    assert "2 runs are left" in none.output
+    assert "2 runs are left" in shell("device-batch", path, "--time", 0, *where).output
     assert "2 runs made" in shell("device-batch", path, *where).output
     folder = only_folder(tmp_path / "out")
     assert folder.name == device.code_version()
@@ -492,24 +482,13 @@ def test_a_bundle_runs_without_this_checkout(manifest, tmp_path):
 
 
 def test_a_bundle_that_is_too_large_is_not_left_behind(manifest, tmp_path, monkeypatch):
-
-    def pack_little(place, todo, wheels):
-        (place / "checkout").mkdir()
-        (place / "checkout/code.py").write_text("made = 1")
-
-    monkeypatch.setattr(bundle, "pack", pack_little)
+    monkeypatch.setattr(bundle, "pack", lambda place, todo, wheels: (place / "checkout").mkdir())
     out = tmp_path / "bundle.tar.xz"
-    path = manifest(FEW)
-    with pytest.raises(bundle.BundleError, match="MiB, more than 1e-06: give a manifest with fewer runs"):
-        bundle.make(path, out, None, 1e-6)
-    assert not out.exists()
     out.write_text("an earlier one")
-    with pytest.raises(bundle.BundleError, match="more than"):
-        bundle.make(path, out, None, 1e-6)
+    with pytest.raises(bundle.BundleError, match="MiB, more than 1e-06"):
+        bundle.make(manifest(FEW), out, None, 1e-6)
     assert out.read_text() == "an earlier one"
     assert [path.name for path in tmp_path.iterdir() if "bundle" in path.name] == ["bundle.tar.xz"]
-    bundle.make(path, out, None, 1)
-    assert "2 runs of" in bundle.listed(out)
 
 
 def test_what_cannot_be_packed_or_is_no_bundle_is_said(manifest, tmp_path):

@@ -31,17 +31,6 @@ def test_the_library_imports_nothing_of_the_companion(path):
     assert not [name for name in imported(path) if name.startswith("debias_nb.repro")]
 
 
-def test_an_import_of_the_companion_would_be_found(tmp_path, monkeypatch):
-    module = sys.modules[__name__]
-    monkeypatch.setattr(module, "PACKAGE", tmp_path)
-    for line in ("from .repro import runner", "from debias_nb.repro.runs.records import read", "import debias_nb.repro.cli"):
-        (tmp_path / "x.py").write_text(f"def f():\n    {line}\n")
-        assert any(name.startswith("debias_nb.repro") for name in imported(tmp_path / "x.py")), line
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/x.py").write_text("from ..repro import runner")
-    assert list(imported(tmp_path / "data/x.py")) == ["debias_nb.repro"]
-
-
 # Who may import whom: a room what stands before it, and nothing behind. A room's own modules stand in no order.
 ROOMS = ("debias_nb", "data", "explain", "repro.config", "repro.runs", "repro.pages", "repro")
 
@@ -122,11 +111,6 @@ def test_the_snippets_of_the_readme_run_as_printed(tmp_path, number):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_readme_has_snippets():
-    assert any("ITVRegLoss" in snippet or "Regularized" in snippet for snippet in SNIPPETS)
-    assert standing_in('m = SentenceTransformer("a/b")', "here") == 'm = SentenceTransformer("here")'
-
-
 def test_the_changelog_begins_with_the_version_at_hand():
     "The newest release of CHANGELOG.md is that of the package, and its form is kept."
     from debias_nb import __version__
@@ -143,20 +127,17 @@ from os import getcwdd
 def f(a: int): return a
 f()
 f(a=1, b=2)
+f('one')
 """
 
 
 def test_the_check_of_types_finds_what_is_wrong(tmp_path):
     "With this project's settings, which leave out some kinds."
     (tmp_path / "debias_nb").mkdir()
-    (tmp_path / "debias_nb/wrong.py").write_text(WRONG)
+    (tmp_path / "debias_nb/stats.py").write_text(WRONG)
     (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
     command = [str(Path(sys.executable).parent / "pyrefly"), "check", "--summary=none", "--output-format", "min-text"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
-    for words in ("[missing-argument]", "[unexpected-keyword]", "[missing-module-attribute]"):
+    for words in ("[missing-argument]", "[unexpected-keyword]", "[missing-module-attribute]", "[bad-argument-type]"):
         assert words in done.stdout, done.stdout
-    (tmp_path / "debias_nb/wrong.py").unlink()
-    (tmp_path / "debias_nb/stats.py").write_text("def f(a: int): return a\nf('one')\n")
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 1 and "[bad-argument-type]" in done.stdout, done.stdout

@@ -181,18 +181,9 @@ def test_queries_that_are_held_out_are_not_trained_on():
 
 @pytest.mark.parametrize("load, args, says", [
     (title_tasks, ("unsen", TITLES), "did you mean 'unseen'"),
+    (title_tasks, ("mix", TITLES.model_copy(update={"ticks": 0})), "needs `ticks`"),
     (evaluation_pairs, ("askubunto", None, None), "did you mean 'askubuntu'"),
 ])
 def test_what_there_is_not_is_refused(load, args, says):
     with pytest.raises(ConfigError, match=says):
         load(*args)
-
-
-def test_mix_needs_ticks():
-    without = TITLES.model_copy(update=dict(ticks=0))
-    run = RunConfig(
-        paper="itvreg", experiment="one", profile="planted", encoder=STATIC,
-        method=MethodConfig(name="Base", trained=False), evaluate=["mix"], eval_world=WORLD, eval_corpus=without,
-    )
-    with pytest.raises(ConfigError, match="needs `ticks`"):
-        execute(run)

@@ -47,12 +47,9 @@ def test_every_text_that_may_be_drawn_is_drawn_as_often():
     assert max(counts.values()) < 1.2 * min(counts.values())
 
 
-def test_the_seed_alone_decides():
+def test_the_seed_alone_decides_and_all_duplicates_are_taken_where_no_number_is_given():
     assert rows(at_balance(PAIRS, 2, 3, 1)) == rows(at_balance(PAIRS, 2, 3, 1))
     assert len({str(rows(at_balance(PAIRS, 2, 3, seed))) for seed in range(5)}) > 1
-
-
-def test_all_duplicates_where_no_number_is_given():
     assert at_balance(PAIRS, None, 2, 0).labels.sum() == PAIRS.labels.sum()
 
 
@@ -81,22 +78,12 @@ def corpora(monkeypatch):
     pairs.held_texts.cache_clear()
 
 
-def test_what_is_tested_is_never_held(corpora):
-    found = pairs.held_texts(TextsConfig(corpora=["quora"]), ("quora",))
-    assert set(found) == {"What?", "How", "Who"}
-
-
-def test_texts_of_several_corpora_stand_once(corpora):
-    found = pairs.held_texts(TextsConfig(corpora=["quora", "askubuntu"]), ())
-    assert Counter(found) == Counter(["What?", "Why is it?", "How", "Who", "Ubuntu", "apt", "sudo"])
-
-
-def test_a_share_is_part_of_all(corpora):
+def test_texts_of_several_corpora_stand_once_and_what_is_tested_is_never_held(corpora):
+    assert set(pairs.held_texts(TextsConfig(corpora=["quora"]), ("quora",))) == {"What?", "How", "Who"}
+    several = pairs.held_texts(TextsConfig(corpora=["quora", "askubuntu"]), ())
+    assert Counter(several) == Counter(["What?", "Why is it?", "How", "Who", "Ubuntu", "apt", "sudo"])
     everything, half = (pairs.held_texts(TextsConfig(corpora=["quora"], share=share), ()) for share in (1, .5))
     assert half == everything[:2]
-
-
-def test_an_unknown_corpus_of_texts(corpora):
     with pytest.raises(ConfigError, match="did you mean 'quora'"):
         pairs.held_texts(TextsConfig(corpora=["qoura"]), ())
 
