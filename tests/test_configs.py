@@ -117,17 +117,12 @@ SCAN = [found for found in all_experiments("scan") if any(method.scan for method
 SCAN_METHODS = [(found, method) for found in SCAN for method in found.methods if method.scan]
 
 
-def rows_of(part, form):
-    """Methods called SCAN, or SCAN without a part of it, in a form; a data set or settings may stand behind, in
-    brackets."""
-    name = re.compile(rf"{part}{form}( \(.+\))?")
-    return [
-        pytest.param(method, form, id=f"{found.experiment}.{found.profile} {method.name}")
-        for found, method in SCAN_METHODS if name.fullmatch(method.name)]
-
-
-def rows_of_all_forms(part):
-    return [row for form in FORMS for row in rows_of(part, form)]
+PARTS = { # what of a form a row runs
+    "SCAN": lambda form: form | {"weights": "learned", "memory": "ema"},
+    "w/o LD": lambda form: form | {"weights": "learned", "memory": "ema", "debias": "none"},
+    "w/o FD": lambda form: {"weights": "uniform", "debias": form["debias"]},
+}
+NOT_THERE = {("w/o LD", ", matched"), ("w/o FD", ", matched"), ("w/o FD", ", ours")} # without its weights ours is the printed one
 
 
 def check_scan(method, wanted):
@@ -135,25 +130,14 @@ def check_scan(method, wanted):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_experiment_knows_the_row(form):
-    assert rows_of("SCAN", form)
-    assert form == ", matched" or rows_of("w/o LD", form)
-    assert form in (", ours", ", matched") or rows_of("w/o FD", form) # without its weights ours is the printed one
-
-
-@pytest.mark.parametrize("method, form", rows_of_all_forms("SCAN"))
-def test_a_row_named_after_the_papers_method_runs_it(method, form):
-    check_scan(method, FORMS[form] | {"weights": "learned", "memory": "ema"})
-
-
-@pytest.mark.parametrize("method, form", rows_of_all_forms("w/o LD"))
-def test_without_debiasing_the_weights_are_those_of_the_row(method, form):
-    check_scan(method, FORMS[form] | {"weights": "learned", "memory": "ema", "debias": "none"})
-
-
-@pytest.mark.parametrize("method, form", rows_of_all_forms("w/o FD"))
-def test_without_decorrelation_the_debiasing_is_that_of_the_row(method, form):
-    check_scan(method, {"weights": "uniform", "debias": FORMS[form]["debias"]})
+@pytest.mark.parametrize("part", PARTS)
+def test_a_row_named_after_the_papers_method_runs_it(part, form):
+    "Or what is left of it; a data set or settings may stand behind its name, in brackets."
+    name = re.compile(rf"{part}{form}( \(.+\))?")
+    rows = [method for _, method in SCAN_METHODS if name.fullmatch(method.name)]
+    assert rows or (part, form) in NOT_THERE
+    for method in rows:
+        check_scan(method, PARTS[part](FORMS[form]))
 
 
 def test_rows_are_called_after_what_they_run():
@@ -198,21 +182,19 @@ def test_all_forms_have_as_many_settings_to_choose_from(profile):
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_table_has_the_settings_of_one(profile):
     "Temperature, memory and learner of a form are the same in all tables, and in the rows that lack a part of it."
-    mine = [
-        method for found, method in SCAN_METHODS if found.profile == profile and found.experiment != "settings"]
-
-    def temperatures(name):
-        return {method.scan.temperature for method in mine if method.name == name}
-
-    def learners(name):
-        scans = [method.scan for method in mine if method.name == name]
-        return {(scan.alpha, scan.rate, scan.penalty) for scan in scans}
-
+    settings = {}
+    for found, method in SCAN_METHODS:
+        if found.profile == profile and found.experiment != "settings":
+            scan = method.scan
+            known = settings.setdefault(method.name, (set(), set()))
+            known[0].add(scan.temperature)
+            known[1].add((scan.alpha, scan.rate, scan.penalty))
     for form in FORMS_OF[profile]:
-        assert len(temperatures(f"SCAN{form}")) == 1 and len(learners(f"SCAN{form}")) == 1
+        temperatures, learners = settings[f"SCAN{form}"]
+        assert len(temperatures) == 1 and len(learners) == 1
         if form != ", matched": # which the tables without debiasing do not have
-            assert learners(f"w/o LD{form}") == learners(f"SCAN{form}")
-        assert temperatures(f"w/o FD{form}") <= temperatures(f"SCAN{form}")
+            assert settings[f"w/o LD{form}"][1] == learners
+        assert settings.get(f"w/o FD{form}", [set()])[0] <= temperatures
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -250,19 +232,15 @@ def git_files(*options):
     return out.stdout.splitlines()
 
 
-def test_nothing_committed_is_a_link():
+def test_nothing_committed_is_a_link_or_large_or_knows_this_machine():
     assert not [line for line in git_files("-s") if line.startswith("120000")]
-
-
-def test_nothing_committed_is_large_or_knows_this_machine():
     home = re.compile(r"/(?:home|root|Users|work)/\w")
     paths = [ROOT / file for file in git_files("-co", "--exclude-standard")]
     for path in filter(Path.is_file, paths):
         largest = 3_000_000 if path.suffix == ".parquet" else 1_000_000
         assert path.stat().st_size <= largest, f"{path}: {path.stat().st_size:,} bytes"
         if path.suffix in TEXTS and path != Path(__file__):
-            found = home.search(path.read_text("utf-8"))
-            assert not found, f"{path}: {found[0]}"
+            assert not home.search(path.read_text("utf-8")), path
 
 
 # further planted worlds

@@ -100,26 +100,26 @@ class CorpusConfig(Settings):
         return self.world or (self.split if is_random else None)
 
     def rules(self):
-        me = f"corpus {self.name!r}"
         titles = self.task == "titles"
         authors = self.task == "authors"
-        planted = self.name if self.name in PLANTED_CORPORA else None
         world = self.world.name if self.world else None
         tasks = PLANTED_CORPORA.get(self.name, (self.task,))
         balanced = self.duplicates is not None
-        yield planted != world, f"{me}: `world` belongs to the planted corpora, whose name it bears"
-        yield self.task not in tasks, f"{me}: task {self.task!r} does not fit"
-        yield self.flip and self.task != "answers", f"{me}: `flip` belongs to answers"
-        yield balanced != (self.negatives is not None), f"{me}: `duplicates` and `negatives` go together"
-        yield balanced and self.share < 1, f"{me}: `duplicates` says how many, a `share` is for the file's pairs"
-        by, required = self.by, "and is required there"
-        yield (titles and not world) != (by is not None), f"{me}: `by` belongs to titles of a real corpus, {required}"
-        yield (by == "year") != (self.until is not None), f"{me}: `until` belongs to a split by year, {required}"
-        yield (by == "category") != bool(self.held_out), f"{me}: `held_out` belongs to a split by category, {required}"
-        yield self.ticks and not titles, f"{me}: `ticks` belongs to titles"
-        yield (self.split or self.cleaned) and not authors, f"{me}: `split` and `cleaned` belong to authors"
-        yield authors and not world and not self.split, f"{me}: texts by authors need a `split`"
-        yield self.likeness and self.name != "authors", f"{me}: `likeness` belongs to planted authors"
+        yield world != (self.name if self.name in PLANTED_CORPORA else None), (
+            "`world` belongs to the planted corpora, whose name it bears")
+        yield self.task not in tasks, f"task {self.task!r} does not fit"
+        yield self.flip and self.task != "answers", "`flip` belongs to answers"
+        yield balanced != (self.negatives is not None), "`duplicates` and `negatives` go together"
+        yield balanced and self.share < 1, "`duplicates` says how many, a `share` is for the file's pairs"
+        yield (titles and not world) != (self.by is not None), (
+            "`by` belongs to titles of a real corpus, and is required there")
+        yield (self.by == "year") != (self.until is not None), "`until` belongs to a split by year, and is required there"
+        yield (self.by == "category") != bool(self.held_out), (
+            "`held_out` belongs to a split by category, and is required there")
+        yield self.ticks and not titles, "`ticks` belongs to titles"
+        yield (self.split or self.cleaned) and not authors, "`split` and `cleaned` belong to authors"
+        yield authors and not world and not self.split, "texts by authors need a `split`"
+        yield self.likeness and self.name != "authors", "`likeness` belongs to planted authors"
 
 
 # The terms among `regularizers.REGULARIZERS`, which this module does not import: that loads torch, which commands that
@@ -169,8 +169,8 @@ class AuthorsConfig(Settings):
             "what is counted takes no loss and no student")
         yield self.student != "arr" and changed, "`variant` and `bias` belong to the student `arr`"
         yield self.student == "corrected" and not self.gamma, "a corrected teacher needs `gamma`"
-        where = "`gamma` belongs to a corrected teacher, or to the base `cl` without a student (product of experts)"
-        yield self.gamma and not product and self.student != "corrected", where
+        yield self.gamma and not product and self.student != "corrected", (
+            "`gamma` belongs to a corrected teacher, or to the base `cl` without a student (product of experts)")
 
 
 class TextsConfig(Strict):
@@ -197,23 +197,21 @@ class MethodConfig(Settings):
     authors: AuthorsConfig | None = None # base loss and student (authors)
 
     def rules(self):
-        me = f"method {self.name!r}"
         check_known("regulariser", self.regulariser, ["none", *REGULARISERS])
         regularised = self.regulariser != "none"
         augmented = self.augmentation != "none"
         masks = self.regulariser in INTERVENING or augmented
         further = regularised or augmented or self.interpolate or self.scan or self.transfer
         counted = self.authors is not None and self.authors.counted is not None
-        yield masks != (self.mask_share is not None), (
-            f"{me}: `mask_share` belongs to {', '.join(INTERVENING)}, itvaug and worddropout, and is required there")
-        yield not self.trained and further, f"{me}: an encoder that is not trained takes no regulariser"
-        yield regularised and augmented, f"{me}: a regulariser or an augmentation, not both"
-        yield self.weight and not regularised, f"{me}: a weight without a regulariser"
-        yield self.authors and self.trained == counted, (
-            f"{me}: what is counted is not trained, and what is not trained has no loss")
-        yield self.rows < 1 and not regularised, f"{me}: `rows` without a regulariser"
         held = regularised and self.regulariser != "l2sp" and self.rows == 1
-        yield self.texts and not held, f"{me}: `texts` belongs to a regulariser of texts, without `rows`"
+        yield masks != (self.mask_share is not None), (
+            "`mask_share` belongs to what intervenes on tokens (itvreg, maskreg, itvaug, worddropout), and is required there")
+        yield not self.trained and further, "an encoder that is not trained takes no regulariser"
+        yield regularised and augmented, "a regulariser or an augmentation, not both"
+        yield self.weight and not regularised, "a weight without a regulariser"
+        yield self.authors and self.trained == counted, "what is counted is not trained, and what is not trained has no loss"
+        yield self.rows < 1 and not regularised, "`rows` without a regulariser"
+        yield self.texts and not held, "`texts` belongs to a regulariser of texts, without `rows`"
 
 
 class TransferConfig(Strict):

@@ -24,7 +24,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -429,13 +429,12 @@ def read(
 
 
 def latest(
-    records: list[dict], # in the order they were written
+    records: Iterable[dict], # in the order they were written
 ) -> Records: # id -> record
     "The newest finished record of every run, or its newest failure where it never finished."
     newest = {}
     for record in records:
-        known = newest.get(record["id"], record)
-        if record["status"] == "finished" or known["status"] == "failed":
+        if record["status"] == "finished" or newest.get(record["id"], record)["status"] == "failed":
             newest[record["id"]] = record
     return newest
 
@@ -629,9 +628,9 @@ class Store:
 
     def find(self, run: str | RunConfig) -> dict | None:
         "The newest finished record of a run, by its id or its configuration."
-        run_id = run if isinstance(run, str) else run.id
-        places = self.places() if isinstance(run, str) else [(run.paper, run.experiment, run.profile)]
-        for place in places:
+        by_id = isinstance(run, str)
+        run_id = run if by_id else run.id
+        for place in self.places() if by_id else [(run.paper, run.experiment, run.profile)]:
             for known in (_newest(self._lines(*place)), _published_by_id(self._published(*place))):
                 found = known.get(run_id)
                 if found and found["status"] == "finished":

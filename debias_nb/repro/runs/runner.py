@@ -166,7 +166,7 @@ def _end_with(parent: int):
             time.sleep(.2)
         os._exit(1)
 
-    if os.getpid() != parent and "parent" not in [thread.name for thread in threading.enumerate()]:
+    if os.getpid() != parent and all(thread.name != "parent" for thread in threading.enumerate()):
         threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
@@ -192,13 +192,9 @@ def _work(run: RunConfig, store: Store, fresh: bool, parent: int, work, wait: bo
 
 def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest finished record
     "What is there of some runs; each file is read once."
-    found = {}
     places = dict.fromkeys((run.paper, run.experiment, run.profile) for run in runs)
-    for place in places:
-        for run_id, record in latest(store.records(*place)).items():
-            if record["status"] == "finished":
-                found[run_id] = record
-    return found
+    found = latest(record for place in places for record in store.records(*place))
+    return {run_id: record for run_id, record in found.items() if record["status"] == "finished"}
 
 
 @only_pinned()
@@ -242,8 +238,9 @@ def run_all(
         seconds, is_guess = expected_seconds([run for run, _ in todo])
         processes = min(workers or cores(), len(todo))
         if seconds > 60 * processes:
-            source = "a guess" if is_guess else "such runs"
-            say(f"{len(todo)} runs on {processes} processes: about {_duration(seconds / processes)}, by {source}")
+            hours = seconds / processes / 3600
+            length = f"{60 * hours:.0f} minutes" if hours < 2 else f"{hours:.1f} hours"
+            say(f"{len(todo)} runs on {processes} processes: about {length}, by {'a guess' if is_guess else 'such runs'}")
     done = _parallel(todo, store, workers, work)
     busy = []
     for run_id, record, failure in tqdm(done, total=len(todo), disable=not (progress and todo), unit="run"):
@@ -272,22 +269,9 @@ def expected_seconds(runs: list[RunConfig]) -> tuple[float, bool]: # one after t
             place = config["experiment"], config["encoder"]["name"]
             for kind in ((*place, config["method"]["name"]), place):
                 took.setdefault(kind, []).append(record["seconds"])
-    seconds = []
-    is_guess = False
-    for run in runs:
-        place = run.experiment, run.encoder.name
-        such = took.get((*place, run.recorded().method.name)) or took.get(place)
-        is_guess = is_guess or not such
-        seconds.append(median(such or [GUESSED[run.profile]]))
-    return sum(seconds), is_guess
-
-
-def _duration(seconds: float) -> str:
-    "`4 minutes`, `2.5 hours`."
-    for unit, length in (("days", 86400), ("hours", 3600)):
-        if seconds > 2 * length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds / 60:.0f} minutes"
+    places = [(run.experiment, run.encoder.name) for run in runs]
+    such = [took.get((*place, run.recorded().method.name)) or took.get(place) for run, place in zip(runs, places)]
+    return sum(median(known or [GUESSED[run.profile]]) for run, known in zip(runs, such)), not all(such)
 
 
 def _parallel(todo, store, workers, work):
