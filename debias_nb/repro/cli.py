@@ -718,7 +718,8 @@ def score(
     weight: Annotated[float | None, Option(min=0, help="lambda of a regulariser; default: its own")] = None,
     on: Annotated[str, Option(
         help="planted, questions and products, or some of them, with commas between; all take hours, planted most of one")] = "planted,questions,products",
-    out: Annotated[str, Option(help="the folder for records and scorecard; runs that are there are not made again")] = "score",
+    out: Annotated[Path, Option(
+        file_okay=False, help="the folder for records and scorecard; runs that are there are not made again")] = Path("score"),
     workers: Workers = None,
 ):
     "Train with somebody's own loss as the methods here are trained, and say what it does beside them."

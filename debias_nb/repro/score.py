@@ -12,7 +12,6 @@ import re
 import sys
 import tempfile
 import weakref
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -26,14 +25,16 @@ from debias_nb.config import ConfigError, load_yaml, module_and_name, nearest, p
 from debias_nb.encoders import is_static
 from debias_nb.regularized import Changing, Regularized, Regularizer
 from debias_nb.repro.config import ExperimentConfig, MethodConfig, Names, RunConfig
-from debias_nb.repro.pages.pairing import Made, Run, Side, alike, is_clean, made_by, paired_sides, run_key, trained_in
+from debias_nb.repro.pages.pairing import (
+    Made, Side, alike, is_clean, made_by, mean_replicates, paired_sides, run_on, scaled, trained_in,
+)
 from debias_nb.repro.runs import runner
-from debias_nb.repro.runs.records import Records, Store, TrainingFailed, environment, latest, this_machine
+from debias_nb.repro.runs.records import Store, TrainingFailed, environment, latest, this_machine
 from debias_nb.repro.runs.runner import absent, cores, run_all
 from debias_nb.repro.runs.tasks.common import SMALL_WORLD, Trained, base_encoder, stand_in
 from debias_nb.repro.runs.tasks.pairs import TASK
 from debias_nb.repro.runs.training import PairCollator, columns_of, pair_tokens, pair_trainer
-from debias_nb.stats import Paired, holm, threshold_p, verdict
+from debias_nb.stats import holm, threshold_p, verdict
 
 
 _IMPORTED = weakref.WeakKeyDictionary() # module -> how it was loaded, and the digest of its text then
@@ -57,16 +58,13 @@ def _module(name: str):
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+    except Exception as error: # whatever somebody's module does while it is imported
+        lacks = isinstance(error, ModuleNotFoundError) and error.name
+        if lacks and f"{name}.".startswith(f"{lacks}."):
             own = [path.stem for path in Path.cwd().glob("*.py")]
-            hint = ""
-            if own:
-                hint = nearest(name, own)
+            hint = nearest(name, own) if own else ""
             where = f"neither in {here} nor among what is installed"
             raise ScoreError(f"no module {name!r}, {where}{hint}") from None
-        raise ScoreError(f"{name} cannot be imported: it needs the module {error.name}") from None
-    except Exception as error: # whatever somebody's module does while it is imported
         raise ScoreError(f"{name} cannot be imported: {_in_words(error)}") from None
     loaded, _ = _IMPORTED.get(module, (None, ""))
     if loaded is not module.__spec__: # for the first time, or again
@@ -147,31 +145,25 @@ class Candidate:
         "Raises `ScoreError` for what is no loss, or cannot be made from a model."
         found = find_loss(self.spec)
         is_class = isinstance(found, type)
-        if issubclass(found if is_class else type(found), (Regularizer, Changing)):
-            from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
-            with self._explained():
+        is_term = issubclass(found if is_class else type(found), (Regularizer, Changing))
+        if self.weight is not None and not is_term:
+            raise ScoreError(f"{self.spec} is no regulariser: --weight means nothing to it")
+        if not is_term and not (inspect.isroutine(found) or is_class and issubclass(found, torch.nn.Module)):
+            kinds = "a subclass of Regularizer, a loss class of sentence-transformers, or a function of a model"
+            raise ScoreError(f"{self.spec} is of type {type(found).__name__} and no loss: {kinds} is needed")
+        try:
+            if is_term:
+                from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
                 one = found() if is_class else found
                 if self.weight is not None:
                     one = replace(one, weight=self.weight)
                 return Regularized(model, CosineSimilarityLoss(model), [one], base=base)
-        if self.weight is not None:
-            raise ScoreError(f"{self.spec} is no regulariser: --weight means nothing to it")
-        if not (inspect.isroutine(found) or is_class and issubclass(found, torch.nn.Module)):
-            kinds = "a subclass of Regularizer, a loss class of sentence-transformers, or a function of a model"
-            raise ScoreError(f"{self.spec} is of type {type(found).__name__} and no loss: {kinds} is needed")
-        with self._explained():
             loss = found(model)
+        except Exception as error: # whatever somebody's constructor raises
+            raise ScoreError(f"{self.spec} cannot be made from a model alone: {_in_words(error)}") from None
         if not isinstance(loss, torch.nn.Module):
             raise ScoreError(f"{self.spec} gives a {type(loss).__name__}, and no loss")
         return loss
-
-    @contextmanager
-    def _explained(self):
-        "Whatever somebody's constructor raises becomes a sentence."
-        try:
-            yield
-        except Exception as error:
-            raise ScoreError(f"{self.spec} cannot be made from a model alone: {_in_words(error)}") from None
 
 
 def _total(value) -> torch.Tensor:
@@ -184,30 +176,25 @@ def _total(value) -> torch.Tensor:
     return sum(part.sum() for part in parts)
 
 
-def _first_batch(model) -> tuple[list[dict], torch.Tensor]:
-    "Columns and labels of sixteen planted pairs."
-    from debias_nb.config import WorldConfig
-    from debias_nb.data.worlds import Catalogue
-    world = WorldConfig(**SMALL_WORLD, train_pairs=8, negatives=1, queries=20, items=60)
-    drawn = Catalogue(world).labelled_pairs()
-    pairs = pair_tokens(model, *drawn.texts(), drawn.labels)
-    batch = PairCollator(pairs, is_static(model))([{"row": i} for i in range(len(pairs))])
-    return columns_of(batch), batch["label"]
-
-
 def check(
     candidate: Candidate,
     encoder, # an `EncoderConfig`, of which a stand-in is made
 ) -> None:
-    "Try a loss on one batch. Raises `ScoreError` for what cannot be trained with it."
+    "Try a loss on one batch of sixteen planted pairs. Raises `ScoreError` for what cannot be trained with it."
+    from debias_nb.config import WorldConfig
+    from debias_nb.data.worlds import Catalogue
     base, _ = base_encoder(stand_in(encoder))
     model = copy.deepcopy(base)
     loss = candidate.make(model, copy.deepcopy(base))
+    world = WorldConfig(**SMALL_WORLD, train_pairs=8, negatives=1, queries=20, items=60)
+    drawn = Catalogue(world).labelled_pairs()
 
     def value(switched):
-        columns, labels = _first_batch(model)
+        pairs = pair_tokens(model, *drawn.texts(), drawn.labels)
+        batch = PairCollator(pairs, is_static(model))([{"row": i} for i in range(len(pairs))])
+        labels = batch["label"]
         torch.manual_seed(0)
-        return _total(loss(columns, 1 - labels if switched else labels))
+        return _total(loss(columns_of(batch), 1 - labels if switched else labels))
 
     try:
         total = value(switched=False)
@@ -277,28 +264,24 @@ def own_runs(
     return records
 
 
-def _committed(experiment: ExperimentConfig) -> Records: # id -> record
-    "Committed records that can be paired with runs of this machine."
-    try:
-        results = project_root(Path.cwd()) / "results"
-    except ConfigError:
-        return {}
-    here = trained_in(environment(), this_machine()["device"])
-    usable = {}
-    for run_id, record in latest(Store(results).records(experiment.paper, experiment.experiment, experiment.profile)).items():
-        if record["status"] == "finished" and is_clean(record) and alike([made_by(record), here]):
-            usable[run_id] = record
-    return usable
-
-
 def our_runs(
     experiment: ExperimentConfig,
     folder: Path, # for those that are not committed
     workers: int,
 ) -> dict[str, list[dict]]: # method -> records
-    "The runs of our methods. Raises `ScoreError` where one of them fails."
+    "The runs of our methods: committed ones that can be paired with runs of this machine. Raises `ScoreError` where one fails."
+    known = {}
+    try:
+        committed = Store(project_root(Path.cwd()) / "results")
+    except ConfigError: # outside of a clone
+        pass
+    else:
+        here = trained_in(environment(), this_machine()["device"])
+        place = (experiment.paper, experiment.experiment, experiment.profile)
+        for run_id, record in latest(committed.records(*place)).items():
+            if record["status"] == "finished" and is_clean(record) and alike([made_by(record), here]):
+                known[run_id] = record
     runs = experiment.runs()
-    known = _committed(experiment)
     outcome = run_all([run for run in runs if run.id not in known], Store(folder), workers=workers)
     if outcome.failed:
         raise ScoreError(next(iter(outcome.failed.values())))
@@ -340,37 +323,26 @@ MEASURES = (
 PLAIN = "Finetuned"
 
 
-def _cells(records: list[dict], corpora: list[str], measure: Measure):
-    "World and seed, value and resamples of each test that a measure takes."
-    for record in records:
-        corpus = record["config"]["corpus"]
-        key = run_key(record)
-        for name in [corpus["name"]] if corpus else corpora:
-            for test, values in record["metrics"].items():
-                if measure.takes(name, test):
-                    resampled = record["replicates"].get(test, {}).get(measure.metric)
-                    yield key, values[measure.metric], resampled
-
-
 def side(
     records: list[dict],
     corpora: list[str], # that are trained on; an encoder that is not trained stands for each
     measure: Measure,
 ) -> Side:
     "The values of a measure, a world and seed each: means over its tests."
-    values = {}
-    replicates = {}
-    for key, value, resampled in _cells(records, corpora, measure):
-        values.setdefault(key, []).append(value)
-        replicates.setdefault(key, []).append(resampled)
+    by_key = {}
+    for record in records:
+        corpus = record["config"]["corpus"]
+        for name in [corpus["name"]] if corpus else corpora:
+            for test in record["metrics"]:
+                if measure.takes(name, test):
+                    run = run_on(record, test, measure.metric, "fraction")
+                    by_key.setdefault(run.key, []).append(run)
     made_here = Made("", None) # all runs of a scorecard are
-    return [Run(key, float(np.mean(own)), _mean(replicates[key]), made_here, True) for key, own in values.items()]
-
-
-def _mean(replicates: list) -> np.ndarray | None: # of some tests; None where one has no resamples
-    if any(one is None for one in replicates):
-        return None
-    return np.mean(replicates, axis=0)
+    runs = []
+    for own in by_key.values():
+        value = float(np.mean([run.value for run in own]))
+        runs.append(own[0]._replace(value=value, replicates=mean_replicates(own), made=made_here, clean=True, overlap=0.))
+    return runs
 
 
 def compared(
@@ -379,42 +351,29 @@ def compared(
     corpora: list[str],
     delta: float = .01,             # the smallest difference that matters
 ) -> pd.DataFrame: # part, measure, method, value, difference, low, high, p, word; in percent and points
-    "Each method's values, and the claim that it is better than plain fine-tuning."
+    """Each method's values, and the claim that it is better than plain fine-tuning: p-values have Holm's correction over
+    the measures of a method."""
     measures = [measure for measure in MEASURES if measure.part == part]
-    plain = {measure.name: side(methods[PLAIN], corpora, measure) for measure in measures}
+    plain = [side(methods[PLAIN], corpora, measure) for measure in measures]
     rows = []
     for name, records in methods.items():
-        mine = {measure.name: side(records, corpora, measure) for measure in measures}
-        claims = {}
-        if name != PLAIN:
-            claims = _claims(measures, mine, plain, delta)
-        for measure in measures:
-            value = 100 * float(np.mean([run.value for run in mine[measure.name]]))
-            row = {"part": part, "measure": measure.name, "method": name, "value": value}
-            rows.append(row | claims.get(measure.name, {}))
+        mine = [side(records, corpora, measure) for measure in measures]
+        own = []
+        for measure, runs in zip(measures, mine):
+            value = 100 * float(np.mean([run.value for run in runs]))
+            own.append({"part": part, "measure": measure.name, "method": name, "value": value})
+        rows += own
+        if name == PLAIN:
+            continue
+        # what plain fine-tuning has more of is the gain where less is hoped for
+        gains = [paired_sides([a, b][::measure.sign]) for measure, a, b in zip(measures, mine, plain)]
+        adjusted = holm(list(map(threshold_p, gains)))
+        for row, measure, gain, p in zip(own, measures, gains, adjusted):
+            points = scaled(gain, 100)
+            low, high = sorted([measure.sign * points.low, measure.sign * points.high])
+            row |= {"difference": measure.sign * points.difference, "low": low, "high": high}
+            row |= {"p": p, "word": verdict(gain, delta=delta, p=p)}
     return pd.DataFrame(rows)
-
-
-def _claims(measures, mine: dict, plain: dict, delta: float) -> dict[str, dict]: # measure -> difference, low, high, p, word
-    "Differences to plain fine-tuning, and whether it is bettered. p-values have Holm's correction over the measures."
-    gains = []
-    for measure in measures:
-        sides = [mine[measure.name], plain[measure.name]]
-        if measure.sign < 0: # what plain fine-tuning has more of is the gain
-            sides.reverse()
-        gains.append(paired_sides(sides))
-    adjusted = holm(list(map(threshold_p, gains)))
-    claims = {}
-    for measure, gain, p in zip(measures, gains, adjusted):
-        word = verdict(gain, delta=delta, p=p)
-        claims[measure.name] = _as_measured(gain, measure.sign) | {"p": p, "word": word}
-    return claims
-
-
-def _as_measured(one: Paired, sign: int) -> dict[str, float]: # difference, low, high; in points
-    "A difference of the values as they are, whether more or less of them is hoped for."
-    low, high = sorted([sign * one.low, sign * one.high])
-    return {"difference": 100 * sign * one.difference, "low": 100 * low, "high": 100 * high}
 
 
 @lru_cache(maxsize=None)
@@ -422,14 +381,6 @@ def parts() -> dict[str, ExperimentConfig]:
     "What a loss is tried on."
     known = load_yaml(package_file("repro/score.yaml"))
     return {name: ExperimentConfig.model_validate(part) for name, part in known.items()}
-
-
-def scorecard(
-    found: pd.DataFrame, # of `compared`
-) -> pd.DataFrame: # a row a method and measure: percent, and points
-    "What is printed."
-    shown = found.set_index(["part", "method", "measure"])[["value", "difference", "low", "high", "word"]]
-    return shown.round(1).astype(object).fillna("")
 
 
 def score(
@@ -446,8 +397,6 @@ def score(
         if name not in known:
             raise ScoreError(f"no part {name!r}{nearest(name, known)}")
     folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        raise ScoreError(f"--out {out}: this is no folder")
     candidate = Candidate(spec, weight)
     check(candidate, known[on[0]].encoders[0])
     found = []
@@ -465,7 +414,8 @@ def score(
     if not found:
         raise ScoreError("nothing could be run")
     together = pd.concat(found, ignore_index=True)
-    say(f"\n{LEGEND}\n\n{scorecard(together).to_string()}\n")
+    shown = together.set_index(["part", "method", "measure"])[["value", "difference", "low", "high", "word"]]
+    say(f"\n{LEGEND}\n\n{shown.round(1).astype(object).fillna('').to_string()}\n")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{candidate.file_name}.csv"
     together.to_csv(path, index=False)

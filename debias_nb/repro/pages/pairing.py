@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['SCALE', 'Side', 'data_of', 'world_of', 'Made', 'depends_on_processor', 'trained_in', 'made_by', 'alike', 'overlap_of',
-           'is_clean', 'run_key', 'Run', 'run_of', 'run_on', 'by_world', 'level', 'Unpaired', 'is_trained', 'why_apart',
-           'pairs_of', 'of_first_world', 'is_enough', 'paired_sides', 'scaled', 'signed', 'bracket']
+           'is_clean', 'run_key', 'Run', 'run_of', 'run_on', 'mean_replicates', 'by_world', 'level', 'Unpaired',
+           'is_trained', 'why_apart', 'pairs_of', 'of_first_world', 'is_enough', 'paired_sides', 'scaled', 'signed',
+           'bracket']
 
 # %% ../../../nbs/pages/01_pairing.ipynb #9a210004
 from dataclasses import replace
@@ -143,6 +144,12 @@ def _resamples(runs: list[Run]) -> list | None:
     if any(one is None for one in replicates):
         return None
     return replicates
+
+
+def mean_replicates(runs: list[Run]) -> np.ndarray | None: # None where a run has none
+    "The replicates of a mean over some tests of one run."
+    replicates = _resamples(runs)
+    return None if replicates is None else np.mean(replicates, axis=0)
 
 
 def by_world(values, worlds: list) -> np.ndarray: # (runs,) -> (worlds,)
