@@ -6,7 +6,8 @@ exit code 1.
 import os
 import re
 from collections import Counter
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from time import time as now
 from typing import Annotated, Literal
@@ -70,23 +71,17 @@ def project_here() -> Path:
         raise RunnerError(f"{what}, and {Path.cwd()} is not in one") from None
 
 
-FOLDERS = ("DEBIAS_NB_DATA", "DEBIAS_NB_MODELS")
-
-
 def settle_folders():
-    "Variables that name a folder as seen from here go on to name that one: a notebook is executed in another folder."
-    for variable in (*FOLDERS, "DEBIAS_NB_RUNS", "DEBIAS_NB_CACHE"):
+    """Variables that name a folder as seen from here go on to name that one: a notebook is executed in another folder.
+    Raises `RunnerError` where there is no folder of data or models."""
+    for name in ("DATA", "MODELS", "RUNS", "CACHE"):
+        variable = f"DEBIAS_NB_{name}"
         value = os.environ.get(variable)
         if value:
-            os.environ[variable] = os.path.abspath(os.path.expanduser(value))
-
-
-def check_folders():
-    "Raises `RunnerError` for a variable that names no folder."
-    for variable in FOLDERS:
-        value = os.environ.get(variable)
-        if value and not Path(value).is_dir():
-            raise RunnerError(f"{variable} names {value}, which is no folder")
+            folder = os.path.abspath(os.path.expanduser(value))
+            if name in ("DATA", "MODELS") and not os.path.isdir(folder):
+                raise RunnerError(f"{variable} names {value}, which is no folder")
+            os.environ[variable] = folder
 
 
 @app.callback()
@@ -184,18 +179,16 @@ def run(
 ):
     "Execute one notebook; runs that have a record are loaded."
     root = project_here()
-    check_folders()
     from debias_nb.repro.pages.frame import RunsFailed
-    given = [(key, value) for key, value in (("fresh", fresh), ("full", full), ("workers", workers)) if value]
+    given = [("profile", profile)]
+    given += [(key, value) for key, value in (("fresh", fresh), ("full", full), ("workers", workers)) if value]
     if seeds is not None:
         given.append(("seeds", parse_seeds(seeds)))
     given += map(parse_parameter, p or [])
     for key, count in Counter(key for key, _ in given).items():
-        if key == "profile":
-            raise RunnerError("profile is given twice, as -p and as --profile")
         if count > 1:
             raise RunnerError(f"{key} is given twice")
-    parameters = dict(given)
+    parameters = dict(given[1:])
     try:
         with _interruptible():
             study = made(name, profile, parameters, root, lambda words: echo(words, err=True))
@@ -225,18 +218,6 @@ def _chosen(asked: list[str] | None, known: list[str]) -> list[str]: # asked: ta
             raise RunnerError(f"no table or paper {name!r}{meant(name, known)}")
         wanted.update(own)
     return [name for name in known if name in wanted]
-
-
-def _run_first(names: list[str], profile: str, asked: dict, fresh: bool, workers: int | None) -> dict[str, str]:
-    """All runs of several experiments in one pool of processes, each of which loads its libraries once.
-    asked: as `narrow` takes it. Which of them failed, and why."""
-    runs = {}
-    for name in names:
-        try:
-            runs |= {run.id: run for run in narrow(load_experiment(name, profile), **asked).runs()}
-        except ConfigError: # its notebook says so
-            continue
-    return run_all(list(runs.values()), store_for(profile), fresh, workers).failed
 
 
 def _counted(name: str, profile: str, asked: dict) -> tuple[int | None, str]: # None: it has no table
@@ -272,7 +253,6 @@ def batch(
     """Make every run of this profile, then execute every notebook that has a configuration there, whatever fails.
     With names of tables or papers, theirs alone."""
     from debias_nb.repro.pages.report import has_notebook
-    check_folders()
     asked = {"full": full}
     if seeds is not None:
         asked["seeds"] = parse_seeds(seeds)
@@ -281,8 +261,12 @@ def batch(
     if not known:
         raise RunnerError(f"no notebook has a configuration at profile {profile}")
     names = _chosen(tables, known)
+    first = {} # all runs in one pool of processes, each of which loads its libraries once
+    for name in names:
+        with suppress(ConfigError): # its notebook says so
+            first |= {run.id: run for run in narrow(load_experiment(name, profile), **asked).runs()}
     with _interruptible():
-        failed = _run_first(names, profile, asked, fresh, workers)
+        failed = run_all(list(first.values()), store_for(profile), fresh, workers).failed
         if not runs: # a notebook tells of its own runs that failed
             parameters = asked | ({"workers": workers} if workers else {})
             shown = [name for name in names if has_notebook(name)]
@@ -322,7 +306,6 @@ def device_batch(
 ):
     "Make the runs of a manifest or a table on a device, most valuable first, and stop before the time is up."
     begun = now()
-    check_folders()
     root = project_here()
     from debias_nb.repro.runs import device as devices
     asked = devices.asked_runs(runs, profile, full, root)
@@ -351,21 +334,19 @@ def device_batch(
 
 @app.command()
 def merge(
-    folder: Annotated[Path, Argument(help="a folder of records that device-batch wrote")],
+    folder: Annotated[Path, Argument(exists=True, file_okay=False, help="a folder of records that device-batch wrote")],
     jobs: Annotated[bool, Option("--jobs", help="the folder is that of the jobs of workflow/Snakefile")] = False,
 ):
     """Add the records of a device to results/. Those of code that this clone does not know are kept apart, in
     _runs/apart/. Exit code 1 where a record differs from one that is there, or a line is not the record of a run."""
     from debias_nb.repro.runs.device import Merged, merge as merged
     root = project_here()
-    if not folder.is_dir():
-        raise RunnerError(f"{folder} is no folder")
-    below = sorted({path.parents[1] for path in folder.glob("*/*/*.jsonl")})
     folders = [folder]
     if jobs: # each has its own, for each version of the code
         folders = sorted({path.parents[1] for path in folder.glob("*/*/*/*.jsonl")})
     elif not any(folder.glob("*/*.jsonl")):
-        hint = f"; did you mean {' or '.join(map(str, below))}?" if below else ""
+        below = sorted({str(path.parents[1]) for path in folder.glob("*/*/*.jsonl")})
+        hint = f"; did you mean {' or '.join(below)}?" if below else ""
         raise RunnerError(f"{folder} holds no records{hint}")
     apart = root / "_runs" / "apart"
     done = Merged()
@@ -387,10 +368,8 @@ def _publish(folder: Path) -> bool: # whether every line was a record
     "Puts lines of records into the Parquet files beside them, and says what is left out."
     store = Store(folder)
     every = [store.publish(*place) for place in store.unpublished()]
-    trimmed = sum(one.trimmed for one in every)
-    unsealed = sum(one.unsealed for one in every)
+    rows, trimmed, unsealed = (sum(getattr(one, what) for one in every) for what in ("rows", "trimmed", "unsealed"))
     if every:
-        rows = sum(one.rows for one in every)
         echo(f"{len(every)} Parquet files written in {os.path.relpath(folder)}, with {rows} records")
     if trimmed:
         echo(f"{trimmed} of them are of further worlds: without bootstrap replicates and single values of questions")
@@ -406,20 +385,13 @@ def _publish(folder: Path) -> bool: # whether every line was a record
 
 @app.command()
 def convert(
-    folder: Annotated[Path | None, Argument(help="a folder of records; default: results/")] = None,
+    folder: Annotated[Path | None, Argument(
+        exists=True, file_okay=False, help="a folder of records; default: results/")] = None,
 ):
     """Put records that are lines, as runs and earlier versions leave them, into the Parquet files beside them. Exit code 1
     where a line is no record; it stays."""
-    place = folder or project_here() / "results"
-    if not place.is_dir():
-        raise RunnerError(f"{place} is no folder")
-    if not _publish(place):
+    if not _publish(folder or project_here() / "results"):
         raise Exit(1)
-
-
-def _pages_of(paper: str) -> list[str]:
-    "The pages of one paper, in the order in which they are made: claims rest on tables."
-    return [*configured(f"{paper}/*.yaml"), f"{paper}/claims", f"{paper}/errata"]
 
 
 def _write_pages(names: list[str], folder: Path, fresh: bool, here: Path) -> list[Path]: # what was written
@@ -451,15 +423,14 @@ def report(
     from debias_nb.repro.pages.report import BOOKS
     root = project_here()
     folder = out.absolute() if out else root / ("_runs/reports" if fresh else "reports")
-    groups = [_pages_of(paper) for paper in papers()]
+    groups = [[*configured(f"{paper}/*.yaml"), f"{paper}/claims", f"{paper}/errata"] for paper in papers()] # claims rest on tables
     if names:
-        every = [name for group in groups for name in group]
-        written = [_write_pages(_chosen(names, [*every, *BOOKS]), folder, fresh, root)]
+        written = [_write_pages(_chosen(names, [*chain(*groups), *BOOKS]), folder, fresh, root)]
     else: # papers side by side; the books speak of all of them
         pool = Parallel(min(cpu_count(), len(groups)))
         written = pool(delayed(_write_pages)(group, folder, fresh, root) for group in groups)
         written.append(_write_pages(list(BOOKS), folder, fresh, root))
-    for path in (path for some in written for path in some):
+    for path in chain(*written):
         echo(os.path.relpath(path))
 
 
@@ -517,24 +488,15 @@ def agree(
         here, committed = compute_untrained()
         lines, do_agree = said(here, committed, "committed runs that train nothing", SAME)
     else:
-        stores = results("planted", fresh=True), results("planted")
-        here, committed = (
-            latest(record for place in store.places() if place[2] == "planted" for record in store.records(*place, short=True))
-            for store in stores)
-        lines, do_agree = said(here, committed, "committed planted runs")
+        sides = []
+        for store in (results("planted", fresh=True), results("planted")):
+            places = [place for place in store.places() if place[2] == "planted"]
+            sides.append(latest(record for place in places for record in store.records(*place, short=True)))
+        lines, do_agree = said(*sides, "committed planted runs")
     for line in lines:
         echo(line)
     if not do_agree:
         raise Exit(1)
-
-
-def _place_of(name: str, kind: str) -> str: # kind: of encoder
-    "Where an encoder was found, or how to get it."
-    from debias_nb.loading import find_folder
-    try:
-        return str(find_folder(EncoderConfig(name=name, kind=kind), download=False))
-    except EncoderError as e:
-        return str(e)
 
 
 data_app = typer.Typer(invoke_without_command=True)
@@ -545,10 +507,9 @@ app.add_typer(data_app, name="data")
 def data(ctx: typer.Context):
     """Which data files and base encoders are needed, where they were found, and how to get the others.
     Exit code 1 where a file has other contents than the published ones."""
-    check_folders()
     if ctx.invoked_subcommand:
         return
-    from debias_nb.loading import encoder_cards
+    from debias_nb.loading import encoder_cards, find_folder
     found = inventory()
     rows = []
     for one in found:
@@ -557,7 +518,11 @@ def data(ctx: typer.Context):
     _print(rows, "data set", "file", "bytes", "status", "where, or how to get it")
     rows = []
     for name, card in encoder_cards().items():
-        rows.append([name, card.kind, "yes" if card.zero_shot else "no", card.trained_on, _place_of(name, card.kind)])
+        try:
+            place = str(find_folder(EncoderConfig(name=name, kind=card.kind), download=False))
+        except EncoderError as e: # how to get it
+            place = str(e)
+        rows.append([name, card.kind, "yes" if card.zero_shot else "no", card.trained_on, place])
     for name, kind in (("tiny", "transformer"), ("tiny-static", "static")):
         rows.append([name, kind, "yes", "the planted world's broad corpus", "trained here when first used"])
     echo()
@@ -587,7 +552,6 @@ def convert_data(
 @app.command("list")
 def list_names():
     "Methods by name; experiments where there is a clone of the repository. Data sets and encoders: `data`."
-    check_folders()
     from typing import get_args
     from debias_nb.repro.config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, REGULARISERS
     values = {
@@ -723,7 +687,6 @@ def score(
     workers: Workers = None,
 ):
     "Train with somebody's own loss as the methods here are trained, and say what it does beside them."
-    check_folders()
     module_and_name(loss) # refuses another form before PyTorch is imported, which takes seconds
     from debias_nb.repro.score import score as scored
     asked = tuple(part.strip() for part in on.split(","))

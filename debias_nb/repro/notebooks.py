@@ -25,32 +25,21 @@ class NotebookFailed(RuntimeError):
 
 
 TYPES = {kind.__name__: kind for kind in (int, float, str, bool, list)}
-FORM = "`name: type = literal`, with types made of int, float, str, bool, list and None"
 
 
 def declared(template: Path) -> dict[str, object]: # name -> type
-    "The parameters of a template. Raises `RunnerError` without exactly one tagged cell, or for one of another form."
+    """The parameters of a template, lines `name: type = literal` of its one cell that is tagged `parameters`.
+    Raises `RunnerError` for another form."""
     try:
         cells = json.loads(template.read_text("utf-8"))["cells"]
-    except (OSError, ValueError, KeyError) as e:
-        raise RunnerError(f"{template}: no notebook ({e})") from None
-    code = [cell for cell in cells if cell["cell_type"] == "code"]
-    tagged = [cell for cell in code if "parameters" in cell["metadata"].get("tags", [])]
-    if len(tagged) != 1:
-        raise RunnerError(f"{template}: {len(tagged)} code cells are tagged `parameters`, exactly one must be")
-    cell = ModuleType("parameters")
-    cell.__builtins__ = TYPES # nothing else is known there
-    try:
-        exec("".join(tagged[0]["source"]), vars(cell))
-    except SyntaxError as e:
-        raise RunnerError(f"{template}: parameters line {e.lineno}: {e.msg}") from None
+        (source,) = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
+        cell = ModuleType("parameters")
+        cell.__builtins__ = TYPES # nothing else is known there
+        exec(source, vars(cell))
+        kinds = cell.__annotations__
+        return {name: kind | None if vars(cell)[name] is None else kind for name, kind in kinds.items()}
     except Exception as e:
-        raise RunnerError(f"{template}: parameters are lines of the form {FORM}: {e}") from None
-    kinds = cell.__annotations__
-    given = {name for name in vars(cell) if not name.startswith("__")}
-    for name in given ^ kinds.keys():
-        raise RunnerError(f"{template}: the line of {name} is not {FORM}")
-    return {name: kind | None if vars(cell)[name] is None else kind for name, kind in kinds.items()}
+        raise RunnerError(f"{template}: no notebook with one cell of parameters ({e})") from None
 
 
 def checked(template: Path, given: dict[str, object]) -> dict[str, object]:
