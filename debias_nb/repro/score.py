@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -154,7 +155,7 @@ class Candidate:
         try:
             if is_term:
                 from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
-                one = found() if is_class else found
+                one: Any = found() if is_class else found
                 if self.weight is not None:
                     one = replace(one, weight=self.weight)
                 return Regularized(model, CosineSimilarityLoss(model), [one], base=base)
