@@ -1,6 +1,7 @@
 "The notebooks as people meet them in JupyterLab and papermill."
 import base64
 import json
+import re
 import struct
 import sys
 from pathlib import Path
@@ -95,6 +96,7 @@ def test_plumbing_is_folded_and_nothing_else(tmp_path):
     assert [is_folded(source, True) for source in (imports, function, table)] == [True, True, False]
     assert [is_folded(source, False) for source in (imports, function, table)] == [True, False, False]
     assert is_folded("#| default_exp x", False) and is_folded("#| hide\nf()", False)
+    assert is_folded("#| echo: false\nplot()", False) and is_folded("#| echo: false\nplot()", True)
     assert is_folded("import re\nx = 1", True) and not is_folded("import re\nx = 1", False)
     assert is_folded("x = 1\n" * 16, True) and not is_folded("profile: str = 'small'\n" * 16, True, tags=["parameters"])
     assert not is_folded("!ls", False)
@@ -108,6 +110,89 @@ def test_plumbing_is_folded_and_nothing_else(tmp_path):
 def test_a_reading_fits_into_the_window(path):
     wide = [line for source in code(path) if "Reading" in source for line in source.splitlines() if len(line) > 100]
     assert wide == []
+
+
+# One notebook to read for each method.
+
+READ = [path for path in NOTEBOOKS if path.is_relative_to(ROOT / "nbs/read")]
+SCREEN = 42  # lines that a window of JupyterLab shows
+LINE = 110   # characters
+PICTURE = 15 # lines that a figure takes
+
+
+def lines_of_code(path):
+    lines = [line.strip() for source in code(path) for line in source.splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def layout(cells):
+    "How many lines a reader sees, and after how many each picture and each heading comes; a folded cell takes one."
+    seen, pictures, headings = 0, [], {}
+    for cell in cells:
+        lines = "".join(cell["source"]).splitlines()
+        if cell["cell_type"] == "markdown":
+            for line in lines:
+                if line.startswith("## "):
+                    headings[line.removeprefix("## ").partition(":")[0]] = seen
+                seen += max(1, -(-len(line) // LINE))
+        else:
+            seen += 1 if cell["metadata"].get("jupyter", {}).get("source_hidden") else len(lines)
+        if any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])):
+            pictures.append(seen)
+            seen += PICTURE
+    return seen, pictures, headings
+
+
+def numbers_of(text):
+    return re.findall(r"(?<![\w.])\d+\.\d+|(?<![\w.])\d{2,}(?![\w.]*\w)", text)
+
+
+def unprinted(cells):
+    "The numbers of several digits in the prose that no code has and no output shows; links, code and formulas apart."
+    known, told = "", ""
+    for cell in cells:
+        if cell["cell_type"] == "markdown":
+            told += re.sub(r"\[[^]]*\]\([^)]*\)|`[^`]*`|\$[^$]*\$|AUC\(0\.05\)", " ", "".join(cell["source"]))
+        else:
+            known += "".join(cell["source"])
+            for output in cell["outputs"]:
+                known += "".join(output.get("text", "")) + "".join(output.get("data", {}).get("text/html", ""))
+    return [number for number in numbers_of(told) if float(number) not in map(float, numbers_of(known))]
+
+
+def test_each_paper_has_a_notebook_to_read():
+    assert [path.stem for path in READ] == sorted(path.name for path in (ROOT / "nbs/papers").iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("path", READ, ids=named)
+def test_a_notebook_to_read_is_short_and_shows_first_what_it_is_about(path):
+    assert len(lines_of_code(path)) <= 250
+    seen, pictures, headings = layout(cells(path))
+    assert len(pictures) == 3 and pictures[0] <= SCREEN
+    assert headings["The insight"] <= seen / 3
+    order = ["The idea", "The insight", "The dial", "What it costs", "Where it fails", "In your own training", "Four questions"]
+    assert [name for name in headings if name in order] == order
+
+
+@pytest.mark.parametrize("path", READ, ids=named)
+def test_a_notebook_to_read_has_been_run_and_exports_nothing(path):
+    nb = json.loads(path.read_text("utf-8"))
+    assert outputs.STAMP in nb["metadata"] and not outputs.stale(nb)
+    assert not any(re.search(r"^#\|\s*(export|default_exp)", source, re.M) for source in code(path))
+    assert unprinted(nb["cells"]) == []
+
+
+def test_what_is_wrong_with_a_notebook_to_read_is_seen():
+    def cell(kind, source, *shown, **metadata):
+        return {"cell_type": kind, "source": source, "metadata": metadata, "outputs": list(shown)}
+
+    picture = {"data": {"image/png": "", "text/html": "<td>0.62</td>"}}
+    found = [
+        cell("markdown", "x" * 111 + "\n## The idea: one"), cell("code", "a = 1.5\n" * 9, jupyter={"source_hidden": True}),
+        cell("code", "a\nb", picture), cell("markdown", "## Next\nIt is 0.62, 1.5 or 37; [Smith et al. 2022](a-12), `99`, $88$."),
+    ]
+    assert layout(found) == (6 + PICTURE + 2, [6], {"The idea": 2, "Next": 6 + PICTURE})
+    assert unprinted(found) == ["37"]
 
 
 # Parameters.
