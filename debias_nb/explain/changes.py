@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['LARGEST', 'AT_ONCE', 'Metric', 'METRICS', 'TITLES', 'RESAMPLES', 'FEWEST_UNITS', 'HARM', 'GAIN', 'NEITHER', 'LEVEL',
            'SAID', 'FEWEST_PAIRS', 'Units', 'sampling_units', 'average_precision', 'Measured', 'Test', 'difference',
-           'figures', 'tfidf_model', 'tfidf_cosine', 'verdicts', 'points', 'sentence', 'has_one_score', 'score_table']
+           'figures', 'level', 'tfidf_model', 'tfidf_cosine', 'verdicts', 'points', 'sentence', 'has_one_score',
+           'score_table']
 
 # %% ../../nbs/explain/03_changes.ipynb #18e1b298
 import math
@@ -161,6 +162,13 @@ def figures(change: Paired) -> dict[str, float]:
     low, high = np.clip([change.low, change.high], -1, 1).tolist()
     return {"change": change.difference, "low": low, "high": high, "p": change.p}
 
+
+def level(values, resampled, units: int | None) -> dict: # values: (seeds,); resampled: (seeds, RESAMPLES)
+    "What was reached, with its interval, for a row of a table. An interval ends where no metric can be."
+    found = interval(values, resampled, units=units)
+    low, high = np.clip([found.low, found.high], 0, 1).tolist()
+    return {"value": found.value, "std": found.std, "low": low, "high": high, "n": found.n}
+
 # %% ../../nbs/explain/03_changes.ipynb #28b3863a
 def tfidf_model(texts: list[str]) -> TfidfVectorizer:
     "How rare the words of the training texts are. Raises `DataError` where none has a word."
@@ -244,9 +252,7 @@ def score_table(tests: list[Test]) -> pd.DataFrame: # a row a test and scorer
             row = {"test": test.name, "scorer": name}
             for metric in METRICS:
                 measured = test.of(name, metric)
-                found = interval([measured.value], [measured.resampled], units=measured.units)
-                row[metric] = measured.value
-                row[f"{metric} low"] = max(0., found.low) # both metrics lie in [0, 1]
-                row[f"{metric} high"] = min(1., found.high)
+                found = level([measured.value], [measured.resampled], measured.units)
+                row |= {metric: measured.value, f"{metric} low": found["low"], f"{metric} high": found["high"]}
             rows.append(row)
     return pd.DataFrame(rows)

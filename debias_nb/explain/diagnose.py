@@ -10,6 +10,7 @@ __all__ = ['FIGURES', 'SIGNS', 'CONDITION', 'SHARES', 'SAMPLE', 'SAMPLE_WORDS', 
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import fill, indent
@@ -174,22 +175,6 @@ def _loaded(base, tuned) -> dict[str, Scorer]: # what `load_model` takes
         names = f"base ({one.name}) and tuned ({other.name})"
         raise EncoderError(f"{names} are the same model: fine-tuning changed nothing, or one of the names is wrong")
     return {"base": one, "tuned": other}
-
-
-def _mixes(base: Scorer, tuned: Scorer) -> dict[str, Scorer]: # none for models of different make
-    "Models between base and tuned."
-    try:
-        return {f"WiSE-FT {share:g}": mixed_scorer(base, tuned, share) for share in SHARES}
-    except ValueError:
-        return {}
-
-
-def _score(test: Test, models: dict[str, Scorer], tfidf, progress: bool) -> None:
-    "Give a test all of its scores: of both models, of two baselines without one, and of the mixtures."
-    scores = pair_scores(models, test.left, test.right, f"{test.name}: scores", progress)
-    first = {model: scores.pop(model) for model in ("base", "tuned")}
-    overlap = word_overlap(test.left, test.right, words_of)
-    test.scores = first | {"word overlap": overlap, "TF-IDF": tfidf_cosine(tfidf, test.left, test.right)} | scores
 
 
 def same_tests(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
@@ -515,9 +500,14 @@ def diagnose(
     texts = [*trained.left, *trained.right]
     tfidf = tfidf_model(texts)
     scorers = _loaded(base, tuned)
-    mixes = _mixes(**scorers)
+    mixes = {}
+    with suppress(ValueError): # of models of different make
+        mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}
     for test in measured:
-        _score(test, scorers | mixes, tfidf, progress)
+        found = pair_scores(scorers | mixes, test.left, test.right, f"{test.name}: scores", progress)
+        test.scores = {
+            "base": found["base"], "tuned": found["tuned"], "word overlap": word_overlap(test.left, test.right, words_of),
+            "TF-IDF": tfidf_cosine(tfidf, test.left, test.right), **{name: found[name] for name in mixes}}
     for scorer in mixes.values(): # nothing is asked of them any more
         scorer.known.clear()
 

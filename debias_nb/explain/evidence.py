@@ -79,7 +79,7 @@ SLICE_COLUMNS = ["test", "kind", "slice", "pairs", "matches", "base", "tuned", "
 
 
 def slices(tests: list[Test], trained: set[str]) -> pd.DataFrame: # a row a test, kind and slice
-    "The change in AUC(0.05) inside of each slice; those that are too small are left out, and a kind with one slice alone."
+    "The change in AUC(0.05) inside of each slice, where it is large enough; a kind with one slice alone is left out."
     rows = []
     for test in tests:
         for kind, names in kinds_of_pairs(test.file, trained).items():
@@ -136,10 +136,11 @@ def _rescored(
 
 
 def _moved(test: Test, model: str, now: np.ndarray) -> tuple[Paired, Measured]:
-    "What changes in AUC(0.05) when a model's scores are these; the same with resamples, to be compared with another change."
+    "What changes in AUC(0.05) when a model's scores are these; the same with resamples, to subtract another change."
     before = test.of(model, "auc05")
     after = test.measured(now, "auc05")
-    return difference(after, before), Measured(after.value - before.value, after.resampled - before.resampled, after.units)
+    moved = Measured(after.value - before.value, after.resampled - before.resampled, after.units)
+    return difference(after, before), moved
 
 
 INTERVENTIONS = (("drop", "gained"), ("drop", "lost"), ("drop", "others"), ("swap", "gained"))
@@ -161,10 +162,10 @@ def interventions(
             for model, now in scores.items():
                 change, _ = _moved(test, model, now)
                 moved = np.abs(now - test.scores[model])[touched]
-                rows.append({
-                    "test": test.name, "how": how, "which": which, "words": len(words), "touched": len(touched) / len(left),
-                    "model": model, "score moved": float(moved.mean()) if len(moved) else 0., **figures(change),
-                })
+                mean = float(moved.mean()) if len(moved) else 0.
+                about = {"test": test.name, "how": how, "which": which, "words": len(words)}
+                about["touched"] = len(touched) / len(left)
+                rows.append({**about, "model": model, "score moved": mean, **figures(change)})
     table = pd.DataFrame(rows)
     for _, part in table.groupby(["how", "which", "model"]):
         table.loc[part.index, "p"] = holm(part.p.tolist())
@@ -214,8 +215,8 @@ def shortcuts(
     words: list[str],               # of `candidate_words`
     progress: bool = False,
 ) -> pd.DataFrame: # a row a test
-    """Whether the tuned model ranks a test better without words that mislead there, and gains more by it than the base does:
-    `more` is the tuned model's change minus the base's on the same pairs, and `p`, corrected for the tests, is for it."""
+    """Whether the tuned model ranks a test better without words that mislead there, and gains more by it than the base:
+    `more` is its change minus the base's on the same pairs, and `p`, corrected for the tests, is for it."""
     rows = []
     for test in tests:
         there = word_pairs(test.left, test.right, test.labels)
@@ -257,7 +258,8 @@ def doubts(test: str, shared: int, pairs: int) -> list[str]: # shared: pairs tha
     "What to know of a test before a result on it is believed."
     told = []
     if shared:
-        told.append(f"{test}: {shared:,} of {pairs:,} pairs stand in the training file too, and say nothing of new data.")
+        leaked = f"{shared:,} of {pairs:,} pairs stand in the training file too"
+        told.append(f"{test}: {leaked}, and say nothing of new data.")
     if pairs < FEWEST_PAIRS:
         few = f"{test}: {pairs} pairs are few. With fewer than {FEWEST_PAIRS} the 95 % interval is too short"
         told.append(f"{few}: where nothing changed, it leaves out zero more often than once in twenty.")
@@ -334,5 +336,9 @@ def flips(tests: list[Test]) -> pd.DataFrame: # `FLIPS` at most, the worst first
     rows = np.argsort(before - after, kind="stable")[:FLIPS]
     rows = rows[after[rows] > before[rows]]
     found = test.file.frame[PAIR_COLUMNS].iloc[rows].reset_index(drop=True)
-    own = {"base": test.scores["base"][rows], "tuned": test.scores["tuned"][rows]}
-    return found.assign(**{"test": test.name, "wrong before": before[rows], "wrong after": after[rows]}, **own)
+    found["test"] = test.name
+    found["wrong before"] = before[rows]
+    found["wrong after"] = after[rows]
+    for model in ("base", "tuned"):
+        found[model] = test.scores[model][rows]
+    return found

@@ -154,8 +154,7 @@ def cutting(scorer: Scorer) -> tuple: # equal where texts are cut into the same 
 
 
 def _vectors(scorer: Scorer, texts, tokens: dict) -> torch.Tensor: # (n, d)
-    """Vectors of texts, those of the last `KNOWN` texts computed once; in `tokens` is what scorers that cut alike have in
-    common."""
+    "Vectors of texts, those of the last `KNOWN` computed once; `tokens` are shared by scorers that cut texts alike."
     prefix = scorer.prefix
     new = tuple(text for text in texts if prefix + text not in scorer.known)
     if new:
@@ -201,7 +200,7 @@ def pair_scores(
     what: str = "",         # the name of the progress bar
     progress: bool = False, # show it
 ) -> dict[str, np.ndarray]: # (n,) of each model, higher = more likely a match
-    """Scores of pairs; cosines that float32 cannot tell apart are equal. Raises `ValueError` for one text in the place of a
+    """Scores of pairs; cosines that float32 cannot tell apart are equal. Raises `ValueError` for one text in place of a
     list, and for sides of different length, `EncoderError` for a model whose scores are not finite."""
     left = several_texts(left, "left")
     right = several_texts(right, "right")

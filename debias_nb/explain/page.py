@@ -173,7 +173,7 @@ def check_targets(
         for wrong, why in (
             (not os.access(real.parent, os.W_OK), f"there is no folder {real.parent} that may be written to"),
             (real in taken, "another file goes there too"),
-            (real.exists() and not is_ours(real), "the file exists, and is no page of debias-nb; remove it, or give another name"),
+            (real.exists() and not is_ours(real), "the file exists, and is no page of debias-nb; give another name"),
             (real.exists() and not overwrite, "the file exists; remove it, give another name, or add --overwrite"),
         ):
             if wrong:

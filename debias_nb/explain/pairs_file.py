@@ -268,10 +268,12 @@ def read_pairs_file(
     for texts in (left, right):
         _check_cells(label, texts, texts.map(_is_text), "a text is expected")
         if pd.to_numeric(texts, errors="coerce").notna().all(): # as ids are
-            raise DataError(f"{label}: column {texts.name!r} holds numbers alone (the first is {texts.iloc[0]!r}), not texts")
+            found = f"numbers alone (the first is {texts.iloc[0]!r}), not texts"
+            raise DataError(f"{label}: column {texts.name!r} holds {found}")
     truths = same.map(_truth)
     _check_cells(label, same, truths.notna(), "labels are 0 or 1")
-    frame = pd.DataFrame({"left": left, "right": right, "label": truths.astype(int), "line": cells.index}).reset_index(drop=True)
+    frame = pd.DataFrame({"left": left, "right": right, "label": truths.astype(int), "line": cells.index})
+    frame = frame.reset_index(drop=True)
     if group:
         names = ["" if missing else str(cell).strip() for cell, missing in zip(cells[group], cells[group].isna())]
         frame["group"] = pd.Series([name or "(none)" for name in names], dtype=object)
