@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from .config import check_range
+from .config import check_known, check_range
 from debias_nb.encoders import (
     EncoderError, Tokens, check_no_template, device_of, embed, is_plain_table, is_static, mask_id, special_ids, table_vectors,
     tokenise,
@@ -74,15 +74,6 @@ def _token_bits(tokens, seed, epoch, rows, stream): # rows: (n,) names of the te
     return random_bits(seed, epoch, rows, length, stream)
 
 # %% ../nbs/04_interventions.ipynb #e7b038c2
-def _shuffled(ordinary, bits) -> torch.Tensor: # (n, L) bool, int64 from 0 on -> (n, L)
-    "The place of each token in the order of its row's bits, ordinary tokens before all others."
-    key = torch.from_numpy(bits).to(ordinary.device)
-    last = torch.iinfo(torch.long).max
-    key = key.masked_fill(~ordinary, last)
-    order = key.argsort(dim=1, stable=True)
-    return order.argsort(1)
-
-
 def choose(tokens: Tokens, share: float, seed: int, epoch: int, rows=None) -> tuple[torch.Tensor, torch.Tensor]:
     """Choose tokens of each text to intervene on, at random.
 
@@ -127,38 +118,18 @@ def choose(tokens: Tokens, share: float, seed: int, epoch: int, rows=None) -> tu
     k = torch.minimum(wanted, n - 1).clamp(min=0) # one token at least stays
 
     bits = _token_bits(tokens, seed, epoch, rows, stream=0) >> 1
-    place = _shuffled(ordinary, bits.astype(np.int64))
+    key = torch.from_numpy(bits.astype(np.int64)).to(ordinary.device)
+    key = key.masked_fill(~ordinary, torch.iinfo(torch.long).max)
+    place = key.argsort(dim=1, stable=True).argsort(1) # in the order of the bits, ordinary tokens first
     chosen = ordinary & (place < k[:, None])
     return chosen, (n > 1).float()
 
 # %% ../nbs/04_interventions.ipynb #3f9d861c
-def _is_special(word: str) -> bool:
-    return word[:1] + word[-1:] in ("[]", "<>")
-
-
 def ordinary_vocabulary(model) -> np.ndarray: # ids that may replace a token
     "All ids of the vocabulary but special ones, mask and unknown among these."
-    ids = {i for word, i in model.tokenizer.get_vocab().items() if not _is_special(word)}
-    ordinary = ids - special_ids(model)
-    ascending = sorted(ordinary)
-    return np.array(ascending)
-
-
-def _replaced(model, tokens, chosen, seed, epoch, rows) -> Tokens:
-    "Tokens with others drawn from the vocabulary in the chosen places."
-    vocabulary = ordinary_vocabulary(model)
-    bits = _token_bits(tokens, seed, epoch, rows, stream=1)
-    drawn = vocabulary[bits % len(vocabulary)]
-    other = torch.from_numpy(drawn).to(tokens.ids.device)
-    ids = torch.where(chosen, other, tokens.ids)
-    return replace(tokens, ids=ids)
-
-
-def _closed_up(tokens: Tokens) -> Tokens:
-    "Tokens without gaps: those that are left move to the front."
-    gaps = ~tokens.mask
-    order = gaps.long().argsort(dim=1, stable=True)
-    return tokens.each(lambda column: column.gather(1, order))
+    words = model.tokenizer.get_vocab().items()
+    ids = {i for word, i in words if word[:1] + word[-1:] not in ("[]", "<>")}
+    return np.array(sorted(ids - special_ids(model)))
 
 
 Kind = Literal["mask", "delete", "pad", "random"]
@@ -167,8 +138,7 @@ INTERVENTION_KINDS = get_args(Kind)
 
 def check_intervention(kind: str) -> None:
     "Raises `ValueError` for an unknown kind."
-    if kind not in INTERVENTION_KINDS:
-        raise ValueError(f"intervention must be one of {', '.join(INTERVENTION_KINDS)}, got {kind!r}")
+    check_known("intervention", kind, INTERVENTION_KINDS)
 
 
 def intervene(
@@ -215,18 +185,18 @@ def intervene(
     check_intervention(kind)
     check_no_template(model)
     if kind == "random":
-        return _replaced(model, tokens, chosen, seed, epoch, rows)
+        vocabulary = ordinary_vocabulary(model)
+        bits = _token_bits(tokens, seed, epoch, rows, stream=1)
+        drawn = torch.from_numpy(vocabulary[bits % len(vocabulary)]).to(tokens.ids.device)
+        return replace(tokens, ids=torch.where(chosen, drawn, tokens.ids))
     static = is_static(model)
     if kind == "mask" and not static:
-        ids = tokens.ids.masked_fill(chosen, mask_id(model))
-        return replace(tokens, ids=ids)
-    left = ~chosen
-    mask = tokens.mask & left
-    ordinary = tokens.ordinary & left
-    gone = replace(tokens, mask=mask, ordinary=ordinary)
+        return replace(tokens, ids=tokens.ids.masked_fill(chosen, mask_id(model)))
+    gone = replace(tokens, mask=tokens.mask & ~chosen, ordinary=tokens.ordinary & ~chosen)
     if kind == "pad" or static:
         return gone
-    return _closed_up(gone)
+    order = (~gone.mask).long().argsort(dim=1, stable=True) # those that are left move to the front
+    return gone.each(lambda column: column.gather(1, order))
 
 # %% ../nbs/04_interventions.ipynb #54010f60
 def _table_importance(model, part: Tokens) -> torch.Tensor: # (n, L)
@@ -378,33 +348,6 @@ def importance(
     return Importance(out, tokens, model.tokenizer)
 
 # %% ../nbs/04_interventions.ipynb #98c29dda
-def _pieces(model, texts: list[str]) -> list[tuple[list[int], list[tuple[int, int]]]]: # of each text
-    "The ids of a whole text's tokens, and where each begins and ends."
-    tokenizer = model.tokenizer
-    if is_static(model):
-        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
-        return [(encoding.ids, encoding.offsets) for encoding in encodings]
-    cut = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    return list(zip(cut["input_ids"], cut["offset_mapping"]))
-
-
-def _spans(
-    model,
-    pieces: tuple,     # of `_pieces`, of one text
-    ids: list[int],    # of the ordinary tokens that were made of it
-    special: set[int], # ids
-) -> list[tuple[int, int]]:
-    "Where each ordinary token begins and ends. Raises `EncoderError` where these are not the text's own tokens."
-    own = [(number, span) for number, span in zip(*pieces) if number not in special]
-    if getattr(model.tokenizer, "truncation_side", "right") == "left":
-        own = own[len(own) - len(ids) :]
-    own = own[: len(ids)]
-    if [number for number, _ in own] != ids:
-        why = "the encoder cuts texts otherwise than its tokenizer does, as with a chat template"
-        raise EncoderError(f"{why}; which tokens are those of a word is not known")
-    return [span for _, span in own]
-
-
 def token_owners(
     model,
     texts: list[str],
@@ -412,12 +355,26 @@ def token_owners(
     tokens: Tokens,          # of the same texts
 ) -> np.ndarray: # (n, L) number of the word that each token's last character stands in, -1 for none
     "Which word each token is a piece of. Raises `EncoderError` for tokens that are not those of the texts."
-    owner = np.full(tokens.ids.shape, -1)
+    tokenizer = model.tokenizer
+    if is_static(model): # of each text its whole tokens, and where each begins and ends
+        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+        pieces = [(encoding.ids, encoding.offsets) for encoding in encodings]
+    else:
+        cut = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        pieces = zip(cut["input_ids"], cut["offset_mapping"])
     special = special_ids(model)
-    pieces = _pieces(model, texts)
+    from_the_left = getattr(tokenizer, "truncation_side", "right") == "left"
+    owner = np.full(tokens.ids.shape, -1)
     for row, of_text, found, ids, ordinary in zip(owner, places, pieces, tokens.ids.cpu(), tokens.ordinary.cpu()):
-        spans = _spans(model, found, ids[ordinary].tolist(), special)
-        row[ordinary.numpy()] = [of_text[end - 1] if end > start else -1 for start, end in spans]
+        wanted = ids[ordinary].tolist()
+        own = [(number, span) for number, span in zip(*found) if number not in special]
+        if from_the_left:
+            own = own[len(own) - len(wanted) :]
+        own = own[: len(wanted)]
+        if [number for number, _ in own] != wanted:
+            why = "the encoder cuts texts otherwise than its tokenizer does, as with a chat template"
+            raise EncoderError(f"{why}; which tokens are those of a word is not known")
+        row[ordinary.numpy()] = [of_text[end - 1] if end > start else -1 for _, (start, end) in own]
     return owner
 
 
@@ -427,10 +384,9 @@ def word_of_token(
     tokens: Tokens,         # the same texts joined by blanks and tokenised
 ) -> np.ndarray: # (n, L) index of the word each token belongs to, -1 for special tokens and padding
     "`token_owners` of texts whose words are known; the blank before a word is its own."
-    said = [" ".join(words) for words in texts]
     places = [[number for number, word in enumerate(words) for _ in f" {word}"] for words in texts]
     within = [place[1:] for place in places] # no blank stands before the first word
-    return token_owners(model, said, within, tokens)
+    return token_owners(model, [" ".join(words) for words in texts], within, tokens)
 
 
 def importance_by_role(
@@ -442,17 +398,10 @@ def importance_by_role(
     tokens = tokenise(model, [title.text for title in titles])
     found = importance(model, tokens, **options).values
     values = found.clamp(min=0).nan_to_num().numpy()
-    words = [list(title.words) for title in titles]
-    owner = word_of_token(model, words, tokens)
+    owner = word_of_token(model, [list(title.words) for title in titles], tokens)
     of_word = owner >= 0
     row, _ = np.nonzero(of_word)
-    word = owner[of_word]
-    role = [titles[i].roles[j] for i, j in zip(row, word)]
-    return _shares(row, role, values[of_word])
-
-
-def _shares(title, role, importance): # (tokens,) each -> a row a title
-    "The share of each role in the importance of each title."
-    long = pd.DataFrame({"title": title, "role": role, "share": importance})
+    role = [titles[i].roles[j] for i, j in zip(row, owner[of_word])]
+    long = pd.DataFrame({"title": row, "role": role, "share": values[of_word]})
     mass = long.pivot_table(index="title", columns="role", values="share", aggfunc="sum", fill_value=0.)
     return mass.div(mass.sum(axis=1), axis=0)

@@ -505,13 +505,6 @@ def test_minilm_is_found_without_importing_its_package(minilm):
     assert sha256_file(minilm / "model.safetensors") == encoder_cards()["minilm"].sha256
 
 
-def test_minilm_tells_what_texts_mean(minilm):
-    model = load_encoder(config("minilm", max_length=32))
-    texts = ["How do I open a terminal?", "What opens the command line?", "Why is my soup salty?"]
-    a, b, c = embed_texts(model, texts, 32)
-    assert a @ b > .5 > .2 > a @ c
-
-
 # planted encoders, asked for by several at once
 
 FORK = multiprocessing.get_context("fork") # the libraries are loaded once, here

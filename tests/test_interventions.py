@@ -10,7 +10,7 @@ from sentence_transformers.base.modules import Dense
 
 from debias_nb.encoders import EncoderError, embed_texts, tokenise
 from debias_nb.interventions import (
-    _is_special, choose, importance, importance_by_role, intervene, ordinary_vocabulary, random_bits, row_keys,
+    choose, importance, importance_by_role, intervene, ordinary_vocabulary, random_bits, row_keys,
     word_of_token,
 )
 from debias_nb.explain.models import load_model
@@ -83,21 +83,18 @@ def test_the_tokens_with_the_smallest_bits_are_chosen(model, share, counts):
     assert torch.equal(choose(tokens, share, 6, 2)[0], named[0])
 
 
-@pytest.mark.parametrize("share", [0, 1, -.1, 50])
-def test_shares_that_are_refused(model, share):
-    with pytest.raises(ValueError, match=r"share must lie in \(0, 1\), got"):
-        choose(tokenise(model, TEXTS), share, 0, 0)
-
-
-def test_special_tokens_replace_nothing(model):
-    assert ordinary_vocabulary(model).tolist() == ORDINARY
-    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "<pad>"]
-    assert all(_is_special(word) for word in specials)
-    assert not any(_is_special(word) for word in ("red", "[", "<", "a]", "<b", "##s", "?", "<]"))
+def test_what_cannot_be_is_named(model):
+    tokens = tokenise(model, TEXTS)
+    for share in (0, 1, -.1, 50):
+        with pytest.raises(ValueError, match="share"):
+            choose(tokens, share, 0, 0)
+    with pytest.raises(ValueError, match="'delete'"):
+        intervene(model, tokens, tokens.ordinary, "delet")
 
 
 @pytest.mark.parametrize("given", [True, False])
 def test_replacements_are_drawn_from_the_vocabulary(model, given):
+    assert ordinary_vocabulary(model).tolist() == ORDINARY, "special tokens replace nothing"
     tokens = tokenise(model, TEXTS)
     rows = np.array([3, 1, 4, 15]) if given else row_keys(tokens)
     chosen, _ = choose(tokens, .5, 6, 2, rows)
@@ -181,7 +178,7 @@ def test_pieces_belong_to_their_words(model):
     found = [row[row >= 0].tolist() for row in owner]
     assert found == [[0, 1], [0, 1, 1, 2, 3, 4, 5, 6, 7], [0], [0, 1, 2, 3]]
     assert ((owner == -1) == ~tokens.ordinary.numpy()).all()
-    with pytest.raises(EncoderError, match="which tokens are those of a word is not known"):
+    with pytest.raises(EncoderError, match="word"):
         word_of_token(model, [WORDS_OF[0], ["old", "lamp"], *WORDS_OF[2:]], tokens)
 
 

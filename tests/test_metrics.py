@@ -55,12 +55,6 @@ def test_over_the_whole_curve_a_tie_is_the_mean_over_its_orders(pairs, max_fpr):
         assert abs(auc_at(labels, scores, max_fpr) - walked(fine.tolist(), max_fpr)) < .05
 
 
-@given(st.permutations(list(range(12))), st.integers(1, 11), limits)
-def test_without_ties_it_is_the_staircase(order, positives, max_fpr):
-    labels = np.array([1] * positives + [0] * (12 - positives))[list(order)]
-    assert np.isclose(auc_at(labels, -np.arange(12), max_fpr), walked(labels.tolist(), max_fpr))
-
-
 @given(ranked_pairs(most=30, levels=8), limits, st.integers(0, 2**32 - 1))
 def test_integer_weights_are_repetitions(pairs, max_fpr, seed):
     scores, labels = pairs
