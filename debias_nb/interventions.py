@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from .config import check_known, check_range
+from .config import check_range
 from debias_nb.encoders import (
     EncoderError, Tokens, check_no_template, device_of, embed, is_plain_table, is_static, mask_id, special_ids, table_vectors,
     tokenise,
@@ -138,7 +138,8 @@ INTERVENTION_KINDS = get_args(Kind)
 
 def check_intervention(kind: str) -> None:
     "Raises `ValueError` for an unknown kind."
-    check_known("intervention", kind, INTERVENTION_KINDS)
+    if kind not in INTERVENTION_KINDS:
+        raise ValueError(f"intervention must be one of {', '.join(INTERVENTION_KINDS)}, got {kind!r}")
 
 
 def intervene(

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['NO_CARD', 'HUB_FILES', 'NOTES', 'PICKLES', 'WEIGHTS', 'INDEX', 'WITH_WEIGHTS', 'WITHOUT_WEIGHTS', 'SAFE',
-           'EncoderCard', 'encoder_cards', 'folder_files', 'check_files', 'check_folder', 'check_no_code',
+           'EncoderCard', 'encoder_cards', 'is_folder', 'folder_files', 'check_files', 'check_folder', 'check_no_code',
            'load_safely', 'package_folder', 'find_folder', 'find_model', 'best_device', 'load_encoder']
 
 # %% ../nbs/10_loading.ipynb #10ad0004
@@ -86,6 +86,14 @@ def _read(path: Path, kind=dict): # kind: a type, of Python or pydantic
         raise EncoderError(f"{path}: {place}{mistake['msg'][:200]}, found {quoted(mistake['input'])[:60]}") from None
 
 
+def is_folder(path: str | Path) -> bool:
+    "Whether a folder is there. Raises `EncoderError` where there is no telling: a name too long for a path."
+    try:
+        return Path(path).is_dir()
+    except OSError as e:
+        raise EncoderError(f"{str(path)[:400]}: {e.strerror}") from None
+
+
 class _Module(NamedTuple):
     "A module of a model: its class, its name in the model, and the folder of its files."
     kind: str
@@ -112,6 +120,7 @@ def _modules(folder: Path) -> list[_Module]:
         inside = Path(module.path)
         if inside.is_absolute() or ".." in inside.parts:
             raise EncoderError(f"{listed}: the module {module.path[:200]} lies outside of the folder")
+        is_folder(folder / inside)
         found.append(_Module(module.type.rpartition(".")[2], str(module.name), folder / inside))
     return found
 
@@ -353,7 +362,7 @@ def find_folder(
         looked.append(f"the folder {folder}")
     elif not folder:
         looked.append("DEBIAS_NB_MODELS (not set)")
-    if folder and folder.is_dir():
+    if folder and is_folder(folder):
         pinned = card.pinned
         weights = folder / WEIGHTS
         if card.half and weights.is_file() and sha256_file(weights) == card.half: # those of a bundle
@@ -391,7 +400,7 @@ def find_folder(
 def find_model(source: str) -> Path: # a folder, a name of `encoders.yaml`, or a hub id (`name@commit`)
     """The folder of a model that somebody names in a command, also one of a transformer alone, or in the hub client's own
     cache. Raises `EncoderError` saying where it was looked for."""
-    if Path(source).is_dir():
+    if is_folder(source):
         return check_folder(Path(source), plain=True)
     if source.startswith((".", "/", "~")):
         raise EncoderError(f"{source}: no such folder")

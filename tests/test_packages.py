@@ -80,7 +80,9 @@ def test_modules_import_each_other_in_no_circle():
         list(TopologicalSorter(imports | {"debias_nb.config": {"debias_nb.metrics"}}).static_order())
 
 
-NAMES = {"sklearn": "scikit-learn", "yaml": "pyyaml", "sentence_transformers": "sentence-transformers"}
+NAMES = {
+    "sklearn": "scikit-learn", "yaml": "pyyaml", "sentence_transformers": "sentence-transformers",
+    "pydantic_core": "pydantic"}
 LAZY = {"pooch", "huggingface_hub"} # for downloads; the second comes with transformers
 LAZY |= {"markupsafe", "pyarrow"} # come with jinja2 and datasets
 

@@ -208,6 +208,7 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
         "os.getcwd", "torch.initial_seed", "sentence_transformers.util.fullname")},
     "a prompt that is a number": (fields(TOLD, prompts={"query": 7}), f"{TOLD}: prompts: query"),
     "another family": (fields(TOLD, model_type="SparseEncoder"), f"{TOLD}: model_type"),
+    "a path that is too long": (module({"path": "p" * 300}), "ppp"),
     "no list of modules": (lambda folder: (folder / "modules.json").write_text("[1]"), "modules.json: 0"),
     "no settings": (lambda folder: (folder / CONFIG).write_text("[1]"), f"{CONFIG}: "),
     "no weights": (lambda folder: (folder / WEIGHTS).unlink(), "no weights"),
