@@ -171,9 +171,8 @@ def convert_asnq(source: Source, folder: Path) -> dict[str, float]:
     rows = list(parsed_lines(source.file("train.tsv"), read))
     whole = [row for row in rows if row[0].strip() and row[1].strip()]
     write_lines(folder / "asnq-train.tsv", ("\t".join(map(str, row)) for row in whole))
-    runs = [one[0] != before[0] for one, before in zip(whole[1:], whole)] # a question's candidates follow each other
     return {
-        "train questions": 1 + sum(runs),
+        "train questions": len({question for question, *_ in whole}),
         "train candidates": len(whole),
         "train positives": sum(label for *_, label in whole),
         "blank candidates, left out": len(rows) - len(whole),

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.random import default_rng
 from pydantic import BaseModel, ConfigDict
-from scipy.sparse import block_diag, csr_matrix, issparse
+from scipy.sparse import csr_matrix, issparse
 
 from ..config import check_known, check_range
 from debias_nb.data.registry import (
@@ -293,20 +293,18 @@ def read_music(
     name: str = "music",
 ) -> Titles: # categories are first genres
     "Titles of albums and of the albums also bought, from the published file."
-    albums = [json.loads(line) for line in text_lines(path)]
-    texts = [html.unescape(album.get("title") or "") for album in albums]
-    titled = [album for album, text in zip(albums, texts) if text.strip()]
-    titles = np.array([text for text in texts if text.strip()], dtype=object)
-    genres = np.array([_genre(album.get("categories", [])) for album in titled])
-    place = {album["asin"]: row for row, album in enumerate(titled)}
-    bought = [album.get("related", {}).get("also_bought", []) for album in titled]
-    pairs = [(row, place[other]) for row, others in enumerate(bought) for other in others if other in place]
-    purchases = sum(map(len, bought))
+    albums = pd.DataFrame(map(json.loads, text_lines(path)))
+    albums["text"] = albums.title.fillna("").map(html.unescape)
+    titled = albums[albums.text.str.strip() != ""].reset_index(drop=True)
+    bought = titled.related.str.get("also_bought").explode().dropna()
+    place = pd.Index(titled.asin).get_indexer(bought)
+    pairs = np.column_stack([bought.index, place])[place >= 0]
     counts = {
         "albums": len(albums), "albums with a title": len(titled),
-        "purchases": purchases, "purchases of what is not here": purchases - len(pairs),
+        "purchases": len(bought), "purchases of what is not here": len(bought) - len(pairs),
     }
-    return _linked(name, titles, np.array(pairs), counts, categories=genres)
+    genres = titled.categories.map(_genre, na_action="ignore").fillna("")
+    return _linked(name, titled.text.to_numpy(object), pairs, counts, categories=genres.to_numpy())
 
 # %% ../../nbs/data/02_titles.ipynb #5e3c06c2
 class _Source(NamedTuple):
@@ -525,24 +523,21 @@ def join_titles(
     known = {query.lower() for query in early.queries}
     new = [n for n, query in enumerate(late.queries) if query.lower() not in known]
 
-    def pairs(what): # -> (n, 2), those of the later collection after those of the earlier one
-        sides = []
-        for titles in (early, late):
-            matrix = getattr(titles, what)
-            sides.append(csr_matrix(titles.relevance.shape, dtype=bool) if matrix is None else matrix)
-        both = block_diag([sides[0], sides[1][new]])
-        return np.column_stack(both.nonzero())
+    def both(first, second): # matrices -> (n, 2), those of the later collection after those of the earlier one
+        pairs = [np.column_stack(first.nonzero()), np.column_stack(second[new].nonzero()) + first.shape]
+        return np.concatenate(pairs)
 
     columns = {}
+    if early.excluded is not None and late.excluded is not None:
+        columns["excluded"] = both(early.excluded, late.excluded)
     for what in ("years", "categories", "published"):
         first, second = getattr(early, what), getattr(late, what)
         if first is not None and second is not None:
             columns[what] = np.concatenate([first, second[new]])
     counts = {"queries of the later collection that the earlier one has": len(late.queries) - len(new)}
     queries = early.queries + [late.queries[n] for n in new]
-    return make_titles(
-        name, queries, early.items + late.items, pairs("relevance"), counts=counts, excluded=pairs("excluded"),
-        **columns)
+    relevance = both(early.relevance, late.relevance)
+    return make_titles(name, queries, early.items + late.items, relevance, counts=counts, **columns)
 
 # %% ../../nbs/data/02_titles.ipynb #2a0893d0
 def _joined(n: int, ticks: int) -> np.ndarray: # (ticks + 1,)
