@@ -372,23 +372,16 @@ SMALL = Catalogue(WorldConfig(types=12, unseen_types=7, train_pairs=300, queries
 
 def test_the_catalogue_grows_from_iid_to_uncoupled():
     tasks, iid, new = t.mix_catalogue(SMALL, 4), SMALL.split("iid"), SMALL.split("uncoupled")
-    assert tasks[0].fingerprint == t.catalogue_titles(SMALL).tests["iid"].fingerprint
-    assert [len(grown.queries) for grown in tasks] == [40, 50, 60, 70, 80]
-
     everything = [*iid.items, *new.items]
     assert sorted(tasks[-1].items) == sorted(item.text for item in everything)
     same = sum(query.concept == item.concept for query in [*iid.queries, *new.queries] for item in everything)
     assert tasks[-1].relevance.nnz == same
-
     for grown in tasks:
         asked, there = len(grown.queries) - 40, set(grown.items)
         assert all({new.items[i].text for i in hits} <= there for hits in new.relevant[:asked])
         assert all(new.items[decoy].text in there for decoy in new.decoy[:asked] if decoy >= 0)
-    sizes = np.diff([len(grown.items) for grown in tasks])
-    assert (sizes > 10).all(), "items come with every tick"
-
-    again = t.mix_catalogue(SMALL, 4)
-    assert [grown.fingerprint for grown in tasks] == [grown.fingerprint for grown in again]
+    assert (np.diff([len(grown.items) for grown in tasks]) > 10).all(), "items come with every tick"
+    assert [grown.fingerprint for grown in tasks] == [grown.fingerprint for grown in t.mix_catalogue(SMALL, 4)]
 
 
 # ---- loading
