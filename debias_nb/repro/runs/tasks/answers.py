@@ -12,7 +12,7 @@ from itertools import chain
 import numpy as np
 
 from debias_nb.repro.runs.answer_training import (
-    AnswerModel, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, train_stages,
+    answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, train_stages,
 )
 from debias_nb.config import ConfigError, EncoderConfig, check_known
 from debias_nb.encoders import weights_hash
@@ -102,8 +102,7 @@ def counts(corpus: CorpusConfig) -> tuple[dict, dict]: # `WikiQA #Q Train` and s
 
 
 def _stage(run: RunConfig) -> TransferConfig | None: # None: there is no first stage
-    if run.method.transfer:
-        return run.training.transfer
+    return run.training.transfer if run.method.transfer else None
 
 
 def _transferred(stage) -> Answers:
@@ -129,8 +128,8 @@ def train_answers(run: RunConfig) -> Trained:
     model = answer_model(run.encoder, run.method, run.training, words, run.seed)
     identity = weights_hash(model.encoder).hexdigest() # of the weights that the run starts from
     trained = training_answers(corpus)
-    used = {f"train {corpus.name}": trained}
     dev = training_answers(corpus, "dev")
+    used = {f"train {corpus.name}": trained}
     validate = None # the last epoch is kept
     if run.training.select == "best":
         used[f"dev {corpus.name}"] = dev
@@ -150,12 +149,6 @@ def train_answers(run: RunConfig) -> Trained:
     model.to(best_device())
     first, last = train_stages(
         model, own, run.method, run.training, run.seed, run.encoder.dtype, validate, transfer)
-    data = {name: _about(answers) for name, answers in used.items()}
-    return Trained(model, identity, curve_summary(last.history), data, _told(first, last))
-
-
-def _told(first, last) -> dict: # the trainers of both stages
-    "What a record says of a training beyond its curve."
     told = {}
     if last.diary:
         told["weights"] = diary_summary(last.diary) | {"fresh": last.fresh}
@@ -163,19 +156,8 @@ def _told(first, last) -> dict: # the trainers of both stages
         told["first stage"] = curve_summary(first.history)
     if last.scores:
         told["development MAP"] = [round(x, 5) for x in last.scores]
-    return told
-
-
-def score_answers(
-    model: AnswerModel | None, # None: nothing was trained, words are counted
-    answers: Answers,
-    run: RunConfig,
-) -> np.ndarray: # (n,)
-    "Scores of all candidates."
-    if model is None:
-        return shared_words(answers)
-    tokens = model.encoder.tokenise(answers.questions, answers.answers, run.encoder.max_length)
-    return answer_scores(model, tokens, dtype=run.encoder.dtype)
+    data = {name: _about(answers) for name, answers in used.items()}
+    return Trained(model, identity, curve_summary(last.history), data, told)
 
 
 LONGEST = 400 # characters of an answer that a record keeps
@@ -192,12 +174,11 @@ def chosen(scores: np.ndarray, answers: Answers) -> list[dict]: # question, answ
         if not len(relevant):
             continue
         top = rows[np.argmax(scores[rows])]
-        right = answers.answers[relevant[0]]
         out.append({
             "question": answers.questions[top],
             "answer": answers.answers[top][:LONGEST],
             "right": bool(answers.labels[top]),
-            "relevant": right[:LONGEST],
+            "relevant": answers.answers[relevant[0]][:LONGEST],
             "misled": bool(away[top]),
         })
     return out
@@ -227,7 +208,11 @@ class AnswersTask(Task):
             except MissingData:
                 tested.missing.append(name)
                 continue
-            scores = score_answers(trained.model, answers, run)
+            if trained.model is None:
+                scores = shared_words(answers)
+            else:
+                tokens = trained.model.encoder.tokenise(answers.questions, answers.answers, run.encoder.max_length)
+                scores = answer_scores(trained.model, tokens, dtype=run.encoder.dtype)
             tested.metrics[name], tested.replicates[name], each = evaluate_answers(scores, answers)
             tested.data[f"test {name}"] = _about(answers)
             if len(each) <= MANY:
@@ -254,9 +239,7 @@ TASK = AnswersTask()
 
 
 @lru_cache(maxsize=None)
-def needed(corpus: CorpusConfig, stage=None) -> None: # stage: a TransferConfig
+def needed(corpus: CorpusConfig) -> None:
     "Load everything that training on a corpus takes. Raises `MissingData` or `ConfigError`."
     training_answers(corpus)
     training_answers(corpus, "dev")
-    if stage:
-        _transferred(stage)

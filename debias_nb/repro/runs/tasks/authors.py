@@ -119,23 +119,14 @@ def learned_table(
     "A SentenceTransformer that averages random word vectors; words it does not know are one."
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-
-    known = sorted({word for text in texts for word in text.split()})
-    words = ["[PAD]", "[UNK]", *known]
-    rng = default_rng([seed, 9])
-    drawn = rng.normal(size=(len(words), width))
-    vectors = .1 * drawn.astype("float32")
-    table = StaticEmbedding(_tokenizer(words), embedding_weights=vectors)
-    return SentenceTransformer(modules=[table], device="cpu")
-
-
-def _tokenizer(words: list[str]):
-    "Word by word; the second of the words stands for those that it does not know."
     from tokenizers import Tokenizer, models, pre_tokenizers
-    vocabulary = {word: i for i, word in enumerate(words)}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+
+    words = ["[PAD]", "[UNK]", *sorted({word for text in texts for word in text.split()})]
+    drawn = default_rng([seed, 9]).normal(size=(len(words), width))
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return tokenizer
+    table = StaticEmbedding(tokenizer, embedding_weights=.1 * drawn.astype("float32"))
+    return SentenceTransformer(modules=[table], device="cpu")
 
 
 @lru_cache(maxsize=2)
@@ -155,13 +146,10 @@ def beginning(
     return learned_table(texts, encoder.embedding, seed).to(best_device())
 
 
-def _texts(corpus: CorpusConfig, part: str) -> list[str]:
-    return author_split(corpus).parts()[part].text
-
-
 @lru_cache(maxsize=6)
 def _tokens(encoder: EncoderConfig, corpus: CorpusConfig, part: str):
-    return tokenise(beginning(encoder, corpus), _texts(corpus, part), encoder.max_length)
+    texts = author_split(corpus).parts()[part].text
+    return tokenise(beginning(encoder, corpus), texts, encoder.max_length)
 
 
 def _vectors(model, encoder: EncoderConfig, corpus: CorpusConfig, part: str): # (n, d) of the part's texts
@@ -254,8 +242,7 @@ def neighbours(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str,
     asked = halves.queries[:, None]
     same = topic[found] == topic[asked]
     false = author[found] != author[asked]
-    both = (same & false).sum(1)
-    false_share = both / false.sum(1).clip(1)
+    false_share = (same & false).sum(1) / false.sum(1).clip(1)
     on_topic = np.bincount(topic[halves.targets], minlength=topic.max() + 1)
     return {
         "topic share": same.mean(1),
@@ -264,22 +251,13 @@ def neighbours(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str,
     }
 
 
-def _mean(weights, values, counts): # weights: (..., q)
-    "Weighted mean over the queries that count."
-    own = weights[..., counts]
-    total = own @ values[counts]
-    return total / own.sum(-1)
-
-
 def evaluate_authors(
     rows,                  # (n, d) of the texts, of length 1 or 0: a torch matrix, or a scipy sparse one
     texts: Texts,
     halves: Halves,        # of them
     replicates: int = 100, # resamples of the authors, the same for all methods
 ) -> Found:
-    "R@8, MRR and the topics of the neighbours. Raises `ValueError` for rows that do not fit."
-    if rows.shape[0] != len(texts):
-        raise ValueError(f"{texts.name}: {rows.shape[0]} rows for {len(texts)} texts")
+    "R@8, MRR and the topics of the neighbours."
     q = len(halves.queries)
     nearest = min(NEAR, len(halves.targets))
     asked = rows[halves.queries]
@@ -291,29 +269,20 @@ def evaluate_authors(
 
     asks = halves.author[halves.queries]
     weights = bootstrap_weights(q, replicates, groups=asks).astype(float)
-    means, resampled = _means(values, weights)
-    sizes = {"queries": float(q), "targets": float(len(halves.targets))}
-    sums = np.bincount(asks, values["r8"])[np.unique(asks)]
-    by_author = sums * len(sums) / len(asks) # their mean is that of the queries
-    return Found(means | sizes, resampled, np.round(by_author, 3).tolist())
-
-
-def _means(
-    values: dict[str, np.ndarray], # (q,) each, NaN where a query does not count
-    weights: np.ndarray,           # (replicates, q)
-) -> tuple[dict, dict]:
-    "Metrics, and their replicates."
-    means = {}
+    metrics = {"queries": float(q), "targets": float(len(halves.targets))}
     resampled = {}
     for key, value in values.items():
         counts = ~np.isnan(value)
+        own = weights[:, counts]
         if not counts.any():
             continue
-        means[key] = float(_mean(np.ones(len(value)), value, counts))
-        if key in RESAMPLED and (weights[:, counts].sum(1) > 0).all():
-            drawn = _mean(weights, value, counts)
-            resampled[key] = np.round(drawn, 4).tolist()
-    return means, resampled
+        ones = np.ones(counts.sum())
+        metrics[key] = float(ones @ value[counts] / ones.sum())
+        if key in RESAMPLED and (own.sum(1) > 0).all():
+            resampled[key] = np.round(own @ value[counts] / own.sum(1), 4).tolist()
+    sums = np.bincount(asks, values["r8"])[np.unique(asks)]
+    by_author = sums * len(sums) / len(asks) # their mean is that of the queries
+    return Found(metrics, resampled, np.round(by_author, 3).tolist())
 
 
 @dataclass
@@ -335,30 +304,14 @@ def settings(training: TrainConfig, method: AuthorsConfig) -> list[tuple[float, 
     return [(rate, temperature) for rate in rates for temperature in temperatures]
 
 
-def epochs_of(method: AuthorsConfig, training: TrainConfig) -> int:
-    "The method's own, else for a student those of students, else those of the block."
-    if method.epochs:
-        return method.epochs
-    if method.student != "none" and training.student_epochs:
-        return training.student_epochs
-    return training.epochs
-
-
-def _validation_score(model, encoder: EncoderConfig, corpus: CorpusConfig) -> float:
-    "R@8 on the validation texts."
-    texts = author_split(corpus).validation
-    halves = query_target(texts, corpus.split.seed)
-    rows = _vectors(model, encoder, corpus, "validation")
-    return evaluate_authors(rows, texts, halves, 2).metrics["r8"]
-
-
 def _fitted(corpus, encoder, training, method, seed, temperature, teacher): # teacher: (texts, d) or None
     "A model trained with one setting, and the history of its loss. Raises `TrainingFailed`."
     model = beginning(encoder, corpus, seed)
     labels = author_ids(author_split(corpus).train.author)
     loss = author_loss(method, model, labels, temperature, lambda: topic_rows(corpus), teacher, seed)
-    tokens = _tokens(encoder, corpus, "train")
-    fit_authors(model, loss, tokens, labels, training, epochs_of(method, training), seed, encoder.dtype)
+    of_students = training.student_epochs if method.student != "none" else None
+    epochs = method.epochs or of_students or training.epochs
+    fit_authors(model, loss, _tokens(encoder, corpus, "train"), labels, training, epochs, seed, encoder.dtype)
     return model, loss.history
 
 
@@ -378,20 +331,23 @@ def tuned(
     best = None
     most = -1.
     for rate, temperature in options:
-        setting = {"learning_rate": rate, "temperature": temperature}
+        noted = {"learning_rate": rate, "temperature": temperature}
+        setting = dict(noted)
+        tried.append(noted)
         own = training.model_copy(update={"learning_rate": rate})
         try:
             model, history = _fitted(corpus, encoder, own, method, seed, temperature, teacher)
         except TrainingFailed as e:
             failures.append(e)
-            tried.append(setting | {"failed": str(e)})
+            noted["failed"] = str(e)
             continue
         score = 0.
-        shown = {}
         if len(options) > 1:
-            score = _validation_score(model, encoder, corpus)
-            shown = {"r8": round(score, 5)}
-        tried.append(setting | shown)
+            texts = author_split(corpus).validation
+            halves = query_target(texts, corpus.split.seed)
+            rows = _vectors(model, encoder, corpus, "validation")
+            score = evaluate_authors(rows, texts, halves, 2).metrics["r8"]
+            noted["r8"] = round(score, 5)
         if score > most:
             most = score
             best = Tuned(model, setting, tried, history, taught_by)
@@ -432,9 +388,7 @@ def excerpt(texts: list[str], words: list[str], length: int = 12) -> str: # word
     for text in texts:
         told = text.split()
         bare = [word.strip(".,;:!?()\"'*").lower() for word in told] # without the marks around it
-        for start, first in enumerate(bare):
-            if first not in words:
-                continue
+        for start in np.flatnonzero(among(bare, set(words))):
             stretch = slice(start, start + length)
             found = set(bare[stretch]) & set(words)
             if len(found) > most:
@@ -443,28 +397,16 @@ def excerpt(texts: list[str], words: list[str], length: int = 12) -> str: # word
     return best
 
 
-def _said(texts: Texts, topic: str, words: list[str]) -> str:
-    "An excerpt of the texts on a topic."
-    on_topic = [text for text, on in zip(texts.text, texts.topic) if on == topic]
-    return excerpt(on_topic, words)
-
-
 def leaks(corpus: CorpusConfig) -> list[dict]: # test topic, training topic, cosine, words, test, training
     "The pairs of topics across a split that are most alike, with an excerpt of each. Raises as `nearest_topics`."
     split = author_split(corpus)
-    test = split.tests["cross"]
     out = []
-    nearest = nearest_topics(split.train, test, 5)
-    for asked, trained, cosine, shared in nearest.itertuples(index=False):
+    for asked, trained, cosine, shared in nearest_topics(split.train, split.tests["cross"], 5).itertuples(index=False):
         words = shared.split(", ")
-        out.append({
-            "test topic": asked,
-            "training topic": trained,
-            "cosine": round(cosine, 4),
-            "words": words,
-            "test": _said(test, asked, words),
-            "training": _said(split.train, trained, words),
-        })
+        leak = {"test topic": asked, "training topic": trained, "cosine": round(cosine, 4), "words": words}
+        for side, topic, texts in (("test", asked, split.tests["cross"]), ("training", trained, split.train)):
+            leak[side] = excerpt([text for text, on in zip(texts.text, texts.topic) if on == topic], words)
+        out.append(leak)
     return out
 
 
@@ -478,66 +420,42 @@ def _about(texts: Texts) -> dict: # for the record
     return {"fingerprint": texts.fingerprint, "counts": whole}
 
 
-def _counted(run: RunConfig) -> Trained:
-    "Rows that are counted. A planted language has function words of its own."
-    kind = run.method.authors.counted
-    corpus = run.data
-    words = None
-    if corpus.world:
-        words = author_words(corpus.world).style.tolist()
-    rows = text_rows(kind, author_split(corpus).train.text, words)
-
-    def by_part(part):
-        return rows(_texts(corpus, part))
-
-    return Trained(by_part, f"none: {kind} of the training texts")
-
-
-def _told(done: Tuned) -> dict:
-    "What a record says of a training."
-    has_bias = any("B" in step for step in done.history)
-    temperature = done.setting["temperature"] if has_bias else None
-    summary = history_summary(done.history, temperature)
-    history = {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)}
-    told = {"setting": done.setting, "tried": done.tried, "history": history, "steps": len(done.history)}
-    if done.teacher:
-        told["teacher"] = done.teacher
-    return told
-
-
 class AuthorsTask(Task):
     "Who wrote it? Texts by authors on topics."
     def train(self, run: RunConfig) -> Trained: # its model is a function: part of the split -> rows
         "Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
         corpus = run.data
+        split = author_split(corpus)
         method = run.method.authors or AuthorsConfig()
-        about = {f"train {corpus.name}": _about(author_split(corpus).train)}
+        about = {f"train {corpus.name}": _about(split.train)}
         if run.evaluate == ("counts",):
             return Trained(None, "none: texts are counted", data=about)
-        if method.counted:
-            trained = _counted(run)
-            trained.data = about
-            return trained
+        if method.counted: # a planted language has function words of its own
+            words = author_words(corpus.world).style.tolist() if corpus.world else None
+            rows = text_rows(method.counted, split.train.text, words)
+            return Trained(
+                lambda part: rows(split.parts()[part].text), f"none: {method.counted} of the training texts", data=about)
         if run.encoder.name == "learned":
             identity = weights_hash(beginning(run.encoder, corpus, run.seed)).hexdigest()
         else:
             identity = encoder_fingerprint(_loaded(run.encoder))
         curve = {}
-        extra = {}
+        told = {}
         if run.method.trained:
             is_teacher = method == AuthorsConfig(base=method.base) # a base that students learn from
             train = _teacher if is_teacher else tuned
             done = train(corpus, run.encoder, run.training, method, run.seed)
             model = done.model
             curve = curve_summary(done.history)
-            extra = _told(done)
+            has_bias = any("B" in step for step in done.history)
+            summary = history_summary(done.history, done.setting["temperature"] if has_bias else None)
+            history = {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)}
+            told = {"setting": done.setting, "tried": done.tried, "history": history, "steps": len(done.history)}
+            if done.teacher:
+                told["teacher"] = done.teacher
         else:
             model = beginning(run.encoder, corpus, run.seed)
-
-        def by_part(part):
-            return _vectors(model, run.encoder, corpus, part)
-
-        return Trained(by_part, identity, curve, about, extra)
+        return Trained(lambda part: _vectors(model, run.encoder, corpus, part), identity, curve, about, told)
 
     def test(self, run: RunConfig, trained: Trained) -> Tested:
         corpus = run.data
@@ -551,8 +469,7 @@ class AuthorsTask(Task):
                 continue
             check_known("evaluation set", name, parts, ConfigError)
             texts = parts[name]
-            halves = query_target(texts, seed)
-            found = evaluate_authors(trained.model(name), texts, halves)
+            found = evaluate_authors(trained.model(name), texts, query_target(texts, seed))
             tested.metrics[name] = found.metrics
             tested.data[f"test {name}"] = _about(texts)
             if name == "validation":
