@@ -67,45 +67,28 @@ class ConceptInfoNCE(torch.nn.Module):
         same.fill_diagonal_(False)
         logits = logits.masked_fill(same, float("-inf"))
         target = torch.arange(n, device=labels.device)
-        to_right = F.cross_entropy(logits, target)
-        to_left = F.cross_entropy(logits.T, target)
-        both = to_right + to_left
+        both = F.cross_entropy(logits, target) + F.cross_entropy(logits.T, target)
         return both / 2
 
 # %% ../../nbs/data/08_planted_encoder.ipynb #f84a68d2
-def _masked(words: list[str], share: float, mark: str, rng) -> list[str]:
-    "Words with a share of them, one at least and not all, replaced by a mark."
-    wanted = max(1, round(share * len(words)))
-    count = min(wanted, len(words) - 1)
-    words = list(words)
-    for j in rng.permutation(len(words))[:count]:
-        words[j] = mark
-    return words
-
-
-def pretraining_rows(
-    config: EncoderConfig,
-    catalogue: Catalogue,
-) -> dict[str, list]: # columns `left`, `right`, `label`
-    "Broad pairs with masked words, drawn from the recipe's seed alone."
+def pretraining_rows(config: EncoderConfig, catalogue: Catalogue) -> dict[str, list]: # columns `left`, `right`, `label`
+    "Broad pairs with masked words, drawn from the recipe's seed alone. Of a masked side some words stay."
     recipe = config.pretrain
     rng = np.random.default_rng([recipe.seed, 1])
-    mark = "[MASK]"
-    if config.kind == "static":
-        mark = ""
+    mark = "" if config.kind == "static" else "[MASK]"
     concepts = {}
     rows = {"left": [], "right": [], "label": []}
     for a, b in catalogue.broad():
         sides = [list(a.words), list(b.words)]
         if rng.random() < recipe.masked:
-            side = rng.integers(2)
-            share = rng.choice(recipe.mask_shares)
-            sides[side] = _masked(sides[side], share, mark, rng)
+            words = sides[rng.integers(2)]
+            wanted = max(1, round(rng.choice(recipe.mask_shares) * len(words)))
+            count = min(wanted, len(words) - 1)
+            for j in rng.permutation(len(words))[:count]:
+                words[j] = mark
         for column, words in zip(("left", "right"), sides):
-            said = filter(None, words)
-            rows[column].append(" ".join(said))
-        concept = concepts.setdefault((a.type, a.values), len(concepts))
-        rows["label"].append(concept)
+            rows[column].append(" ".join(filter(None, words)))
+        rows["label"].append(concepts.setdefault((a.type, a.values), len(concepts)))
     return rows
 
 # %% ../../nbs/data/08_planted_encoder.ipynb #54e9a4ad
@@ -139,11 +122,8 @@ RECIPE = 1 # raised when the code of pretraining changes what a recipe gives
 
 def _home(config: EncoderConfig, cache: Path | None) -> Path:
     "The folder of a planted encoder, named by all that its weights depend on."
-    world = config.world.model_dump()
-    pretrain = config.pretrain.model_dump()
-    digits = fingerprint([RECIPE, config.kind, config.max_length, world, pretrain])[:16]
-    folder = cache or cache_dir("encoders")
-    return folder / f"{config.name}-{digits}"
+    recipe = [RECIPE, config.kind, config.max_length, config.world.model_dump(), config.pretrain.model_dump()]
+    return (cache or cache_dir("encoders")) / f"{config.name}-{fingerprint(recipe)[:16]}"
 
 
 def _make(config: EncoderConfig, home: Path) -> None:
@@ -153,11 +133,8 @@ def _make(config: EncoderConfig, home: Path) -> None:
         work.mkdir()
         model, vocabulary = pretrain(config, work)
         model.save(str(work / "model"), create_model_card=False)
-        made = {
-            "vocabulary": vocabulary_sha256(vocabulary),
-            "encoder": encoder_fingerprint(model),
-            "config": config.model_dump(mode="json"),
-        }
+        digests = {"vocabulary": vocabulary_sha256(vocabulary), "encoder": encoder_fingerprint(model)}
+        made = digests | {"config": config.model_dump(mode="json")}
         (work / "planted.json").write_text(json.dumps(made, indent=1))
         work.rename(home)
 
