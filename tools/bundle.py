@@ -115,25 +115,6 @@ def pack(place: Path, todo, wheels: list[Path]) -> None:
         copied(wheel, place / "wheels" / wheel.name)
 
 
-def wheels_of(folder: Path | None) -> list[Path]:
-    "The wheels of a folder, if one is given. Raises `BundleError` where it has none."
-    if folder is None:
-        return []
-    found = sorted(folder.glob("*.whl"))
-    if not found:
-        raise BundleError(f"no wheels in {folder}")
-    return found
-
-
-def sizes_below(place: Path) -> dict[str, int]:
-    "The bytes of every file below a folder, by name."
-    found = {}
-    for path in sorted(place.rglob("*")):
-        if path.is_file():
-            found[path.relative_to(place).as_posix()] = path.stat().st_size
-    return found
-
-
 def make(manifest: Path, out: Path, wheels: Path | None, limit: float) -> dict:
     """Write a bundle of at most `limit` MiB; what is in it.
     Raises `BundleError` for a larger one, which is not left behind: an earlier one stays."""
@@ -141,12 +122,13 @@ def make(manifest: Path, out: Path, wheels: Path | None, limit: float) -> dict:
     from debias_nb.repro.runs.device import manifest_runs, outstanding
     from debias_nb.repro.runs.records import git_state
     from debias_nb.repro.runs.runner import store_for
-    packed = wheels_of(wheels)
+    packed = sorted(wheels.glob("*.whl")) if wheels else []
+    if wheels and not packed:
+        raise BundleError(f"no wheels in {wheels}")
     settle_folders()
     runs = manifest_runs(manifest, ROOT)
-    profiles = dict.fromkeys(run.profile for run in runs)
     with chdir(ROOT): # whose records count, wherever this is called
-        todo = outstanding(runs, [store_for(profile) for profile in profiles])
+        todo = outstanding(runs, [store_for(profile) for profile in {run.profile for run in runs}])
     kept = {run.id for run in todo}
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
@@ -155,27 +137,23 @@ def make(manifest: Path, out: Path, wheels: Path | None, limit: float) -> dict:
             "manifest": str(manifest),
             "runs": len(todo),
             "finished": [run.id for run in runs if run.id not in kept],
-            "files": sizes_below(place),
+            "files": {
+                path.relative_to(place).as_posix(): path.stat().st_size for path in sorted(place.rglob("*")) if path.is_file()},
         }
         (place / "checkout/bundle.json").write_text(json.dumps(about, indent=1))
         out.parent.mkdir(parents=True, exist_ok=True)
         new = out.with_name(f"{out.name}.new")
         try:
-            size = write_tar(place, new) / 2**20
+            with tarfile.open(new, "w:xz") as tar:
+                for path in sorted(place.iterdir()):
+                    tar.add(path, path.name)
+            size = new.stat().st_size / 2**20
             if size > limit:
                 raise BundleError(f"{size:.1f} MiB, more than {limit:g}: give a manifest with fewer runs\n{told(about)}")
             new.replace(out)
         finally:
             new.unlink(missing_ok=True)
     return about
-
-
-def write_tar(place: Path, out: Path) -> int: # bytes
-    "What lies in a folder, compressed."
-    with tarfile.open(out, "w:xz") as tar:
-        for path in sorted(place.iterdir()):
-            tar.add(path, path.name)
-    return out.stat().st_size
 
 
 def listed(path: Path) -> str:

@@ -24,14 +24,10 @@ HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
 def resolved(find_links: str | None) -> dict[str, list[str]]: # name -> version and hashes
     "What uv finds for Python 3.11 on Linux."
-    environment = dict(os.environ)
-    for name in ("PIP_FIND_LINKS", "UV_FIND_LINKS"):
-        environment.pop(name, None)
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("FIND_LINKS")}
     if find_links:
         environment["UV_FIND_LINKS"] = find_links
-    extras = []
-    for extra in EXTRAS:
-        extras += ["--extra", extra]
+    extras = [f"--extra={extra}" for extra in EXTRAS]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "lock"
         command = [sys.executable, "-m", "uv", "pip", "compile", "pyproject.toml", *extras, *SETTINGS]
@@ -51,9 +47,7 @@ def parsed(text: str) -> dict[str, list[str]]: # name -> version and hashes
 
 def written(packages: dict[str, list[str]]) -> str:
     "A lock file."
-    blocks = []
-    for name, (version, *hashes) in sorted(packages.items()):
-        blocks.append(" \\\n    ".join([f"{name}=={version}", *hashes]))
+    blocks = [" \\\n    ".join([f"{name}=={version}", *hashes]) for name, (version, *hashes) in sorted(packages.items())]
     return HEAD + "\n".join(blocks) + "\n"
 
 
@@ -75,10 +69,7 @@ def read(file: str) -> dict[str, list[str]]: # name -> version and hashes
 def main() -> None:
     published = resolved(None)
     find_links = os.environ.get("PIP_FIND_LINKS")
-    if find_links:
-        cpu = resolved(find_links)
-    else:
-        cpu = read("requirements.lock") | read("requirements-cpu.lock")
+    cpu = resolved(find_links) if find_links else read("requirements.lock") | read("requirements-cpu.lock")
     for file, packages in split(published, cpu).items():
         (ROOT / file).write_text(written(packages), "utf-8")
         print(f"{file}: {len(packages)} packages")

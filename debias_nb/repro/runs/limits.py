@@ -76,13 +76,6 @@ def newest(
     return max(whole, key=lambda path: int(path.name.partition("-")[2]), default=None)
 
 
-def _state(value): # tensors, numbers, text, and lists and dicts of them
-    "What a checkpoint holds of something."
-    if isinstance(value, torch.Generator):
-        return value.get_state()
-    return value.state_dict() if hasattr(value, "state_dict") else value
-
-
 class Keeper(TrainerCallback):
     "Writes checkpoints. Raises `TimeUp` when the time is up and the last one is written."
     def __init__(self,
@@ -121,7 +114,15 @@ class Keeper(TrainerCallback):
 
     def on_save(self, args, state, control, **_):
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        torch.save([_state(getattr(owner, name)) for owner, name in self.kept], folder / "kept.new")
+        states = []
+        for owner, name in self.kept:
+            value = getattr(owner, name)
+            if isinstance(value, torch.Generator):
+                value = value.get_state()
+            elif hasattr(value, "state_dict"):
+                value = value.state_dict()
+            states.append(value) # tensors, numbers, text, and lists and dicts of them
+        torch.save(states, folder / "kept.new")
         os.replace(folder / "kept.new", folder / "kept.pt") # whole or not at all
         self.saved = time.time()
         if self.limits.reached:

@@ -359,16 +359,6 @@ def _replace(path: Path, content: bytes) -> None:
         new.unlink(missing_ok=True)
 
 
-def _keep(line: bytes) -> str:
-    "Puts a line that found no place into a file of its own; a sentence that says where."
-    try:
-        kept = Path(tempfile.mkdtemp(prefix="debias-nb-")) / "record.jsonl"
-        _replace(kept, line)
-    except OSError as e:
-        return f"it could not be kept elsewhere either ({e})"
-    return f"it is kept in {kept}, and append(path, read(kept)[0]) brings it back"
-
-
 def append(
     path: str | Path, # a file of records; it and its folder are made where missing
     record: dict,     # from `make_record` or `failed_record`
@@ -398,7 +388,13 @@ def append(
                 f.truncate(size)
                 raise
     except OSError as e:
-        raise RecordError(f"{path}: the record {record['id']} could not be written: {e.strerror or e}; {_keep(line)}") from e
+        try:
+            kept = Path(tempfile.mkdtemp(prefix="debias-nb-")) / "record.jsonl"
+            _replace(kept, line)
+            what = f"it is kept in {kept}, and append(path, read(kept)[0]) brings it back"
+        except OSError as other:
+            what = f"it could not be kept elsewhere either ({other})"
+        raise RecordError(f"{path}: the record {record['id']} could not be written: {e.strerror or e}; {what}") from e
     return record
 
 
@@ -528,23 +524,20 @@ def _sealed_columns(path: Path, names: list[str]) -> dict[str, list]: # column -
     return values
 
 
-def _warn(message: str) -> None:
-    warnings.warn(f"{message}; it is left out", stacklevel=3)
-
-
-def _refuse(message: str) -> None:
-    raise RecordError(f"{message}; nothing is added to it")
-
-
 def read_published(
     path: Path, # a missing one has none
     short: bool = False, # without what is in `LONG`, which is not read then
-    tell=_warn, # what is done with a sentence that names a damaged file, or the row and field of what is no record
+    strict: bool = False, # raise `RecordError` where there would be a warning
 ) -> list[dict]: # by id
-    "The records of a published file."
+    "The records of a published file. A warning names a damaged file, or the row and field of what is no record."
+    def tell(message):
+        if strict:
+            raise RecordError(f"{message}; nothing is added to it")
+        warnings.warn(f"{message}; it is left out", stacklevel=3)
+
     if not path.exists():
         return []
-    names = [*TEXTS, *NUMBERS, *SHORT] if short else [*TEXTS, *NUMBERS, *SHORT, *LONG]
+    names = [*TEXTS, *NUMBERS, *SHORT, *(() if short else LONG)]
     try:
         values = _sealed_columns(path, names)
     except RecordError as e:
@@ -564,14 +557,9 @@ def read_published(
 
 
 @once_per_state
-def _newest(path: Path) -> Records:
-    "What a file of lines says of each run."
-    return latest(read(path))
-
-
-@once_per_state
-def _published_by_id(path: Path) -> Records:
-    return {record["id"]: record for record in read_published(path)}
+def by_id(path: Path) -> Records:
+    "What a file of either kind says of each run."
+    return latest(read_published(path) if path.suffix == ".parquet" else read(path))
 
 
 @dataclass
@@ -628,13 +616,12 @@ class Store:
 
     def find(self, run: str | RunConfig) -> dict | None:
         "The newest finished record of a run, by its id or its configuration."
-        by_id = isinstance(run, str)
-        run_id = run if by_id else run.id
-        for place in self.places() if by_id else [(run.paper, run.experiment, run.profile)]:
-            for known in (_newest(self._lines(*place)), _published_by_id(self._published(*place))):
-                found = known.get(run_id)
-                if found and found["status"] == "finished":
-                    return found
+        places = self.places() if isinstance(run, str) else [(run.paper, run.experiment, run.profile)]
+        run_id = run if isinstance(run, str) else run.id
+        for path in (file(*place) for place in places for file in (self._lines, self._published)):
+            found = by_id(path).get(run_id)
+            if found and found["status"] == "finished":
+                return found
         return None
 
     @contextmanager
@@ -673,7 +660,7 @@ class Store:
         lines = self._lines(paper, experiment, profile)
         kept = []
         with _lock(lines):
-            known = read_published(path, tell=_refuse)
+            known = read_published(path, strict=True)
             for n, line, found in lines_of(lines):
                 if found.record:
                     known.append(found.record)

@@ -297,7 +297,7 @@ MAIN = ("p1[ordinary]", "p1", "auc05[ordinary]", "auc05") # the metric that is f
 FOLLOWED = ("brand importance", "causal importance")
 
 
-def _followed(metrics: dict) -> dict: # `<set> <metric>` -> value
+def followed(metrics: dict) -> dict: # `<set> <metric>` -> value
     "The figures of all evaluation sets in short, for the course of training."
     seen = {}
     for name, values in metrics.items():
@@ -356,14 +356,14 @@ class PairTask(Task):
         base, identity = base_encoder(run.encoder)
         if not run.method.trained:
             return Trained(base, identity)
-        tokens, data = _training_data(self, run.encoder, run.corpus)
+        tokens, data = training_data(self, run.encoder, run.corpus)
         model = copy.deepcopy(base)
         best = watch = None
         if run.training.select == "best":
             held = training_pairs(run.corpus, "heldout")
             best = BestEpoch(model, lambda m: auc_at(held.labels, score(m, held, run.encoder)))
         if "trajectory" in run.measure:
-            watch = Watch(model, lambda m: _followed(self.evaluation_sets(m, run).metrics))
+            watch = Watch(model, lambda m: followed(self.evaluation_sets(m, run).metrics))
         texts = None
         if run.method.texts:
             texts = list(held_texts(run.method.texts, run.evaluate, run.corpus, run.eval_world))
@@ -406,7 +406,7 @@ class PairTask(Task):
 
 
 @lru_cache(maxsize=4)
-def _training_data(task: PairTask, encoder: EncoderConfig, corpus: CorpusConfig):
+def training_data(task: PairTask, encoder: EncoderConfig, corpus: CorpusConfig):
     return task.data(encoder, corpus)
 
 
