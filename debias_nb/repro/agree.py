@@ -44,12 +44,10 @@ def compared(fresh: Records, reference: Records) -> tuple[list[str], Counter]: #
 
 
 def _numbers(records: Records) -> pd.Series: # by run, test and metric
-    known = {}
-    for run, record in records.items():
-        for test, metrics in record["metrics"].items():
-            known |= {(run, test, metric): value for metric, value in metrics.items()}
-    places = pd.MultiIndex.from_tuples(list(known), names=["run", "test", "metric"])
-    return pd.Series(list(known.values()), places, float)
+    known = {
+        (run, test, metric): value for run, record in records.items()
+        for test, metrics in record["metrics"].items() for metric, value in metrics.items()}
+    return pd.Series(known.values(), pd.MultiIndex.from_tuples(known, names=["run", "test", "metric"]), float)
 
 
 def apart(
@@ -81,14 +79,20 @@ def apart(
 WORST = 20 # metrics that are listed
 
 
-def said(here: Records, committed: Records, what: str, same: float | None = None) -> tuple[list[str], bool]: # same: as of `apart`
+def said(
+    here: Records,
+    committed: Records,
+    what: str,                 # is compared
+    same: float | None = None, # as of `apart`
+) -> tuple[list[str], bool]:
     "Lines on how records made here agree with the committed ones, and whether there are some and all do."
     runs, not_compared = compared(here, committed)
     lines = [f"{len(runs)} of {len(committed)} {what} were made here too, and are compared."]
     lines += [f"{count} runs are not compared: {why}." for why, count in not_compared.items()]
     found = apart(here, {run: committed[run] for run in runs}, same)
     wrong = found[found.apart]
-    lines.append(f"{len(found) - len(wrong)} of their {len(found)} metrics agree, {(found.gap == 0).sum()} are identical.")
+    agreeing = len(found) - len(wrong)
+    lines.append(f"{agreeing} of their {len(found)} metrics agree, {(found.gap == 0).sum()} are identical.")
     for row in wrong.head(WORST).itertuples():
         values = f"{row.here} here, {row.reference} committed"
         lines.append(f"  {row.run}, {row.test}, {row.metric}: {values}, {row.allowed:g} apart at most")

@@ -113,7 +113,8 @@ class CorpusConfig(Settings):
         yield balanced and self.share < 1, "`duplicates` says how many, a `share` is for the file's pairs"
         yield (titles and not world) != (self.by is not None), (
             "`by` belongs to titles of a real corpus, and is required there")
-        yield (self.by == "year") != (self.until is not None), "`until` belongs to a split by year, and is required there"
+        yield (self.by == "year") != (self.until is not None), (
+            "`until` belongs to a split by year, and is required there")
         yield (self.by == "category") != bool(self.held_out), (
             "`held_out` belongs to a split by category, and is required there")
         yield self.ticks and not titles, "`ticks` belongs to titles"
@@ -205,11 +206,12 @@ class MethodConfig(Settings):
         counted = self.authors is not None and self.authors.counted is not None
         held = regularised and self.regulariser != "l2sp" and self.rows == 1
         yield masks != (self.mask_share is not None), (
-            "`mask_share` belongs to what intervenes on tokens (itvreg, maskreg, itvaug, worddropout), and is required there")
+            "`mask_share` belongs to what intervenes on tokens, as itvreg, itvaug and worddropout, and is required there")
         yield not self.trained and further, "an encoder that is not trained takes no regulariser"
         yield regularised and augmented, "a regulariser or an augmentation, not both"
         yield self.weight and not regularised, "a weight without a regulariser"
-        yield self.authors and self.trained == counted, "what is counted is not trained, and what is not trained has no loss"
+        yield self.authors and self.trained == counted, (
+            "what is counted is not trained, and what is not trained has no loss")
         yield self.rows < 1 and not regularised, "`rows` without a regulariser"
         yield self.texts and not held, "`texts` belongs to a regulariser of texts, without `rows`"
 
@@ -430,8 +432,8 @@ class ExperimentConfig(Strict):
         return self
 
     def block_runs(self, block: BlockConfig) -> list[RunConfig]:
-        """The runs of one block, each once: an encoder that is not trained has no corpus, no settings and no seed of its own.
-        Those of the first seed stand in the further worlds, too."""
+        """The runs of one block, each once: an encoder that is not trained has no corpus, no settings and no seed of its
+        own. Those of the first seed stand in the further worlds, too."""
         encoders = self.by_name("encoders")
         methods = self.by_name("methods")
         found = {}
@@ -444,8 +446,9 @@ class ExperimentConfig(Strict):
             elif corpus.task != "pairs":
                 own = {"eval_corpus": corpus}
             run = RunConfig(
-                paper=self.paper, experiment=block.of or self.experiment, profile=self.profile, encoder=encoders[encoder],
-                method=method, evaluate=block.evaluate, eval_world=corpus.world, measure=block.measure, **own)
+                paper=self.paper, experiment=block.of or self.experiment, profile=self.profile,
+                encoder=encoders[encoder], method=method, evaluate=block.evaluate, eval_world=corpus.world,
+                measure=block.measure, **own)
             if run.id in found:
                 continue
             found[run.id] = run

@@ -1,14 +1,14 @@
-"""Encoders that read a question and an answer together, behind one interface: an alignment network on word vectors, or a transformer.
+"""Encoders that read a question and an answer together: an alignment network on word vectors, or a transformer.
 
-What an answer means for a question need not fit into a vector that was made without it. An encoder of pairs reads both and
-gives one vector H for the two. All pairs are tokenised once. Of one that is too long the answer is cut, never the question:
-half a question is another question.
+What an answer means for a question need not fit into a vector that was made without it. An encoder of pairs reads both
+and gives one vector H for the two. Of a pair that is too long the answer is cut, never the question: half a question is
+another question.
 
 The alignment network compares each word of one text with what the other has to say about it, the weighted mean of its
-words with weights w exp(cosine / tau), and aggregates what was found. It is of the family of Comp-Agg and RE2, with which
-the paper compares, and none of them: it is what can be trained without a GPU. The transformer is read on its first token,
-through a pooler that is always fresh, since sentence encoders pool in other ways. `learned` has its weights in
-`state_dict`, its words come from `texts`.
+words with weights w exp(cosine / tau), and aggregates what was found. It is of the family of Comp-Agg and RE2, with
+which the paper compares, and none of them: it is what can be trained without a GPU. The transformer is read on its
+first token, through a pooler that is always fresh, since sentence encoders pool in other ways. `learned` has its
+weights in `state_dict`, its words come from `texts`.
 """
 import json
 import re

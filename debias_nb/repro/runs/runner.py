@@ -240,7 +240,8 @@ def run_all(
         if seconds > 60 * processes:
             hours = seconds / processes / 3600
             length = f"{60 * hours:.0f} minutes" if hours < 2 else f"{hours:.1f} hours"
-            say(f"{len(todo)} runs on {processes} processes: about {length}, by {'a guess' if is_guess else 'such runs'}")
+            source = "a guess" if is_guess else "such runs"
+            say(f"{len(todo)} runs on {processes} processes: about {length}, by {source}")
     done = _parallel(todo, store, workers, work)
     busy = []
     for run_id, record, failure in tqdm(done, total=len(todo), disable=not (progress and todo), unit="run"):
