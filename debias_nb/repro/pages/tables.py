@@ -10,7 +10,6 @@ __all__ = ['DIGITS', 'PLACE', 'DIFFERENCES', 'IN', 'OUT', 'APART', 'VERSIONS', '
 # %% ../../../nbs/pages/02_tables.ipynb #f3200004
 from collections.abc import Iterator
 from contextlib import suppress
-from operator import attrgetter
 
 import pandas as pd
 
@@ -18,12 +17,11 @@ from ...config import load_yaml, package_file
 from ...data.registry import load_expected
 from .frame import UNTRAINED, Study, is_printed, only, reasons, row_name
 from debias_nb.repro.pages.pairing import (
-    Run, Side, Unpaired, bracket, by_world, is_clean, is_enough, is_trained, paired_sides, pairs_of, signed,
+    Run, Unpaired, bracket, by_world, is_clean, is_enough, is_trained, paired_sides, pairs_of, signed,
 )
 
 # %% ../../../nbs/pages/02_tables.ipynb #f3200006
 DIGITS = {"percent": 1, "fraction": 3, "count": 0}
-
 
 # %% ../../../nbs/pages/02_tables.ipynb #f3200008
 def _list(title: str, lines: list[str]) -> str:
@@ -95,25 +93,22 @@ def of_replicates(rows: pd.DataFrame) -> pd.Series: # rows: runs of one method o
     return rows.value
 
 
-def _mean(own: pd.DataFrame) -> str:
-    "The mean of some runs; nothing deviates in a single one."
-    values = of_replicates(own)
-    text = _with_std(values.mean(), values.std(), DIGITS[own.unit.iloc[0]])
-    if not own.complete.all():
-        text += " (partial)"
-    return text
-
-
 def means(
     runs: pd.DataFrame, # of one table
 ) -> pd.DataFrame: # encoders and methods down, tests across
-    "Mean ± standard deviation over seeds, or over worlds or splits where several are drawn."
-    rows = main(runs)
-    if rows.empty:
+    """Mean ± standard deviation over seeds, or over worlds or splits where several are drawn; nothing deviates in a single
+    one."""
+    keys = ["encoder", "method", "test"]
+    texts = []
+    for place, own in main(runs).groupby(keys, sort=False):
+        values = of_replicates(own)
+        text = _with_std(values.mean(), values.std(), DIGITS[own.unit.iloc[0]])
+        if not own.complete.all():
+            text += " (partial)"
+        texts.append([*place, text])
+    if not texts:
         return pd.DataFrame()
-    groups = rows.groupby(["encoder", "method", "test"], sort=False)
-    texts = groups[["key", "unit", "value", "complete"]].apply(_mean)
-    return wide(texts.reset_index(name="text"))
+    return wide(pd.DataFrame(texts, columns=[*keys, "text"]))
 
 # %% ../../../nbs/pages/02_tables.ipynb #f3200016
 PLACE = ["encoder", "corpus", "test", "evaluate", "shift", "method", "family", "strength", "metric", "unit"]
@@ -143,17 +138,15 @@ def _comparisons(
     complete = rows[rows.complete]
     for _, own in complete.groupby(["encoder", "test"], sort=False):
         methods = dict(list(own.groupby("method", sort=False)))
+        sides = {}
+        for method, of_method in methods.items():
+            fields = of_method[list(Run._fields)].itertuples(index=False, name=None)
+            sides[method] = [Run(*row) for row in fields]
         for method, of_method in methods.items():
             first = of_method.iloc[0]
             base = against or first.against
             if base != method and base in methods:
-                yield list(first[PLACE]), base, [_side(of_method), _side(methods[base])]
-
-
-def _side(runs: pd.DataFrame) -> Side:
-    "The runs of one method on one test."
-    rows = runs[list(Run._fields)].itertuples(index=False, name=None)
-    return [Run(*row) for row in rows]
+                yield list(first[PLACE]), base, [sides[method], sides[base]]
 
 # %% ../../../nbs/pages/02_tables.ipynb #f3200018
 def _minus(found: pd.DataFrame) -> pd.Series:
@@ -193,34 +186,24 @@ def sides_of_zero(found: pd.DataFrame) -> tuple[int, int]: # of `differences`
     return above, below
 
 
-def _counts(found: pd.DataFrame) -> str:
-    "`1 / 5 / 0`: above zero, around it, below it."
-    above, below = sides_of_zero(found)
-    around = len(found) - above - below
-    return f"{above} / {around} / {below}"
-
-
 def tally(found: pd.DataFrame) -> pd.DataFrame: # of `differences`
     """How many intervals of each method lie above zero, below it, or on both sides, in distribution and out of it; and how
     many replicates each rests on."""
-    if found.empty:
-        return pd.DataFrame()
-    method = _minus(found)
-    where = found["shift"].map({"iid": IN, "ood": OUT})
-    groups = found.groupby([method.rename("method"), where], sort=False)
-    texts = groups[["low", "high"]].apply(_counts)
-    table = texts.unstack(sort=False)
-    table["n"] = found.n.groupby(method, sort=False).apply(_from_to)
-    return table.fillna("—").rename_axis(columns=None)
+    titles = {shift: {"iid": IN, "ood": OUT}[shift] for shift in found["shift"].unique()}
+    rows = {}
+    for method, own in found.groupby(_minus(found), sort=False):
+        row = dict.fromkeys(titles.values(), "—")
+        for shift, part in own.groupby("shift"):
+            above, below = sides_of_zero(part)
+            row[titles[shift]] = f"{above} / {len(part) - above - below} / {below}"
+        rows[method] = row | {"n": _from_to(own.n)}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
 
 
 def _from_to(numbers: pd.Series) -> str:
     "`10`, or `3 to 10`."
-    low = numbers.min()
-    high = numbers.max()
-    if low == high:
-        return f"{low}"
-    return f"{low} to {high}"
+    ends = dict.fromkeys([str(numbers.min()), str(numbers.max())])
+    return " to ".join(ends)
 
 # %% ../../../nbs/pages/02_tables.ipynb #f3200023
 def told(found: pd.DataFrame, **where) -> str: # of `differences`; as `only`
@@ -243,7 +226,7 @@ def pairs(
     against: str | None = None, # as `differences`
     metric: str | None = None,
 ) -> pd.DataFrame: # a row a comparison: its place, replicates (words), left_out (words), all_runs
-    "How many replicates each comparison rests on, and what is left out of it."
+    "How many replicates each comparison rests on, and what is left out of it, as `seed 0, seed 1: made on unlike processors`."
     rows = []
     for place, base, sides in _comparisons(runs, against, metric):
         kept, left_out = pairs_of(sides)
@@ -251,20 +234,14 @@ def pairs(
         words = f"{len(worlds)} worlds or splits" if len(worlds) > 1 else f"{len(kept)} seeds"
         if not is_enough(sides, kept):
             words = f"too few: {words}"
+        by_reason = {}
+        for (world, seed), reason in left_out.items():
+            name = f"seed {seed}" if world is None else f"seed {seed} of world or split {world}"
+            by_reason.setdefault(reason, []).append(name)
+        why = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
         all_runs = all(len(side) == len(kept) for side in sides if is_trained(side))
-        rows.append([*place, base, words, _left_out(left_out), all_runs])
+        rows.append([*place, base, words, why, all_runs])
     return pd.DataFrame(rows, columns=[*PLACE, "against", "replicates", "left_out", "all_runs"])
-
-
-def _left_out(why: dict[tuple, str]) -> str: # world and seed -> reason
-    "`seed 0, seed 1: made on unlike processors`; empty where nothing is left out."
-    by_reason = {}
-    for (world, seed), reason in why.items():
-        name = f"seed {seed}"
-        if world is not None:
-            name += f" of world or split {world}"
-        by_reason.setdefault(reason, []).append(name)
-    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
 
 
 APART = "Means are over all runs of a method, differences over pairs of runs alone: two means need not lie as far apart as their difference says."
@@ -291,7 +268,7 @@ def rests_on(
     else:
         names = ["encoder", "method", "test"]
         table = known.assign(method=_named(known))[[*names, "replicates", "left_out"]]
-        for name in ("test", "method", "encoder"): # those that rest on alike replicates share a row
+        for name in reversed(names): # those that rest on alike replicates share a row
             others = [column for column in table if column != name]
             table = table.groupby(others, sort=False)[name].agg(_joined).reset_index()
         shown = [name for name in names if table[name].nunique() > 1] + ["replicates"]
@@ -335,12 +312,10 @@ def missing(study: Study) -> str:
         empty = [cell for cell in cells if cell.value is None]
         if empty:
             what = f": {'; '.join(sorted(reasons(empty)))}. `{empty[0].command}`"
-            for part in map(attrgetter, ("column", "method")):
-                named = dict.fromkeys(map(part, empty))
-                known = set(map(part, cells))
-                if len(named) < len(known):
-                    words = "; ".join(named)
-                    what = f" ({words}){what}"
+            for part in ("column", "method"):
+                named = dict.fromkeys(getattr(cell, part) for cell in empty)
+                if len(named) < len({getattr(cell, part) for cell in cells}):
+                    what = f" ({'; '.join(named)}){what}"
             alike.setdefault(what, []).append(f"{table.id}, {len(empty)} of {len(cells)} cells")
     lines = [f"- {'; '.join(counts)}{what}" for what, counts in alike.items()]
     return _list(f"Not run at profile `{study.experiment.profile}`:", lines)
@@ -363,8 +338,7 @@ VERSIONS = ("torch", "transformers", "sentence-transformers", "numpy")
 
 def commit_of(environment: dict) -> str: # of a record
     "The commit that made a record."
-    commit = environment["commit"] or "none"
-    short = commit[:10]
+    short = (environment["commit"] or "none")[:10]
     if environment.get("dirty"):
         short += " with changes"
     return short
@@ -372,8 +346,7 @@ def commit_of(environment: dict) -> str: # of a record
 
 def _seen(values) -> str:
     "Each once, in order."
-    known = set(filter(None, values))
-    return ", ".join(sorted(known))
+    return ", ".join(sorted(set(filter(None, values))))
 
 
 FEW = 3 # fingerprints of one name; of more worlds or splits than that their number is said
@@ -381,14 +354,14 @@ FEW = 3 # fingerprints of one name; of more worlds or splits than that their num
 
 def _fingerprints(parts: list[tuple[str, dict]]) -> str: # names, and what is known of them
     "Names with the beginnings of their fingerprints, which records have in full; counted words need no encoder."
-    beginnings = {(name, about["fingerprint"][:12]) for name, about in parts}
-    known = pd.DataFrame(sorted(beginnings), columns=["name", "beginning"])
-    known = known[~known.beginning.str.startswith("none")]
-    parts = []
-    for name, own in known.groupby("name").beginning:
-        few = ", ".join(f"`{one}`" for one in own)
-        parts.append(f"{name} {few}" if len(own) <= FEW else f"{name} ({len(own)} of them)")
-    return "; ".join(parts)
+    by_name = {}
+    for name, beginning in sorted({(name, about["fingerprint"][:12]) for name, about in parts}):
+        if not beginning.startswith("none"):
+            by_name.setdefault(name, []).append(f"`{beginning}`")
+    told = []
+    for name, own in by_name.items():
+        told.append(f"{name} {', '.join(own)}" if len(own) <= FEW else f"{name} ({len(own)} of them)")
+    return "; ".join(told)
 
 
 def provenance(study: Study) -> str:
@@ -406,13 +379,15 @@ def provenance(study: Study) -> str:
     environments = [record["environment"] for record in records]
     processors = _seen(one.get("cpu") for one in environments)
     machines = ", ".join(filter(None, [devices, processors]))
-    commits = _seen(map(commit_of, environments))
     packages = {part for one in environments for part in one["packages"].items()}
-    versions = _seen(f"{name} {version}" for name, version in packages if name in VERSIONS)
+    versions = _seen(f"{package} {version}" for package, version in packages if package in VERSIONS)
     encoders = _fingerprints([(record["encoder"]["name"], record["encoder"]) for record in records])
     data = _fingerprints([part for record in records for part in record["data"].items()])
     changed = sum(not is_clean(record) for record in records)
-    lines = [f"- `{profile}`: {len(records)} runs, {cost}; {machines}.", f"Commits {commits}. {versions}."]
+    lines = [
+        f"- `{profile}`: {len(records)} runs, {cost}; {machines}.",
+        f"Commits {_seen(map(commit_of, environments))}. {versions}.",
+    ]
     if encoders:
         lines.append(f"Encoders: {encoders}.")
     lines.append(f"Data: {data}.")
