@@ -160,8 +160,9 @@ def _check_tokenizer(model) -> None:
     "Raises `EncoderError` for a tokenizer that is neither a transformer's nor that of a static table alone."
     if is_static(model) or hasattr(model.tokenizer, "pad_token_id"):
         return
-    hint = f"; {ROUTER}" if type(model[0]).__name__ == "Router" else ""
-    raise EncoderError(f"the tokenizer is a {type(model.tokenizer).__name__}, and that of a transformer is needed{hint}")
+    first, tokenizer = type(model[0]).__name__, type(model.tokenizer).__name__
+    hint = f"; {ROUTER}" if first == "Router" else ""
+    raise EncoderError(f"the tokenizer of this {first} is a {tokenizer}, and that of a transformer is needed{hint}")
 
 
 def special_ids(model) -> set[int]:

@@ -1,7 +1,6 @@
 """Folders that are not to be trusted, encoders that are not there, and embeddings that must not depend on how they were
 computed."""
 import copy
-import errno
 import json
 import multiprocessing
 import os
@@ -33,7 +32,7 @@ from debias_nb.loading import EncoderCard, encoder_cards, find_folder, folder_fi
 from debias_nb.hashes import sha256_file
 from debias_nb.interventions import importance
 from debias_nb.itvreg import check_same_make
-from made import WORDS, table, without_a_vector_for_the_unknown
+from made import WORDS, without_a_vector_for_the_unknown
 
 TEXTS = [
     "red kettle", "how old lamps for the large table?", "", "chair", "why, what, how",
@@ -562,52 +561,16 @@ def test_a_training_that_is_killed_leaves_no_encoder(tmp_path):
     home = tmp_path / locked_names(tmp_path)[0]
     assert not home.exists()
     assert is_static(planted_encoder(QUICK, tmp_path)) and home.is_dir()
+    edit_json(home / "planted.json", lambda told: told | {"encoder": "0" * 64})
+    with pytest.raises(EncoderError, match="weights and tokenizer"):
+        planted_encoder(QUICK, tmp_path)
 
 
-def full(*args, **options):
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def test_a_planted_encoder_that_cannot_be_kept_leaves_nothing(tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(SentenceTransformer, "save", full)
-        with pytest.raises(EncoderError, match="cannot be made: .*No space left on device"):
-            planted_encoder(QUICK, tmp_path)
-    assert not folders_in(tmp_path)
-    (tmp_path / "file").touch()
-    with pytest.raises(EncoderError, match="cannot be made: "):
-        planted_encoder(QUICK, tmp_path / "file")
-
-    planted_encoder(QUICK, tmp_path)
-    monkeypatch.setattr(planting, "FileLock", full)
-    assert is_static(planted_encoder(QUICK, tmp_path)), "one that is there needs no lock"
-    home, = folders_in(tmp_path)
-    told, words = (home / "planted.json").read_text(), (home / "vocab.txt").read_text()
-    *rest, one, other = words.splitlines()
-    swapped = "\n".join([*rest, other, one]) + "\n"
-    other_weights = json.dumps(json.loads(told) | {"encoder": "0" * 64})
-    for file, text, says in [
-        ("planted.json", "{", "cannot be read"), ("planted.json", "{}", "cannot be read"),
-        ("planted.json", other_weights, "weights and tokenizer"), ("vocab.txt", swapped, "vocabulary")]:
-        (home / "planted.json").write_text(told)
-        (home / file).write_text(text)
-        with pytest.raises(EncoderError, match=says):
-            planted_encoder(QUICK, tmp_path)
-
-
-def test_base_and_tuned_encoder_must_share_tokenizer_and_make(folder, tmp_path):
-    model = load_encoder(config("table"))
-    check_same_make(model, load_encoder(config("table")))
-
-    file = table(tmp_path / "other") / "tokenizer.json"
-    file.write_text(file.read_text().replace('"kettle"', '"cauldron"'))
-    other = SentenceTransformer(str(file.parent), device="cpu")
-    with pytest.raises(ValueError, match="different tokenizers"):
-        check_same_make(model, other)
-
+def test_base_and_tuned_encoder_must_be_of_one_width(loaded):
+    model = loaded["table"]
     weights = model[0].embedding.weight[:, :8].detach().numpy()
     narrow = StaticEmbedding(model[0].tokenizer, embedding_weights=weights)
-    with pytest.raises(ValueError, match="differ in make.*16.*8"):
+    with pytest.raises(ValueError, match="16.*8"):
         check_same_make(model, SentenceTransformer(modules=[narrow], device="cpu"))
 
 
