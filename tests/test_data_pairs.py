@@ -59,14 +59,14 @@ def test_files_are_read_to_the_letter(tmp_path, data, left, right):
 
 
 @pytest.mark.parametrize("line, words", [
-    ("", "1 cells"),
-    ("1\ta\tb\tc", "4 cells"),
+    ("", "1 columns"),
+    ("1\ta\tb\tc", "4 columns"),
     ("1\t\tb", "left"),
     ("1\ta\t \u00a0", "right"),
     ("Duplicate\ta\tb", "Duplicate"),
     ("\ufeff1\ta\tb", "a byte order mark"),
     ("1\ta\0\tb", "a NUL byte"),
-    (b"1\ta\xff\tb", "utf-8"),
+    (b"1\ta\xff\tb", "not UTF-8 at byte 4"),
 ])
 def test_unusable_lines_are_refused_and_named(tmp_path, line, words):
     line = line if isinstance(line, bytes) else line.encode()

@@ -61,7 +61,7 @@ def named_cells(
 ) -> dict[str, str]: # column -> cell
     "The cells of a line by their columns. Raises `ValueError` where their numbers differ."
     if len(cells) != len(columns):
-        raise ValueError(f"{len(cells)} cells, expected {len(columns)} ({', '.join(columns)})")
+        raise ValueError(f"{len(cells)} columns, expected {len(columns)} ({', '.join(columns)})")
     return dict(zip(columns, cells))
 
 

@@ -337,6 +337,8 @@ def text_lines(path, errors: str = "strict"): # errors: as of `bytes.decode` -> 
                 yield text
         except (EOFError, gzip.BadGzipFile, zlib.error) as e:
             raise DataError(f"{path}: the file is damaged after line {number:,} ({e})") from None
+        except UnicodeDecodeError as e:
+            raise DataError(f"{path}:{number}: not UTF-8 at byte {e.start + 1}: {e.reason}") from None
         except ValueError as e:
             raise DataError(f"{path}:{number}: {e}") from None
     if not number:
