@@ -269,13 +269,14 @@ def report_pages(names: dict[str, str], shown: dict[str, set[str]]) -> None:
 
 
 def contents(names: dict[str, str]) -> list:
-    "The contents list: the index, the numbered notebooks in their order, then each folder."
+    "The contents list: the index, the numbered notebooks in their order, then each folder, the notebooks to read first."
     tree = {"": []}
     for source, name in names.items():
         folder = posixpath.dirname(source).removeprefix("nbs").strip("/")
         tree.setdefault(folder, []).append(name)
     top = sorted(tree.pop(""), key=lambda name: name != "index.md")
-    return top + [{folder.replace("/", " / "): pages} for folder, pages in tree.items()]
+    folders = sorted(tree, key=lambda folder: folder != "read")
+    return top + [{folder.replace("/", " / "): tree[folder]} for folder in folders]
 
 
 def main() -> int:
