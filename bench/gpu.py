@@ -150,7 +150,7 @@ def pairs_run(size: Size, device: str) -> tuple:
     from sentence_transformers import SentenceTransformer
     from debias_nb.encoders import tokenise
     from debias_nb import regularized
-    from debias_nb.repro.runs import matching, training as train
+    from debias_nb.repro.runs import training as train
     from debias_nb.repro.config import MethodConfig, TrainConfig
     n = size.batch * size.steps
     encoder = sentence_encoder(size, device)
@@ -167,8 +167,8 @@ def pairs_run(size: Size, device: str) -> tuple:
 
     parts = [
         (train.PairCollator, "__call__", "collating"),
-        (matching, "choose", "interventions"),
-        (matching, "intervene", "interventions"),
+        (regularized, "choose", "interventions"),
+        (regularized, "intervene", "interventions"),
         (regularized.Regularized, "forward", "loss"),
         (SentenceTransformer, "forward", "encoder"),
     ]

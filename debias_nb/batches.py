@@ -235,9 +235,11 @@ def read_texts(
     if isinstance(texts, Mapping) or hasattr(texts, "columns"): # whose names would be taken for texts
         raise ValueError(f"texts is a {type(texts).__name__} of several columns: pass one of them, such as data['text']")
     texts = list(texts)
-    odd = [f"number {number} is a {type(text).__name__}" for number, text in enumerate(texts) if not isinstance(text, str)]
-    if odd or len(texts) < 2:
-        raise ValueError(f"texts must be two strings or more, and {odd[0] if odd else f'there are {len(texts)}'}")
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"texts must be strings, and number {number} is a {type(text).__name__}")
+    if len(texts) < 2:
+        raise ValueError(f"texts must be two or more, got {len(texts)}")
     return texts
 
 
@@ -268,7 +270,8 @@ class TextStream:
         rows = torch.from_numpy(self.order[places % n])
         tokens = self.column.tokens[rows]
         features = batch_to_device(self.column.features(tokens, rows), encoder.device)
-        return Drawn(batch, self.column.part(tokens.to(encoder.device), features), self.known, (size, block))
+        column = self.column.part(tokens.to(encoder.device), features)
+        return Drawn(batch, column, self.known, (size, block))
 
 
 class Drawn(View):
@@ -362,10 +365,13 @@ class Batch:
 
     def texts_of(self, one) -> list[View]:
         "The texts that a regularizer looks at: its rows are drawn once."
-        if id(one) not in self.texts:
-            streams = [stream for stream in self.streams if stream.one is one]
-            self.texts[id(one)] = [stream.next(self) for stream in streams] or self.views(one.columns, one.rows)
-        return self.texts[id(one)]
+        if id(one) in self.texts:
+            return self.texts[id(one)]
+        found = [stream.next(self) for stream in self.streams if stream.one is one]
+        if not found:
+            found = self.views(one.columns, one.rows)
+        self.texts[id(one)] = found
+        return found
 
     @torch.no_grad()
     def at_base(self, column: Column, tokens: Tokens, rows: torch.Tensor) -> torch.Tensor: # (k, d)

@@ -265,10 +265,11 @@ def check_same_make(base, model) -> None:
     check_apart(base, model)
     if base.tokenizer.get_vocab() != model.tokenizer.get_vocab():
         raise ValueError("base and tuned encoder have different tokenizers: the same id is not the same token")
-    here, there = ({name: tuple(value.shape) for name, value in one.state_dict().items()} for one in (base, model))
-    for name in here | there:
-        if here.get(name) != there.get(name):
-            raise ValueError(f"base and tuned encoder differ in make: {name} is {here.get(name)} and {there.get(name)}")
+    shapes = [{name: tuple(value.shape) for name, value in one.state_dict().items()} for one in (base, model)]
+    for name in shapes[0] | shapes[1]:
+        here, there = (known.get(name) for known in shapes)
+        if here != there:
+            raise ValueError(f"base and tuned encoder differ in make: {name} is {here} and {there}")
 
 # %% ../nbs/methods/itvreg.ipynb #d2a6c0e2
 @contextmanager

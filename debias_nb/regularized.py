@@ -58,14 +58,17 @@ class Draws:
         place: int = 0,                   # of the column
     ) -> tuple[Tokens, torch.Tensor]: # X'; (n,) 0 for texts that are too short
         "Texts after an intervention, another one at each call."
-        self.interventions += 1
-        names = None # made of the tokens
-        if self.number is not None:
-            n = len(tokens)
-            names = rank() * n + np.arange(n)
-        drawn = (self.number or 0, self.interventions, names)
+        drawn = self.named(len(tokens), rows, place)
         chosen, weight = choose(tokens, share, *drawn)
         return intervene(encoder, tokens, chosen, kind, *drawn), weight
+
+    def named(self, n: int, rows: torch.Tensor | None, place: int | None) -> tuple:
+        "Two numbers that an intervention is drawn by, and the names of its texts; None: made of their tokens."
+        self.interventions += 1
+        names = None
+        if self.number is not None:
+            names = rank() * n + np.arange(n)
+        return self.number or 0, self.interventions, names
 
     def some_rows(
         self,
@@ -75,10 +78,12 @@ class Draws:
         "Rows that a regularizer looks at."
         if share == 1 or self.number is None:
             return None
-        rng = np.random.default_rng([self.number, self.interventions])
-        order = rng.permutation(n)
         count = max(1, round(share * n))
-        return torch.from_numpy(order[:count])
+        return torch.from_numpy(self.order(n)[:count].copy())
+
+    def order(self, n: int) -> np.ndarray: # (n,) of rows
+        rng = np.random.default_rng([self.number, self.interventions])
+        return rng.permutation(n)
 
     def block(
         self,
@@ -457,6 +462,11 @@ class Regularized(torch.nn.Module):
         self.at_once = mini_batch(base_loss)
         self.watch = Watch() # None: nothing is looked at
         self.begun = False   # whether a batch of training has come
+        self.terms = {}      # the regularizers that are terms by the names they are logged under: itvreg, then itvreg_2
+        for one in regularizers:
+            if isinstance(one, Regularizer):
+                same = [other for other in self.terms.values() if other.name == one.name]
+                self.terms[f"{one.name}_{len(same) + 1}" if same else one.name] = one
         self.streams = [TextStream(one) for one in regularizers if one.texts is not None]
         self.memory = None
         if callable(base) and not isinstance(base, torch.nn.Module):
@@ -474,15 +484,6 @@ class Regularized(torch.nn.Module):
         self.__dict__["base"] = base and base.eval() # no submodule: no optimizer sees it
         self.__dict__["encoder"] = model # stays itself where a trainer wraps the model
 
-    def named_terms(self) -> dict[str, Regularizer]:
-        "The regularizers that are terms, by the names they are logged under: itvreg, and itvreg_2 for a second one."
-        named = {}
-        for one in self.regularizers:
-            if isinstance(one, Regularizer):
-                same = sum(type(other) is type(one) for other in named.values())
-                named[f"{one.name}_{same + 1}" if same else one.name] = one
-        return named
-
     def forward(self, sentence_features, labels=None) -> Terms:
         "The terms, weighted; their sum is the loss."
         forward = vars(self.model).get("forward")
@@ -491,14 +492,13 @@ class Regularized(torch.nn.Module):
             raise ValueError(f"Regularized stands inside a loss that changes what the model returns; write {order}")
         batch = self._batch(list(sentence_features), labels)
         terms = self._base_terms(batch)
-        raw = {name: one.of_batch(batch) for name, one in self.named_terms().items()}
+        raw = {name: one.of_batch(batch) for name, one in self.terms.items()}
         weighted = self.weighted(batch, terms, raw)
         return Terms(weighted, self._watched(batch, raw, weighted), terms | raw)
 
     def weighted(self, batch: Batch, terms: dict, raw: dict) -> dict: # terms: of the loss; raw: of the regularizers
         "All terms as they are summed."
-        named = self.named_terms()
-        return terms | {name: named[name].weight * term for name, term in raw.items()}
+        return terms | {name: self.terms[name].weight * term for name, term in raw.items()}
 
     def _batch(self, features: list[dict], labels=None) -> Batch:
         "The columns that somebody looks at, after word dropout."
@@ -555,8 +555,8 @@ class Regularized(torch.nn.Module):
         "What a loss of pairs gives. A static table takes changed texts through the same pass."
         further = []
         if batch.static:
-            further = [tokens for one in self.named_terms().values() for tokens in one.beside(batch)]
-        x, z = [column.tokens for _, column in sorted(batch.columns.items())]
+            further = [tokens for one in self.terms.values() for tokens in one.beside(batch)]
+        x, z = (batch.columns[place].tokens for place in range(len(batch.features)))
         fx, fz, *others = self.loss.embed(x, z, *further)
         batch.embeddings = {0: fx, 1: fz}
         batch.prepared = {id(tokens): found for tokens, found in zip(further, others)}

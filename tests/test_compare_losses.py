@@ -7,9 +7,8 @@ from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig
 from debias_nb.data.planted_encoder import planted_encoder
 from debias_nb.explain import compare as comparing
 from debias_nb.explain.compare import compare, read_method, settings_for, training_rows
-from debias_nb.explain.diagnose import LOSSES, OF_MATCHES, training_program
+from debias_nb.explain.diagnose import LOSSES, OF_MATCHES
 from debias_nb.explain.pairs_file import read_pairs_file
-from debias_nb.regularized import Regularized
 from made import WORLD
 
 WORDS = ["kettle", "teapot", "lamp", "chair", "cup", "stool", "torch", "mug"]
@@ -40,13 +39,6 @@ def test_each_loss_trains_bare_and_with_a_regulariser(model, loss):
     assert f"import {loss}" in found.snippet() and loss in found.html()
 
 
-def test_the_loss_is_the_one_that_was_asked_for(model):
-    plain = comparing.loss_of(read_method("plain"), model, "CoSENTLoss")
-    around = comparing.loss_of(read_method("outreg:10"), model, "CoSENTLoss")
-    assert type(plain).__name__ == "CoSENTLoss"
-    assert isinstance(around, Regularized)
-
-
 def test_matches_alone_are_learned_from_where_a_loss_takes_no_labels():
     pairs = read_pairs_file(frame())
     rows = training_rows(pairs, OF_MATCHES[0])
@@ -68,10 +60,3 @@ def test_another_loss_is_another_trial():
     assert len(ids) == 2
 
 
-def test_the_program_for_matches_compiles():
-    file = {"path": "train.csv", "columns": ["left", "right", "label"]}
-    program = training_program(
-        "Try.", "base", file, "OutReg(10)", "mine", loss="MultipleNegativesRankingLoss",
-        learning_rate=.1, epochs=1, batch_size=8)
-    compile(program, "program", "exec")
-    assert "Dataset.from_list" in program and '"label"' not in program.split("rows = ")[1].split("\n")[0]

@@ -684,16 +684,6 @@ def test_what_does_nothing_is_said_once(table, tmp_path, regularizers, data, how
     assert len(said) == (words is not None) and (words or "") in "".join(said)
 
 
-def test_the_model_card_says_what_was_done(bert, tmp_path):
-    loss = Regularized(bert, matryoshka(bert), [ITVReg(2.5, mask_share=.35), SimCSE(.7)])
-    trained(bert, loss, rows(PAIR), tmp_path, max_steps=1)
-    bert.save(str(tmp_path / "saved"))
-    card = (tmp_path / "saved" / "README.md").read_text("utf-8")
-    settings = ['"weight": 2.5', '"mask_share": 0.35', "as it was before training (sha256 "]
-    for said in ["Regularized", "MatryoshkaLoss(", *settings, "2210.10636", "gao2021simcse", "kusupati2024matryoshka"]:
-        assert said in card, said
-
-
 # ---------------------------------------------------------------- what is refused
 
 

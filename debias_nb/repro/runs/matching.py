@@ -15,7 +15,7 @@ from debias_nb.config import ConfigError
 from debias_nb.encoders import Tokens, device_of, embed, encode_tokens, is_static
 from debias_nb.interventions import choose, intervene, random_bits, row_keys
 from debias_nb.processes import averaged, mean_of_all
-from debias_nb.itvreg import Hinge, LeastSquares, cosines, itvaug_target, own_dropout
+from debias_nb.itvreg import Hinge, LeastSquares, cosines, itvaug_target, itvreg, own_dropout
 from debias_nb.regularized import Draws, Regularized
 from debias_nb.regularizers import REGULARIZERS, Intervening, WordDropout
 from debias_nb.repro.config import MethodConfig, TrainConfig
@@ -92,7 +92,7 @@ class NamedDraws(Draws):
     ):
         super().__init__()
         self.names = features[0]["row"]
-        self.seed = seed
+        self.number = self.seed = seed # nothing is taken from NumPy's own generator
         self.epoch = epoch
         self.step = step
         self.static = static
@@ -102,22 +102,16 @@ class NamedDraws(Draws):
         bits, = self._bits(1, stream=4)
         return int(np.random.default_rng([seed, bits]).integers(blocks))
 
-    def intervened(self, encoder, tokens, share, kind, rows=None, place=0):
+    def named(self, n, rows, place):
         names = None # other texts than those of a row: made of their tokens
         if place is not None:
             names = self.names[rows].cpu().numpy()
         if self.sided:
             names = 2 * names + place
-        drawn = (self.seed, self.epoch, names)
-        chosen, weight = choose(tokens, share, *drawn)
-        return intervene(encoder, tokens, chosen, kind, *drawn), weight
+        return self.seed, self.epoch, names
 
-    def some_rows(self, n, share):
-        if share == 1:
-            return None
-        order = self._bits(n, stream=3).argsort(kind="stable")
-        count = max(1, round(share * n))
-        return torch.from_numpy(order[:count].copy())
+    def order(self, n):
+        return self._bits(n, stream=3).argsort(kind="stable")
 
     @contextmanager
     def aside(self, device):
@@ -181,9 +175,10 @@ class Twins(Intervening):
         x, z = batch.texts_of(self)
         other, weight = self.changed(x)
         found = cosines(x.encode(other), z.fx)
-        target = itvaug_target(batch.labels[x.rows].float(), cosines(x.f0x, z.f0x), cosines(x.at_base(other), z.f0x))
-        error = ((found - target) ** 2 * weight).sum() / weight.sum().clamp(min=1)
-        return mean_of_all(error, weight)
+        before = cosines(x.f0x, z.f0x)
+        after = cosines(x.at_base(other), z.f0x)
+        target = itvaug_target(batch.labels[x.rows].float(), before, after)
+        return mean_of_all(itvreg(found, target, weight), weight)
 
 
 class ITVAug(Regularized):
