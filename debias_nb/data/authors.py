@@ -9,7 +9,6 @@ __all__ = ['QUOTED', 'SIGNATURE', 'Filled', 'Date', 'SOURCES', 'TESTS', 'FEATURE
            'nearest_topics', 'topic_clusters', 'leakage_aware_split', 'Halves', 'query_target']
 
 # %% ../../nbs/data/04_authors.ipynb #c07e4ec4
-import csv
 import html
 import json
 import operator
@@ -30,7 +29,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from ..config import AuthorsWorldConfig, check_known, check_range
 from .pairs import fitting
-from .registry import NUL, DataError, Table, json_rows, locate, parsed_rows, text_lines
+from .registry import NUL, DataError, Table, json_rows, locate, text_lines
 
 # %% ../../nbs/data/04_authors.ipynb #ca4cb278
 @dataclass(frozen=True, eq=False, repr=False)
@@ -169,25 +168,6 @@ class _Row(BaseModel, coerce_numbers_to_str=True): # whole numbers are names and
     date: Date | None = None
 
 
-def _csv_rows(path): # -> `_Row` of each row
-    "The rows of a CSV file. Raises `DataError` naming file and line."
-    def parse(_, row):
-        if None in row or None in row.values():
-            raise ValueError("another number of columns than the header has")
-        return _Row.model_validate(row)
-
-    before = csv.field_size_limit(10**9)
-    rows = csv.DictReader(text_lines(path), strict=True)
-    try:
-        if len(set(rows.fieldnames)) < len(rows.fieldnames):
-            raise DataError(f"{path}:1: a column stands twice")
-        yield from parsed_rows(path, ((rows.line_num, row) for row in rows), parse)
-    except csv.Error as e:
-        raise DataError(f"{path}:{rows.reader.line_num}: wrong quoting: {e}") from None
-    finally:
-        csv.field_size_limit(before)
-
-
 def _texts(name, rows, counts): # rows: author, topic, text, date
     "Texts by their columns."
     author, topic, text, date = map(list, zip(*rows))
@@ -196,20 +176,14 @@ def _texts(name, rows, counts): # rows: author, topic, text, date
 
 
 def read_texts(
-    path: str | Path,   # *.csv or *.jsonl, or one of them with .gz; UTF-8
+    path: str | Path,        # lines of JSON, in UTF-8, *.gz or not
     name: str | None = None, # default: the file's
 ) -> Texts: # in the file's order, nothing dropped
-    "Read texts of one's own. Raises `DataError` naming file, line and reason, and `ValueError` for an unknown format."
-    path = Path(path)
-    kind = path.name.removesuffix(".gz").rpartition(".")[2]
-    check_known(f"format of {path.name}, which is .csv or .jsonl, or one of them with .gz:", kind, ("csv", "jsonl"))
-    found = _csv_rows(path) if kind == "csv" else json_rows(path, _Row)
-    rows = [(row.author, row.topic, row.text, row.date) for row in found]
-    if not rows:
-        raise DataError(f"{path}: only a header")
+    "Read texts of one's own. Raises `DataError` naming file, line and reason."
+    rows = [(row.author, row.topic, row.text, row.date) for row in json_rows(path, _Row)]
     if len({topic is None for _, topic, _, _ in rows}) > 1:
         raise DataError(f"{path}: some texts have a topic and some have none")
-    return _texts(name or path.name, rows, {"texts read": len(rows)})
+    return _texts(name or Path(path).name, rows, {"texts read": len(rows)})
 
 # %% ../../nbs/data/04_authors.ipynb #b4b2d251
 _BRACKETS = re.compile(r"\[\[(?:VIDEOID:[^\]\s]*|ASIN:\w*)\s*([^\]]*)\]\]")

@@ -35,7 +35,6 @@ LEFT_RIGHT = [
     {"left": "hat", "right": 'a "shoe"', "label": 0, "kind": ""},
 ]
 FRAME = pd.DataFrame(LEFT_RIGHT)
-TEXTS = "author,topic,text,date\nann,tea,\"I like tea, and\nmilk\",2020-01-02\nbob,tea,No tea.,2021-03\n"
 AUTHORS = [{"author": "a", "topic": "b", "text": "c", "date": "2020"}, {"author": 7, "topic": "b", "text": "d"}]
 TRIALS = [sealed(trial("a")), sealed(trial("b"))]
 EXPERIMENT = """\
@@ -236,7 +235,6 @@ READERS = {
     "own pairs, TSV": (of_file("a.tsv", FRAME.to_csv(index=False, sep="\t"), read_pairs_file), DataError),
     "own pairs, JSONL": (of_file("a.jsonl", json_lines(*LEFT_RIGHT), grouped), DataError),
     "own pairs, Parquet": (of_file("a.parquet", parquet(), read_pairs_file), DataError),
-    "texts, CSV": (of_file("a.csv", TEXTS, read_texts), DataError),
     "texts, JSONL": (of_file("a.jsonl", json_lines(*AUTHORS), read_texts), DataError),
     "records": (of_file("a.jsonl", encode(numbered(0)) + encode(numbered(1)), records), RecordError),
     "trials": (of_file("trials.jsonl", json_lines(*TRIALS), read_trials), ConfigError),
