@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +15,13 @@ from debias_nb.repro.runs.tasks import authors
 from debias_nb import arr
 from debias_nb.arr import author_ids
 from debias_nb.repro.runs.tasks.authors import (
-    author_loss, author_split, beginning, counts, evaluate_authors, excerpt, fit_authors, leaks, learned_table,
-    settings, topic_rows, tuned)
+    author_loss, author_split, beginning, counts, evaluate_authors, excerpt, fit_authors, leaks, settings, topic_rows, tuned)
 from debias_nb.data.authors import Texts, query_target
 from debias_nb.config import AuthorsWorldConfig, EncoderConfig
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, SplitConfig, TrainConfig
-from debias_nb.encoders import embed, tokenise
-from debias_nb.repro.runs.runner import absent, execute, run_all
-from debias_nb.repro.runs.records import Store, TrainingFailed, comparable
+from debias_nb.encoders import embed
+from debias_nb.repro.runs.runner import absent, execute
+from debias_nb.repro.runs.records import TrainingFailed, comparable
 from debias_nb.data.registry import MissingData
 from cells import defined_in
 from dry import dry_step
@@ -238,6 +236,9 @@ def test_settings_are_chosen_on_validation_texts_alone(monkeypatch):
     assert set(asked) == {"authors validation"} and len(asked) == 2 == len(done.tried)
     best = max(done.tried, key=lambda tried: tried["r8"])
     assert done.setting == {name: best[name] for name in ("learning_rate", "temperature")}
+    training = TRAINING.model_copy(update={"further_rates": (.3,)})
+    assert settings(training, AuthorsConfig()) == [(.01, .1), (.01, .5), (.3, .1), (.3, .5)]
+    assert settings(training, AuthorsConfig(base="mll")) == [(.01, .1), (.3, .1)], "its loss has no temperature"
 
 
 def test_a_setting_that_diverges_is_noted_and_left(monkeypatch):
@@ -256,31 +257,14 @@ def test_a_setting_that_diverges_is_noted_and_left(monkeypatch):
         tuned(CORPUS, ENCODER, half_alone, AuthorsConfig(), 0)
 
 
-def test_infinite_losses_stop():
+@pytest.mark.parametrize("base", ["mll", "cl"])
+def test_infinite_losses_stop(base):
     model, labels = beginning(ENCODER, CORPUS), train_labels()
     with torch.no_grad():
         model[0].embedding.weight[5] = torch.nan
-    for base in ("mll", "cl"):
-        loss = author_loss(AuthorsConfig(base=base), model, labels, .1)
-        with pytest.raises(TrainingFailed, match="step 1"):
-            fit_authors(model, loss, train_tokens(), labels, TRAINING, 1)
-
-
-def test_authors_with_one_text_are_not_trained_on():
-    texts = author_split(CORPUS).train
-    first = texts.author[0]
-    one = texts.take([i for i, author in enumerate(texts.author) if author != first or i == 0])
-    model, labels = learned_table(one.text, 8), author_ids(one.author)
-    loss = author_loss(AuthorsConfig(), model, labels, .1)
-    fit_authors(model, loss, tokenise(model, one.text), labels, TRAINING, 1)
-    several = sum(count > 1 for count in Counter(one.author).values())
-    assert sum(int(batch["pairs"]) for batch in loss.history) == 2 * several
-
-
-def test_every_rate_is_tried_with_every_temperature_that_a_loss_has():
-    training = TRAINING.model_copy(update={"further_rates": (.3,)})
-    assert settings(training, AuthorsConfig()) == [(.01, .1), (.01, .5), (.3, .1), (.3, .5)]
-    assert settings(training, AuthorsConfig(base="mll")) == [(.01, .1), (.3, .1)]
+    loss = author_loss(AuthorsConfig(base=base), model, labels, .1)
+    with pytest.raises(TrainingFailed, match="step 1"):
+        fit_authors(model, loss, train_tokens(), labels, TRAINING, 1)
 
 
 # ---- records
@@ -307,13 +291,8 @@ def test_a_record_repeats_in_another_process_and_after_other_runs():
     assert there["extra"]["steps"] == there["curve"]["step"][-1]
 
 
-def test_runs_are_kept_and_loaded(tmp_path):
-    runs, store = [run_of(CL), run_of(ZERO_SHOT), run_of(BOW)], Store(tmp_path)
-    first = run_all(runs, store, workers=1, progress=False)
-    assert len(first.trained) == 3
-    assert not run_all(runs, store, workers=1, progress=False).trained
-    by_method = {record["config"]["method"]["name"]: record for record in first.records.values()}
-    bow, cl = by_method["BOW"], by_method["CL"]
+def test_what_a_record_keeps():
+    bow, cl = execute(run_of(BOW)), execute(run_of(CL))
     assert "none" in bow["encoder"]["fingerprint"] and "questions" not in bow["extra"]
     assert len(cl["extra"]["questions"]["cross"]) == WORLD.test_authors
     assert set(cl["replicates"]["cross"]) == {"r8", "mrr", "false topic share"} and "tried" in cl["extra"]
