@@ -594,7 +594,8 @@ class KnownTexts(NumberedTexts):
             if key not in self.place:
                 text = self.model.tokenizer.decode(np.frombuffer(key, np.int32).tolist())
                 how = "give it all that it is trained or evaluated on, with a prompt that cuts them in front of each"
-                raise ValueError(f"{text[:60]!r}, as its tokens read, is none of the texts that the loss was given: {how}")
+                what = f"{text[:60]!r}, as its tokens read, is none of the texts that the loss was given"
+                raise ValueError(f"{what}: {how}")
         return torch.tensor([self.place[key] for key in keys])
 
 

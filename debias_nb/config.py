@@ -116,7 +116,7 @@ def each_key_once(pairs: list[tuple]) -> dict: # pairs: as `json.loads` gives th
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
-quoted = _SHORT.repr # a value of somebody's as a message shows it: what is long is cut, and nothing in it steers a terminal
+quoted = _SHORT.repr # a value as a message shows it: what is long is cut, and nothing in it steers a terminal
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 

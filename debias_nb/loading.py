@@ -138,7 +138,8 @@ def _check_module(folder: Path, module: _Module) -> None:
         advice = "weights must be safetensors (convert them once, where you trust the source)"
         raise EncoderError(f"{module.place}: only {', '.join(pickles)}, which are pickles; {advice}")
     if module.kind in WITH_WEIGHTS and not has_weights:
-        raise EncoderError(f"{module.place}: no weights at all; they must be safetensors, in {WEIGHTS} beside their module")
+        where = f"in {WEIGHTS} beside their module"
+        raise EncoderError(f"{module.place}: no weights at all; they must be safetensors, {where}")
 
     config = module.place / "config.json"
     if module.kind == "Dense" and config.is_file():
@@ -253,7 +254,7 @@ def _check_called(path: Path, name: str, function) -> None:
 
 
 def check_no_code(folder: Path) -> None:
-    "Refuse configurations that name code, other files than safetensors, or weights of another kind. Raises `EncoderError`."
+    "Refuse configurations that name code, or other weights than safetensors. Raises `EncoderError`."
     refused = {
         "auto_map": "names code of the repository, which is not run",
         "transformers_weights": f"names another file of weights than {WEIGHTS}",
@@ -382,7 +383,8 @@ def find_folder(
         from huggingface_hub import snapshot_download
         try: # configuration, vocabulary and safetensors alone
             found = snapshot_download(
-                hub, revision=revision, allow_patterns=list(HUB_FILES), ignore_patterns=["*.bin.index.json"], etag_timeout=5)
+                hub, revision=revision, allow_patterns=list(HUB_FILES), ignore_patterns=["*.bin.index.json"],
+                etag_timeout=5)
         except Exception as e: # the hub client raises a dozen unrelated classes when there is no network
             looked.append(f"the hub's {hub} at {revision} ({type(e).__name__}: {str(e).partition(chr(10))[0]})")
         else:

@@ -41,7 +41,7 @@ def _vectors(at: str, **columns) -> list[np.ndarray]:
 
 
 def _scored(at: str, y_true, y_score, questions=None) -> list[np.ndarray]:
-    "Labels and scores as floats, and questions. Raises `ValueError` naming the evaluation set and the first bad position."
+    "Labels and scores as floats, and questions. Raises `ValueError` naming the first bad position."
     columns = {"y_true": np.asarray(y_true, float), "y_score": np.asarray(y_score, float)}
     names = None
     if questions is not None:

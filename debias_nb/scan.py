@@ -369,7 +369,8 @@ def check_features(
     if labels is not None:
         _one_each("labels", labels, len(features), "row of features")
         if labels.is_floating_point() or labels.min() < 0:
-            raise ValueError(f"labels must be class numbers 0, 1, …, got {labels.dtype} from {float(labels.min()):g} on")
+            got = f"{labels.dtype} from {float(labels.min()):g} on"
+            raise ValueError(f"labels must be class numbers 0, 1, …, got {got}")
 
 
 def _one_each(name: str, values: torch.Tensor, n: int, of: str) -> None:

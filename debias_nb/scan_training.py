@@ -32,7 +32,7 @@ def last_layer(
     for part in model.modules():
         if hasattr(part, "base_layer") and any(inner is last for inner in part.modules()):
             how = "leave it out of `target_modules`, and train it as a whole (`modules_to_save`)"
-            raise ValueError(f"the last linear layer of this CrossEncoder has an adapter, which changes its weights: {how}")
+            raise ValueError(f"the last linear layer has an adapter, which changes its weights: {how}")
     return last
 
 # %% ../nbs/methods/scan_training.ipynb #af77a468
@@ -137,7 +137,7 @@ class SCAN(nn.Module):
         self.start = last_layer(encoder).weight.detach().clone() # None once training has begun
 
     def _follow(self) -> None:
-        "Begin anew with another model: a trainer with `model_init`, as in a search for settings, makes one for each training."
+        "Begin anew with another model: in a search for settings a trainer with `model_init` makes one for each training."
         if self.encoder is not self.known:
             self.load_state(self.fresh)
             self._begins_with(self.encoder)
@@ -215,7 +215,8 @@ class SCAN(nn.Module):
         now = last_layer(self.encoder).weight.detach()
         if not torch.equal(start.to(now), now):
             how = "pass callbacks=[loss.callback] to the trainer, in the first training and in the resumed one"
-            warnings.warn(f"the model was trained since SCAN was made, and SCAN's own weights begin anew: {how}", stacklevel=3)
+            what = "the model was trained since SCAN was made, and SCAN's own weights begin anew"
+            warnings.warn(f"{what}: {how}", stacklevel=3)
 
     def _parts(self) -> dict: # name -> what a training changes beside the model, or None
         return {"debiasing": self.debiasing, "memory": self.memory}
@@ -269,7 +270,7 @@ def _classes(
 ) -> torch.Tensor: # (n,) class numbers
     "Raises `ValueError` for other columns than two of texts, or what is not a class of this model for each pair."
     if len(columns) != 2 or not all(isinstance(column, list) for column in columns):
-        raise ValueError(f"SCAN needs two columns of texts, as CrossEncoderTrainer gives them, got {len(columns)} columns")
+        raise ValueError(f"SCAN needs two columns of texts (CrossEncoderTrainer gives them), got {len(columns)} columns")
     n = len(columns[0])
     if not torch.is_tensor(labels) or labels.numel() != n:
         raise ValueError(f"SCAN needs a column `label` with the class of each of {n} pairs")

@@ -19,7 +19,7 @@ from sentence_transformers.base.modules import Dense, Normalize, Router
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding, Transformer
 from transformers import BertTokenizerFast
 
-from debias_nb.arr import ARR, ContrastiveAuthorLoss, ProductOfExperts
+from debias_nb.arr import ARR
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb import loading
 from debias_nb.data import planted_encoder as planting
@@ -32,7 +32,7 @@ from debias_nb.loading import EncoderCard, encoder_cards, find_folder, folder_fi
 from debias_nb.hashes import sha256_file
 from debias_nb.interventions import importance
 from debias_nb.itvreg import check_same_make
-from made import WORDS, without_a_vector_for_the_unknown
+from made import WORDS
 
 TEXTS = [
     "red kettle", "how old lamps for the large table?", "", "chair", "why, what, how",
@@ -572,20 +572,3 @@ def test_base_and_tuned_encoder_must_be_of_one_width(loaded):
     narrow = StaticEmbedding(model[0].tokenizer, embedding_weights=weights)
     with pytest.raises(ValueError, match="16.*8"):
         check_same_make(model, SentenceTransformer(modules=[narrow], device="cpu"))
-
-
-def with_our_own(model, texts):
-    return ProductOfExperts(model, texts)
-
-
-def by_rows(model, texts):
-    return ContrastiveAuthorLoss(model, temperature=.1)
-
-
-@pytest.mark.parametrize("make", [by_rows, with_our_own])
-def test_a_text_of_unknown_words_alone_leaves_the_weights_finite(make):
-    model, texts = without_a_vector_for_the_unknown(), ["unheard of", "red shoe", "shoe", "red"]
-    loss = make(model, texts)
-    loss([model.preprocess(texts)], torch.tensor([0, 0, 1, 1])).backward()
-    for weight in model.parameters():
-        assert weight.grad.isfinite().all() and weight.grad.norm() < 1e6

@@ -1,4 +1,4 @@
-"Metrics of ranked answers: against brute force over the orders of ties, against ir-measures, on published test files."
+"Metrics of ranked answers: against brute force over the orders of ties, and on published test files."
 import csv
 import gzip
 import itertools
@@ -134,41 +134,6 @@ def test_the_best_order_has_full_marks_and_the_worst_has_not():
     worst, _, _ = rank_metrics(grades >= 3, -grades, groups, grades)
     assert all(math.isclose(v, 1) for v in best.values())
     assert all(worst[key] < .9 for key in best)
-
-
-# ---- other programs
-
-
-def by_ir_measures(scores, grades, groups, ids):
-    "Values of ir-measures, question by question; linear gain is grade - 1, exponential gain its power."
-    import ir_measures
-    from ir_measures import AP, P, RR, nDCG
-    wanted = {"map": AP(rel=3), "mrr": RR(rel=3), "p1": P(rel=3) @ 1}
-    for k in CUTOFFS:
-        wanted[f"ndcg{k}"] = nDCG(gains={1: 0, 2: 1, 3: 2, 4: 3}) @ k
-        wanted[f"ndcg{k}_exp"] = nDCG(gains={1: 0, 2: 1, 3: 3, 4: 7}) @ k
-    qrels = {}
-    run = {}
-    for score, grade, question, candidate in zip(scores.tolist(), grades.tolist(), groups.tolist(), ids):
-        qrels.setdefault(question, {})[candidate] = grade
-        run.setdefault(question, {})[candidate] = score
-    keys = {str(measure): key for key, measure in wanted.items()}
-    out = {key: {} for key in wanted}
-    for found in ir_measures.iter_calc(list(wanted.values()), qrels, run):
-        out[keys[str(found.measure)]][found.query_id] = found.value
-    return {key: np.array([values[q] for q in sorted(values)]) for key, values in out.items()}
-
-
-def test_ir_measures_agrees_where_nothing_is_tied():
-    pytest.importorskip("ir_measures")
-    pytest.importorskip("pytrec_eval")
-    scores, grades, groups = random_answers()
-    _, ours, ids = rank_metrics(grades >= 3, scores, groups, grades)
-    theirs = by_ir_measures(scores, grades, groups, [str(i) for i in range(len(scores))])
-    assert theirs.keys() == ours.keys()
-    assert len(ids) == 40
-    for key, v in ours.items():
-        assert np.allclose(v, theirs[key], rtol=0, atol=1e-9), key
 
 
 # ---- bad input

@@ -139,20 +139,6 @@ def batch():
     return world(140)
 
 
-def test_learning_lowers_the_loss_on_fresh_functions_and_repeats(batch):
-    w = learn_weights(batch.features, generator=seeded(3))
-    again = learn_weights(batch.features, generator=seeded(3))
-    assert torch.equal(w.values, again.values)
-    assert w.loss < .7
-    assert w.values.mean().item() == pytest.approx(1, abs=1e-5)
-    assert w.values.min() > 0
-    told = diagnose_weights(w, batch.features, batch.labels, generator=seeded(4))
-    assert told["fresh loss"] < .6
-    assert told["fresh loss, shuffled"] > .95
-    assert .4 < told["effective size"] < .9
-    assert w.values[batch.labels != batch.attribute].mean() > 1.3, "those in which cause and shortcut disagree"
-
-
 def test_the_released_step_is_gradient_descent_with_momentum(batch):
     """Two steps by hand: the softmax of the logits, 2 loss / lambda + sum of squares, momentum 0.9.
 
@@ -213,16 +199,6 @@ def test_samples_of_a_memory_stand_beside_the_batch_with_their_own_weights(batch
     loss = direct_loss(features, torch.cat([w, memory.weights]), "paper")
     slope, = torch.autograd.grad(loss, w)
     assert torch.allclose(got.values, 1 - .01 * slope, atol=1e-5)
-
-
-def test_class_mass_is_kept():
-    few = world(140, share=.2)
-    free = learn_weights(few.features, few.labels, generator=seeded(), class_mass="free")
-    kept = learn_weights(few.features, few.labels, generator=seeded(), class_mass="keep")
-    for y in (0, 1):
-        assert kept.values[few.labels == y].mean().item() == pytest.approx(1, abs=1e-5)
-    assert not torch.allclose(free.values, kept.values)
-    assert kept.loss < 1
 
 
 def test_a_batch_of_one_class_is_like_a_batch_without_classes(batch):
@@ -386,20 +362,6 @@ def test_no_gradient_flows_into_the_weights_and_none_past_a_detached_branch():
     scan_loss(released(hidden, labels, w)).backward()
     assert hidden.grad is not None
     assert w.grad is None
-
-
-def test_inference_is_the_classifier_alone():
-    torch.manual_seed(0)
-    hidden = torch.randn(6, 8)
-    full = ScanHead(8).eval()
-    bare = ScanHead(8, debias=False).eval()
-    bare.classifier.load_state_dict(full.classifier.state_dict())
-    assert torch.equal(full.logits(hidden), bare.logits(hidden))
-    chances = full.logits(hidden).softmax(1)
-    assert torch.allclose(full.scores(hidden), torch.log(chances[:, 1] / chances[:, 0]), atol=1e-5)
-    labels = torch.tensor([0, 1] * 3)
-    assert list(bare(hidden, labels)) == ["sw"]
-    assert scan_loss(bare(hidden, labels)) > 0
 
 
 @pytest.mark.parametrize("kind", ["ema", "queue"])
