@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from debias_nb.repro.runs import records
-from debias_nb.repro.runs.records import RecordError, Store, append, comparable, encode, latest, read
+from debias_nb.repro.runs.records import RecordError, append, comparable, encode, latest, read
 from harness import (
     QUICK, Child, command, lines_of, make_project, own_mounts, read_only, records_of, small_disk, store_of,
 )
@@ -279,20 +279,6 @@ def set_back():
     time.time = earlier
 
 
-def test_a_batch_while_the_clock_goes_back(reference, tally, tmp_path):
-    with tally.trial("clock set back"):
-        cache, expected = reference
-        project = make_project(tmp_path / "project")
-        child = Child(command, project, cache, BATCH, set_back, said=tmp_path / "said")
-        assert child.end() == 0, child.text
-        assert records_of(project) == expected
-        found = store_of(project).all()
-        finished = [datetime.fromisoformat(record["finished"]) for record in found]
-        assert finished == sorted(finished, reverse=True), "the clock did go back"
-        for record in found:
-            assert 0 < record["seconds"] < 3600 and record["started"] <= record["finished"]
-
-
 def test_a_run_that_is_made_again(reference, tally, tmp_path):
     "The newest record is the one that was written last, whatever its time says."
     with tally.trial("clock set back"):
@@ -306,24 +292,4 @@ def test_a_run_that_is_made_again(reference, tally, tmp_path):
         half_an_hour_ago = datetime.now(timezone.utc) - timedelta(minutes=30)
         for record in found.values():
             assert datetime.fromisoformat(record["finished"]) < half_an_hour_ago, "that of the second batch"
-
-
-def test_a_file_that_becomes_older(tally, tmp_path):
-    "As when an archive is unpacked over it: of the same size, with an earlier time of change."
-    from debias_nb.data.registry import sha256_of
-    with tally.trial("clock set back"):
-        path = tmp_path / "a.tsv"
-        path.write_bytes(b"one")
-        first = sha256_of(path)
-        path.write_bytes(b"two")
-        os.utime(path, (0, 0))
-        assert sha256_of(path) != first
-        line = numbered(0)
-        file = tmp_path / "itvreg/demo.planted.jsonl"
-        append(file, line | {"error": "one"})
-        assert latest(Store(tmp_path).all())[line["id"]]["error"] == "one"
-        data = file.read_bytes()
-        file.unlink()
-        append(file, line | {"error": "two"})
-        os.utime(file, (0, 0))
-        assert len(file.read_bytes()) == len(data) and latest(Store(tmp_path).all())[line["id"]]["error"] == "two"
+            assert 0 < record["seconds"] < 3600 and record["started"] <= record["finished"]
