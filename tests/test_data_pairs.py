@@ -294,7 +294,7 @@ def made(tmp_path, monkeypatch):
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(r, "load_registry", lambda path=None: registry)
-    caches = task.training_pairs, task.evaluation_pairs, task.word_measures, task._training_data, lacking
+    caches = task.training_pairs, task.evaluation_pairs, task.word_measures, task.training_data, lacking
     for cached in caches:
         cached.cache_clear()
     yield folder
