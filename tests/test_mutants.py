@@ -5,8 +5,8 @@ import yaml
 import mutants
 from mutants import Change, difference, explain, page, reasons
 
-LINE = "return float(stdtrit(df, upper)) * error"
-BECOMES = "return float(stdtrit(df, upper)) / error"
+LINE = "return float(stdtrit(df, (1 + level) / 2)) * error"
+BECOMES = "return float(stdtrit(df, (1 + level) / 2)) / error"
 
 
 def test_every_reason_is_of_a_line_that_is_there():
