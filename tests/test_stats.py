@@ -231,5 +231,6 @@ def test_splits_that_share_texts_are_corrected():
     assert found.difference == pytest.approx(.0275)
     assert (found.low, found.high) == (pytest.approx(.0275 - half), pytest.approx(.0275 + half))
     assert not found.seeds_alone
+    assert found.items_error == pytest.approx(np.std(differences, ddof=1) * math.sqrt(.5)), "more splits do not reduce it"
     independent = paired(differences, np.zeros(4))
     assert found.high - found.low > independent.high - independent.low
