@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['FLOAT', 'quoted', 'STEERING', 'Share', 'Probability', 'Natural', 'Count', 'Several', 'Positive', 'NotNegative',
            'ConfigError', 'EncoderError', 'package_file', 'project_root', 'own_file', 'cache_dir', 'StrictLoader',
-           'each_key_once', 'visible', 'parse_yaml', 'load_yaml', 'once_per_state', 'nearest', 'Strict', 'refuse_if',
+           'each_key_once', 'visible', 'parse_yaml', 'load_yaml', 'once_per_state', 'nearest', 'Strict',
            'module_and_name', 'check_known', 'check_range', 'check_finite', 'explain', 'load_config', 'WorldConfig',
            'AnswersWorldConfig', 'AuthorsWorldConfig', 'PretrainConfig', 'EncoderConfig']
 
@@ -206,15 +206,6 @@ class Strict(BaseModel):
         if wrong:
             raise ValidationError.from_exception_data(cls.__name__, wrong)
         return values
-
-
-def refuse_if(
-    wrong, # anything that is true or false
-    message: str,
-) -> None:
-    "Raise `ValueError` with a message where something is wrong."
-    if wrong:
-        raise ValueError(message)
 
 # %% ../nbs/00_config.ipynb #43c49f5d
 def module_and_name(

@@ -7,8 +7,8 @@ notebooks  they are as nbdev_clean leaves them, with kernel, language and folded
 readme     README.md is what nbs/index.ipynb gives
 reports    nbs/papers/, results/, bench/ and expected/ give reports/ byte for byte, from another folder, with another
            order of sets, in another time zone; left out are reports/diagnose/, the pages of tools/diagnose_cases.py, which
-           trains on published data, reports/RELIABILITY.md, which tells of trials, reports/MUTANTS.md, which
-           tools/mutants.py writes, and reports/REPEATS.md, which says what was computed again once
+           trains on published data, reports/RELIABILITY.md, reports/MUTANTS.md and
+           reports/REPEATS.md, which tell of trials that were made once
 
 --only NOTEBOOK...   with --mend: of the reports, only the pages that rest on these notebooks are made anew
 """
