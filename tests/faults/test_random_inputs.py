@@ -237,7 +237,7 @@ READERS = {
     "own pairs, Parquet": (of_file("a.parquet", parquet(), read_pairs_file), DataError),
     "texts, JSONL": (of_file("a.jsonl", json_lines(*AUTHORS), read_texts), DataError),
     "records": (of_file("a.jsonl", encode(numbered(0)) + encode(numbered(1)), records), RecordError),
-    "trials": (of_file("trials.jsonl", json_lines(*TRIALS), read_trials), ConfigError),
+    "trials": (of_file("trials.jsonl", json_lines(*TRIALS), read_trials), DataError),
     "model folders": (of_files(MODEL_FILES, check_folder), EncoderError),
     "YAML texts": (of_text(EXPERIMENT, yaml_text), ConfigError),
     "YAML files": (of_file("a.yaml", EXPERIMENT, load_yaml), ConfigError),
