@@ -170,7 +170,7 @@ def test_a_notebook_to_read_is_short_and_shows_first_what_it_is_about(path):
     seen, pictures, headings = layout(cells(path))
     assert len(pictures) == 3 and pictures[0] <= SCREEN
     assert headings["The insight"] <= seen / 3
-    order = ["The idea", "The insight", "The dial", "What it costs", "Where it fails", "In your own training", "Four questions"]
+    order = ["The idea", "The insight", "What it costs", "Where it fails", "In your own training", "Four questions"]
     assert [name for name in headings if name in order] == order
 
 
