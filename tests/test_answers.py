@@ -231,8 +231,15 @@ def test_weights_that_are_lost_stop_training_name_the_setting_and_are_on_record(
 
 
 def test_what_does_not_fit_is_refused_by_name(train):
+    tanda = MethodConfig(name="TANDA", transfer=True)
+    stage = TransferConfig(corpus="qnli", part="dev", learning_rate=1e-3, epochs=1)
+    model = model_for(PLAIN, train)
+    data = answer_tokens(model.encoder, train)
+    staged = TRAINING.model_copy(update={"transfer": stage})
     another_loss = TrainConfig(learning_rate=1e-2, epochs=1, batch_size=2)
     for refused, named in (
+        (lambda: train_stages(model, data, tanda, TRAINING, 0, transfer=data), "TANDA"),
+        (lambda: train_stages(model, data, tanda, staged, 0), "TANDA"),
         (lambda: fitted(PLAIN, train, another_loss), "mse"),
         (lambda: task.training_answers(CorpusConfig(name="wikiq", task="answers")), "wikiqa"),
         (lambda: task.evaluation_answers("shiftet", CORPUS), "shifted"),

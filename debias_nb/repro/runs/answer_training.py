@@ -334,9 +334,12 @@ def train_stages(
     validate=None,                            # as in `fit_answers`, for the last stage
     transfer: AnswerTokens | None = None,     # of the first stage's corpus, for methods with `transfer`
 ) -> tuple[AnswerTrainer | None, AnswerTrainer]: # of the first stage and of the last
-    "Train in one stage or two; the first one is plain. Raises as `fit_answers`."
+    """Train in one stage or two; the first one is plain. Raises `ValueError` where the first stage lacks settings or data,
+    otherwise as `fit_answers`."""
     first = None
     if method.transfer:
+        if training.transfer is None or transfer is None:
+            raise ValueError(f"method {method.name!r}: `transfer` needs a training with `transfer`, and the answers of that stage")
         changes = {"learning_rate": training.transfer.learning_rate, "epochs": training.transfer.epochs}
         debiasing = model.head.debiasing
         model.head.debiasing = None
