@@ -321,7 +321,7 @@ def over_splits(
     return _difference(d, error, len(d) - 1, level, scatter * math.sqrt(overlap), method)
 
 # %% ../nbs/08_stats.ipynb #b0cb7377
-WORDS = ("holds", "reversed", "no difference", "undecided")
+WORDS = ("holds", "reversed", "no difference", "inconclusive")
 
 
 def threshold_p(
@@ -382,7 +382,7 @@ def detectable(
 
 def verdict(
     paired: Paired, threshold: float = 0., delta: float = .01, p: float | None = None, level: float = .95,
-) -> Literal["holds", "reversed", "no difference", "undecided"]:
+) -> Literal["holds", "reversed", "no difference", "inconclusive"]:
     """Judge the claim that a is better than b by more than a threshold.
 
     Parameters
@@ -402,7 +402,7 @@ def verdict(
     -------
     str
         "holds" or "reversed" if the difference is significant; "no difference" if the whole interval lies within
-        `delta` of the threshold; else "undecided".
+        `delta` of the threshold; else "inconclusive".
 
     Raises
     ------
@@ -415,7 +415,7 @@ def verdict(
     >>> verdict(paired([.74, .75, .77], [.70, .72, .74]))
     'holds'
     >>> verdict(paired([.74, .69, .77], [.70, .72, .74]))
-    'undecided'
+    'inconclusive'
     """
     if not delta > 0:
         raise ValueError(f"delta must be above 0, got {delta}: it is the smallest difference that matters")
@@ -425,4 +425,4 @@ def verdict(
         return "holds" if paired.difference > threshold else "reversed"
     half = _half(paired.error, paired.freedom, level)
     near = abs(paired.difference - threshold) + half <= delta
-    return "no difference" if near else "undecided"
+    return "no difference" if near else "inconclusive"

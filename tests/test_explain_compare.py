@@ -193,9 +193,9 @@ def of_values(values, spread=.001):
     return Comparison(trials, [read_method(name) for name in values], settings_for("static"))
 
 
-@pytest.mark.parametrize("level, word", [(.5, "holds"), (.3, "reversed"), (.4, "no difference"), (.41, "undecided")])
+@pytest.mark.parametrize("level, word", [(.5, "holds"), (.3, "reversed"), (.4, "no difference"), (.41, "inconclusive")])
 def test_words_say_what_the_numbers_say(level, word):
-    found = of_values({"plain": .4, "outreg": level}, spread=.01 if word == "undecided" else .001)
+    found = of_values({"plain": .4, "outreg": level}, spread=.01 if word == "inconclusive" else .001)
     (row,) = found.differences().to_dict("records")
     assert row["difference"] == pytest.approx(100 * (level - .4)) and row["word"] == word
     for call in (lambda: found.differences(metric="auc5"), lambda: found.means("auc5"), lambda: found.differences("outregs")):

@@ -184,13 +184,13 @@ def test_what_cannot_be_compared_is_refused(call, words):
 
 
 @pytest.mark.parametrize("difference, error, settings, expected", [
-    (.02, .005, {"threshold": .01}, "undecided"),
+    (.02, .005, {"threshold": .01}, "inconclusive"),
     (.02, .001, {"threshold": .01}, "holds"),
     (-.002, .0005, {"threshold": -.003}, "no difference"),
     (-.002, .0003, {"threshold": -.003}, "holds"),
     (.1, .001, {"threshold": .099}, "no difference"),
     (.02, .02, {"delta": .08}, "no difference"),
-    (.02, .008, {"p": .06}, "undecided"),
+    (.02, .008, {"p": .06}, "inconclusive"),
     (.02, .008, {}, "holds"),
 ])
 def test_a_difference_is_told_by_one_of_four_words(difference, error, settings, expected):

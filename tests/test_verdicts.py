@@ -12,7 +12,7 @@ import pytest
 
 from debias_nb.repro.pages.frame import Cell, only_stored
 from debias_nb.repro.pages.printed import PrintedCells, printed_verdict
-from debias_nb.repro.pages.verdicts import Evidence, Ledger, above, comparison_frame, judge, overall, read_ledger
+from debias_nb.repro.pages.verdicts import Evidence, Ledger, above, claim_table, comparison_frame, judge, overall, read_ledger
 from cells import defined_in
 
 ROWS = ("a", "b", "c")
@@ -68,7 +68,7 @@ def test_a_comparison_is_told_by_one_of_four_words():
     assert words(clear, *above("table3", "b", "a")) == ["reversed", "reversed"]
     assert words(clear, *above("table3", "a", "c")) == ["no difference", "no difference"]
     wide = evidence({"a": .51, "b": .5}, spread=.1)
-    assert words(wide, *above("table3", "a", "b")) == ["undecided", "undecided"]
+    assert words(wide, *above("table3", "a", "b")) == ["inconclusive", "inconclusive"]
     fifteen = words(clear, *above("table3", "a", "b", margin=-15))
     assert fifteen == ["reversed", "reversed"], "a lead, but not of fifteen points"
     assert words(clear, *above("table3", "b", "a", margin=15)) == ["holds", "holds"]
@@ -158,13 +158,13 @@ def test_a_world_is_one_replicate():
 
 
 def test_equal_methods_are_seldom_told_apart():
-    "Of 200 claims about methods that are the same, at most ten come out other than `no difference` or `undecided`."
+    "Of 200 claims about methods that are the same, at most ten come out other than `no difference` or `inconclusive`."
     rng = np.random.default_rng(0)
     wrong = 0
     for _ in range(200):
         e = evidence(dict.fromkeys(ROWS, .5), columns=("near", "far", "third"), spread=.02, rng=rng)
         found = words(e, *above("table3", "a", "b", "c"))
-        wrong += overall(found) not in ("no difference", "undecided")
+        wrong += overall(found) not in ("no difference", "inconclusive")
     assert wrong <= 10
 
 
@@ -182,7 +182,7 @@ def of_noise(evidence, rng, apart=0.):
 
 
 def decided(apart, monkeypatch, rounds):
-    "Of all claims without a margin, how many there are and how many come out other than `no difference` or `undecided`."
+    "Of all claims without a margin, how many there are and how many come out other than `no difference` or `inconclusive`."
     stored_evidence = Evidence.of
     rng = np.random.default_rng(0)
     words = []
@@ -193,7 +193,7 @@ def decided(apart, monkeypatch, rounds):
                 if not any(one.asked.margin for one in claim.comparisons):
                     words += [overall(claim.words(profile)) for profile in ("small", "planted")]
     compared = [word for word in words if word not in ("not run", "not compared")]
-    sure = [word for word in compared if word.partition(" in part")[0] not in ("no difference", "undecided")]
+    sure = [word for word in compared if word.partition(" in part")[0] not in ("no difference", "inconclusive")]
     return len(compared), len(sure)
 
 
@@ -271,7 +271,7 @@ def test_every_claim_is_stated_and_asks_something(books):
             assert claim.statement.endswith((".", "?")), claim.id
             assert claim.facts or claim.comparisons, claim.id
 
-COUNT = re.compile(r"(\d+) (holds?|reversed|no difference|at the margin|undecided|not compared|not run)")
+COUNT = re.compile(r"(\d+) (holds?|reversed|no difference|at the margin|inconclusive|not compared|not run)")
 SAME_WORD = {"hold": "holds", "at the margin": "no difference"}
 
 
@@ -279,7 +279,7 @@ def test_a_claim_is_a_row_and_each_thing_asked_another(books):
     "No comparison is lost: what the rows of a claim count is what the claim counts."
     for book in books.values():
         for claim in book.claims.values():
-            header, _, first, *lines = [line.split(" | ") for line in claim._repr_markdown_().splitlines()]
+            header, _, first, *lines = [line.split(" | ") for line in claim_table([claim]).splitlines()]
             assert f"**{claim.statement}**" in first[1], claim.id
             assert first[2].startswith(f"**{printed_verdict(claim.facts)}**"), claim.id
             for column, name in enumerate(header[3:], 3):
@@ -315,12 +315,12 @@ def test_the_claim_about_leakage_is_tested_where_leakage_differs(books):
         assert re.fullmatch(rf"leakage of \w+: {share} as in the paper, {share} aware", one.asked.analogue)
 
 
-def test_every_comparison_has_a_word_and_every_undecided_one_a_reason(books):
+def test_every_comparison_has_a_word_and_every_inconclusive_one_a_reason(books):
     for book in books.values():
         frame = comparison_frame(book)
-        assert set(frame.verdict) <= {"holds", "reversed", "no difference", "undecided", "not run", "not compared"}
-        open_ = frame[frame.verdict.isin(["undecided", "not run", "not compared"])]
+        assert set(frame.verdict) <= {"holds", "reversed", "no difference", "inconclusive", "not run", "not compared"}
+        open_ = frame[frame.verdict.isin(["inconclusive", "not run", "not compared"])]
         assert (open_.why.str.len() > 0).all()
-        undecided = frame[frame.verdict == "undecided"]
-        assert (undecided.detectable > 0).all()
-        assert undecided.p.ge(.05).all()
+        inconclusive = frame[frame.verdict == "inconclusive"]
+        assert (inconclusive.detectable > 0).all()
+        assert inconclusive.p.ge(.05).all()

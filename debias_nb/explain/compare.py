@@ -242,9 +242,9 @@ FILES = ("report.html", "report.json", "scores.csv", "differences.csv")
 DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4}
 SAID = {
     "holds": "better than plain fine-tuning", "reversed": "worse than plain fine-tuning",
-    "no difference": "no difference", "undecided": "undecided",
+    "no difference": "no difference", "inconclusive": "inconclusive",
 }
-COLOURS = {"holds": "gain", "reversed": "harm", "no difference": "neither", "undecided": "neither"}
+COLOURS = {"holds": "gain", "reversed": "harm", "no difference": "neither", "inconclusive": "neither"}
 
 
 @dataclass(frozen=True, eq=False)

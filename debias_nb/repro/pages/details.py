@@ -74,7 +74,7 @@ def which_way(
 ) -> str:
     "How most cases go: by an exact sign test at 5 %, which takes the seed as it is."
     if sign_test(printed, reverse) >= .05:
-        return "undecided"
+        return "inconclusive"
     return "as the paper tells it" if printed > reverse else "against the paper"
 
 
