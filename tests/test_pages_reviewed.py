@@ -68,12 +68,12 @@ def test_a_comparison_that_cannot_be_made_is_not_silent(plain):
 
 
 def test_one_number_for_all_is_said_once_and_a_world_counts_once(plain):
-    assert rests_on(pd.concat([plain, runs_of("OutReg", 52.)])) == "Each difference rests on n = 3 seeds."
+    assert rests_on(pd.concat([plain, runs_of("OutReg", 52.)])) == "Each difference: n = 3 seeds."
     fewer = rests_on(pd.concat([plain, runs_of("OutReg", 52., seeds=(0, 1))]))
-    assert fewer == f"Each difference rests on n = 2 seeds.\n\n{APART}"
+    assert fewer == f"Each difference: n = 2 seeds.\n\n{APART}"
     worlds = [0, 0, 1]
     runs = pd.concat([runs_of("Finetuned", 50., worlds=worlds), runs_of("OutReg", 52., worlds=worlds)])
-    assert rests_on(runs) == "Each difference rests on n = 2 worlds or splits."
+    assert rests_on(runs) == "Each difference: n = 2 synthetic datasets."
 
 
 def test_encoders_and_tests_are_named_where_they_differ(plain):

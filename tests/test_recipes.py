@@ -190,7 +190,7 @@ def test_a_table_becomes_a_page(project):
     written = write_page("itvreg/remedies", project / "pages", fresh=True)
     assert {"remedies.md", "remedies.csv", "remedies.differences.csv"} <= {path.name for path in written}
     text = written[0].read_text("utf-8")
-    assert "4 of 4 runs are on record" in text
+    assert "4 of 4 runs completed" in text
     assert re.search(r"\| OutReg \| [\d.]+ ± [\d.]+ \|", text)
     assert re.search(r"\| OutReg \| .*\[.*\]", text)
 

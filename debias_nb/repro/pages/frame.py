@@ -477,7 +477,7 @@ def study_of(
         found |= found_records(experiment, store, runs)
     cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, found)]
     study = Study(experiment, found, cells)
-    study.came = f"{len(study.finished)} of {len(runs)} runs are on record."
+    study.came = f"{len(study.finished)} of {len(runs)} runs completed."
     return study
 
 

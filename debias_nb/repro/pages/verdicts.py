@@ -381,7 +381,9 @@ class Claim:
         if told:
             cells += (": " if so else "; not so: ") + told
         verdicts = [f"**{self.shown(profile)}**" for profile in profiles]
-        name = f'<a id="{self.id.lower()}"></a>**{self.id}**'
+        ids = dict.fromkeys([self.heading, self.id] if self.part in ("", "a") else [self.id])
+        anchors = "".join(f'<a id="{id.lower()}"></a>' for id in ids)
+        name = f"{anchors}**{self.id}**"
         rows = [[name, f"**{self.statement}** {self.note}{ours}", cells, *verdicts]]
         for asked, found in self._lines().items():
             outcomes = [_outcome(found.get(profile, [])) for profile in profiles]
