@@ -428,7 +428,7 @@ def claim_table(claims: list[Claim]) -> str: # empty without claims
 
 ERRATA = { # kind -> what an erratum is that its facts bear out, one without any, and whether they do where they hold
     "contradiction": ("contradicted", "text against text", False),
-    "oddity": ("confirmed", "of the text alone", True),
+    "inconsistency": ("confirmed", "of the text alone", True),
 }
 
 
@@ -436,7 +436,7 @@ ERRATA = { # kind -> what an erratum is that its facts bear out, one without any
 class Erratum:
     "A place where a paper contradicts itself, or where a reader may stumble."
     id: str                # `E-A2`
-    kind: str              # `contradiction`: the facts state what the text says; `oddity`: what is odd
+    kind: str              # `contradiction`: the facts state what the text says; `inconsistency`: a minor one, which the facts state
     facts: list[Fact]
     title: str = ""        # filled in by `read_ledger`
 
