@@ -509,7 +509,7 @@ def entropy(
 
 # %% ../nbs/methods/arr.ipynb #d7ee15a4
 class NumberedTexts:
-    """What a model of topics says of texts. A batch says which of them it holds, by `AuthorCollator`.
+    """What a topic model says of texts. A batch says which of them it holds, by `AuthorCollator`.
     Raises `ValueError` for rows that are not finite, or authors of another number of texts."""
     texts = None # where they themselves are not known
 

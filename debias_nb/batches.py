@@ -99,7 +99,7 @@ class Column:
         tokens: Tokens,
         rows: torch.Tensor, # the rows of the column that these tokens stand for
     ) -> dict:
-        "What the encoder wants to see for other tokens in the place of its own."
+        "What the encoder wants to see for other tokens instead of its own."
         features = to_features(tokens, self.flat)
         if self.flat:
             return features
@@ -119,7 +119,7 @@ def read_column(
     encoder,        # the SentenceTransformer itself
     features: dict, # one column of a batch, before the encoder has seen it
 ) -> Column:
-    "Raises `ValueError` for inputs that are no rectangle of tokens and no static table's."
+    "Raises `ValueError` for inputs that are no rectangle of tokens and no static embedding model's."
     if "attention_mask" not in features and "offsets" not in features:
         raise ValueError(f"a column has {', '.join(features)}, but regularizers need texts as padded tokens: {PADDED}")
     besides = {name: value for name, value in features.items() if name not in ("input_ids", "attention_mask", "offsets")}
@@ -196,7 +196,7 @@ class View:
         return found
 
     def encode(self, tokens: Tokens) -> torch.Tensor: # (k, d), with gradient
-        "f(X') for other tokens in the place of these."
+        "f(X') for other tokens instead of these."
         batch = self.batch
         known = batch.prepared.get(id(tokens))
         if known is not None:
@@ -205,7 +205,7 @@ class View:
             return encode(batch.model, self.column, tokens, self.rows, batch.at_once)
 
     def at_base(self, tokens: Tokens) -> torch.Tensor: # (k, d)
-        "f0(X') for other tokens in the place of these."
+        "f0(X') for other tokens instead of these."
         batch = self.batch
         if batch.memory is None:
             return batch.at_base(self.column, tokens, self.rows)
@@ -229,7 +229,7 @@ class View:
 def read_texts(
     texts: Iterable[str] | str | Path, # a list, a column of `datasets`, or a file with one text a line
 ) -> list[str]: # two or more, without the empty lines of a file
-    "Unlabeled texts, on which a regularizer holds an encoder in the place of those of a batch. Raises `ValueError`."
+    "Unlabeled texts, on which a regularizer holds an encoder instead of those of a batch. Raises `ValueError`."
     if isinstance(texts, (str, Path)):
         texts = [line for line in Path(texts).read_text("utf-8-sig").splitlines() if line.strip()]
     if isinstance(texts, Mapping) or hasattr(texts, "columns"): # whose names would be taken for texts
@@ -244,7 +244,7 @@ def read_texts(
 
 
 class TextStream:
-    """Texts beside the batches of a training, tokenized once and drawn in blocks of a fixed order. What the base makes of a
+    """Texts next to the batches of a training, tokenized once and drawn in blocks of a fixed order. What the base makes of a
     block is remembered, and is the same in whichever step the block comes first."""
     def __init__(
         self,
@@ -345,7 +345,7 @@ class Batch:
         return places
 
     def put(self, place: int, tokens: Tokens) -> None:
-        "Other texts in the place of a column."
+        "Other texts instead of a column."
         column = self.columns[place]
         self.features[place] = column.features(tokens, every_row(tokens))
         self.columns[place] = column.part(tokens, self.features[place])

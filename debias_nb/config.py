@@ -67,7 +67,7 @@ def own_file(
     variable: str, # an environment variable that may name a folder
     name: str,     # a file in it
 ) -> Path | None:
-    "A user's own file beside their data or their encoders, where there is one."
+    "A user's own file next to their data or their encoders, where there is one."
     folder = os.environ.get(variable)
     path = Path(folder or "").expanduser() / name
     return path if folder and path.is_file() else None
@@ -211,7 +211,7 @@ class Strict(BaseModel):
 def module_and_name(
     spec: str, # `module:Name`
 ) -> tuple[str, str]:
-    "What a loss of somebody's own is called. Raises `ConfigError` for another form."
+    "The name of a loss of your own. Raises `ConfigError` for another form."
     module, _, name = spec.partition(":")
     if not module or not name.isidentifier():
         raise ConfigError(f"a loss is named as module:Name, such as mymodule:MyLoss; got {quoted(spec)}")
@@ -423,7 +423,7 @@ class AnswersWorldConfig(Strict):
 
 # %% ../nbs/00_config.ipynb #0058ee4f
 class AuthorsWorldConfig(Strict):
-    """Parameters of planted texts of invented authors, for `authors_split`.
+    """Parameters of planted texts of synthetic authors, for `authors_split`.
 
     Style (function words, marks, spellings) is causal, the topic is the shortcut.
 

@@ -102,7 +102,7 @@ ROUTER = (
 
 
 def is_static(model) -> bool:
-    "Whether a SentenceTransformer is a static table (mean of token vectors, no context)."
+    "Whether a SentenceTransformer is a static embedding model (mean of token vectors, no context)."
     first = unwrapped(model)[0]
     return hasattr(first, "embedding") and not hasattr(first, "auto_model")
 
@@ -135,7 +135,7 @@ def check_apart(
     one,   # a model
     other, # a copy of it, or another model
 ) -> None:
-    """Raises `ValueError` where one computes with the weights of the other: a function in the place of a `forward` is not
+    """Raises `ValueError` where one computes with the weights of the other: a function instead of a `forward` is not
     copied."""
     for (name, part), theirs in zip(one.named_modules(), other.modules()):
         forward = vars(part).get("forward")
@@ -157,7 +157,7 @@ def device_of(model) -> torch.device:
 
 
 def _check_tokenizer(model) -> None:
-    "Raises `EncoderError` for a tokenizer that is neither a transformer's nor that of a static table alone."
+    "Raises `EncoderError` for a tokenizer that is neither a transformer's nor that of a static embedding model alone."
     if is_static(model) or hasattr(model.tokenizer, "pad_token_id"):
         return
     first, tokenizer = type(model[0]).__name__, type(model.tokenizer).__name__
@@ -167,8 +167,8 @@ def _check_tokenizer(model) -> None:
 
 def special_ids(model) -> set[int]:
     """Ids that are never intervened on, those of special tokens that were added to a tokenizer among them. The unknown
-    token and the mask are not: they stand in the place of words. Raises `EncoderError` for a tokenizer of an unknown
-    kind, as in a Router with a static table."""
+    token and the mask are not: they replace words. Raises `EncoderError` for a tokenizer of an unknown
+    kind, as in a Router with a static embedding model."""
     _check_tokenizer(model)
     tokenizer = model.tokenizer
     if is_static(model):
@@ -319,7 +319,7 @@ def from_features(
 
 # %% ../nbs/03_encoders.ipynb #1e1e36be
 def _preprocess(table, inputs: list[str], prompt: str | None = None, **options) -> dict:
-    "What a static table makes of texts, with the length of their prompt."
+    "What a static embedding model makes of texts, with the length of their prompt."
     features = type(table).preprocess(table, inputs, prompt=prompt, **options)
     if prompt:
         encoding = table.tokenizer.encode(prompt, add_special_tokens=False)
@@ -330,7 +330,7 @@ def _preprocess(table, inputs: list[str], prompt: str | None = None, **options) 
 def tell_prompts(
     model, # a SentenceTransformer; a transformer does so by itself
 ) -> None:
-    "From now on, batches of a static table say how long their prompt is."
+    "From now on, batches of a static embedding model say how long their prompt is."
     if is_static(model):
         model[0].preprocess = partial(_preprocess, model[0])
 
@@ -382,7 +382,7 @@ def encode_tokens(
 
 
 def _dropped(model, tokens: Tokens, share: float) -> torch.Tensor: # (n, d) of any length
-    "What a static table gives after entries of its token vectors were set to zero, and the modules behind it make of that."
+    "What a static embedding model gives after entries of its token vectors were set to zero, and the modules behind it make of that."
     vectors = F.dropout(token_vectors(model, tokens), share)
     there = vectors * tokens.mask[..., None]
     total = there.sum(1)
@@ -399,7 +399,7 @@ def token_vectors(
     model,
     tokens: Tokens,
 ) -> torch.Tensor: # (n, L, d)
-    "The vectors that pooling averages: last hidden states of a transformer, rows of a static table."
+    "The vectors that pooling averages: last hidden states of a transformer, rows of a static embedding model."
     if is_static(model):
         return F.embedding(tokens.ids, unwrapped(model)[0].embedding.weight)
     return unwrapped(model)[0](to_features(tokens, flat=False))["token_embeddings"]
@@ -448,7 +448,7 @@ def evaluating(model):
 
 
 def _without_left_padding(tokens: Tokens) -> Tokens:
-    "The same texts from the first column on, where padding stands on the left: no text is moved by a longer one beside it."
+    "The same texts from the first column on, where padding stands on the left: no text is moved by a longer one next to it."
     if tokens.mask[:, :1].all():
         return tokens
     length = tokens.mask.shape[1]

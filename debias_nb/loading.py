@@ -400,7 +400,7 @@ def find_folder(
 
 # %% ../nbs/10_loading.ipynb #3689ee8f
 def find_model(source: str) -> Path: # a folder, a name of `encoders.yaml`, or a hub id (`name@commit`)
-    """The folder of a model that somebody names in a command, also one of a transformer alone, or in the hub client's own
+    """The folder of a model that a command names, also one of a transformer alone, or in the hub client's own
     cache. Raises `EncoderError` saying where it was looked for."""
     if is_folder(source):
         return check_folder(Path(source), plain=True)

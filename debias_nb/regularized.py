@@ -112,7 +112,7 @@ STEPS = (.01, .1, 1., 10.) # strengths that are tried where nothing better is kn
 
 @dataclass
 class Regularizer:
-    """Term beside a loss, for `Regularized`; a subclass says in `term` what it asks of the texts of a column.
+    """Term next to a loss, for `Regularized`; a subclass says in `term` what it asks of the texts of a column.
 
     `term(text)` returns a scalar. `text.fx` and `text.f0x` are the (n, d) unit vectors of encoder and base encoder,
     `text.encode(tokens)` and `text.at_base(tokens)` those of other tokens; a subclass with `needs_base = True` may ask the
@@ -190,7 +190,7 @@ class Regularizer:
         raise NotImplementedError
 
     def beside(self, batch: "Batch") -> list[Tokens]:
-        "Texts that a static table can take through the pass of the loss."
+        "Texts that a static embedding model can take through the pass of the loss."
         return []
 
     def of_batch(self, batch: "Batch") -> torch.Tensor: # scalar, not weighted
@@ -209,7 +209,7 @@ class Changing:
 
 # %% ../nbs/methods/regularized.ipynb #bd353ae0
 class Terms(dict):
-    "Weighted terms, whose sum is the loss. What is `shown` beside them is logged and not summed."
+    "Weighted terms, whose sum is the loss. What is `shown` next to them is logged and not summed."
     def __init__(self, terms: dict, shown: dict | None = None, raw: dict | None = None):
         super().__init__(terms)
         self.shown = shown or {}
@@ -501,7 +501,7 @@ class Regularized(torch.nn.Module):
         return terms | {name: self.terms[name].weight * term for name, term in raw.items()}
 
     def _batch(self, features: list[dict], labels=None) -> Batch:
-        "The columns that somebody looks at, after word dropout."
+        "The columns that are asked for, after word dropout."
         encoder = unwrapped(self.model)
         if encoder is not self.encoder:
             self._take_up(encoder)
@@ -521,7 +521,7 @@ class Regularized(torch.nn.Module):
         return batch
 
     def _take_up(self, encoder) -> None:
-        """Begin anew with another model: a trainer with `model_init`, as in a search for settings, makes one for each
+        """Begin again with another model: a trainer with `model_init`, as in a search for settings, makes one for each
         training and puts it into the loss. Raises `ValueError` for one that does not go with the loss or the base."""
         _check(self.model, self.loss, self.regularizers)
         if self.base is not None and self.base_was_given:
@@ -552,7 +552,7 @@ class Regularized(torch.nn.Module):
         return {"base": loss}
 
     def _of_pairs(self, batch: Batch):
-        "What a loss of pairs gives. A static table takes changed texts through the same pass."
+        "What a loss of pairs gives. A static embedding model takes changed texts through the same pass."
         further = []
         if batch.static:
             further = [tokens for one in self.terms.values() for tokens in one.beside(batch)]
@@ -563,7 +563,7 @@ class Regularized(torch.nn.Module):
         return self.loss.of_pairs(fx, fz, batch.labels)
 
     def _share(self, batch: Batch, calls: list) -> None:
-        "f(X) of the columns that somebody looks at. Raises `RuntimeError` for a loss that has not embedded them."
+        "f(X) of the columns that are asked for. Raises `RuntimeError` for a loss that has not embedded them."
         if self.at_once is not None: # a gradient cache: by passes of their own
             for place, column in batch.columns.items():
                 rows = every_row(column.tokens)

@@ -55,7 +55,7 @@ def random_features(
     generator: torch.Generator, # on the CPU, so that all devices draw the same
     kinds: FunctionKind = "cos+sin", # cosines and sines of the same angles, or `released`: as in the paper's public code
 ) -> torch.Tensor: # (n, d, 2r), or (n, d, r) for `released`
-    "r random functions of each feature (Eq. 3 to 5). Raises `ValueError` for r < 1, unknown kinds, or without a generator."
+    "r random Fourier features of each feature (Eq. 3 to 5). Raises `ValueError` for r < 1, unknown kinds, or without a generator."
     check_known("kinds", kinds, FUNCTION_KINDS)
     if r < 1:
         raise ValueError(f"r must be at least 1 function for each feature, got {r}")
@@ -263,7 +263,7 @@ def _plain(features):
 
 
 class Memory:
-    """Keep samples of earlier batches and their weights beside a batch (Zhong et al. 2022, Eq. 11).
+    """Keep samples of earlier batches and their weights next to a batch (Zhong et al. 2022, Eq. 11).
 
     Parameters
     ----------
@@ -518,15 +518,15 @@ def learn_weights(
     labels : Tensor of int, (n,), optional
         Classes, for `class_mass`.
     memory : Memory, optional
-        Earlier samples beside the batch. It is read here; call its `update` yourself.
+        Earlier samples next to the batch. It is read here; call its `update` yourself.
     generator : torch.Generator
-        Source of the random functions, on the CPU.
+        Source of the random Fourier features, on the CPU.
     variant : {"fixed", "released", "paper"}
         Ours, which keeps the mean weight at 1 and penalizes uneven weights; as in the authors' code; as printed.
     class_mass : {"free", "keep"}
         "keep" each class's share of the weight (only with "fixed").
     r : int, 1 or more
-        Random functions of each feature; twice as many with cosines and sines.
+        Random Fourier features of each feature; twice as many with cosines and sines.
     **settings : dict
         What differs from the variant's settings in `scan.VARIANTS`: form, steps, lr, penalty, kinds, scale.
 
@@ -631,7 +631,7 @@ def diagnose_weights(
 ) -> dict:
     """Report what sample weights cost, and how much they decorrelate.
 
-    Losses are measured on random functions that the weights were not fitted to.
+    Losses are measured on random Fourier features that the weights were not fitted to.
 
     Parameters
     ----------
@@ -642,9 +642,9 @@ def diagnose_weights(
     labels : Tensor of int, (n,), optional
         Classes.
     generator : torch.Generator
-        Source of the random functions, on the CPU.
+        Source of the random Fourier features, on the CPU.
     r : int, 1 or more
-        Random functions of each feature.
+        Random Fourier features of each feature.
     draws : int, 1 or more
         How often functions are drawn; losses are means over them.
 

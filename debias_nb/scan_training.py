@@ -63,7 +63,7 @@ class SCAN(nn.Module):
     debias : bool
         Add the branch of language debiasing.
     memory : int, 0 or more
-        Earlier pairs beside a batch when weights are learned.
+        Earlier pairs next to a batch when weights are learned.
     temperature : float, above 0
         Temperature of the contrastive term.
     ce, cl : float, 0 or more
@@ -137,7 +137,7 @@ class SCAN(nn.Module):
         self.start = last_layer(encoder).weight.detach().clone() # None once training has begun
 
     def _follow(self) -> None:
-        "Begin anew with another model: in a search for settings a trainer with `model_init` makes one for each training."
+        "Begin again with another model: in a search for settings a trainer with `model_init` makes one for each training."
         if self.encoder is not self.known:
             self.load_state(self.fresh)
             self._begins_with(self.encoder)
@@ -222,7 +222,7 @@ class SCAN(nn.Module):
         return {"debiasing": self.debiasing, "memory": self.memory}
 
     def state(self) -> dict:
-        "What a resumed training needs beside the trainer's checkpoint."
+        "What a resumed training needs next to the trainer's checkpoint."
         return {name: None if part is None else part.state_dict() for name, part in self._parts().items()}
 
     def load_state(self, state: dict) -> None:

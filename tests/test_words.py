@@ -1,10 +1,14 @@
 "Texts say things in the field's words: those of tools/words.yaml."
+import ast
 import re
 from pathlib import Path
 
 import nbformat
 import pytest
+import typer
 import yaml
+
+from debias_nb.repro.cli import app
 
 ROOT = Path(__file__).parents[1]
 RULES = yaml.safe_load((ROOT / "tools/words.yaml").read_text("utf-8"))
@@ -32,9 +36,38 @@ def coined(text: str) -> list[str]:
     return [f"{word} → {RULES['words'][word]}" for word, pattern in PATTERNS.items() if pattern.search(text)]
 
 
+def docstrings(path: Path) -> str:
+    "What the docstrings of a module say, without examples, quoted values and ranges of numbers."
+    tree = ast.parse(path.read_text("utf-8"))
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    said = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, kinds)]
+    return re.sub(r"^ *(>>>|\.\.\.) .*$|\"\w+\"|-(?=\d)", "", "\n\n".join(said), flags=re.M)
+
+
+def helps(command) -> str:
+    "What a command and those below it say of themselves and their options."
+    below = getattr(command, "commands", {}).values()
+    said = [command.help, *(getattr(option, "help", None) for option in command.params), *map(helps, below)]
+    return "\n\n".join(filter(None, said))
+
+
 @pytest.mark.parametrize("path", CHECKED, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_words_are_the_fields(path):
     assert coined(prose(path)) == []
+
+
+MODULES = sorted(path for path in (ROOT / "debias_nb").rglob("*.py") if path.name != "_modidx.py")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_docstrings_have_the_words_of_the_field(path):
+    assert coined(docstrings(path)) == []
+
+
+def test_help_has_the_words_of_the_field():
+    said = helps(typer.main.get_command(app))
+    assert "Repeatable." in said
+    assert coined(said) == []
 
 
 def test_a_coined_word_is_noticed():

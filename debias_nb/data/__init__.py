@@ -1,1 +1,1 @@
-"Data: where it is, how it is read, and planted worlds whose causes are known."
+"Data: where it is, how it is read, and synthetic datasets whose causes are known."

@@ -305,7 +305,7 @@ def planted_answers(
     config: AnswersWorldConfig,
     part: str, # a split of that world: `train`, `dev`, `iid`, `neutral` or `shifted`
 ) -> Answers: # its `part` is `train`, `dev`, or `test` for the other three
-    """Candidate answers of a planted world.
+    """Candidate answers of a synthetic dataset.
     Raises `ValueError` for a part that does not exist and for a world that cannot be made."""
     from debias_nb.data.planted_answers import answers_split
     made = answers_split(config, part)

@@ -382,7 +382,7 @@ def planted_texts(
     part: str,           # a split of that world: `train`, `cross` or `iid`
     likeness: float = 0., # of the topics of `cross` with those of training, in [0, 1]
 ) -> Texts:
-    "Texts of a planted world. Raises `ValueError` for a part that does not exist, and for a world that cannot be made."
+    "Texts of a synthetic dataset. Raises `ValueError` for a part that does not exist, and for a world that cannot be made."
     from debias_nb.data.planted_authors import authors_split
     made = authors_split(config, part, likeness)
     counts = {"texts at home": sum(map(operator.eq, made.home, made.topic))}

@@ -92,7 +92,7 @@ def convert_forum(source: Source, folder: Path) -> dict[str, float]: # -> counts
 
 
 def _write_pairs(folder, part, rows) -> dict[str, float]: # rows: label, left, right
-    "A file of labelled pairs, read again, and counted; a pair with an empty question is left out."
+    "A file of labeled pairs, read again, and counted; a pair with an empty question is left out."
     whole = [row for row in rows if row[1].strip() and row[2].strip()]
     path = folder / f"{part}.tsv"
     write_lines(path, ("\t".join(map(str, row)) for row in whole))
@@ -286,7 +286,7 @@ NEAR = .1 # of a printed number
 
 
 def compared(conversion: Conversion) -> list[tuple[str, float, float | None, str]]: # count, here, printed, what it says
-    "The counts of a corpus beside those of the paper."
+    "The counts of a corpus next to those of the paper."
     rows = []
     printed = PRINTED.get(conversion.dataset, {})
     for what, here in conversion.counts.items():

@@ -30,7 +30,7 @@ if TYPE_CHECKING: # pandas and scipy come with titles
 # %% ../../nbs/data/01_pairs.ipynb #e2fab56e
 @dataclass(frozen=True, eq=False, repr=False)
 class QuestionPairs(Table):
-    "Labelled question pairs. Raises `ValueError` when the columns differ in length or a label is neither 0 nor 1."
+    "Labeled question pairs. Raises `ValueError` when the columns differ in length or a label is neither 0 nor 1."
     name: str                                      # e.g. `quora train`
     left: list[str]                                # (pairs,)
     right: list[str]                               # (pairs,)

@@ -122,7 +122,7 @@ def _spoken(c, rng, who, topic, habits, topics): # (n,), (n,); of `_habits`; (to
 def authors_split(
     config: AuthorsWorldConfig, name: Literal["train", "cross", "iid"], likeness: float = 0.,
 ) -> PlantedTexts:
-    """Write one split of synthetic texts by invented authors.
+    """Write one split of synthetic texts by synthetic authors.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ WIDTH = 128 # numbers in an embedding of a planted encoder
 
 
 def blank_encoder(config: EncoderConfig, vocabulary: list[str], folder: Path):
-    "An untrained encoder of the planted kind."
+    "A planted encoder before training."
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding, Transformer
     from transformers import BertConfig, BertModel, BertTokenizerFast # pyrefly: ignore[missing-module-attribute]

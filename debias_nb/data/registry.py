@@ -36,7 +36,7 @@ from ..hashes import sha256_file, sha256_text
 # %% ../../nbs/data/00_registry.ipynb #a896d12f
 class DataFile(Strict):
     """One file of a data set, as its upstream publishes it.
-    Without a `url` nobody offers it, and it is placed by hand; without `sha256` and `git_blob` nobody can tell whether
+    Without a `url` nobody offers it, and it must be downloaded manually; without `sha256` and `git_blob` nobody can tell whether
     what was placed is what it ought to be."""
     file: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] # its name in every folder that is searched
     url: Annotated[str, Field(pattern=r"^https?://")] | None = None
@@ -88,7 +88,7 @@ def bad_lines(path, bad, n: int, what: str = "lines") -> DataError: # bad: (line
 
 
 class DataSet(Strict):
-    "The files of one data set, their licence and whom to cite."
+    "The files of one data set, their license and whom to cite."
     title: str
     licence: str                 # as stated upstream
     citation: str
@@ -187,7 +187,7 @@ class Pin(Strict):
 
 
 class Conversion(Strict):
-    "What `data.convert` made, and of what: kept as `converted.json` beside the files it made."
+    "What `data.convert` made, and of what: kept as `converted.json` next to the files it made."
     dataset: str
     settings: dict[str, float]
     counts: dict[str, float]

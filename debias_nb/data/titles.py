@@ -572,7 +572,7 @@ def _same(left: np.ndarray, right: np.ndarray) -> csr_matrix: # concepts of quer
 
 
 def _retrieval(trained, name, queries, items, categories=None, **info) -> TitleTask: # the first three: of worlds.Text
-    "A test of the planted catalogue."
+    "A test of the planted catalog."
     trained, asked, there = concept_ids(trained, queries, items)
     frequency = np.bincount(trained, minlength=there.max() + 1)[there]
     accessory = np.array([query.accessory for query in queries], dtype=bool)
@@ -586,7 +586,7 @@ def _retrieval(trained, name, queries, items, categories=None, **info) -> TitleT
 def catalogue_titles(
     catalogue: Catalogue,
 ) -> TitleSplit: # tests named by `worlds.SPLITS`
-    "The planted catalogue as titles."
+    "The planted catalog as titles."
     pairs = catalogue.train_pairs()
     queries, items = pairs.texts()
     relevance = _same(*concept_ids(pairs.left, pairs.right))

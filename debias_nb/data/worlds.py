@@ -55,7 +55,7 @@ CLUSTERS = ("bz", "gz", "kv", "kz", "mz", "pz", "tv", "vd", "vg", "vz", "zb", "z
 
 
 def invent(rng: Generator, n: int) -> list[str]:
-    "Draw n pronounceable words that mean nothing. Raises `ValueError` when there are not so many."
+    "Draw n pronounceable words that mean nothing. Raises `ValueError` when there are fewer."
     spelled = itertools.product(ONSETS, VOWELS, CLUSTERS, VOWELS, CODAS)
     words = list(map("".join, spelled))
     if n > len(words):
@@ -123,7 +123,7 @@ def cut(words, *sizes): # words of a vector
 
 
 def invented(rng, shapes):
-    "Arrays of distinct invented words."
+    "Arrays of distinct made-up words."
     sizes = list(map(np.prod, shapes))
     words = np.array(invent(rng, sum(sizes)), dtype=object)
     return list(map(np.reshape, cut(words, *sizes), shapes))
@@ -140,7 +140,7 @@ def numbered(name, numbers): # numbers: (n,)
 
 
 class Lexicon:
-    "The words of a world and who makes what. Raises `ValueError` for dials that no world can have together."
+    "The words of a world and who makes what. Raises `ValueError` for parameters that no world can have together."
     def __init__(self, config: WorldConfig):
         self.config = config
         rng = stream(config, "lexicon")
@@ -319,7 +319,7 @@ def write_pairs(
 # %% ../../nbs/data/05_worlds.ipynb #2f17671c
 @dataclass(frozen=True)
 class Pairs:
-    "Pairs of titles, labelled by `relevant`."
+    "Pairs of titles, labeled by `relevant`."
     left: list[Text]
     right: list[Text]
     group: ndarray # (n,) int, the same for all pairs of a query
@@ -446,7 +446,7 @@ def make_split(
 
 # %% ../../nbs/data/05_worlds.ipynb #ecd00bec
 def _matched(queries, items, asking, offered): # asking, offered: (n,) positions
-    "Labelled pairs of some queries with some items."
+    "Labeled pairs of some queries with some items."
     return Pairs([queries[q] for q in asking], [items[i] for i in offered], asking)
 
 

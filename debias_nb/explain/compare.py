@@ -555,7 +555,7 @@ def compare(
     loss: OfLabels | OfMatches | None = None,
     validation: dict | None = None,
 ) -> Comparison:
-    """Train an encoder with each method, test it on each test, and say what is beyond chance.
+    """Train an encoder with each method, test it on each test, and say which differences are significant.
 
     Parameters
     ----------
@@ -563,18 +563,18 @@ def compare(
         The encoder to start from, which is left as it is: a folder, a name of `debias-nb list`, a hub id
         (`name@commit`), or a model in memory.
     train : str, Path or table
-        Labelled pairs: a path or a data frame, as `read_pairs_file` takes them.
+        Labeled pairs: a path or a data frame, as `read_pairs_file` takes them.
     tests : dict
-        Name to labelled pairs; one of them like training, others that are new.
+        Name to labeled pairs; one of them like training, others that are new.
     columns : tuple of three str
         What all files call left text, right text and label (0 or 1).
     methods : list of str, or str
-        Names, or one text with commas: base, plain, wise-ft, or a regulariser such as outreg. A strength stands behind a
+        Names, or one text with commas: base, plain, wise-ft, or a regularizer such as outreg. A strength stands behind a
         colon, as in outreg:1 (lambda above 0) or wise-ft:0.25 (share of the tuned weights, in [0, 1]).
     seeds : int
         How often each method is trained, 2 or more.
     learning_rate, epochs, batch_size : float, float, int, optional
-        Above 0; by default what fits a static table or a transformer.
+        Above 0; by default what fits a static embedding model or a transformer.
     folder : str or Path, optional
         Where trials are kept, so that none is run twice; by default nowhere.
     progress : bool
@@ -583,7 +583,7 @@ def compare(
         A loss of sentence-transformers; by default `CosineSimilarityLoss`, least squares on the cosine.
         `MultipleNegativesRankingLoss` trains on matches alone.
     validation : dict, optional
-        Name to labelled pairs that are no test: each strength that is not given is the best of four there.
+        Name to labeled pairs that are no test: each strength that is not given is the best of four there.
 
     Returns
     -------

@@ -64,7 +64,7 @@ class Diagnosis:
     Parameters
     ----------
     verdicts : DataFrame
-        A row a test: both models' AUC(0.05) and average precision, the change with its 95 % interval, p after Holm.
+        A row a test: both models' AUC(0.05) and average precision, the change with its 95% interval, p after Holm.
     sentences : list of str
         The same in words.
     warnings : list of str
@@ -158,7 +158,7 @@ SHARES = (.25, .5, .75) # of the tuned weights; 0 is the base and 1 the tuned mo
 
 
 def settings_of(scorer: Scorer) -> tuple: # of a sentence encoder
-    "What decides, beside its weights, which vector a text gets."
+    "What decides, besides its weights, which vector a text gets."
     return cutting(scorer), layers(scorer)
 
 
@@ -311,7 +311,7 @@ def training_program(
     prompt: str = "",    # what the encoder puts before every text by itself, by which the trainer does not go
     **settings,          # learning_rate, epochs, batch_size
 ) -> str:
-    "A program that trains on somebody's file."
+    "A program that trains on your file."
     why = indent(fill(f"{why} Put your own loss and settings into it.", 110), "# ")
     return filled(
         "training.py.j2", why=why, base=base, train=train, regularizer=regularizer, folder=folder, loss=loss, prompt=prompt,
@@ -451,9 +451,9 @@ def diagnose(
         The model before and after fine-tuning: a folder, a name of `debias-nb list`, a hub id (`name@commit`), or a
         model in memory. Both are sentence encoders, or both cross-encoders.
     train : str, Path or table
-        The labelled pairs it was trained on: a path or a data frame, as `read_pairs_file` takes them.
+        The labeled pairs it was trained on: a path or a data frame, as `read_pairs_file` takes them.
     tests : dict
-        Name to labelled pairs; one of them like training, others that are new.
+        Name to labeled pairs; one of them like training, others that are new.
     columns : tuple of three str
         What all files call left text, right text and label (0 or 1).
     group : str, optional

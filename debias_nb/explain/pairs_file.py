@@ -26,7 +26,7 @@ from ..hashes import fingerprint, sha256_file
 # %% ../../nbs/explain/00_pairs_file.ipynb #99efdd40
 @dataclass(frozen=True, eq=False)
 class PairFile:
-    "Labelled pairs, and where they come from."
+    "Labeled pairs, and where they come from."
     name: str           # what messages and the page call them
     frame: pd.DataFrame # columns `left`, `right`, `label` (0 or 1), `line`, and `group` where one was asked for
     sha256: str         # of the file; of the rows where they came as a data frame
@@ -174,7 +174,7 @@ TRUTHS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 
 
 def _is_text(cell) -> bool:
-    "Whether a cell is a text that somebody and a tokenizer can read."
+    "Whether a cell is a text that a tokenizer can read."
     return isinstance(cell, str) and bool(SEEN.search(cell)) and not UNREAD.search(cell)
 
 
@@ -192,7 +192,7 @@ def _check_cells(name: str, cells: pd.Series, right: pd.Series, expected: str) -
 
 # %% ../../nbs/explain/00_pairs_file.ipynb #51c89a15
 def named_tests(given: list[str], option: str = "--test") -> dict[str, str]: # of `NAME=PATH`
-    "Files of labelled pairs by name, which are there. Raises `ConfigError` naming the option, and `DataError`."
+    "Files of labeled pairs by name, which are there. Raises `ConfigError` naming the option, and `DataError`."
     tests = {}
     for text in given:
         name, sign, path = text.partition("=")
@@ -211,7 +211,7 @@ def read_pairs_file(
     group: str | None = None,
     name: str | None = None,
 ) -> PairFile:
-    """Read labelled pairs of both classes from a file or a table.
+    """Read labeled pairs of both classes from a file or a table.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`debias-nb` runs the notebooks of the experiments, strictly, and shows what they produced; its commands for somebody's own models and pairs stand at the end.
+"""`debias-nb` runs the notebooks of the experiments, strictly, and shows what they produced; its commands for your models and pairs stand at the end.
 
 An error that a user can mend is one line and exit code 2; a run that failed, or after which there is nothing to show, is
 exit code 1.
@@ -50,7 +50,17 @@ class Told(TyperGroup):
             # OSError: a disk that is full, a file that may not be read
             _end(str(e), 2)
 
+    def format_commands(self, ctx, formatter):
+        for panel in (OWN, REPRODUCTION, MAINTENANCE):
+            known = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+            rows = [(name, command.get_short_help_str(90)) for name, command in known.items() if command.rich_help_panel == panel]
+            with formatter.section(panel):
+                formatter.write_dl(rows)
 
+
+OWN = "Your own pairs"
+REPRODUCTION = "Reproduction"
+MAINTENANCE = "Maintenance"
 app = typer.Typer(cls=Told, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
@@ -86,9 +96,9 @@ def settle_folders():
 
 @app.callback()
 def options(
-    version: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="the version")] = False,
+    version: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ):
-    "Run, render and check the experiments of three papers on text matching."
+    "Diagnose fine-tuned text encoders, and reproduce three papers on spurious correlations in text matching."
     settle_folders()
 
 
@@ -100,13 +110,13 @@ def _experiments(incomplete: str) -> list[str]: # for the shell
 
 
 Profile = Annotated[Literal["planted", "small", "paper"], Option(
-    help="planted (made here, minutes), small (real data, CPU hours) or paper (the paper's setting, GPU)")]
+    help="planted (synthetic data, minutes), small (real data, CPU hours) or paper (the paper's setting, GPU).")]
 Fresh = Annotated[bool, Option(
-    "--fresh", help="read planted records from _runs/ instead of the committed reference")]
-Again = Annotated[bool, Option("--fresh", help="run again what has a record")]
-Full = Annotated[bool, Option("--full", help="with the parts that take long and are left out otherwise")]
-Seeds = Annotated[str | None, Option(help="seeds, e.g. 0,1,2")]
-Workers = Annotated[int | None, Option(min=1, help="processes; default: one a core")]
+    "--fresh", help="Read your own synthetic-data runs from _runs/ instead of the committed ones.")]
+Again = Annotated[bool, Option("--fresh", help="Repeat runs that are already recorded.")]
+Full = Annotated[bool, Option("--full", help="Include the parts that take long.")]
+Seeds = Annotated[str | None, Option(help="Seeds, e.g. 0,1,2.")]
+Workers = Annotated[int | None, Option(min=1, help="Number of processes; default: one per core.")]
 SEEDS = re.compile(r"(\s*\d{1,99}\s*,)*\s*\d{1,99}\s*") # Python reads no number of thousands of digits
 
 
@@ -166,18 +176,18 @@ def _print_tables(study) -> None:
         echo(f"\n{lacking}")
 
 
-@app.command()
+@app.command(rich_help_panel=REPRODUCTION)
 def run(
-    name: Annotated[str, Argument(help="paper/experiment, e.g. itvreg/table03", autocompletion=_experiments)],
+    name: Annotated[str, Argument(help="Paper and experiment, e.g. itvreg/table03.", autocompletion=_experiments)],
     profile: Profile = "planted",
     p: Annotated[list[str] | None, Option(
-        "-p", help="a parameter of the notebook, name=value (YAML); may be repeated")] = None,
+        "-p", help="Set a parameter of the notebook, name=value (YAML). Repeatable.")] = None,
     seeds: Seeds = None,
     fresh: Again = False,
     full: Full = False,
     workers: Workers = None,
 ):
-    "Execute one notebook; runs that have a record are loaded."
+    "Execute one notebook; load the runs that are recorded."
     root = project_here()
     from debias_nb.repro.pages.frame import RunsFailed
     given = [("profile", profile)]
@@ -206,7 +216,7 @@ def run(
 
 
 Tables = Annotated[list[str] | None, Argument(
-    help="some tables or papers, as `itvreg/table05 scan`; default: all", show_default=False)]
+    help="Tables or papers, e.g. itvreg/table05 scan; default: all.", show_default=False)]
 
 
 def _chosen(asked: list[str] | None, known: list[str]) -> list[str]: # asked: tables, or papers for all of theirs; None: all
@@ -240,7 +250,7 @@ def _print_failed(failed: dict[str, str]) -> None: # name or id -> why
         echo(f"failed: {name}: {why}", err=True)
 
 
-@app.command()
+@app.command(rich_help_panel=REPRODUCTION)
 def batch(
     tables: Tables = None,
     profile: Profile = "planted",
@@ -248,10 +258,11 @@ def batch(
     fresh: Again = False,
     full: Full = False,
     workers: Workers = None,
-    runs: Annotated[bool, Option("--runs", help="make the runs alone: `debias-nb report` executes the notebooks")] = False,
+    runs: Annotated[bool, Option("--runs", help="Only make the runs; `debias-nb report` executes the notebooks.")] = False,
 ):
-    """Make every run of this profile, then execute every notebook that has a configuration there, whatever fails.
-    With names of tables or papers, theirs alone."""
+    """Make all runs of a profile, then execute its notebooks, whatever fails.
+
+    With names of tables or papers, only theirs."""
     from debias_nb.repro.pages.report import has_notebook
     asked = {"full": full}
     if seeds is not None:
@@ -285,26 +296,26 @@ def batch(
         raise Exit(1)
 
 
-@app.command("device-batch")
+@app.command("device-batch", rich_help_panel=MAINTENANCE)
 def device_batch(
     runs: Annotated[str, Argument(
-        help="a YAML file that names runs, most valuable first, e.g. configs/device/itvreg.yaml; or a table, e.g. itvreg/table03",
+        help="YAML file that names runs, most valuable first, e.g. configs/device/itvreg.yaml; or a table, e.g. itvreg/table03.",
         metavar="MANIFEST")],
     time: Annotated[float, Option(
-        min=0, help="seconds until all has to be written; what is under way then is kept, and goes on another time")] = 540.,
-    out: Annotated[Path | None, Option(help="folder for records and checkpoints; default: _runs/device/")] = None,
-    device: Annotated[str, Option(help="cuda, or cpu for the same runs on the CPU")] = "cuda",
+        min=0, help="Stop after this many seconds. Unfinished runs are checkpointed and resume next time.")] = 540.,
+    out: Annotated[Path | None, Option(help="Folder for records and checkpoints; default: _runs/device/.")] = None,
+    device: Annotated[str, Option(help="cuda, or cpu for the same runs on the CPU.")] = "cuda",
     workers: Annotated[int | None, Option(
-        min=1, help="processes that share the device; default: 4 where runs are small, else 1")] = None,
+        min=1, help="Number of processes that share the device; default: 4 if runs are small, else 1.")] = None,
     deterministic: Annotated[bool, Option(
-        "--deterministic", help="refuse algorithms whose sums depend on chance")] = False,
+        "--deterministic", help="Use deterministic algorithms only; fail if an operation has none.")] = False,
     profile: Profile = "planted",
     full: Full = False,
     part: Annotated[str | None, Option(
-        help="the runs of one job of several, e.g. 3/10; exit code 1 where its time was up")] = None,
-    list_: Annotated[bool, Option("--list", help="list the runs that have no record, and make none")] = False,
+        help="Make the runs of one job of several, e.g. 3/10; exit with status 1 if its time is up.")] = None,
+    list_: Annotated[bool, Option("--list", help="List the runs that are not recorded, and make none.")] = False,
 ):
-    "Make the runs of a manifest or a table on a device, most valuable first, and stop before the time is up."
+    "Make runs on a GPU, most valuable first, and stop before the time is up."
     begun = now()
     root = project_here()
     from debias_nb.repro.runs import device as devices
@@ -332,13 +343,14 @@ def device_batch(
         raise Exit(1)
 
 
-@app.command()
+@app.command(rich_help_panel=MAINTENANCE)
 def merge(
-    folder: Annotated[Path, Argument(exists=True, file_okay=False, help="a folder of records that device-batch wrote")],
-    jobs: Annotated[bool, Option("--jobs", help="the folder is that of the jobs of workflow/Snakefile")] = False,
+    folder: Annotated[Path, Argument(exists=True, file_okay=False, help="Folder of records that device-batch wrote.")],
+    jobs: Annotated[bool, Option("--jobs", help="The folder is that of the jobs of workflow/Snakefile.")] = False,
 ):
-    """Add the records of a device to results/. Those of code that this clone does not know are kept apart, in
-    _runs/apart/. Exit code 1 where a record differs from one that is there, or a line is not the record of a run."""
+    """Add the records of a GPU machine to results/.
+
+    Those of code that this clone does not know go to _runs/apart/. Exits with status 1 if a record differs from one that is there, or a line is not the record of a run."""
     from debias_nb.repro.runs.device import Merged, merge as merged
     root = project_here()
     folders = [folder]
@@ -365,7 +377,7 @@ def merge(
 
 
 def _publish(folder: Path) -> bool: # whether every line was a record
-    "Puts lines of records into the Parquet files beside them, and says what is left out."
+    "Puts lines of records into the Parquet files next to them, and says what is left out."
     store = Store(folder)
     every = [store.publish(*place) for place in store.unpublished()]
     rows, trimmed, unsealed = (sum(getattr(one, what) for one in every) for what in ("rows", "trimmed", "unsealed"))
@@ -383,13 +395,14 @@ def _publish(folder: Path) -> bool: # whether every line was a record
     return not any(one.left_out for one in every)
 
 
-@app.command()
+@app.command(rich_help_panel=MAINTENANCE)
 def convert(
     folder: Annotated[Path | None, Argument(
-        exists=True, file_okay=False, help="a folder of records; default: results/")] = None,
+        exists=True, file_okay=False, help="Folder of records; default: results/.")] = None,
 ):
-    """Put records that are lines, as runs and earlier versions leave them, into the Parquet files beside them. Exit code 1
-    where a line is no record; it stays."""
+    """Convert records from JSON lines to Parquet.
+
+    Exits with status 1 if a line is not a record; such a line is kept."""
     if not _publish(folder or project_here() / "results"):
         raise Exit(1)
 
@@ -408,16 +421,17 @@ def _write_pages(names: list[str], folder: Path, fresh: bool, here: Path) -> lis
     return written
 
 
-@app.command()
+@app.command(rich_help_panel=REPRODUCTION)
 def report(
     names: Annotated[list[str] | None, Argument(
-        help="some pages, or papers for all of theirs; default: all", show_default=False)] = None,
+        help="Pages, or papers for all of theirs; default: all.", show_default=False)] = None,
     fresh: Fresh = False,
     out: Annotated[Path | None, Option(
-        help="folder; default: reports/, or _runs/reports/ with --fresh")] = None,
+        help="Output folder; default: reports/, or _runs/reports/ with --fresh.")] = None,
 ):
-    """Write all pages, or those that are named, with their tables and figures, from records alone: notebooks are executed,
-    and nothing is run."""
+    """Write the pages with their tables and figures from records.
+
+    Notebooks are executed; nothing is trained."""
     from joblib import Parallel, cpu_count, delayed
     from debias_nb.repro.pages.frame import papers
     from debias_nb.repro.pages.report import BOOKS
@@ -448,13 +462,13 @@ def _print(rows, *columns):
     Console(width=max(Console().width, WIDE)).print(table)
 
 
-@app.command()
+@app.command(rich_help_panel=REPRODUCTION)
 def status(
-    paper: Annotated[str | None, Argument(help="itvreg, arr or scan; default: all")] = None,
-    json_: Annotated[bool, Option("--json", help="every cell as a JSON list")] = False,
+    paper: Annotated[str | None, Argument(help="itvreg, arr or scan; default: all.")] = None,
+    json_: Annotated[bool, Option("--json", help="Print every cell as a JSON list.")] = False,
     fresh: Fresh = False,
 ):
-    "Every cell of every table and profile: what is there, what is not, and why."
+    "Say which cells of which tables have a number, and why others have none."
     from debias_nb.repro.pages.frame import reasons
     from debias_nb.repro.pages.report import all_cells, status_json
     project_here()
@@ -473,12 +487,13 @@ def status(
     _print(rows, "paper", "table", "profile", "cells", "status", "why not")
 
 
-@app.command()
+@app.command(rich_help_panel=REPRODUCTION)
 def agree(
     untrained: Annotated[bool, Option(
-        "--untrained", help="compute again what trains nothing of real data, which comes out the same on any processor")] = False,
+        "--untrained", help="Recompute what needs no training on real data, which is the same on any processor.")] = False,
 ):
-    """Compare this machine's planted records with the committed ones, run by run and metric by metric.
+    """Compare this machine's synthetic-data records with the committed ones.
+
     Exit code 1 where there is nothing to compare, or where one metric of one run is further from its record than its kind
     of encoder may be on any processor; every count has to be the same."""
     from debias_nb.repro.pages.frame import results
@@ -500,13 +515,14 @@ def agree(
 
 
 data_app = typer.Typer(invoke_without_command=True)
-app.add_typer(data_app, name="data")
+app.add_typer(data_app, name="data", rich_help_panel=OWN)
 
 
 @data_app.callback()
 def data(ctx: typer.Context):
-    """Which data files and base encoders are needed, where they were found, and how to get the others.
-    Exit code 1 where a file has other contents than the published ones."""
+    """List data files and base encoders: where they are, and how to get the others.
+
+    Exits with status 1 if a file differs from the published one."""
     if ctx.invoked_subcommand:
         return
     from debias_nb.loading import encoder_cards, find_folder
@@ -534,11 +550,11 @@ def data(ctx: typer.Context):
 
 @data_app.command("convert")
 def convert_data(
-    name: Annotated[str, Argument(help="a data set that is placed by hand, as `debias-nb data` names it")],
-    source: Annotated[Path, Argument(help="its files as published: a folder, unpacked, or one file")],
-    share: Annotated[float, Option(help="of the texts by authors, drawn at random")] = 1.,
+    name: Annotated[str, Argument(help="Data set that must be downloaded manually, as `debias-nb data` names it.")],
+    source: Annotated[Path, Argument(help="Its files as published: an unpacked folder, or one file.")],
+    share: Annotated[float, Option(help="Fraction of the authors' texts to keep, drawn at random, above 0 to 1.")] = 1.,
 ):
-    "Write a corpus that was placed by hand in the layout that is read here; counts, and hashes that later runs check."
+    "Convert a manually downloaded corpus to the layout that is read here, with counts and hashes."
     from debias_nb.data.convert import compared, convert as convert_corpus
     made = convert_corpus(name, source, share)
     rows = [(what, f"{here:,}", "" if printed is None else f"{printed:,}", said)
@@ -549,9 +565,9 @@ def convert_data(
             echo(f"{kind} {file}: {pin.bytes:,} bytes, sha256 {pin.sha256}")
 
 
-@app.command("list")
+@app.command("list", rich_help_panel=REPRODUCTION)
 def list_names():
-    "Methods by name; experiments where there is a clone of the repository. Data sets and encoders: `data`."
+    "List methods, and the experiments of a clone of the repository. Data sets and encoders: `data`."
     from typing import get_args
     from debias_nb.repro.config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, REGULARISERS
     values = {
@@ -574,31 +590,31 @@ def list_names():
         _print(experiments, "experiment")
 
 
-TEST_HELP = "a test, NAME=FILE; may be repeated"
+TEST_HELP = "Test pairs, NAME=FILE. Repeatable."
 Columns = Annotated[str, Option(
-    help="names of the columns of left text, right text and label in all files, with commas between")]
+    help="Column names of left text, right text and label in all files, separated by commas.")]
 
-Page = Annotated[Path | None, Option(dir_okay=False, help="where to write the page")]
-Numbers = Annotated[Path | None, Option(dir_okay=False, help="where to write its numbers")]
+Page = Annotated[Path | None, Option(dir_okay=False, help="Write the page to this file.")]
+Numbers = Annotated[Path | None, Option(dir_okay=False, help="Write the numbers of the page to this file.")]
 
 
-@app.command()
+@app.command(rich_help_panel=OWN)
 def diagnose(
-    base: Annotated[str, Option(help="the model before fine-tuning: a folder, a name, or a hub id (name@commit)")],
-    tuned: Annotated[str, Option(help="the model after")],
-    train: Annotated[str, Option(help="what it was trained on: CSV, TSV, JSONL or Parquet")],
+    base: Annotated[str, Option(help="Model before fine-tuning: a folder, a name, or a hub id (name@commit).")],
+    tuned: Annotated[str, Option(help="Model after fine-tuning.")],
+    train: Annotated[str, Option(help="Its training pairs: CSV, TSV, JSONL or Parquet.")],
     test: Annotated[list[str], Option(help=TEST_HELP)],
     columns: Columns = "left,right,label",
-    group: Annotated[str | None, Option(help="a column of the tests: each of its values is reported by itself")] = None,
+    group: Annotated[str | None, Option(help="Column of the test files; report each of its values separately.")] = None,
     html: Page = None,
     json: Numbers = None,
     fail_if: Annotated[list[str] | None, Option(
-        help="exit with 1 where this holds, in the points that are printed, e.g. new.change.high<-1; may be repeated",
+        help="Exit with status 1 if this condition holds, in percentage points, e.g. new.change.high<-1. Repeatable.",
     )] = None,
-    seed: Annotated[int, Option(min=0, help="of samples and resamples")] = 0,
-    overwrite: Annotated[bool, Option("--overwrite", help="write over page and numbers that are there")] = False,
+    seed: Annotated[int, Option(min=0, help="Random seed for sampling and bootstrap.")] = 0,
+    overwrite: Annotated[bool, Option("--overwrite", help="Overwrite page and numbers.")] = False,
 ):
-    "Whether, where and why fine-tuning made a model worse."
+    "Report whether, where and why fine-tuning made a model worse."
     from debias_nb.explain.pairs_file import check_file, named_tests
     check_file(Path(train)) # and the tests, before PyTorch is imported, which takes seconds
     tests = named_tests(test)
@@ -630,34 +646,34 @@ def _answer(found, pages: dict[Path, str]) -> None:
 
 
 METHODS_HELP = (
-    "base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, worddropout; a strength stands behind a colon, as in outreg:1 "
-    "(without one 0.1; of wise-ft 0.5, of l2sp 1e-6)")
-SETTING_HELP = "default: what fits the kind of encoder"
+    "Methods, separated by commas: base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, worddropout; a weight follows a colon, e.g. outreg:1 "
+    "(default 0.1; of wise-ft 0.5, of l2sp 1e-6).")
+SETTING_HELP = "Default: what suits the kind of encoder."
 
 
-@app.command()
+@app.command(rich_help_panel=OWN)
 def compare(
-    base: Annotated[str, Option(help="the encoder to start from: a folder, a name, or a hub id (name@commit)")],
-    train: Annotated[str, Option(help="what to train on: CSV, TSV, JSONL or Parquet")],
+    base: Annotated[str, Option(help="Base encoder: a folder, a name, or a hub id (name@commit).")],
+    train: Annotated[str, Option(help="Training pairs: CSV, TSV, JSONL or Parquet.")],
     test: Annotated[list[str], Option(help=TEST_HELP)],
     columns: Columns = "left,right,label",
     methods: Annotated[str, Option(help=METHODS_HELP)] = "base,plain,wise-ft,outreg,itvreg",
-    seeds: Annotated[int, Option(min=2, help="how often each method is trained")] = 3,
+    seeds: Annotated[int, Option(min=2, help="Number of training runs of each method.")] = 3,
     learning_rate: Annotated[float | None, Option(help=SETTING_HELP)] = None,
     epochs: Annotated[float | None, Option(help=SETTING_HELP)] = None,
     batch_size: Annotated[int | None, Option(help=SETTING_HELP)] = None,
     loss: Annotated[str, Option(
-        help="of sentence-transformers; MultipleNegativesRankingLoss trains on matches alone; strengths that suit one "
-        "may not suit another")] = "CosineSimilarityLoss",
+        help="Loss of sentence-transformers. MultipleNegativesRankingLoss trains on matches only. Weights that suit one "
+        "loss may not suit another.")] = "CosineSimilarityLoss",
     validation: Annotated[list[str] | None, Option(
-        help="pairs that are no test, NAME=FILE; each strength that is not given is chosen there. May be repeated",
+        help="Validation pairs, NAME=FILE, used to choose every weight that you do not set. Repeatable.",
     )] = None,
     out: Annotated[Path, Option(
         file_okay=False,
-        help="the folder for trials, tables and page; trials that are there are not run again")] = Path("comparison"),
-    overwrite: Annotated[bool, Option("--overwrite", help="write over page and tables that are there")] = False,
+        help="Output folder for trials, tables and page. Finished trials found there are reused.")] = Path("comparison"),
+    overwrite: Annotated[bool, Option("--overwrite", help="Overwrite page and tables.")] = False,
 ):
-    "Train with each method on somebody's own pairs, and say which differences are beyond chance."
+    "Train each method on your pairs and report which differences are significant."
     from debias_nb.explain.pairs_file import check_file, named_tests
     check_file(Path(train)) # and the others, before PyTorch is imported, which takes seconds
     tests = named_tests(test)
@@ -675,18 +691,18 @@ def compare(
     _answer(found, {out / name: text for name, text in found.files().items()})
 
 
-@app.command()
+@app.command(rich_help_panel=OWN)
 def score(
     loss: Annotated[str, Argument(
-        help="module:Name, from the current folder or what is installed, e.g. mymodule:MyLoss")],
-    weight: Annotated[float | None, Option(min=0, help="lambda of a regulariser; default: its own")] = None,
+        help="Your loss as module:Name, from the current folder or installed, e.g. mymodule:MyLoss.")],
+    weight: Annotated[float | None, Option(min=0, help="Weight (lambda) of a regularizer; default: its own.")] = None,
     on: Annotated[str, Option(
-        help="planted, questions and products, or some of them, with commas between; all take hours, planted most of one")] = "planted,questions,products",
+        help="planted, questions or products, separated by commas. All take hours; planted takes most of one.")] = "planted,questions,products",
     out: Annotated[Path, Option(
-        file_okay=False, help="the folder for records and scorecard; runs that are there are not made again")] = Path("score"),
+        file_okay=False, help="Output folder for records and scorecard. Runs found there are reused.")] = Path("score"),
     workers: Workers = None,
 ):
-    "Train with somebody's own loss as the methods here are trained, and say what it does beside them."
+    "Train your own loss as the methods here are trained, and compare it with them."
     module_and_name(loss) # refuses another form before PyTorch is imported, which takes seconds
     from debias_nb.repro.score import score as scored
     asked = tuple(part.strip() for part in on.split(","))

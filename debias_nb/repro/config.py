@@ -71,7 +71,7 @@ PLANTED_CORPORA = {"catalogue": ("pairs", "titles"), "answers": ("answers",), "a
 
 class CorpusConfig(Settings):
     """What a run is trained on.
-    Tasks: labelled `pairs`; `titles` to retrieve titles for; questions with candidate `answers`; texts by `authors`."""
+    Tasks: labeled `pairs`; `titles` to retrieve titles for; questions with candidate `answers`; texts by `authors`."""
     once = {"share_seed": 0, "noise_seed": 0}
     name: str                    # a corpus of the registry or a category of products; planted: `catalogue`, `answers`, `authors`
     share: Share = 1.            # share of the training pairs used, the same for every training seed
@@ -133,7 +133,7 @@ Intervention = Literal["mask", "delete", "pad", "random"]
 
 class ScanConfig(Settings):
     """What SCAN adds to plain training with cross-entropy.
-    Weights `shuffled` are the learned ones, dealt anew within classes; `oracle` ones are 1 / P(word overlap | label)."""
+    Weights `shuffled` are the learned ones, shuffled within classes; `oracle` ones are 1 / P(word overlap | label)."""
     once = {"functions": 5, "from_epoch": 0.}
     weights: Literal["uniform", "learned", "shuffled", "oracle"] = "learned" # of samples
     variant: Literal["paper", "released", "fixed"] = "fixed" # of the learner
@@ -175,13 +175,13 @@ class AuthorsConfig(Settings):
 
 
 class TextsConfig(Strict):
-    "Unlabelled texts on which a regulariser holds the encoder, in the place of a batch's."
+    "Unlabeled texts on which a regularizer holds the encoder, instead of a batch's."
     corpora: Annotated[Names, Field(min_length=1)] # whose training texts, without those that a run is tested on
     share: Share = 1.            # of these texts, drawn once
 
 
 class MethodConfig(Settings):
-    "One row of a table: plain fine-tuning plus at most one regulariser or augmentation."
+    "One row of a table: plain fine-tuning plus at most one regularizer or augmentation."
     name: str
     was: str | None = None       # its name in ids and records, where runs were made before the row was renamed
     trained: bool = True         # False: the base encoder as it is
@@ -300,7 +300,7 @@ class RunConfig(Strict):
         return self.data.task if self.data else "pairs"
 
     def in_world(self, seed: int) -> "RunConfig":
-        """The same run in another planted world: words, texts, and the base encoder that was made there, drawn anew.
+        """The same run in another synthetic dataset: words, texts, and the base encoder that was made there, drawn again.
         Or on another random split of real texts."""
         changed = {}
         if self.encoder.world:

@@ -1,4 +1,4 @@
-"""Somebody's own loss or regulariser, trained as the methods here are, on planted and real pairs, with one scorecard beside theirs.
+"""Your own loss or regularizer, trained as the methods here are, on planted and real pairs, with one scorecard next to theirs.
 
 A loss is named as `module:Name`: a subclass of `Regularizer` (or `WordDropout`), which is put around least squares; or
 a loss of sentence-transformers' kind that is made from the model alone, or a function of the model that gives one. It
@@ -109,7 +109,7 @@ PAIRED = "pairs of texts with a label of 0 or 1"
 
 @dataclass(frozen=True)
 class Candidate:
-    "Somebody's loss."
+    "Your loss."
     spec: str                    # `module:Name`
     weight: float | None = None  # lambda, of what has one; None: its own
 
@@ -216,7 +216,7 @@ def check(
 
 
 def train(candidate: Candidate, run: RunConfig) -> Trained:
-    "Train an encoder with somebody's loss, as a run says. Raises `TrainingFailed` with the step, `ScoreError`."
+    "Train an encoder with your loss, as a run says. Raises `TrainingFailed` with the step, `ScoreError`."
     base, identity = base_encoder(run.encoder)
     pairs, data = TASK.data(run.encoder, run.corpus)
     model = copy.deepcopy(base)
@@ -238,7 +238,7 @@ def execute(
     source: str, # as of `source_of`, when its runs began
     run: RunConfig,
 ) -> dict: # the record
-    "Train and test one run with somebody's loss. Raises as `train`, and `ScoreError` for a text that has changed."
+    "Train and test one run with your loss. Raises as `train`, and `ScoreError` for a text that has changed."
     if _source_at_import(candidate.module) != source: # a worker that has begun later has imported another text
         raise ScoreError(f"{candidate.spec} has changed since its runs began: start again")
     told = {"loss": candidate.spec, "source": source, "weight": candidate.weight}
@@ -251,7 +251,7 @@ def own_runs(
     folder: Path,          # of the candidate's records
     workers: int,
 ) -> list[dict]: # records
-    """Train with somebody's loss wherever plain fine-tuning was; the first run alone, since a loss that fails mostly
+    """Train with your loss wherever plain fine-tuning was; the first run alone, since a loss that fails mostly
     does so there. Raises `ScoreError` for a run that fails."""
     method = MethodConfig(name=candidate.spec)
     mine = [run.model_copy(update={"method": method}) for run in runs]
@@ -392,7 +392,7 @@ def score(
     workers: int | None = None,    # processes; None: one a core
     say=print,                     # what takes the lines of the answer
 ) -> pd.DataFrame: # of `compared`, all parts
-    "Score somebody's loss. Raises `ScoreError` for what cannot be scored, before anything is trained where that can be known."
+    "Score your loss. Raises `ScoreError` for what cannot be scored, before anything is trained where that can be known."
     known = parts()
     for name in on:
         if name not in known:

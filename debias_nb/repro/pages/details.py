@@ -72,7 +72,7 @@ def which_way(
     printed: int, # cases that go as the paper tells it
     reverse: int, # cases that go the other way round
 ) -> str:
-    "How most cases go: by an exact sign test at 5 %, which takes the seed as it is."
+    "How most cases go: by an exact sign test at 5%, which takes the seed as it is."
     if sign_test(printed, reverse) >= .05:
         return "inconclusive"
     return "as the paper tells it" if printed > reverse else "against the paper"
@@ -135,7 +135,7 @@ def by_strength(
     table: str,
 ) -> tuple[pd.DataFrame, pd.DataFrame]: # panel, test, method, family, value, low, high; the first with a column `strength`
     """The path of each method along its strength, and the levels of Base and plain fine-tuning: means over seeds with
-    their 95 % intervals; a single run without resamples is its own interval."""
+    their 95% intervals; a single run without resamples is its own interval."""
     cells = [cell for cell in study.cells if cell.table == table and cell.n]
     rows = pd.DataFrame(
         cells, columns=["encoder", "corpus", "evaluate", "method", "family", "strength", "value", "low", "high"])
@@ -299,7 +299,7 @@ def tried_settings(
 
 
 def edges(experiment: ExperimentConfig, records: list[dict]) -> Iterator[str]: # sentences
-    "Where a chosen setting has no neighbour on one side; one epoch is the fewest there can be, and has none to lack."
+    "Where a chosen setting has no neighbor on one side; one epoch is the fewest there can be, and has none to lack."
     settings = search_table(experiment, records)
     for kind, own in settings[settings.n > 0].groupby("kind", sort=False):
         ends = []

@@ -158,7 +158,7 @@ FAMILIES = { # regulariser or augmentation -> what tables call it
 
 
 def remedy_of(method: dict) -> str | None: # method: of a configuration, or of a record's; None: it has none
-    "The regulariser or augmentation that a method is a strength or a variant of."
+    "The regularizer or augmentation that a method is a strength or a variant of."
     return FAMILIES.get(method.get("regulariser")) or FAMILIES.get(method.get("augmentation"))
 
 
@@ -179,7 +179,7 @@ def rows_of(run: RunConfig, block: BlockConfig) -> Iterator[dict]: # of a cell: 
 
 def _is_of(run: RunConfig, column: ColumnConfig, corpus: CorpusConfig) -> bool:
     """Whether a run belongs to a column: trained on its corpus and so long, or without training evaluated on it, or on
-    its planted world. A corpus that is drawn again with another seed is the same one."""
+    its synthetic dataset. A corpus that is drawn again with another seed is the same one."""
     if run.data:
         is_on = run.data.display == corpus.display
     else:
@@ -220,7 +220,7 @@ def table_cells(
     table: TableConfig,       # one of its `tables`
     found: Records,           # id -> record
 ) -> list[Cell]:
-    """Every cell of one table, with its status; at profile `paper` beside the paper's numbers. Encoders stand as
+    """Every cell of one table, with its status; at profile `paper` next to the paper's numbers. Encoders stand as
     configured, methods likewise, and those whose names end with their strengths from weak to strong."""
     expected = load_expected(experiment.paper).tables.get(table.id)
     unit = table.unit or getattr(expected, "unit", "percent")

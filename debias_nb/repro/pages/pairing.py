@@ -33,7 +33,7 @@ def _random_split(record: dict) -> dict: # empty where there is none
 
 
 def world_of(record: dict) -> int | None: # None: real data, divided in one way
-    "The seed of what was drawn for a run: of its planted world, or of its random split."
+    "The seed of what was drawn for a run: of its synthetic dataset, or of its random split."
     drawn = data_of(record).get("world") or record["config"].get("eval_world") or _random_split(record)
     return drawn.get("seed")
 
@@ -117,7 +117,7 @@ def run_of(
     value: float | np.ndarray,
     replicates: np.ndarray | None = None,
 ) -> Run:
-    "A record beside what it says of something."
+    "A record next to what it says of something."
     return Run(run_key(record), value, replicates, made_by(record), is_clean(record), overlap_of(record))
 
 

@@ -131,7 +131,7 @@ def page_files(
     shown: list[Shown],
     folder: Path,        # where the notebook lies
 ) -> dict[str, bytes]:   # file -> content
-    "A page, its figures, and the pictures that lie beside the notebook."
+    "A page, its figures, and the pictures that lie next to the notebook."
     parts = []
     files = {}
     for one in shown:

@@ -28,7 +28,7 @@ DIGITS = {"percent": 1, "fraction": 3, "count": 0}
 
 # %% ../../../nbs/pages/02_tables.ipynb #f3200008
 def _list(title: str, lines: list[str]) -> str:
-    "A list in Markdown, with a title; a single line stands beside the title, and without lines it is empty."
+    "A list in Markdown, with a title; a single line stands next to the title, and without lines it is empty."
     if len(lines) > 1:
         return "\n".join([title, "", *lines])
     return "".join(f"{title} {line.removeprefix('- ')}" for line in lines)
@@ -364,7 +364,7 @@ FEW = 3 # fingerprints of one name; of more worlds or splits than that their num
 
 
 def _fingerprints(parts: list[tuple[str, dict]]) -> str: # names, and what is known of them
-    "Names with the beginnings of their fingerprints, which records have in full; counted words need no encoder."
+    "Names with the beginnings of their fingerprints, which records have in full; a bag of words needs no encoder."
     by_name = {}
     for name, beginning in sorted({(name, about["fingerprint"][:12]) for name, about in parts}):
         if not beginning.startswith("none"):

@@ -1,7 +1,7 @@
 """Train a pair encoder to select answers: cross-entropy, SCAN's weights and debiasing on top of it, transfer before it; then score and evaluate.
 
-Sample weights are learned anew in each batch from the representations that the encoder has at that moment, which stays
-as it is meanwhile: `learned`; `shuffled`, the same dealt anew within each class, the control that says whether it
+Sample weights are learned again in each batch from the representations that the encoder has at that moment, which stays
+as it is meanwhile: `learned`; `shuffled`, the same shuffled within each class, the control that says whether it
 matters who gets which; the `oracle`, 1 / P(word overlap | label). The diary tells what they do, relative to a mean of
 1.
 

@@ -2,7 +2,7 @@
 
 Limits are no part of a run's settings: one that was stopped and taken up again is the same run, to the last bit. The
 trainers' checkpoints hold weights, optimiser and the state of chance; what a loss or a callback has gathered is
-written beside them, last, so that a checkpoint without it was broken off.
+written next to them, last, so that a checkpoint without it was broken off.
 
 Where a batch does not fit into memory, a smaller one would be another training: its negatives, weights of samples and
 gradient are those of fewer rows. So the batch goes through the encoder in pieces, of which only what the encoder gives
@@ -134,7 +134,7 @@ def divided(
     model,       # called with a dict of columns
     pieces: int, # 1: nothing is changed
 ):
-    "Batches of rows go through the model in pieces. A static table, which needs no memory, is left as it is."
+    "Batches of rows go through the model in pieces. A static embedding model, which needs no memory, is left as it is."
     if pieces == 1:
         yield
         return

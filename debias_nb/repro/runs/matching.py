@@ -210,7 +210,7 @@ def make_loss(
     training: TrainConfig | None = None, # names the objective; default: least squares
     texts: list[str] | None = None,      # on which the encoder is held, of a method that says so
 ) -> torch.nn.Module:
-    "The loss of a method. Raises `ConfigError` for ITVAug beside a contrastive objective."
+    "The loss of a method. Raises `ConfigError` for ITVAug next to a contrastive objective."
     kind = regulariser_class(method)
     draws = partial(course.draws, model, kind is WordDropout)
     loss = LeastSquares(model)

@@ -77,7 +77,7 @@ class PairEncoder(nn.Module):
         questions: list[str], answers: list[str], # pair by pair
         max_length: int = 128,                    # tokens of a pair, special ones included; of a longer one the answer is cut
     ) -> PairInputs:
-        """Raises `ValueError` for unequal lengths, and one text in the place of a list; naming the row, for an empty text, a
+        """Raises `ValueError` for unequal lengths, and one text instead of a list; naming the row, for an empty text, a
         question that leaves no room for an answer, and a pair that the encoder cannot read."""
         questions = several_texts(questions, "questions")
         answers = several_texts(answers, "answers")
@@ -158,7 +158,7 @@ class AlignmentEncoder(PairEncoder):
         self.aggregate = nn.Linear(4 * units, units)
 
     def read(self, own, other, weight, others_weight, mask, temperature): # -> (n, 2 units)
-        "What one text says beside the other: aligned, compared, and pooled over its words."
+        "What one text says next to the other: aligned, compared, and pooled over its words."
         aligned = attention(own, other, others_weight, temperature) @ other
         both = torch.cat([own, aligned, own - aligned, own * aligned], -1)
         there = self.compare(both).relu() * mask[..., None]

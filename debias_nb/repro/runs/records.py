@@ -3,12 +3,12 @@
 While runs are made a record is a line of JSON with its checksum, in `<experiment>.<profile>.jsonl`, added under a lock.
 What does not fit the schema is neither written nor read: it is named with file, line and field, and stays where it is.
 A record that finds no place on the disk is kept in the folder for temporary files. What is published is a Parquet file
-beside it, a row a run, of whose columns each has its checksum: what is read is checked, and that alone is read which is
+next to it, a row a run, of whose columns each has its checksum: what is read is checked, and that alone is read which is
 needed. Of runs in further worlds it leaves out replicates and single values: a comparison over worlds takes each world
 as one value. A reader takes both files, and the newest finished record of a run counts, a failure where none finished.
 
 The commit in a record is that of the code that ran, and `dirty` tells whether this was changed since; outputs of a
-notebook are none of it. Two repeats of a run on one machine are equal but for times, memory and machine: `comparable`.
+notebook are none of it. Two repeats of a run on one machine are equal except for times, memory and machine: `comparable`.
 """
 import fcntl
 import functools
@@ -573,7 +573,7 @@ class Published:
 
 
 class Store:
-    """A folder of records: `<paper>/<experiment>.<profile>.parquet` for what is published, and beside it
+    """A folder of records: `<paper>/<experiment>.<profile>.parquet` for what is published, and next to it
     `<experiment>.<profile>.jsonl` for what was added since."""
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)

@@ -2,8 +2,8 @@
 
 What is there is loaded and what is missing is run; every process appends its own record as soon as it has one, so that
 a batch that is killed loses only what was under way. A run whose data or encoder is absent is no error: it is listed
-with the reason, and so is data that was placed by hand without a known hash. Records of the planted profile are made
-anew on every machine, in `_runs/`; those of other profiles are results, in `results/`, with a copy of the planted ones
+with the reason, and so is data that was downloaded manually without a known hash. Records of the planted profile are made
+again on every machine, in `_runs/`; those of other profiles are results, in `results/`, with a copy of the planted ones
 to compare with.
 """
 import logging

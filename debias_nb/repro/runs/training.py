@@ -1,10 +1,10 @@
-"""Fine-tune an encoder on labelled pairs through sentence-transformers' trainer, with tokens, interventions and base values prepared once.
+"""Fine-tune an encoder on labeled pairs through sentence-transformers' trainer, with tokens, interventions and base values prepared once.
 
 A sweep trains on the same texts hundreds of times; left to itself the trainer tokenises them in every step of every
 run. Here the trainer's data set holds numbers of rows, which also name the interventions and find what the base
 encoder says.
 
-How strong a regulariser is shows in the norm of its gradient at one common point, the plainly fine-tuned encoder: at
+How strong a regularizer is shows in the norm of its gradient at one common point, the plainly fine-tuned encoder: at
 the start the gradients of ITVReg and OutReg are zero, and at the end of each method's own training they balance the
 data term.
 
@@ -31,7 +31,7 @@ from debias_nb.repro.config import MethodConfig, TrainConfig
 
 @dataclass(frozen=True)
 class PairTokens:
-    """Labelled pairs as token ids; or relevant pairs, with what else is known to be relevant.
+    """Labeled pairs as token ids; or relevant pairs, with what else is known to be relevant.
     Then `relevance` is a scipy CSR matrix (queries, items), and `query` and `item` are the row and the column of each
     pair in it."""
     left: Tokens
@@ -275,7 +275,7 @@ def gradient_norms(
     training: TrainConfig,
     seed: int,
 ) -> dict[str, float]: # `erm` and each method: norm of the gradient of the raw term, over all weights
-    "Gradient norms of every regulariser at one point, dropout on."
+    "Gradient norms of every regularizer at one point, dropout on."
     size = training.batch_size
     order = np.random.default_rng([seed, 11]).permutation(len(pairs))
     rows = [{"row": int(row)} for row in order]

@@ -2,7 +2,7 @@
 
 Two runs can only be compared when they saw the same candidates, disturbed in the same way. So what disturbs, which
 labels are switched and which texts are perturbed, belongs to the corpus and not to the run's seed. Of an evaluation
-set called `… perturbed` a character is swapped, inserted or deleted in 30 % of the candidates (Section 5.3 of the
+set called `… perturbed` a character is swapped, inserted or deleted in 30% of the candidates (Section 5.3 of the
 paper); never in the question, which all candidates share. What is not trained counts shared words.
 """
 from dataclasses import replace
@@ -26,7 +26,7 @@ from debias_nb.repro.runs.training import curve_summary
 
 
 def _part(corpus: CorpusConfig, key: str, part: str) -> Answers:
-    "A part of a corpus; of the planted world, whose test in distribution is called `iid`."
+    "A part of a corpus; of the synthetic dataset, whose test in distribution is called `iid`."
     if not corpus.world:
         return load_answers(key, part)
     return planted_answers(corpus.world, "iid" if part == "test" else part)

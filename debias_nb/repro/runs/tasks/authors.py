@@ -257,7 +257,7 @@ def evaluate_authors(
     halves: Halves,        # of them
     replicates: int = 100, # resamples of the authors, the same for all methods
 ) -> Found:
-    "R@8, MRR and the topics of the neighbours."
+    "R@8, MRR and the topics of the neighbors."
     q = len(halves.queries)
     nearest = min(NEAR, len(halves.targets))
     asked = rows[halves.queries]

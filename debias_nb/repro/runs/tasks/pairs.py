@@ -1,6 +1,6 @@
 """Is the second text a match of the first? Trained and tested on pairs, scored by cosine.
 
-Where the truth is known, importance is summed by role: on the brand, which is spurious but for accessories, and on
+Where the truth is known, importance is summed by role: on the brand, which is spurious except for accessories, and on
 nouns and attributes, which cause relevance. Of real texts some words can be told by looking: brands, words of shops,
 numbers.
 """
@@ -58,7 +58,7 @@ class LabelledPairs:
 
 @lru_cache(maxsize=4)
 def catalogue(world: WorldConfig) -> Catalogue:
-    "A planted catalogue, drawn once a process."
+    "A planted catalog, drawn once a process."
     return Catalogue(world)
 
 
@@ -99,7 +99,7 @@ def at_balance(
     negatives: int,          # texts for each of them that are no duplicates of it
     seed: int,
 ) -> QuestionPairs: # each duplicate in front of its negatives
-    """Duplicates at another balance, as in the data of paper A (1:100): the left text of a duplicate beside texts drawn
+    """Duplicates at another balance, as in the data of paper A (1:100): the left text of a duplicate next to texts drawn
     at random from all texts of these pairs, each text once a duplicate, none that is known to ask the same.
     Raises `ConfigError` when there are fewer duplicates or texts than asked for."""
     rng = default_rng([seed, 11])
@@ -241,7 +241,7 @@ KEPT_RESAMPLES = 40 # of metrics beside the main one, so that records stay small
 
 
 def _few(resampled: dict[str, list[float]]) -> dict[str, list[float]]:
-    "The resamples that a record keeps of a metric beside the main one; none where one of them lacks a class."
+    "The resamples that a record keeps of a metric next to the main one; none where one of them lacks a class."
     kept = {}
     for key, values in resampled.items():
         few = np.round(values[:KEPT_RESAMPLES], 4)
@@ -309,7 +309,7 @@ def followed(metrics: dict) -> dict: # `<set> <metric>` -> value
 
 
 class PairTask(Task):
-    "Labelled pairs: duplicate questions, offers of one product, planted products."
+    "Labeled pairs: duplicate questions, offers of one product, planted products."
     def data(self, encoder: EncoderConfig, corpus: CorpusConfig) -> tuple[PairTokens, dict]:
         "The training set, tokenised, and what a record says of it."
         pairs = training_pairs(corpus)
