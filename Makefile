@@ -42,7 +42,7 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-faults test-lower test-notebooks test-python test-types lock docs bench lab-check reference sync check-sync clean
+.PHONY: help venv reports test test-faults test-lower test-notebooks test-python test-types lock docs docs-check bench lab-check reference sync check-sync clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -114,6 +114,9 @@ lock: $(VENV)/.stamp-lock ## pin every package of an installation with its hashe
 
 docs: $(VENV)/.stamp-docs | .cache ## build the pages in _docs/ from the notebooks and their kept outputs
 	OMP_NUM_THREADS=1 $(BIN)/python tools/docs.py
+
+docs-check: $(VENV)/.stamp-lab docs ## build the pages and look at them, in a browser where there is a Chromium
+	$(BIN)/python -m pytest tests/site -rs
 
 bench: $(VENV)/.stamp-bench | .cache ## run every bench, one after the other: ratios of times, nothing is written
 	for bench in $(BENCHES); do $(BIN)/python bench/$$bench.py || exit 1; done

@@ -6,6 +6,7 @@ import ast
 import contextlib
 import html
 import importlib
+import json
 import os
 import posixpath
 import re
@@ -23,6 +24,9 @@ from notebooks import ROOT, change_shown, flags, local, notebooks, outside_code,
 
 BUILD = ROOT / ".cache" / "docs"
 SITE = ROOT / "_docs"
+PARTS = ROOT / "tools" / "site" # the start page, the glossary and the styles
+GLOSSARY = yaml.safe_load((PARTS / "glossary.yaml").read_text("utf-8"))
+INDEXED = 300 # characters of a section that the search knows
 SYMBOL = re.compile(r"(?<=^### )[\w.]+$", flags=re.M) # the heading that show_doc writes
 
 
@@ -47,10 +51,13 @@ def defined(cell) -> list[str]:
 def doc_cell(module: str, name: str):
     "A cell with what nbdev's `show_doc` says of a definition."
     from nbdev.showdoc import show_doc
-    from sentence_transformers import SentenceTransformer
     home = importlib.import_module(module)
-    vars(home).setdefault("SentenceTransformer", SentenceTransformer) # which types name where nothing imports it
-    said = show_doc(getattr(home, name))._repr_markdown_()
+    said = None
+    while said is None:
+        try:
+            said = show_doc(getattr(home, name))._repr_markdown_()
+        except NameError as e: # a type that nothing imports, such as SentenceTransformer
+            setattr(home, e.name, type(e.name, (), {"__module__": module}))
     output = nbformat.v4.new_output("display_data", {"text/markdown": said})
     return nbformat.v4.new_code_cell(f"#| echo: false\nshow_doc({name})", outputs=[output])
 
@@ -103,6 +110,7 @@ def page_names(processed: Path) -> dict[str, str]:
         front = front_matter(nbformat.read(path, as_version=4))
         output = front.get("output-file", relative.with_suffix(".html").name)
         names[f"nbs/{relative.as_posix()}"] = relative.with_name(output).with_suffix(".md").as_posix()
+    names["nbs/index.ipynb"] = "readme.md" # the start page is `index.md`
     for report in sorted((ROOT / "reports").rglob("*.md")):
         name = report.relative_to(ROOT).as_posix()
         names[name] = name
@@ -192,11 +200,62 @@ def with_mathml(markdown: str) -> str:
     return outside_code(f"{block}|{inline}", mathml, markdown)
 
 
-def on_page_content(content: str, **_) -> str:
-    "What mkdocs calls for each page: formulas of docstrings, which mkdocstrings has put there, as MathML."
+def anchor(term: str) -> str:
+    "The address of a term within the glossary."
+    return re.sub(r"[^a-z0-9λ]+", "-", term.lower()).strip("-")
+
+
+TERMS = re.compile(r"(?<![\w-])(%s)(?![\w-])" % "|".join(map(re.escape, sorted(GLOSSARY, key=len, reverse=True))), re.IGNORECASE)
+NO_LINK = {"a", "code", "pre", "math", "script", "style", "h1", "h2", "h3", "h4", "h5", "h6", "th", "button"}
+
+
+def with_glossary(content: str, glossary: str) -> str: # of a page, as HTML; where the glossary is
+    "Terms of the glossary as links, each where a page first says it in its text."
+    known = {term.lower(): term for term in GLOSSARY}
+    inside = [] # elements around a place that take no links
+    parts = re.split(r"(<[^>]+>)", content)
+
+    def linked(match):
+        term = known.pop(match[0].lower(), None)
+        return f'<a class="term" href="{glossary}#{anchor(term)}">{match[0]}</a>' if term else match[0]
+
+    for place, part in enumerate(parts):
+        tag = re.match(r"<(/?)(\w+)", part)
+        if tag is None:
+            if not inside:
+                parts[place] = TERMS.sub(linked, part)
+        elif tag[2] in NO_LINK:
+            if not tag[1]:
+                inside.append(tag[2])
+            elif inside:
+                inside.pop()
+    return "".join(parts)
+
+
+def on_page_content(content: str, page, **_) -> str:
+    """What mkdocs calls for each page: formulas of docstrings, which mkdocstrings has put there, as MathML; terms of the
+    glossary as links; and code that a keyboard can scroll."""
     block = r'<div class="arithmatex">\\\[(?P<block>.+?)\\\]</div>'
     inline = r'<span class="arithmatex">\\\((?P<inline>.+?)\\\)</span>'
-    return re.sub(f"{block}|{inline}", mathml, content, flags=re.S)
+    content = re.sub(f"{block}|{inline}", mathml, content, flags=re.S)
+    if page.file.src_uri != "glossary.md":
+        content = with_glossary(content, posixpath.relpath("glossary.html", posixpath.dirname(page.file.dest_uri) or "."))
+    return content.replace("<pre>", '<pre tabindex="0">')
+
+
+def on_post_build(config, **_) -> None:
+    "What mkdocs calls at the end: the search knows the beginning of each section, which makes its index small."
+    file = Path(config["site_dir"]) / "search" / "search_index.json"
+    index = json.loads(file.read_text("utf-8"))
+    for section in index["docs"]:
+        section["text"] = section["text"][:INDEXED].rsplit("<", 1)[0] if "<" in section["text"] else section["text"][:INDEXED]
+    file.write_text(json.dumps(index, ensure_ascii=False), "utf-8")
+
+
+def glossary() -> str:
+    "The page that explains terms."
+    lines = [f"- **{term}** {{ #{anchor(term)} }}: {meaning}" for term, meaning in sorted(GLOSSARY.items(), key=lambda one: one[0].lower())]
+    return "\n".join(["# Glossary", "", *lines, ""])
 
 
 def reference() -> str:
@@ -241,12 +300,15 @@ def page(source: str, processed: Path, names: dict[str, str], shown: dict[str, s
         picture.write_bytes(content)
 
 
+BESIDE = (".png", ".svg", ".html") # files of a report that the site has as well
+
+
 def keep_pictures(source: str, resolve):
-    "As `resolve`, but for the pictures of a report, which stay beside it."
+    "As `resolve`, except for pictures and diagnoses, which stay next to a report."
     folder = posixpath.dirname(source)
 
     def kept(address):
-        if address.endswith((".png", ".svg")) and local(address, folder):
+        if address.endswith(BESIDE) and local(address, folder):
             return address
         return resolve(address)
 
@@ -261,22 +323,44 @@ def report_pages(names: dict[str, str], shown: dict[str, set[str]]) -> None:
         if path.is_dir():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix in (".png", ".svg"):
+        if path.suffix in BESIDE:
             shutil.copy(path, target)
         if source in names:
             resolve = keep_pictures(source, resolver(source, names, shown))
             target.write_text(with_mathml(relink(path.read_text("utf-8"), resolve)), "utf-8")
 
 
+ROOMS = { # of the part of the contents that says how the library is made -> folders of notebooks
+    "Methods": ["methods"], "Metrics, encoders and settings": [""], "Data": ["data"], "Diagnose and compare": ["explain"],
+    "Pages": ["pages"],
+}
+PAPERS = {"itvreg": "Paper A: ITVReg", "arr": "Paper B: ARR", "scan": "Paper C: SCAN"}
+
+
 def contents(names: dict[str, str]) -> list:
-    "The contents list: the index, the numbered notebooks in their order, then each folder, the notebooks to read first."
-    tree = {"": []}
+    "The contents in the order in which a reader would ask."
+    by_folder = {}
     for source, name in names.items():
-        folder = posixpath.dirname(source).removeprefix("nbs").strip("/")
-        tree.setdefault(folder, []).append(name)
-    top = sorted(tree.pop(""), key=lambda name: name != "index.md")
-    folders = sorted(tree, key=lambda folder: folder != "read")
-    return top + [{folder.replace("/", " / "): tree[folder]} for folder in folders]
+        by_folder.setdefault(posixpath.dirname(source), []).append(name)
+    reports = {name: f"reports/{name}.md" for name in ("FINDINGS", "CLAIMS", "README", "SPEED", "COST", "RELIABILITY", "MUTANTS", "REPEATS")}
+    papers = []
+    for folder, title in PAPERS.items():
+        pages = by_folder[f"reports/{folder}"]
+        first = [page for page in pages if page.endswith(("claims.md", "errata.md"))]
+        papers.append({title: first + [page for page in pages if page not in first]})
+    rooms = []
+    for title, folders in ROOMS.items():
+        pages = [page for folder in folders for page in by_folder[f"nbs/{folder}".rstrip("/")]]
+        rooms.append({title: [page for page in pages if page not in ("readme.md", "own_pairs.md")]})
+    notebooks = [name for folder, pages in by_folder.items() if folder.startswith("nbs/papers") for name in pages]
+    return [
+        {"Start": "index.md"},
+        {"Understand": [*by_folder["nbs/read"], "glossary.md"]},
+        {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], *papers]},
+        {"Your own pairs": ["readme.md", "own_pairs.md", *by_folder["reports/diagnose"], "reference.md"]},
+        {"Evidence": [reports[name] for name in ("README", "SPEED", "COST", "RELIABILITY", "MUTANTS", "REPEATS")]},
+        {"How it is made": [*rooms, {"Notebooks behind the pages": notebooks}]},
+    ]
 
 
 def main() -> int:
@@ -288,12 +372,17 @@ def main() -> int:
             page(source, processed, names, shown, MarkdownExporter())
     report_pages(names, shown)
     (BUILD / "pages" / "reference.md").write_text(reference(), "utf-8")
-    index, *rest = contents(names)
+    (BUILD / "pages" / "glossary.md").write_text(glossary(), "utf-8")
+    shutil.copy(PARTS / "start.md", BUILD / "pages" / "index.md")
+    shutil.copy(PARTS / "site.css", BUILD / "pages")
+    own = settings()
     config = {
         "INHERIT": os.path.relpath(ROOT / "mkdocs.yml", BUILD),
         "docs_dir": "pages",
         "site_dir": os.path.relpath(SITE, BUILD),
-        "nav": [index, "reference.md", *rest],
+        "nav": contents(names),
+        "copyright": f'debias-nb {own["version"]} · <a href="{own["git_url"]}/blob/{own["branch"]}/LICENSE">Apache-2.0 license</a> · '
+                     f'<a href="{own["git_url"]}/blob/{own["branch"]}/CITATION.cff">Cite it</a> · <a href="{own["git_url"]}">Source</a>',
         "hooks": [os.path.relpath(__file__, BUILD)],
     }
     file = BUILD / "mkdocs.yml"

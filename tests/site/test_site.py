@@ -1,0 +1,147 @@
+"""The pages that `make docs` builds, as files and, where there is a Chromium, in a browser: `make docs-check`."""
+import json
+import re
+import shutil
+import socketserver
+import threading
+from functools import partial
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+SITE = Path(__file__).parents[2] / "_docs"
+PAGES = sorted(SITE.rglob("*.html"))
+pytestmark = pytest.mark.skipif(not PAGES, reason="there is no _docs/: make docs builds it")
+BUILT = [page for page in PAGES if "diagnose/" not in page.as_posix() and page.name != "404.html"] # by mkdocs
+FETCHING = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
+
+
+class Seen(HTMLParser):
+    "Addresses, ids and texts of a page."
+    def __init__(self, page: Path):
+        super().__init__()
+        self.links, self.fetched, self.ids, self.terms = [], [], set(), 0
+        self.feed(page.read_text("utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.ids.update(filter(None, (attrs.get("id"), attrs.get("name") if tag == "a" else None)))
+        if tag == "a" and attrs.get("href"):
+            self.links.append(attrs["href"])
+            self.terms += attrs.get("class") == "term"
+        address = attrs.get(FETCHING.get(tag, ""))
+        if address and attrs.get("rel") != "canonical":
+            self.fetched.append(address)
+
+
+@pytest.fixture(scope="module")
+def seen():
+    return {page: Seen(page) for page in PAGES}
+
+
+def named(page: Path) -> str:
+    return page.relative_to(SITE).as_posix()
+
+
+def test_nothing_is_fetched_from_elsewhere(seen):
+    outside = {named(page): [one for one in it.fetched if urlsplit(one).netloc] for page, it in seen.items()}
+    assert {page: found for page, found in outside.items() if found} == {}
+
+
+def test_each_link_leads_somewhere(seen):
+    dead = []
+    for page, it in seen.items():
+        for address in it.links:
+            parts = urlsplit(address)
+            if parts.scheme or parts.netloc or page.name == "404.html":
+                continue
+            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            if target.is_dir():
+                target /= "index.html"
+            part = unquote(parts.fragment)
+            if not target.exists() or part and target in seen and part not in seen[target].ids | {"__tabbed_1"}:
+                dead.append(f"{named(page)}: {address}")
+    assert dead == []
+
+
+def test_the_start_page_is_light_and_has_four_doors(seen):
+    start = SITE / "index.html"
+    loaded = [start, *((start.parent / urlsplit(one).path).resolve() for one in seen[start].fetched)]
+    size = sum(file.stat().st_size for file in {file for file in loaded if file.suffix in (".html", ".svg", ".css", ".js")})
+    assert size < 400_000
+    text = start.read_text("utf-8")
+    for door in ("Understand the methods", "Check the papers", "Test your own encoder", "See the evidence"):
+        assert door in text
+
+
+def test_no_page_is_heavy():
+    assert [named(page) for page in PAGES if page.stat().st_size > 1_500_000] == []
+    assert (SITE / "search" / "search_index.json").stat().st_size < 1_500_000
+
+
+@pytest.mark.parametrize("what", ["Apache-2.0 license", "Cite it", "debias-nb 0."])
+def test_each_page_says(what):
+    assert [named(page) for page in BUILT if what not in page.read_text("utf-8")] == []
+
+
+def test_terms_are_linked_where_they_are_first_said(seen):
+    linked = [page for page in BUILT if seen[page].terms]
+    assert len(linked) > len(BUILT) / 2
+    for page in linked:
+        terms = re.findall(r'class="term" href="[^"]*#([^"]+)"', page.read_text("utf-8"))
+        assert len(terms) == len(set(terms)), named(page)
+
+
+@pytest.mark.parametrize("term", ["ITVReg", "OutReg", "Holm", "WiSE-FT", "diagnose", "AUC", "synthetic", "MiniLM"])
+def test_the_search_knows(term):
+    index = json.loads((SITE / "search" / "search_index.json").read_text("utf-8"))
+    assert [one["location"] for one in index["docs"] if term.lower() in f"{one['title']} {one['text']}".lower()]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make docs-check installs it")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not chromium:
+        pytest.skip("there is no Chromium on the path")
+    with playwright.sync_playwright() as started:
+        yield started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+
+
+@pytest.fixture(scope="module")
+def served():
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), partial(Quiet, directory=SITE))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_pages_open_without_errors_or_requests_and_do_not_scroll_sideways(browser, served, width):
+    tab = browser.new_page(viewport={"width": width, "height": 900})
+    faults = []
+    tab.on("console", lambda message: message.type == "error" and faults.append(f"{tab.url}: {message.text}"))
+    tab.on("pageerror", lambda error: faults.append(f"{tab.url}: {error}"))
+    tab.on("requestfailed", lambda request: faults.append(f"{tab.url}: {request.url}"))
+    tab.on("request", lambda request: request.url.startswith(served) or faults.append(f"{tab.url}: {request.url}"))
+    for page in BUILT:
+        tab.goto(f"{served}/{named(page)}")
+        across = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        if across > 0:
+            faults.append(f"{named(page)} scrolls {across} pixels sideways at {width}")
+    assert faults == []
+
+
+def test_search_finds(browser, served):
+    tab = browser.new_page(viewport={"width": 1280, "height": 900})
+    tab.goto(f"{served}/index.html")
+    for term in ("ITVReg", "Holm", "diagnose"):
+        tab.fill("input.md-search__input", term)
+        tab.wait_for_selector(".md-search-result__item")
