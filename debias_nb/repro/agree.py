@@ -25,8 +25,6 @@ def why_not_compared(here: dict, committed: dict) -> str | None: # two records o
     is_pretrained = encoder.get("kind") == "transformer" and not encoder.get("pretrain")
     if is_pretrained and encoder.get("dtype") == "bf16":
         return "a pretrained transformer in bf16, recorded on another processor or with other versions"
-    if encoder.get("kind") == "alignment" and encoder.get("dtype") != "fp64":
-        return "the alignment network in single precision, recorded on another processor or with other versions"
     return None
 
 

@@ -45,10 +45,12 @@ class Made(NamedTuple):
 
 
 def depends_on_processor(record: dict) -> bool:
-    """Whether another processor gives other numbers. Training does, and so does an encoder that was trained here;
-    one that is only read gives the same numbers, as `reports/REPEATS.md` shows."""
+    """Whether another processor gives other numbers. Training does, except in double precision, and so does an encoder
+    that was trained here; one that is only read gives the same numbers, as `reports/REPEATS.md` shows."""
     config = record["config"]
     encoder = config.get("encoder") or {}
+    if encoder.get("dtype") == "fp64":
+        return False
     return bool(config["training"] or encoder.get("pretrain") or encoder.get("name") == "learned")
 
 
