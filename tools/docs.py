@@ -20,6 +20,7 @@ import nbformat
 import yaml
 from nbconvert import MarkdownExporter
 
+import explorer
 from notebooks import ROOT, change_shown, flags, local, notebooks, outside_code, plain, relink, settings, take_flags
 
 BUILD = ROOT / ".cache" / "docs"
@@ -358,7 +359,7 @@ def contents(names: dict[str, str]) -> list:
         {"Understand": [*by_folder["nbs/read"], "glossary.md"]},
         {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], *papers]},
         {"Your own pairs": ["readme.md", "own_pairs.md", *by_folder["reports/diagnose"], "reference.md"]},
-        {"Evidence": [reports[name] for name in ("README", "SPEED", "COST", "RELIABILITY", "MUTANTS", "REPEATS")]},
+        {"Evidence": [{"Explore the results": "explorer.html"}, *(reports[name] for name in ("README", "SPEED", "COST", "RELIABILITY", "MUTANTS", "REPEATS"))]},
         {"How it is made": [*rooms, {"Notebooks behind the pages": notebooks}]},
     ]
 
@@ -375,6 +376,7 @@ def main() -> int:
     (BUILD / "pages" / "glossary.md").write_text(glossary(), "utf-8")
     shutil.copy(PARTS / "start.md", BUILD / "pages" / "index.md")
     shutil.copy(PARTS / "site.css", BUILD / "pages")
+    explorer.write(BUILD / "pages")
     own = settings()
     config = {
         "INHERIT": os.path.relpath(ROOT / "mkdocs.yml", BUILD),

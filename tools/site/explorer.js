@@ -1,0 +1,172 @@
+"use strict";
+// The data come packed; the address keeps the view: explorer.html#paper=itvreg&table=table3&scale=small&...
+const PAPERS = {itvreg: "A: ITVReg", arr: "B: ARR", scan: "C: SCAN"};
+const SCALES = {small: "real data, small encoders", planted: "synthetic data", paper: "the paper's setting"};
+const CHOSEN = ["paper", "table", "scale", "encoder", "metric"];
+const DEFAULT = {view: "results", paper: "itvreg", table: "table3", scale: "small"};
+const form = document.getElementById("view");
+const place = (id) => document.getElementById(id);
+let data, cells, numbers, claims;
+
+async function unpacked() {
+  const bytes = Uint8Array.from(atob(window.PACKED), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+}
+
+function rowsOf(columns) {
+  const names = Object.keys(columns);
+  return columns.value.map((_, i) => {
+    const row = {i};
+    for (const name of names) row[name] = columns[name][i];
+    for (const name of ["value", "std", "low", "high"]) if (row[name] !== null) row[name] = +row[name].toFixed(row.unit === "fraction" ? 4 : 2);
+    row.scale = row.profile;
+    return row;
+  });
+}
+
+function label(name, value) {
+  if (name === "paper") return PAPERS[value] || value;
+  if (name === "scale") return SCALES[value] || value;
+  return value || "none (no encoder)";
+}
+
+function inAddress() {
+  return Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+}
+
+// Fill the selectors from left to right; what the address asks for and nothing has is said, and replaced by the default.
+function choose(asked) {
+  const unknown = [];
+  const view = ["results", "claims"].includes(asked.view || DEFAULT.view) ? asked.view || DEFAULT.view : DEFAULT.view;
+  if (asked.view && asked.view !== view) unknown.push(`view ${asked.view}`);
+  for (const name of Object.keys(asked)) if (name !== "view" && !CHOSEN.includes(name)) unknown.push(`${name} ${asked[name]}`);
+  form.elements.view.value = view;
+  let left = cells;
+  for (const name of CHOSEN) {
+    const known = [...new Set(left.map((cell) => cell[name]))];
+    const wanted = asked[name] ?? DEFAULT[name];
+    if (asked[name] !== undefined && !known.includes(asked[name])) unknown.push(`${name} ${asked[name]}`);
+    const value = known.includes(wanted) ? wanted : known.includes(DEFAULT[name]) ? DEFAULT[name] : known[0];
+    const select = form.elements[name];
+    select.replaceChildren(...known.map((one) => new Option(label(name, one), one, false, one === value)));
+    left = left.filter((cell) => cell[name] === value);
+  }
+  place("said").textContent = unknown.length ? `Unknown in this link: ${unknown.join(", ")}. The default is shown instead.` : "";
+  return left;
+}
+
+function shownView() {
+  const view = {view: form.elements.view.value};
+  for (const name of CHOSEN) view[name] = form.elements[name].value;
+  return view;
+}
+
+function draw(rows) {
+  const columns = [...new Set(rows.map((row) => row.column))];
+  const methods = [...new Set(rows.map((row) => row.method))];
+  const longest = Math.max(...methods.map((one) => one.length));
+  const wide = document.documentElement.clientWidth > 700;
+  const ranged = rows.filter((row) => row.low !== null);
+  const picture = Plot.plot({
+    width: Math.max(340, Math.min(1100, place("picture").clientWidth || 900)),
+    height: 60 + columns.length * (26 + 17 * methods.length),
+    marginLeft: Math.min(wide ? 240 : 130, 20 + 6.6 * longest), marginRight: 12, marginTop: 30, marginBottom: 45,
+    x: {label: `${rows[0].metric}${rows[0].unit === "percent" ? " (%)" : ""}`, grid: true, nice: true, labelAnchor: "center", labelOffset: 36},
+    y: {domain: methods, label: null}, fy: {domain: columns, label: null, axis: null},
+    marks: [
+      Plot.frame({stroke: "currentColor", strokeOpacity: .25}),
+      Plot.text(columns, {fy: (one) => one, text: (one) => one, frameAnchor: "top-left", dy: -13, dx: 2, fontWeight: 600}),
+      Plot.link(ranged, {x1: "low", x2: "high", y1: "method", y2: "method", fy: "column", stroke: "var(--mark)", strokeWidth: 2}),
+      Plot.dot(rows, {
+        x: "value", y: "method", fy: "column", r: 5, fill: "var(--mark)", channels: {i: "i"},
+        title: (row) => `${row.method}, ${row.column}: ${row.value}${row.low === null ? "" : ` [${row.low}, ${row.high}]`}, n = ${row.n}`}),
+    ],
+  });
+  picture.setAttribute("role", "img");
+  picture.setAttribute("aria-label", `${rows.length} points by method and test; the table below has the same numbers`);
+  [...picture.querySelectorAll("g[aria-label=dot] circle")].forEach((circle) => circle.addEventListener("click", () => {
+    const title = circle.querySelector("title").textContent;
+    const hit = rows.find((row) => title.startsWith(`${row.method}, ${row.column}: ${row.value}`));
+    if (hit) tell(hit);
+  }));
+  place("picture").replaceChildren(picture);
+}
+
+function element(tag, text, children = []) {
+  const one = document.createElement(tag);
+  if (text) one.textContent = text;
+  one.append(...children);
+  return one;
+}
+
+function tell(row) {
+  const runs = row.runs.map((run) => data.runs[run]);
+  const commits = row.commits.map((commit) => data.commits[commit]);
+  const list = [
+    ["Value", `${row.value}${row.low === null ? "" : `, 95% confidence interval ${row.low} to ${row.high}`}; n = ${row.n}`],
+    ["Where", `${label("paper", row.paper)}, ${row.table}, ${label("scale", row.scale)}, ${label("encoder", row.encoder)}, ${row.method}, ${row.column} (${row.shift === "iid" ? "in distribution" : "out of distribution"})`],
+    ["Command that makes it again", row.command], [commits.length > 1 ? "Commits" : "Commit", commits.join(", ")],
+    [`Runs (${runs.length})`, runs.join(" ")],
+  ];
+  const terms = list.flatMap(([name, said]) => [element("dt", name), element("dd", said)]);
+  const settings = element("details", "", [element("summary", "Configuration of the first run"), element("pre", JSON.stringify(JSON.parse(data.settings[row.settings]), null, 1))]);
+  const heading = element("h2", `${row.method}, ${row.column}`);
+  place("details").replaceChildren(heading, element("dl", "", terms), settings);
+}
+
+function tabulate(rows) {
+  const text = {headerFilter: "input", headerSortTristate: true};
+  const number = {hozAlign: "right", sorter: "number"};
+  const columns = [
+    {title: "method", field: "method", minWidth: 140, ...text}, {title: "test", field: "column", minWidth: 160, ...text}, {title: "value", field: "value", ...number},
+    {title: "low", field: "low", ...number}, {title: "high", field: "high", ...number}, {title: "sd", field: "std", ...number}, {title: "n", field: "n", ...number},
+    {title: "runs", width: 90, headerSort: false, formatter: () => { const button = element("button", "show"); button.type = "button"; return button; }},
+  ];
+  numbers = new Tabulator("#numbers", {data: rows, columns, layout: "fitColumns", columnDefaults: {minWidth: 70}, maxHeight: "32rem"});
+  numbers.on("rowClick", (_, row) => { tell(row.getData()); place("details").scrollIntoView({block: "nearest"}); });
+}
+
+function tabulateClaims() {
+  if (claims) return;
+  const text = {headerFilter: "input", formatter: "textarea"};
+  claims = new Tabulator("#claimed", {
+    data: data.claims, layout: "fitColumns", maxHeight: "44rem", columnDefaults: {minWidth: 110},
+    columns: [
+      {title: "id", field: "id", width: 90, headerFilter: "input", formatter: "link", formatterParams: {urlField: "page"}},
+      {title: "claim", field: "claim", widthGrow: 3, minWidth: 220, ...text}, {title: "the paper's numbers", field: "printed", ...text},
+      {title: "on real data", field: "real", widthGrow: 2, ...text}, {title: "on synthetic data", field: "synthetic", widthGrow: 2, ...text}, {title: "how sure", field: "sure", ...text},
+    ],
+  });
+}
+
+function show(asked) {
+  const rows = choose(asked);
+  const isClaims = form.elements.view.value === "claims";
+  place("claims").hidden = !isClaims;
+  place("results").hidden = isClaims;
+  for (const name of CHOSEN) form.elements[name].disabled = isClaims;
+  if (isClaims) return tabulateClaims();
+  place("details").replaceChildren();
+  const page = rows[0].page;
+  const link = element("a", "The page of this table");
+  link.href = `reports/${page}.html`;
+  place("source").replaceChildren(...(page ? [link] : []));
+  draw(rows);
+  tabulate(rows);
+}
+
+form.addEventListener("change", () => {
+  const view = shownView();
+  history.replaceState(null, "", `#${new URLSearchParams(view)}`);
+  const kept = {view: view.view};
+  for (const name of CHOSEN) { // what no longer fits is chosen anew
+    const left = cells.filter((cell) => CHOSEN.slice(0, CHOSEN.indexOf(name)).every((one) => cell[one] === kept[one]));
+    const known = new Set(left.map((cell) => cell[name]));
+    kept[name] = known.has(view[name]) ? view[name] : known.has(DEFAULT[name]) ? DEFAULT[name] : [...known][0];
+  }
+  show(kept);
+  history.replaceState(null, "", `#${new URLSearchParams(shownView())}`);
+});
+window.addEventListener("hashchange", () => show(inAddress()));
+unpacked().then((all) => { data = all; cells = rowsOf(all.cells); show(inAddress()); document.body.dataset.ready = "yes"; });
