@@ -27,6 +27,7 @@ BUILD = ROOT / ".cache" / "docs"
 SITE = ROOT / "_docs"
 PARTS = ROOT / "tools" / "site" # the start page, the glossary and the styles
 GLOSSARY = yaml.safe_load((PARTS / "glossary.yaml").read_text("utf-8"))
+BESIDE = (".png", ".svg", ".html") # files of reports and notebooks that the site has as well
 INDEXED = 300 # characters of a section that the search knows
 SYMBOL = re.compile(r"(?<=^### )[\w.]+$", flags=re.M) # the heading that show_doc writes
 
@@ -171,6 +172,8 @@ def resolver(source: str, names: dict[str, str], shown: dict[str, set[str]]):
         name, part = target
         if name in names:
             return seen_from_here(names[name], part)
+        if name.startswith(("nbs/", "reports/")) and name.endswith(BESIDE) and (ROOT / name).exists():
+            return seen_from_here(name.removeprefix("nbs/"), part)
         if (ROOT / name).exists():
             return f"{config['git_url']}/blob/{config['branch']}/{name}{part}"
         sys.exit(f"{source}: a link leads to {name}, which does not exist")
@@ -255,7 +258,7 @@ def on_post_build(config, **_) -> None:
 
 def glossary() -> str:
     "The page that explains terms."
-    lines = [f"- **{term}** {{ #{anchor(term)} }}: {meaning}" for term, meaning in sorted(GLOSSARY.items(), key=lambda one: one[0].lower())]
+    lines = [f"- **{term}**{{ #{anchor(term)} }}: {meaning}" for term, meaning in sorted(GLOSSARY.items(), key=lambda one: one[0].lower())]
     return "\n".join(["# Glossary", "", *lines, ""])
 
 
@@ -301,34 +304,20 @@ def page(source: str, processed: Path, names: dict[str, str], shown: dict[str, s
         picture.write_bytes(content)
 
 
-BESIDE = (".png", ".svg", ".html") # files of a report that the site has as well
-
-
-def keep_pictures(source: str, resolve):
-    "As `resolve`, except for pictures and diagnoses, which stay next to a report."
-    folder = posixpath.dirname(source)
-
-    def kept(address):
-        if address.endswith(BESIDE) and local(address, folder):
-            return address
-        return resolve(address)
-
-    return kept
-
-
 def report_pages(names: dict[str, str], shown: dict[str, set[str]]) -> None:
-    "The reports as they are, links apart, with the files they show."
-    for path in sorted((ROOT / "reports").rglob("*")):
-        source = path.relative_to(ROOT).as_posix()
-        target = BUILD / "pages" / source
-        if path.is_dir():
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix in BESIDE:
-            shutil.copy(path, target)
-        if source in names:
-            resolve = keep_pictures(source, resolver(source, names, shown))
-            target.write_text(with_mathml(relink(path.read_text("utf-8"), resolve)), "utf-8")
+    "The reports as they are, links apart; and the files that reports and notebooks show."
+    for source in names:
+        if source.startswith("reports/"):
+            target = BUILD / "pages" / source
+            target.parent.mkdir(parents=True, exist_ok=True)
+            text = (ROOT / source).read_text("utf-8")
+            target.write_text(with_mathml(relink(text, resolver(source, names, shown))), "utf-8")
+    for folder, base in ((ROOT / "reports", ROOT), (ROOT / "nbs", ROOT / "nbs")):
+        for path in folder.rglob("*"):
+            if path.suffix in BESIDE:
+                target = BUILD / "pages" / path.relative_to(base)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, target)
 
 
 ROOMS = { # of the part of the contents that says how the library is made -> folders of notebooks

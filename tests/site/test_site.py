@@ -33,7 +33,7 @@ class Seen(HTMLParser):
             self.links.append(attrs["href"])
             self.terms += attrs.get("class") == "term"
         address = attrs.get(FETCHING.get(tag, ""))
-        if address and attrs.get("rel") != "canonical":
+        if address and attrs.get("rel") not in ("canonical", "prev", "next"):
             self.fetched.append(address)
 
 
@@ -71,7 +71,7 @@ def test_the_start_page_is_light_and_has_four_doors(seen):
     start = SITE / "index.html"
     loaded = [start, *((start.parent / urlsplit(one).path).resolve() for one in seen[start].fetched)]
     size = sum(file.stat().st_size for file in {file for file in loaded if file.suffix in (".html", ".svg", ".css", ".js")})
-    assert size < 400_000
+    assert size < 300_000
     text = start.read_text("utf-8")
     for door in ("Understand the methods", "Check the papers", "Test your own encoder", "See the evidence"):
         assert door in text
@@ -129,7 +129,7 @@ def test_pages_open_without_errors_or_requests_and_do_not_scroll_sideways(browse
     faults = []
     tab.on("console", lambda message: message.type == "error" and faults.append(f"{tab.url}: {message.text}"))
     tab.on("pageerror", lambda error: faults.append(f"{tab.url}: {error}"))
-    tab.on("requestfailed", lambda request: faults.append(f"{tab.url}: {request.url}"))
+    tab.on("requestfailed", lambda request: "ABORTED" in request.failure or faults.append(f"{tab.url}: {request.url}"))
     tab.on("request", lambda request: request.url.startswith(served) or faults.append(f"{tab.url}: {request.url}"))
     for page in BUILT:
         tab.goto(f"{served}/{named(page)}")
