@@ -161,7 +161,7 @@ def test_one_version_and_one_description():
     urls, documentation = PROJECT["urls"], INI["doc_host"] + INI["doc_baseurl"]
     assert PROJECT["description"] == INI["description"] == site["site_description"] == cff["abstract"]
     assert PROJECT["name"] == INI["lib_name"] == cff["title"] == site["site_name"]
-    assert urls["Repository"] == INI["git_url"] == site["repo_url"] == cff["repository-code"]
+    assert urls["Repository"] == INI["git_url"] == cff["repository-code"]
     assert urls["Documentation"] == documentation == site["site_url"].rstrip("/") == cff["url"]
     assert PROJECT["keywords"] == INI["keywords"].split()
     assert PROJECT["authors"] == [{"name": INI["author"], "email": INI["author_email"]}]
