@@ -252,7 +252,8 @@ def on_post_build(config, **_) -> None:
     file = Path(config["site_dir"]) / "search" / "search_index.json"
     index = json.loads(file.read_text("utf-8"))
     for section in index["docs"]:
-        section["text"] = section["text"][:INDEXED].rsplit("<", 1)[0] if "<" in section["text"] else section["text"][:INDEXED]
+        beginning = section["text"][:INDEXED]
+        section["text"] = re.sub(r"<[^>]*$", "", beginning) # no half of a tag
     file.write_text(json.dumps(index, ensure_ascii=False), "utf-8")
 
 

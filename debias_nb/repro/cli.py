@@ -51,11 +51,13 @@ class Told(TyperGroup):
             _end(str(e), 2)
 
     def format_commands(self, ctx, formatter):
-        for panel in (OWN, REPRODUCTION, MAINTENANCE):
-            known = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
-            rows = [(name, command.get_short_help_str(90)) for name, command in known.items() if command.rich_help_panel == panel]
+        rows = {panel: [] for panel in (OWN, REPRODUCTION, MAINTENANCE)}
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            rows[command.rich_help_panel].append((name, command.get_short_help_str(90)))
+        for panel, own in rows.items():
             with formatter.section(panel):
-                formatter.write_dl(rows)
+                formatter.write_dl(own)
 
 
 OWN = "Your own pairs"
@@ -350,7 +352,8 @@ def merge(
 ):
     """Add the records of a GPU machine to results/.
 
-    Those of code that this clone does not know go to _runs/apart/. Exits with status 1 if a record differs from one that is there, or a line is not the record of a run."""
+    Those of code that this clone does not know go to _runs/apart/. Exits with status 1 if a record differs from one that is
+    there, or a line is not the record of a run."""
     from debias_nb.repro.runs.device import Merged, merge as merged
     root = project_here()
     folders = [folder]

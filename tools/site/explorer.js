@@ -17,7 +17,7 @@ async function unpacked() {
 function rowsOf(columns) {
   const names = Object.keys(columns);
   return columns.value.map((_, i) => {
-    const row = {i};
+    const row = {};
     for (const name of names) row[name] = columns[name][i];
     for (const name of ["value", "std", "low", "high"]) if (row[name] !== null) row[name] = +row[name].toFixed(row.unit === "fraction" ? 4 : 2);
     row.scale = row.profile;
@@ -36,7 +36,7 @@ function inAddress() {
 }
 
 // Fill the selectors from left to right; what the address asks for and nothing has is said, and replaced by the default.
-function choose(asked) {
+function choose(asked, fromAddress) {
   const unknown = [];
   const view = ["results", "claims"].includes(asked.view || DEFAULT.view) ? asked.view || DEFAULT.view : DEFAULT.view;
   if (asked.view && asked.view !== view) unknown.push(`view ${asked.view}`);
@@ -52,7 +52,7 @@ function choose(asked) {
     select.replaceChildren(...known.map((one) => new Option(label(name, one), one, false, one === value)));
     left = left.filter((cell) => cell[name] === value);
   }
-  place("said").textContent = unknown.length ? `Unknown in this link: ${unknown.join(", ")}. The default is shown instead.` : "";
+  place("said").textContent = fromAddress && unknown.length ? `Unknown in this link: ${unknown.join(", ")}. The default is shown instead.` : "";
   return left;
 }
 
@@ -79,17 +79,13 @@ function draw(rows) {
       Plot.text(columns, {fy: (one) => one, text: (one) => one, frameAnchor: "top-left", dy: -13, dx: 2, fontWeight: 600}),
       Plot.link(ranged, {x1: "low", x2: "high", y1: "method", y2: "method", fy: "column", stroke: "var(--mark)", strokeWidth: 2}),
       Plot.dot(rows, {
-        x: "value", y: "method", fy: "column", r: 5, fill: "var(--mark)", channels: {i: "i"},
+        x: "value", y: "method", fy: "column", r: 5, fill: "var(--mark)",
         title: (row) => `${row.method}, ${row.column}: ${row.value}${row.low === null ? "" : ` [${row.low}, ${row.high}]`}, n = ${row.n}`}),
     ],
   });
   picture.setAttribute("role", "img");
   picture.setAttribute("aria-label", `${rows.length} points by method and test; the table below has the same numbers`);
-  [...picture.querySelectorAll("g[aria-label=dot] circle")].forEach((circle) => circle.addEventListener("click", () => {
-    const title = circle.querySelector("title").textContent;
-    const hit = rows.find((row) => title.startsWith(`${row.method}, ${row.column}: ${row.value}`));
-    if (hit) tell(hit);
-  }));
+  d3.select(picture).selectAll("g[aria-label=dot] circle").on("click", (_, i) => tell(rows[i])); // Plot binds each to its place
   place("picture").replaceChildren(picture);
 }
 
@@ -140,8 +136,8 @@ function tabulateClaims() {
   });
 }
 
-function show(asked) {
-  const rows = choose(asked);
+function show(asked, fromAddress) {
+  const rows = choose(asked, fromAddress);
   const isClaims = form.elements.view.value === "claims";
   place("claims").hidden = !isClaims;
   place("results").hidden = isClaims;
@@ -157,16 +153,8 @@ function show(asked) {
 }
 
 form.addEventListener("change", () => {
-  const view = shownView();
-  history.replaceState(null, "", `#${new URLSearchParams(view)}`);
-  const kept = {view: view.view};
-  for (const name of CHOSEN) { // what no longer fits is chosen anew
-    const left = cells.filter((cell) => CHOSEN.slice(0, CHOSEN.indexOf(name)).every((one) => cell[one] === kept[one]));
-    const known = new Set(left.map((cell) => cell[name]));
-    kept[name] = known.has(view[name]) ? view[name] : known.has(DEFAULT[name]) ? DEFAULT[name] : [...known][0];
-  }
-  show(kept);
+  show(shownView(), false); // what no longer fits is chosen again
   history.replaceState(null, "", `#${new URLSearchParams(shownView())}`);
 });
-window.addEventListener("hashchange", () => show(inAddress()));
-unpacked().then((all) => { data = all; cells = rowsOf(all.cells); show(inAddress()); document.body.dataset.ready = "yes"; });
+window.addEventListener("hashchange", () => show(inAddress(), true));
+unpacked().then((all) => { data = all; cells = rowsOf(all.cells); show(inAddress(), true); document.body.dataset.ready = "yes"; });
