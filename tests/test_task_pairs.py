@@ -8,6 +8,7 @@ import pytest
 
 from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.data.pairs import QuestionPairs
+from debias_nb.data.registry import MissingData
 from debias_nb.data.worlds import Catalogue
 from debias_nb.loading import load_encoder
 from debias_nb.repro.config import CorpusConfig, MethodConfig, TextsConfig, TrainConfig
@@ -67,19 +68,26 @@ def test_settings_that_do_not_go_together(settings):
 
 # other texts
 
+def _tested(name, *further):
+    if name == "superuser":
+        raise MissingData("superuser/test.tsv is missing")
+    return SimpleNamespace(all_texts=["why is it"])
+
+
 @pytest.fixture
 def corpora(monkeypatch):
     "Two corpora of four texts each; one text of `quora` is tested, written otherwise."
     texts = {"quora": ["What?", "Why is it?", "How", "Who"], "askubuntu": ["Ubuntu", "Who", "apt", "sudo"]}
     monkeypatch.setattr(pairs, "training_pairs", lambda corpus: SimpleNamespace(all_texts=texts[corpus.name]))
-    monkeypatch.setattr(pairs, "evaluation_pairs", lambda *asked: SimpleNamespace(all_texts=["why is it"]))
+    monkeypatch.setattr(pairs, "evaluation_pairs", _tested)
     pairs.held_texts.cache_clear()
     yield
     pairs.held_texts.cache_clear()
 
 
 def test_texts_of_several_corpora_stand_once_and_what_is_tested_is_never_held(corpora):
-    assert set(pairs.held_texts(TextsConfig(corpora=["quora"]), ("quora",))) == {"What?", "How", "Who"}
+    tested = pairs.held_texts(TextsConfig(corpora=["quora"]), ("superuser", "quora"))
+    assert set(tested) == {"What?", "How", "Who"}
     several = pairs.held_texts(TextsConfig(corpora=["quora", "askubuntu"]), ())
     assert Counter(several) == Counter(["What?", "Why is it?", "How", "Who", "Ubuntu", "apt", "sudo"])
     everything, half = (pairs.held_texts(TextsConfig(corpora=["quora"], share=share), ()) for share in (1, .5))

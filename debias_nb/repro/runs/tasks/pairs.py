@@ -185,12 +185,15 @@ def held_texts(
     corpus: CorpusConfig | None = None, # of these
     world: WorldConfig | None = None,
 ) -> tuple[str, ...]: # at least two
-    "The distinct texts of some corpora in random order, without those that are tested. Raises as `training_texts`."
+    """The distinct texts of some corpora in random order, without those that are tested; a test whose files are not there
+    tests nothing. Raises as `training_texts`."""
     found = {}
     for name in asked.corpora:
         for text in training_texts(name):
             found.setdefault(fold(text, True), text)
     for name in evaluate:
+        if lacking(evaluation_pairs, name, corpus, world):
+            continue
         for text in evaluation_pairs(name, corpus, world).all_texts:
             found.pop(fold(text, True), None)
     texts = list(found.values())
