@@ -19,7 +19,7 @@ from debias_nb.repro.pages import plots as P
 
 PAPERS = Path(__file__).parents[1] / "nbs" / "papers"
 PLOTS = { # name -> where it is defined
-    **dict.fromkeys(["difference_plot", "strength_plot", "weights_plot", "bias_plot"], P),
+    **dict.fromkeys(["difference_plot", "strength_plot", "trade_plot", "weights_plot", "bias_plot"], P),
     **dict.fromkeys(["mechanism_plot", "trajectory_plot"], defined_in("itvreg/mechanism")),
     "importance_plot": defined_in("itvreg/table09"),
     "transfer_plot": defined_in("itvreg/products"),
@@ -27,6 +27,7 @@ PLOTS = { # name -> where it is defined
 NUMBERS = { # of each plot a column of numbers that must be there
     "difference_plot": "difference", "strength_plot": "value", "bias_plot": "value", "trajectory_plot": "value",
     "mechanism_plot": "ood", "transfer_plot": "difference", "importance_plot": "importance", "weights_plot": "part",
+    "trade_plot": "outside",
 }
 each = pytest.mark.parametrize("name", PLOTS)
 
@@ -68,6 +69,9 @@ def table(name, panels=("a", "b")):
     if name == "strength_plot":
         path = in_families(grid(panel=panels, test=["iid", "ood"], method=three, strength=[.1, 1, 10]))
         return with_ends(path.assign(value=numbers(path)), "value")
+    if name == "trade_plot":
+        plane = in_families(grid(panel=panels, method=three)).assign(step=0, inside=70.)
+        return plane.assign(outside=numbers(plane))
     if name == "trajectory_plot":
         course = in_families(grid(panel=panels, method=three, step=range(4), seed=range(2), quantity=["brand", "causal"]))
         return course.assign(value=numbers(course, 0, 1))
@@ -159,7 +163,7 @@ def test_what_cannot_be_drawn_is_refused(name):
     for bad in (np.nan, np.inf):
         with pytest.raises(ValueError, match=column):
             drawn(name, frame.assign(**{column: [bad, *frame[column].iloc[1:]]}))
-    if name in ("difference_plot", "strength_plot", "transfer_plot", "importance_plot"):
+    if name in ("difference_plot", "strength_plot", "trade_plot", "transfer_plot", "importance_plot"):
         with pytest.raises(ValueError, match="two rows|duplicate"):
             drawn(name, pd.concat([frame] * 2))
     if name in ("strength_plot", "trajectory_plot", "weights_plot", "bias_plot"):

@@ -7,7 +7,7 @@ __all__ = ['REFERENCE', 'COMPLETE', 'UNTRAINED', 'PROFILES', 'FORMS', 'FAMILIES'
            'Cell', 'fill', 'side_of', 'status_of', 'row_name', 'is_printed', 'remedy_of', 'rows_of', 'found_records',
            'table_cells', 'wanting', 'reasons', 'profiles_of', 'all_experiments', 'papers', 'results', 'runs_frame',
            'only', 'Study', 'only_stored', 'study_of', 'stored', 'refuse_unknown_parameters', 'RunsFailed', 'made',
-           'study', 'scales', 'search_table', 'best_training', 'best_settings']
+           'study', 'scales', 'search_table', 'best_training', 'best_settings', 'nearest']
 
 # %% ../../../nbs/pages/00_frame.ipynb #f3000004
 import ast
@@ -656,3 +656,14 @@ def best_settings(
     "The setting of each method that did best, of those whose runs have all finished."
     means = runs[runs.complete].groupby("method", sort=False).value.mean()
     return means.groupby(lambda name: name.partition(" (")[0], sort=False).idxmax().to_dict()
+
+
+def nearest(
+    runs: pd.DataFrame, # of one table and one base encoder
+    methods: list[str], # a method in several strengths
+    to: str,            # another method
+) -> str:
+    "The strength that scores most nearly as the other method does in distribution; the first of equals, or where none has run."
+    inside = only(runs, shift="iid").groupby("method", sort=False).value.mean()
+    away = (inside.reindex(methods) - inside.get(to, math.nan)).abs()
+    return away.fillna(math.inf).idxmin()

@@ -6,7 +6,8 @@
 __all__ = ['WIDTH', 'LETTER', 'STEPS', 'STYLE', 'FONTS', 'NEEDLESS', 'DOTS', 'COLORS', 'LOOKS', 'SPARE', 'MARKERS', 'SIZES',
            'RULE', 'GREY', 'CROWDED', 'QUANTITIES', 'styled', 'svg', 'png', 'Picture', 'Look', 'looks', 'checked',
            'canvas', 'wrapped', 'panels', 'share_where_ranges_agree', 'legend', 'percent', 'caption', 'on_the_left',
-           'method_places', 'difference_plot', 'strength_plot', 'courses', 'weights_plot', 'of_training', 'bias_plot']
+           'method_places', 'difference_plot', 'strength_plot', 'trade_plot', 'courses', 'weights_plot', 'of_training',
+           'bias_plot']
 
 # %% ../../../nbs/pages/04_plots.ipynb #45dc1095
 import io
@@ -455,6 +456,27 @@ def _finish_rows(
             drawn.setdefault(row, []).append(ax)
     for axes in drawn.values():
         share_where_ranges_agree(axes)
+
+# %% ../../../nbs/pages/04_plots.ipynb #7ad0e002
+@styled()
+def trade_plot(
+    frame: pd.DataFrame, # columns panel, method, family, step, inside and outside: a family is a line through its methods, by step
+) -> Figure:
+    """In distribution across and out of it upwards, a line a family and a panel each test: the higher and the farther to
+    the right, the better. Raises `ValueError` for a table that `checked` refuses."""
+    rows = checked(frame, ["step", "inside", "outside"], key=["panel", "family", "method"])
+    styles = looks(rows.assign(method=rows.family))
+    figure, cells = panels(rows.panel, 2.8)
+    for panel, ax in cells.items():
+        here = only(rows, panel=panel)
+        for family, look in styles.items():
+            own = only(here, family=family).sort_values("step")
+            above = 3 if len(own) == 1 else 2 # points lie on lines
+            ax.plot(own.inside, own.outside, lw=1.1, zorder=above, **look.point)
+        ax.set_xlabel("in distribution (%)")
+        on_the_left(ax, "out of distribution (%)")
+    legend(figure, styles)
+    return figure
 
 # %% ../../../nbs/pages/04_plots.ipynb #6b745485
 def courses(
