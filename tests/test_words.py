@@ -44,6 +44,22 @@ def docstrings(path: Path) -> str:
     return re.sub(r"^ *(>>>|\.\.\.) .*$|\"\w+\"|-(?=\d)", "", "\n\n".join(said), flags=re.M)
 
 
+def template_text(path: Path) -> str:
+    "What a template writes, a number in the place of each value; of a program its comments."
+    text = re.sub(r"<style>.*?</style>|{#.*?#}|{%.*?%}", "", path.read_text("utf-8"), flags=re.S)
+    text = re.sub(r"{{.*?}}", "0", text, flags=re.S)
+    if path.name.endswith(".py.j2"):
+        return "\n".join(re.findall(r"^ *#(.*)$", text, flags=re.M))
+    return re.sub(r"<[^>]+>", " ", text)
+
+
+def sentences(path: Path) -> str:
+    "The texts in a module that are no docstrings and longer than a name."
+    tree = ast.parse(path.read_text("utf-8"))
+    return "\n\n".join(
+        node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value)
+
+
 def helps(command) -> str:
     "What a command and those below it say of themselves and their options."
     below = getattr(command, "commands", {}).values()
@@ -62,6 +78,28 @@ MODULES = sorted(path for path in (ROOT / "debias_nb").rglob("*.py") if path.nam
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_docstrings_have_the_words_of_the_field(path):
     assert coined(docstrings(path)) == []
+
+
+EXPLAIN = ROOT / "debias_nb/explain"
+
+
+@pytest.mark.parametrize("path", sorted(EXPLAIN.glob("*.j2")), ids=lambda path: path.name)
+def test_what_a_diagnosis_writes_has_the_words_of_the_field(path):
+    assert coined(template_text(path)) == []
+
+
+@pytest.mark.parametrize("path", sorted(EXPLAIN.glob("*.py")), ids=lambda path: path.name)
+def test_what_a_diagnosis_says_has_the_words_of_the_field(path):
+    assert coined(sentences(path)) == []
+
+
+def test_a_coined_word_in_a_template_is_noticed(tmp_path):
+    page = tmp_path / "page.html.j2"
+    page.write_text("<style>.beside { color: red }</style><p>The <b>remedy</b> takes {{ share }} % of all.</p>", "utf-8")
+    assert coined(template_text(page)) == ["remedy → method, or regularizer", r"/\d %/ → 95%, without a space"]
+    module = tmp_path / "module.py"
+    module.write_text('TEXT = "There is no remedy"', "utf-8")
+    assert coined(sentences(module)) == ["remedy → method, or regularizer"]
 
 
 def test_help_has_the_words_of_the_field():

@@ -7,7 +7,7 @@ transformer   a tenth of Quora's duplicate questions, tested as `questions` is, 
 
     python tools/diagnose_cases.py               # all, with the published data under DEBIAS_NB_DATA
     python tools/diagnose_cases.py questions
-    python tools/diagnose_cases.py --list        # README.md alone, from the twins that are there
+    python tools/diagnose_cases.py --pages       # pages and README.md as they are worded now, from the twins that are there
 
 Texts of a corpus whose terms do not allow it (`RESTRICTED`) are not shown: their place in the file stands for them.
 
@@ -16,6 +16,7 @@ own first, since `diagnose` reads what anybody would give it.
 """
 import argparse
 import json
+import math
 import os
 import sys
 import tempfile
@@ -112,6 +113,42 @@ def make(name: str, folder: Path) -> None:
     write_whole(OUT / f"{name}.json", found.json())
 
 
+def from_twin(twin: dict):
+    "The `Diagnosis` that a twin holds, its sentences as they are worded now."
+    import pandas as pd
+    from debias_nb.explain import diagnose as made
+    rows = []
+    for test, told in twin["tests"].items():
+        row = {"test": test} | {name: told[name] for name in ("verdict", "pairs", "matches", "drawn")} | told["change"]
+        row["change"] = row.pop("value")
+        for model in ("base", "tuned"):
+            row |= {model: told[model]["auc05"], f"{model} ap": told[model]["ap"]}
+        of_ap = told["change_ap"]
+        rows.append(row | {"change ap": of_ap["value"], "low ap": of_ap["low"], "high ap": of_ap["high"]})
+    verdicts = pd.DataFrame(rows)
+    shortcuts = [told["shortcut"] for told in twin["tests"].values() if told["shortcut"]]
+    mixes = {row["scorer"] for row in twin["scores"] if row["scorer"].startswith("WiSE-FT ")}
+    flips = pd.DataFrame(twin["flips"])
+    for column in flips.columns.intersection([f"{side} {when}" for side in ("left", "right") for when in ("before", "after")]):
+        flips[column] = [[math.nan if share is None else share for share in shares] for shares in flips[column]]
+    models = {name: model | {"prompt": model.get("prompt", "")} for name, model in twin["facts"]["models"].items()} # older twins name no prompt
+    return made.Diagnosis(
+        verdicts=verdicts, sentences=[made.sentence(row) for row in verdicts.itertuples()], warnings=twin.get("warnings", []),
+        reasons=[made._reason(row) for row in shortcuts if row["shortcut"]], scores=pd.DataFrame(twin["scores"]),
+        shares={"base": 0., **{name: float(name.split()[1]) for name in sorted(mixes)}, "tuned": 1.},
+        words={side: pd.DataFrame(table) for side, table in twin["words"].items()}, slices=pd.DataFrame(twin["slices"]),
+        interventions=pd.DataFrame(twin["interventions"]), shortcuts=pd.DataFrame(shortcuts), flaws=pd.DataFrame(twin["data"]),
+        flips=flips, snippet=twin["next"], facts=twin["facts"] | {"models": models}, notes=twin["notes"])
+
+
+def reword(name: str, folder: Path = OUT) -> None:
+    "Write a case's page and twin again as templates and sentences are now; no number changes."
+    from debias_nb.explain.page import write_whole
+    found = from_twin(json.loads((folder / f"{name}.json").read_text("utf-8")))
+    write_whole(folder / f"{name}.html", found.html())
+    write_whole(folder / f"{name}.json", found.json())
+
+
 HEAD = """# Diagnoses
 
 Each page is one HTML file with its figures inside, as `debias-nb diagnose` writes it: a code host shows its source, so download it and open it in a browser. The JSON file beside it has the same numbers. An encoder was fine-tuned on one set of pairs and tested on several; `tools/diagnose_cases.py` makes the pages and this list. Quora's terms do not allow its questions here: where one would stand, the page names its file and line."""
@@ -122,7 +159,7 @@ def listed(folder: Path = OUT) -> str:
     parts = [HEAD]
     for name, case in CASES.items():
         twin = json.loads((folder / f"{name}.json").read_text("utf-8"))
-        trained = case.corpus if case.share == 1 else f"{100 * case.share:.0f} % of {case.corpus}"
+        trained = case.corpus if case.share == 1 else f"{100 * case.share:.0f}% of {case.corpus}"
         parts.append(f"## {name}: {case.encoder}, trained on {trained}")
         parts.append(f"[Page](./{name}.html), [numbers](./{name}.json).")
         parts.append("\n".join(f"- {sentence}" for sentence in twin["sentences"]))
@@ -132,14 +169,17 @@ def listed(folder: Path = OUT) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"some of {', '.join(CASES)}; default: all")
-    parser.add_argument("--list", action="store_true", help="write README.md alone")
+    parser.add_argument("--pages", action="store_true", help="write pages and README.md again from the twins, without training")
     args = parser.parse_args()
-    asked = [] if args.list else args.cases or list(CASES)
+    asked = args.cases or list(CASES)
     unknown = [name for name in asked if name not in CASES]
     if unknown:
         parser.error(f"no case is called {unknown[0]!r} (known: {', '.join(CASES)})")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     for name in asked:
+        if args.pages:
+            reword(name)
+            continue
         import torch
         import transformers
         torch.set_num_threads(1)

@@ -225,7 +225,7 @@ def points(value: float) -> str:
 
 def sentence(row) -> str: # row: of `verdicts`
     "The verdict on one test."
-    span = f"95 % interval {points(row.low)} to {points(row.high)}"
+    span = f"95% confidence interval {points(row.low)} to {points(row.high)}"
     said = f"{100 * row.base:.1f} before, {100 * row.tuned:.1f} after, {points(row.change)} points, {span}"
     if row.verdict != NEITHER:
         did = "did harm" if row.verdict == HARM else "helped"

@@ -44,8 +44,8 @@ STRENGTH = {name: fields(kind)[0].default for name, kind in REGULARIZERS.items()
 GRIDS = {name: kind.grid for name, kind in REGULARIZERS.items()} | {"wise-ft": (.8, .6, .4, .2)}
 DEFAULTS = ("base", "plain", "wise-ft", "outreg", "itvreg")
 ABOUT = {
-    "base": "the encoder as it came",
-    "plain": "fine-tuning without a remedy",
+    "base": "the base encoder, not fine-tuned",
+    "plain": "fine-tuning without a regularizer",
     "wise-ft": "weights between the base (0) and plain fine-tuning (1)",
 } | {name: kind.about for name, kind in REGULARIZERS.items()}
 
@@ -403,7 +403,7 @@ class Comparison:
             parts.append(shown.to_string(index=False) + "\n")
         parts.append(f"AUC(0.05) in percent, mean ± standard deviation over {self.facts['seeds']} seeds\n")
         parts.append(self.means().to_string())
-        parts.append("\nMinus plain fine-tuning, in points, with 95 % intervals; above it?\n")
+        parts.append("\nMinus plain fine-tuning, in points, with 95% confidence intervals; above it?\n")
         parts.append(self.differences().round(DECIMALS).to_string(index=False))
         return "\n".join(parts)
 

@@ -256,7 +256,7 @@ REASON = (
     "{test}: words that gained importance act as a shortcut ({named}). In training, pairs that share one are matches "
     "{training matches:.0%} of the time (all pairs: {training mean:.0%}), on this test {test matches:.0%} (all pairs: "
     "{test mean:.0%}). Without the words that the other half of the test finds misleading, the tuned model changes by "
-    "{change} points and the base by {base change}: {more} more (95 % interval {more low} to {more high}).")
+    "{change} points and the base by {base change}: {more} more (95% confidence interval {more low} to {more high}).")
 
 
 def _reason(row: dict) -> str: # of `shortcuts`
@@ -296,8 +296,7 @@ BUDGETS = { # of a training, where nothing else is known
     "transformer": {"learning_rate": 5e-5, "epochs": 3, "batch_size": 64},
 }
 NO_HARM = """\
-# No test shows harm, so nothing has to be mended. Both remedies below hold a model to its base, and give up some of what
-# was gained.
+# No test shows harm: nothing needs a fix. Both methods below keep a model close to its base, and give up some of the gain.
 """
 
 
@@ -396,7 +395,7 @@ def _notes(scorers: dict[str, Scorer], mixed: bool, texts: list[str]) -> list[st
     notes = {
         "Cross-encoders have no vector of a text: words and interventions (3, 5) are left out.": cross,
         "A pair's score is the cosine of its two vectors, whatever else a model recommends.": not cross,
-        "All tokens of a word are masked together; in a static table they are not added.": words,
+        "All tokens of a word are masked together; in a static embedding model they are not added.": words,
         "A chat template is written around each text, and its words cannot be told from those of the text: words and "
         "interventions (3, 5) are left out.": not cross and not words,
         "The share of WiSE-FT in 8 was chosen on these tests, and looks better there than it is: confirm it on other data.":

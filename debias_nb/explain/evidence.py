@@ -261,7 +261,7 @@ def doubts(test: str, shared: int, pairs: int) -> list[str]: # shared: pairs tha
         leaked = f"{shared:,} of {pairs:,} pairs stand in the training file too"
         told.append(f"{test}: {leaked}, and say nothing of new data.")
     if pairs < FEWEST_PAIRS:
-        few = f"{test}: {pairs} pairs are few. With fewer than {FEWEST_PAIRS} the 95 % interval is too short"
+        few = f"{test}: {pairs} pairs are few. With fewer than {FEWEST_PAIRS} the 95% confidence interval is too short"
         told.append(f"{few}: where nothing changed, it leaves out zero more often than once in twenty.")
     return told
 

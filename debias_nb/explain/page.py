@@ -34,7 +34,7 @@ def shaded(text: str, before, after) -> Markup: # shares of the text's words, na
     at = 0
     for match, old, new in zip(WORD.finditer(text), before, after): # of a text that was cut, the first words
         kind = ' class="up"' if new - old > .1 else ""
-        style = f' style="background:rgba(240,150,30,{min(.7, new):.2f})"' if new >= .03 else ""
+        style = f' style="background:rgba(240,150,30,{min(.5, new):.2f})"' if new >= .03 else ""
         word = escape(match.group())
         out += escape(text[at : match.start()])
         out += Markup(f"<span{kind}{style}>{word}</span>")

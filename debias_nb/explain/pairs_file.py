@@ -80,7 +80,7 @@ def _decoded(path: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1
-        raise DataError(f"{path}:{line}: not UTF-8 ({e.reason}); write the file anew as UTF-8") from None
+        raise DataError(f"{path}:{line}: not UTF-8 ({e.reason}); write the file again as UTF-8") from None
 
 
 def _delimited(path: Path, delimiter: str) -> pd.DataFrame: # index: the line where each row begins
