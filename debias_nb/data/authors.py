@@ -760,7 +760,9 @@ def sample_topics(
     """Texts on a share of the topics: those that are least alike (HITS), or any.
     Raises `ValueError` for a share that is none, one or all of the topics, and as `unlike_topics`."""
     check_range("keep", keep, "()", 1)
-    least = each or 1
+    least = 1 if each is None else each
+    if least < 1:
+        raise ValueError(f"each must be at least 1, got {each}")
     enough = {topic for topic, n in Counter(texts.topic or ()).items() if n >= least}
     count = round(keep * len(enough))
     if not 2 <= count < len(enough):
