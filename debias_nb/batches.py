@@ -229,18 +229,31 @@ class View:
 def read_texts(
     texts: Iterable[str] | str | Path, # a list, a column of `datasets`, or a file with one text a line
 ) -> list[str]: # two or more, without the empty lines of a file
-    "Unlabeled texts, on which a regularizer holds an encoder instead of those of a batch. Raises `ValueError`."
+    "Unlabeled texts, on which a regularizer holds an encoder instead of those of a batch. Raises `ValueError`, `OSError`."
+    where = "texts"
     if isinstance(texts, (str, Path)):
-        texts = [line for line in Path(texts).read_text("utf-8-sig").splitlines() if line.strip()]
+        where = f"texts of {texts}"
+        texts = _lines(Path(texts))
     if isinstance(texts, Mapping) or hasattr(texts, "columns"): # whose names would be taken for texts
         raise ValueError(f"texts is a {type(texts).__name__} of several columns: pass one of them, such as data['text']")
+    if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+        raise ValueError(f"texts must be a list of strings, a column of `datasets` or a file, got a {type(texts).__name__}")
     texts = list(texts)
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"texts must be strings, and number {number} is a {type(text).__name__}")
     if len(texts) < 2:
-        raise ValueError(f"texts must be two or more, got {len(texts)}")
+        raise ValueError(f"{where} must be two or more, got {len(texts)}")
     return texts
+
+
+def _lines(path: Path) -> list[str]:
+    "Those that are not blank."
+    try:
+        text = path.read_text("utf-8-sig")
+    except UnicodeDecodeError as e:
+        raise ValueError(f"texts of {path}: byte {e.start + 1} is not UTF-8") from None
+    return [line for line in text.splitlines() if line.strip()]
 
 
 class TextStream:

@@ -473,6 +473,30 @@ def test_terms_of_other_texts_are_those_of_each_text(encoders, monkeypatch, name
     assert min(terms["outreg"], terms["itvreg"]) > 1e-5
 
 
+@pytest.mark.parametrize("name", ["bert", "table"])
+def test_outreg_is_twice_the_distillation_loss_with_the_base_as_teacher(encoders, name):
+    "Of one column of the batch, and of other texts: values and gradients."
+    base = encoders[name]
+    model = stepped(base)
+    distillation = losses.EmbedDistillLoss(model, distance_metric="cosine")
+    features, _ = batch_of(model, PAIR)
+    weights = list(model.parameters())
+    held = {
+        tuple(rows(PAIR, 6)["positive"]): OutReg(1., columns=1),
+        tuple(OTHERS): OutReg(1., texts=OTHERS, texts_per_batch=99),
+    }
+    for texts, regularizer in held.items():
+        loss = Regularized(model, mnrl(model), [regularizer], base=base)
+        teacher = base.encode(list(texts), convert_to_tensor=True)
+        expected = 2 * distillation([model.preprocess(list(texts))], teacher)
+        found = loss(features)["outreg"]
+        assert torch.isclose(found, expected, atol=1e-6) and found > 1e-3
+        ours = torch.autograd.grad(found, weights, allow_unused=True, materialize_grads=True)
+        theirs = torch.autograd.grad(expected, weights, allow_unused=True, materialize_grads=True)
+        assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(ours, theirs))
+        assert any(one.abs().max() > 1e-3 for one in ours)
+
+
 def test_which_texts_are_drawn_follows_from_the_seeds_alone(encoders, monkeypatch, tmp_path):
     "Not from the order of the batches, nor from evaluations; from the seed of the training and from that of the texts."
     drawn = []
@@ -834,7 +858,11 @@ def with_adapter(model):
     (lambda m: OutReg(columns="anchor"), ValueError, "columns"),
     (lambda m: OutReg(columns=True), ValueError, "columns"),
     (lambda m: WordDropout(1.), ValueError, "share"),
-    (lambda m: OutReg(texts=["red kettle"]), ValueError, "texts"),
+    (lambda m: OutReg(texts=[]), ValueError, "texts must be two or more, got 0"),
+    (lambda m: OutReg(texts=["red kettle"]), ValueError, "texts must be two or more, got 1"),
+    (lambda m: OutReg(texts=7), ValueError, "texts must be a list of strings.* got a int"),
+    (lambda m: OutReg(texts=b"red kettle"), ValueError, "got a bytes"),
+    (lambda m: ITVReg(texts=[b"red", b"kettle"]), ValueError, "number 0 is a bytes"),
     (lambda m: OutReg(texts=["red kettle", None]), ValueError, "number 1"),
     (lambda m: OutReg(texts=pd.DataFrame({"text": ["a", "b"], "more": ["a", "b"]})), ValueError, "DataFrame"),
     (lambda m: OutReg(texts={"text": ["a"], "more": ["b"]}), ValueError, "dict"),
@@ -849,6 +877,18 @@ def with_adapter(model):
 def test_what_cannot_work_is_refused_when_it_is_built(bert, build, error, words):
     with pytest.raises(error, match=words):
         build(bert)
+
+
+@pytest.mark.parametrize("content, words", [
+    (b"", "others.txt must be two or more, got 0"),
+    (b"red kettle\n\n", "others.txt must be two or more, got 1"),
+    (b"red kettle\nold l\xe4mp", "others.txt: byte 17 is not UTF-8"),
+])
+def test_a_file_of_texts_that_cannot_be_used_is_named(tmp_path, content, words):
+    path = tmp_path / "others.txt"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=words):
+        OutReg(texts=path)
 
 
 def test_gradient_cache_in_several_processes_is_refused(bert, monkeypatch):

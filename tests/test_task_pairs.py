@@ -99,6 +99,14 @@ def test_texts_of_several_corpora_stand_once_and_what_is_tested_is_never_held(co
         pairs.held_texts(TextsConfig(corpora=["qoura"]), ())
 
 
+def test_what_is_tested_alone_is_no_text_to_hold(corpora, monkeypatch):
+    "Of `quora` the texts of the test are taken out, however they are written."
+    tested = ["what", "WHY IS IT", "how?"]
+    monkeypatch.setattr(pairs, "evaluation_pairs", lambda *asked: SimpleNamespace(all_texts=tested))
+    with pytest.raises(ConfigError, match="texts: 1 of quora are not tested, .* two are needed"):
+        pairs.held_texts(TextsConfig(corpora=["quora"]), ("quora",))
+
+
 @pytest.mark.parametrize("settings", [{}, {"regulariser": "l2sp"}, {"regulariser": "outreg", "rows": .5}])
 def test_texts_belong_to_a_regulariser_of_texts(settings):
     with pytest.raises(ValueError, match="`texts` belongs"):

@@ -233,7 +233,7 @@ def held_texts(
     world: WorldConfig | None = None,
 ) -> tuple[str, ...]: # at least two
     """The distinct texts of some corpora in random order, without those that are tested; a test whose files are not there
-    tests nothing. Raises as `training_texts`."""
+    tests nothing. Raises as `training_texts`, and `ConfigError` where fewer than two are left."""
     found = {}
     for name in asked.corpora:
         for text in training_texts(name):
@@ -244,6 +244,9 @@ def held_texts(
         for text in evaluation_pairs(name, corpus, world).all_texts:
             found.pop(fold(text, True), None)
     texts = list(found.values())
+    if len(texts) < 2:
+        names = ", ".join(asked.corpora)
+        raise ConfigError(f"texts: {len(texts)} of {names} are not tested, and what is tested is not held: two are needed")
     order = default_rng([0, 13]).permutation(len(texts))
     count = max(2, round(asked.share * len(texts)))
     return tuple(texts[place] for place in order[:count])
