@@ -210,6 +210,7 @@ def anchor(term: str) -> str:
 
 
 TERMS = re.compile(r"(?<![\w-])(%s)(?![\w-])" % "|".join(map(re.escape, sorted(GLOSSARY, key=len, reverse=True))), re.IGNORECASE)
+SCROLLING = re.compile(r'<(pre|table|math(?=[^>]* display="block"))(?=[ >])') # what may be wider than a page
 NO_LINK = {"a", "code", "pre", "math", "script", "style", "h1", "h2", "h3", "h4", "h5", "h6", "th", "button"}
 
 
@@ -238,13 +239,18 @@ def with_glossary(content: str, glossary: str) -> str: # of a page, as HTML; whe
 
 def on_page_content(content: str, page, **_) -> str:
     """What mkdocs calls for each page: formulas of docstrings, which mkdocstrings has put there, as MathML; terms of the
-    glossary as links; and code that a keyboard can scroll."""
+    glossary as links; and code, tables and formulas that a keyboard can scroll."""
     block = r'<div class="arithmatex">\\\[(?P<block>.+?)\\\]</div>'
     inline = r'<span class="arithmatex">\\\((?P<inline>.+?)\\\)</span>'
     content = re.sub(f"{block}|{inline}", mathml, content, flags=re.S)
     if page.file.src_uri != "glossary.md":
         content = with_glossary(content, posixpath.relpath("glossary.html", posixpath.dirname(page.file.dest_uri) or "."))
-    return content.replace("<pre>", '<pre tabindex="0">')
+    return SCROLLING.sub(r'<\1 tabindex="0"', content)
+
+
+def on_post_page(output: str, **_) -> str:
+    "What mkdocs calls for each page when it is whole: the dialog of the search has a name."
+    return output.replace('data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"')
 
 
 def on_post_build(config, **_) -> None:

@@ -1,12 +1,7 @@
 """The pages that `make docs` builds, as files and, where there is a Chromium, in a browser: `make docs-check`."""
 import json
 import re
-import shutil
-import socketserver
-import threading
-from functools import partial
 from html.parser import HTMLParser
-from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -101,28 +96,6 @@ def test_the_search_knows(term):
     assert [one["location"] for one in index["docs"] if term.lower() in f"{one['title']} {one['text']}".lower()]
 
 
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make docs-check installs it")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if not chromium:
-        pytest.skip("there is no Chromium on the path")
-    with playwright.sync_playwright() as started:
-        yield started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-
-
-@pytest.fixture(scope="module")
-def served():
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *args):
-            pass
-
-    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), partial(Quiet, directory=SITE))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-
-
 @pytest.mark.parametrize("width", [1280, 390])
 def test_pages_open_without_errors_or_requests_and_do_not_scroll_sideways(browser, served, width):
     tab = browser.new_page(viewport={"width": width, "height": 900})
@@ -139,9 +112,42 @@ def test_pages_open_without_errors_or_requests_and_do_not_scroll_sideways(browse
     assert faults == []
 
 
-def test_search_finds(browser, served):
-    tab = browser.new_page(viewport={"width": 1280, "height": 900})
+def test_search_finds(tab, served):
     tab.goto(f"{served}/index.html")
     for term in ("ITVReg", "Holm", "diagnose"):
         tab.fill("input.md-search__input", term)
         tab.wait_for_selector(".md-search-result__item")
+
+
+KINDS = {
+    "start": "index.html", "contents": "reports/index.html", "page of a table": "reports/itvreg/table03.html",
+    "notebook of a page": "papers/itvreg/table03.html", "notebook of a method": "methods/itvreg.html",
+    "notebook to read": "read/itvreg.html", "diagnosis": "reports/diagnose/questions.html", "glossary": "glossary.html",
+    "reference": "reference.html", "claims": "reports/CLAIMS.html", "explorer": "explorer.html", "explorer of claims": "explorer.html#view=claims",
+}
+
+
+def serious_faults(tab) -> list[str]:
+    "What axe finds on the page that is open, of serious or critical impact."
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed: make docs-check installs it")
+    found = []
+    for fault in axe.Axe().run(tab).response["violations"]:
+        if fault["impact"] in ("serious", "critical"):
+            found += [f"{fault['id']}: {node['html'][:120]}" for node in fault["nodes"]]
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_everyone_can_read_the_page(browser, served, kind, scheme):
+    tab = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=scheme)
+    tab.goto(f"{served}/{KINDS[kind]}")
+    if kind.startswith("explorer"):
+        tab.wait_for_selector("body[data-ready]")
+    assert serious_faults(tab) == []
+    tab.close()
+
+
+def test_a_page_that_some_cannot_read_is_noticed(tab):
+    tab.set_content('<html lang="en"><title>A page</title><main><p style="color: #aaa; background: #fff">pale</p><img src="data:,"></main>')
+    assert [fault.partition(":")[0] for fault in serious_faults(tab)] == ["color-contrast", "image-alt"]

@@ -85,7 +85,8 @@ function draw(rows) {
   });
   picture.setAttribute("role", "img");
   picture.setAttribute("aria-label", `${rows.length} points by method and test; the table below has the same numbers`);
-  d3.select(picture).selectAll("g[aria-label=dot] circle").on("click", (_, i) => tell(rows[i])); // Plot binds each to its place
+  d3.select(picture).selectAll("circle").on("click", (_, i) => tell(rows[i])); // Plot binds each to its place
+  d3.select(picture).selectAll("g").attr("aria-label", null); // Plot's names of marks; a picture is read as one
   place("picture").replaceChildren(picture);
 }
 
@@ -111,27 +112,40 @@ function tell(row) {
   place("details").replaceChildren(heading, element("dl", "", terms), settings);
 }
 
+// A column that an input in its head filters.
+function filtered(title, field, more) {
+  return {title, field, headerFilter: "input", headerFilterParams: {elementAttributes: {"aria-label": `Filter by ${title}`}}, ...more};
+}
+
+// The rows hold what the keyboard reaches, hence not what scrolls them.
+function table(id, settings) {
+  const made = new Tabulator(id, settings);
+  made.on("tableBuilt", () => document.querySelector(`${id} .tabulator-tableholder`).removeAttribute("tabindex"));
+  return made;
+}
+
 function tabulate(rows) {
-  const text = {headerFilter: "input", headerSortTristate: true};
   const number = {hozAlign: "right", sorter: "number"};
   const columns = [
-    {title: "method", field: "method", minWidth: 140, ...text}, {title: "test", field: "column", minWidth: 160, ...text}, {title: "value", field: "value", ...number},
+    filtered("method", "method", {minWidth: 140, headerSortTristate: true}), filtered("test", "column", {minWidth: 160, headerSortTristate: true}),
+    {title: "value", field: "value", ...number},
     {title: "low", field: "low", ...number}, {title: "high", field: "high", ...number}, {title: "sd", field: "std", ...number}, {title: "n", field: "n", ...number},
     {title: "runs", width: 90, headerSort: false, formatter: () => { const button = element("button", "show"); button.type = "button"; return button; }},
   ];
-  numbers = new Tabulator("#numbers", {data: rows, columns, layout: "fitColumns", columnDefaults: {minWidth: 70}, maxHeight: "32rem"});
+  numbers = table("#numbers", {data: rows, columns, layout: "fitColumns", columnDefaults: {minWidth: 70}, maxHeight: "32rem"});
   numbers.on("rowClick", (_, row) => { tell(row.getData()); place("details").scrollIntoView({block: "nearest"}); });
 }
 
 function tabulateClaims() {
   if (claims) return;
-  const text = {headerFilter: "input", formatter: "textarea"};
-  claims = new Tabulator("#claimed", {
+  const long = {formatter: "textarea"};
+  claims = table("#claimed", {
     data: data.claims, layout: "fitColumns", maxHeight: "44rem", columnDefaults: {minWidth: 110},
     columns: [
-      {title: "id", field: "id", width: 90, headerFilter: "input", formatter: "link", formatterParams: {urlField: "page"}},
-      {title: "claim", field: "claim", widthGrow: 3, minWidth: 220, ...text}, {title: "the paper's numbers", field: "printed", ...text},
-      {title: "on real data", field: "real", widthGrow: 2, ...text}, {title: "on synthetic data", field: "synthetic", widthGrow: 2, ...text}, {title: "how sure", field: "sure", ...text},
+      filtered("id", "id", {width: 90, formatter: "link", formatterParams: {urlField: "page"}}),
+      filtered("claim", "claim", {widthGrow: 3, minWidth: 220, ...long}), filtered("the paper's numbers", "printed", long),
+      filtered("on real data", "real", {widthGrow: 2, ...long}), filtered("on synthetic data", "synthetic", {widthGrow: 2, ...long}),
+      filtered("how sure", "sure", long),
     ],
   });
 }
