@@ -143,14 +143,34 @@ def test_printed_lists_stand_on_the_page_of_their_cases(case_pages):
 
 
 def test_what_is_seen_stands_first_on_a_case_page(case_pages):
-    first = case_pages["itvreg/table09"].split("\n\n")[3] # below title, claim and source
+    page = case_pages["itvreg/table09"]
     [row] = CASES.case_counts(recorded("itvreg/table09", "small")).query("method == 'ITVReg'").to_dict("records")
-    assert first.startswith("**On citations by year 2 of 5 counts go against the paper:**")
+    assert answer_of(page).startswith("On citations by year 2 of 5 counts go against the paper.")
     for count in ("lost", "gained", "nearer", "farther"):
-        assert re.search(rf"\b{row[count]}\b", first), count
-    first = case_pages["scan/table07"].split("\n\n")[3] # below title, claim and source
-    assert first.startswith("**0 of 2 printed cases go as the paper tells it:** Table 7: not as the paper tells it")
-    assert "Table 8: not as the paper tells it" in first
+        assert re.search(rf"^On citations by year, .*\b{row[count]}\b", page, re.M), count
+    page = case_pages["scan/table07"]
+    assert answer_of(page).startswith("0 of 2 printed cases go as the paper tells it.")
+    assert "Table 7: not as the paper tells it" in page and "Table 8: not as the paper tells it" in page
+
+
+def answer_of(page):
+    "What a page answers above its first section, without the addresses of links; empty if it does not."
+    top = page.partition("\n## ")[0]
+    found = re.search(r"^\*\*Answer\.\*\* (.+?)(\n\n|\Z)", top, re.S | re.M)
+    return re.sub(r"\]\([^)]*\)", "]", found[1]) if found else ""
+
+
+NUMBER = re.compile(r"(?<![\w@.,-])[−+]?\d+(?:[.,]\d+)*(?:e[-−]?\d+)?(?!\w)") # not the 8 of R@8, nor the 2 of potion-base-2M
+ANSWERING = sorted(path for path in (ROOT / "reports").glob("*/*.md") if (ROOT / "configs" / path.parent.name).is_dir())
+ANSWERING = [path for path in ANSWERING if path.stem not in ("claims", "errata")]
+
+
+@pytest.mark.parametrize("path", ANSWERING, ids=lambda path: path.relative_to(ROOT / "reports").as_posix())
+def test_a_page_answers_first_and_in_few_numbers(path):
+    answer = answer_of(path.read_text("utf-8")).replace("AUC(0.05)", "AUC")
+    assert answer
+    assert len(NUMBER.findall(answer)) <= 8, answer
+    assert len(re.findall(r"\.(?=\s[A-Z[]|$)", answer)) <= 2, answer
 
 
 def test_cases_of_violence_or_abuse_are_counted_and_not_shown(case_pages):

@@ -185,6 +185,16 @@ def test_a_method_keeps_its_look_and_methods_have_looks_of_their_own():
     assert light == sorted(light, reverse=True)
 
 
+def test_a_caption_says_if_scales_differ_or_a_method_was_not_run():
+    alone = differences(["small"], ["a -> a"])
+    assert P.difference_plot(alone, "points over Base").get_suptitle() == "points over Base"
+    frame = differences(["small", "large"])
+    columns = ["difference", "low", "high"]
+    far = frame.assign(**{name: frame[name] * np.where(frame.encoder == "large", 100, 1) for name in columns})
+    assert P.difference_plot(far, "points").get_suptitle() == "points; scales differ between panels"
+    assert P.difference_plot(far.iloc[1:], "points").get_suptitle() == "points; scales differ between panels; no dot: not run"
+
+
 def test_differences_stand_at_their_methods():
     frame = differences(["small", "large"])
     fig = P.difference_plot(frame, "points over Base")
@@ -196,7 +206,7 @@ def test_differences_stand_at_their_methods():
         assert ax.get_facecolor() == matplotlib.colors.to_rgba(P.GREY if own["shift"].iloc[0] == "iid" else "white")
         left, right = ax.get_xlim()
         assert left < min(0, own.low.min()) and right > max(0, own.high.max())
-    assert {*frame.method, *frame.encoder, "a → a", "a → b", "points over Base", "in distribution"} <= labels(fig)
+    assert {*frame.method, *frame.encoder, "a → a", "a → b", "in distribution"} <= labels(fig)
     assert "in distribution" not in labels(P.difference_plot(frame.assign(shift="ood")))
     without = P.difference_plot(frame.assign(low=np.nan, high=np.nan))
     narrow = P.difference_plot(frame.assign(low=frame.difference, high=frame.difference))

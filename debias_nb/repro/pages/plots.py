@@ -360,12 +360,25 @@ def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
     share_where_ranges_agree(used, "x", most=1.6)
 
 # %% ../../../nbs/pages/04_plots.ipynb #ac0e7138
+def _scale_note(figure: Figure, axis: str = "x") -> str:
+    "What a caption says of the scales of several panels."
+    ranges = {getattr(ax, f"get_{axis}lim")() for ax in figure.axes if ax.axison}
+    if len(ranges) > 1:
+        return "; scales differ between panels"
+    return ""
+
+def _absence_note(rows: dict[str, pd.DataFrame], places: dict[str, float]) -> str: # row of panels -> its differences; as drawn
+    "What a caption says if a panel has no dot for some method."
+    are_full = [len(own) == own.test.nunique() * len(places) for own in rows.values()]
+    return "" if all(are_full) else "; no dot: not run"
+
 @styled()
 def difference_plot(
     differences: pd.DataFrame, # columns encoder, corpus, test, shift (iid or ood), method, family, difference, low, high (points), seeds_alone
     label: str = "difference (points)", # what is subtracted from what
 ) -> Figure:
-    "Dots with intervals, methods down and tests across. Raises `ValueError` for a table that `checked` refuses."
+    """Dots with intervals, methods down and tests across; the caption says so if scales differ or a method was not run.
+    Raises `ValueError` for a table that `checked` refuses."""
     frame = checked(differences, ["difference"], ["low", "high"], key=["encoder", "corpus", "test", "method"])
     places = method_places(frame)
     styles = looks(frame)
@@ -383,7 +396,7 @@ def difference_plot(
         if len(rows) > 1:
             letters = int(height / LETTER) - 1 # no longer than a row is high
             axes[0].set_ylabel(fill(title, letters, break_long_words=False))
-    caption(figure, label)
+    caption(figure, label + _scale_note(figure) + _absence_note(rows, places))
     grounds = {}
     if any(mpl.colors.same_color(ax.get_facecolor(), GREY) for ax in figure.axes):
         grounds["in distribution"] = Patch(facecolor=GREY, edgecolor="#999999")

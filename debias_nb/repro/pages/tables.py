@@ -207,18 +207,26 @@ def _from_to(numbers: pd.Series) -> str:
 
 # %% ../../../nbs/pages/02_tables.ipynb #f3200023
 def told(found: pd.DataFrame, **where) -> str: # of `differences`; as `only`
-    "A difference with its interval; of several, how far they go and how many are significant, as `gains_and_losses` of these."
+    """Say in a few numbers how some differences turned out: of one, its interval; of several, how many are significant, as
+    `gains_and_losses` of these, and how large the largest of them is."""
     found = only(found, **where)
     if found.empty:
         return "no comparison"
     digits = DIGITS[found.unit.iloc[0]]
     if len(found) == 1:
         return bracket(found.iloc[0], digits)
-    low = signed(found.difference.min(), digits)
-    high = signed(found.difference.max(), digits)
+    count = len(found)
+    sizes = found.difference.abs()
     side = gains_and_losses(found)
-    words = [f"{(side == sign).sum()} {name}" for sign, name in ((1, "up"), (-1, "down")) if (side == sign).any()]
-    return f"{low} to {high} (significant: {', '.join(words) or 'none'}, of {len(found)})"
+    parts = []
+    for sign, word in ((1, "higher"), (-1, "lower")):
+        own = sizes[side == sign]
+        if len(own):
+            of = "" if parts else f" of {count}"
+            parts.append(f"{word} in {len(own)}{of} (by up to {own.max():.{digits}f})")
+    if parts:
+        return f"significantly {' and '.join(parts)}"
+    return f"no significant difference in {count} (at most {sizes.max():.{digits}f})"
 
 
 def alt_text(found: pd.DataFrame, what: str) -> str: # found: of `differences`
@@ -333,7 +341,7 @@ def missing(study: Study) -> str:
 
 
 def background(study: Study) -> str:
-    "Markdown: what the base encoders had seen before, where that touches on the test sets; from their cards."
+    "Markdown, with its heading: what base encoders saw before that touches on the test sets, from their cards; else empty."
     cards = load_yaml(package_file("encoders.yaml"))
     used = {record["config"]["encoder"]["name"] for record in study.records}
     lines = []
@@ -341,7 +349,9 @@ def background(study: Study) -> str:
         card = cards.get(encoder.name, {"zero_shot": True})
         if encoder.name in used and not card["zero_shot"]:
             lines.append(f"- {encoder.display}: {card['trained_on']}")
-    return _list("Base figures here are not zero-shot:", lines)
+    if not lines:
+        return ""
+    return f"## Before you rely on it\n\n{_list('Base figures here are not zero-shot:', lines)}"
 
 # %% ../../../nbs/pages/02_tables.ipynb #f3200032
 VERSIONS = ("torch", "transformers", "sentence-transformers", "numpy")
