@@ -482,7 +482,7 @@ def taken_up(
 
 class Strengths:
     """The lambda of each term. That of a term with a share of the gradient follows the training: it is 0 until the term
-    has a gradient, and set anew at each measurement."""
+    has a gradient, and set again at each measurement."""
     def __init__(
         self,
         terms: dict, # name -> `Regularizer`
