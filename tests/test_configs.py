@@ -43,6 +43,20 @@ def test_the_search_reads_no_test_data():
         assert block.evaluate == ("dev",)
 
 
+def test_losses_have_the_rates_that_their_search_kept():
+    records = latest(results("small").records("itvreg", "losses_search", "small")).values()
+    used = {training for block in load_experiment("itvreg/losses", "small").blocks for training in block.trainings}
+    scores = {}
+    for record in records:
+        training = RunConfig.model_validate(record["config"]).training
+        scores.setdefault((training.loss, training.learning_rate), []).append(record["metrics"]["heldout"]["auc05"])
+    means = {setting: np.mean(found) for setting, found in scores.items()}
+    for loss in ("ranking", "cosent"):
+        rates = {rate: mean for (of, rate), mean in means.items() if of == loss}
+        kept = min(rate for rate, mean in rates.items() if mean >= max(rates.values()) - .005)
+        assert {training.learning_rate for training in used if training.loss == loss} == {kept}
+
+
 def test_paper_profile_holds_the_papers_settings():
     paper = load_experiment("itvreg/table03", "paper")
     names = [encoder.name.split("/")[1] for encoder in paper.encoders]
