@@ -837,7 +837,7 @@ class ContentMasking(ContrastiveAuthorLoss):
     """Contrastive loss on texts whose less frequent tokens are masked at random (PCM, after Kim et al. 2025).
 
     As `ContrastiveAuthorLoss`, on texts in which each ordinary token that is not among the most frequent is masked with
-    a probability, drawn anew in each step by seed, step and text. A text that would lose every token stays whole. Without
+    a probability, drawn again in each step by seed, step and text. A text that would lose every token stays whole. Without
     gradients, as in a test, nothing is masked.
 
     Parameters
