@@ -37,7 +37,7 @@ from ...data.registry import Cell as Printed
 # %% ../../../nbs/pages/00_frame.ipynb #f3000006
 REFERENCE = "Finetuned" # plain fine-tuning
 COMPLETE = ("measured", "match", "near", "differs") # a status that all runs of the cell are behind
-UNTRAINED = ("Base", "Word overlap", "Zero-shot", "BOW", "TF-IDF", "Character 3-grams", "Function words")
+UNTRAINED = ("Base", "Word overlap", "Zero-shot", "BOW", "TF-IDF", "Character 3-grams", "Function words", "Topics")
 PROFILES = get_args(Profile)
 
 
