@@ -122,7 +122,7 @@ class ITVReg(Intervening):
         at_base = cosines(*text.both_at_base(other))
         return mean_of_all(itvreg(importance, at_base, weight), weight)
 
-
+# %% ../nbs/methods/regularizers.ipynb #ff21d6bd
 @dataclass
 class MaskReg(Intervening):
     r"""Keep a text without some tokens close to the text itself (a baseline of Bansal et al. 2022).
@@ -145,7 +145,7 @@ class MaskReg(Intervening):
         similarity = cosines(text.fx, text.encode(other))
         return mean_of_all(maskreg(similarity, weight), weight)
 
-
+# %% ../nbs/methods/regularizers.ipynb #eb11df03
 @dataclass
 class OutReg(Regularizer):
     r"""Keep each embedding close to the base encoder's (Bansal et al. 2022, supplement A).
@@ -165,7 +165,7 @@ class OutReg(Regularizer):
     def term(self, text):
         return outreg(text.fx, text.f0x)
 
-
+# %% ../nbs/methods/regularizers.ipynb #0bcf0bf0
 @dataclass
 class SimCSE(Regularizer):
     r"""Pull two dropout passes of the same text together (after Gao et al. 2021).
@@ -210,7 +210,7 @@ class SimCSE(Regularizer):
             second = text.encode(text.tokens)
         return simcse(cosines(text.fx, second))
 
-
+# %% ../nbs/methods/regularizers.ipynb #d67156a5
 @dataclass
 class L2SP(Regularizer):
     r"""Keep the weights close to the base encoder's (Li et al. 2018).
