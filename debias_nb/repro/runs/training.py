@@ -240,7 +240,7 @@ def arguments_for(
 
 
 def reads_flat(loss, model) -> bool: # as of `PairCollator`
-    "Whether a loss hands the tokens to a static table itself."
+    "Whether a loss calls a static embedding model with the tokens as that reads them."
     inner = getattr(loss, "loss", loss)
     return is_static(model) and not isinstance(inner, PairLoss)
 

@@ -109,7 +109,7 @@ def cases(
 
 class TitlesTask(PairTask):
     "Titles that lead to titles: P@k, propensity-scored P@k, P@1 by category and by item frequency."
-    def data(self, encoder: EncoderConfig, corpus: CorpusConfig):
+    def data(self, encoder: EncoderConfig, corpus: CorpusConfig, loss: str = "hinge"): # the same for every loss
         split = title_split(corpus)
         tokens = title_tokens(base_model(encoder), split.train, encoder.max_length)
         return tokens, {f"train {corpus.name}": {"fingerprint": split.train.fingerprint, "counts": split.counts}}
