@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from debias_nb import __version__
+from debias_nb.repro.cli import METRIC_NAMES
 from debias_nb.repro.pages.frame import all_experiments, only_stored, papers, stored
 from debias_nb.repro.pages.printed import printed_verdict
 from debias_nb.repro.pages.report import has_notebook
@@ -74,7 +75,7 @@ def claims() -> list[dict]:
 def write(folder: Path) -> int: # bytes of the data
     "The page and all it needs."
     with only_stored():
-        data = cells_and_runs() | {"claims": claims()}
+        data = cells_and_runs() | {"claims": claims(), "metrics": METRIC_NAMES}
     packed = base64.b64encode(gzip.compress(json.dumps(data, ensure_ascii=False).encode(), mtime=0)).decode()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "explorer.data.js").write_text(f'window.PACKED = "{packed}";\n', "utf-8")

@@ -28,6 +28,7 @@ function rowsOf(columns) {
 function label(name, value) {
   if (name === "paper") return PAPERS[value] || value;
   if (name === "scale") return SCALES[value] || value;
+  if (name === "metric") return value.replace(/^\w+/, (key) => data.metrics[key] || key); // of a part as well, p1[group 1]
   return value || "none (no encoder)";
 }
 
@@ -72,7 +73,7 @@ function draw(rows) {
     width: Math.max(340, Math.min(1100, place("picture").clientWidth || 900)),
     height: 60 + columns.length * (26 + 17 * methods.length),
     marginLeft: Math.min(wide ? 240 : 130, 20 + 6.6 * longest), marginRight: 12, marginTop: 30, marginBottom: 45,
-    x: {label: `${rows[0].metric}${rows[0].unit === "percent" ? " (%)" : ""}`, grid: true, nice: true, labelAnchor: "center", labelOffset: 36},
+    x: {label: `${label("metric", rows[0].metric)}${rows[0].unit === "percent" ? " (%)" : ""}`, grid: true, nice: true, labelAnchor: "center", labelOffset: 36},
     y: {domain: methods, label: null}, fy: {domain: columns, label: null, axis: null},
     marks: [
       Plot.frame({stroke: "currentColor", strokeOpacity: .25}),
