@@ -250,7 +250,7 @@ def test_page_twin_and_tables_are_written(reported, files):
     assert written_in(out) == WRITTEN
     page = (out / "report.html").read_text("utf-8")
     read_page(page)
-    assert re.findall(r"<h2>(\d)\.", page) == list("1234") and page.count("<table>") == page.count('"scroll"><table>')
+    assert re.findall(r"<h2>(\d)\.", page) == list("1234") and page.count("<table>") == page.count('"scroll" tabindex="0"><table>')
     assert "<i>" not in page and "&lt;i&gt;new" in page and page.count("<svg") == 2
     twin = json.loads((out / "report.json").read_text("utf-8"))
     assert set(twin) == {"warnings", "sentences", "levels", "differences", "choices", "next", "facts", "made by"}
