@@ -137,13 +137,13 @@ def test_what_does_not_fit_is_refused_by_name():
 
 
 def test_a_sample_of_topics_belongs_to_splits_that_are_drawn():
-    for settings, named in (
+    for asked, named in (
         ({"scheme": "hits"}, "needs a share of topics to `keep`"),
         ({"keep": .5}, "`keep` belongs to the schemes"),
         ({"scheme": "random", "each": 9}, "`each` goes with `keep`"),
     ):
         with pytest.raises(ValueError, match=named):
-            SplitConfig(**settings)
+            SplitConfig(**asked)
     assert SplitConfig(scheme="random").model_dump(exclude_defaults=True) == {"scheme": "random"}, "ids stay"
     corpus = CorpusConfig(
         name="amazon2023_user_category", task="authors", split=SplitConfig(scheme="hits", keep=.5, each=10))

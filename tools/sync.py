@@ -299,7 +299,7 @@ def main() -> int:
         some = pages_of(only) if only and name == "reports" else None
         if some is not None:
             print(f"pages made anew: {', '.join(some) or 'none'}", flush=True)
-            found = found_by(partial(mend_reports, names=some)) if some else []
+            found = some and found_by(partial(mend_reports, names=some)) or []
         elif args.mend:
             found = found_by(mend) or found_by(check)
         else:
