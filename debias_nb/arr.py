@@ -893,11 +893,12 @@ class ContentMasking(ContrastiveAuthorLoss):
 
     def masked(self, tokens: Tokens) -> Tokens: # of a batch; another draw after each step
         ids = tokens.ids.cpu()
+        ordinary = tokens.ordinary.cpu()
         bits = random_bits(self.seed, len(self.history), row_keys(tokens), ids.shape[1], stream=2)
         drawn = torch.from_numpy((bits >> 11) * 2.**-53 < self.probability)
-        content = tokens.ordinary.cpu() & ~torch.isin(ids, self.kept)
+        content = ordinary & ~torch.isin(ids, self.kept)
         chosen = content & drawn
-        rest = tokens.ordinary.cpu() & ~chosen
+        rest = ordinary & ~chosen
         chosen &= rest.any(1, keepdim=True)
         return intervene(unwrapped(self.model), tokens, chosen.to(tokens.ids.device))
 

@@ -648,9 +648,10 @@ class Regularized(torch.nn.Module):
         batch = self._batch(list(sentence_features), labels)
         terms = self._base_terms(batch)
         raw = {name: one.of_batch(batch) for name, one in self.terms.items()}
-        trained = [weight for weight in batch.encoder.parameters() if weight.requires_grad]
-        if self.strengths.shares and trained and torch.is_grad_enabled():
-            self.strengths.follow(self, trained, terms, raw)
+        if self.strengths.shares and torch.is_grad_enabled():
+            trained = [weight for weight in batch.encoder.parameters() if weight.requires_grad]
+            if trained:
+                self.strengths.follow(self, trained, terms, raw)
         weighted = self.weighted(batch, terms, raw)
         return Terms(weighted, self._watched(batch, raw, weighted), terms | raw)
 

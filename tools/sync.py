@@ -267,10 +267,10 @@ CHECKS = {
 }
 
 
-def found_by(check, root: Path = ROOT) -> list[str] | None:
-    "What a check finds; what cannot be made has found that."
+def found_by(check, root: Path = ROOT) -> list[str]:
+    "What a check finds, or what cannot be made; a mending that ends well finds nothing."
     try:
-        return check(root)
+        return check(root) or []
     except SystemExit as e:
         return [str(e)]
     except Exception as e:
@@ -299,7 +299,7 @@ def main() -> int:
         some = pages_of(only) if only and name == "reports" else None
         if some is not None:
             print(f"pages made anew: {', '.join(some) or 'none'}", flush=True)
-            found = some and found_by(partial(mend_reports, names=some)) or []
+            found = found_by(partial(mend_reports, names=some)) if some else []
         elif args.mend:
             found = found_by(mend) or found_by(check)
         else:

@@ -51,6 +51,9 @@ class Settings(Strict):
         yield from ()
 
 
+DRAWN = ("random", "hits") # schemes whose authors and topics a seed draws
+
+
 class SplitConfig(Settings):
     """How the texts of authors are divided (`data/04_authors`).
     Scheme `paper` goes by the most prolific authors and topics; `aware` also keeps topics that are alike on one side;
@@ -69,7 +72,7 @@ class SplitConfig(Settings):
 
     @property
     def drawn(self) -> bool: # whether authors and topics are drawn by its seed
-        return self.scheme in ("random", "hits")
+        return self.scheme in DRAWN
 
     def rules(self):
         samples = self.keep < 1

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from ..config import DRAWN
 from ...stats import Interval, Paired, interval, over_splits, paired
 
 # %% ../../../nbs/pages/01_pairing.ipynb #f3000037
@@ -27,7 +28,7 @@ def data_of(record: dict) -> dict: # empty for a run without one
 def _random_split(record: dict) -> dict: # empty where there is none
     "How the corpus of a record is divided, where that is at random."
     split = data_of(record).get("split") or {}
-    if split.get("scheme") in ("random", "hits"):
+    if split.get("scheme") in DRAWN:
         return split
     return {}
 

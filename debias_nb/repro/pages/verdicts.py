@@ -517,6 +517,15 @@ class Ledger:
             claim.statement = statement
             claim.note = " ".join(note.split())
 
+    def outcomes(self, *headings: str) -> pd.DataFrame: # claim, verdict, comparisons
+        "What real data say of some claims, part by part."
+        rows = []
+        for claim in self.claims.values():
+            if claim.heading in headings:
+                about = f"{claim.id}. {claim.statement}"
+                rows.append({"claim": about, "verdict": claim.shown("small"), "comparisons": claim.outcome("small")})
+        return pd.DataFrame(rows).set_index("claim")
+
     def table(self, begin: str) -> str: # begin: of their names
         "Markdown: some claims, as `claim_table`. Raises as `state`."
         self.state()
