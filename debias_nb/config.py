@@ -512,10 +512,11 @@ class EncoderConfig(Strict):
     kind: Literal["static", "transformer", "alignment", "cross"]
     revision: str | None = None  # commit of the hub repository
     max_length: Natural = 32     # tokens, special ones included
+    first_layers: Natural | None = None # of a transformer: the others are dropped, of the base encoder as well; None: all
     # bf16 is autocast, in training and evaluation; weights stay fp32. fp64 is for alignment networks, whose training is
     # chaotic: in single precision their metrics depend on the processor.
     dtype: Literal["fp32", "bf16", "fp64"] = "fp32"
-    label: str | None = None     # what the tables call it; default: its name
+    label: str | None = None     # what the tables call it; default: its name, and how many layers where not all
     role: Literal["weak", "strong"] | None = None # the paper's two kinds of base encoder
     world: WorldConfig | None = None # the world whose broad corpus trained it (planted encoders)
     pretrain: PretrainConfig | None = None # and the recipe (planted encoders)
@@ -526,7 +527,9 @@ class EncoderConfig(Strict):
 
     @property
     def display(self) -> str: # the name in tables
-        return self.label or self.name
+        if self.label or not self.first_layers:
+            return self.label or self.name
+        return f"{self.name}, first {self.first_layers} layer{'s' if self.first_layers > 1 else ''}"
 
     @model_validator(mode="after")
     def _planted(self):
@@ -543,6 +546,7 @@ class EncoderConfig(Strict):
             "an encoder called `learned` is an alignment network or a static table":
                 learned and self.kind not in ("alignment", "static"),
             "`dtype` fp64 belongs to alignment networks": self.dtype == "fp64" and not network,
+            "`first_layers` belongs to transformers": self.first_layers is not None and self.kind != "transformer",
         }
         for why, found in wrong.items():
             if found:

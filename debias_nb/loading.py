@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create
 from debias_nb.config import (
     ConfigError, EncoderConfig, EncoderError, Strict, load_config, nearest, own_file, package_file, quoted,
 )
-from .encoders import ROUTER, is_static
+from .encoders import ROUTER, is_static, layers_of
 from .hashes import sha256_file
 
 if TYPE_CHECKING:
@@ -445,7 +445,7 @@ def load_encoder(config: EncoderConfig | str, device: str = "cpu") -> "SentenceT
     Raises
     ------
     EncoderError
-        If it is not found, not safe to load, or not of the kind that the configuration says.
+        If it is not found, not safe to load, not of the kind that the configuration says, or has fewer layers than that.
 
     Examples
     --------
@@ -470,4 +470,8 @@ def load_encoder(config: EncoderConfig | str, device: str = "cpu") -> "SentenceT
     if declared and is_static(model) != (config.kind == "static"):
         actual = "static" if is_static(model) else "a transformer"
         raise EncoderError(f"encoder {config.name!r} is {actual}, but its configuration says {config.kind}")
+    if config.first_layers:
+        layers = layers_of(model, config.first_layers, "first_layers")
+        del layers[config.first_layers:]
+        model[0].auto_model.config.num_hidden_layers = config.first_layers
     return model.to(device)
