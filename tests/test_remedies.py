@@ -1,14 +1,20 @@
 "What practitioners do against forgetting, as settings of runs: a part of the layers, adapters, other losses beside the loss."
+import copy
+
+import numpy as np
 import pytest
 import torch
 
-from debias_nb.config import EncoderConfig, EncoderError
+from debias_nb.config import ConfigError, EncoderConfig, EncoderError, WorldConfig
+from debias_nb.data.worlds import Catalogue
 from debias_nb.encoders import embed_texts, encoder_fingerprint, token_vectors, tokenise
 from debias_nb.loading import load_encoder
-from debias_nb.repro.config import RunConfig
+from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
 from debias_nb.repro.runs.tasks.common import stand_in
+from debias_nb.repro.runs.training import fine_tune, ranking_tokens
 
 TINY = stand_in(EncoderConfig(name="minilm", kind="transformer"))
+STATIC = stand_in(EncoderConfig(name="potion-base-2M", kind="static"))
 TEXTS = ["kuzmal fezbum gozbok", "lazgan"]
 
 
@@ -58,3 +64,53 @@ def test_layers_that_are_not_there_are_refused():
     for kind in ({"kind": "static"}, {"kind": "cross"}):
         with pytest.raises(ValueError, match="`first_layers` belongs to transformers"):
             EncoderConfig(name="x", first_layers=2, **kind)
+
+
+# frozen layers
+
+WORLD = WorldConfig(types=12, unseen_types=4, train_pairs=60, broad_pairs=100)
+
+
+def trained(base, seed=0, **method):
+    "An encoder after an epoch of ranking on duplicates of planted texts."
+    left, right = Catalogue(WORLD).labelled_pairs().texts()
+    columns = [left[:32], right[:32]]
+    tokens = ranking_tokens(base, columns, np.arange(32)[:, None])
+    model = copy.deepcopy(base)
+    training = TrainConfig(loss="ranking", learning_rate=1e-2, epochs=1, batch_size=8)
+    course = fine_tune(model, base, tokens, MethodConfig(name="x", **method), training, seed)
+    assert all(weight.requires_grad for weight in model.parameters())
+    return model, course
+
+
+def moved(base, model):
+    "Names of the weights that training has changed."
+    before = base.state_dict()
+    return {name for name, weight in model.state_dict().items() if not weight.equal(before[name])}
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return load_encoder(TINY)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_frozen_layers_and_the_embeddings_below_them_stay_as_they_are(tiny, count):
+    plain, frozen = moved(tiny, trained(tiny)[0]), moved(tiny, trained(tiny, frozen_layers=count)[0])
+    below = {name for name in plain if ".embeddings." in name or any(f".layer.{place}." in name for place in range(count))}
+    assert below and frozen == plain - below and any(".layer.1." in name for name in frozen)
+
+
+def test_layers_that_cannot_be_frozen_are_refused(tiny):
+    with pytest.raises(EncoderError, match="`frozen_layers` is 3, and the encoder has 2 layers"):
+        trained(tiny, frozen_layers=3)
+    with pytest.raises(ConfigError, match="`frozen_layers` is 2: those are all layers"):
+        trained(tiny, frozen_layers=2)
+    with pytest.raises(EncoderError, match="`frozen_layers` belongs to transformers"):
+        trained(load_encoder(STATIC), frozen_layers=1)
+    with pytest.raises(ValueError, match="`frozen_layers`"):
+        MethodConfig(name="x", trained=False, frozen_layers=1)
+
+
+def test_settings_added_since_leave_ids_alone():
+    assert run_of(TINY).id == run_of(TINY, frozen_layers=None).id != run_of(TINY, frozen_layers=0).id

@@ -218,6 +218,7 @@ class MethodConfig(Settings):
     scan: ScanConfig | None = None # sample weights and language debiasing (answers)
     transfer: bool = False       # whether training on another corpus comes first (answers)
     authors: AuthorsConfig | None = None # base loss and student (authors)
+    frozen_layers: Count | None = None # of a transformer: the embeddings and so many layers above them are not trained (pairs)
 
     def rules(self):
         check_known("regulariser", self.regulariser, ["none", *REGULARISERS])
@@ -236,6 +237,8 @@ class MethodConfig(Settings):
         yield self.authors and self.trained == counted, (
             "what is counted is not trained, and what is not trained has no loss")
         yield self.rows < 1 and not regularised, "`rows` without a regulariser"
+        yield self.frozen_layers is not None and (not self.trained or self.scan or self.transfer or self.authors), (
+            "`frozen_layers` belongs to training on pairs and on titles")
         yield self.texts and not held, "`texts` belongs to a regulariser of texts, without `rows`"
 
 

@@ -28,6 +28,7 @@ from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb.repro.runs.limits import fit
 from debias_nb.repro.runs.matching import RANKING, CachedBase, Course, FrozenBase, make_loss, regulariser_class
 from debias_nb.repro.runs.records import TrainingFailed
+from debias_nb.repro.runs.trained_part import trained_part
 from debias_nb.regularizers import L2SP
 from debias_nb.repro.config import MethodConfig, TrainConfig
 
@@ -303,7 +304,7 @@ def fine_tune(
     further = {"ddp_find_unused_parameters": False} if method.regulariser == "l2sp" else {} # it trains all weights
     if pairs.asks is not None:
         further |= distinct_batches(pairs.asks, training)
-    with tempfile.TemporaryDirectory() as folder, single_thread():
+    with tempfile.TemporaryDirectory() as folder, single_thread(), trained_part(model, method):
         trainer = pair_trainer(
             model, loss, pairs, training, seed, dtype, folder, [course, *callbacks], reads_flat(loss, model), **further)
         fit(trainer, course, *callbacks)
