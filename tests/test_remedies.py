@@ -1,5 +1,6 @@
 "What practitioners do against forgetting, as settings of runs: a part of the layers, adapters, other losses beside the loss."
 import copy
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from debias_nb.config import ConfigError, EncoderConfig, EncoderError, WorldConf
 from debias_nb.data.worlds import Catalogue
 from debias_nb.encoders import embed_texts, encoder_fingerprint, token_vectors, tokenise
 from debias_nb.loading import load_encoder
+from debias_nb.regularizers import wise_ft
 from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
 from debias_nb.repro.runs.tasks.common import stand_in
 from debias_nb.repro.runs.training import fine_tune, ranking_tokens
@@ -114,3 +116,33 @@ def test_layers_that_cannot_be_frozen_are_refused(tiny):
 
 def test_settings_added_since_leave_ids_alone():
     assert run_of(TINY).id == run_of(TINY, frozen_layers=None).id != run_of(TINY, frozen_layers=0).id
+
+
+# adapters
+
+def test_adapters_are_merged_into_the_weights_beside_which_they_stood(tiny):
+    pytest.importorskip("peft")
+    model, _ = trained(tiny, lora={"rank": 4})
+    assert model.state_dict().keys() == tiny.state_dict().keys()
+    changed = moved(tiny, model)
+    assert len(changed) == 4 and all(name.endswith(("query.weight", "value.weight")) for name in changed)
+    for name in changed:
+        step = model.state_dict()[name] - tiny.state_dict()[name]
+        assert torch.linalg.matrix_rank(step, rtol=1e-3) == 4
+    between = wise_ft(tiny, model, .5)
+    name = min(changed)
+    half = (model.state_dict()[name] + tiny.state_dict()[name]) / 2
+    assert torch.allclose(between.state_dict()[name], half)
+    assert trained(tiny, lora={"rank": 4})[0].state_dict()[name].equal(model.state_dict()[name])
+    assert not trained(tiny, seed=1, lora={"rank": 4})[0].state_dict()[name].equal(model.state_dict()[name])
+
+
+def test_adapters_that_cannot_be_are_refused(tiny, monkeypatch):
+    with pytest.raises(EncoderError, match="`lora` belongs to transformers"):
+        trained(load_encoder(STATIC), lora={"rank": 4})
+    for settings in ({"frozen_layers": 1}, {"regulariser": "l2sp", "weight": 1}, {"trained": False}):
+        with pytest.raises(ValueError, match="`lora`"):
+            MethodConfig(name="x", lora={"rank": 4}, **settings)
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(ConfigError, match=r"`lora` needs the package peft: pip install 'debias-nb\[repro\]'"):
+        trained(tiny, lora={"rank": 4})

@@ -201,6 +201,14 @@ class TextsConfig(Strict):
     share: Share = 1.            # of these texts, drawn once
 
 
+class LoraConfig(Strict):
+    """Adapters of low rank (LoRA) in place of the weights of a transformer, made by `peft` with its own defaults: of a BERT
+    beside the queries and values of every layer, without dropout and biases, and scaled by alpha / rank. Modules after the
+    transformer are trained as ever. After training the adapters are merged into the weights."""
+    rank: Natural
+    alpha: Natural = 8           # peft's default, whatever the rank
+
+
 class MethodConfig(Settings):
     "One row of a table: plain fine-tuning plus at most one regularizer or augmentation."
     name: str
@@ -219,6 +227,7 @@ class MethodConfig(Settings):
     transfer: bool = False       # whether training on another corpus comes first (answers)
     authors: AuthorsConfig | None = None # base loss and student (authors)
     frozen_layers: Count | None = None # of a transformer: the embeddings and so many layers above them are not trained (pairs)
+    lora: LoraConfig | None = None # adapters are trained in place of the weights of a transformer (pairs)
 
     def rules(self):
         check_known("regulariser", self.regulariser, ["none", *REGULARISERS])
@@ -237,8 +246,11 @@ class MethodConfig(Settings):
         yield self.authors and self.trained == counted, (
             "what is counted is not trained, and what is not trained has no loss")
         yield self.rows < 1 and not regularised, "`rows` without a regulariser"
-        yield self.frozen_layers is not None and (not self.trained or self.scan or self.transfer or self.authors), (
-            "`frozen_layers` belongs to training on pairs and on titles")
+        in_part = self.frozen_layers is not None or self.lora is not None
+        yield in_part and (not self.trained or self.scan or self.transfer or self.authors), (
+            "`frozen_layers` and `lora` belong to training on pairs and on titles")
+        yield self.lora and (self.frozen_layers is not None or self.regulariser == "l2sp"), (
+            "`lora` leaves the weights as they are: it goes neither with `frozen_layers` nor with l2sp")
         yield self.texts and not held, "`texts` belongs to a regulariser of texts, without `rows`"
 
 

@@ -1,30 +1,58 @@
-"Which weights of an encoder a method trains: all of them, or those above frozen layers."
+"Which weights of an encoder a method trains: all of them, those above frozen layers, or adapters that are merged afterwards."
 from contextlib import contextmanager
 
-from debias_nb.config import ConfigError
+import torch
+
+from debias_nb.config import ConfigError, EncoderError
 from debias_nb.encoders import layers_of
 
 
 @contextmanager
-def trained_part(model, method): # method: a `MethodConfig`
-    "Inside, only what a method trains takes a gradient. Raises `EncoderError` and `ConfigError` for layers that are not there."
-    if method.frozen_layers is None:
-        yield
-        return
-    weights = lowest_weights(model, method.frozen_layers)
-    for weight in weights:
-        weight.requires_grad_(False)
+def trained_part(
+    model,
+    method,    # a `MethodConfig`
+    seed: int, # of the first values of adapters
+):
+    "Inside, only what a method trains takes a gradient. Raises `ConfigError` or `EncoderError` for what cannot be so trained."
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    adapters = None
+    if method.lora:
+        adapters = with_adapters(model, method.lora, seed)
+    elif method.frozen_layers is not None:
+        freeze(model, method.frozen_layers)
     try:
         yield
     finally:
-        for weight in weights:
+        if adapters:
+            adapters.merge_and_unload()
+        for weight in trained:
             weight.requires_grad_(True)
 
 
-def lowest_weights(model, count: int) -> list: # count: of layers
-    "The weights of a transformer's embeddings and of its lowest layers. Dropout there stays on in training."
+def freeze(model, count: int) -> None: # count: of layers
+    "The embeddings of a transformer and its lowest layers take no gradient. Dropout there stays on in training."
     layers = layers_of(model, count, "frozen_layers")
     if count == len(layers):
         raise ConfigError(f"`frozen_layers` is {count}: those are all layers, and nothing is left to train")
-    parts = [model[0].auto_model.embeddings, *layers[:count]]
-    return [weight for part in parts for weight in part.parameters()]
+    for part in (model[0].auto_model.embeddings, *layers[:count]):
+        part.requires_grad_(False)
+
+
+def with_adapters(
+    model,
+    lora, # a `LoraConfig`
+    seed: int,
+): # a `peft.PeftModel`; the encoder has its adapters from now on
+    "Adapters in a transformer, whose own weights take no gradient."
+    layers_of(model, 1, "lora")
+    try:
+        import peft
+    except ImportError:
+        raise ConfigError("`lora` needs the package peft: pip install 'debias-nb[repro]'") from None
+    settings = peft.LoraConfig(r=lora.rank, lora_alpha=lora.alpha)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        try:
+            return peft.get_peft_model(model[0].auto_model, settings)
+        except ValueError as e: # a kind of transformer for which peft has no default
+            raise EncoderError(f"`lora`: {e}") from None

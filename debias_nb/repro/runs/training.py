@@ -304,7 +304,7 @@ def fine_tune(
     further = {"ddp_find_unused_parameters": False} if method.regulariser == "l2sp" else {} # it trains all weights
     if pairs.asks is not None:
         further |= distinct_batches(pairs.asks, training)
-    with tempfile.TemporaryDirectory() as folder, single_thread(), trained_part(model, method):
+    with tempfile.TemporaryDirectory() as folder, single_thread(), trained_part(model, method, seed):
         trainer = pair_trainer(
             model, loss, pairs, training, seed, dtype, folder, [course, *callbacks], reads_flat(loss, model), **further)
         fit(trainer, course, *callbacks)
