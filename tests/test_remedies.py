@@ -1,10 +1,12 @@
 "What practitioners do against forgetting, as settings of runs: a part of the layers, adapters, other losses beside the loss."
 import copy
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from sentence_transformers.sentence_transformer.losses import GlobalOrthogonalRegularizationLoss
 
 from debias_nb.config import ConfigError, EncoderConfig, EncoderError, WorldConfig
 from debias_nb.data.worlds import Catalogue
@@ -12,6 +14,7 @@ from debias_nb.encoders import embed_texts, encoder_fingerprint, token_vectors, 
 from debias_nb.loading import load_encoder
 from debias_nb.regularizers import wise_ft
 from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
+from debias_nb.repro.runs.matching import GOR
 from debias_nb.repro.runs.tasks.common import stand_in
 from debias_nb.repro.runs.training import fine_tune, ranking_tokens
 
@@ -146,3 +149,28 @@ def test_adapters_that_cannot_be_are_refused(tiny, monkeypatch):
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(ConfigError, match=r"`lora` needs the package peft: pip install 'debias-nb\[repro\]'"):
         trained(tiny, lora={"rank": 4})
+
+
+# spread embeddings
+
+def test_gor_is_sentence_transformers_own_over_all_columns(tiny):
+    _, course = trained(tiny, regulariser="gor", weight=2.)
+    first = course.history[0]
+    assert float(first["weighted"]) == pytest.approx(2 * float(first["raw"]))
+    vectors = [torch.randn(5, 8), torch.randn(5, 8)]
+    wanted = sum(GlobalOrthogonalRegularizationLoss(None).compute_loss_from_embeddings(vectors).values())
+    texts = [SimpleNamespace(fx=torch.nn.functional.normalize(rows, dim=1)) for rows in vectors]
+    term = GOR(1.)
+    assert term.columns == "all"
+    found = term.of_batch(SimpleNamespace(texts_of=lambda one: texts))
+    assert float(found) == pytest.approx(float(wanted), rel=1e-5) and found > 0
+
+
+def test_gor_spreads_embeddings(tiny):
+    def alike(model):
+        vectors = embed_texts(model, Catalogue(WORLD).labelled_pairs().texts()[0][:32])
+        return float((vectors @ vectors.T).square().mean())
+    plain, spread = (trained(tiny, **method)[0] for method in ({}, {"regulariser": "gor", "weight": 100.}))
+    assert alike(spread) < alike(plain)
+    with pytest.raises(ValueError, match="`texts` belongs"):
+        MethodConfig(name="x", regulariser="gor", weight=1, texts={"corpora": ["quora"]})

@@ -138,10 +138,11 @@ class CorpusConfig(Settings):
         yield self.likeness and self.name != "authors", "`likeness` belongs to planted authors"
 
 
-# The terms among `regularizers.REGULARIZERS`, which this module does not import: that loads torch, which commands that
-# train nothing do without.
+# The terms among `regularizers.REGULARIZERS`, and `matching.GOR`. This module does not import them: that loads torch, which
+# commands that train nothing do without.
 INTERVENING = ("itvreg", "maskreg") # on tokens, a `mask_share` of them
-REGULARISERS = (*INTERVENING, "outreg", "simcse", "l2sp")
+HOLDING = (*INTERVENING, "outreg", "simcse") # texts, those of a batch or others
+REGULARISERS = (*HOLDING, "l2sp", "gor")
 
 Intervention = Literal["mask", "delete", "pad", "random"]
 
@@ -236,7 +237,7 @@ class MethodConfig(Settings):
         masks = self.regulariser in INTERVENING or augmented
         further = regularised or augmented or self.interpolate or self.scan or self.transfer
         counted = self.authors is not None and self.authors.counted is not None
-        held = regularised and self.regulariser != "l2sp" and self.rows == 1
+        held = self.regulariser in HOLDING and self.rows == 1
         yield masks != (self.mask_share is not None), (
             "`mask_share` belongs to what intervenes on tokens, as itvreg, itvaug and worddropout, and is required there")
         yield not self.trained and further, "an encoder that is not trained takes no regulariser"

@@ -4,11 +4,14 @@ Every method of a seed sees the same interventions, so that a difference between
 drawn is named by seed, epoch and row, and not by the order in which it is asked for.
 """
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 import torch
-from sentence_transformers.sentence_transformer.losses import CoSENTLoss, MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.losses import (
+    CoSENTLoss, GlobalOrthogonalRegularizationLoss, MultipleNegativesRankingLoss,
+)
 from transformers import TrainerCallback
 
 from debias_nb.batches import View
@@ -17,7 +20,7 @@ from debias_nb.encoders import Tokens, device_of, embed, encode_tokens, is_stati
 from debias_nb.interventions import choose, intervene, random_bits, row_keys
 from debias_nb.processes import averaged, mean_of_all
 from debias_nb.itvreg import Hinge, LeastSquares, cosines, itvaug_target, itvreg, own_dropout
-from debias_nb.regularized import Draws, Regularized
+from debias_nb.regularized import Draws, Regularized, Regularizer
 from debias_nb.regularizers import REGULARIZERS, Intervening, WordDropout
 from debias_nb.repro.config import MethodConfig, TrainConfig
 
@@ -214,10 +217,22 @@ class ITVAug(Regularized):
         return {"base": (1 - share) * terms["base"], "itvaug": share * raw["itvaug"]}
 
 
-def regulariser_class(method: MethodConfig): # a class of `REGULARIZERS`, or of `Twins`; None for plain fine-tuning
+@dataclass
+class GOR(Regularizer):
+    """Spread the texts of each column over the sphere: sentence-transformers' GlobalOrthogonalRegularizationLoss with its own
+    settings, the squared mean of the cosines of different texts, and what the mean of their squares has above 1/d."""
+    columns: int | tuple[int, ...] | str = field(default="all", kw_only=True)
+
+    spread = GlobalOrthogonalRegularizationLoss(None)
+
+    def term(self, text):
+        return sum(self.spread.compute_loss_from_embeddings([text.fx]).values())
+
+
+def regulariser_class(method: MethodConfig): # a class of `REGULARIZERS`, `GOR` or `Twins`; None for plain fine-tuning
     kinds = {"itvaug": Twins, "worddropout": WordDropout, "none": None}
     if method.regulariser != "none":
-        return REGULARIZERS[method.regulariser]
+        return (REGULARIZERS | {"gor": GOR})[method.regulariser]
     return kinds[method.augmentation]
 
 
