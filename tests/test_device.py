@@ -12,6 +12,7 @@ import sys
 import tarfile
 import warnings
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import bundle
@@ -56,6 +57,7 @@ TRANSFORMER = FEWER_PAIRS.model_copy(update={
     "encoder": EncoderConfig(name="tiny", kind="transformer", world=WORLD, pretrain=PRETRAIN),
     "training": FEWER_PAIRS.training.model_copy(update={"learning_rate": 1e-4}),
 })
+LORA = TRANSFORMER.model_copy(update={"method": MethodConfig(name="LoRA", lora={"rank": 4})})
 ANSWERS_WORLD = AnswersWorldConfig(name="answers", questions=60, tests=20)
 ANSWERS = RunConfig(
     **PLACE,
@@ -112,9 +114,10 @@ def without_times(record):
     PAIRS,
     BEST,
     TRANSFORMER,
+    pytest.param(LORA, marks=pytest.mark.skipif(find_spec("peft") is None, reason="peft is not installed")),
     ANSWERS,
     AUTHORS,
-], ids=["pairs", "best epoch", "dropout", "answers", "authors"])
+], ids=["pairs", "best epoch", "dropout", "adapters", "answers", "authors"])
 def test_a_run_that_was_stopped_and_taken_up_again_is_the_same_run(run, tmp_path, clock):
     "At its second step, and again soon after it went on, and again."
     whole = runner.execute(run)

@@ -13,7 +13,8 @@ def trained_part(
     method,    # a `MethodConfig`
     seed: int, # of the first values of adapters
 ):
-    "Inside, only what a method trains takes a gradient. Raises `ConfigError` or `EncoderError` for what cannot be so trained."
+    """Inside, only what a method trains takes a gradient; gives what a checkpoint has to hold beside the trainer's own.
+    Raises `ConfigError` or `EncoderError` for what cannot be so trained."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     adapters = None
     if method.lora:
@@ -21,12 +22,20 @@ def trained_part(
     elif method.frozen_layers is not None:
         freeze(model, method.frozen_layers)
     try:
-        yield
+        yield [Adapted(model)] if adapters else []
     finally:
         if adapters:
             adapters.merge_and_unload()
         for weight in trained:
             weight.requires_grad_(True)
+
+
+class Adapted:
+    "An encoder with adapters: the trainer's own checkpoint is read as one of an encoder without."
+    gathers = ("model",)
+
+    def __init__(self, model):
+        self.model = model
 
 
 def freeze(model, count: int) -> None: # count: of layers

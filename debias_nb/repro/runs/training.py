@@ -169,6 +169,12 @@ def columns_of(batch: dict) -> list[dict]: # batch: of `PairCollator`
 
 class MatchingTrainer(QuietTrainer):
     "sentence-transformers' trainer, stopped by a loss that is not finite. Raises `TrainingFailed` with the step."
+    reads_weights = True # of a checkpoint; False: they are kept otherwise
+
+    def _load_from_checkpoint(self, checkpoint_path):
+        if self.reads_weights:
+            super()._load_from_checkpoint(checkpoint_path)
+
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         out = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         loss = out
@@ -304,10 +310,11 @@ def fine_tune(
     further = {"ddp_find_unused_parameters": False} if method.regulariser == "l2sp" else {} # it trains all weights
     if pairs.asks is not None:
         further |= distinct_batches(pairs.asks, training)
-    with tempfile.TemporaryDirectory() as folder, single_thread(), trained_part(model, method, seed):
+    with tempfile.TemporaryDirectory() as folder, single_thread(), trained_part(model, method, seed) as parts:
         trainer = pair_trainer(
             model, loss, pairs, training, seed, dtype, folder, [course, *callbacks], reads_flat(loss, model), **further)
-        fit(trainer, course, *callbacks)
+        trainer.reads_weights = not parts
+        fit(trainer, course, *callbacks, *parts)
     model.eval()
     return course
 
