@@ -9,14 +9,17 @@ import torch
 from sentence_transformers.sentence_transformer.losses import GlobalOrthogonalRegularizationLoss
 
 from debias_nb.config import ConfigError, EncoderConfig, EncoderError, WorldConfig
+from debias_nb.data.answers import Answers
 from debias_nb.data.worlds import Catalogue
 from debias_nb.encoders import embed_texts, encoder_fingerprint, token_vectors, tokenise
 from debias_nb.loading import load_encoder
 from debias_nb.regularizers import wise_ft
 from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
+from debias_nb.repro.runs import training
 from debias_nb.repro.runs.matching import GOR
+from debias_nb.repro.runs.tasks import pairs
 from debias_nb.repro.runs.tasks.common import stand_in
-from debias_nb.repro.runs.training import fine_tune, ranking_tokens
+from debias_nb.repro.runs.training import fine_tune, ranking_tokens, rows_of, with_replayed
 
 TINY = stand_in(EncoderConfig(name="minilm", kind="transformer"))
 STATIC = stand_in(EncoderConfig(name="potion-base-2M", kind="static"))
@@ -82,8 +85,8 @@ def trained(base, seed=0, **method):
     columns = [left[:32], right[:32]]
     tokens = ranking_tokens(base, columns, np.arange(32)[:, None])
     model = copy.deepcopy(base)
-    training = TrainConfig(loss="ranking", learning_rate=1e-2, epochs=1, batch_size=8)
-    course = fine_tune(model, base, tokens, MethodConfig(name="x", **method), training, seed)
+    settings = TrainConfig(loss="ranking", learning_rate=1e-2, epochs=1, batch_size=8)
+    course = fine_tune(model, base, tokens, MethodConfig(name="x", **method), settings, seed)
     assert all(weight.requires_grad for weight in model.parameters())
     return model, course
 
@@ -174,3 +177,56 @@ def test_gor_spreads_embeddings(tiny):
     assert alike(spread) < alike(plain)
     with pytest.raises(ValueError, match="`texts` belongs"):
         MethodConfig(name="x", regulariser="gor", weight=1, texts={"corpora": ["quora"]})
+
+
+# replay
+
+REPLAY = {"corpus": "qnli", "share": .25}
+
+
+def replayed(base, seed=0, batch_size=4, monkeypatch=None):
+    "Weights after two epochs on 24 duplicates and, behind them, ten general pairs; and the rows of each batch."
+    left, right = Catalogue(WORLD).labelled_pairs().texts()
+    own = ranking_tokens(base, [left[:24], right[:24]], np.arange(24)[:, None] // 2)
+    others = ranking_tokens(base, [left[24:34], right[24:34]], np.arange(10)[:, None] // 2)
+    batches = []
+    monkeypatch.setattr(training, "rows_of", lambda features: (batches.append([f["row"] for f in features]), rows_of(features))[1])
+    model = copy.deepcopy(base)
+    settings = TrainConfig(loss="ranking", learning_rate=1e-2, epochs=2, batch_size=batch_size)
+    both = with_replayed(own, others)
+    fine_tune(model, base, both, MethodConfig(name="x", replay=REPLAY), settings, seed)
+    return encoder_fingerprint(model), batches, both.asks
+
+
+def test_replayed_batches_are_general_and_have_their_share_in_an_order_of_the_seed(tiny, monkeypatch):
+    weights, batches, asks = replayed(tiny, monkeypatch=monkeypatch)
+    kinds = [{row < 24 for row in rows} for rows in batches]
+    assert all(len(kind) == 1 for kind in kinds) and len(batches) == 2 * (6 + 2)
+    for epoch in (kinds[:8], kinds[8:]):
+        assert epoch.count({False}) == 2
+    for rows in batches:
+        assert len(rows) == len(set(asks[rows, 0].tolist())) == 4
+    assert batches[:8] != batches[8:]
+    assert replayed(tiny, monkeypatch=monkeypatch)[:2] == (weights, batches)
+    assert replayed(tiny, seed=1, monkeypatch=monkeypatch)[1] != batches
+
+
+def test_replay_that_cannot_be_is_refused(tiny, monkeypatch):
+    with pytest.raises(ConfigError, match="`batch_size` is 6, and only 5 duplicates"):
+        replayed(tiny, batch_size=6, monkeypatch=monkeypatch)
+    with pytest.raises(ConfigError, match="`replay` belongs to duplicates under the loss `ranking`"):
+        trained(tiny, replay=REPLAY)
+    with pytest.raises(ConfigError, match="did you mean 'qnli'"):
+        pairs.general_pairs(TINY, "qnl")
+    with pytest.raises(ValueError, match="`replay`"):
+        MethodConfig(name="x", trained=False, replay=REPLAY)
+
+
+def test_general_pairs_are_the_relevant_ones_and_those_with_one_answer_never_meet(monkeypatch):
+    found = Answers("made", list("abcd"), ["q1", "q2", "q3", "q4"], ["one", "two", "one", "four"], np.array([1, 0, 1, 1], "int8"))
+    monkeypatch.setattr(pairs, "load_answers", lambda name, part: found)
+    pairs.general_pairs.cache_clear()
+    tokens, told = pairs.general_pairs(TINY, "qnli")
+    pairs.general_pairs.cache_clear()
+    assert told == {"fingerprint": found.fingerprint, "pairs": 3}
+    assert tokens.asks[0] == tokens.asks[1] != tokens.asks[2]

@@ -210,6 +210,12 @@ class LoraConfig(Strict):
     alpha: Natural = 8           # peft's default, whatever the rank
 
 
+class ReplayConfig(Strict):
+    "Batches of general pairs among those of a run, each of one kind, with the same ranking loss."
+    corpus: str                  # whose relevant pairs they are; one that nobody trains on or tests
+    share: Annotated[float, Field(gt=0, lt=1)] # of all batches; those of the run stay as many as they are
+
+
 class MethodConfig(Settings):
     "One row of a table: plain fine-tuning plus at most one regularizer or augmentation."
     name: str
@@ -229,6 +235,7 @@ class MethodConfig(Settings):
     authors: AuthorsConfig | None = None # base loss and student (authors)
     frozen_layers: Count | None = None # of a transformer: the embeddings and so many layers above them are not trained (pairs)
     lora: LoraConfig | None = None # adapters are trained in place of the weights of a transformer (pairs)
+    replay: ReplayConfig | None = None # general pairs beside the run's own (duplicates under the loss `ranking`)
 
     def rules(self):
         check_known("regulariser", self.regulariser, ["none", *REGULARISERS])
@@ -247,6 +254,8 @@ class MethodConfig(Settings):
         yield self.authors and self.trained == counted, (
             "what is counted is not trained, and what is not trained has no loss")
         yield self.rows < 1 and not regularised, "`rows` without a regulariser"
+        yield self.replay and (not self.trained or self.scan or self.transfer or self.authors), (
+            "`replay` belongs to training on pairs")
         in_part = self.frozen_layers is not None or self.lora is not None
         yield in_part and (not self.trained or self.scan or self.transfer or self.authors), (
             "`frozen_layers` and `lora` belong to training on pairs and on titles")

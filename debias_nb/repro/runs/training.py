@@ -12,17 +12,19 @@ Other than in the paper: Adam with a constant rate and no clipping, where the pa
 CPU thread a run, since sums depend on the number of threads and a record should not depend on the machine's.
 """
 import copy
+import itertools
 import tempfile
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from sentence_transformers.base.data_collator import BaseDataCollator
-from sentence_transformers.base.sampler import NoDuplicatesBatchSampler
+from sentence_transformers.base.sampler import NoDuplicatesBatchSampler, SetEpochMixin
+from torch.utils.data import BatchSampler
 from transformers import TrainerCallback
 
 from debias_nb.config import ConfigError
-from debias_nb.encoders import Tokens, device_of, is_static, single_thread, to_features, tokenise
+from debias_nb.encoders import Tokens, device_of, is_static, single_thread, stack, to_features, tokenise
 from debias_nb.itvreg import PairLoss
 from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb.repro.runs.limits import fit
@@ -47,6 +49,7 @@ class PairTokens:
     item: np.ndarray | None = None  # (n,)
     asks: np.ndarray | None = None  # (n, 1), of both texts of a duplicate; (n, 2) where there is a third column
     negative: Tokens | None = None
+    own: int | None = None          # rows in front that are the run's own; those behind are replayed. None: all
 
     @property
     def columns(self) -> dict[str, Tokens]:
@@ -102,6 +105,16 @@ def ranking_tokens(
     return PairTokens(left, right, torch.ones(len(asks)), asks=asks, negative=others[0] if others else None)
 
 
+def with_replayed(
+    pairs: PairTokens,  # duplicates
+    others: PairTokens, # general ones, which ask nothing that the duplicates ask
+) -> PairTokens:
+    "Duplicates for a ranking loss, and general pairs behind them."
+    asks = np.concatenate([pairs.asks, others.asks + pairs.asks.max() + 1])
+    left, right = stack(pairs.left, others.left), stack(pairs.right, others.right)
+    return PairTokens(left, right, torch.ones(len(asks)), asks=asks, own=len(pairs))
+
+
 class Distinct:
     "What each row asks, in the form in which sentence-transformers' sampler looks for duplicates within a batch."
     def __init__(self, asks: np.ndarray): # as of `PairTokens`
@@ -115,18 +128,58 @@ class Distinct:
         return self.rows[row]
 
 
+class Replaying(SetEpochMixin, BatchSampler):
+    "Every batch of a run's own rows, and as many of those behind them as make up a share, in an order that the seed decides."
+    def __init__(self,
+        own: NoDuplicatesBatchSampler,
+        others: NoDuplicatesBatchSampler, # gone through again where it is at its end
+        share: float, # of all batches, in (0, 1)
+        seed: int,
+    ):
+        super().__init__(own.sampler, own.batch_size, own.drop_last)
+        self.own = own
+        self.others = others
+        self.count = round(share / (1 - share) * len(own))
+        self.seed = seed
+
+    def __len__(self):
+        return len(self.own) + self.count
+
+    def _replayed(self):
+        first = len(self.own.dataset)
+        for again in itertools.count():
+            self.others.set_epoch(self.epoch * self.count + again) # as often at most: each time gives a batch
+            for batch in self.others:
+                yield [first + row for row in batch]
+
+    def __iter__(self):
+        self.own.set_epoch(self.epoch)
+        order = np.random.default_rng([self.seed, self.epoch, 19]).permutation(len(self))
+        batches = iter(self.own), self._replayed()
+        for place in order:
+            batch = next(batches[int(place < self.count)], None)
+            if batch is not None:
+                yield batch
+
+
 def distinct_batches(
-    asks: np.ndarray,     # as of `PairTokens`
+    pairs: PairTokens,     # duplicates, and perhaps others behind them
     training: TrainConfig,
+    replay=None,           # a `ReplayConfig`
 ) -> dict: # settings of the trainer
     """Full batches in which no two rows ask the same, in an order that the seed decides; each epoch leaves out what does not
     fit, another part each time. Raises `ConfigError` for a batch larger than there are questions."""
-    different = len(np.unique(asks[:, 0]))
-    if different < training.batch_size:
-        raise ConfigError(f"`batch_size` is {training.batch_size}, and only {different} duplicates ask different things")
+    parts = [pairs.asks[:pairs.own]]
+    if replay:
+        parts.append(pairs.asks[pairs.own:])
+    for asks in parts:
+        different = len(np.unique(asks[:, 0]))
+        if different < training.batch_size:
+            raise ConfigError(f"`batch_size` is {training.batch_size}, and only {different} duplicates ask different things")
 
-    def sampler(dataset, **settings):
-        return NoDuplicatesBatchSampler(Distinct(asks), **settings)
+    def sampler(dataset, seed, **settings):
+        own, *others = [NoDuplicatesBatchSampler(Distinct(asks), seed=seed, **settings) for asks in parts]
+        return Replaying(own, *others, replay.share, seed) if others else own
 
     return {"batch_sampler": sampler, "dataloader_drop_last": True}
 
@@ -297,6 +350,8 @@ def fine_tune(
         needs = "least squares and CoSENT need labels, the hinge what is known to be relevant, ranking losses what asks the same"
         raise ValueError(f"loss {training.loss!r}: {needs}")
     kind = regulariser_class(method)
+    if (method.replay is None) != (pairs.own is None):
+        raise ConfigError("`replay` belongs to duplicates under the loss `ranking`")
     frozen = None
     if base is not None and kind is not None and kind.needs_base:
         if method.texts: # what is kept of them is kept with the texts
@@ -309,7 +364,7 @@ def fine_tune(
     loss = make_loss(method, model, frozen, course, training, texts)
     further = {"ddp_find_unused_parameters": False} if method.regulariser == "l2sp" else {} # it trains all weights
     if pairs.asks is not None:
-        further |= distinct_batches(pairs.asks, training)
+        further |= distinct_batches(pairs, training, method.replay)
     with tempfile.TemporaryDirectory() as folder, single_thread(), trained_part(model, method, seed) as parts:
         trainer = pair_trainer(
             model, loss, pairs, training, seed, dtype, folder, [course, *callbacks], reads_flat(loss, model), **further)

@@ -33,7 +33,7 @@ from debias_nb.repro.runs.tasks.common import (
 )
 from debias_nb.repro.runs.matching import RANKING
 from debias_nb.repro.runs.training import (
-    BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms, pair_tokens, ranking_tokens,
+    BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms, pair_tokens, ranking_tokens, with_replayed,
 )
 from debias_nb.data.titles import TitleTask
 from debias_nb.data.worlds import Catalogue, Pairs
@@ -223,6 +223,17 @@ def training_texts(name: str) -> list[str]: # name: of a corpus
         general = load_answers(name, "dev")
         return [*general.questions, *general.answers]
     return training_pairs(CorpusConfig(name=name)).all_texts
+
+
+@lru_cache(maxsize=2)
+def general_pairs(encoder: EncoderConfig, name: str) -> tuple[PairTokens, dict]: # name: one of `GENERAL`
+    "Relevant pairs to be replayed, of which no two ask the same, and what a record says of them. Raises as `training_texts`."
+    check_known("corpus of general pairs", name, GENERAL, ConfigError)
+    general = load_answers(name, "dev")
+    columns = [list(compress(texts, general.labels)) for texts in (general.questions, general.answers)]
+    _, asks = np.unique(columns[1], return_inverse=True) # one text answers several questions
+    tokens = ranking_tokens(base_model(encoder), columns, asks[:, None], encoder.max_length)
+    return tokens, {"fingerprint": general.fingerprint, "pairs": len(asks)}
 
 
 @lru_cache(maxsize=8)
@@ -472,6 +483,10 @@ class PairTask(Task):
         if not run.method.trained:
             return Trained(base, identity)
         tokens, data = training_data(self, run.encoder, run.corpus, run.training.loss)
+        if run.method.replay and run.training.loss == "ranking":
+            others, info = general_pairs(run.encoder, run.method.replay.corpus)
+            tokens = with_replayed(tokens, others)
+            data = data | {f"replayed {run.method.replay.corpus}": info}
         model = copy.deepcopy(base)
         best = watch = None
         if run.training.select == "best":
@@ -513,6 +528,8 @@ class PairTask(Task):
             why.append(lacking(self.load, run.data))
         if run.method.texts:
             why += [lacking(training_texts, name) for name in run.method.texts.corpora]
+        if run.method.replay:
+            why.append(lacking(training_texts, run.method.replay.corpus))
         return together(*why)
 
     def stale(self, record: dict, run: RunConfig) -> bool:
