@@ -204,7 +204,7 @@ class TextsConfig(Strict):
 
 class LoraConfig(Strict):
     """Adapters of low rank (LoRA) in place of the weights of a transformer, made by `peft` with its own defaults: of a BERT
-    beside the queries and values of every layer, without dropout and biases, and scaled by alpha / rank. Modules after the
+    next to the queries and values of every layer, without dropout and biases, and scaled by alpha / rank. Modules after the
     transformer are trained as ever. After training the adapters are merged into the weights."""
     rank: Natural
     alpha: Natural = 8           # peft's default, whatever the rank

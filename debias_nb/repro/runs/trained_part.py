@@ -13,7 +13,7 @@ def trained_part(
     method,    # a `MethodConfig`
     seed: int, # of the first values of adapters
 ):
-    """Inside, only what a method trains takes a gradient; gives what a checkpoint has to hold beside the trainer's own.
+    """Inside, only what a method trains takes a gradient; gives what a checkpoint has to hold besides the trainer's own.
     Raises `ConfigError` or `EncoderError` for what cannot be so trained."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     adapters = None
