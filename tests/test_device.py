@@ -58,6 +58,7 @@ TRANSFORMER = FEWER_PAIRS.model_copy(update={
     "training": FEWER_PAIRS.training.model_copy(update={"learning_rate": 1e-4}),
 })
 LORA = TRANSFORMER.model_copy(update={"method": MethodConfig(name="LoRA", lora={"rank": 4})})
+RANKED = PAIRS.model_copy(update={"training": PAIRS.training.model_copy(update={"loss": "ranking", "batch_size": 8})})
 ANSWERS_WORLD = AnswersWorldConfig(name="answers", questions=60, tests=20)
 ANSWERS = RunConfig(
     **PLACE,
@@ -113,11 +114,12 @@ def without_times(record):
 @pytest.mark.parametrize("run", [
     PAIRS,
     BEST,
+    RANKED,
     TRANSFORMER,
     pytest.param(LORA, marks=pytest.mark.skipif(find_spec("peft") is None, reason="peft is not installed")),
     ANSWERS,
     AUTHORS,
-], ids=["pairs", "best epoch", "dropout", "adapters", "answers", "authors"])
+], ids=["pairs", "best epoch", "ranking", "dropout", "adapters", "answers", "authors"])
 def test_a_run_that_was_stopped_and_taken_up_again_is_the_same_run(run, tmp_path, clock):
     "At its second step, and again soon after it went on, and again."
     whole = runner.execute(run)

@@ -15,6 +15,7 @@ import copy
 import itertools
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -162,6 +163,12 @@ class Replaying(SetEpochMixin, BatchSampler):
                 yield batch
 
 
+def _sampler(dataset, seed, parts, share, **settings):
+    "As the trainer asks for it; a checkpoint keeps the trainer's settings, so this is no function inside another."
+    own, *others = [NoDuplicatesBatchSampler(Distinct(asks), seed=seed, **settings) for asks in parts]
+    return Replaying(own, *others, share, seed) if others else own
+
+
 def distinct_batches(
     pairs: PairTokens,     # duplicates, and perhaps others behind them
     training: TrainConfig,
@@ -177,11 +184,8 @@ def distinct_batches(
         if different < training.batch_size:
             raise ConfigError(f"`batch_size` is {training.batch_size}, and only {different} duplicates ask different things")
 
-    def sampler(dataset, seed, **settings):
-        own, *others = [NoDuplicatesBatchSampler(Distinct(asks), seed=seed, **settings) for asks in parts]
-        return Replaying(own, *others, replay.share, seed) if others else own
-
-    return {"batch_sampler": sampler, "dataloader_drop_last": True}
+    share = replay.share if replay else None
+    return {"batch_sampler": partial(_sampler, parts=parts, share=share), "dataloader_drop_last": True}
 
 
 def rows_of(features: list[dict]) -> torch.Tensor: # features: [{"row": int}, …], as a trainer gives them
