@@ -157,6 +157,51 @@ def test_a_world_is_one_replicate():
     assert not one.difference.seeds_alone
 
 
+def curves(own, far, seeds=5, spread=.0005):
+    "Cells of methods as curves: `own` and `far` have points above Base, for half of the tuned weights and for all."
+    rng = np.random.default_rng(0)
+    cells = []
+    found = {}
+    for column, levels in (("own", own), ("far", far)):
+        found[f"Base-{column}"] = record(f"Base-{column}", .5, trained=False)
+        cells.append(cell_of("Base", column, .5, [f"Base-{column}"]))
+        for method, points in levels.items():
+            for name, strength, points_above in zip((f"{method} 0.5", method), (.5, 1.), points):
+                ids = [f"{name}-{column}-{seed}" for seed in range(seeds)]
+                for seed, id in enumerate(ids):
+                    found[id] = record(id, .5 + points_above / 100 + rng.normal(0, spread), seed)
+                cells.append(cell_of(name, column, .5, ids, family=method, strength=strength))
+    return Evidence(cells, found)
+
+
+def test_at_equal_gain_curves_are_compared_where_both_have_it():
+    "The largest gain of `a` is 10 and of `b` 20, so that both are read at 9: `a` loses 1.8 there, and `b` 4.5 on its way to 5."
+    e = curves(own={"a": (5, 10), "b": (10, 20)}, far={"a": (-1, -2), "b": (-5, -20)})
+    one, = judge(asked(e, above("table3", "a", "b", column="far", gain="own")))
+    assert one.verdict == "holds"
+    assert one.difference.difference == pytest.approx(4.5 - 1.8, abs=.2)
+    assert one.difference.n == 5 and one.difference.seeds_alone
+    assert re.fullmatch(r"a − b, at a gain of [89]\.\d", one.text)
+    at_the_end, = judge(asked(e, above("table3", "a", "b", column="far")))
+    assert at_the_end.difference.difference == pytest.approx(18, abs=.2), "not at equal gain"
+    assert above("table3", "a", "b", gain="own")[0].text == "`a` above `b`, at equal gain in own"
+
+
+def test_below_a_point_there_is_no_gain_to_compare_at():
+    e = curves(own={"a": (.5, 1), "b": (10, 20)}, far={"a": (-1, -2), "b": (-5, -20)})
+    one, = judge(asked(e, above("table3", "a", "b", column="far", gain="own")))
+    assert (one.verdict, one.why) == ("not compared", "no gain to compare at: +0.9 points")
+
+
+def test_a_gain_of_no_column_or_above_no_base_is_refused():
+    e = curves(own={"a": (5, 10), "b": (10, 20)}, far={"a": (-1, -2), "b": (-5, -20)})
+    with pytest.raises(ValueError, match="no column in table3 called 'owm'; did you mean 'own'"):
+        asked(e, above("table3", "a", "b", column="far", gain="owm"))
+    without = Evidence([cell for cell in e.of_table["table3"] if cell.method != "Base"], e.found)
+    with pytest.raises(ValueError, match="no method in table3 called 'Base'"):
+        asked(without, above("table3", "a", "b", column="far", gain="own"))
+
+
 def test_equal_methods_are_seldom_told_apart():
     "Of 200 claims about methods that are the same, at most ten come out other than `no difference` or `inconclusive`."
     rng = np.random.default_rng(0)

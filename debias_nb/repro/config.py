@@ -450,6 +450,7 @@ class TableConfig(Strict):
     encoders: Names | None = None # default: all
     rows: dict[str, str] = {}    # method -> what this table calls it
     against: dict[str, str] = {} # method -> the one that it is compared with; default: plain fine-tuning
+    tuned: bool = False          # of methods with interpolated weights, whether the tuned ones make a row, too
 
 
 class ExperimentConfig(Strict):

@@ -162,7 +162,11 @@ def remedy_of(method: dict) -> str | None: # method: of a configuration, or of a
     return FAMILIES.get(method.get("regulariser")) or FAMILIES.get(method.get("augmentation"))
 
 
-def rows_of(run: RunConfig, block: BlockConfig) -> Iterator[dict]: # of a cell: method, family, strength; and `suffix`
+def rows_of(
+    run: RunConfig,
+    block: BlockConfig,
+    tuned: bool = False, # of interpolated weights, whether the tuned ones make a row, too
+) -> Iterator[dict]: # of a cell: method, family, strength; and `suffix`
     """The rows of a table that a run belongs to: one, of its learning rate where a block tries several; or one a share of
     interpolated weights. `suffix` ends the name of their evaluation sets, `@0.5` for weights between base and tuned."""
     method = run.method
@@ -170,6 +174,8 @@ def rows_of(run: RunConfig, block: BlockConfig) -> Iterator[dict]: # of a cell: 
     for share in method.interpolate:
         yield row | dict(method=f"{method.name} {share:g}", strength=share, suffix=f"@{share:g}")
     if method.interpolate:
+        if tuned:
+            yield row | dict(method=method.name, strength=1.)
         return
     if run.training and isinstance(block.training, tuple):
         yield row | dict(method=f"{method.name}, {run.training.learning_rate:g}")
@@ -271,7 +277,7 @@ def _empty_cells(experiment: ExperimentConfig, table: TableConfig) -> Iterator[C
             is_asked = encoder.display in (table.encoders or block.encoders)
             if not is_asked or not _is_of(run, column, corpora[column.corpus]):
                 continue
-            for row in rows_of(run, block):
+            for row in rows_of(run, block, table.tuned):
                 if table.methods and row["method"] not in table.methods:
                     continue
                 place = (encoder.display, row["method"], column)
