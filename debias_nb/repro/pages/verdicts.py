@@ -60,6 +60,7 @@ class Asked:
     sides: tuple[At, ...]        # two, or four: (a minus b) minus (c minus d)
     shift: str = "any"           # iid, ood or any
     role: str = "any"            # of the base encoder: weak, strong or any
+    encoder: str = "any"         # its name in tables
     column: Names = ("*",)       # patterns
     profiles: Names = PROFILES
     margin: float = 0.           # percentage points
@@ -97,14 +98,16 @@ class Asked:
     def fits(self, cell: Cell) -> bool:
         "Whether the place of a cell is one that is asked about."
         there = cell.profile in self.profiles and self.covers(cell.column)
-        return there and self.shift in ("any", cell.shift) and self.role in ("any", cell.role)
+        places = (self.shift, cell.shift), (self.role, cell.role), (self.encoder, cell.encoder)
+        return there and all(asked in ("any", found) for asked, found in places)
 
     def where(self, page: str) -> str: # page: of its table
         "Markdown: where it is asked; of several patterns of columns the CSV file alone says what they are."
         table = f"[{_title(self.table)}](./{page}.ipynb)"
         column = self.column[0].replace("*", "").strip(" :") if len(self.column) == 1 else ""
         role = f"{self.role} base" if self.role != "any" else ""
-        return ", ".join(filter(None, (table, column, SHIFTS[self.shift], role)))
+        encoder = self.encoder if self.encoder != "any" else ""
+        return ", ".join(filter(None, (table, column, SHIFTS[self.shift], role, encoder)))
 
 
 def _as_tuple(names) -> tuple[str, ...]: # names: one or several
