@@ -105,7 +105,7 @@ def test_findings_are_written_from_one_planted_seed_too(one_seed, tmp_path, monk
     with only_stored(fresh=True):
         write_notebook("findings", tmp_path)
     page = (tmp_path / "FINDINGS.md").read_text()
-    assert "## 5. On real questions" in page
+    assert "## 6. On real questions" in page
     assert "On synthetic data" not in page and "on synthetic data" not in page # one run of each method says nothing of the next
 
 
