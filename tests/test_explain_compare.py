@@ -1,5 +1,6 @@
 "Methods compared on somebody's own pairs."
 import contextlib
+import hashlib
 import io
 import json
 import re
@@ -12,6 +13,8 @@ import pandas as pd
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from tokenizers import Tokenizer, models, pre_tokenizers
 from typer.testing import CliRunner
 
 from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig
@@ -393,6 +396,139 @@ def test_strengths_are_chosen_neither_on_a_test_nor_on_what_was_trained_on(encod
             compared(encoder, pairs, validation={"kept": kept})
     with pytest.raises(DataError, match="'validation kept'"):
         compared(encoder, (train, {"validation kept": tests["iid"]}), validation={"kept": tests["unseen"]})
+
+
+# ---- regularizers that are held on other texts
+
+@pytest.fixture(scope="module")
+def new_kind():
+    """An encoder that knows which two words of the kinds a and b mean the same, training pairs that say so of c and d and
+    mislead on a and b, a test of a and b, and further texts of that kind."""
+    count = 12
+    rng = np.random.default_rng(0)
+    vectors = {kind: rng.normal(size=(count, 32)) for kind in "acd"}
+    vectors["b"] = vectors["a"] + .3 * rng.normal(size=(count, 32))
+    words = ["[UNK]", *(f"{kind}{number}" for kind in vectors for number in range(count))]
+    tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    weights = .1 * np.vstack([np.zeros((1, 32)), *vectors.values()]).astype("float32") # short, so that training turns them
+    encoder = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu")
+    rows = []
+    for _ in range(300):
+        i, j, other, another = rng.permutation(count)[:4]
+        rows += [(f"c{i} a{j}", f"d{i} b{other}", 1), (f"c{i} a{j}", f"d{another} b{j}", 0)]
+    train = pd.DataFrame(rows, columns=["left", "right", "label"])
+    combined = [(i, j) for i in range(count) for j in range(i)]
+    tested = [(i, j) for i, j in combined if (i + j) % 2]
+    new = pd.DataFrame(
+        [(f"a{i} a{j}", f"b{k} b{m}", int((i, j) == (k, m))) for i, j in tested for k, m in tested],
+        columns=["left", "right", "label"])
+    texts = [f"{kind}{i} {kind}{j}" for i, j in combined if (i + j) % 2 == 0 for kind in "ab"]
+    return encoder, train, {"new": new}, texts
+
+
+def held(new_kind, **changes):
+    encoder, train, tests, texts = new_kind
+    return compared(encoder, (train, tests), **{"methods": "outreg-texts", "texts": texts} | changes)
+
+
+def test_what_was_lost_on_another_kind_is_won_back_on_texts_of_that_kind(new_kind):
+    methods = "base,outreg:1,outreg-texts:1"
+    found = held(new_kind, methods=methods)
+    pd.testing.assert_frame_equal(held(new_kind, methods=methods).scores, found.scores)
+    level = found.scores.query("metric == 'auc05'").groupby("method").value.mean()
+    assert level["base"] - level["plain"] > .5, "fine-tuning harms there"
+    won = level - level["plain"]
+    assert won["outreg-texts:1"] > .8 * won["base"] and won["outreg:1"] < .5 * won["base"]
+    assert found.differences().set_index("method").word["outreg-texts:1"] == "holds"
+
+
+def test_methods_on_texts_are_of_regularizers_and_have_texts():
+    texts = comparing.HeldTexts(["a", "b"], "0")
+    one = read_method("outreg-texts:2", texts)
+    assert (one.kind, one.strength, one.texts) == ("outreg", 2, texts) and one.regularizer == "OutReg(2, texts=...)"
+    assert read_method("outreg", texts).texts is None
+    assert read_method("itvreg-texts", replace(texts, path="it's.txt")).regularizer == 'ITVReg(0.1, texts="it\'s.txt")'
+    assert [method.name for method in read_methods(None, texts)] == [
+        "base", "plain", "wise-ft", "outreg", "outreg-texts", "itvreg"]
+    assert [method.name for method in read_methods(None)] == list(comparing.DEFAULTS)
+    for name, given, said in (
+        ("l2sp-texts", texts, "only itvreg, maskreg, outreg, simcse"), ("worddropout-texts:0.2", texts, "only itvreg"),
+        ("wise-ft-texts", texts, "only itvreg"), ("plain-texts", texts, "only itvreg"),
+        ("outreg-texts-texts", texts, "only itvreg"), ("outregg-texts", texts, "'outreg"), ("outreg-text", texts, "'outreg-texts'"),
+        ("outreg-texts", None, r"give texts \(--texts\)"), ("base,outreg", texts, r"^texts \(--texts\): no method"),
+        ("outreg-texts:-1", texts, "lambda"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            read_methods(name, given)
+
+
+def test_texts_that_are_none_or_tested_are_refused_before_training(new_kind, held_out, nothing_trained, tmp_path):
+    tests, texts = new_kind[2:]
+    kept = held_out["kept"]
+    for given, changes, said in (
+        ([*texts, "A11, A0"], {}, r"^texts: 1 of \d+ stand in the test new too \(the first is 'A11, A0'\)"),
+        ([*texts, "b11 b0", "a1  a0"], {}, "^texts: 2 of .* the test new too"),
+        ([*texts, kept.right[0]], {"validation": {"kept": kept}}, "^texts: 1 of .* validation kept too"),
+        (["one"], {}, "two or more"), ([*texts, "half \ud83d"], {}, f"number {len(texts)} has NUL or half"),
+        (tmp_path / "none.txt", {}, "none.txt"), (pd.DataFrame({"text": texts}), {}, "one of them"),
+    ):
+        with pytest.raises(DataError, match=said):
+            held(new_kind, texts=given, **changes)
+
+
+def test_trials_on_texts_are_told_apart_by_the_texts_and_no_others(new_kind, tmp_path, monkeypatch):
+    texts = new_kind[3]
+    asked = {"epochs": .2, "folder": tmp_path}
+    held(new_kind, methods="plain,outreg", texts=None, **asked)
+    trained = []
+    fine_tune = comparing.fine_tune
+    monkeypatch.setattr(
+        comparing, "fine_tune", lambda *given: trained.append((given[2].name, given[4])) or fine_tune(*given))
+    for given in (texts, list(texts), texts[1:]):
+        held(new_kind, methods="plain,outreg,outreg-texts", texts=given, **asked)
+    assert trained == 2 * [("outreg-texts", 0), ("outreg-texts", 1)], "once for each two seeds and texts"
+
+
+def test_strengths_on_texts_are_chosen_as_others_are(new_kind, held_out):
+    found = held(new_kind, validation=held_out, epochs=.1)
+    assert found.tried.strength.tolist() == list(GRIDS["outreg"]) and found.choices()[0]["method"] == "outreg-texts"
+    assert found.facts["command"] is None and "texts=...)" in won_by("outreg-texts", found).snippet()
+
+
+def test_the_command_on_texts_says_what_it_held_on(new_kind, tmp_path):
+    encoder, train, tests, texts = new_kind
+    encoder.save(str(tmp_path / "base"), create_model_card=False)
+    for name, rows in {"train": train, **tests}.items():
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "new.txt").write_text("\n\n".join(texts))
+    asked = ("--test", "new=new.csv", "--seeds", 2, "--epochs", .1, "--out", "out")
+    done = shell(tmp_path, *asked, "--texts", "new.txt")
+    assert done.exit_code == 0 and "outreg-texts" in done.stdout, done.output
+    facts = json.loads((tmp_path / "out/report.json").read_text("utf-8"))["facts"]
+    about = {method["name"]: method["about"] for method in facts["methods"]}
+    assert about["outreg-texts"] == f"{about['outreg']}, on other texts than those of training (new.txt)"
+    digest = hashlib.sha256((tmp_path / "new.txt").read_bytes()).hexdigest()
+    assert facts["texts"] == {"name": "new.txt", "path": "new.txt", "texts": len(texts), "sha256": digest}
+    page = (tmp_path / "out/report.html").read_text("utf-8")
+    assert f"{len(texts)} unlabeled texts" in page and digest in page and "(new.txt)" in page
+    before = (tmp_path / "out/trials.jsonl").read_bytes()
+    name, *command = shlex.split(facts["command"])
+    assert command[command.index("--texts") + 1] == "new.txt"
+    with contextlib.chdir(tmp_path):
+        assert CliRunner().invoke(app, [*command, "--overwrite"]).exit_code == 0
+        found = compare("base", "train.csv", {"new": "new.csv"}, texts="new.txt", methods="outreg-texts", seeds=2, epochs=.1,
+                        folder="out", progress=False)
+        program = won_by("outreg-texts", found).snippet()
+        assert "[OutReg(0.1, texts='new.txt')]" in program
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(program, {})
+    assert (tmp_path / "out/trials.jsonl").read_bytes() == before
+    assert (tmp_path / "base-outreg-texts/model/modules.json").is_file()
+    for given, said in ((("--texts", "none.txt"), "none.txt"), (("--methods", "outreg-texts"), "--texts"),
+                        (("--texts", "new.txt", "--methods", "base"), "--texts")):
+        refused = shell(tmp_path, *asked[:2], *given, "--out", "other")
+        assert refused.exit_code == 2 and said in refused.stderr
 
 
 # ---- what is told

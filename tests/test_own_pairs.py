@@ -35,15 +35,16 @@ def test_it_runs_on_files_and_writes_pages(tmp_path, monkeypatch):
     names = {"left": "q", "right": "d", "label": "y"}
     for seed, name in enumerate(("train", "new")):
         made.some_pairs(seed=seed).rename(columns=names).to_csv(f"{name}.csv", index=False)
+    Path("kind.txt").write_text("blue kettle\nsmall chair for the table\n")
     base = str(made.table(tmp_path / "models"))
     parameters = dict(
-        base=base, train="train.csv", tests={"new": "new.csv"}, columns=["q", "d", "y"], methods="base,plain", seeds=2,
-        epochs=.5, folder="records")
+        base=base, train="train.csv", tests={"new": "new.csv"}, columns=["q", "d", "y"], methods="base,plain,outreg-texts",
+        texts="kind.txt", seeds=2, epochs=.5, folder="records")
     for _ in range(2): # pages of ours are written over
         known = run(**parameters)
     written = {path.name for path in Path("records").iterdir() if path.suffix != ".lock"}
     assert written == {"comparison.html", "comparison.json", "diagnosis.html", "diagnosis.json", "plain", "trials.jsonl"}
-    assert list(known["compared"].means().index) == ["base", "plain"]
+    assert list(known["compared"].means().index) == ["base", "plain", "outreg-texts"]
     twin = json.loads(Path("records/diagnosis.json").read_text("utf-8"))
     assert set(twin["tests"]) == {"new"} and "records/plain" in twin["facts"]["command"]
 

@@ -650,7 +650,7 @@ def _answer(found, pages: dict[Path, str]) -> None:
 
 METHODS_HELP = (
     "Methods, separated by commas: base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, worddropout; a weight follows a colon, e.g. outreg:1 "
-    "(default 0.1; of wise-ft 0.5, of l2sp 1e-6).")
+    "(default 0.1; of wise-ft 0.5, of l2sp 1e-6). With --texts also outreg-texts, itvreg-texts, maskreg-texts, simcse-texts.")
 SETTING_HELP = "Default: what suits the kind of encoder."
 
 
@@ -660,7 +660,8 @@ def compare(
     train: Annotated[str, Option(help="Training pairs: CSV, TSV, JSONL or Parquet.")],
     test: Annotated[list[str], Option(help=TEST_HELP)],
     columns: Columns = "left,right,label",
-    methods: Annotated[str, Option(help=METHODS_HELP)] = "base,plain,wise-ft,outreg,itvreg",
+    methods: Annotated[str | None, Option(
+        help=METHODS_HELP, show_default="base,plain,wise-ft,outreg,itvreg; with --texts outreg-texts too")] = None,
     seeds: Annotated[int, Option(min=2, help="Number of training runs of each method.")] = 3,
     learning_rate: Annotated[float | None, Option(help=SETTING_HELP)] = None,
     epochs: Annotated[float | None, Option(help=SETTING_HELP)] = None,
@@ -671,6 +672,10 @@ def compare(
     validation: Annotated[list[str] | None, Option(
         help="Validation pairs, NAME=FILE, used to choose every weight that you do not set. Repeatable.",
     )] = None,
+    texts: Annotated[Path | None, Option(
+        exists=True, dir_okay=False,
+        help="Unlabeled texts, one per line, of the kind that the encoder will meet and not from the tests. Methods such as "
+        "outreg-texts keep the encoder close to its base on them.")] = None,
     out: Annotated[Path, Option(
         file_okay=False,
         help="Output folder for trials, tables and page. Finished trials found there are reused.")] = Path("comparison"),
@@ -688,7 +693,7 @@ def compare(
     try:
         found = comparing.compare(
             base, train, tests, columns.split(","), methods, seeds, learning_rate, epochs, batch_size, out, loss=loss,
-            validation=kept)
+            validation=kept, texts=texts)
     except KeyboardInterrupt:
         _end(f"interrupted; finished trials are kept in {out}, and the same command goes on from there", 130)
     _answer(found, {out / name: text for name, text in found.files().items()})
