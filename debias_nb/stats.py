@@ -372,7 +372,7 @@ def holm(ps: list[float]) -> list[float]:
 
 def detectable(
     paired: Paired,     # for its standard error
-    comparisons: int = 1, # made together: the first step of Holm's correction shares the 5 % among them
+    comparisons: int = 1, # made together: the first step of Holm's correction shares the 5% among them
 ) -> float: # nan where the error is unknown
     "The smallest difference that a test at 5% finds four times in five at this precision."
     finds = stdtrit(paired.freedom, .8)

@@ -425,6 +425,6 @@ def score(
 
 
 LEGEND = f"""Of each part the methods here, and yours last: values in percent (AUC(0.05), or importance), each minus that of
-{PLAIN} in points, the ends of the 95 % interval, and whether the method is better there than plain fine-tuning.
+{PLAIN} in points, the ends of the 95% interval, and whether the method is better there than plain fine-tuning.
   holds          it is better          no difference  less than a point lies between them
   reversed       it is worse           inconclusive      these runs cannot say"""

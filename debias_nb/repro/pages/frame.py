@@ -58,7 +58,7 @@ class Cell:
     role: str | None = None       # weak or strong, of the encoder
     expected: float | None = None # the paper's number, where it is comparable: at profile `paper`
     value: float | None = None    # ours, in the table's unit: mean over seeds
-    low: float | None = None      # 95 % interval
+    low: float | None = None      # 95% interval
     high: float | None = None
     std: float | None = None      # over seeds
     n: int = 0                    # runs
