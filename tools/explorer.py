@@ -14,7 +14,7 @@ from debias_nb.repro.cli import METRIC_NAMES
 from debias_nb.repro.pages.frame import all_experiments, only_stored, papers, stored
 from debias_nb.repro.pages.printed import printed_verdict
 from debias_nb.repro.pages.report import has_notebook
-from debias_nb.repro.pages.verdicts import read_ledger
+from debias_nb.repro.pages.verdicts import _title, read_ledger
 
 PARTS = Path(__file__).parent / "site"
 PAPERS = sorted(papers(), key=["itvreg", "arr", "scan"].index)
@@ -60,6 +60,22 @@ def cells_and_runs() -> dict:
     return {"cells": columns, "runs": list(runs), "commits": list(commits), "settings": list(settings)}
 
 
+def titled(experiment, table: str) -> str: # table: its id
+    "What a table is called: the title of its page, with the paper's number of it, or its own name where a page has several."
+    name = _title(table.removeprefix(f"{experiment.experiment}_"))
+    if name[0].isupper(): # a table or a figure of the paper
+        return f"{name}: {experiment.title.rpartition(': ')[2]}"
+    if len(experiment.tables) == 1 or table == experiment.experiment:
+        return experiment.title
+    return f"{experiment.title} ({name})"
+
+
+def titles() -> dict[str, dict[str, str]]: # paper -> table -> what it is called
+    "Of all tables."
+    every = {paper: all_experiments(paper) for paper in PAPERS}
+    return {paper: {table.id: titled(one, table.id) for one in some for table in one.tables} for paper, some in every.items()}
+
+
 def claims() -> list[dict]:
     "The rows of the claims table."
     rows = []
@@ -75,7 +91,7 @@ def claims() -> list[dict]:
 def write(folder: Path) -> int: # bytes of the data
     "The page and all it needs."
     with only_stored():
-        data = cells_and_runs() | {"claims": claims(), "metrics": METRIC_NAMES}
+        data = cells_and_runs() | {"claims": claims(), "metrics": METRIC_NAMES, "tables": titles()}
     packed = base64.b64encode(gzip.compress(json.dumps(data, ensure_ascii=False).encode(), mtime=0)).decode()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "explorer.data.js").write_text(f'window.PACKED = "{packed}";\n', "utf-8")

@@ -52,6 +52,15 @@ def test_the_head_of_a_column_narrows_the_rows(explorer):
     assert {"itvreg" in row["method"].lower() for row in shown(tab)} == {True}
 
 
+def test_tables_bear_the_titles_of_their_pages(explorer):
+    tab = explorer("table=texts_askubuntu")
+    called = tab.eval_on_selector_all("[name=table] option", "options => options.map(one => one.textContent)")
+    assert {
+        "Table 3: pairs from a shifted distribution", "Held to its base on other texts (texts askubuntu)",
+        "Table 3 at four balances of duplicates and other pairs (askubuntu)"} <= set(called)
+    assert len(called) == len(set(called)) and tab.input_value("[name=table]") == "texts_askubuntu"
+
+
 @pytest.mark.parametrize("place", ["#picture circle", "#numbers button"])
 def test_a_click_says_where_a_number_comes_from(explorer, place):
     tab = explorer()

@@ -25,7 +25,8 @@ function rowsOf(columns) {
   });
 }
 
-function label(name, value) {
+function label(name, value, paper) { // paper: of a table
+  if (name === "table") return data.tables[paper][value];
   if (name === "paper") return PAPERS[value] || value;
   if (name === "scale") return SCALES[value] || value;
   if (name === "metric") return value.replace(/^\w+/, (key) => data.metrics[key] || key); // of a part as well, p1[group 1]
@@ -50,7 +51,7 @@ function choose(asked, fromAddress) {
     if (asked[name] !== undefined && !known.includes(asked[name])) unknown.push(`${name} ${asked[name]}`);
     const value = known.includes(wanted) ? wanted : known.includes(DEFAULT[name]) ? DEFAULT[name] : known[0];
     const select = form.elements[name];
-    select.replaceChildren(...known.map((one) => new Option(label(name, one), one, false, one === value)));
+    select.replaceChildren(...known.map((one) => new Option(label(name, one, left[0].paper), one, false, one === value)));
     left = left.filter((cell) => cell[name] === value);
   }
   place("said").textContent = fromAddress && unknown.length ? `Unknown in this link: ${unknown.join(", ")}. The default is shown instead.` : "";
@@ -103,7 +104,7 @@ function tell(row) {
   const commits = row.commits.map((commit) => data.commits[commit]);
   const list = [
     ["Value", `${row.value}${row.low === null ? "" : `, 95% confidence interval ${row.low} to ${row.high}`}; n = ${row.n}`],
-    ["Where", `${label("paper", row.paper)}, ${row.table}, ${label("scale", row.scale)}, ${label("encoder", row.encoder)}, ${row.method}, ${row.column} (${row.shift === "iid" ? "in distribution" : "out of distribution"})`],
+    ["Where", `${label("paper", row.paper)}, ${label("table", row.table, row.paper)}, ${label("scale", row.scale)}, ${label("encoder", row.encoder)}, ${row.method}, ${row.column} (${row.shift === "iid" ? "in distribution" : "out of distribution"})`],
     ["Command that makes it again", row.command], [commits.length > 1 ? "Commits" : "Commit", commits.join(", ")],
     [`Runs (${runs.length})`, runs.join(" ")],
   ];
