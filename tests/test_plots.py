@@ -195,6 +195,17 @@ def test_a_caption_says_if_scales_differ_or_a_method_was_not_run():
     assert P.difference_plot(far.iloc[1:], "points").get_suptitle() == "points; scales differ between panels; no dot: not run"
 
 
+def test_a_caption_of_strengths_says_if_scales_differ_where_something_is_drawn():
+    above = table("strength_plot", "a").query("test == 'iid'")
+    below = above.assign(test="ood")
+    assert P.strength_plot(pd.concat([above, below])).get_suptitle() == ""
+    columns = ["value", "low", "high"]
+    far = below.assign(**{name: 100 * below[name] for name in columns})
+    assert P.strength_plot(pd.concat([above, far])).get_suptitle() == "scales differ between panels"
+    corner = pd.concat([above, below, above.assign(panel="b")]) # nothing is drawn of b, ood
+    assert P.strength_plot(corner).get_suptitle() == ""
+
+
 def test_differences_stand_at_their_methods():
     frame = differences(["small", "large"])
     fig = P.difference_plot(frame, "points over Base")

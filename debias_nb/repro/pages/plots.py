@@ -367,7 +367,7 @@ def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
 # %% ../../../nbs/pages/04_plots.ipynb #ac0e7138
 def _scale_note(figure: Figure, axis: str = "x") -> str:
     "What a caption says of the scales of several panels."
-    ranges = {getattr(ax, f"get_{axis}lim")() for ax in figure.axes if ax.axison}
+    ranges = {getattr(ax, f"get_{axis}lim")() for ax in figure.axes if ax.axison and ax.has_data()}
     if len(ranges) > 1:
         return "; scales differ between panels"
     return ""
@@ -423,7 +423,7 @@ def strength_plot(
     log: bool = True,
 ) -> Figure:
     """A metric along a strength, a share or a number, a row a test. Methods are moved apart a little, within a quarter of
-    a step to either side, so that their intervals don't cover each other.
+    a step to either side, so that their intervals don't cover each other. The caption says so if scales differ.
     Raises `ValueError` for a strength that is not positive and for two values at one place."""
     rows = checked(frame, [x, "value"], ["low", "high"], ["panel", "test", "method", x])
     if log and (rows[x] <= 0).any():
@@ -444,8 +444,9 @@ def strength_plot(
         here = only(rows, panel=panel, test=test)
         for name, look in styles.items():
             own = only(here, method=name).sort_values("place")
-            ax.plot([own.place, own.place], [own.low, own.high], color=look.color, lw=.9)
-            ax.plot(own.place, own.value, **look.point)
+            if len(own):
+                ax.plot([own.place, own.place], [own.low, own.high], color=look.color, lw=.9)
+                ax.plot(own.place, own.value, **look.point)
         for row in only(base, panel=panel, test=test).itertuples():
             ax.axhline(row.value, **fixed[row.method].level)
         if log:
@@ -457,6 +458,9 @@ def strength_plot(
         name = ", ".join(filter(None, [label, test]))
         on_the_left(ax, fill(name, 24))
     _finish_rows(cells, below)
+    note = _scale_note(figure, "y")
+    if note:
+        caption(figure, note.removeprefix("; "))
     dashed = {name: Line2D([], [], **look.level) for name, look in fixed.items()}
     legend(figure, styles, dashed)
     return figure
