@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['QUOTED', 'SIGNATURE', 'Filled', 'Date', 'SOURCES', 'TESTS', 'FEATURES', 'COMMON', 'Texts', 'describe', 'strip_quotes',
            'strip_signatures', 'clean', 'read_texts', 'plain', 'read_reviews', 'read_pan19', 'read_pan_pairs',
-           'load_texts', 'planted_texts', 'AuthorSplit', 'among', 'divide', 'paper_split', 'random_split', 'leakage',
-           'nearest_topics', 'topic_clusters', 'leakage_aware_split', 'Halves', 'query_target']
+           'load_texts', 'planted_texts', 'AuthorSplit', 'among', 'divide', 'paper_split', 'random_split',
+           'topic_model', 'leakage', 'nearest_topics', 'topic_clusters', 'leakage_aware_split', 'topic_cosines',
+           'unlike_topics', 'sample_topics', 'Halves', 'query_target']
 
 # %% ../../nbs/data/04_authors.ipynb #c07e4ec4
 import html
@@ -589,6 +590,16 @@ def _directions(means):
     "Unit vectors from the mean of all rows to each of them."
     return _unit(means - means.mean(0))
 
+# %% ../../nbs/data/04_authors.ipynb #4b1f7a20
+def topic_model(
+    train: Texts, # with at least two topics
+): # a function: texts -> (n, topics) how far each text points to each training topic
+    "A model of the training topics, which knows nothing of authors. Raises `ValueError` for fewer than two topics."
+    weigher = _weigher(train.text)
+    topics, _ = _means(weigher.transform(train.text), train.topic)
+    directions = _directions(topics)
+    return lambda texts: weigher.transform(texts) @ directions.T
+
 # %% ../../nbs/data/04_authors.ipynb #9fc82aa8
 def _triples(topic, author, n, rng): # (rows,) ints -> three (n,) positions
     """A text, one on its topic by another author, and one on another topic by another author.
@@ -624,9 +635,7 @@ def leakage(
 ) -> float: # in [0, 1]; 0.5: topics of training tell nothing about those of the test
     """How well a model of the training topics finds test texts on the same topic.
     Raises `ValueError` for texts without topics, too few of them, and topics that cannot be told from authors."""
-    weigher = _weigher(train.text)
-    topics, _ = _means(weigher.transform(train.text), train.topic)
-    points = weigher.transform(test.text) @ _directions(topics).T # how far each test text points to each training topic
+    points = topic_model(train)(test.text)
     test_topics, _ = _means(points, test.topic)
     points = _unit(points - test_topics.mean(0))
     topic, _ = _codes(test.topic)
@@ -711,6 +720,62 @@ def leakage_aware_split(
         "authors chosen": len(by),
     }
     return divide(texts, f"{texts.name}, aware of leakage", by, on, counts, share, **further)
+
+# %% ../../nbs/data/04_authors.ipynb #5e0c9d11
+def topic_cosines(
+    texts: Texts, # with at least two topics
+) -> tuple[np.ndarray, np.ndarray]: # (topics, topics) and (topics,), the names
+    "How alike topics are: cosines of their mean TF-IDF vectors. Raises `ValueError` for fewer than two topics."
+    means, topics = _means(_weigher(texts.text).transform(texts.text), texts.topic)
+    rows = _unit(means)
+    return rows @ rows.T, topics
+
+
+def unlike_topics(
+    texts: Texts, # with at least two topics
+    count: int,   # from 2 to the number of topics
+) -> list[str]: # in the order in which they were chosen
+    """Topics that are unlike one another, one at a time (after Sawatphol et al. 2024).
+    Raises `ValueError` for fewer than two topics, and for a count that is out of range."""
+    cosines, topics = topic_cosines(texts)
+    n = len(topics)
+    if not 2 <= count <= n:
+        raise ValueError(f"{texts.name}: count must lie in 2 to {n}, the number of topics, got {count}")
+    alike = cosines.sum(1) # with all others; from the second choice on, with those that are chosen
+    chosen = []
+    while len(chosen) < count:
+        chosen.append(int(alike.argmin()))
+        alike = cosines[:, chosen].sum(1)
+        alike[chosen] = np.inf
+    return topics[chosen].tolist()
+
+
+def sample_topics(
+    texts: Texts,        # with topics
+    keep: float = .5,    # share of the topics that are kept, in (0, 1)
+    each: int | None = None, # texts drawn of each topic, of which others have fewer and are left out; None: all
+    unlike: bool = True, # False: topics are drawn at random
+    seed: int = 0,       # not negative; draws what is drawn
+) -> Texts:
+    """Texts on a share of the topics: those that are least alike (HITS), or any.
+    Raises `ValueError` for a share that is none, one or all of the topics, and as `unlike_topics`."""
+    check_range("keep", keep, "()", 1)
+    least = each or 1
+    enough = {topic for topic, n in Counter(texts.topic or ()).items() if n >= least}
+    count = round(keep * len(enough))
+    if not 2 <= count < len(enough):
+        raise ValueError(f"{texts.name}: keep: {keep} of {len(enough)} topics with {least} texts or more is {count}; "
+                         "two are needed at least, and not all")
+    rng = default_rng([seed, 7]) # a stream of its own
+    if unlike:
+        chosen = unlike_topics(texts.take(among(texts.topic, enough)), count)
+    else:
+        chosen = rng.permutation(sorted(enough))[:count].tolist()
+    rows = []
+    for topic in sorted(chosen):
+        own = np.flatnonzero(among(texts.topic, {topic}))
+        rows.append(own if each is None else rng.choice(own, each, replace=False))
+    return _part(texts, f"on {count} {'unlike' if unlike else 'random'} topics", np.concatenate(rows))
 
 # %% ../../nbs/data/04_authors.ipynb #d8065fba
 class Halves(NamedTuple):

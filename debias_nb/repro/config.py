@@ -54,16 +54,28 @@ class Settings(Strict):
 class SplitConfig(Settings):
     """How the texts of authors are divided (`data/04_authors`).
     Scheme `paper` goes by the most prolific authors and topics; `aware` also keeps topics that are alike on one side;
-    `random` draws authors and topics by its seed; `published` takes the parts as published. Validation `inside` takes texts
-    of training authors on training topics, as in the paper; `across` sets authors and topics of training apart, a quarter
-    of each."""
+    `random` draws authors and topics by its seed; `hits` does so on topics that are unlike one another; `published` takes
+    the parts as published. Validation `inside` takes texts of training authors on training topics, as in the paper;
+    `across` sets authors and topics of training apart, a quarter of each."""
     once = {"size": None, "similarity": .1, "linkage": "average"}
-    scheme: Literal["paper", "aware", "random", "published"] = "paper"
+    scheme: Literal["paper", "aware", "random", "hits", "published"] = "paper"
     authors: Share = .5          # share of the authors that are for training
     topics: Annotated[float, Field(gt=0, lt=1)] = .5 # share of the topics that are
     share: Share = .8            # of the candidates, picked for training
     validation: Literal["inside", "across"] = "inside"
-    seed: Count = 0 # draws what is picked and held out, and a `random` split
+    seed: Count = 0 # draws what is picked and held out, and a `random` or `hits` split
+    keep: Share = 1.             # share of the topics that are sampled first: unlike ones (`hits`), or any (`random`)
+    each: Natural | None = None  # texts drawn of each sampled topic, of which others have fewer and are left out
+
+    @property
+    def drawn(self) -> bool: # whether authors and topics are drawn by its seed
+        return self.scheme in ("random", "hits")
+
+    def rules(self):
+        samples = self.keep < 1
+        yield self.scheme == "hits" and not samples, "scheme `hits` needs a share of topics to `keep`, below 1"
+        yield samples and not self.drawn, "`keep` belongs to the schemes `hits` and `random`"
+        yield self.each is not None and not samples, "`each` goes with `keep`"
 
 
 PLANTED_CORPORA = {"catalogue": ("pairs", "titles"), "answers": ("answers",), "authors": ("authors",)} # and their tasks
@@ -96,8 +108,8 @@ class CorpusConfig(Settings):
 
     @property
     def drawn(self) -> World | SplitConfig | None: # its planted world, else its random split: a seed draws either anew
-        is_random = self.split and self.split.scheme == "random"
-        return self.world or (self.split if is_random else None)
+        by_split = self.split if self.split and self.split.drawn else None
+        return self.world or by_split
 
     def rules(self):
         titles = self.task == "titles"
@@ -155,23 +167,29 @@ class AuthorsConfig(Settings):
     """How a representation of authors is made: counted, or trained by a base loss, and perhaps by a student of that
     (`methods/arr`). Base `cl` is contrastive, `mll` goes over all authors. Student `arr` is the paper's,
     `corrected` has a teacher less the topic (ours)."""
-    counted: Literal["bow", "tfidf", "char", "function words"] | None = None # rows that are counted; nothing is trained
+    counted: Literal["bow", "tfidf", "char", "function words", "topics"] | None = None # what is counted; nothing is trained.
+    # `topics`: how far a text points to each topic of training
     base: Literal["cl", "mll"] = "cl"
     student: Literal["none", "arr", "corrected"] = "none"
     variant: Literal["paper", "released"] = "paper" # of Eq. 3 (ARR)
     bias: Probability | None = None # B of all batches; None: Eq. 2 (ARR); 0: plain self-distillation
     gamma: NotNegative = 0.      # strength of the topic model, in a product of experts or a corrected teacher
     epochs: Natural | None = None # of what is kept, where they are others than the block's
+    masked: Probability = 0.     # of a token that is not frequent to be masked in a step of training (PCM)
+    frequent: Natural = 300      # so many tokens are never masked, the most frequent in training
 
     def rules(self):
         changed = self.variant != "paper" or self.bias is not None
         product = self.student == "none" and self.base == "cl"
+        plain = product and not self.gamma
         yield self.counted and self.model_copy(update={"counted": None}) != AuthorsConfig(), (
             "what is counted takes no loss and no student")
         yield self.student != "arr" and changed, "`variant` and `bias` belong to the student `arr`"
         yield self.student == "corrected" and not self.gamma, "a corrected teacher needs `gamma`"
         yield self.gamma and not product and self.student != "corrected", (
             "`gamma` belongs to a corrected teacher, or to the base `cl` without a student (product of experts)")
+        yield self.masked and not plain, "`masked` belongs to the base `cl` without a student and without `gamma`"
+        yield self.frequent != 300 and not self.masked, "`frequent` goes with `masked`"
 
 
 class TextsConfig(Strict):

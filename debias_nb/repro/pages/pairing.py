@@ -27,7 +27,7 @@ def data_of(record: dict) -> dict: # empty for a run without one
 def _random_split(record: dict) -> dict: # empty where there is none
     "How the corpus of a record is divided, where that is at random."
     split = data_of(record).get("split") or {}
-    if split.get("scheme") == "random":
+    if split.get("scheme") in ("random", "hits"):
         return split
     return {}
 

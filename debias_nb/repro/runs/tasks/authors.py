@@ -21,15 +21,15 @@ import torch
 from numpy.random import default_rng
 
 from debias_nb.arr import (
-    ARR, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, NumberedTexts,
-    ProductOfExperts, author_ids, history_summary, text_rows,
+    ARR, AuthorCollator, AuthorPairSampler, ContentMasking, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss,
+    NumberedTexts, ProductOfExperts, author_ids, history_summary, text_rows,
 )
 from debias_nb.data.authors import (
     SOURCES, AuthorSplit, Halves, Texts, among, describe, leakage, leakage_aware_split, load_texts, nearest_topics,
-    paper_split, planted_texts, query_target, random_split,
+    paper_split, planted_texts, query_target, random_split, sample_topics, topic_model,
 )
 from debias_nb.config import ConfigError, EncoderConfig, check_known
-from debias_nb.encoders import embed, encoder_fingerprint, single_thread, tokenise, weights_hash
+from debias_nb.encoders import embed, encoder_fingerprint, single_thread, tokenise, unit_rows, weights_hash
 from debias_nb.loading import best_device, load_encoder
 from debias_nb.trainer import QuietTrainer
 from debias_nb.metrics import bootstrap_weights
@@ -77,7 +77,7 @@ def _read(name: str, corpus: CorpusConfig) -> Texts:
     return load_texts(name, quotes="quotes" in corpus.cleaned, signatures="signatures" in corpus.cleaned)
 
 
-SCHEMES = {"paper": paper_split, "random": random_split, "aware": leakage_aware_split}
+SCHEMES = {"paper": paper_split, "random": random_split, "hits": random_split, "aware": leakage_aware_split}
 
 
 @lru_cache(maxsize=2)
@@ -105,6 +105,8 @@ def author_split(corpus: CorpusConfig) -> AuthorSplit:
     else:
         divide = SCHEMES[settings.scheme]
         texts = _read(corpus.name, corpus)
+        if settings.keep < 1:
+            texts = sample_topics(texts, settings.keep, settings.each, settings.scheme == "hits", settings.seed)
         split = divide(texts, settings.authors, settings.topics, share=settings.share, seed=settings.seed)
     if settings and settings.validation == "across":
         return _validated_across(split, settings.seed)
@@ -170,7 +172,8 @@ def author_loss(
     temperature: float,       # tau > 0
     rows=None,                # (n, V) of the topic model; a function that gives them
     teacher=None,             # (n, d) vectors of the training texts, for a student
-    seed: int = 0,            # of a classifier's first weights
+    seed: int = 0,            # of a classifier's first weights, or of what is masked
+    tokens=None,              # of the training texts, where some are masked
 ):
     "The loss that a method is trained with. Raises `ValueError` for a student without a teacher, and as the losses do."
     if method.student != "none" and teacher is None:
@@ -183,6 +186,8 @@ def author_loss(
         return ProductOfExperts(model, NumberedTexts(rows(), labels), temperature, method.gamma)
     if method.base == "mll":
         return MulticlassLoss(model, int(labels.max()) + 1, seed)
+    if method.masked:
+        return ContentMasking(model, tokens, temperature, method.frequent, method.masked, seed)
     return ContrastiveAuthorLoss(model, temperature)
 
 
@@ -308,10 +313,11 @@ def _fitted(corpus, encoder, training, method, seed, temperature, teacher): # te
     "A model trained with one setting, and the history of its loss. Raises `TrainingFailed`."
     model = beginning(encoder, corpus, seed)
     labels = author_ids(author_split(corpus).train.author)
-    loss = author_loss(method, model, labels, temperature, lambda: topic_rows(corpus), teacher, seed)
+    tokens = _tokens(encoder, corpus, "train")
+    loss = author_loss(method, model, labels, temperature, lambda: topic_rows(corpus), teacher, seed, tokens)
     of_students = training.student_epochs if method.student != "none" else None
     epochs = method.epochs or of_students or training.epochs
-    fit_authors(model, loss, _tokens(encoder, corpus, "train"), labels, training, epochs, seed, encoder.dtype)
+    fit_authors(model, loss, tokens, labels, training, epochs, seed, encoder.dtype)
     return model, loss.history
 
 
@@ -430,6 +436,10 @@ class AuthorsTask(Task):
         about = {f"train {corpus.name}": _about(split.train)}
         if run.evaluate == ("counts",):
             return Trained(None, "none: texts are counted", data=about)
+        if method.counted == "topics":
+            points = topic_model(split.train)
+            return Trained(lambda part: unit_rows(torch.from_numpy(points(split.parts()[part].text))),
+                           "none: topics of the training texts", data=about)
         if method.counted: # a planted language has function words of its own
             words = author_words(corpus.world).style.tolist() if corpus.world else None
             rows = text_rows(method.counted, split.train.text, words)
