@@ -51,6 +51,7 @@ METHODS = {
     "plain": dict(),
     "outreg": dict(regulariser="outreg", weight=3.),
     "itvreg": dict(regulariser="itvreg", weight=30., mask_share=.5),
+    "itvreg by share": dict(regulariser="itvreg", share=.3, mask_share=.5),
     "maskreg": dict(regulariser="maskreg", weight=3., mask_share=.5),
     "l2sp": dict(regulariser="l2sp", weight=.1),
     "itvaug": dict(augmentation="itvaug", mask_share=.5),
@@ -58,7 +59,7 @@ METHODS = {
 }
 TUNED = [
     ("plain", "bert"), ("outreg", "bert"), ("itvreg", "bert"), ("itvreg", "table"), ("maskreg", "table"), ("l2sp", "bert"),
-    ("itvaug", "bert"), ("worddropout", "table"),
+    ("itvreg by share", "bert"), ("itvaug", "bert"), ("worddropout", "table"),
 ]
 
 

@@ -659,6 +659,101 @@ def test_word_dropout_shortens_the_texts_of_training_alone(bert):
     assert (lengths(WordDropout(.5, columns=0, rows=.2), True) < whole).sum(1).tolist() == [1, 0]
 
 
+# ---------------------------------------------------------------- a share of the gradient in place of lambda
+
+
+def lengths_of(terms, model):
+    "The length of the gradient of each term, by itself."
+    weights = list(model.parameters())
+    found = {}
+    for name, term in terms.items():
+        parts = torch.autograd.grad(term, weights, retain_graph=True, allow_unused=True)
+        found[name] = torch.cat([part.flatten() for part in parts if part is not None]).norm()
+    return found
+
+
+@pytest.mark.parametrize("name, make, columns", [
+    ("bert", mnrl, PAIR), ("bert", matryoshka, TRIPLET), ("table", losses.CosineSimilarityLoss, SCORED), ("table", LeastSquares, SCORED)])
+def test_terms_have_the_share_of_the_gradient_that_is_asked_for(encoders, name, make, columns):
+    "Several of them, next to one with a lambda of its own."
+    base = encoders[name]
+    model = stepped(base)
+    for asked in ({"outreg": .2}, {"outreg": .2, "itvreg": .05, "maskreg": .3}):
+        kinds = {"outreg": OutReg, "itvreg": ITVReg, "maskreg": MaskReg}
+        one_of_each = [kinds[kind](f"{100 * share:g}%") for kind, share in asked.items()]
+        loss = Regularized(model, make(model), [*one_of_each, L2SP(.1)], base=base)
+        terms = loss(*batch_of(model, columns))
+        lengths = lengths_of({name: terms[name] for name in terms}, model)
+        for kind, share in asked.items():
+            assert torch.isclose(lengths[kind] / sum(lengths.values()), torch.tensor(share), rtol=1e-4)
+            assert torch.isclose(terms[kind], terms.shown[f"{kind}_weight"] * terms.raw[kind])
+            assert torch.isclose(terms.shown[f"{kind}_gradient_share"], torch.tensor(share), rtol=1e-4)
+        with torch.no_grad():
+            assert not loss(*batch_of(model, columns)).shown
+
+
+def test_lambda_follows_a_training_by_medians_of_what_was_measured(table, tmp_path):
+    "Before the first step there is nothing to weigh. One batch that is unlike the others does not count."
+    loss = Regularized(table, mnrl(table), [OutReg("20%")])
+    how = dict(max_steps=300, logging_strategy="steps", logging_steps=1)
+    loss.watch.measures = lambda: True
+    logged = trained(table, loss, rows(PAIR, 200), tmp_path, **how).state.log_history[:-1]
+    weights = [entry["outreg_weight"] for entry in logged]
+    shares = np.array([entry["outreg_gradient_share"] for entry in logged])
+    assert weights[0] == 0 < weights[1]
+    assert {step % 5 for step in range(21, 301) if weights[step - 1] != weights[step - 2]} == {0}
+    assert abs(shares[100:].mean() - .2) < .03
+    for measured in ([[8., 2.]] * 3, [[8., 2.]] * 2 + [[900., .001]]):
+        loss.strengths.state["measured"] = measured
+        loss.strengths._set()
+        assert loss.strengths.weight("outreg") == pytest.approx(.2 / .8 * 8 / 2)
+    loss.strengths.state["measured"] = [[8., 1e-7]]
+    loss.strengths._set()
+    assert loss.strengths.weight("outreg") == pytest.approx(1.), "of a gradient that is rounding nothing follows"
+
+
+SHARES = [OutReg("20%"), ITVReg("10%", rows=.5), SimCSE(.1)]
+
+
+@pytest.mark.parametrize("name", ["bert", "table"])
+def test_lambda_is_kept_in_a_checkpoint(folders, name, tmp_path):
+    "In a new process, and by a trainer that goes back to its own checkpoint."
+    def began():
+        model = made.load(folders[name])
+        loss = Regularized(model, mnrl(model), SHARES)
+        return trainer_of(model, loss, rows(PAIR), tmp_path, max_steps=12, save_strategy="steps", save_steps=4)
+
+    whole = began()
+    whole.train()
+    after = copy.deepcopy(whole.model)
+    known = copy.deepcopy(whole.loss.strengths.state)
+    assert known["batches"] == 12 and min(known["lambdas"].values()) > 0
+    for trainer in (began(), whole):
+        trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-8"))
+        assert furthest(trainer.model, after) == 0
+        assert trainer.loss.strengths.state == known
+    again = began() # a training of its own begins anew, whatever has been trained before
+    again.train()
+    assert furthest(again.model, after) == 0
+    other = Regularized(again.model, mnrl(again.model), SHARES)
+    trained(again.model, other, rows(PAIR), tmp_path, max_steps=3)
+    assert other.strengths.state["batches"] == 3
+
+
+def test_a_share_is_refused_where_there_is_no_gradient_to_measure(bert, tmp_path):
+    loss = Regularized(bert, mnrl(bert), [OutReg("20%")])
+    bert[0].auto_model.gradient_checkpointing_enable({"use_reentrant": True})
+    bert[0].auto_model.enable_input_require_grads()
+    with pytest.raises(ValueError, match="outreg cannot be kept at a share of the gradient: .* give a number as weight"):
+        loss(*batch_of(bert.train(), PAIR))
+
+
+def test_two_losses_with_the_same_shares_are_refused(bert, tmp_path):
+    first, second = (Regularized(bert, mnrl(bert), [OutReg("20%")]) for _ in range(2))
+    with pytest.raises(ValueError, match="two losses of one training .* `seed`"):
+        trained(bert, {"one": first, "other": second}, {"one": rows(PAIR), "other": rows(PAIR, seed=1)}, tmp_path)
+
+
 # ---------------------------------------------------------------- what is said
 
 
@@ -726,7 +821,11 @@ def with_adapter(model):
     (lambda m: with_mnrl(template(m), WordDropout(.2)), EncoderError, "template"),
     (lambda m: Regularized(torch.nn.Linear(1, 1), mnrl(m), [MaskReg()]), ValueError, "model"),
     (lambda m: ITVReg(-1), ValueError, "weight"),
-    (lambda m: OutReg("0.1"), ValueError, "weight"),
+    (lambda m: OutReg("0.1"), ValueError, "weight must be a number .lambda. or a share"),
+    (lambda m: ITVReg("100%"), ValueError, "weight, as a share of the gradient, must lie in .0, 1."),
+    (lambda m: ITVReg("-5%"), ValueError, "weight"),
+    (lambda m: with_mnrl(m, OutReg("50%"), ITVReg("50%")), ValueError, "ask for 100% of the gradient"),
+    (lambda m: Regularized(m, in_matryoshka(m, cached(m)), [OutReg("5%")]), ValueError, "gradient cache"),
     (lambda m: MaskReg(float("nan")), ValueError, "weight"),
     (lambda m: ITVReg(mask_share=50), ValueError, "mask_share"),
     (lambda m: ITVReg(intervention="masc"), ValueError, "masc"),

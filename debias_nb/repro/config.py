@@ -187,6 +187,7 @@ class MethodConfig(Settings):
     trained: bool = True         # False: the base encoder as it is
     regulariser: str = "none"    # of `REGULARISERS`
     weight: NotNegative = 0.     # the paper's lambda
+    share: Annotated[float, Field(gt=0, lt=1)] | None = None # of the gradient, in place of `weight`: lambda follows it
     mask_share: Annotated[float, Field(gt=0, lt=1)] | None = None # share of ordinary tokens intervened on
     intervention: Intervention = "mask"
     augmentation: Literal["none", "itvaug", "worddropout"] = "none"
@@ -210,6 +211,7 @@ class MethodConfig(Settings):
         yield not self.trained and further, "an encoder that is not trained takes no regulariser"
         yield regularised and augmented, "a regulariser or an augmentation, not both"
         yield self.weight and not regularised, "a weight without a regulariser"
+        yield self.share is not None and (self.weight or not regularised), "`share` belongs to a regulariser without a `weight`"
         yield self.authors and self.trained == counted, (
             "what is counted is not trained, and what is not trained has no loss")
         yield self.rows < 1 and not regularised, "`rows` without a regulariser"

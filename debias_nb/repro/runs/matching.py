@@ -227,7 +227,8 @@ def make_loss(
         settings = {"mask_share": method.mask_share, "intervention": method.intervention} if intervenes else {}
         if method.texts:
             settings |= {"texts": texts, "seed": course.seed}
-        loss = Regularized(model, loss, [kind(method.weight, rows=method.rows, **settings)], base, draws)
+        weight = method.weight if method.share is None else f"{100 * method.share:.9g}%"
+        loss = Regularized(model, loss, [kind(weight, rows=method.rows, **settings)], base, draws)
     if isinstance(loss, Regularized):
         loss.watch = None # a table trains with every strength, also with those that do nothing
     ahead = method.rows == 1 or is_static(model) # a table embeds all rows at once sooner than a few in every step
