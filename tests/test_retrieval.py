@@ -11,13 +11,14 @@ import pytest
 import scipy.sparse as sp
 import torch
 from hypothesis import given, settings, strategies as st
+from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from debias_nb.data.titles import TitleTask
 from debias_nb.metrics import bootstrap_weights
 from debias_nb.data.retrieval import (
-    FirstHit, bin_shares, evaluate_retrieval, first_hits, first_items, frequency_bins, gains_at, propensities,
+    FirstHit, bin_shares, evaluate_ranking, evaluate_retrieval, first_hits, first_items, frequency_bins, gains_at, propensities,
     recall_at, reciprocal_rank, top_lists,
 )
 
@@ -116,6 +117,7 @@ def test_every_tensor_is_made_on_the_device_of_the_vectors():
         torch.zeros(3)
         assert placed.lost.pop() == "zeros", "this one is noticed"
         evaluate_retrieval(q, x, task)
+        evaluate_ranking(q, x, task)
         top_lists(q, x, task, [1, 2])
         first_hits(q, x, task.relevance, nearest=3)
     assert not placed.lost
@@ -135,6 +137,7 @@ class Sizes(TorchDispatchMode):
 
 @pytest.mark.parametrize("search", [
     lambda q, x, t: evaluate_retrieval(q, x, t, block_bytes=2**20),
+    lambda q, x, t: evaluate_ranking(q, x, t, block_bytes=2**20),
     lambda q, x, t: first_hits(q, x, t.relevance, 8, block_bytes=2**20),
 ])
 def test_memory_is_bounded(search):
@@ -356,3 +359,74 @@ def test_a_place_in_a_tie_is_the_mean_over_its_orders():
     assert np.allclose(reciprocal_rank(first), [(1 / of).mean() for of in ranks])
     for k in (1, 2, 3, 5, 9):
         assert np.allclose(recall_at(first, k), [(of <= k).mean() for of in ranks])
+        assert np.allclose(reciprocal_rank(first, k), [(1 / of * (of <= k)).mean() for of in ranks])
+
+
+# ---------------------------------------------------------------- nDCG, MRR and recall
+
+
+def ranked(order, marks, k): # order: of the items -> nDCG@k, MRR@k, recall@k
+    hits = marks[list(order[:k])]
+    discount = 1 / np.log2(np.arange(k) + 2)
+    first = 1 / (hits.argmax() + 1) if hits.any() else 0.
+    return hits @ discount / discount[:marks.sum()].sum(), first, hits.sum() / marks.sum()
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=2, max_size=6), st.data())
+def test_a_ranking_is_the_mean_over_all_orders_of_equal_scores(pairs, data):
+    scores, marks = np.array([*pairs, (1, True)], np.float32).T
+    marks = marks.astype(bool)
+    m = len(scores)
+    k = data.draw(st.integers(1, m - 1))
+    bars = np.zeros(m, bool)
+    bars[data.draw(st.integers(0, m - 2))] = data.draw(st.booleans())
+    marks &= ~bars
+    task = TitleTask(
+        "small", ["q"], ["i"] * m, sp.csr_matrix(marks[None]), np.array([-1]), None, np.zeros(m),
+        excluded=sp.csr_matrix(bars[None]))
+    found = evaluate_ranking(torch.ones(1, 1), torch.from_numpy(scores)[:, None], task, k)
+    candidates = np.flatnonzero(~bars)
+    orders = [order for order in itertools.permutations(candidates) if falls(scores[list(order)])]
+    expected = np.mean([ranked(order, marks, k) for order in orders], axis=0)
+    assert list(found) == [f"ndcg{k}", f"mrr{k}", f"recall{k}"]
+    assert list(found.values()) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_order_of_a_file_flatters_no_ranking(device):
+    "Twenty items with one vector, of which the file lists the relevant one first, or last."
+    q, x = torch.ones(1, 3, device=device), torch.ones(20, 3, device=device)
+    for place in (0, 19):
+        relevance = sp.csr_matrix(([True], ([0], [place])), shape=(1, 20))
+        task = TitleTask("same", ["q"], ["i"] * 20, relevance, np.array([-1]), None, np.zeros(20))
+        found = evaluate_ranking(q, x, task)
+        assert found["recall10"] == pytest.approx(10 / 20)
+        assert found["mrr10"] == pytest.approx((1 / np.arange(1, 11)).sum() / 20)
+        assert found["ndcg10"] == pytest.approx((1 / np.log2(np.arange(2, 12))).sum() / 20)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("size", [1, 5000, 2**24])
+def test_a_ranking_is_what_sentence_transformers_evaluator_says(device, size):
+    q, x = normal(0, 40, 8), normal(1, 150, 8) # no ties
+    task = toy(n=40)[-1]
+    found = evaluate_ranking(q.to(device), x.to(device), task, block_bytes=size)
+
+    relevant = {str(i): {str(item) for item in row.nonzero()[0]} for i, row in enumerate(task.relevance.toarray())}
+    judge = InformationRetrievalEvaluator(
+        {i: i for i in relevant}, {str(item): str(item) for item in range(150)}, relevant,
+        mrr_at_k=[10], ndcg_at_k=[10], precision_recall_at_k=[10], accuracy_at_k=[10], map_at_k=[10])
+    lists = [
+        [{"corpus_id": str(item), "score": float(score)} for item, score in enumerate(row) if np.isfinite(score)]
+        for row in table(q, x, task.own)]
+    wanted = judge.compute_metrics(lists)
+    assert found["ndcg10"] == pytest.approx(wanted["ndcg@k"][10])
+    assert found["mrr10"] == pytest.approx(wanted["mrr@k"][10])
+    assert found["recall10"] == pytest.approx(wanted["recall@k"][10])
+
+
+def test_a_ranking_of_fewer_items_than_places_is_refused():
+    q, x, task = toy(m=9)
+    with pytest.raises(ValueError, match="toy: k is 10, but a query has . candidates"):
+        evaluate_ranking(q, x, task)

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
 
 from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.data.pairs import QuestionPairs
@@ -16,7 +15,7 @@ from debias_nb.loading import load_encoder
 from debias_nb.repro.config import CorpusConfig, MethodConfig, TextsConfig, TrainConfig
 from debias_nb.repro.runs.tasks import pairs
 from debias_nb.repro.runs.matching import base_loss
-from debias_nb.repro.runs.tasks.pairs import LabelledPairs, at_balance, ranking_columns, retrieval_measures
+from debias_nb.repro.runs.tasks.pairs import LabelledPairs, at_balance, ranking_columns, search_measures
 from debias_nb.repro.runs.training import PairCollator, fine_tune, pair_tokens, ranking_tokens
 
 # a, b and c ask the same; so do d and e
@@ -247,31 +246,29 @@ def test_cosent_and_ranking_are_the_librarys_own_with_its_settings(tiny):
             assert made.scale == 20 # what its documentation says
 
 
-def test_retrieval_is_what_sentence_transformers_evaluator_says(monkeypatch):
+@pytest.fixture
+def search(monkeypatch):
     monkeypatch.setattr(pairs, "evaluation_pairs", lambda *asked: LABELLED)
     pairs.search_of.cache_clear()
-    search = pairs.search_of("made", None, None)
+    yield pairs.search_of("made", None, None)
     pairs.search_of.cache_clear()
-    texts = LABELLED.all_texts
-    assert sorted({texts[row] for row in search.queries}) == ["a", "d", "g"]
-    assert sorted(texts[row] for row in search.items) == sorted(set(LABELLED.right))
-    rng = np.random.default_rng(0)
-    vectors = torch.from_numpy(rng.normal(size=(6, 4)))
-    both = torch.nn.functional.normalize(vectors[[sorted(set(texts)).index(text) % 6 for text in texts]], dim=1)
-    both = both + torch.from_numpy(rng.normal(size=both.shape)) * .01 # no ties
-    monkeypatch.setattr(pairs, "PLACES", 3)
-    found = retrieval_measures(both, search)
 
-    relevant = {str(q): {str(i) for i in row.nonzero()[0]} for q, row in enumerate(search.relevance.toarray())}
-    judge = InformationRetrievalEvaluator(
-        {q: q for q in relevant}, {str(i): str(i) for i in range(len(search.items))}, relevant,
-        mrr_at_k=[3], ndcg_at_k=[3], precision_recall_at_k=[3], accuracy_at_k=[3], map_at_k=[3])
-    scores = both[search.queries] @ both[search.items].T
-    barred = search.barred.toarray()
-    lists = [[
-        {"corpus_id": str(i), "score": float(score)} for i, score in enumerate(row) if not barred[q, i]]
-        for q, row in enumerate(scores)]
-    wanted = judge.compute_metrics(lists)
-    assert found["ndcg10"] == pytest.approx(wanted["ndcg@k"][3])
-    assert found["mrr10"] == pytest.approx(wanted["mrr@k"][3])
-    assert found["recall10"] == pytest.approx(wanted["recall@k"][3])
+
+def test_left_texts_with_a_duplicate_search_all_right_texts_but_themselves(search):
+    assert search.queries == ["a", "d", "g"]
+    assert search.items == sorted(set(LABELLED.right))
+    relevant = [{search.items[item] for item in row.nonzero()[0]} for row in search.relevance.toarray()]
+    assert relevant == [{"b"}, {"e"}, {"h"}]
+    itself = [[search.items[item] for item in row.nonzero()[0]] for row in search.barred.toarray()]
+    assert itself == [["a"], [], []]
+
+
+def test_a_search_is_measured_by_the_vectors_of_its_texts(search, monkeypatch):
+    letters = sorted(set(LABELLED.all_texts))
+    rows = [letters.index(text) for text in LABELLED.all_texts]
+    vector = torch.nn.functional.normalize(torch.from_numpy(np.random.default_rng(0).normal(size=(9, 4))), dim=1)
+    monkeypatch.setattr(pairs, "evaluate_ranking", lambda queries, items, task: (queries, items, task))
+    queries, items, task = search_measures(vector[rows], LABELLED, search)
+    assert task is search
+    assert torch.equal(queries, vector[[letters.index(text) for text in search.queries]])
+    assert torch.equal(items, vector[[letters.index(text) for text in search.items]])

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TIE', 'first_items', 'gains_at', 'propensities', 'frequency_bins', 'bin_shares', 'evaluate_retrieval', 'top_lists',
-           'FirstHit', 'first_hits', 'recall_at', 'reciprocal_rank']
+           'FirstHit', 'first_hits', 'recall_at', 'reciprocal_rank', 'evaluate_ranking']
 
 # %% ../../nbs/data/11_retrieval.ipynb #e0fb8376
 import math
@@ -281,8 +281,9 @@ def recall_at(
 
 def reciprocal_rank(
     first: FirstHit,
+    k: float = math.inf, # places that count, at least 1
 ) -> np.ndarray: # (n,) in [0, 1]
-    "One over the rank of the first relevant item, mean over all orders of ties."
+    "One over the rank of the first relevant item, 0 where it is beyond k; mean over all orders of ties."
     places = np.stack([first.above, first.tied, first.right], 1)
     kinds, which = np.unique(places, axis=0, return_inverse=True)
     values = []
@@ -291,5 +292,43 @@ def reciprocal_rank(
         chance = 1.
         if tied > right:
             chance = nhypergeom.pmf(before, tied, tied - right, 1)
-        values.append((chance / (above + before + 1)).sum())
+        place = above + before + 1
+        values.append((chance / place)[place <= k].sum())
     return np.array(values)[which.ravel()]
+
+# %% ../../nbs/data/11_retrieval.ipynb #c5d1a7e1
+def _first_listed(best, hits): # (b, K) each: of `first_items`, and which of these items are relevant
+    "As in `FirstHit`: above, tied and right of some queries, (3, b); beyond the list nothing is relevant."
+    score = np.where(hits, best, -math.inf).max(1, keepdims=True)
+    level = best == score
+    return np.stack([(best > score).sum(1), level.sum(1), (level & hits).sum(1)])
+
+
+@torch.no_grad()
+def evaluate_ranking(
+    queries: torch.Tensor,    # (n, d) embeddings of the task's queries
+    items: torch.Tensor,      # (m, d) and of its items
+    task: TitleTask,
+    k: int = 10,              # places
+    block_bytes: int = 2**24, # about the memory of the scores that are there at a time
+) -> dict[str, float]: # `ndcg10`, `mrr10` and `recall10`, or of another k, in [0, 1]
+    """nDCG@k, MRR@k and recall@k: means over queries, and over all orders of equal scores.
+    Raises `ValueError` naming the task."""
+    _check_task(queries, items, task, k)
+    collected = []
+    first = []
+    for rows, scores in _score_blocks(queries, items, task.barred, block_bytes):
+        best, found = first_items(scores, k)
+        hits = np.take_along_axis(task.relevance[rows].toarray(), found, 1)
+        collected.append([gains_at(best, hits, places) for places in range(1, k + 1)])
+        first.append(_first_listed(best, hits))
+    collected = np.concatenate(collected, axis=1) # (k, n)
+    at_place = np.diff(collected, axis=0, prepend=0)
+    discount = 1 / np.log2(np.arange(k) + 2)
+    relevant = task.relevance.getnnz(1)
+    ideal = discount.cumsum()[np.minimum(relevant, k) - 1]
+    ranks = reciprocal_rank(FirstHit(*np.concatenate(first, axis=1)), k)
+    return {
+        f"ndcg{k}": float((discount @ at_place / ideal).mean()),
+        f"mrr{k}": float(ranks.mean()),
+        f"recall{k}": float((collected[-1] / relevant).mean())}

@@ -19,7 +19,7 @@ from debias_nb.interventions import importance, importance_by_role
 from debias_nb.itvreg import cosines
 from debias_nb.metrics import auc_at, evaluate_pairs, rank_metrics
 from debias_nb.regularizers import wise_ft
-from debias_nb.data.retrieval import evaluate_retrieval
+from debias_nb.data.retrieval import evaluate_ranking, evaluate_retrieval
 from debias_nb.data.pairs import (
     CATEGORIES, ROLES, SOURCES, QuestionPairs, components, fold, load_offers, load_products, load_questions, load_test,
     seen_words, word_overlap, worded,
@@ -361,57 +361,34 @@ def followed(metrics: dict) -> dict: # `<set> <metric>` -> value
     return seen
 
 
-@dataclass(frozen=True)
-class Search:
-    "Duplicates to be found: the left texts that have one, and among all right texts those that ask the same."
-    queries: np.ndarray # (n,) rows of all texts of the pairs
-    items: np.ndarray   # (m,)
-    relevance: object   # (n, m) CSR matrix of booleans, each row with a True
-    barred: object      # (n, m) the query itself
-
-
 @lru_cache(maxsize=8)
-def search_of(name: str, corpus: CorpusConfig | None, world: WorldConfig | None) -> Search:
-    "The search for duplicates in an evaluation set."
+def search_of(name: str, corpus: CorpusConfig | None, world: WorldConfig | None) -> TitleTask:
+    "Left texts of an evaluation set that have a duplicate; relevant are those of all its right texts that ask the same."
     pairs = evaluation_pairs(name, corpus, world)
     texts, left, right, group = questions_of(pairs)
-    queries, first_left = np.unique(left[pairs.labels == 1], return_index=True)
-    items, first_right = np.unique(right, return_index=True)
-    asks = csr_array((np.ones(len(texts)), (np.arange(len(texts)), group)))
-    own = csr_array((np.ones(len(texts)), (np.arange(len(texts)), np.arange(len(texts)))))
-    itself = own[queries] @ own[items].T
-    relevance = asks[queries] @ asks[items].T - itself
-    found = np.flatnonzero(relevance.sum(1) > 0)
-    rows = np.flatnonzero(pairs.labels == 1)[first_left]
-    return Search(
-        rows[found], len(pairs.left) + first_right, relevance[found].astype(bool), itself[found].astype(bool))
+    queries, items = np.unique(left[pairs.labels == 1]), np.unique(right)
+    every = np.arange(len(texts))
+    place = np.full(len(texts), -1) # of a text among the items
+    place[items] = np.arange(len(items))
+    asks = csr_array((np.ones(len(texts)), (every, group)))
+    own = csr_array((np.ones(len(texts)), (every, every)))
+    others = asks[queries] @ asks[items].T - own[queries] @ own[items].T
+    found = others.sum(1) > 0
+    queries = queries[found]
+    return TitleTask(
+        pairs.name, texts[queries].tolist(), texts[items].tolist(), others[found], place[queries], None,
+        np.zeros(len(items)))
 
 
-PLACES = 10
-
-
-def retrieval_measures(
-    both,           # (2n, d) tensor of unit vectors, embeddings of both sides
-    search: Search,
+def search_measures(
+    both,              # (2n, d) tensor of unit vectors, embeddings of both sides
+    pairs: LabelledPairs,
+    search: TitleTask, # of `search_of` for these pairs
 ) -> dict: # `ndcg10`, `mrr10` and `recall10`, in [0, 1]
-    "How duplicates are found among all right texts: means over the left texts that have one."
-    items = both[search.items].T
-    hits = []
-    for start in range(0, len(search.queries), 500):
-        rows = slice(start, start + 500)
-        scores = both[search.queries[rows]] @ items
-        scores[search.barred[rows].nonzero()] = -np.inf
-        best = scores.topk(PLACES).indices.numpy()
-        hits.append(np.take_along_axis(search.relevance[rows].toarray(), best, 1))
-    hits = np.concatenate(hits)
-    discount = 1 / np.log2(np.arange(PLACES) + 2)
-    relevant = search.relevance.sum(1)
-    ideal = discount.cumsum()[np.minimum(relevant, PLACES) - 1]
-    first = np.where(hits.any(1), 1 / (hits.argmax(1) + 1), 0)
-    return {
-        "ndcg10": float((hits @ discount / ideal).mean()),
-        "mrr10": float(first.mean()),
-        "recall10": float((hits.sum(1) / relevant).mean())}
+    "How duplicates are found among all right texts."
+    place = {text: i for i, text in enumerate(pairs.all_texts)}
+    queries, items = [both[[place[text] for text in texts]] for texts in (search.queries, search.items)]
+    return evaluate_ranking(queries, items, search)
 
 
 class PairTask(Task):
@@ -446,7 +423,7 @@ class PairTask(Task):
             resampled.pop("auc")
             kept |= ranked | _few(resampled)
         if "retrieval" in run.measure:
-            values |= retrieval_measures(both, search_of(name, run.corpus, run.eval_world))
+            values |= search_measures(both, pairs, search_of(name, run.corpus, run.eval_world))
         if "words" in run.measure and name in (*SOURCES, *CATEGORIES):
             values |= word_measures(name, run.corpus)
             values |= role_importance(model, run.encoder, pairs.left)
