@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
+from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
 
 from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.data.pairs import QuestionPairs
@@ -12,8 +14,9 @@ from debias_nb.data.worlds import Catalogue
 from debias_nb.loading import load_encoder
 from debias_nb.repro.config import CorpusConfig, MethodConfig, TextsConfig, TrainConfig
 from debias_nb.repro.runs.tasks import pairs
-from debias_nb.repro.runs.tasks.pairs import at_balance
-from debias_nb.repro.runs.training import fine_tune, pair_tokens
+from debias_nb.repro.runs.matching import base_loss
+from debias_nb.repro.runs.tasks.pairs import LabelledPairs, at_balance, ranking_columns, retrieval_measures
+from debias_nb.repro.runs.training import PairCollator, fine_tune, pair_tokens, ranking_tokens
 
 # a, b and c ask the same; so do d and e
 PAIRS = QuestionPairs(
@@ -118,3 +121,141 @@ def test_a_run_with_texts_depends_on_its_seed_alone(method):
     np.random.seed(5) # of a stream that nothing of a run may read
     assert once.equal(trained(base, **method))
     assert not once.equal(trained(base, course_seed=1, **method))
+
+
+# duplicates for a ranking loss
+
+# the first and the third duplicate have a negative of their own, the third by its right text
+LABELLED = LabelledPairs(
+    "made", ["a", "d", "g", "a", "h", "b"], ["b", "e", "h", "f", "k", "a"], np.array([1, 1, 1, 0, 0, 0]))
+
+
+def group_of(text):
+    return next((number for number, group in enumerate(("ab", "de", "gh")) if text in group), text)
+
+
+def test_a_third_column_is_a_known_negative_where_there_is_one_and_never_asks_the_same():
+    (first, second, third), asks, counts = ranking_columns(LABELLED, hard=True)
+    assert counts == {"duplicates": 3, "with a negative of their own": 2}
+    assert list(zip(first, second)) == [("a", "b"), ("d", "e"), ("h", "g")] # the third has changed places
+    assert (third[0], third[2]) == ("f", "k") and third[1] in "afhkgb"
+    for texts, row in zip(zip(first, third), asks): # numbers are alike where what is asked is
+        assert (row[0] == row[1]) == (group_of(texts[0]) == group_of(texts[1]))
+    again, *_ = ranking_columns(LABELLED, hard=True)
+    assert again == [first, second, third]
+    columns, asks, counts = ranking_columns(LABELLED, hard=False)
+    assert columns == [["a", "d", "g"], ["b", "e", "h"]] and asks.shape == (3, 1) and counts == {"duplicates": 3}
+
+
+def test_a_third_column_needs_pairs_that_are_no_duplicates():
+    alone = LabelledPairs("made", ["a", "b"], ["b", "a"], np.array([1, 0])) # the second label says otherwise
+    with pytest.raises(ConfigError, match="ranking-hard"):
+        ranking_columns(alone, hard=True)
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return load_encoder(EncoderConfig(
+        name="tiny", kind="static", world=WORLD, pretrain=PretrainConfig(steps=5, batch_size=16)))
+
+
+def ranked(base, loss="ranking", seed=0, batch_size=8, method=None):
+    "Weights after two epochs on duplicates of planted texts that ask in groups of four, and the rows of each batch."
+    left, right = Catalogue(WORLD).labelled_pairs().texts()
+    columns = [left[:60], right[:60]]
+    asks = np.arange(60)[:, None] // 4
+    if loss == "ranking-hard":
+        columns.append(right[60:120])
+        asks = np.hstack([asks, (asks + 7) % 15])
+    tokens = ranking_tokens(base, columns, asks)
+    batches = []
+
+    class Noting(PairCollator):
+        def __call__(self, features):
+            batches.append([feature["row"] for feature in features])
+            return super().__call__(features)
+
+    model = copy.deepcopy(base)
+    training = TrainConfig(loss=loss, learning_rate=1e-2, epochs=2, batch_size=batch_size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("debias_nb.repro.runs.training.PairCollator", Noting)
+        fine_tune(model, base, tokens, method or MethodConfig(name="x"), training, seed)
+    return model[0].embedding.weight.detach(), batches, asks
+
+
+@pytest.mark.parametrize("loss, batch_size", [("ranking", 8), ("ranking-hard", 6)])
+def test_no_batch_of_a_ranking_loss_has_a_false_negative_and_the_seed_orders_them(tiny, loss, batch_size):
+    weights, batches, asks = ranked(tiny, loss, batch_size=batch_size)
+    assert len(batches) == 2 * (60 // batch_size) and {len(rows) for rows in batches} == {batch_size}
+    for rows in batches:
+        questions = asks[rows, 0].tolist()
+        others = asks[rows, 1:].ravel().tolist()
+        assert len(set(questions)) == batch_size and not set(questions) & set(others)
+    assert not weights.equal(tiny[0].embedding.weight)
+    same, in_order, _ = ranked(tiny, loss, batch_size=batch_size)
+    assert same.equal(weights) and in_order == batches
+    _, otherwise, _ = ranked(tiny, loss, seed=1, batch_size=batch_size)
+    assert otherwise != batches
+
+
+def test_a_batch_may_not_be_larger_than_there_are_questions(tiny):
+    with pytest.raises(ConfigError, match="`batch_size` is 16, and only 15 duplicates"):
+        ranked(tiny, batch_size=16)
+
+
+@pytest.mark.parametrize("settings", [{"regulariser": "outreg"}, {"regulariser": "itvreg", "mask_share": .5}])
+def test_a_regularizer_stands_next_to_a_ranking_loss(tiny, settings):
+    plain, *_ = ranked(tiny)
+    held, *_ = ranked(tiny, method=MethodConfig(name="x", weight=100., **settings))
+    start = tiny[0].embedding.weight
+    assert (held - start).norm() < (plain - start).norm()
+    nothing, *_ = ranked(tiny, method=MethodConfig(name="x", weight=0., **settings))
+    assert torch.allclose(nothing, plain, atol=1e-6)
+
+
+def test_losses_of_labels_and_of_duplicates_do_not_take_each_others_pairs(tiny):
+    labelled = pair_tokens(tiny, ["a"], ["b"], [1])
+    plain = MethodConfig(name="x")
+    for loss in ("ranking", "ranking-hard"):
+        with pytest.raises(ValueError, match="ranking losses what asks the same"):
+            fine_tune(tiny, None, labelled, plain, TrainConfig(loss=loss, learning_rate=1, epochs=1, batch_size=2), 0)
+    with pytest.raises(ValueError, match="need labels"):
+        ranked(tiny, loss="cosent")
+
+
+def test_cosent_and_ranking_are_the_librarys_own_with_its_settings(tiny):
+    for loss, name in [("cosent", "CoSENTLoss"), ("ranking", "MultipleNegativesRankingLoss"), ("mse", "LeastSquares")]:
+        made = base_loss(TrainConfig(loss=loss, learning_rate=1, epochs=1, batch_size=2), tiny)
+        assert type(made).__name__ == name
+        if loss != "mse":
+            assert made.scale == 20 # what its documentation says
+
+
+def test_retrieval_is_what_sentence_transformers_evaluator_says(monkeypatch):
+    monkeypatch.setattr(pairs, "evaluation_pairs", lambda *asked: LABELLED)
+    pairs.search_of.cache_clear()
+    search = pairs.search_of("made", None, None)
+    pairs.search_of.cache_clear()
+    texts = LABELLED.all_texts
+    assert sorted({texts[row] for row in search.queries}) == ["a", "d", "g"]
+    assert sorted(texts[row] for row in search.items) == sorted(set(LABELLED.right))
+    rng = np.random.default_rng(0)
+    vectors = torch.from_numpy(rng.normal(size=(6, 4)))
+    both = torch.nn.functional.normalize(vectors[[sorted(set(texts)).index(text) % 6 for text in texts]], dim=1)
+    both = both + torch.from_numpy(rng.normal(size=both.shape)) * .01 # no ties
+    monkeypatch.setattr(pairs, "PLACES", 3)
+    found = retrieval_measures(both, search)
+
+    relevant = {str(q): {str(i) for i in row.nonzero()[0]} for q, row in enumerate(search.relevance.toarray())}
+    judge = InformationRetrievalEvaluator(
+        {q: q for q in relevant}, {str(i): str(i) for i in range(len(search.items))}, relevant,
+        mrr_at_k=[3], ndcg_at_k=[3], precision_recall_at_k=[3], accuracy_at_k=[3], map_at_k=[3])
+    scores = both[search.queries] @ both[search.items].T
+    barred = search.barred.toarray()
+    lists = [[
+        {"corpus_id": str(i), "score": float(score)} for i, score in enumerate(row) if not barred[q, i]]
+        for q, row in enumerate(scores)]
+    wanted = judge.compute_metrics(lists)
+    assert found["ndcg10"] == pytest.approx(wanted["ndcg@k"][3])
+    assert found["mrr10"] == pytest.approx(wanted["mrr@k"][3])
+    assert found["recall10"] == pytest.approx(wanted["recall@k"][3])

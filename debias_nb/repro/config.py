@@ -226,11 +226,13 @@ class TransferConfig(Strict):
 
 class TrainConfig(Settings):
     """Settings of fine-tuning, the same for every method of a block.
-    Losses: `mse` of cosine and label; `hinge`, contrastive with hard negatives of the batch; `cross-entropy` of a
-    classifier on pairs; `authors`, the one that the method names. `select`: the encoder after the last epoch, or after
-    the one that did best on held-out training data (answers: on the development set, by MAP)."""
+    Losses: `mse` of cosine and label; `cosent`, sentence-transformers' CoSENTLoss of the same; `ranking`, its
+    MultipleNegativesRankingLoss on the duplicates alone; `ranking-hard`, the same with a text that is no duplicate as third
+    column; `hinge`, contrastive with hard negatives of the batch; `cross-entropy` of a classifier on pairs; `authors`, the
+    one that the method names. `select`: the encoder after the last epoch, or after the one that did best on held-out
+    training data (answers: on the development set, by MAP)."""
     once = {"weight_decay": 0., "threads": 1}
-    loss: Literal["mse", "hinge", "cross-entropy", "authors"] = "mse"
+    loss: Literal["mse", "cosent", "ranking", "ranking-hard", "hinge", "cross-entropy", "authors"] = "mse"
     margin: Annotated[float, Field(gt=0, le=2)] | None = None # of the hinge
     hardest: Natural | None = None # negatives of a query in the hinge
     temperature: Positive | None = None # of these negatives' weights, None: equal weights; or tau of the losses of authors
@@ -261,8 +263,9 @@ class TrainConfig(Settings):
 
 
 # Test figures along training; gradient norms of each regulariser; top items (and token importance) of some queries;
-# words of real pairs: how many of them training has seen, and how important brands, shops and numbers are.
-Measure = Literal["trajectory", "gradients", "cases", "words"]
+# words of real pairs: how many of them training has seen, and how important brands, shops and numbers are; retrieval of
+# duplicates over all right texts of an evaluation set.
+Measure = Literal["trajectory", "gradients", "cases", "words", "retrieval"]
 
 
 def _reseeded(config: Strict, names: Names, seed: int) -> Strict:

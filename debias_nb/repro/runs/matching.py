@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from sentence_transformers.sentence_transformer.losses import CoSENTLoss, MultipleNegativesRankingLoss
 from transformers import TrainerCallback
 
 from debias_nb.batches import View
@@ -19,6 +20,24 @@ from debias_nb.itvreg import Hinge, LeastSquares, cosines, itvaug_target, itvreg
 from debias_nb.regularized import Draws, Regularized
 from debias_nb.regularizers import REGULARIZERS, Intervening, WordDropout
 from debias_nb.repro.config import MethodConfig, TrainConfig
+
+
+RANKING = ("ranking", "ranking-hard") # losses of duplicates, whose negatives are the other texts of a batch
+
+
+def base_loss(
+    training: TrainConfig | None, # names it; None: least squares
+    model,                        # the SentenceTransformer that is trained
+) -> torch.nn.Module:
+    "What a method trains with before anything is added: ours, or sentence-transformers' own with its own settings."
+    kind = "mse" if training is None else training.loss
+    if kind == "hinge":
+        return Hinge(model, training.margin, training.hardest, training.temperature)
+    if kind in RANKING:
+        return MultipleNegativesRankingLoss(model)
+    if kind == "cosent":
+        return CoSENTLoss(model)
+    return LeastSquares(model)
 
 
 class FrozenBase:
@@ -210,14 +229,13 @@ def make_loss(
     training: TrainConfig | None = None, # names the objective; default: least squares
     texts: list[str] | None = None,      # on which the encoder is held, of a method that says so
 ) -> torch.nn.Module:
-    "The loss of a method. Raises `ConfigError` for ITVAug next to a contrastive objective."
+    "The loss of a method. Raises `ConfigError` for ITVAug next to another loss than least squares."
     kind = regulariser_class(method)
     draws = partial(course.draws, model, kind is WordDropout)
-    loss = LeastSquares(model)
-    if training is not None and training.loss == "hinge":
-        if kind is Twins:
-            raise ConfigError(f"method {method.name!r}: ITVAug changes labels, and a contrastive objective has none")
-        loss = Hinge(model, training.margin, training.hardest, training.temperature)
+    loss = base_loss(training, model)
+    if kind is Twins and not isinstance(loss, LeastSquares):
+        why = f"ITVAug changes the labels of least squares, and the loss is {training.loss!r}"
+        raise ConfigError(f"method {method.name!r}: {why}")
     intervenes = kind is not None and issubclass(kind, Intervening)
     if kind is Twins:
         loss = ITVAug(model, base, draws, method.mask_share, method.intervention)

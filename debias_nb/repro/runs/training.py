@@ -18,12 +18,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from sentence_transformers.base.data_collator import BaseDataCollator
+from sentence_transformers.base.sampler import NoDuplicatesBatchSampler
 from transformers import TrainerCallback
 
-from debias_nb.encoders import Tokens, device_of, single_thread, to_features, tokenise
+from debias_nb.config import ConfigError
+from debias_nb.encoders import Tokens, device_of, is_static, single_thread, to_features, tokenise
+from debias_nb.itvreg import PairLoss
 from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb.repro.runs.limits import fit
-from debias_nb.repro.runs.matching import CachedBase, Course, FrozenBase, make_loss, regulariser_class
+from debias_nb.repro.runs.matching import RANKING, CachedBase, Course, FrozenBase, make_loss, regulariser_class
 from debias_nb.repro.runs.records import TrainingFailed
 from debias_nb.regularizers import L2SP
 from debias_nb.repro.config import MethodConfig, TrainConfig
@@ -33,13 +36,21 @@ from debias_nb.repro.config import MethodConfig, TrainConfig
 class PairTokens:
     """Labeled pairs as token ids; or relevant pairs, with what else is known to be relevant.
     Then `relevance` is a scipy CSR matrix (queries, items), and `query` and `item` are the row and the column of each
-    pair in it."""
+    pair in it. Or duplicates for a ranking loss: `asks` says what the texts of each row ask, and rows that share one of
+    these are never in one batch, where one would be a negative of the other; `negative` is the third column."""
     left: Tokens
     right: Tokens
     labels: torch.Tensor            # (n,) float in [0, 1]
     relevance: object = None
     query: np.ndarray | None = None # (n,)
     item: np.ndarray | None = None  # (n,)
+    asks: np.ndarray | None = None  # (n, 1), of both texts of a duplicate; (n, 2) where there is a third column
+    negative: Tokens | None = None
+
+    @property
+    def columns(self) -> dict[str, Tokens]:
+        found = {"left": self.left, "right": self.right, "negative": self.negative}
+        return {side: tokens for side, tokens in found.items() if tokens is not None}
 
     def __len__(self):
         return len(self.labels)
@@ -79,6 +90,46 @@ def title_tokens(
     return PairTokens(left[query], right[item], torch.ones(len(query)), **known)
 
 
+def ranking_tokens(
+    model,
+    columns: list[list[str]], # questions and duplicates, and perhaps texts that are none
+    asks: np.ndarray,         # as of `PairTokens`
+    max_length: int | None = None,
+) -> PairTokens:
+    "Tokenize duplicates for a ranking loss."
+    left, right, *others = [tokenise(model, texts, max_length) for texts in columns]
+    return PairTokens(left, right, torch.ones(len(asks)), asks=asks, negative=others[0] if others else None)
+
+
+class Distinct:
+    "What each row asks, in the form in which sentence-transformers' sampler looks for duplicates within a batch."
+    def __init__(self, asks: np.ndarray): # as of `PairTokens`
+        self.rows = [dict(enumerate(row)) for row in asks.tolist()]
+        self.column_names = list(self.rows[0])
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, row: int) -> dict:
+        return self.rows[row]
+
+
+def distinct_batches(
+    asks: np.ndarray,     # as of `PairTokens`
+    training: TrainConfig,
+) -> dict: # settings of the trainer
+    """Full batches in which no two rows ask the same, in an order that the seed decides; each epoch leaves out what does not
+    fit, another part each time. Raises `ConfigError` for a batch larger than there are questions."""
+    different = len(np.unique(asks[:, 0]))
+    if different < training.batch_size:
+        raise ConfigError(f"`batch_size` is {training.batch_size}, and only {different} duplicates ask different things")
+
+    def sampler(dataset, **settings):
+        return NoDuplicatesBatchSampler(Distinct(asks), **settings)
+
+    return {"batch_sampler": sampler, "dataloader_drop_last": True}
+
+
 def rows_of(features: list[dict]) -> torch.Tensor: # features: [{"row": int}, …], as a trainer gives them
     "The rows of a batch."
     return torch.tensor([feature["row"] for feature in features])
@@ -98,21 +149,20 @@ class PairCollator(BaseDataCollator):
     def __call__(self, features: list[dict]) -> dict: # features: of `rows_of`
         rows = rows_of(features)
         batch = {"label": self.pairs.targets(rows)}
-        for side in ("left", "right"):
-            tokens = getattr(self.pairs, side)[rows]
-            for name, value in to_features(tokens, self.flat).items():
+        for side, tokens in self.pairs.columns.items():
+            for name, value in to_features(tokens[rows], self.flat).items():
                 batch[f"{side}_{name}"] = value
             batch[f"{side}_row"] = rows
         return batch
 
 
 def columns_of(batch: dict) -> list[dict]: # batch: of `PairCollator`
-    "The left and the right column of a batch, as losses take them."
-    columns = {"left": {}, "right": {}}
+    "The columns of a batch, as losses take them."
+    columns = {}
     for name, value in batch.items():
         side, _, what = name.partition("_")
-        if side in columns:
-            columns[side][what] = value
+        if what:
+            columns.setdefault(side, {})[what] = value
     return list(columns.values())
 
 
@@ -189,6 +239,12 @@ def arguments_for(
     return training_arguments(folder, **said | changes)
 
 
+def reads_flat(loss, model) -> bool: # as of `PairCollator`
+    "Whether a loss hands the tokens to a static table itself."
+    inner = getattr(loss, "loss", loss)
+    return is_static(model) and not isinstance(inner, PairLoss)
+
+
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
 
@@ -229,8 +285,10 @@ def fine_tune(
     texts: list[str] | None = None, # on which the encoder is held, of a method that says so
 ) -> Course: # with the history of its terms
     "Train `model` on `pairs`. Raises `TrainingFailed` when the loss is not finite."
-    if (training.loss == "hinge") != (pairs.relevance is not None):
-        raise ValueError(f"loss {training.loss!r}: least squares needs labels, the hinge what is known to be relevant")
+    given = (pairs.relevance is not None, pairs.asks is not None)
+    if given != (training.loss == "hinge", training.loss in RANKING):
+        needs = "least squares and CoSENT need labels, the hinge what is known to be relevant, ranking losses what asks the same"
+        raise ValueError(f"loss {training.loss!r}: {needs}")
     kind = regulariser_class(method)
     frozen = None
     if base is not None and kind is not None and kind.needs_base:
@@ -243,9 +301,11 @@ def fine_tune(
     course = Course(seed)
     loss = make_loss(method, model, frozen, course, training, texts)
     further = {"ddp_find_unused_parameters": False} if method.regulariser == "l2sp" else {} # it trains all weights
+    if pairs.asks is not None:
+        further |= distinct_batches(pairs.asks, training)
     with tempfile.TemporaryDirectory() as folder, single_thread():
         trainer = pair_trainer(
-            model, loss, pairs, training, seed, dtype, folder, [course, *callbacks], **further)
+            model, loss, pairs, training, seed, dtype, folder, [course, *callbacks], reads_flat(loss, model), **further)
         fit(trainer, course, *callbacks)
     model.eval()
     return course

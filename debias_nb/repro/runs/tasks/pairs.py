@@ -11,6 +11,7 @@ from itertools import compress
 
 import numpy as np
 from numpy.random import default_rng
+from scipy.sparse import csr_array
 
 from debias_nb.config import ConfigError, EncoderConfig, WorldConfig, check_known
 from debias_nb.hashes import fingerprint
@@ -30,7 +31,10 @@ from debias_nb.repro.runs.tasks.common import (
     Task, Tested, Trained, base_encoder, base_model, encoder_files, lacking, text_tokens, together, unmeasured,
     vectors,
 )
-from debias_nb.repro.runs.training import BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms, pair_tokens
+from debias_nb.repro.runs.matching import RANKING
+from debias_nb.repro.runs.training import (
+    BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms, pair_tokens, ranking_tokens,
+)
 from debias_nb.data.titles import TitleTask
 from debias_nb.data.worlds import Catalogue, Pairs
 
@@ -93,6 +97,17 @@ def _part_of(pairs, corpus: CorpusConfig, part: str):
     return Pairs(list(compress(pairs.left, keep)), list(compress(pairs.right, keep)), pairs.group[keep])
 
 
+def questions_of(
+    pairs: LabelledPairs | QuestionPairs,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]: # texts; (n,) left and (n,) right ones; (texts,) what each asks
+    "Distinct texts, and which of them ask the same: duplicates, duplicates of these, and so on."
+    texts, places = np.unique(np.array(pairs.all_texts, dtype=object), return_inverse=True)
+    left, right = places.reshape(2, -1)
+    known = pairs.labels == 1
+    _, group = components(left[known], right[known], len(texts))
+    return texts, left, right, group
+
+
 def at_balance(
     pairs: QuestionPairs,    # with labels of both classes
     duplicates: int | None,  # how many are drawn; None: all of them
@@ -108,9 +123,7 @@ def at_balance(
     if count > len(known):
         raise ConfigError(f"{pairs.name}: `duplicates` is {count:,}, and there are {len(known):,}")
     drawn = rng.permutation(known)[:count]
-    texts, places = np.unique(np.array(pairs.all_texts, dtype=object), return_inverse=True)
-    left, right = places.reshape(2, -1)
-    _, group = components(left[known], right[known], len(texts))
+    texts, left, right, group = questions_of(pairs)
     alike = np.bincount(group)[group[left[drawn]]]
     if negatives > len(texts) - alike.max(initial=0):
         raise ConfigError(f"{pairs.name}: `negatives` is {negatives:,}, and there are {len(texts):,} texts")
@@ -132,6 +145,40 @@ def at_balance(
     return QuestionPairs(
         f"{pairs.name} at 1:{negatives}", texts[firsts].tolist(), texts[seconds.ravel()].tolist(), labels.ravel(),
         pairs.counts | {"duplicates drawn": count, "negatives each": negatives})
+
+
+def ranking_columns(
+    pairs: LabelledPairs,
+    hard: bool, # whether there is a third column
+) -> tuple[list[list[str]], np.ndarray, dict]: # columns; what their texts ask, as of `PairTokens`; counts
+    """Duplicates for a ranking loss, and a text that asks something else: the other text of a pair that is known to be no
+    duplicate. Where only the right text of a duplicate stands in such a pair, the two change places; where neither does,
+    the third text is drawn from all such pairs. Raises `ConfigError` where there is no such pair."""
+    texts, left, right, group = questions_of(pairs)
+    known = pairs.labels == 1
+    first, second = left[known], right[known]
+    if not hard:
+        return [texts[first].tolist(), texts[second].tolist()], group[first][:, None], {"duplicates": len(first)}
+
+    rng = default_rng([0, 17])
+    others = np.column_stack([left, right])[~known]
+    others = others[group[others[:, 0]] != group[others[:, 1]]]
+    if not len(others):
+        raise ConfigError(f"{pairs.name}: `ranking-hard` needs pairs that are no duplicates, and there are none")
+    both_ways = np.concatenate([others, others[:, ::-1]])
+    beside = np.full(len(texts), -1)
+    of, what = rng.permutation(both_ways).T
+    beside[of] = what
+    turn = (beside[first] < 0) & (beside[second] >= 0)
+    first, second = np.where(turn, [second, first], [first, second])
+    third = beside[first]
+    own = int((third >= 0).sum())
+    lacking = np.flatnonzero(third < 0)
+    while len(lacking):
+        third[lacking] = rng.choice(others.ravel(), len(lacking))
+        lacking = lacking[group[third[lacking]] == group[first[lacking]]]
+    columns = [texts[column].tolist() for column in (first, second, third)]
+    return columns, group[np.column_stack([first, third])], {"duplicates": len(first), "with a negative of their own": own}
 
 
 @lru_cache(maxsize=4)
@@ -308,13 +355,73 @@ def followed(metrics: dict) -> dict: # `<set> <metric>` -> value
     return seen
 
 
+@dataclass(frozen=True)
+class Search:
+    "Duplicates to be found: the left texts that have one, and among all right texts those that ask the same."
+    queries: np.ndarray # (n,) rows of all texts of the pairs
+    items: np.ndarray   # (m,)
+    relevance: object   # (n, m) CSR matrix of booleans, each row with a True
+    barred: object      # (n, m) the query itself
+
+
+@lru_cache(maxsize=8)
+def search_of(name: str, corpus: CorpusConfig | None, world: WorldConfig | None) -> Search:
+    "The search for duplicates in an evaluation set."
+    pairs = evaluation_pairs(name, corpus, world)
+    texts, left, right, group = questions_of(pairs)
+    queries, first_left = np.unique(left[pairs.labels == 1], return_index=True)
+    items, first_right = np.unique(right, return_index=True)
+    asks = csr_array((np.ones(len(texts)), (np.arange(len(texts)), group)))
+    own = csr_array((np.ones(len(texts)), (np.arange(len(texts)), np.arange(len(texts)))))
+    itself = own[queries] @ own[items].T
+    relevance = asks[queries] @ asks[items].T - itself
+    found = np.flatnonzero(relevance.sum(1) > 0)
+    rows = np.flatnonzero(pairs.labels == 1)[first_left]
+    return Search(
+        rows[found], len(pairs.left) + first_right, relevance[found].astype(bool), itself[found].astype(bool))
+
+
+PLACES = 10
+
+
+def retrieval_measures(
+    both,           # (2n, d) tensor of unit vectors, embeddings of both sides
+    search: Search,
+) -> dict: # `ndcg10`, `mrr10` and `recall10`, in [0, 1]
+    "How duplicates are found among all right texts: means over the left texts that have one."
+    items = both[search.items].T
+    hits = []
+    for start in range(0, len(search.queries), 500):
+        rows = slice(start, start + 500)
+        scores = both[search.queries[rows]] @ items
+        scores[search.barred[rows].nonzero()] = -np.inf
+        best = scores.topk(PLACES).indices.numpy()
+        hits.append(np.take_along_axis(search.relevance[rows].toarray(), best, 1))
+    hits = np.concatenate(hits)
+    discount = 1 / np.log2(np.arange(PLACES) + 2)
+    relevant = search.relevance.sum(1)
+    ideal = discount.cumsum()[np.minimum(relevant, PLACES) - 1]
+    first = np.where(hits.any(1), 1 / (hits.argmax(1) + 1), 0)
+    return {
+        "ndcg10": float((hits @ discount / ideal).mean()),
+        "mrr10": float(first.mean()),
+        "recall10": float((hits.sum(1) / relevant).mean())}
+
+
 class PairTask(Task):
     "Labeled pairs: duplicate questions, offers of one product, planted products."
-    def data(self, encoder: EncoderConfig, corpus: CorpusConfig) -> tuple[PairTokens, dict]:
+    def data(self, encoder: EncoderConfig, corpus: CorpusConfig, loss: str = "mse") -> tuple[PairTokens, dict]:
         "The training set, tokenised, and what a record says of it."
         pairs = training_pairs(corpus)
-        tokens = pair_tokens(base_model(encoder), pairs.left, pairs.right, pairs.labels, encoder.max_length)
-        return tokens, {f"train {pairs.name}": pairs.info}
+        model = base_model(encoder)
+        info = pairs.info
+        if loss in RANKING:
+            columns, asks, counts = ranking_columns(pairs, hard=loss == "ranking-hard")
+            tokens = ranking_tokens(model, columns, asks, encoder.max_length)
+            info = info | {"ranked": counts}
+        else:
+            tokens = pair_tokens(model, pairs.left, pairs.right, pairs.labels, encoder.max_length)
+        return tokens, {f"train {pairs.name}": info}
 
     def evaluation_set(self, model, run: RunConfig, name: str) -> tuple[dict, dict, dict]: # metrics, replicates, data
         "One evaluation set. Raises `MissingData`."
@@ -332,6 +439,8 @@ class PairTask(Task):
             values |= asked | {"ap": ranking["map"]}
             resampled.pop("auc")
             kept |= ranked | _few(resampled)
+        if "retrieval" in run.measure:
+            values |= retrieval_measures(both, search_of(name, run.corpus, run.eval_world))
         if "words" in run.measure and name in (*SOURCES, *CATEGORIES):
             values |= word_measures(name, run.corpus)
             values |= role_importance(model, run.encoder, pairs.left)
@@ -356,7 +465,7 @@ class PairTask(Task):
         base, identity = base_encoder(run.encoder)
         if not run.method.trained:
             return Trained(base, identity)
-        tokens, data = training_data(self, run.encoder, run.corpus)
+        tokens, data = training_data(self, run.encoder, run.corpus, run.training.loss)
         model = copy.deepcopy(base)
         best = watch = None
         if run.training.select == "best":
@@ -406,8 +515,8 @@ class PairTask(Task):
 
 
 @lru_cache(maxsize=4)
-def training_data(task: PairTask, encoder: EncoderConfig, corpus: CorpusConfig):
-    return task.data(encoder, corpus)
+def training_data(task: PairTask, encoder: EncoderConfig, corpus: CorpusConfig, loss: str):
+    return task.data(encoder, corpus, loss)
 
 
 TASK = PairTask()
