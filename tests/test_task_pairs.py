@@ -106,6 +106,19 @@ def test_what_is_tested_alone_is_no_text_to_hold(corpora, monkeypatch):
         pairs.held_texts(TextsConfig(corpora=["quora"]), ("quora",))
 
 
+def test_texts_of_a_planted_world_are_of_a_split_and_none_of_them_is_tested():
+    asked = TextsConfig(corpora=["unseen", "uncoupled"])
+    held = pairs.held_texts(asked, ("iid", "unseen"), None, WORLD)
+    world = Catalogue(WORLD)
+    drawn = [title.text for name in asked.corpora for title in world.unlabeled(name)]
+    tested = {text for name in ("iid", "unseen") for side in world.test_pairs(name).texts() for text in side}
+    assert set(held) == set(drawn) - tested and len(held) > 300
+    with pytest.raises(ConfigError, match="did you mean 'unseen'"):
+        pairs.held_texts(TextsConfig(corpora=["unsen"]), (), None, WORLD)
+    with pytest.raises(ConfigError, match="corpus of texts 'unseen'"): # where there is no world
+        pairs.held_texts(TextsConfig(corpora=["unseen"]), ())
+
+
 @pytest.mark.parametrize("settings", [{}, {"regulariser": "l2sp"}, {"regulariser": "outreg", "rows": .5}])
 def test_texts_belong_to_a_regulariser_of_texts(settings):
     with pytest.raises(ValueError, match="`texts` belongs"):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.sparse import csr_matrix
@@ -208,6 +209,18 @@ def test_the_earlier_of_two_papers_with_a_title_is_kept_and_cp1252_undone(tmp_pa
     put(tmp_path / "c.txt", "X1 , P00-1")
     with pytest.raises(DataError, match="aan_citations"):
         t.read_aan(papers, tmp_path / "c.txt")
+
+
+def test_titles_of_no_pair_are_kept_apart_and_follow_the_split(tmp_path):
+    papers = put(tmp_path / "m.txt", *THREE_PAPERS, "id = {E09-1}", "title = {Alone}", "year = {2009}", "")
+    made = t.read_aan(papers, put(tmp_path / "c.txt", "P00-1 , P01-1", "P02-1 , P01-1", "E09-2 , P01-1"))
+    assert made.unpaired.to_dict("records") == [{"text": "Alone", "years": 2009, "categories": "E"}]
+
+    shelf = library()
+    assert t.split_titles(shelf, until=2004).unpaired == [] # of a collection that says nothing of them
+    shelf.unpaired = pd.DataFrame({"text": ["early", "late"], "years": [2004, 2005], "categories": ["kind 1", "kind 2"]})
+    assert t.split_titles(shelf, until=2004).unpaired == ["late"]
+    assert t.split_titles(shelf, "category", held_out=["kind 1"]).unpaired == ["early"]
 
 
 # ---- splits
@@ -461,6 +474,7 @@ def test_aan():
     assert abs(info["queries"] - 3455) < 10
     assert sum(split.counts[f"{part} queries"] for part in ("training", "iid", "ood")) == 13793
     assert .3 < info["pairs that point to new items"] / info["pairs"] < .36
+    assert len(split.unpaired) > 600
 
 
 @real

@@ -116,9 +116,20 @@ def test_streams_keep_their_places():
     "A stream is made from its place in the list: what is added in front would change every world."
     assert STREAMS[:12] == ("lexicon", "broad", "train", "labelled", *SPLITS, *(f"test {s}" for s in SPLITS))
     assert STREAMS[12:18] == ("answers words", *(f"answers {s}" for s in ANSWER_SPLITS))
-    assert STREAMS[18:] == ("authors words", *(f"authors {s}" for s in AUTHOR_SPLITS), "authors unseen words")
+    assert STREAMS[18:23] == ("authors words", *(f"authors {s}" for s in AUTHOR_SPLITS), "authors unseen words")
+    assert STREAMS[23:] == tuple(f"unlabeled {s}" for s in SPLITS)
     draws = {stream(asking(), part).integers(2**62) for part in STREAMS}
     assert len(draws) == len(STREAMS)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_unlabeled_titles_are_of_the_kind_of_their_split(split):
+    world = small()
+    titles = world.unlabeled(split)
+    assert len(titles) == 2 * world.config.train_pairs
+    unseen = {title.type >= world.config.types for title in titles}
+    assert unseen == {split == "unseen"}
+    assert small().unlabeled(split) == titles and small(seed=1).unlabeled(split) != titles
 
 
 EVALUATED = {*SPLITS, *(f"test {s}" for s in SPLITS)}

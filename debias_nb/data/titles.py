@@ -12,7 +12,7 @@ import html
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -97,6 +97,7 @@ class Titles(_Relevance):
     counts: dict[str, int] = field(default_factory=dict) # what was read, merged and dropped, and why
     published: np.ndarray | None = None            # (queries,) bool, True in the published test set
     excluded: csr_matrix | None = None             # (queries, items) bool, further items that are never candidates
+    unpaired: pd.DataFrame | None = None           # text, and years or categories, of records that are in no pair
 
     def __repr__(self):
         return self._shown(end=f", fingerprint {self.fingerprint[:12]}")
@@ -243,9 +244,11 @@ def _linked(name, titles, pairs, counts, **columns) -> Titles: # pairs: (n, 2) p
     "Records that name each other: the first of each pair is a query, the second an item."
     queries, rows = np.unique(pairs[:, 0], return_inverse=True)
     items, labels = np.unique(pairs[:, 1], return_inverse=True)
-    columns = {what: column[queries] for what, column in columns.items()}
-    return make_titles(
-        name, titles[queries], titles[items], np.column_stack([rows, labels]), counts=counts, **columns)
+    asking = {what: column[queries] for what, column in columns.items()}
+    found = make_titles(
+        name, titles[queries], titles[items], np.column_stack([rows, labels]), counts=counts, **asking)
+    apart = pd.DataFrame({"text": titles, **columns}).drop(np.unique(pairs))
+    return replace(found, unpaired=apart[apart.text != ""])
 
 
 def read_aan(
@@ -424,6 +427,7 @@ class TitleSplit:
     by: str                                        # year, category or catalogue
     titles: Titles | None = None                   # what was split
     rows: dict[str, np.ndarray] = field(default_factory=dict) # `train` and tests -> positions in the queries of `titles`
+    unpaired: list[str] = field(default_factory=list) # texts of the kind of `ood` that belong to no pair
 
     def __repr__(self):
         parts = map(repr, (self.train, *self.tests.values()))
@@ -460,6 +464,15 @@ def _reached(titles, rows) -> np.ndarray: # items relevant to any of the queries
     return np.unique(titles.relevance[rows].indices)
 
 # %% ../../nbs/data/02_titles.ipynb #403c1fd8
+def _shifted(
+    column,                  # years or categories
+    until: int | None,       # None: by category
+    held_out: Sequence[str],
+) -> np.ndarray: # bool
+    "What is later, or of a category that is held out."
+    return np.isin(column, list(held_out)) if until is None else np.asarray(column) > until
+
+
 def split_titles(
     titles: Titles,
     by: Literal["year", "category"] = "year",
@@ -472,16 +485,17 @@ def split_titles(
     "Split by year or by category. Raises `ValueError` naming the parameter."
     check_known("split", by, ("year", "category"))
     check_range("share", share, "(]", 1)
-    column = titles.years if by == "year" else titles.categories
+    told = "years" if by == "year" else "categories"
+    column = getattr(titles, told)
     if column is None:
         raise ValueError(f"by={by!r}: {titles.name} does not say any")
     if by == "year":
         check_range("until", until, "()")
-        shifted = column > until
     else:
         for category in held_out:
             check_known("category", category, sorted({*column.tolist()} - {""}))
-        shifted = np.isin(column, list(held_out))
+        until = None
+    shifted = _shifted(column, until, held_out)
     same = np.flatnonzero(~shifted)
     ood = np.flatnonzero(shifted)
 
@@ -509,7 +523,12 @@ def split_titles(
     }
     pairs = Titles(f"{titles.name} train", **titles.part(train, _reached(titles, train)))
     counts = _split_counts(pairs, tests, {"queries not drawn": len(rest) - len(train)})
-    return TitleSplit(pairs, tests, counts, by, titles, {"train": train, "iid": iid, "ood": ood})
+    rows = {"train": train, "iid": iid, "ood": ood}
+    unpaired = []
+    if titles.unpaired is not None:
+        shifted = _shifted(titles.unpaired[told], until, held_out)
+        unpaired = titles.unpaired.text[shifted].tolist()
+    return TitleSplit(pairs, tests, counts, by, titles, rows, unpaired)
 
 # %% ../../nbs/data/02_titles.ipynb #a1cb6ea5
 def join_titles(

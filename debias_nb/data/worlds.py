@@ -40,6 +40,7 @@ STREAMS = (
     "lexicon", "broad", "train", "labelled", *SPLITS, *(f"test {s}" for s in SPLITS),
     "answers words", *(f"answers {s}" for s in ANSWER_SPLITS),
     "authors words", *(f"authors {s}" for s in AUTHOR_SPLITS), "authors unseen words",
+    *(f"unlabeled {s}" for s in SPLITS),
 )
 
 
@@ -454,8 +455,8 @@ class Catalogue(Lexicon):
     """Synthetic catalog of products, in which type and attributes are causal and the brand is a shortcut.
 
     Every part follows from the configuration alone. `train_pairs()` and `labelled_pairs()` are for training,
-    `split(name)` gives queries and items, `test_pairs(name)` labeled pairs; `broad()` is what a base encoder is trained
-    on. The splits are `iid`, `uncoupled` (random brands), `redealt` (permuted brands) and `unseen` (unseen types).
+    `split(name)` gives queries and items, `test_pairs(name)` labeled pairs, `unlabeled(name)` further titles; `broad()`
+    is what a base encoder is trained on. The splits are `iid`, `uncoupled` (random brands), `redealt` (permuted brands) and `unseen` (unseen types).
 
     Parameters
     ----------
@@ -508,6 +509,13 @@ class Catalogue(Lexicon):
         return _matched(train.left, train.right, order // (k + 1), right[order])
 
     split = make_split
+
+    def unlabeled(self, split: str) -> list[Text]:
+        "As many titles of a split's kind as the training pairs have, drawn apart from what is tested."
+        types, how = tie(self, split)
+        rng = stream(self.config, f"unlabeled {split}")
+        left, right = write_pairs(self, rng, rng.choice(types, self.config.train_pairs), **how)
+        return [*left, *right]
 
     def test_pairs(self, split: str) -> Pairs:
         """Of each query its own item and `test_negatives` that are not relevant, a decoy among them.

@@ -198,7 +198,9 @@ class AuthorsConfig(Settings):
 
 class TextsConfig(Strict):
     "Unlabeled texts on which a regularizer holds the encoder, instead of a batch's."
-    corpora: Annotated[Names, Field(min_length=1)] # whose training texts, without those that a run is tested on
+    # Whose training texts, without those that a run is tested on. Or evaluation sets of titles (`ood`) and of a planted
+    # world: texts of the same kind in no test.
+    corpora: Annotated[Names, Field(min_length=1)]
     share: Share = 1.            # of these texts, drawn once
 
 
@@ -228,7 +230,7 @@ class MethodConfig(Settings):
     intervention: Intervention = "mask"
     augmentation: Literal["none", "itvaug", "worddropout"] = "none"
     rows: Share = 1.             # share of each batch that is regularised
-    texts: TextsConfig | None = None # other texts that are regularised, as many as a batch has rows (pairs)
+    texts: TextsConfig | None = None # other texts that are regularised, as many as a batch has rows (pairs, titles)
     interpolate: tuple[Share, ...] = () # WiSE-FT: also test weights so far from the base encoder's (0) to the tuned (1)
     scan: ScanConfig | None = None # sample weights and language debiasing (answers)
     transfer: bool = False       # whether training on another corpus comes first (answers)

@@ -5,9 +5,10 @@ nouns and attributes, which cause relevance. Of real texts some words can be tol
 numbers.
 """
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import compress
+from itertools import chain, compress
 
 import numpy as np
 from numpy.random import default_rng
@@ -216,9 +217,16 @@ def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig 
 GENERAL = ("qnli",) # sentences of no corpus that anybody trains on here
 
 
-def training_texts(name: str) -> list[str]: # name: of a corpus
-    "Its training texts. Raises `MissingData`, and `ConfigError` for an unknown corpus."
-    check_known("corpus of texts", name, (*SOURCES, *CATEGORIES, *GENERAL), ConfigError)
+def training_texts(
+    name: str, # of a corpus; of a split, where there is a world
+    world: WorldConfig | None = None,
+) -> list[str]:
+    """Its training texts; in a synthetic dataset as many titles of a split's kind, drawn apart from training and tests.
+    Raises `MissingData`, and `ConfigError` for an unknown corpus."""
+    planted = PLANTED if world else ()
+    check_known("corpus of texts", name, (*SOURCES, *CATEGORIES, *GENERAL, *planted), ConfigError)
+    if name in planted:
+        return [title.text for title in catalogue(world).unlabeled(name)]
     if name in GENERAL:
         general = load_answers(name, "dev")
         return [*general.questions, *general.answers]
@@ -236,24 +244,17 @@ def general_pairs(encoder: EncoderConfig, name: str) -> tuple[PairTokens, dict]:
     return tokens, {"fingerprint": general.fingerprint, "pairs": len(asks)}
 
 
-@lru_cache(maxsize=8)
-def held_texts(
+def untested(
     asked: TextsConfig,
-    evaluate: tuple[str, ...],         # names of evaluation sets
-    corpus: CorpusConfig | None = None, # of these
-    world: WorldConfig | None = None,
+    texts: Iterable[str],  # of its corpora
+    tested: Iterable[str],
 ) -> tuple[str, ...]: # at least two
-    """The distinct texts of some corpora in random order, without those that are tested; a test whose files are not there
-    tests nothing. Raises as `training_texts`, and `ConfigError` where fewer than two are left."""
+    "The distinct texts in random order, without those that are tested. Raises `ConfigError` where fewer than two are left."
     found = {}
-    for name in asked.corpora:
-        for text in training_texts(name):
-            found.setdefault(fold(text, True), text)
-    for name in evaluate:
-        if lacking(evaluation_pairs, name, corpus, world):
-            continue
-        for text in evaluation_pairs(name, corpus, world).all_texts:
-            found.pop(fold(text, True), None)
+    for text in texts:
+        found.setdefault(fold(text, True), text)
+    for text in tested:
+        found.pop(fold(text, True), None)
     texts = list(found.values())
     if len(texts) < 2:
         names = ", ".join(asked.corpora)
@@ -261,6 +262,20 @@ def held_texts(
     order = default_rng([0, 13]).permutation(len(texts))
     count = max(2, round(asked.share * len(texts)))
     return tuple(texts[place] for place in order[:count])
+
+
+@lru_cache(maxsize=8)
+def held_texts(
+    asked: TextsConfig,
+    evaluate: tuple[str, ...],         # names of evaluation sets
+    corpus: CorpusConfig | None = None, # of these
+    world: WorldConfig | None = None,
+) -> tuple[str, ...]:
+    "The texts that a run is held on, of `untested`; a test whose files are not there tests nothing. Raises as `training_texts`."
+    texts = [training_texts(name, world) for name in asked.corpora]
+    there = [name for name in evaluate if not lacking(evaluation_pairs, name, corpus, world)]
+    tested = [evaluation_pairs(name, corpus, world).all_texts for name in there]
+    return untested(asked, chain(*texts), chain(*tested))
 
 
 def side_cosines(both) -> np.ndarray: # both: (2n, d) tensor of unit vectors, left sides first -> (n,)
@@ -454,6 +469,10 @@ class PairTask(Task):
             tested.data |= found
         return tested
 
+    def held(self, run: RunConfig) -> tuple[str, ...]:
+        "The unlabeled texts that a run is held on. Raises `ConfigError`."
+        return held_texts(run.method.texts, run.evaluate, run.corpus, run.eval_world)
+
     def train(self, run: RunConfig) -> Trained:
         "Fine-tune as a run says. Raises `TrainingFailed`."
         base, identity = base_encoder(run.encoder)
@@ -473,7 +492,7 @@ class PairTask(Task):
             watch = Watch(model, lambda m: followed(self.evaluation_sets(m, run).metrics))
         texts = None
         if run.method.texts:
-            texts = list(held_texts(run.method.texts, run.evaluate, run.corpus, run.eval_world))
+            texts = list(self.held(run))
             data = data | {"held texts": {"fingerprint": fingerprint(texts), "texts": len(texts)}}
         callbacks = tuple(filter(None, (best, watch)))
         course = fine_tune(
@@ -504,7 +523,7 @@ class PairTask(Task):
         if run.data:
             why.append(lacking(self.load, run.data))
         if run.method.texts:
-            why += [lacking(training_texts, name) for name in run.method.texts.corpora]
+            why.append(lacking(self.held, run))
         if run.method.replay:
             why.append(lacking(training_texts, run.method.replay.corpus))
         return together(*why)

@@ -1,14 +1,17 @@
 """A title asks for the titles that belong to it. Trained on relevant pairs, tested by retrieval."""
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
 from debias_nb.config import ConfigError, EncoderConfig, check_known
 from debias_nb.interventions import importance, word_of_token
-from debias_nb.repro.config import CorpusConfig, RunConfig
+from debias_nb.repro.config import CorpusConfig, RunConfig, TextsConfig
 from debias_nb.repro.runs.tasks.common import Tested, Trained, base_model, parted, text_tokens, vectors
-from debias_nb.repro.runs.tasks.pairs import KEPT_RESAMPLES, MOST, PairTask, catalogue, importance_shares
+from debias_nb.repro.runs.tasks.pairs import (
+    KEPT_RESAMPLES, MOST, PairTask, catalogue, importance_shares, training_texts, untested,
+)
 from debias_nb.data.retrieval import evaluate_retrieval, top_lists
 from debias_nb.data.titles import (
     TitleTask, catalogue_titles, join_titles, load_titles, mix_catalogue, mix_ticks, split_titles,
@@ -56,6 +59,31 @@ def title_tasks(name: str, corpus: CorpusConfig) -> dict: # suffix of its metric
     tests = title_split(corpus).tests
     check_known("evaluation set", name, [*tests, "mix"], ConfigError)
     return {"": tests[name]}
+
+
+def unpaired_titles(
+    name: str, # of a kind: `ood`, in a planted world of any split
+    corpus: CorpusConfig,
+) -> list[str]:
+    """Titles of that kind which are in no pair, neither as query nor as item; in a synthetic dataset as of `training_texts`.
+    Raises as `title_split`, and `ConfigError` for another name."""
+    if corpus.world:
+        return training_texts(name, corpus.world)
+    check_known("titles to hold", name, ("ood",), ConfigError)
+    return title_split(corpus).unpaired
+
+
+@lru_cache(maxsize=8)
+def held_titles(
+    asked: TextsConfig,
+    evaluate: tuple[str, ...], # names of evaluation sets
+    corpus: CorpusConfig,
+) -> tuple[str, ...]:
+    "The titles that a run is held on, of `untested`. Raises as `unpaired_titles`."
+    texts = [unpaired_titles(name, corpus) for name in asked.corpora]
+    tasks = [task for name in evaluate for task in title_tasks(name, corpus).values()]
+    tested = [task.queries + task.items for task in tasks]
+    return untested(asked, chain(*texts), chain(*tested))
 
 
 def _embedded(model, tasks: list, encoder: EncoderConfig) -> list[tuple]: # of each: (n, d) queries, (m, d) items
@@ -155,6 +183,9 @@ class TitlesTask(PairTask):
             names = [name for name in run.evaluate if name not in without]
             tested.extra["cases"] = {name: cases(trained.model, run, name) for name in names}
         return tested
+
+    def held(self, run: RunConfig) -> tuple[str, ...]:
+        return held_titles(run.method.texts, run.evaluate, run.corpus)
 
     load = staticmethod(title_split)
 

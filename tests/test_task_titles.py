@@ -1,0 +1,70 @@
+"Titles that an encoder is held on: of the kind of a test, and never tested."
+import numpy as np
+import pandas as pd
+import pytest
+
+from debias_nb.config import ConfigError
+from debias_nb.data import titles as t
+from debias_nb.data.worlds import Catalogue
+from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TextsConfig, TrainConfig
+from debias_nb.repro.runs.runner import execute
+from debias_nb.repro.runs.tasks import titles
+from made import STATIC, WORLD
+
+NEW = TextsConfig(corpora=["ood"])
+YEARS = CorpusConfig(name="aan_citations", task="titles", by="year", until=2003)
+PLANTED = CorpusConfig(name="catalogue", task="titles", world=WORLD)
+
+
+@pytest.fixture
+def library(monkeypatch):
+    "Forty papers, five a year, and four of no pair, of which one is early and one has the title of a tested paper."
+    names = [f"Paper {n}" for n in range(40)]
+    pairs = [(n, n - step) for n in range(4, 40) for step in (1, 2)]
+    made = t.make_titles("library", names, names, pairs, years=2000 + np.arange(40) // 5)
+    texts = ["Early", "New one", "New two", "paper: 39"]
+    made.unpaired = pd.DataFrame({"text": texts, "years": [2001, 2005, 2006, 2007]})
+    monkeypatch.setattr(titles, "load_titles", lambda name: made)
+    for kept in (titles.title_split, titles.held_titles):
+        kept.cache_clear()
+    yield made
+    for kept in (titles.title_split, titles.held_titles):
+        kept.cache_clear()
+
+
+def test_held_are_titles_of_later_years_that_nobody_is_tested_with(library):
+    assert set(titles.held_titles(NEW, ("iid", "ood"), YEARS)) == {"New one", "New two"}
+
+
+def test_titles_to_hold_are_those_of_the_shifted_kind(library):
+    with pytest.raises(ConfigError, match="no titles to hold 'odo'.*'ood'"):
+        titles.held_titles(TextsConfig(corpora=["odo"]), ("ood",), YEARS)
+    library.unpaired = None
+    titles.title_split.cache_clear()
+    with pytest.raises(ConfigError, match="texts: 0 of ood are not tested"):
+        titles.held_titles(NEW, ("ood",), YEARS)
+
+
+def test_held_titles_of_a_planted_world_are_of_its_splits():
+    held = titles.held_titles(TextsConfig(corpora=["unseen"]), ("iid", "unseen"), PLANTED)
+    world = Catalogue(WORLD)
+    tested = {text for name in ("iid", "unseen") for side in world.split(name).texts() for text in side}
+    assert set(held) == {title.text for title in world.unlabeled("unseen")} - tested
+    with pytest.raises(ConfigError, match="did you mean 'unseen'"):
+        titles.held_titles(TextsConfig(corpora=["unsen"]), ("unseen",), PLANTED)
+
+
+def test_a_run_on_titles_is_held_on_other_titles_and_says_so():
+    training = TrainConfig(loss="hinge", margin=.3, hardest=5, learning_rate=2e-2, epochs=1, batch_size=64)
+    settings = dict(
+        paper="itvreg", experiment="x", profile="planted", encoder=STATIC, corpus=PLANTED, training=training,
+        evaluate=["unseen"], eval_world=WORLD)
+    found = {}
+    for texts in (None, {"corpora": ["unseen"]}):
+        method = MethodConfig(name="x", regulariser="outreg", weight=10, texts=texts)
+        record = execute(RunConfig(method=method, **settings))
+        assert record["status"] == "finished"
+        found[texts is None] = record
+    assert "held texts" not in found[True]["data"]
+    assert found[False]["data"]["held texts"]["texts"] > 1
+    assert found[True]["metrics"] != found[False]["metrics"]
