@@ -312,8 +312,8 @@ class TrainConfig(Settings):
 
 # Test figures along training; gradient norms of each regulariser; top items (and token importance) of some queries;
 # words of real pairs: how many of them training has seen, and how important brands, shops and numbers are; retrieval of
-# duplicates over all right texts of an evaluation set.
-Measure = Literal["trajectory", "gradients", "cases", "words", "retrieval"]
+# duplicates over all right texts of an evaluation set; whether right answers stay first where shared words change.
+Measure = Literal["trajectory", "gradients", "cases", "words", "retrieval", "behavior"]
 
 
 def _reseeded(config: Strict, names: Names, seed: int) -> Strict:

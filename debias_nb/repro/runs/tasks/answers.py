@@ -6,13 +6,13 @@ set called `… perturbed` a character is swapped, inserted or deleted in 30% of
 paper); never in the question, which all candidates share. What is not trained counts shared words.
 """
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 
 import numpy as np
 
 from debias_nb.repro.runs.answer_training import (
-    answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, train_stages,
+    REPLICATES, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, train_stages,
 )
 from debias_nb.config import ConfigError, EncoderConfig, check_known
 from debias_nb.encoders import weights_hash
@@ -21,6 +21,7 @@ from debias_nb.metrics import rank_metrics
 from debias_nb.data.answers import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers, shared_words
 from debias_nb.data.registry import MissingData
 from debias_nb.repro.config import CorpusConfig, RunConfig, TransferConfig
+from debias_nb.repro.runs.behavior import BehaviorTests, behavior_metrics, behavior_tests
 from debias_nb.repro.runs.tasks.common import Task, Tested, Trained, encoder_files, lacking, together, unmeasured
 from debias_nb.repro.runs.training import curve_summary
 
@@ -70,6 +71,15 @@ def evaluation_answers(
     if "test" not in SOURCES[name].files:
         raise ConfigError(f"{name} has no test part")
     return load_answers(name, "test")
+
+
+@lru_cache(maxsize=2)
+def behavior_of(
+    name: str,            # of an evaluation set
+    corpus: CorpusConfig,
+) -> BehaviorTests:
+    "The behavior tests of an evaluation set. Raises as `evaluation_answers`."
+    return behavior_tests(evaluation_answers(name, corpus))
 
 
 def _about(answers: Answers) -> dict: # for the record
@@ -187,6 +197,14 @@ def chosen(scores: np.ndarray, answers: Answers) -> list[dict]: # question, answ
 MANY = 600 # questions: larger sets do not leave the values of single questions in a record
 
 
+def _scores(run: RunConfig, trained: Trained, answers: Answers) -> np.ndarray: # (n,)
+    "Score candidates by the trained model; without one by the words they share with their question."
+    if trained.model is None:
+        return shared_words(answers)
+    tokens = trained.model.encoder.tokenise(answers.questions, answers.answers, run.encoder.max_length)
+    return answer_scores(trained.model, tokens, dtype=run.encoder.dtype)
+
+
 class AnswersTask(Task):
     "Questions with candidate answers, ranked."
     def train(self, run: RunConfig) -> Trained:
@@ -208,15 +226,16 @@ class AnswersTask(Task):
             except MissingData:
                 tested.missing.append(name)
                 continue
-            if trained.model is None:
-                scores = shared_words(answers)
-            else:
-                tokens = trained.model.encoder.tokenise(answers.questions, answers.answers, run.encoder.max_length)
-                scores = answer_scores(trained.model, tokens, dtype=run.encoder.dtype)
+            scores = _scores(run, trained, answers)
             tested.metrics[name], tested.replicates[name], each = evaluate_answers(scores, answers)
             tested.data[f"test {name}"] = _about(answers)
             if len(each) <= MANY:
                 tested.extra["questions"][name] = each
+            if "behavior" in run.measure:
+                tests = behavior_of(name, run.data)
+                kept, drawn = behavior_metrics(answers, scores, tests, partial(_scores, run, trained), REPLICATES)
+                tested.metrics[name] |= kept
+                tested.replicates[name] |= drawn
             if "cases" in run.measure:
                 told[name] = chosen(scores, answers)
         if told:
