@@ -92,7 +92,7 @@ def one_seed(tmp_path, monkeypatch):
     committed = Store(ROOT / "results")
     for paper, name, profile in committed.places():
         if profile == "planted":
-            asked = {run.id for run in narrow(load_experiment(f"{paper}/{name}", profile), seeds=[0]).runs()}
+            asked = {run.id for run in narrow(load_experiment(f"{paper}/{name}", profile), seeds=[0], full=False).runs()}
             records = [record for record in committed.records(paper, name, profile) if record["id"] in asked]
             path = runs / paper / f"{name}.{profile}.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,6 +107,13 @@ def test_findings_are_written_from_one_planted_seed_too(one_seed, tmp_path, monk
     page = (tmp_path / "FINDINGS.md").read_text()
     assert "## 6. On real questions" in page
     assert "On synthetic data" not in page and "on synthetic data" not in page # one run of each method says nothing of the next
+
+
+def test_a_page_with_several_scales_is_written_from_one_planted_seed_too(one_seed, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    write_page("itvreg/interventions", tmp_path, fresh=True)
+    page = (tmp_path / "itvreg/interventions.md").read_text()
+    assert "Minus masking, at either λ: not measured." in page # with one seed nothing is compared
 
 
 # ---------------------------------------------------------------- case studies
