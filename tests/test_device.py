@@ -12,7 +12,6 @@ import sys
 import tarfile
 import warnings
 from functools import cache, partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import bundle
@@ -116,7 +115,7 @@ def without_times(record):
     BEST,
     RANKED,
     TRANSFORMER,
-    pytest.param(LORA, marks=pytest.mark.skipif(find_spec("peft") is None, reason="peft is not installed")),
+    LORA,
     ANSWERS,
     AUTHORS,
 ], ids=["pairs", "best epoch", "ranking", "dropout", "adapters", "answers", "authors"])

@@ -127,7 +127,6 @@ def test_settings_added_since_leave_ids_alone():
 # adapters
 
 def test_adapters_are_merged_into_the_weights_beside_which_they_stood(tiny):
-    pytest.importorskip("peft")
     model, _ = trained(tiny, lora={"rank": 4})
     assert model.state_dict().keys() == tiny.state_dict().keys()
     changed = moved(tiny, model)
