@@ -3,10 +3,13 @@ import re
 import shlex
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from typer.main import get_command
 
 from debias_nb.repro.cli import app
+
+from cells import defined_in
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text("utf-8")
@@ -48,13 +51,36 @@ def test_it_is_read_in_a_few_minutes():
     assert TEXT.count("![") == 1 # one picture
 
 
+FINDINGS = re.split(r"^## ", (ROOT / "reports/FINDINGS.md").read_text("utf-8"), flags=re.M)[1:]
+MEASURED = re.compile(r"^\*\*Measured\.\*\* Loss: (.+?)\. Encoders: (.+)\. Data: (.+?)\. Strongest opponent: (.+)\.$", re.M)
+
+
 def test_a_finding_is_short():
-    "At most 90 words and 8 numbers each, without links at the foot, pictures, and what λ or a level is."
-    text = (ROOT / "reports/FINDINGS.md").read_text("utf-8")
-    findings = re.split(r"^## ", text, flags=re.M)[1:]
-    assert len(findings) == 6
-    for finding in findings:
-        told = [line for line in finding.splitlines()[1:] if line and not line.startswith(("![", "["))]
+    "At most 90 words and 8 numbers in prose, without tables, pictures, links, and how it was measured."
+    assert len(FINDINGS) == 6
+    for finding in FINDINGS:
+        told = [line for line in finding.splitlines()[1:] if line and not line.startswith(("![", "[", "|", "**Measured"))]
         prose = re.sub(r"\]\([^)]*\)", "]", " ".join(told))
-        numbers = re.findall(r"\d+(?:\.\d+)?", re.sub(r"AUC\(0\.05\)|R@8|P@1", "", prose))
-        assert len(prose.split()) <= 90 and len(numbers) <= 8, finding.splitlines()[0]
+        prose = re.sub(r"\(([^()]|\([^()]*\))*\)", "", prose) # an interval, or what became of a claim
+        numbers = re.findall(r"\d+(?:\.\d+)?", re.sub(r"AUC\(0\.05\)|R@8|P@1|\[[^]]*\]|Eq\. \d+ and \d+|WiSE-FT 0\.5", "", prose))
+        assert len(prose.split()) <= 130 and len(numbers) <= 14, finding.splitlines()[0]
+
+
+@pytest.mark.parametrize("finding", FINDINGS, ids=lambda finding: finding[:1])
+def test_a_finding_leads_with_what_was_registered_and_says_how_it_was_measured(finding):
+    assert "**Registered" in finding and finding.index("**Registered") < finding.index("**Measured")
+    losses, encoders, data, opponent = MEASURED.search(finding).groups()
+    assert re.fullmatch(r"(.+ \(\d+( to \d+)? seeds[^()]*\)(, )?)+", encoders)
+    assert all((losses, data, opponent))
+    for few in re.findall(r"\((?:[23] to \d+|[23]) seeds[^()]*\)", encoders):
+        assert "provisional" in few
+
+
+def test_a_finding_without_its_opponent_is_not_made():
+    comparisons = pd.DataFrame({"encoder": ["MiniLM, 10 % of the pairs"], "seeds": [2], "losses": [{"ranking"}]})
+    measured = defined_in("findings").measured
+    said = measured("Quora", "WiSE-FT 0.5", comparisons)
+    assert MEASURED.search(said).groups() == (
+        "MultipleNegativesRankingLoss", "MiniLM (2 seeds, provisional)", "Quora", "WiSE-FT 0.5")
+    with pytest.raises(ValueError, match="strongest opponent"):
+        measured("Quora", "", comparisons)
