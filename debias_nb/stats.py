@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LACKING', 'FEWEST_FREEDOM', 'WORDS', 'PRIOR', 'mean_std', 'Interval', 'interval', 'Paired', 'paired', 'over_splits',
-           'threshold_p', 'holm', 'detectable', 'verdict', 'raised', 'paired_together']
+           'threshold_p', 'holm', 'detectable', 'endless', 'verdict', 'raised', 'paired_together']
 
 # %% ../nbs/08_stats.ipynb #e09457d7
 import math
@@ -268,7 +268,9 @@ def _difference(d, error, df, level, items_error, method, seeds_alone=False) -> 
     return Paired(mean, mean - half, mean + half, len(d), p, method, seeds_alone, error, df, items_error)
 
 
-def _minus(a_values, b_values, a_replicates=None, b_replicates=None) -> tuple: # -> (n,); (n, B) or None; a word on a single run
+def _minus(
+    a_values, b_values, a_replicates=None, b_replicates=None,
+) -> tuple[np.ndarray, np.ndarray | None, str]: # (n,); (n, B); a word on a single run
     "a minus b, seed by seed and resample by resample. Raises as `paired`."
     a = _values(a_values, "a_values")
     b = _values(b_values, "b_values")
@@ -413,6 +415,13 @@ def detectable(
     finds = stdtrit(paired.freedom, .8)
     quantiles = stdtrit(paired.freedom, 1 - .025 / comparisons) + finds
     return float(quantiles) * paired.error
+
+
+def endless(paired: Paired) -> Paired:
+    "The same difference over replicates without end: test items alone make it uncertain, where that is known."
+    if math.isnan(paired.items_error):
+        return paired
+    return replace(paired, error=paired.items_error, freedom=math.inf)
 
 
 def verdict(
