@@ -183,16 +183,20 @@ def test_an_encoder_with_a_prompt_of_its_own_is_trained_behind_it(tmp_path, monk
 
 # ---- words
 
-def of_values(values, spread=.001):
-    "A comparison of two methods with given values of three seeds."
+def of_values(values, spread=.001, seeds=3, in_ap=None, offsets=None):
+    """A comparison on one test of methods with given values, in average precision others where they are given; offsets:
+    what the seeds of a method add, in the place of what differs from method to method."""
     rng = np.random.default_rng(0)
     noise = rng.normal(0, .002, 200)
     trials = []
     for name, level in values.items():
-        for seed in range(3):
-            value = level + spread * ((seed + len(name)) % 3) # seeds differ, and not in the same way for two methods
-            drawn = {"new": {"auc05": (value + noise).tolist()}}
-            trials.append(trial(method=name, seed=seed, metrics={"new": {"auc05": value}}, resampled=drawn))
+        for seed in range(seeds):
+            by_seed = spread * ((seed + len(name)) % 3) # seeds differ, and not in the same way for two methods
+            if offsets is not None:
+                by_seed = offsets[name][seed]
+            reached = {"auc05": level + by_seed, "ap": (in_ap or values)[name] + by_seed}
+            drawn = {metric: (value + (name != "plain") * noise).tolist() for metric, value in reached.items()}
+            trials.append(trial(method=name, seed=seed, metrics={"new": reached}, resampled={"new": drawn}))
     return Comparison(trials, [read_method(name) for name in values], settings_for("static"))
 
 
@@ -209,6 +213,47 @@ def test_words_say_what_the_numbers_say(level, word):
 def test_intervals_end_where_nothing_can_be():
     (row,) = of_values({"plain": .02, "outreg": .98}, spread=.3).differences().to_dict("records")
     assert -100 <= row["low"] <= row["difference"] <= row["high"] == 100
+
+
+CALM = {"plain": (0, 0, 0), "outreg": (0, 0, 0), "simcse": (.02, -.02, 0), "itvreg": (-.02, .02, 0), "l2sp": (.02, .02, -.04)}
+
+
+def test_a_method_whose_seeds_agree_is_judged_with_the_others():
+    values = {"plain": .4, "outreg": .42}
+    alone = of_values(values, offsets=CALM).differences().set_index("method").loc["outreg"]
+    together = of_values(dict.fromkeys(CALM, .4) | values, offsets=CALM).differences().set_index("method").loc["outreg"]
+    assert alone.word == "holds" and together.word == "inconclusive"
+    assert together.difference == pytest.approx(alone.difference) and together.high - together.low > 2 * (alone.high - alone.low)
+
+
+def test_average_precision_has_a_verdict_of_its_own():
+    found = of_values({"plain": .4, "outreg": .4, "itvreg": .5}, in_ap={"plain": .4, "outreg": .5, "itvreg": .5})
+    assert found.sentences() == {"new": (
+        "On new, in AUC(0.05), better than plain fine-tuning: itvreg; no difference: outreg. "
+        "Average precision differs: outreg is better.")}
+    same = of_values({"plain": .4, "outreg": .5})
+    assert same.sentences()["new"].endswith("Average precision says the same.")
+    rows = found.both().set_index("method")
+    assert rows["word ap"].tolist() == ["holds", "holds"] and rows.loc["outreg", "difference ap"] == pytest.approx(10)
+    in_ap = found.differences(metric="ap").set_index("method")
+    assert (in_ap.p == rows["p ap"]).all() and (in_ap.found == rows["found ap"]).all()
+    assert found.sentences()["new"] in repr(found) and "average precision" in repr(found)
+
+
+def test_what_few_seeds_do_not_find_is_told():
+    values = {"plain": .4, "outreg": .5, "itvreg": .5}
+    two, three, four = (of_values(values, seeds=seeds, spread=.01) for seeds in (2, 3, 4))
+    rows = {found.seeds: found.differences() for found in (two, three, four)}
+    assert rows[2].found.min() > rows[3].found.max() > rows[3]["found at best"].max() > 0
+    assert rows[3].found.min() > rows[4].found.max()
+    assert f"a difference of {rows[2].found.min():.1f}" in two.found()["new"] and "than these 2 would" in two.found()["new"]
+    assert "than these 3 would" in three.found()["new"] and "More seeds" not in four.found()["new"]
+    assert two.found()["new"] in repr(two)
+    said = [found.warnings() for found in (two, three, four)]
+    assert said[0][0].startswith("Provisional: 2 seeds say too little") and said[1:] == [[], []]
+    one_method = of_values({"plain": .4, "outreg": .5})
+    assert one_method.warnings()[0].startswith("Provisional: 3 seeds of one method")
+    assert rows[2].provisional.all() and not rows[3].provisional.any()
 
 
 # ---- page
@@ -256,11 +301,20 @@ def test_page_twin_and_tables_are_written(reported, files):
     assert re.findall(r"<h2>(\d)\.", page) == list("1234") and page.count("<table>") == page.count('"scroll" tabindex="0"><table>')
     assert "<i>" not in page and "&lt;i&gt;new" in page and page.count("<svg") == 2
     twin = json.loads((out / "report.json").read_text("utf-8"))
-    assert set(twin) == {"warnings", "sentences", "levels", "differences", "choices", "next", "facts", "made by"}
+    assert set(twin) == {"warnings", "sentences", "found", "levels", "differences", "choices", "next", "facts", "made by"}
     assert all("was chosen on these tests" in text for text in (page, (out / "report.json").read_text("utf-8")))
-    for row in reported.differences().to_dict("records"):
-        assert row["word"] in WORDS and f"{row['difference']:+.1f}".replace("-", "−") in page
-        assert row["method"] in twin["sentences"][row["test"]]
+    told = pd.DataFrame(twin["differences"])
+    assert told.columns.tolist() == reported.both().columns.tolist()
+    assert pd.read_csv(out / "differences.csv").columns.tolist() == told.columns.tolist()
+    figures = {"difference", "low", "high", "p", "word", "found", "found at best", "provisional"}
+    assert set(told) == {"method", "test"} | figures | {f"{figure} ap" for figure in figures}
+    for metric in ("auc05", "ap"):
+        for row in reported.differences(metric=metric).to_dict("records"):
+            assert row["word"] in WORDS and f"{row['difference']:+.1f}".replace("-", "−") in page
+            assert row["method"] in twin["sentences"][row["test"]] and f"{row['p']:.4f}" in page
+            assert f"<td class=\"n soft\">{row['found']:.1f}</td>" in page
+    assert page.count(">average precision</td>") == 2 * 4 and all(text.replace("<i>new</i>", "&lt;i&gt;new&lt;/i&gt;") in page
+                                                                   for text in [*twin["found"].values(), *twin["warnings"]])
     for row in reported.levels().to_dict("records"):
         assert row["low"] <= row["value"] <= row["high"] and f"{100 * row['value']:.1f}" in page
 
@@ -534,10 +588,12 @@ def test_the_command_on_texts_says_what_it_held_on(new_kind, tmp_path):
 # ---- what is told
 
 def test_what_to_know_of_a_test_is_told(reported, encoder, pairs):
-    assert reported.warnings() == []
+    provisional, = reported.warnings()
+    assert provisional.startswith("Provisional: 2 seeds")
     trials = [one | {"one score": ["like"] * (one["method"] == "plain")} for one in reported.trials]
     dead = replace(reported, trials=trials)
-    assert dead.warnings() == ["like: all pairs have the same score in a trial of plain."] and dead.warnings()[0] in dead.html()
+    assert dead.warnings() == ["like: all pairs have the same score in a trial of plain.", provisional]
+    assert dead.warnings()[0] in dead.html()
     zero = without_a_vector_for_the_unknown()
     with torch.no_grad():
         zero[0].embedding.weight.zero_()

@@ -31,7 +31,7 @@ MaskReg(weight=0.1, mask_share=0.15, intervention='mask', *, columns=0, rows=1.0
 Memory(kind='ema', alpha=0.9, size=280)
 MissingData
 OutReg(weight=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
-Paired(difference, low, high, n, p, method, seeds_alone=False, error=nan, freedom=nan, items_error=nan)
+Paired(difference, low, high, n, p, method, seeds_alone=False, error=nan, freedom=nan, items_error=nan, seeds_freedom=nan)
 ProductOfExperts(model, texts, temperature=0.1, gamma=1.0)
 Regularized(model, base_loss, regularizers, base=None, draws=<class 'debias_nb.regularized.Draws'>)
 Regularizer(weight=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)

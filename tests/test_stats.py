@@ -8,7 +8,9 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from debias_nb.metrics import bootstrap_weights
-from debias_nb.stats import Paired, detectable, holm, interval, mean_std, over_splits, paired, threshold_p, verdict
+from debias_nb.stats import (
+    Paired, detectable, holm, interval, mean_std, over_splits, paired, paired_together, raised, threshold_p, verdict,
+)
 
 numbers = st.floats(-1, 1).map(lambda x: round(x, 6))
 several = st.lists(numbers, min_size=2, max_size=6).filter(lambda v: np.ptp(v) > 1e-3)
@@ -234,3 +236,81 @@ def test_splits_that_share_texts_are_corrected():
     assert found.items_error == pytest.approx(np.std(differences, ddof=1) * math.sqrt(.5)), "more splits do not reduce it"
     independent = paired(differences, np.zeros(4))
     assert found.high - found.low > independent.high - independent.low
+
+
+# ---- several methods against one
+
+def trained(rng, methods, seeds, of_methods, tests=1):
+    """Methods and plain fine-tuning on tests of 200 items, none better than another: one side a method and test, as
+    `paired` takes it. Seeds vary in errors of a difference's test items."""
+    out = []
+    for _ in range(tests):
+        items = rng.normal(size=(methods + 1, 200)) # what a resample of the test does to each
+        level = rng.normal(size=(methods + 1, 1)) / 2**.5
+        spread = np.array([np.mean(of_methods), *of_methods])[:, None] / 2**.5
+        values = level + spread * rng.normal(size=(methods + 1, seeds))
+        replicates = [np.tile(level[k] + items[k] / 2**.5, (seeds, 1)) for k in range(methods + 1)]
+        out += [(values[k], values[0], replicates[k], replicates[0]) for k in range(1, methods + 1)]
+    return out
+
+
+@given(st.lists(st.floats(0, 9), min_size=1, max_size=9), st.integers(1, 9))
+def test_variances_are_raised_toward_their_mean_and_never_lowered(own, freedom):
+    found, of_seeds = raised(own, freedom)
+    mean = np.mean(own)
+    assert (found >= own).all() and (found <= np.maximum(own, mean) + 1e-9).all()
+    assert freedom <= of_seeds <= min(4 + freedom, 4 * freedom)
+    below = np.array(own) < mean
+    assert np.allclose(found[below], (4 * mean + freedom * np.array(own)[below]) / (4 + freedom))
+
+
+def test_one_comparison_alone_stays_as_it_was():
+    sides = trained(np.random.default_rng(0), 1, 3, [1.])
+    assert paired_together(sides) == [paired(*sides[0])]
+    runs = [([.5], [.4], matrix(1), matrix(1, seed=1)), ([.6], [.4], matrix(1, seed=2), matrix(1, seed=1))]
+    assert paired_together(runs) == [paired(*one) for one in runs], "without seeds there is nothing to raise"
+
+
+def test_comparisons_made_together_share_what_they_say_of_seeds():
+    sides = trained(np.random.default_rng(1), 4, 3, [.1, 1., 1., 3.])
+    alone = [paired(*one) for one in sides]
+    together = paired_together(sides)
+    own = [one.error**2 - one.items_error**2 for one in alone]
+    variances, freedom = raised(own, 2)
+    for one, before, variance in zip(together, alone, variances):
+        total = variance + one.items_error**2
+        assert np.isclose(one.error**2, total) and one.items_error == before.items_error
+        assert np.isclose(one.freedom, total**2 / (variance**2 / freedom + one.items_error**4 / 199))
+        assert (one.difference, one.n) == (before.difference, 3) and one.error >= before.error - 1e-12
+        assert one.low < one.difference < one.high and "4 comparisons" in one.method
+    with pytest.raises(ValueError, match="2 and 3 seeds"):
+        paired_together([*sides, ([1, 2], [3, 4], matrix(2), matrix(2))])
+    with pytest.raises(ValueError, match="only a has replicates"):
+        paired_together([([1, 2], [3, 4], matrix(2), None)] * 2)
+
+
+def false_verdicts(judge, seeds, of_methods, experiments=250):
+    "How often any of eight comparisons, four on each of two tests, is significant after Holm, with none true."
+    rng = np.random.default_rng(0)
+    wrong = 0
+    for _ in range(experiments):
+        tests = [trained(rng, 4, seeds, of_methods) for _ in range(2)]
+        wrong += min(holm([one.p for test in tests for one in judge(test)])) < .05
+    return wrong / experiments
+
+
+def test_few_seeds_that_agree_by_chance_decide_less_often():
+    of_methods = [2.5] * 4
+    each = {seeds: false_verdicts(lambda test: [paired(*one) for one in test], seeds, of_methods) for seeds in (2, 3)}
+    together = {seeds: false_verdicts(paired_together, seeds, of_methods) for seeds in (2, 3)}
+    assert each[2] > .18 and each[3] > .08
+    assert together[2] < .11 and together[3] < .08
+
+
+@pytest.mark.parametrize("methods, seeds, provisional", [
+    (1, 1, False), (1, 2, True), (1, 3, True), (1, 4, False), (4, 2, True), (2, 3, False), (4, 3, False),
+])
+def test_a_difference_says_whether_its_seeds_are_too_few(methods, seeds, provisional):
+    sides = trained(np.random.default_rng(0), methods, seeds, [1.] * methods)
+    assert {one.provisional for one in paired_together(sides)} == {provisional}
+    assert not paired([1, 2, 4], [0, 3, 1]).provisional and not over_splits([.1, .2], 1.).provisional, "t alone holds"

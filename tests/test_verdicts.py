@@ -12,7 +12,9 @@ import pytest
 
 from debias_nb.repro.pages.frame import Cell, only_stored
 from debias_nb.repro.pages.printed import PrintedCells, printed_verdict
-from debias_nb.repro.pages.verdicts import Evidence, Ledger, above, claim_table, comparison_frame, judge, overall, read_ledger
+from debias_nb.repro.pages.verdicts import (
+    Evidence, Ledger, _outcome, above, claim_table, comparison_frame, judge, overall, read_ledger,
+)
 from cells import defined_in
 
 ROWS = ("a", "b", "c")
@@ -361,6 +363,18 @@ def test_the_claim_about_leakage_is_tested_where_leakage_differs(books):
         assert re.fullmatch(rf"leakage of \w+: {share} as in the paper, {share} aware", one.asked.analogue)
 
 
+@pytest.mark.parametrize("seeds, marked", [(2, " (all provisional)"), (3, " (all provisional)"), (4, ""), (10, "")])
+def test_what_rests_on_two_or_three_seeds_is_marked(seeds, marked):
+    clear = evidence({"a": .6, "b": .5}, seeds=seeds, spread=1e-4)
+    judged = judge(asked(clear, above("table3", "a", "b")))
+    assert _outcome(judged).startswith(f"2 hold{marked}: +10.0 to")
+    one, _ = judged
+    assert _outcome([one]).startswith(f"1 holds{marked.replace('all ', '')}: +10.0 [")
+    if marked:
+        sure = judge(asked(evidence({"a": .6, "b": .5}, seeds=5, spread=1e-4), above("table3", "a", "b")))
+        assert _outcome(judged + sure).startswith("4 hold (2 provisional): ")
+
+
 def test_every_comparison_has_a_word_and_every_inconclusive_one_a_reason(books):
     for book in books.values():
         frame = comparison_frame(book)
@@ -370,3 +384,4 @@ def test_every_comparison_has_a_word_and_every_inconclusive_one_a_reason(books):
         inconclusive = frame[frame.verdict == "inconclusive"]
         assert (inconclusive.detectable > 0).all()
         assert inconclusive.p.ge(.05).all()
+        assert frame[frame.provisional.eq(True)].replicates.isin([2, 3]).all()

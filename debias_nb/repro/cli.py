@@ -662,7 +662,9 @@ def compare(
     columns: Columns = "left,right,label",
     methods: Annotated[str | None, Option(
         help=METHODS_HELP, show_default="base,plain,wise-ft,outreg,itvreg; with --texts outreg-texts too")] = None,
-    seeds: Annotated[int, Option(min=2, help="Number of training runs of each method.")] = 3,
+    seeds: Annotated[int, Option(
+        min=2, help="Number of training runs of each method. 2 or 3 find large differences only: the page says how large. "
+        "What rests on 2 is provisional.")] = 3,
     learning_rate: Annotated[float | None, Option(help=SETTING_HELP)] = None,
     epochs: Annotated[float | None, Option(help=SETTING_HELP)] = None,
     batch_size: Annotated[int | None, Option(help=SETTING_HELP)] = None,

@@ -29,7 +29,7 @@ from .pairing import Side, Unpaired, bracket, paired_sides, scaled, signed
 from .printed import Fact, PrintedCells, answers, in_part, in_words, printed_verdict
 from ..runs.records import Records
 from .tables import text_table
-from ...stats import WORDS, Paired, detectable, holm, threshold_p, verdict
+from ...stats import WORDS, Paired, detectable, endless, holm, threshold_p, verdict
 
 # %% ../../../nbs/pages/06_verdicts.ipynb #6e595af9
 SHIFTS = {"iid": "in distribution", "ood": "out of distribution", "any": ""}
@@ -330,9 +330,9 @@ def judge(
     for family in families.values():
         members = [replace(out[i], family=len(family)) for i in family]
         adjusted = holm([one.p for one in members])
-        endless = [_endless(one.difference) for one in members]
-        adjusted_endless = holm([threshold_p(d, -one.asked.margin) for d, one in zip(endless, members)])
-        for i, one, p, d, p_endless in zip(family, members, adjusted, endless, adjusted_endless):
+        of_items = [endless(one.difference) for one in members]
+        adjusted_endless = holm([threshold_p(d, -one.asked.margin) for d, one in zip(of_items, members)])
+        for i, one, p, d, p_endless in zip(family, members, adjusted, of_items, adjusted_endless):
             word = one.asked.word(one.difference, p)
             why = ""
             if word == "inconclusive":
@@ -342,13 +342,6 @@ def judge(
                 why += f"; could have seen {one.seen:.1f}"
             out[i] = replace(one, p=p, verdict=word, why=why)
     return out
-
-
-def _endless(d: Paired) -> Paired:
-    "The same difference over replicates without end: test items alone make it uncertain, where that is known."
-    if math.isnan(d.items_error):
-        return d
-    return replace(d, error=d.items_error, freedom=math.inf)
 
 
 DECIDED = {*WORDS} - {"inconclusive"}
@@ -506,6 +499,10 @@ def _outcome(comparisons: list[Comparison]) -> str: # at one profile
     found = [one.difference for one in comparisons if one.difference]
     if not found:
         return counts
+    provisional = sum(d.provisional for d in found)
+    if provisional:
+        how_many = "" if len(found) == 1 else "all " if provisional == len(found) else f"{provisional} "
+        counts += f" ({how_many}provisional)"
     if len(found) == 1:
         return f"{counts}: {bracket(found[0])}"
     values = [d.difference for d in found]
@@ -639,7 +636,7 @@ class Ledger:
 # %% ../../../nbs/pages/06_verdicts.ipynb #a70ba91e
 COMPARISON = [
     "paper", "claim", "primary", "profile", "table", "encoder", "column", "comparison", "margin", "delta", "difference",
-    "low", "high", "replicates", "p", "detectable", "verdict", "why",
+    "low", "high", "replicates", "provisional", "p", "detectable", "verdict", "why",
 ]
 STATED = re.compile(r"^- \*\*([a-z])\*\* (.*)$", re.M)
 HEADING = re.compile(r"## (?P<id>[\w-]+)\.? ?(?P<title>.*)\n\n(?P<first>.*)(?P<rest>(?s:.*))")
@@ -695,5 +692,6 @@ def comparison_frame(book: Ledger) -> pd.DataFrame: # a row a comparison
             d = one.difference
             if d is not None:
                 row |= dict(difference=d.difference, low=d.low, high=d.high, replicates=d.n, detectable=one.seen)
+                row["provisional"] = d.provisional
             rows.append(row)
     return pd.DataFrame(rows, columns=COMPARISON)
