@@ -34,8 +34,8 @@ from debias_nb.explain.diagnose import (
 )
 from .evidence import doubts, shared_pairs
 from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores
-from .page import filled, json_text, versions, write_whole
-from .pairs_file import UNREAD, PairFile, json_lines
+from .page import file_notes, filled, json_text, versions, write_whole
+from .pairs_file import PairFile, json_lines, texts_file
 from ..hashes import fingerprint, sha256_file
 from ..regularized import Regularized, Regularizer
 from ..regularizers import REGULARIZERS
@@ -70,16 +70,14 @@ class HeldTexts:
 def read_held_texts(
     texts, # as `read_texts` takes them
 ) -> HeldTexts:
-    "Raises `DataError` for what are no texts, one that no tokenizer reads, and a file that cannot be read."
+    "Raises `DataError` for what are no texts, and for a file that cannot be read."
     try:
         found = read_texts(texts)
     except (ValueError, OSError) as e:
         raise DataError(str(e)) from None
-    for number, text in enumerate(found):
-        if UNREAD.search(text):
-            raise DataError(f"texts: number {number} has NUL or half of a character in it: {quoted(text)}")
     if isinstance(texts, (str, Path)):
-        return HeldTexts(found, sha256_file(texts), str(texts))
+        path, _ = texts_file(texts)
+        return HeldTexts(found, sha256_file(path), str(texts))
     return HeldTexts(found, fingerprint(found))
 
 
@@ -311,6 +309,8 @@ def read_trials(
         checksum = trial.pop("checksum", None)
         if fingerprint(trial) != checksum:
             raise ValueError("its checksum is another one; remove the line, and its trial is run again")
+        if "id" not in trial:
+            raise ValueError("no trial: it has no id")
         return trial
 
     if not path.is_file():
@@ -421,7 +421,7 @@ class Comparison:
 
     def warnings(self) -> list[str]:
         "Say what to know before a result is believed."
-        told = same_tests(self.facts.get("files", {}))
+        told = file_notes(self.facts.get("files", {})) + same_tests(self.facts.get("files", {}))
         for test, shared in self.facts.get("shared", {}).items():
             same = dict.fromkeys(trial["method"] for trial in self.trials if test in trial.get("one score", []))
             if same:
@@ -669,7 +669,7 @@ def compare(
         Name to labeled pairs that are no test: each strength that is not given is the best of four there.
     texts : list of str, str or Path, optional
         Unlabeled texts of the kind that the encoder will meet, none of them of a test or of validation: a list, a column,
-        or a file with one text a line. Methods such as outreg-texts hold the encoder there, instead of on training texts.
+        a file with one text a line, or a table with a column `text`, or another one as in new.csv:question. Methods such as outreg-texts hold the encoder there, instead of on training texts.
 
     Returns
     -------

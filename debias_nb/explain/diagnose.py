@@ -30,7 +30,7 @@ from debias_nb.explain.evidence import (
     OF_TRAINING, candidate_words, doubts, flaws, flips, interventions, other_words, ranked_words, shortcuts, slices,
 )
 from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores
-from .page import command_line, file_facts, filled, json_text, versions
+from .page import command_line, file_facts, file_notes, filled, json_text, versions
 from .pairs_file import PairFile, read_pairs_file
 from .words import importance_by_word, is_unspaced, label_ties, word_importance, word_pairs, words_of
 
@@ -189,7 +189,7 @@ def same_tests(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
 
 def _warnings(tests: list[Test], flawed: pd.DataFrame, mixed: bool, files: dict) -> list[str]: # files: of `file_facts`
     "What to know before any verdict is believed."
-    told = same_tests(files)
+    told = file_notes(files) + same_tests(files)
     if not mixed:
         different = "The two are of different make, which no fine-tuning changes."
         told.append(f"Is the base the model that was fine-tuned? {different}")
