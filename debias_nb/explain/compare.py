@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['STRENGTH', 'GRIDS', 'DEFAULTS', 'SUFFIX', 'OF_TEXTS', 'ABOUT', 'TRAINERS', 'NO_SETTINGS', 'FILES', 'DECIMALS', 'SAID',
            'COLOURS', 'FIRST', 'VALIDATION', 'CHOICE', 'HeldTexts', 'read_held_texts', 'check_untested', 'Method',
-           'read_method', 'read_methods', 'Settings', 'settings_for', 'loss_of', 'training_rows', 'fine_tune',
-           'origin_of', 'trial_id', 'sealed', 'read_trials', 'Comparison', 'compare']
+           'read_method', 'read_methods', 'Settings', 'settings_for', 'loss_of', 'training_rows', 'ranking_notes',
+           'fine_tune', 'origin_of', 'trial_id', 'sealed', 'read_trials', 'Comparison', 'compare']
 
 # %% ../../nbs/explain/07_compare.ipynb #cc7baf98
 import json
@@ -30,10 +30,12 @@ from ..encoders import copied, single_thread
 from .changes import METRICS, RESAMPLES, Metric, Test, figures, has_one_score, level
 from debias_nb.explain.diagnose import (
     BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, OfLabels, OfMatches, check_named, folder_name, made_of, read_files,
-    same_tests, training_program, unused_prompts,
+    same_tests, training_program,
 )
 from .evidence import doubts, shared_pairs
-from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores
+from debias_nb.explain.models import (
+    Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, reading_doubts, scoring_notes,
+)
 from .page import file_notes, filled, json_text, versions, write_whole
 from .pairs_file import PairFile, json_lines, texts_file
 from ..hashes import fingerprint, sha256_file
@@ -233,6 +235,17 @@ def training_rows(
     return Dataset.from_pandas(rows, preserve_index=False)
 
 
+def ranking_notes(train: PairFile, loss: str) -> list[str]: # one note, or none
+    "What is said of texts with several matches, which a ranking loss must not take for negatives."
+    if loss not in OF_MATCHES:
+        return []
+    from debias_nb.trainer import ApartMatches
+    rows = training_rows(train, loss)
+    shared = ApartMatches(rows, batch_size=1, drop_last=False).shared
+    told = f"{shared:,} of {len(rows):,} matches in training share a text with another one"
+    return [f"{told}. In a batch of {loss} no text has another of its matches, or itself, as a negative."]
+
+
 def fine_tune(
     base: Scorer,        # left as it is
     train: PairFile,
@@ -241,8 +254,9 @@ def fine_tune(
     seed: int,           # of batches, dropout and interventions
 ) -> Scorer:
     "A tuned copy of an encoder."
-    from debias_nb.trainer import QuietTrainer, training_arguments # which takes seconds to import
+    from debias_nb.trainer import ApartMatches, QuietTrainer, training_arguments # which takes seconds to import
     model = copied(base.model)
+    batches = {"batch_sampler": ApartMatches} if settings.loss in OF_MATCHES else {}
     pairs = training_rows(train, settings.loss)
     with tempfile.TemporaryDirectory() as folder, single_thread():
         args = training_arguments(
@@ -250,9 +264,10 @@ def fine_tune(
             num_train_epochs=settings.epochs,
             per_device_train_batch_size=settings.batch_size,
             learning_rate=settings.learning_rate,
-            prompts=base.prefix or None, # the trainer does not go by the encoder's own
+            prompts=base.prompt or None, # the trainer does not go by the encoder's own
             seed=seed,
-            use_cpu=model.device.type == "cpu")
+            use_cpu=model.device.type == "cpu",
+            **batches)
         trainer = QuietTrainer(model=model, args=args, train_dataset=pairs, loss=loss_of(method, model, settings.loss))
         trainer.train()
     return Scorer(method.name, model.eval(), base.kind)
@@ -289,6 +304,8 @@ def trial_id(
     packages = {name: installed[name] for name in TRAINERS}
     how = asdict(settings)
     loss = how.pop("loss")
+    if loss in OF_MATCHES:
+        loss += ", matches apart" # trials of before had other matches as negatives
     numbers = {name: float(value) for name, value in how.items()} # 5 epochs are 5.0 epochs
     about = [base, train.rows_sha256, data, method.kind, method.strength, loss, numbers, seed, packages]
     if method.texts is not None:
@@ -427,7 +444,7 @@ class Comparison:
             if same:
                 told.append(f"{test}: all pairs have the same score in a trial of {', '.join(same)}.")
             told += doubts(test, shared, self.facts["files"][test]["pairs"])
-        return told
+        return told + self.facts.get("doubts", [])
 
     def snippet(self) -> str:
         "Write a program that trains with the method that did best over all tests and seeds."
@@ -751,7 +768,8 @@ def compare(
         "resamples": RESAMPLES,
         "drawn": {name: test.units.told for name, test in tested.items()},
         "shared": {name: shared_pairs(files[name], pairs) for name in tests},
-        "notes": unused_prompts({"base": base}),
+        "notes": scoring_notes({"base": base}) + ranking_notes(pairs, settings.loss),
+        "doubts": reading_doubts({"base": base}, tested.values()),
         "choice": CHOICE,
     }
     facts = made_of("compare", {"base": base}, files, tests, options, told)
