@@ -301,7 +301,7 @@ def _counts(scorer: Scorer, texts: list[str], prefix: str, longest: int) -> np.n
 
 
 def cut_pairs(scorer: Scorer, left: list[str], right: list[str]) -> np.ndarray: # (n,) booleans
-    "Which pairs have a text, or for a cross-encoder are a text, of more tokens than the model reads."
+    "Which pairs have a text of more tokens than the model reads; a cross-encoder reads both in one."
     longest = limit(scorer)
     if longest is None:
         return np.zeros(len(left), bool)
@@ -320,8 +320,8 @@ def _unread(scorer: Scorer, left: list[str], right: list[str]) -> dict[str, int]
         cut += int(cut_pairs(scorer, left[rows], right[rows]).sum())
         unknown += int((unknown_texts(scorer, left[rows]) | unknown_texts(scorer, right[rows])).sum())
     return {
-        f"are longer than the {limit(scorer)} tokens that {{models}} reads, and their end is not read": cut,
-        "have a text of which {models} knows less than half, its vocabulary lacks the rest": unknown,
+        f"have a text of more than {limit(scorer)} tokens, the limit of {{models}}: its end is not read": cut,
+        "have a text with at least half of its tokens outside the vocabulary of {models}": unknown,
     }
 
 
@@ -347,7 +347,7 @@ def reading_doubts(
                 found.setdefault((what, count), []).append(name)
         for (what, count), names in found.items():
             if count and count >= SAID * len(test.left):
-                models = f"the {' and the '.join(names)} model"
+                models = " and ".join(f"the {name} model" for name in names)
                 told.append(f"{test.name}: {count:,} of {len(test.left):,} pairs {what.format(models=models)}.")
     return told
 
