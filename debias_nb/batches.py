@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from .config import quoted
 from .encoders import PADDED, Tokens, default_prompt, from_features, is_static, stack, to_features, unit_rows
 from .processes import met, processes, rank
 
@@ -227,13 +228,14 @@ class View:
 
 # %% ../nbs/methods/batches.ipynb #f3d511e1
 def read_texts(
-    texts: Iterable[str] | str | Path, # a list, a column of `datasets`, or a file with one text a line
+    texts: Iterable[str] | str | Path, # a list, a column of `datasets`, or a file as `read_texts_file` takes it
 ) -> list[str]: # two or more, without the empty lines of a file
     "Unlabeled texts, on which a regularizer holds an encoder instead of those of a batch. Raises `ValueError`, `OSError`."
+    from debias_nb.explain.pairs_file import SEEN, UNREAD, read_texts_file
     where = "texts"
     if isinstance(texts, (str, Path)):
         where = f"texts of {texts}"
-        texts = _lines(Path(texts))
+        texts = read_texts_file(texts)
     if isinstance(texts, Mapping) or hasattr(texts, "columns"): # whose names would be taken for texts
         raise ValueError(f"texts is a {type(texts).__name__} of several columns: pass one of them, such as data['text']")
     if isinstance(texts, bytes) or not isinstance(texts, Iterable):
@@ -242,18 +244,13 @@ def read_texts(
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"texts must be strings, and number {number} is a {type(text).__name__}")
+        if not SEEN.search(text):
+            raise ValueError(f"{where}: number {number} has nothing to be seen in it: {quoted(text)}")
+        if UNREAD.search(text):
+            raise ValueError(f"{where}: number {number} has NUL or half of a character in it: {quoted(text)}")
     if len(texts) < 2:
         raise ValueError(f"{where} must be two or more, got {len(texts)}")
     return texts
-
-
-def _lines(path: Path) -> list[str]:
-    "Those that are not blank."
-    try:
-        text = path.read_text("utf-8-sig")
-    except UnicodeDecodeError as e:
-        raise ValueError(f"texts of {path}: byte {e.start + 1} is not UTF-8") from None
-    return [line for line in text.splitlines() if line.strip()]
 
 
 class TextStream:

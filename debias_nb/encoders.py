@@ -484,6 +484,7 @@ def embed(
     tokens: Tokens,
     dtype: str = "fp32",
     batch_tokens: int | None = None, # padded tokens in one forward pass; default: by the kind of encoder and device
+    unit: bool = True,               # False: of any length, for scores that are no cosines
 ) -> torch.Tensor: # (n, d) unit vectors on the CPU, in the order of `tokens`
     "Embeddings in evaluation mode, for any number of tokenised texts; of a model with `truncate_dim` the first numbers alone."
     device = device_of(model)
@@ -497,9 +498,9 @@ def embed(
     with evaluating(model), autocast(dtype, device):
         for rows in _batches(lengths, order, batch_tokens):
             part = tokens[rows].to(device)
-            found = encode_tokens(model, part)
+            found = encode_tokens(model, part) if unit else pooled(model, part)
             if found.shape[1] > width:
-                found = unit_rows(found[:, :width])
+                found = unit_rows(found[:, :width]) if unit else found[:, :width]
             out.append(found.cpu())
     result = torch.cat(out)
     return torch.empty_like(result).index_copy_(0, order, result)

@@ -1,8 +1,10 @@
 "sentence-transformers' trainer, quiet, with the settings that this project never varies. It takes seconds to import."
+from itertools import chain
 from pathlib import Path
 
 import torch
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.base.sampler import DefaultBatchSampler
 from transformers import PrinterCallback
 
 QUIET = { # no reports, no checkpoints, no clipping of gradients, a constant rate after warm-up
@@ -29,3 +31,57 @@ class QuietTrainer(SentenceTransformerTrainer):
 
     def add_model_card_callback(self, default_args_dict):
         pass
+
+
+class ApartMatches(DefaultBatchSampler):
+    """Batches of matches for a ranking loss, which takes the other items of a batch for negatives: none of them is the text
+    itself or another of its matches. Matches that share a text are spread over the batches first. One that fits nowhere,
+    since a text has more matches than there are batches, waits for another epoch."""
+    def __init__(self, dataset, **settings): # dataset: matches, their left and right texts in its first two columns
+        super().__init__(dataset, **settings)
+        self.left, self.right = (list(dataset[name]) for name in dataset.column_names[:2])
+        self.near = {} # text -> itself, and all texts it matches
+        for left, right in zip(self.left, self.right):
+            for text in (left, right):
+                self.near.setdefault(text, {text}).update((left, right))
+
+    def shares(self, row: int) -> bool:
+        "Whether one of the texts of a match has another match too."
+        left, right = self.left[row], self.right[row]
+        return len(self.near[left] | self.near[right]) > len({left, right})
+
+    @property
+    def shared(self) -> int:
+        "How many matches share a text with another one."
+        return sum(map(self.shares, range(len(self.left))))
+
+    def _place(self, row: int, batches: list, places) -> None: # batches: rows, left texts and right texts of each
+        "Add a row to the first batch that has room for it, and no match of its texts."
+        left, right = self.left[row], self.right[row]
+        for place in places:
+            rows, lefts, rights = batches[place]
+            has_room = len(rows) < self.batch_size
+            if has_room and self.near[left].isdisjoint(rights) and self.near[right].isdisjoint(lefts):
+                rows.append(row)
+                lefts.add(left)
+                rights.add(right)
+                return
+
+    def __iter__(self):
+        if self.generator is not None and self.seed is not None:
+            self.generator.manual_seed(self.seed + self.epoch)
+        order = torch.randperm(len(self.left), generator=self.generator).tolist()
+        batches = [([], set(), set()) for _ in range(len(self))]
+        n = len(batches)
+        others = []
+        for row in order:
+            if self.shares(row):
+                start = int(torch.randint(n, (1,), generator=self.generator))
+                self._place(row, batches, chain(range(start, n), range(start)))
+            else:
+                others.append(row)
+        for rows, *_ in batches: # the others meet no match of theirs anywhere
+            room = self.batch_size - len(rows)
+            rows += others[:room]
+            del others[:room]
+        yield from (rows for rows, *_ in batches if rows)

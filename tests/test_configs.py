@@ -1,13 +1,14 @@
 "What the committed configurations and records say of each other and of the paper."
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from debias_nb.config import project_root
+from debias_nb.config import ConfigError, parse_yaml, project_root
 
 from debias_nb.repro.config import (
     AuthorsConfig, BlockConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, load_experiment,
@@ -359,3 +360,17 @@ def test_a_record_that_says_settings_of_before_is_read_with_the_value_that_they_
     for part, name in (("training", "weight_decay"), ("corpus", "share_seed")):
         with pytest.raises(ValidationError, match=f"{part}.{name}"):
             RunConfig.model_validate(said | {part: said[part] | {name: .5}})
+
+
+@pytest.mark.parametrize("opened", ["[", "- ", "? ", "{a: "])
+def test_brackets_within_brackets_end_no_process(opened):
+    "libyaml reads them by recursion, and the process would be gone; so the deepest are read in one of their own."
+    with pytest.raises(ConfigError, match="here: line 1: more than 50"):
+        parse_yaml(opened * 60, "here")
+    code = f"from debias_nb.config import parse_yaml\nparse_yaml({opened!r} * 50_000, 'here')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and "ConfigError: here: line 1: more than 50" in done.stderr
+
+
+def test_fifty_lists_within_one_another_are_read():
+    assert str(parse_yaml("[" * 50 + "]" * 50, "here")) == "[" * 50 + "]" * 50

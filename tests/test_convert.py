@@ -3,6 +3,7 @@ import gzip
 import json
 import warnings
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -194,7 +195,6 @@ def test_what_is_read_is_what_was_there(tmp_path):
 
 
 def test_the_hubs_parquet_is_the_archive(tmp_path):
-    import pandas as pd
     here = convert("qqp", glue(tmp_path / "archive")).files
     hub = tmp_path / "hub"
     hub.mkdir()
@@ -231,11 +231,16 @@ def test_what_changes_later_is_refused(tmp_path, data):
     ("qqp", "dev.tsv", "question1\tquestion2\tis_duplicate\na\tb\tyes\n", "dev.tsv:2: 'yes'"),
     ("lf_amazontitles131k", "trn.json.gz", [{"uid": "a", "title": "b"}], "trn.json.gz:1: target_ind"),
     ("asnq", "train.tsv", "q\ta\t5\n", "train.tsv:1: '5'"),
-    ("pan20_train", "pan20-authorship-verification-training-small-truth.jsonl", [{"id": "p0"}], "truth.jsonl:1: "),
+    ("pan20_train", "pan20-authorship-verification-training-small-truth.jsonl", [{"id": "p0"}], "small-truth.jsonl:1: "),
     ("amazon2018_reviews", "Books_5.json.gz", [{"asin": "B"}], "Books_5.json.gz:1: reviewerID"),
     ("amazon2018_reviews", "Books.json.gz", [], "Books"),
     ("reddit_pushshift", "RS_2018-01", [{"author": "a", "subreddit": "b"}], "RS_2018-01:1: .*'selftext'"),
     ("reddit_pushshift", "RS_2018-02.zst", "x", "RS_2018-02.zst:1: "),
+    ("reddit_pushshift", "RS_2018-01", [{"author": "a", "selftext": "b", "created_utc": 1e300}], "RS_2018-01:1: created_utc"),
+    ("reddit_pushshift", "RS_2018-01", '{"author": "a", "body": "b", "created_utc": NaN}\n', "RS_2018-01:1: created_utc"),
+    ("amazon2018_reviews", "Books_5.json.gz", [{"reviewerID": "a", "unixReviewTime": 10**17}], "Books_5.json.gz:1: unix"),
+    ("askubuntu_shah", "corpus.tsv.gz", "0\ta\tb\n0\tc\td\n", "corpus.tsv.gz:2: .*'0' stands twice"),
+    ("qqp", "train.tsv", "question1\tquestion1\tquestion2\tis_duplicate\na\tb\tc\t1\n", "train.tsv:1: 2 columns .*'question1'"),
 ])
 def test_another_layout_is_refused_and_nothing_is_written(name, file, change, told, tmp_path, data):
     folder = MADE[name](tmp_path / name)
@@ -246,6 +251,41 @@ def test_another_layout_is_refused_and_nothing_is_written(name, file, change, to
     with pytest.raises(DataError, match=told):
         convert(name, tmp_path / name)
     assert list(data.iterdir()) == []
+
+
+GOOD = {"label": [1, 0], "question1": ["a", "b"], "question2": ["c", "d"]}
+
+
+@pytest.mark.parametrize("change, told", [
+    ({"question1": ["a", None]}, "train.parquet:2: question1: a text is expected, found None"),
+    ({"question2": ["a", "b\0"]}, "train.parquet:2: question2: a text"), ({"label": [1, -1]}, "train.parquet:2: '-1' is not a label"),
+    ({"question1": None}, "train.parquet: columns: 'question1' must be there once"), ("junk", "train.parquet: "),
+])
+def test_parquet_that_is_no_corpus_is_named(tmp_path, data, change, told):
+    folder = tmp_path / "qqp"
+    folder.mkdir()
+    pd.DataFrame(GOOD).to_parquet(folder / "validation.parquet")
+    if change == "junk":
+        (folder / "train.parquet").write_text("PAR1 junk")
+    else:
+        pd.DataFrame({name: column for name, column in (GOOD | change).items() if column}).to_parquet(folder / "train.parquet")
+    with pytest.raises(DataError, match=told):
+        convert("qqp", folder)
+
+
+def test_what_cannot_be_converted_is_told_before_anything_is_read(tmp_path, data):
+    folder = MADE["qqp"](tmp_path / "qqp")
+    for name, share in (("qqp", .5), ("qqp", 0), ("reddit_pushshift", float("nan"))):
+        with pytest.raises(DataError, match="share"):
+            convert(name, folder, share)
+    (data / "qqp").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="a link to a folder that is not there"):
+        convert("qqp", folder)
+    posts = MADE["reddit_pushshift"](tmp_path / "posts")
+    for ending in ("json", "jsonl"):
+        put(posts, {f"RS_1.{ending}": [{"author": "a", "subreddit": "s", "selftext": "b"}]})
+    with pytest.raises(DataError, match="RS_1.jsonl: the same posts as RS_1.json"):
+        convert("reddit_pushshift", posts)
 
 
 def test_the_command_says_counts_and_hashes(tmp_path):

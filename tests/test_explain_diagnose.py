@@ -416,10 +416,10 @@ def test_models_of_different_make_are_compared_without_mixing(folders, files):
 
 
 def test_settings_and_scripts_and_prompts_are_told(folders, files):
-    prompts = {"query": "what why ", "document": "how ", "title": ""}
+    prompts = {"search": "what why ", "cluster": "how ", "title": ""}
     base, tuned = (SentenceTransformer(folders[name], device="cpu", prompts=prompts) for name in ("bert", "other bert"))
     models = {"base": base, "tuned": tuned}
-    said = {"Prompts were not used": "query, document.", "The two models differ in settings": "", "Most texts are in a script": ""}
+    said = {"Prompts were not used": "search, cluster.", "The two models differ in settings": "", "Most texts are in a script": ""}
 
     def told(found):
         return [start for start, end in said.items() if any(note.startswith(start) and note.endswith(end) for note in found.notes)]

@@ -1,6 +1,9 @@
 "Files that cannot be read are refused with file, line and column; the four formats give the same pairs."
+import json
+import os
 import subprocess
 import sys
+from decimal import Decimal
 
 import pandas as pd
 import pyarrow as pa
@@ -8,10 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
 
+from debias_nb.batches import read_texts
+from debias_nb.config import ConfigError, load_yaml
+from debias_nb.data.convert import convert
 from debias_nb.data.registry import DataError
-from debias_nb.explain.compare import compare
+from debias_nb.explain.compare import compare, read_held_texts, read_trials, sealed
 from debias_nb.explain.diagnose import read_files
-from debias_nb.explain.pairs_file import read_pairs_file
+from debias_nb.explain.page import file_facts, file_notes
+from debias_nb.explain.pairs_file import named_tests, read_pairs_file
+from debias_nb.hashes import sha256_file
+from debias_nb.regularizers import OutReg
 
 ROWS = [("a red lamp", "lamp, red", 1), ("an old \"chair\"", "table", 0), ("größe", "two\nlines", 1)]
 FRAME = pd.DataFrame(ROWS, columns=["left", "right", "label"])
@@ -34,9 +43,11 @@ def written(folder, kind, frame=FRAME):
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
 def test_all_formats_give_the_same_pairs(tmp_path, kind):
-    found = read_pairs_file(written(tmp_path, kind))
-    assert rows_of(found) == ROWS and found.name == "pairs" and len(found.sha256) == 64
-    named = FRAME.rename(columns={"left": "q", "label": "y"}).assign(brand=[1, None, 2], more=1).astype({"brand": "Int64"})
+    frame = FRAME.replace("two\nlines", "one line") if kind == "tsv" else FRAME # tabs leave no way to write two
+    found = read_pairs_file(written(tmp_path, kind, frame))
+    assert rows_of(found) == list(frame.itertuples(index=False, name=None))
+    assert found.name == "pairs" and len(found.sha256) == 64 and not found.note
+    named = frame.rename(columns={"left": "q", "label": "y"}).assign(brand=[1, None, 2], more=1).astype({"brand": "Int64"})
     found = read_pairs_file(written(tmp_path, kind, named), ("q", "right", "y"), "brand")
     assert found.left[0] == "a red lamp" and found.frame.group.tolist() == ["1", "(none)", "2"]
 
@@ -59,7 +70,9 @@ def test_rows_are_told_by_what_was_read():
     assert len({read_pairs_file(frame, columns, group).rows_sha256 for columns, group in asked}) == 4
 
 
-@pytest.mark.parametrize("labels", [["1", "0"], ["1.0", "0.0"], ["True", "false"], [1, 0], [1., 0.], [True, False]])
+@pytest.mark.parametrize("labels", [
+    ["1", "0"], ["1.0", "0.0"], ["True", "false"], [1, 0], [1., 0.], [True, False], ["1.00", " 0.00"], ["+1.", "-0"],
+    ["1.000000000000000000e+00", "0E-3"], [Decimal("1.00"), Decimal("0.00")]])
 def test_labels_may_be_written_in_several_ways(labels):
     frame = pd.DataFrame({"left": ["a", "b"], "right": ["c", "d"], "label": labels})
     assert read_pairs_file(frame).labels.tolist() == [1, 0]
@@ -72,6 +85,13 @@ ODD = { # name of a file, its content, the texts on the left: what looks wrong a
     "a mark first": ("a.csv", "\ufeff" + HEAD + GOOD, ["a lamp", "b"]),
     "joiners": ("a.csv", HEAD + "می\u200cخواهم,b,1\n👩\u200d💻,c,0\n", ["می\u200cخواهم", "👩\u200d💻"]),
     "a line of JSON ends at a line feed": ("a.jsonl", JSON.replace('"a"', '"a\u2028b"'), ["a\u2028b"] * 2),
+    "two marks first": ("a.csv", "\ufeff\ufeff" + HEAD + GOOD, ["a lamp", "b"]),
+    "quotation marks between tabs": (
+        "a.tsv", 'left\tright\tlabel\n"a\tb\t1\nc\td"\t0\n"e ""f"""\tg\t0\n"h" i\tj\t0\n', ['"a', "c", 'e "f"', '"h" i']),
+    "semicolons": ("a.csv", '"left";"right";"label"\n"a, b";"NA";"1"\nNA;b;0\n', ["a, b", "NA"]),
+    "tabs in a .csv": ("a.csv", "left\tright\tlabel\na, b\tc\t1\nd\te\t0\n", ["a, b", "d"]),
+    "commas in a .tsv": ("a.tsv", HEAD + GOOD, ["a lamp", "b"]),
+    "as Excel says it": ("a.csv", "sep=;\r\nleft;right;label\r\na;b;1\r\nc;d;0\r\n", ["a", "c"]),
     "a semicolon in a header with commas": ("a.csv", "a;b," + HEAD + "x,y,z,1\n" + "x,y,w,0\n", ["y", "y"]),
 }
 
@@ -97,7 +117,13 @@ BAD = { # name of a file, its content, words of the message
     "ragged": ("a.csv", HEAD + GOOD + "a,b\n", "a.csv:4: ", "2 cells", "3"),
     "open quote": ("a.csv", HEAD + GOOD + '"a,b,1\nc,d,0\n', "a.csv:4: "),
     "bad quote": ("a.csv", HEAD + GOOD + '"a"x,b,1\n', "a.csv:4: "),
-    "semicolons": ("a.csv", '"left";"right";"label"\n"a";"b";"1"\n', "a.csv:1: semicolons", "pandas.read_csv("),
+    "a cell of two lines between tabs": (
+        "a.tsv", 'left\tright\tlabel\na\tb\t1\n"c\nd"\te\t0\n', "a.tsv:3: 1 cells", "Between tabs", "CSV or JSONL"),
+    "a tab between quotation marks": ("a.tsv", 'left\tright\tlabel\n"a\tb"\tc\t1\n', "a.tsv:2: 4 cells", "Between tabs"),
+    "UTF-16 without a mark": ("a.csv", (HEAD + GOOD).encode("utf-16-le"), "a.csv:1: ", "UTF-16"),
+    "nearly 0": ("a.csv", HEAD + GOOD + "a,b,1e-400\n", "a.csv:4: ", "'1e-400'"),
+    "digits of another script": ("a.csv", HEAD + GOOD + "a,b,١\n", "a.csv:4: "),
+    "semicolons and a typo": ("a.csv", "lefft;right;label\na;b;1\n", "a.csv: no column 'left'", "'lefft'"),
     "huge": ("a.csv", HEAD + GOOD + "x" * 10**6 + ",b,1\n", "a.csv:4: "),
     "another encoding": ("a.csv", (HEAD + "größe,b,1\n").encode() + "größe,b,0\n".encode("latin1"), "a.csv:3: not UTF-8"),
     "UTF-16": ("a.csv", (HEAD + GOOD).encode("utf-16"), "a.csv:1: "),
@@ -130,8 +156,87 @@ def test_parquet_that_is_damaged_or_has_a_column_twice(tmp_path, damaged):
         read_pairs_file(path)
     columns = [pa.array(["a", "b"]), pa.array(["a", "b"]), pa.array(["c", "d"]), pa.array([1, 0])]
     pq.write_table(pa.table(columns, names=["left", "left", "right", "label"]), path)
-    with pytest.raises(DataError, match="left"):
+    with pytest.raises(DataError, match="2 columns are called 'left'"):
         read_pairs_file(path)
+
+
+def test_what_stands_between_cells_is_told(tmp_path):
+    path = tmp_path / "new.csv"
+    path.write_text("left;right;label\na;b;1\nc;d;0\n")
+    found = read_pairs_file(path)
+    assert file_notes({"new": file_facts(found)}) == ["new: semicolons stand between its cells."]
+    assert not file_notes({"new": file_facts(read_pairs_file(FRAME))})
+
+
+def texts_of(folder, name, content):
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+FIVE = pd.DataFrame({"id": range(5), "text": ["a lamp, boxed", "a chair", "NA", "two desks", "a rug"]})
+TABLES = { # of five texts: the ending, how a frame is written
+    "csv": lambda path: FIVE.to_csv(path, index=False), "tsv": lambda path: FIVE.to_csv(path, sep="\t", index=False),
+    "jsonl": lambda path: FIVE.to_json(path, orient="records", lines=True), "parquet": lambda path: FIVE.to_parquet(path),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_texts_are_a_column_of_a_table(tmp_path, kind):
+    path = tmp_path / f"texts.{kind}"
+    TABLES[kind](path)
+    assert read_texts(path) == FIVE.text.tolist() and OutReg(.1, texts=f"{path}:text").texts == FIVE.text.tolist()
+    with pytest.raises(DataError, match=r"no column 'words'.* 'id', 'text'.*name the column"):
+        read_texts(f"{path}:words")
+    held = read_held_texts(f"{path}:text")
+    assert held.path == f"{path}:text" and held.sha256 == sha256_file(path)
+
+
+def test_a_text_ends_where_a_line_does(tmp_path):
+    lines = ["a\u2028b", "c\x0cd", "e\x85f\x1cg"]
+    for end in ("\n", "\r\n", "\r"):
+        assert read_texts(texts_of(tmp_path, "new.txt", "\ufeff" + end.join([*lines, " ", "\u200b\u2060", ""]))) == lines
+
+
+@pytest.mark.parametrize("name, content, said", [
+    ("new.csv", HEAD + GOOD, "no column 'text' .*'left', 'right', 'label'"), ("new.tsv", "a\nb\n", "no column 'text'"),
+    ("new.txt", "a\tb\nc\td\n", "look like rows of a table"), ("new.txt", '{"text": "a"}\n{"text": "b"}\n', "look like rows"),
+    ("new.csv", "text\n", "no texts"), ("new.csv", "text\na\n\u200b\n", "new.csv:3: "), ("new.txt", b"a\nb\n\xff\n", "txt:3: not UTF-8"),
+    ("new.txt", "a\nb\0\n", "NUL"),
+])
+def test_texts_that_are_none_are_refused(tmp_path, name, content, said):
+    with pytest.raises(ValueError, match=said):
+        read_texts(texts_of(tmp_path, name, content))
+
+
+@pytest.mark.parametrize("text", ["", " \u200b", "a\0", "b\ud83d"])
+def test_a_list_of_texts_is_read_as_strictly(text):
+    with pytest.raises(ValueError, match="number 1 has"):
+        OutReg(.1, texts=["a lamp", text])
+
+
+def waiting(path): # nobody ever writes into it
+    os.mkfifo(path)
+    return path
+
+
+@pytest.mark.parametrize("read", [
+    read_pairs_file, read_texts, read_held_texts, lambda path: named_tests([f"new={path}"]), load_yaml,
+    lambda path: convert("asnq", path)], ids=["pairs", "texts", "held texts", "tests", "YAML", "corpus"])
+@pytest.mark.parametrize("name", ["train.tsv", "zero.tsv"])
+def test_what_never_ends_is_no_file(tmp_path, monkeypatch, read, name):
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
+    (tmp_path / "zero.tsv").symlink_to("/dev/zero")
+    waiting(tmp_path / "train.tsv")
+    with pytest.raises((DataError, ConfigError), match=f"{name}: a file is expected"):
+        read(tmp_path / name)
+
+
+def test_a_trial_without_a_name_is_named(tmp_path):
+    path = tmp_path / "trials.jsonl"
+    path.write_text(json.dumps(sealed({"method": "plain"})) + "\n")
+    with pytest.raises(DataError, match="trials.jsonl:1: no trial"):
+        read_trials(path)
 
 
 MISSING = pd.array(["x", None, "y"], dtype="string")
@@ -172,6 +277,7 @@ def test_a_file_that_is_not_there_is_told_before_torch_is_imported(tmp_path):
     question = f"--base ./none --train {path} --test new={tmp_path}/pair.csv"
     commands = [f"diagnose {question} --tuned ./none", f"compare {question}"]
     commands.append(f"compare --base ./none --train {path} --test new={path} --validation kept={tmp_path}/pair.csv")
+    commands.append(f"compare --base ./none --train {path} --test new={path} --texts {tmp_path}/pair.csv:left")
     done = subprocess.run([sys.executable, "-c", BEFORE_TORCH, *commands], capture_output=True, text=True)
-    assert done.stdout.split() == ["2", "2", "2", "False"], done.stderr
-    assert done.stderr.count("pair.csv: no such file; did you mean 'pairs.csv'?") == 3
+    assert done.stdout.split() == ["2", "2", "2", "2", "False"], done.stderr
+    assert done.stderr.count("pair.csv: no such file; did you mean 'pairs.csv'?") == 4

@@ -236,6 +236,17 @@ def test_the_hinge_by_loops(settings):
     assert float(hinge(fx, fz, relevant, **settings)) == pytest.approx(np.mean(found), abs=1e-5)
 
 
+def test_the_weights_of_the_hinge_are_constants():
+    "Where all negatives violate a large margin, a query's gradient is their weighted mean minus its own item."
+    rng = torch.Generator().manual_seed(0)
+    fx, fz = (torch.nn.functional.normalize(torch.randn(4, 3, generator=rng), dim=1) for _ in range(2))
+    fx.requires_grad_(True)
+    hinge(fx, fz, torch.eye(4, dtype=torch.bool), margin=3., temperature=.5).backward()
+    cosines = (fx @ fz.T).detach()
+    weights = (cosines / .5).masked_fill(torch.eye(4, dtype=torch.bool), float("-inf")).softmax(1)
+    assert torch.allclose(fx.grad, (weights @ fz - fz) / 4, atol=1e-6)
+
+
 # ---------------------------------------------------------------- the base
 
 

@@ -10,20 +10,22 @@ __all__ = ['PRINTED', 'NEAR', 'CONVERTERS', 'SHARED', 'Source', 'write_lines', '
 import gzip
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Annotated
 
 from numpy.random import default_rng
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, Field, model_validator
 
-from ..config import check_known, check_range
+from ..config import check_known, check_range, quoted
 from .authors import read_pan_pairs
-from .pairs import LABELS, check_label, named_cells, read_pairs
+from .pairs import LABELS, check_columns, check_label, named_cells, read_pairs
 from debias_nb.data.registry import (
-    CONVERTED, Conversion, DataError, Pin, data_folders, json_rows, parsed_lines, parsed_rows, sha256_of, text_lines,
+    CONVERTED, NUL, Conversion, DataError, Pin, data_folders, json_rows, parsed_lines, parsed_rows, sha256_of, text_lines,
     without_end,
 )
 from .titles import LF_FILES, read_lf
@@ -34,8 +36,11 @@ class Source:
     def __init__(self, path: str | Path):
         self.root = Path(path)
         self.used = []
+        self.copies = {} # a file that is written -> the one of the corpus that it is a copy of
         if not self.root.exists():
             raise DataError(f"{self.root} is not there")
+        if not (self.root.is_dir() or self.root.is_file()):
+            raise DataError(f"{self.root}: a file is expected, which can be read twice")
 
     def files(self, *patterns: str) -> list[Path]: # patterns: of names, `*` for anything
         "All files with such a name. Raises `DataError` where there is none."
@@ -55,6 +60,13 @@ class Source:
             raise DataError(f"{self.root}: {found[0]} and {found[1]} could both be it; name the folder of one of them")
         return found[0]
 
+    def told(self, error: DataError) -> DataError:
+        "An error that names the file of the corpus in place of its copy."
+        text = str(error)
+        for copy, path in self.copies.items():
+            text = text.replace(str(copy), str(path))
+        return DataError(text)
+
 
 def write_lines(
     path: Path,
@@ -71,7 +83,9 @@ def convert_forum(source: Source, folder: Path) -> dict[str, float]: # -> counts
 
     def read_question(_, line):
         id, title, *_ = without_end(line).split("\t")
-        titles[id] = " ".join(title.split())
+        title = " ".join(title.split())
+        if titles.setdefault(id, title) != title:
+            raise ValueError(f"the question {id!r} stands twice, with other titles")
 
     def read_pair(_, line):
         left, right, *_ = line.split()
@@ -105,18 +119,37 @@ def _write_pairs(folder, part, rows) -> dict[str, float]: # rows: label, left, r
     }
 
 # %% ../../nbs/data/07_convert.ipynb #40f1432a
+def _hub_rows(path) -> list[dict]: # label, question1, question2
+    "Rows of Parquet. Raises `DataError` for what is none, or has other columns."
+    from pyarrow import ArrowException
+    from pyarrow.parquet import read_schema, read_table
+    columns = ["label", "question1", "question2"]
+    try:
+        check_columns(read_schema(path).names, columns)
+        return read_table(path, columns=columns).to_pylist()
+    except (ArrowException, OSError, ValueError, OverflowError) as e:
+        raise DataError(f"{path}: {str(e).splitlines()[0]}") from None
+
+
+def _hub_pair(_, row) -> tuple[int, str, str]: # label, left, right
+    "Raises `ValueError` for another label than 0 or 1, and for what is no text."
+    label = str(row["label"])
+    check_label(label, LABELS)
+    for side in ("question1", "question2"):
+        if not isinstance(row[side], str) or NUL in row[side]:
+            raise ValueError(f"{side}: a text is expected, found {quoted(row[side])}")
+    return LABELS[label], " ".join(row["question1"].split()), " ".join(row["question2"].split())
+
+
 def _glue_rows(path) -> tuple[list, int]: # label, left, right of each; how many lines are broken
     "Pairs of GLUE. Raises `DataError` naming file and line."
     if path.suffix == ".parquet":
-        import pandas as pd
-        frame = pd.read_parquet(path)[["label", "question1", "question2"]]
-        rows = frame.itertuples(index=False)
-        return [(label, " ".join(left.split()), " ".join(right.split())) for label, left, right in rows], 0
+        return list(parsed_rows(path, enumerate(_hub_rows(path), 1), _hub_pair)), 0
     lines = enumerate(map(without_end, text_lines(path)), 1)
     columns = next(lines)[1].split("\t")
     for column in ("is_duplicate", "question1", "question2"):
-        if column not in columns:
-            raise DataError(f"{path}:1: there is no column {column!r}")
+        if columns.count(column) != 1:
+            raise DataError(f"{path}:1: {columns.count(column) or 'no'} columns are called {column!r}, one is needed")
 
     def read(_, line):
         cells = line.split("\t")
@@ -147,6 +180,7 @@ def convert_titles(source: Source, folder: Path) -> dict[str, float]:
         names.append("categories.tsv")
     for name in names:
         path = source.file(name, name.removesuffix(".gz"))
+        source.copies[folder / name] = path
         if path.suffix == ".json":
             with open(path, "rb") as raw, open(folder / name, "wb") as file, gzip.GzipFile("", "wb", 9, file, 0) as packed:
                 shutil.copyfileobj(raw, packed)
@@ -188,15 +222,19 @@ def convert_pan(source: Source, folder: Path) -> dict[str, float]:
     source.used = [*found, truth]
     for path, name in zip(source.used, ("pairs.jsonl", "truth.jsonl")):
         shutil.copyfile(path, folder / name)
+        source.copies[folder / name] = path
     texts = read_pan_pairs(folder / "pairs.jsonl", folder / "truth.jsonl")
     sizes = {"texts": len(texts), "authors": len(set(texts.author)), "topics": len(set(texts.topic))}
     return texts.counts | sizes
 
 
+_YEARS = Field(ge=datetime(1, 1, 2, tzinfo=timezone.utc).timestamp(), le=datetime(9999, 12, 31, tzinfo=timezone.utc).timestamp())
+
+
 class _Review(BaseModel):
     reviewerID: str
     reviewText: str | None = None
-    unixReviewTime: int | None = None
+    unixReviewTime: Annotated[int, _YEARS] | None = None # seconds since 1970
 
 
 class _Post(BaseModel):
@@ -204,7 +242,7 @@ class _Post(BaseModel):
     subreddit: str | None = None
     selftext: str | None = None
     body: str | None = None
-    created_utc: float | None = None
+    created_utc: Annotated[float, _YEARS] | None = None # seconds since 1970
 
     @model_validator(mode="after")
     def _says_something(self):
@@ -264,8 +302,15 @@ def convert_reviews(source: Source, folder: Path, share: float = 1.) -> dict[str
 
 def convert_posts(source: Source, folder: Path, share: float = 1.) -> dict[str, float]:
     "Posts of Reddit as Pushshift gave them, unpacked (`zstd -d --long=31`) or in .gz."
+    paths = {}
+    for path in source.files("RS_*", "RC_*", "*.jsonl", "*.json", "*.ndjson", "*.gz"):
+        bare = re.sub(r"(\.(jsonl|json|ndjson|gz))+$", "", str(path))
+        if bare in paths:
+            raise DataError(f"{path}: the same posts as {paths[bare].name}, by its name; leave one of the two out")
+        paths[bare] = path
+
     def rows():
-        for path in source.files("RS_*", "RC_*", "*.jsonl", "*.json", "*.ndjson", "*.gz"):
+        for path in paths.values():
             for post in json_rows(path, _Post):
                 yield post.author, post.subreddit, post.body or post.selftext, post.created_utc
 
@@ -320,18 +365,26 @@ def convert(
     share: float = 1.,   # of the texts by authors, drawn at random, in (0, 1]
 ) -> Conversion:
     """Write a corpus into the folder of data, in the layout that is read here.
-    Raises `DataError` naming file and line for another layout, and a file that is there with other contents."""
+    Raises `DataError` naming file and line for another layout, a share that cannot be drawn, and a file that is there with other contents."""
     check_known("corpus that can be converted", name, CONVERTERS, DataError)
     converter = CONVERTERS[name]
-    check_range("share", share, "(]", 1)
+    try:
+        check_range("share", share, "(]", 1)
+    except ValueError as e:
+        raise DataError(str(e)) from None
     settings = {"share": share} if converter in SHARED else {}
     if share < 1 and not settings:
-        raise ValueError(f"share: {name} is converted whole")
+        raise DataError(f"share: {name} is converted whole")
     target = data_folders()[0] / name
-    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.is_symlink() and not target.exists():
+        raise DataError(f"{target}: a link to a folder that is not there")
     given = Source(source)
+    target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=target.parent, prefix=f".{name}-") as work:
-        counts = converter(given, Path(work), **settings)
+        try:
+            counts = converter(given, Path(work), **settings)
+        except DataError as e:
+            raise given.told(e) from None
         made = sorted(Path(work).iterdir())
         conversion = Conversion(
             dataset=name, settings=settings, counts=counts, sources={str(path): Pin.of(path) for path in given.used},

@@ -6,7 +6,8 @@
 __all__ = ['STRENGTH', 'GRIDS', 'DEFAULTS', 'SUFFIX', 'OF_TEXTS', 'ABOUT', 'TRAINERS', 'NO_SETTINGS', 'FILES', 'DECIMALS',
            'SHORT', 'SAID', 'FEW_SEEDS', 'COLOURS', 'FIRST', 'VALIDATION', 'CHOICE', 'HeldTexts', 'read_held_texts',
            'check_untested', 'Method', 'read_method', 'read_methods', 'Settings', 'settings_for', 'loss_of',
-           'training_rows', 'fine_tune', 'origin_of', 'trial_id', 'sealed', 'read_trials', 'Comparison', 'compare']
+           'training_rows', 'ranking_notes', 'fine_tune', 'origin_of', 'trial_id', 'sealed', 'read_trials',
+           'Comparison', 'compare']
 
 # %% ../../nbs/explain/07_compare.ipynb #cc7baf98
 import json
@@ -30,12 +31,14 @@ from ..encoders import copied, single_thread
 from .changes import METRICS, RESAMPLES, TITLES, Metric, Test, figures, has_one_score, level
 from debias_nb.explain.diagnose import (
     BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, OfLabels, OfMatches, check_named, folder_name, made_of, read_files,
-    same_tests, training_program, unused_prompts,
+    same_tests, training_program,
 )
 from .evidence import doubts, shared_pairs
-from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores
-from .page import filled, json_text, versions, write_whole
-from .pairs_file import UNREAD, PairFile, json_lines
+from debias_nb.explain.models import (
+    Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, reading_doubts, scoring_notes,
+)
+from .page import file_notes, filled, json_text, versions, write_whole
+from .pairs_file import PairFile, json_lines, texts_file
 from ..hashes import fingerprint, sha256_file
 from ..regularized import Regularized, Regularizer
 from ..regularizers import REGULARIZERS
@@ -70,16 +73,14 @@ class HeldTexts:
 def read_held_texts(
     texts, # as `read_texts` takes them
 ) -> HeldTexts:
-    "Raises `DataError` for what are no texts, one that no tokenizer reads, and a file that cannot be read."
+    "Raises `DataError` for what are no texts, and for a file that cannot be read."
     try:
         found = read_texts(texts)
     except (ValueError, OSError) as e:
         raise DataError(str(e)) from None
-    for number, text in enumerate(found):
-        if UNREAD.search(text):
-            raise DataError(f"texts: number {number} has NUL or half of a character in it: {quoted(text)}")
     if isinstance(texts, (str, Path)):
-        return HeldTexts(found, sha256_file(texts), str(texts))
+        path, _ = texts_file(texts)
+        return HeldTexts(found, sha256_file(path), str(texts))
     return HeldTexts(found, fingerprint(found))
 
 
@@ -235,6 +236,17 @@ def training_rows(
     return Dataset.from_pandas(rows, preserve_index=False)
 
 
+def ranking_notes(train: PairFile, loss: str) -> list[str]: # one note, or none
+    "What is said of texts with several matches, which a ranking loss must not take for negatives."
+    if loss not in OF_MATCHES:
+        return []
+    from debias_nb.trainer import ApartMatches
+    rows = training_rows(train, loss)
+    shared = ApartMatches(rows, batch_size=1, drop_last=False).shared
+    told = f"{shared:,} of {len(rows):,} matches in training share a text with another one"
+    return [f"{told}. In a batch of {loss} no text has another of its matches, or itself, as a negative."]
+
+
 def fine_tune(
     base: Scorer,        # left as it is
     train: PairFile,
@@ -243,8 +255,9 @@ def fine_tune(
     seed: int,           # of batches, dropout and interventions
 ) -> Scorer:
     "A tuned copy of an encoder."
-    from debias_nb.trainer import QuietTrainer, training_arguments # which takes seconds to import
+    from debias_nb.trainer import ApartMatches, QuietTrainer, training_arguments # which takes seconds to import
     model = copied(base.model)
+    batches = {"batch_sampler": ApartMatches} if settings.loss in OF_MATCHES else {}
     pairs = training_rows(train, settings.loss)
     with tempfile.TemporaryDirectory() as folder, single_thread():
         args = training_arguments(
@@ -252,9 +265,10 @@ def fine_tune(
             num_train_epochs=settings.epochs,
             per_device_train_batch_size=settings.batch_size,
             learning_rate=settings.learning_rate,
-            prompts=base.prefix or None, # the trainer does not go by the encoder's own
+            prompts=base.prompt or None, # the trainer does not go by the encoder's own
             seed=seed,
-            use_cpu=model.device.type == "cpu")
+            use_cpu=model.device.type == "cpu",
+            **batches)
         trainer = QuietTrainer(model=model, args=args, train_dataset=pairs, loss=loss_of(method, model, settings.loss))
         trainer.train()
     return Scorer(method.name, model.eval(), base.kind)
@@ -291,6 +305,8 @@ def trial_id(
     packages = {name: installed[name] for name in TRAINERS}
     how = asdict(settings)
     loss = how.pop("loss")
+    if loss in OF_MATCHES:
+        loss += ", matches apart" # trials of before had other matches as negatives
     numbers = {name: float(value) for name, value in how.items()} # 5 epochs are 5.0 epochs
     about = [base, train.rows_sha256, data, method.kind, method.strength, loss, numbers, seed, packages]
     if method.texts is not None:
@@ -311,6 +327,8 @@ def read_trials(
         checksum = trial.pop("checksum", None)
         if fingerprint(trial) != checksum:
             raise ValueError("its checksum is another one; remove the line, and its trial is run again")
+        if "id" not in trial:
+            raise ValueError("no trial: it has no id")
         return trial
 
     if not path.is_file():
@@ -471,7 +489,7 @@ class Comparison:
 
     def warnings(self) -> list[str]:
         "Say what to know before a result is believed."
-        told = same_tests(self.facts.get("files", {}))
+        told = file_notes(self.facts.get("files", {})) + same_tests(self.facts.get("files", {}))
         for test, shared in self.facts.get("shared", {}).items():
             same = dict.fromkeys(trial["method"] for trial in self.trials if test in trial.get("one score", []))
             if same:
@@ -481,7 +499,7 @@ class Comparison:
             few = f"{self.seeds} seeds of one method" if len(self.methods) == 2 else f"{self.seeds} seeds"
             why = f"{few} say too little of how much trainings differ, so intervals can be too narrow"
             told.append(f"Provisional: {why}. Five (--seeds 5) say enough.")
-        return told
+        return told + self.facts.get("doubts", [])
 
     def snippet(self) -> str:
         "Write a program that trains with the method that did best over all tests and seeds."
@@ -732,7 +750,7 @@ def compare(
         Name to labeled pairs that are no test: each strength that is not given is the best of four there.
     texts : list of str, str or Path, optional
         Unlabeled texts of the kind that the encoder will meet, none of them of a test or of validation: a list, a column,
-        or a file with one text a line. Methods such as outreg-texts hold the encoder there, instead of on training texts.
+        a file with one text a line, or a table with a column `text`, or another one as in new.csv:question. Methods such as outreg-texts hold the encoder there, instead of on training texts.
 
     Returns
     -------
@@ -814,7 +832,8 @@ def compare(
         "resamples": RESAMPLES,
         "drawn": {name: test.units.told for name, test in tested.items()},
         "shared": {name: shared_pairs(files[name], pairs) for name in tests},
-        "notes": unused_prompts({"base": base}),
+        "notes": scoring_notes({"base": base}) + ranking_notes(pairs, settings.loss),
+        "doubts": reading_doubts({"base": base}, tested.values()),
         "choice": CHOICE,
     }
     facts = made_of("compare", {"base": base}, files, tests, options, told)

@@ -6,7 +6,7 @@
 __all__ = ['FIGURES', 'SIGNS', 'CONDITION', 'SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'NAMED', 'REASON', 'LONGEST_SHOWN',
            'OfLabels', 'OfMatches', 'OF_MATCHES', 'LOSSES', 'LEAST_SQUARES', 'BUDGETS', 'NO_HARM', 'read_condition',
            'Diagnosis', 'settings_of', 'same_tests', 'sampled_texts', 'training_program', 'folder_name', 'best_share',
-           'snippet', 'made_of', 'unused_prompts', 'check_named', 'read_files', 'diagnose']
+           'snippet', 'made_of', 'check_named', 'read_files', 'diagnose']
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import re
@@ -29,8 +29,10 @@ from debias_nb.explain.changes import (
 from debias_nb.explain.evidence import (
     OF_TRAINING, candidate_words, doubts, flaws, flips, interventions, other_words, ranked_words, shortcuts, slices,
 )
-from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores
-from .page import command_line, file_facts, filled, json_text, versions
+from debias_nb.explain.models import (
+    Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, reading_doubts, scoring_notes,
+)
+from .page import command_line, file_facts, file_notes, filled, json_text, versions
 from .pairs_file import PairFile, read_pairs_file
 from .words import importance_by_word, is_unspaced, label_ties, word_importance, word_pairs, words_of
 
@@ -189,7 +191,7 @@ def same_tests(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
 
 def _warnings(tests: list[Test], flawed: pd.DataFrame, mixed: bool, files: dict) -> list[str]: # files: of `file_facts`
     "What to know before any verdict is believed."
-    told = same_tests(files)
+    told = file_notes(files) + same_tests(files)
     if not mixed:
         different = "The two are of different make, which no fine-tuning changes."
         told.append(f"Is the base the model that was fine-tuned? {different}")
@@ -307,7 +309,7 @@ def training_program(
     regularizer: str | None, # as it is called, e.g. `OutReg(0.1)`; None: the bare loss
     folder: str,         # where the model goes
     loss: str = LEAST_SQUARES, # one of `LOSSES`
-    prompt: str = "",    # what the encoder puts before every text by itself, by which the trainer does not go
+    prompt: str | dict = "", # what the encoder is given before texts, by which the trainer does not go by itself
     **settings,          # learning_rate, epochs, batch_size
 ) -> str:
     "A program that trains on your file."
@@ -350,7 +352,7 @@ def snippet(
         parts.append(training_program(
             "Fine-tune again, held to what the base says of each text (OutReg). Train as long as before: a shorter training "
             "keeps a model near its base whatever its loss.", base.source, file_facts(train),
-            "OutReg(0.1)", f"{folder}-outreg", prompt=base.prefix, **BUDGETS[base.kind]))
+            "OutReg(0.1)", f"{folder}-outreg", prompt=base.prompt, **BUDGETS[base.kind]))
     return "\n".join(parts)
 
 # %% ../../nbs/explain/06_diagnose.ipynb #36ac6350
@@ -376,17 +378,6 @@ def made_of(
     }
 
 
-def unused_prompts(scorers: dict[str, Scorer]) -> list[str]: # one note, or none
-    "What is said of prompts that a model has for one side of a pair."
-    names = {}
-    for scorer in scorers.values():
-        prompts = getattr(scorer.model, "prompts", None) or {}
-        names |= {name: None for name, prompt in prompts.items() if prompt and prompt != scorer.prefix}
-    if not names:
-        return []
-    return [f"Prompts were not used, and texts are read without them: {', '.join(names)}."]
-
-
 def _notes(scorers: dict[str, Scorer], mixed: bool, texts: list[str]) -> list[str]: # texts: of training
     "What was left out or done otherwise, and why."
     base, tuned = scorers.values()
@@ -394,19 +385,18 @@ def _notes(scorers: dict[str, Scorer], mixed: bool, texts: list[str]) -> list[st
     words = _knows_words(scorers)
     notes = {
         "Cross-encoders have no vector of a text: words and interventions (3, 5) are left out.": cross,
-        "A pair's score is the cosine of its two vectors, whatever else a model recommends.": not cross,
+        **dict.fromkeys(scoring_notes(scorers), True),
         "All tokens of a word are masked together; in a static embedding model they are not added.": words,
         "A chat template is written around each text, and its words cannot be told from those of the text: words and "
         "interventions (3, 5) are left out.": not cross and not words,
         "The share of WiSE-FT in 8 was chosen on these tests, and looks better there than it is: confirm it on other data.":
             mixed,
         "The two models are of different make: their weights cannot be mixed.": not mixed,
-        **dict.fromkeys(unused_prompts(scorers), True),
         "Most texts are in a script without spaces between words: what is said of words is said of phrases.":
             np.mean([is_unspaced(text) for text in texts]) > .5,
         "The two models cut texts into different tokens; importance is compared word by word.":
             not cross and base.rules != tuned.rules,
-        "The two models differ in settings (prompt, longest text or pooling), and models between them have those of the "
+        "The two models differ in settings (prompt, longest text, pooling, numbers kept or similarity), and models between them have those of the "
         "tuned one.": not cross and mixed and settings_of(base) != settings_of(tuned),
     }
     return [note for note, holds in notes.items() if holds]
@@ -521,7 +511,7 @@ def diagnose(
     return Diagnosis(
         verdicts=found,
         sentences=[sentence(row) for row in found.itertuples()],
-        warnings=_warnings(measured, wrong, bool(mixes), facts["files"]),
+        warnings=_warnings(measured, wrong, bool(mixes), facts["files"]) + reading_doubts(scorers, measured),
         reasons=[_reason(row) for row in misleading.to_dict("records") if row["shortcut"]],
         scores=scores,
         shares=shares,

@@ -242,9 +242,9 @@ OF_TRAINING = "pairs of the training file"
 PAIR_COLUMNS = ["line", "label", "left", "right"]
 
 
-def folded_pairs(file: PairFile) -> list[tuple[str, ...]]: # both texts of each; case, spaces and order of the two apart
+def folded_pairs(file: PairFile) -> list[tuple[str, ...]]: # both texts of each; case, spaces, punctuation and order of the two apart
     "What tells whether two pairs are the same."
-    pairs = zip(map(fold, file.left), map(fold, file.right))
+    pairs = [(fold(left, True), fold(right, True)) for left, right in zip(file.left, file.right)]
     return [tuple(sorted(pair)) for pair in pairs]
 
 

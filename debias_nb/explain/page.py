@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PACKAGES', 'MARKS', 'shaded', 'between', 'percent', 'signed', 'environment', 'filled', 'json_text', 'versions',
-           'file_facts', 'command_line', 'is_ours', 'write_whole', 'check_targets']
+           'file_facts', 'file_notes', 'command_line', 'is_ours', 'write_whole', 'check_targets']
 
 # %% ../../nbs/explain/05_page.ipynb #e8c4d700
 import json
@@ -115,10 +115,16 @@ def versions() -> dict[str, str]:
 
 def file_facts(file: PairFile) -> dict:
     "What a page says of a file."
-    return {
+    told = {
         "name": file.path or file.name, "path": file.path, "pairs": len(file), "mean": float(file.labels.mean()),
         "sha256": file.sha256, "columns": list(file.columns),
     }
+    return told | ({"note": file.note} if file.note else {})
+
+
+def file_notes(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
+    "What is said of files that are written otherwise than their names say."
+    return [f"{name}: {file['note']}." for name, file in files.items() if "note" in file]
 
 
 def command_line(

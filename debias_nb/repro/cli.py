@@ -674,20 +674,22 @@ def compare(
     validation: Annotated[list[str] | None, Option(
         help="Validation pairs, NAME=FILE, used to choose every weight that you do not set. Repeatable.",
     )] = None,
-    texts: Annotated[Path | None, Option(
-        exists=True, dir_okay=False,
-        help="Unlabeled texts, one per line, of the kind that the encoder will meet and not from the tests. Methods such as "
-        "outreg-texts keep the encoder close to its base on them.")] = None,
+    texts: Annotated[str | None, Option(
+        help="Unlabeled texts of the kind that the encoder will meet and not from the tests: a file with one per line, or a "
+        "table with a column text, or another one as in new.csv:question. Methods such as outreg-texts keep the encoder close "
+        "to its base on them.")] = None,
     out: Annotated[Path, Option(
         file_okay=False,
         help="Output folder for trials, tables and page. Finished trials found there are reused.")] = Path("comparison"),
     overwrite: Annotated[bool, Option("--overwrite", help="Overwrite page and tables.")] = False,
 ):
     "Train each method on your pairs and report which differences are significant."
-    from debias_nb.explain.pairs_file import check_file, named_tests
+    from debias_nb.explain.pairs_file import check_file, named_tests, texts_file
     check_file(Path(train)) # and the others, before PyTorch is imported, which takes seconds
     tests = named_tests(test)
     kept = named_tests(validation or [], "--validation")
+    if texts is not None:
+        texts_file(texts)
     from debias_nb.explain import compare as comparing
     from debias_nb.explain.page import check_targets
     if out.is_dir():
