@@ -23,13 +23,13 @@ from transformers import BertForSequenceClassification
 from typer.testing import CliRunner
 
 from debias_nb import encoders, interventions
-from debias_nb.config import WorldConfig
+from debias_nb.config import ConfigError, WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.encoders import EncoderError, as_tokens, embed, embed_texts, tokenise
 from debias_nb.explain import diagnose as diagnosing, evidence, models as scoring
 from debias_nb.explain.changes import (
-    HARM, NEITHER, Measured as OfMetric, Test as Measured, average_precision, difference, figures, sampling_units, score_table,
-    sentence, verdicts,
+    HARM, NEITHER, Measured as OfMetric, Test as Measured, average_precision, difference, figures, findable, power_table,
+    sampling_units, score_table, sentence, verdicts,
 )
 from debias_nb.explain.compare import compare, origin_of
 from debias_nb.explain.diagnose import NO_HARM, diagnose, read_condition
@@ -113,14 +113,54 @@ def noise_tests(count):
 
 def test_noise_is_called_noise_and_harm_harm():
     tests = noise_tests(2)
-    said = [sentence(row) for row in verdicts(tests).itertuples()]
-    assert all(NEITHER in text and "found four times in five" in text for text in said)
+    said = [sentence(row) for row in verdicts(tests).to_dict("records")]
+    assert all(text.count(NEITHER) == 1 and text.count("found four times in five") == 2 for text in said)
     (harmed,) = noise_tests(1)
     harmed.scores["tuned"] = harmed.scores["tuned"] - 1.7 * harmed.labels
     assert verdicts([harmed]).verdict[0] == HARM
     (same,) = noise_tests(1)
     same.scores["tuned"] = 2 * same.scores["base"]
-    assert "both models rank matches alike" in sentence(next(verdicts([same]).itertuples()))
+    assert sentence_on(same).count("the same for both models in every resample") == 2
+
+
+def sentence_on(test):
+    "The verdict on a test that is alone."
+    return sentence(verdicts([test]).iloc[0])
+
+
+def test_inverted_labels_are_asked_about_and_bad_models_are_not_called_alike():
+    (inverted,) = noise_tests(1)
+    inverted.scores = {model: -scores for model, scores in inverted.scores.items()}
+    said = sentence_on(inverted)
+    assert said.endswith("Matches score below other pairs in both models: are labels inverted?") and "the same for both" not in said
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 3 == 0
+    middling = distinct("t", labels, {model: np.where(labels, 0, rng.normal(size=300)) for model in ("base", "tuned")})
+    said = sentence_on(middling)
+    assert "no match is among the pairs that score highest" in said and "inverted" not in said, "matches lie in the middle"
+
+
+def test_average_precision_has_a_verdict_of_its_own():
+    "Where matches are many, it falls while AUC(0.05) does not."
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 3 == 0
+    base = 1.6 * labels + rng.normal(size=300)
+    low = base < np.quantile(base[~labels], .8) # far below what AUC(0.05) looks at
+    tuned = base - 3 * (labels & low)
+    test = distinct("t", labels, {"base": base, "tuned": tuned})
+    row = verdicts([test]).iloc[0]
+    assert (row.verdict, row["verdict ap"]) == (NEITHER, HARM)
+    assert sentence(row).startswith(f"t: fine-tuning did harm in average precision, with {NEITHER} in AUC(0.05). AUC(0.05): ")
+    row = verdicts([test, *noise_tests(4)]).iloc[0]
+    alone = verdicts([test]).iloc[0]
+    assert row["p ap"] == pytest.approx(min(1, 5 * alone["p ap"])), "corrected over the tests, as p is"
+
+
+def test_an_interval_without_zero_beside_a_verdict_of_no_change_is_explained():
+    tests = noise_tests(5)
+    row = verdicts(tests).iloc[0].to_dict() | {"low": .004, "high": .093, "p": .068, "verdict": NEITHER}
+    assert "which leaves out zero, but p = 0.068 when corrected for 5 tests" in sentence(row)
+    assert "when corrected" not in sentence(row | {"low": -.001})
 
 
 def test_what_would_have_been_found_knows_the_correction():
@@ -133,6 +173,22 @@ def test_what_would_have_been_found_knows_the_correction():
     assert .74 < np.mean(found) < .84
     tests = noise_tests(5)
     assert verdicts(tests).found[0] > 1.1 * verdicts(tests[:1]).found[0]
+
+
+def test_what_a_test_can_find_depends_on_its_matches_and_units():
+    assert findable(30, 3000, 3000) > 1.5 * findable(300, 3000, 3000) > 1.5 * findable(1500, 3000, 3000) / 1.2
+    assert findable(1000, 2000, 40) > 1.1 * findable(1000, 2000, 2000), "few queries are few draws"
+    assert findable(100, 300, 300, comparisons=5) > 1.15 * findable(100, 300, 300)
+    table = power_table()
+    assert table.loc[300, "1% matches"] > 2 * table.loc[300, "10% matches"] and np.isnan(table.loc[100, "1% matches"])
+
+
+@pytest.mark.parametrize("matches, weak", [(3, True), (1000, False)])
+def test_a_doubt_counts_the_rarer_class(matches, weak):
+    for rarer in (matches, 3000 - matches):
+        told = evidence.doubts("new", 0, 3000, rarer, 3000)
+        assert [text.startswith(f"new: {matches:,} ") for text in told] == [True] * weak
+    assert not evidence.doubts("new", 0, 300, 100, 300) and "drawn in 12 groups" in evidence.doubts("new", 0, 300, 100, 12)[0]
 
 
 @pytest.mark.parametrize("gain, named", [(0., True), (2.5, False)])
@@ -398,13 +454,29 @@ def test_what_to_know_of_a_test_is_told_before_its_verdict(folders):
     found = diagnose(folders["table"], dead, train, tests, progress=False)
     for said in (
         "new and again are the same pairs: one test under 2 names.", "new: the tuned model gives all pairs the same score.",
-        "half: 30 of 150 pairs stand in the training file too, and say nothing of new data.", "half: 150 pairs are few.",
+        "half: 30 of 150 pairs stand in the training file too, and say nothing of new data.", "half: 50 matches among 150 pairs",
     ):
         assert any(text.startswith(said) for text in found.warnings)
-    assert not any("base model" in text or text.startswith("new: 300 pairs are few") for text in found.warnings)
+    assert not any("base model" in text for text in found.warnings)
     assert repr(found).startswith("\n".join(found.warnings)) and json.loads(found.json())["warnings"] == found.warnings
     page = found.html()
     assert all(page.index(text) < page.index("did harm") for text in found.warnings)
+
+
+def test_a_test_that_is_too_small_is_left_out_and_the_others_are_diagnosed(folders, capsys):
+    train = made.some_pairs()
+    tests = {"few": train.head(4).assign(label=[0, 1, 0, 1]), "one": train.assign(label=[1] + 119 * [0]), "new": made.some_pairs(seed=1)}
+    found = diagnose(folders["table"], folders["other table"], train, tests)
+    assert found.verdicts.test.tolist() == ["new"] and found.sentences[0].startswith("new: ")
+    assert [text.partition(" ")[0] for text in found.warnings[:2]] == ["few:", "one"]
+    assert all(text.endswith("it is left out.") for text in found.warnings[:2]) and found.warnings[0] in found.html()
+    told = capsys.readouterr().err
+    assert "one is too small for an interval" in told and "new: 40 matches among 120 pairs" in told
+    assert list(json.loads(found.json())["left out"]) == ["few", "one"]
+    with pytest.raises(ConfigError, match="--fail-if 'few.change.high<0': few: 4 pairs are too few"):
+        found.holds("few.change.high<0")
+    with pytest.raises(DataError, match="few: 4 pairs are too few .*; one is too small"):
+        diagnose(folders["table"], folders["other table"], train, {name: tests[name] for name in ("few", "one")})
 
 
 def test_models_of_different_make_are_compared_without_mixing(folders, files):

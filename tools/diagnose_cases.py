@@ -116,15 +116,17 @@ def make(name: str, folder: Path) -> None:
 def from_twin(twin: dict):
     "The `Diagnosis` that a twin holds, its sentences as they are worded now."
     import pandas as pd
-    from debias_nb.explain import diagnose as made
+    from debias_nb.explain import changes, diagnose as made
     rows = []
     for test, told in twin["tests"].items():
-        row = {"test": test} | {name: told[name] for name in ("verdict", "pairs", "matches", "drawn")} | told["change"]
-        row["change"] = row.pop("value")
-        for model in ("base", "tuned"):
-            row |= {model: told[model]["auc05"], f"{model} ap": told[model]["ap"]}
-        of_ap = told["change_ap"]
-        rows.append(row | {"change ap": of_ap["value"], "low ap": of_ap["low"], "high ap": of_ap["high"]})
+        about = {name: told[name] for name in ("pairs", "matches", "units", "drawn", "planned", "inverted")}
+        row = {"test": test, "tests": len(twin["tests"])} | about
+        for metric, end in changes.ENDS.items():
+            of = told["change" + end.replace(" ", "_")]
+            row |= {f"{name}{end}": of[name] for name in ("low", "high", "p", "found")}
+            row |= {f"change{end}": of["value"], f"verdict{end}": told["verdict" + end.replace(" ", "_")]}
+            row |= {f"{model}{end}": told[model][metric] for model in ("base", "tuned")}
+        rows.append(row)
     verdicts = pd.DataFrame(rows)
     shortcuts = [told["shortcut"] for told in twin["tests"].values() if told["shortcut"]]
     mixes = {row["scorer"] for row in twin["scores"] if row["scorer"].startswith("WiSE-FT ")}
@@ -133,12 +135,13 @@ def from_twin(twin: dict):
         flips[column] = [[math.nan if share is None else share for share in shares] for shares in flips[column]]
     models = {name: model | {"prompt": model.get("prompt", "")} for name, model in twin["facts"]["models"].items()} # older twins name no prompt
     return made.Diagnosis(
-        verdicts=verdicts, sentences=[made.sentence(row) for row in verdicts.itertuples()], warnings=twin.get("warnings", []),
+        verdicts=verdicts, sentences=[made.sentence(row) for row in rows], warnings=twin.get("warnings", []),
         reasons=[made._reason(row) for row in shortcuts if row["shortcut"]], scores=pd.DataFrame(twin["scores"]),
         shares={"base": 0., **{name: float(name.split()[1]) for name in sorted(mixes)}, "tuned": 1.},
         words={side: pd.DataFrame(table) for side, table in twin["words"].items()}, slices=pd.DataFrame(twin["slices"]),
         interventions=pd.DataFrame(twin["interventions"]), shortcuts=pd.DataFrame(shortcuts), flaws=pd.DataFrame(twin["data"]),
-        flips=flips, snippet=twin["next"], facts=twin["facts"] | {"models": models}, notes=twin["notes"])
+        flips=flips, snippet=twin["next"], facts=twin["facts"] | {"models": models}, notes=twin["notes"],
+        left_out=twin["left out"])
 
 
 def reword(name: str, folder: Path = OUT) -> None:

@@ -494,7 +494,8 @@ class Comparison:
             same = dict.fromkeys(trial["method"] for trial in self.trials if test in trial.get("one score", []))
             if same:
                 told.append(f"{test}: all pairs have the same score in a trial of {', '.join(same)}.")
-            told += doubts(test, shared, self.facts["files"][test]["pairs"])
+            file = self.facts["files"][test]
+            told += doubts(test, shared, file["pairs"], file["matches"], self.units[test])
         if self.differences().provisional.any():
             few = f"{self.seeds} seeds of one method" if len(self.methods) == 2 else f"{self.seeds} seeds"
             why = f"{few} say too little of how much trainings differ, so intervals can be too narrow"

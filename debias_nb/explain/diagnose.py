@@ -10,6 +10,7 @@ __all__ = ['FIGURES', 'SIGNS', 'CONDITION', 'SHARES', 'SAMPLE', 'SAMPLE_WORDS', 
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import re
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,12 +20,13 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from ..config import ConfigError, check_known
+from ..config import ConfigError, check_known, visible
 from ..data.pairs import word_overlap
 from ..data.registry import DataError
 from ..encoders import EncoderError, check_apart, has_template
 from debias_nb.explain.changes import (
-    HARM, NEITHER, RESAMPLES, Test, has_one_score, points, score_table, sentence, tfidf_cosine, tfidf_model, verdicts,
+    HARM, NEITHER, RESAMPLES, Test, TooSmall, has_one_score, points, score_table, sentence, size_told, tfidf_cosine,
+    tfidf_model, verdicts,
 )
 from debias_nb.explain.evidence import (
     OF_TRAINING, candidate_words, doubts, flaws, flips, interventions, other_words, ranked_words, shortcuts, slices,
@@ -38,7 +40,7 @@ from .words import importance_by_word, is_unspaced, label_ties, word_importance,
 
 # %% ../../nbs/explain/06_diagnose.ipynb #0ed15c8a
 FIGURES = ("change.value", "change.low", "change.high", "change.p", "change_ap.value", "change_ap.low",
-           "change_ap.high", "base.auc05", "base.ap", "tuned.auc05", "tuned.ap")
+           "change_ap.high", "change_ap.p", "base.auc05", "base.ap", "tuned.auc05", "tuned.ap")
 SIGNS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 CONDITION = re.compile( # test, figure, sign, number
     r"\s*(.+)\.(\w+\.\w+)\s*([<>]=?)\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*")
@@ -66,7 +68,8 @@ class Diagnosis:
     Parameters
     ----------
     verdicts : DataFrame
-        A row a test: both models' AUC(0.05) and average precision, the change with its 95% interval, p after Holm.
+        A row a test: both models' AUC(0.05) and average precision, the change with its 95% interval, p after Holm;
+        `planned` is the change that the size of the test alone was expected to find, `found` the one by its resamples.
     sentences : list of str
         The same in words.
     warnings : list of str
@@ -91,6 +94,8 @@ class Diagnosis:
         Files, models, versions, command.
     notes : list of str
         What was left out, and why.
+    left_out : dict
+        Test that is too small for an interval to what is too small about it.
     """
     verdicts: pd.DataFrame
     sentences: list[str]
@@ -107,6 +112,7 @@ class Diagnosis:
     snippet: str
     facts: dict
     notes: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def html(self) -> str:
         "Write one self-contained page."
@@ -123,7 +129,7 @@ class Diagnosis:
         return json_text({
             "warnings": self.warnings, "sentences": self.sentences, "tests": self.tests, "scores": self.scores,
             "words": self.words, "slices": self.slices, "interventions": self.interventions, "data": self.flaws,
-            "flips": self.flips, "next": self.snippet, "notes": self.notes, "facts": self.facts,
+            "flips": self.flips, "next": self.snippet, "notes": self.notes, "left out": self.left_out, "facts": self.facts,
         })
 
     @property
@@ -133,11 +139,12 @@ class Diagnosis:
         told = {}
         for row in self.verdicts.to_dict("records"):
             told[row["test"]] = {
-                **{key: row[key] for key in ("verdict", "pairs", "matches", "drawn")},
+                "verdict": row["verdict"], "verdict_ap": row["verdict ap"],
+                **{key: row[key] for key in ("pairs", "matches", "units", "drawn", "planned", "inverted")},
                 "base": {"auc05": row["base"], "ap": row["base ap"]},
                 "tuned": {"auc05": row["tuned"], "ap": row["tuned ap"]},
                 "change": {"value": row["change"], **{key: row[key] for key in ("low", "high", "p", "found")}},
-                "change_ap": {"value": row["change ap"], "low": row["low ap"], "high": row["high ap"]},
+                "change_ap": {"value": row["change ap"], **{key: row[f"{key} ap"] for key in ("low", "high", "p", "found")}},
                 "shortcut": shortcut.get(row["test"]),
             }
         return told
@@ -147,8 +154,10 @@ class Diagnosis:
 
     def holds(self, condition: str) -> bool: # e.g. `new.change.high<-1`, in the points that are printed
         """Tell whether a condition on the figures of a test holds; one on a figure that is not known does not.
-        Raises `ConfigError` for one that cannot be read."""
-        test, figure, sign, number = read_condition(condition, self.tests)
+        Raises `ConfigError` for one that cannot be read, and for one on a test that was left out."""
+        test, figure, sign, number = read_condition(condition, [*self.tests, *self.left_out])
+        if test in self.left_out:
+            raise ConfigError(f"--fail-if {condition!r}: {self.left_out[test]}")
         part, _, key = figure.partition(".")
         value = self.tests[test][part][key]
         if key != "p":
@@ -189,6 +198,11 @@ def same_tests(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
     return [f"{' and '.join(same)} are the same pairs: one test under {len(same)} names." for same in twice]
 
 
+def _size(test: Test) -> tuple[int, int, int]: # pairs, matches, units
+    "What decides how large a change a test finds."
+    return len(test.labels), int(test.labels.sum()), test.units.count()
+
+
 def _warnings(tests: list[Test], flawed: pd.DataFrame, mixed: bool, files: dict) -> list[str]: # files: of `file_facts`
     "What to know before any verdict is believed."
     told = file_notes(files) + same_tests(files)
@@ -199,7 +213,8 @@ def _warnings(tests: list[Test], flawed: pd.DataFrame, mixed: bool, files: dict)
     for test in tests:
         same = [model for model in ("base", "tuned") if has_one_score(test.scores[model])]
         told += [f"{test.name}: the {model} model gives all pairs the same score." for model in same]
-        told += doubts(test.name, counts[test.name, OF_TRAINING], len(test.labels))
+        shared = counts[test.name, OF_TRAINING]
+        told += doubts(test.name, shared, *_size(test), comparisons=len(tests))
     return told
 
 # %% ../../nbs/explain/06_diagnose.ipynb #7f4bf6c0
@@ -422,6 +437,28 @@ def read_files(train, tests: dict, columns, group: str | None = None) -> dict[st
     return files
 
 
+def _large_enough(files: dict[str, PairFile], tests, seed: int) -> tuple[list[Test], dict[str, str]]: # tests: their names
+    "The tests that an interval can be drawn from, and why the others cannot. Raises `DataError` where none is left."
+    measured = []
+    left_out = {}
+    for name in tests:
+        try:
+            measured.append(Test(name, files[name], {}, seed))
+        except TooSmall as e:
+            left_out[name] = str(e)
+    if not measured:
+        raise DataError("; ".join(left_out.values()))
+    return measured, left_out
+
+
+def _foretell(tests: list[Test], left_out: dict[str, str]) -> None:
+    "Say on standard error, before the work begins, which tests are left out, and how large a change the others find."
+    for why in left_out.values():
+        print(visible(f"{why}; it is left out."), file=sys.stderr)
+    for test in tests:
+        print(visible(f"{size_told(test.name, *_size(test), len(tests))}."), file=sys.stderr)
+
+
 def diagnose(
     base,
     tuned,
@@ -450,7 +487,7 @@ def diagnose(
     seed : int
         Of resamples and samples, 0 or more.
     progress : bool
-        Show bars.
+        Show bars, and before them how large a change each test can find.
 
     Returns
     -------
@@ -460,7 +497,8 @@ def diagnose(
     Raises
     ------
     DataError
-        For pairs that cannot be read, or are too few for an interval, naming file and line.
+        For pairs that cannot be read, naming file and line, and where all tests are too small for an interval; one that
+        is too small among others is left out, and a warning says so.
     EncoderError
         For a model that is not found or not safe to load, and for the same model twice.
 
@@ -485,7 +523,9 @@ def diagnose(
     """
     files = read_files(train, tests, columns, group)
     trained = files["train"]
-    measured = [Test(name, files[name], {}, seed) for name in tests]
+    measured, left_out = _large_enough(files, tests, seed)
+    if progress:
+        _foretell(measured, left_out)
     texts = [*trained.left, *trained.right]
     tfidf = tfidf_model(texts)
     scorers = _loaded(base, tuned)
@@ -507,11 +547,12 @@ def diagnose(
     wrong = flaws(trained, measured, pair_scores(scorers, trained.left, trained.right, "train: scores", progress))
     options = {"columns": ",".join(trained.columns), "group": group, "seed": seed or None}
     facts = made_of("diagnose", scorers, files, tests, options, {"seed": seed, "resamples": RESAMPLES, "sample": read})
-    harmed = bool((found.verdict == HARM).any())
+    harmed = bool((found[["verdict", "verdict ap"]] == HARM).any(axis=None))
+    small = [f"{why}; it is left out." for why in left_out.values()]
     return Diagnosis(
         verdicts=found,
-        sentences=[sentence(row) for row in found.itertuples()],
-        warnings=_warnings(measured, wrong, bool(mixes), facts["files"]) + reading_doubts(scorers, measured),
+        sentences=[sentence(row) for row in found.to_dict("records")],
+        warnings=small + _warnings(measured, wrong, bool(mixes), facts["files"]) + reading_doubts(scorers, measured),
         reasons=[_reason(row) for row in misleading.to_dict("records") if row["shortcut"]],
         scores=scores,
         shares=shares,
@@ -524,4 +565,5 @@ def diagnose(
         snippet=snippet(scorers, trained, best_share(scores, shares), harmed),
         facts=facts,
         notes=_notes(scorers, bool(mixes), texts),
+        left_out=left_out,
     )

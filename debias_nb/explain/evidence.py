@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['MOST_GROUPS', 'FEWEST', 'SLICE_COLUMNS', 'TOP', 'INTERVENTIONS', 'CANDIDATES', 'SEEN', 'SHOWN', 'OF_TRAINING',
-           'PAIR_COLUMNS', 'FLIPS', 'thirds', 'share_unseen', 'kinds_of_pairs', 'slices', 'ranked_words', 'other_words',
-           'changed_pairs', 'interventions', 'candidate_words', 'halves', 'without_misleading', 'shortcuts',
-           'folded_pairs', 'shared_pairs', 'doubts', 'wrong_side', 'suspects', 'flaws', 'flips']
+           'PAIR_COLUMNS', 'WEAK', 'FLIPS', 'thirds', 'share_unseen', 'kinds_of_pairs', 'slices', 'ranked_words',
+           'other_words', 'changed_pairs', 'interventions', 'candidate_words', 'halves', 'without_misleading',
+           'shortcuts', 'folded_pairs', 'shared_pairs', 'doubts', 'wrong_side', 'suspects', 'flaws', 'flips']
 
 # %% ../../nbs/explain/04_evidence.ipynb #98fd8c57
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.random import default_rng
 
 from ..data.pairs import fold, word_overlap
 from debias_nb.explain.changes import (
-    FEWEST_PAIRS, FEWEST_UNITS, LEVEL, Measured, Test, difference, figures,
+    FEWEST_UNITS, LEVEL, Measured, Test, difference, figures, findable, size_told,
 )
 from .models import Scorer, pair_scores
 from .pairs_file import PairFile
@@ -254,15 +254,24 @@ def shared_pairs(file: PairFile, other: PairFile) -> int:
     return sum(key in theirs for key in folded_pairs(file))
 
 
-def doubts(test: str, shared: int, pairs: int) -> list[str]: # shared: pairs that stand in the training file too
+WEAK = .2 # a test that finds no smaller change four times in five says little
+
+
+def doubts(
+    test: str,
+    shared: int,  # pairs that stand in the training file too
+    pairs: int,
+    matches: int, # among them
+    units: int,   # that are drawn
+    comparisons: int = 1, # tests that are corrected for together
+) -> list[str]:
     "What to know of a test before a result on it is believed."
     told = []
     if shared:
         leaked = f"{shared:,} of {pairs:,} pairs stand in the training file too"
         told.append(f"{test}: {leaked}, and say nothing of new data.")
-    if pairs < FEWEST_PAIRS:
-        few = f"{test}: {pairs} pairs are few. With fewer than {FEWEST_PAIRS} the 95% confidence interval is too short"
-        told.append(f"{few}: where nothing changed, it leaves out zero more often than once in twenty.")
+    if findable(matches, pairs, units, comparisons) > WEAK:
+        told.append(f"{size_told(test, pairs, matches, units, comparisons)}; a smaller one is often missed.")
     return told
 
 

@@ -116,8 +116,8 @@ def versions() -> dict[str, str]:
 def file_facts(file: PairFile) -> dict:
     "What a page says of a file."
     told = {
-        "name": file.path or file.name, "path": file.path, "pairs": len(file), "mean": float(file.labels.mean()),
-        "sha256": file.sha256, "columns": list(file.columns),
+        "name": file.path or file.name, "path": file.path, "pairs": len(file), "matches": int(file.labels.sum()),
+        "mean": float(file.labels.mean()), "sha256": file.sha256, "columns": list(file.columns),
     }
     return told | ({"note": file.note} if file.note else {})
 

@@ -125,6 +125,16 @@ def test_the_verdict_is_said_also_where_the_page_cannot_be_written(here, models,
     assert done.stdout.startswith("new: ") and not list(here.glob("page*"))
 
 
+def test_one_test_that_is_too_small_does_not_end_the_command(here, models):
+    made.some_pairs(4).to_csv("few.csv", index=False)
+    done = diagnosed(models, "--test", "few=few.csv", "--json", "twin.json")
+    assert done.exit_code == 0 and done.stdout.startswith("few: 4 pairs are too few"), done.output
+    assert list(json.loads(Path("twin.json").read_text("utf-8"))["tests"]) == ["new"]
+    refused(diagnosed(models, "--test", "few=few.csv", "--fail-if", "few.change.high<0"), "--fail-if 'few.change.high<0': few: 4 pairs")
+    Path("new.csv").write_bytes(Path("few.csv").read_bytes())
+    refused(diagnosed(models), "new: 4 pairs are too few")
+
+
 def test_a_comparison_spares_files_that_are_not_its_own(here, models):
     (here / "out").mkdir()
     (here / "out/scores.csv").write_text("my,scores\n1,2\n")
