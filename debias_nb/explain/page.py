@@ -136,7 +136,7 @@ def command_line(
 # %% ../../nbs/explain/05_page.ipynb #b7953e55
 MARKS = ( # one of them stands at the beginning of each file that is written here
     b'<meta name="generator" content="debias-nb">', b'"made by": "debias-nb"', b"method,seed,test,metric,value\n",
-    b"method,test,difference,low,high,p,word\n")
+    b"method,test,difference,low,high,p,word")
 
 
 def is_ours(path: Path) -> bool:
