@@ -359,3 +359,13 @@ def test_a_record_that_says_settings_of_before_is_read_with_the_value_that_they_
     for part, name in (("training", "weight_decay"), ("corpus", "share_seed")):
         with pytest.raises(ValidationError, match=f"{part}.{name}"):
             RunConfig.model_validate(said | {part: said[part] | {name: .5}})
+
+
+def test_an_untrained_encoder_has_the_corpus_that_its_pairs_are_told_apart_by():
+    asked = load_experiment("itvreg/known_texts", "small")
+    base = [run for run in asked.runs() if not run.method.trained]
+    assert {run.eval_corpus.name for run in base} == {corpus.name for block in asked.blocks for corpus in block.corpora}
+    assert all(run.eval_corpus is None for run in load_experiment("itvreg/table03", "small").runs())
+    block = asked.blocks[0]
+    before = block.model_copy(update={"measure": ()})
+    assert [run.eval_corpus for run in asked.block_runs(before) if not run.method.trained] == [None, None]

@@ -7,7 +7,7 @@ __all__ = ['LABELS', 'SOURCES', 'PREFIX', 'TAG', 'ODD', 'CATEGORIES', 'DATASET',
            'named_cells', 'check_columns', 'check_label', 'read_pairs', 'fold', 'count_signs', 'pair_keys', 'clean',
            'draw_share', 'components', 'fitting', 'split_questions', 'load_questions', 'clean_title', 'read_products',
            'load_products', 'load_test', 'same_product', 'load_offers', 'Worded', 'worded', 'seen_words',
-           'word_overlap']
+           'word_overlap', 'known_texts']
 
 # %% ../../nbs/data/01_pairs.ipynb #4f052451
 import re
@@ -627,3 +627,11 @@ def word_overlap(
         one, other = map(set, map(words, texts))
         shares.append(len(one & other) / max(1, len(one | other)))
     return np.array(shares)
+
+# %% ../../nbs/data/01_pairs.ipynb #26eb4f88
+def known_texts(
+    trained: frozenset[str] | set[str], # texts of training, folded
+    *tested: list[str],                 # (n,) each, as the left and the right texts of pairs
+) -> np.ndarray: # (n,) how many of them
+    "How many texts of each tested item stand in training; case, spacing and ways to write a character apart."
+    return sum(np.array([fold(text) in trained for text in texts], int) for texts in tested)
