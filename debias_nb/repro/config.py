@@ -314,8 +314,8 @@ class TrainConfig(Settings):
 
 # Test figures along training; gradient norms of each regulariser; top items (and token importance) of some queries;
 # words of real pairs: how many of them training has seen, and how important brands, shops and numbers are; retrieval of
-# duplicates over all right texts of an evaluation set; whether right answers stay first where shared words change; pairs
-# by how many of their texts stand in training, scored apart.
+# duplicates over all right texts of an evaluation set; whether right answers stay first where shared words change; how
+# many of the texts of a test stand in training, and pairs scored apart by that.
 Measure = Literal["trajectory", "gradients", "cases", "words", "retrieval", "behavior", "known texts"]
 
 

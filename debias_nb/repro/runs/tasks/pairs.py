@@ -30,8 +30,8 @@ from debias_nb.explain.changes import FEWEST_PAIRS
 from debias_nb.data.registry import MissingData
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TextsConfig
 from debias_nb.repro.runs.tasks.common import (
-    Task, Tested, Trained, base_encoder, base_model, encoder_files, lacking, text_tokens, together, unmeasured,
-    vectors,
+    Task, Tested, Trained, base_encoder, base_model, encoder_files, lacking, shares_of, text_tokens, together,
+    unmeasured, vectors,
 )
 from debias_nb.repro.runs.matching import RANKING
 from debias_nb.repro.runs.training import (
@@ -370,16 +370,13 @@ def trained_texts(corpus: CorpusConfig) -> frozenset[str]:
     return frozenset(map(fold, training_pairs(corpus).all_texts))
 
 
-KNOWN = ("no known text", "one known text", "two known texts") # shares of the pairs
-
-
 def known_parts(
     pairs: LabelledPairs,
     corpus: CorpusConfig, # that is trained on
 ) -> tuple[dict, dict]: # shares; part -> (n,) booleans, where there are enough pairs of both classes
     "How many of the texts of each pair stand in training: `KNOWN`, the share of matches of each part, and the parts."
     known = known_texts(trained_texts(corpus), pairs.left, pairs.right)
-    values = {what: float((known == count).mean()) for count, what in enumerate(KNOWN)}
+    values = shares_of(known)
     parts = {}
     for name, part in {"no known text": known == 0, "known text": known > 0}.items():
         labels = pairs.labels[part]
