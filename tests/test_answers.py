@@ -355,6 +355,15 @@ def test_missing_data_and_encoders_are_told(monkeypatch, tmp_path):
     assert metrics["iid"]["map"] > metrics["shifted"]["map"]
 
 
+def test_a_test_says_how_many_of_its_texts_training_has(monkeypatch):
+    few = Answers("test", ["1", "1", "2"], ["q", "Q ", "new"], ["a", "new one", "new two"], np.array([1, 0, 1]))
+    monkeypatch.setattr(task, "training_answers", lambda corpus: Answers("train", ["1"], ["q"], ["A"], np.array([1])))
+    monkeypatch.setattr(task, "evaluation_answers", lambda name, corpus: few)
+    counting = run_of(MethodConfig(name="Word overlap", trained=False), measure=("known texts",), evaluate=("iid",))
+    found = execute(counting)["metrics"]["iid"]
+    assert [found[what] for what in ("no known text", "one known text", "two known texts")] == [1 / 3] * 3
+
+
 def test_a_dry_step_has_all_terms_of_the_loss():
     roberta = EncoderConfig(name="FacebookAI/roberta-base", kind="cross", max_length=128)
     terms = dry_step(run_of(SCAN, encoder=roberta))

@@ -374,3 +374,13 @@ def test_brackets_within_brackets_end_no_process(opened):
 
 def test_fifty_lists_within_one_another_are_read():
     assert str(parse_yaml("[" * 50 + "]" * 50, "here")) == "[" * 50 + "]" * 50
+
+
+def test_an_untrained_encoder_has_the_corpus_that_its_pairs_are_told_apart_by():
+    asked = load_experiment("itvreg/known_texts", "small")
+    base = [run for run in asked.runs() if not run.method.trained]
+    assert {run.eval_corpus.name for run in base} == {corpus.name for block in asked.blocks for corpus in block.corpora}
+    assert all(run.eval_corpus is None for run in load_experiment("itvreg/table03", "small").runs())
+    block = asked.blocks[0]
+    before = block.model_copy(update={"measure": ()})
+    assert [run.eval_corpus for run in asked.block_runs(before) if not run.method.trained] == [None, None]

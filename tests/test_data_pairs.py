@@ -358,6 +358,11 @@ def test_precision_has_the_values_worked_out_by_hand():
         assert measured(shuffled, same)[0]["p1"] == pytest.approx(1 / 3)
 
 
+def test_a_known_text_is_the_same_but_for_case_and_spacing():
+    known = q.known_texts({"wool hat", "c#"}, ["Wool  HAT", "wool hat!", "c"], ["C#", "c#", "c"])
+    assert known.tolist() == [2, 1, 0], "punctuation may be the question"
+
+
 def test_what_training_has_of_words():
     assert not q.BRANDS & q.SHOPS
     assert q.seen_words(["A lens, 24 mm"], ["lens 24", "a b LENS"]) == .75
@@ -395,6 +400,43 @@ def test_a_run_on_products_measures_every_part(made):
     assert untrained.missing == ["watches"]
     without_words = task.TASK.test(base.model_copy(update=dict(measure=())), task.TASK.train(base))
     assert set(without_words.metrics["shoes"]) == {*PARTS}
+
+
+KNOWN_PAIRS = pairs((1, "a", "B"), (0, "a", "x"), (1, "y", "b"), (0, "x", "y"), (1, "x", "z"), (1, "y", "z"))
+
+
+def test_pairs_are_told_apart_by_the_texts_that_training_has(monkeypatch):
+    monkeypatch.setattr(task, "trained_texts", lambda corpus: {"a", "b"})
+    labelled = task.LabelledPairs("made", KNOWN_PAIRS.left, KNOWN_PAIRS.right, KNOWN_PAIRS.labels)
+    values, parts = task.known_parts(labelled, None)
+    assert values == {
+        "no known text": 3 / 6, "one known text": 2 / 6, "two known texts": 1 / 6,
+        "matches[no known text]": 2 / 3, "matches[known text]": 2 / 3}
+    assert not parts, "too few"
+    monkeypatch.setattr(task, "FEWEST_PAIRS", 3)
+    _, parts = task.known_parts(labelled, None)
+    assert {name: part.tolist() for name, part in parts.items()} == {
+        "no known text": [False, False, False, True, True, True], "known text": [True, True, True, False, False, False]}
+    monkeypatch.setattr(task, "trained_texts", lambda corpus: set())
+    assert not task.known_parts(labelled, None)[1], "the part is the whole"
+    monkeypatch.setattr(task, "trained_texts", lambda corpus: {"z"})
+    monkeypatch.setattr(task, "FEWEST_PAIRS", 1)
+    assert list(task.known_parts(labelled, None)[1]) == ["no known text"], "the others are matches, all of them"
+
+
+def test_a_run_scores_pairs_apart_when_it_is_asked_to(made, monkeypatch):
+    monkeypatch.setattr(task, "FEWEST_PAIRS", 2)
+    task.trained_texts.cache_clear()
+    run = RunConfig(
+        paper="itvreg", experiment="demo", profile="small", encoder=STATIC, eval_corpus=CorpusConfig(name="shoes"),
+        method=MethodConfig(name="Base", trained=False), evaluate=("shoes", "watches"), measure=("known texts",))
+    tested = task.TASK.test(run, task.TASK.train(run))
+    task.trained_texts.cache_clear()
+    own, other = (tested.metrics[name] for name in run.evaluate)
+    assert {*PARTS, *task.KNOWN, "auc05[no known text]"} <= {*own} and 0 < own["one known text"] < 1
+    assert len(tested.replicates["shoes"]["auc05[no known text]"]) == len(tested.replicates["shoes"]["auc05"]) == 200
+    assert [other[what] for what in task.KNOWN] == [1, 0, 0], "no shoe is a watch"
+    assert all(0 <= value <= 1 for metrics in tested.metrics.values() for value in metrics.values())
 
 
 def test_the_validation_file_chooses_an_epoch(made):

@@ -335,6 +335,15 @@ def test_planted_style_words_are_the_function_words():
     assert abs(found["iid"]["false topic share"] - found["iid"]["topic chance"]) < .05
 
 
+def test_a_test_says_how_many_of_its_texts_training_has(monkeypatch):
+    split = author_split(CORPUS)
+    few = split.train.take(range(3))
+    monkeypatch.setattr(type(split), "parts", lambda self: {"cross": split.tests["cross"], "iid": few})
+    found = execute(run_of(BOW, measure=("known texts",)))["metrics"]
+    assert found["iid"]["one known text"] == 1 and found["iid"]["no known text"] == 0
+    assert found["cross"]["no known text"] == 1, "no text of another topic is one of training"
+
+
 def test_a_record_has_counts_and_cases_of_leakage():
     untrained = MethodConfig(name="planted", trained=False)
     record = execute(run_of(untrained, evaluate=("counts",), measure=("cases",)))

@@ -68,3 +68,17 @@ def test_a_run_on_titles_is_held_on_other_titles_and_says_so():
     assert "held texts" not in found[True]["data"]
     assert found[False]["data"]["held texts"]["texts"] > 1
     assert found[True]["metrics"] != found[False]["metrics"]
+
+
+def test_a_test_says_how_many_of_its_titles_training_has(library):
+    run = RunConfig(
+        paper="itvreg", experiment="x", profile="small", encoder=STATIC, eval_corpus=YEARS, evaluate=["iid", "ood"],
+        method=MethodConfig(name="Base", trained=False), measure=["known texts"])
+    found = execute(run)["metrics"]
+    split = titles.title_split(YEARS)
+    trained = {text for side in titles.related(split.train) for text in side}
+    for name in run.evaluate:
+        known = [(query in trained) + (item in trained) for query, item in zip(*titles.related(split.tests[name]))]
+        shares = [found[name][what] for what in ("no known text", "one known text", "two known texts")]
+        assert shares == [known.count(count) / len(known) for count in range(3)]
+    assert found["iid"]["two known texts"] > found["ood"]["two known texts"]

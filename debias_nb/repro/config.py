@@ -314,8 +314,9 @@ class TrainConfig(Settings):
 
 # Test figures along training; gradient norms of each regulariser; top items (and token importance) of some queries;
 # words of real pairs: how many of them training has seen, and how important brands, shops and numbers are; retrieval of
-# duplicates over all right texts of an evaluation set; whether right answers stay first where shared words change.
-Measure = Literal["trajectory", "gradients", "cases", "words", "retrieval", "behavior"]
+# duplicates over all right texts of an evaluation set; whether right answers stay first where shared words change; how
+# many of the texts of a test stand in training, and pairs scored apart by that.
+Measure = Literal["trajectory", "gradients", "cases", "words", "retrieval", "behavior", "known texts"]
 
 
 def _reseeded(config: Strict, names: Names, seed: int) -> Strict:
@@ -336,7 +337,7 @@ class RunConfig(Strict):
     training: TrainConfig | None = None
     evaluate: Names # names of evaluation sets
     eval_world: World | None = None # the world that planted evaluation sets come from
-    eval_corpus: CorpusConfig | None = None # the corpus that an encoder which is not trained is tested on
+    eval_corpus: CorpusConfig | None = None # what an encoder which is not trained is tested on, or its pairs are told apart by
     measure: tuple[Measure, ...] = () # what else is looked at
     seed: int = 0
 
@@ -486,8 +487,9 @@ class ExperimentConfig(Strict):
         return self
 
     def block_runs(self, block: BlockConfig) -> list[RunConfig]:
-        """The runs of one block, each once: an encoder that is not trained has no corpus, no settings and no seed of its
-        own. Those of the first seed stand in the further worlds, too."""
+        """The runs of one block, each once: an encoder that is not trained has no settings and no seed of its own, and of
+        pairs no corpus, unless these are told apart by what its texts are. Those of the first seed stand in the further
+        worlds, too."""
         encoders = self.by_name("encoders")
         methods = self.by_name("methods")
         found = {}
@@ -497,7 +499,7 @@ class ExperimentConfig(Strict):
             own = {}
             if method.trained:
                 own = {"corpus": corpus, "training": training, "seed": seed}
-            elif corpus.task != "pairs":
+            elif corpus.task != "pairs" or "known texts" in block.measure:
                 own = {"eval_corpus": corpus}
             run = RunConfig(
                 paper=self.paper, experiment=block.of or self.experiment, profile=self.profile,

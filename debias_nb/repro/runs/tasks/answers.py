@@ -22,7 +22,9 @@ from debias_nb.data.answers import SOURCES, Answers, flip_labels, load_answers, 
 from debias_nb.data.registry import MissingData
 from debias_nb.repro.config import CorpusConfig, RunConfig, TransferConfig
 from debias_nb.repro.runs.behavior import BehaviorTests, behavior_metrics, behavior_tests
-from debias_nb.repro.runs.tasks.common import Task, Tested, Trained, encoder_files, lacking, together, unmeasured
+from debias_nb.repro.runs.tasks.common import (
+    Task, Tested, Trained, encoder_files, lacking, shares_known, together, unmeasured,
+)
 from debias_nb.repro.runs.training import curve_summary
 
 
@@ -236,6 +238,9 @@ class AnswersTask(Task):
                 kept, drawn = behavior_metrics(answers, scores, tests, partial(_scores, run, trained), REPLICATES)
                 tested.metrics[name] |= kept
                 tested.replicates[name] |= drawn
+            if "known texts" in run.measure:
+                train = training_answers(run.data)
+                tested.metrics[name] |= shares_known(train.questions + train.answers, answers.questions, answers.answers)
             if "cases" in run.measure:
                 told[name] = chosen(scores, answers)
         if told:
@@ -244,7 +249,7 @@ class AnswersTask(Task):
 
     def lacks(self, run: RunConfig) -> str | None:
         if not run.method.trained:
-            return None
+            return lacking(training_answers, run.data) if "known texts" in run.measure else None
         stage = _stage(run)
         earlier = lacking(_transferred, stage) if stage else None
         return together(lacking(encoder_files, run.encoder), lacking(needed, run.corpus), earlier)

@@ -36,7 +36,9 @@ from debias_nb.metrics import bootstrap_weights
 from debias_nb.repro.runs.limits import fit
 from debias_nb.repro.runs.records import TrainingFailed
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
-from debias_nb.repro.runs.tasks.common import Task, Tested, Trained, encoder_files, lacking, parted, together
+from debias_nb.repro.runs.tasks.common import (
+    Task, Tested, Trained, encoder_files, lacking, parted, shares_known, together,
+)
 from debias_nb.data.retrieval import first_hits, recall_at, reciprocal_rank
 from debias_nb.repro.runs.training import arguments_for, curve_summary, optimizer_for
 from debias_nb.data.planted_authors import author_words
@@ -482,6 +484,8 @@ class AuthorsTask(Task):
             found = evaluate_authors(trained.model(name), texts, query_target(texts, seed))
             tested.metrics[name] = found.metrics
             tested.data[f"test {name}"] = _about(texts)
+            if "known texts" in run.measure:
+                tested.metrics[name] |= shares_known(author_split(corpus).train.text, texts.text)
             if name == "validation":
                 continue
             tested.replicates[name] = found.replicates

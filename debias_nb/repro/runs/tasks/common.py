@@ -4,12 +4,14 @@ A task is imported when a run asks for it: reading records needs no torch. What 
 since a hub that does not answer takes half a minute to say so.
 """
 import importlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
 from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
+from debias_nb.data.pairs import KNOWN, fold, known_texts
 from debias_nb.data.registry import MissingData
 from debias_nb.repro.config import RunConfig
 
@@ -81,6 +83,21 @@ def vectors(model, texts: list[str], encoder: EncoderConfig): # (n, d) tensor of
     from debias_nb.encoders import embed
     tokens, rows = text_tokens(encoder, tuple(texts))
     return embed(model, tokens, encoder.dtype)[rows]
+
+
+def shares_of(
+    known: np.ndarray, # (n,) of `known_texts`
+) -> dict: # `KNOWN`, in [0, 1]
+    "The share of what is tested that has no, one and two known texts."
+    return {what: float((known == count).mean()) for count, what in enumerate(KNOWN)}
+
+
+def shares_known(
+    trained: Iterable[str],
+    *tested: list[str], # (n,) each, as of `known_texts`
+) -> dict: # of `shares_of`
+    "How many texts of each tested item stand in training."
+    return shares_of(known_texts(frozenset(map(fold, trained)), *tested))
 
 
 def parted(n: int, share: float, seed: list[int]) -> tuple[np.ndarray, np.ndarray]: # ascending positions of both parts

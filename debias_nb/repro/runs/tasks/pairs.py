@@ -22,15 +22,16 @@ from debias_nb.metrics import auc_at, evaluate_pairs, rank_metrics
 from debias_nb.regularizers import wise_ft
 from debias_nb.data.retrieval import evaluate_ranking, evaluate_retrieval
 from debias_nb.data.pairs import (
-    CATEGORIES, ROLES, SOURCES, QuestionPairs, components, fold, load_offers, load_products, load_questions, load_test,
-    seen_words, word_overlap, worded,
+    CATEGORIES, ROLES, SOURCES, QuestionPairs, components, fold, known_texts, load_offers, load_products, load_questions,
+    load_test, seen_words, word_overlap, worded,
 )
 from debias_nb.data.answers import load_answers
+from debias_nb.explain.changes import FEWEST_PAIRS
 from debias_nb.data.registry import MissingData
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TextsConfig
 from debias_nb.repro.runs.tasks.common import (
-    Task, Tested, Trained, base_encoder, base_model, encoder_files, lacking, text_tokens, together, unmeasured,
-    vectors,
+    Task, Tested, Trained, base_encoder, base_model, encoder_files, lacking, shares_of, text_tokens, together,
+    unmeasured, vectors,
 )
 from debias_nb.repro.runs.matching import RANKING
 from debias_nb.repro.runs.training import (
@@ -363,6 +364,29 @@ def word_measures(name: str, corpus: CorpusConfig | None) -> dict: # `overlap au
     return values
 
 
+@lru_cache(maxsize=4)
+def trained_texts(corpus: CorpusConfig) -> frozenset[str]:
+    "The texts that a corpus trains on, folded."
+    return frozenset(map(fold, training_pairs(corpus).all_texts))
+
+
+def known_parts(
+    pairs: LabelledPairs,
+    corpus: CorpusConfig, # that is trained on
+) -> tuple[dict, dict]: # shares; part -> (n,) booleans, where there are enough pairs of both classes
+    "How many of the texts of each pair stand in training: `KNOWN`, the share of matches of each part, and the parts."
+    known = known_texts(trained_texts(corpus), pairs.left, pairs.right)
+    values = shares_of(known)
+    parts = {}
+    for name, part in {"no known text": known == 0, "known text": known > 0}.items():
+        labels = pairs.labels[part]
+        if len(labels):
+            values[f"matches[{name}]"] = float(labels.mean())
+        if FEWEST_PAIRS <= len(labels) < len(known) and 0 < labels.mean() < 1:
+            parts[name] = part
+    return values, parts
+
+
 STRENGTHS = {name: MethodConfig(name=name, **settings) for name, settings in { # whose gradient norms are compared
     "ITVReg": {"regulariser": "itvreg", "mask_share": .5},
     "ITVReg (0.15)": {"regulariser": "itvreg", "mask_share": .15},
@@ -437,9 +461,11 @@ class PairTask(Task):
         pairs = evaluation_pairs(name, run.corpus, run.eval_world)
         both = vectors(model, pairs.all_texts, run.encoder)
         scores = side_cosines(both)
-        values, resampled = evaluate_pairs(pairs.labels, scores, pairs.groups, pairs.subsets, name=name)
+        known, parts = known_parts(pairs, run.data) if "known texts" in run.measure else ({}, {})
+        values, resampled = evaluate_pairs(pairs.labels, scores, pairs.groups, pairs.subsets | parts, name=name)
+        values |= known
         main = "auc05[ordinary]" if "ordinary" in pairs.subsets else "auc05"
-        kept = {main: resampled.pop(main)}
+        kept = {key: resampled.pop(key) for key in (main, *(f"auc05[{part}]" for part in parts))}
         if name in PLANTED:
             values |= importance_shares(model, run.encoder, catalogue(run.eval_world).split(name).queries)
         if pairs.offers:

@@ -8,7 +8,9 @@ import numpy as np
 from debias_nb.config import ConfigError, EncoderConfig, check_known
 from debias_nb.interventions import importance, word_of_token
 from debias_nb.repro.config import CorpusConfig, RunConfig, TextsConfig
-from debias_nb.repro.runs.tasks.common import Tested, Trained, base_model, parted, text_tokens, vectors
+from debias_nb.repro.runs.tasks.common import (
+    Tested, Trained, base_model, parted, shares_known, text_tokens, vectors,
+)
 from debias_nb.repro.runs.tasks.pairs import (
     KEPT_RESAMPLES, MOST, PairTask, catalogue, importance_shares, training_texts, untested,
 )
@@ -100,6 +102,12 @@ def _embedded(model, tasks: list, encoder: EncoderConfig) -> list[tuple]: # of e
     return out
 
 
+def related(task: TitleTask) -> tuple[list[str], list[str]]: # queries, and what is relevant to them
+    "The relevant pairs of titles."
+    rows, columns = task.relevance.nonzero()
+    return [task.queries[row] for row in rows], [task.items[column] for column in columns]
+
+
 def cases(
     model,
     run: RunConfig,
@@ -160,6 +168,8 @@ class TitlesTask(PairTask):
                     most = None if new == main else KEPT_RESAMPLES
                     resampled[new] = np.round(replicates[old][:most], 4).tolist()
             data[f"test {name}{suffix}"] = task.info
+        if "known texts" in run.measure:
+            values |= shares_known(chain(*related(title_split(run.data).train)), *related(task))
         if name != "mix":
             queries = task.queries
             if run.data.world: # whose words have roles
