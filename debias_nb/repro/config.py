@@ -456,6 +456,13 @@ class TableConfig(Strict):
     tuned: bool = False          # of methods with interpolated weights, whether the tuned ones make a row, too
 
 
+class Announced(Strict):
+    "How many runs were announced before any of them was made, where fewer were made."
+    runs: Annotated[int, Field(gt=0)]
+    commits: Names # of the configuration as announced
+    why: str       # a phrase: why there are fewer
+
+
 class ExperimentConfig(Strict):
     "All runs of one table or figure at one profile."
     paper: FileName
@@ -463,6 +470,7 @@ class ExperimentConfig(Strict):
     profile: Profile
     title: str
     scale: str                   # a phrase: at which scale the numbers hold
+    announced: Announced | None = None # default: all runs that stand here; it is no part of a run
     encoders: tuple[EncoderConfig, ...]
     methods: tuple[MethodConfig, ...]
     blocks: tuple[BlockConfig, ...]

@@ -56,8 +56,9 @@ def test_tables_bear_the_titles_of_their_pages(explorer):
     tab = explorer("table=texts_askubuntu")
     called = tab.eval_on_selector_all("[name=table] option", "options => options.map(one => one.textContent)")
     assert {
-        "Table 3: pairs from a shifted distribution", "Held to its base on other texts (texts askubuntu)",
-        "Table 3 at four balances of duplicates and other pairs (askubuntu)"} <= set(called)
+        "Table 3: Does ITVReg help on questions from another forum?",
+        "Does it help to hold the encoder on unlabeled texts of the new kind? (texts askubuntu)",
+        "Does the balance of duplicates and other pairs change what a regularizer does? (askubuntu)"} <= set(called)
     assert len(called) == len(set(called)) and tab.input_value("[name=table]") == "texts_askubuntu"
 
 

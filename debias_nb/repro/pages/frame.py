@@ -6,8 +6,8 @@
 __all__ = ['REFERENCE', 'COMPLETE', 'UNTRAINED', 'PROFILES', 'FORMS', 'FAMILIES', 'COLUMNS', 'AT', 'NARROWING', 'TIE', 'SETTING',
            'Cell', 'fill', 'side_of', 'status_of', 'row_name', 'is_printed', 'remedy_of', 'rows_of', 'found_records',
            'table_cells', 'wanting', 'reasons', 'profiles_of', 'all_experiments', 'papers', 'results', 'runs_frame',
-           'only', 'Study', 'only_stored', 'study_of', 'stored', 'refuse_unknown_parameters', 'RunsFailed', 'made',
-           'study', 'scales', 'search_table', 'best_training', 'best_settings', 'nearest']
+           'only', 'Study', 'only_stored', 'study_of', 'came_of', 'stored', 'refuse_unknown_parameters', 'RunsFailed',
+           'made', 'study', 'scales', 'search_table', 'best_training', 'best_settings', 'nearest']
 
 # %% ../../../nbs/pages/00_frame.ipynb #f3000004
 import ast
@@ -443,6 +443,8 @@ class Study:
 
     def _repr_markdown_(self) -> str:
         words = f"**Profile `{self.experiment.profile}`:** {self.experiment.scale}. {self.came}"
+        if self.cells and all(cell.unit == "fraction" for cell in self.cells):
+            words += " Scores are fractions: times 100 they are points."
         if self.unlike:
             words = f"**Not the settings of the configuration:** {self.unlike}.\n\n{words}"
         return words
@@ -483,8 +485,19 @@ def study_of(
         found |= found_records(experiment, store, runs)
     cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, found)]
     study = Study(experiment, found, cells)
-    study.came = f"{len(study.finished)} of {len(runs)} runs completed."
+    study.came = came_of(experiment, len(study.finished), len(runs))
     return study
+
+
+def came_of(experiment: ExperimentConfig, finished: int, configured: int) -> str:
+    "How many runs completed; of those that were announced, where these were more."
+    plan = experiment.announced
+    if plan is None:
+        return f"{finished:,} of {configured:,} runs completed."
+    words = f"{finished:,} of {plan.runs:,} announced runs completed ({plan.why}; announced in {', '.join(plan.commits)})."
+    if finished < configured:
+        words += f" The configuration keeps {configured:,} of them."
+    return words
 
 
 def stored(

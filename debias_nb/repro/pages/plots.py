@@ -485,8 +485,11 @@ def trade_plot(
     frame: pd.DataFrame, # columns panel, method, family, step, inside and outside: a family is a line through its methods, by step
 ) -> Figure:
     """In distribution across and out of it upwards, a line a family and a panel each test: the higher and the farther to
-    the right, the better. Raises `ValueError` for a table that `checked` refuses."""
+    the right, the better. A column `note`, where there is one, has what is written at a point, or None.
+    Raises `ValueError` for a table that `checked` refuses."""
     rows = checked(frame, ["step", "inside", "outside"], key=["panel", "family", "method"])
+    if "note" not in rows:
+        rows = rows.assign(note=None)
     styles = looks(rows.assign(method=rows.family))
     figure, cells = panels(rows.panel, 2.8)
     for panel, ax in cells.items():
@@ -495,6 +498,9 @@ def trade_plot(
             own = only(here, family=family).sort_values("step")
             above = 3 if len(own) == 1 else 2 # points lie on lines
             ax.plot(own.inside, own.outside, lw=1.1, zorder=above, **look.point)
+            for point in own[own.note.notna()].itertuples():
+                place = (point.inside, point.outside)
+                ax.annotate(point.note, place, (3, 3), textcoords="offset points", fontsize=6, color=look.point["color"])
         ax.set_xlabel("in distribution (%)")
         on_the_left(ax, "out of distribution (%)")
     legend(figure, styles)

@@ -210,7 +210,7 @@ def _from_to(numbers: pd.Series) -> str:
 # %% ../../../nbs/pages/02_tables.ipynb #f3200023
 def told(found: pd.DataFrame, **where) -> str: # of `differences`; as `only`
     """Say in a few numbers how some differences turned out: of one, its interval; of several, how many are significant, as
-    `gains_and_losses` of these, and how large the largest of them is."""
+    `gains_and_losses` of these, and how large the largest of them is; where none is, how far all intervals reach."""
     found = only(found, **where)
     if found.empty:
         return "no comparison"
@@ -225,10 +225,13 @@ def told(found: pd.DataFrame, **where) -> str: # of `differences`; as `only`
         own = sizes[side == sign]
         if len(own):
             of = "" if parts else f" of {count}"
-            parts.append(f"{word} in {len(own)}{of} (by up to {own.max():.{digits}f})")
+            alone = found.seeds_alone[side == sign].sum()
+            ring = f"; {alone} over seeds alone" if alone else ""
+            parts.append(f"{word} in {len(own)}{of} (by up to {own.max():.{digits}f}{ring})")
     if parts:
         return f"significantly {' and '.join(parts)}"
-    return f"no significant difference in {count} (at most {sizes.max():.{digits}f})"
+    reach = f"intervals from {signed(found.low.min(), digits)} to {signed(found.high.max(), digits)}"
+    return f"no significant difference in {count} (differences up to {sizes.max():.{digits}f}, {reach})"
 
 
 def alt_text(found: pd.DataFrame, what: str) -> str: # found: of `differences`
@@ -332,10 +335,15 @@ def printed(
     return wide(pd.DataFrame(rows))
 
 # %% ../../../nbs/pages/02_tables.ipynb #f3200029
-def missing(study: Study) -> str:
+def missing(
+    study: Study,
+    *tables: str, # their names; none: all
+) -> str:
     "Markdown: how many cells lack a number, in which rows and columns where these are not all, why, and what fills them."
     alike = {} # what is lacking -> tables
     for table in study.experiment.tables:
+        if tables and table.id not in tables:
+            continue
         cells = [cell for cell in study.cells if cell.table == table.id]
         empty = [cell for cell in cells if cell.value is None]
         if empty:
