@@ -55,10 +55,31 @@ def test_the_head_of_a_column_narrows_the_rows(explorer):
 def test_tables_bear_the_titles_of_their_pages(explorer):
     tab = explorer("table=texts_askubuntu")
     called = tab.eval_on_selector_all("[name=table] option", "options => options.map(one => one.textContent)")
-    assert {
-        "Table 3: pairs from a shifted distribution", "Held to its base on other texts (texts askubuntu)",
-        "Table 3 at four balances of duplicates and other pairs (askubuntu)"} <= set(called)
-    assert len(called) == len(set(called)) and tab.input_value("[name=table]") == "texts_askubuntu"
+    assert "Table 3: Does ITVReg help on questions from another forum?" in called
+    assert "Does it help to hold the encoder on unlabeled texts of the new kind? (texts askubuntu)" in called
+    assert called[0].startswith("Table 1: ") and len(called) == len(set(called))
+    assert tab.input_value("[name=table]") == "texts_askubuntu"
+
+
+def test_a_method_is_taken_off_and_the_difference_has_its_interval(explorer):
+    view = "table=texts_quora&encoder=MiniLM"
+    values = {(row["method"], row["column"]): row["value"] for row in shown(explorer(view))}
+    tab = explorer(f"{view}&minus=Finetuned")
+    rows = shown(tab)
+    assert rows and {row["method"] for row in rows} == {method for method, _ in values} - {"Finetuned"}
+    for row in rows:
+        value, base = values[row["method"], row["column"]], values["Finetuned", row["column"]]
+        assert abs(row["value"] - (value - base)) < .02
+        assert row["method"] == "Base" or row["low"] < row["value"] < row["high"]
+    assert "minus Finetuned (points)" in tab.inner_text("#picture")
+    tab.select_option("[name=minus]", "nothing")
+    assert {(row["method"], row["column"]): row["value"] for row in shown(tab)} == values
+
+
+def test_the_way_back(explorer):
+    tab = explorer()
+    tab.get_by_role("navigation").get_by_text("Start").click()
+    assert tab.url.endswith("/index.html")
 
 
 @pytest.mark.parametrize("place", ["#picture circle", "#numbers button"])
