@@ -293,6 +293,13 @@ def test_another_lambda_is_told_on_top_and_in_each_row_and_not_written_over_the_
     assert others and not {run.id for run in others} & configured
 
 
+def test_one_seed_says_that_nothing_is_compared_and_how_to_ask_for_two(weighted):
+    study, *_ = weighted
+    assert "**One seed:**" in study._repr_markdown_() and "-p seeds '[0,1]'" in study._repr_markdown_()
+    with frame.only_stored():
+        assert "One seed" not in frame.stored("itvreg/table05", "small")._repr_markdown_()
+
+
 def test_executed_notebooks_have_names_that_tell_them_apart():
     def named(**parameters):
         path = executed_path(Path("/x"), "itvreg/table03", "small", parameters)
