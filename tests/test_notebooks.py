@@ -120,8 +120,9 @@ LINE = 110   # characters
 PICTURE = 15 # lines that a figure takes
 
 
-def lines_of_code(path):
-    lines = [line.strip() for source in code(path) for line in source.splitlines()]
+def lines_of_code(path): # that are not folded
+    shown = [cell for cell in cells(path) if not cell["metadata"].get("jupyter", {}).get("source_hidden")]
+    lines = [line.strip() for cell in shown if cell["cell_type"] == "code" for line in "".join(cell["source"]).splitlines()]
     return [line for line in lines if line and not line.startswith("#")]
 
 
@@ -166,12 +167,21 @@ def test_each_paper_has_a_notebook_to_read():
 
 @pytest.mark.parametrize("path", READ, ids=named)
 def test_a_notebook_to_read_is_short_and_shows_first_what_it_is_about(path):
-    assert len(lines_of_code(path)) <= 250
+    assert len(lines_of_code(path)) <= 200
     seen, pictures, headings = layout(cells(path))
-    assert len(pictures) == 3 and pictures[0] <= SCREEN
+    assert 4 <= len(pictures) <= 6 and pictures[0] <= SCREEN
     assert headings["The insight"] <= seen / 3
     order = ["The idea", "The insight", "What it costs", "Where it fails", "In your own training", "Four questions"]
     assert [name for name in headings if name in order] == order
+
+
+@pytest.mark.parametrize("path", READ, ids=named)
+def test_a_notebook_to_read_shows_the_papers_figure_and_answers_its_questions(path):
+    told = "\n".join("".join(cell["source"]) for cell in cells(path) if cell["cell_type"] == "markdown")
+    assert f"](../../reports/{path.stem}/figure01.svg)" in told
+    questions, _, answers = told.partition("## Four questions")[2].partition('<details markdown="1"><summary>Answers</summary>')
+    assert [re.findall(r"^(\d)\. ", part, re.M) for part in (questions, answers)] == [["1", "2", "3", "4"]] * 2
+    assert "".join(cells(path)[-1]["source"]).count("**Read on:**") == 1, "nothing comes after it"
 
 
 @pytest.mark.parametrize("path", READ, ids=named)
@@ -281,6 +291,13 @@ def test_another_lambda_is_told_on_top_and_in_each_row_and_not_written_over_the_
     assert kept.folder == ROOT / "results" and own.folder == folder
     assert {run.id for run in standing} <= configured
     assert others and not {run.id for run in others} & configured
+
+
+def test_one_seed_says_that_nothing_is_compared_and_how_to_ask_for_two(weighted):
+    study, *_ = weighted
+    assert "**One seed:**" in study._repr_markdown_() and "-p seeds '[0,1]'" in study._repr_markdown_()
+    with frame.only_stored():
+        assert "One seed" not in frame.stored("itvreg/table05", "small")._repr_markdown_()
 
 
 def test_executed_notebooks_have_names_that_tell_them_apart():

@@ -345,16 +345,17 @@ def contents(names: dict[str, str]) -> list:
         pages = by_folder[f"reports/{folder}"]
         first = [page for page in pages if page.endswith(("claims.md", "errata.md"))]
         papers.append({title: first + [page for page in pages if page not in first]})
+    own = ["readme.md", *(names[f"nbs/{name}.ipynb"] for name in ("own_pairs", "methods/regularized"))]
     rooms = []
     for title, folders in ROOMS.items():
         pages = [page for folder in folders for page in by_folder[f"nbs/{folder}".rstrip("/")]]
-        rooms.append({title: [page for page in pages if page not in ("readme.md", "own_pairs.md")]})
+        rooms.append({title: [page for page in pages if page not in own]})
     notebooks = [name for folder, pages in by_folder.items() if folder.startswith("nbs/papers") for name in pages]
     return [
         {"Start": "index.md"},
+        {"Your own pairs": [{"Check your own encoder": own[0]}, *own[1:], *by_folder["reports/diagnose"], "reference.md"]},
         {"Understand": [*by_folder["nbs/read"], "glossary.md"]},
         {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], *papers]},
-        {"Your own pairs": ["readme.md", "own_pairs.md", *by_folder["reports/diagnose"], "reference.md"]},
         {"Evidence": [{"Explore the results": "explorer.html"}, *(reports[name] for name in ("README", "SPEED", "COST", "RELIABILITY", "MUTANTS", "REPEATS"))]},
         {"How it is made": [*rooms, {"Notebooks behind the pages": notebooks}]},
     ]

@@ -1,10 +1,12 @@
 """Write the explorer of results into a folder: one page over all published cells and claims, which works from a file.
 
 A cell comes with the runs that it rests on, the settings of the first, their commits, and the command that makes it
-again. A cell whose record is not there ends the program with its name."""
+again; and with its differences from other methods, where a page has them with an interval. A cell whose record is not there ends the program with its name."""
 import base64
+import csv
 import gzip
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -17,8 +19,11 @@ from debias_nb.repro.pages.report import has_notebook
 from debias_nb.repro.pages.verdicts import _title, read_ledger
 
 PARTS = Path(__file__).parent / "site"
+REPORTS = Path(__file__).parents[1] / "reports"
 PAPERS = sorted(papers(), key=["itvreg", "arr", "scan"].index)
 COLUMNS = ("paper", "table", "profile", "encoder", "method", "column", "shift", "metric", "unit", "value", "std", "low", "high", "n")
+IDENTITY = ("profile", "table", "encoder", "method", "column", "metric") # of a cell, within its paper
+DIFFERENCE = ("difference", "low", "high", "n")
 FILES = ("explorer.html", "explorer.js", "explorer.css")
 
 
@@ -60,20 +65,60 @@ def cells_and_runs() -> dict:
     return {"cells": columns, "runs": list(runs), "commits": list(commits), "settings": list(settings)}
 
 
+def differences(cells: dict, folder: Path = REPORTS) -> dict: # cells: columns of `cells_and_runs`; folder: of the pages
+    "Differences of methods from the tables next to the pages, as columns; `cell` is the number of the method's cell."
+    keys = zip(*(cells[name] for name in ("paper", *IDENTITY)))
+    places = {key: place for place, key in enumerate(keys)}
+    found = {name: [] for name in ("cell", "against", *DIFFERENCE)}
+    for path in sorted(folder.glob("*/*.differences.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                row["column"] = row["test"]
+                place = places.get((path.parent.name, *(row[name] for name in IDENTITY)))
+                if place is None: # of a measure that has no cell
+                    continue
+                found["cell"].append(place)
+                found["against"].append(row["against"])
+                for name in DIFFERENCE:
+                    found[name].append(float(row[name]) if row[name] else None)
+    return found
+
+
+def heading(name: str) -> str | None: # of an experiment, as `itvreg/table03`
+    "The title of its page; None without a page."
+    page = REPORTS / f"{name}.md"
+    return page.read_text("utf-8").partition("\n")[0].removeprefix("# ") if page.exists() else None
+
+
 def titled(experiment, table: str) -> str: # table: its id
-    "What a table is called: the title of its page, with the paper's number of it, or its own name where a page has several."
+    "What a table is called: the title of its page, with its own name where it is the paper's, or the page has several."
     name = _title(table.removeprefix(f"{experiment.experiment}_"))
-    if name[0].isupper(): # a table or a figure of the paper
-        return f"{name}: {experiment.title.rpartition(': ')[2]}"
+    page = heading(experiment.name) or experiment.title
+    if of_paper(table):
+        return f"{name}: {page.removeprefix(f'{name}: ')}"
     if len(experiment.tables) == 1 or table == experiment.experiment:
-        return experiment.title
-    return f"{experiment.title} ({name})"
+        return page
+    return f"{page} ({name})"
+
+
+def of_paper(table: str) -> bool:
+    "Whether a table is a table or figure of the paper."
+    return _title(table)[0].isupper()
 
 
 def titles() -> dict[str, dict[str, str]]: # paper -> table -> what it is called
-    "Of all tables."
-    every = {paper: all_experiments(paper) for paper in PAPERS}
-    return {paper: {table.id: titled(one, table.id) for one in some for table in one.tables} for paper, some in every.items()}
+    "Of all tables: those of the paper by number, then ours by title."
+    found = {}
+    for paper in PAPERS:
+        called = {table.id: titled(one, table.id) for one in all_experiments(paper) for table in one.tables}
+        tables = sorted(called, key=lambda table: (not of_paper(table), *in_parts(called[table])))
+        found[paper] = {table: called[table] for table in tables}
+    return found
+
+
+def in_parts(text: str) -> list: # `Table 11: ...` after `Table 3: ...`
+    "Words and numbers of a title, to sort by."
+    return [(part.isdigit(), int(part) if part.isdigit() else part) for part in re.split(r"(\d+)", text)]
 
 
 def claims() -> list[dict]:
@@ -91,7 +136,8 @@ def claims() -> list[dict]:
 def write(folder: Path) -> int: # bytes of the data
     "The page and all it needs."
     with only_stored():
-        data = cells_and_runs() | {"claims": claims(), "metrics": METRIC_NAMES, "tables": titles()}
+        data = cells_and_runs()
+        data |= {"differences": differences(data["cells"]), "claims": claims(), "metrics": METRIC_NAMES, "tables": titles()}
     packed = base64.b64encode(gzip.compress(json.dumps(data, ensure_ascii=False).encode(), mtime=0)).decode()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "explorer.data.js").write_text(f'window.PACKED = "{packed}";\n', "utf-8")

@@ -5,9 +5,11 @@ exit code 1.
 """
 import os
 import re
+import shutil
+import textwrap
 from collections import Counter
 from contextlib import chdir, contextmanager, suppress
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from time import time as now
 from typing import Annotated, Literal
@@ -163,11 +165,14 @@ METRIC_NAMES = {"auc05": "AUC(0.05)", "auc": "AUC", "psp1": "PSP@1", "psp5": "PS
 
 def _print_tables(study) -> None:
     "The tables of what was asked for, and what they lack."
+    from debias_nb.repro.pages.frame import ONE_SEED
     from debias_nb.repro.pages.tables import markdown, means, missing
     if study.cells:
         echo(f"\n{study.experiment.title} ({study.experiment.scale})")
     if study.unlike:
         echo(f"not the settings of the configuration: {study.unlike}")
+    if study.is_of_one_seed:
+        echo(ONE_SEED.replace("**", ""))
     for table, runs in study.runs.groupby("table", sort=False):
         rows = means(runs)
         if len(rows):
@@ -530,22 +535,21 @@ def data(ctx: typer.Context):
         return
     from debias_nb.loading import encoder_cards, find_folder
     found = inventory()
-    rows = []
-    for one in found:
-        size = f"{one['bytes']:,}" if one["bytes"] else ""
-        rows.append([one["dataset"], one["file"], size, one["status"], str(one["path"] or one["how"] or "")])
-    _print(rows, "data set", "file", "bytes", "status", "where, or how to get it")
-    rows = []
+    for dataset, files in groupby(found, key=lambda one: one["dataset"]):
+        echo(visible(dataset))
+        for one in files:
+            size = f", {one['bytes']:,} bytes" if one["bytes"] else ""
+            _print_entry(f"{one['file']}: {one['status']}{size}", one["path"] or one["how"])
+    echo("\nbase encoders")
     for name, card in encoder_cards().items():
         try:
             place = str(find_folder(EncoderConfig(name=name, kind=card.kind), download=False))
         except EncoderError as e: # how to get it
             place = str(e)
-        rows.append([name, card.kind, "yes" if card.zero_shot else "no", card.trained_on, place])
+        zero_shot = "" if card.zero_shot else ", not for zero-shot use"
+        _print_entry(f"{name}: {card.kind}{zero_shot}, trained on {card.trained_on}", place)
     for name, kind in (("tiny", "transformer"), ("tiny-static", "static")):
-        rows.append([name, kind, "yes", "the planted world's broad corpus", "trained here when first used"])
-    echo()
-    _print(rows, "encoder", "kind", "zero-shot", "trained on", "where, or how to get it")
+        _print_entry(f"{name}: {kind}, trained on synthetic data", "trained here when first used")
     refused = [f"{one['dataset']}/{one['file']}" for one in found if one["status"] == "refused"]
     if refused:
         _end(f"other contents than the registry's: {', '.join(refused)}")
@@ -566,6 +570,18 @@ def convert_data(
     for kind, pins in (("read", made.sources), ("written", made.files)):
         for file, pin in pins.items():
             echo(f"{kind} {file}: {pin.bytes:,} bytes, sha256 {pin.sha256}")
+
+
+def _print_entry(what: str, where) -> None: # where: a path or words, or nothing
+    "A line, and where it is below it: words are wrapped to the terminal, and a path is left whole to be copied."
+    width = shutil.get_terminal_size().columns - 1
+    for text, indent in ((what, "  "), (str(where or ""), "      ")):
+        for line in text.splitlines():
+            wrapped = textwrap.wrap(
+                visible(line), width, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False,
+                break_on_hyphens=False)
+            for part in wrapped:
+                echo(part)
 
 
 @app.command("list", rich_help_panel=REPRODUCTION)

@@ -60,6 +60,28 @@ def test_tables_bear_the_titles_of_their_pages(explorer):
         "Does it help to hold the encoder on unlabeled texts of the new kind? (texts askubuntu)",
         "Does the balance of duplicates and other pairs change what a regularizer does? (askubuntu)"} <= set(called)
     assert len(called) == len(set(called)) and tab.input_value("[name=table]") == "texts_askubuntu"
+    assert called[0].startswith("Table 1: ")
+
+
+def test_a_method_is_taken_off_and_the_difference_has_its_interval(explorer):
+    view = "table=texts_quora&encoder=MiniLM"
+    values = {(row["method"], row["column"]): row["value"] for row in shown(explorer(view))}
+    tab = explorer(f"{view}&minus=Finetuned")
+    rows = shown(tab)
+    assert rows and {row["method"] for row in rows} == {method for method, _ in values} - {"Finetuned"}
+    for row in rows:
+        value, base = values[row["method"], row["column"]], values["Finetuned", row["column"]]
+        assert abs(row["value"] - (value - base)) < .02
+        assert row["method"] == "Base" or row["low"] < row["value"] < row["high"]
+    assert "minus Finetuned (points)" in tab.inner_text("#picture")
+    tab.select_option("[name=minus]", "nothing")
+    assert {(row["method"], row["column"]): row["value"] for row in shown(tab)} == values
+
+
+def test_the_way_back(explorer):
+    tab = explorer()
+    tab.get_by_role("navigation").get_by_text("Start").click()
+    assert tab.url.endswith("/index.html")
 
 
 @pytest.mark.parametrize("place", ["#picture circle", "#numbers button"])

@@ -6,7 +6,8 @@ const CHOSEN = ["paper", "table", "scale", "encoder", "metric"];
 const DEFAULT = {view: "results", paper: "itvreg", table: "table3", scale: "small"};
 const form = document.getElementById("view");
 const place = (id) => document.getElementById(id);
-let data, cells, numbers, claims;
+const NOTHING = "nothing"; // what is taken off where values are shown
+let data, cells, numbers, claims, compared;
 
 async function unpacked() {
   const bytes = Uint8Array.from(atob(window.PACKED), (letter) => letter.charCodeAt(0));
@@ -14,12 +15,36 @@ async function unpacked() {
   return new Response(stream).json();
 }
 
+function rounded(number, unit) {
+  return number === null ? null : +number.toFixed(unit === "fraction" ? 4 : 2);
+}
+
+// Of each cell, by its place: the differences from other methods that have an interval.
+function comparedOf(columns) {
+  const found = new Map();
+  columns.cell.forEach((place, i) => {
+    if (!found.has(place)) found.set(place, {});
+    found.get(place)[columns.against[i]] = {value: columns.difference[i], low: columns.low[i], high: columns.high[i], n: columns.n[i]};
+  });
+  return found;
+}
+
+// The rows as differences from a method on the same test.
+function minus(rows, base) {
+  const values = Object.fromEntries(rows.filter((row) => row.method === base).map((row) => [row.column, row.value]));
+  return rows.filter((row) => row.method !== base && row.column in values).map((row) => {
+    const known = (compared.get(row.place) || {})[base] || {value: row.value - values[row.column], low: null, high: null, n: row.n};
+    const numbers = Object.fromEntries(["value", "low", "high"].map((name) => [name, rounded(known[name], row.unit)]));
+    return {...row, ...numbers, n: known.n, std: null, minus: base};
+  });
+}
+
 function rowsOf(columns) {
   const names = Object.keys(columns);
   return columns.value.map((_, i) => {
-    const row = {};
+    const row = {place: i};
     for (const name of names) row[name] = columns[name][i];
-    for (const name of ["value", "std", "low", "high"]) if (row[name] !== null) row[name] = +row[name].toFixed(row.unit === "fraction" ? 4 : 2);
+    for (const name of ["value", "std", "low", "high"]) row[name] = rounded(row[name], row.unit);
     row.scale = row.profile;
     return row;
   });
@@ -33,6 +58,10 @@ function label(name, value, paper) { // paper: of a table
   return value || "none (no encoder)";
 }
 
+function order(paper, table) {
+  return Object.keys(data.tables[paper]).indexOf(table);
+}
+
 function inAddress() {
   return Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 }
@@ -42,11 +71,12 @@ function choose(asked, fromAddress) {
   const unknown = [];
   const view = ["results", "claims"].includes(asked.view || DEFAULT.view) ? asked.view || DEFAULT.view : DEFAULT.view;
   if (asked.view && asked.view !== view) unknown.push(`view ${asked.view}`);
-  for (const name of Object.keys(asked)) if (name !== "view" && !CHOSEN.includes(name)) unknown.push(`${name} ${asked[name]}`);
+  for (const name of Object.keys(asked)) if (!["view", "minus"].includes(name) && !CHOSEN.includes(name)) unknown.push(`${name} ${asked[name]}`);
   form.elements.view.value = view;
   let left = cells;
   for (const name of CHOSEN) {
     const known = [...new Set(left.map((cell) => cell[name]))];
+    if (name === "table") known.sort((one, other) => order(left[0].paper, one) - order(left[0].paper, other));
     const wanted = asked[name] ?? DEFAULT[name];
     if (asked[name] !== undefined && !known.includes(asked[name])) unknown.push(`${name} ${asked[name]}`);
     const value = known.includes(wanted) ? wanted : known.includes(DEFAULT[name]) ? DEFAULT[name] : known[0];
@@ -54,14 +84,26 @@ function choose(asked, fromAddress) {
     select.replaceChildren(...known.map((one) => new Option(label(name, one, left[0].paper), one, false, one === value)));
     left = left.filter((cell) => cell[name] === value);
   }
+  const methods = [...new Set(left.map((cell) => cell.method))];
+  if (asked.minus && ![NOTHING, ...methods].includes(asked.minus)) unknown.push(`minus ${asked.minus}`);
+  const base = methods.includes(asked.minus) ? asked.minus : NOTHING;
+  form.elements.minus.replaceChildren(...[NOTHING, ...methods].map((one) => new Option(one, one, false, one === base)));
   place("said").textContent = fromAddress && unknown.length ? `Unknown in this link: ${unknown.join(", ")}. The default is shown instead.` : "";
-  return left;
+  return base === NOTHING ? left : minus(left, base);
 }
 
 function shownView() {
   const view = {view: form.elements.view.value};
+  if (form.elements.minus.value !== NOTHING) view.minus = form.elements.minus.value;
   for (const name of CHOSEN) view[name] = form.elements[name].value;
   return view;
+}
+
+// What the numbers of a row measure.
+function named(row) {
+  const metric = label("metric", row.metric);
+  if (row.minus) return `${metric}, minus ${row.minus}${row.unit === "percent" ? " (points)" : ""}`;
+  return `${metric}${row.unit === "percent" ? " (%)" : ""}`;
 }
 
 function draw(rows) {
@@ -74,10 +116,11 @@ function draw(rows) {
     width: Math.max(340, Math.min(1100, place("picture").clientWidth || 900)),
     height: 60 + columns.length * (26 + 17 * methods.length),
     marginLeft: Math.min(wide ? 240 : 130, 20 + 6.6 * longest), marginRight: 12, marginTop: 30, marginBottom: 45,
-    x: {label: `${label("metric", rows[0].metric)}${rows[0].unit === "percent" ? " (%)" : ""}`, grid: true, nice: true, labelAnchor: "center", labelOffset: 36},
+    x: {label: named(rows[0]), grid: true, nice: true, labelAnchor: "center", labelOffset: 36},
     y: {domain: methods, label: null}, fy: {domain: columns, label: null, axis: null},
     marks: [
       Plot.frame({stroke: "currentColor", strokeOpacity: .25}),
+      ...(rows[0].minus ? [Plot.ruleX([0], {stroke: "currentColor"})] : []),
       Plot.text(columns, {fy: (one) => one, text: (one) => one, frameAnchor: "top-left", dy: -13, dx: 2, fontWeight: 600}),
       Plot.link(ranged, {x1: "low", x2: "high", y1: "method", y2: "method", fy: "column", stroke: "var(--mark)", strokeWidth: 2}),
       Plot.dot(rows, {
@@ -103,7 +146,7 @@ function tell(row) {
   const runs = row.runs.map((run) => data.runs[run]);
   const commits = row.commits.map((commit) => data.commits[commit]);
   const list = [
-    ["Value", `${row.value}${row.low === null ? "" : `, 95% confidence interval ${row.low} to ${row.high}`}; n = ${row.n}`],
+    [row.minus ? `Difference from ${row.minus}` : "Value", `${row.value}${row.low === null ? "" : `, 95% confidence interval ${row.low} to ${row.high}`}; n = ${row.n}`],
     ["Where", `${label("paper", row.paper)}, ${label("table", row.table, row.paper)}, ${label("scale", row.scale)}, ${label("encoder", row.encoder)}, ${row.method}, ${row.column} (${row.shift === "iid" ? "in distribution" : "out of distribution"})`],
     ["Command that makes it again", row.command], [commits.length > 1 ? "Commits" : "Commit", commits.join(", ")],
     [`Runs (${runs.length})`, runs.join(" ")],
@@ -157,9 +200,14 @@ function show(asked, fromAddress) {
   const isClaims = form.elements.view.value === "claims";
   place("claims").hidden = !isClaims;
   place("results").hidden = isClaims;
-  for (const name of CHOSEN) form.elements[name].disabled = isClaims;
+  for (const name of [...CHOSEN, "minus"]) form.elements[name].disabled = isClaims;
   if (isClaims) return tabulateClaims();
   place("details").replaceChildren();
+  if (!rows.length) {
+    place("said").textContent = "Nothing else was measured where this method was: choose another one to take off.";
+    place("picture").replaceChildren();
+    return tabulate(rows);
+  }
   const page = rows[0].page;
   const link = element("a", "The page of this table");
   link.href = `reports/${page}.html`;
@@ -173,4 +221,4 @@ form.addEventListener("change", () => {
   history.replaceState(null, "", `#${new URLSearchParams(shownView())}`);
 });
 window.addEventListener("hashchange", () => show(inAddress(), true));
-unpacked().then((all) => { data = all; cells = rowsOf(all.cells); show(inAddress(), true); document.body.dataset.ready = "yes"; });
+unpacked().then((all) => { data = all; compared = comparedOf(all.differences); cells = rowsOf(all.cells); show(inAddress(), true); document.body.dataset.ready = "yes"; });
