@@ -630,7 +630,7 @@ def test_page_and_twin_have_the_same_numbers(tables):
         assert twin["tests"][row.test]["change"]["value"] == pytest.approx(row.change, abs=1e-6)
         assert f"{100 * row.tuned:.1f}" in page
     parts = {"warnings", "sentences", "tests", "scores", "words", "slices", "interventions", "data", "flips", "next"}
-    assert set(twin) == parts | {"notes", "facts", "made by"}
+    assert set(twin) == parts | {"notes", "left out", "facts", "made by"}
     assert twin["facts"]["models"]["base"]["fingerprint"] != twin["facts"]["models"]["tuned"]["fingerprint"]
     assert "--seed 3" in tables.facts["command"]
     assert all("was chosen on these tests" in text for text in (page, tables.json()))
