@@ -195,7 +195,7 @@ class Regularizer:
             return
         self.texts = read_texts(self.texts)
         count = self.texts_per_batch
-        if count is not None and not (isinstance(count, Integral) and count > 0):
+        if count is not None and (isinstance(count, bool) or not (isinstance(count, Integral) and count > 0)):
             raise ValueError(f"texts_per_batch must be a whole number from 1, got {count!r}")
         if (self.columns, self.rows) != (0, 1.):
             raise ValueError("columns and rows are those of a batch: leave them out where texts are given")
@@ -700,11 +700,17 @@ class Regularized(torch.nn.Module):
         "What the loss itself gives; its embeddings are left in the batch."
         reads_base = batch.base is not None and (batch.memory is None or self.streams)
         with precision_seen(batch.encoder) if reads_base else nullcontext() as contexts:
-            if isinstance(self.loss, PairLoss):
-                loss = self._of_pairs(batch)
-            else:
-                with watched(self.model) as calls:
-                    loss = self.loss(batch.features, batch.labels)
+            try:
+                if isinstance(self.loss, PairLoss):
+                    loss = self._of_pairs(batch)
+                else:
+                    with watched(self.model) as calls:
+                        loss = self.loss(batch.features, batch.labels)
+            except (IndexError, ValueError, AssertionError) as e:
+                if len(batch.features) > 1:
+                    raise
+                what = f"{type(self.loss).__name__} cannot be computed on one column of texts ({type(e).__name__})"
+                raise ValueError(f"{what}: give the data set two, the left and the right text of a pair") from e
         if contexts:
             batch.precision = contexts[0]
         if not isinstance(self.loss, PairLoss):

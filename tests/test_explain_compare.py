@@ -179,6 +179,13 @@ def test_an_encoder_with_a_prompt_of_its_own_is_trained_behind_it(tmp_path, monk
     assert read and all(text.startswith("[CLS] why [UNK] how [UNK] [UNK] what [UNK] ") for text in read)
     assert f"prompts={prompt!r}," in found.snippet() and "texts behind <code>why" in found.html()
     compile(found.snippet(), "program", "exec")
+    sides = {"query": "why ", "document": "how "}
+    base = SentenceTransformer(str(tmp_path / "bert"), device="cpu", prompts=sides)
+    read.clear()
+    found = compare(base, some_pairs(), {"new": some_pairs(seed=1)}, **asked | {"methods": "plain,base"})
+    assert {text.split()[1] for text in read} == {"why", "how"}
+    assert "prompts={'left': 'why ', 'right': 'how '}," in found.snippet()
+    assert any(note.startswith("The base model reads left texts behind 'why '") for note in found.facts["notes"])
 
 
 # ---- words

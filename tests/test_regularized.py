@@ -982,3 +982,11 @@ assert not {"sentence_transformers", "transformers", "datasets"} & set(sys.modul
 
 def test_importing_the_losses_does_not_import_the_trainer():
     subprocess.run([sys.executable, "-c", LIGHT], check=True)
+
+
+@pytest.mark.parametrize("make", [losses.CosineSimilarityLoss, losses.MultipleNegativesRankingLoss, LeastSquares])
+def test_one_column_of_texts_is_told(encoders, make):
+    model = copy.deepcopy(encoders["table"])
+    loss = Regularized(model, make(model), [OutReg(1.)])
+    with pytest.raises(ValueError, match="cannot be computed on one column of texts .* two, the left and the right"):
+        loss([model.preprocess(["red lamp", "old chair"])], torch.tensor([1., 0.]))

@@ -327,6 +327,8 @@ NUL = "\0"
 def text_lines(path, errors: str = "strict"): # errors: as of `bytes.decode` -> the text of each line with its end
     "The lines of a file in UTF-8, *.gz or not. Raises `DataError` naming file and line, and for an empty file."
     number = 0
+    if Path(path).exists() and not Path(path).is_file():
+        raise DataError(f"{path}: a file is expected")
     is_zipped = Path(path).suffix == ".gz"
     with (gzip.open(path) if is_zipped else open(path, "rb")) as file:
         try:

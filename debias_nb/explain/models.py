@@ -282,7 +282,7 @@ def _token_ids(scorer: Scorer, texts: list[str]) -> list[list[int]]:
 
 
 def unknown_texts(scorer: Scorer, texts: list[str]) -> np.ndarray: # (n,) booleans
-    "Which texts have no token, or at least half of them in the place of unknown words."
+    "Which texts have no token, or at least half of theirs are unknown."
     tokenizer = scorer.model.tokenizer
     if scorer.kind == "static":
         unknown = {tokenizer.token_to_id(word) for word in ("[UNK]", "<unk>")}

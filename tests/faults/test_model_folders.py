@@ -14,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from debias_nb import loading
 from debias_nb.config import EncoderConfig
 from debias_nb.data.planted_encoder import planted_encoder
 from debias_nb.encoders import EncoderError, embed_texts, encoder_fingerprint
@@ -174,6 +175,40 @@ def without_head(folder):
     (folder / "modules.json").unlink()
 
 
+def linked(folder):
+    "The folder of a module is a link to another model's."
+    shutil.move(folder / "1_Pooling", folder.parent / "elsewhere")
+    (folder / "1_Pooling").symlink_to(folder.parent / "elsewhere")
+
+
+def waiting(folder):
+    os.mkfifo(folder / "README.md")
+
+
+def with_template(text):
+    "A transformer that writes each text into a chat template."
+    def damage(folder):
+        put(folder / "tokenizer_config.json", chat_template=text)
+        way = {"method": "forward", "method_output_name": "last_hidden_state"}
+        put(folder / SETTINGS, modality_config={"text": way, "message": way | {"format": "flat"}}, module_output_name="token_embeddings")
+    return damage
+
+
+def larger_tokenizer(folder):
+    known = json.loads((folder / "tokenizer.json").read_text())
+    known["model"]["vocab"]["kettles"] = 5000
+    (folder / "tokenizer.json").write_text(json.dumps(known))
+
+
+def quantized(kept):
+    return kept | {QUERY: (100 * kept[QUERY]).round().to(torch.int8)}
+
+
+def eighth(kept):
+    return kept | {QUERY: kept[QUERY].to(torch.float8_e4m3fn)}
+
+
+ESCAPE = "{{ ''.__class__.__mro__[1].__subclasses__() }}"
 ASKED = [ # how files would be read, from where, by which code, onto which device
     {"model_args": {"trust_remote_code": True}}, {"model_kwargs": {"gguf_file": "x.gguf"}},
     {"model_args": {"device_map": {"": "disk"}}}, {"model_args": {"state_dict": {}}}, {"model_args": [1]},
@@ -217,12 +252,28 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
     "renamed": (weights(lambda kept: {f"other.{name}": kept[name] for name in kept}), "embeddings.LayerNorm.bias"),
     "narrow": (weights(lambda kept: kept | {QUERY: kept[QUERY][:, :16].clone()}), "cannot be loaded"),
     "a layer without its bias": (dense(without("linear.bias")), "linear.bias"),
+    "a link to a module elsewhere": (linked, "modules.json", "1_Pooling is a link"),
+    "what is neither file nor folder": (waiting, "README.md: neither"),
+    **{f"{count} layers": (fields(CONFIG, num_hidden_layers=count), f"num_hidden_layers is {count}, and the weights are of 1 ")
+       for count in (0, 2, 10**6)},
+    "a number in place of a class": (fields(CONFIG, architectures=5), f"{CONFIG}: architectures"),
+    "the number of a class": (fields(CONFIG, architectures=[1]), f"{CONFIG}: architectures: 0"),
+    "whole numbers": (weights(quantized), f"{QUERY} is quantized (I8)"),
+    "eight bits": (weights(eighth), f"{QUERY} is quantized (F8_E4M3)"),
+    "no number": (weights(lambda kept: kept | {QUERY: kept[QUERY] * float("nan")}), f"{QUERY} has values that are not finite"),
+}
+SENTENCES = { # damage to what makes a vector of a text, which no cross-encoder asks
+    **{f"{count} tokens": (fields(SETTINGS, max_seq_length=count), f"reads {count} tokens of a text") for count in (-1, 0, 2)},
+    "one vector for all texts": (
+        fields(SETTINGS, modality_config={"text": {"method": "forward", "method_output_name": "pooler_output"}}), "bert"),
+    "a template that leaves its sandbox": (with_template(ESCAPE), "SecurityError"),
 }
 TABLE = {
     "only pickles": (lambda folder: (folder / WEIGHTS).rename(folder / "weights.pkl"), "weights.pkl", "pickles"),
     "no modules": (lambda folder: (folder / "modules.json").unlink(), "modules.json"),
     "half the weights": (halved(WEIGHTS), "cannot be loaded"),
     "half a tokenizer": (halved("tokenizer.json"), "cannot be loaded"),
+    "a token without a row": (larger_tokenizer, "a token with the number 5000"),
     "weights of another name": (weights(lambda kept: {"other": kept["embedding.weight"]}), "cannot be loaded"),
 }
 
@@ -243,15 +294,15 @@ def contents(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("model, name", [("bert", name) for name in BERT] + [("table", name) for name in TABLE])
+@pytest.mark.parametrize("model, name", [("bert", name) for name in BERT | SENTENCES] + [("table", name) for name in TABLE])
 def test_no_folder_runs_code_opens_a_pickle_or_loads_in_part(models, tally, monkeypatch, model, name):
     folder = models / model
     monkeypatch.syspath_prepend(str(models))
-    change, *words = (BERT if model == "bert" else TABLE)[name]
+    change, *words = (BERT | SENTENCES if model == "bert" else TABLE)[name]
     change(folder)
     before = contents(folder)
     ways = [as_encoder, as_scorer, as_pairs]
-    if model == "table" or "2_Dense" in before or "2_Dense/config.json" in before:
+    if model == "table" or name in SENTENCES or "2_Dense" in before or "2_Dense/config.json" in before:
         ways.remove(as_pairs) # which takes a transformer alone
     for load in ways:
         with tally.trial("damaged models"), pytest.raises(EncoderError) as error:
@@ -287,6 +338,19 @@ def test_a_classifier_that_is_not_there_is_told(models):
     without_head(models / "bert")
     with pytest.raises(EncoderError, match="classifier.weight"):
         as_scorer(models / "bert")
+
+
+def test_a_cross_encoder_is_no_encoder(models):
+    from sentence_transformers import CrossEncoder
+    CrossEncoder(str(models / "bert"), num_labels=1, device="cpu").save(str(models / "cross"))
+    with pytest.raises(EncoderError, match="cross: a cross-encoder"):
+        as_encoder(models / "cross")
+    assert load_model(str(models / "cross"), "cpu").kind == "cross"
+
+
+def test_layers_that_share_their_weights_are_counted_otherwise(tmp_path):
+    (tmp_path / "config.json").write_text('{"num_hidden_layers": 12, "num_hidden_groups": 1}')
+    loading._check_layers(tmp_path, {"encoder.albert_layer_groups.0.albert_layers.0.ffn.weight": "F32", "h.0.x": "F32"})
 
 
 def test_commands_refuse_in_a_sentence(models, tmp_path):
