@@ -170,7 +170,7 @@ def test_a_notebook_to_read_is_short_and_shows_first_what_it_is_about(path):
     assert len(lines_of_code(path)) <= 200
     seen, pictures, headings = layout(cells(path))
     assert 4 <= len(pictures) <= 6 and pictures[0] <= SCREEN
-    assert headings["The insight"] <= seen / 3
+    assert headings["The insight"] <= .4 * seen
     order = ["The idea", "The insight", "What it costs", "Where it fails", "In your own training", "Four questions"]
     assert [name for name in headings if name in order] == order
 
