@@ -42,7 +42,7 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-faults test-lower test-notebooks test-python test-types lock docs docs-check bench lab-check reference sync check-sync clean
+.PHONY: help venv reports test test-faults test-lower test-notebooks test-python test-types lock docs docs-check bench lab-check sync check-sync clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -120,10 +120,6 @@ docs-check: $(VENV)/.stamp-lab docs ## build the pages and look at them, in a br
 
 bench: $(VENV)/.stamp-bench | .cache ## run every bench, one after the other: ratios of times, nothing is written
 	for bench in $(BENCHES); do $(BIN)/python bench/$$bench.py || exit 1; done
-
-reference: ## take this machine's planted records as the committed reference
-	cd _runs && for file in */*.planted.jsonl; do mkdir -p ../results/$$(dirname $$file) && rm -f ../results/$${file%.jsonl}.parquet && cp $$file ../results/$$file; done
-	$(BIN)/debias-nb convert
 
 lab-check: $(VENV)/.stamp-lab | .cache ## open notebooks in JupyterLab with a browser that has no window (Chromium), run one, and look at what has changed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/lab -rs

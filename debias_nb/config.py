@@ -211,6 +211,9 @@ def nearest(word: str, known) -> str:
     return f" (known: {', '.join(map(repr, known))})"
 
 
+_nearest = functools.lru_cache(maxsize=1024)(nearest) # of several models that may be meant, all but one refuse the same keys each time
+
+
 class Strict(BaseModel):
     "A pydantic model that forbids unknown keys, naming the one that was probably meant, and is immutable."
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -221,8 +224,9 @@ class Strict(BaseModel):
         if not isinstance(values, dict):
             return values
         wrong = []
-        for key in [key for key in values if key not in cls.model_fields]:
-            why = PydanticCustomError("unknown", "unknown key{hint}", {"hint": nearest(str(key), cls.model_fields)})
+        known = cls.model_fields # asked for once: pydantic looks it up anew each time
+        for key in [key for key in values if key not in known]:
+            why = PydanticCustomError("unknown", "unknown key{hint}", {"hint": _nearest(str(key), tuple(known))})
             wrong.append(InitErrorDetails(type=why, loc=(key,), input=values))
         if wrong:
             raise ValidationError.from_exception_data(cls.__name__, wrong)

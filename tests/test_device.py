@@ -31,7 +31,7 @@ from debias_nb.repro.config import (
     AuthorsConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, load_experiment,
 )
 from debias_nb.repro.runs.limits import Limits, TimeUp, divided, newest
-from debias_nb.repro.runs.records import Store, comparable, git_state, latest
+from debias_nb.repro.runs.records import RecordError, Store, comparable, git_state, latest
 from debias_nb.repro.runs.runner import narrow
 from debias_nb.repro.runs.tasks.common import base_encoder
 from dry import dry_runs, dry_step
@@ -374,7 +374,8 @@ ELSEWHERE = PAIRS.model_copy(update={"experiment": "elsewhere"})
     (lambda here: record_of("../../../OUT"), "environment.commit: "),
     (lambda here: record_of("/elsewhere"), "environment.commit: "),
     (lambda here: record_of(here) | {"environment": [1]}, "environment: "),
-    (lambda here: None, "it has no checksum"),
+    (lambda here: None, "checksum: it has none"),
+    (lambda here: record_of(here, peak_memory_bytes=10**19), "peak_memory_bytes: "),
 ])
 def test_what_is_not_the_sealed_record_of_a_run_is_named_and_not_merged(tmp_path, change, says):
     here = git_state(ROOT)["commit"]
@@ -386,6 +387,78 @@ def test_what_is_not_the_sealed_record_of_a_run_is_named_and_not_merged(tmp_path
     assert not done.added and not done.apart
     assert len(done.left_out) == 1 and done.left_out[0].startswith(f"{source}: line 1 is left out: {says}"), done.left_out
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [source]
+
+
+def test_records_that_were_published_there_are_merged_too(tmp_path):
+    here = git_state(ROOT)["commit"]
+    source = Store(tmp_path / "source")
+    source.append(record_of(here))
+    source.publish(*PLACE.values())
+    (tmp_path / "source/itvreg/demo.planted.jsonl").write_bytes(b"\0" * 500)
+    target = Store(tmp_path / "target")
+    done = device.merge(source, tmp_path / "apart", ROOT, target)
+    assert done.added == [PAIRS.id] and len(target.all()) == 1
+    assert len(done.left_out) == 1 and "demo.planted.jsonl: line 1 is left out" in done.left_out[0]
+
+
+def test_a_folder_without_git_says_so(tmp_path, monkeypatch):
+    source = Store(tmp_path / "source")
+    source.append(record_of(git_state(ROOT)["commit"]))
+    monkeypatch.setattr(device, "history", lambda root: None)
+    with pytest.warns(UserWarning, match="no git here"):
+        assert device.merge(source, tmp_path / "apart", ROOT, Store(tmp_path / "target")).apart
+
+
+@pytest.fixture
+def clone(tmp_path, monkeypatch):
+    "A project with one experiment, whose history knows `aaaa…`, and a store of this machine."
+    monkeypatch.setenv("DEBIAS_NB_RUNS", str(tmp_path / "_runs"))
+    experiment = load_experiment("itvreg/table03", "planted", ROOT)
+    few = experiment.model_copy(update={"blocks": experiment.blocks[:1]})
+    monkeypatch.setattr(device, "load_experiment", lambda *_: few)
+    monkeypatch.setattr(device, "history", lambda root: frozenset({"a" * 40}))
+    return tmp_path, few.runs()
+
+
+def made_by(run, auc=.5, **environment):
+    "An invented record of a run."
+    said = {"commit": "a" * 40, "dirty": False} | environment
+    own = {"id": run.id, "seed": run.seed, "config": run.model_dump(mode="json"), "metrics": {"iid": {"auc": auc}}}
+    return record_of("a" * 40) | own | {"environment": pairs_record()["environment"] | said}
+
+
+def test_publishing_adds_and_leaves_out_nothing(clone):
+    root, runs = clone
+    own, target = Store(root / "_runs"), Store(root / "results")
+    place = ("itvreg", "table03", "planted")
+    for run in runs[:3]:
+        target.append(made_by(run))
+    target.publish(*place)
+    for run in runs[2:5]:
+        own.append(made_by(run))
+    assert device.publish("itvreg/table03", "planted", root) == ([runs[3].id, runs[4].id], [runs[2].id])
+    target.publish(*place)
+    assert {record["id"] for record in target.all()} == {run.id for run in runs[:5]}, "what is there stays"
+
+    own.append(made_by(runs[0], auc=.75))
+    own.append(made_by(runs[5]))
+    with pytest.raises(RecordError, match=f"nothing is published\n{runs[0].id}: another record is there"):
+        device.publish("itvreg/table03", "planted", root)
+    assert len(target.all()) == 5
+    added, _ = device.publish("itvreg/table03", "planted", root, replace=True)
+    assert added == [runs[0].id, runs[5].id]
+    assert target.find(runs[0])["metrics"] == {"iid": {"auc": .75}}
+
+
+@pytest.mark.parametrize("environment, says", [
+    ({"dirty": True}, "were made with changes"), ({"commit": "b" * 40}, "name the commit bbbbbbbb"),
+])
+def test_what_no_commit_has_made_is_not_published(clone, environment, says):
+    root, runs = clone
+    Store(root / "_runs").append(made_by(runs[0], **environment))
+    with pytest.raises(RecordError, match=says):
+        device.publish("itvreg/table03", "planted", root)
+    assert not (root / "results").exists()
 
 
 def test_a_checkout_from_a_bundle_knows_its_commit(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from debias_nb.data.registry import inventory, load_registry
 from debias_nb.repro.pages.frame import only_stored
 from debias_nb.repro.pages.report import write_page
+from debias_nb.repro.runs.device import unpublished
 from debias_nb.repro.pages.verdicts import overall, read_ledger
 from debias_nb.stats import WORDS
 from made import shrunk
@@ -185,9 +187,17 @@ def test_a_table_becomes_a_page(project):
     with opened(project / target) as nb:
         [parameters] = [i for i, cell in enumerate(nb.cells) if "parameters" in cell.metadata.get("tags", [])]
         nb.cells[parameters + 1 :] = [new_code_cell(page.text)]
-    tool("debias-nb", *command("Add a table"), "--workers", "1", cwd=project)
+    git = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "core.hooksPath=/dev/null"]
+    for step in (["init", "--quiet"], ["add", "."], [*git, "commit", "--quiet", "--message=a table"]):
+        subprocess.run(["git", *step], check=True)
+    run, publish = commands("Add a table")
+    tool("debias-nb", *run, "--workers", "1", cwd=project)
+    said = unpublished(project)
+    assert said == {"itvreg/remedies": 4}
+    tool("debias-nb", *publish, cwd=project)
+    assert unpublished(project) == {}
 
-    written = write_page("itvreg/remedies", project / "pages", fresh=True)
+    written = write_page("itvreg/remedies", project / "pages")
     assert {"remedies.md", "remedies.csv", "remedies.differences.csv"} <= {path.name for path in written}
     text = written[0].read_text("utf-8")
     assert "4 of 4 runs completed" in text

@@ -228,6 +228,7 @@ ST = "sentence_transformers.sentence_transformer.losses"
     ("needy:Loss", "needy cannot be imported: .*no_such_package"),
     ("faulty:Loss", "faulty cannot be imported: ZeroDivisionError"),
     ("mine:Naer", "mine has no 'Naer'; did you mean 'Near'"),
+    ("os:system", "os is a module of Python itself and holds no loss"),
     ("mine:NUMBER", "mine:NUMBER is of type int and no loss"),
     ("mine:nothing", "gives a NoneType, and no loss"),
     ("mine:Frozen", "has no gradient"),

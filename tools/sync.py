@@ -5,6 +5,7 @@ library    exporting the notebooks gives debias_nb/ byte for byte, and no module
 notebooks  they are as nbdev_clean leaves them, with kernel, language and folded cells as JupyterLab has them, none is over 1 MB, all together at most 15 MB, and no output belongs to
            another source
 readme     README.md is what nbs/index.ipynb gives
+records    the code that made those of results/ is in the history of this clone, without changes
 reports    nbs/papers/, results/, bench/ and expected/ give reports/ byte for byte, from another folder, with another
            order of sets, in another time zone; left out are reports/diagnose/, the pages of tools/diagnose_cases.py, which
            trains on published data, reports/RELIABILITY.md, reports/MUTANTS.md and
@@ -255,7 +256,23 @@ def pages_of(paths: list[Path], root: Path = ROOT) -> list[str]: # as `debias-nb
             found.append(path.relative_to(papers).with_suffix("").as_posix())
     if any(name.endswith("/claims") for name in found) and "claims" not in found:
         found.append("claims")
+    if any(path.is_relative_to(papers) for path in paths) and "contents" not in found:
+        found.append("contents") # lists all pages
     return found
+
+
+def unfounded(root: Path = ROOT) -> list[str]:
+    "Published records of code that nobody can look up; nothing where there is no git, which is said."
+    from debias_nb.repro.runs.records import NO_HISTORY, Store, history
+    commits = history(root)
+    if commits is None:
+        print(f"records: {NO_HISTORY}")
+        return []
+    return [found.removeprefix(f"{root}/") for found in Store(root / "results").unfounded(commits)]
+
+
+def runs_again(root: Path = ROOT) -> None:
+    "Records are mended by making the runs again: nothing is done here."
 
 
 # In the order in which they can be mended: the reports are made by the library, and the index shows both.
@@ -264,6 +281,7 @@ CHECKS = {
     "library": (library, mend_library),
     "reports": (reports, mend_reports),
     "readme": (readme_differs, mend_readme),
+    "records": (unfounded, runs_again),
 }
 
 
@@ -308,6 +326,9 @@ def main() -> int:
         print(f"{name:<10} {'differs' if found else 'ok'}{said}", flush=True)
         if found:
             wrong.append(name)
+    from debias_nb.repro.runs.device import unpublished
+    for name, count in unpublished(ROOT).items():
+        print(f"{count} runs in _runs/ are not in results/, from which pages are made: debias-nb publish {name}")
     if wrong and not args.mend:
         print(f"\nto mend: make sync   (or: python tools/sync.py --mend {' '.join(wrong)})")
     return bool(wrong)

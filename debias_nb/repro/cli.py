@@ -24,7 +24,7 @@ from debias_nb.config import (
 from debias_nb.data.registry import DataError, inventory
 from debias_nb.repro.config import configured, load_experiment
 from debias_nb.repro.notebooks import ASKED, NotebookFailed, RunnerError, execute, execute_all, made, meant, templates
-from debias_nb.repro.runs.records import RecordError, Store, WorkerLost, latest
+from debias_nb.repro.runs.records import NO_HISTORY, RecordError, Store, WorkerLost, history, latest
 from debias_nb.repro.runs.runner import cores, narrow, run_all, store_for
 
 
@@ -364,7 +364,7 @@ def merge(
     folders = [folder]
     if jobs: # each has its own, for each version of the code
         folders = sorted({path.parents[1] for path in folder.glob("*/*/*/*.jsonl")})
-    elif not any(folder.glob("*/*.jsonl")):
+    elif not Store(folder).places():
         below = sorted({str(path.parents[1]) for path in folder.glob("*/*/*.jsonl")})
         hint = f"; did you mean {' or '.join(below)}?" if below else ""
         raise RunnerError(f"{folder} holds no records{hint}")
@@ -388,19 +388,35 @@ def _publish(folder: Path) -> bool: # whether every line was a record
     "Puts lines of records into the Parquet files next to them, and says what is left out."
     store = Store(folder)
     every = [store.publish(*place) for place in store.unpublished()]
-    rows, trimmed, unsealed = (sum(getattr(one, what) for one in every) for what in ("rows", "trimmed", "unsealed"))
+    rows, trimmed = (sum(getattr(one, what) for one in every) for what in ("rows", "trimmed"))
     if every:
         echo(f"{len(every)} Parquet files written in {os.path.relpath(folder)}, with {rows} records")
     if trimmed:
         echo(f"{trimmed} of them are of further worlds: without bootstrap replicates and single values of questions")
-    if unsealed:
-        echo(f"{unsealed} lines had no checksum, and are those of runs")
     for one in every:
         for run_id in one.replaced:
             echo(f"left out, since a newer record of the run is there: {run_id}")
         for told in one.left_out:
             echo(told, err=True)
     return not any(one.left_out for one in every)
+
+
+@app.command(rich_help_panel=MAINTENANCE)
+def publish(
+    tables: Annotated[list[str], Argument(help="Tables or papers, e.g. itvreg/table05 scan.")],
+    profile: Profile = "planted",
+    replace: Annotated[bool, Option("--replace", help="Replace records that differ from those of this machine.")] = False,
+):
+    """Add this machine's records of a table, in _runs/, to those in results/, from which pages are made.
+
+    No record in results/ is left out. Records made with uncommitted changes are refused."""
+    from debias_nb.repro.runs.device import publish as published
+    root = project_here()
+    for name in _chosen(tables, configured(f"*/*.{profile}.yaml", root)):
+        added, known = published(name, profile, root, replace)
+        echo(f"{name}: {len(added)} records added, {len(known)} were there")
+    if not _publish(root / "results"):
+        raise Exit(1)
 
 
 @app.command(rich_help_panel=MAINTENANCE)
@@ -476,14 +492,30 @@ def status(
     json_: Annotated[bool, Option("--json", help="Print every cell as a JSON list.")] = False,
     fresh: Fresh = False,
 ):
-    "Say which cells of which tables have a number, and why others have none."
-    from debias_nb.repro.pages.frame import reasons
+    """Say which cells of which tables have a number, and why others have none.
+
+    Exits with status 1 if records in results/ were made by code that is not in the history of this clone."""
     from debias_nb.repro.pages.report import all_cells, status_json
-    project_here()
+    root = project_here()
     cells = all_cells(fresh=fresh, paper=paper)
     if json_:
         echo(status_json(cells))
+    else:
+        _print_status(cells)
+    commits = history(root)
+    if commits is None:
+        echo(NO_HISTORY, err=True)
         return
+    unfounded = Store(root / "results").unfounded(commits, paper)
+    for told in unfounded:
+        echo(told, err=True)
+    if unfounded:
+        raise Exit(1)
+
+
+def _print_status(cells):
+    "A row a table."
+    from debias_nb.repro.pages.frame import reasons
     tables = {}
     for cell in cells:
         tables.setdefault((cell.paper, cell.table, cell.profile), []).append(cell)

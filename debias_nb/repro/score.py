@@ -82,6 +82,8 @@ def find_loss(
 ):             # what stands there
     "Raises `ConfigError` for another form, and `ScoreError`, naming the nearest, for a module or a name that is not there."
     module, name = module_and_name(spec)
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        raise ScoreError(f"{module} is a module of Python itself and holds no loss")
     found = _module(module)
     if not hasattr(found, name):
         public = [own for own in vars(found) if not own.startswith("_")]
@@ -138,24 +140,30 @@ class Candidate:
         "The name of the folder with its records."
         return f"{self.file_name}-{self.source}"
 
+    def look(self): # what stands there; whether it is a regularizer
+        "Raises `ScoreError` for what is no loss. Nothing is called."
+        found = find_loss(self.spec)
+        is_class = isinstance(found, type)
+        is_term = issubclass(found if is_class else type(found), (Regularizer, Changing))
+        if self.weight is not None and not is_term:
+            raise ScoreError(f"{self.spec} is no regulariser: --weight means nothing to it")
+        is_function = inspect.isfunction(found) or inspect.ismethod(found)
+        if not is_term and not is_function and not (is_class and issubclass(found, torch.nn.Module)):
+            kinds = "a subclass of Regularizer, a loss class of sentence-transformers, or a function of a model"
+            raise ScoreError(f"{self.spec} is of type {type(found).__name__} and no loss: {kinds} is needed")
+        return found, is_term
+
     def make(
         self,
         model, # the SentenceTransformer that is trained
         base,  # a copy from before training
     ):         # a loss for the trainer
         "Raises `ScoreError` for what is no loss, or cannot be made from a model."
-        found = find_loss(self.spec)
-        is_class = isinstance(found, type)
-        is_term = issubclass(found if is_class else type(found), (Regularizer, Changing))
-        if self.weight is not None and not is_term:
-            raise ScoreError(f"{self.spec} is no regulariser: --weight means nothing to it")
-        if not is_term and not (inspect.isroutine(found) or is_class and issubclass(found, torch.nn.Module)):
-            kinds = "a subclass of Regularizer, a loss class of sentence-transformers, or a function of a model"
-            raise ScoreError(f"{self.spec} is of type {type(found).__name__} and no loss: {kinds} is needed")
+        found, is_term = self.look()
         try:
             if is_term:
                 from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
-                one: Any = found() if is_class else found
+                one: Any = found() if isinstance(found, type) else found
                 if self.weight is not None:
                     one = replace(one, weight=self.weight)
                 return Regularized(model, CosineSimilarityLoss(model), [one], base=base)
@@ -184,6 +192,7 @@ def check(
     "Try a loss on one batch of sixteen planted pairs. Raises `ScoreError` for what cannot be trained with it."
     from debias_nb.config import WorldConfig
     from debias_nb.data.worlds import Catalogue
+    candidate.look() # before an encoder is made, which takes a minute
     base, _ = base_encoder(stand_in(encoder))
     model = copy.deepcopy(base)
     loss = candidate.make(model, copy.deepcopy(base))

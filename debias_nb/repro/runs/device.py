@@ -7,8 +7,8 @@ apart that is not in the history of this clone, or was changed when they were ma
 """
 import os
 import re
-import subprocess
 import time
+import warnings
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,11 @@ from typing import Annotated
 from pydantic import Field
 
 from debias_nb.config import ConfigError, Strict, check_known, load_config, nearest, project_root
-from debias_nb.repro.config import ExperimentConfig, Names, Profile, RunConfig, Settings, load_experiment, slug
-from debias_nb.repro.runs.records import Store, bundled, comparable, git, git_state, processor, published, this_machine
-from debias_nb.repro.runs.runner import Outcome, cores, execute_within, narrow, run_all, store_for
+from debias_nb.repro.config import ExperimentConfig, Names, Profile, RunConfig, Settings, configured, load_experiment, slug
+from debias_nb.repro.runs.records import (
+    NO_HISTORY, RecordError, Store, bundled, comparable, git_state, history, processor, published, this_machine, unknown_code,
+)
+from debias_nb.repro.runs.runner import Outcome, cores, execute_within, narrow, own_store, run_all, store_for
 
 
 Some = Annotated[Names, Field(min_length=1)]
@@ -189,18 +191,6 @@ def known_places(root: Path) -> set[tuple[str, str, str]]: # paper, experiment, 
     return places
 
 
-def _code_of(record: dict, root: Path) -> str: # "" for a commit in the history of the clone at `root`
-    "The version of the code that made a record, where it cannot be looked up here."
-    made = record["environment"]
-    if made["commit"] and not made["dirty"]:
-        try:
-            git(root, "merge-base", "--is-ancestor", made["commit"], "HEAD")
-            return ""
-        except (OSError, subprocess.SubprocessError):
-            pass
-    return code_version(made)
-
-
 def merge(
     source: Store,
     apart: Path,        # folder for what is of other code
@@ -211,21 +201,24 @@ def merge(
     """Add finished records to those that are there, of a run that was made twice with code of one kind the newest; what is
     not the sealed record of a run of this project is named, and left out. Raises `RecordError`, as `Store` does."""
     root = root or project_root()
+    commits = history(root)
+    if commits is None:
+        warnings.warn(NO_HISTORY, stacklevel=2)
     done = done or Merged()
     places = known_places(root)
     newest = {}
-    for where, line in source.lines():
+    for where, line in source.entries():
         why = line.why
         if line.record:
             place = tuple(line.record["config"][name] for name in ("paper", "experiment", "profile"))
-            if not line.sealed:
-                why = "it has no checksum"
-            elif place not in places:
+            if place not in places:
                 why = f"config: there is no configuration {'/'.join(place)}"
         if why:
             done.left_out.append(f"{where} is left out: {why}")
         elif line.record["status"] == "finished":
-            newest[_code_of(line.record, root), line.record["id"]] = line.record
+            made = line.record["environment"]
+            version = code_version(made) if unknown_code(made, commits or frozenset()) else ""
+            newest[version, line.record["id"]] = line.record
 
     for (version, run_id), record in newest.items():
         store = Store(apart / version) if version else target or store_for(record["config"]["profile"])
@@ -242,3 +235,63 @@ def merge(
         else:
             done.added.append(run_id)
     return done
+
+
+def ready(
+    name: str,         # `paper/experiment`
+    profile: Profile,
+    root: Path,        # of the clone
+) -> tuple[list[str], list[tuple]]: # ids whose record is there; else the record, and that of the run that is there or None
+    "The finished records of this machine that an experiment asks for."
+    source, target = own_store(), Store(root / "results")
+    known = []
+    new = []
+    for run in load_experiment(name, profile, root).runs():
+        record = source.find(run)
+        there = target.find(run) if record else None
+        if there and comparable(published(there)) == comparable(published(record)):
+            known.append(run.id)
+        elif record:
+            new.append((record, there))
+    return known, new
+
+
+def unpublished(root: Path) -> dict[str, int]: # experiment -> runs
+    "Planted runs of this machine of which `results/` has no record."
+    own = own_store()
+    found = {}
+    for name in configured("*/*.planted.yaml", root):
+        experiment = load_experiment(name, "planted", root)
+        if own.path(experiment).is_file():
+            _, new = ready(name, "planted", root)
+            count = sum(there is None for _, there in new)
+            if count:
+                found[name] = count
+    return found
+
+
+def publish(
+    name: str,             # `paper/experiment`
+    profile: Profile,
+    root: Path,            # of the clone
+    replace: bool = False, # records that are there and say otherwise
+) -> tuple[list[str], list[str]]: # ids: added, and there already
+    """Add this machine's records of an experiment to those in `results/`, all of them or none: nothing that is there is left
+    out. Raises `RecordError` naming the runs of which another record is there, or whose code is in no commit."""
+    known, new = ready(name, profile, root)
+    commits = history(root)
+    if commits is None:
+        warnings.warn(NO_HISTORY, stacklevel=2)
+    wrong = []
+    for record, there in new:
+        why = unknown_code(record["environment"], commits) if commits is not None else ""
+        if why:
+            wrong.append(f"{record['id']}: its records {why}; commit, and run it again with --fresh")
+        elif there and not replace:
+            wrong.append(f"{record['id']}: another record is there; --replace takes this one")
+    if wrong:
+        raise RecordError("\n".join([f"{name} at {profile}: nothing is published", *wrong]))
+    target = Store(root / "results")
+    for record, _ in new:
+        target.append(record)
+    return [record["id"] for record, _ in new], known

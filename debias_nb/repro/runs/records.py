@@ -1,10 +1,10 @@
 """One finished run is one record; a number in a report is traceable to one.
 
 While runs are made a record is a line of JSON with its checksum, in `<experiment>.<profile>.jsonl`, added under a lock.
-What does not fit the schema is neither written nor read: it is named with file, line and field, and stays where it is.
 A record that finds no place on the disk is kept in the folder for temporary files. What is published is a Parquet file
-next to it, a row a run, of whose columns each has its checksum: what is read is checked, and that alone is read which is
-needed. Of runs in further worlds it leaves out replicates and single values: a comparison over worlds takes each world
+next to it, a row a run, of whose columns each has its checksum, and that alone is read which is needed. Wherever a record
+comes from, `RECORD` says whether it is one: what does not fit is neither written nor read, but named with file, line or
+row, and field, and stays where it is. Of runs in further worlds it leaves out replicates and single values: a comparison over worlds takes each world
 as one value. A reader takes both files, and the newest finished record of a run counts, a failure where none finished.
 
 The commit in a record is that of the code that ran, and `dirty` tells whether this was changed since; outputs of a
@@ -30,13 +30,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from filelock import FileLock
 from pydantic import (
-    BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, field_validator, model_validator, with_config,
+    BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, field_validator, model_validator,
 )
-from typing_extensions import Required, TypedDict
 
 from debias_nb.config import ConfigError, each_key_once, once_per_state, package_file, project_root
 from debias_nb.repro.config import RunConfig
@@ -107,6 +106,17 @@ def git_state(
     return {"commit": about.get("commit"), "dirty": about.get("dirty")}
 
 
+def history(root: Path) -> frozenset[str] | None: # None: nobody knows
+    "The commits that the clone at `root` goes back to; a shallow one does not know them, nor does a folder without git."
+    with suppress(OSError, subprocess.SubprocessError):
+        is_whole = git(root, "rev-parse", "--is-shallow-repository") == "false"
+        if is_whole and Path(git(root, "rev-parse", "--show-toplevel")).samefile(root):
+            return frozenset(git(root, "rev-list", "HEAD").split())
+    return None
+
+
+NO_HISTORY = "no git here, or not the whole history: whether records are of code in the history cannot be said"
+
 CPUINFO = Path("/proc/cpuinfo") # Linux has it
 
 
@@ -151,6 +161,7 @@ FRACTION = re.compile(
     r"(overlap )?auc\d*|ap|map|mrr|r8|p\d+|psp\d+|ndcg\d+(_exp)?|.* importance|.* share|topic chance|leakage .*"
     r"|misled|excluded|seen words")
 
+Whole = Annotated[int, Field(ge=-2**63, lt=2**63)] # what a column of a Parquet file holds
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)] # whole ones too; none that is too large for a float
 Metrics = dict[str, dict[str, Number | None]]      # evaluation set -> metric -> value; None: could not be computed
 Replicates = dict[str, dict[str, list[Number | None]]] # evaluation set -> metric -> values of the bootstrap
@@ -167,19 +178,37 @@ class Environment(BaseModel):
     packages: dict[str, str] = {}
 
 
+PARTS = {name: TypeAdapter(field.annotation) for name, field in RunConfig.model_fields.items() if name in (
+    "encoder", "method", "corpus", "training", "eval_world", "eval_corpus")}
+
+
+@functools.lru_cache(maxsize=4096)
+def _part(name: str, text: str): # text: JSON
+    "A part of a configuration, which many runs share: understood once."
+    return PARTS[name].validate_python(json.loads(text))
+
+
 class Run(BaseModel):
     "What records of finished and of failed runs have in common."
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
     schema_version: Annotated[Literal[1], Field(alias="schema")]
     id: str
     config: RunConfig
-    seed: int
+    seed: Whole
     started: str
     finished: str
     seconds: Annotated[Number, Field(ge=0)]
     environment: Environment
     metrics: Metrics
     extra: Details
+
+    @field_validator("config", mode="before")
+    @classmethod
+    def _by_its_parts(cls, said):
+        if isinstance(said, dict):
+            with suppress(ValidationError): # told with its place where the whole is understood
+                return said | {name: _part(name, json.dumps(said[name])) for name in PARTS if said.get(name)}
+        return said
 
     @field_validator("metrics")
     @classmethod
@@ -209,13 +238,13 @@ class Finished(Run):
     curve: Details | list[JsonValue]
     device: str
     dtype: Literal["fp32", "bf16", "fp64"]
-    peak_memory_bytes: Annotated[int, Field(ge=0)]
+    peak_memory_bytes: Annotated[Whole, Field(ge=0)]
 
 
 class Failed(Run):
     status: Literal["failed"]
     error: str
-    step: int | None
+    step: Whole | None
 
 
 # The setting holds for JSON values, which the two kinds share.
@@ -262,10 +291,9 @@ def encode(
 
 @dataclass
 class Line:
-    "A line of a file, as it was understood."
+    "A line or a row of a file, as it was understood."
     record: dict | None = None # None: it holds none that can be trusted
     why: str = ""              # the reason for that, with the field
-    sealed: bool = False       # whether it has a checksum
 
 
 @functools.lru_cache(maxsize=4096) # a file that has grown by a line costs one line to read again
@@ -273,11 +301,11 @@ def understood(line: bytes) -> Line: # not to be changed
     "What a line says. A checksum must be that of the content, however the line is spelled."
     try:
         found = json.loads(line.decode("utf-8"), object_pairs_hook=each_key_once)
-        sealed = isinstance(found, dict) and "checksum" in found
-        if sealed and found.pop("checksum") != _checksum(_as_json(found)):
-            return Line(why="checksum: it is not that of the content")
+        checksum = found.pop("checksum", None) if isinstance(found, dict) else None
         RECORD.validate_python(found)
-        return Line(found, sealed=sealed)
+        if checksum != _checksum(_as_json(found)):
+            return Line(why="checksum: it is not that of the content" if checksum else "checksum: it has none")
+        return Line(found)
     except ValidationError as e:
         return Line(why=in_words(e))
     except (RecursionError, ValueError) as e:
@@ -346,7 +374,7 @@ def _lock(path: Path) -> FileLock:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    "Writes a new file, which then takes the old one's place."
+    "Writes a new file, which then takes the old one's place. Raises `RecordError`; the old one stays."
     path = Path(os.path.realpath(path)) # a link stays a link
     new = path.with_name(f"{path.name}.new")
     try:
@@ -355,8 +383,22 @@ def _replace(path: Path, content: bytes) -> None:
             f.flush()
             os.fsync(f.fileno())
         os.replace(new, path)
+    except OSError as e:
+        raise RecordError(f"{path} could not be written: {e.strerror or e}; what was there stays") from e
     finally:
         new.unlink(missing_ok=True)
+
+
+def _is_cut(end: bytes) -> bool: # end: what stands behind the last line
+    "Whether it is the beginning of a line: another process is adding it, or was when it was killed."
+    return end.startswith(b"{") and not understood(end).record
+
+
+def is_there(path: Path) -> bool:
+    "Whether a file is there. A warning names what is none: a folder, or a pipe, which would be waited for."
+    if path.exists() and not path.is_file():
+        warnings.warn(f"{path} is no file; it is left out", stacklevel=3)
+    return path.is_file()
 
 
 def append(
@@ -375,10 +417,10 @@ def append(
             end = old.rpartition(b"\n")[2]
             size = len(old)
             left = line
-            if understood(end).record: # it lacks its end alone
-                left = b"\n" + line
-            else: # of a writer that was killed
+            if _is_cut(end):
                 size -= len(end)
+            elif end:
+                left = b"\n" + line
             f.truncate(size)
             try:
                 while left:
@@ -392,7 +434,7 @@ def append(
             kept = Path(tempfile.mkdtemp(prefix="debias-nb-")) / "record.jsonl"
             _replace(kept, line)
             what = f"it is kept in {kept}, and append(path, read(kept)[0]) brings it back"
-        except OSError as other:
+        except (OSError, RecordError) as other:
             what = f"it could not be kept elsewhere either ({other})"
         raise RecordError(f"{path}: the record {record['id']} could not be written: {e.strerror or e}; {what}") from e
     return record
@@ -401,11 +443,10 @@ def append(
 def lines_of(
     path: Path, # a file of records; a missing one has none
 ) -> Iterator[tuple[int, bytes, Line]]: # counted from 1
-    """All lines of a file. The beginning of a line at its end is none: another process is adding it, or was when it was
-    killed."""
-    content = path.read_bytes() if path.exists() else b""
+    "All lines of a file; the beginning of one at its end is none."
+    content = path.read_bytes() if is_there(path) else b""
     *lines, end = content.split(b"\n")
-    if understood(end).record:
+    if end and not _is_cut(end):
         lines.append(end)
     for n, line in enumerate(lines, 1):
         yield n, line, understood(line)
@@ -442,23 +483,6 @@ LONG = ("data", "encoder", "curve", "extra")                         # JSON; wha
 FOR_QUERIES = {"world": "int64", "commit": "string", "processor": "string"} # said in `config` and `environment` already
 COLUMNS = dict.fromkeys(TEXTS, "string") | NUMBERS | dict.fromkeys(SHORT + LONG, "string") | FOR_QUERIES # name -> Arrow type
 FIRST_WORLD = 0 # the seed that configurations draw theirs by; `worlds` of a block counts further ones
-
-
-@with_config(ConfigDict(extra="forbid"))
-class Row(TypedDict, total=False):
-    "The JSON of a row: of what a record has to be, the form."
-    config: Required[dict[str, Any]]
-    metrics: Required[Metrics]
-    environment: Required[dict[str, Any]]
-    replicates: Replicates
-    error: str
-    data: dict[str, Any]
-    encoder: dict[str, Any]
-    curve: dict[str, Any] | list
-    extra: dict[str, Any]
-
-
-ROW = TypeAdapter(Row)
 
 
 def _world(config: dict) -> int | None: # None: real data, divided in one way
@@ -505,54 +529,101 @@ def write_published(path: Path, records: list[dict]) -> None: # one a run
     _replace(path, made.getvalue().to_pybytes())
 
 
-def _sealed_columns(path: Path, names: list[str]) -> dict[str, list]: # column -> values
+class About(BaseModel):
+    "What a published file says of itself."
+    model_config = ConfigDict(strict=True)
+    schema_version: Annotated[Literal[1], Field(alias="schema")]
+    rows: int
+    columns: dict[str, str] # name -> checksum
+
+
+def sealed_columns(path: Path, names: list[str]) -> dict[str, list]: # column -> values
     "Some columns of a published file. Raises `RecordError` naming the column whose checksum does not fit."
     import pyarrow.parquet as pq
     try:
         with pq.ParquetFile(path) as file:
-            about = json.loads(file.metadata.metadata[b"debias-nb"])
+            said = file.metadata.metadata or {}
             kinds = {field.name: str(field.type).replace("double", "float64") for field in file.schema_arrow}
-            values = file.read(names).to_pydict()
+            values = file.read([name for name in names if name in kinds]).to_pydict()
     except Exception as e: # whatever reading makes of damage
-        raise RecordError(f"{path}: damaged, or no published records ({str(e).partition(chr(10))[0]})") from None
-    if about.get("schema") != SCHEMA or kinds != COLUMNS:
+        raise RecordError(f"{path}: damaged, or no Parquet file ({str(e).partition(chr(10))[0]})") from None
+    if b"pandas" in said or b"debias-nb" not in said:
+        raise RecordError(f"{path}: another program has written it, and not `debias-nb publish`")
+    try:
+        about = About.model_validate_json(said[b"debias-nb"])
+    except ValidationError as e:
+        raise RecordError(f"{path}: no published records: {in_words(e)}") from None
+    if kinds != COLUMNS:
         odd = sorted(name for name in COLUMNS.keys() | kinds.keys() if COLUMNS.get(name) != kinds.get(name))
-        raise RecordError(f"{path}: another schema: {', '.join(odd) or about.get('schema')}")
+        raise RecordError(f"{path}: another schema: {', '.join(odd)}")
     for name in names:
-        if len(values[name]) != about.get("rows") or _seal(values[name]) != about["columns"].get(name):
+        if len(values[name]) != about.rows or _seal(values[name]) != about.columns.get(name):
             raise RecordError(f"{path}: column {name}: its checksum is not that of its content")
     return values
 
 
+CELL = json.JSONDecoder(object_pairs_hook=each_key_once)
+
+
+def _record_of(row: dict, short: bool) -> Line: # row: its cells that are not empty
+    "What a row says; what was not read of it is not asked for."
+    if row["status"] == "failed":
+        row.setdefault("step")
+    unread = {}
+    if short:
+        unread = {"extra": {}}
+        if row["status"] == "finished":
+            unread |= {"data": {}, "encoder": {}, "curve": []}
+    try:
+        for name in SHORT + LONG:
+            if name in row:
+                row[name] = CELL.decode(row[name])
+        record = {"schema": SCHEMA} | row
+        RECORD.validate_python(record | unread)
+        return Line(record)
+    except ValidationError as e:
+        return Line(why=in_words(e))
+    except (RecursionError, ValueError) as e:
+        return Line(why=f"damaged ({e})")
+
+
+def rows_of(
+    path: Path,          # a published file; a missing one has none
+    short: bool = False, # without what is in `LONG`, which is not read then
+) -> Iterator[tuple[int, Line]]: # counted from 1
+    "All rows of a file. Raises `RecordError` for a file that is damaged as a whole."
+    if not is_there(path):
+        return
+    values = sealed_columns(path, [*TEXTS, *NUMBERS, *SHORT, *(() if short else LONG)])
+    counts = Counter(values["id"])
+    for n, cells in enumerate(zip(*values.values()), 1):
+        row = {name: cell for name, cell in zip(values, cells) if cell is not None}
+        found = _record_of(row, short)
+        if counts[row.get("id")] > 1:
+            found = Line(why=f"{row['id']} stands in several rows")
+        yield n, found
+
+
 def read_published(
     path: Path, # a missing one has none
-    short: bool = False, # without what is in `LONG`, which is not read then
+    short: bool = False, # as `rows_of`
     strict: bool = False, # raise `RecordError` where there would be a warning
 ) -> list[dict]: # by id
     "The records of a published file. A warning names a damaged file, or the row and field of what is no record."
-    def tell(message):
-        if strict:
-            raise RecordError(f"{message}; nothing is added to it")
-        warnings.warn(f"{message}; it is left out", stacklevel=3)
-
-    if not path.exists():
-        return []
-    names = [*TEXTS, *NUMBERS, *SHORT, *(() if short else LONG)]
-    try:
-        values = _sealed_columns(path, names)
-    except RecordError as e:
-        tell(str(e))
-        return []
     records = []
-    for n, cells in enumerate(zip(*values.values()), 1):
-        row = {name: cell for name, cell in zip(values, cells) if cell is not None}
-        if row["status"] == "failed":
-            row.setdefault("step")
-        parts = [f'"{name}":{row.pop(name)}' for name in SHORT + LONG if name in row]
-        try:
-            records.append({"schema": SCHEMA} | row | ROW.validate_json("{" + ",".join(parts) + "}"))
-        except ValidationError as e:
-            tell(f"{path}: row {n}: {in_words(e)}")
+    said = []
+    try:
+        for n, row in rows_of(path, short):
+            if row.record:
+                records.append(row.record)
+            else:
+                said.append(f"{path}: row {n}: {row.why}")
+    except RecordError as e:
+        said.append(str(e))
+    for told in said:
+        if strict:
+            raise RecordError(f"{told}; nothing is added to it")
+        warnings.warn(f"{told}; it is left out", stacklevel=2)
     return records
 
 
@@ -567,9 +638,16 @@ class Published:
     "What became of the lines of one experiment."
     rows: int = 0        # of the file
     trimmed: int = 0     # runs whose replicates and single values are left out
-    unsealed: int = 0    # lines that had no checksum
     replaced: list[str] = field(default_factory=list) # ids of runs of which an older record is left out
     left_out: list[str] = field(default_factory=list) # sentences: lines that are no records, and stay
+
+
+def unknown_code(environment: dict, known: frozenset[str]) -> str: # known: as of `history`; "": it can be looked up
+    "Why the code that made a record cannot be looked up."
+    commit = environment["commit"]
+    if environment["dirty"] or commit is None:
+        return "were made with changes that stand in no commit"
+    return "" if commit in known else f"name the commit {commit[:8]}, which is not in this history"
 
 
 class Store:
@@ -589,9 +667,27 @@ class Store:
         return [place for place in self.places() if self._lines(*place).is_file()]
 
     def places(self) -> list[tuple[str, str, str]]: # paper, experiment, profile
-        "Of which experiments there is a file."
-        files = [*self.folder.glob("*/*.parquet"), *self.folder.glob("*/*.jsonl")]
-        return sorted({(path.parent.name, *path.stem.split(".")) for path in files if path.stem.count(".") == 1})
+        "Of which experiments there is a file. A warning names one that is called otherwise."
+        places = set()
+        for path in sorted([*self.folder.glob("*/*.parquet"), *self.folder.glob("*/*.jsonl")]):
+            if path.stem.count(".") == 1:
+                places.add((path.parent.name, *path.stem.split(".")))
+            else:
+                warnings.warn(f"{path} is not called <experiment>.<profile>{path.suffix}; it is left out", stacklevel=2)
+        return sorted(places)
+
+    def unfounded(self, known: frozenset[str], paper: str | None = None) -> list[str]: # known: as of `history`
+        "Sentences on published records whose code nobody can look up: it is in no history, or was changed when they were made."
+        found = []
+        for place in self.places():
+            path = self._published(*place)
+            if path.is_file() and paper in (None, place[0]):
+                made = Counter(sealed_columns(path, ["environment"])["environment"])
+                for text, count in made.items():
+                    why = unknown_code(json.loads(text), known)
+                    if why:
+                        found.append(f"{path}: {count} records {why}")
+        return found
 
     def path(self, config: RunConfig) -> Path:
         "The file that a run's record is added to; an `ExperimentConfig` will do as well."
@@ -607,9 +703,15 @@ class Store:
         "All records of the folder, file by file."
         return [record for place in self.places() for record in self.records(*place)]
 
-    def lines(self) -> Iterator[tuple[str, Line]]: # where it stands: file and number
-        "Every line of the folder, published records aside."
+    def entries(self) -> Iterator[tuple[str, Line]]: # where it stands: file and number
+        "Every row and every line of the folder, and each file that is damaged as a whole."
         for place in self.places():
+            path = self._published(*place)
+            try:
+                for n, row in rows_of(path):
+                    yield f"{path}: row {n}", row
+            except RecordError as e:
+                yield str(path), Line(why=str(e).removeprefix(f"{path}: "))
             path = self._lines(*place)
             for n, _, line in lines_of(path):
                 yield f"{path}: line {n}", line
@@ -664,7 +766,6 @@ class Store:
             for n, line, found in lines_of(lines):
                 if found.record:
                     known.append(found.record)
-                    done.unsealed += not found.sealed
                 else:
                     kept.append(line + b"\n")
                     done.left_out.append(f"{lines}: line {n} is left out, and stays: {found.why}")
