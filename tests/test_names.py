@@ -19,7 +19,7 @@ Catalogue(config)
 Comparison(trials, methods, settings, facts=<factory>, tried=None, units=<factory>)
 ContrastiveAuthorLoss(model, temperature=0.1)
 DataError
-Diagnosis(verdicts, sentences, warnings, reasons, scores, shares, words, slices, interventions, shortcuts, flaws, flips, snippet, facts, notes=<factory>)
+Diagnosis(verdicts, sentences, warnings, reasons, scores, shares, words, slices, interventions, shortcuts, flaws, flips, snippet, facts, notes=<factory>, left_out=<factory>)
 EncoderError
 Hinge(model, margin=0.3, hardest=10, temperature=0.1)
 ITVReg(weight=0.1, mask_share=0.5, intervention='mask', *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
