@@ -433,9 +433,9 @@ def test_a_run_scores_pairs_apart_when_it_is_asked_to(made, monkeypatch):
     tested = task.TASK.test(run, task.TASK.train(run))
     task.trained_texts.cache_clear()
     own, other = (tested.metrics[name] for name in run.evaluate)
-    assert {*PARTS, *task.KNOWN, "auc05[no known text]"} <= {*own} and 0 < own["one known text"] < 1
+    assert {*PARTS, *q.KNOWN, "auc05[no known text]"} <= {*own} and 0 < own["one known text"] < 1
     assert len(tested.replicates["shoes"]["auc05[no known text]"]) == len(tested.replicates["shoes"]["auc05"]) == 200
-    assert [other[what] for what in task.KNOWN] == [1, 0, 0], "no shoe is a watch"
+    assert [other[what] for what in q.KNOWN] == [1, 0, 0], "no shoe is a watch"
     assert all(0 <= value <= 1 for metrics in tested.metrics.values() for value in metrics.values())
 
 
