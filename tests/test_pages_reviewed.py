@@ -14,7 +14,8 @@ from debias_nb.repro.pages.pairing import Made
 from debias_nb.repro.pages.report import write_notebook, write_page
 from debias_nb.repro.runs.records import Store, encode, latest
 from debias_nb.repro.runs.runner import narrow
-from debias_nb.repro.pages.tables import APART, differences, missing, printed, rests_on, told
+from debias_nb.repro.pages import tables
+from debias_nb.repro.pages.tables import APART, differences, known_shares, missing, printed, rests_on, shared_texts, told
 
 from cells import defined_in
 
@@ -335,3 +336,22 @@ def test_answers_won_and_lost_are_counted_also_of_questions_misled_by_overlap():
     cases = {one["config"]["method"]["name"]: one["extra"]["cases"]["ood"] for one in records}
     assert ANSWERS.right_alone(cases, "SCAN", "Finetuned").question.tolist() == ["q0", "q2"]
     assert ANSWERS.answer_rows(cases).SCAN[1].startswith("✗ long") and len(ANSWERS.marked_answer("long " * 99, True)) < 260
+
+
+class Counted:
+    "A study of two records: an untrained one, and one of a run that was trained."
+    values = {"no known text": .25, "one known text": .5, "two known texts": .25, "matches[known text]": .8}
+    about = {"metrics": {"quora": values}, "data": {"test quora": {"pairs": 40}}}
+    finished = [
+        about | {"config": {"eval_corpus": {"name": "quora", "label": None, "task": "pairs"}}},
+        about | {"config": {"eval_corpus": None}, "metrics": {"quora": {}}}]
+
+
+def test_a_page_says_how_many_test_pairs_share_a_text_with_training(monkeypatch):
+    row, = known_shares(Counted).to_dict("records")
+    assert (row["corpus"], row["test"], row["size"], row["no known text"]) == ("quora", "quora", 40, .25)
+    assert row["matches, known text"] == .8 and pd.isna(row["matches, no known text"])
+    monkeypatch.setattr(tables, "stored", lambda name, profile: Counted)
+    line = shared_texts({"quora": "quora", "askubuntu": "askubuntu"})
+    assert line.startswith("Of the test pairs in distribution, 75% (Quora) hold a text that stands in training.")
+    assert shared_texts({"askubuntu": "quora"}) == "", "no record says it"

@@ -126,7 +126,7 @@ def test_what_is_missing_is_named_by_corpus_and_all_at_once(name, missing):
     study = stored(name, "paper")
     told = reasons([cell for cell in study.cells if cell.status == "not run"])
     for corpus in missing:
-        assert f"{corpus} has no public download: its files are placed by hand (`debias-nb data`)" in told
+        assert f"{corpus} has no public download: download its files manually (`debias-nb data`)" in told
     for encoder in study.experiment.encoders:
         assert f"the encoder {encoder.name} from the hub (`debias-nb data`)" in told
     assert "a GPU" in told

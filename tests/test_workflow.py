@@ -26,7 +26,7 @@ paper: itvreg
 experiment: remedies
 profile: planted
 title: Two remedies
-scale: an invented catalogue
+scale: a synthetic catalog
 encoders:
   - name: tiny-static
     kind: static
