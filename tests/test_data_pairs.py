@@ -413,19 +413,19 @@ def test_pairs_are_told_apart_by_the_texts_that_training_has(monkeypatch):
         "no known text": 3 / 6, "one known text": 2 / 6, "two known texts": 1 / 6,
         "matches[no known text]": 2 / 3, "matches[known text]": 2 / 3}
     assert not parts, "too few"
-    monkeypatch.setattr(task, "FEWEST_PAIRS", 3)
+    monkeypatch.setattr(task, "FEWEST_APART", 3)
     _, parts = task.known_parts(labelled, None)
     assert {name: part.tolist() for name, part in parts.items()} == {
         "no known text": [False, False, False, True, True, True], "known text": [True, True, True, False, False, False]}
     monkeypatch.setattr(task, "trained_texts", lambda corpus: set())
     assert not task.known_parts(labelled, None)[1], "the part is the whole"
     monkeypatch.setattr(task, "trained_texts", lambda corpus: {"z"})
-    monkeypatch.setattr(task, "FEWEST_PAIRS", 1)
+    monkeypatch.setattr(task, "FEWEST_APART", 1)
     assert list(task.known_parts(labelled, None)[1]) == ["no known text"], "the others are matches, all of them"
 
 
 def test_a_run_scores_pairs_apart_when_it_is_asked_to(made, monkeypatch):
-    monkeypatch.setattr(task, "FEWEST_PAIRS", 2)
+    monkeypatch.setattr(task, "FEWEST_APART", 2)
     task.trained_texts.cache_clear()
     run = RunConfig(
         paper="itvreg", experiment="demo", profile="small", encoder=STATIC, eval_corpus=CorpusConfig(name="shoes"),

@@ -26,7 +26,6 @@ from debias_nb.data.pairs import (
     load_test, seen_words, word_overlap, worded,
 )
 from debias_nb.data.answers import load_answers
-from debias_nb.explain.changes import FEWEST_PAIRS
 from debias_nb.data.registry import MissingData
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TextsConfig
 from debias_nb.repro.runs.tasks.common import (
@@ -42,6 +41,7 @@ from debias_nb.data.worlds import Catalogue, Pairs
 
 
 PLANTED = ("iid", "uncoupled", "redealt", "unseen") # splits of the planted catalogue
+FEWEST_APART = 300 # pairs of a part of a test, to be scored apart
 
 
 @dataclass(frozen=True)
@@ -382,7 +382,7 @@ def known_parts(
         labels = pairs.labels[part]
         if len(labels):
             values[f"matches[{name}]"] = float(labels.mean())
-        if FEWEST_PAIRS <= len(labels) < len(known) and 0 < labels.mean() < 1:
+        if FEWEST_APART <= len(labels) < len(known) and 0 < labels.mean() < 1:
             parts[name] = part
     return values, parts
 
