@@ -494,7 +494,10 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch, keep):
     shutil.copytree(ROOT / "expected", tmp_path / "expected")
     shutil.copytree(ROOT / "nbs/papers", tmp_path / "nbs/papers", ignore=WITHOUT_CLAIMS)
     shutil.copy(ROOT / "settings.ini", tmp_path)
-    for name in ("configs/itvreg/table03.small.yaml", "configs/itvreg/table03.paper.yaml", "configs/device/costs.yaml", "bench/aims.yaml"):
+    for name in (
+        "configs/itvreg/table03.small.yaml", "configs/itvreg/table03.paper.yaml", "configs/itvreg/known_texts.small.yaml",
+        "configs/device/costs.yaml", "bench/aims.yaml",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
@@ -507,7 +510,7 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch, keep):
         store.append(made_up_numbers(run, i, keep, rng))
 
     done = shell("report", "--out", "pages")
-    assert done.exit_code == 0, done.exception
+    assert done.exit_code == 0, done.output
     assert {path.name for path in (tmp_path / "pages").glob("*.md")} == {"COST.md", "README.md", "SPEED.md"}
     page = (tmp_path / "pages/itvreg/table03.md").read_text()
     cells = [cell for cell in json.loads(shell("status", "--json").stdout) if cell["profile"] == "small"]

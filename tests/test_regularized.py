@@ -866,7 +866,7 @@ def with_adapter(model):
     (lambda m: OutReg(texts=["red kettle", None]), ValueError, "number 1"),
     (lambda m: OutReg(texts=pd.DataFrame({"text": ["a", "b"], "more": ["a", "b"]})), ValueError, "DataFrame"),
     (lambda m: OutReg(texts={"text": ["a"], "more": ["b"]}), ValueError, "dict"),
-    (lambda m: OutReg(texts="red kettle"), FileNotFoundError, "red kettle"),
+    (lambda m: OutReg(texts="red kettle"), ValueError, "red kettle: no such file"),
     (lambda m: OutReg(texts=OTHERS, texts_per_batch=.5), ValueError, "texts_per_batch"),
     (lambda m: OutReg(texts=OTHERS, columns=1), ValueError, "columns"),
     (lambda m: L2SP(texts=OTHERS), ValueError, "texts"),
@@ -882,7 +882,7 @@ def test_what_cannot_work_is_refused_when_it_is_built(bert, build, error, words)
 @pytest.mark.parametrize("content, words", [
     (b"", "others.txt must be two or more, got 0"),
     (b"red kettle\n\n", "others.txt must be two or more, got 1"),
-    (b"red kettle\nold l\xe4mp", "others.txt: byte 17 is not UTF-8"),
+    (b"red kettle\nold l\xe4mp", "others.txt:2: not UTF-8"),
 ])
 def test_a_file_of_texts_that_cannot_be_used_is_named(tmp_path, content, words):
     path = tmp_path / "others.txt"

@@ -524,11 +524,11 @@ def diagnose(
     files = read_files(train, tests, columns, group)
     trained = files["train"]
     measured, left_out = _large_enough(files, tests, seed)
-    if progress:
-        _foretell(measured, left_out)
     texts = [*trained.left, *trained.right]
     tfidf = tfidf_model(texts)
     scorers = _loaded(base, tuned)
+    if progress:
+        _foretell(measured, left_out)
     mixes = {}
     with suppress(ValueError): # of models of different make
         mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}

@@ -310,7 +310,7 @@ def wanting(cell: Cell) -> str:
     if cell.metric.startswith("leakage") and cell.profile == "small":
         return "no test topic has texts of two authors, so that topics cannot be told from authors"
     if cell.evaluate == "counts":
-        return "the file has no public download: it is placed by hand (`debias-nb data`)"
+        return "the file has no public download: download it manually (`debias-nb data`)"
     is_full = cell.profile == "paper"
     needs = dict.fromkeys(cell.needs, True) # name of a data set -> whether all of its files are wanted
     needs.setdefault(cell.evaluate, is_full) # a reduced run may want the test part alone
@@ -322,7 +322,7 @@ def wanting(cell: Cell) -> str:
         is_part = len(hidden) < len(files)
         if hidden and (whole or not is_part):
             what = f" of {', '.join(hidden)}" if is_part else ""
-            lacks.append(f"{name} has no public download{what}: its files are placed by hand (`debias-nb data`)")
+            lacks.append(f"{name} has no public download{what}: download its files manually (`debias-nb data`)")
     if is_full and cell.hub:
         lacks += [f"the encoder {cell.hub} from the hub (`debias-nb data`)", "a GPU"]
     return "; ".join(lacks) or "has not been run"
