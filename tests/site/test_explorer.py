@@ -60,7 +60,7 @@ def test_tables_bear_the_titles_of_their_pages(explorer):
         "Does it help to hold the encoder on unlabeled texts of the new kind? (texts askubuntu)",
         "Does the balance of duplicates and other pairs change what a regularizer does? (askubuntu)"} <= set(called)
     assert len(called) == len(set(called)) and tab.input_value("[name=table]") == "texts_askubuntu"
-    assert called[0].startswith(("Table ", "Figure ")), "the papers' own tables come first"
+    assert called[0].startswith("Figure 3: "), "the papers' own come first, figures before tables"
 
 
 def test_a_method_is_taken_off_and_the_difference_has_its_interval(explorer):
