@@ -94,7 +94,8 @@ def project(tmp_path, monkeypatch):
     "A copy of the project, which is the current folder; its data, and what is made there, stay there."
     for name in ("nbs", "debias_nb", "configs", "expected"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    shutil.copy(ROOT / "settings.ini", tmp_path)
+    for name in ("settings.ini", ".gitignore"):
+        shutil.copy(ROOT / name, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))

@@ -4,7 +4,7 @@ from conftest import SITE
 
 pytestmark = pytest.mark.skipif(not (SITE / "index.html").exists(), reason="there is no _docs/: make docs builds it")
 QUESTIONS = { # question -> links and buttons to click, and what is then to be read
-    "Does ITVReg work?": (["Six findings"], ["ITVReg at its paper's λ changes little", "within 0.4 points of plain fine-tuning"]),
+    "Does ITVReg work?": (["Six findings"], ["ITVReg at its paper's λ changes little", "ITVReg, λ = 0.1: Quora and AskUbuntu, to the other"]),
     "Does ITVReg work, claim by claim?": (["which claims hold"], ["Do not expect much of ITVReg", "A1a"]),
     "How do I test my encoder?": (["Test your own encoder"], ["debias-nb diagnose --base", "labeled pairs"]),
     "What does a test of an encoder say?": (["a diagnosis"], ["askubuntu: fine-tuning did harm", "95% confidence interval"]),
