@@ -124,7 +124,7 @@ bench: $(VENV)/.stamp-bench | .cache ## run every bench, one after the other: ra
 lab-check: $(VENV)/.stamp-lab | .cache ## open notebooks in JupyterLab with a browser that has no window (Chromium), run one, and look at what has changed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/lab -rs
 
-# ONLY='nbs/methods/itvreg.ipynb nbs/papers/itvreg/table03.ipynb' runs these alone, and makes the pages that rest on them.
+# ONLY='nbs/losses/pair_losses.ipynb nbs/papers/itvreg/table03.ipynb' runs these alone, and makes the pages that rest on them.
 sync: $(VENV)/.stamp | .cache ## make the library, the outputs of the notebooks, the reports and README.md anew; ONLY=... of some
 	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py --mend library
 	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py --keep $(ONLY)

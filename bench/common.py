@@ -38,7 +38,7 @@ def begin() -> float:
 
 def static_encoders() -> list[str]:
     "The planted table, and the static ones that lie under DEBIAS_NB_MODELS."
-    from debias_nb.loading import encoder_cards
+    from debias_nb.encoders.loading import encoder_cards
     root = os.environ.get("DEBIAS_NB_MODELS")
     found = [name for name, card in encoder_cards().items() if root and card.kind == "static" and (Path(root) / name).is_dir()]
     return ["tiny-static", *found]
@@ -47,7 +47,7 @@ def static_encoders() -> list[str]:
 @contextlib.contextmanager
 def calm():
     "Quiet libraries, which no collection of garbage looks through, and as many threads as a bench has."
-    from debias_nb.encoders import single_thread
+    from debias_nb.encoders.tokens import single_thread
     from debias_nb.repro.runs.runner import quiet, settle_libraries
     quiet()
     settle_libraries()
@@ -57,8 +57,8 @@ def calm():
 
 def loaded(names):
     "Each encoder in turn, in calm: its name, itself, and its kind, `static` or `transformer`."
-    from debias_nb.encoders import is_static
-    from debias_nb.loading import load_encoder
+    from debias_nb.encoders.tokens import is_static
+    from debias_nb.encoders.loading import load_encoder
     with calm():
         for name in names:
             encoder = load_encoder(name)
@@ -226,7 +226,7 @@ def planted_pairs(n: int) -> tuple:
     """Left texts, right texts and labels of n pairs of the mild planted world, as the planted table is trained on them:
     one that is relevant and one that is not for each query."""
     import numpy as np
-    from debias_nb.config import WorldConfig
+    from debias_nb.settings import WorldConfig
     from debias_nb.data.worlds import Catalogue
     world = WorldConfig(train_pairs=math.ceil(n / 2), negatives=1)
     pairs = Catalogue(world).labelled_pairs()

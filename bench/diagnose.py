@@ -20,7 +20,7 @@ def planted_pairs(n: int) -> tuple:
     Besides all of their texts."""
     import numpy as np
     import pandas as pd
-    from debias_nb.config import WorldConfig
+    from debias_nb.settings import WorldConfig
     from debias_nb.data.worlds import Catalogue
     catalogue = Catalogue(WorldConfig(train_pairs=max(50, n // 4), negatives=3))
     pairs = catalogue.labelled_pairs().frame()[["left", "right", "label"]][:n]
@@ -44,7 +44,7 @@ def neighbour(model):
 
 def variants(base, tuned, files: dict, texts: list[str]) -> dict:
     "What is timed, by name: functions."
-    from debias_nb.encoders import embed_texts
+    from debias_nb.encoders.tokens import embed_texts
     from debias_nb.explain.diagnose import diagnose
     models = (base, tuned)
     tests = {name: files[name] for name in TESTS}

@@ -148,8 +148,8 @@ def pairs_run(size: Size, device: str) -> tuple:
     import scipy.sparse
     import torch
     from sentence_transformers import SentenceTransformer
-    from debias_nb.encoders import tokenise
-    from debias_nb import regularized
+    from debias_nb.encoders.tokens import tokenise
+    from debias_nb.losses import regularized
     from debias_nb.repro.runs import training as train
     from debias_nb.repro.config import MethodConfig, TrainConfig
     n = size.batch * size.steps
@@ -178,7 +178,7 @@ def pairs_run(size: Size, device: str) -> tuple:
 def answers_run(size: Size, device: str) -> tuple:
     "Pairs of a question and an answer, every sixth of which is labelled 1: the same."
     import torch
-    from debias_nb.config import EncoderConfig
+    from debias_nb.settings import EncoderConfig
     from debias_nb.repro.runs.pair_encoders import CrossEncoder
     from debias_nb.repro.runs import answer_training as answers
     from debias_nb.repro.config import MethodConfig, ScanConfig, TrainConfig
@@ -215,8 +215,8 @@ def authors_run(size: Size, device: str) -> tuple:
     import numpy as np
     import torch
     from sentence_transformers import SentenceTransformer
-    from debias_nb import arr
-    from debias_nb.encoders import tokenise
+    from debias_nb.losses import authors as arr
+    from debias_nb.encoders.tokens import tokenise
     from debias_nb.repro.config import AuthorsConfig, TrainConfig
     from debias_nb.repro.runs.tasks import authors
     n = size.batch * size.steps
@@ -263,7 +263,7 @@ def step_flop(name: str, variant: str, size: Size) -> float:
 def peak_flop(device: str) -> float:
     "FLOP a second that a device has at most; of a CPU, of which nobody states it, those of a product of matrices in fp32."
     import torch
-    from debias_nb.config import load_yaml
+    from debias_nb.files import load_yaml
     if device == "cuda":
         return load_yaml(ROOT / "configs/device/costs.yaml")["peak"]["bf16"]
     matrix = torch.randn(512, 512)

@@ -18,7 +18,7 @@ AGREE = 1e-5 # largest difference between two values of one token
 def planted_texts(n: int) -> list[str]:
     "Texts of one to three titles, so that lengths vary as those of questions do."
     import numpy as np
-    from debias_nb.config import WorldConfig
+    from debias_nb.settings import WorldConfig
     from debias_nb.data.worlds import Catalogue
     titles = [title.text for pair in Catalogue(WorldConfig()).broad() for title in pair]
     rng = np.random.default_rng(0)
@@ -31,7 +31,7 @@ def planted_texts(n: int) -> list[str]:
 
 def changed(model, tokens, given):
     "The tokens with other ids, or in a static table with another mask; once for each time that `given` repeats them."
-    from debias_nb.encoders import Tokens, is_static
+    from debias_nb.encoders.tokens import Tokens, is_static
     times = len(given) // len(tokens)
     ordinary = tokens.ordinary.repeat(times, 1)
     if is_static(model):
@@ -44,7 +44,7 @@ def ablation(model, tokens, at_once: int):
     token is ablated. At most `at_once` columns share a forward pass."""
     import torch
     from captum.attr import FeatureAblation
-    from debias_nb.encoders import encode_tokens, is_static, mask_id
+    from debias_nb.encoders.tokens import encode_tokens, is_static, mask_id
     whole = encode_tokens(model, tokens)
 
     def score(given): # ids with some masked, or the mask of a static table with some switched off
@@ -72,7 +72,7 @@ def ablation_by_text(model, tokens, at_once: int | None):
 
 def variants(model, tokens) -> dict:
     "Functions by name that give (n, L) values."
-    from debias_nb.interventions import importance
+    from debias_nb.encoders.interventions import importance
     return {
         OURS: lambda: importance(model, tokens).values,
         TOGETHER: lambda: ablation(model, tokens, 1),
@@ -107,7 +107,7 @@ def arguments(argv):
 def main(argv=None) -> int:
     options = arguments(argv)
     load = begin()
-    from debias_nb.encoders import tokenise
+    from debias_nb.encoders.tokens import tokenise
     import captum
     results = {}
     meter = Meter()

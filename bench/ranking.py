@@ -71,7 +71,7 @@ def converted(ids, labels, scores) -> tuple:
 
 def variants(data) -> dict:
     "Functions by name that give the means."
-    from debias_nb.metrics import rank_metrics
+    from debias_nb.measures.metrics import rank_metrics
     ids, labels, scores = data
     evaluator, run = converted(*data)
 
@@ -89,7 +89,7 @@ def variants(data) -> dict:
 def values_of(data) -> tuple:
     "(measure, question) -> what `rank_metrics` says, and what ir-measures says: two Series."
     import pandas as pd
-    from debias_nb.metrics import rank_metrics
+    from debias_nb.measures.metrics import rank_metrics
     ids, labels, scores = data
     _, by_measure, questions = rank_metrics(labels, scores, ids)
     ours = pd.DataFrame(by_measure, index=questions).T.stack()

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from debias_nb.config import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
+from debias_nb.settings import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
 from debias_nb.data.answers import planted_answers
 from debias_nb.repro.runs.answer_training import answer_model, answer_tokens, train_stages
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig

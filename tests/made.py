@@ -13,7 +13,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Poolin
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
-from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
+from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.explain.changes import METRICS, RESAMPLES
 
 from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig

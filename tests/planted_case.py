@@ -12,13 +12,13 @@ def pairs_frame(pairs):
 
 def planted_case(world, steps: int, seed: int, tests, epochs: int = 3):
     "What `diagnose` finds in a planted world; the world's static encoder is trained on first use."
-    from debias_nb.config import EncoderConfig, PretrainConfig
+    from debias_nb.settings import EncoderConfig, PretrainConfig
     from debias_nb.data.worlds import Catalogue
-    from debias_nb.data.planted_encoder import planted_encoder
+    from debias_nb.encoders.planted import planted_encoder
     from debias_nb.explain.compare import Settings, fine_tune, read_method
     from debias_nb.explain.diagnose import diagnose
     from debias_nb.explain.models import load_model
-    from debias_nb.explain.pairs_file import read_pairs_file
+    from debias_nb.data.pairs_file import read_pairs_file
     catalogue = Catalogue(world)
     recipe = PretrainConfig(steps=steps, batch_size=64, learning_rate=2e-2)
     encoder = EncoderConfig(name="tiny-static", kind="static", world=world, pretrain=recipe)

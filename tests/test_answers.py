@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from debias_nb.repro.runs.tasks import answers as task
-from debias_nb.repro.runs.answer_training import (
-    EpochSampler, Weigher, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, fit_answers,
-    round_gradients, train_stages)
-from debias_nb.config import AnswersWorldConfig, EncoderConfig
+from debias_nb.repro.runs.answer_training import EpochSampler, Weigher, answer_model, answer_scores, answer_tokens
+from debias_nb.repro.runs.answer_training import diary_summary, evaluate_answers, fit_answers, round_gradients
+from debias_nb.repro.runs.answer_training import train_stages
+from debias_nb.settings import AnswersWorldConfig, EncoderConfig
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
 from debias_nb.repro.runs.runner import absent, execute, run_all
 from debias_nb.data.answers import Answers, planted_answers, shared_words

@@ -11,11 +11,12 @@ from hypothesis import given, settings, strategies as st
 from made import bert, load, table
 from scipy import sparse
 
-from debias_nb.arr import (
-    ARR, ROW_KINDS, AuthorCollator, AuthorPairSampler, ContentMasking, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss,
-    NumberedTexts, ProductOfExperts, author_pairs, distillation, history_summary, pair_log_probs,
-    regularised, released, same_author, sparse_cosines, supervised_contrastive, text_rows, topic_bias)
-from debias_nb.encoders import embed_texts, pooled, single_thread, tokenise
+from debias_nb.losses.authors import ARR, ROW_KINDS, AuthorCollator, AuthorPairSampler, ContentMasking
+from debias_nb.losses.authors import ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, NumberedTexts
+from debias_nb.losses.authors import ProductOfExperts, author_pairs, distillation, history_summary, pair_log_probs
+from debias_nb.losses.authors import regularised, released, same_author, sparse_cosines, supervised_contrastive
+from debias_nb.losses.authors import text_rows, topic_bias
+from debias_nb.encoders.tokens import embed_texts, pooled, single_thread, tokenise
 from debias_nb.trainer import QuietTrainer, training_arguments
 
 torch.set_num_threads(1)

@@ -9,11 +9,9 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer
 
 import made
-from debias_nb.arr import (
-    ARR, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacher, KnownTexts, NumberedTexts,
-    ProductOfExperts, text_rows,
-)
-from debias_nb.encoders import embed_texts, tell_prompts, tokenise
+from debias_nb.losses.authors import ARR, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacher
+from debias_nb.losses.authors import KnownTexts, NumberedTexts, ProductOfExperts, text_rows
+from debias_nb.encoders.tokens import embed_texts, tell_prompts, tokenise
 from debias_nb.trainer import training_arguments
 from debias_nb import OutReg, Regularized
 

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 from debias_nb.data.answers import Answers, shared_words
-from debias_nb.repro.runs.behavior import BEHAVIORS, behavior_metrics, behavior_tests, content_words, right_first, without
+from debias_nb.repro.runs.behavior import BEHAVIORS, behavior_metrics, behavior_tests, content_words, right_first
+from debias_nb.repro.runs.behavior import without
 from test_answers import PLAIN, run_of
 from debias_nb.repro.runs.runner import execute
 

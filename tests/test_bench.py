@@ -19,7 +19,7 @@ import importance
 import made
 import ranking
 import regularized
-from debias_nb.encoders import single_thread, tokenise
+from debias_nb.encoders.tokens import single_thread, tokenise
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "bench"

@@ -25,7 +25,7 @@ from debias_nb.repro.pages import report as pages
 from debias_nb.repro import agree
 from debias_nb.repro.runs import runner
 from debias_nb.repro.cli import app
-from debias_nb.config import ConfigError
+from debias_nb.checks import ConfigError
 from debias_nb.data.pairs import load_questions
 from debias_nb.data.registry import UnknownData
 from debias_nb.repro.config import load_experiment

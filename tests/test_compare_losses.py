@@ -7,12 +7,13 @@ from datasets import Dataset
 from sentence_transformers.base.sampler import DefaultBatchSampler
 from torch.utils.data import RandomSampler
 
-from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig
-from debias_nb.data.planted_encoder import planted_encoder
+from debias_nb.checks import ConfigError
+from debias_nb.settings import EncoderConfig, PretrainConfig
+from debias_nb.encoders.planted import planted_encoder
 from debias_nb.explain import compare as comparing
 from debias_nb.explain.compare import compare, read_method, settings_for, training_rows
 from debias_nb.explain.diagnose import LOSSES, OF_MATCHES
-from debias_nb.explain.pairs_file import read_pairs_file
+from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.trainer import ApartMatches
 from made import WORLD
 

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from debias_nb.config import ConfigError, parse_yaml, project_root
+from debias_nb.checks import ConfigError
+from debias_nb.files import parse_yaml, project_root
 
-from debias_nb.repro.config import (
-    AuthorsConfig, BlockConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, load_experiment,
-)
+from debias_nb.repro.config import AuthorsConfig, BlockConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig
+from debias_nb.repro.config import TrainConfig, load_experiment
 from debias_nb.repro.runs.records import latest
-from debias_nb.repro.pages.frame import (
-    COMPLETE, TIE, all_experiments, best_settings, best_training, found_records, papers, results, search_table, study_of,
-)
+from debias_nb.repro.pages.frame import COMPLETE, TIE, all_experiments, best_settings, best_training, found_records
+from debias_nb.repro.pages.frame import papers, results, search_table, study_of
 from debias_nb.repro.pages.report import all_cells
 from debias_nb.repro.runs.runner import narrow
 from dry import dry_runs, dry_step
@@ -367,7 +366,7 @@ def test_brackets_within_brackets_end_no_process(opened):
     "libyaml reads them by recursion, and the process would be gone; so the deepest are read in one of their own."
     with pytest.raises(ConfigError, match="here: line 1: more than 50"):
         parse_yaml(opened * 60, "here")
-    code = f"from debias_nb.config import parse_yaml\nparse_yaml({opened!r} * 50_000, 'here')"
+    code = f"from debias_nb.files import parse_yaml\nparse_yaml({opened!r} * 50_000, 'here')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1 and "ConfigError: here: line 1: more than 50" in done.stderr
 

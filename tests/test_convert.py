@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from debias_nb.config import load_yaml
+from debias_nb.files import load_yaml
 from debias_nb.data import answers, authors, pairs, registry
-from debias_nb.data.convert import CONVERTERS, PRINTED, compared, convert
-from debias_nb.data.registry import (
-    CONVERTED, ChangedData, DataError, MissingData, inventory, load_registry, locate, only_pinned,
-)
+from corpora import CONVERTERS, PRINTED, compared, convert
+from debias_nb.data.registry import CONVERTED, ChangedData, DataError, MissingData, inventory, load_registry, locate
+from debias_nb.data.registry import only_pinned
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import load_experiment
 from debias_nb.repro.runs.tasks.common import lacking, stand_in, task_of

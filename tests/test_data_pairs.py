@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from debias_nb.config import ConfigError
+from debias_nb.checks import ConfigError
 from debias_nb.data import pairs as q
 from debias_nb.data import registry as r
 from debias_nb.data.registry import DataError, MissingData, locate

@@ -21,15 +21,14 @@ import yaml
 from sentence_transformers import SentenceTransformer
 from typer.testing import CliRunner
 
-from debias_nb import encoders, loading
-from debias_nb.config import (
-    AnswersWorldConfig, AuthorsWorldConfig, ConfigError, EncoderConfig, PretrainConfig, load_config,
-)
+from debias_nb.encoders.tokens import tokens as encoders, loading
+from debias_nb.settings import AnswersWorldConfig, AuthorsWorldConfig, EncoderConfig, PretrainConfig
+from debias_nb.checks import ConfigError
+from debias_nb.files import load_config
 from debias_nb.repro.runs import device, records, runner
 from debias_nb.repro.cli import app
-from debias_nb.repro.config import (
-    AuthorsConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, load_experiment,
-)
+from debias_nb.repro.config import AuthorsConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig, ScanConfig
+from debias_nb.repro.config import TrainConfig, load_experiment
 from debias_nb.repro.runs.limits import Limits, TimeUp, divided, newest
 from debias_nb.repro.runs.records import RecordError, Store, comparable, git_state, latest
 from debias_nb.repro.runs.runner import narrow

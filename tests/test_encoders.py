@@ -19,19 +19,19 @@ from sentence_transformers.base.modules import Dense, Normalize, Router
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding, Transformer
 from transformers import BertTokenizerFast
 
-from debias_nb.arr import ARR
-from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
-from debias_nb import loading
-from debias_nb.data import planted_encoder as planting
-from debias_nb.data.planted_encoder import planted_encoder
-from debias_nb.encoders import (
-    EncoderError, Tokens, copied, embed, embed_texts, encode_tokens, encoder_fingerprint, from_features, is_static,
-    single_thread, special_ids, stack, tell_prompts, tokenise,
-)
-from debias_nb.loading import EncoderCard, encoder_cards, find_folder, folder_files, load_encoder, package_folder
-from debias_nb.hashes import sha256_file
-from debias_nb.interventions import importance
-from debias_nb.itvreg import check_same_make
+from debias_nb.losses.authors import ARR
+from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
+from debias_nb.encoders.tokens import loading
+from debias_nb.encoders.tokens import planted as planting
+from debias_nb.encoders.planted import planted_encoder
+from debias_nb.encoders.tokens import EncoderError, Tokens, copied, embed, embed_texts, encode_tokens
+from debias_nb.encoders.tokens import encoder_fingerprint, from_features, is_static, single_thread, special_ids, stack
+from debias_nb.encoders.tokens import tell_prompts, tokenise
+from debias_nb.encoders.loading import EncoderCard, encoder_cards, find_folder, load_encoder, package_folder
+from debias_nb.encoders.safe_folders import folder_files
+from debias_nb.files import sha256_file
+from debias_nb.encoders.interventions import importance
+from debias_nb.losses.pair_losses import check_same_make
 from made import WORDS
 
 TEXTS = [

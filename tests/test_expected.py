@@ -4,7 +4,8 @@ from itertools import product
 
 import pytest
 
-from debias_nb.config import ConfigError, project_root
+from debias_nb.checks import ConfigError
+from debias_nb.files import project_root
 from debias_nb.data.answers import SOURCES
 from debias_nb.data.registry import ExpectedTable, load_expected
 

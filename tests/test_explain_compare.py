@@ -17,18 +17,19 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer, models, pre_tokenizers
 from typer.testing import CliRunner
 
-from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig
+from debias_nb.checks import ConfigError
+from debias_nb.settings import EncoderConfig, PretrainConfig
 from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import Catalogue
-from debias_nb.data.planted_encoder import planted_encoder
-from debias_nb.encoders import EncoderError, copied
+from debias_nb.encoders.planted import planted_encoder
+from debias_nb.encoders.tokens import EncoderError, copied
 from debias_nb.explain import compare as comparing
 from debias_nb.explain.compare import GRIDS, STRENGTH, Comparison, compare, read_method, read_methods, settings_for
 from debias_nb.explain.models import load_model
 from debias_nb.explain.page import write_whole
-from debias_nb.explain.pairs_file import read_pairs_file
+from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import METHODS_HELP, app
-from debias_nb.stats import WORDS
+from debias_nb.measures.stats import WORDS
 from made import WORLD, bert, read_page, some_pairs, trial, without_a_vector_for_the_unknown
 
 

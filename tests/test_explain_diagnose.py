@@ -22,23 +22,23 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import Whitesp
 from transformers import BertForSequenceClassification
 from typer.testing import CliRunner
 
-from debias_nb import encoders, interventions
-from debias_nb.config import ConfigError, WorldConfig
+from debias_nb.encoders.tokens import tokens as encoders, interventions
+from debias_nb.checks import ConfigError
+from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import DataError
-from debias_nb.encoders import EncoderError, as_tokens, embed, embed_texts, tokenise
+from debias_nb.encoders.tokens import EncoderError, as_tokens, embed, embed_texts, tokenise
 from debias_nb.explain import diagnose as diagnosing, evidence, models as scoring
-from debias_nb.explain.changes import (
-    HARM, NEITHER, Measured as OfMetric, Test as Measured, average_precision, difference, figures, findable, power_table,
-    sampling_units, score_table, sentence, verdicts,
-)
+from debias_nb.explain.changes import HARM, NEITHER, Measured as OfMetric, Test as Measured, average_precision
+from debias_nb.explain.changes import difference, figures, findable, power_table, sampling_units, score_table, sentence
+from debias_nb.explain.changes import verdicts
 from debias_nb.explain.compare import compare, origin_of
 from debias_nb.explain.diagnose import NO_HARM, diagnose, read_condition
 from debias_nb.explain.models import cutting, load_model, mixed_scorer, pair_scores
-from debias_nb.explain.pairs_file import PairFile
+from debias_nb.data.pairs_file import PairFile
 from debias_nb.explain.words import WORD, _stretches, replaced, word_importance, word_owners, word_pairs, words_of
-from debias_nb.interventions import intervene
+from debias_nb.encoders.interventions import intervene
 from debias_nb.repro.cli import app
-from debias_nb.stats import detectable, paired
+from debias_nb.measures.stats import detectable, paired
 
 torch.set_num_threads(1)
 

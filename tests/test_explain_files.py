@@ -11,16 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
 
-from debias_nb.batches import read_texts
-from debias_nb.config import ConfigError, load_yaml
+from debias_nb.losses.batches import read_texts
+from debias_nb.checks import ConfigError
+from debias_nb.files import load_yaml
 from debias_nb.data.convert import convert
 from debias_nb.data.registry import DataError
 from debias_nb.explain.compare import compare, read_held_texts, read_trials, sealed
 from debias_nb.explain.diagnose import read_files
 from debias_nb.explain.page import file_facts, file_notes
-from debias_nb.explain.pairs_file import named_tests, read_pairs_file
-from debias_nb.hashes import sha256_file
-from debias_nb.regularizers import OutReg
+from debias_nb.data.pairs_file import named_tests, read_pairs_file
+from debias_nb.files import sha256_file
+from debias_nb.losses.regularizers import OutReg
 
 ROWS = [("a red lamp", "lamp, red", 1), ("an old \"chair\"", "table", 0), ("größe", "two\nlines", 1)]
 FRAME = pd.DataFrame(ROWS, columns=["left", "right", "label"])

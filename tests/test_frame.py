@@ -167,7 +167,6 @@ def test_one_version_and_one_description():
     assert PROJECT["authors"] == [{"name": INI["author"], "email": INI["author_email"]}]
     assert INI["license"] == "apache2" and PROJECT["license"] == cff["license"] == "Apache-2.0"
     assert PROJECT["scripts"] == {"debias-nb": "debias_nb.repro.entry:main"}
-    assert PROJECT["entry-points"]["nbdev"] == {"debias_nb": "debias_nb._modidx:d"}
     assert INI.getboolean("update_pyproject") is False, "an export would rewrite pyproject.toml"
 
 
@@ -306,7 +305,7 @@ def test_an_edited_a_missing_and_a_left_over_module_are_found_and_mended(toy):
     (toy / "toy/mine.py").write_text("x = 1\n") # what was written by hand is left to whoever wrote it
     found = sync.library(toy)
     assert first_lines(found) == [
-        "toy/_modidx.py: differs", "toy/one.py: differs", "toy/two.py: no notebook exports it", "toy/zwei.py: missing"]
+        "toy/one.py: differs", "toy/two.py: no notebook exports it", "toy/zwei.py: missing"]
     assert "-def one(): return 2" in found[1] and "+def one(): return 1" in found[1]
 
     sync.mend_library(toy)
@@ -392,12 +391,12 @@ def test_pages_link_to_pages_and_draw_formulas():
     docs = pytest.importorskip("docs", reason="the docs extra is not installed")
     site = INI["doc_host"] + INI["doc_baseurl"]
     page = "nbs/papers/itvreg/table03.ipynb"
-    names = {"nbs/00_config.ipynb": "config.md", page: "papers/itvreg/table03.md"}
+    names = {"nbs/encoders/tokens.ipynb": "encoders/tokens.md", page: "papers/itvreg/table03.md"}
     resolve = docs.resolver(page, names, {"config.md": {"runconfig"}})
     of_a_method = resolve(f"{site}/config.html#runconfig.id")
     assert of_a_method == "../../config.md#runconfig", "a method is shown with its class"
     assert resolve(f"{site}/config.html#_hidden") == "../../config.md"
-    assert resolve("../../00_config.ipynb") == "../../config.md"
+    assert resolve("../../encoders/tokens.ipynb") == "../../encoders/tokens.md"
     assert resolve("../../../LICENSE") == f"{INI['git_url']}/blob/main/LICENSE"
     assert resolve("https://example.org") == "https://example.org"
     with pytest.raises(SystemExit, match="nbs/nowhere.md, which does not exist"):

@@ -8,11 +8,9 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense
 
-from debias_nb.encoders import EncoderError, embed_texts, tokenise
-from debias_nb.interventions import (
-    choose, importance, importance_by_role, intervene, ordinary_vocabulary, random_bits, row_keys,
-    word_of_token,
-)
+from debias_nb.encoders.tokens import EncoderError, embed_texts, tokenise
+from debias_nb.encoders.interventions import choose, importance, importance_by_role, intervene, ordinary_vocabulary
+from debias_nb.encoders.interventions import random_bits, row_keys, word_of_token
 from debias_nb.explain.models import load_model
 from debias_nb.explain.words import word_importance
 from made import VOCABULARY, bert, load, table

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from debias_nb.encoders import embed, encode_tokens, from_features, tokenise
-from debias_nb.interventions import choose, intervene, random_bits
-from debias_nb.itvreg import HINGE, Hinge, LeastSquares, hinge
-from debias_nb.regularized import Regularized, Regularizer
-from debias_nb.regularizers import REGULARIZERS, Intervening, OutReg
+from debias_nb.encoders.tokens import embed, encode_tokens, from_features, tokenise
+from debias_nb.encoders.interventions import choose, intervene, random_bits
+from debias_nb.losses.pair_losses import HINGE, Hinge, LeastSquares, hinge
+from debias_nb.losses.regularized import Regularized, Regularizer
+from debias_nb.losses.regularizers import REGULARIZERS, Intervening, OutReg
 from debias_nb.repro.config import INTERVENING, REGULARISERS, MethodConfig, TrainConfig
 from debias_nb.repro.runs.matching import CachedBase, Course, FrozenBase, make_loss
 from made import bert, load, table

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.metrics import roc_auc_score
 
-from debias_nb.metrics import auc_at, bootstrap_weights, evaluate_pairs
+from debias_nb.measures.metrics import auc_at, bootstrap_weights, evaluate_pairs
 
 limits = st.sampled_from([.01, .05, .1, .3, .77, 1.])
 

@@ -12,7 +12,7 @@ import pytest
 import lab
 import outputs
 from notebooks import ROOT, is_plumbing, notebooks, settle
-from debias_nb.config import ConfigError
+from debias_nb.checks import ConfigError
 from debias_nb.repro.pages import frame
 from debias_nb.repro.notebooks import executed_path
 from debias_nb.repro.config import load_experiment, typed

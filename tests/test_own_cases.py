@@ -12,11 +12,11 @@ from sentence_transformers import SentenceTransformer
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import made
-from debias_nb.batches import read_texts
+from debias_nb.losses.batches import read_texts
 from debias_nb.explain.compare import compare
 from debias_nb.explain.diagnose import diagnose
 from debias_nb.explain.evidence import shared_pairs
-from debias_nb.explain.pairs_file import read_pairs_file
+from debias_nb.data.pairs_file import read_pairs_file
 
 
 def shop(n, seed=0):

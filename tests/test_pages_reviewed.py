@@ -15,7 +15,8 @@ from debias_nb.repro.pages.report import write_notebook, write_page
 from debias_nb.repro.runs.records import Store, encode, latest
 from debias_nb.repro.runs.runner import narrow
 from debias_nb.repro.pages import tables
-from debias_nb.repro.pages.tables import APART, differences, known_shares, missing, printed, rests_on, shared_texts, told
+from debias_nb.repro.pages.tables import APART, differences, known_shares, missing, printed, rests_on, shared_texts
+from debias_nb.repro.pages.tables import told
 
 from cells import defined_in
 

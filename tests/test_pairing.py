@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from debias_nb.metrics import randomisation_test
+from debias_nb.measures.metrics import randomisation_test
 from debias_nb.repro.pages.details import first_cases, question_tests
 from debias_nb.repro.pages.pairing import Made, Run, depends_on_processor, pairs_of
 

@@ -17,13 +17,11 @@ from tokenizers.models import WordLevel
 from transformers import BertModel, BertTokenizerFast, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
 from debias_nb.repro.runs import pair_encoders as pairs
-from debias_nb import encoders, loading
-from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
-from debias_nb.repro.runs.pair_encoders import (
-    AlignmentEncoder, CrossEncoder, LengthSampler, attention, directions, load_pair_encoder,
-    pool, special_tokens, vocabulary, words,
-)
-from debias_nb.encoders import EncoderError
+from debias_nb.encoders.tokens import tokens as encoders, loading
+from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
+from debias_nb.repro.runs.pair_encoders import AlignmentEncoder, CrossEncoder, LengthSampler, attention, directions
+from debias_nb.repro.runs.pair_encoders import load_pair_encoder, pool, special_tokens, vocabulary, words
+from debias_nb.encoders.tokens import EncoderError
 from made import VOCABULARY, WORDS, bert, table
 
 LONG_QUESTION = "how old lamps for the large table?"

@@ -16,13 +16,11 @@ from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTraine
 from sentence_transformers.sentence_transformer import losses
 
 import made
-from debias_nb.arr import (
-    ARR, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, MulticlassLoss, NumberedTexts, ProductOfExperts,
-    text_rows,
-)
-from debias_nb.config import ConfigError
-from debias_nb.data.planted_encoder import pretrain
-from debias_nb.encoders import EncoderError, embed_texts, tokenise
+from debias_nb.losses.authors import ARR, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, MulticlassLoss
+from debias_nb.losses.authors import NumberedTexts, ProductOfExperts, text_rows
+from debias_nb.checks import ConfigError
+from debias_nb.encoders.planted import pretrain
+from debias_nb.encoders.tokens import EncoderError, embed_texts, tokenise
 from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb.processes import gathered
 from debias_nb import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
@@ -30,7 +28,7 @@ from debias_nb.repro.runs import training as companion
 from debias_nb.repro.runs.answer_training import fit_answers
 from debias_nb.repro.config import MethodConfig, TrainConfig
 from debias_nb.repro.runs.runner import execute
-from debias_nb.scan_training import SCAN
+from debias_nb.losses.scan_loss import SCAN
 from test_author_losses import AUTHORS, TEXTS
 from test_regularized import OTHERS, PAIR, moved, rows, trained, without_dropout
 from test_scan_training import ANSWERS, LABELS, QUESTIONS, cross_encoder

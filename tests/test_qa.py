@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from debias_nb.data import answers as qa
-from debias_nb.config import AnswersWorldConfig
-from debias_nb.metrics import rank_metrics
+from debias_nb.settings import AnswersWorldConfig
+from debias_nb.measures.metrics import rank_metrics
 from debias_nb.data import registry
 from debias_nb.data.planted_answers import answers_split
 from debias_nb.data.worlds import ANSWER_SPLITS

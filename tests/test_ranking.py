@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from debias_nb.metrics import bootstrap_weights, randomisation_test, rank_metrics, rank_replicates
+from debias_nb.measures.metrics import bootstrap_weights, randomisation_test, rank_metrics, rank_replicates
 
 DATA = Path(os.environ.get("DEBIAS_NB_DATA") or "none")
 CUTOFFS = 1, 3, 10

@@ -18,7 +18,7 @@ from debias_nb.repro.pages.frame import only_stored
 from debias_nb.repro.pages.report import write_page
 from debias_nb.repro.runs.device import unpublished
 from debias_nb.repro.pages.verdicts import overall, read_ledger
-from debias_nb.stats import WORDS
+from debias_nb.measures.stats import WORDS
 from made import shrunk
 from sync import tool
 
@@ -135,10 +135,10 @@ def test_a_method_becomes_a_row(project):
     small = shrunk(parts.read_text("utf-8")).replace("seeds: [0, 1, 2]", "seeds: [0, 1]").replace("worlds: 11", "worlds: 0")
     parts.write_text(small.replace("&names [Base, Finetuned, OutReg, ITVReg]", "&names [Finetuned]"), "utf-8")
     score = commands("Add a method")[1]
-    assert score == ["score", "debias_nb.regularizers:Centred"]
+    assert score == ["score", "debias_nb.losses.regularizers:Centred"]
     tool("debias-nb", *score, "--on", "planted", "--workers", "1", cwd=project)
-    card = pd.read_csv(project / "score/debias_nb.regularizers-Centred.csv")
-    mine = card[card.method == "debias_nb.regularizers:Centred"]
+    card = pd.read_csv(project / "score/debias_nb.losses.regularizers-Centred.csv")
+    mine = card[card.method == "debias_nb.losses.regularizers:Centred"]
     assert len(mine) == 4 and set(mine.word) <= set(WORDS)
 
 

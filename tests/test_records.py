@@ -25,13 +25,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
-from debias_nb.config import EncoderConfig, WorldConfig
+from debias_nb.settings import EncoderConfig, WorldConfig
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
 from debias_nb.repro.runs import records
-from debias_nb.repro.runs.records import (
-    RecordError, Store, TrainingFailed, append, comparable, encode, failed_record, latest, make_record, read,
-    run_or_load,
-)
+from debias_nb.repro.runs.records import RecordError, Store, TrainingFailed, append, comparable, encode, failed_record
+from debias_nb.repro.runs.records import latest, make_record, read, run_or_load
 
 CONFIG = RunConfig(
     paper="itvreg", experiment="demo", profile="small",

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from debias_nb.config import ConfigError
+from debias_nb.checks import ConfigError
 from debias_nb.data import registry as r
 
 BY_HAND = {

@@ -24,10 +24,10 @@ from transformers import TrainerCallback
 
 import made
 from debias_nb import ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, SimCSE, WordDropout, wise_ft
-from debias_nb.batches import Batch, TextStream, View, embeddings_by_column, encode, read_column
-from debias_nb.encoders import EncoderError, embed, tokenise
-from debias_nb.itvreg import cosines, itvreg
-from debias_nb.regularized import Draws
+from debias_nb.losses.batches import Batch, TextStream, View, embeddings_by_column, encode, read_column
+from debias_nb.encoders.tokens import EncoderError, embed, tokenise
+from debias_nb.losses.pair_losses import cosines, itvreg
+from debias_nb.losses.regularized import Draws
 from debias_nb.trainer import training_arguments
 from faults.harness import Child
 
@@ -974,7 +974,7 @@ def test_wise_ft_lies_between_with_the_settings_of_the_tuned_encoder(bert, encod
 
 LIGHT = """
 import sys
-import debias_nb.regularizers
+import debias_nb.losses.regularizers
 
 assert not {"sentence_transformers", "transformers", "datasets"} & set(sys.modules)
 """

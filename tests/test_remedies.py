@@ -8,12 +8,13 @@ import pytest
 import torch
 from sentence_transformers.sentence_transformer.losses import GlobalOrthogonalRegularizationLoss
 
-from debias_nb.config import ConfigError, EncoderConfig, EncoderError, WorldConfig
+from debias_nb.checks import ConfigError, EncoderError
+from debias_nb.settings import EncoderConfig, WorldConfig
 from debias_nb.data.answers import Answers
 from debias_nb.data.worlds import Catalogue
-from debias_nb.encoders import embed_texts, encoder_fingerprint, token_vectors, tokenise
-from debias_nb.loading import load_encoder
-from debias_nb.regularizers import wise_ft
+from debias_nb.encoders.tokens import embed_texts, encoder_fingerprint, token_vectors, tokenise
+from debias_nb.encoders.loading import load_encoder
+from debias_nb.losses.regularizers import wise_ft
 from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
 from debias_nb.repro.runs import training
 from debias_nb.repro.runs.matching import GOR

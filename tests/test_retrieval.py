@@ -16,11 +16,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from debias_nb.data.titles import TitleTask
-from debias_nb.metrics import bootstrap_weights
-from debias_nb.data.retrieval import (
-    FirstHit, bin_shares, evaluate_ranking, evaluate_retrieval, first_hits, first_items, frequency_bins, gains_at, propensities,
-    recall_at, reciprocal_rank, top_lists,
-)
+from debias_nb.measures.metrics import bootstrap_weights
+from debias_nb.measures.retrieval import FirstHit, bin_shares, evaluate_ranking, evaluate_retrieval, first_hits
+from debias_nb.measures.retrieval import first_items, frequency_bins, gains_at, propensities, recall_at, reciprocal_rank
+from debias_nb.measures.retrieval import top_lists
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
 

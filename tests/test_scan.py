@@ -10,11 +10,9 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings, strategies as st
 
-from debias_nb.scan import (
-    HEADS, FUNCTION_KINDS, LEARNERS, VARIANTS, DirectDecorrelation, GramDecorrelation, LanguageDebiasing, Memory, ScanHead,
-    Weights, contrastive_loss, decorrelation, diagnose_weights, learn_weights, random_features,
-    scan_loss, standardise,
-)
+from debias_nb.losses.scan import HEADS, FUNCTION_KINDS, LEARNERS, VARIANTS, DirectDecorrelation, GramDecorrelation
+from debias_nb.losses.scan import LanguageDebiasing, Memory, ScanHead, Weights, contrastive_loss, decorrelation
+from debias_nb.losses.scan import diagnose_weights, learn_weights, random_features, scan_loss, standardise
 
 torch.set_num_threads(1)
 FORMS = ["moment", "paper", "matched"]

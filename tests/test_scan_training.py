@@ -15,8 +15,8 @@ from transformers import BertConfig, BertForSequenceClassification, BertTokenize
 from transformers import RobertaForSequenceClassification
 
 import made
-from debias_nb.scan import contrastive_loss
-from debias_nb.scan_training import SCAN, last_layer
+from debias_nb.losses.scan import contrastive_loss
+from debias_nb.losses.scan_loss import SCAN, last_layer
 
 QUESTIONS = ["how red", "why blue kettle", "what chair", "how old lamp", "why new", "what large table", "how", "why red"]
 ANSWERS = ["red kettle", "a lamp", "the old chair", "blue", "new kettle for the table", "a", "large small", "lamp lamp"]

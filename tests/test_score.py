@@ -8,13 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 import made
-from debias_nb.config import ConfigError, project_root
+from debias_nb.checks import ConfigError
+from debias_nb.files import project_root
 from debias_nb.repro import score as scoring
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
 from debias_nb.repro.runs.records import Store, latest
 from debias_nb.repro.score import Candidate, ScoreError, check, compared, parts, score
-from debias_nb.stats import WORDS
+from debias_nb.measures.stats import WORDS
 
 MINE = '''
 from dataclasses import dataclass

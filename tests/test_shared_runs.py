@@ -5,10 +5,9 @@ Rows by learning rate, interpolated encoders, cases picked by their rule.
 import numpy as np
 import pytest
 
-from debias_nb.config import ConfigError
-from debias_nb.repro.config import (
-    BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig, TableConfig, TrainConfig,
-)
+from debias_nb.checks import ConfigError
+from debias_nb.repro.config import BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig
+from debias_nb.repro.config import TableConfig, TrainConfig
 from debias_nb.repro.pages.frame import all_experiments, found_records, papers, study_of
 from debias_nb.repro.pages.plots import svg
 from debias_nb.repro.runs.records import Store, make_record

@@ -5,11 +5,11 @@ import os
 import numpy as np
 import pytest
 
-from debias_nb.config import EncoderConfig
+from debias_nb.settings import EncoderConfig
 from debias_nb.data.registry import MissingData, locate
-from debias_nb.encoders import EncoderError, embed_texts
-from debias_nb.loading import load_encoder
-from debias_nb.metrics import auc_at, evaluate_pairs
+from debias_nb.encoders.tokens import EncoderError, embed_texts
+from debias_nb.encoders.loading import load_encoder
+from debias_nb.measures.metrics import auc_at, evaluate_pairs
 from debias_nb.repro.runs.tasks.pairs import evaluation_pairs, score
 
 BOTH = os.environ.get("DEBIAS_NB_DATA") and os.environ.get("DEBIAS_NB_MODELS")

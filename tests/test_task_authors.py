@@ -12,14 +12,14 @@ import torch
 from scipy import sparse
 
 from debias_nb.repro.runs.tasks import authors
-from debias_nb import arr
-from debias_nb.arr import author_ids
-from debias_nb.repro.runs.tasks.authors import (
-    author_loss, author_split, beginning, counts, evaluate_authors, excerpt, fit_authors, leaks, settings, topic_rows, tuned)
+from debias_nb.losses import authors as arr
+from debias_nb.losses.authors import author_ids
+from debias_nb.repro.runs.tasks.authors import author_loss, author_split, beginning, counts, evaluate_authors, excerpt
+from debias_nb.repro.runs.tasks.authors import fit_authors, leaks, settings, topic_rows, tuned
 from debias_nb.data.authors import Texts, query_target
-from debias_nb.config import AuthorsWorldConfig, EncoderConfig
+from debias_nb.settings import AuthorsWorldConfig, EncoderConfig
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, SplitConfig, TrainConfig
-from debias_nb.encoders import embed
+from debias_nb.encoders.tokens import embed
 from debias_nb.repro.runs.runner import absent, execute
 from debias_nb.repro.runs.records import TrainingFailed, comparable
 from debias_nb.data.registry import MissingData

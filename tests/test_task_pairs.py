@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from debias_nb.config import ConfigError, EncoderConfig, PretrainConfig, WorldConfig
+from debias_nb.checks import ConfigError
+from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.data.pairs import QuestionPairs
 from debias_nb.data.registry import MissingData
 from debias_nb.data.worlds import Catalogue
-from debias_nb.loading import load_encoder
+from debias_nb.encoders.loading import load_encoder
 from debias_nb.repro.config import CorpusConfig, MethodConfig, TextsConfig, TrainConfig
 from debias_nb.repro.runs.tasks import pairs
 from debias_nb.repro.runs.matching import base_loss

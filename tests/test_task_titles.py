@@ -3,7 +3,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from debias_nb.config import ConfigError
+from debias_nb.checks import ConfigError
 from debias_nb.data import titles as t
 from debias_nb.data.worlds import Catalogue
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TextsConfig, TrainConfig

@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.sparse import csr_matrix
 
 from debias_nb.data import titles as t
-from debias_nb.config import WorldConfig
+from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import ChangedData, DataError, MissingData
 from debias_nb.data.worlds import Catalogue
 

@@ -18,18 +18,20 @@ import torch.nn.functional as F
 from hypothesis import given, settings, strategies as st
 from scipy.sparse import csr_matrix
 
-from debias_nb import encoders, regularized
+from debias_nb.encoders.tokens import tokens as encoders
+from debias_nb.losses import regularized
 from debias_nb.repro.runs import runner
 from debias_nb.repro.runs.tasks.common import base_encoder
 from debias_nb.repro.runs.tasks.pairs import training_pairs
 from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
-from debias_nb.data.planted_encoder import planted_encoder
-from debias_nb.encoders import Tokens, encoder_fingerprint, single_thread, stack, tokenise
-from debias_nb.interventions import choose
+from debias_nb.encoders.planted import planted_encoder
+from debias_nb.encoders.tokens import Tokens, encoder_fingerprint, single_thread, stack, tokenise
+from debias_nb.encoders.interventions import choose
 from debias_nb.repro.runs import matching
 from debias_nb.repro.runs.matching import Course, FrozenBase, make_loss
 from debias_nb.repro.runs.records import Store, comparable, latest
-from debias_nb.repro.runs.training import BestEpoch, PairCollator, Watch, curve_summary, fine_tune, pair_tokens, title_tokens
+from debias_nb.repro.runs.training import BestEpoch, PairCollator, Watch, curve_summary, fine_tune, pair_tokens
+from debias_nb.repro.runs.training import title_tokens
 from made import STATIC, WORLD, WORDS, bert, experiment, load, table
 
 FINETUNED = MethodConfig(name="Finetuned")

@@ -12,9 +12,8 @@ import pytest
 
 from debias_nb.repro.pages.frame import Cell, only_stored
 from debias_nb.repro.pages.printed import PrintedCells, printed_verdict
-from debias_nb.repro.pages.verdicts import (
-    Evidence, Ledger, _outcome, above, claim_table, comparison_frame, judge, overall, read_ledger,
-)
+from debias_nb.repro.pages.verdicts import Evidence, Ledger, _outcome, above, claim_table, comparison_frame, judge
+from debias_nb.repro.pages.verdicts import overall, read_ledger
 from cells import defined_in
 
 ROWS = ("a", "b", "c")

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from debias_nb.config import ConfigError, cache_dir
+from debias_nb.checks import ConfigError
+from debias_nb.files import cache_dir
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import load_experiment
 from debias_nb.repro.runs.device import part_of

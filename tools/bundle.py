@@ -61,8 +61,9 @@ def needed(runs) -> tuple[dict[Path, str], dict]: # data files -> their place; e
 
 def pack_encoder(config, folder: Path) -> None:
     "The files of an encoder; those of a transformer with weights in half precision."
-    from debias_nb.loading import encoder_cards, find_folder, folder_files
-    from debias_nb.hashes import sha256_file
+    from debias_nb.encoders.loading import encoder_cards, find_folder
+    from debias_nb.encoders.safe_folders import folder_files
+    from debias_nb.files import sha256_file
     source = find_folder(config, download=False)
     for name in folder_files(source):
         copied(source / name, folder / name)

@@ -94,7 +94,7 @@ def fine_tuned(base, pairs, case: Case):
 
 def make(name: str, folder: Path) -> None:
     "The model of a case trained, its page and twin written."
-    from debias_nb.loading import load_encoder
+    from debias_nb.encoders.loading import load_encoder
     from debias_nb.explain.diagnose import diagnose
     from debias_nb.explain.page import write_whole
     from debias_nb.repro.config import CorpusConfig

@@ -46,7 +46,7 @@ def tool(name: str, *args: str, cwd: Path, **changes: str) -> None: # changes: o
         raise RuntimeError(f"{name} {' '.join(args)} failed with {done.returncode}:\n{printed[-3000:]}")
 
 
-CACHES = {"__pycache__", ".ipynb_checkpoints"}
+CACHES = {"__pycache__", ".ipynb_checkpoints", "_modidx.py"} # the last is nbdev's index of what it exported
 
 
 def files(folder: Path) -> dict[str, Path]:

@@ -20,7 +20,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.random import default_rng
 
-from ..config import AnswersWorldConfig, check_known, check_range
+from ..settings import AnswersWorldConfig
+from ..checks import check_known, check_range
 from .pairs import check_label, count_signs, named_cells
 from .registry import Table, locate, parsed_rows, text_lines, without_end
 

@@ -28,7 +28,8 @@ import scipy.sparse as sp
 from numpy.random import default_rng
 from pydantic import AfterValidator, BaseModel, Field
 
-from ..config import AuthorsWorldConfig, check_known, check_range
+from ..settings import AuthorsWorldConfig
+from ..checks import check_known, check_range
 from .pairs import fitting
 from .registry import NUL, DataError, Table, json_rows, locate, text_lines
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from numpy.random import default_rng
 
-from ..config import check_known, check_range, once_per_state
+from ..checks import check_known, check_range
+from ..files import once_per_state
 from .registry import DataError, Table, locate, parsed_lines, without_end
 
 if TYPE_CHECKING: # pandas and scipy come with titles

@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from ..config import AnswersWorldConfig, check_known
+from ..settings import AnswersWorldConfig
+from ..checks import check_known
 from .worlds import ANSWER_SPLITS, another, invented, joined, numbered, shuffled_places, stream, subsets
 
 # %% ../../nbs/data/09_planted_answers.ipynb #a57d68f9

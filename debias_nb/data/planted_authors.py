@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from ..config import AuthorsWorldConfig, check_known, check_range
+from ..settings import AuthorsWorldConfig
+from ..checks import check_known, check_range
 from .worlds import AUTHOR_SPLITS, cut, invent, invented, joined, marked, numbered, stream
 
 # %% ../../nbs/data/10_planted_authors.ipynb #bdc69ae6

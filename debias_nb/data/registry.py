@@ -27,11 +27,10 @@ from urllib.parse import urlsplit
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
-from debias_nb.config import (
-    ConfigError, Count, Natural, NotNegative, Positive, Strict, cache_dir, check_known, load_config, once_per_state,
-    own_file, package_file, project_root,
-)
-from ..hashes import sha256_file, sha256_text
+from ..checks import ConfigError, check_known
+from ..files import Count, Natural, NotNegative, Positive, Strict, cache_dir, load_config, once_per_state
+from ..files import own_file, package_file, project_root
+from ..files import sha256_file, sha256_text
 
 # %% ../../nbs/data/00_registry.ipynb #a896d12f
 class DataFile(Strict):
@@ -187,7 +186,7 @@ class Pin(Strict):
 
 
 class Conversion(Strict):
-    "What `data.convert` made, and of what: kept as `converted.json` next to the files it made."
+    "What `tools/corpora.py` made, and of what: kept as `converted.json` next to the files it made."
     dataset: str
     settings: dict[str, float]
     counts: dict[str, float]

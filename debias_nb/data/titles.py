@@ -23,10 +23,9 @@ from numpy.random import default_rng
 from pydantic import BaseModel, ConfigDict
 from scipy.sparse import csr_matrix, issparse
 
-from ..config import check_known, check_range
-from debias_nb.data.registry import (
-    DataError, MissingData, json_rows, locate, parsed_lines, sha256_of, text_lines, without_end,
-)
+from ..checks import check_known, check_range
+from .registry import DataError, MissingData, json_rows, locate, parsed_lines, sha256_of, text_lines
+from .registry import without_end
 from .worlds import SPLITS, Catalogue, concept_ids
 
 # %% ../../nbs/data/02_titles.ipynb #c33b4ee3

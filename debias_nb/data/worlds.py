@@ -22,8 +22,9 @@ import pandas as pd
 from numpy import ndarray
 from numpy.random import Generator
 
-from ..config import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig, check_known
-from ..hashes import sha256_text
+from ..settings import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
+from ..checks import check_known
+from ..files import sha256_text
 
 STRONG = dict(p_attr=.8, p_noun=.4, p=1., brand_match=.6, decoys=1.)
 

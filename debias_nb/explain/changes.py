@@ -22,10 +22,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from ..data.pairs import components
 from ..data.registry import DataError
-from .pairs_file import PairFile
+from ..data.pairs_file import PairFile
 from .words import words_of
-from ..metrics import auc_at, bootstrap_weights, ends_of_ties, with_itself
-from ..stats import LACKING, Paired, detectable, holm, interval, paired, verdict
+from ..measures.metrics import auc_at, bootstrap_weights, ends_of_ties, with_itself
+from ..measures.stats import LACKING, Paired, detectable, holm, interval, paired, verdict
 
 # %% ../../nbs/explain/03_changes.ipynb #13993691
 LARGEST = .05 # share of the pairs that the largest group of connected pairs may have

@@ -23,26 +23,23 @@ import pandas as pd
 from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
-from ..batches import read_texts
-from ..config import ConfigError, check_known, check_range, quoted
+from ..losses.batches import read_texts
+from ..checks import ConfigError, check_known, check_range, quoted
 from ..data.pairs import fold
 from ..data.registry import DataError, parsed_rows
-from ..encoders import copied, single_thread
+from ..encoders.tokens import copied, single_thread
 from .changes import METRICS, RESAMPLES, TITLES, Metric, Test, figures, has_one_score, level
-from debias_nb.explain.diagnose import (
-    BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, OfLabels, OfMatches, check_named, folder_name, made_of, read_files,
-    same_tests, training_program,
-)
+from .diagnose import BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, OfLabels, OfMatches, check_named
+from .diagnose import folder_name, made_of, read_files, same_tests, training_program
 from .evidence import doubts, shared_pairs
-from debias_nb.explain.models import (
-    Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, reading_doubts, scoring_notes,
-)
+from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, reading_doubts
+from .models import scoring_notes
 from .page import file_notes, filled, json_text, versions, write_whole
-from .pairs_file import PairFile, json_lines, texts_file
-from ..hashes import fingerprint, sha256_file
-from ..regularized import Regularized, Regularizer
-from ..regularizers import REGULARIZERS
-from ..stats import Paired, detectable, endless, holm, paired_together, threshold_p, verdict
+from ..data.pairs_file import PairFile, json_lines, texts_file
+from ..files import fingerprint, sha256_file
+from ..losses.regularized import Regularized, Regularizer
+from ..losses.regularizers import REGULARIZERS
+from ..measures.stats import Paired, detectable, endless, holm, paired_together, threshold_p, verdict
 
 # %% ../../nbs/explain/07_compare.ipynb #35706393
 # The strength where none is asked for, and what is tried where one is to be chosen, weakest first.

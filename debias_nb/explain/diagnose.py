@@ -20,22 +20,18 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from ..config import ConfigError, check_known, visible
+from ..checks import ConfigError, check_known, visible
 from ..data.pairs import word_overlap
 from ..data.registry import DataError
-from ..encoders import EncoderError, check_apart, has_template
-from debias_nb.explain.changes import (
-    HARM, NEITHER, RESAMPLES, Test, TooSmall, has_one_score, points, score_table, sentence, size_told, tfidf_cosine,
-    tfidf_model, verdicts,
-)
-from debias_nb.explain.evidence import (
-    OF_TRAINING, candidate_words, doubts, flaws, flips, interventions, other_words, ranked_words, shortcuts, slices,
-)
-from debias_nb.explain.models import (
-    Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, reading_doubts, scoring_notes,
-)
+from ..encoders.tokens import EncoderError, check_apart, has_template
+from .changes import HARM, NEITHER, RESAMPLES, Test, TooSmall, has_one_score, points, score_table
+from .changes import sentence, size_told, tfidf_cosine, tfidf_model, verdicts
+from .evidence import OF_TRAINING, candidate_words, doubts, flaws, flips, interventions, other_words
+from .evidence import ranked_words, shortcuts, slices
+from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, reading_doubts
+from .models import scoring_notes
 from .page import command_line, file_facts, file_notes, filled, json_text, versions
-from .pairs_file import PairFile, read_pairs_file
+from ..data.pairs_file import PairFile, read_pairs_file
 from .words import importance_by_word, is_unspaced, label_ties, word_importance, word_pairs, words_of
 
 # %% ../../nbs/explain/06_diagnose.ipynb #0ed15c8a

@@ -14,13 +14,11 @@ import pandas as pd
 from numpy.random import default_rng
 
 from ..data.pairs import fold, word_overlap
-from debias_nb.explain.changes import (
-    FEWEST_UNITS, LEVEL, Measured, Test, difference, figures, findable, size_told,
-)
+from .changes import FEWEST_UNITS, LEVEL, Measured, Test, difference, figures, findable, size_told
 from .models import Scorer, pair_scores
-from .pairs_file import PairFile
+from ..data.pairs_file import PairFile
 from .words import WordPairs, label_ties, replaced, shared_tie, word_pairs, words_of
-from ..stats import Paired, holm
+from ..measures.stats import Paired, holm
 
 # %% ../../nbs/explain/04_evidence.ipynb #efcaf99c
 MOST_GROUPS = 12

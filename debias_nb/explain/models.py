@@ -19,13 +19,12 @@ import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
-from debias_nb.encoders import (
-    ROUTER, EncoderError, default_prompt, embed, encoder_fingerprint, evaluating, is_static, leaves_prompts_out,
-    several_texts, special_ids, tokenise, weights_hash,
-)
-from ..loading import best_device, find_model, is_cross, load_safely
-from ..hashes import sha256_text
-from ..regularizers import wise_ft
+from ..encoders.tokens import ROUTER, EncoderError, default_prompt, embed, encoder_fingerprint, evaluating
+from ..encoders.tokens import is_static, leaves_prompts_out, several_texts, special_ids, tokenise, weights_hash
+from ..encoders.loading import best_device, find_model, is_cross
+from ..encoders.safe_folders import load_safely
+from ..files import sha256_text
+from ..losses.regularizers import wise_ft
 
 # %% ../../nbs/explain/01_models.ipynb #0ebde110
 @dataclass(frozen=True, eq=False)

@@ -19,9 +19,10 @@ import torch
 from scipy.sparse import csr_matrix
 from tqdm.auto import tqdm
 
-from ..encoders import EncoderError, embed, is_plain_table, mask_id, several_texts, table_vectors, tokenise
+from ..encoders.tokens import EncoderError, embed, is_plain_table, mask_id, several_texts, table_vectors
+from ..encoders.tokens import tokenise
 from .models import Scorer
-from ..interventions import intervene, token_owners
+from ..encoders.interventions import intervene, token_owners
 
 # %% ../../nbs/explain/02_words.ipynb #7145c01c
 def _marks() -> str:

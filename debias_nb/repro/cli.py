@@ -18,14 +18,14 @@ import typer
 from typer import Argument, Exit, Option
 from typer.core import TyperGroup
 
-from debias_nb.config import (
-    ConfigError, EncoderConfig, EncoderError, module_and_name, parse_yaml, project_root, quoted, visible,
-)
-from debias_nb.data.registry import DataError, inventory
-from debias_nb.repro.config import configured, load_experiment
-from debias_nb.repro.notebooks import ASKED, NotebookFailed, RunnerError, execute, execute_all, made, meant, templates
-from debias_nb.repro.runs.records import NO_HISTORY, RecordError, Store, WorkerLost, history, latest
-from debias_nb.repro.runs.runner import cores, narrow, run_all, store_for
+from ..checks import ConfigError, EncoderError, module_and_name, quoted, visible
+from ..settings import EncoderConfig
+from ..files import parse_yaml, project_root
+from ..data.registry import DataError, inventory
+from .config import configured, load_experiment
+from .notebooks import ASKED, NotebookFailed, RunnerError, execute, execute_all, made, meant, templates
+from .runs.records import NO_HISTORY, RecordError, Store, WorkerLost, history, latest
+from .runs.runner import cores, narrow, run_all, store_for
 
 
 def echo(text: str = "", err: bool = False) -> None:
@@ -70,7 +70,7 @@ app = typer.Typer(cls=Told, no_args_is_help=True, pretty_exceptions_enable=False
 
 def _version(asked: bool):
     if asked:
-        from debias_nb import __version__
+        from .. import __version__
         echo(f"debias-nb {__version__}")
         raise Exit()
 
@@ -153,7 +153,7 @@ def _interruptible():
 
 def _study(name: str, profile: str, **asked): # asked: as `narrow` takes it
     "What this machine's records say of an experiment, or of the part of it that is asked for."
-    from debias_nb.repro.pages.frame import study_of
+    from .pages.frame import study_of
     study = study_of(narrow(load_experiment(name, profile), **asked), store_for(profile))
     study.own = True
     return study
@@ -165,8 +165,8 @@ METRIC_NAMES = {"auc05": "AUC(0.05)", "auc": "AUC", "psp1": "PSP@1", "psp5": "PS
 
 def _print_tables(study) -> None:
     "The tables of what was asked for, and what they lack."
-    from debias_nb.repro.pages.frame import ONE_SEED
-    from debias_nb.repro.pages.tables import markdown, means, missing
+    from .pages.frame import ONE_SEED
+    from .pages.tables import markdown, means, missing
     if study.cells:
         echo(f"\n{study.experiment.title} ({study.experiment.scale})")
     if study.unlike:
@@ -196,7 +196,7 @@ def run(
 ):
     "Execute one notebook; load the runs that are recorded."
     root = project_here()
-    from debias_nb.repro.pages.frame import RunsFailed
+    from .pages.frame import RunsFailed
     given = [("profile", profile)]
     given += [(key, value) for key, value in (("fresh", fresh), ("full", full), ("workers", workers)) if value]
     if seeds is not None:
@@ -239,7 +239,7 @@ def _chosen(asked: list[str] | None, known: list[str]) -> list[str]: # asked: ta
 
 def _counted(name: str, profile: str, asked: dict) -> tuple[int | None, str]: # None: it has no table
     "How many cells of an experiment have a number, also in words. asked: as `narrow` takes it."
-    from debias_nb.repro.pages.frame import reasons
+    from .pages.frame import reasons
     try:
         cells = _study(name, profile, **asked).cells
     except ConfigError as e:
@@ -270,7 +270,7 @@ def batch(
     """Make all runs of a profile, then execute its notebooks, whatever fails.
 
     With names of tables or papers, only theirs."""
-    from debias_nb.repro.pages.report import has_notebook
+    from .pages.report import has_notebook
     asked = {"full": full}
     if seeds is not None:
         asked["seeds"] = parse_seeds(seeds)
@@ -325,7 +325,7 @@ def device_batch(
     "Make runs on a GPU, most valuable first, and stop before the time is up."
     begun = now()
     root = project_here()
-    from debias_nb.repro.runs import device as devices
+    from .runs import device as devices
     asked = devices.asked_runs(runs, profile, full, root)
     if part:
         asked = devices.part_of(asked, part)
@@ -359,7 +359,7 @@ def merge(
 
     Those of code that this clone does not know go to _runs/apart/. Exits with status 1 if a record differs from one that is
     there, or a line is not the record of a run."""
-    from debias_nb.repro.runs.device import Merged, merge as merged
+    from .runs.device import Merged, merge as merged
     root = project_here()
     folders = [folder]
     if jobs: # each has its own, for each version of the code
@@ -410,7 +410,7 @@ def publish(
     """Add this machine's records of a table, in _runs/, to those in results/, from which pages are made.
 
     No record in results/ is left out. Records made with uncommitted changes are refused."""
-    from debias_nb.repro.runs.device import publish as published
+    from .runs.device import publish as published
     root = project_here()
     for name in _chosen(tables, configured(f"*/*.{profile}.yaml", root)):
         added, known = published(name, profile, root, replace)
@@ -433,8 +433,8 @@ def convert(
 
 def _write_pages(names: list[str], folder: Path, fresh: bool, here: Path) -> list[Path]: # what was written
     "Some pages of the project in `here`: a worker may have begun elsewhere. What has no notebook yet is left out."
-    from debias_nb.repro.pages.frame import only_stored
-    from debias_nb.repro.pages.report import has_notebook, write_notebook, write_page
+    from .pages.frame import only_stored
+    from .pages.report import has_notebook, write_notebook, write_page
     written = []
     with chdir(here), only_stored(fresh):
         for name in filter(has_notebook, names):
@@ -457,8 +457,8 @@ def report(
 
     Notebooks are executed; nothing is trained."""
     from joblib import Parallel, cpu_count, delayed
-    from debias_nb.repro.pages.frame import papers
-    from debias_nb.repro.pages.report import BOOKS
+    from .pages.frame import papers
+    from .pages.report import BOOKS
     root = project_here()
     folder = out.absolute() if out else root / ("_runs/reports" if fresh else "reports")
     groups = [[*configured(f"{paper}/*.yaml"), f"{paper}/claims", f"{paper}/errata"] for paper in papers()] # claims rest on tables
@@ -495,7 +495,7 @@ def status(
     """Say which cells of which tables have a number, and why others have none.
 
     Exits with status 1 if records in results/ were made by code that is not in the history of this clone."""
-    from debias_nb.repro.pages.report import all_cells, status_json
+    from .pages.report import all_cells, status_json
     root = project_here()
     cells = all_cells(fresh=fresh, paper=paper)
     if json_:
@@ -515,7 +515,7 @@ def status(
 
 def _print_status(cells):
     "A row a table."
-    from debias_nb.repro.pages.frame import reasons
+    from .pages.frame import reasons
     tables = {}
     for cell in cells:
         tables.setdefault((cell.paper, cell.table, cell.profile), []).append(cell)
@@ -536,8 +536,8 @@ def agree(
 
     Exit code 1 where there is nothing to compare, or where one metric of one run is further from its record than its kind
     of encoder may be on any processor; every count has to be the same."""
-    from debias_nb.repro.pages.frame import results
-    from debias_nb.repro.agree import SAME, compute_untrained, said
+    from .pages.frame import results
+    from .agree import SAME, compute_untrained, said
     project_here()
     if untrained:
         here, committed = compute_untrained()
@@ -565,7 +565,7 @@ def data(ctx: typer.Context):
     Exits with status 1 if a file differs from the published one."""
     if ctx.invoked_subcommand:
         return
-    from debias_nb.loading import encoder_cards, find_folder
+    from ..encoders.loading import encoder_cards, find_folder
     found = inventory()
     for dataset, files in groupby(found, key=lambda one: one["dataset"]):
         echo(visible(dataset))
@@ -587,23 +587,6 @@ def data(ctx: typer.Context):
         _end(f"other contents than the registry's: {', '.join(refused)}")
 
 
-@data_app.command("convert")
-def convert_data(
-    name: Annotated[str, Argument(help="Data set that must be downloaded manually, as `debias-nb data` names it.")],
-    source: Annotated[Path, Argument(help="Its files as published: an unpacked folder, or one file.")],
-    share: Annotated[float, Option(help="Fraction of the authors' texts to keep, drawn at random, above 0 to 1.")] = 1.,
-):
-    "Convert a manually downloaded corpus to the layout that is read here, with counts and hashes."
-    from debias_nb.data.convert import compared, convert as convert_corpus
-    made = convert_corpus(name, source, share)
-    rows = [(what, f"{here:,}", "" if printed is None else f"{printed:,}", said)
-            for what, here, printed, said in compared(made)]
-    _print(rows, "count", "here", "the paper", "")
-    for kind, pins in (("read", made.sources), ("written", made.files)):
-        for file, pin in pins.items():
-            echo(f"{kind} {file}: {pin.bytes:,} bytes, sha256 {pin.sha256}")
-
-
 def _print_entry(what: str, where) -> None: # where: a path or words, or nothing
     "A line, and where it is below it: words are wrapped to the terminal, and a path is left whole to be copied."
     width = shutil.get_terminal_size().columns - 1
@@ -620,7 +603,7 @@ def _print_entry(what: str, where) -> None: # where: a path or words, or nothing
 def list_names():
     "List methods, and the experiments of a clone of the repository. Data sets and encoders: `data`."
     from typing import get_args
-    from debias_nb.repro.config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, REGULARISERS
+    from .config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, REGULARISERS
     values = {
         "augmentations of pairs": MethodConfig.model_fields["augmentation"].annotation,
         "interventions": Intervention,
@@ -666,11 +649,11 @@ def diagnose(
     overwrite: Annotated[bool, Option("--overwrite", help="Overwrite page and numbers.")] = False,
 ):
     "Report whether, where and why fine-tuning made a model worse."
-    from debias_nb.explain.pairs_file import check_file, named_tests
+    from ..data.pairs_file import check_file, named_tests
     check_file(Path(train)) # and the tests, before PyTorch is imported, which takes seconds
     tests = named_tests(test)
-    from debias_nb.explain import diagnose as diagnosing
-    from debias_nb.explain.page import check_targets
+    from ..explain import diagnose as diagnosing
+    from ..explain.page import check_targets
     conditions = fail_if or []
     for condition in conditions:
         diagnosing.read_condition(condition, tests)
@@ -686,7 +669,7 @@ def diagnose(
 
 def _answer(found, pages: dict[Path, str]) -> None:
     "Say what was found, and write it also where nobody reads the answer to its end."
-    from debias_nb.explain.page import write_whole
+    from ..explain.page import write_whole
     try:
         echo(repr(found))
     finally:
@@ -732,14 +715,14 @@ def compare(
     overwrite: Annotated[bool, Option("--overwrite", help="Overwrite page and tables.")] = False,
 ):
     "Train each method on your pairs and report which differences are significant."
-    from debias_nb.explain.pairs_file import check_file, named_tests, texts_file
+    from ..data.pairs_file import check_file, named_tests, texts_file
     check_file(Path(train)) # and the others, before PyTorch is imported, which takes seconds
     tests = named_tests(test)
     kept = named_tests(validation or [], "--validation")
     if texts is not None:
         texts_file(texts)
-    from debias_nb.explain import compare as comparing
-    from debias_nb.explain.page import check_targets
+    from ..explain import compare as comparing
+    from ..explain.page import check_targets
     if out.is_dir():
         check_targets([out / name for name in comparing.FILES], overwrite)
     try:
@@ -764,7 +747,7 @@ def score(
 ):
     "Train your own loss as the methods here are trained, and compare it with them."
     module_and_name(loss) # refuses another form before PyTorch is imported, which takes seconds
-    from debias_nb.repro.score import score as scored
+    from .score import score as scored
     asked = tuple(part.strip() for part in on.split(","))
     with _interruptible():
         scored(loss, weight, asked, out, workers, say=echo)

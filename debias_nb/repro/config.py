@@ -15,11 +15,11 @@ from typing import Annotated, ClassVar, Literal, get_args, get_origin
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
-from debias_nb.config import (
-    AnswersWorldConfig, AuthorsWorldConfig, ConfigError, Count, EncoderConfig, Natural, NotNegative, Positive, Probability,
-    Several, Share, Strict, WorldConfig, check_known, load_config, once_per_state, project_root, quoted,
-)
-from debias_nb.hashes import fingerprint
+from ..settings import AnswersWorldConfig, AuthorsWorldConfig, EncoderConfig, WorldConfig
+from ..checks import ConfigError, check_known, quoted
+from ..files import Count, Natural, NotNegative, Positive, Probability, Several, Share, Strict, load_config
+from ..files import once_per_state, project_root
+from ..files import fingerprint
 
 
 Profile = Literal["planted", "small", "paper"]

@@ -18,7 +18,7 @@ def main():
     if heard:
         signal.signal(signal.SIGINT, _leave)
     try:
-        from debias_nb.repro.cli import app
+        from .cli import app
         if heard:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         app()

@@ -11,9 +11,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
-from debias_nb.config import ConfigError, check_known, nearest
-from debias_nb.hashes import fingerprint
-from debias_nb.repro.config import load_experiment, typed
+from ..checks import ConfigError, check_known, nearest
+from ..files import fingerprint
+from .config import load_experiment, typed
 
 
 class RunnerError(ValueError):
@@ -162,7 +162,7 @@ def made(name: str, profile: str, parameters: dict, root: Path, say): # a `Study
     load_experiment(name, profile, root)
     if "own" not in declared(template) or given.get("own") is False:
         return None
-    from debias_nb.repro.pages.frame import made as make
+    from .pages.frame import made as make
     asked = {key: given.get(key) for key in ASKED} | {"full": given.get("full", False)}
     return make(name, profile, asked, given.get("workers"), given.get("fresh", False), say)
 

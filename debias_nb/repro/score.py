@@ -22,20 +22,20 @@ import numpy as np
 import pandas as pd
 import torch
 
-from debias_nb.config import ConfigError, load_yaml, module_and_name, nearest, package_file, project_root
-from debias_nb.encoders import is_static
-from debias_nb.regularized import Changing, Regularized, Regularizer
-from debias_nb.repro.config import ExperimentConfig, MethodConfig, Names, RunConfig
-from debias_nb.repro.pages.pairing import (
-    Made, Side, alike, is_clean, made_by, mean_replicates, paired_sides, run_on, scaled, trained_in,
-)
-from debias_nb.repro.runs import runner
-from debias_nb.repro.runs.records import Store, TrainingFailed, environment, latest, this_machine
-from debias_nb.repro.runs.runner import absent, cores, run_all
-from debias_nb.repro.runs.tasks.common import SMALL_WORLD, Trained, base_encoder, stand_in
-from debias_nb.repro.runs.tasks.pairs import TASK
-from debias_nb.repro.runs.training import PairCollator, columns_of, pair_tokens, pair_trainer
-from debias_nb.stats import holm, threshold_p, verdict
+from ..checks import ConfigError, module_and_name, nearest
+from ..files import load_yaml, package_file, project_root
+from ..encoders.tokens import is_static
+from ..losses.regularized import Changing, Regularized, Regularizer
+from .config import ExperimentConfig, MethodConfig, Names, RunConfig
+from .pages.pairing import Made, Side, alike, is_clean, made_by, mean_replicates, paired_sides, run_on
+from .pages.pairing import scaled, trained_in
+from .runs import runner
+from .runs.records import Store, TrainingFailed, environment, latest, this_machine
+from .runs.runner import absent, cores, run_all
+from .runs.tasks.common import SMALL_WORLD, Trained, base_encoder, stand_in
+from .runs.tasks.pairs import TASK
+from .runs.training import PairCollator, columns_of, pair_tokens, pair_trainer
+from ..measures.stats import holm, threshold_p, verdict
 
 
 _IMPORTED = weakref.WeakKeyDictionary() # module -> how it was loaded, and the digest of its text then
@@ -190,8 +190,8 @@ def check(
     encoder, # an `EncoderConfig`, of which a stand-in is made
 ) -> None:
     "Try a loss on one batch of sixteen planted pairs. Raises `ScoreError` for what cannot be trained with it."
-    from debias_nb.config import WorldConfig
-    from debias_nb.data.worlds import Catalogue
+    from ..settings import WorldConfig
+    from ..data.worlds import Catalogue
     candidate.look() # before an encoder is made, which takes a minute
     base, _ = base_encoder(stand_in(encoder))
     model = copy.deepcopy(base)

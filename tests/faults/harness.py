@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
+from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.repro.runs.records import Store, comparable, read
 from made import METHODS, STATIC, WORLD
 

@@ -9,12 +9,13 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from debias_nb.config import ConfigError, EncoderConfig
+from debias_nb.checks import ConfigError
+from debias_nb.settings import EncoderConfig
 from debias_nb.data.pairs import load_questions
 from debias_nb.data.registry import DataError, load_expected, load_registry, locate, only_pinned
-from debias_nb.data.planted_encoder import planted_encoder
-from debias_nb.encoders import EncoderError
-from debias_nb.loading import load_encoder
+from debias_nb.encoders.planted import planted_encoder
+from debias_nb.encoders.tokens import EncoderError
+from debias_nb.encoders.loading import load_encoder
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import ExperimentConfig
 from debias_nb.repro.runs.records import Store, encode, make_record

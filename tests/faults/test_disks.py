@@ -96,8 +96,8 @@ def test_records(seed, reference, apart, tally, tmp_path):
 
 
 def encoder_on_a_small_disk(cache, size):
-    from debias_nb.data.planted_encoder import planted_encoder
-    from debias_nb.encoders import EncoderError
+    from debias_nb.encoders.planted import planted_encoder
+    from debias_nb.encoders.tokens import EncoderError
     full(cache, size)
     try:
         planted_encoder(QUICK, cache)
@@ -231,8 +231,8 @@ def read_only_records(project, cache, expected):
 
 
 def read_only_cache(cache):
-    from debias_nb.data.planted_encoder import planted_encoder
-    from debias_nb.encoders import EncoderError
+    from debias_nb.encoders.planted import planted_encoder
+    from debias_nb.encoders.tokens import EncoderError
     planted_encoder(QUICK, cache)
     read_only(cache)
     planted_encoder(QUICK, cache) # what is kept is read

@@ -9,10 +9,10 @@ import huggingface_hub
 import pytest
 from huggingface_hub import constants
 
-from debias_nb.config import EncoderConfig
+from debias_nb.settings import EncoderConfig
 from debias_nb.data import registry as r
-from debias_nb.encoders import EncoderError
-from debias_nb.loading import load_encoder
+from debias_nb.encoders.tokens import EncoderError
+from debias_nb.encoders.loading import load_encoder
 from made import table
 
 GOOD = b"duplicate\tone?\ttwo?\n" * 3000

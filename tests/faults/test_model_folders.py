@@ -14,12 +14,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from debias_nb import loading
-from debias_nb.config import EncoderConfig
-from debias_nb.data.planted_encoder import planted_encoder
-from debias_nb.encoders import EncoderError, embed_texts, encoder_fingerprint
+from debias_nb.encoders.tokens import loading
+from debias_nb.settings import EncoderConfig
+from debias_nb.encoders.planted import planted_encoder
+from debias_nb.encoders.tokens import EncoderError, embed_texts, encoder_fingerprint
 from debias_nb.explain.models import load_model
-from debias_nb.loading import load_encoder
+from debias_nb.encoders.loading import load_encoder
 from debias_nb.repro.runs.pair_encoders import load_pair_encoder
 from made import STATIC, some_pairs
 

@@ -16,11 +16,12 @@ from typer.testing import CliRunner
 
 import made
 from harness import CELL, NOTEBOOK, wait_until
-from debias_nb.config import ConfigError, load_config, visible
+from debias_nb.checks import ConfigError, visible
+from debias_nb.files import load_config
 from debias_nb.data.registry import DataError
 from debias_nb.explain import compare as comparing
 from debias_nb.explain.compare import compare, read_trials, sealed
-from debias_nb.explain.pairs_file import read_pairs_file
+from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import ExperimentConfig
 

@@ -12,14 +12,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from debias_nb.config import ConfigError, load_config, load_yaml, parse_yaml
+from debias_nb.checks import ConfigError
+from debias_nb.files import load_config, load_yaml, parse_yaml
 from debias_nb.data.authors import read_texts
 from debias_nb.data.registry import DataError, load_expected, load_registry
-from debias_nb.encoders import EncoderError
-from debias_nb.loading import check_folder, encoder_cards
+from debias_nb.encoders.tokens import EncoderError
+from debias_nb.encoders.safe_folders import check_folder
+from debias_nb.encoders.loading import encoder_cards
 from debias_nb.explain.compare import read_methods, read_trials, sealed
 from debias_nb.explain.diagnose import read_condition
-from debias_nb.explain.pairs_file import read_pairs_file
+from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import parse_parameter, parse_seeds
 from debias_nb.repro.notebooks import RunnerError, checked
 from debias_nb.repro.config import load_experiment

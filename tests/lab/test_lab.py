@@ -29,9 +29,8 @@ SETTINGS = {
 KINDS = {
     "a table": "papers/itvreg/table03.ipynb",
     "a book": "papers/claims.ipynb",
-    "a method": "methods/itvreg.ipynb",
+    "a method": "losses/pair_losses.ipynb",
     "figures": "pages/04_plots.ipynb",
-    "pictures of a page": "explain/05_page.ipynb",
     "the index": "index.ipynb",
 }
 RUN = "papers/itvreg/table03.ipynb" # run as a whole

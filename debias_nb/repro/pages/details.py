@@ -18,7 +18,7 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from ..config import ExperimentConfig
-from ...metrics import randomisation_test
+from ...measures.metrics import randomisation_test
 from .frame import REFERENCE, Study, only, remedy_of, search_table
 from .pairing import data_of, of_first_world, pairs_of, run_of, signed, world_of
 

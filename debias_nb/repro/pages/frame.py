@@ -25,11 +25,10 @@ from typing import get_args
 
 import pandas as pd
 
-from debias_nb.repro.config import (
-    BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, Names, Profile, RunConfig, TableConfig,
-    TrainConfig, configured, load_experiment, typed,
-)
-from ...config import ConfigError, check_known, project_root
+from ..config import BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, Names, Profile, RunConfig
+from ..config import TableConfig, TrainConfig, configured, load_experiment, typed
+from ...checks import ConfigError, check_known
+from ...files import project_root
 from .pairing import Side, level, run_on
 from ..runs.records import Records, Store, latest
 from ...data.registry import load_expected, load_registry

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ..config import DRAWN
-from ...stats import Interval, Paired, interval, over_splits, paired
+from ...measures.stats import Interval, Paired, interval, over_splits, paired
 
 # %% ../../../nbs/pages/01_pairing.ipynb #f3000037
 def data_of(record: dict) -> dict: # empty for a run without one

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ...config import check_known
+from ...checks import check_known
 from ...data.registry import load_expected
 
 # %% ../../../nbs/pages/05_printed.ipynb #1f142f41

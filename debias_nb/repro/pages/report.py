@@ -20,12 +20,12 @@ from types import ModuleType
 
 import pandas as pd
 
-from ...config import ConfigError, check_known, project_root
+from ...checks import ConfigError, check_known
+from ...files import project_root
 from ...data.registry import load_expected
 from .details import chosen_settings, question_tests
-from debias_nb.repro.pages.frame import (
-    PROFILES, Cell, Study, all_experiments, is_printed, only_stored, papers, profiles_of, row_name, scales, stored,
-)
+from .frame import PROFILES, Cell, Study, all_experiments, is_printed, only_stored, papers
+from .frame import profiles_of, row_name, scales, stored
 from .tables import differences, of_replicates
 
 # %% ../../../nbs/pages/07_report.ipynb #f3400006

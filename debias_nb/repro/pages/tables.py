@@ -16,14 +16,13 @@ from contextlib import suppress
 import numpy as np
 import pandas as pd
 
-from ...config import load_yaml, package_file
+from ...files import load_yaml, package_file
 from ...data.pairs import KNOWN
 from ...data.registry import load_expected
 from .frame import UNTRAINED, Study, is_printed, only, reasons, row_name, stored
-from debias_nb.repro.pages.pairing import (
-    Run, Unpaired, bracket, by_world, is_clean, is_enough, is_trained, paired_sides, pairs_of, signed,
-)
-from ...stats import holm, threshold_p
+from .pairing import Run, Unpaired, bracket, by_world, is_clean, is_enough, is_trained
+from .pairing import paired_sides, pairs_of, signed
+from ...measures.stats import holm, threshold_p
 
 # %% ../../../nbs/pages/02_tables.ipynb #f3200006
 DIGITS = {"percent": 1, "fraction": 3, "count": 0}

@@ -22,14 +22,15 @@ from operator import attrgetter
 import numpy as np
 import pandas as pd
 
-from ...config import ConfigError, check_known, project_root
+from ...checks import ConfigError, check_known
+from ...files import project_root
 from ..config import Names
 from .frame import COMPLETE, PROFILES, Cell, all_experiments, side_of, stored
 from .pairing import Side, Unpaired, bracket, paired_sides, scaled, signed
 from .printed import Fact, PrintedCells, answers, in_part, in_words, printed_verdict
 from ..runs.records import Records
 from .tables import text_table
-from ...stats import WORDS, Paired, detectable, endless, holm, threshold_p, verdict
+from ...measures.stats import WORDS, Paired, detectable, endless, holm, threshold_p, verdict
 
 # %% ../../../nbs/pages/06_verdicts.ipynb #6e595af9
 SHIFTS = {"iid": "in distribution", "ood": "out of distribution", "any": ""}

@@ -22,20 +22,18 @@ import torch
 from torch import nn
 from transformers import PrinterCallback, Trainer
 
-from debias_nb.config import EncoderConfig
-from debias_nb.repro.runs.pair_encoders import LengthSampler, PairEncoder, PairInputs, load_pair_encoder
-from debias_nb.data.answers import Answers, high_overlap, misled
-from debias_nb.encoders import autocast, device_of, evaluating, single_thread
-from debias_nb.metrics import rank_metrics, rank_replicates
-from debias_nb.processes import refuse_several
-from debias_nb.repro.config import MethodConfig, ScanConfig, TrainConfig
-from debias_nb.repro.runs.limits import fit
-from debias_nb.repro.runs.records import TrainingFailed
-from debias_nb.repro.runs.training import BestEpoch, arguments_for, in_stretches, optimizer_for, rows_of
-from debias_nb.scan import (
-    HEADS, Memory, ScanHead, diagnose_weights, effective_size, learn_weights, oracle_weights, scan_loss,
-    shuffled_within,
-)
+from ...settings import EncoderConfig
+from .pair_encoders import LengthSampler, PairEncoder, PairInputs, load_pair_encoder
+from ...data.answers import Answers, high_overlap, misled
+from ...encoders.tokens import autocast, device_of, evaluating, single_thread
+from ...measures.metrics import rank_metrics, rank_replicates
+from ...processes import refuse_several
+from ..config import MethodConfig, ScanConfig, TrainConfig
+from .limits import fit
+from .records import TrainingFailed
+from .training import BestEpoch, arguments_for, in_stretches, optimizer_for, rows_of
+from ...losses.scan import HEADS, Memory, ScanHead, diagnose_weights, effective_size, learn_weights
+from ...losses.scan import oracle_weights, scan_loss, shuffled_within
 
 
 class AnswerModel(nn.Module):

@@ -16,12 +16,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from debias_nb.config import ConfigError, Strict, check_known, load_config, nearest, project_root
-from debias_nb.repro.config import ExperimentConfig, Names, Profile, RunConfig, Settings, configured, load_experiment, slug
-from debias_nb.repro.runs.records import (
-    NO_HISTORY, RecordError, Store, bundled, comparable, git_state, history, processor, published, this_machine, unknown_code,
-)
-from debias_nb.repro.runs.runner import Outcome, cores, execute_within, narrow, own_store, run_all, store_for
+from ...checks import ConfigError, check_known, nearest
+from ...files import Strict, load_config, project_root
+from ..config import ExperimentConfig, Names, Profile, RunConfig, Settings, configured, load_experiment
+from ..config import slug
+from .records import NO_HISTORY, RecordError, Store, bundled, comparable, git_state, history
+from .records import processor, published, this_machine, unknown_code
+from .runner import Outcome, cores, execute_within, narrow, own_store, run_all, store_for
 
 
 Some = Annotated[Names, Field(min_length=1)]
@@ -153,7 +154,7 @@ def device_batch(
     with. Raises `ConfigError` for a device that is not there."""
     begun = begun or time.time()
     check_device(device)
-    from debias_nb.repro.runs.limits import Limits
+    from .limits import Limits
     version = code_version()
     kind = this_machine()["device"] if device == "cuda" else processor()
     limits = Limits(

@@ -14,15 +14,15 @@ from sentence_transformers.sentence_transformer.losses import (
 )
 from transformers import TrainerCallback
 
-from debias_nb.batches import View
-from debias_nb.config import ConfigError
-from debias_nb.encoders import Tokens, device_of, embed, encode_tokens, is_static
-from debias_nb.interventions import choose, intervene, random_bits, row_keys
-from debias_nb.processes import averaged, mean_of_all
-from debias_nb.itvreg import Hinge, LeastSquares, cosines, itvaug_target, itvreg, own_dropout
-from debias_nb.regularized import Draws, Regularized, Regularizer
-from debias_nb.regularizers import REGULARIZERS, Intervening, WordDropout
-from debias_nb.repro.config import MethodConfig, TrainConfig
+from ...losses.batches import View
+from ...checks import ConfigError
+from ...encoders.tokens import Tokens, device_of, embed, encode_tokens, is_static
+from ...encoders.interventions import choose, intervene, random_bits, row_keys
+from ...processes import averaged, mean_of_all
+from ...losses.pair_losses import Hinge, LeastSquares, cosines, itvaug_target, itvreg, own_dropout
+from ...losses.regularized import Draws, Regularized, Regularizer
+from ...losses.regularizers import REGULARIZERS, Intervening, WordDropout
+from ..config import MethodConfig, TrainConfig
 
 
 RANKING = ("ranking", "ranking-hard") # losses of duplicates, whose negatives are the other texts of a batch

@@ -23,9 +23,11 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
-from debias_nb.config import EncoderConfig, EncoderError
-from debias_nb.encoders import several_texts, unit_rows
-from debias_nb.loading import check_folder, find_folder, load_encoder, load_safely
+from ...settings import EncoderConfig
+from ...checks import EncoderError
+from ...encoders.tokens import several_texts, unit_rows
+from ...encoders.safe_folders import check_folder, load_safely
+from ...encoders.loading import find_folder, load_encoder
 
 
 @dataclass(frozen=True, eq=False)

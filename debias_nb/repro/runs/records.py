@@ -38,8 +38,9 @@ from pydantic import (
     BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, field_validator, model_validator,
 )
 
-from debias_nb.config import ConfigError, each_key_once, once_per_state, package_file, project_root
-from debias_nb.repro.config import RunConfig
+from ...checks import ConfigError
+from ...files import each_key_once, once_per_state, package_file, project_root
+from ..config import RunConfig
 
 
 class RecordError(RuntimeError):

@@ -20,13 +20,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import median
 
-from debias_nb.config import ConfigError, check_known, project_root
-from debias_nb.data.registry import only_pinned
-from debias_nb.repro.runs.records import (
-    Records, Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load, this_machine,
-)
-from debias_nb.repro.config import ExperimentConfig, RunConfig
-from debias_nb.repro.runs.tasks.common import task_of, unmeasured
+from ...checks import ConfigError, check_known
+from ...files import project_root
+from ...data.registry import only_pinned
+from .records import Records, Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load
+from .records import this_machine
+from ..config import ExperimentConfig, RunConfig
+from .tasks.common import task_of, unmeasured
 
 
 @lru_cache(maxsize=1)
@@ -73,8 +73,8 @@ def execute(
 ) -> dict: # the record
     "Train and test one run. Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
     import torch
-    from debias_nb.encoders import single_thread
-    from debias_nb.processes import refuse_several
+    from ...encoders.tokens import single_thread
+    from ...processes import refuse_several
     refuse_several(run.id, "the batch size of its record is that of one; start it without torchrun", ConfigError)
     quiet()
     settle_libraries()
@@ -105,7 +105,7 @@ def execute_within(
     Raises `TimeUp`, `TrainingFailed` where pieces of one row are too large, and as `execute` does."""
     import torch
     from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
-    from debias_nb.repro.runs.limits import Limits, TimeUp, within
+    from .limits import Limits, TimeUp, within
     limits = limits or Limits()
     if limits.reached:
         raise TimeUp(f"{run.id} has not begun")
@@ -177,7 +177,7 @@ LATER = "the time is up"
 def _work(run: RunConfig, store: Store, fresh: bool, parent: int, work, wait: bool = False): # in a worker process
     """The id of a run, its record, and why there is none. A run that another process has claimed is `BUSY`, or waited for;
     one that the time was too short for is for `LATER`."""
-    from debias_nb.repro.runs.limits import TimeUp
+    from .limits import TimeUp
     _end_with(parent)
     with store.claimed(run.id, wait) as mine:
         if not mine:

@@ -3,8 +3,8 @@ from contextlib import contextmanager
 
 import torch
 
-from debias_nb.config import ConfigError, EncoderError
-from debias_nb.encoders import layers_of
+from ...checks import ConfigError, EncoderError
+from ...encoders.tokens import layers_of
 
 
 @contextmanager

@@ -24,16 +24,16 @@ from sentence_transformers.base.sampler import NoDuplicatesBatchSampler, SetEpoc
 from torch.utils.data import BatchSampler
 from transformers import TrainerCallback
 
-from debias_nb.config import ConfigError
-from debias_nb.encoders import Tokens, device_of, is_static, single_thread, stack, to_features, tokenise
-from debias_nb.itvreg import PairLoss
-from debias_nb.trainer import QuietTrainer, training_arguments
-from debias_nb.repro.runs.limits import fit
-from debias_nb.repro.runs.matching import RANKING, CachedBase, Course, FrozenBase, make_loss, regulariser_class
-from debias_nb.repro.runs.records import TrainingFailed
-from debias_nb.repro.runs.trained_part import trained_part
-from debias_nb.regularizers import L2SP
-from debias_nb.repro.config import MethodConfig, TrainConfig
+from ...checks import ConfigError
+from ...encoders.tokens import Tokens, device_of, is_static, single_thread, stack, to_features, tokenise
+from ...losses.pair_losses import PairLoss
+from ...trainer import QuietTrainer, training_arguments
+from .limits import fit
+from .matching import RANKING, CachedBase, Course, FrozenBase, make_loss, regulariser_class
+from .records import TrainingFailed
+from .trained_part import trained_part
+from ...losses.regularizers import L2SP
+from ..config import MethodConfig, TrainConfig
 
 
 @dataclass(frozen=True)

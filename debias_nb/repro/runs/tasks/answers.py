@@ -11,21 +11,21 @@ from itertools import chain
 
 import numpy as np
 
-from debias_nb.repro.runs.answer_training import (
-    REPLICATES, answer_model, answer_scores, answer_tokens, diary_summary, evaluate_answers, train_stages,
-)
-from debias_nb.config import ConfigError, EncoderConfig, check_known
-from debias_nb.encoders import weights_hash
-from debias_nb.loading import best_device
-from debias_nb.metrics import rank_metrics
-from debias_nb.data.answers import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers, shared_words
-from debias_nb.data.registry import MissingData
-from debias_nb.repro.config import CorpusConfig, RunConfig, TransferConfig
-from debias_nb.repro.runs.behavior import BehaviorTests, behavior_metrics, behavior_tests
-from debias_nb.repro.runs.tasks.common import (
-    Task, Tested, Trained, encoder_files, lacking, shares_known, together, unmeasured,
-)
-from debias_nb.repro.runs.training import curve_summary
+from ..answer_training import REPLICATES, answer_model, answer_scores, answer_tokens, diary_summary
+from ..answer_training import evaluate_answers, train_stages
+from ....checks import ConfigError, check_known
+from ....settings import EncoderConfig
+from ....encoders.tokens import weights_hash
+from ....encoders.loading import best_device
+from ....measures.metrics import rank_metrics
+from ....data.answers import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers
+from ....data.answers import shared_words
+from ....data.registry import MissingData
+from ...config import CorpusConfig, RunConfig, TransferConfig
+from ..behavior import BehaviorTests, behavior_metrics, behavior_tests
+from .common import Task, Tested, Trained, encoder_files, lacking, shares_known, together
+from .common import unmeasured
+from ..training import curve_summary
 
 
 def _part(corpus: CorpusConfig, key: str, part: str) -> Answers:

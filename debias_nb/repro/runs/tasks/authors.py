@@ -20,28 +20,26 @@ import numpy as np
 import torch
 from numpy.random import default_rng
 
-from debias_nb.arr import (
-    ARR, AuthorCollator, AuthorPairSampler, ContentMasking, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss,
-    NumberedTexts, ProductOfExperts, author_ids, history_summary, text_rows,
-)
-from debias_nb.data.authors import (
-    SOURCES, AuthorSplit, Halves, Texts, among, describe, leakage, leakage_aware_split, load_texts, nearest_topics,
-    paper_split, planted_texts, query_target, random_split, sample_topics, topic_model,
-)
-from debias_nb.config import ConfigError, EncoderConfig, check_known
-from debias_nb.encoders import embed, encoder_fingerprint, single_thread, tokenise, unit_rows, weights_hash
-from debias_nb.loading import best_device, load_encoder
-from debias_nb.trainer import QuietTrainer
-from debias_nb.metrics import bootstrap_weights
-from debias_nb.repro.runs.limits import fit
-from debias_nb.repro.runs.records import TrainingFailed
-from debias_nb.repro.config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
-from debias_nb.repro.runs.tasks.common import (
-    Task, Tested, Trained, encoder_files, lacking, parted, shares_known, together,
-)
-from debias_nb.data.retrieval import first_hits, recall_at, reciprocal_rank
-from debias_nb.repro.runs.training import arguments_for, curve_summary, optimizer_for
-from debias_nb.data.planted_authors import author_words
+from ....losses.authors import ARR, AuthorCollator, AuthorPairSampler, ContentMasking, ContrastiveAuthorLoss
+from ....losses.authors import CorrectedTeacher, MulticlassLoss, NumberedTexts, ProductOfExperts, author_ids
+from ....losses.authors import history_summary, text_rows
+from ....data.authors import SOURCES, AuthorSplit, Halves, Texts, among, describe, leakage, leakage_aware_split
+from ....data.authors import load_texts, nearest_topics, paper_split, planted_texts, query_target, random_split
+from ....data.authors import sample_topics, topic_model
+from ....checks import ConfigError, check_known
+from ....settings import EncoderConfig
+from ....encoders.tokens import embed, encoder_fingerprint, single_thread, tokenise, unit_rows, weights_hash
+from ....encoders.loading import best_device, load_encoder
+from ....trainer import QuietTrainer
+from ....measures.metrics import bootstrap_weights
+from ..limits import fit
+from ..records import TrainingFailed
+from ...config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
+from .common import Task, Tested, Trained, encoder_files, lacking, parted, shares_known
+from .common import together
+from ....measures.retrieval import first_hits, recall_at, reciprocal_rank
+from ..training import arguments_for, curve_summary, optimizer_for
+from ....data.planted_authors import author_words
 
 
 APART = .25 # share of the training authors, and of their topics, set apart where validation is across topics

@@ -10,10 +10,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from debias_nb.config import EncoderConfig, PretrainConfig, WorldConfig
-from debias_nb.data.pairs import KNOWN, fold, known_texts
-from debias_nb.data.registry import MissingData
-from debias_nb.repro.config import RunConfig
+from ....settings import EncoderConfig, PretrainConfig, WorldConfig
+from ....data.pairs import KNOWN, fold, known_texts
+from ....data.registry import MissingData
+from ...config import RunConfig
 
 
 @dataclass
@@ -58,8 +58,8 @@ def task_of(run: RunConfig) -> Task:
 @lru_cache(maxsize=3)
 def base_encoder(config: EncoderConfig): # a SentenceTransformer, and its fingerprint
     "A base encoder and its fingerprint, loaded once a process and never trained."
-    from debias_nb.encoders import encoder_fingerprint
-    from debias_nb.loading import best_device, load_encoder
+    from ....encoders.tokens import encoder_fingerprint
+    from ....encoders.loading import best_device, load_encoder
     model = load_encoder(config, best_device())
     return model, encoder_fingerprint(model)
 
@@ -72,7 +72,7 @@ def base_model(config: EncoderConfig): # a SentenceTransformer, never trained
 @lru_cache(maxsize=16)
 def text_tokens(encoder: EncoderConfig, texts: tuple[str, ...]): # encoders.Tokens, and (n,) rows
     "Tokens of the distinct texts, and each text's row among them."
-    from debias_nb.encoders import tokenise
+    from ....encoders.tokens import tokenise
     unique = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     tokens = tokenise(base_model(encoder), list(unique), encoder.max_length)
     return tokens, np.array([unique[text] for text in texts])
@@ -80,7 +80,7 @@ def text_tokens(encoder: EncoderConfig, texts: tuple[str, ...]): # encoders.Toke
 
 def vectors(model, texts: list[str], encoder: EncoderConfig): # (n, d) tensor of unit vectors
     "Embeddings of texts, each distinct text computed once. `model` is a state of `encoder`."
-    from debias_nb.encoders import embed
+    from ....encoders.tokens import embed
     tokens, rows = text_tokens(encoder, tuple(texts))
     return embed(model, tokens, encoder.dtype)[rows]
 
@@ -110,7 +110,7 @@ def parted(n: int, share: float, seed: list[int]) -> tuple[np.ndarray, np.ndarra
 @lru_cache(maxsize=None)
 def lacking(load, *what) -> str | None:
     "Why something cannot be loaded, in words; None when it can."
-    from debias_nb.encoders import EncoderError
+    from ....encoders.tokens import EncoderError
     try:
         load(*what)
     except (EncoderError, MissingData) as e:
@@ -125,8 +125,9 @@ def together(*reasons: str | None) -> str | None:
 
 def encoder_files(encoder: EncoderConfig) -> None:
     "Look for the files of an encoder. Raises `EncoderError`; planted and `learned` ones need none."
-    from debias_nb.loading import check_folder, find_folder
-    from debias_nb.repro.runs.pair_encoders import transformer_folder
+    from ....encoders.safe_folders import check_folder
+    from ....encoders.loading import find_folder
+    from ..pair_encoders import transformer_folder
     if not encoder.pretrain and encoder.name != "learned":
         find_folder(encoder, check=transformer_folder if encoder.kind == "cross" else check_folder)
 

@@ -14,30 +14,26 @@ import numpy as np
 from numpy.random import default_rng
 from scipy.sparse import csr_array
 
-from debias_nb.config import ConfigError, EncoderConfig, WorldConfig, check_known
-from debias_nb.hashes import fingerprint
-from debias_nb.interventions import importance, importance_by_role
-from debias_nb.itvreg import cosines
-from debias_nb.metrics import auc_at, evaluate_pairs, rank_metrics
-from debias_nb.regularizers import wise_ft
-from debias_nb.data.retrieval import evaluate_ranking, evaluate_retrieval
-from debias_nb.data.pairs import (
-    CATEGORIES, ROLES, SOURCES, QuestionPairs, components, fold, known_texts, load_offers, load_products, load_questions,
-    load_test, seen_words, word_overlap, worded,
-)
-from debias_nb.data.answers import load_answers
-from debias_nb.data.registry import MissingData
-from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TextsConfig
-from debias_nb.repro.runs.tasks.common import (
-    Task, Tested, Trained, base_encoder, base_model, encoder_files, lacking, shares_of, text_tokens, together,
-    unmeasured, vectors,
-)
-from debias_nb.repro.runs.matching import RANKING
-from debias_nb.repro.runs.training import (
-    BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms, pair_tokens, ranking_tokens, with_replayed,
-)
-from debias_nb.data.titles import TitleTask
-from debias_nb.data.worlds import Catalogue, Pairs
+from ....checks import ConfigError, check_known
+from ....settings import EncoderConfig, WorldConfig
+from ....files import fingerprint
+from ....encoders.interventions import importance, importance_by_role
+from ....losses.pair_losses import cosines
+from ....measures.metrics import auc_at, evaluate_pairs, rank_metrics
+from ....losses.regularizers import wise_ft
+from ....measures.retrieval import evaluate_ranking, evaluate_retrieval
+from ....data.pairs import CATEGORIES, ROLES, SOURCES, QuestionPairs, components, fold, known_texts, load_offers
+from ....data.pairs import load_products, load_questions, load_test, seen_words, word_overlap, worded
+from ....data.answers import load_answers
+from ....data.registry import MissingData
+from ...config import CorpusConfig, MethodConfig, RunConfig, TextsConfig
+from .common import Task, Tested, Trained, base_encoder, base_model, encoder_files, lacking
+from .common import shares_of, text_tokens, together, unmeasured, vectors
+from ..matching import RANKING
+from ..training import BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms
+from ..training import pair_tokens, ranking_tokens, with_replayed
+from ....data.titles import TitleTask
+from ....data.worlds import Catalogue, Pairs
 
 
 PLANTED = ("iid", "uncoupled", "redealt", "unseen") # splits of the planted catalogue

@@ -5,20 +5,17 @@ from itertools import chain
 
 import numpy as np
 
-from debias_nb.config import ConfigError, EncoderConfig, check_known
-from debias_nb.interventions import importance, word_of_token
-from debias_nb.repro.config import CorpusConfig, RunConfig, TextsConfig
-from debias_nb.repro.runs.tasks.common import (
-    Tested, Trained, base_model, parted, shares_known, text_tokens, vectors,
-)
-from debias_nb.repro.runs.tasks.pairs import (
-    KEPT_RESAMPLES, MOST, PairTask, catalogue, importance_shares, training_texts, untested,
-)
-from debias_nb.data.retrieval import evaluate_retrieval, top_lists
-from debias_nb.data.titles import (
-    TitleTask, catalogue_titles, join_titles, load_titles, mix_catalogue, mix_ticks, split_titles,
-)
-from debias_nb.repro.runs.training import title_tokens
+from ....checks import ConfigError, check_known
+from ....settings import EncoderConfig
+from ....encoders.interventions import importance, word_of_token
+from ...config import CorpusConfig, RunConfig, TextsConfig
+from .common import Tested, Trained, base_model, parted, shares_known, text_tokens, vectors
+from .pairs import KEPT_RESAMPLES, MOST, PairTask, catalogue, importance_shares
+from .pairs import training_texts, untested
+from ....measures.retrieval import evaluate_retrieval, top_lists
+from ....data.titles import TitleTask, catalogue_titles, join_titles, load_titles, mix_catalogue, mix_ticks
+from ....data.titles import split_titles
+from ..training import title_tokens
 
 
 @lru_cache(maxsize=4)

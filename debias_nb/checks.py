@@ -1,0 +1,93 @@
+"""Errors and checks: a wrong value gets one sentence that names it, and its nearest neighbor where it is a name."""
+import difflib
+import re
+import reprlib
+from numbers import Real
+
+
+class ConfigError(ValueError):
+    "A configuration that cannot be used; the message names the file and the key."
+
+
+class EncoderError(RuntimeError):
+    """An encoder cannot be found, trusted or used; the message says what to do.
+
+    Examples
+    --------
+    >>> from debias_nb import EncoderError, load_model
+    >>> try:
+    ...     load_model("./nowhere")
+    ... except EncoderError as error:
+    ...     print(error)
+    ./nowhere: no such folder
+    """
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
+quoted = _SHORT.repr # a value as a message shows it: what is long is cut, and nothing in it steers a terminal
+
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    "A text for a terminal: characters that would steer it, or turn the order of others, are written as escapes."
+    return STEERING.sub(lambda match: repr(match.group())[1:-1], text)
+
+
+def nearest(word: str, known) -> str:
+    "`; did you mean …?` with the closest known name, else the names there are."
+    known = list(known)
+    close = difflib.get_close_matches(word, known, 1, .6)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f" (known: {', '.join(map(repr, known))})"
+
+
+def module_and_name(
+    spec: str, # `module:Name`
+) -> tuple[str, str]:
+    "The name of a loss of your own. Raises `ConfigError` for another form."
+    module, _, name = spec.partition(":")
+    if not module or not name.isidentifier():
+        raise ConfigError(f"a loss is named as module:Name, such as mymodule:MyLoss; got {quoted(spec)}")
+    return module, name
+
+
+def check_known(
+    what: str, # a word for it
+    name,
+    known,     # the names there are
+    error: type[Exception] = ValueError,
+) -> None:
+    "Raises `error` for a name that is none of the known ones, with the nearest."
+    if name not in known:
+        raise error(f"no {what} {quoted(name)}{nearest(str(name), known)}")
+
+
+def check_range(
+    name: str,
+    value: float,
+    ends: str, # `[]`, `()`, `(]` or `[)`: which of both belong to the range
+    high: float = float("inf"), # the upper end; the lower one is 0
+) -> None:
+    "Raises `ValueError` for a setting that is no number (`0.1` in quotation marks, `None`, True), or not from 0 to `high`."
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise ValueError(f"{name} must be a number, got {value!r}")
+    inside = 0 < value < high
+    if ends[0] == "[":
+        inside |= value == 0
+    if ends[1] == "]":
+        inside |= value == high
+    if not inside:
+        raise ValueError(f"{name} must lie in {ends[0]}0, {high:g}{ends[1]}, got {value}")
+
+
+def check_finite(
+    name: str, # of the rows, in the message
+    rows,      # (n, d) tensor
+) -> None:
+    "Raises `ValueError` naming the first row that is not finite."
+    bad = (~rows.isfinite().all(1)).nonzero()
+    if len(bad):
+        raise ValueError(f"{name}: row {int(bad[0])} is not finite")

@@ -1,0 +1,1 @@
+"Encoders: tokens, loading, interventions."

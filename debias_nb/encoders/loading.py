@@ -1,0 +1,214 @@
+"""One way to find every base encoder, and to load it."""
+import json
+import os
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from ..checks import ConfigError, EncoderError, nearest
+from ..settings import EncoderConfig
+from ..files import Strict, load_config, own_file, package_file, sha256_file
+from .planted import planted_default, planted_encoder
+from .safe_folders import HUB_FILES, WEIGHTS, check_folder, is_folder, load_safely
+from .tokens import is_static, layers_of
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+
+class EncoderCard(Strict):
+    "What is known of a base encoder."
+    kind: str                      # static or transformer
+    hub: str | None = None         # repository on the hub
+    revision: str | None = None    # commit there
+    package: str | None = None     # Python package that carries the files
+    sha256: str | None = None      # of model.safetensors
+    half: str | None = None        # sha256 of model.safetensors in half precision, as `tools/bundle.py` makes it
+    files: dict[str, str] = {}     # sha256 of every other file that decides what the encoder gives
+    licence: str
+    trained_on: str
+    zero_shot: bool                # whether our test sets are new to it
+    note: str | None = None
+
+    @property
+    def pinned(self) -> dict[str, str]: # file -> sha256; none where any will do
+        weights = {WEIGHTS: self.sha256} if self.sha256 else {}
+        return weights | self.files
+
+
+NO_CARD = EncoderCard(kind="", licence="", trained_on="", zero_shot=False) # of an encoder that nobody has described
+
+
+def encoder_cards() -> dict[str, EncoderCard]:
+    """The cards that come with the package, and those of your own: `encoders.yaml` in the folder DEBIAS_NB_MODELS.
+    Raises `ConfigError` for an unknown key, and for a card of your own with a name of the package's."""
+    known = load_config(package_file("encoders.yaml"), dict[str, EncoderCard], "debias_nb/encoders.yaml")
+    own = own_file("DEBIAS_NB_MODELS", "encoders.yaml")
+    if not own:
+        return known
+    added = load_config(own, dict[str, EncoderCard])
+    twice = sorted(added.keys() & known.keys())
+    if twice:
+        raise ConfigError(f"{own}: {twice[0]!r} is an encoder of the package; one of your own needs another name")
+    return known | added
+
+
+def package_folder(package: str) -> Path | None:
+    "The folder of model files inside an installed package, without importing it."
+    from importlib import metadata
+    try:
+        files = metadata.files(package) or []
+    except metadata.PackageNotFoundError:
+        return None
+    return next((Path(file.locate()).parent for file in files if file.name == "modules.json"), None)
+
+
+def find_folder(
+    config: EncoderConfig,
+    download: bool = True, # ask the hub when nothing is found here
+    check=check_folder,    # (folder, sha256 of its files) -> the folder to use
+) -> Path:
+    """The folder of an encoder's files: a package, `DEBIAS_NB_MODELS`, then the hub.
+    Raises `EncoderError` saying where it looked."""
+    cards = encoder_cards()
+    card = cards.get(config.name, NO_CARD)
+    short = config.name.split("/")[-1]
+    looked = []
+    folder = None
+    if card.package:
+        folder = package_folder(card.package)
+        looked.append(f"the Python package {card.package} (not installed: pip install 'debias-nb[{short}]')")
+    root = os.environ.get("DEBIAS_NB_MODELS")
+    if not folder and root:
+        folder = Path(root).expanduser() / short
+        looked.append(f"the folder {folder}")
+    elif not folder:
+        looked.append("DEBIAS_NB_MODELS (not set)")
+    if folder and is_folder(folder):
+        pinned = card.pinned
+        weights = folder / WEIGHTS
+        if card.half and weights.is_file() and sha256_file(weights) == card.half: # those of a bundle
+            pinned = pinned | {WEIGHTS: card.half}
+        return check(folder, pinned)
+
+    hub = config.name if "/" in config.name else card.hub
+    revision = config.revision or card.revision
+    if not hub:
+        looked.append("the hub (no id is known for this name)")
+    elif not revision:
+        how = f"name a commit: {hub}@COMMIT in a command, `revision` in a configuration"
+        looked.append(f"the hub's {hub} (not asked: no revision is pinned; {how})")
+    elif not download:
+        looked.append(f"the hub's {hub} (not asked)")
+    else:
+        from huggingface_hub import snapshot_download
+        try: # configuration, vocabulary and safetensors alone
+            found = snapshot_download(
+                hub, revision=revision, allow_patterns=list(HUB_FILES), ignore_patterns=["*.bin.index.json"],
+                etag_timeout=5)
+        except Exception as e: # the hub client raises a dozen unrelated classes when there is no network
+            looked.append(f"the hub's {hub} at {revision} ({type(e).__name__}: {str(e).partition(chr(10))[0]})")
+        else:
+            return check(Path(found), {})
+    advice = f"Put a sentence-transformers folder named {short!r} into the folder that DEBIAS_NB_MODELS names"
+    if hub: # the encoder's fingerprint is in each record, whatever was put there
+        files = " ".join(f"--include {pattern!r}" for pattern in HUB_FILES)
+        where = f"--local-dir \"$DEBIAS_NB_MODELS/{short}\""
+        advice += f": hf download {hub} --revision {revision or 'COMMIT'} {files} {where}"
+    elif config.name not in cards:
+        advice += nearest(config.name, [*cards, "tiny", "tiny-static"])
+    raise EncoderError(f"encoder {config.name!r} was not found. Looked in: {'; '.join(looked)}. {advice}")
+
+
+def find_model(source: str) -> Path: # a folder, a name of `encoders.yaml`, or a hub id (`name@commit`)
+    """The folder of a model that a command names, also one of a transformer alone, or in the hub client's own
+    cache. Raises `EncoderError` saying where it was looked for."""
+    if is_folder(source):
+        return check_folder(Path(source), plain=True)
+    if source.startswith((".", "/", "~")):
+        raise EncoderError(f"{source}: no such folder")
+    name, _, revision = source.partition("@")
+    carded = {card.hub: short for short, card in encoder_cards().items()}
+    config = EncoderConfig(name=carded.get(name, name), kind="transformer", revision=revision or None)
+    try:
+        return find_folder(config, check=partial(check_folder, plain=True))
+    except EncoderError:
+        if "/" not in name or revision:
+            raise
+        from huggingface_hub import snapshot_download
+        with suppress(Exception): # the client raises a dozen unrelated classes for what is not there
+            return check_folder(Path(snapshot_download(name, local_files_only=True)), plain=True)
+        raise
+
+
+def best_device() -> str: # where runs train and evaluate
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def is_cross(folder: Path) -> bool:
+    "Whether a folder that was checked holds a cross-encoder, by its family or by the class of its transformer."
+    known = {}
+    for name in ("config.json", "config_sentence_transformers.json"): # the second has the family, under the same name
+        if (folder / name).is_file():
+            known |= json.loads((folder / name).read_text("utf-8"))
+    architectures = known.get("architectures") or []
+    return known.get("model_type") == "CrossEncoder" or any(name.endswith("ForSequenceClassification") for name in architectures)
+
+
+def load_encoder(config: EncoderConfig | str, device: str = "cpu") -> "SentenceTransformer":
+    """Load a base encoder, or train it now if it is a planted one.
+
+    No code from a model's folder is run, and weights are read from safetensors alone.
+
+    Parameters
+    ----------
+    config : EncoderConfig or str
+        A configuration, or a name: `tiny` and `tiny-static` (planted, trained in seconds and kept), `minilm`, a folder
+        in DEBIAS_NB_MODELS, or an id on the model hub.
+    device : str
+        Where it computes.
+
+    Returns
+    -------
+    SentenceTransformer
+        In evaluation mode.
+
+    Raises
+    ------
+    EncoderError
+        If it is not found, not safe to load, not of the kind that the configuration says, a
+        cross-encoder, or has fewer layers than that.
+
+    Examples
+    --------
+    >>> from debias_nb import load_encoder
+    >>> load_encoder("tiny-static").encode(["kuzmal fezbum"]).shape
+    (1, 128)
+    """
+    from sentence_transformers import SentenceTransformer
+    declared = True
+    if isinstance(config, str):
+        card = encoder_cards().get(config)
+        declared = card is not None or config in ("tiny", "tiny-static")
+        if config in ("tiny", "tiny-static"):
+            config = planted_default(config)
+        else:
+            config = EncoderConfig(name=config, kind=card.kind if card else "transformer")
+    if config.pretrain:
+        model = planted_encoder(config)
+    else:
+        folder = find_folder(config)
+        if is_cross(folder):
+            raise EncoderError(f"{folder}: a cross-encoder, which reads two texts at once and has no vector of one")
+        model = load_safely(SentenceTransformer, folder)
+    if declared and is_static(model) != (config.kind == "static"):
+        actual = "static" if is_static(model) else "a transformer"
+        raise EncoderError(f"encoder {config.name!r} is {actual}, but its configuration says {config.kind}")
+    if config.first_layers:
+        layers = layers_of(model, config.first_layers, "first_layers")
+        del layers[config.first_layers:]
+        model[0].auto_model.config.num_hidden_layers = config.first_layers
+    return model.to(device)

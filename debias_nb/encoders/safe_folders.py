@@ -1,0 +1,367 @@
+"""What may be loaded from a model's folder: safetensors and settings that are known, and nobody's code."""
+import json
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+
+from ..checks import EncoderError, quoted
+from .tokens import ROUTER, is_static
+from ..files import sha256_file
+
+
+HUB_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
+NOTES = ("SOURCE.json", "data_config.json") # of where an encoder comes from
+PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
+WEIGHTS = "model.safetensors"
+INDEX = f"{WEIGHTS}.index.json" # of weights in several files
+WITH_WEIGHTS = ("Transformer", "StaticEmbedding", "Dense", "LayerNorm", "CNN", "LSTM", "WeightedLayerPooling")
+WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout", "WordWeights", "LogitScore")
+
+
+def _read(path: Path, kind=dict): # kind: a type, of Python or pydantic
+    "What a file of JSON holds. Raises `EncoderError` naming the file and the field."
+    try:
+        return TypeAdapter(kind).validate_json(path.read_bytes(), strict=True)
+    except OSError as e:
+        raise EncoderError(f"{path}: {e.strerror}") from None
+    except ValidationError as e:
+        mistake = e.errors()[0]
+        place = "".join(f"{part}: "[:60] for part in mistake["loc"])
+        raise EncoderError(f"{path}: {place}{mistake['msg'][:200]}, found {quoted(mistake['input'])[:60]}") from None
+
+
+def is_folder(path: str | Path) -> bool:
+    "Whether a folder is there. Raises `EncoderError` where there is no telling: a name too long for a path."
+    try:
+        return Path(path).is_dir()
+    except OSError as e:
+        raise EncoderError(f"{str(path)[:400]}: {e.strerror}") from None
+
+
+class _Module(NamedTuple):
+    "A module of a model: its class, its name in the model, and the folder of its files."
+    kind: str
+    name: str
+    place: Path
+
+
+class _Listed(BaseModel): # a line of modules.json
+    type: str
+    path: str
+    name: Any = None
+
+
+def _modules(folder: Path) -> list[_Module]:
+    """The modules of a model in their order; a plain folder of transformers is one.
+    Raises `EncoderError` for foreign code, and for what lies outside of the folder."""
+    listed = folder / "modules.json"
+    if not listed.is_file():
+        return [_Module("Transformer", "0", folder)]
+    found = []
+    for module in _read(listed, list[_Listed]):
+        if not module.type.startswith("sentence_transformers."):
+            raise EncoderError(f"{listed}: {module.type[:200]} is code from outside sentence-transformers, and is not run")
+        inside = Path(module.path)
+        if inside.is_absolute() or ".." in inside.parts:
+            raise EncoderError(f"{listed}: the module {module.path[:200]} lies outside of the folder")
+        is_folder(folder / inside)
+        if not (folder / inside).resolve().is_relative_to(folder.resolve()):
+            raise EncoderError(f"{listed}: the module {module.path[:200]} is a link to what lies outside of the folder")
+        found.append(_Module(module.type.rpartition(".")[2], str(module.name), folder / inside))
+    return found
+
+
+FLOATS = ("F64", "F32", "F16", "BF16")
+WHOLE = ("I64", "I32", "BOOL") # positions and masks are kept so, weights are not
+LAYERS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer") # names of their number in config.json
+OF_LAYER = re.compile(r"(?:^|\.)(?:layers?|blocks?|h)\.(\d+)\.") # in the name of a weight
+
+
+def _weights(place: Path) -> dict[str, str]: # name -> kind of number
+    "The weights that files of safetensors hold, by their heads alone; damaged ones are refused when they are loaded."
+    found = {}
+    for path in sorted(place.glob("*.safetensors")):
+        with open(path, "rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            head = file.read(min(size, 100_000_000)) # the most that the format allows
+        with suppress(ValueError, RecursionError, AttributeError, TypeError, KeyError):
+            told = json.loads(head)
+            found |= {name: about["dtype"] for name, about in told.items() if name != "__metadata__"}
+    return found
+
+
+def _check_numbers(place: Path, weights: dict[str, str]) -> None:
+    "Refuse weights in whole numbers or eight bits, which are of another scale than they are read with."
+    for name, kind in weights.items():
+        is_weight = name.rpartition(".")[2] in ("weight", "bias", "embeddings")
+        if kind not in FLOATS and (is_weight or kind not in WHOLE):
+            wanted = "their scale is not read here; save the weights as float32 or float16"
+            raise EncoderError(f"{place}: {name[:200]} is quantized ({str(kind)[:20]}): {wanted}")
+
+
+class _Config(BaseModel): # of a transformer, in config.json
+    architectures: list[str] | None = None
+    model_type: str | None = None
+
+
+def _check_layers(place: Path, weights: dict[str, str]) -> None:
+    "Refuse a transformer that has as many layers as its weights do not. Layers may share them (ALBERT)."
+    path = place / "config.json"
+    if not path.is_file():
+        return
+    _read(path, _Config)
+    config = _read(path)
+    if config.get("num_hidden_groups"):
+        return
+    numbers = [OF_LAYER.search(name) for name in weights if not name.startswith("decoder.")]
+    stored = max((int(number[1]) + 1 for number in numbers if number), default=0)
+    for name in LAYERS:
+        asked = config.get(name)
+        if isinstance(asked, int) and (stored or asked > 1000) and asked != stored:
+            raise EncoderError(f"{path}: {name} is {asked}, and the weights are of {stored} layers: the numbers must agree")
+
+
+def _check_module(folder: Path, module: _Module) -> None:
+    "Refuse a module that is not read here, one without safetensors of its own, and settings that would run code."
+    if module.kind in ("Router", "Asym"):
+        raise EncoderError(f"{module.place}: {ROUTER}")
+    if module.kind not in WITH_WEIGHTS + WITHOUT_WEIGHTS:
+        raise EncoderError(f"{folder / 'modules.json'}: {module.kind[:60]} is no module of an encoder that is read here")
+    pickles = sorted(path.name for path in module.place.glob("*") if path.suffix in PICKLES)
+    names = [WEIGHTS, INDEX] if module.kind == "Transformer" else [WEIGHTS]
+    has_weights = any((module.place / name).is_file() for name in names)
+    if pickles and not has_weights:
+        advice = "weights must be safetensors (convert them once, where you trust the source)"
+        raise EncoderError(f"{module.place}: only {', '.join(pickles)}, which are pickles; {advice}")
+    if module.kind in WITH_WEIGHTS and not has_weights:
+        where = f"in {WEIGHTS} beside their module"
+        raise EncoderError(f"{module.place}: no weights at all; they must be safetensors, {where}")
+
+    weights = _weights(module.place) if module.kind in WITH_WEIGHTS else {}
+    _check_numbers(module.place, weights)
+    config = module.place / "config.json"
+    if module.kind == "Dense" and config.is_file():
+        _check_called(config, "activation_function", _read(config).get("activation_function"))
+    if module.kind != "Transformer":
+        return
+    for path in sorted(module.place.glob("sentence_*_config.json")):
+        for value in _read(path, _SETTINGS).model_dump(exclude_unset=True).values():
+            if isinstance(value, dict):
+                _check_kernel(path, value)
+    _check_layers(module.place, weights)
+    adapter = module.place / "adapter_config.json"
+    if adapter.is_file():
+        how = "load both with PEFT, then save what model.merge_and_unload() gives"
+        raise EncoderError(f"{adapter}: an adapter, whose weights belong to another model; {how}")
+
+
+def folder_files(folder: Path) -> dict[str, str]: # file, from the folder on -> sha256
+    "What decides what an encoder gives: weights, tokenizer, modules and their settings."
+    paths = [path for pattern in HUB_FILES for path in sorted(folder.rglob(pattern)) if path.name not in NOTES]
+    return {path.relative_to(folder).as_posix(): sha256_file(path) for path in paths}
+
+
+def check_files(
+    folder: Path,
+    pinned: dict[str, str] | None = None, # file -> expected sha256
+) -> Path:
+    """Refuse other files than expected. Where more than the weights are pinned, nothing may be added.
+    Raises `EncoderError` naming the file."""
+    if not pinned:
+        return folder
+    found = folder_files(folder)
+    for name, expected in pinned.items():
+        actual = found.pop(name, "that of no file")
+        if actual != expected:
+            what = f"sha256 is {actual}, expected {expected}; the file is left as it is and is not used"
+            raise EncoderError(f"{folder / name}: {what}")
+    if found and len(pinned) > 1:
+        raise EncoderError(f"{folder / min(found)}: no file of the encoder that is known by this name")
+    return folder
+
+
+def check_folder(
+    folder: Path,
+    pinned: dict[str, str] | None = None, # as in `check_files`
+    plain: bool = False,                  # whether a folder of transformers alone, without modules.json, will do
+) -> Path:
+    "Refuse a model folder that is not safe to load. Raises `EncoderError` naming the file and the field."
+    if not (folder / "modules.json").is_file():
+        if not plain:
+            raise EncoderError(f"{folder}: no modules.json, so this is no sentence-transformers folder")
+        if not (folder / "config.json").is_file():
+            raise EncoderError(f"{folder}: neither modules.json nor config.json, so this is no folder of an encoder")
+    for path in folder.rglob("*"):
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise EncoderError(f"{path}: neither a file nor a folder")
+    check_no_code(folder)
+    modules = _modules(folder)
+    for module in modules:
+        _check_module(folder, module)
+    if not any(module.kind in WITH_WEIGHTS for module in modules):
+        raise EncoderError(f"{folder}: no weights at all; they must be safetensors")
+    told = folder / "config_sentence_transformers.json"
+    if told.is_file():
+        _check_called(told, "activation_fn", _read(told, _Told).activation_fn)
+    return check_files(folder, pinned)
+
+
+def _alone(*names: str, **kinds) -> type[BaseModel]: # kinds: name -> type
+    "A form that has these fields and no others."
+    fields = dict.fromkeys(names, (Any, None)) | {name: (kind, None) for name, kind in kinds.items()}
+    return create_model("_Alone", __config__=ConfigDict(extra="forbid", protected_namespaces=()), **fields)
+
+
+class _Way(BaseModel): # how a transformer reads texts
+    method: Literal["forward"]
+
+
+# Settings of a transformer, in sentence_bert_config.json; some are handed on to transformers, when it loads the model, its
+# tokenizer or its configuration, and of these what does no harm. No others are taken: they say how files are read, from
+# where, by which code, as pickles, onto which device.
+_OF_MODEL = _alone("dtype", "torch_dtype", "attn_implementation", "add_pooling_layer")
+_OF_TOKENIZER = _alone(
+    "model_max_length", "padding_side", "truncation_side", "use_fast", "do_lower_case", "add_prefix_space")
+_OF_CONFIG = _alone("use_cache", "is_causal", "use_bidirectional_attention")
+_SETTINGS = _alone(
+    "transformer_task", "max_seq_length", "do_lower_case", "module_output_name", "processing_kwargs", "unpad_inputs",
+    "query_length", "document_length", "query_expansion", modality_config=dict[str, _Way] | None, model_kwargs=_OF_MODEL,
+    model_args=_OF_MODEL, processor_kwargs=_OF_TOKENIZER, tokenizer_args=_OF_TOKENIZER, config_kwargs=_OF_CONFIG,
+    config_args=_OF_CONFIG)
+
+
+class _Told(BaseModel): # of config_sentence_transformers.json
+    model_config = ConfigDict(protected_namespaces=())
+    model_type: Literal["SentenceTransformer", "CrossEncoder"] = "SentenceTransformer"
+    prompts: dict[str, str | None] | None = None
+    default_prompt_name: str | None = None
+    activation_fn: Any = None
+
+
+class _Index(BaseModel): # a list of weights in several files
+    weight_map: dict[str, str]
+
+
+def _check_kernel(path: Path, settings: dict) -> None:
+    "Refuse attention that is code of a repository, and is named like one."
+    for name, value in settings.items():
+        if name.strip("_") in ("attn_implementation", "experts_implementation") and "/" in json.dumps(value):
+            raise EncoderError(f"{path}: {name}: {str(value)[:60]} is code of a repository, which is not run")
+
+
+def _check_called(path: Path, name: str, function) -> None:
+    "Refuse what a model would call with its numbers and is no function of torch.nn."
+    if function is not None and not str(function).startswith("torch.nn."):
+        raise EncoderError(f"{path}: {name}: {str(function)[:60]} is no function of torch.nn, and is not called")
+
+
+def check_no_code(folder: Path) -> None:
+    "Refuse configurations that name code, or other weights than safetensors. Raises `EncoderError`."
+    refused = {
+        "auto_map": "names code of the repository, which is not run",
+        "transformers_weights": f"names another file of weights than {WEIGHTS}",
+        "quantization_config": "weights that are quantised are not read here",
+    }
+    for path in folder.rglob("config.json"):
+        config = _read(path)
+        for name, why in refused.items():
+            if config.get(name) is not None:
+                raise EncoderError(f"{path}: {name} {why}")
+        _check_kernel(path, config)
+        older = config.get("sentence_transformers")
+        if isinstance(older, dict):
+            _check_called(path, "sentence_transformers: activation_fn", older.get("activation_fn"))
+        oldest = "sbert_ce_default_activation_function"
+        _check_called(path, oldest, config.get(oldest))
+    for path in folder.rglob("*.index.json"): # lists of weights in several files
+        if path.name.endswith(".bin.index.json"):
+            raise EncoderError(f"{path}: a list of pickles, which are not opened; delete it where there are safetensors")
+        for weight, file in _read(path, _Index).weight_map.items():
+            if Path(file).name != file or not file.endswith(".safetensors"):
+                wanted = "safetensors beside this file are expected"
+                raise EncoderError(f"{path}: {weight[:60]}: {wanted}, found {file[:60]!r}")
+            if not (path.parent / file).is_file():
+                raise EncoderError(f"{path}: {weight[:60]}: there is no {file[:60]}")
+
+
+SAFE = {"use_safetensors": True, "weights_only": True}
+
+
+def _check_whole(model, folder: Path) -> None:
+    """Refuse a transformer some of whose weights are in no file, and would be drawn at random.
+    A pooler that lacks them becomes one of zeros: sentence-transformers does not ask it."""
+    from transformers.utils import logging as hf_logging
+    for module in _modules(folder):
+        part = model._modules.get(module.name)
+        transformer = getattr(part, "auto_model", None)
+        if transformer is None:
+            continue
+        verbosity = hf_logging.get_verbosity()
+        hf_logging.set_verbosity_error() # it would print a table
+        try: # what transformers says of the weights when it would load them
+            _, told = type(transformer).from_pretrained(
+                module.place, config=transformer.config, device_map="meta", output_loading_info=True,
+                local_files_only=True, trust_remote_code=False, **SAFE)
+        finally:
+            hf_logging.set_verbosity(verbosity)
+        lacking = sorted(told["missing_keys"])
+        ways = part.modality_config.values()
+        unasked = all(way["method_output_name"] == "last_hidden_state" for way in ways)
+        if unasked and all(name.startswith("pooler.") for name in lacking):
+            for name in lacking:
+                torch.nn.init.zeros_(transformer.get_parameter(name))
+        elif lacking:
+            some = ", ".join(lacking[:5])
+            raise EncoderError(f"{module.place}: lacks {len(lacking)} weights ({some}), which would be drawn at random")
+
+
+SHORTEST = 3 # tokens: two of them are special ones
+
+
+def _check_reads(model, folder: Path) -> None:
+    "Refuse a model that reads no word of a text, or gives something else than a vector of numbers for each."
+    from sentence_transformers import SentenceTransformer
+    longest = model.max_seq_length
+    if longest is not None and longest < SHORTEST:
+        raise EncoderError(f"{folder}: reads {longest} tokens of a text (max_seq_length), and {SHORTEST} are the fewest that hold a word")
+    for name, weight in model.named_parameters():
+        if not weight.isfinite().all():
+            raise EncoderError(f"{folder}: {name} has values that are not finite: the training diverged, or the file is damaged")
+    if not isinstance(model, SentenceTransformer):
+        model.predict([("a text", "another text")], show_progress_bar=False)
+        return
+    if is_static(model):
+        largest = max(model.tokenizer.get_vocab().values(), default=-1)
+        rows = len(model[0].embedding.weight)
+        if largest >= rows:
+            raise EncoderError(f"{folder}: the tokenizer has a token with the number {largest}, and the table {rows} rows from 0 on")
+    found = model.encode(["a text", "another text"], convert_to_tensor=True, show_progress_bar=False)
+    if found.ndim != 2 or len(found) != 2:
+        raise EncoderError(f"{folder}: gives a tensor of shape {tuple(found.shape)} for two texts, and a vector for each is needed")
+    if not found.isfinite().all():
+        raise EncoderError(f"{folder}: gives vectors that are not finite")
+
+
+def load_safely(
+    make,          # SentenceTransformer or CrossEncoder
+    folder: Path,  # that has been checked
+    device: str = "cpu",
+):
+    """A model from a folder, in fp32 and evaluation mode, without asking the hub, opening a pickle or running code that
+    came with it. Raises `EncoderError` where the files do not make one, lack weights, or make one that reads nothing."""
+    try:
+        model = make(
+            str(folder), device=device, local_files_only=True, trust_remote_code=False, model_kwargs=dict(SAFE))
+        _check_whole(model, folder)
+        model = model.float().eval() # weights in half precision are those of a bundle
+        _check_reads(model, folder)
+    except EncoderError:
+        raise
+    except Exception as e: # the libraries underneath raise a dozen unrelated classes, and Exception itself
+        reason = " ".join(str(e).split())[:400]
+        raise EncoderError(f"{folder}: cannot be loaded ({type(e).__name__}: {reason})") from None
+    return model

@@ -1,0 +1,239 @@
+"""Files that are read strictly: YAML and its models, caches, and hashes, which say of which data a number was made."""
+import functools
+import hashlib
+import importlib.resources
+import json
+import os
+import re
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from .checks import ConfigError, nearest, quoted
+
+
+def package_file(
+    name: str, # below the package's folder, e.g. `encoders.yaml`
+) -> Path:
+    "A file that comes with the package."
+    return Path(str(importlib.resources.files("debias_nb") / name))
+
+
+def project_root(
+    start: str | Path | None = None, # a folder to walk up from; default: the current one, then this file's
+) -> Path: # the folder that holds `settings.ini` and `configs/`
+    "The project's root. Raises `ConfigError` when no folder above is one."
+    origins = [start] if start else [Path.cwd(), package_file(".")]
+    for origin in origins:
+        origin = Path(origin).resolve()
+        for folder in [origin, *origin.parents]:
+            if (folder / "settings.ini").is_file() and (folder / "configs").is_dir():
+                return folder
+    raise ConfigError(f"no project above {origins[0]}: looked for a folder with settings.ini and configs/")
+
+
+def own_file(
+    variable: str, # an environment variable that may name a folder
+    name: str,     # a file in it
+) -> Path | None:
+    "A user's own file next to their data or their encoders, where there is one."
+    folder = os.environ.get(variable)
+    path = Path(folder or "").expanduser() / name
+    return path if folder and path.is_file() else None
+
+
+def cache_dir(
+    kind: str, # `data`, `encoders`, …: a folder of its own
+) -> Path:
+    "`$DEBIAS_NB_CACHE/<kind>`, else `.cache/<kind>` in the project; outside any project the user's cache folder."
+    chosen = os.environ.get("DEBIAS_NB_CACHE")
+    if chosen:
+        return Path(chosen) / kind
+    try:
+        return project_root() / ".cache" / kind
+    except ConfigError:
+        import pooch
+        return Path(pooch.os_cache("debias-nb")) / kind
+
+
+class StrictLoader(yaml.CSafeLoader): # which PyYAML's wheels have
+    "YAML 1.1 with repeated keys refused and exponents without a dot read as floats."
+
+    def construct_mapping(self, node, deep=False):
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=deep)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {quoted(key)} stands twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+FLOAT = re.compile(r"^[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$")
+StrictLoader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+0123456789"))
+
+
+def each_key_once(pairs: list[tuple]) -> dict: # pairs: as `json.loads` gives them to an `object_pairs_hook`
+    "An object of JSON. Raises `ValueError` naming a key that stands in it twice."
+    found = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {quoted(key)} stands twice")
+        found[key] = value
+    return found
+
+
+DEEPEST = 50 # lists and mappings within one another
+
+
+def _check_depth(text: str, where: str) -> None:
+    "Raises `ConfigError` for a text of YAML that would take more of the stack than there is."
+    depth = 0
+    for event in yaml.parse(text, Loader=StrictLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST:
+            line = event.start_mark.line + 1
+            raise ConfigError(f"{where}: line {line}: more than {DEEPEST} lists or mappings within one another")
+
+
+def parse_yaml(text: str, where: str): # where: what a message begins with
+    "The value of a text of YAML, read strictly. Raises `ConfigError`."
+    try:
+        _check_depth(text, where)
+        return yaml.load(text, Loader=StrictLoader)
+    except ConfigError:
+        raise
+    except yaml.YAMLError as e:
+        raise ConfigError(f"{where}: {e}") from None
+    except (ValueError, TypeError, OverflowError, RecursionError) as e: # a date that does not exist, a list as a key
+        raise ConfigError(f"{where}: no value of YAML: {e}") from None
+
+
+def load_yaml(
+    path: str | Path, # a YAML file with a mapping at its top
+) -> dict:
+    "Read one YAML file strictly. Raises `ConfigError` naming file, line and key."
+    if Path(path).exists() and not Path(path).is_file():
+        raise ConfigError(f"{path}: a file is expected")
+    try:
+        text = Path(path).read_text("utf-8")
+    except UnicodeDecodeError as e:
+        raise ConfigError(f"{path}: byte {e.start + 1} is not UTF-8") from None
+    except OSError as e:
+        raise ConfigError(f"{path}: {e.strerror}") from None
+    loaded = parse_yaml(text, str(path))
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"{path}: a mapping is expected at the top, found {type(loaded).__name__}")
+    return loaded
+
+
+def once_per_state(
+    load, # (path, *further) -> anything that is not changed later
+): # the same function, which reads a file again only when its size or its time of change differ
+    "Remember what was made of a file."
+    @functools.lru_cache(maxsize=512)
+    def remembered(path, state, *further):
+        return load(path, *further)
+
+    @functools.wraps(load)
+    def asked(path, *further):
+        try:
+            status = os.stat(path)
+        except OSError:
+            return load(path, *further)
+        state = (status.st_size, status.st_mtime_ns)
+        return remembered(Path(path).absolute(), state, *further)
+
+    return asked
+
+
+Share = Annotated[float, Field(gt=0, le=1)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Natural = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0)]
+Several = Annotated[int, Field(ge=2)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+
+
+_nearest = functools.lru_cache(maxsize=1024)(nearest) # of several models that may be meant, all but one refuse the same keys each time
+
+
+class Strict(BaseModel):
+    "A pydantic model that forbids unknown keys, naming the one that was probably meant, and is immutable."
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, values):
+        if not isinstance(values, dict):
+            return values
+        wrong = []
+        known = cls.model_fields # asked for once: pydantic looks it up anew each time
+        for key in [key for key in values if key not in known]:
+            why = PydanticCustomError("unknown", "unknown key{hint}", {"hint": _nearest(str(key), tuple(known))})
+            wrong.append(InitErrorDetails(type=why, loc=(key,), input=values))
+        if wrong:
+            raise ValidationError.from_exception_data(cls.__name__, wrong)
+        return values
+
+
+def explain(
+    error: ValidationError,
+    source: str, # the file the values came from
+) -> str: # one line a mistake
+    "A pydantic error in the words of whoever wrote the file."
+    lines = {}
+    for mistake in error.errors():
+        where = ".".join(map(str, mistake["loc"])) or "top" # e.g. `methods.0.name`
+        what = mistake["msg"]
+        if mistake["type"] == "missing":
+            what = "required, and not there"
+        elif not isinstance(mistake["input"], dict):
+            what = f"{what}, got {quoted(mistake['input'])}"
+        lines[f"{source}: {where}: {what}"] = None
+    return "\n".join(lines)
+
+
+def load_config(
+    path: str | Path,          # a YAML file with a mapping at its top
+    model,                     # a pydantic model, or `dict[str, Model]`
+    source: str | None = None, # what messages call the file; None: its path
+): # a `model`
+    "Read and validate one YAML file. Raises `ConfigError` naming file and key."
+    try:
+        return TypeAdapter(model).validate_python(load_yaml(path))
+    except ValidationError as e:
+        raise ConfigError(explain(e, source or str(path))) from None
+
+
+def sha256_file(
+    path: str | Path, # any file, read in pieces
+) -> str: # 64 hex digits
+    "The sha256 of a file's bytes. Raises `OSError` naming the file."
+    with open(path, "rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def sha256_text(
+    text: str | bytes, # a string is taken as UTF-8
+) -> str: # 64 hex digits
+    "The sha256 of a text."
+    if isinstance(text, str):
+        text = text.encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text).hexdigest()
+
+
+def fingerprint(
+    obj, # dicts, lists, tuples, strings, finite numbers, None, numpy or torch arrays and scalars
+) -> str: # 64 hex digits
+    "The sha256 of the canonical JSON: keys sorted, no spaces. Raises `ValueError` for NaN and infinity."
+    text = json.dumps(
+        obj, default=lambda array: array.tolist(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return sha256_text(text)

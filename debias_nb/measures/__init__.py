@@ -1,0 +1,1 @@
+"Metrics, ranking and statistics."
