@@ -194,7 +194,7 @@ class Clock:
 
 def training_stretch(clock):
     """A trainer's callback that times from the first batch to the last update. Set-up (arguments, data loader,
-    optimiser) is no part of it."""
+    optimizer) is no part of it."""
     from transformers import TrainerCallback
     stack = contextlib.ExitStack()
 
@@ -227,9 +227,9 @@ def planted_pairs(n: int) -> tuple:
     one that is relevant and one that is not for each query."""
     import numpy as np
     from debias_nb.settings import WorldConfig
-    from debias_nb.data.worlds import Catalogue
+    from debias_nb.data.worlds import Catalog
     world = WorldConfig(train_pairs=math.ceil(n / 2), negatives=1)
-    pairs = Catalogue(world).labelled_pairs()
+    pairs = Catalog(world).labeled_pairs()
     rows = np.random.default_rng(0).permutation(len(pairs))[:n]
     left, right = pairs.texts()
     return [left[i] for i in rows], [right[i] for i in rows], pairs.labels[rows]

@@ -21,9 +21,9 @@ def planted_pairs(n: int) -> tuple:
     import numpy as np
     import pandas as pd
     from debias_nb.settings import WorldConfig
-    from debias_nb.data.worlds import Catalogue
-    catalogue = Catalogue(WorldConfig(train_pairs=max(50, n // 4), negatives=3))
-    pairs = catalogue.labelled_pairs().frame()[["left", "right", "label"]][:n]
+    from debias_nb.data.worlds import Catalog
+    catalogue = Catalog(WorldConfig(train_pairs=max(50, n // 4), negatives=3))
+    pairs = catalogue.labeled_pairs().frame()[["left", "right", "label"]][:n]
     pairs["label"] = pairs.label.astype(int)
     ends = np.cumsum([round(share * n) for share in TESTS.values()])
     tests = {name: pairs[start:end] for name, start, end in zip(TESTS, [0, *ends], ends)}
@@ -31,7 +31,7 @@ def planted_pairs(n: int) -> tuple:
     return {"train": pairs[ends[-1]:], **tests}, texts
 
 
-def neighbour(model):
+def neighbor(model):
     "A model of the same make with other weights."
     import torch
     other = copy.deepcopy(model)
@@ -83,7 +83,7 @@ def main(argv=None) -> int:
     meter = Meter()
     files, texts = planted_pairs(options.pairs)
     for name, base, kind in loaded(names):
-        runs = variants(base, neighbour(base), files, texts)
+        runs = variants(base, neighbor(base), files, texts)
         with meter: # CPU time, which others disturb less than the clock's
             timed = measured(runs, DEFAULT, options.repeats, telling(name), "process_time")
         results[name] = {"kind": kind, "pairs": options.pairs, "variants": timed}

@@ -148,13 +148,13 @@ def pairs_run(size: Size, device: str) -> tuple:
     import scipy.sparse
     import torch
     from sentence_transformers import SentenceTransformer
-    from debias_nb.encoders.tokens import tokenise
+    from debias_nb.encoders.tokens import tokenize
     from debias_nb.losses import regularized
     from debias_nb.repro.runs import training as train
     from debias_nb.repro.config import MethodConfig, TrainConfig
     n = size.batch * size.steps
     encoder = sentence_encoder(size, device)
-    left, right = (tokenise(encoder, random_texts(n, size, seed), size.tokens) for seed in (0, 1))
+    left, right = (tokenize(encoder, random_texts(n, size, seed), size.tokens) for seed in (0, 1))
     row = np.arange(n)
     pairs = train.PairTokens(left, right, torch.ones(n), scipy.sparse.identity(n, format="csr"), row, row)
     settings = TrainConfig(
@@ -176,7 +176,7 @@ def pairs_run(size: Size, device: str) -> tuple:
 
 
 def answers_run(size: Size, device: str) -> tuple:
-    "Pairs of a question and an answer, every sixth of which is labelled 1: the same."
+    "Pairs of a question and an answer, every sixth of which is labeled 1: the same."
     import torch
     from debias_nb.settings import EncoderConfig
     from debias_nb.repro.runs.pair_encoders import CrossEncoder
@@ -185,7 +185,7 @@ def answers_run(size: Size, device: str) -> tuple:
     encoder = CrossEncoder(transformer(size), tokenizer_of(size))
     n = size.batch * size.steps
     half = replace(size, tokens=size.tokens // 2)
-    inputs = encoder.tokenise(random_texts(n, half, 0), random_texts(n, half, 1), size.tokens)
+    inputs = encoder.tokenize(random_texts(n, half, 0), random_texts(n, half, 1), size.tokens)
     labels = (torch.arange(n) % 6 == 0).long()
     data = answers.AnswerTokens(inputs, labels, labels.bool())
     settings = TrainConfig(loss="cross-entropy", learning_rate=1e-5, epochs=1, batch_size=size.batch)
@@ -216,13 +216,13 @@ def authors_run(size: Size, device: str) -> tuple:
     import torch
     from sentence_transformers import SentenceTransformer
     from debias_nb.losses import authors as arr
-    from debias_nb.encoders.tokens import tokenise
+    from debias_nb.encoders.tokens import tokenize
     from debias_nb.repro.config import AuthorsConfig, TrainConfig
     from debias_nb.repro.runs.tasks import authors
     n = size.batch * size.steps
     encoder = sentence_encoder(size, device)
     texts = random_texts(n, size, 0)
-    tokens = tokenise(encoder, texts, size.tokens)
+    tokens = tokenize(encoder, texts, size.tokens)
     labels = np.arange(n) // 2
     rows = arr.text_rows("tfidf", texts)(texts)
     dice = torch.Generator().manual_seed(0)

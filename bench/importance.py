@@ -19,8 +19,8 @@ def planted_texts(n: int) -> list[str]:
     "Texts of one to three titles, so that lengths vary as those of questions do."
     import numpy as np
     from debias_nb.settings import WorldConfig
-    from debias_nb.data.worlds import Catalogue
-    titles = [title.text for pair in Catalogue(WorldConfig()).broad() for title in pair]
+    from debias_nb.data.worlds import Catalog
+    titles = [title.text for pair in Catalog(WorldConfig()).broad() for title in pair]
     rng = np.random.default_rng(0)
     texts = []
     for count in rng.integers(1, 4, size=n):
@@ -107,12 +107,12 @@ def arguments(argv):
 def main(argv=None) -> int:
     options = arguments(argv)
     load = begin()
-    from debias_nb.encoders.tokens import tokenise
+    from debias_nb.encoders.tokens import tokenize
     import captum
     results = {}
     meter = Meter()
     for name, encoder, kind in loaded(options.encoder or [PLANTED[0], *static_encoders()]):
-        tokens = tokenise(encoder, planted_texts(options.texts), 32)
+        tokens = tokenize(encoder, planted_texts(options.texts), 32)
         runs = variants(encoder, tokens)
         difference = agreement(runs, tokens.ordinary)
         with meter:

@@ -22,8 +22,8 @@ BLOCKS = 10 # the other texts are ten times those of a step: what the base makes
 def other_texts(count: int) -> list[str]:
     "Titles of the broad corpus."
     from debias_nb.settings import WorldConfig
-    from debias_nb.data.worlds import Catalogue
-    pairs = Catalogue(WorldConfig(broad_pairs=count)).broad()
+    from debias_nb.data.worlds import Catalog
+    pairs = Catalog(WorldConfig(broad_pairs=count)).broad()
     return [title.text for title, _ in pairs]
 
 

@@ -3,6 +3,7 @@
 The public names stand in `__init__.pyi`, which editors read; each is imported at its first use."""
 import ast
 import importlib
+import warnings
 from pathlib import Path
 
 __version__ = "0.1.0"
@@ -12,8 +13,13 @@ _HOMES = {node.names[0].name: node.module for node in _STUB.body if isinstance(n
 
 __all__ = list(_HOMES)
 
+_FORMER = {"Catalogue": "Catalog", "tokenise": "tokenize"} # kept for one version
+
 
 def __getattr__(name: str):
+    if name in _FORMER:
+        warnings.warn(f"debias_nb.{name} is called {_FORMER[name]}", FutureWarning, stacklevel=2)
+        name = _FORMER[name]
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -19,13 +19,13 @@ from debias_nb.data.pairs import read_pairs as read_pairs
 from debias_nb.data.registry import DataError as DataError
 from debias_nb.data.registry import MissingData as MissingData
 from debias_nb.data.titles import load_titles as load_titles
-from debias_nb.data.worlds import Catalogue as Catalogue
+from debias_nb.data.worlds import Catalog as Catalog
 from debias_nb.data.planted_answers import answers_split as answers_split
 from debias_nb.data.planted_authors import authors_split as authors_split
 from debias_nb.encoders.tokens import Tokens as Tokens
 from debias_nb.encoders.tokens import embed_texts as embed_texts
 from debias_nb.encoders.loading import load_encoder as load_encoder
-from debias_nb.encoders.tokens import tokenise as tokenise
+from debias_nb.encoders.tokens import tokenize as tokenize
 from debias_nb.explain.compare import Comparison as Comparison
 from debias_nb.explain.compare import compare as compare
 from debias_nb.explain.diagnose import Diagnosis as Diagnosis

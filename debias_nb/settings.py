@@ -7,7 +7,7 @@ from .files import Count, Natural, NotNegative, Positive, Probability, Several, 
 
 
 class WorldConfig(Strict):
-    """Parameters of the planted catalog of products, for `Catalogue`; the defaults are a mild shortcut.
+    """Parameters of the planted catalog of products, for `Catalog`; the defaults are a mild shortcut.
 
     Attributes
     ----------

@@ -13,17 +13,17 @@ def pairs_frame(pairs):
 def planted_case(world, steps: int, seed: int, tests, epochs: int = 3):
     "What `diagnose` finds in a planted world; the world's static encoder is trained on first use."
     from debias_nb.settings import EncoderConfig, PretrainConfig
-    from debias_nb.data.worlds import Catalogue
+    from debias_nb.data.worlds import Catalog
     from debias_nb.encoders.planted import planted_encoder
     from debias_nb.explain.compare import Settings, fine_tune, read_method
     from debias_nb.explain.diagnose import diagnose
     from debias_nb.explain.models import load_model
     from debias_nb.data.pairs_file import read_pairs_file
-    catalogue = Catalogue(world)
+    catalogue = Catalog(world)
     recipe = PretrainConfig(steps=steps, batch_size=64, learning_rate=2e-2)
     encoder = EncoderConfig(name="tiny-static", kind="static", world=world, pretrain=recipe)
     base = load_model(planted_encoder(encoder))
-    train = read_pairs_file(pairs_frame(catalogue.labelled_pairs()), name="train")
+    train = read_pairs_file(pairs_frame(catalogue.labeled_pairs()), name="train")
     settings = Settings(learning_rate=1e-2, epochs=epochs, batch_size=64)
     tuned = fine_tune(base, train, read_method("plain"), settings, seed)
     frames = {name: pairs_frame(catalogue.test_pairs(name)) for name in tests}

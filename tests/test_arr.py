@@ -14,9 +14,9 @@ from scipy import sparse
 from debias_nb.losses.authors import ARR, ROW_KINDS, AuthorCollator, AuthorPairSampler, ContentMasking
 from debias_nb.losses.authors import ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, NumberedTexts
 from debias_nb.losses.authors import ProductOfExperts, author_pairs, distillation, history_summary, pair_log_probs
-from debias_nb.losses.authors import regularised, released, same_author, sparse_cosines, supervised_contrastive
+from debias_nb.losses.authors import regularized, released, same_author, sparse_cosines, supervised_contrastive
 from debias_nb.losses.authors import text_rows, topic_bias
-from debias_nb.encoders.tokens import embed_texts, pooled, single_thread, tokenise
+from debias_nb.encoders.tokens import embed_texts, pooled, single_thread, tokenize
 from debias_nb.trainer import QuietTrainer, training_arguments
 
 torch.set_num_threads(1)
@@ -51,7 +51,7 @@ def teacher_vectors():
 
 def batch(model, rows, authors=AUTHORS):
     "A column of texts and the ids of their authors, as the trainer gives them to a loss."
-    out = AuthorCollator(tokenise(model, TEXTS), authors)([{"row": row} for row in rows])
+    out = AuthorCollator(tokenize(model, TEXTS), authors)([{"row": row} for row in rows])
     column = {name.removeprefix("text_"): values for name, values in out.items() if name.startswith("text_")}
     return column, out["label"]
 
@@ -68,7 +68,7 @@ def others(n, i):
     return [j for j in range(n) if j != i]
 
 
-def normalised(scores):
+def normalized(scores):
     "Each row as shares of the row, without the diagonal."
     n = len(scores)
     rows = []
@@ -80,7 +80,7 @@ def normalised(scores):
 
 def shares(c, tau):
     "Eq. 1."
-    return normalised([[math.exp(value / tau) for value in row] for row in c.tolist()])
+    return normalized([[math.exp(value / tau) for value in row] for row in c.tolist()])
 
 
 def shares_with_diagonal(c, tau):
@@ -111,12 +111,12 @@ def test_the_equations_by_loops(seed, n, tau, groups):
     labels, pairs = torch.from_numpy(y), [(a, b) for a in range(n) for b in others(n, a) if y[a] == y[b]]
 
     B = sum(p_h[a][b] for a, b in pairs) / len(pairs) if pairs else 0.
-    S = normalised(to_the_power(p_g, 1 - B))
+    S = normalized(to_the_power(p_g, 1 - B))
     L = -sum(S[i][j] * math.log(p_f[i][j]) for i in range(n) for j in others(n, i)) / n
 
     bias = topic_bias(h, labels, tau)
     assert np.isclose(float(bias), B, atol=1e-12)
-    target = regularised(pair_log_probs(g, tau), bias)
+    target = regularized(pair_log_probs(g, tau), bias)
     assert np.allclose(target, S, atol=1e-10)
     assert np.isclose(float(distillation(target, pair_log_probs(f, tau))), L, rtol=1e-9)
     cl = contrastive_by_loops(p_f, pairs)
@@ -131,7 +131,7 @@ def test_single_precision_survives_the_lowest_temperature(dtype):
     log_p = pair_log_probs(student, .01)
     assert log_p.dtype == torch.float32
     for B in (0., .5, 1.):
-        loss = distillation(regularised(log_p.detach(), B), log_p)
+        loss = distillation(regularized(log_p.detach(), B), log_p)
         slope, = torch.autograd.grad(loss, student, retain_graph=True)
         assert torch.isfinite(loss) and torch.isfinite(slope).all()
     slope, = torch.autograd.grad(supervised_contrastive(student, torch.tensor([0, 0, 1]), .01), student)
@@ -165,9 +165,9 @@ REFUSED = [ # the name that the message has
     ("row 2", lambda model: pair_log_probs(BROKEN, .1)),
     ("cosines", lambda model: pair_log_probs(torch.zeros(3, 4), .1)),
     ("cosines", lambda model: pair_log_probs(torch.zeros(1, 1), .1)),
-    ("B must be", lambda model: regularised(EQUAL, 1.1)),
-    ("B must be", lambda model: regularised(EQUAL, math.nan)),
-    ("B must be", lambda model: regularised(EQUAL, torch.ones(2))),
+    ("B must be", lambda model: regularized(EQUAL, 1.1)),
+    ("B must be", lambda model: regularized(EQUAL, math.nan)),
+    ("B must be", lambda model: regularized(EQUAL, torch.ones(2))),
     ("shapes", lambda model: distillation(EQUAL, EQUAL[:3, :3])),
     ("tfidf", lambda model: text_rows("tf-idf", ["cat sat"])),
     ("bow", lambda model: text_rows("bow", [])),
@@ -176,7 +176,7 @@ REFUSED = [ # the name that the message has
     ("batch_size", lambda model: AuthorPairSampler(Dataset.from_dict({"label": AUTHORS}), 2)),
     ("0 of 3 authors", lambda model: AuthorPairSampler(Dataset.from_dict({"label": [0, 1, 2]}), 4)),
     ("2 authors", lambda model: author_pairs(AUTHORS, 1, np.random.default_rng(0))),
-    ("47 labels", lambda model: AuthorCollator(tokenise(model, TEXTS), AUTHORS[1:])),
+    ("47 labels", lambda model: AuthorCollator(tokenize(model, TEXTS), AUTHORS[1:])),
     ("float64", lambda model: AuthorCollator(None, [0., 1.])),
     ("history", lambda model: history_summary([])),
     ("gamma", lambda model: ProductOfExperts(model, NUMBERED, gamma=-1)),
@@ -268,10 +268,10 @@ def test_losses_are_their_functions(kind, request):
     corrected = pair_log_probs(g - .5 * h, .1).exp()
     expected = [
         (ContrastiveAuthorLoss(model, .1), supervised_contrastive(f, labels, .1)),
-        (ARR(model, NUMBERED, teacher, .1), distillation(regularised(log_g, bias), log_f)),
+        (ARR(model, NUMBERED, teacher, .1), distillation(regularized(log_g, bias), log_f)),
         (ARR(model, NUMBERED, teacher, .1, variant="released"), distillation(released(g, bias, .1), log_f)),
         (ARR(model, NumberedTexts(TOPICS.toarray()), teacher, .1, bias=0), distillation(log_g.exp(), log_f)),
-        (ARR(model, NUMBERED, teacher, .1, bias=.4), distillation(regularised(log_g, .4), log_f)),
+        (ARR(model, NUMBERED, teacher, .1, bias=.4), distillation(regularized(log_g, .4), log_f)),
         (ProductOfExperts(model, NumberedTexts(2 * TOPICS), .1, 2.), supervised_contrastive(f + 2 * h, labels, .1)),
         (CorrectedTeacher(model, NUMBERED, teacher, .1, .5), distillation(corrected, log_f)),
     ]
@@ -280,7 +280,7 @@ def test_losses_are_their_functions(kind, request):
         loss([column], labels).backward()
 
     head = MulticlassLoss(model, 12)
-    logits = head.classifier(pooled(model, tokenise(model, texts)))
+    logits = head.classifier(pooled(model, tokenize(model, texts)))
     assert torch.isclose(head([column], labels), F.cross_entropy(logits, labels), rtol=1e-4)
     model.zero_grad()
 
@@ -360,7 +360,7 @@ class Keeping(AuthorCollator):
 def trained(static, make_loss, folder, epochs=3, seed=0):
     "A trained copy of the model, its loss, and the rows of each batch."
     model = copy.deepcopy(static)
-    loss, collator = make_loss(model), Keeping(tokenise(model, TEXTS), AUTHORS)
+    loss, collator = make_loss(model), Keeping(tokenize(model, TEXTS), AUTHORS)
     args = training_arguments(
         folder, num_train_epochs=epochs, per_device_train_batch_size=12, learning_rate=2e-2, seed=seed, use_cpu=True,
         batch_sampler=AuthorPairSampler)
@@ -403,7 +403,7 @@ def masked_share(loss, tokens):
 @pytest.mark.parametrize("kind", ["static", "transformer"])
 def test_content_is_masked_and_frequent_tokens_are_not(kind, request):
     model = request.getfixturevalue(kind)
-    tokens = tokenise(model, TEXTS)
+    tokens = tokenize(model, TEXTS)
     loss = ContentMasking(model, TEXTS, frequent=4, probability=.4)
     counts = torch.bincount(tokens.ids[tokens.ordinary])
     assert len(loss.kept) == 4 and counts[loss.kept].min() >= counts.sort().values[-4]
@@ -423,7 +423,7 @@ def test_content_is_masked_and_frequent_tokens_are_not(kind, request):
 
 
 def test_no_text_loses_all_and_a_test_masks_nothing(static):
-    tokens = tokenise(static, TEXTS)
+    tokens = tokenize(static, TEXTS)
     loss = ContentMasking(static, TEXTS, frequent=0, probability=1.)
     assert torch.equal(loss.masked(tokens).mask, tokens.mask), "each would lose every token"
     some = ContentMasking(static, TEXTS, .1, frequent=4, probability=1.)

@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformerTrainer
 import made
 from debias_nb.losses.authors import ARR, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacher
 from debias_nb.losses.authors import KnownTexts, NumberedTexts, ProductOfExperts, text_rows
-from debias_nb.encoders.tokens import embed_texts, tell_prompts, tokenise
+from debias_nb.encoders.tokens import embed_texts, tell_prompts, tokenize
 from debias_nb.trainer import training_arguments
 from debias_nb import OutReg, Regularized
 
@@ -68,7 +68,7 @@ def test_texts_by_their_tokens_are_those_by_number(model, make):
     model.eval()
     by_text = make(model, TEXTS, teacher)
     by_row = make(model, NumberedTexts(topics, AUTHORS), teacher)
-    numbered = AuthorCollator(tokenise(model, TEXTS), AUTHORS)([{"row": row} for row in ROWS])
+    numbered = AuthorCollator(tokenize(model, TEXTS), AUTHORS)([{"row": row} for row in ROWS])
     column = {name.removeprefix("text_"): value for name, value in numbered.items() if name.startswith("text_")}
     mine = by_text([model.preprocess([TEXTS[i] for i in ROWS])], numbered["label"])
     assert torch.isclose(mine, by_row([column], numbered["label"]), atol=1e-6) and mine > .01
@@ -98,16 +98,16 @@ DOUBLE = Dataset.from_dict({"anchor": TEXTS[::4], "positive": TEXTS[1::4]})
 
 
 @pytest.mark.parametrize("data, more", [(SINGLE, {"batch_sampler": AuthorPairSampler}), (DOUBLE, {})])
-@pytest.mark.parametrize("kind", ["product", "arr", "regularised"])
+@pytest.mark.parametrize("kind", ["product", "arr", "regularized"])
 def test_the_trainer_trains_with_it(model, kind, data, more, tmp_path):
     before = [weights.clone() for weights in model.parameters()]
     loss = ARR(model, TEXTS, model) if kind == "arr" else ProductOfExperts(model, TEXTS)
-    if kind == "regularised":
+    if kind == "regularized":
         loss = Regularized(model, loss, [OutReg(.1)])
     trainer = trained(model, loss, tmp_path, data, **more)
     assert any(not torch.equal(a, b) for a, b in zip(before, model.parameters()))
     model.save(str(tmp_path / "saved"))
-    if kind != "regularised":
+    if kind != "regularized":
         assert loss.citation.split("{")[1].split(",")[0] in (tmp_path / "saved/README.md").read_text("utf-8")
     assert np.isfinite(trainer.state.log_history[-1]["train_loss"])
 

@@ -19,7 +19,7 @@ import importance
 import made
 import ranking
 import regularized
-from debias_nb.encoders.tokens import single_thread, tokenise
+from debias_nb.encoders.tokens import single_thread, tokenize
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "bench"
@@ -71,7 +71,7 @@ def test_a_bench_says_what_it_measured(command):
 @pytest.mark.skipif(find_spec("captum") is None, reason="captum is not installed (extra bench)")
 def test_captum_is_asked_for_the_same_values(tmp_path):
     model = made.load(made.bert(tmp_path))
-    tokens = tokenise(model, ["red kettle", "old blue lamp for a table", "chair"])
+    tokens = tokenize(model, ["red kettle", "old blue lamp for a table", "chair"])
     runs = importance.variants(model, tokens)
     assert importance.agreement(runs, tokens.ordinary) < 1e-6
     assert (runs[importance.OURS]()[tokens.ordinary] > 1e-4).all()

@@ -339,9 +339,9 @@ def test_products_are_what_labels_join():
 def measured(rows, vectors, seen=frozenset()):
     "P@1 where every distinct title has a vector of two."
     few = pairs(*rows)
-    labelled = task.LabelledPairs("made", few.left, few.right, few.labels, offers=q.same_product(few, seen))
+    labeled = task.LabeledPairs("made", few.left, few.right, few.labels, offers=q.same_product(few, seen))
     both = torch.tensor([vectors[title] for title in few.left + few.right])
-    return task.offer_measures(torch.nn.functional.normalize(both, dim=1), labelled)
+    return task.offer_measures(torch.nn.functional.normalize(both, dim=1), labeled)
 
 
 def test_precision_has_the_values_worked_out_by_hand():
@@ -407,21 +407,21 @@ KNOWN_PAIRS = pairs((1, "a", "B"), (0, "a", "x"), (1, "y", "b"), (0, "x", "y"), 
 
 def test_pairs_are_told_apart_by_the_texts_that_training_has(monkeypatch):
     monkeypatch.setattr(task, "trained_texts", lambda corpus: {"a", "b"})
-    labelled = task.LabelledPairs("made", KNOWN_PAIRS.left, KNOWN_PAIRS.right, KNOWN_PAIRS.labels)
-    values, parts = task.known_parts(labelled, None)
+    labeled = task.LabeledPairs("made", KNOWN_PAIRS.left, KNOWN_PAIRS.right, KNOWN_PAIRS.labels)
+    values, parts = task.known_parts(labeled, None)
     assert values == {
         "no known text": 3 / 6, "one known text": 2 / 6, "two known texts": 1 / 6,
         "matches[no known text]": 2 / 3, "matches[known text]": 2 / 3}
     assert not parts, "too few"
     monkeypatch.setattr(task, "FEWEST_APART", 3)
-    _, parts = task.known_parts(labelled, None)
+    _, parts = task.known_parts(labeled, None)
     assert {name: part.tolist() for name, part in parts.items()} == {
         "no known text": [False, False, False, True, True, True], "known text": [True, True, True, False, False, False]}
     monkeypatch.setattr(task, "trained_texts", lambda corpus: set())
-    assert not task.known_parts(labelled, None)[1], "the part is the whole"
+    assert not task.known_parts(labeled, None)[1], "the part is the whole"
     monkeypatch.setattr(task, "trained_texts", lambda corpus: {"z"})
     monkeypatch.setattr(task, "FEWEST_APART", 1)
-    assert list(task.known_parts(labelled, None)[1]) == ["no known text"], "the others are matches, all of them"
+    assert list(task.known_parts(labeled, None)[1]) == ["no known text"], "the others are matches, all of them"
 
 
 def test_a_run_scores_pairs_apart_when_it_is_asked_to(made, monkeypatch):

@@ -191,7 +191,7 @@ def test_a_batch_that_does_not_fit_goes_in_pieces(monkeypatch):
 def test_the_gradient_of_pieces_is_that_of_the_batch(tmp_path):
     "Of a loss that compares every row with every other one."
     encoder = SentenceTransformer(str(bert(tmp_path)), device="cpu").eval()
-    tokens = encoders.tokenise(encoder, ["red kettle", "old lamp", "the chair", "a large table with a lamp", "why"] * 2)
+    tokens = encoders.tokenize(encoder, ["red kettle", "old lamp", "the chair", "a large table with a lamp", "why"] * 2)
 
     def gradient(pieces):
         encoder.zero_grad()

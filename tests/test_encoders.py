@@ -26,7 +26,7 @@ from debias_nb.encoders.tokens import planted as planting
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError, Tokens, copied, embed, embed_texts, encode_tokens
 from debias_nb.encoders.tokens import encoder_fingerprint, from_features, is_static, single_thread, special_ids, stack
-from debias_nb.encoders.tokens import tell_prompts, tokenise
+from debias_nb.encoders.tokens import tell_prompts, tokenize
 from debias_nb.encoders.loading import EncoderCard, encoder_cards, find_folder, load_encoder, package_folder
 from debias_nb.encoders.safe_folders import folder_files
 from debias_nb.files import sha256_file
@@ -236,9 +236,9 @@ def test_neither_order_nor_company_nor_padding_matter(loaded, name, data):
     texts = data.draw(texts_of_words)
     size = data.draw(st.sampled_from([1, 7, 40, 10**6]))
     order = torch.tensor(data.draw(st.permutations(range(len(texts)))))
-    alone = torch.cat([embed(model, tokenise(model, [text])) for text in texts])
+    alone = torch.cat([embed(model, tokenize(model, [text])) for text in texts])
 
-    tokens = tokenise(model, texts)
+    tokens = tokenize(model, texts)
     assert close(embed(model, tokens, batch_tokens=size), alone)
     assert close(embed(model, tokens[order], batch_tokens=size), alone[order])
     width = tokens.ids.shape[1] + 5
@@ -253,14 +253,14 @@ def test_long_texts_are_cut(loaded, name):
     words = [WORDS[i % 10] for i in range(60)]
     long = " ".join(words)
     for limit in (3, 8, 32):
-        tokens = tokenise(model, [long, "red"], limit)
+        tokens = tokenize(model, [long, "red"], limit)
         assert tokens.mask.sum(1).tolist() == [limit, 1 + special]
         assert int(tokens.ordinary[0].sum()) == limit - special
         within = " ".join(words[:limit - special])
         assert close(embed_texts(model, [long], limit), embed_texts(model, [within])), "what lies behind is not seen"
     assert not close(embed_texts(model, [long], 8), embed_texts(model, [long], 9), 1e-3)
     if name == "bert":
-        assert int(tokenise(model, ["red " * 90]).mask.sum()) == 40, "its own limit, where none is given"
+        assert int(tokenize(model, ["red " * 90]).mask.sum()) == 40, "its own limit, where none is given"
 
 
 CHAT = "{% for m in messages %}why how {{ m['content'] }} [SEP] what {% endfor %}"
@@ -288,9 +288,9 @@ def test_a_transformers_own_settings_decide_what_it_reads(originals, tmp_path, s
         model = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
     assert close(embed_texts(model, TEXTS), model.encode(TEXTS, normalize_embeddings=True))
     features = model.preprocess(TEXTS)
-    tokens = tokenise(model, TEXTS)
+    tokens = tokenize(model, TEXTS)
     assert torch.equal(tokens.ids, features["input_ids"]) and torch.equal(tokens.mask.long(), features["attention_mask"])
-    prompted = tokenise(model, TEXTS, prompt="find: ")
+    prompted = tokenize(model, TEXTS, prompt="find: ")
     assert torch.equal(prompted.ids, model.preprocess(TEXTS, prompt="find: ")["input_ids"])
     four = ["red kettle", "how old lamps for the large table?", "chair", "why, what, how"]
     loss = ARR(model, four, torch.eye(2)[[0, 0, 1, 1]])
@@ -303,7 +303,7 @@ def test_interventions_are_refused_in_a_chat_template_until_it_is_left_out(origi
         importance(model, ["red kettle"])
     del model[0].modality_config["message"] # as the message says
     plain = SentenceTransformer(str(originals / "bert"), device="cpu")
-    assert torch.equal(tokenise(model, TEXTS).ids, tokenise(plain, TEXTS).ids)
+    assert torch.equal(tokenize(model, TEXTS).ids, tokenize(plain, TEXTS).ids)
     assert torch.allclose(importance(model, ["red kettle"]).values, importance(plain, ["red kettle"]).values, atol=1e-5, equal_nan=True)
 
 
@@ -314,19 +314,19 @@ def test_special_tokens_that_were_added_are_no_words(originals):
     assert before == {tokenizer.pad_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id}
     tokenizer.add_special_tokens({"additional_special_tokens": ["<task>"]})
     assert special_ids(model) == before | {tokenizer.convert_tokens_to_ids("<task>")}
-    tokens = tokenise(model, ["<task> red ☃ [MASK]"])
+    tokens = tokenize(model, ["<task> red ☃ [MASK]"])
     assert tokens.ordinary.tolist() == [[False, False, True, True, True, False]], "an unknown word and a masked one are words"
 
 
 def test_a_transformer_that_packs_texts_pads_them_here(originals):
     model = SentenceTransformer(str(originals / "bert"), device="cpu")
-    padded = tokenise(model, TEXTS)
+    padded = tokenize(model, TEXTS)
     model[0].can_flatten_inputs = True # as where it computes with flash attention
-    assert torch.equal(tokenise(model, TEXTS).ids, padded.ids)
+    assert torch.equal(tokenize(model, TEXTS).ids, padded.ids)
     assert model[0].can_flatten_inputs, "and packs them elsewhere as before"
     model[0].preprocess = lambda texts, **_: {"pixel_values": torch.zeros(2, 3)}
     with pytest.raises(EncoderError, match="pixel_values"):
-        tokenise(model, ["red", "lamp"])
+        tokenize(model, ["red", "lamp"])
 
 
 def broken(*args):
@@ -340,7 +340,7 @@ def test_each_part_is_given_back_its_own_mode(loaded):
     try:
         frozen = model[0].auto_model.embeddings.eval()
         assert torch.equal(embed_texts(model, TEXTS), expected), "no dropout while embedding"
-        assert not close(encode_tokens(model, tokenise(model, TEXTS)), expected, 1e-3), "but dropout while training"
+        assert not close(encode_tokens(model, tokenize(model, TEXTS)), expected, 1e-3), "but dropout while training"
         handle = model.register_forward_pre_hook(broken)
         with pytest.raises(ZeroDivisionError):
             embed_texts(model, TEXTS)
@@ -371,7 +371,7 @@ def test_padding_on_the_left_costs_a_batch_of_short_texts_nothing(originals, sai
     texts = ["red", "lamp", "red " * 30]
     widths = []
     handle = model[0].register_forward_pre_hook(lambda part, inputs: widths.append(inputs[0]["input_ids"].shape[1]))
-    found = embed(model, tokenise(model, texts), batch_tokens=6)
+    found = embed(model, tokenize(model, texts), batch_tokens=6)
     handle.remove()
     assert widths == [3, 32]
     alone = model.encode(texts, batch_size=1, normalize_embeddings=True)
@@ -439,7 +439,7 @@ def test_dropout_of_token_vectors_is_felt_by_the_modules_behind_a_table(original
     torch.manual_seed(0)
     behind = [Dense(16, 8), Normalize()]
     model = SentenceTransformer(modules=[*SentenceTransformer(str(originals / "table"), device="cpu"), *behind], device="cpu")
-    tokens = tokenise(model, TEXTS)
+    tokens = tokenize(model, TEXTS)
     nearly_none = encode_tokens(model, tokens, token_dropout=1e-9)
     assert close(nearly_none.detach(), encode_tokens(model, tokens).detach())
 
@@ -470,7 +470,7 @@ def test_bfloat16_is_close_and_keeps_the_weights(loaded, name):
 
 def test_nothing_to_embed_gives_no_rows(loaded):
     for model, width in ((loaded["bert"], 32), (loaded["table"], 16)):
-        assert embed(model, tokenise(model, ["red"])[:0]).shape == (0, width)
+        assert embed(model, tokenize(model, ["red"])[:0]).shape == (0, width)
         assert embed_texts(model, []).shape == (0, width)
     assert embed_texts(loaded["table"], [""]).norm() == 0
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from debias_nb.checks import ConfigError
 from debias_nb.settings import EncoderConfig, PretrainConfig
 from debias_nb.data.registry import DataError
-from debias_nb.data.worlds import Catalogue
+from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError, copied
 from debias_nb.explain import compare as comparing
@@ -40,14 +40,14 @@ def frame(pairs):
 
 @pytest.fixture(scope="module")
 def pairs():
-    world = Catalogue(WORLD)
+    world = Catalog(WORLD)
     tests = {name: frame(world.test_pairs(name)) for name in ("iid", "unseen")}
-    return frame(world.labelled_pairs()).head(200), tests
+    return frame(world.labeled_pairs()).head(200), tests
 
 
 @pytest.fixture(scope="module")
 def held_out():
-    return {"kept": frame(Catalogue(WORLD).test_pairs("uncoupled"))}
+    return {"kept": frame(Catalog(WORLD).test_pairs("uncoupled"))}
 
 
 @pytest.fixture(scope="module")

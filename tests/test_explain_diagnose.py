@@ -26,7 +26,7 @@ from debias_nb.encoders.tokens import tokens as encoders, interventions
 from debias_nb.checks import ConfigError
 from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import DataError
-from debias_nb.encoders.tokens import EncoderError, as_tokens, embed, embed_texts, tokenise
+from debias_nb.encoders.tokens import EncoderError, as_tokens, embed, embed_texts, tokenize
 from debias_nb.explain import diagnose as diagnosing, evidence, models as scoring
 from debias_nb.explain.changes import HARM, NEITHER, Measured as OfMetric, Test as Measured, average_precision
 from debias_nb.explain.changes import difference, figures, findable, power_table, sampling_units, score_table, sentence
@@ -311,7 +311,7 @@ def test_importance_of_a_word_is_what_its_absence_does(folders, kind, side):
     scorer = load_model(folders[kind])
     scorer.model.tokenizer.padding_side = side
     texts = ["Old kettles, for the table!", "red lamp"] # kettles is two tokens, the marks are no words
-    tokens = tokenise(scorer.model, texts)
+    tokens = tokenize(scorer.model, texts)
     shares = word_importance(scorer, texts)
     one, other = ([place for (place,) in row.nonzero().tolist()] for row in tokens.ordinary)
     words = [one[:1], one[1:3], *([place] for place in one[4:7])] # a comma between
@@ -431,7 +431,7 @@ def test_a_prompt_is_read_and_is_no_word(folders):
 def test_one_text_is_no_list_of_letters(folders):
     scorer = load_model(folders["table"])
     for call in (
-        lambda: embed_texts(scorer.model, "red lamp"), lambda: tokenise(made.load(folders["bert"]), "red lamp"),
+        lambda: embed_texts(scorer.model, "red lamp"), lambda: tokenize(made.load(folders["bert"]), "red lamp"),
         lambda: interventions.importance(scorer.model, "red lamp"), lambda: word_importance(scorer, "red lamp"),
         lambda: pair_scores({"it": scorer}, "red lamp", ["red lamp"]),
     ):

@@ -8,7 +8,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense
 
-from debias_nb.encoders.tokens import EncoderError, embed_texts, tokenise
+from debias_nb.encoders.tokens import EncoderError, embed_texts, tokenize
 from debias_nb.encoders.interventions import choose, importance, importance_by_role, intervene, ordinary_vocabulary
 from debias_nb.encoders.interventions import random_bits, row_keys, word_of_token
 from debias_nb.explain.models import load_model
@@ -59,7 +59,7 @@ def test_bits_are_named_by_seed_epoch_row_place_and_stream(seed, epoch, stream):
 
 
 def test_a_text_is_named_by_its_tokens_in_their_places(model):
-    tokens = tokenise(model, TEXTS)
+    tokens = tokenize(model, TEXTS)
     expected = []
     for ids, mask in zip(tokens.ids.tolist(), tokens.mask.tolist()):
         own = [mixed(number + mixed(place) & LAST) for place, number in enumerate(ids) if mask[place]]
@@ -69,7 +69,7 @@ def test_a_text_is_named_by_its_tokens_in_their_places(model):
 
 @pytest.mark.parametrize("share, counts", [(.1, [1, 1, 0, 1]), (.5, [1, 4, 0, 2]), (.99, [1, 8, 0, 3])])
 def test_the_tokens_with_the_smallest_bits_are_chosen(model, share, counts):
-    tokens = tokenise(model, TEXTS)
+    tokens = tokenize(model, TEXTS)
     rows = np.array([3, 1, 4, 15])
     chosen, weight = choose(tokens, share, 6, 2, rows)
     assert weight.tolist() == [1, 1, 0, 1], "a text of one token is left as it is"
@@ -82,7 +82,7 @@ def test_the_tokens_with_the_smallest_bits_are_chosen(model, share, counts):
 
 
 def test_what_cannot_be_is_named(model):
-    tokens = tokenise(model, TEXTS)
+    tokens = tokenize(model, TEXTS)
     for share in (0, 1, -.1, 50):
         with pytest.raises(ValueError, match="share"):
             choose(tokens, share, 0, 0)
@@ -93,7 +93,7 @@ def test_what_cannot_be_is_named(model):
 @pytest.mark.parametrize("given", [True, False])
 def test_replacements_are_drawn_from_the_vocabulary(model, given):
     assert ordinary_vocabulary(model).tolist() == ORDINARY, "special tokens replace nothing"
-    tokens = tokenise(model, TEXTS)
+    tokens = tokenize(model, TEXTS)
     rows = np.array([3, 1, 4, 15]) if given else row_keys(tokens)
     chosen, _ = choose(tokens, .5, 6, 2, rows)
     changed = intervene(model, tokens, chosen, "random", 6, 2, rows if given else None)
@@ -114,7 +114,7 @@ def left(tokens, i):
 
 @pytest.mark.parametrize("kind", ["mask", "delete", "pad"])
 def test_a_token_is_masked_or_gone(model, kind):
-    tokens = tokenise(model, TEXTS)
+    tokens = tokenize(model, TEXTS)
     chosen, _ = choose(tokens, .5, 0, 0)
     changed = intervene(model, tokens, chosen, kind)
     static = model[0].__class__.__name__ == "StaticEmbedding"
@@ -138,7 +138,7 @@ def test_a_token_is_masked_or_gone(model, kind):
 def test_importance_is_how_far_the_text_without_the_token_is(model, kind):
     static = model[0].__class__.__name__ == "StaticEmbedding"
     texts = ["red kettle", "old lamp with a chair", "new new", "why"]
-    tokens = tokenise(model, texts)
+    tokens = tokenize(model, texts)
     found = importance(model, tokens, kind).values
     whole = embed_texts(model, texts)
     assert torch.equal(found.isnan(), ~tokens.ordinary)
@@ -171,7 +171,7 @@ def test_importance_says_which_token_has_which_value(model):
 
 
 def test_pieces_belong_to_their_words(model):
-    tokens = tokenise(model, TEXTS)
+    tokens = tokenize(model, TEXTS)
     owner = word_of_token(model, WORDS_OF, tokens)
     found = [row[row >= 0].tolist() for row in owner]
     assert found == [[0, 1], [0, 1, 1, 2, 3, 4, 5, 6, 7], [0], [0, 1, 2, 3]]
@@ -184,7 +184,7 @@ def test_shares_of_roles_are_sums_over_their_tokens(model):
     roles = [["a", "b"], ["b", "a", "c", "c", "a", "c", "c", "b"], ["b"], ["a", "b", "b", "a"]]
     titles = [SimpleNamespace(text=text, words=words, roles=role) for text, words, role in zip(TEXTS, WORDS_OF, roles)]
     found = importance_by_role(model, titles, kind="delete")
-    tokens = tokenise(model, TEXTS)
+    tokens = tokenize(model, TEXTS)
     values = importance(model, tokens, "delete").values.clamp(min=0)
     owner = word_of_token(model, WORDS_OF, tokens)
     expected = pd.DataFrame(0., index=range(4), columns=["a", "b", "c"])

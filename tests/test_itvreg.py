@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from debias_nb.encoders.tokens import embed, encode_tokens, from_features, tokenise
+from debias_nb.encoders.tokens import embed, encode_tokens, from_features, tokenize
 from debias_nb.encoders.interventions import choose, intervene, random_bits
 from debias_nb.losses.pair_losses import HINGE, Hinge, LeastSquares, hinge
 from debias_nb.losses.regularized import Regularized, Regularizer
 from debias_nb.losses.regularizers import REGULARIZERS, Intervening, OutReg
-from debias_nb.repro.config import INTERVENING, REGULARISERS, MethodConfig, TrainConfig
+from debias_nb.repro.config import INTERVENING, REGULARIZER_NAMES, MethodConfig, TrainConfig
 from debias_nb.repro.runs.matching import CachedBase, Course, FrozenBase, make_loss
 from made import bert, load, table
 
@@ -76,7 +76,7 @@ def test_what_would_give_other_numbers_is_refused(model, call, words):
 
 def test_configurations_know_the_regularizers_that_there_are():
     terms = {name for name, kind in REGULARIZERS.items() if issubclass(kind, Regularizer)}
-    assert set(REGULARISERS) == terms | {"gor"}
+    assert set(REGULARIZER_NAMES) == terms | {"gor"}
     assert set(INTERVENING) == {name for name, kind in REGULARIZERS.items() if issubclass(kind, Intervening)}
 
 
@@ -258,7 +258,7 @@ def seen(tokens, rows, place=0):
 
 def test_the_base_of_a_truncated_encoder_gives_all_numbers(tmp_path):
     encoder = load(bert(tmp_path))
-    tokens = tokenise(encoder, LEFT)
+    tokens = tokenize(encoder, LEFT)
     expected = embed(encoder, tokens)
     encoder.truncate_dim = 8
     for base in (FrozenBase(encoder), CachedBase(encoder, tokens, tokens)):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from debias_nb.measures.metrics import randomisation_test
+from debias_nb.measures.metrics import randomization_test
 from debias_nb.repro.pages.details import first_cases, question_tests
 from debias_nb.repro.pages.pairing import Made, Run, depends_on_processor, pairs_of
 
@@ -44,7 +44,7 @@ def test_questions_are_compared_within_one_world(last):
     row = rows_of(records).loc["SCAN, minus Finetuned"]
     assert row.seeds == 2
     assert float(row.difference.replace("−", "-")) == pytest.approx((a - b).mean(), abs=6e-4)
-    assert row.p == round(randomisation_test(a, b), 4)
+    assert row.p == round(randomization_test(a, b), 4)
 
 
 def test_questions_of_unlike_processors_are_no_pairs():

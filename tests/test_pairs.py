@@ -106,7 +106,7 @@ def alike(a, b):
 @every
 def test_a_pair_alone_is_encoded_as_in_a_batch(loaded, name):
     encoder = loaded[name]
-    inputs = encoder.tokenise(QUESTIONS, ANSWERS, 40)
+    inputs = encoder.tokenize(QUESTIONS, ANSWERS, 40)
     together = hidden(encoder, inputs)
     assert together.shape == (6, encoder.width)
     assert together.dtype == torch.float32
@@ -127,7 +127,7 @@ def test_a_pair_alone_is_encoded_as_in_a_batch(loaded, name):
 @every
 def test_gradients_of_padded_batches_are_finite(loaded, name):
     encoder = copy.deepcopy(loaded[name]).train()
-    inputs = encoder.tokenise(QUESTIONS, ANSWERS, 40)
+    inputs = encoder.tokenize(QUESTIONS, ANSWERS, 40)
     encoder(**inputs.batch(slice(None))).sum().backward()
     grads = {k: p.grad for k, p in encoder.named_parameters() if p.requires_grad}
     assert all(g is not None and g.isfinite().all() for g in grads.values())
@@ -138,7 +138,7 @@ def test_gradients_of_padded_batches_are_finite(loaded, name):
 
 @every
 def test_in_bf16_vectors_are_fp32_and_nearly_the_same(loaded, name):
-    inputs = loaded[name].tokenise(QUESTIONS, ANSWERS, 40)
+    inputs = loaded[name].tokenize(QUESTIONS, ANSWERS, 40)
     with torch.autocast("cpu", torch.bfloat16):
         found = hidden(loaded[name], inputs)
     assert found.dtype == torch.float32
@@ -150,16 +150,16 @@ def test_a_batch_depends_on_its_answers_and_questions(loaded, name):
     encoder = loaded[name]
     asked = ["what lamp?", "why lamp?", "what lamp?"]
     answered = ["the red chair", "the red chair", "the old chair"]
-    found = hidden(encoder, encoder.tokenise(asked, answered, 40))
+    found = hidden(encoder, encoder.tokenize(asked, answered, 40))
     for i in (1, 2):
         assert (found[0] - found[i]).abs().max() > 1e-5
 
 
 @every
-def test_many_pairs_are_tokenised_in_chunks(loaded, name, monkeypatch):
-    at_once = loaded[name].tokenise(QUESTIONS, ANSWERS, 40)
+def test_many_pairs_are_tokenized_in_chunks(loaded, name, monkeypatch):
+    at_once = loaded[name].tokenize(QUESTIONS, ANSWERS, 40)
     monkeypatch.setattr(pairs, "CHUNK", 4)
-    chunked = loaded[name].tokenise(QUESTIONS, ANSWERS, 40)
+    chunked = loaded[name].tokenize(QUESTIONS, ANSWERS, 40)
     assert chunked.lengths.tolist() == at_once.lengths.tolist()
     assert same_tensors(chunked.batch(slice(None)), at_once.batch(slice(None)))
 
@@ -173,17 +173,17 @@ def test_many_pairs_are_tokenised_in_chunks(loaded, name, monkeypatch):
 ])
 def test_unusable_pairs_are_refused_and_named(loaded, name, questions, answers, message):
     with pytest.raises(ValueError, match=message):
-        loaded[name].tokenise(questions, answers)
+        loaded[name].tokenize(questions, answers)
 
 
 def test_a_text_of_which_no_token_is_left_is_refused(loaded):
     with pytest.raises(ValueError, match=r"row 1: the answer is empty: '\\x00'"):
-        loaded["bert"].tokenise(["why", "how"], ["the", "\0"])
+        loaded["bert"].tokenize(["why", "how"], ["the", "\0"])
 
 
 @every
 def test_no_pairs_give_an_empty_batch(loaded, name):
-    inputs = loaded[name].tokenise([], [])
+    inputs = loaded[name].tokenize([], [])
     assert len(inputs) == 0
     assert inputs.lengths.tolist() == []
     assert all(v.shape[0] == 0 for v in inputs.batch([]).values())
@@ -191,7 +191,7 @@ def test_no_pairs_give_an_empty_batch(loaded, name):
 
 @every
 def test_rows_that_are_not_there_are_refused(loaded, name):
-    inputs = loaded[name].tokenise(QUESTIONS, ANSWERS, 40)
+    inputs = loaded[name].tokenize(QUESTIONS, ANSWERS, 40)
     with pytest.raises(IndexError):
         inputs.batch([6])
     with pytest.raises(IndexError):
@@ -203,23 +203,23 @@ def test_rows_that_are_not_there_are_refused(loaded, name):
 def test_the_answer_is_cut_and_never_the_question(loaded, name, special):
     encoder = loaded[name]
     asked = [LONG_QUESTION]
-    length = int(encoder.tokenise(asked, ["the"]).lengths[0]) # with an answer of one token
-    assert encoder.tokenise(asked, ANSWERS[4:5], length).lengths.tolist() == [length]
-    assert encoder.tokenise(asked, ANSWERS[4:5], length + 2).lengths.tolist() == [length + 2]
+    length = int(encoder.tokenize(asked, ["the"]).lengths[0]) # with an answer of one token
+    assert encoder.tokenize(asked, ANSWERS[4:5], length).lengths.tolist() == [length]
+    assert encoder.tokenize(asked, ANSWERS[4:5], length + 2).lengths.tolist() == [length + 2]
     question = f"row 1: the question has {length - special - 1} tokens"
     room = f"with {special} special ones leaves no room for an answer in max_length {length - 1}"
     with pytest.raises(ValueError, match=f"{question}, which {room}: 'how old"):
-        encoder.tokenise(["why", LONG_QUESTION], ["the", "the"], length - 1)
+        encoder.tokenize(["why", LONG_QUESTION], ["the", "the"], length - 1)
 
 
 def test_more_tokens_than_positions_are_refused(loaded):
     asked = ["why", "why"]
     answers = ["the", "chair " * 44]
     with pytest.raises(ValueError, match="row 1: 48 tokens, but this encoder has 40 positions; give max_length=40"):
-        loaded["bert"].tokenise(asked, answers)
-    assert loaded["bert"].tokenise(asked, answers, 40).lengths.tolist() == [5, 40]
+        loaded["bert"].tokenize(asked, answers)
+    assert loaded["bert"].tokenize(asked, answers, 40).lengths.tolist() == [5, 40]
     assert loaded["plain"].positions == 59, "RoBERTa counts positions from after its padding"
-    hidden(loaded["plain"], loaded["plain"].tokenise(["why"], ["chair " * 90], 59))
+    hidden(loaded["plain"], loaded["plain"].tokenize(["why"], ["chair " * 90], 59))
 
 
 # transformers
@@ -239,7 +239,7 @@ def test_pairs_are_laid_out_as_the_tokenizer_does(loaded, tokenizer, name, limit
         tokenizer.model_input_names = ["input_ids", "attention_mask"]
     encoder = CrossEncoder(copy.deepcopy(loaded[name].transformer), tokenizer)
     its_own = laid_out(tokenizer, QUESTIONS, ANSWERS, limit)
-    ours = encoder.tokenise(QUESTIONS, ANSWERS, limit)
+    ours = encoder.tokenize(QUESTIONS, ANSWERS, limit)
     assert ours.lengths.tolist() == its_own["attention_mask"].sum(1).tolist()
     assert same_tensors(ours.batch(slice(None)), its_own)
 
@@ -254,13 +254,13 @@ def test_any_pairs_are_laid_out_as_the_tokenizer_does(loaded, tokenizer, drawn, 
     questions, answers = map(list, zip(*drawn))
     its_own = laid_out(tokenizer, questions, answers, limit)
 
-    ours = loaded["bert"].tokenise(questions, answers, limit).batch(slice(None))
+    ours = loaded["bert"].tokenize(questions, answers, limit).batch(slice(None))
     assert same_tensors(ours, its_own)
 
 
 def test_a_transformer_gets_a_fresh_pooler_on_its_first_token(loaded, originals):
     encoder = loaded["bert"]
-    inputs = loaded["bert"].tokenise(QUESTIONS, ANSWERS, 40)
+    inputs = loaded["bert"].tokenize(QUESTIONS, ANSWERS, 40)
     saved = BertModel.from_pretrained(originals / "bert").eval()
     with torch.no_grad():
         first = saved(**inputs.batch(slice(None))).last_hidden_state[:, 0]
@@ -336,16 +336,16 @@ def test_padding_is_never_pooled(seed, length, padding):
     assert torch.allclose(found, torch.cat([mean, values.amax(1)], -1))
 
 
-def test_the_order_of_words_matters_to_their_neighbours_alone():
+def test_the_order_of_words_matters_to_their_neighbors_alone():
     number = vocabulary(QUESTIONS + ANSWERS)
     torch.manual_seed(0)
     encoder = AlignmentEncoder(torch.randn(len(number) + 2, 8), partial(pairs.word_ids, number), 6).eval()
     told = {}
-    for neighbours in (True, False):
-        if not neighbours:
-            encoder.neighbours.weight.data[..., [0, 2]] = 0
-        a, b = hidden(encoder, encoder.tokenise(["why the lamp"] * 2, ["red the old chair", "chair old the red"]))
-        told[neighbours] = torch.allclose(a, b, atol=1e-6)
+    for neighbors in (True, False):
+        if not neighbors:
+            encoder.neighbors.weight.data[..., [0, 2]] = 0
+        a, b = hidden(encoder, encoder.tokenize(["why the lamp"] * 2, ["red the old chair", "chair old the red"]))
+        told[neighbors] = torch.allclose(a, b, atol=1e-6)
     assert told == {True: False, False: True}
 
 
@@ -354,7 +354,7 @@ def test_unknown_words_share_one_vector():
     encoder = load_pair_encoder(LEARNED, ["b a", "A c"])
     assert encoder.encode(["a b c", "d A"]) == [[2, 3, 4], [1, 2]]
     assert len(encoder.vectors.weight) == 5
-    assert torch.allclose(*hidden(encoder, encoder.tokenise(["d"] * 2, ["e", "f"])))
+    assert torch.allclose(*hidden(encoder, encoder.tokenize(["d"] * 2, ["e", "f"])))
 
 
 def test_a_table_is_split_into_directions_and_weights(loaded):
@@ -423,7 +423,7 @@ def test_the_seed_decides_alone(models, loaded, name):
     assert not alike(other, again)
     assert torch.equal(torch.random.get_rng_state(), state)
     assert not again.training
-    inputs = again.tokenise(QUESTIONS, ANSWERS, 40)
+    inputs = again.tokenize(QUESTIONS, ANSWERS, 40)
     assert not torch.allclose(hidden(other, inputs), hidden(again, inputs), atol=1e-3)
     other.load_state_dict(again.state_dict())
     assert torch.equal(hidden(other, inputs), hidden(again, inputs))

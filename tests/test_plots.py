@@ -214,7 +214,7 @@ def test_differences_stand_at_their_methods():
     for ax, own in zip(fig.axes, expected):
         at = np.column_stack([own.difference, own.method.map(places)])
         assert {tuple(p) for p in points(ax)} == {tuple(p) for p in at}
-        assert ax.get_facecolor() == matplotlib.colors.to_rgba(P.GREY if own["shift"].iloc[0] == "iid" else "white")
+        assert ax.get_facecolor() == matplotlib.colors.to_rgba(P.GRAY if own["shift"].iloc[0] == "iid" else "white")
         left, right = ax.get_xlim()
         assert left < min(0, own.low.min()) and right > max(0, own.high.max())
     assert {*frame.method, *frame.encoder, "a → a", "a → b", "in distribution"} <= labels(fig)

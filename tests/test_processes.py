@@ -20,7 +20,7 @@ from debias_nb.losses.authors import ARR, AuthorCollator, AuthorPairSampler, Con
 from debias_nb.losses.authors import NumberedTexts, ProductOfExperts, text_rows
 from debias_nb.checks import ConfigError
 from debias_nb.encoders.planted import pretrain
-from debias_nb.encoders.tokens import EncoderError, embed_texts, tokenise
+from debias_nb.encoders.tokens import EncoderError, embed_texts, tokenize
 from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb.processes import gathered
 from debias_nb import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
@@ -70,7 +70,7 @@ def pairs_of(model):
 
 
 def fine_tuned(folder, method, size):
-    "As the companion trains, but for the optimiser."
+    "As the companion trains, but for the optimizer."
     model = without_dropout(made.load(folder))
     base = moved(made.load(folder), .5 if folder.name == "table" else .05)
     before = copy.deepcopy(model)
@@ -106,7 +106,7 @@ def authors_told(folder, out, name, size):
     elif "by text" not in name:
         own = {
             "train_dataset": Dataset.from_dict({"row": range(len(TEXTS)), "label": AUTHORS}),
-            "data_collator": AuthorCollator(tokenise(model, TEXTS), AUTHORS),
+            "data_collator": AuthorCollator(tokenize(model, TEXTS), AUTHORS),
         }
     args = training_arguments(out, **steps(size, **more))
     QuietTrainer(model=model, args=args, loss=loss, **own).train()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from debias_nb.measures.metrics import bootstrap_weights, randomisation_test, rank_metrics, rank_replicates
+from debias_nb.measures.metrics import bootstrap_weights, randomization_test, rank_metrics, rank_replicates
 
 DATA = Path(os.environ.get("DEBIAS_NB_DATA") or "none")
 CUTOFFS = 1, 3, 10
@@ -205,7 +205,7 @@ def test_replicates_are_resamples_of_whole_questions():
     assert abs(spread / expected - 1) < .1
 
 
-# ---- the randomisation test
+# ---- the randomization test
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=8), st.integers(0, 2**32 - 1))
@@ -214,31 +214,31 @@ def test_p_is_the_share_of_all_swaps(pairs, seed):
     a, b = np.array(pairs).T / 10
     swaps = np.array(list(itertools.product([1, -1], repeat=len(a))))
     exact = (np.abs(swaps @ (a - b)) >= abs((a - b).sum()) - 1e-9).mean()
-    p = randomisation_test(a, b, seed=seed)
+    p = randomization_test(a, b, seed=seed)
     assert abs(p - exact) < 5 * (exact * (1 - exact) / 10_000)**.5 + 1e-3
     assert 1 / 10_001 <= p <= 1
-    assert p == randomisation_test(b, a, seed=seed) == randomisation_test(a, b, seed=seed)
+    assert p == randomization_test(b, a, seed=seed) == randomization_test(a, b, seed=seed)
 
 
 def test_p_has_the_values_worked_out_by_hand():
-    assert randomisation_test([.4], [.1]) == 1 # one question: both swaps are as extreme
-    assert randomisation_test([.1, .5], [.1, .5]) == 1
-    assert randomisation_test([1, 0], [0, 1]) == 1
-    assert abs(randomisation_test([.9, .8, .3], [.6, .5, 0.]) - 1 / 4) < .02 # margins of .3, rounded differently
-    assert randomisation_test(np.ones(64), np.zeros(64), draws=499) == 1 / 500 # the observed one counts
-    assert randomisation_test(np.ones(64), np.zeros(64)) == 1 / 10_001
-    assert randomisation_test(np.ones(2**21 + 1), np.zeros(2**21 + 1), draws=1) == 1 / 2
+    assert randomization_test([.4], [.1]) == 1 # one question: both swaps are as extreme
+    assert randomization_test([.1, .5], [.1, .5]) == 1
+    assert randomization_test([1, 0], [0, 1]) == 1
+    assert abs(randomization_test([.9, .8, .3], [.6, .5, 0.]) - 1 / 4) < .02 # margins of .3, rounded differently
+    assert randomization_test(np.ones(64), np.zeros(64), draws=499) == 1 / 500 # the observed one counts
+    assert randomization_test(np.ones(64), np.zeros(64)) == 1 / 10_001
+    assert randomization_test(np.ones(2**21 + 1), np.zeros(2**21 + 1), draws=1) == 1 / 2
 
 
 @pytest.mark.parametrize("call, words", [
     (lambda: rank_replicates({}), "one length"),
     (lambda: rank_replicates({"map": np.ones(3), "mrr": np.ones(4)}), "mrr"),
     (lambda: rank_replicates({"map": np.ones(0)}), "pair"),
-    (lambda: randomisation_test([1, 2], [1]), "b (1,)"),
-    (lambda: randomisation_test([], []), "values"),
-    (lambda: randomisation_test([1, np.nan], [1, 2]), "a[1]"),
-    (lambda: randomisation_test([1, 2], [np.inf, 2]), "b[0]"),
-    (lambda: randomisation_test([1, 2], [1, 2], draws=0), "draw"),
+    (lambda: randomization_test([1, 2], [1]), "b (1,)"),
+    (lambda: randomization_test([], []), "values"),
+    (lambda: randomization_test([1, np.nan], [1, 2]), "a[1]"),
+    (lambda: randomization_test([1, 2], [np.inf, 2]), "b[0]"),
+    (lambda: randomization_test([1, 2], [1, 2], draws=0), "draw"),
 ])
 def test_unusable_values_of_questions_are_refused(call, words):
     with pytest.raises(ValueError) as e:

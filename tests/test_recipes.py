@@ -122,23 +122,23 @@ def test_a_method_becomes_a_row(project):
     lines = (project / "_runs/itvreg/table03.planted.jsonl").read_text("utf-8").splitlines()
     records = [json.loads(line) for line in lines] # this process knows no such method, and would leave its runs out
     of = {record["config"]["method"]["name"]: record for record in records}
-    assert list(of) == ["Base", "Finetuned", "Centred"]
-    assert of["Centred"]["status"] == "finished"
-    assert of["Centred"]["metrics"].keys() == {"iid", "uncoupled", "unseen"}
-    assert min(of["Centred"]["curve"]["raw"]) > 0
+    assert list(of) == ["Base", "Finetuned", "Centered"]
+    assert of["Centered"]["status"] == "finished"
+    assert of["Centered"]["metrics"].keys() == {"iid", "uncoupled", "unseen"}
+    assert min(of["Centered"]["curve"]["raw"]) > 0
     [executed] = (project / "_runs/notebooks/itvreg").glob("table03.planted.*.ipynb")
     page = executed.read_text("utf-8")
-    assert "| Centred |" in page
-    assert ">Centred</text>" in page
+    assert "| Centered |" in page
+    assert ">Centered</text>" in page
 
     parts = project / "debias_nb/repro/score.yaml"
     small = shrunk(parts.read_text("utf-8")).replace("seeds: [0, 1, 2]", "seeds: [0, 1]").replace("worlds: 11", "worlds: 0")
     parts.write_text(small.replace("&names [Base, Finetuned, OutReg, ITVReg]", "&names [Finetuned]"), "utf-8")
     score = commands("Add a method")[1]
-    assert score == ["score", "debias_nb.losses.regularizers:Centred"]
+    assert score == ["score", "debias_nb.losses.regularizers:Centered"]
     tool("debias-nb", *score, "--on", "planted", "--workers", "1", cwd=project)
-    card = pd.read_csv(project / "score/debias_nb.losses.regularizers-Centred.csv")
-    mine = card[card.method == "debias_nb.losses.regularizers:Centred"]
+    card = pd.read_csv(project / "score/debias_nb.losses.regularizers-Centered.csv")
+    mine = card[card.method == "debias_nb.losses.regularizers:Centered"]
     assert len(mine) == 4 and set(mine.word) <= set(WORDS)
 
 

@@ -25,7 +25,7 @@ from transformers import TrainerCallback
 import made
 from debias_nb import ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, SimCSE, WordDropout, wise_ft
 from debias_nb.losses.batches import Batch, TextStream, View, embeddings_by_column, encode, read_column
-from debias_nb.encoders.tokens import EncoderError, embed, tokenise
+from debias_nb.encoders.tokens import EncoderError, embed, tokenize
 from debias_nb.losses.pair_losses import cosines, itvreg
 from debias_nb.losses.regularized import Draws
 from debias_nb.trainer import training_arguments
@@ -170,7 +170,7 @@ def stepped(encoder, by=None):
 
 def outreg_apart(model, base, texts):
     "OutReg of some texts, from passes of their own."
-    tokens = tokenise(model, texts)
+    tokens = tokenize(model, texts)
     return (2 - 2 * cosines(embed(model, tokens), embed(base, tokens))).mean()
 
 
@@ -189,7 +189,7 @@ def test_a_batch_is_embedded_once_and_its_terms_are_those_of_separate_passes(enc
     assert "forward" not in vars(model) or "noting" not in repr(model.forward)
     texts = [rows(columns, 6)[column] for column in columns if column != "score"]
     np.random.seed(0)
-    second = tokenise(model, texts[1])
+    second = tokenize(model, texts[1])
     other, weight = Draws().intervened(model, second, .5, "mask")
     importance, at_base = (cosines(embed(encoder, second), embed(encoder, other)) for encoder in (model, base))
     assert torch.isclose(terms["base"], plain, atol=1e-5)
@@ -678,7 +678,7 @@ def test_word_dropout_shortens_the_texts_of_training_alone(bert):
 
     whole = lengths(WordDropout(.5), False)
     shorter = lengths(WordDropout(.5), True)
-    assert torch.equal(whole[0], tokenise(bert, rows(PAIR, 6)["anchor"]).mask.sum(1))
+    assert torch.equal(whole[0], tokenize(bert, rows(PAIR, 6)["anchor"]).mask.sum(1))
     assert (shorter <= whole).all() and (shorter < whole).any(1).all()
     assert (lengths(WordDropout(.5, columns=0, rows=.2), True) < whole).sum(1).tolist() == [1, 0]
 

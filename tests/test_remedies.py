@@ -11,8 +11,8 @@ from sentence_transformers.sentence_transformer.losses import GlobalOrthogonalRe
 from debias_nb.checks import ConfigError, EncoderError
 from debias_nb.settings import EncoderConfig, WorldConfig
 from debias_nb.data.answers import Answers
-from debias_nb.data.worlds import Catalogue
-from debias_nb.encoders.tokens import embed_texts, encoder_fingerprint, token_vectors, tokenise
+from debias_nb.data.worlds import Catalog
+from debias_nb.encoders.tokens import embed_texts, encoder_fingerprint, token_vectors, tokenize
 from debias_nb.encoders.loading import load_encoder
 from debias_nb.losses.regularizers import wise_ft
 from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
@@ -41,7 +41,7 @@ def first_of(config, count):
 def test_the_first_layers_alone_give_what_the_whole_encoder_has_there():
     whole, first = load_encoder(TINY), load_encoder(first_of(TINY, 1))
     transformer = whole[0].auto_model
-    tokens = tokenise(whole, TEXTS)
+    tokens = tokenize(whole, TEXTS)
     with torch.no_grad():
         read = transformer(tokens.ids, tokens.mask.long(), output_hidden_states=True)
         found = token_vectors(first, tokens)
@@ -82,7 +82,7 @@ WORLD = WorldConfig(types=12, unseen_types=4, train_pairs=60, broad_pairs=100)
 
 def trained(base, seed=0, **method):
     "An encoder after an epoch of ranking on duplicates of planted texts."
-    left, right = Catalogue(WORLD).labelled_pairs().texts()
+    left, right = Catalog(WORLD).labeled_pairs().texts()
     columns = [left[:32], right[:32]]
     tokens = ranking_tokens(base, columns, np.arange(32)[:, None])
     model = copy.deepcopy(base)
@@ -171,7 +171,7 @@ def test_gor_is_sentence_transformers_own_over_all_columns(tiny):
 
 def test_gor_spreads_embeddings(tiny):
     def alike(model):
-        vectors = embed_texts(model, Catalogue(WORLD).labelled_pairs().texts()[0][:32])
+        vectors = embed_texts(model, Catalog(WORLD).labeled_pairs().texts()[0][:32])
         return float((vectors @ vectors.T).square().mean())
     plain, spread = (trained(tiny, **method)[0] for method in ({}, {"regulariser": "gor", "weight": 100.}))
     assert alike(spread) < alike(plain)
@@ -186,7 +186,7 @@ REPLAY = {"corpus": "qnli", "share": .25}
 
 def replayed(base, seed=0, batch_size=4, monkeypatch=None):
     "Weights after two epochs on 24 duplicates and, behind them, ten general pairs; and the rows of each batch."
-    left, right = Catalogue(WORLD).labelled_pairs().texts()
+    left, right = Catalog(WORLD).labeled_pairs().texts()
     own = ranking_tokens(base, [left[:24], right[:24]], np.arange(24)[:, None] // 2)
     others = ranking_tokens(base, [left[24:34], right[24:34]], np.arange(10)[:, None] // 2)
     batches = []

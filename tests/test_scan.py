@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from debias_nb.losses.scan import HEADS, FUNCTION_KINDS, LEARNERS, VARIANTS, DirectDecorrelation, GramDecorrelation
 from debias_nb.losses.scan import LanguageDebiasing, Memory, ScanHead, Weights, contrastive_loss, decorrelation
-from debias_nb.losses.scan import diagnose_weights, learn_weights, random_features, scan_loss, standardise
+from debias_nb.losses.scan import diagnose_weights, learn_weights, random_features, scan_loss, standardize
 
 torch.set_num_threads(1)
 FORMS = ["moment", "paper", "matched"]
@@ -60,8 +60,8 @@ def covariance(z, w, form="moment"): # (..., n, d)
         u = u - u.mean(-2, keepdim=True)
         return u.mT @ u / (z.shape[-2] - 1)
     p = w[:, None] / w.sum()
-    centred = z - (p * z).sum(-2, keepdim=True)
-    return (p * centred).mT @ centred
+    centered = z - (p * z).sum(-2, keepdim=True)
+    return (p * centered).mT @ centered
 
 
 def direct_loss(features, w, form="moment"):
@@ -104,7 +104,7 @@ def test_the_smaller_matrices_are_taken():
 
 
 def test_random_features_repeat_and_stay_in_bounds():
-    z = standardise(doubles(0, 50, 4))
+    z = standardize(doubles(0, 50, 4))
     assert torch.equal(random_features(z, 3, seeded(5)), random_features(z, 3, seeded(5)))
     assert not torch.equal(random_features(z, 3, seeded(5)), random_features(z, 3, seeded(6)))
     for kinds in FUNCTION_KINDS:
@@ -122,11 +122,11 @@ def test_random_features_repeat_and_stay_in_bounds():
     assert released.max() <= (4 / 3)**.5 + 1e-9
 
 
-def test_standardised_features_have_deviation_1_and_constant_ones_are_0():
-    z = standardise(torch.tensor([[1., 5., .1], [3., 5., .1]]))
+def test_standardized_features_have_deviation_1_and_constant_ones_are_0():
+    z = standardize(torch.tensor([[1., 5., .1], [3., 5., .1]]))
     assert z.tolist() == [[-1, 0, 0], [1, 0, 0]]
-    assert (standardise(torch.full((140, 3), .1)) == 0).all()
-    assert (standardise(torch.tensor([[1e-9], [-1e-9]])).abs() == 1).all(), "small is not constant"
+    assert (standardize(torch.full((140, 3), .1)) == 0).all()
+    assert (standardize(torch.tensor([[1e-9], [-1e-9]])).abs() == 1).all(), "small is not constant"
 
 
 # ---- learning
@@ -161,7 +161,7 @@ def test_the_released_step_is_gradient_descent_with_momentum(batch):
 def test_the_paper_s_step_is_plain_descent(batch):
     few = batch.features[:20]
     got = learn_weights(few, generator=seeded(1), variant="paper", steps=3, lr=.01)
-    features = random_features(standardise(few), 5, seeded(1))
+    features = random_features(standardize(few), 5, seeded(1))
     w = torch.ones(20, requires_grad=True)
     for _ in range(3):
         slope, = torch.autograd.grad(direct_loss(features, w, "paper"), w)
@@ -173,7 +173,7 @@ def test_the_paper_s_step_is_plain_descent(batch):
 def test_the_fixed_steps_are_adam_s_on_the_relative_loss_and_a_penalty(batch):
     few = batch.features[:20]
     got = learn_weights(few, generator=seeded(1), steps=10)
-    features = random_features(standardise(few), 5, seeded(1))
+    features = random_features(standardize(few), 5, seeded(1))
     start = direct_loss(features, torch.ones(20))
     theta = torch.ones(20, requires_grad=True)
     adam = torch.optim.Adam([theta], .1)
@@ -192,7 +192,7 @@ def test_samples_of_a_memory_stand_beside_the_batch_with_their_own_weights(batch
     memory.update(batch.features[20:30], torch.linspace(.2, 3, 10))
     got = learn_weights(few, memory=memory, generator=seeded(1), variant="paper", steps=1, lr=.01)
     everything = torch.cat([few, memory.features])
-    features = random_features(standardise(everything), 5, seeded(1))
+    features = random_features(standardize(everything), 5, seeded(1))
     w = torch.ones(20, requires_grad=True)
     loss = direct_loss(features, torch.cat([w, memory.weights]), "paper")
     slope, = torch.autograd.grad(loss, w)
@@ -235,7 +235,7 @@ def test_nothing_to_decorrelate_leaves_uniform_weights_and_says_so(variant, feat
 
 
 def test_a_rate_that_loses_the_weights_is_said():
-    wide = standardise((doubles(0, 40, 3) @ doubles(1, 3, 200))).float()
+    wide = standardize((doubles(0, 40, 3) @ doubles(1, 3, 200))).float()
     with pytest.raises(FloatingPointError, match="lr=1 "):
         learn_weights(wide, generator=seeded(), variant="paper", lr=1.)
 
@@ -379,7 +379,7 @@ def test_a_memory_from_a_checkpoint_follows_the_batch_to_its_device(kind):
 def test_the_closed_slope_is_the_objective_s(classes):
     features = world(6).features
     learner = LEARNERS["fixed"](features, torch.tensor([.5, 2.]), .3, classes)
-    loss = decorrelation(random_features(standardise(world(8).features), 2, seeded()))
+    loss = decorrelation(random_features(standardize(world(8).features), 2, seeded()))
     with torch.no_grad():
         learner.theta += torch.linspace(-1, 1, 6)
     learner.slope(loss, .7)

@@ -172,7 +172,7 @@ def test_queries_that_are_held_out_are_not_trained_on():
     assert len(held.queries) == round(.25 * len(whole.queries)) == len(whole.queries) - len(split.train.queries)
     assert not set(held.queries) & set(split.train.queries)
     corpus = CorpusConfig(name="catalogue", world=WORLD, holdout=.2)
-    drawn = catalogue(WORLD).labelled_pairs()
+    drawn = catalogue(WORLD).labeled_pairs()
     both = [_part_of(drawn, corpus, part) for part in ("train", "heldout")]
     assert not set(both[0].group) & set(both[1].group)
     assert len(set(both[1].group)) == round(.2 * len(set(drawn.group)))

@@ -11,12 +11,12 @@ from debias_nb.checks import ConfigError
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.data.pairs import QuestionPairs
 from debias_nb.data.registry import MissingData
-from debias_nb.data.worlds import Catalogue
+from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.loading import load_encoder
 from debias_nb.repro.config import CorpusConfig, MethodConfig, TextsConfig, TrainConfig
 from debias_nb.repro.runs.tasks import pairs
 from debias_nb.repro.runs.matching import base_loss
-from debias_nb.repro.runs.tasks.pairs import LabelledPairs, at_balance, ranking_columns, search_measures
+from debias_nb.repro.runs.tasks.pairs import LabeledPairs, at_balance, ranking_columns, search_measures
 from debias_nb.repro.runs.training import PairCollator, fine_tune, pair_tokens, ranking_tokens
 
 # a, b and c ask the same; so do d and e
@@ -110,7 +110,7 @@ def test_what_is_tested_alone_is_no_text_to_hold(corpora, monkeypatch):
 def test_texts_of_a_planted_world_are_of_a_split_and_none_of_them_is_tested():
     asked = TextsConfig(corpora=["unseen", "uncoupled"])
     held = pairs.held_texts(asked, ("iid", "unseen"), None, WORLD)
-    world = Catalogue(WORLD)
+    world = Catalog(WORLD)
     drawn = [title.text for name in asked.corpora for title in world.unlabeled(name)]
     tested = {text for name in ("iid", "unseen") for side in world.test_pairs(name).texts() for text in side}
     assert set(held) == set(drawn) - tested and len(held) > 300
@@ -128,14 +128,14 @@ def test_texts_belong_to_a_regulariser_of_texts(settings):
 
 def trained(base, course_seed=0, **method):
     "Weights after an epoch on planted pairs, held on other texts of their world."
-    world = Catalogue(WORLD)
-    labelled = world.labelled_pairs()
-    left, right = labelled.texts()
+    world = Catalog(WORLD)
+    labeled = world.labeled_pairs()
+    left, right = labeled.texts()
     texts = [text.text for text in world.split("unseen").items]
     model = copy.deepcopy(base)
     method = MethodConfig(name="x", weight=1., texts={"corpora": ["catalogue"]}, **method)
     training = TrainConfig(learning_rate=1e-2, epochs=1, batch_size=50)
-    fine_tune(model, base, pair_tokens(base, left, right, labelled.labels), method, training, course_seed, texts=texts)
+    fine_tune(model, base, pair_tokens(base, left, right, labeled.labels), method, training, course_seed, texts=texts)
     return model[0].embedding.weight.detach()
 
 
@@ -155,7 +155,7 @@ def test_a_run_with_texts_depends_on_its_seed_alone(method):
 # duplicates for a ranking loss
 
 # the first and the third duplicate have a negative of their own, the third by its right text
-LABELLED = LabelledPairs(
+LABELED = LabeledPairs(
     "made", ["a", "d", "g", "a", "h", "b"], ["b", "e", "h", "f", "k", "a"], np.array([1, 1, 1, 0, 0, 0]))
 
 
@@ -164,20 +164,20 @@ def group_of(text):
 
 
 def test_a_third_column_is_a_known_negative_where_there_is_one_and_never_asks_the_same():
-    (first, second, third), asks, counts = ranking_columns(LABELLED, hard=True)
+    (first, second, third), asks, counts = ranking_columns(LABELED, hard=True)
     assert counts == {"duplicates": 3, "with a negative of their own": 2}
     assert list(zip(first, second)) == [("a", "b"), ("d", "e"), ("h", "g")] # the third has changed places
     assert (third[0], third[2]) == ("f", "k") and third[1] in "afhkgb"
     for texts, row in zip(zip(first, third), asks): # numbers are alike where what is asked is
         assert (row[0] == row[1]) == (group_of(texts[0]) == group_of(texts[1]))
-    again, *_ = ranking_columns(LABELLED, hard=True)
+    again, *_ = ranking_columns(LABELED, hard=True)
     assert again == [first, second, third]
-    columns, asks, counts = ranking_columns(LABELLED, hard=False)
+    columns, asks, counts = ranking_columns(LABELED, hard=False)
     assert columns == [["a", "d", "g"], ["b", "e", "h"]] and asks.shape == (3, 1) and counts == {"duplicates": 3}
 
 
 def test_a_third_column_needs_pairs_that_are_no_duplicates():
-    alone = LabelledPairs("made", ["a", "b"], ["b", "a"], np.array([1, 0])) # the second label says otherwise
+    alone = LabeledPairs("made", ["a", "b"], ["b", "a"], np.array([1, 0])) # the second label says otherwise
     with pytest.raises(ConfigError, match="ranking-hard"):
         ranking_columns(alone, hard=True)
 
@@ -190,7 +190,7 @@ def tiny():
 
 def ranked(base, loss="ranking", seed=0, batch_size=8, method=None):
     "Weights after two epochs on duplicates of planted texts that ask in groups of four, and the rows of each batch."
-    left, right = Catalogue(WORLD).labelled_pairs().texts()
+    left, right = Catalog(WORLD).labeled_pairs().texts()
     columns = [left[:60], right[:60]]
     asks = np.arange(60)[:, None] // 4
     if loss == "ranking-hard":
@@ -243,11 +243,11 @@ def test_a_regularizer_stands_next_to_a_ranking_loss(tiny, settings):
 
 
 def test_losses_of_labels_and_of_duplicates_do_not_take_each_others_pairs(tiny):
-    labelled = pair_tokens(tiny, ["a"], ["b"], [1])
+    labeled = pair_tokens(tiny, ["a"], ["b"], [1])
     plain = MethodConfig(name="x")
     for loss in ("ranking", "ranking-hard"):
         with pytest.raises(ValueError, match="ranking losses what asks the same"):
-            fine_tune(tiny, None, labelled, plain, TrainConfig(loss=loss, learning_rate=1, epochs=1, batch_size=2), 0)
+            fine_tune(tiny, None, labeled, plain, TrainConfig(loss=loss, learning_rate=1, epochs=1, batch_size=2), 0)
     with pytest.raises(ValueError, match="need labels"):
         ranked(tiny, loss="cosent")
 
@@ -262,7 +262,7 @@ def test_cosent_and_ranking_are_the_librarys_own_with_its_settings(tiny):
 
 @pytest.fixture
 def search(monkeypatch):
-    monkeypatch.setattr(pairs, "evaluation_pairs", lambda *asked: LABELLED)
+    monkeypatch.setattr(pairs, "evaluation_pairs", lambda *asked: LABELED)
     pairs.search_of.cache_clear()
     yield pairs.search_of("made", None, None)
     pairs.search_of.cache_clear()
@@ -270,7 +270,7 @@ def search(monkeypatch):
 
 def test_left_texts_with_a_duplicate_search_all_right_texts_but_themselves(search):
     assert search.queries == ["a", "d", "g"]
-    assert search.items == sorted(set(LABELLED.right))
+    assert search.items == sorted(set(LABELED.right))
     relevant = [{search.items[item] for item in row.nonzero()[0]} for row in search.relevance.toarray()]
     assert relevant == [{"b"}, {"e"}, {"h"}]
     itself = [[search.items[item] for item in row.nonzero()[0]] for row in search.barred.toarray()]
@@ -278,11 +278,11 @@ def test_left_texts_with_a_duplicate_search_all_right_texts_but_themselves(searc
 
 
 def test_a_search_is_measured_by_the_vectors_of_its_texts(search, monkeypatch):
-    letters = sorted(set(LABELLED.all_texts))
-    rows = [letters.index(text) for text in LABELLED.all_texts]
+    letters = sorted(set(LABELED.all_texts))
+    rows = [letters.index(text) for text in LABELED.all_texts]
     vector = torch.nn.functional.normalize(torch.from_numpy(np.random.default_rng(0).normal(size=(9, 4))), dim=1)
     monkeypatch.setattr(pairs, "evaluate_ranking", lambda queries, items, task: (queries, items, task))
-    queries, items, task = search_measures(vector[rows], LABELLED, search)
+    queries, items, task = search_measures(vector[rows], LABELED, search)
     assert task is search
     assert torch.equal(queries, vector[[letters.index(text) for text in search.queries]])
     assert torch.equal(items, vector[[letters.index(text) for text in search.items]])

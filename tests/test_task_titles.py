@@ -5,7 +5,7 @@ import pytest
 
 from debias_nb.checks import ConfigError
 from debias_nb.data import titles as t
-from debias_nb.data.worlds import Catalogue
+from debias_nb.data.worlds import Catalog
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TextsConfig, TrainConfig
 from debias_nb.repro.runs.runner import execute
 from debias_nb.repro.runs.tasks import titles
@@ -47,7 +47,7 @@ def test_titles_to_hold_are_those_of_the_shifted_kind(library):
 
 def test_held_titles_of_a_planted_world_are_of_its_splits():
     held = titles.held_titles(TextsConfig(corpora=["unseen"]), ("iid", "unseen"), PLANTED)
-    world = Catalogue(WORLD)
+    world = Catalog(WORLD)
     tested = {text for name in ("iid", "unseen") for side in world.split(name).texts() for text in side}
     assert set(held) == {title.text for title in world.unlabeled("unseen")} - tested
     with pytest.raises(ConfigError, match="did you mean 'unseen'"):

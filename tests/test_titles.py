@@ -16,7 +16,7 @@ from scipy.sparse import csr_matrix
 from debias_nb.data import titles as t
 from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import ChangedData, DataError, MissingData
-from debias_nb.data.worlds import Catalogue
+from debias_nb.data.worlds import Catalog
 
 real = pytest.mark.skipif(
     not os.environ.get("DEBIAS_NB_DATA"), reason="DEBIAS_NB_DATA is not set: the published files are not at hand")
@@ -380,11 +380,11 @@ def test_collections_are_joined_in_time():
 
 # ---- the planted catalogue
 
-SMALL = Catalogue(WorldConfig(types=12, unseen_types=7, train_pairs=300, queries=40, items=120))
+SMALL = Catalog(WorldConfig(types=12, unseen_types=7, train_pairs=300, queries=40, items=120))
 
 
 def test_the_catalogue_grows_from_iid_to_uncoupled():
-    tasks, iid, new = t.mix_catalogue(SMALL, 4), SMALL.split("iid"), SMALL.split("uncoupled")
+    tasks, iid, new = t.mix_catalog(SMALL, 4), SMALL.split("iid"), SMALL.split("uncoupled")
     everything = [*iid.items, *new.items]
     assert sorted(tasks[-1].items) == sorted(item.text for item in everything)
     same = sum(query.concept == item.concept for query in [*iid.queries, *new.queries] for item in everything)
@@ -394,7 +394,7 @@ def test_the_catalogue_grows_from_iid_to_uncoupled():
         assert all({new.items[i].text for i in hits} <= there for hits in new.relevant[:asked])
         assert all(new.items[decoy].text in there for decoy in new.decoy[:asked] if decoy >= 0)
     assert (np.diff([len(grown.items) for grown in tasks]) > 10).all(), "items come with every tick"
-    assert [grown.fingerprint for grown in tasks] == [grown.fingerprint for grown in t.mix_catalogue(SMALL, 4)]
+    assert [grown.fingerprint for grown in tasks] == [grown.fingerprint for grown in t.mix_catalog(SMALL, 4)]
 
 
 # ---- loading

@@ -25,7 +25,7 @@ from debias_nb.repro.runs.tasks.common import base_encoder
 from debias_nb.repro.runs.tasks.pairs import training_pairs
 from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
 from debias_nb.encoders.planted import planted_encoder
-from debias_nb.encoders.tokens import Tokens, encoder_fingerprint, single_thread, stack, tokenise
+from debias_nb.encoders.tokens import Tokens, encoder_fingerprint, single_thread, stack, tokenize
 from debias_nb.encoders.interventions import choose
 from debias_nb.repro.runs import matching
 from debias_nb.repro.runs.matching import Course, FrozenBase, make_loss
@@ -268,8 +268,8 @@ def test_the_loss_has_the_gradient_of_the_formula(made, detached, same):
     shape = base[0].embedding.weight.shape
     base[0].embedding.weight.data += torch.randn(shape, generator=torch.Generator().manual_seed(1))
     left, right, labels = few()
-    x = tokenise(model, left)
-    z = tokenise(model, right)
+    x = tokenize(model, left)
+    z = tokenize(model, right)
     y = torch.tensor(labels)
     method = MethodConfig(name="ITVReg", regulariser="itvreg", weight=3., mask_share=.5)
     loss = make_loss(method, model, FrozenBase(base), Course(5))

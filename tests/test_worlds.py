@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from debias_nb.settings import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
 from debias_nb.data.planted_answers import answer_words, answers_split
 from debias_nb.data.planted_authors import author_words, authors_split
-from debias_nb.data.worlds import ANSWER_SPLITS, AUTHOR_SPLITS, ONSETS, SPECIAL, SPLITS, STREAMS, Catalogue, relevant
+from debias_nb.data.worlds import ANSWER_SPLITS, AUTHOR_SPLITS, ONSETS, SPECIAL, SPLITS, STREAMS, Catalog, relevant
 from debias_nb.data.worlds import stream, vocabulary_sha256, wordpiece_vocabulary
 
 ROOT = Path(__file__).parents[1]
@@ -23,7 +23,7 @@ SMALL = dict(types=12, unseen_types=5, train_pairs=120, broad_pairs=150, queries
 
 
 def small(**dials):
-    return Catalogue(WorldConfig(**SMALL | dials))
+    return Catalog(WorldConfig(**SMALL | dials))
 
 
 def asking(**dials):
@@ -49,7 +49,7 @@ def plain(values):
     return [plain(value) for value in values] if isinstance(values, (list, tuple)) else values
 
 
-def catalogue_parts(**dials):
+def catalog_parts(**dials):
     "All that each part of a catalogue says, the last part first."
     world = small(**dials)
     made = {}
@@ -57,7 +57,7 @@ def catalogue_parts(**dials):
         task, pairs = world.split(split), world.test_pairs(split)
         made[f"test {split}"] = [pairs.texts(), pairs.labels, pairs.group]
         made[split] = [task.texts(), task.relevant, task.positive, task.decoy]
-    for name, pairs in (("labelled", world.labelled_pairs()), ("train", world.train_pairs())):
+    for name, pairs in (("labeled", world.labeled_pairs()), ("train", world.train_pairs())):
         made[name] = [pairs.texts(), pairs.labels, pairs.group]
     made["broad"] = broad_texts(world)
     return {name: plain(part) for name, part in made.items()}
@@ -88,10 +88,10 @@ few = settings(max_examples=15)
 EVERYTHING = """
 import json, sys
 sys.path.insert(0, "tests")
-from test_worlds import answer_parts, author_parts, broad_texts, catalogue_parts, small, vocabulary_sha256, wordpiece_vocabulary
+from test_worlds import answer_parts, author_parts, broad_texts, catalog_parts, small, vocabulary_sha256, wordpiece_vocabulary
 
 vocabulary = wordpiece_vocabulary(broad_texts(small()), 500)
-print(json.dumps([catalogue_parts(), answer_parts(), author_parts(), vocabulary, vocabulary_sha256(vocabulary)]))
+print(json.dumps([catalog_parts(), answer_parts(), author_parts(), vocabulary, vocabulary_sha256(vocabulary)]))
 """
 
 
@@ -100,7 +100,7 @@ def test_a_world_is_the_same_in_every_process_and_in_every_order():
     environment = os.environ | {"PYTHONHASHSEED": "4242"}
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
     catalogue, answers, authors, vocabulary, digest = json.loads(done.stdout)
-    assert catalogue == json.loads(json.dumps(catalogue_parts()))
+    assert catalogue == json.loads(json.dumps(catalog_parts()))
     assert {split: plain(small().split(split).texts()) for split in SPLITS} == {split: catalogue[split][0] for split in SPLITS}
     assert answers == json.loads(json.dumps(answer_parts()))
     assert plain(answers_split(asking(), "train")) == answers["train"]
@@ -112,7 +112,7 @@ def test_a_world_is_the_same_in_every_process_and_in_every_order():
 
 def test_streams_keep_their_places():
     "A stream is made from its place in the list: what is added in front would change every world."
-    assert STREAMS[:12] == ("lexicon", "broad", "train", "labelled", *SPLITS, *(f"test {s}" for s in SPLITS))
+    assert STREAMS[:12] == ("lexicon", "broad", "train", "labeled", *SPLITS, *(f"test {s}" for s in SPLITS))
     assert STREAMS[12:18] == ("answers words", *(f"answers {s}" for s in ANSWER_SPLITS))
     assert STREAMS[18:23] == ("authors words", *(f"authors {s}" for s in AUTHOR_SPLITS), "authors unseen words")
     assert STREAMS[23:] == tuple(f"unlabeled {s}" for s in SPLITS)
@@ -136,17 +136,17 @@ WRITTEN = {*AUTHOR_SPLITS}
 
 
 @pytest.mark.parametrize("parts, change, may_differ", [
-    (catalogue_parts, dict(seed=1), EVALUATED | {"broad", "train", "labelled"}),
-    (catalogue_parts, dict(train_pairs=60), {"train", "labelled"}),
-    (catalogue_parts, dict(broad_pairs=20), {"broad"}),
-    (catalogue_parts, dict(negatives=1), {"labelled"}),
-    (catalogue_parts, dict(queries=20), EVALUATED),
-    (catalogue_parts, dict(items=95), EVALUATED),
-    (catalogue_parts, dict(test_negatives=4), EVALUATED - {*SPLITS}),
-    (catalogue_parts, dict(p_broad=.5), {"broad"}),
-    (catalogue_parts, dict(known=.5, aknown=.5), {"broad"}),
-    (catalogue_parts, dict(p_ood=.5), {"uncoupled", "unseen", "test uncoupled", "test unseen"}),
-    (catalogue_parts, dict(decoys=.2), EVALUATED),
+    (catalog_parts, dict(seed=1), EVALUATED | {"broad", "train", "labeled"}),
+    (catalog_parts, dict(train_pairs=60), {"train", "labeled"}),
+    (catalog_parts, dict(broad_pairs=20), {"broad"}),
+    (catalog_parts, dict(negatives=1), {"labeled"}),
+    (catalog_parts, dict(queries=20), EVALUATED),
+    (catalog_parts, dict(items=95), EVALUATED),
+    (catalog_parts, dict(test_negatives=4), EVALUATED - {*SPLITS}),
+    (catalog_parts, dict(p_broad=.5), {"broad"}),
+    (catalog_parts, dict(known=.5, aknown=.5), {"broad"}),
+    (catalog_parts, dict(p_ood=.5), {"uncoupled", "unseen", "test uncoupled", "test unseen"}),
+    (catalog_parts, dict(decoys=.2), EVALUATED),
     (answer_parts, dict(questions=70), {"train"}),
     (answer_parts, dict(tests=50), ASKED - {"train"}),
     (answer_parts, dict(rho=.1), ASKED - {"neutral"}),
@@ -175,7 +175,7 @@ def test_a_dial_moves_its_own_parts_alone(parts, change, may_differ):
     (lambda: small(seed=-1), "seed"),
     (lambda: small(items=30).split("iid"), "items"),
     (lambda: small(test_negatives=90).test_pairs("iid"), "test_negatives"),
-    (lambda: small(train_pairs=1).labelled_pairs(), "train_pairs"),
+    (lambda: small(train_pairs=1).labeled_pairs(), "train_pairs"),
     (lambda: small().test_pairs("uncupled"), "uncoupled"),
     (lambda: wordpiece_vocabulary(["mozdar"], 10), "size"),
     (lambda: answers_split(asking(seed=-1), "dev"), "seed"),
@@ -191,7 +191,7 @@ def test_what_cannot_be_is_refused(make, named):
         make()
 
 
-# ---------------------------------------------------------------- catalogues
+# ---------------------------------------------------------------- catalogs
 
 
 @few
@@ -199,14 +199,14 @@ def test_what_cannot_be_is_refused(make, named):
 def test_labels_follow_the_definition(world):
     c = world.config
     train = world.train_pairs()
-    labelled = world.labelled_pairs()
-    assert len(train) == c.train_pairs == labelled.labels.sum()
+    labeled = world.labeled_pairs()
+    assert len(train) == c.train_pairs == labeled.labels.sum()
     assert train.labels.all() and all(map(relevant, train.left, train.right)) and all(map(relevant, *zip(*world.broad())))
-    assert len(labelled) == c.train_pairs * (1 + c.negatives)
-    assert labelled.labels.tolist() == list(map(relevant, labelled.left, labelled.right))
-    assert labelled.left == [train.left[g] for g in labelled.group]
-    assert (np.bincount(labelled.group, labelled.labels) == 1).all(), "one relevant pair a query"
-    assert set(labelled.right) <= set(train.right), "others are training items"
+    assert len(labeled) == c.train_pairs * (1 + c.negatives)
+    assert labeled.labels.tolist() == list(map(relevant, labeled.left, labeled.right))
+    assert labeled.left == [train.left[g] for g in labeled.group]
+    assert (np.bincount(labeled.group, labeled.labels) == 1).all(), "one relevant pair a query"
+    assert set(labeled.right) <= set(train.right), "others are training items"
     assert {title.type for title in train.left + train.right} <= set(range(c.types)), "no unseen type in training"
 
 
@@ -327,9 +327,9 @@ def near(share, expected, n):
 
 
 def test_dials_at_their_limits_leave_nothing_to_chance():
-    matched = Catalogue(WorldConfig(brand_match=1)).train_pairs()
+    matched = Catalog(WorldConfig(brand_match=1)).train_pairs()
     assert all(a.brand == b.brand for a, b in zip(matched.left, matched.right) if not a.accessory)
-    free = Catalogue(WorldConfig(p=0, brand_match=0)).train_pairs()
+    free = Catalog(WorldConfig(p=0, brand_match=0)).train_pairs()
     assert np.mean([a.brand == b.brand for a, b in zip(free.left, free.right) if not a.accessory]) < .02
     accessories = [(a, b) for a, b in zip(free.left, free.right) if a.accessory]
     assert all(a.brand == b.brand for a, b in accessories), "an accessory's brand is part of what is asked"
@@ -366,7 +366,7 @@ def test_the_broad_corpus_mixes_known_synonyms_alone():
 
 
 def test_words_of_a_kind_are_equally_frequent():
-    world = Catalogue(WorldConfig(broad_pairs=8000))
+    world = Catalog(WorldConfig(broad_pairs=8000))
     counts = Counter(word for title in broad_titles(world) for word in title.words)
     for kind in (world.nouns, world.brands, world.fillers):
         found = np.array([counts[w] for w in kind.ravel()])

@@ -47,7 +47,7 @@ def take_flags(cell) -> None:
 
 
 def plain(text: str) -> str:
-    "Without the colours of a terminal."
+    "Without the colors of a terminal."
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 

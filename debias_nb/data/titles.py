@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LF_FILES', 'SOURCES', 'Titles', 'make_titles', 'read_lf', 'read_aan', 'read_music', 'load_titles', 'TitleTask',
-           'TitleSplit', 'split_titles', 'join_titles', 'mix_ticks', 'catalogue_titles', 'mix_catalogue']
+           'TitleSplit', 'split_titles', 'join_titles', 'mix_ticks', 'catalog_titles', 'mix_catalog']
 
 # %% ../../nbs/data/02_titles.ipynb #0ea0b9f4
 import hashlib
@@ -26,7 +26,7 @@ from scipy.sparse import csr_matrix, issparse
 from ..checks import check_known, check_range
 from .registry import DataError, MissingData, json_rows, locate, parsed_lines, sha256_of, text_lines
 from .registry import without_end
-from .worlds import SPLITS, Catalogue, concept_ids
+from .worlds import SPLITS, Catalog, concept_ids
 
 # %% ../../nbs/data/02_titles.ipynb #c33b4ee3
 def _truth(matrix) -> csr_matrix: # a copy in bool, with nothing stored but what is true
@@ -601,8 +601,8 @@ def _retrieval(trained, name, queries, items, categories=None, **info) -> TitleT
         f"catalogue {name}", asking, found, _same(asked, there), own, categories, frequency, info, accessory)
 
 
-def catalogue_titles(
-    catalogue: Catalogue,
+def catalog_titles(
+    catalogue: Catalog,
 ) -> TitleSplit: # tests named by `worlds.SPLITS`
     "The planted catalog as titles."
     pairs = catalogue.train_pairs()
@@ -621,8 +621,8 @@ def catalogue_titles(
     return TitleSplit(train, tests, counts, "catalogue")
 
 # %% ../../nbs/data/02_titles.ipynb #f248f300
-def mix_catalogue(
-    catalogue: Catalogue,
+def mix_catalog(
+    catalogue: Catalog,
     ticks: int, # parts in which the `uncoupled` queries join, from 1 to as many as there are
 ) -> list[TitleTask]: # (ticks + 1,), `iid` first, each contains the one before
     "Test sets into which a shifted one grows."

@@ -8,7 +8,7 @@ __all__ = ['STRONG', 'SPLITS', 'ANSWER_SPLITS', 'AUTHOR_SPLITS', 'STREAMS', 'ONS
            'subsets', 'deal_brands', 'marked', 'cut', 'invented', 'joined', 'numbered', 'Lexicon', 'Text', 'relevant',
            'draw_synonyms', 'draw_values', 'another', 'shuffled_places', 'draw_words', 'write_titles', 'draw_brands',
            'write_pairs', 'Pairs', 'Retrieval', 'concept_ids', 'draw_others', 'tie', 'write_decoys', 'make_split',
-           'Catalogue', 'wordpiece_vocabulary', 'vocabulary_sha256']
+           'Catalog', 'wordpiece_vocabulary', 'vocabulary_sha256']
 
 # %% ../../nbs/data/05_worlds.ipynb #b51c29f4
 import itertools
@@ -38,7 +38,7 @@ SPLITS = ("iid", "uncoupled", "redealt", "unseen")
 ANSWER_SPLITS = ("train", "dev", "iid", "neutral", "shifted") # of the world of answers, `data/planted_answers`
 AUTHOR_SPLITS = ("train", "cross", "iid") # of the world of authors, `data/planted_authors`
 STREAMS = (
-    "lexicon", "broad", "train", "labelled", *SPLITS, *(f"test {s}" for s in SPLITS),
+    "lexicon", "broad", "train", "labeled", *SPLITS, *(f"test {s}" for s in SPLITS),
     "answers words", *(f"answers {s}" for s in ANSWER_SPLITS),
     "authors words", *(f"authors {s}" for s in AUTHOR_SPLITS), "authors unseen words",
     *(f"unlabeled {s}" for s in SPLITS),
@@ -452,10 +452,10 @@ def _matched(queries, items, asking, offered): # asking, offered: (n,) positions
     return Pairs([queries[q] for q in asking], [items[i] for i in offered], asking)
 
 
-class Catalogue(Lexicon):
+class Catalog(Lexicon):
     """Synthetic catalog of products, in which type and attributes are causal and the brand is a shortcut.
 
-    Every part follows from the configuration alone. `train_pairs()` and `labelled_pairs()` are for training,
+    Every part follows from the configuration alone. `train_pairs()` and `labeled_pairs()` are for training,
     `split(name)` gives queries and items, `test_pairs(name)` labeled pairs, `unlabeled(name)` further titles; `broad()`
     is what a base encoder is trained on. The splits are `iid`, `uncoupled` (random brands), `redealt` (permuted brands) and `unseen` (unseen types).
 
@@ -471,14 +471,14 @@ class Catalogue(Lexicon):
 
     Examples
     --------
-    >>> from debias_nb import Catalogue, WorldConfig
-    >>> world = Catalogue(WorldConfig())
+    >>> from debias_nb import Catalog, WorldConfig
+    >>> world = Catalog(WorldConfig())
     >>> query = world.split("iid").queries[1]
     >>> query.text
     'sozgente kuzmal fezbum gozbok lazgan rezgen'
     >>> query.roles
     ('brand', 'filler', 'attribute', 'attribute', 'filler', 'filler')
-    >>> left, right = world.labelled_pairs().texts()
+    >>> left, right = world.labeled_pairs().texts()
     >>> len(left)
     16000
     """
@@ -498,16 +498,18 @@ class Catalogue(Lexicon):
         left, right = write_pairs(self, rng, types, c.p, c.brand_match)
         return Pairs(left, right, np.arange(c.train_pairs))
 
-    def labelled_pairs(self) -> Pairs:
+    def labeled_pairs(self) -> Pairs:
         "Each relevant training pair and `negatives` others of its query, shuffled."
         train = self.train_pairs()
         k = self.config.negatives
-        rng = stream(self.config, "labelled")
+        rng = stream(self.config, "labeled")
         others = draw_others(rng, train.left, train.right, k)
         own = np.arange(len(train))
         right = np.column_stack([own, others]).ravel()
         order = rng.permutation(len(right))
         return _matched(train.left, train.right, order // (k + 1), right[order])
+
+    labelled_pairs = labeled_pairs # its former name, kept for one version
 
     split = make_split
 

@@ -18,7 +18,7 @@ import torch
 
 from ..checks import check_range
 from .tokens import EncoderError, Tokens, check_no_template, device_of, embed, is_plain_table
-from .tokens import is_static, mask_id, special_ids, table_vectors, tokenise
+from .tokens import is_static, mask_id, special_ids, table_vectors, tokenize
 
 # %% ../../nbs/encoders/interventions.ipynb #b9ae9616
 def _mix(x: np.ndarray) -> np.ndarray:
@@ -81,7 +81,7 @@ def choose(tokens: Tokens, share: float, seed: int, epoch: int, rows=None) -> tu
     Parameters
     ----------
     tokens : Tokens
-        n texts, of `tokenise`.
+        n texts, of `tokenize`.
     share : float, in (0, 1)
         Fraction of the ordinary tokens of a text.
     seed, epoch : int, 0 or more
@@ -103,8 +103,8 @@ def choose(tokens: Tokens, share: float, seed: int, epoch: int, rows=None) -> tu
 
     Examples
     --------
-    >>> from debias_nb import choose, load_encoder, tokenise
-    >>> tokens = tokenise(load_encoder("tiny-static"), ["kuzmal fezbum gozbok lazgan"])
+    >>> from debias_nb import choose, load_encoder, tokenize
+    >>> tokens = tokenize(load_encoder("tiny-static"), ["kuzmal fezbum gozbok lazgan"])
     >>> chosen, weight = choose(tokens, share=.5, seed=0, epoch=0)
     >>> chosen.sum().item(), weight.item()
     (2, 1.0)
@@ -152,7 +152,7 @@ def intervene(
     model : SentenceTransformer
         Encoder that the tokens belong to.
     tokens : Tokens
-        n texts, of `tokenise`.
+        n texts, of `tokenize`.
     chosen : Tensor, (n, L), bool
         Tokens to change, of `choose`.
     kind : {"mask", "delete", "pad", "random"}
@@ -174,9 +174,9 @@ def intervene(
 
     Examples
     --------
-    >>> from debias_nb import choose, intervene, load_encoder, tokenise
+    >>> from debias_nb import choose, intervene, load_encoder, tokenize
     >>> model = load_encoder("tiny-static")
-    >>> tokens = tokenise(model, ["kuzmal fezbum gozbok lazgan"])
+    >>> tokens = tokenize(model, ["kuzmal fezbum gozbok lazgan"])
     >>> chosen, _ = choose(tokens, share=.5, seed=0, epoch=0)
     >>> intervene(model, tokens, chosen).ordinary.sum().item()
     2
@@ -333,7 +333,7 @@ def importance(
     ['kuzmal', 'gozbok', 'fezbum']
     """
     if not isinstance(tokens, Tokens):
-        tokens = tokenise(model, tokens)
+        tokens = tokenize(model, tokens)
     out = torch.full(tokens.ids.shape, float("nan"))
     for start in range(0, len(tokens), rows_at_once):
         part = tokens[start:start + rows_at_once]
@@ -380,7 +380,7 @@ def token_owners(
 def word_of_token(
     model,
     texts: list[list[str]], # texts as lists of words
-    tokens: Tokens,         # the same texts joined by blanks and tokenised
+    tokens: Tokens,         # the same texts joined by blanks and tokenized
 ) -> np.ndarray: # (n, L) index of the word each token belongs to, -1 for special tokens and padding
     "`token_owners` of texts whose words are known; the blank before a word is its own."
     places = [[number for number, word in enumerate(words) for _ in f" {word}"] for words in texts]
@@ -394,7 +394,7 @@ def importance_by_role(
     **options,        # of `importance`
 ):                    # DataFrame with one row a title and one column a role
     "Share of each title's importance that lies on words of each role; the shares of a row sum to 1."
-    tokens = tokenise(model, [title.text for title in titles])
+    tokens = tokenize(model, [title.text for title in titles])
     found = importance(model, tokens, **options).values
     values = found.clamp(min=0).nan_to_num().numpy()
     owner = word_of_token(model, [list(title.words) for title in titles], tokens)

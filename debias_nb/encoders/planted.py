@@ -24,7 +24,7 @@ from .tokens import encode_tokens, encoder_fingerprint, from_features, single_th
 from ..files import fingerprint
 from .safe_folders import check_folder, load_safely
 from ..processes import refuse_several
-from ..data.worlds import Catalogue, vocabulary_sha256, wordpiece_vocabulary
+from ..data.worlds import Catalog, vocabulary_sha256, wordpiece_vocabulary
 
 # %% ../../nbs/encoders/planted.ipynb #bc67ae81
 WIDTH = 128 # numbers in an embedding of a planted encoder
@@ -73,7 +73,7 @@ class ConceptInfoNCE(torch.nn.Module):
         return both / 2
 
 # %% ../../nbs/encoders/planted.ipynb #f84a68d2
-def pretraining_rows(config: EncoderConfig, catalogue: Catalogue) -> dict[str, list]: # columns `left`, `right`, `label`
+def pretraining_rows(config: EncoderConfig, catalogue: Catalog) -> dict[str, list]: # columns `left`, `right`, `label`
     "Broad pairs with masked words, drawn from the recipe's seed alone. Of a masked side some words stay."
     recipe = config.pretrain
     rng = np.random.default_rng([recipe.seed, 1])
@@ -103,7 +103,7 @@ def pretrain(
     from debias_nb.trainer import QuietTrainer, training_arguments
     refuse_several("a planted encoder", "load it once in one process, which keeps it", EncoderError)
     recipe = config.pretrain
-    catalogue = Catalogue(config.world)
+    catalogue = Catalog(config.world)
     texts = [text.text for pair in catalogue.broad() for text in pair]
     vocabulary = wordpiece_vocabulary(texts, recipe.vocabulary)
     model = blank_encoder(config, vocabulary, folder)

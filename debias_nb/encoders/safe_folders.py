@@ -264,7 +264,7 @@ def check_no_code(folder: Path) -> None:
     refused = {
         "auto_map": "names code of the repository, which is not run",
         "transformers_weights": f"names another file of weights than {WEIGHTS}",
-        "quantization_config": "weights that are quantised are not read here",
+        "quantization_config": "weights that are quantized are not read here",
     }
     for path in folder.rglob("config.json"):
         config = _read(path)

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'IN_THE_PLACE_OF_WORDS', 'ROUTER', 'PADDED', 'Tokens', 'stack', 'is_static', 'layers_of',
            'is_plain_table', 'leaves_prompts_out', 'has_template', 'check_no_template', 'check_apart', 'copied',
-           'device_of', 'special_ids', 'mask_id', 'as_tokens', 'several_texts', 'tokenise', 'from_features',
+           'device_of', 'special_ids', 'mask_id', 'as_tokens', 'several_texts', 'tokenize', 'from_features',
            'tell_prompts', 'pooled', 'to_features', 'unit_rows', 'encode_tokens', 'token_vectors', 'table_vectors',
            'autocast', 'evaluating', 'embed', 'default_prompt', 'embed_texts', 'single_thread', 'weights_hash',
            'encoder_fingerprint']
@@ -43,8 +43,8 @@ class Tokens:
 
     Examples
     --------
-    >>> from debias_nb import load_encoder, tokenise
-    >>> tokens = tokenise(load_encoder("tiny-static"), ["kuzmal fezbum gozbok", "lazgan"])
+    >>> from debias_nb import load_encoder, tokenize
+    >>> tokens = tokenize(load_encoder("tiny-static"), ["kuzmal fezbum gozbok", "lazgan"])
     >>> len(tokens), tokens.ordinary.sum(1).tolist(), tokens[1:].ids.shape
     (2, [3, 1], torch.Size([1, 1]))
     """
@@ -127,7 +127,7 @@ def layers_of(
 
 
 def is_plain_table(model) -> bool:
-    "Whether a text's vector is a mean of rows of a table, with nothing but a normalisation after it."
+    "Whether a text's vector is a mean of rows of a table, with nothing but a normalization after it."
     after = {type(module).__name__ for module in list(unwrapped(model))[1:]}
     return is_static(model) and after <= {"Normalize"}
 
@@ -244,7 +244,7 @@ def several_texts(
     return texts
 
 
-def tokenise(model, texts: list[str], max_length: int | None = None, prompt: str = "") -> Tokens:
+def tokenize(model, texts: list[str], max_length: int | None = None, prompt: str = "") -> Tokens:
     """Tokenize texts as the encoder itself does it, with its settings and its chat template if it has one.
 
     Parameters
@@ -271,8 +271,8 @@ def tokenise(model, texts: list[str], max_length: int | None = None, prompt: str
 
     Examples
     --------
-    >>> from debias_nb import load_encoder, tokenise
-    >>> tokenise(load_encoder("tiny-static"), ["kuzmal fezbum gozbok", "lazgan"], max_length=2).mask
+    >>> from debias_nb import load_encoder, tokenize
+    >>> tokenize(load_encoder("tiny-static"), ["kuzmal fezbum gozbok", "lazgan"], max_length=2).mask
     tensor([[ True,  True],
             [ True, False]])
     """
@@ -392,7 +392,7 @@ def encode_tokens(
     tokens: Tokens,
     token_dropout: float = 0., # share of entries of the token vectors set to zero (static tables only)
 ) -> torch.Tensor: # (n, d) unit vectors, fp32, with gradient when the model has one
-    "Embeddings of tokenised texts. A text without any token gets the zero vector."
+    "Embeddings of tokenized texts. A text without any token gets the zero vector."
     if token_dropout and is_static(model):
         out = _dropped(model, tokens, token_dropout)
     else:
@@ -486,7 +486,7 @@ def embed(
     batch_tokens: int | None = None, # padded tokens in one forward pass; default: by the kind of encoder and device
     unit: bool = True,               # False: of any length, for scores that are no cosines
 ) -> torch.Tensor: # (n, d) unit vectors on the CPU, in the order of `tokens`
-    "Embeddings in evaluation mode, for any number of tokenised texts; of a model with `truncate_dim` the first numbers alone."
+    "Embeddings in evaluation mode, for any number of tokenized texts; of a model with `truncate_dim` the first numbers alone."
     device = device_of(model)
     tokens = _without_left_padding(tokens)
     lengths = tokens.mask.sum(1)
@@ -524,7 +524,7 @@ def embed_texts(
     texts : list of str
         n texts; each distinct one is computed once.
     max_length : int, optional
-        Tokens at most, as in `tokenise`.
+        Tokens at most, as in `tokenize`.
     dtype : {"fp32", "bf16", "fp64"}
         Precision of the forward passes of a transformer; "bf16" is autocast.
 
@@ -548,7 +548,7 @@ def embed_texts(
     texts = several_texts(texts)
     unique = list(dict.fromkeys(texts))
     row = {text: i for i, text in enumerate(unique)}
-    tokens = tokenise(model, unique, max_length, default_prompt(model))
+    tokens = tokenize(model, unique, max_length, default_prompt(model))
     rows = [row[text] for text in texts]
     return embed(model, tokens, dtype)[rows]
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['STRENGTH', 'GRIDS', 'DEFAULTS', 'SUFFIX', 'OF_TEXTS', 'ABOUT', 'TRAINERS', 'NO_SETTINGS', 'FILES', 'DECIMALS',
-           'SHORT', 'SAID', 'FEW_SEEDS', 'COLOURS', 'FIRST', 'VALIDATION', 'CHOICE', 'HeldTexts', 'read_held_texts',
+           'SHORT', 'SAID', 'FEW_SEEDS', 'COLORS_OF', 'FIRST', 'VALIDATION', 'CHOICE', 'HeldTexts', 'read_held_texts',
            'check_untested', 'Method', 'read_method', 'read_methods', 'Settings', 'settings_for', 'loss_of',
            'training_rows', 'ranking_notes', 'fine_tune', 'origin_of', 'trial_id', 'sealed', 'read_trials',
            'Comparison', 'compare']
@@ -343,7 +343,7 @@ SAID = {
     "no difference": "no difference", "inconclusive": "inconclusive",
 }
 FEW_SEEDS = 3 # so many find large differences alone
-COLOURS = {"holds": "gain", "reversed": "harm", "no difference": "neither", "inconclusive": "neither"}
+COLORS_OF = {"holds": "gain", "reversed": "harm", "no difference": "neither", "inconclusive": "neither"}
 
 
 def _span(least: pd.Series) -> str: # in points
@@ -535,7 +535,7 @@ class Comparison:
         "`differences` as pictures and tables of a page have them."
         rows = self.differences(metric=metric).rename(columns={"difference": "change"})
         rows[["change", "low", "high", "found"]] /= 100
-        return rows.assign(name=rows.method, kind=rows.word.map(COLOURS))
+        return rows.assign(name=rows.method, kind=rows.word.map(COLORS_OF))
 
     def choices(self) -> list[dict]: # method, strength, at_edge, tried: rows of strength and auc05
         "Say how each strength that was not given came about; nothing without validation pairs."

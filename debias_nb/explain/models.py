@@ -20,7 +20,7 @@ import torch
 from tqdm.auto import tqdm
 
 from ..encoders.tokens import ROUTER, EncoderError, default_prompt, embed, encoder_fingerprint, evaluating
-from ..encoders.tokens import is_static, leaves_prompts_out, several_texts, special_ids, tokenise, weights_hash
+from ..encoders.tokens import is_static, leaves_prompts_out, several_texts, special_ids, tokenize, weights_hash
 from ..encoders.loading import best_device, find_model, is_cross
 from ..encoders.safe_folders import load_safely
 from ..files import sha256_text
@@ -190,7 +190,7 @@ def _vectors(scorer: Scorer, texts, prefix: str, tokens: dict) -> torch.Tensor: 
     if new:
         cut = cutting(scorer), leaves_prompts_out(scorer.model), prefix, new
         if cut not in tokens:
-            tokens[cut] = tokenise(scorer.model, new, prompt=prefix)
+            tokens[cut] = tokenize(scorer.model, new, prompt=prefix)
         vectors = embed(scorer.model, tokens[cut], unit=scorer.similarity == "cosine")
         scorer.known.update(zip([prefix + text for text in new], vectors))
     found = torch.stack([scorer.known[prefix + text] for text in texts])
@@ -276,7 +276,7 @@ def _token_ids(scorer: Scorer, texts: list[str]) -> list[list[int]]:
         longest = limit(scorer)
         options = {"truncation": longest is not None, "max_length": longest}
         return scorer.model.tokenizer(texts, add_special_tokens=False, **options)["input_ids"]
-    tokens = tokenise(scorer.model, texts)
+    tokens = tokenize(scorer.model, texts)
     return [ids[there].tolist() for ids, there in zip(tokens.ids, tokens.ordinary)]
 
 
@@ -295,7 +295,7 @@ def unknown_texts(scorer: Scorer, texts: list[str]) -> np.ndarray: # (n,) boolea
 
 
 def _counts(scorer: Scorer, texts: list[str], prefix: str, longest: int) -> np.ndarray: # (n,) tokens, `longest` + 1 at most
-    tokens = tokenise(scorer.model, texts, longest + 1, prefix)
+    tokens = tokenize(scorer.model, texts, longest + 1, prefix)
     return tokens.mask.sum(1).numpy()
 
 

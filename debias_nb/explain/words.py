@@ -20,7 +20,7 @@ from scipy.sparse import csr_matrix
 from tqdm.auto import tqdm
 
 from ..encoders.tokens import EncoderError, embed, is_plain_table, mask_id, several_texts, table_vectors
-from ..encoders.tokens import tokenise
+from ..encoders.tokens import tokenize
 from .models import Scorer
 from ..encoders.interventions import intervene, token_owners
 
@@ -153,7 +153,7 @@ def word_importance(
     measure = _table_word_importance if is_plain_table(scorer.model) else _masked_word_importance
     with tqdm(total=len(texts), desc=what, unit=" texts", disable=not progress, leave=False) as bar:
         for some in _stretches(texts):
-            tokens = tokenise(scorer.model, some, prompt=scorer.prefix)
+            tokens = tokenize(scorer.model, some, prompt=scorer.prefix)
             owners = word_owners(scorer, [scorer.prefix + text for text in some], tokens)
             most = int(owners.max(initial=-1)) + 1 # words of the longest text, as far as tokens belong to them
             values = measure(scorer, tokens, owners, most)

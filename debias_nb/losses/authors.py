@@ -6,7 +6,7 @@
 __all__ = ['RowKind', 'ROW_KINDS', 'WORDS_AND_MARKS', 'Variant', 'VARIANTS', 'SAWATPHOL', 'CLARK', 'KIM', 'text_rows', 'myself',
            'pair_log_probs', 'same_author', 'supervised_contrastive', 'author_pairs', 'AuthorPairSampler', 'author_ids',
            'AuthorCollator', 'AuthorLoss', 'gram', 'ContrastiveAuthorLoss', 'MulticlassLoss', 'sparse_cosines',
-           'topic_bias', 'regularised', 'released', 'distillation', 'entropy', 'NumberedTexts', 'KnownTexts', 'ARR',
+           'topic_bias', 'regularized', 'released', 'distillation', 'entropy', 'NumberedTexts', 'KnownTexts', 'ARR',
            'history_summary', 'ProductOfExperts', 'CorrectedTeacher', 'ContentMasking']
 
 # %% ../../nbs/losses/authors.ipynb #d88e4b4c
@@ -23,7 +23,7 @@ from sentence_transformers.base.sampler import DefaultBatchSampler
 
 from ..checks import check_finite, check_known, check_range
 from ..encoders.tokens import Tokens, device_of, embed_texts, from_features, pooled, several_texts, tell_prompts
-from ..encoders.tokens import tokenise, unit_rows
+from ..encoders.tokens import tokenize, unit_rows
 from ..encoders.interventions import intervene, random_bits, row_keys
 from ..processes import gathered, rank, unwrapped
 
@@ -221,7 +221,7 @@ def _whole(authors):
 
 
 class AuthorCollator(BaseDataCollator):
-    """Make sentence-transformers batches of already tokenised texts, with row ids.
+    """Make sentence-transformers batches of already tokenized texts, with row ids.
     Raises `ValueError` for labels of another length than the texts, or that are no whole numbers."""
     def __init__(self,
         tokens: Tokens, # of n texts
@@ -464,7 +464,7 @@ def _share(bias) -> float:
     return min(float(bias), 1.)
 
 
-def regularised(
+def regularized(
     log_p: torch.Tensor, # (n, n) log shares of the teacher
     bias,                # B in [0, 1], one number for all
 ) -> torch.Tensor: # (n, n) S; each row sums to 1, with 0 on the diagonal
@@ -479,7 +479,7 @@ def released(
     bias,                  # B in [0, 1]
     temperature: float,    # tau > 0
 ) -> torch.Tensor: # (n, n) with 0 on the diagonal; rows sum to anything between 0 and n - 1
-    "Eq. 3 as in the paper's public code. Raises `ValueError` as `regularised` and `pair_log_probs` do."
+    "Eq. 3 as in the paper's public code. Raises `ValueError` as `regularized` and `pair_log_probs` do."
     check_range("temperature", temperature, "()")
     _square(cosines)
     log_share = (_full(cosines) / temperature).log_softmax(1)
@@ -583,7 +583,7 @@ class KnownTexts(NumberedTexts):
     @cached_property
     def place(self) -> dict[bytes, int]: # of each text
         found = {}
-        for row, key in enumerate(_keys(tokenise(self.model, self.texts))):
+        for row, key in enumerate(_keys(tokenize(self.model, self.texts))):
             found.setdefault(key, row)
         return found
 
@@ -693,7 +693,7 @@ class ARR(AuthorLoss):
             bias = torch.tensor(float(self.bias))
         if self.variant == "paper":
             log_p = pair_log_probs(g, self.temperature)
-            target = regularised(log_p, bias)
+            target = regularized(log_p, bias)
         else:
             target = released(g, bias, self.temperature)
         return target, {"B": bias}
@@ -881,7 +881,7 @@ class ContentMasking(ContrastiveAuthorLoss):
             raise ValueError(f"frequent must be 0 or more, got {frequent}")
         if isinstance(texts, str) or not len(texts):
             raise ValueError("texts: a list of the training texts is needed, to count tokens in")
-        tokens = texts if isinstance(texts, Tokens) else tokenise(unwrapped(model), texts)
+        tokens = texts if isinstance(texts, Tokens) else tokenize(unwrapped(model), texts)
         counts = torch.bincount(tokens.ids[tokens.ordinary])
         ranked = counts.argsort(descending=True, stable=True)
         seen = int((counts > 0).sum())

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FunctionKind', 'FUNCTION_KINDS', 'Form', 'FORMS', 'WAYS', 'HALF', 'VARIANTS', 'ClassMass', 'CLASS_MASS', 'LEARNERS',
-           'Gate', 'Output', 'GATES', 'OUTPUTS', 'HEADS', 'standardise', 'random_features', 'Decorrelation',
+           'Gate', 'Output', 'GATES', 'OUTPUTS', 'HEADS', 'standardize', 'random_features', 'Decorrelation',
            'DirectDecorrelation', 'GramDecorrelation', 'decorrelation', 'Memory', 'Weights', 'check_features',
            'learn_weights', 'effective_size', 'shuffled_within', 'diagnose_weights', 'oracle_weights',
            'LanguageDebiasing', 'contrastive_loss', 'ScanHead', 'scan_loss']
@@ -27,7 +27,7 @@ FunctionKind = Literal["cos+sin", "released"]
 FUNCTION_KINDS = get_args(FunctionKind)
 
 
-def standardise(
+def standardize(
     z: torch.Tensor, # (n, d) features
 ) -> torch.Tensor: # (n, d) mean 0 and deviation 1 in each column; 0 where a column is constant
     "Columns of mean 0 and deviation 1. A constant column becomes 0."
@@ -89,7 +89,7 @@ class _Loss(torch.autograd.Function):
         return grad * ctx.saved_tensors[0], None
 
 
-def _centred(z, weights): # (..., n, d), (n,) -> weighted values of mean 0, as Eq. 6 has them
+def _centered(z, weights): # (..., n, d), (n,) -> weighted values of mean 0, as Eq. 6 has them
     u = z * weights[:, None]
     mean = u.mean(-2, keepdim=True)
     return u - mean
@@ -151,7 +151,7 @@ class DirectDecorrelation(Decorrelation):
         return along.sum((0, 2)) + constant
 
     def printed(self, weights):
-        u = _centred(self.z, weights)
+        u = _centered(self.z, weights)
         covariance = u.mT @ u / self.freedom
         apart = covariance * self.apart
         squares = apart.square()
@@ -202,14 +202,14 @@ class GramDecorrelation(Decorrelation):
         n = self.n - 1
         left = self.gram * weights # z_i · u_k, u = w z
         left -= left.mean(-1, keepdim=True)
-        centred = left * weights[:, None]
-        centred -= centred.mean(-2, keepdim=True)
+        centered = left * weights[:, None]
+        centered -= centered.mean(-2, keepdim=True)
         of_itself, own = self._with_itself(weights)
 
-        squares = centred.square()
+        squares = centered.square()
         of_all = squares.sum() / n**2
         value = of_all - of_itself
-        slope = (left * centred).sum((0, 2))
+        slope = (left * centered).sum((0, 2))
         slope = 2 * slope / n**2 - 2 * own / n
         half = value / 2
         return half, slope
@@ -218,13 +218,13 @@ class GramDecorrelation(Decorrelation):
         "What pairs of a feature with itself add."
         if self.form == "matched":
             z = self.z
-            u = _centred(z, weights)
+            u = _centered(z, weights)
             squares = (u * u).sum(1)
             covariance = squares / self.freedom # (m, d): each function with itself
             own = (z * u) @ covariance[..., None]
         else:
             z = self.of_feature
-            u = _centred(z, weights)
+            u = _centered(z, weights)
             products = u.mT @ u
             covariance = products / self.freedom # (d, m, m)
             own = z * (u @ covariance)
@@ -399,7 +399,7 @@ class _Learner:
     def kept(self): # what a memory keeps
         return self.local()
 
-    def optimiser(self, lr):
+    def optimizer(self, lr):
         return torch.optim.SGD([self.theta], lr, self.momentum)
 
     def rate(self, lr, step, steps):
@@ -461,7 +461,7 @@ class _Fixed(_Learner):
     def local(self):
         return self.shares() @ self.mass
 
-    def optimiser(self, lr):
+    def optimizer(self, lr):
         return torch.optim.Adam([self.theta], lr)
 
     def objective(self, loss, uniform):
@@ -569,11 +569,11 @@ def learn_weights(
     learner = LEARNERS[variant](features, beside, settings["penalty"], classes)
 
     with torch.enable_grad(), torch.autocast(features.device.type, enabled=False):
-        z = standardise(everything) if settings["scale"] else everything
+        z = standardize(everything) if settings["scale"] else everything
         values = random_features(z, r, generator, settings["kinds"])
         loss = decorrelation(values, settings["form"])
         start = learner.all().detach().clone()
-        varies = standardise(z).abs().amax(0) > 0
+        varies = standardize(z).abs().amax(0) > 0
         if varies.sum() < 2:
             note = "all features are equal in all samples"
             if varies.any():
@@ -582,14 +582,14 @@ def learn_weights(
             return Weights(learner.local().detach().clone(), learner.kept().detach().clone(), 1., note)
 
         uniform = loss(start)
-        optimiser = learner.optimiser(lr)
+        optimizer = learner.optimizer(lr)
         for step in range(steps):
             if learner.draws_anew and step:
                 values = random_features(z, r, generator, settings["kinds"])
                 loss = decorrelation(values, settings["form"])
-            optimiser.param_groups[0]["lr"] = learner.rate(lr, step, steps)
+            optimizer.param_groups[0]["lr"] = learner.rate(lr, step, steps)
             learner.slope(loss, uniform)
-            optimiser.step()
+            optimizer.step()
 
     with torch.no_grad(), torch.autocast(features.device.type, enabled=False):
         if not learner.theta.isfinite().all():
@@ -681,7 +681,7 @@ def diagnose_weights(
 
     among = torch.zeros_like(w) if labels is None else labels
     shuffled = shuffled_within(w, among, generator)
-    z = standardise(features)
+    z = standardize(features)
     losses = np.zeros(3)
     for _ in range(draws):
         values = random_features(z, r, generator)

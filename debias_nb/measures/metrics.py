@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CUTOFFS', 'refuse', 'over', 'ends_of_ties', 'auc_at', 'bootstrap_weights', 'with_itself', 'evaluate_pairs',
-           'rank_metrics', 'rank_replicates', 'randomisation_test']
+           'rank_metrics', 'rank_replicates', 'randomization_test']
 
 # %% ../../nbs/measures/metrics.ipynb #513be005
 from typing import Literal, NamedTuple
@@ -467,7 +467,7 @@ def rank_replicates(
     return {key: (weights @ v / n).tolist() for key, v in values.items()}
 
 # %% ../../nbs/measures/metrics.ipynb #3f62b392
-def randomisation_test(
+def randomization_test(
     a,                   # (questions,) values of one method
     b,                   # (questions,) of the other, same questions in the same order
     draws: int = 10_000, # swaps of the names, at least 1

@@ -603,7 +603,7 @@ def _print_entry(what: str, where) -> None: # where: a path or words, or nothing
 def list_names():
     "List methods, and the experiments of a clone of the repository. Data sets and encoders: `data`."
     from typing import get_args
-    from .config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, REGULARISERS
+    from .config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, REGULARIZER_NAMES
     values = {
         "augmentations of pairs": MethodConfig.model_fields["augmentation"].annotation,
         "interventions": Intervention,
@@ -612,7 +612,7 @@ def list_names():
         "sample weights of answers": ScanConfig.model_fields["weights"].annotation,
         "language debiasing of answers": ScanConfig.model_fields["debias"].annotation,
     }
-    rows = [("regularisers of pairs", ", ".join(REGULARISERS))]
+    rows = [("regularisers of pairs", ", ".join(REGULARIZER_NAMES))]
     for what, kind in values.items():
         rows.append((what, ", ".join(name for name in get_args(kind) if name != "none")))
     _print(rows, "method", "names")

@@ -142,7 +142,7 @@ class CorpusConfig(Settings):
 # commands that train nothing do without.
 INTERVENING = ("itvreg", "maskreg") # on tokens, a `mask_share` of them
 HOLDING = (*INTERVENING, "outreg", "simcse") # texts, those of a batch or others
-REGULARISERS = (*HOLDING, "l2sp", "gor")
+REGULARIZER_NAMES = (*HOLDING, "l2sp", "gor")
 
 Intervention = Literal["mask", "delete", "pad", "random"]
 
@@ -223,14 +223,14 @@ class MethodConfig(Settings):
     name: str
     was: str | None = None       # its name in ids and records, where runs were made before the row was renamed
     trained: bool = True         # False: the base encoder as it is
-    regulariser: str = "none"    # of `REGULARISERS`
+    regulariser: str = "none"    # of `REGULARIZER_NAMES`
     weight: NotNegative = 0.     # the paper's lambda
     share: Annotated[float, Field(gt=0, lt=1)] | None = None # of the gradient, in place of `weight`: lambda follows it
     mask_share: Annotated[float, Field(gt=0, lt=1)] | None = None # share of ordinary tokens intervened on
     intervention: Intervention = "mask"
     augmentation: Literal["none", "itvaug", "worddropout"] = "none"
-    rows: Share = 1.             # share of each batch that is regularised
-    texts: TextsConfig | None = None # other texts that are regularised, as many as a batch has rows (pairs, titles)
+    rows: Share = 1.             # share of each batch that is regularized
+    texts: TextsConfig | None = None # other texts that are regularized, as many as a batch has rows (pairs, titles)
     interpolate: tuple[Share, ...] = () # WiSE-FT: also test weights so far from the base encoder's (0) to the tuned (1)
     scan: ScanConfig | None = None # sample weights and language debiasing (answers)
     transfer: bool = False       # whether training on another corpus comes first (answers)
@@ -240,22 +240,22 @@ class MethodConfig(Settings):
     replay: ReplayConfig | None = None # general pairs beside the run's own (duplicates under the loss `ranking`)
 
     def rules(self):
-        check_known("regulariser", self.regulariser, ["none", *REGULARISERS])
-        regularised = self.regulariser != "none"
+        check_known("regulariser", self.regulariser, ["none", *REGULARIZER_NAMES])
+        regularized = self.regulariser != "none"
         augmented = self.augmentation != "none"
         masks = self.regulariser in INTERVENING or augmented
-        further = regularised or augmented or self.interpolate or self.scan or self.transfer
+        further = regularized or augmented or self.interpolate or self.scan or self.transfer
         counted = self.authors is not None and self.authors.counted is not None
         held = self.regulariser in HOLDING and self.rows == 1
         yield masks != (self.mask_share is not None), (
             "`mask_share` belongs to what intervenes on tokens, as itvreg, itvaug and worddropout, and is required there")
         yield not self.trained and further, "an encoder that is not trained takes no regulariser"
-        yield regularised and augmented, "a regulariser or an augmentation, not both"
-        yield self.weight and not regularised, "a weight without a regulariser"
-        yield self.share is not None and (self.weight or not regularised), "`share` belongs to a regulariser without a `weight`"
+        yield regularized and augmented, "a regulariser or an augmentation, not both"
+        yield self.weight and not regularized, "a weight without a regulariser"
+        yield self.share is not None and (self.weight or not regularized), "`share` belongs to a regulariser without a `weight`"
         yield self.authors and self.trained == counted, (
             "what is counted is not trained, and what is not trained has no loss")
-        yield self.rows < 1 and not regularised, "`rows` without a regulariser"
+        yield self.rows < 1 and not regularized, "`rows` without a regulariser"
         yield self.replay and (not self.trained or self.scan or self.transfer or self.authors), (
             "`replay` belongs to training on pairs")
         in_part = self.frozen_layers is not None or self.lora is not None

@@ -191,13 +191,13 @@ def check(
 ) -> None:
     "Try a loss on one batch of sixteen planted pairs. Raises `ScoreError` for what cannot be trained with it."
     from ..settings import WorldConfig
-    from ..data.worlds import Catalogue
+    from ..data.worlds import Catalog
     candidate.look() # before an encoder is made, which takes a minute
     base, _ = base_encoder(stand_in(encoder))
     model = copy.deepcopy(base)
     loss = candidate.make(model, copy.deepcopy(base))
     world = WorldConfig(**SMALL_WORLD, train_pairs=8, negatives=1, queries=20, items=60)
-    drawn = Catalogue(world).labelled_pairs()
+    drawn = Catalog(world).labeled_pairs()
 
     def value(switched):
         pairs = pair_tokens(model, *drawn.texts(), drawn.labels)

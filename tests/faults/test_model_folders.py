@@ -238,7 +238,7 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
     "auto_map": (fields(CONFIG, auto_map={"AutoModel": "modeling.Own"}), CONFIG, "auto_map"),
     "a kernel": (fields(CONFIG, **KERNEL), CONFIG, "attn_implementation"),
     "a kernel in settings": (fields(SETTINGS, model_args=KERNEL), SETTINGS, "attn_implementation"),
-    "quantised": (fields(CONFIG, quantization_config={"quant_method": "x"}), CONFIG, "quantization_config"),
+    "quantized": (fields(CONFIG, quantization_config={"quant_method": "x"}), CONFIG, "quantization_config"),
     **{name: (dense(fields(CONFIG, activation_function=name)), "2_Dense/config.json: activation_function", name) for name in (
         "os.getcwd", "torch.initial_seed", "sentence_transformers.util.fullname")},
     "a prompt that is a number": (fields(TOLD, prompts={"query": 7}), f"{TOLD}: prompts: query"),

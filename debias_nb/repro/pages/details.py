@@ -18,7 +18,7 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from ..config import ExperimentConfig
-from ...measures.metrics import randomisation_test
+from ...measures.metrics import randomization_test
 from .frame import REFERENCE, Study, only, remedy_of, search_table
 from .pairing import data_of, of_first_world, pairs_of, run_of, signed, world_of
 
@@ -275,8 +275,8 @@ def question_tests(study: Study) -> pd.DataFrame: # panel, test, method, questio
 
 @lru_cache(maxsize=None)
 def _tested_once(a: bytes, b: bytes) -> float: # the page and its CSV file ask for the same tests
-    "The p of a randomisation test."
-    return randomisation_test(np.frombuffer(a), np.frombuffer(b))
+    "The p of a randomization test."
+    return randomization_test(np.frombuffer(a), np.frombuffer(b))
 
 
 # %% ../../../nbs/pages/03_details.ipynb #f3100029

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['WIDTH', 'LETTER', 'STEPS', 'STYLE', 'FONTS', 'NEEDLESS', 'DOTS', 'COLORS', 'LOOKS', 'SPARE', 'MARKERS', 'SIZES',
-           'RULE', 'GREY', 'CROWDED', 'QUANTITIES', 'styled', 'svg', 'png', 'Picture', 'Look', 'looks', 'checked',
+           'RULE', 'GRAY', 'CROWDED', 'QUANTITIES', 'styled', 'svg', 'png', 'Picture', 'Look', 'looks', 'checked',
            'canvas', 'wrapped', 'panels', 'share_where_ranges_agree', 'legend', 'percent', 'caption', 'on_the_left',
            'method_places', 'difference_plot', 'strength_plot', 'trade_plot', 'courses', 'weights_plot', 'of_training',
            'bias_plot']
@@ -331,7 +331,7 @@ def method_places(
     return dict(zip(names, np.cumsum([0., *steps])))
 
 # %% ../../../nbs/pages/04_plots.ipynb #b97118b8
-GREY = "#f0f0f0" # the ground of tests in distribution
+GRAY = "#f0f0f0" # the ground of tests in distribution
 CROWDED = 4      # panels side by side; of more each has room for three short numbers
 
 def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
@@ -350,7 +350,7 @@ def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
             ax.plot([row.low, row.high], [height, height], color=look.color, ls=line, clip_on=False)
             ax.plot(row.difference, height, ls="", clip_on=False, **look.point)
         if (own["shift"] == "iid").all():
-            ax.set_facecolor(GREY)
+            ax.set_facecolor(GRAY)
         ax.grid(axis="y", visible=False)
         if len(axes) > CROWDED:
             ax.xaxis.set_major_locator(MaxNLocator(2, steps=[1, 2, 4, 5, 10]))
@@ -403,8 +403,8 @@ def difference_plot(
             axes[0].set_ylabel(fill(title, letters, break_long_words=False))
     caption(figure, label + _scale_note(figure) + _absence_note(rows, places))
     grounds = {}
-    if any(mpl.colors.same_color(ax.get_facecolor(), GREY) for ax in figure.axes):
-        grounds["in distribution"] = Patch(facecolor=GREY, edgecolor="#999999")
+    if any(mpl.colors.same_color(ax.get_facecolor(), GRAY) for ax in figure.axes):
+        grounds["in distribution"] = Patch(facecolor=GRAY, edgecolor="#999999")
         grounds["shifted"] = Patch(facecolor="white", edgecolor="#999999")
     if frame.seeds_alone.any():
         grounds["interval over seeds alone"] = Line2D([], [], color="#555555", ls=":", lw=1.4)

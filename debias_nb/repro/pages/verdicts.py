@@ -124,7 +124,7 @@ def above(
     than: dict | None = None,    # table, column or metric of the second method
     minus: dict | None = None,   # methods, table, column or metric of a second difference
     **more,                      # of `Asked`; a claim with a margin below a point has that for its delta, if no other is given
-) -> list[Asked]: # one a neighbouring pair
+) -> list[Asked]: # one a neighboring pair
     "Raises `ValueError` for another number of methods than can be compared, and for a delta that is not above 0."
     most = 2 if than or minus else len(methods)
     if not 2 <= len(methods) <= most:

@@ -89,8 +89,8 @@ def answer_tokens(
     answers: Answers,
     max_length: int = 128, # tokens of a pair, special ones included
 ) -> AnswerTokens:
-    "Tokenise candidates. Raises `ValueError` as `PairEncoder.tokenise` does."
-    inputs = encoder.tokenise(answers.questions, answers.answers, max_length)
+    "Tokenize candidates. Raises `ValueError` as `PairEncoder.tokenize` does."
+    inputs = encoder.tokenize(answers.questions, answers.answers, max_length)
     labels = torch.from_numpy(answers.labels.astype(np.int64))
     return AnswerTokens(inputs, labels, torch.from_numpy(high_overlap(answers)))
 

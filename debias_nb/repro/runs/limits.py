@@ -1,7 +1,7 @@
 """Until when a run may go on, and in how many pieces a batch goes through the encoder: what a machine lent for ten minutes asks for, and what no record shows.
 
 Limits are no part of a run's settings: one that was stopped and taken up again is the same run, to the last bit. The
-trainers' checkpoints hold weights, optimiser and the state of chance; what a loss or a callback has gathered is
+trainers' checkpoints hold weights, optimizer and the state of chance; what a loss or a callback has gathered is
 written next to them, last, so that a checkpoint without it was broken off.
 
 Where a batch does not fit into memory, a smaller one would be another training: its negatives, weights of samples and

@@ -229,7 +229,7 @@ class GOR(Regularizer):
         return sum(self.spread.compute_loss_from_embeddings([text.fx]).values())
 
 
-def regulariser_class(method: MethodConfig): # a class of `REGULARIZERS`, `GOR` or `Twins`; None for plain fine-tuning
+def regularizer_class(method: MethodConfig): # a class of `REGULARIZERS`, `GOR` or `Twins`; None for plain fine-tuning
     kinds = {"itvaug": Twins, "worddropout": WordDropout, "none": None}
     if method.regulariser != "none":
         return (REGULARIZERS | {"gor": GOR})[method.regulariser]
@@ -245,7 +245,7 @@ def make_loss(
     texts: list[str] | None = None,      # on which the encoder is held, of a method that says so
 ) -> torch.nn.Module:
     "The loss of a method. Raises `ConfigError` for ITVAug next to another loss than least squares."
-    kind = regulariser_class(method)
+    kind = regularizer_class(method)
     draws = partial(course.draws, model, kind is WordDropout)
     loss = base_loss(training, model)
     if kind is Twins and not isinstance(loss, LeastSquares):

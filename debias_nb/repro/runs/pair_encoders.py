@@ -57,7 +57,7 @@ class PairInputs:
         return batch
 
 
-CHUNK = 50_000 # pairs that are tokenised at a time: lists of numbers take several times the memory of arrays
+CHUNK = 50_000 # pairs that are tokenized at a time: lists of numbers take several times the memory of arrays
 
 
 class PairEncoder(nn.Module):
@@ -75,7 +75,7 @@ class PairEncoder(nn.Module):
         kept = [answer[:max_length - len(question)] for question, answer in zip(asked, said)]
         return {"question_ids": asked, "answer_ids": kept}
 
-    def tokenise(self,
+    def tokenize(self,
         questions: list[str], answers: list[str], # pair by pair
         max_length: int = 128,                    # tokens of a pair, special ones included; of a longer one the answer is cut
     ) -> PairInputs:
@@ -156,7 +156,7 @@ class AlignmentEncoder(PairEncoder):
         self.log_temperature = nn.Parameter(torch.tensor(np.log(TEMPERATURE), dtype=torch.float32))
         self.dropout = nn.Dropout(dropout)
         self.compare = nn.Linear(4 * vectors.shape[1], units)
-        self.neighbours = nn.Conv1d(units, units, 3, padding=1)
+        self.neighbors = nn.Conv1d(units, units, 3, padding=1)
         self.aggregate = nn.Linear(4 * units, units)
 
     def read(self, own, other, weight, others_weight, mask, temperature): # -> (n, 2 units)
@@ -164,7 +164,7 @@ class AlignmentEncoder(PairEncoder):
         aligned = attention(own, other, others_weight, temperature) @ other
         both = torch.cat([own, aligned, own - aligned, own * aligned], -1)
         there = self.compare(both).relu() * mask[..., None]
-        by_word = self.neighbours(there.mT).mT.relu()
+        by_word = self.neighbors(there.mT).mT.relu()
         return pool(by_word, weight, mask)
 
     def forward(self, question_ids, question_mask, answer_ids, answer_mask) -> torch.Tensor: # -> H (n, units)

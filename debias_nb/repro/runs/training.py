@@ -1,6 +1,6 @@
 """Fine-tune an encoder on labeled pairs through sentence-transformers' trainer, with tokens, interventions and base values prepared once.
 
-A sweep trains on the same texts hundreds of times; left to itself the trainer tokenises them in every step of every
+A sweep trains on the same texts hundreds of times; left to itself the trainer tokenizes them in every step of every
 run. Here the trainer's data set holds numbers of rows, which also name the interventions and find what the base
 encoder says.
 
@@ -25,11 +25,11 @@ from torch.utils.data import BatchSampler
 from transformers import TrainerCallback
 
 from ...checks import ConfigError
-from ...encoders.tokens import Tokens, device_of, is_static, single_thread, stack, to_features, tokenise
+from ...encoders.tokens import Tokens, device_of, is_static, single_thread, stack, to_features, tokenize
 from ...losses.pair_losses import PairLoss
 from ...trainer import QuietTrainer, training_arguments
 from .limits import fit
-from .matching import RANKING, CachedBase, Course, FrozenBase, make_loss, regulariser_class
+from .matching import RANKING, CachedBase, Course, FrozenBase, make_loss, regularizer_class
 from .records import TrainingFailed
 from .trained_part import trained_part
 from ...losses.regularizers import L2SP
@@ -79,7 +79,7 @@ def pair_tokens(
     for row, (_, _, label) in enumerate(zip(left, right, labels, strict=True)):
         if not 0 <= label <= 1:
             raise ValueError(f"row {row}: label {label} is not in [0, 1]")
-    return PairTokens(tokenise(model, left, max_length), tokenise(model, right, max_length), torch.from_numpy(labels))
+    return PairTokens(tokenize(model, left, max_length), tokenize(model, right, max_length), torch.from_numpy(labels))
 
 
 def title_tokens(
@@ -87,10 +87,10 @@ def title_tokens(
     train,                          # a `titles.Titles`: `queries`, `items`, `relevance`, and `rows()`, one a pair
     max_length: int | None = None,
 ) -> PairTokens:
-    "Tokenise the relevant pairs of a set of titles."
+    "Tokenize the relevant pairs of a set of titles."
     query, item = train.rows().T
-    left = tokenise(model, train.queries, max_length)
-    right = tokenise(model, train.items, max_length)
+    left = tokenize(model, train.queries, max_length)
+    right = tokenize(model, train.items, max_length)
     known = {"relevance": train.relevance.tocsr(), "query": query, "item": item}
     return PairTokens(left[query], right[item], torch.ones(len(query)), **known)
 
@@ -102,7 +102,7 @@ def ranking_tokens(
     max_length: int | None = None,
 ) -> PairTokens:
     "Tokenize duplicates for a ranking loss."
-    left, right, *others = [tokenise(model, texts, max_length) for texts in columns]
+    left, right, *others = [tokenize(model, texts, max_length) for texts in columns]
     return PairTokens(left, right, torch.ones(len(asks)), asks=asks, negative=others[0] if others else None)
 
 
@@ -194,7 +194,7 @@ def rows_of(features: list[dict]) -> torch.Tensor: # features: [{"row": int}, â€
 
 
 class PairCollator(BaseDataCollator):
-    "Make sentence-transformers batches of already tokenised pairs."
+    "Make sentence-transformers batches of already tokenized pairs."
     def __init__(
         self,
         pairs: PairTokens,
@@ -353,7 +353,7 @@ def fine_tune(
     if given != (training.loss == "hinge", training.loss in RANKING):
         needs = "least squares and CoSENT need labels, the hinge what is known to be relevant, ranking losses what asks the same"
         raise ValueError(f"loss {training.loss!r}: {needs}")
-    kind = regulariser_class(method)
+    kind = regularizer_class(method)
     if (method.replay is None) != (pairs.own is None):
         raise ConfigError("`replay` belongs to duplicates under the loss `ranking`")
     frozen = None

@@ -145,7 +145,7 @@ def train_answers(run: RunConfig) -> Trained:
     validate = None # the last epoch is kept
     if run.training.select == "best":
         used[f"dev {corpus.name}"] = dev
-        tokens = model.encoder.tokenise(dev.questions, dev.answers, run.encoder.max_length)
+        tokens = model.encoder.tokenize(dev.questions, dev.answers, run.encoder.max_length)
 
         def validate(model): # its MAP
             scores = answer_scores(model, tokens, dtype=run.encoder.dtype)
@@ -203,7 +203,7 @@ def _scores(run: RunConfig, trained: Trained, answers: Answers) -> np.ndarray: #
     "Score candidates by the trained model; without one by the words they share with their question."
     if trained.model is None:
         return shared_words(answers)
-    tokens = trained.model.encoder.tokenise(answers.questions, answers.answers, run.encoder.max_length)
+    tokens = trained.model.encoder.tokenize(answers.questions, answers.answers, run.encoder.max_length)
     return answer_scores(trained.model, tokens, dtype=run.encoder.dtype)
 
 

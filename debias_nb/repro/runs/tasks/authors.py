@@ -28,7 +28,7 @@ from ....data.authors import load_texts, nearest_topics, paper_split, planted_te
 from ....data.authors import sample_topics, topic_model
 from ....checks import ConfigError, check_known
 from ....settings import EncoderConfig
-from ....encoders.tokens import embed, encoder_fingerprint, single_thread, tokenise, unit_rows, weights_hash
+from ....encoders.tokens import embed, encoder_fingerprint, single_thread, tokenize, unit_rows, weights_hash
 from ....encoders.loading import best_device, load_encoder
 from ....trainer import QuietTrainer
 from ....measures.metrics import bootstrap_weights
@@ -151,7 +151,7 @@ def beginning(
 @lru_cache(maxsize=6)
 def _tokens(encoder: EncoderConfig, corpus: CorpusConfig, part: str):
     texts = author_split(corpus).parts()[part].text
-    return tokenise(beginning(encoder, corpus), texts, encoder.max_length)
+    return tokenize(beginning(encoder, corpus), texts, encoder.max_length)
 
 
 def _vectors(model, encoder: EncoderConfig, corpus: CorpusConfig, part: str): # (n, d) of the part's texts
@@ -226,7 +226,7 @@ def fit_authors(
     return model.eval()
 
 
-NEAR = 8 # neighbours that are looked at
+NEAR = 8 # neighbors that are looked at
 RESAMPLED = ("r8", "mrr", "false topic share") # metrics with bootstrap replicates
 
 
@@ -238,7 +238,7 @@ class Found:
     authors: list[float] # (authors who ask,) mean: R@8
 
 
-def neighbours(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str, np.ndarray]: # (q,) each
+def neighbors(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str, np.ndarray]: # (q,) each
     """Shares of the nearest targets that are on the query's topic; of those by other authors, NaN for queries that have
     none."""
     topic = author_ids(np.array(texts.topic, dtype=object))
@@ -270,7 +270,7 @@ def evaluate_authors(
     hits = first_hits(asked, offered, halves.relevance(), nearest, progress=q > 20_000)
     values = {"r8": recall_at(hits, NEAR), "mrr": reciprocal_rank(hits)}
     if texts.topic is not None:
-        values |= neighbours(texts, halves, hits.nearest)
+        values |= neighbors(texts, halves, hits.nearest)
 
     asks = halves.author[halves.queries]
     weights = bootstrap_weights(q, replicates, groups=asks).astype(float)

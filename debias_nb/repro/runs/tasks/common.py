@@ -72,9 +72,9 @@ def base_model(config: EncoderConfig): # a SentenceTransformer, never trained
 @lru_cache(maxsize=16)
 def text_tokens(encoder: EncoderConfig, texts: tuple[str, ...]): # encoders.Tokens, and (n,) rows
     "Tokens of the distinct texts, and each text's row among them."
-    from ....encoders.tokens import tokenise
+    from ....encoders.tokens import tokenize
     unique = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-    tokens = tokenise(base_model(encoder), list(unique), encoder.max_length)
+    tokens = tokenize(base_model(encoder), list(unique), encoder.max_length)
     return tokens, np.array([unique[text] for text in texts])
 
 

@@ -33,7 +33,7 @@ from ..matching import RANKING
 from ..training import BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms
 from ..training import pair_tokens, ranking_tokens, with_replayed
 from ....data.titles import TitleTask
-from ....data.worlds import Catalogue, Pairs
+from ....data.worlds import Catalog, Pairs
 
 
 PLANTED = ("iid", "uncoupled", "redealt", "unseen") # splits of the planted catalogue
@@ -41,7 +41,7 @@ FEWEST_APART = 300 # pairs of a part of a test, to be scored apart
 
 
 @dataclass(frozen=True)
-class LabelledPairs:
+class LabeledPairs:
     "Pairs to train on or to be tested on."
     name: str
     left: list[str]
@@ -59,29 +59,29 @@ class LabelledPairs:
 
 
 @lru_cache(maxsize=4)
-def catalogue(world: WorldConfig) -> Catalogue:
+def catalogue(world: WorldConfig) -> Catalog:
     "A planted catalog, drawn once a process."
-    return Catalogue(world)
+    return Catalog(world)
 
 
-def _of_world(pairs, name: str, is_test: bool) -> LabelledPairs:
+def _of_world(pairs, name: str, is_test: bool) -> LabeledPairs:
     "Planted pairs; in a test they are grouped by query."
     left, right = pairs.texts()
     labels = pairs.labels
     info = {
         "fingerprint": fingerprint([left, right, labels.tolist()]), "pairs": len(labels), "positives": int(labels.sum())}
-    found = LabelledPairs(name, left, right, labels, info=info)
+    found = LabeledPairs(name, left, right, labels, info=info)
     if not is_test:
         return found
     subsets = {"ordinary": ~pairs.accessory} if pairs.accessory.any() else {}
     return replace(found, groups=pairs.group, subsets=subsets)
 
 
-def _of_texts(found, name: str, **further) -> LabelledPairs: # found: questions, or offers of products
+def _of_texts(found, name: str, **further) -> LabeledPairs: # found: questions, or offers of products
     info = {
         "fingerprint": found.fingerprint, "pairs": len(found.labels), "positives": int(found.labels.sum()),
         "counts": found.counts}
-    return LabelledPairs(name, found.left, found.right, found.labels, info=info, **further)
+    return LabeledPairs(name, found.left, found.right, found.labels, info=info, **further)
 
 
 def _part_of(pairs, corpus: CorpusConfig, part: str):
@@ -96,7 +96,7 @@ def _part_of(pairs, corpus: CorpusConfig, part: str):
 
 
 def questions_of(
-    pairs: LabelledPairs | QuestionPairs,
+    pairs: LabeledPairs | QuestionPairs,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]: # texts; (n,) left and (n,) right ones; (texts,) what each asks
     "Distinct texts, and which of them ask the same: duplicates, duplicates of these, and so on."
     texts, places = np.unique(np.array(pairs.all_texts, dtype=object), return_inverse=True)
@@ -146,7 +146,7 @@ def at_balance(
 
 
 def ranking_columns(
-    pairs: LabelledPairs,
+    pairs: LabeledPairs,
     hard: bool, # whether there is a third column
 ) -> tuple[list[list[str]], np.ndarray, dict]: # columns; what their texts ask, as of `PairTokens`; counts
     """Duplicates for a ranking loss, and a text that asks something else: the other text of a pair that is known to be no
@@ -180,10 +180,10 @@ def ranking_columns(
 
 
 @lru_cache(maxsize=4)
-def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabelledPairs: # part: `train` or `heldout`
+def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabeledPairs: # part: `train` or `heldout`
     "The pairs of a corpus. Raises `MissingData` when its files are not there."
     if corpus.name == "catalogue":
-        drawn = catalogue(corpus.world).labelled_pairs()
+        drawn = catalogue(corpus.world).labeled_pairs()
         return _of_world(_part_of(drawn, corpus, part), corpus.name, is_test=False)
     if corpus.name in CATEGORIES:
         if corpus.holdout:
@@ -198,7 +198,7 @@ def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabelledPairs: 
 
 
 @lru_cache(maxsize=8)
-def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig | None) -> LabelledPairs:
+def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig | None) -> LabeledPairs:
     "An evaluation set. Raises `MissingData` when its files are not there, `ConfigError` for an unknown name."
     if name == "heldout":
         return training_pairs(corpus, "heldout")
@@ -281,7 +281,7 @@ def side_cosines(both) -> np.ndarray: # both: (2n, d) tensor of unit vectors, le
     return cosines(left, right).numpy()
 
 
-def score(model, pairs: LabelledPairs, encoder: EncoderConfig) -> np.ndarray: # (n,) cosines
+def score(model, pairs: LabeledPairs, encoder: EncoderConfig) -> np.ndarray: # (n,) cosines
     "Embed all pairs, and compare their sides."
     return side_cosines(vectors(model, pairs.all_texts, encoder))
 
@@ -328,7 +328,7 @@ def _few(resampled: dict[str, list[float]]) -> dict[str, list[float]]:
 
 def offer_measures(
     both, # (2n, d) tensor, embeddings of both sides
-    pairs: LabelledPairs, # with `offers`
+    pairs: LabeledPairs, # with `offers`
 ) -> tuple[dict, dict]: # `p1`, also of offers whose title is seen or unseen in training; replicates
     "Whether the offer nearest to an offer is of its product; ties are shared."
     place = {title: i for i, title in enumerate(pairs.all_texts)}
@@ -367,7 +367,7 @@ def trained_texts(corpus: CorpusConfig) -> frozenset[str]:
 
 
 def known_parts(
-    pairs: LabelledPairs,
+    pairs: LabeledPairs,
     corpus: CorpusConfig, # that is trained on
 ) -> tuple[dict, dict]: # shares; part -> (n,) booleans, where there are enough pairs of both classes
     "How many of the texts of each pair stand in training: `KNOWN`, the share of matches of each part, and the parts."
@@ -428,7 +428,7 @@ def search_of(name: str, corpus: CorpusConfig | None, world: WorldConfig | None)
 
 def search_measures(
     both,              # (2n, d) tensor of unit vectors, embeddings of both sides
-    pairs: LabelledPairs,
+    pairs: LabeledPairs,
     search: TitleTask, # of `search_of` for these pairs
 ) -> dict: # `ndcg10`, `mrr10` and `recall10`, in [0, 1]
     "How duplicates are found among all right texts."
@@ -440,7 +440,7 @@ def search_measures(
 class PairTask(Task):
     "Labeled pairs: duplicate questions, offers of one product, planted products."
     def data(self, encoder: EncoderConfig, corpus: CorpusConfig, loss: str = "mse") -> tuple[PairTokens, dict]:
-        "The training set, tokenised, and what a record says of it."
+        "The training set, tokenized, and what a record says of it."
         pairs = training_pairs(corpus)
         model = base_model(encoder)
         info = pairs.info

@@ -13,7 +13,7 @@ from .common import Tested, Trained, base_model, parted, shares_known, text_toke
 from .pairs import KEPT_RESAMPLES, MOST, PairTask, catalogue, importance_shares
 from .pairs import training_texts, untested
 from ....measures.retrieval import evaluate_retrieval, top_lists
-from ....data.titles import TitleTask, catalogue_titles, join_titles, load_titles, mix_catalogue, mix_ticks
+from ....data.titles import TitleTask, catalog_titles, join_titles, load_titles, mix_catalog, mix_ticks
 from ....data.titles import split_titles
 from ..training import title_tokens
 
@@ -23,7 +23,7 @@ def title_split(corpus: CorpusConfig):
     """The `titles.TitleSplit` of a corpus of titles.
     Raises `MissingData` when its files are not there, `ValueError` for a split that leaves nothing."""
     if corpus.world:
-        split = catalogue_titles(catalogue(corpus.world))
+        split = catalog_titles(catalogue(corpus.world))
     else:
         titles, *later = [load_titles(part) for part in corpus.name.split("+")] # of different years
         if later:
@@ -47,7 +47,7 @@ def title_mix(corpus: CorpusConfig) -> list:
     if not corpus.ticks:
         raise ConfigError(f"corpus {corpus.display!r}: the evaluation set `mix` needs `ticks`")
     if corpus.world:
-        return mix_catalogue(catalogue(corpus.world), corpus.ticks)
+        return mix_catalog(catalogue(corpus.world), corpus.ticks)
     return mix_ticks(title_split(corpus), corpus.ticks)
 
 
