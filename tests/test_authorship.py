@@ -77,7 +77,7 @@ def cross():
 FINGERPRINTS = f"""
 import sys
 from debias_nb.data.authors import paper_split, planted_texts, query_target
-from debias_nb.files import AuthorsWorldConfig
+from debias_nb.settings import AuthorsWorldConfig
 assert not {{'sklearn', 'torch', 'matplotlib', 'transformers'}} & set(sys.modules), "importing is light"
 texts = planted_texts(AuthorsWorldConfig(name="authors", **{SMALL}), "train")
 split = paper_split(texts, .5, .5)

@@ -21,9 +21,10 @@ import yaml
 from sentence_transformers import SentenceTransformer
 from typer.testing import CliRunner
 
-from debias_nb.encoders.tokens import tokens as encoders, loading
+from debias_nb.encoders import loading, tokens as encoders
+from debias_nb.encoders.safe_folders import folder_files
 from debias_nb.settings import AnswersWorldConfig, AuthorsWorldConfig, EncoderConfig, PretrainConfig
-from debias_nb.checks import ConfigError
+from debias_nb.checks import ConfigError, EncoderError
 from debias_nb.files import load_config
 from debias_nb.repro.runs import device, records, runner
 from debias_nb.repro.cli import app
@@ -595,9 +596,9 @@ def test_a_bundle_has_the_checkout_as_it_is(tmp_path, monkeypatch):
 def test_weights_in_half_precision_are_known_by_their_own_hash(tmp_path, monkeypatch):
     place = bert(tmp_path)
     monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path))
-    whole = loading.folder_files(place)
+    whole = folder_files(place)
     bundle.halve(place / "model.safetensors")
-    half = loading.folder_files(place)["model.safetensors"]
+    half = folder_files(place)["model.safetensors"]
     card = dict(kind="transformer", sha256=whole.pop("model.safetensors"), files=whole)
     card |= dict(licence="none", trained_on="nothing", zero_shot=True)
     known = loading.EncoderCard(**card, half=half)
@@ -605,5 +606,5 @@ def test_weights_in_half_precision_are_known_by_their_own_hash(tmp_path, monkeyp
     model = loading.load_encoder(EncoderConfig(name="bert", kind="transformer"))
     assert {value.dtype for value in model.parameters()} == {torch.float32}
     monkeypatch.setattr(loading, "encoder_cards", lambda: {"bert": loading.EncoderCard(**card)})
-    with pytest.raises(loading.EncoderError, match="model.safetensors: sha256 is"):
+    with pytest.raises(EncoderError, match="model.safetensors: sha256 is"):
         loading.load_encoder(EncoderConfig(name="bert", kind="transformer"))

@@ -22,7 +22,7 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import Whitesp
 from transformers import BertForSequenceClassification
 from typer.testing import CliRunner
 
-from debias_nb.encoders.tokens import tokens as encoders, interventions
+from debias_nb.encoders import interventions, tokens as encoders
 from debias_nb.checks import ConfigError
 from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import DataError

@@ -306,7 +306,7 @@ def test_an_edited_a_missing_and_a_left_over_module_are_found_and_mended(toy):
     found = sync.library(toy)
     assert first_lines(found) == [
         "toy/one.py: differs", "toy/two.py: no notebook exports it", "toy/zwei.py: missing"]
-    assert "-def one(): return 2" in found[1] and "+def one(): return 1" in found[1]
+    assert "-def one(): return 2" in found[0] and "+def one(): return 1" in found[0]
 
     sync.mend_library(toy)
     assert (toy / "toy/zwei.py").exists() and not (toy / "toy/two.py").exists()

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings, strategies as st
 from scipy.sparse import csr_matrix
 
-from debias_nb.encoders.tokens import tokens as encoders
+from debias_nb.encoders import tokens as encoders
 from debias_nb.losses import regularized
 from debias_nb.repro.runs import runner
 from debias_nb.repro.runs.tasks.common import base_encoder
@@ -38,7 +38,7 @@ FINETUNED = MethodConfig(name="Finetuned")
 ITVREG = MethodConfig(name="ITVReg", regulariser="itvreg", weight=1., mask_share=.5)
 OUTREG = MethodConfig(name="OutReg", regulariser="outreg", weight=1.)
 ITVAUG = MethodConfig(name="ITVAug", augmentation="itvaug", mask_share=.5)
-ROOT = Path(encoders.__file__).parent.parent
+ROOT = Path(encoders.__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from debias_nb.encoders.tokens import loading
+from debias_nb.encoders import safe_folders
 from debias_nb.settings import EncoderConfig
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError, embed_texts, encoder_fingerprint
@@ -350,7 +350,7 @@ def test_a_cross_encoder_is_no_encoder(models):
 
 def test_layers_that_share_their_weights_are_counted_otherwise(tmp_path):
     (tmp_path / "config.json").write_text('{"num_hidden_layers": 12, "num_hidden_groups": 1}')
-    loading._check_layers(tmp_path, {"encoder.albert_layer_groups.0.albert_layers.0.ffn.weight": "F32", "h.0.x": "F32"})
+    safe_folders._check_layers(tmp_path, {"encoder.albert_layer_groups.0.albert_layers.0.ffn.weight": "F32", "h.0.x": "F32"})
 
 
 def test_commands_refuse_in_a_sentence(models, tmp_path):
