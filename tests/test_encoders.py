@@ -22,7 +22,7 @@ from transformers import BertTokenizerFast
 from debias_nb.losses.authors import ARR
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.encoders import loading
-from debias_nb.encoders.tokens import planted as planting
+from debias_nb.encoders import planted as planting
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError, Tokens, copied, embed, embed_texts, encode_tokens
 from debias_nb.encoders.tokens import encoder_fingerprint, from_features, is_static, single_thread, special_ids, stack

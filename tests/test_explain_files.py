@@ -14,7 +14,7 @@ from datasets import Dataset
 from debias_nb.losses.batches import read_texts
 from debias_nb.checks import ConfigError
 from debias_nb.files import load_yaml
-from debias_nb.data.convert import convert
+from corpora import convert
 from debias_nb.data.registry import DataError
 from debias_nb.explain.compare import compare, read_held_texts, read_trials, sealed
 from debias_nb.explain.diagnose import read_files

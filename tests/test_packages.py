@@ -121,7 +121,7 @@ f('one')
 
 def test_the_check_of_types_finds_what_is_wrong(tmp_path):
     "With this project's settings, which leave out some kinds."
-    (tmp_path / "debias_nb").mkdir()
+    (tmp_path / "debias_nb/measures").mkdir(parents=True)
     (tmp_path / "debias_nb/measures/stats.py").write_text(WRONG)
     (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
     command = [str(Path(sys.executable).parent / "pyrefly"), "check", "--summary=none", "--output-format", "min-text"]
