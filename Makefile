@@ -42,7 +42,7 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-faults test-lower test-notebooks test-python test-types lock docs docs-check bench lab-check sync check-sync clean
+.PHONY: help venv reports test test-slow test-faults test-lower test-notebooks test-python test-types lock docs docs-check bench lab-check sync check-sync check-fresh clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -86,8 +86,15 @@ test-notebooks: $(VENV)/.stamp | .cache # as nbdev_test runs them; the outputs a
 	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py
 
 # A file of tests stays in one process, since its fixtures do. Files go in their order: by number of tests, the longest would be last.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+# `make test SELECTED=` runs all of them.
+SELECTED = not slow
+
 test-python: $(VENV)/.stamp | .cache
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "$(SELECTED)"
+
+test-slow: $(VENV)/.stamp | .cache ## run the tests that take long: kernels, wheels, committed runs made again, several processes, bundles, recipes, benches
+	$(PYTEST) -m slow
 
 # Trials of different lengths: whoever is done takes what is left. Each reader gets 1,000 random inputs.
 test-faults: $(VENV)/.stamp | .cache ## kill runs, fill disks, damage files and cut off downloads
@@ -130,8 +137,20 @@ sync: $(VENV)/.stamp | .cache ## make the library, the outputs of the notebooks,
 	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py --keep $(ONLY)
 	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py --mend $(if $(ONLY),--only $(ONLY))
 
+# CHECKS='notebooks library' makes these alone.
 check-sync: $(VENV)/.stamp | .cache ## say whether library, notebooks, reports and README.md agree
-	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py
+	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py $(CHECKS)
+
+# Not of `make reports`: pages of trainings on published data, and of trials that were made once.
+MADE_ELSEWHERE = reports/diagnose reports/RELIABILITY.md reports/MUTANTS.md reports/REPEATS.md
+
+# The clone is younger than the environment, which is taken as it is: --old-file.
+check-fresh: $(VENV)/.stamp | .cache ## run `make reports` in a fresh clone, and say whether the pages are those that are committed
+	fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT \
+	&& git clone --quiet "$(CURDIR)" "$$fresh" && cd "$$fresh" && export PYTHONPATH="$$fresh" \
+	&& $(MAKE) --no-print-directory --old-file=$(abspath $(VENV))/.stamp VENV=$(abspath $(VENV)) reports \
+	&& rm -rf reports && $(abspath $(BIN))/debias-nb report > /dev/null && git checkout --quiet -- $(MADE_ELSEWHERE) \
+	&& git add --all reports && git diff --cached --exit-code --unified=0 -- reports
 
 clean: ## remove the environment, caches, unfinished and finished runs in _runs/, and built pages
 	rm -rf $(VENV) .cache .snakemake _runs _docs _proc .pytest_cache .ruff_cache .hypothesis .coverage *.egg-info

@@ -1,21 +1,17 @@
 "What a diagnosis costs, beside encoding the same pairs once by each of its two models, in CPU time. See README.md."
 import copy
 import sys
-from pathlib import Path
+import time
 
-from common import (
-    Meter, ask_busy, ask_encoders, begin, checked, finish, loaded, measured, new_parser, settings_of, static_encoders,
-    telling, variants_table,
-)
+from common import ENCODERS, loaded, measured, print_variants, run, static_encoders
 
-RECORD = Path(__file__).resolve().with_suffix(".json")
 OURS = "diagnose"
 ENCODING = "encoding, embed_texts"
 DEFAULT = "encoding, sentence-transformers' encode"
 TESTS = {"iid": .3, "new": .3} # share of the pairs; the rest is training
 
 
-def planted_pairs(n: int) -> tuple:
+def planted_files(n: int) -> tuple:
     """Files of n pairs by name, training first: titles of one to three products each, a quarter of the pairs matches.
     Besides all of their texts."""
     import numpy as np
@@ -55,46 +51,17 @@ def variants(base, tuned, files: dict, texts: list[str]) -> dict:
     }
 
 
-def shown(name: str, result: dict) -> str:
-    "The table of an encoder."
-    head = f"{name} ({result['kind']}, {result['pairs']:,} pairs)"
-    return variants_table(head, result, {"CPU ms": "ms", "ratio to encode": "ratio"})
-
-
-def arguments(argv):
-    "The options. Ends the program where they make no sense."
-    parser = new_parser(__doc__, RECORD, 5, "200 pairs, 2 rounds")
-    ask_encoders(parser, "tiny-static and the static ones found there")
-    ask_busy(parser)
-    pairs = "how many, training and both tests together (%(default)s)"
-    parser.add_argument("--pairs", type=int, default=10_000, help=pairs)
-    options = parser.parse_args(argv)
-    if options.quick:
-        options.pairs = 200
-        options.repeats = 2
-    return checked(parser, options, "pairs")
-
-
-def main(argv=None) -> int:
-    options = arguments(argv)
-    load = begin()
-    names = options.encoder or static_encoders()
+def measure(options) -> tuple[dict, dict]:
+    "CPU time, which others disturb less than the clock's."
+    pairs = 200 if options.quick else 10_000
+    files, texts = planted_files(pairs)
     results = {}
-    meter = Meter()
-    files, texts = planted_pairs(options.pairs)
-    for name, base, kind in loaded(names):
-        runs = variants(base, neighbor(base), files, texts)
-        with meter: # CPU time, which others disturb less than the clock's
-            timed = measured(runs, DEFAULT, options.repeats, telling(name), "process_time")
-        results[name] = {"kind": kind, "pairs": options.pairs, "variants": timed}
-        print(shown(name, results[name]), end="\n\n")
-    note = (
-        f"ratios: medians over {options.repeats} rounds [quartiles]; "
-        "CPU time beside that of encoding all pairs once by each model"
-    )
-    settings = settings_of(options, "repeats", "pairs")
-    return finish(RECORD, note, options, load, meter, settings, {"clock": "CPU time", "encoders": results})
+    for name, base, kind in loaded(options.encoder or static_encoders()):
+        timed = measured(variants(base, neighbor(base), files, texts), DEFAULT, options.repeats, time.process_time)
+        results[name] = {"kind": kind, "pairs": pairs, "variants": timed}
+        print_variants(f"{name} ({kind}, {pairs:,} pairs)", timed, {"CPU ms": "ms", "ratio to encode": "ratio"})
+    return {"pairs": pairs}, {"clock": "CPU time", "encoders": results}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(__file__, __doc__, measure, 5, ENCODERS))

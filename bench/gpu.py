@@ -4,25 +4,17 @@ host-side costs are what it is for. See README.md."""
 import contextlib
 import copy
 import gc
-import os
 import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from unittest.mock import patch
 
-import common
-from common import (
-    Clock, Meter, ask_busy, begin, calm, cell, checked, compare, finish, new_parser, rounded, table, telling,
-    training_stretch, with_callbacks,
-)
+from common import Clock, cell, compare, rounded, run, seconds, training_stretch
 
-RECORD = Path(__file__).resolve().with_suffix(".json")
-ROOT = RECORD.parents[1]
-PLAIN, CACHED, DETERMINISTIC = "plain", "plain, one batch kept", "plain, deterministic"
+ROOT = Path(__file__).resolve().parents[1]
+PLAIN = "plain"
 ITV = {"regulariser": "itvreg", "weight": .1, "mask_share": .5}
 
 
@@ -53,15 +45,12 @@ QUICK = {name: Size(1, 32, 64, 2, 200, 8, 16, 2) for name in PAPERS}
 OUTREG = {"regulariser": "outreg", "weight": .1}
 SCAN = {"weights": "learned", "variant": "fixed", "memory": "ema", "debias": "paper"}
 VARIANTS = { # `MethodConfig`, `ScanConfig` or `AuthorsConfig` of each
-    "900 x 32": {
-        PLAIN: {}, CACHED: {}, DETERMINISTIC: {},
-        "ITVReg": ITV, "ITVReg, a quarter": ITV | {"rows": .25}, "OutReg": OUTREG,
-    },
-    "140 x 128": {PLAIN: None, CACHED: None, DETERMINISTIC: None, "SCAN": SCAN},
-    "64 x 512": {PLAIN: {}, CACHED: {}, DETERMINISTIC: {}, "ARR": {"student": "arr"}},
+    "900 x 32": {PLAIN: {}, "ITVReg": ITV, "ITVReg, a quarter": ITV | {"rows": .25}, "OutReg": OUTREG},
+    "140 x 128": {PLAIN: None, "SCAN": SCAN},
+    "64 x 512": {PLAIN: {}, "ARR": {"student": "arr"}},
 }
 # Of one text forwards for each row of a step, frozen encoders prepared before.
-PASSES = {PLAIN: 6, CACHED: 6, DETERMINISTIC: 6, "ITVReg": 9, "ITVReg, a quarter": 6.75, "OutReg": 6}
+PASSES = {PLAIN: 6, "ITVReg": 9, "ITVReg, a quarter": 6.75, "OutReg": 6}
 
 DTYPE = {"cuda": "bf16", "cpu": "fp32"} # bf16 is emulated on many a CPU
 
@@ -129,21 +118,16 @@ def clocked(owner, name: str, clock, what: str, sync):
     return patch.object(owner, name, timed)
 
 
-def kept_batch(owner):
-    "A patch of a collator that makes its first batch and gives it again and again."
-    made = []
-    before = owner.__call__
-
-    def once(self, features):
-        if not made:
-            made.append(before(self, features))
-        return dict(made[0])
-
-    return patch.object(owner, "__call__", once)
+def with_callbacks(trainer, *first):
+    "A trainer's class whose trainers have some callbacks before those that they are given."
+    class Trainer(trainer):
+        def __init__(self, *args, callbacks=(), **kwargs):
+            super().__init__(*args, callbacks=[*first, *callbacks], **kwargs)
+    return Trainer
 
 
 def pairs_run(size: Size, device: str) -> tuple:
-    "Titles: a function of a variant and callbacks that trains; the parts of it that are timed; the collator."
+    "Titles: a function of a variant and callbacks that trains; the parts of it that are timed."
     import numpy as np
     import scipy.sparse
     import torch
@@ -172,7 +156,7 @@ def pairs_run(size: Size, device: str) -> tuple:
         (regularized.Regularized, "forward", "loss"),
         (SentenceTransformer, "forward", "encoder"),
     ]
-    return run, parts, train.PairCollator
+    return run, parts
 
 
 def answers_run(size: Size, device: str) -> tuple:
@@ -207,7 +191,7 @@ def answers_run(size: Size, device: str) -> tuple:
         (answers.AnswerTrainer, "compute_loss", "loss"),
         (answers.AnswerModel, "forward", "encoder"),
     ]
-    return run, parts, answers.AnswerCollator
+    return run, parts
 
 
 def authors_run(size: Size, device: str) -> tuple:
@@ -244,7 +228,7 @@ def authors_run(size: Size, device: str) -> tuple:
         (arr.AuthorLoss, "forward", "loss"),
         (SentenceTransformer, "forward", "encoder"),
     ]
-    return run, parts, arr.AuthorCollator
+    return run, parts
 
 
 RUNS = {"900 x 32": pairs_run, "140 x 128": answers_run, "64 x 512": authors_run}
@@ -267,70 +251,49 @@ def peak_flop(device: str) -> float:
     if device == "cuda":
         return load_yaml(ROOT / "configs/device/costs.yaml")["peak"]["bf16"]
     matrix = torch.randn(512, 512)
-    return 2 * 512**3 / min(common.seconds(lambda: matrix @ matrix) for _ in range(8))
+    return 2 * 512**3 / min(seconds(lambda: matrix @ matrix, time.process_time) for _ in range(8))
 
 
-def clock_of(device: str):
-    "Where there is no GPU one thread does all of it, and its CPU time says something on a busy machine, too."
-    if device == "cuda":
-        return contextlib.nullcontext()
-    cpu = SimpleNamespace(perf_counter=time.process_time, process_time=time.process_time)
-    return patch.object(common, "time", cpu)
-
-
-def timed_run(run, variant: str, size: Size, sync, patches=()) -> tuple:
-    "Seconds of a step, from the first batch to the last update; the clock that patches use, functions of it."
-    clock = Clock()
+def timed_run(train, variant: str, size: Size, device: str, sync, parts=()) -> dict:
+    """Seconds of a step, from the first batch to the last update, as `training`, and of its parts. Where there is no GPU
+    one thread does all of it, and its CPU time says something on a busy machine, too."""
+    clock = Clock(time.perf_counter if device == "cuda" else time.process_time)
     gc.collect()
     with contextlib.ExitStack() as stack:
-        for made_with in patches:
-            stack.enter_context(made_with(clock))
-        run(variant, (training_stretch(clock),))
+        for owner, name, what in parts:
+            stack.enter_context(clocked(owner, name, clock, what, sync))
+        train(variant, (training_stretch(clock),))
         sync()
-    return clock.seconds["training"] / size.steps, clock
+    return {what: spent / size.steps for what, spent in clock.seconds.items()}
 
 
-def shares(run, parts, variant: str, size: Size, sync) -> dict:
+def shares(step: dict) -> dict:
     "What parts of a step take, of one run in which the device is waited for around each of them."
-    from transformers import Trainer
-    patches = []
-    for owner, name, what in [*parts, (Trainer, "_prepare_inputs", "moving")]:
-        patches.append(partial(clocked, owner, name, what=what, sync=sync))
-    step, clock = timed_run(run, variant, size, sync, patches)
-    found = {what: seconds / size.steps / step for what, seconds in clock.seconds.items() if what != "training"}
-    found["our losses"] = found.pop("loss", 0.) - found.pop("encoder", 0.)
-    return {what: rounded(share, 3) for what, share in found.items()}
+    whole = step.pop("training")
+    step["our losses"] = step.pop("loss", 0.) - step.pop("encoder", 0.)
+    return {what: rounded(spent / whole, 3) for what, spent in step.items()}
 
 
-@contextlib.contextmanager
-def surroundings(variant: str, collator):
-    "What a variant changes around a run."
-    import torch
-    with kept_batch(collator) if variant == CACHED else contextlib.nullcontext():
-        torch.use_deterministic_algorithms(variant == DETERMINISTIC) # whose sums do not depend on chance
-        try:
-            yield
-        finally:
-            torch.use_deterministic_algorithms(False)
-
-
-def measure(name: str, size: Size, device: str, repeats: int, say) -> dict:
+def measured(name: str, size: Size, device: str, repeats: int) -> dict:
     """What a record says of a shape. Of each variant: milliseconds of a step, steps a second, the share of the peak,
     and the shares of its parts."""
-    from debias_nb.repro.runs.records import this_machine
     import torch
-    run, parts, collator = RUNS[name](size, device)
+    from transformers import Trainer
+    from debias_nb.repro.runs.records import this_machine
+    train, parts = RUNS[name](size, device)
+    parts = [*parts, (Trainer, "_prepare_inputs", "moving")]
     sync = torch.cuda.synchronize if device == "cuda" else lambda: None # waits for the device
     peak = peak_flop(device)
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
 
     def once(variant):
-        with surroundings(variant, collator):
-            seconds, _ = timed_run(run, variant, size, sync)
-        return {"ms": 1000 * seconds, "steps": 1 / seconds, "peak": step_flop(name, variant, size) / seconds / peak}
+        step = timed_run(train, variant, size, device, sync)["training"]
+        return {"ms": 1000 * step, "steps": 1 / step, "peak": step_flop(name, variant, size) / step / peak}
 
-    timed = compare(list(VARIANTS[name]), once, PLAIN, repeats, say)
+    timed = compare(VARIANTS[name], once, PLAIN, repeats)
     for variant in timed:
-        timed[variant]["shares"] = shares(run, parts, variant, size, sync)
+        timed[variant]["shares"] = shares(timed_run(train, variant, size, device, sync, parts))
     return {
         "size": vars(size),
         "flop": {variant: step_flop(name, variant, size) for variant in timed},
@@ -340,87 +303,30 @@ def measure(name: str, size: Size, device: str, repeats: int, say) -> dict:
     }
 
 
-def shared(workers: list[int]) -> dict:
-    "Small runs a minute, from several processes on one device. Their number -> runs a minute."
-    from debias_nb.repro.config import load_experiment
-    from debias_nb.repro.runs.records import Store
-    from debias_nb.repro.runs.runner import narrow, run_all
-    whole = load_experiment("itvreg/table03", "planted")
-    runs = narrow(whole, methods=["Finetuned"], encoders=["tiny"], seeds=list(range(8))).runs()[:16]
-    found = {}
-    for count in workers:
-        with tempfile.TemporaryDirectory() as folder:
-            start = time.perf_counter()
-            out = run_all(runs, Store(folder), workers=count, progress=False)
-            minutes = (time.perf_counter() - start) / 60
-        found[str(count)] = rounded(len(out.trained) / minutes)
-    return found
+def print_shape(name: str, variants: dict) -> None:
+    "A line for each variant."
+    for variant, found in variants.items():
+        parts = ", ".join(f"{what} {share:.1%}" for what, share in found["shares"].items())
+        times = f"{cell(found['ms'])} ms a step, {found['peak']['median']:.1%} of the peak, ratio to plain {cell(found['ratio'])}"
+        print(f"{name}, {variant}: {times}; {parts}")
 
 
-# ---------------------------------------------------------------- saying
-
-
-def shown(name: str, found: dict) -> str:
-    "The table of a shape."
-    rows = []
-    for variant, v in found["variants"].items():
-        parts = ", ".join(f"{what} {share:.1%}" for what, share in v["shares"].items())
-        steps = f"{v['steps']['median']:.3g}"
-        peak = f"{v['peak']['median']:.1%}"
-        rows.append((variant, cell(v["ms"]), steps, peak, cell(v["ratio"]), parts))
-    return table((name, "ms a step", "steps/s", "of the peak", "ratio to plain", "shares of a step"), rows)
-
-
-def arguments(argv):
-    "The options. Ends the program where they make no sense."
-    parser = new_parser(__doc__, RECORD, 5, "2 steps of a toy, 2 rounds")
-    ask_busy(parser)
-    parser.add_argument("--shape", action="append", choices=list(PAPERS), help="may be repeated (default: all)")
-    parser.add_argument("--tiny", action="store_true", help="the small sizes, which are taken where there is no GPU")
-    parser.add_argument(
-        "--share", type=int, nargs="*", default=[], metavar="N",
-        help="runs a minute from so many processes, e.g. --share 1 2 4 8")
-    options = checked(parser, parser.parse_args(argv))
-    if options.quick:
-        options.repeats = 2
-    return options
-
-
-def main(argv=None) -> int:
-    options = arguments(argv)
-    load = begin()
-    # What deterministic algorithms ask for, before CUDA begins.
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+def measure(options) -> tuple[dict, dict]:
+    """Share of the peak: operations of a step (2 N n + 4 L d n² a text forwards, three times that with backwards) over
+    time, over the device's rate in bf16; on a CPU over that of a product of matrices in fp32."""
     import torch
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    named, sizes = "papers", PAPERS
+    named, sizes = ("papers", PAPERS) if device == "cuda" else ("tiny", TINY)
     if options.quick:
         named, sizes = "quick", QUICK
-    elif options.tiny or device == "cpu":
-        named, sizes = "tiny", TINY
     results = {}
-    meter = Meter()
-    with calm(), clock_of(device):
-        for name in options.shape or sizes:
-            if device == "cuda":
-                torch.cuda.reset_peak_memory_stats()
-            with meter:
-                results[name] = measure(name, sizes[name], device, options.repeats, telling(name))
-            print(shown(name, results[name]), end="\n\n")
-        sharing = shared(options.share)
-    for count, rate in sharing.items():
-        print(f"{count} processes: {rate:g} small runs a minute")
-    note = (
-        "share of the peak: operations of a step (2 N n + 4 L d n² a text forwards, three times that with backwards) "
-        "over time, over the device's rate in bf16; on a CPU over that of a product of matrices in fp32"
-    )
-    found = {
-        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
-        "shapes": results,
-        "sharing": sharing,
-    }
-    return finish(RECORD, note, options, load, meter, {"repeats": options.repeats, "sizes": named}, found)
+    for name in options.shape or sizes:
+        results[name] = measured(name, sizes[name], device, options.repeats)
+        print_shape(name, results[name]["variants"])
+    about = torch.cuda.get_device_name() if device == "cuda" else "cpu"
+    return {"sizes": named}, {"device": about, "shapes": results}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    shape = {"action": "append", "choices": list(PAPERS), "help": "may be repeated (default: all)"}
+    sys.exit(run(__file__, __doc__, measure, 5, {"shape": shape}))

@@ -1,13 +1,8 @@
 "What the importance of all tokens costs, beside captum's feature ablation on the same encoder. See README.md."
 import sys
-from pathlib import Path
 
-from common import (
-    PLANTED, Meter, agreeing, ask_encoders, begin, checked, finish, loaded, measured, new_parser, rounded, settings_of,
-    static_encoders, telling, variants_table,
-)
+from common import ENCODERS, PLANTED, loaded, measured, print_variants, rounded, run, static_encoders
 
-RECORD = Path(__file__).resolve().with_suffix(".json")
 OURS = "importance"
 TOGETHER = "captum, one call for all texts"
 SINGLY = "captum, a call a text"
@@ -82,41 +77,25 @@ def variants(model, tokens) -> dict:
 
 
 def agreement(runs: dict, ordinary) -> float:
-    "The largest difference to ours, at the tokens that are ordinary. Raises `RuntimeError` as `agreeing` does."
-    return agreeing(runs, OURS, AGREE, "values", ordinary)
+    "The largest difference to ours, at the tokens that are ordinary. Raises `RuntimeError` naming a variant that disagrees."
+    values = {name: run() for name, run in runs.items()}
+    differences = {name: (own - values[OURS])[ordinary].abs().max().item() for name, own in values.items()}
+    for name, difference in differences.items():
+        if not difference <= AGREE: # so that NaN is refused, too
+            raise RuntimeError(f"{name}: values differ by up to {difference:g} from those of {OURS}, more than {AGREE:g}")
+    return max(differences.values())
 
 
-def shown(name: str, result: dict) -> str:
-    "The table of an encoder."
-    about = f"{result['kind']}, {result['tokens']:.1f} tokens a text, values within {result['difference']:.1g}"
-    return variants_table(f"{name} ({about})", result, {"ms": "ms", f"ratio to {OURS}": "ratio"})
-
-
-def arguments(argv):
-    "The options. Ends the program where they make no sense."
-    parser = new_parser(__doc__, RECORD, 9, "16 texts, 2 rounds")
-    ask_encoders(parser)
-    parser.add_argument("--texts", type=int, default=256, help="how many (%(default)s)")
-    options = parser.parse_args(argv)
-    if options.quick:
-        options.texts = 16
-        options.repeats = 2
-    return checked(parser, options, "texts")
-
-
-def main(argv=None) -> int:
-    options = arguments(argv)
-    load = begin()
+def measure(options) -> tuple[dict, dict]:
     from debias_nb.encoders.tokens import tokenize
     import captum
+    texts = planted_texts(16 if options.quick else 256)
     results = {}
-    meter = Meter()
     for name, encoder, kind in loaded(options.encoder or [PLANTED[0], *static_encoders()]):
-        tokens = tokenize(encoder, planted_texts(options.texts), 32)
+        tokens = tokenize(encoder, texts, 32)
         runs = variants(encoder, tokens)
         difference = agreement(runs, tokens.ordinary)
-        with meter:
-            timed = measured(runs, OURS, options.repeats, telling(name))
+        timed = measured(runs, OURS, options.repeats)
         results[name] = {
             "kind": kind,
             "tokens": rounded(tokens.mask.sum().item() / len(tokens)),
@@ -124,12 +103,10 @@ def main(argv=None) -> int:
             "difference": rounded(difference, 2),
             "variants": timed,
         }
-        print(shown(name, results[name]), end="\n\n")
-    note = f"ratios: medians over {options.repeats} rounds [quartiles]; above 1 {OURS} is the faster one"
-    settings = settings_of(options, "repeats", "texts")
-    found = {"encoders": results, "captum": captum.__version__}
-    return finish(RECORD, note, options, load, meter, settings, found)
+        head = f"{name} ({kind}, {results[name]['tokens']:.1f} tokens a text, values within {difference:.1g})"
+        print_variants(head, timed, {"ms": "ms", f"ratio to {OURS}": "ratio"})
+    return {"texts": len(texts)}, {"encoders": results, "captum": captum.__version__}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(__file__, __doc__, measure, 9, ENCODERS))

@@ -2,16 +2,15 @@
 import math
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
-from common import Meter, begin, checked, finish, measured, new_parser, rounded, variants_table
+from common import measured, print_variants, rounded, run
 
-RECORD = Path(__file__).resolve().with_suffix(".json")
 OURS = "rank_metrics"
 PREPARED = "ir-measures, prepared"
 CONVERTED = "ir-measures, conversion included"
 AGREE = 1e-9 # largest difference between two values of one question
-LIKE = {"questions": 1590, "candidates": 19435} # SelQA's test set
+LIKE = (1590, 19435) # questions and candidates of SelQA's test set
+QUICK = (40, 300)
 
 
 def made_up(questions: int, candidates: int) -> tuple:
@@ -27,24 +26,19 @@ def made_up(questions: int, candidates: int) -> tuple:
     return [f"q{number}" for number in question[order]], labels[order]
 
 
-def found_candidates(options) -> tuple:
-    "What the candidates are, their question ids (n,) and labels (n,): SelQA's test set, or made-up ones."
+def candidates(quick: bool) -> tuple:
+    """What they are; and their question ids (n,), labels (n,) and scores (n,) without ties: of SelQA's test set, or as
+    many made up where it is not at hand."""
+    import numpy as np
     from debias_nb.data.answers import load_answers
     from debias_nb.data.registry import DataError
-    if not options.questions:
+    name, (ids, labels) = "made up", made_up(*(QUICK if quick else LIKE))
+    if not quick:
         try:
             answers = load_answers("selqa", "test", download=False)
-            return answers.name, answers.question_ids, answers.labels
+            name, ids, labels = answers.name, answers.question_ids, answers.labels
         except DataError:
             pass
-    questions = options.questions or LIKE["questions"]
-    return "made up", *made_up(questions, options.candidates or LIKE["candidates"])
-
-
-def candidates(options) -> tuple:
-    "What they are; and their question ids (n,), labels (n,) and scores (n,) without ties."
-    import numpy as np
-    name, ids, labels = found_candidates(options)
     scores = np.random.default_rng(1).permutation(len(ids)).astype(float)
     return name, (ids, labels, scores)
 
@@ -108,54 +102,20 @@ def agreement(ours, theirs) -> float:
     return gap.max()
 
 
-def shown(name: str, sizes: dict, result: dict) -> str:
-    "The table. sizes: how many `questions` and `candidates`."
-    about = f"{sizes['questions']:,} questions, {sizes['candidates']:,} candidates"
-    head = f"{name} ({about}, values within {result['difference']:.1g})"
-    return variants_table(head, result, {"ms": "ms", f"ratio to {OURS}": "ratio"})
-
-
-def arguments(argv):
-    "The options. Ends the program where they make no sense."
-    parser = new_parser(__doc__, RECORD, 15, "40 questions, 300 candidates, 2 rounds")
-    questions = "made up instead of read (default: SelQA's test set, or as many made up as it has)"
-    parser.add_argument("--questions", type=int, help=questions)
-    parser.add_argument("--candidates", type=int, help="of all these questions together")
-    options = parser.parse_args(argv)
-    if options.quick:
-        options.questions = 40
-        options.candidates = 300
-        options.repeats = 2
-    checked(parser, options, "questions", "candidates")
-    if (options.questions is None) != (options.candidates is None):
-        parser.error("--questions and --candidates come together")
-    if options.questions and options.candidates < options.questions:
-        parser.error(f"--candidates ({options.candidates}) must be at least --questions ({options.questions})")
-    return options
-
-
-def main(argv=None) -> int:
-    options = arguments(argv)
-    lacking = [name for name in ("ir_measures", "pytrec_eval") if find_spec(name) is None]
-    if lacking:
-        print(f"nothing was measured: {' and '.join(lacking)} not installed (extra bench)", file=sys.stderr)
-        return 1
-    load = begin()
+def measure(options) -> tuple[dict, dict]:
     import ir_measures
-    name, data = candidates(options)
+    name, data = candidates(options.quick)
     difference = agreement(*values_of(data))
-    runs = variants(data)
-    meter = Meter()
-    with meter:
-        timed = measured(runs, OURS, options.repeats, lambda line: print(line, file=sys.stderr))
-    ids, *_ = data
-    sizes = {"questions": len(set(ids)), "candidates": len(ids)}
-    result = {"variants": timed, "difference": rounded(difference, 2), "ir_measures": ir_measures.__version__}
-    print(shown(name, sizes, result), end="\n\n")
-    note = f"medians over {options.repeats} rounds [quartiles]; above 1 {OURS} is the faster one"
-    settings = {"repeats": options.repeats, "data": name, **sizes}
-    return finish(RECORD, note, options, load, meter, settings, result)
+    timed = measured(variants(data), OURS, options.repeats)
+    sizes = {"questions": len(set(data[0])), "candidates": len(data[0])}
+    head = f"{name} ({sizes['questions']:,} questions, {sizes['candidates']:,} candidates, values within {difference:.1g})"
+    print_variants(head, timed, {"ms": "ms", f"ratio to {OURS}": "ratio"})
+    results = {"variants": timed, "difference": rounded(difference, 2), "ir_measures": ir_measures.__version__}
+    return {"data": name} | sizes, results
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    lacking = [name for name in ("ir_measures", "pytrec_eval") if find_spec(name) is None]
+    if lacking:
+        sys.exit(f"nothing was measured: {' and '.join(lacking)} not installed (extra bench)")
+    sys.exit(run(__file__, __doc__, measure, 15))

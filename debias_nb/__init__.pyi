@@ -2,7 +2,7 @@
 __version__: str
 
 from debias_nb.losses.authors import ARR as ARR
-from debias_nb.losses.authors import AuthorPairSampler as AuthorPairSampler
+from debias_nb.losses.author_batches import AuthorPairSampler as AuthorPairSampler
 from debias_nb.losses.authors import ContrastiveAuthorLoss as ContrastiveAuthorLoss
 from debias_nb.losses.authors import ProductOfExperts as ProductOfExperts
 from debias_nb.losses.authors import topic_bias as topic_bias
@@ -47,7 +47,7 @@ from debias_nb.losses.pair_losses import LeastSquares as LeastSquares
 from debias_nb.losses.regularizers import MaskReg as MaskReg
 from debias_nb.losses.regularizers import OutReg as OutReg
 from debias_nb.losses.regularized import Regularized as Regularized
-from debias_nb.losses.regularized import Regularizer as Regularizer
+from debias_nb.losses.regularizers import Regularizer as Regularizer
 from debias_nb.losses.regularizers import SimCSE as SimCSE
 from debias_nb.losses.regularizers import WordDropout as WordDropout
 from debias_nb.losses.regularizers import wise_ft as wise_ft

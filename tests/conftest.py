@@ -1,6 +1,5 @@
 "What holds for all tests."
 import gc
-import subprocess
 import sys
 
 import pytest
@@ -30,21 +29,3 @@ def originals(tmp_path_factory):
     bert(folder)
     table(folder)
     return folder
-
-
-HEAVY = """
-import sys, {modules}
-
-heavy = ("torch", "pandas", "scipy", "matplotlib", "transformers")
-print([module for module in heavy if module in sys.modules])
-"""
-
-
-@pytest.fixture
-def heavy_after():
-    "Which heavy packages a process of its own has loaded once it has imported some modules, as Python prints a list."
-    def printed(*modules):
-        program = HEAVY.format(modules=", ".join(modules))
-        told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        return told.stdout.strip()
-    return printed

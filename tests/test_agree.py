@@ -12,6 +12,7 @@ import torch
 from debias_nb.repro.agree import apart, why_not_compared
 
 ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.slow
 # A run of each task, and of the small transformer: experiment, encoder, method.
 RUNS = {
     "pairs": ("itvreg/table14", "tiny-static", "ITVReg"),

@@ -309,6 +309,7 @@ print(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))
 """
 
 
+@pytest.mark.slow
 def test_a_run_repeats_in_another_process(tmp_path):
     run = run_of(SCAN, measure=("cases",))
     here = comparable(execute(run))

@@ -11,11 +11,12 @@ from hypothesis import given, settings, strategies as st
 from made import bert, load, table
 from scipy import sparse
 
-from debias_nb.losses.authors import ARR, ROW_KINDS, AuthorCollator, AuthorPairSampler, ContentMasking
-from debias_nb.losses.authors import ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, NumberedTexts
-from debias_nb.losses.authors import ProductOfExperts, author_pairs, distillation, history_summary, pair_log_probs
-from debias_nb.losses.authors import regularized, released, same_author, sparse_cosines, supervised_contrastive
-from debias_nb.losses.authors import text_rows, topic_bias
+from debias_nb.losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
+from debias_nb.losses.authors import distillation, history_summary, pair_log_probs, regularized, released, same_author
+from debias_nb.losses.authors import supervised_contrastive, topic_bias
+from debias_nb.losses.author_batches import ROW_KINDS, AuthorCollator, AuthorPairSampler, NumberedTexts, author_pairs
+from debias_nb.losses.author_batches import sparse_cosines, text_rows
+from debias_nb.repro.runs.content_masking import ContentMasking
 from debias_nb.encoders.tokens import embed_texts, pooled, single_thread, tokenize
 from debias_nb.trainer import QuietTrainer, training_arguments
 

@@ -9,8 +9,8 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer
 
 import made
-from debias_nb.losses.authors import ARR, AuthorCollator, AuthorPairSampler, ContrastiveAuthorLoss, CorrectedTeacher
-from debias_nb.losses.authors import KnownTexts, NumberedTexts, ProductOfExperts, text_rows
+from debias_nb.losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, ProductOfExperts
+from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, KnownTexts, NumberedTexts, text_rows
 from debias_nb.encoders.tokens import embed_texts, tell_prompts, tokenize
 from debias_nb.trainer import training_arguments
 from debias_nb import OutReg, Regularized

@@ -41,6 +41,7 @@ def numbers(value):
     return [value]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", VARIANTS)
 def test_a_bench_says_what_it_measured(command):
     "As `python bench/script.py --quick` does, without loading torch once more."
@@ -79,7 +80,7 @@ def test_captum_is_asked_for_the_same_values(tmp_path):
 
 @pytest.mark.skipif(find_spec("pytrec_eval") is None, reason="pytrec_eval is not installed (extra bench)")
 def test_ir_measures_is_asked_for_the_same_values():
-    ours, theirs = ranking.values_of(ranking.candidates(ranking.arguments(["--quick"]))[1])
+    ours, theirs = ranking.values_of(ranking.candidates(quick=True)[1])
     assert ranking.agreement(ours, theirs) <= ranking.AGREE and len(ours) == len(theirs)
     for wrong in (1e-6, math.nan):
         changed = theirs.copy()
@@ -100,20 +101,18 @@ def test_operations_of_a_step():
 
 # ---- what they have in common
 
-@pytest.mark.parametrize("load, share, threads, quotable", [
-    (1.5, .95, 1, True), (1.51, 1., 1, False), (0., .9, 1, False), (2.9, 1., 2, True)])
-def test_a_busy_machine_is_warned_of_and_its_numbers_are_not_kept(load, share, threads, quotable, tmp_path):
-    record = {"warning": common.warning(load, share, threads)}
+@pytest.mark.parametrize("load, share, quotable", [(1.5, .95, True), (1.51, 1., False), (0., .9, False)])
+def test_a_busy_machine_is_warned_of_and_its_numbers_are_not_kept(load, share, quotable, tmp_path):
+    record = {"warning": common.warning(load, share)}
     path = tmp_path / "record.json"
     assert common.keep(record, path) == int(not quotable)
     assert path.exists() == quotable == (record["warning"] is None)
     assert common.keep(record, path, busy=True) == 0 and json.loads(path.read_text("utf-8")) == record
 
 
-def test_clock_counts_nested_stretches_once(monkeypatch):
+def test_clock_counts_nested_stretches_once():
     now = iter([0., 1., 3., 10.])
-    monkeypatch.setattr(common.time, "perf_counter", lambda: next(now))
-    clock = common.Clock()
+    clock = common.Clock(lambda: next(now))
     with clock("a"), clock("b"), clock("a"), clock("b"):
         pass
     assert clock.seconds == {"b": 2., "a": 10.}
@@ -129,20 +128,17 @@ def test_ratios_are_taken_inside_a_round():
         past_rounds = (len(calls) - 1) // len(names)
         return {"ms": 10**past_rounds * (1. if name == "plain" else 2.)}
 
-    found = common.compare(names, once, "plain", 3, lambda line: None)
+    found = common.compare(names, once, "plain", 3)
     rounds = [calls[start:start + 3] for start in range(0, len(calls), 3)]
     assert len(rounds) == 4 and len({turn[0] for turn in rounds}) == 3, "each begins with another one"
     assert {name: figures["ratio"]["median"] for name, figures in found.items()} == {"plain": 1., "a": 2., "b": 2.}
     assert found["plain"]["ms"]["median"] == 100.
 
 
-@pytest.mark.parametrize("script, options", [
-    (regularized, "--steps 5 --epochs 2"), (regularized, "--batch 1"), (diagnose, "--pairs 0"), (gpu, "--repeats 0"),
-    (ranking, "--questions 5"), (ranking, "--quick --write"),
-])
-def test_options_that_make_no_sense_are_refused(script, options, capsys):
+@pytest.mark.parametrize("options", ["--repeats 0", "--quick --write"])
+def test_options_that_make_no_sense_are_refused(options, capsys):
     with pytest.raises(SystemExit):
-        script.arguments(options.split())
+        common.asked("", 5, {}, options.split())
     assert options.split()[0] in capsys.readouterr().err
 
 

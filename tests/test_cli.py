@@ -161,6 +161,7 @@ def test_a_study_refuses_what_its_notebook_does_not_declare(monkeypatch):
         refuse_unknown_parameters()
 
 
+@pytest.mark.slow
 def test_a_folder_is_the_one_that_is_seen_from_the_current_folder(project, monkeypatch):
     "The notebook, which is executed in the project's folder, sees the same one."
     project.add("good", "import os; places = [os.environ[name] for name in sorted(os.environ) if 'DEBIAS_NB_' in name]\nplaces")
@@ -219,6 +220,7 @@ def register_broken_kernel(folder):
     kernel.write_text(json.dumps(spec))
 
 
+@pytest.mark.slow
 def test_parameters_reach_the_notebook_and_its_kernel_is_this_python(project, monkeypatch):
     "Whatever kernel somebody has registered under the name that the notebook asks for."
     register_broken_kernel(project.folder / "jupyter")
@@ -235,6 +237,7 @@ def test_parameters_reach_the_notebook_and_its_kernel_is_this_python(project, mo
     assert (project.notebooks / "good.ipynb").read_bytes() == template
 
 
+@pytest.mark.slow
 def test_a_batch_goes_on_after_failures(project):
     "A notebook gets the parameters that it declares, and no others."
     project.add("a_raises", "print('before'); raise ValueError('the loss of nerve'); print('after')")
@@ -316,6 +319,7 @@ COMMAND_LINE = STOPPABLE + "import sys\nfrom debias_nb.repro.cli import app\napp
 SLEEPER = r"import os, pathlib, time; pathlib.Path('pid').write_text(f'{os.getpid()}\n'); time.sleep(300)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["run", "toy/a"], ["batch"]], ids=["run", "batch"])
 def test_ctrl_c_ends_the_kernel_too(project, command):
     project.add("a", SLEEPER)
@@ -368,6 +372,7 @@ def by_id(records):
     return {record["id"]: record for record in records}
 
 
+@pytest.mark.slow
 def test_two_workers_give_what_one_gives(finished, tmp_path):
     runs, expected = finished
     out = runner.run_all(runs, Store(tmp_path), workers=2, progress=False)
@@ -377,6 +382,7 @@ def test_two_workers_give_what_one_gives(finished, tmp_path):
     assert len(read(Store(tmp_path).path(runs[0]))) == len(runs)
 
 
+@pytest.mark.slow
 def test_a_worker_that_fails_does_not_stop_the_other(cache, tmp_path):
     fails = experiment(["Finetuned"], [0], learning_rate=1e38).runs()
     others = experiment(["Finetuned"], [1, 2]).runs()
@@ -409,6 +415,7 @@ def test_a_notebook_that_cannot_be_written_is_named(project, monkeypatch):
 
 # status and report
 
+@pytest.mark.slow
 def test_status_accounts_for_every_cell_of_the_paper():
     done = shell("status", "itvreg", "--json")
     assert done.exit_code == 0
@@ -448,6 +455,7 @@ print("torch" in sys.modules)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["list", "report scan/table02 --out PAGES"])
 def test_commands_that_train_nothing_need_no_torch(command, tmp_path):
     done = run_python(WITHOUT_TORCH, *command.replace("PAGES", str(tmp_path)).split())
@@ -488,6 +496,7 @@ def made_up_numbers(run, i, keep, rng):
     return invented(run, metrics, curve=curve, replicates=replicates)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", ["no reference", "failures"])
 def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch, keep):
     "Invented numbers for a part of the runs: a page is written, and says what is there and what failed."
@@ -684,6 +693,7 @@ SMOKE = [
     "-p", "methods=[Finetuned]", "-p", "encoders=[tiny]", "--workers", "1"]
 
 
+@pytest.mark.slow
 def test_smoke(tmp_path, monkeypatch):
     """Encoder, notebook, kernel, records: two seeds of one method, through the real command line; a deleted record is
     one run, and what is there is loaded."""

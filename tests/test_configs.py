@@ -94,6 +94,7 @@ def may_be_lacking(cell):
     return cell.encoder.startswith("MiniLM") and cell.status in ("partial", "not run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_committed_grid_is_complete(profile, every_cell):
     table = [cell for cell in every_cell if (cell.paper, cell.table, cell.profile) == ("itvreg", "table3", profile)]
@@ -184,6 +185,7 @@ def test_what_runs_twice_under_two_names_is_one_run(profile):
     assert ids and not [several for several in ids.values() if len(several) > 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
 def test_all_forms_have_as_many_settings_to_choose_from(profile):
     search = load_experiment("scan/settings", profile)

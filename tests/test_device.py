@@ -56,6 +56,7 @@ TRANSFORMER = FEWER_PAIRS.model_copy(update={
     "encoder": EncoderConfig(name="tiny", kind="transformer", world=WORLD, pretrain=PRETRAIN),
     "training": FEWER_PAIRS.training.model_copy(update={"learning_rate": 1e-4}),
 })
+SHARED = PAIRS.model_copy(update={"method": MethodConfig(name="OutReg, 20%", regulariser="outreg", share=.2)})
 LORA = TRANSFORMER.model_copy(update={"method": MethodConfig(name="LoRA", lora={"rank": 4})})
 RANKED = PAIRS.model_copy(update={"training": PAIRS.training.model_copy(update={"loss": "ranking", "batch_size": 8})})
 ANSWERS_WORLD = AnswersWorldConfig(name="answers", questions=60, tests=20)
@@ -110,15 +111,17 @@ def without_times(record):
     return comparable(record) | {"extra": extra}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [
     PAIRS,
+    SHARED,
     BEST,
     RANKED,
     TRANSFORMER,
     LORA,
     ANSWERS,
     AUTHORS,
-], ids=["pairs", "best epoch", "ranking", "dropout", "adapters", "answers", "authors"])
+], ids=["pairs", "share", "best epoch", "ranking", "dropout", "adapters", "answers", "authors"])
 def test_a_run_that_was_stopped_and_taken_up_again_is_the_same_run(run, tmp_path, clock):
     "At its second step, and again soon after it went on, and again."
     whole = runner.execute(run)
@@ -179,6 +182,7 @@ def memory_for(rows, monkeypatch):
     monkeypatch.setattr(SentenceTransformer, "forward", limited)
 
 
+@pytest.mark.slow
 def test_a_batch_that_does_not_fit_goes_in_pieces(monkeypatch):
     memory_for(25, monkeypatch)
     with pytest.warns(UserWarning, match="out of memory; again with batches of 32 in 4 pieces"):
@@ -286,6 +290,7 @@ def only_folder(out):
     return folder
 
 
+@pytest.mark.slow
 def test_a_batch_stops_in_time_goes_on_and_is_merged(manifest, tmp_path):
     path = manifest(FEW)
     where = ["--device", "cpu", "--workers", "1", "--out", tmp_path / "out"]
@@ -483,6 +488,7 @@ DEVICE_BATCH = [sys.executable, "-m", "debias_nb.repro.cli", "device-batch"]
 NO_GPU = "no CUDA device: what a GPU gives is compared with a CPU only where there is one"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvidia-smi") is None, reason=NO_GPU)
 def test_cpu_and_gpu_agree(manifest, tmp_path):
     path = manifest(in_the_first_world("Base", "Finetuned", "ITVReg, 50 %"))
@@ -524,6 +530,7 @@ def test_a_committed_manifest_asks_for_runs_with_ten_seeds(path):
     assert {run.id for run in runs} == asked, "nothing of the grid is left out"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
 def test_each_kind_of_run_of_a_grid_can_take_a_step(path):
     kinds = dry_runs(grid(path))
@@ -539,6 +546,7 @@ def bundle_of(*args):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_a_bundle_runs_without_this_checkout(manifest, tmp_path):
     "By PYTHONPATH alone, outside of any clone."
     out = tmp_path / "bundle.tar.xz"
@@ -568,6 +576,7 @@ def test_a_bundle_that_is_too_large_is_not_left_behind(manifest, tmp_path, monke
     assert [path.name for path in tmp_path.iterdir() if "bundle" in path.name] == ["bundle.tar.xz"]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_packed_or_is_no_bundle_is_said(manifest, tmp_path):
     out = tmp_path / "bundle.tar.xz"
     done = bundle_of(manifest(FEW), "--out", out, "--wheels", tmp_path / "nowhere")

@@ -24,14 +24,13 @@ from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.encoders import loading
 from debias_nb.encoders import planted as planting
 from debias_nb.encoders.planted import planted_encoder
-from debias_nb.encoders.tokens import EncoderError, Tokens, copied, embed, embed_texts, encode_tokens
+from debias_nb.encoders.tokens import EncoderError, Tokens, check_same_make, copied, embed, embed_texts, encode_tokens
 from debias_nb.encoders.tokens import encoder_fingerprint, from_features, is_static, single_thread, special_ids, stack
 from debias_nb.encoders.tokens import tell_prompts, tokenize
 from debias_nb.encoders.loading import EncoderCard, encoder_cards, find_folder, load_encoder, package_folder
 from debias_nb.encoders.safe_folders import folder_files
 from debias_nb.files import sha256_file
 from debias_nb.encoders.interventions import importance
-from debias_nb.losses.pair_losses import check_same_make
 from made import WORDS
 
 TEXTS = [

@@ -11,6 +11,7 @@ from debias_nb.repro.config import load_experiment
 from debias_nb.repro.runs.records import Store
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
 STATIC = 1e-4 # on any x86-64 processor, in fractions
 TRANSFORMER = .01
 

@@ -44,9 +44,3 @@ def folder_of(path):
 @pytest.mark.parametrize("path", [*PAGES, *notebooks(ROOT)], ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_to_files(path):
     assert not lost(path, folder_of(path))
-
-
-def test_a_link_to_nowhere_is_found(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("[here](README.md) and [nowhere](nothing.md#part), `[code](x)`, [web](https://example.org)")
-    assert lost(page, "") == ["nothing.md#part"]

@@ -192,26 +192,7 @@ def test_a_notebook_to_read_has_been_run_and_exports_nothing(path):
     assert unprinted(nb["cells"]) == []
 
 
-def test_what_is_wrong_with_a_notebook_to_read_is_seen():
-    def cell(kind, source, *shown, **metadata):
-        return {"cell_type": kind, "source": source, "metadata": metadata, "outputs": list(shown)}
-
-    picture = {"data": {"image/png": "", "text/html": "<td>0.62</td>"}}
-    found = [
-        cell("markdown", "x" * 111 + "\n## The idea: one"), cell("code", "a = 1.5\n" * 9, jupyter={"source_hidden": True}),
-        cell("code", "a\nb", picture), cell("markdown", "## Next\nIt is 0.62, 1.5 or 37; [Smith et al. 2022](a-12), `99`, $88$."),
-    ]
-    assert layout(found) == (6 + PICTURE + 2, [6], {"The idea": 2, "Next": 6 + PICTURE})
-    assert unprinted(found) == ["37"]
-
-
 # Parameters.
-
-def test_the_parameters_name_the_profile_of_the_page():
-    with frame.only_stored():
-        for path in PAPERS:
-            assert outputs.name_profile(path, json.loads(path.read_text("utf-8"))) == "", path
-
 
 def test_another_profile_is_found_and_mended():
     nb = json.loads(TABLE.read_text("utf-8"))

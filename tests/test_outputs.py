@@ -59,6 +59,7 @@ def test_what_is_kept_names_no_folder_and_no_error_stream(tmp_path):
 def paper_notebook(tmp_path, monkeypatch):
     "A paper notebook beside its page, as they are committed."
     monkeypatch.setattr(outputs, "ROOT", tmp_path)
+    monkeypatch.setattr(outputs, "name_profile", lambda path, nb: "") # it reads records
     notebook = Path("nbs/papers/scan/weights.ipynb")
     page = [path.relative_to(ROOT) for path in ROOT.glob("reports/scan/weights.*")]
     for name in (notebook, *page):

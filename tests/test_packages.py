@@ -89,6 +89,7 @@ def standing_in(snippet, encoder):
     return re.sub(r'SentenceTransformer\("[^"]+"\)', f'SentenceTransformer("{encoder}")', snippet)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))
 def test_the_snippets_of_the_readme_run_as_printed(tmp_path, number):
     "Each alone, from an empty folder, but for the encoder."
@@ -119,6 +120,7 @@ f('one')
 """
 
 
+@pytest.mark.slow
 def test_the_check_of_types_finds_what_is_wrong(tmp_path):
     "With this project's settings, which leave out some kinds."
     (tmp_path / "debias_nb/measures").mkdir(parents=True)

@@ -103,6 +103,7 @@ def one_seed(tmp_path, monkeypatch):
     monkeypatch.setenv("DEBIAS_NB_RUNS", str(runs))
 
 
+@pytest.mark.slow
 def test_findings_are_written_from_one_planted_seed_too(one_seed, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     with only_stored(fresh=True):
@@ -112,6 +113,7 @@ def test_findings_are_written_from_one_planted_seed_too(one_seed, tmp_path, monk
     assert "On synthetic data" not in page and "on synthetic data" not in page # one run of each method says nothing of the next
 
 
+@pytest.mark.slow
 def test_a_page_with_several_scales_is_written_from_one_planted_seed_too(one_seed, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     write_page("itvreg/interventions", tmp_path, fresh=True)
@@ -218,6 +220,7 @@ def recorded(name, profile):
         return stored(name, profile).records
 
 
+@pytest.mark.slow
 def test_printed_lists_stand_on_the_page_of_their_cases(case_pages):
     for paper, name in (("itvreg", "itvreg/table09"), ("scan", "scan/table07")):
         page = case_pages[name]
@@ -231,6 +234,7 @@ def test_printed_lists_stand_on_the_page_of_their_cases(case_pages):
     assert "| the paper | ✗ Cricket Communications" in case_pages["scan/table07"]
 
 
+@pytest.mark.slow
 def test_what_is_seen_stands_first_on_a_case_page(case_pages):
     page = case_pages["itvreg/table09"]
     [row] = CASES.case_counts(recorded("itvreg/table09", "small")).query("method == 'ITVReg'").to_dict("records")
@@ -264,6 +268,7 @@ def test_a_page_answers_first_and_in_few_numbers(path):
     assert len(re.findall(r"\.(?=\s[A-Z[]|$)", answer)) <= 2, answer
 
 
+@pytest.mark.slow
 def test_cases_of_violence_or_abuse_are_counted_and_not_shown(case_pages):
     words = re.compile(rf"\b({'|'.join(UNSHOWN)})", re.IGNORECASE)
     for page in case_pages.values():

@@ -45,6 +45,7 @@ def test_every_table_has_a_configuration():
     assert "table09" in PAPER and "table07" in SCAN and "table04" in ARR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAPER)
 def test_one_step_of_every_kind_of_run(name):
     quiet()
@@ -63,6 +64,7 @@ def loses_its_weights(run):
     return scan is not None and scan.weights == "learned" and scan.rate == 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in SCAN if n != "table01"])
 def test_one_step_of_every_kind_of_run_on_answers(name):
     quiet()
@@ -80,6 +82,7 @@ def test_one_step_of_every_kind_of_run_on_answers(name):
         assert ("cl" in terms) == (run.method.scan is not None and run.method.scan.debias != "none")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["table02", "table03"])
 def test_one_step_of_every_kind_of_run_on_authors(name):
     quiet()

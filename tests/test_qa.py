@@ -227,10 +227,6 @@ def test_sources_are_registered():
         assert set(source.drops) | set(source.queries) | set(source.paper) <= set(source.files)
 
 
-def test_importing_loads_no_heavy_package(heavy_after):
-    assert heavy_after("debias_nb.data.answers") == "[]"
-
-
 # ---- noise and perturbation
 
 

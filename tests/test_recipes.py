@@ -23,6 +23,7 @@ from made import shrunk
 from sync import tool
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
 FENCED = re.compile(r"(?P<before>[^\n]+)\n\n```\w+\n(?P<text>.*?)```", re.DOTALL)
 FILE = re.compile(r"(?<!\()(?:nbs|configs|debias_nb)/[\w/.]+\.(?:ipynb|yaml|py)")
 

@@ -26,8 +26,8 @@ import made
 from debias_nb import ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, SimCSE, WordDropout, wise_ft
 from debias_nb.losses.batches import Batch, TextStream, View, embeddings_by_column, encode, read_column
 from debias_nb.encoders.tokens import EncoderError, embed, tokenize
-from debias_nb.losses.pair_losses import cosines, itvreg
-from debias_nb.losses.regularized import Draws
+from debias_nb.losses.pair_losses import cosines
+from debias_nb.losses.regularized import Draws, gradient_shares, read_columns
 from debias_nb.trainer import training_arguments
 from faults.harness import Child
 
@@ -195,7 +195,8 @@ def test_a_batch_is_embedded_once_and_its_terms_are_those_of_separate_passes(enc
     assert torch.isclose(terms["base"], plain, atol=1e-5)
     apart = torch.stack([outreg_apart(model, base, part) for part in texts]).mean()
     assert torch.isclose(terms["outreg"], .5 * apart, atol=1e-5) and terms["outreg"] > 1e-3
-    assert torch.isclose(terms["itvreg"], 2 * itvreg(importance, at_base, weight), atol=1e-5) and terms["itvreg"] > 1e-5
+    change = ((importance - at_base) ** 2)[weight > 0].mean()
+    assert torch.isclose(terms["itvreg"], 2 * change, atol=1e-5) and terms["itvreg"] > 1e-5
 
 
 class Own(torch.nn.Module):
@@ -407,6 +408,7 @@ class Kill(TrainerCallback):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="no SIGKILL here")
 @pytest.mark.parametrize("name", ["bert", "table"])
 def test_a_killed_run_goes_on_as_if_nothing_had_been(folders, encoders, name, tmp_path):
@@ -451,16 +453,11 @@ def test_what_draws_nothing_takes_no_number(bert):
 def test_terms_of_other_texts_are_those_of_each_text(encoders, monkeypatch, name, make):
     base = encoders[name]
     model = moved(copy.deepcopy(base), {"bert": .05, "table": .5}[name])
-    regularizers = [OutReg(1., texts=OTHERS, texts_per_batch=99), ITVReg(1., texts=OTHERS, texts_per_batch=99)]
-    loss = Regularized(model, make(model), regularizers, base=base)
+    loss = Regularized(model, make(model), [ITVReg(1., texts=OTHERS, texts_per_batch=99)], base=base)
     seen = changed_texts(monkeypatch)
     features, scores = batch_of(model, SCORED)
     terms = loss(features, scores if make is LeastSquares else None)
-    drift = []
-    for one in OTHERS:
-        u, u0 = model.encode(one, normalize_embeddings=True), base.encode(one, normalize_embeddings=True)
-        drift.append(((u - u0) ** 2).sum())
-    texts, _, other = seen # the second regularizer embeds its texts, and what is left of them
+    texts, other = seen # the texts, and what is left of them
     assert len(texts) == len(other) == len(OTHERS)
     change = []
     for row in range(len(OTHERS)):
@@ -468,9 +465,7 @@ def test_terms_of_other_texts_are_those_of_each_text(encoders, monkeypatch, name
         if whole.ordinary.sum() > 1:
             cosine = [float(cosines(embed(encoder, whole), embed(encoder, part))) for encoder in (model, base)]
             change.append((cosine[0] - cosine[1]) ** 2)
-    assert float(terms["outreg"].detach()) == pytest.approx(np.mean(drift), abs=1e-5)
-    assert float(terms["itvreg"].detach()) == pytest.approx(np.mean(change), abs=1e-5)
-    assert min(terms["outreg"], terms["itvreg"]) > 1e-5
+    assert float(terms["itvreg"].detach()) == pytest.approx(np.mean(change), abs=1e-5) and terms["itvreg"] > 1e-5
 
 
 @pytest.mark.parametrize("name", ["bert", "table"])
@@ -658,21 +653,20 @@ def test_terms_and_their_shares_in_the_gradient_are_logged(table, tmp_path):
         assert abs(entry["loss"] - entry["base"] - entry["outreg"] - entry["l2sp"]) < 3e-4
     assert logged[0]["outreg_gradient_share"] == 0 < logged[10]["outreg_gradient_share"] < 1
     weights = list(table.parameters())
-    terms = loss(*batch_of(table, PAIR))
-    terms = {name: term for name, term in terms.items() if "share" not in name}
+    terms = dict(loss(*batch_of(table, PAIR)))
     lengths = {}
     for name, term in terms.items():
         gradient = torch.autograd.grad(term, weights, retain_graph=True)[0]
         lengths[name] = gradient.norm()
-    loss.watch._measure(terms, weights, {})
-    for name, length in lengths.items():
-        assert torch.isclose(loss.watch.shares[name], length / sum(lengths.values()))
+    for name, share in gradient_shares(terms, weights).items():
+        assert torch.isclose(share, lengths[name] / sum(lengths.values()))
 
 
 def test_word_dropout_shortens_the_texts_of_training_alone(bert):
     def lengths(one, training):
+        batch = Batch(bert, bert, None, batch_of(bert, PAIR)[0], Draws())
         with torch.set_grad_enabled(training):
-            batch = Regularized(bert, mnrl(bert), [one])._batch(batch_of(bert, PAIR)[0])
+            read_columns(mnrl(bert), batch, [one])
         batch.read("all")
         return torch.stack([column.tokens.mask.sum(1) for column in batch.columns.values()])
 
@@ -683,101 +677,6 @@ def test_word_dropout_shortens_the_texts_of_training_alone(bert):
     assert (lengths(WordDropout(.5, columns=0, rows=.2), True) < whole).sum(1).tolist() == [1, 0]
 
 
-# ---------------------------------------------------------------- a share of the gradient in place of lambda
-
-
-def lengths_of(terms, model):
-    "The length of the gradient of each term, by itself."
-    weights = list(model.parameters())
-    found = {}
-    for name, term in terms.items():
-        parts = torch.autograd.grad(term, weights, retain_graph=True, allow_unused=True)
-        found[name] = torch.cat([part.flatten() for part in parts if part is not None]).norm()
-    return found
-
-
-@pytest.mark.parametrize("name, make, columns", [
-    ("bert", mnrl, PAIR), ("bert", matryoshka, TRIPLET), ("table", losses.CosineSimilarityLoss, SCORED), ("table", LeastSquares, SCORED)])
-def test_terms_have_the_share_of_the_gradient_that_is_asked_for(encoders, name, make, columns):
-    "Several of them, next to one with a lambda of its own."
-    base = encoders[name]
-    model = stepped(base)
-    for asked in ({"outreg": .2}, {"outreg": .2, "itvreg": .05, "maskreg": .3}):
-        kinds = {"outreg": OutReg, "itvreg": ITVReg, "maskreg": MaskReg}
-        one_of_each = [kinds[kind](f"{100 * share:g}%") for kind, share in asked.items()]
-        loss = Regularized(model, make(model), [*one_of_each, L2SP(.1)], base=base)
-        terms = loss(*batch_of(model, columns))
-        lengths = lengths_of({name: terms[name] for name in terms}, model)
-        for kind, share in asked.items():
-            assert torch.isclose(lengths[kind] / sum(lengths.values()), torch.tensor(share), rtol=1e-4)
-            assert torch.isclose(terms[kind], terms.shown[f"{kind}_weight"] * terms.raw[kind])
-            assert torch.isclose(terms.shown[f"{kind}_gradient_share"], torch.tensor(share), rtol=1e-4)
-        with torch.no_grad():
-            assert not loss(*batch_of(model, columns)).shown
-
-
-def test_lambda_follows_a_training_by_medians_of_what_was_measured(table, tmp_path):
-    "Before the first step there is nothing to weigh. One batch that is unlike the others does not count."
-    loss = Regularized(table, mnrl(table), [OutReg("20%")])
-    how = dict(max_steps=300, logging_strategy="steps", logging_steps=1)
-    loss.watch.measures = lambda: True
-    logged = trained(table, loss, rows(PAIR, 200), tmp_path, **how).state.log_history[:-1]
-    weights = [entry["outreg_weight"] for entry in logged]
-    shares = np.array([entry["outreg_gradient_share"] for entry in logged])
-    assert weights[0] == 0 < weights[1]
-    assert {step % 5 for step in range(21, 301) if weights[step - 1] != weights[step - 2]} == {0}
-    assert abs(shares[100:].mean() - .2) < .03
-    for measured in ([[8., 2.]] * 3, [[8., 2.]] * 2 + [[900., .001]]):
-        loss.strengths.state["measured"] = measured
-        loss.strengths._set()
-        assert loss.strengths.weight("outreg") == pytest.approx(.2 / .8 * 8 / 2)
-    loss.strengths.state["measured"] = [[8., 1e-7]]
-    loss.strengths._set()
-    assert loss.strengths.weight("outreg") == pytest.approx(1.), "of a gradient that is rounding nothing follows"
-
-
-SHARES = [OutReg("20%"), ITVReg("10%", rows=.5), SimCSE(.1)]
-
-
-@pytest.mark.parametrize("name", ["bert", "table"])
-def test_lambda_is_kept_in_a_checkpoint(folders, name, tmp_path):
-    "In a new process, and by a trainer that goes back to its own checkpoint."
-    def began():
-        model = made.load(folders[name])
-        loss = Regularized(model, mnrl(model), SHARES)
-        return trainer_of(model, loss, rows(PAIR), tmp_path, max_steps=12, save_strategy="steps", save_steps=4)
-
-    whole = began()
-    whole.train()
-    after = copy.deepcopy(whole.model)
-    known = copy.deepcopy(whole.loss.strengths.state)
-    assert known["batches"] == 12 and min(known["lambdas"].values()) > 0
-    for trainer in (began(), whole):
-        trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-8"))
-        assert furthest(trainer.model, after) == 0
-        assert trainer.loss.strengths.state == known
-    again = began() # a training of its own begins anew, whatever has been trained before
-    again.train()
-    assert furthest(again.model, after) == 0
-    other = Regularized(again.model, mnrl(again.model), SHARES)
-    trained(again.model, other, rows(PAIR), tmp_path, max_steps=3)
-    assert other.strengths.state["batches"] == 3
-
-
-def test_a_share_is_refused_where_there_is_no_gradient_to_measure(bert, tmp_path):
-    loss = Regularized(bert, mnrl(bert), [OutReg("20%")])
-    bert[0].auto_model.gradient_checkpointing_enable({"use_reentrant": True})
-    bert[0].auto_model.enable_input_require_grads()
-    with pytest.raises(ValueError, match="outreg cannot be kept at a share of the gradient: .* give a number as weight"):
-        loss(*batch_of(bert.train(), PAIR))
-
-
-def test_two_losses_with_the_same_shares_are_refused(bert, tmp_path):
-    first, second = (Regularized(bert, mnrl(bert), [OutReg("20%")]) for _ in range(2))
-    with pytest.raises(ValueError, match="two losses of one training .* `seed`"):
-        trained(bert, {"one": first, "other": second}, {"one": rows(PAIR), "other": rows(PAIR, seed=1)}, tmp_path)
-
-
 # ---------------------------------------------------------------- what is said
 
 
@@ -785,22 +684,21 @@ def warned(model, loss, data, folder, **how):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trained(model, loss, data, folder, **how)
-    return [str(one.message) for one in caught if re.search("100 steps|batch", str(one.message))]
+    return [str(one.message) for one in caught if "100 steps" in str(one.message)]
 
 
 ONE_WORD = Dataset.from_dict({name: [dice.choice(made.WORDS) for _ in range(8)] for dice in [random.Random(0)] for name in PAIR})
 
 
 @pytest.mark.parametrize("regularizers, data, how, words", [
-    ([OutReg(1.)], rows(PAIR), dict(max_steps=120, learning_rate=2e-6), "static table"),
-    ([OutReg(1.)], rows(PAIR), dict(max_steps=120, learning_rate=2e-2), None),
+    ([OutReg(1.), L2SP(0.)], rows(PAIR), dict(max_steps=120, learning_rate=2e-2), None),
     ([OutReg(1.)], rows(PAIR), dict(max_steps=60, learning_rate=2e-6, gradient_accumulation_steps=2), None),
-    ([OutReg(1e-5)], rows(PAIR), dict(max_steps=12), "first 10 batches"),
-    ([ITVReg(1.), OutReg(1.)], ONE_WORD, dict(max_steps=104), "'itvreg' was 0"),
-], ids=["a rate that moves nothing", "one that does", "too few steps", "a weight that is not felt", "nothing to act on"])
-def test_what_does_nothing_is_said_once(table, tmp_path, regularizers, data, how, words):
+    ([OutReg(1e-5), L2SP(1.)], rows(PAIR), dict(max_steps=102), "steps 'outreg' had at most 0.*% of the gradient, which"),
+    ([ITVReg(1.), OutReg(1.)], ONE_WORD, dict(max_steps=102), "'itvreg' was 0"),
+], ids=["one that is felt, and one of no weight", "too few steps", "a weight that is not felt", "nothing to act on"])
+def test_a_term_that_does_nothing_is_said_once(table, tmp_path, regularizers, data, how, words):
     said = warned(table, Regularized(table, mnrl(table), regularizers), data, tmp_path, **how)
-    assert len(said) == (words is not None) and (words or "") in "".join(said)
+    assert len(said) == (words is not None) and re.search(words or "", "".join(said))
 
 
 # ---------------------------------------------------------------- what is refused
@@ -836,7 +734,6 @@ def with_adapter(model):
     (lambda m: Regularized(m, in_matryoshka(m, with_mnrl(m, OutReg())), [L2SP()]), ValueError, "base_loss"),
     (lambda m: with_mnrl(m), ValueError, "regularizers"),
     (lambda m: with_mnrl(m, OutReg), ValueError, "regularizers"),
-    (lambda m: with_mnrl(m, "outreg"), ValueError, "regularizers"),
     (lambda m: with_mnrl(m, OutReg(), base=m), ValueError, "`base`"),
     (lambda m: with_mnrl(m, OutReg(), base=made.without_a_vector_for_the_unknown()), ValueError, "tokenizers"),
     (lambda m: with_mnrl(without_dropout(m), SimCSE()), ValueError, "SimCSE"),
@@ -845,27 +742,18 @@ def with_adapter(model):
     (lambda m: with_mnrl(template(m), WordDropout(.2)), EncoderError, "template"),
     (lambda m: Regularized(torch.nn.Linear(1, 1), mnrl(m), [MaskReg()]), ValueError, "model"),
     (lambda m: ITVReg(-1), ValueError, "weight"),
-    (lambda m: OutReg("0.1"), ValueError, "weight must be a number .lambda. or a share"),
-    (lambda m: ITVReg("100%"), ValueError, "weight, as a share of the gradient, must lie in .0, 1."),
-    (lambda m: ITVReg("-5%"), ValueError, "weight"),
-    (lambda m: with_mnrl(m, OutReg("50%"), ITVReg("50%")), ValueError, "ask for 100% of the gradient"),
-    (lambda m: Regularized(m, in_matryoshka(m, cached(m)), [OutReg("5%")]), ValueError, "gradient cache"),
-    (lambda m: MaskReg(float("nan")), ValueError, "weight"),
+    (lambda m: OutReg("20%"), ValueError, r"weight \(lambda\) must be a number, got '20%'"),
     (lambda m: ITVReg(mask_share=50), ValueError, "mask_share"),
-    (lambda m: ITVReg(intervention="masc"), ValueError, "masc"),
     (lambda m: SimCSE(token_dropout=0.), ValueError, "token_dropout"),
     (lambda m: OutReg(rows=0), ValueError, "rows"),
     (lambda m: OutReg(columns="anchor"), ValueError, "columns"),
     (lambda m: OutReg(columns=True), ValueError, "columns"),
     (lambda m: WordDropout(1.), ValueError, "share"),
-    (lambda m: OutReg(texts=[]), ValueError, "texts must be two or more, got 0"),
     (lambda m: OutReg(texts=["red kettle"]), ValueError, "texts must be two or more, got 1"),
     (lambda m: OutReg(texts=7), ValueError, "texts must be a list of strings.* got a int"),
-    (lambda m: OutReg(texts=b"red kettle"), ValueError, "got a bytes"),
     (lambda m: ITVReg(texts=[b"red", b"kettle"]), ValueError, "number 0 is a bytes"),
     (lambda m: OutReg(texts=["red kettle", None]), ValueError, "number 1"),
     (lambda m: OutReg(texts=pd.DataFrame({"text": ["a", "b"], "more": ["a", "b"]})), ValueError, "DataFrame"),
-    (lambda m: OutReg(texts={"text": ["a"], "more": ["b"]}), ValueError, "dict"),
     (lambda m: OutReg(texts="red kettle"), ValueError, "red kettle: no such file"),
     (lambda m: OutReg(texts=OTHERS, texts_per_batch=.5), ValueError, "texts_per_batch"),
     (lambda m: OutReg(texts=OTHERS, columns=1), ValueError, "columns"),
@@ -877,18 +765,6 @@ def with_adapter(model):
 def test_what_cannot_work_is_refused_when_it_is_built(bert, build, error, words):
     with pytest.raises(error, match=words):
         build(bert)
-
-
-@pytest.mark.parametrize("content, words", [
-    (b"", "others.txt must be two or more, got 0"),
-    (b"red kettle\n\n", "others.txt must be two or more, got 1"),
-    (b"red kettle\nold l\xe4mp", "others.txt:2: not UTF-8"),
-])
-def test_a_file_of_texts_that_cannot_be_used_is_named(tmp_path, content, words):
-    path = tmp_path / "others.txt"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=words):
-        OutReg(texts=path)
 
 
 def test_gradient_cache_in_several_processes_is_refused(bert, monkeypatch):

@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings, strategies as st
 
-from debias_nb.losses.scan import HEADS, FUNCTION_KINDS, LEARNERS, VARIANTS, DirectDecorrelation, GramDecorrelation
-from debias_nb.losses.scan import LanguageDebiasing, Memory, ScanHead, Weights, contrastive_loss, decorrelation
-from debias_nb.losses.scan import diagnose_weights, learn_weights, random_features, scan_loss, standardize
+from debias_nb.losses.decorrelation import FORMS, DirectDecorrelation, GramDecorrelation, decorrelation
+from debias_nb.losses.scan import HEADS, FUNCTION_KINDS, LEARNERS, VARIANTS, LanguageDebiasing, Memory, ScanHead
+from debias_nb.losses.scan import Weights, contrastive_loss, diagnose_weights, learn_weights, random_features, scan_loss
+from debias_nb.losses.scan import standardize
 
 torch.set_num_threads(1)
-FORMS = ["moment", "paper", "matched"]
 
 
 def seeded(seed=0):

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from debias_nb.repro.runs.tasks import authors
 from debias_nb.losses import authors as arr
-from debias_nb.losses.authors import author_ids
+from debias_nb.losses.author_batches import author_ids
 from debias_nb.repro.runs.tasks.authors import author_loss, author_split, beginning, counts, evaluate_authors, excerpt
 from debias_nb.repro.runs.tasks.authors import fit_authors, leaks, settings, topic_rows, tuned
 from debias_nb.data.authors import Texts, query_target

@@ -125,11 +125,9 @@ print(make_titles('x', ['Cup', 'Pot'], ['Lid', 'cup', 'Rim'], [(0, 0), (1, 1), (
 def test_fingerprints_are_of_the_content_whatever_name_and_process():
     assert library().fingerprint == library().fingerprint != library(seed=1).fingerprint
     here = t.make_titles("y", ["Cup", "Pot"], ["Lid", "cup", "Rim"], [(0, 0), (1, 1), (1, 2)])
-    for seed in "12":
-        child = subprocess.run(
-            [sys.executable, "-c", FINGERPRINT], env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True, text=True, check=True)
-        assert child.stdout == here.fingerprint + "\n"
+    command = [sys.executable, "-c", FINGERPRINT]
+    child = subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": "1"}, capture_output=True, text=True, check=True)
+    assert child.stdout == here.fingerprint + "\n"
 
 
 # ---- readers

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings, strategies as st
 from scipy.sparse import csr_matrix
 
 from debias_nb.encoders import tokens as encoders
@@ -25,7 +24,7 @@ from debias_nb.repro.runs.tasks.common import base_encoder
 from debias_nb.repro.runs.tasks.pairs import training_pairs
 from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
 from debias_nb.encoders.planted import planted_encoder
-from debias_nb.encoders.tokens import Tokens, encoder_fingerprint, single_thread, stack, tokenize
+from debias_nb.encoders.tokens import encoder_fingerprint, single_thread, tokenize
 from debias_nb.encoders.interventions import choose
 from debias_nb.repro.runs import matching
 from debias_nb.repro.runs.matching import Course, FrozenBase, make_loss
@@ -199,40 +198,6 @@ def test_a_curve_has_means_of_stretches():
 # interventions
 
 
-@st.composite
-def rectangles(draw):
-    lengths = draw(st.lists(st.integers(0, 9), min_size=1, max_size=8))
-    ids = torch.zeros(len(lengths), max(lengths) + 2, dtype=torch.long)
-    for i, n in enumerate(lengths):
-        words = draw(st.lists(st.integers(3, 40), min_size=n, max_size=n))
-        ids[i, :n + 2] = torch.tensor([1, *words, 2])
-    return Tokens(ids, ids > 0, ids > 2)
-
-
-@settings(max_examples=150)
-@given(rectangles(), st.floats(.01, .99), st.integers(0, 2**31), st.integers(0, 50), st.integers(0, 9), st.data())
-def test_interventions_know_nothing_of_the_batch(tokens, share, seed, epoch, pad, data):
-    n = len(tokens)
-    rows = np.array(data.draw(st.lists(st.integers(0, 10**6), min_size=n, max_size=n, unique=True)))
-    order = data.draw(st.permutations(range(n)).map(lambda p: p[: data.draw(st.integers(1, n))]))
-    further = tokens.ids.shape[1] + pad
-    empty = Tokens(*(torch.zeros(1, further, dtype=dtype) for dtype in (torch.long, torch.bool, torch.bool)))
-    wide = stack(tokens, empty)
-    # some of the rows, in another order, between other columns
-    part = Tokens(wide.ids[order], wide.mask[order], wide.ordinary[order])
-    for names, again in ((rows, rows[order]), (None, None)):
-        chosen, weight = choose(tokens, share, seed, epoch, names)
-        other, other_weight = choose(part, share, seed, epoch, again)
-        assert torch.equal(other[:, : chosen.shape[1]], chosen[order])
-        assert not other[:, chosen.shape[1]:].any()
-        assert torch.equal(other_weight, weight[order])
-        count = tokens.ordinary.sum(1)
-        assert not (chosen & ~tokens.ordinary).any()
-        assert torch.equal(weight, (count > 1).float())
-        share_of_them = (share * count).round().clamp(min=1).minimum(count - 1)
-        assert torch.equal(chosen.sum(1), torch.where(count > 1, share_of_them, 0))
-
-
 @pytest.mark.parametrize("name", ["bert", "table"])
 def test_training_draws_the_same_whatever_the_batches(made, name, monkeypatch):
     "Row 5 of epoch 1 gets one intervention, in batches of 4 or 7, and when the base encoder is prepared."
@@ -392,6 +357,7 @@ print(json.dumps(execute(run)))
 """
 
 
+@pytest.mark.slow
 def test_another_process_gives_the_same_record(tmp_path):
     "Encoder, data, batches, interventions, resamples: all of it again from nothing, with other hashes of strings."
     run = experiment(["ITVReg"], [3]).runs()[0]

@@ -243,6 +243,7 @@ def decided(apart, monkeypatch, rounds):
     return len(compared), len(sure)
 
 
+@pytest.mark.slow
 def test_the_ledger_tells_equal_methods_apart_in_one_claim_of_twenty_at_most(monkeypatch):
     "Every claim of three papers, with the runs, seeds, worlds and splits that it has."
     claims, sure = decided(0., monkeypatch, rounds=2)

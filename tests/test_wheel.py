@@ -12,6 +12,7 @@ import pytest
 import debias_nb
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
 PACKAGE = ROOT / "debias_nb"
 VARIABLES = ("DEBIAS_NB_DATA", "DEBIAS_NB_MODELS", "DEBIAS_NB_RUNS", "DEBIAS_NB_CACHE", "PYTHONPATH")
 
@@ -60,14 +61,6 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     files = {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*") if path.is_file() and path.suffix != ".pyc"}
     assert held == files | {"debias_nb/repro/page.html.j2", "debias_nb/data/deeper/page.html"}
     assert {"debias_nb/py.typed", "debias_nb/__init__.pyi", "debias_nb/encoders.yaml", "debias_nb/data/datasets.yaml"} <= held
-
-
-def test_the_import_loads_nothing(away):
-    "Names are there before they are loaded."
-    code = "import sys; before = set(sys.modules); import debias_nb; print(*sorted(set(sys.modules) - before))"
-    loaded = {name.partition(".")[0] for name in away("-c", code).stdout.split()}
-    assert loaded - set(sys.stdlib_module_names) == {"debias_nb"}
-    assert "Regularized" in away("-c", "import debias_nb; print(dir(debias_nb))").stdout
 
 
 def test_a_missing_package_is_named(away):

@@ -93,15 +93,6 @@ def test_what_a_diagnosis_says_has_the_words_of_the_field(path):
     assert coined(sentences(path)) == []
 
 
-def test_a_coined_word_in_a_template_is_noticed(tmp_path):
-    page = tmp_path / "page.html.j2"
-    page.write_text("<style>.beside { color: red }</style><p>The <b>remedy</b> takes {{ share }} % of all.</p>", "utf-8")
-    assert coined(template_text(page)) == ["remedy → method, or regularizer", r"/\d %/ → 95%, without a space"]
-    module = tmp_path / "module.py"
-    module.write_text('TEXT = "There is no remedy"', "utf-8")
-    assert coined(sentences(module)) == ["remedy → method, or regularizer"]
-
-
 def test_help_has_the_words_of_the_field():
     said = helps(typer.main.get_command(app))
     assert "Repeatable." in said

@@ -113,6 +113,7 @@ HAS_SNAKEMAKE = importlib.util.find_spec("snakemake") is not None
 HAS_SLURM = HAS_SNAKEMAKE and shutil.which("sinfo") and not subprocess.run(["sinfo"], capture_output=True).returncode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", [
     pytest.param("local", marks=pytest.mark.skipif(not HAS_SNAKEMAKE, reason="no Snakemake: pip install -e '.[cluster]'")),
     pytest.param("slurm", marks=pytest.mark.skipif(not HAS_SLURM, reason="no Slurm answers: workflow/slurm_local.sh")),

@@ -146,8 +146,3 @@ def write(folder: Path) -> int: # bytes of the data
         (folder / name).write_text(text.replace("VERSION", __version__), "utf-8")
     shutil.copytree(PARTS / "vendor", folder / "vendor", dirs_exist_ok=True)
     return len(packed)
-
-
-if __name__ == "__main__":
-    target = Path(sys.argv[1] if len(sys.argv) > 1 else "_docs")
-    print(f"{write(target):,} bytes of cells in {target}/explorer.data.js")

@@ -1,5 +1,4 @@
-"Make README.md from nbs/index.ipynb, which is run first; with --check only say whether README.md is what it would be."
-import argparse
+"README.md as nbs/index.ipynb makes it, which is run first; tools/sync.py compares and writes it."
 import difflib
 import re
 import sys
@@ -77,22 +76,3 @@ def difference(root: Path = ROOT) -> list[str]:
     old = target.read_text("utf-8") if target.is_file() else ""
     new = readme(root)
     return list(difflib.unified_diff(old.splitlines(), new.splitlines(), TARGET, SOURCE, lineterm="", n=1))
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    check = "write nothing; print the difference and exit with 1 when there is one"
-    parser.add_argument("--check", action="store_true", help=check)
-    if not parser.parse_args().check:
-        (ROOT / TARGET).write_text(readme(), "utf-8")
-        return 0
-    found = difference()
-    print("\n".join(found) if found else f"{TARGET} is what {SOURCE} gives")
-    return bool(found)
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except RuntimeError as e:
-        sys.exit(str(e))

@@ -24,7 +24,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import outputs
@@ -217,16 +217,23 @@ def imported(code: str, module: str) -> set[str]: # module: what the code is, as
     return {name for name in found if name.startswith("debias_nb.")}
 
 
+@cache
+def imports_of(module: str, root: Path) -> frozenset[str] | None: # None: there is no such module
+    "What a module of the library imports."
+    path = root / f"{module.replace('.', '/')}.py"
+    return frozenset(imported(path.read_text("utf-8"), module)) if path.is_file() else None
+
+
 def all_imported(modules: set[str], root: Path) -> set[str]:
     "Some modules, and what they import, and so on."
     known = set()
     waiting = set(modules)
     while waiting:
         module = waiting.pop()
-        path = root / f"{module.replace('.', '/')}.py"
-        if module not in known and path.is_file():
+        further = imports_of(module, root)
+        if module not in known and further is not None:
             known.add(module)
-            waiting |= imported(path.read_text("utf-8"), module)
+            waiting |= further
     return known
 
 

@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'IN_THE_PLACE_OF_WORDS', 'ROUTER', 'PADDED', 'Tokens', 'stack', 'is_static', 'layers_of',
            'is_plain_table', 'leaves_prompts_out', 'has_template', 'check_no_template', 'check_apart', 'copied',
-           'device_of', 'special_ids', 'mask_id', 'as_tokens', 'several_texts', 'tokenize', 'from_features',
-           'tell_prompts', 'pooled', 'to_features', 'unit_rows', 'encode_tokens', 'token_vectors', 'table_vectors',
-           'autocast', 'evaluating', 'embed', 'default_prompt', 'embed_texts', 'single_thread', 'weights_hash',
-           'encoder_fingerprint']
+           'check_same_make', 'device_of', 'special_ids', 'mask_id', 'as_tokens', 'several_texts', 'tokenize',
+           'from_features', 'tell_prompts', 'pooled', 'to_features', 'unit_rows', 'encode_tokens', 'token_vectors',
+           'table_vectors', 'autocast', 'evaluating', 'embed', 'default_prompt', 'embed_texts', 'single_thread',
+           'weights_hash', 'encoder_fingerprint', 'own_dropout']
 
 # %% ../../nbs/encoders/tokens.ipynb #b8f6c600
 import copy
@@ -168,6 +168,18 @@ def copied(model):
     other = copy.deepcopy(model)
     check_apart(model, other)
     return other
+
+
+def check_same_make(base, model) -> None:
+    "Raises `ValueError` for two encoders whose weights differ in shape, whose tokenizers differ, or that share a `forward`."
+    check_apart(base, model)
+    if base.tokenizer.get_vocab() != model.tokenizer.get_vocab():
+        raise ValueError("base and tuned encoder have different tokenizers: the same id is not the same token")
+    shapes = [{name: tuple(value.shape) for name, value in one.state_dict().items()} for one in (base, model)]
+    for name in shapes[0] | shapes[1]:
+        here, there = (known.get(name) for known in shapes)
+        if here != there:
+            raise ValueError(f"base and tuned encoder differ in make: {name} is {here} and {there}")
 
 
 def device_of(model) -> torch.device:
@@ -582,3 +594,18 @@ def encoder_fingerprint(model) -> str: # 64 hex digits
     vocabulary = sorted(model.tokenizer.get_vocab().items())
     h.update(json.dumps(vocabulary).encode())
     return h.hexdigest()
+
+# %% ../../nbs/encoders/tokens.ipynb #d2a6c0e2
+@contextmanager
+def own_dropout(
+    device: torch.device, # of the encoder
+    number: int,          # in [0, 2**63)
+):
+    "Inside, dropout draws from the stream of a number; outside, as if nothing had been."
+    on_gpu = device.type == "cuda"
+    with torch.random.fork_rng([device] if on_gpu else []):
+        torch.default_generator.manual_seed(number)
+        if on_gpu:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(number)
+        yield

@@ -25,7 +25,8 @@ import torch
 from ..checks import ConfigError, module_and_name, nearest
 from ..files import load_yaml, package_file, project_root
 from ..encoders.tokens import is_static
-from ..losses.regularized import Changing, Regularized, Regularizer
+from ..losses.regularized import Regularized
+from ..losses.regularizers import Changing, Regularizer
 from .config import ExperimentConfig, MethodConfig, Names, RunConfig
 from .pages.pairing import Made, Side, alike, is_clean, made_by, mean_replicates, paired_sides, run_on
 from .pages.pairing import scaled, trained_in

@@ -1,4 +1,5 @@
 """The pages of _docs/, served, and a Chromium to look at them."""
+import json
 import shutil
 import socketserver
 import threading
@@ -33,8 +34,14 @@ def served():
     server.shutdown()
 
 
+INDEX = "**/search_index.json"
+
+
 @pytest.fixture
 def tab(browser):
+    "A page without an index of the search, which each page that is opened would build: `tab.unroute(INDEX)` gives it one."
+    index = json.loads((SITE / "search" / "search_index.json").read_text("utf-8"))
     page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.route(INDEX, lambda route: route.fulfill(json=index | {"docs": []}))
     yield page
     page.close()

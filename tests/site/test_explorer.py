@@ -32,24 +32,17 @@ def other(tab, name: str) -> str:
     return next(value for value in values if value != tab.input_value(f"[name={name}]"))
 
 
-@pytest.mark.parametrize("name", CHOSEN)
-def test_a_filter_narrows_the_rows(explorer, name):
+def test_each_filter_narrows_the_rows(explorer):
     tab = explorer("table=table8") # which has several metrics
-    value = other(tab, name)
-    before = shown(tab)
-    tab.select_option(f"[name={name}]", value)
-    after = shown(tab)
-    assert after and after != before
-    assert {row[name] for row in after} == {value}
-    assert tab.locator("#picture circle").count() == len(after)
-
-
-def test_the_head_of_a_column_narrows_the_rows(explorer):
-    tab = explorer()
-    all_rows = shown(tab)
-    tab.get_by_label("Filter by method").press_sequentially("ITVReg")
-    tab.wait_for_function(f"numbers.getData('active').length < {len(all_rows)}")
-    assert {"itvreg" in row["method"].lower() for row in shown(tab)} == {True}
+    for name in reversed(CHOSEN): # what stands to the right of a filter depends on it
+        before, value = tab.input_value(f"[name={name}]"), other(tab, name)
+        all_rows = shown(tab)
+        tab.select_option(f"[name={name}]", value)
+        rows = shown(tab)
+        assert rows and rows != all_rows
+        assert {row[name] for row in rows} == {value}
+        assert tab.locator("#picture circle").count() == len(rows)
+        tab.select_option(f"[name={name}]", before)
 
 
 def test_tables_bear_the_titles_of_their_pages(explorer):
@@ -64,45 +57,40 @@ def test_tables_bear_the_titles_of_their_pages(explorer):
 
 
 def test_a_method_is_taken_off_and_the_difference_has_its_interval(explorer):
-    view = "table=texts_quora&encoder=MiniLM"
-    values = {(row["method"], row["column"]): row["value"] for row in shown(explorer(view))}
-    tab = explorer(f"{view}&minus=Finetuned")
-    rows = shown(tab)
-    assert rows and {row["method"] for row in rows} == {method for method, _ in values} - {"Finetuned"}
-    for row in rows:
+    tab = explorer("table=texts_quora&encoder=MiniLM&minus=Finetuned")
+    differences = shown(tab)
+    assert "minus Finetuned (points)" in tab.inner_text("#picture")
+    tab.select_option("[name=minus]", "nothing")
+    values = {(row["method"], row["column"]): row["value"] for row in shown(tab)}
+    assert differences and {row["method"] for row in differences} == {method for method, _ in values} - {"Finetuned"}
+    for row in differences:
         value, base = values[row["method"], row["column"]], values["Finetuned", row["column"]]
         assert abs(row["value"] - (value - base)) < .02
         assert row["method"] == "Base" or row["low"] < row["value"] < row["high"]
-    assert "minus Finetuned (points)" in tab.inner_text("#picture")
-    tab.select_option("[name=minus]", "nothing")
-    assert {(row["method"], row["column"]): row["value"] for row in shown(tab)} == values
 
 
-def test_the_way_back(explorer):
-    tab = explorer()
-    tab.get_by_role("navigation").get_by_text("Start").click()
-    assert tab.url.endswith("/index.html")
-
-
-@pytest.mark.parametrize("place", ["#picture circle", "#numbers button"])
-def test_a_click_says_where_a_number_comes_from(explorer, place):
-    tab = explorer()
-    tab.locator(place).first.dispatch_event("click") # wherever it lies
-    said = tab.inner_text("#details")
-    for what in ("Value", "Where", "Command that makes it again", "Commit", "Runs (", "Configuration of the first run"):
-        assert what in said
-    tab.click("#details summary")
-    assert '"method"' in tab.inner_text("#details pre")
-    assert "debias-nb" in said
-
-
-def test_a_circle_tells_of_its_own_row(explorer):
+def test_a_row_a_circle_and_a_number_tell_where_they_come_from_and_there_is_a_way_back(explorer):
     tab = explorer()
     circle = tab.locator("#picture circle").last
     title = circle.locator("title").text_content()
-    circle.dispatch_event("click")
+    circle.dispatch_event("click") # wherever it lies
     method, rest = title.split(", ", 1)
     assert tab.inner_text("#details h2") == f"{method}, {rest.partition(':')[0]}"
+    for place in ("#picture circle", "#numbers button"):
+        tab.locator(place).first.dispatch_event("click")
+        said = tab.inner_text("#details")
+        for what in ("Value", "Where", "Command that makes it again", "Commit", "Runs (", "Configuration of the first run"):
+            assert what in said
+        tab.click("#details summary")
+        assert '"method"' in tab.inner_text("#details pre")
+        assert "debias-nb" in said
+
+    all_rows = shown(tab)
+    tab.get_by_label("Filter by method").press_sequentially("ITVReg")
+    tab.wait_for_function(f"numbers.getData('active').length < {len(all_rows)}")
+    assert {"itvreg" in row["method"].lower() for row in shown(tab)} == {True}
+    tab.get_by_role("navigation").get_by_text("Start").click()
+    assert tab.url.endswith("/index.html")
 
 
 def test_the_address_keeps_the_view(explorer):
@@ -117,12 +105,12 @@ def test_the_address_keeps_the_view(explorer):
 
 
 @pytest.mark.parametrize("address, named", [
-    ("paper=itvreg&table=table99", "table table99"), ("view=nothing", "view nothing"), ("paper=zzz", "paper zzz"), ("place=1", "place 1")])
+    ("paper=itvreg&table=table99", "table table99"),
+    ("view=nothing&place=1&paper=zzz", "view nothing, place 1, paper zzz")])
 def test_an_unknown_view_shows_the_default_and_says_so(explorer, address, named):
-    view = chosen(explorer())
     tab = explorer(address)
     assert tab.inner_text("#said") == f"Unknown in this link: {named}. The default is shown instead."
-    assert chosen(tab) == view
+    assert chosen(tab) == chosen(explorer())
     assert tab.input_value("[name=view]") == "results"
 
 

@@ -16,12 +16,12 @@ from transformers import TrainerCallback
 
 from ...losses.batches import View
 from ...checks import ConfigError
-from ...encoders.tokens import Tokens, device_of, embed, encode_tokens, is_static
+from ...encoders.tokens import Tokens, device_of, embed, encode_tokens, is_static, own_dropout
 from ...encoders.interventions import choose, intervene, random_bits, row_keys
-from ...processes import averaged, mean_of_all
-from ...losses.pair_losses import Hinge, LeastSquares, cosines, itvaug_target, itvreg, own_dropout
-from ...losses.regularized import Draws, Regularized, Regularizer
-from ...losses.regularizers import REGULARIZERS, Intervening, WordDropout
+from ...losses.pair_losses import Hinge, LeastSquares, cosines
+from ...processes import averaged, mean_of_rows
+from ...losses.regularized import Draws, Regularized, gradient_length
+from ...losses.regularizers import REGULARIZERS, Intervening, Regularizer, WordDropout
 from ..config import MethodConfig, TrainConfig
 
 
@@ -199,8 +199,8 @@ class Twins(Intervening):
         found = cosines(x.encode(other), z.fx)
         before = cosines(x.f0x, z.f0x)
         after = cosines(x.at_base(other), z.f0x)
-        target = itvaug_target(batch.labels[x.rows].float(), before, after)
-        return mean_of_all(itvreg(found, target, weight), weight)
+        target = (batch.labels[x.rows].float() - (before - after)).clamp(0, 1)
+        return mean_of_rows((found - target) ** 2, weight)
 
 
 class ITVAug(Regularized):
@@ -215,6 +215,42 @@ class ITVAug(Regularized):
         intervened = averaged(weight.sum())
         share = intervened / (len(weight) + intervened)
         return {"base": (1 - share) * terms["base"], "itvaug": share * raw["itvaug"]}
+
+
+FIRST = 20      # batches that are all measured
+EVERY = 5       # and later each fifth
+WINDOW = 3      # measurements, by whose medians λ goes
+ROUNDING = 1e-6 # of the other gradients: a term with a shorter one has none, as before the first step
+
+
+class ByShare(Regularized):
+    """A regularizer whose λ follows the training, so that its term has a share p of the gradient: p / (1 - p) times the
+    length of the loss's gradient over that of its own. It is 0 until the term has a gradient."""
+    gathers = ("followed",) # what a checkpoint has to hold
+
+    def __init__(self, model, loss, one: Regularizer, base, draws, share: float): # share: in (0, 1)
+        super().__init__(model, loss, [one], base, draws)
+        self.share = share
+        self.followed = {"batches": 0, "measured": [], "weight": 0.}
+
+    def weighted(self, batch, terms, raw):
+        (name, term), = raw.items()
+        if torch.is_grad_enabled():
+            self.follow([weight for weight in batch.encoder.parameters() if weight.requires_grad], terms, term)
+        return terms | {name: self.followed["weight"] * term}
+
+    def follow(self, parameters: list, terms: dict, term: torch.Tensor) -> None:
+        "A batch of training has come."
+        now = self.followed
+        now["batches"] += 1
+        if now["batches"] > FIRST and now["batches"] % EVERY:
+            return
+        rest = sum(float(gradient_length(other, parameters)) for other in terms.values())
+        own = float(gradient_length(term, parameters))
+        now["measured"] = [*now["measured"], [rest, own]][-WINDOW:]
+        rest, own = np.median(now["measured"], axis=0).tolist()
+        if own > ROUNDING * rest:
+            now["weight"] = self.share / (1 - self.share) * rest / own
 
 
 @dataclass
@@ -260,8 +296,11 @@ def make_loss(
         settings = {"mask_share": method.mask_share, "intervention": method.intervention} if intervenes else {}
         if method.texts:
             settings |= {"texts": texts, "seed": course.seed}
-        weight = method.weight if method.share is None else f"{100 * method.share:.9g}%"
-        loss = Regularized(model, loss, [kind(weight, rows=method.rows, **settings)], base, draws)
+        one = kind(method.weight, rows=method.rows, **settings)
+        if method.share is None:
+            loss = Regularized(model, loss, [one], base, draws)
+        else:
+            loss = ByShare(model, loss, one, base, draws, method.share)
     if isinstance(loss, Regularized):
         loss.watch = None # a table trains with every strength, also with those that do nothing
     ahead = method.rows == 1 or is_static(model) # a table embeds all rows at once sooner than a few in every step

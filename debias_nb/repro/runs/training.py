@@ -373,7 +373,7 @@ def fine_tune(
         trainer = pair_trainer(
             model, loss, pairs, training, seed, dtype, folder, [course, *callbacks], reads_flat(loss, model), **further)
         trainer.reads_weights = not parts
-        fit(trainer, course, *callbacks, *parts)
+        fit(trainer, course, loss, *callbacks, *parts)
     model.eval()
     return course
 

@@ -20,9 +20,9 @@ import numpy as np
 import torch
 from numpy.random import default_rng
 
-from ....losses.authors import ARR, AuthorCollator, AuthorPairSampler, ContentMasking, ContrastiveAuthorLoss
-from ....losses.authors import CorrectedTeacher, MulticlassLoss, NumberedTexts, ProductOfExperts, author_ids
-from ....losses.authors import history_summary, text_rows
+from ....losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
+from ....losses.authors import history_summary
+from ....losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, author_ids, text_rows
 from ....data.authors import SOURCES, AuthorSplit, Halves, Texts, among, describe, leakage, leakage_aware_split
 from ....data.authors import load_texts, nearest_topics, paper_split, planted_texts, query_target, random_split
 from ....data.authors import sample_topics, topic_model
@@ -32,6 +32,7 @@ from ....encoders.tokens import embed, encoder_fingerprint, single_thread, token
 from ....encoders.loading import best_device, load_encoder
 from ....trainer import QuietTrainer
 from ....measures.metrics import bootstrap_weights
+from ..content_masking import ContentMasking
 from ..limits import fit
 from ..records import TrainingFailed
 from ...config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig

@@ -1,0 +1,274 @@
+"""Texts of authors as losses need them: rows that are counted, batches with pairs of one author, and texts found again in a batch."""
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from sentence_transformers.base.data_collator import BaseDataCollator
+from sentence_transformers.base.sampler import DefaultBatchSampler
+
+from ..checks import check_known
+from ..encoders.tokens import Tokens, from_features, several_texts, tell_prompts, tokenize
+
+RowKind = Literal["bow", "tfidf", "char", "function words"]
+ROW_KINDS = get_args(RowKind)
+WORDS_AND_MARKS = r"\w+|[^\w\s]"
+
+
+def text_rows(
+    kind: RowKind,
+    train_texts: list[str],          # vocabulary and frequencies come from these alone
+    words: list[str] | None = None,  # of `function words`: what to count; default: scikit-learn's English stop words
+): # a function: texts -> (n, V) sparse rows of length 1, or of length 0 where nothing in a text is known
+    "A representation that is counted, not trained. Raises `ValueError` for an unknown kind, or without training texts."
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfVectorizer
+    from sklearn.preprocessing import normalize
+    check_known("kind", kind, ROW_KINDS)
+    if not len(train_texts):
+        raise ValueError(f"{kind}: no training texts to count words in")
+    style = sorted(set(ENGLISH_STOP_WORDS if words is None else words))
+    counters = {
+        "bow": CountVectorizer(binary=True),
+        "tfidf": TfidfVectorizer(),
+        "char": TfidfVectorizer(analyzer="char", ngram_range=(3, 3), lowercase=False),
+        "function words": TfidfVectorizer(vocabulary=style, token_pattern=WORDS_AND_MARKS),
+    }
+    counter = counters[kind].fit(train_texts)
+
+    def rows(texts):
+        counts = counter.transform(texts).astype(np.float32)
+        return normalize(counts)
+
+    return rows
+
+
+def author_pairs(
+    labels,                    # (n,) author ids, of any kind that sorts
+    authors: int,              # in a batch, >= 2; two texts of each
+    rng: np.random.Generator,
+    drop_last: bool = False,   # leave out a last batch of fewer authors; one of a single author always is
+) -> list[np.ndarray]: # batches of row numbers, the two of an author side by side
+    """One pass over the authors.
+    Raises `ValueError` for fewer than two authors a batch, or fewer than two who wrote two texts."""
+    if authors < 2:
+        raise ValueError(f"a batch needs at least 2 authors, got {authors}")
+    _, who = np.unique(np.asarray(labels), return_inverse=True)
+    n = len(who)
+    order = np.lexsort([rng.random(n), who]) # author by author, texts shuffled
+    starts = np.flatnonzero(np.diff(who[order], prepend=-1)) # where each author begins
+    several = np.diff(starts, append=n) > 1
+    count = several.sum()
+    if count < 2:
+        raise ValueError(f"only {count} of {len(starts)} authors wrote two texts or more; at least 2 are needed")
+    starts = rng.permutation(starts[several])
+    least = authors if drop_last else 2
+    batches = []
+    for part in np.split(starts, range(authors, len(starts), authors)):
+        if len(part) >= least:
+            places = np.stack([part, part + 1], 1)
+            batches.append(order[places.ravel()])
+    return batches
+
+
+class AuthorPairSampler(DefaultBatchSampler):
+    """Draw batches with two texts of each author, for `SentenceTransformerTrainingArguments(batch_sampler=...)`.
+
+    Each author with two texts or more is in an epoch once. Pass the class itself; the trainer makes the object.
+
+    Parameters
+    ----------
+    dataset : datasets.Dataset
+        With a column of author ids.
+    batch_size : int, even, 4 or more
+        Texts in a batch, twice the number of authors.
+    drop_last : bool
+        Leave out a last batch of fewer authors.
+    valid_label_columns : sequence of str
+        Names that the column of author ids may have.
+    generator : torch.Generator, optional
+        Its seed is taken in place of `seed`.
+    seed : int
+        Random seed.
+
+    Raises
+    ------
+    ValueError
+        For a batch size that does not fit, no column of author ids, fewer than two authors with two texts.
+
+    Examples
+    --------
+    >>> from datasets import Dataset
+    >>> from debias_nb import AuthorPairSampler
+    >>> texts = Dataset.from_dict({"text": list("abcdefgh"), "label": [0, 0, 1, 1, 2, 2, 3, 3]})
+    >>> [len(batch) for batch in AuthorPairSampler(texts, batch_size=4)]
+    [4, 4]
+    """
+    def __init__(
+        self, dataset, batch_size: int, drop_last: bool = False, valid_label_columns=("label",), generator=None,
+        seed: int = 0,
+    ):
+        if batch_size % 2 or batch_size < 4:
+            raise ValueError(f"batch_size must be even and at least 4, two texts of each author, got {batch_size}")
+        if generator is not None: # the trainer of sentence-transformers 6.0 gives its seed in nothing else
+            seed = generator.initial_seed()
+        super().__init__(dataset, batch_size, drop_last, valid_label_columns, generator, seed)
+        wanted = list(valid_label_columns or ())
+        columns = [name for name in wanted if name in dataset.column_names]
+        if not columns:
+            raise ValueError(f"no column of author ids: looked for {wanted} among {dataset.column_names}")
+        self.labels = np.asarray(dataset[columns[0]])
+        self.length = sum(1 for _ in self)
+
+    def __iter__(self):
+        rng = np.random.default_rng([self.seed, self.epoch, 0])
+        for batch in author_pairs(self.labels, self.batch_size // 2, rng, self.drop_last):
+            yield batch.tolist()
+
+    def __len__(self):
+        return self.length
+
+
+def author_ids(
+    names, # (n,) authors, of any kind that sorts
+) -> np.ndarray: # (n,) whole numbers from 0
+    "Authors as numbers, in sorted order."
+    _, ids = np.unique(np.asarray(names), return_inverse=True)
+    return ids
+
+
+def _whole(authors):
+    "Author ids as a tensor. Raises `ValueError` for what is no whole number."
+    ids = np.asarray(authors)
+    if ids.dtype.kind not in "iu":
+        raise ValueError(f"author ids must be whole numbers, got {ids.dtype}: `author_ids` makes them")
+    return torch.from_numpy(ids.astype(np.int64))
+
+
+class AuthorCollator(BaseDataCollator):
+    """Make sentence-transformers batches of already tokenized texts, with row ids.
+    Raises `ValueError` for labels of another length than the texts, or that are no whole numbers."""
+    def __init__(self,
+        tokens: Tokens, # of n texts
+        labels,         # (n,) author ids, whole numbers
+    ):
+        super().__init__(preprocess_fn=None)
+        self.tokens = tokens
+        self.labels = _whole(labels)
+        n = len(self.labels)
+        if len(tokens) != n:
+            raise ValueError(f"{n} labels for {len(tokens)} texts")
+
+    def __call__(self, features: list[dict]) -> dict: # features: [{"row": int, …}, …]
+        rows = torch.tensor([feature["row"] for feature in features])
+        part = self.tokens[rows]
+        return {
+            "label": self.labels[rows],
+            "text_input_ids": part.ids,
+            "text_attention_mask": part.mask.long(),
+            "text_row": rows,
+        }
+
+
+def sparse_cosines(
+    rows, # (n, V) scipy sparse, of length 1 or 0: the rows of a batch
+) -> torch.Tensor: # (n, n) float32 on the CPU
+    "Cosines of all pairs of sparse rows."
+    products = (rows @ rows.T).toarray()
+    products = np.ascontiguousarray(products, dtype=np.float32)
+    return torch.from_numpy(products)
+
+
+class NumberedTexts:
+    """What a topic model says of texts. A batch says which of them it holds, by `AuthorCollator`.
+    Raises `ValueError` for rows that are not finite, or authors of another number of texts."""
+    texts = None # where they themselves are not known
+
+    def __init__(self,
+        topics,       # (texts, V) rows of the model of topics, scipy sparse or an array, of any length
+        authors=None, # (texts,) author ids, whole numbers, to see that these are the texts of the batches
+    ):
+        from scipy import sparse
+        from sklearn.preprocessing import normalize
+        rows = sparse.csr_array(topics, dtype=np.float32)
+        bad = np.flatnonzero(~np.isfinite(rows.data))
+        if len(bad):
+            row = np.searchsorted(rows.indptr, bad[0], "right") - 1
+            raise ValueError(f"topics: row {row} is not finite")
+        self.topics = normalize(rows)
+        self.authors = None
+        if authors is not None:
+            self.authors = _whole(authors)
+            if len(self.authors) != len(self):
+                raise ValueError(f"{len(self.authors)} authors for topics of {len(self)} texts: not of the same texts")
+
+    def __len__(self):
+        return self.topics.shape[0]
+
+    def rows_of(self,
+        column: dict, # of a batch
+    ) -> torch.Tensor: # (n,) on the CPU
+        "Raises `ValueError` for a batch without row ids, `IndexError` for a row outside the table."
+        if "row" not in column:
+            raise ValueError("the batch does not say which rows it holds: give the trainer an `AuthorCollator`")
+        rows = column["row"].cpu()
+        outside = (rows < 0) | (rows >= len(self))
+        if outside.any():
+            raise IndexError(f"row {rows[outside][0]} is outside the table of {len(self)} texts, made from other texts")
+        return rows
+
+    def cosines(self,
+        rows: torch.Tensor,    # (n,) of a batch
+        authors: torch.Tensor, # (n,) of the batch
+    ) -> torch.Tensor: # (n, n) of the model of topics, where the authors are
+        "Raises `ValueError` for a row with another author than the table's."
+        if self.authors is not None:
+            other = self.authors[rows] != authors.cpu()
+            if other.any():
+                raise ValueError(f"row {rows[other][0]} has another author in the batch than in the table: other texts")
+        return sparse_cosines(self.topics[rows.numpy()]).to(authors.device)
+
+
+def _keys(tokens: Tokens) -> list[bytes]:
+    "A name for each text, made of its tokens without padding, special tokens and prompt."
+    ids = tokens.ids.int().cpu().numpy()
+    ordinary = tokens.ordinary.cpu().numpy()
+    return [row[own].tobytes() for row, own in zip(ids, ordinary)]
+
+
+class KnownTexts(NumberedTexts):
+    """Texts that are found again by their tokens, and what TF-IDF says of them.
+    Raises `ValueError` for what are no texts, or fewer than two."""
+    def __init__(self,
+        model, # the SentenceTransformer whose batches are looked up
+        texts: list[str],
+    ):
+        texts = several_texts(texts)
+        if len(texts) < 2:
+            raise ValueError(f"texts: at least 2 are needed, got {len(texts)}")
+        tell_prompts(model)
+        self.model = model
+        self.texts = texts
+        super().__init__(text_rows("tfidf", texts)(texts))
+
+    @cached_property
+    def place(self) -> dict[bytes, int]: # of each text
+        found = {}
+        for row, key in enumerate(_keys(tokenize(self.model, self.texts))):
+            found.setdefault(key, row)
+        return found
+
+    def rows_of(self, column):
+        "Raises `ValueError` for a text that is not among them."
+        keys = _keys(from_features(self.model, column))
+        for key in keys:
+            if key not in self.place:
+                text = self.model.tokenizer.decode(np.frombuffer(key, np.int32).tolist())
+                how = "give it all that it is trained or evaluated on, with a prompt that cuts them in front of each"
+                what = f"{text[:60]!r}, as its tokens read, is none of the texts that the loss was given"
+                raise ValueError(f"{what}: {how}")
+        return torch.tensor([self.place[key] for key in keys])
+
+
+def known_texts(model, texts) -> NumberedTexts:
+    "What a loss knows of the texts of training."
+    return texts if isinstance(texts, NumberedTexts) else KnownTexts(model, texts)
