@@ -199,7 +199,7 @@ def authors_run(size: Size, device: str) -> tuple:
     import numpy as np
     import torch
     from sentence_transformers import SentenceTransformer
-    from debias_nb.losses import authors as arr
+    from debias_nb.losses import author_batches, authors as arr
     from debias_nb.encoders.tokens import tokenize
     from debias_nb.repro.config import AuthorsConfig, TrainConfig
     from debias_nb.repro.runs.tasks import authors
@@ -208,7 +208,7 @@ def authors_run(size: Size, device: str) -> tuple:
     texts = random_texts(n, size, 0)
     tokens = tokenize(encoder, texts, size.tokens)
     labels = np.arange(n) // 2
-    rows = arr.text_rows("tfidf", texts)(texts)
+    rows = author_batches.text_rows("tfidf", texts)(texts)
     dice = torch.Generator().manual_seed(0)
     teacher = torch.nn.functional.normalize(torch.randn(n, size.width, generator=dice), dim=1)
     settings = TrainConfig(
@@ -223,8 +223,8 @@ def authors_run(size: Size, device: str) -> tuple:
             authors.fit_authors(model, loss, tokens, labels, settings, 1, 0, DTYPE[device])
 
     parts = [
-        (arr.AuthorCollator, "__call__", "collating"),
-        (arr, "sparse_cosines", "TF-IDF"),
+        (author_batches.AuthorCollator, "__call__", "collating"),
+        (author_batches, "sparse_cosines", "TF-IDF"),
         (arr.AuthorLoss, "forward", "loss"),
         (SentenceTransformer, "forward", "encoder"),
     ]
