@@ -245,7 +245,7 @@ def run(file: str, about: str, measure, repeats: int, further: dict | None = Non
     options = asked(about, repeats, further or {}, argv)
     load = begin()
     from debias_nb.encoders.tokens import single_thread
-    from debias_nb.repro.runs.records import environment
+    from debias_nb.repro.runs.origin import environment
     from debias_nb.repro.runs.runner import quiet, settle_libraries
     quiet()
     settle_libraries()

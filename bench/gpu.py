@@ -279,7 +279,7 @@ def measured(name: str, size: Size, device: str, repeats: int) -> dict:
     and the shares of its parts."""
     import torch
     from transformers import Trainer
-    from debias_nb.repro.runs.records import this_machine
+    from debias_nb.repro.runs.origin import this_machine
     train, parts = RUNS[name](size, device)
     parts = [*parts, (Trainer, "_prepare_inputs", "moving")]
     sync = torch.cuda.synchronize if device == "cuda" else lambda: None # waits for the device

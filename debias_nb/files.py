@@ -5,6 +5,7 @@ import importlib.resources
 import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -237,3 +238,21 @@ def fingerprint(
     text = json.dumps(
         obj, default=lambda array: array.tolist(), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return sha256_text(text)
+
+
+def write_whole(path: str | Path, content: str | bytes) -> None:
+    "Write a new file, which then takes the old one's place; a link stays one. Raises `OSError`, and leaves what was there."
+    if isinstance(content, str):
+        content = content.encode("utf-8", "backslashreplace") # half of a character may stand in the name of a test
+    real = Path(os.path.realpath(path))
+    part = real.with_name(f"{real.name}.part-{os.getpid()}")
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(real)
+    except BaseException: # an interrupt, too
+        with suppress(OSError): # of a folder that may not be written to
+            part.unlink(missing_ok=True)
+        raise

@@ -155,7 +155,7 @@ def some_pairs(n=120, seed=0):
 
 
 def trial(key="abc", value=.5, **changes):
-    "A line of a comparison, before it is sealed: one test, every figure the same."
+    "A trial of a comparison: one test, every figure the same."
     levels = {metric: value for metric in METRICS}
     drawn = {metric: [value] * RESAMPLES for metric in METRICS}
     about = {"id": key, "method": "plain", "seed": 0, "one score": []}

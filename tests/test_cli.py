@@ -30,7 +30,8 @@ from debias_nb.data.pairs import load_questions
 from debias_nb.data.registry import UnknownData
 from debias_nb.repro.config import load_experiment
 from debias_nb.repro.pages.report import executed
-from debias_nb.repro.runs.records import Store, comparable, failed_record, make_record, processor, read
+from debias_nb.repro.runs.origin import processor
+from debias_nb.repro.runs.records import Store, comparable, failed_record, make_record
 from debias_nb.repro.pages.frame import refuse_unknown_parameters, row_name
 from debias_nb.repro.runs.tasks.common import lacking
 from made import STATIC, experiment, shrunk
@@ -379,7 +380,7 @@ def test_two_workers_give_what_one_gives(finished, tmp_path):
     assert sorted(out.trained) == sorted(ids(runs)), "in whatever order they finished"
     assert list(out.records) == ids(runs)
     assert compared(out.records) == compared(expected)
-    assert len(read(Store(tmp_path).path(runs[0]))) == len(runs)
+    assert len(Store(tmp_path).all()) == len(runs)
 
 
 @pytest.mark.slow
@@ -708,13 +709,13 @@ def test_smoke(tmp_path, monkeypatch):
     assert len(asked) == 2
 
     records = tmp_path / "records"
-    path = records / "itvreg/table03.planted.jsonl"
+    store = Store(records)
     done = outside(*SMOKE, cwd=tmp_path, DEBIAS_NB_RUNS=str(records), DEBIAS_NB_CACHE=str(tmp_path / "cache"))
     assert done.returncode == 0, done.stderr
     [executed] = (tmp_path / "_runs/notebooks/itvreg").glob("table03.planted.*.ipynb")
     said = "\n".join(text(executed))
     assert "2 records, " in said and "0 runs lack something." in said and "executed: " in done.stdout, said
-    first, before = read(path), path.read_bytes()
+    first = sorted(store.all(), key=lambda record: record["seed"])
     assert ids_of(first) == ids(asked)
     for record, seed in zip(first, (7, 8)):
         config = record["config"]
@@ -722,14 +723,13 @@ def test_smoke(tmp_path, monkeypatch):
         assert (config["method"]["name"], config["encoder"]["label"]) == ("Finetuned", "tiny")
         assert config["corpus"]["label"] == "strong"
         assert 0 < record["metrics"]["iid"]["auc05"] <= 1
-    assert [file.name for file in records.rglob("*.jsonl")] == [path.name]
-    assert not list((tmp_path / "_runs").rglob("*.jsonl"))
+    assert {file.parent.name for file in records.rglob("*.json")} == {"table03.planted"}
+    assert not list((tmp_path / "_runs").rglob("*.json"))
 
     run_again = partial(runner.run_all, asked, workers=1, progress=False)
-    assert run_again(Store(records)).trained == [] and path.read_bytes() == before, "nothing is run again"
+    assert run_again(store).trained == [], "nothing is run again"
 
-    kept = before.splitlines(keepends=True)[1]
-    path.write_bytes(kept)
-    assert run_again(Store(records)).trained == [first[0]["id"]]
-    assert path.read_bytes().startswith(kept) and len(read(path)) == 2
-    assert compared(by_id(read(path))) == compared(by_id(first))
+    store.file(first[0]).unlink()
+    assert run_again(store).trained == [first[0]["id"]]
+    assert store.find(asked[1]) == first[1]
+    assert compared(by_id(store.all())) == compared(by_id(first))

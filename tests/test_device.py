@@ -3,7 +3,6 @@
 Time that is up, memory that is too small, no device, another code version; each leaves records that are whole.
 """
 import copy
-import hashlib
 import json
 import os
 import shutil
@@ -26,12 +25,14 @@ from debias_nb.encoders.safe_folders import folder_files
 from debias_nb.settings import AnswersWorldConfig, AuthorsWorldConfig, EncoderConfig, PretrainConfig
 from debias_nb.checks import ConfigError, EncoderError
 from debias_nb.files import load_config
-from debias_nb.repro.runs import device, records, runner
+from debias_nb.repro.runs import device, origin, runner
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig, ScanConfig
 from debias_nb.repro.config import TrainConfig, load_experiment
 from debias_nb.repro.runs.limits import Limits, TimeUp, divided, newest
-from debias_nb.repro.runs.records import RecordError, Store, comparable, git_state, latest
+from debias_nb.repro.runs.origin import git_state
+from debias_nb.repro.runs.records import Store, comparable, latest
+from debias_nb.repro.runs.schema import RecordError
 from debias_nb.repro.runs.runner import narrow
 from debias_nb.repro.runs.tasks.common import base_encoder
 from dry import dry_runs, dry_step
@@ -339,28 +340,23 @@ def test_merging_keeps_what_is_there_and_other_code_apart(tmp_path):
     here = git_state(ROOT)["commit"]
     source, target, apart = Store(tmp_path / "source"), Store(tmp_path / "target"), tmp_path / "apart"
     source.append(record_of(here, metrics={"iid": {"auc": .5}}))
-    for commit, dirty in ((here, False), ("f" * 40, False), (here, True), (None, None)):
-        source.append(record_of(commit, dirty))
+    source.publish(*PLACE.values())
+    source.append(record_of(here))
     done = device.merge(source, apart, ROOT, target)
-    assert (done.added, done.differing) == ([PAIRS.id], [])
+    assert (done.added, done.differing, done.apart) == ([PAIRS.id], [], {})
     assert target.all() == [record_of(here)], "of a run that was made twice the newer record"
-    assert set(done.apart) == {"f" * 12, f"{here[:12]}-changed", "unknown"}
-    for version in done.apart:
-        assert [r["id"] for r in Store(apart / version).all()] == [PAIRS.id]
     assert device.merge(source, apart, ROOT, target).known == [PAIRS.id]
+    for commit, dirty, version in (("f" * 40, False, "f" * 12), (here, True, f"{here[:12]}-changed"), (None, None, "unknown")):
+        source.append(record_of(commit, dirty))
+        assert device.merge(source, apart, ROOT, target).apart == {version: [PAIRS.id]}
+        assert [r["id"] for r in Store(apart / version).all()] == [PAIRS.id]
 
-    other = Store(tmp_path / "other")
     for commit in (here, "f" * 40):
+        other = Store(tmp_path / f"other {commit[0]}")
         other.append(record_of(commit, metrics={"iid": {"auc": .5}}))
-    done = device.merge(other, apart, ROOT, target)
-    assert (done.added, done.apart, done.differing) == ([], {}, [PAIRS.id] * 2)
+        done = device.merge(other, apart, ROOT, target)
+        assert (done.added, done.apart, done.differing) == ([], {}, [PAIRS.id])
     assert len(target.all()) == len(Store(apart / ("f" * 12)).all()) == 1, "what is there stays"
-
-
-def sealed(record):
-    "A line whose checksum fits, whatever it says."
-    body = json.dumps(record).encode()
-    return body[:-1] + f', "checksum": "{hashlib.sha256(body).hexdigest()[:16]}"}}\n'.encode()
 
 
 def with_config(**changes):
@@ -379,18 +375,17 @@ ELSEWHERE = PAIRS.model_copy(update={"experiment": "elsewhere"})
     (lambda here: record_of("../../../OUT"), "environment.commit: "),
     (lambda here: record_of("/elsewhere"), "environment.commit: "),
     (lambda here: record_of(here) | {"environment": [1]}, "environment: "),
-    (lambda here: None, "checksum: it has none"),
     (lambda here: record_of(here, peak_memory_bytes=10**19), "peak_memory_bytes: "),
 ])
-def test_what_is_not_the_sealed_record_of_a_run_is_named_and_not_merged(tmp_path, change, says):
+def test_what_is_not_the_record_of_a_run_is_named_and_not_merged(tmp_path, change, says):
     here = git_state(ROOT)["commit"]
-    source = tmp_path / "deep/source/itvreg/demo.planted.jsonl"
-    source.parent.mkdir(parents=True)
     record = change(here)
-    source.write_bytes(sealed(record) if record else json.dumps(record_of(here)).encode() + b"\n")
-    done = device.merge(Store(source.parents[1]), tmp_path / "deep/apart", ROOT, Store(tmp_path / "deep/results"))
+    source = tmp_path / f"deep/source/itvreg/{record['config']['experiment'].strip('./x') or 'demo'}.planted/{record['id']}.json"
+    source.parent.mkdir(parents=True)
+    source.write_text(json.dumps(record))
+    done = device.merge(Store(source.parents[2]), tmp_path / "deep/apart", ROOT, Store(tmp_path / "deep/results"))
     assert not done.added and not done.apart
-    assert len(done.left_out) == 1 and done.left_out[0].startswith(f"{source}: line 1 is left out: {says}"), done.left_out
+    assert len(done.left_out) == 1 and done.left_out[0].startswith(f"{source} is left out: {says}"), done.left_out
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [source]
 
 
@@ -399,11 +394,12 @@ def test_records_that_were_published_there_are_merged_too(tmp_path):
     source = Store(tmp_path / "source")
     source.append(record_of(here))
     source.publish(*PLACE.values())
-    (tmp_path / "source/itvreg/demo.planted.jsonl").write_bytes(b"\0" * 500)
+    source.append(record_of(here))
+    source.file(record_of(here)).write_bytes(b"\0" * 500)
     target = Store(tmp_path / "target")
     done = device.merge(source, tmp_path / "apart", ROOT, target)
     assert done.added == [PAIRS.id] and len(target.all()) == 1
-    assert len(done.left_out) == 1 and "demo.planted.jsonl: line 1 is left out" in done.left_out[0]
+    assert len(done.left_out) == 1 and "is left out: damaged" in done.left_out[0]
 
 
 def test_a_folder_without_git_says_so(tmp_path, monkeypatch):
@@ -467,7 +463,7 @@ def test_what_no_commit_has_made_is_not_published(clone, environment, says):
 
 
 def test_a_checkout_from_a_bundle_knows_its_commit(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "package_file", lambda name: tmp_path / "debias_nb" / name)
+    monkeypatch.setattr(origin, "package_file", lambda name: tmp_path / "debias_nb" / name)
     assert git_state() == {"commit": None, "dirty": None}
     (tmp_path / "bundle.json").write_text(json.dumps({"commit": "a" * 40, "dirty": False, "finished": [PAIRS.id]}))
     assert git_state() == {"commit": "a" * 40, "dirty": False}

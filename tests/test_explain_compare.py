@@ -115,7 +115,7 @@ def test_every_method_is_tried_with_every_seed_and_none_twice(encoder, pairs, tm
     pd.testing.assert_frame_equal(fresh.scores, found.scores)
     monkeypatch.setattr(comparing, "fine_tune", lambda *_: pytest.fail("trained again"))
     pd.testing.assert_frame_equal(compared(encoder, pairs, **asked).scores, found.scores)
-    assert len(comparing.read_trials(tmp_path / "trials.jsonl")) == 9
+    assert len(list((tmp_path / "trials").iterdir())) == 9
 
 
 def test_what_changes_a_trial_makes_another_one(pairs, monkeypatch):
@@ -276,12 +276,16 @@ def files(pairs, encoder, tmp_path_factory):
     return folder
 
 
-WRITTEN = {"report.html", "report.json", "scores.csv", "differences.csv", "trials.jsonl"}
+WRITTEN = {"report.html", "report.json", "scores.csv", "differences.csv", "trials"}
 QUICK = ("--seeds", 2, "--epochs", .1, "--batch-size", 100, "--methods", "base,plain")
 
 
-def written_in(folder) -> set[str]: # names; of locks none
-    return {path.name for path in folder.iterdir() if path.suffix != ".lock"}
+def written_in(folder) -> set[str]: # names
+    return {path.name for path in folder.iterdir()}
+
+
+def bytes_in(folder) -> dict:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def shell(folder, *words):
@@ -329,12 +333,12 @@ def test_page_twin_and_tables_are_written(reported, files):
 
 def test_the_command_on_the_page_gives_the_same_trials(reported, files):
     name, *command = shlex.split(reported.facts["command"])
-    before = (files / "out/trials.jsonl").read_bytes()
+    before = bytes_in(files / "out/trials")
     with contextlib.chdir(files):
         refused = CliRunner().invoke(app, command)
         done = CliRunner().invoke(app, [*command, "--overwrite"])
     assert refused.exit_code == 2 and "out/report.html: the file exists" in refused.output
-    assert done.exit_code == 0 and name == "debias-nb" and (files / "out/trials.jsonl").read_bytes() == before
+    assert done.exit_code == 0 and name == "debias-nb" and bytes_in(files / "out/trials") == before
 
 
 def won_by(best, found):
@@ -368,19 +372,17 @@ def test_what_is_in_memory_has_no_name_in_program_and_command(encoder, pairs, fi
 
 def test_a_disk_that_fills_leaves_what_was_there(reported, files):
     "A limit on the size of files stands in for the full disk."
-    before = {path.name: path.read_bytes() for path in (files / "out").iterdir()}
+    before = bytes_in(files / "out")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
         with pytest.raises(ConfigError, match="report.html: not written: File too large"):
             write_whole(files / "out/report.html", "x" * 5000)
-        with pytest.raises(ConfigError, match="trials.jsonl: not written"):
-            comparing._keep(files / "out/trials.jsonl", {"id": "y" * 5000})
         done = shell(files, "--test", "like=iid.csv", *QUICK, "--out", "out", "--overwrite")
-        assert done.exit_code == 2 and "trials.jsonl: not written: File too large" in done.stderr
+        assert done.exit_code == 2 and re.search("trials/.*json: not written: File too large", done.stderr)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert {path.name: path.read_bytes() for path in (files / "out").iterdir()} == before
+    assert bytes_in(files / "out") == before
 
 
 def test_files_are_written_also_where_nobody_reads_the_answer(files, tmp_path, monkeypatch):
@@ -399,7 +401,7 @@ def test_an_interruption_says_where_trials_are_kept(files, tmp_path, monkeypatch
     monkeypatch.setattr(comparing, "fine_tune", interrupted)
     done = shell(files, "--test", "new=unseen.csv", *QUICK, "--out", tmp_path)
     assert done.exit_code == 130 and f"kept in {tmp_path}, and the same command goes on" in done.stderr.splitlines()[-1]
-    assert len(comparing.read_trials(tmp_path / "trials.jsonl")) == 1
+    assert len(list((tmp_path / "trials").iterdir())) == 1
     done = shell(files, "--test", "new=unseen.csv", "--out", "train.csv")
     assert done.exit_code == 2 and "--out" in done.stderr
 
@@ -574,7 +576,7 @@ def test_the_command_on_texts_says_what_it_held_on(new_kind, tmp_path):
     assert facts["texts"] == {"name": "new.txt", "path": "new.txt", "texts": len(texts), "sha256": digest}
     page = (tmp_path / "out/report.html").read_text("utf-8")
     assert f"{len(texts)} unlabeled texts" in page and digest in page and "(new.txt)" in page
-    before = (tmp_path / "out/trials.jsonl").read_bytes()
+    before = bytes_in(tmp_path / "out/trials")
     name, *command = shlex.split(facts["command"])
     assert command[command.index("--texts") + 1] == "new.txt"
     with contextlib.chdir(tmp_path):
@@ -585,7 +587,7 @@ def test_the_command_on_texts_says_what_it_held_on(new_kind, tmp_path):
         assert "[OutReg(0.1, texts='new.txt')]" in program
         with contextlib.redirect_stdout(io.StringIO()):
             exec(program, {})
-    assert (tmp_path / "out/trials.jsonl").read_bytes() == before
+    assert bytes_in(tmp_path / "out/trials") == before
     assert (tmp_path / "base-outreg-texts/model/modules.json").is_file()
     for given, said in ((("--texts", "none.txt"), "none.txt"), (("--methods", "outreg-texts"), "--texts"),
                         (("--texts", "new.txt", "--methods", "base"), "--texts")):

@@ -23,16 +23,15 @@ from transformers import BertForSequenceClassification
 from typer.testing import CliRunner
 
 from debias_nb.encoders import interventions, tokens as encoders
-from debias_nb.checks import ConfigError
 from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.encoders.tokens import EncoderError, as_tokens, embed, embed_texts, tokenize
 from debias_nb.explain import diagnose as diagnosing, evidence, models as scoring
-from debias_nb.explain.changes import HARM, NEITHER, Measured as OfMetric, Test as Measured, average_precision
+from debias_nb.explain.changes import GAIN, HARM, NEITHER, Measured as OfMetric, Test as Measured, average_precision
 from debias_nb.explain.changes import difference, figures, findable, power_table, sampling_units, score_table, sentence
 from debias_nb.explain.changes import verdicts
 from debias_nb.explain.compare import compare, origin_of
-from debias_nb.explain.diagnose import NO_HARM, diagnose, read_condition
+from debias_nb.explain.diagnose import NO_HARM, Diagnosis, diagnose
 from debias_nb.explain.models import cutting, load_model, mixed_scorer, pair_scores
 from debias_nb.data.pairs_file import PairFile
 from debias_nb.explain.words import WORD, _stretches, replaced, word_importance, word_owners, word_pairs, words_of
@@ -473,8 +472,7 @@ def test_a_test_that_is_too_small_is_left_out_and_the_others_are_diagnosed(folde
     told = capsys.readouterr().err
     assert "one is too small for an interval" in told and "new: 40 matches among 120 pairs" in told
     assert list(json.loads(found.json())["left out"]) == ["few", "one"]
-    with pytest.raises(ConfigError, match="--fail-if 'few.change.high<0': few: 4 pairs are too few"):
-        found.holds("few.change.high<0")
+    assert {"few", "one"} <= set(found.failing("unsure")) and not {"few", "one"} & set(found.failing("worse"))
     with pytest.raises(DataError, match="few: 4 pairs are too few .*; one is too small"):
         diagnose(folders["table"], folders["other table"], train, {name: tests[name] for name in ("few", "one")})
 
@@ -687,33 +685,36 @@ def asked(command="diagnose", **given): # option -> value, or several; no option
     return CliRunner().invoke(app, words)
 
 
-def test_the_command_writes_both_files(folders, files, tmp_path):
+def test_the_command_writes_both_files(folders, files, tmp_path, monkeypatch):
     arguments = dict(
         base=folders["table"], tuned=folders["other table"], train=files / "train.csv", test=[f"new={files / 'new.csv'}"],
         html=tmp_path / "r.html", json=tmp_path / "r.json")
-    done = asked(fail_if=["new.change.high<-100"], **arguments)
+    done = asked(**arguments)
     assert done.exit_code == 0 and done.stdout.startswith("new: ")
-    done = asked(fail_if=["new.base.auc05>=0"], overwrite=True, **arguments)
-    assert done.exit_code == 1 and done.stdout.splitlines()[-1] == "it holds that new.base.auc05>=0"
+    for on in ("worse", "unsure"):
+        monkeypatch.setattr(Diagnosis, "failing", lambda self, on: ["new"] if on == "unsure" else [])
+        done = asked(fail_on=on, overwrite=True, **arguments)
+        assert done.exit_code == (on == "unsure") and ("--fail-on unsure: new" in done.stdout) == (on == "unsure")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.html", "r.json"]
     made.read_page((tmp_path / "r.html").read_text("utf-8"))
 
 
-def test_a_condition_is_in_the_points_that_are_printed(tables):
-    assert read_condition("a.b.change.high <= -0.5", ["a", "a.b"]) == ("a.b", "change.high", "<=", -.5)
-    row = tables.verdicts.set_index("test").loc["new"]
-    for figure, value in (("change.value", row.change), ("change.low", row.low), ("tuned.ap", row["tuned ap"])):
-        assert tables.holds(f"new.{figure}>{100 * value - .1:f}") and not tables.holds(f"new.{figure}>{100 * value + .1:f}")
-    assert tables.holds(f"new.change.p<={row.p}") and not tables.holds("new.change.p>1")
+@pytest.mark.parametrize("verdict, low, failing", [
+    (HARM, -.02, ("worse", "unsure")), (NEITHER, -.02, ("unsure",)), (NEITHER, np.nan, ("unsure",)), (NEITHER, -.005, ()),
+    (GAIN, .01, ()),
+])
+def test_a_build_fails_on_what_got_worse_or_may_have(tables, verdict, low, failing):
+    one = tables.verdicts.iloc[[0]].assign(test="new", verdict=verdict, low=low)
+    found = replace(tables, verdicts=one, left_out={})
+    assert [on for on in ("worse", "unsure") if found.failing(on) == ["new"]] == list(failing)
 
 
 WRONG = { # options, words of the message
     "test": (dict(test=["new.csv"]), "--test", "'new.csv'"),
     "twice": (dict(test=["a=new.csv", "a=new.csv"]), "--test a"),
     "no file": (dict(test=["new=nwe.csv"]), "nwe.csv", "'new.csv'"),
-    "condition": (dict(fail_if=["new.change"]), "--fail-if", "'new.change'"),
-    "no test": (dict(fail_if=["nwe.change.high<0"]), "--fail-if", "'nwe'", "'new'"),
-    "figure": (dict(fail_if=["new.change.hgih<0"]), "--fail-if", "'change.hgih'", "'change.high'"),
+    "an option of before": (dict(fail_if=["new.change.high<0"]), "--fail-on"),
+    "no outcome": (dict(fail_on="better"), "--fail-on", "'better'"),
     "folder": (dict(html="nowhere/r.html"), "nowhere"),
     "a folder": (dict(html="."), "--html"),
     "columns": (dict(columns="left,right"), "columns"),

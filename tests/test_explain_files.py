@@ -1,5 +1,4 @@
 "Files that cannot be read are refused with file, line and column; the four formats give the same pairs."
-import json
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from debias_nb.checks import ConfigError
 from debias_nb.files import load_yaml
 from corpora import convert
 from debias_nb.data.registry import DataError
-from debias_nb.explain.compare import compare, read_held_texts, read_trials, sealed
+from debias_nb.explain.compare import compare, read_held_texts
 from debias_nb.explain.diagnose import read_files
 from debias_nb.explain.page import file_facts, file_notes
 from debias_nb.data.pairs_file import named_tests, read_pairs_file
@@ -231,13 +230,6 @@ def test_what_never_ends_is_no_file(tmp_path, monkeypatch, read, name):
     waiting(tmp_path / "train.tsv")
     with pytest.raises((DataError, ConfigError), match=f"{name}: a file is expected"):
         read(tmp_path / name)
-
-
-def test_a_trial_without_a_name_is_named(tmp_path):
-    path = tmp_path / "trials.jsonl"
-    path.write_text(json.dumps(sealed({"method": "plain"})) + "\n")
-    with pytest.raises(DataError, match="trials.jsonl:1: no trial"):
-        read_trials(path)
 
 
 MISSING = pd.array(["x", None, "y"], dtype="string")

@@ -225,7 +225,7 @@ def files_in(folder):
 def test_clean_removes_what_was_made_and_nothing_else(tmp_path):
     shutil.copy(ROOT / "Makefile", tmp_path)
     kept = [
-        "nbs/a.ipynb", "debias_nb/a.py", "results/itvreg/table03.jsonl", "reports/r.md", "tests/t.py", "tools/t.py",
+        "nbs/a.ipynb", "debias_nb/a.py", "results/itvreg/table03.small.parquet", "reports/r.md", "tests/t.py", "tools/t.py",
         "bench/b.py", "mine.txt", "other/__pycache__/x"]
     made = [
         ".venv/bin/python", ".cache/pip/x", "_runs/r/x", "_docs/index.html", "_proc/x", ".pytest_cache/x",

@@ -12,7 +12,8 @@ from debias_nb.repro.pages.details import UNSHOWN, is_shown
 from debias_nb.repro.pages.frame import came_of, only_stored, profiles_of, stored
 from debias_nb.repro.pages.pairing import Made
 from debias_nb.repro.pages.report import write_notebook, write_page
-from debias_nb.repro.runs.records import Store, encode, latest
+from debias_nb.repro.runs.parquet import write_published
+from debias_nb.repro.runs.records import Store, latest
 from debias_nb.repro.runs.runner import narrow
 from debias_nb.repro.pages import tables
 from debias_nb.repro.pages.tables import APART, differences, known_shares, missing, printed, rests_on, shared_texts
@@ -97,9 +98,7 @@ def one_seed(tmp_path, monkeypatch):
         if profile == "planted":
             asked = {run.id for run in narrow(load_experiment(f"{paper}/{name}", profile), seeds=[0], full=False).runs()}
             records = [record for record in committed.records(paper, name, profile) if record["id"] in asked]
-            path = runs / paper / f"{name}.{profile}.jsonl"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(b"".join(map(encode, latest(records).values())))
+            write_published(runs / paper / f"{name}.{profile}.parquet", list(latest(records).values()))
     monkeypatch.setenv("DEBIAS_NB_RUNS", str(runs))
 
 

@@ -163,12 +163,12 @@ def test_what_does_nothing_makes_no_difference_and_what_harms_is_said_to_harm(mi
 
 
 def test_records_stay_in_the_folder_and_are_not_made_again(mine, small, ours, monkeypatch):
-    assert len(list(ours.rglob("*.jsonl"))) == 1, "the methods here leave theirs in the folder that they are given"
+    assert len({path.parent for path in ours.rglob("*.json")}) == 1, "the methods here leave theirs in the folder that they are given"
     (mine / "score").rename(mine / "kept")
     _, first, _ = scored("mine:squares", out=mine / "kept")
     plain, squares = (first[first.method == name].set_index("measure") for name in ("Finetuned", "mine:squares"))
     assert (plain.value - squares.value).abs().max() < .5, "least squares is what plain fine-tuning is here"
-    files = sorted(path.relative_to(mine).as_posix() for path in mine.rglob("*.jsonl"))
+    files = sorted(path.relative_to(mine).as_posix() for path in {file.parent for file in mine.rglob("*.json")})
     assert len(files) == 2 and files[0].startswith("kept/methods/") and files[1].startswith("kept/mine-squares-")
     monkeypatch.setattr(scoring.runner, "execute", None) # nothing is run again
     _, again, _ = scored("mine:squares", out=mine / "kept")

@@ -62,7 +62,7 @@ def test_a_borrowed_run_is_the_owners(tmp_path):
     assert all(r.experiment == "one" for r in borrower.runs())
     for i, run in enumerate(owner.runs()):
         store.append(invented(run, .1 * (i + 1)))
-    assert [p.name for p in tmp_path.rglob("*.jsonl")] == ["one.planted.jsonl"]
+    assert {p.parent.name for p in tmp_path.rglob("*.json")} == {"one.planted"}
     cells = study_of(borrower, store).cells
     assert {c.method for c in cells} == {"Base", "ERM"}
     assert [round(c.value) for c in cells if c.column == "iid"] == [10, 25]

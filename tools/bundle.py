@@ -121,7 +121,7 @@ def make(manifest: Path, out: Path, wheels: Path | None, limit: float) -> dict:
     Raises `BundleError` for a larger one, which is not left behind: an earlier one stays."""
     from debias_nb.repro.cli import settle_folders
     from debias_nb.repro.runs.device import manifest_runs, outstanding
-    from debias_nb.repro.runs.records import git_state
+    from debias_nb.repro.runs.origin import git_state
     from debias_nb.repro.runs.runner import store_for
     packed = sorted(wheels.glob("*.whl")) if wheels else []
     if wheels and not packed:

@@ -270,7 +270,8 @@ def pages_of(paths: list[Path], root: Path = ROOT) -> list[str]: # as `debias-nb
 
 def unfounded(root: Path = ROOT) -> list[str]:
     "Published records of code that nobody can look up; nothing where there is no git, which is said."
-    from debias_nb.repro.runs.records import NO_HISTORY, Store, history
+    from debias_nb.repro.runs.origin import NO_HISTORY, history
+    from debias_nb.repro.runs.records import Store
     commits = history(root)
     if commits is None:
         print(f"records: {NO_HISTORY}")

@@ -6,27 +6,24 @@
 __all__ = ['STRENGTH', 'GRIDS', 'DEFAULTS', 'SUFFIX', 'OF_TEXTS', 'ABOUT', 'TRAINERS', 'NO_SETTINGS', 'FILES', 'DECIMALS',
            'SHORT', 'SAID', 'FEW_SEEDS', 'COLORS_OF', 'FIRST', 'VALIDATION', 'CHOICE', 'HeldTexts', 'read_held_texts',
            'check_untested', 'Method', 'read_method', 'read_methods', 'Settings', 'settings_for', 'loss_of',
-           'training_rows', 'ranking_notes', 'fine_tune', 'origin_of', 'trial_id', 'sealed', 'read_trials',
-           'Comparison', 'compare']
+           'training_rows', 'ranking_notes', 'fine_tune', 'origin_of', 'trial_id', 'read_trial', 'Comparison',
+           'compare']
 
 # %% ../../nbs/explain/07_compare.ipynb #cc7baf98
 import json
-import os
 import tempfile
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
 from ..losses.batches import read_texts
 from ..checks import ConfigError, check_known, check_range, quoted
 from ..data.pairs import fold
-from ..data.registry import DataError, parsed_rows
+from ..data.registry import DataError
 from ..encoders.tokens import copied, single_thread
 from .changes import METRICS, RESAMPLES, TITLES, Metric, Test, figures, has_one_score, level
 from .diagnose import BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, OfLabels, OfMatches, check_named
@@ -35,7 +32,7 @@ from .evidence import doubts, shared_pairs
 from .models import Scorer, cutting, layers, load_model, mixed_scorer, pair_scores, reading_doubts
 from .models import scoring_notes
 from .page import file_notes, filled, json_text, versions, write_whole
-from ..data.pairs_file import PairFile, json_lines, texts_file
+from ..data.pairs_file import PairFile, texts_file
 from ..files import fingerprint, sha256_file
 from ..losses.regularized import Regularized, Regularizer
 from ..losses.regularizers import REGULARIZERS
@@ -311,26 +308,18 @@ def trial_id(
     return fingerprint(about)[:12]
 
 
-def sealed(trial: dict) -> dict:
-    "A trial with the digest of all that it says."
-    return trial | {"checksum": fingerprint(trial)}
-
-
-def read_trials(
-    path: Path, # of `trials.jsonl`
-) -> dict[str, dict]: # id -> trial
-    "The trials that a file holds. Raises `DataError` naming the line that is none, or not what was written."
-    def checked(_, trial):
-        checksum = trial.pop("checksum", None)
-        if fingerprint(trial) != checksum:
-            raise ValueError("its checksum is another one; remove the line, and its trial is run again")
-        if "id" not in trial:
-            raise ValueError("no trial: it has no id")
-        return trial
-
-    if not path.is_file():
-        return {}
-    return {trial["id"]: trial for trial in parsed_rows(path, json_lines(path).items(), checked)}
+def read_trial(
+    path: Path, # named after the trial's id
+) -> dict:
+    "A trial that was kept. Raises `DataError` for a file that holds none, or another one."
+    try:
+        trial = json.loads(path.read_bytes())
+        why = "" if isinstance(trial, dict) and trial.get("id") == path.stem else "it is not the trial that its name says"
+    except (ValueError, RecursionError) as e:
+        why = f"damaged ({e})"
+    if why:
+        raise DataError(f"{path}: {why}; remove the file, and its trial is run again")
+    return trial
 
 # %% ../../nbs/explain/07_compare.ipynb #91fd1811
 FILES = ("report.html", "report.json", "scores.csv", "differences.csv")
@@ -598,22 +587,17 @@ def _tested(encoder: Scorer, tests: dict[str, Test], what: str) -> dict: # what:
     return trial
 
 
-def _keep(path: Path, trial: dict) -> None:
-    "Add a trial to its file, which is there with it or as it was before."
-    text = json.dumps(sealed(trial), ensure_ascii=False) + "\n"
-    if path.is_file():
-        text = path.read_text("utf-8") + text
-    write_whole(path, text)
-
-
 class _Trials:
-    "The trials of one comparison. Those that a file holds are not run again."
-    def __init__(self, base: Scorer, train: PairFile, settings: Settings, path: Path | None):
+    "The trials of one comparison. Those that a folder holds, a file each, are not run again."
+    def __init__(self, base: Scorer, train: PairFile, settings: Settings, folder: Path | None):
         self.base = base
         self.train = train
         self.settings = settings
-        self.path = path
-        self.known = read_trials(path) if path else {}
+        self.folder = folder
+        self.known = {}
+        if folder:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.known = {path.stem: read_trial(path) for path in sorted(folder.glob("*.json"))}
         self.origin = origin_of(base)
         self.plain = {} # seed -> the encoder of plain fine-tuning; the last one alone is kept
 
@@ -623,8 +607,8 @@ class _Trials:
         if key not in self.known:
             found = _tested(self.encoder(method, seed), tests, f"{method.name}, seed {seed}")
             self.known[key] = {"id": key, "method": method.name, "seed": seed} | found
-            if self.path:
-                _keep(self.path, self.known[key])
+            if self.folder:
+                write_whole(self.folder / f"{key}.json", json.dumps(self.known[key], ensure_ascii=False))
         return self.known[key] | {"method": method.name}
 
     def encoder(self, method: Method, seed: int) -> Scorer:
@@ -661,7 +645,6 @@ def _chosen(
     return [replace(method, strength=best.get(method.name, method.strength)) for method in methods], table
 
 
-
 VALIDATION = "validation " # stands before the name of pairs on which strengths are chosen
 
 
@@ -681,17 +664,6 @@ def _all_files(train, tests: dict, validation: dict, columns) -> dict[str, PairF
             why = "strengths would be chosen on them. Leave them out"
             raise DataError(f"{name}: {shared:,} of {len(files[name]):,} pairs stand in {where} too, and {why}")
     return files
-
-
-def _alone(folder: Path): # a context
-    "A folder for one comparison at a time. Raises `ConfigError` where another one is at work in it."
-    folder = Path(os.path.realpath(folder))
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        return FileLock(folder / "trials.jsonl.lock", timeout=0).acquire()
-    except Timeout:
-        busy = "another comparison is at work in this folder; wait until it ends, its trials serve"
-        raise ConfigError(f"{folder}: {busy}") from None
 
 
 CHOICE = (
@@ -807,14 +779,13 @@ def compare(
     held = {VALIDATION + name: Test(VALIDATION + name, files[VALIDATION + name], {}) for name in validation}
     tried = None
     results = []
-    with _alone(folder) if folder else nullcontext():
-        trials = _Trials(base, pairs, settings, Path(folder) / "trials.jsonl" if folder else None)
-        if held:
-            asked, tried = _chosen(asked, trials, held, progress)
-        # all methods with one seed before the next; an encoder that is not trained has one
-        todo = [(seed, method) for seed in range(seeds) for method in asked if seed == 0 or method.kind != "base"]
-        for seed, method in tqdm(todo, disable=not progress, unit="trial"):
-            results.append(trials.result(method, seed, tested))
+    trials = _Trials(base, pairs, settings, Path(folder) / "trials" if folder else None)
+    if held:
+        asked, tried = _chosen(asked, trials, held, progress)
+    # all methods with one seed before the next; an encoder that is not trained has one
+    todo = [(seed, method) for seed in range(seeds) for method in asked if seed == 0 or method.kind != "base"]
+    for seed, method in tqdm(todo, disable=not progress, unit="trial"):
+        results.append(trials.result(method, seed, tested))
     options = {
         "validation": [f"{name}={files[VALIDATION + name].path}" for name in validation],
         "texts": texts and texts.path,

@@ -4,7 +4,6 @@ import math
 import os
 import platform
 import shlex
-from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -14,6 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup, escape
 
 import debias_nb
+
+from .. import files
 from ..checks import ConfigError
 from .changes import TITLES, points
 from ..data.pairs_file import PairFile
@@ -147,15 +148,10 @@ def is_ours(path: Path) -> bool:
 
 
 def write_whole(path: Path, text: str) -> None:
-    "Raises `ConfigError` where a file cannot be written, and leaves nothing of it. A link stays one."
-    real = Path(os.path.realpath(path))
-    part = real.with_name(f"{real.name}.part-{os.getpid()}")
+    "Raises `ConfigError` where a file cannot be written, and leaves what was there. A link stays one."
     try:
-        part.write_text(text, "utf-8", errors="backslashreplace") # half of a character may stand in the name of a test
-        part.replace(real)
+        files.write_whole(path, text)
     except OSError as e:
-        with suppress(OSError): # of a folder that may not be written to
-            part.unlink(missing_ok=True)
         raise ConfigError(f"{path}: not written: {e.strerror}") from None
 
 

@@ -24,7 +24,9 @@ from ..files import parse_yaml, project_root
 from ..data.registry import DataError, inventory
 from .config import configured, load_experiment
 from .notebooks import ASKED, NotebookFailed, RunnerError, execute, execute_all, made, meant, templates
-from .runs.records import NO_HISTORY, RecordError, Store, WorkerLost, history, latest
+from .runs.origin import NO_HISTORY, history
+from .runs.records import Store, WorkerLost, latest
+from .runs.schema import RecordError
 from .runs.runner import cores, narrow, run_all, store_for
 
 
@@ -358,15 +360,15 @@ def merge(
     """Add the records of a GPU machine to results/.
 
     Those of code that this clone does not know go to _runs/apart/. Exits with status 1 if a record differs from one that is
-    there, or a line is not the record of a run."""
+    there, or a file is not the record of a run."""
     from .runs.device import Merged, merge as merged
     root = project_here()
     folders = [folder]
     if jobs: # each has its own, for each version of the code
-        folders = sorted({path.parents[1] for path in folder.glob("*/*/*/*.jsonl")})
+        folders = _record_folders(folder, "*/*")
     elif not Store(folder).places():
-        below = sorted({str(path.parents[1]) for path in folder.glob("*/*/*.jsonl")})
-        hint = f"; did you mean {' or '.join(below)}?" if below else ""
+        below = _record_folders(folder, "*")
+        hint = f"; did you mean {' or '.join(map(str, below))}?" if below else ""
         raise RunnerError(f"{folder} holds no records{hint}")
     apart = root / "_runs" / "apart"
     done = Merged()
@@ -384,8 +386,15 @@ def merge(
         raise Exit(1)
 
 
-def _publish(folder: Path) -> bool: # whether every line was a record
-    "Puts lines of records into the Parquet files next to them, and says what is left out."
+def _record_folders(folder: Path, depth: str) -> list[Path]: # depth: `*/*`
+    "Folders of records so far below, also of an earlier version, which says so when it is read."
+    runs = {path.parents[2] for path in folder.glob(f"{depth}/*/*.*/*.json")}
+    lines = {path.parents[1] for path in folder.glob(f"{depth}/*/*.jsonl")}
+    return sorted(runs | lines)
+
+
+def _publish(folder: Path) -> bool: # whether every file was a record
+    "Puts records into the Parquet files next to them, and says what is left out."
     store = Store(folder)
     every = [store.publish(*place) for place in store.unpublished()]
     rows, trimmed = (sum(getattr(one, what) for one in every) for what in ("rows", "trimmed"))
@@ -424,10 +433,15 @@ def convert(
     folder: Annotated[Path | None, Argument(
         exists=True, file_okay=False, help="Folder of records; default: results/.")] = None,
 ):
-    """Convert records from JSON lines to Parquet.
+    """Convert records: JSON lines of an earlier version to a file per run, and those in results/ to Parquet.
 
-    Exits with status 1 if a line is not a record; such a line is kept."""
-    if not _publish(folder or project_here() / "results"):
+    Exits with status 1 if a line or a file is not a record; such a file is kept, and all lines are, in .jsonl.old."""
+    store = Store(folder or project_here() / "results")
+    told = [one for place in store.with_lines() for one in store.convert(*place)]
+    for one in told:
+        echo(one, err=True)
+    is_whole = folder is not None or _publish(store.folder)
+    if told or not is_whole:
         raise Exit(1)
 
 
@@ -642,29 +656,28 @@ def diagnose(
     group: Annotated[str | None, Option(help="Column of the test files; report each of its values separately.")] = None,
     html: Page = None,
     json: Numbers = None,
-    fail_if: Annotated[list[str] | None, Option(
-        help="Exit with status 1 if this condition holds, in percentage points, e.g. new.change.high<-1. Repeatable.",
-    )] = None,
+    fail_on: Annotated[Literal["worse", "unsure"] | None, Option(
+        help="Exit with status 1 if a test got worse; with unsure also if it may have, or is too small to tell.")] = None,
+    fail_if: Annotated[list[str] | None, Option(hidden=True)] = None,
     seed: Annotated[int, Option(min=0, help="Random seed for sampling and bootstrap.")] = 0,
     overwrite: Annotated[bool, Option("--overwrite", help="Overwrite page and numbers.")] = False,
 ):
     "Report whether, where and why fine-tuning made a model worse."
+    if fail_if:
+        raise ConfigError("--fail-if is gone: --fail-on worse, or unsure, ends with status 1; all figures are in --json")
     from ..data.pairs_file import check_file, named_tests
     check_file(Path(train)) # and the tests, before PyTorch is imported, which takes seconds
     tests = named_tests(test)
     from ..explain import diagnose as diagnosing
     from ..explain.page import check_targets
-    conditions = fail_if or []
-    for condition in conditions:
-        diagnosing.read_condition(condition, tests)
     check_targets([html, json], overwrite)
     found = diagnosing.diagnose(base, tuned, train, tests, columns.split(","), group, seed)
     pages = {html: found.html, json: found.json}
     _answer(found, {path: page() for path, page in pages.items() if path})
-    broken = list(filter(found.holds, conditions))
-    for condition in broken:
-        echo(f"it holds that {condition}")
-    raise Exit(int(bool(broken)))
+    failing = found.failing(fail_on) if fail_on else []
+    if failing:
+        echo(f"--fail-on {fail_on}: {', '.join(failing)}")
+        raise Exit(1)
 
 
 def _answer(found, pages: dict[Path, str]) -> None:

@@ -31,7 +31,8 @@ from .config import ExperimentConfig, MethodConfig, Names, RunConfig
 from .pages.pairing import Made, Side, alike, is_clean, made_by, mean_replicates, paired_sides, run_on
 from .pages.pairing import scaled, trained_in
 from .runs import runner
-from .runs.records import Store, TrainingFailed, environment, latest, this_machine
+from .runs.origin import environment, this_machine
+from .runs.records import Store, TrainingFailed, latest
 from .runs.runner import absent, cores, run_all
 from .runs.tasks.common import SMALL_WORLD, Trained, base_encoder, stand_in
 from .runs.tasks.pairs import TASK

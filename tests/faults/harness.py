@@ -1,5 +1,4 @@
 "What trials of faults share: kinds and counts, small projects, and the command line in a process that can be killed."
-import ctypes
 import json
 import multiprocessing
 import os
@@ -15,7 +14,7 @@ import pytest
 import yaml
 
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
-from debias_nb.repro.runs.records import Store, comparable, read
+from debias_nb.repro.runs.records import Store, comparable
 from made import METHODS, STATIC, WORLD
 
 ROOT = Path(__file__).parents[2]
@@ -98,17 +97,15 @@ def store_of(project: Path) -> Store:
     return Store(project / "_runs")
 
 
-def lines_of(project: Path) -> list[bytes]:
-    path = project / "_runs/itvreg/demo.planted.jsonl"
-    return path.read_bytes().splitlines(keepends=True) if path.exists() else []
+def files_of(project: Path) -> dict[str, bytes]: # of runs; what a writer has begun is none
+    return {path.name: path.read_bytes() for path in (project / "_runs/itvreg/demo.planted").glob("*.json")}
 
 
 def records_of(project: Path) -> dict: # id -> what two honest repeats have in common
-    "All records. Fails on a warning, which a torn line or a repeated one would give, and on a run that stands twice."
+    "All records. Fails on a warning, which a file gives that holds none."
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = read(project / "_runs/itvreg/demo.planted.jsonl")
-    assert len({record["id"] for record in found}) == len(found), "a run stands twice"
+        found = store_of(project).all()
     return {record["id"]: comparable(record) for record in found}
 
 
@@ -233,14 +230,6 @@ def workers_of(pid: int) -> list[int]:
     return [child for child in children(pid) if _command_line(child) == own]
 
 
-def cpu_seconds(pid: int) -> float: # 0 for one that has ended
-    "Processor time of a process: its own clock does not know what else the machine has to do."
-    try:
-        return time.clock_gettime((~pid << 3) | 2) # as clock_getcpuclockid(3) gives it
-    except OSError:
-        return 0.
-
-
 def at_work(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
@@ -254,48 +243,3 @@ def wait_until(condition, what: str, seconds: float = 600, every: float = .002) 
     while not condition():
         assert time.monotonic() < end, f"waited {seconds:.0f} seconds for {what}"
         time.sleep(every)
-
-
-# file systems of one's own
-
-CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
-MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
-LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def _system(done: int, what: str) -> None:
-    if done != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
-
-
-def own_mounts() -> None:
-    "From now on this process mounts for itself alone; what it mounts ends with it."
-    uid, gid = os.geteuid(), os.getegid()
-    flags = CLONE_NEWNS if uid == 0 else CLONE_NEWNS | CLONE_NEWUSER
-    _system(LIBC.unshare(flags), "unshare")
-    if uid != 0:
-        for name, text in (("uid_map", f"0 {uid} 1"), ("setgroups", "deny"), ("gid_map", f"0 {gid} 1")):
-            Path(f"/proc/self/{name}").write_text(text)
-    _mount(None, "/", None, MS_REC | MS_PRIVATE)
-
-
-def _bytes(value) -> bytes | None:
-    return None if value is None else str(value).encode()
-
-
-def _mount(source, target, kind, flags: int, options: str | None = None) -> None:
-    done = LIBC.mount(_bytes(source), _bytes(target), _bytes(kind), ctypes.c_ulong(flags), _bytes(options))
-    _system(done, f"mount {target}")
-
-
-def small_disk(folder: Path, size: int, files: int = 10_000) -> None: # size: bytes, in whole pages; files: and folders
-    "A file system of its own in a folder. Called again, it becomes larger."
-    flags = MS_REMOUNT if os.path.ismount(folder) else 0
-    _mount("tmpfs", folder, "tmpfs", flags, f"size={size},nr_inodes={files}")
-
-
-def read_only(folder: Path) -> None:
-    "The folder as it is, and nobody may write to it, root included."
-    _mount(folder, folder, None, MS_BIND | MS_REC)
-    _mount(folder, folder, None, MS_BIND | MS_REMOUNT | MS_RDONLY)

@@ -18,7 +18,7 @@ from debias_nb.encoders.tokens import EncoderError
 from debias_nb.encoders.loading import load_encoder
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import ExperimentConfig
-from debias_nb.repro.runs.records import Store, encode, make_record
+from debias_nb.repro.runs.records import Store, make_record
 from debias_nb.repro.pages.verdicts import read_ledger
 from harness import QUICK, ROOT, make_project, settings_of
 
@@ -48,25 +48,25 @@ def refused(done, *words):
         assert word in done.stderr, (word, done.stderr)
 
 
-# records: which lines are damaged, tests/test_records.py asks
+# records: what is none, tests/test_records.py asks
 
 def test_records(tally, tmp_path, monkeypatch):
     with tally.trial("damaged records"):
         project = make_project(tmp_path)
         runs = [run for run in ExperimentConfig.model_validate(settings_of()).runs() if run.training][:3]
         same = dict(data={}, encoder={"name": "x"}, device="cpu", dtype="fp32", seconds=1., peak_memory=1, curve={})
-        first, second, third = (encode(make_record(run, {"unseen": {"auc05": .5}}, **same)) for run in runs)
         store = Store(project / "results")
-        path = store.path(runs[0])
-        path.parent.mkdir(parents=True)
-        path.write_bytes(first + second.replace(b'"auc05": 0.5', b'"auc05": 0.9') + b"<<<<<<< HEAD\n" + third)
+        first, second, third = (store.append(make_record(run, {"unseen": {"auc05": .5}}, **same)) for run in runs)
+        damaged = {store.file(second): b"<<<<<<< HEAD", store.file(third): json.dumps(first).encode()}
+        for path, content in damaged.items():
+            path.write_bytes(content)
         monkeypatch.chdir(project)
         with unchanged(project), pytest.warns(UserWarning) as told:
             assert shell("agree").exit_code == 1
-            assert {record["id"] for record in store.all()} == {runs[0].id, runs[2].id}
+            assert store.all() == [first]
         said = " ".join(str(one.message) for one in told)
-        for number, why in ((2, "checksum"), (3, "damaged")):
-            assert f"{path}: line {number} is left out: {why}" in said
+        for path in damaged:
+            assert f"{path} is left out: " in said
 
 
 # configurations

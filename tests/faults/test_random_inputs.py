@@ -6,7 +6,6 @@ import json
 import os
 import random
 import tempfile
-import warnings
 from pathlib import Path
 
 import pandas as pd
@@ -19,14 +18,13 @@ from debias_nb.data.registry import DataError, load_expected, load_registry
 from debias_nb.encoders.tokens import EncoderError
 from debias_nb.encoders.safe_folders import check_folder
 from debias_nb.encoders.loading import encoder_cards
-from debias_nb.explain.compare import read_methods, read_trials, sealed
-from debias_nb.explain.diagnose import read_condition
+from debias_nb.explain.compare import read_methods, read_trial
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import parse_parameter, parse_seeds
 from debias_nb.repro.notebooks import RunnerError, checked
 from debias_nb.repro.config import load_experiment
 from debias_nb.repro.runs.device import Manifest
-from debias_nb.repro.runs.records import RecordError, encode, read
+from debias_nb.repro.runs.schema import RecordError, encode, read_file
 from harness import NOTEBOOK
 from made import numbered, trial
 
@@ -38,7 +36,6 @@ LEFT_RIGHT = [
 ]
 FRAME = pd.DataFrame(LEFT_RIGHT)
 AUTHORS = [{"author": "a", "topic": "b", "text": "c", "date": "2020"}, {"author": 7, "topic": "b", "text": "d"}]
-TRIALS = [sealed(trial("a")), sealed(trial("b"))]
 EXPERIMENT = """\
 paper: itvreg
 experiment: demo
@@ -182,15 +179,6 @@ def grouped(path):
     return read_pairs_file(path, group="kind")
 
 
-def records(path):
-    with warnings.catch_warnings(record=True) as told: # damaged lines are left out with a warning, the others are read
-        warnings.simplefilter("always")
-        found = read(path)
-    if told:
-        raise RecordError(str(told[0].message))
-    return found
-
-
 def yaml_text(text):
     return parse_yaml(text, "here")
 
@@ -205,10 +193,6 @@ def manifest(path):
 
 def printed_cells(project):
     return load_expected("itvreg", project)
-
-
-def condition(text):
-    return read_condition(text, ["new", "new.er"])
 
 
 def own_cards(path):
@@ -238,8 +222,8 @@ READERS = {
     "own pairs, JSONL": (of_file("a.jsonl", json_lines(*LEFT_RIGHT), grouped), DataError),
     "own pairs, Parquet": (of_file("a.parquet", parquet(), read_pairs_file), DataError),
     "texts, JSONL": (of_file("a.jsonl", json_lines(*AUTHORS), read_texts), DataError),
-    "records": (of_file("a.jsonl", encode(numbered(0)) + encode(numbered(1)), records), RecordError),
-    "trials": (of_file("trials.jsonl", json_lines(*TRIALS), read_trials), DataError),
+    "records": (of_file("a.json", encode(numbered(0)), read_file), RecordError),
+    "trials": (of_file("a.json", json_lines(trial("a")), read_trial), DataError),
     "model folders": (of_files(MODEL_FILES, check_folder), EncoderError),
     "YAML texts": (of_text(EXPERIMENT, yaml_text), ConfigError),
     "YAML files": (of_file("a.yaml", EXPERIMENT, load_yaml), ConfigError),
@@ -252,7 +236,6 @@ READERS = {
     "parameters of a notebook": (template, RunnerError),
     "seeds": (of_text("0, 1,22", parse_seeds), RunnerError),
     "methods": (of_text("plain,wise-ft:0.25, outreg:1", read_methods), ConfigError),
-    "conditions": (of_text("new.change.high<=-0.5e1", condition), ConfigError),
 }
 
 

@@ -20,9 +20,11 @@ from ...checks import ConfigError, check_known, nearest
 from ...files import Strict, load_config, project_root
 from ..config import ExperimentConfig, Names, Profile, RunConfig, Settings, configured, load_experiment
 from ..config import slug
-from .records import NO_HISTORY, RecordError, Store, bundled, comparable, git_state, history
-from .records import processor, published, this_machine, unknown_code
+from .origin import NO_HISTORY, bundled, git_state, history, processor, this_machine, unknown_code
+from .parquet import published
+from .records import Store, comparable
 from .runner import Outcome, cores, execute_within, narrow, own_store, run_all, store_for
+from .schema import RecordError
 
 
 Some = Annotated[Names, Field(min_length=1)]
@@ -176,7 +178,7 @@ class Merged:
     known: list[str] = field(default_factory=list)    # the same record was there
     differing: list[str] = field(default_factory=list) # another one was there, and stays
     apart: dict[str, list[str]] = field(default_factory=dict) # code version -> ids
-    left_out: list[str] = field(default_factory=list) # sentences: file and line, and why it is not the record of a run
+    left_out: list[str] = field(default_factory=list) # sentences: file and row, and why it is not the record of a run
 
 
 def known_places(root: Path) -> set[tuple[str, str, str]]: # paper, experiment, profile
@@ -200,7 +202,7 @@ def merge(
     done: Merged | None = None,  # what became of earlier records, to which this is added
 ) -> Merged:
     """Add finished records to those that are there, of a run that was made twice with code of one kind the newest; what is
-    not the sealed record of a run of this project is named, and left out. Raises `RecordError`, as `Store` does."""
+    not the record of a run of this project is named, and left out. Raises `RecordError`, as `Store` does."""
     root = root or project_root()
     commits = history(root)
     if commits is None:
@@ -208,18 +210,18 @@ def merge(
     done = done or Merged()
     places = known_places(root)
     newest = {}
-    for where, line in source.entries():
-        why = line.why
-        if line.record:
-            place = tuple(line.record["config"][name] for name in ("paper", "experiment", "profile"))
+    for entry in source.entries():
+        why = entry.why
+        if entry.record:
+            place = tuple(entry.record["config"][name] for name in ("paper", "experiment", "profile"))
             if place not in places:
                 why = f"config: there is no configuration {'/'.join(place)}"
         if why:
-            done.left_out.append(f"{where} is left out: {why}")
-        elif line.record["status"] == "finished":
-            made = line.record["environment"]
+            done.left_out.append(f"{entry.where} is left out: {why}")
+        elif entry.record["status"] == "finished":
+            made = entry.record["environment"]
             version = code_version(made) if unknown_code(made, commits or frozenset()) else ""
-            newest[version, line.record["id"]] = line.record
+            newest[version, entry.record["id"]] = entry.record
 
     for (version, run_id), record in newest.items():
         store = Store(apart / version) if version else target or store_for(record["config"]["profile"])
@@ -263,7 +265,7 @@ def unpublished(root: Path) -> dict[str, int]: # experiment -> runs
     found = {}
     for name in configured("*/*.planted.yaml", root):
         experiment = load_experiment(name, "planted", root)
-        if own.path(experiment).is_file():
+        if own.live(experiment.paper, experiment.experiment, experiment.profile).is_dir():
             _, new = ready(name, "planted", root)
             count = sum(there is None for _, there in new)
             if count:

@@ -1,6 +1,6 @@
 """From a run's configuration to its record; from an experiment to all of its records, a process a core.
 
-What is there is loaded and what is missing is run; every process appends its own record as soon as it has one, so that
+What is there is loaded and what is missing is run; every process writes its own record as soon as it has one, so that
 a batch that is killed loses only what was under way. A run whose data or encoder is absent is no error: it is listed
 with the reason, and so is data that was downloaded manually without a known hash. Records of the planted profile are made
 again on every machine, in `_runs/`; those of other profiles are results, in `results/`, with a copy of the planted ones
@@ -23,8 +23,9 @@ from statistics import median
 from ...checks import ConfigError, check_known
 from ...files import project_root
 from ...data.registry import only_pinned
-from .records import Records, Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load
-from .records import this_machine
+from .origin import this_machine
+from .records import Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load
+from .schema import Records
 from ..config import ExperimentConfig, RunConfig
 from .tasks.common import task_of, unmeasured
 

@@ -1,0 +1,107 @@
+"What a run was made with: the commit of the code, packages, and the machine."
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from ...checks import ConfigError
+from ...files import package_file, project_root
+
+PACKAGES = (
+    "torch", "transformers", "sentence-transformers", "tokenizers", "numpy",
+    "scipy", "scikit-learn", "datasets", "accelerate", "debias-nb",
+)
+GIT_VARIABLES = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"} # a git hook sets them, and they point elsewhere
+# What runs: outputs and metadata of notebooks are none of it, nor what a finished run changes.
+CODE = ("debias_nb", "configs", "expected", "pyproject.toml", "constraints.txt", ":(glob)requirements*.lock")
+
+
+def git(root: Path, *args: str) -> str:
+    "What git says in a folder, even inside a git hook. Raises `OSError` or `SubprocessError` where it fails."
+    command = ["git", "--no-optional-locks", "-C", str(root), *args]
+    outside = {name: os.environ[name] for name in os.environ.keys() - GIT_VARIABLES}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, env=outside)
+    return done.stdout.strip()
+
+
+def bundled() -> dict: # {} where this code is no bundle
+    "What `tools/bundle.py` has written of the checkout that this is. Raises `ConfigError` where it is damaged."
+    path = package_file(".").parent / "bundle.json"
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as e:
+        raise ConfigError(f"{path}: damaged ({e}); unpack the bundle again") from None
+
+
+def git_state(
+    root: str | Path | None = None, # the top of a git work tree; default: the project that this code lies in
+) -> dict: # commit: 40 hex digits; dirty: whether the code was changed since; both None where nobody knows
+    """The state of the project's code, `CODE`: what git says, else the bundle that it came in. Raises `ConfigError` as
+    `bundled` does."""
+    with suppress(OSError, subprocess.SubprocessError, ConfigError):
+        root = Path(root or project_root(package_file(".")))
+        if Path(git(root, "rev-parse", "--show-toplevel")).samefile(root):
+            changes = git(root, "status", "--porcelain", "--", *CODE)
+            return {"commit": git(root, "rev-parse", "HEAD"), "dirty": changes != ""}
+    about = bundled()
+    return {"commit": about.get("commit"), "dirty": about.get("dirty")}
+
+
+def history(root: Path) -> frozenset[str] | None: # None: nobody knows
+    "The commits that the clone at `root` goes back to; a shallow one does not know them, nor does a folder without git."
+    with suppress(OSError, subprocess.SubprocessError):
+        is_whole = git(root, "rev-parse", "--is-shallow-repository") == "false"
+        if is_whole and Path(git(root, "rev-parse", "--show-toplevel")).samefile(root):
+            return frozenset(git(root, "rev-list", "HEAD").split())
+    return None
+
+
+NO_HISTORY = "no git here, or not the whole history: whether records are of code in the history cannot be said"
+
+CPUINFO = Path("/proc/cpuinfo") # Linux has it
+
+
+def processor() -> str: # "AMD EPYC (family 25, model 1)"
+    "Name, family and model of the processor. Cloud machines of several generations share one name."
+    with suppress(OSError):
+        first = CPUINFO.read_text().partition("\n\n")[0] # one part for each core, all alike
+        parts = [line.partition(":") for line in first.splitlines()]
+        facts = {key.strip(): value.strip() for key, _, value in parts}
+        if "model name" in facts:
+            return f"{facts['model name']} (family {facts.get('cpu family')}, model {facts.get('model')})"
+    return platform.processor() or platform.machine()
+
+
+def environment() -> dict: # python, packages (name -> version), commit, dirty, platform, cpu, cores
+    "What a run was made with. Imports none of the packages it names."
+    versions = {}
+    for package in PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    return {
+        "python": platform.python_version(), "packages": versions, **git_state(), "platform": platform.platform(),
+        "cpu": processor(), "cores": os.cpu_count()}
+
+
+def this_machine() -> dict: # device: `cpu` or the accelerator's name; peak_memory: bytes, of that device, so far
+    "Where a run was made, as `make_record` wants it."
+    import resource
+    import sys
+    import torch
+    if torch.cuda.is_available():
+        return {"device": torch.cuda.get_device_name(), "peak_memory": torch.cuda.max_memory_allocated()}
+    unit = 1 if sys.platform == "darwin" else 1024
+    return {"device": "cpu", "peak_memory": unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
+
+
+def unknown_code(environment: dict, known: frozenset[str]) -> str: # known: as of `history`; "": it can be looked up
+    "Why the code that made a record cannot be looked up."
+    commit = environment["commit"]
+    if environment["dirty"] or commit is None:
+        return "were made with changes that stand in no commit"
+    return "" if commit in known else f"name the commit {commit[:8]}, which is not in this history"

@@ -1,0 +1,146 @@
+"""Published records: a Parquet file an experiment, a row a run, whose pages have checksums, and of which that alone is read
+which is needed."""
+import gc
+import json
+from collections import Counter
+from contextlib import contextmanager
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
+
+from pydantic_core import from_json
+
+from ...files import write_whole
+from .schema import SCHEMA, Entry, Misfit, RecordError, entry_of, understood
+
+
+def write(path: Path, content: bytes) -> None:
+    "Raises `RecordError`, and leaves what was there."
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content)
+    except OSError as e:
+        raise RecordError(f"{path} could not be written: {e.strerror or e}; what was there stays") from e
+
+
+TEXTS = ("id", "status", "started", "finished", "device", "dtype")
+NUMBERS = {"seed": "int64", "step": "int64", "peak_memory_bytes": "int64", "seconds": "float64"}
+SHORT = ("config", "metrics", "replicates", "environment", "error")  # JSON
+LONG = ("data", "encoder", "curve", "extra")                         # JSON; what tables of means do without
+FOR_QUERIES = {"world": "int64", "commit": "string", "processor": "string"} # said in `config` and `environment` already
+COLUMNS = dict.fromkeys(TEXTS, "string") | NUMBERS | dict.fromkeys(SHORT + LONG, "string") | FOR_QUERIES # name -> Arrow type
+FIRST_WORLD = 0 # the seed that configurations draw theirs by; `worlds` of a block counts further ones
+
+
+def world_of(config: dict) -> int | None: # None: real data, divided in one way
+    "The seed of what was drawn for a run."
+    data = config.get("corpus") or config.get("eval_corpus") or {}
+    split = data.get("split") or {}
+    if split.get("scheme") != "random":
+        split = {}
+    drawn = data.get("world") or config.get("eval_world") or split
+    return drawn.get("seed")
+
+
+def published(record: dict) -> dict:
+    "A record without what is not published: replicates and single values of a run in a further world."
+    if record["status"] == "failed" or world_of(record["config"]) in (None, FIRST_WORLD):
+        return record
+    extra = {key: value for key, value in record["extra"].items() if key != "questions"}
+    return record | {"replicates": {}, "extra": extra}
+
+
+MARK = b"debias-nb" # what a published file says of itself:
+SAID = f'{{"schema": {SCHEMA}'.encode() # so it begins, whatever versions of before have added
+
+
+def write_published(path: Path, records: list[dict]) -> None: # one a run
+    "A Parquet file of records, in place of an older one once it is whole."
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    rows = []
+    for record in sorted(records, key=itemgetter("id")):
+        row = {name: record.get(name) for name in (*TEXTS, *NUMBERS)}
+        row |= {name: json.dumps(record[name], separators=(",", ":")) for name in SHORT + LONG if name in record}
+        environment = record["environment"]
+        row |= {"world": world_of(record["config"]), "commit": environment["commit"], "processor": environment.get("cpu")}
+        rows.append(row)
+    table = pa.table({name: pa.array([row.get(name) for row in rows], kind) for name, kind in COLUMNS.items()})
+    made = pa.BufferOutputStream()
+    pq.write_table(
+        table.replace_schema_metadata({MARK: SAID + b"}"}), made, compression="zstd", compression_level=12,
+        write_page_checksum=True)
+    write(path, made.getvalue().to_pybytes())
+
+
+def published_columns(path: Path, names: list[str]) -> dict[str, list]: # column -> values
+    "Some columns of a published file. Raises `RecordError` for one that is damaged, or that another program has written."
+    import pyarrow.parquet as pq
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            about = file.metadata.metadata or {}
+            kinds = {field.name: str(field.type).replace("double", "float64") for field in file.schema_arrow}
+            values = file.read([name for name in names if name in kinds]).to_pydict()
+    except Exception as e: # whatever reading makes of damage
+        raise RecordError(f"{path}: damaged, or no Parquet file ({str(e).partition(chr(10))[0]})") from None
+    if not about.get(MARK, b"").startswith(SAID):
+        raise RecordError(f"{path}: another program, or another version of debias-nb, has written it")
+    if kinds != COLUMNS:
+        odd = sorted(name for name in COLUMNS.keys() | kinds.keys() if COLUMNS.get(name) != kinds.get(name))
+        raise RecordError(f"{path}: another schema: {', '.join(odd)}")
+    return values
+
+
+def _of_row(row: dict, short: bool) -> dict: # row: its cells that are not empty
+    "The record that a row says; what was not read of it is not asked for. Raises `Misfit`."
+    unread = {}
+    if row["status"] == "failed":
+        row.setdefault("step")
+    elif short:
+        unread = {"data": {}, "encoder": {}, "curve": []}
+    if short:
+        unread["extra"] = {}
+    for name in SHORT + LONG:
+        if name in row:
+            try:
+                row[name] = from_json(row[name], allow_inf_nan=False, cache_strings="all")
+            except ValueError as e:
+                raise Misfit(f"{name}: damaged ({e})") from None
+    record = {"schema": SCHEMA} | row
+    understood(record | unread)
+    return record
+
+
+@contextmanager
+def _uncollected():
+    "Nothing in a record refers to itself; looking for what does takes a quarter of the time of reading."
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+@_uncollected()
+def rows_of(
+    path: Path,          # a published file; a missing one has none
+    short: bool = False, # without what is in `LONG`, which is not read then
+) -> list[Entry]: # by id
+    "All rows of a file; of one that is damaged as a whole, that."
+    if not path.exists():
+        return []
+    try:
+        values = published_columns(path, [*TEXTS, *NUMBERS, *SHORT, *(() if short else LONG)])
+    except RecordError as e:
+        return [Entry(str(path), why=str(e).removeprefix(f"{path}: "))]
+    counts = Counter(values["id"])
+    entries = []
+    for n, cells in enumerate(zip(*values.values()), 1):
+        row = {name: cell for name, cell in zip(values, cells) if cell is not None}
+        entry = entry_of(f"{path}: row {n}", partial(_of_row, row, short))
+        if counts[row.get("id")] > 1:
+            entry = Entry(entry.where, why=f"{row['id']} stands in several rows")
+        entries.append(entry)
+    return entries

@@ -1,0 +1,179 @@
+"What is a record, and what is wrong with one that is none. Only what passes here is written, or read."
+import functools
+import json
+import re
+import reprlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic_core import from_json, to_json
+
+from ..config import RunConfig
+
+
+class RecordError(RuntimeError):
+    "A record that cannot be written or read; the message names the file, the line or the key."
+
+
+class Misfit(RecordError):
+    "What is no record; the message names the field."
+
+
+SCHEMA = 1
+Records = dict[str, dict] # id -> record
+COMMIT = r"^[0-9a-f]{40}$"
+# Metrics that are fractions; a part of the test items may stand behind the name in brackets.
+FRACTION = re.compile(
+    r"(overlap )?auc\d*|ap|map|mrr|r8|p\d+|psp\d+|ndcg\d+(_exp)?|.* importance|.* share|topic chance|leakage .*"
+    r"|misled|excluded|seen words")
+
+Whole = Annotated[int, Field(ge=-2**63, lt=2**63)] # what a column of a Parquet file holds
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)] # whole ones too; none that is too large for a float
+Metrics = dict[str, dict[str, Number | None]]      # evaluation set -> metric -> value; None: could not be computed
+Replicates = dict[str, dict[str, list[Number | None]]] # evaluation set -> metric -> values of the bootstrap
+Details = dict[str, Any] # JSON, of which `encode` and `from_json` see to it
+
+
+class Environment(BaseModel):
+    "What a run was made with, and what of it pages ask for."
+    model_config = ConfigDict(extra="allow", strict=True)
+    __pydantic_extra__: Details
+    commit: Annotated[str, Field(pattern=COMMIT)] | None # None: nobody knows
+    dirty: bool | None
+    cpu: str | None = None
+    packages: dict[str, str] = {}
+
+
+PARTS = {name: TypeAdapter(field.annotation) for name, field in RunConfig.model_fields.items() if name in (
+    "encoder", "method", "corpus", "training", "eval_world", "eval_corpus")}
+
+
+@functools.lru_cache(maxsize=4096)
+def _part(name: str, text: bytes): # text: JSON
+    "A part of a configuration, which many runs share: understood once."
+    return PARTS[name].validate_python(from_json(text))
+
+
+class Run(BaseModel):
+    "What records of finished and of failed runs have in common."
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    schema_version: Annotated[Literal[1], Field(alias="schema")]
+    id: str
+    config: RunConfig
+    seed: Whole
+    started: str
+    finished: str
+    seconds: Annotated[Number, Field(ge=0)]
+    environment: Environment
+    metrics: Metrics
+    extra: Details
+
+    @field_validator("config", mode="before")
+    @classmethod
+    def _by_its_parts(cls, said):
+        if isinstance(said, dict):
+            with suppress(ValidationError): # told with its place where the whole is understood
+                return said | {name: _part(name, to_json(said[name])) for name in PARTS if said.get(name)}
+        return said
+
+    @field_validator("metrics")
+    @classmethod
+    def _in_range(cls, metrics):
+        for test, values in metrics.items():
+            for name, value in values.items():
+                is_fraction = FRACTION.fullmatch(name.partition("[")[0])
+                if is_fraction and value is not None and not 0 <= value <= 1:
+                    raise ValueError(f"{test}: {name} is {value:g}, and a fraction lies between 0 and 1")
+        return metrics
+
+    @model_validator(mode="after")
+    def _is_of_its_run(self):
+        "Raises `ValueError` for the id or the seed of another run."
+        if self.id != self.config.id:
+            raise ValueError(f"its configuration is that of {self.config.id}, and its id is {self.id}")
+        if self.seed != self.config.seed:
+            raise ValueError(f"seed: {self.seed}, and that of its configuration is {self.config.seed}")
+        return self
+
+
+class Finished(Run):
+    status: Literal["finished"]
+    replicates: Replicates
+    data: Details
+    encoder: Details
+    curve: Details | list
+    device: str
+    dtype: Literal["fp32", "bf16", "fp64"]
+    peak_memory_bytes: Annotated[Whole, Field(ge=0)]
+
+
+class Failed(Run):
+    status: Literal["failed"]
+    error: str
+    step: Whole | None
+
+
+RECORD = TypeAdapter(Annotated[Finished | Failed, Field(discriminator="status")])
+UNSAID = {"dict", "list", "float"} # kinds of JSON, which pydantic names in the places of mistakes
+
+
+def in_words(error: ValidationError) -> str:
+    "What is wrong first, beginning with the field; a long value is not shown in full."
+    mistake = error.errors(include_url=False)[0]
+    loc = mistake["loc"]
+    if loc[:1] in (("finished",), ("failed",)): # which of the two kinds of records
+        loc = loc[1:]
+    place = ".".join(str(part) for part in loc if part not in UNSAID)
+    why = mistake["msg"].removeprefix("Value error, ")
+    if mistake["type"] == "missing":
+        why = "required, and not there"
+    elif not isinstance(mistake["input"], dict):
+        why += f", got {reprlib.repr(mistake['input'])}"
+    return f"{place}: {why}" if place else why
+
+
+def understood(record) -> dict: # the same
+    "Raises `Misfit` naming the field of what is no record."
+    try:
+        RECORD.validate_python(record)
+    except ValidationError as e:
+        raise Misfit(in_words(e)) from None
+    return record
+
+
+def encode(record: dict) -> bytes: # JSON in UTF-8
+    "Raises `Misfit` naming the field of what is no record, or no JSON."
+    understood(record)
+    for name, value in record.items():
+        try:
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        except ValueError as e:
+            raise Misfit(f"{name}: {e}") from None
+    return json.dumps(record, ensure_ascii=False).encode()
+
+
+def read_file(path: Path) -> dict:
+    "The record that a file holds. Raises `Misfit` for what is none, `OSError` for a file that cannot be read."
+    try:
+        return understood(from_json(path.read_bytes(), allow_inf_nan=False))
+    except ValueError as e:
+        raise Misfit(f"damaged ({e})") from None
+
+
+@dataclass
+class Entry:
+    "What a file of one run, or a row of a published file, says."
+    where: str                 # the file, and its row
+    record: dict | None = None # None: it holds none that can be trusted
+    why: str = ""              # the reason for that, with the field
+
+
+def entry_of(where, read: Callable[[], dict]) -> Entry:
+    try:
+        return Entry(str(where), read())
+    except Misfit as e:
+        return Entry(str(where), why=str(e))
