@@ -1,8 +1,11 @@
-"What the notebooks of papers define, without running them."
+"What the notebooks of papers define, without running them, and runs for made-up records."
 import ast
 import json
 from pathlib import Path
 from types import SimpleNamespace
+
+from debias_nb.settings import AnswersWorldConfig, EncoderConfig
+from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
 
 PAPERS = Path(__file__).resolve().parents[1] / "nbs/papers"
 
@@ -22,3 +25,15 @@ def defined_in(name):
     found = {}
     exec(compile(ast.Module(kept, []), name, "exec"), found)
     return SimpleNamespace(**found)
+
+
+def a_run(method="Finetuned", corpus="real", encoder="encoder", trained=True, seed=0, world=None, **more):
+    "The configuration of a made-up run; `world` is the seed of a planted one."
+    data = CorpusConfig(name=corpus) if isinstance(corpus, str) else corpus
+    if world is not None:
+        data = CorpusConfig(name="answers", task="answers", label="planted", world=AnswersWorldConfig(name="answers", seed=world))
+    own = dict(corpus=data, training=TrainConfig(learning_rate=.1, epochs=1, batch_size=8))
+    return RunConfig(
+        paper="itvreg", experiment="made_up", profile="small", encoder=EncoderConfig(name=encoder, kind="static"),
+        method=MethodConfig(name=method, trained=trained), evaluate=["test"], seed=seed,
+        **(own if trained else {"eval_corpus": data}) | more)

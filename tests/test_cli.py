@@ -32,7 +32,8 @@ from debias_nb.repro.config import load_experiment
 from debias_nb.repro.pages.report import executed
 from debias_nb.repro.runs.origin import processor
 from debias_nb.repro.runs.records import Store, comparable, failed_record, make_record
-from debias_nb.repro.pages.frame import refuse_unknown_parameters, row_name
+from debias_nb.repro.pages.cells import row_name
+from debias_nb.repro.pages.frame import refuse_unknown_parameters
 from debias_nb.repro.runs.tasks.common import lacking
 from made import STATIC, experiment, shrunk
 
@@ -431,7 +432,7 @@ def test_status_accounts_for_every_cell_of_the_paper():
                 assert cell["value"] is not None or cell["why"]
         expected = {}
         for cell in known["cells"]:
-            row = f"{cell['row'].get('base', 'MSMARCO')} · {row_name(cell['row'])}"
+            row = f"{cell['row'].get('base', 'MSMARCO')} · {row_name(**cell['row'])}"
             expected[row, cell["column"]] = cell["value"]
         assert mine == expected and len(mine) > 3, table
     for table in ("table9", "table10"):

@@ -14,8 +14,9 @@ from debias_nb.files import parse_yaml, project_root
 from debias_nb.repro.config import AuthorsConfig, BlockConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig
 from debias_nb.repro.config import TrainConfig, load_experiment
 from debias_nb.repro.runs.records import latest
-from debias_nb.repro.pages.frame import COMPLETE, TIE, all_experiments, best_settings, best_training, found_records
-from debias_nb.repro.pages.frame import papers, results, search_table, study_of
+from debias_nb.repro.pages.cells import COMPLETE
+from debias_nb.repro.pages.frame import all_experiments, found_records, papers, results, study_of
+from debias_nb.repro.pages.search import TIE, best_settings, best_training, search_table
 from debias_nb.repro.pages.report import all_cells
 from debias_nb.repro.runs.runner import narrow
 from dry import dry_runs, dry_step
@@ -232,12 +233,11 @@ def test_tables_use_the_settings_that_the_search_chose(profile):
 
 def test_rows_that_were_renamed_find_their_records():
     found = found_records(load_experiment("scan/table02", "small"), results("small"))
-    methods = {run_id: record["config"]["method"] for run_id, record in found.items()}
-    names = {method["name"] for method in methods.values()}
-    assert names >= {"SCAN, ours", "w/o LD, ours", "w/o FD", "w/o LD, released"}
+    names = {run_id: record["run"].method.name for run_id, record in found.items()}
+    assert {*names.values()} >= {"SCAN, ours", "w/o LD, ours", "w/o FD", "w/o LD, released"}
     for run_id, record in found.items():
         assert record["id"] == run_id
-    renamed = [run_id for run_id, method in methods.items() if method["name"] == "w/o LD, released"]
+    renamed = [run_id for run_id, name in names.items() if name == "w/o LD, released"]
     assert renamed and all("-fd-released-s" in run_id for run_id in renamed)
 
 

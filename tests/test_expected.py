@@ -7,7 +7,7 @@ import pytest
 from debias_nb.checks import ConfigError
 from debias_nb.files import project_root
 from debias_nb.data.answers import SOURCES
-from debias_nb.data.registry import ExpectedTable, load_expected
+from debias_nb.repro.pages.expected import ExpectedTable, load_expected
 
 METHODS = ["Base", "Finetuned", "MaskReg", "SimCSE", "OutReg", "ITVReg"]
 BASES = ["NLI", "MSMARCO"]

@@ -436,6 +436,6 @@ def test_the_pages_that_rest_on_a_notebook(name, pages):
     assert set(sync.pages_of([ROOT / f"nbs/{name}.ipynb"])) == pages
 
 
-def test_all_pages_rest_on_what_makes_tables():
+def test_all_pages_rest_on_intervals():
     papers = {path.relative_to(ROOT / "nbs/papers").with_suffix("").as_posix() for path in PAPERS}
-    assert set(sync.pages_of([ROOT / "nbs/pages/02_tables.ipynb"])) == papers
+    assert set(sync.pages_of([ROOT / "nbs/measures/stats.ipynb"])) == papers

@@ -267,7 +267,7 @@ def test_another_lambda_is_told_on_top_and_in_each_row_and_not_written_over_the_
     rows = set(study["table3"].method)
     assert "OutReg, λ = 1" in rows and "OutReg" not in rows and {"Base", "Finetuned"} <= rows
     assert not frame.only(study["table3"], method="OutReg").empty, "a notebook finds them by the name it knows"
-    assert {record["config"]["method"]["name"] for record in study.records} >= {"OutReg, λ = 1"}
+    assert {record["run"].method.name for record in study.records} >= {"OutReg, λ = 1"}
     configured = {run.id for run in load_experiment("itvreg/table03", "small").runs()}
     assert kept.folder == ROOT / "results" and own.folder == folder
     assert {run.id for run in standing} <= configured

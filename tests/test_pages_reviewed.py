@@ -6,7 +6,7 @@ import nbformat
 import pandas as pd
 import pytest
 
-from debias_nb.data.registry import load_expected
+from debias_nb.repro.pages.expected import load_expected
 from debias_nb.repro.config import Announced, load_experiment
 from debias_nb.repro.pages.details import UNSHOWN, is_shown
 from debias_nb.repro.pages.frame import came_of, only_stored, profiles_of, stored
@@ -19,7 +19,7 @@ from debias_nb.repro.pages import tables
 from debias_nb.repro.pages.tables import APART, differences, known_shares, missing, printed, rests_on, shared_texts
 from debias_nb.repro.pages.tables import told
 
-from cells import defined_in
+from cells import a_run, defined_in
 
 ROOT = Path(__file__).parents[1]
 CASES = defined_in("itvreg/table09")
@@ -284,8 +284,7 @@ def item(right, *importance, first="bow tie", query="a rowe bow"):
 
 def record_of(method, cases, seed=0, test="ood"):
     "A record that holds cases alone."
-    config = dict(encoder=dict(name="e", label="e"), method=dict(name=method), corpus=dict(name="c", label="c"))
-    return dict(config=config, seed=seed, extra={"cases": {test: cases}})
+    return dict(run=a_run(method), seed=seed, extra={"cases": {test: cases}})
 
 
 @pytest.fixture
@@ -314,7 +313,7 @@ def test_queries_that_tell_the_story_and_its_reverse_are_counted(queries):
 def test_a_case_says_first_how_it_goes(queries):
     titles = {}
     for n in range(5):
-        own = [record_of(one["config"]["method"]["name"], [one["extra"]["cases"]["ood"][n]]) for one in queries]
+        own = [record_of(one["run"].method.name, [one["extra"]["cases"]["ood"][n]]) for one in queries]
         titles[n] = CASES.case_title(CASES.picked_cases(own)[0])
     ways = [title.split("**")[1] for title in titles.values()]
     part, against = "In part as the paper tells it.", "Against the paper."
@@ -338,7 +337,7 @@ def test_answers_won_and_lost_are_counted_also_of_questions_misled_by_overlap():
     [row] = ANSWERS.answer_counts(records, "Finetuned").to_dict("records")
     assert [row[name] for name in ("method", "questions", "won", "lost", "misled", "misled_won", "misled_lost")] == ["SCAN", 4, 2, 1, 2, 1, 1]
     assert row["p"] == 1 and ANSWERS.answer_counts(records, "TANDA").empty
-    cases = {one["config"]["method"]["name"]: one["extra"]["cases"]["ood"] for one in records}
+    cases = {one["run"].method.name: one["extra"]["cases"]["ood"] for one in records}
     assert ANSWERS.right_alone(cases, "SCAN", "Finetuned").question.tolist() == ["q0", "q2"]
     assert ANSWERS.answer_rows(cases).SCAN[1].startswith("✗ long") and len(ANSWERS.marked_answer("long " * 99, True)) < 260
 
@@ -348,8 +347,7 @@ class Counted:
     values = {"no known text": .25, "one known text": .5, "two known texts": .25, "matches[known text]": .8}
     about = {"metrics": {"quora": values}, "data": {"test quora": {"pairs": 40}}}
     finished = [
-        about | {"config": {"eval_corpus": {"name": "quora", "label": None, "task": "pairs"}}},
-        about | {"config": {"eval_corpus": None}, "metrics": {"quora": {}}}]
+        about | {"run": a_run("Base", "quora", trained=False)}, about | {"run": a_run(), "metrics": {"quora": {}}}]
 
 
 def test_a_page_says_how_many_test_pairs_share_a_text_with_training(monkeypatch):

@@ -5,20 +5,21 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from cells import a_run
+from debias_nb.settings import PretrainConfig
 from debias_nb.measures.metrics import randomization_test
+from debias_nb.repro.config import CorpusConfig
 from debias_nb.repro.pages.details import first_cases, question_tests
-from debias_nb.repro.pages.pairing import Made, Run, depends_on_processor, pairs_of
+from debias_nb.repro.pages.pairing import Made, Run, Unpaired, depends_on_processor, level, overlap_of, paired_sides
+from debias_nb.repro.pages.pairing import pairs_of, signed
 
 MADE = Made("torch 2.13.0", "here")
 
 
 def record(method, world, seed, values, cpu="here", **extra):
     "What a planted run says of single questions."
-    corpus = {"name": "planted", "label": None, "world": {"seed": world}}
-    encoder = {"name": "alignment", "label": None}
-    config = {"corpus": corpus, "encoder": encoder, "training": {"epochs": 1}, "method": {"name": method}}
     said = {"questions": {"iid": list(values)}} | extra
-    return {"config": config, "seed": seed, "environment": {"cpu": cpu}, "extra": said}
+    return {"run": a_run(method, world=world, seed=seed), "seed": seed, "environment": {"cpu": cpu}, "extra": said}
 
 
 def rows_of(records):
@@ -39,7 +40,7 @@ def test_questions_are_compared_within_one_world(last):
     "Every world has questions of its own; a method's worlds may be recorded in any order."
     places = {"Finetuned": [(0, 0), (0, 1), (29, 0), (89, 0)], "SCAN": [(0, 0), (0, 1), (89, 0), (29, 0)]}
     records = [record(method, *place, values_of(method, *place)) for method, own in places.items() for place in own]
-    records.sort(key=lambda one: one["config"]["corpus"]["world"]["seed"] == last)
+    records.sort(key=lambda one: one["run"].corpus.world.seed == last)
     a, b = (np.mean([values_of(method, 0, seed) for seed in (0, 1)], axis=0) for method in ("SCAN", "Finetuned"))
     row = rows_of(records).loc["SCAN, minus Finetuned"]
     assert row.seeds == 2
@@ -71,12 +72,56 @@ def test_cases_of_all_methods_are_of_the_first_world():
     assert {cases[0]["query"] for cases in methods.values()} == {"asked in world 0"}
 
 
-@pytest.mark.parametrize("config, depends", [
-    ({"training": None, "encoder": {"name": "minilm"}}, False),
-    ({"training": {"epochs": 1}, "encoder": {"name": "minilm"}}, True),
-    ({"training": None, "encoder": {"name": "tiny", "pretrain": {"steps": 200}}}, True),
-    ({"training": None, "encoder": {"name": "learned"}}, True),
-    ({"training": None}, False),
+@pytest.mark.parametrize("trained, encoder, depends", [
+    (False, {}, False), (True, {}, True), (True, {"dtype": "fp64"}, False), (False, {"pretrain": PretrainConfig()}, True),
+    (False, {"name": "learned"}, True),
 ])
-def test_what_is_trained_here_depends_on_the_processor(config, depends):
-    assert depends_on_processor({"config": config}) == depends
+def test_what_is_trained_here_depends_on_the_processor(trained, encoder, depends):
+    run = a_run(trained=trained)
+    run = run.model_copy(update={"encoder": run.encoder.model_copy(update=encoder)})
+    assert depends_on_processor({"run": run}) == depends
+
+
+SEEDS = [(None, 0), (None, 1), (None, 2)]
+WORLDS = [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)]
+
+
+def side(values, keys, made=MADE, clean=True, overlap=0.):
+    "A side without resamples."
+    return [Run(key, value, None, made, clean, overlap) for key, value in zip(keys, values)]
+
+
+TUNED = side([.5, .6, .7], SEEDS)
+
+
+@pytest.mark.parametrize("other", [
+    side([.4] * 3, SEEDS, Made("torch 2.13.0", "elsewhere")), side([.4], [(None, None)], Made("torch 2.12.0", None)),
+    side([.4] * 3, SEEDS, clean=False), side([.4] * 2, [(None, 2), (None, 3)]),
+], ids=["processor", "versions", "changes", "one seed in common"])
+def test_sides_that_are_no_pairs(other):
+    with pytest.raises(Unpaired):
+        paired_sides([TUNED, other])
+
+
+def test_what_a_difference_rests_on():
+    assert paired_sides([TUNED, side([.4], [(None, None)])]).difference == pytest.approx(.2), "Base is one run"
+    assert paired_sides([TUNED, side([.4], [(None, None)], Made("torch 2.13.0", None))]).n == 3, "and made anywhere"
+    assert paired_sides([TUNED, side([.4] * 2, SEEDS[1:])]).n == 2, "common seeds alone"
+    values = [.1, .2, .3, .5, .8]
+    planted = paired_sides([side(values, WORLDS), side([0] * 5, WORLDS)])
+    assert (planted.n, planted.difference) == (3, pytest.approx(.5)), "a world counts once"
+    assert level(side(values, WORLDS)).n == 3
+    splits = paired_sides([side(values, WORLDS, overlap=1.), side([0] * 5, WORLDS)])
+    assert splits.error == pytest.approx(2 * planted.error), "random splits share their texts"
+
+
+@pytest.mark.parametrize("split, overlap", [
+    ({"authors": .5, "topics": .5}, 1), ({"authors": .8, "topics": .6}, 2 / 3), ({"scheme": "paper"}, 0)])
+def test_how_much_splits_overlap(split, overlap):
+    data = CorpusConfig(name="reddit", task="authors", split={"scheme": "random", "authors": .5, "topics": .5} | split)
+    for run in (a_run(corpus=data), a_run(trained=False, eval_corpus=data)):
+        assert overlap_of({"run": run}) == pytest.approx(overlap)
+
+
+def test_no_minus_zero():
+    assert (signed(-.04), signed(-1.23)) == ("0.0", "−1.2")

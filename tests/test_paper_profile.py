@@ -125,7 +125,8 @@ def test_the_papers_settings():
 ])
 def test_what_is_missing_is_named_by_corpus_and_all_at_once(name, missing):
     "Whatever a table calls its corpora, and the corpus of a first stage too."
-    from debias_nb.repro.pages.frame import reasons, stored
+    from debias_nb.repro.pages.cells import reasons
+    from debias_nb.repro.pages.frame import stored
     study = stored(name, "paper")
     told = reasons([cell for cell in study.cells if cell.status == "not run"])
     for corpus in missing:

@@ -15,7 +15,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from cells import defined_in
-from debias_nb.repro.pages import plots as P
+from debias_nb.repro.pages import pictures, plots as P
 
 PAPERS = Path(__file__).parents[1] / "nbs" / "papers"
 PLOTS = { # name -> where it is defined
@@ -110,25 +110,25 @@ def labels(fig):
 @each
 def test_the_same_bytes_whatever_the_style_and_dots_beside_the_lines(name, monkeypatch):
     frame = table(name)
-    first = P.svg(drawn(name))
+    first = pictures.svg(drawn(name))
     settings = dict(matplotlib.rcParams)
     with matplotlib.style.context("dark_background"), matplotlib.rc_context({"font.size": 20, "svg.fonttype": "path"}):
-        assert P.svg(drawn(name, frame)) == first
+        assert pictures.svg(drawn(name, frame)) == first
     assert len(first) < 60_000 and b"<text" in first and b"<dc:date>" not in first
     assert frame.equals(table(name)) and dict(matplotlib.rcParams) == settings
     ET.fromstring(first)
-    monkeypatch.setattr(P, "get_ipython", lambda: None) # the shell of another test may show lines alone
-    data, metadata = P.Picture(drawn(name), "what it says")._repr_mimebundle_()
-    assert data["image/svg+xml"] == P.SVG(first).data and data["text/plain"] == metadata["alt"] == "what it says"
+    monkeypatch.setattr(pictures, "get_ipython", lambda: None) # the shell of another test may show lines alone
+    data, metadata = pictures.Picture(drawn(name), "what it says")._repr_mimebundle_()
+    assert data["image/svg+xml"] == pictures.SVG(first).data and data["text/plain"] == metadata["alt"] == "what it says"
     assert len(data["image/png"]) < 60_000
     with Image.open(io.BytesIO(base64.b64decode(data["image/png"]))) as image:
-        assert image.width == pytest.approx(P.WIDTH * P.DOTS, abs=1)
+        assert image.width == pytest.approx(P.WIDTH * pictures.DOTS, abs=1)
         assert len(image.convert("RGB").getcolors()) > 5, "something is drawn"
 
 
 def placed(fig):
     "A figure whose parts have their places."
-    P.svg(fig)
+    pictures.svg(fig)
     fig.set_dpi(72) # measured as an SVG file is drawn
     FigureCanvasSVG(fig)
     return fig
@@ -138,7 +138,7 @@ def placed(fig):
 @pytest.mark.parametrize("panels", ["abcd", ["a corpus with a long name -> another corpus with a long name", "b"]])
 def test_nothing_is_cut_off(name, panels):
     fig = placed(drawn(name, table(name, panels)))
-    with P.styled():
+    with pictures.styled():
         box = fig.get_tightbbox()
     assert box.x0 > -.02 and box.y0 > -.02 and box.x1 < fig.get_figwidth() + .02 and box.y1 < fig.get_figheight() + .02
     assert fig.get_figwidth() == P.WIDTH and min(text.get_size() for text in fig.findobj(Text) if text.get_text()) > 7
@@ -249,7 +249,7 @@ def test_strengths_stand_on_a_log_scale_beside_levels_and_shares_around_zero():
     frame = table("strength_plot", "a")
     base = in_families(grid(panel=["a"], test=["iid", "ood"], method=["Base"])).assign(value=[3., 4.])
     fig = P.strength_plot(frame, base)
-    P.svg(fig)
+    pictures.svg(fig)
     for ax, (test, own) in zip(fig.axes, frame.groupby("test", sort=False)):
         assert ax.get_xscale() == "log" and np.allclose(sorted(points(ax)[:, 1]), sorted(own.value))
         assert any((np.asarray(line.get_ydata()) == base[base.test == test].value.iloc[0]).all() for line in ax.lines)
@@ -282,7 +282,7 @@ def test_tokens_are_text_and_known_spurious_ones_are_marked():
     frame = table("importance_plot").assign(causal=lambda f: f.position == 1)
     fig = drawn("importance_plot", frame)
     ticks = fig.axes[0].get_xticklabels()
-    assert [tick.get_text() for tick in ticks] == ["a", "$b$", "$", "a"] and b">$b$<" in P.svg(fig)
+    assert [tick.get_text() for tick in ticks] == ["a", "$b$", "$", "a"] and b">$b$<" in pictures.svg(fig)
     assert [tick.get_weight() == "bold" for tick in ticks] == [True, False, True, True]
     assert "not causal" in fig.axes[0].get_xlabel(), "what the color says"
     assert drawn("importance_plot", frame.assign(causal=None)).axes[0].get_xlabel() == ""

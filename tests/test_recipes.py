@@ -17,7 +17,8 @@ from debias_nb.data.registry import inventory, load_registry
 from debias_nb.repro.pages.frame import only_stored
 from debias_nb.repro.pages.report import write_page
 from debias_nb.repro.runs.device import unpublished
-from debias_nb.repro.pages.verdicts import overall, read_ledger
+from debias_nb.repro.pages.comparisons import overall
+from debias_nb.repro.pages.verdicts import read_ledger
 from debias_nb.measures.stats import WORDS
 from made import shrunk
 from sync import tool

@@ -9,7 +9,7 @@ from debias_nb.checks import ConfigError
 from debias_nb.repro.config import BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig
 from debias_nb.repro.config import TableConfig, TrainConfig
 from debias_nb.repro.pages.frame import all_experiments, found_records, papers, study_of
-from debias_nb.repro.pages.plots import svg
+from debias_nb.repro.pages.pictures import svg
 from debias_nb.repro.runs.records import Store, make_record
 from debias_nb.repro.runs.runner import execute, narrow, run_all
 from debias_nb.repro.runs.tasks.pairs import _part_of, catalogue, evaluation_pairs

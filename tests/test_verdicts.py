@@ -2,6 +2,7 @@
 
 Cells of made-up records, refusals of names that nothing has, and how often equal methods are told apart.
 """
+import math
 import re
 from collections import Counter
 from dataclasses import replace
@@ -10,25 +11,26 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from debias_nb.repro.pages.frame import Cell, only_stored
+from debias_nb.repro.pages.cells import Cell
+from debias_nb.repro.pages.frame import only_stored
 from debias_nb.repro.pages.printed import PrintedCells, printed_verdict
-from debias_nb.repro.pages.verdicts import Evidence, Ledger, _outcome, above, claim_table, comparison_frame, judge
-from debias_nb.repro.pages.verdicts import overall, read_ledger
-from cells import defined_in
+from debias_nb.repro.pages.comparisons import Comparison, Evidence, above, at_gain, judge, overall
+from debias_nb.repro.pages.verdicts import Ledger, _ledger, _outcome, claim_table, comparison_frame, read_ledger
+from debias_nb.measures.stats import Paired, threshold_p
+from cells import a_run, defined_in
 
 ROWS = ("a", "b", "c")
 
 
 def record(id, value, seed=0, world=None, cpu="one", dirty=False, trained=True):
     "A record of one metric on 50 resamples."
-    corpus = {"name": "catalogue", "world": {"seed": world}} if world is not None else {"name": "real"}
     resamples = value + np.random.default_rng(seed).normal(0, .001, 50)
     return dict(
         id=id, seed=seed, status="finished", device="cpu",
         environment={"cpu": cpu, "dirty": dirty, "packages": {"torch": "1"}},
         metrics={"test": {"p1": value}},
         replicates={"test": {"p1": list(resamples)}},
-        config={"corpus": corpus, "training": {"epochs": 1} if trained else None},
+        run=a_run(trained=trained, seed=seed, world=world),
     )
 
 
@@ -218,9 +220,9 @@ def of_noise(evidence, rng, apart=0.):
     "All records of a paper with one level for every method, test and metric, or methods `apart`, and noise that training makes."
     found = {}
     for id, record in evidence.found.items():
-        method = record["config"]["method"]
-        level = .5 + apart * crc32(method["name"].encode()) / 2**32
-        noise = .01 * method.get("trained", True)
+        method = record["run"].method
+        level = .5 + apart * crc32(method.name.encode()) / 2**32
+        noise = .01 * method.trained
         metrics = {test: {metric: rng.normal(level, noise) for metric in values} for test, values in record["metrics"].items()}
         found[id] = record | {"metrics": metrics, "replicates": {}} # seeds, worlds and splits alone
     evidence.found = found
@@ -235,7 +237,7 @@ def decided(apart, monkeypatch, rounds):
     with only_stored(), monkeypatch.context() as patch:
         patch.setattr(Evidence, "of", lambda paper: of_noise(stored_evidence(paper), rng, apart))
         for paper in ["itvreg", "arr", "scan"] * rounds:
-            for claim in read_ledger(paper).claims.values():
+            for claim in _ledger(paper).claims.values(): # read anew in each round
                 if not any(one.asked.margin for one in claim.comparisons):
                     words += [overall(claim.words(profile)) for profile in ("small", "planted")]
     compared = [word for word in words if word not in ("not run", "not compared")]
@@ -385,3 +387,27 @@ def test_every_comparison_has_a_word_and_every_inconclusive_one_a_reason(books):
         assert (inconclusive.detectable > 0).all()
         assert inconclusive.p.ge(.05).all()
         assert frame[frame.provisional.eq(True)].replicates.isin([2, 3]).all()
+
+
+def of_size(difference, error, primary=True, items_error=.1):
+    "A comparison of ten seeds."
+    line = replace(above("table3", "a", "b")[0], primary=primary)
+    found = Paired(
+        difference, math.nan, math.nan, 10, math.nan, "by hand", error=error, freedom=9., items_error=items_error)
+    return Comparison(line, "small", "encoder", "column", "a − b", (), found, threshold_p(found))
+
+
+def test_comparisons_of_a_claim_are_corrected_together():
+    clear, weak, level = of_size(5., .5), of_size(1.2, .5), of_size(.1, .2)
+    judged = judge([clear, weak, level])
+    assert [one.verdict for one in judged] == ["holds", "inconclusive", "no difference"]
+    assert judge([weak])[0].verdict == "holds", "alone, nothing is corrected"
+    assert judged[1].seen > judge([weak])[0].seen, "what is corrected sees less"
+    assert judge([clear, of_size(1.2, .5, False)])[1].verdict == "holds", "a secondary one is a family of its own"
+    reasons = [judge([of_size(1.2, .7, items_error=items)])[0].why for items in (.1, .7, math.nan)]
+    assert [why.partition(";")[0][:14] for why in reasons] == ["too few replic", "too few test i", "too few replic"]
+
+
+def test_the_value_at_a_gain():
+    gains, values = np.array([0., 4, 6, 5]), np.array([0., -2, -3, -6])
+    assert [at_gain(gains, values, gain) for gain in (2, 5, 6, 7)] == [-1, -2.5, -3, -3]

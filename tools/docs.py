@@ -329,7 +329,6 @@ def report_pages(names: dict[str, str], shown: dict[str, set[str]]) -> None:
 
 ROOMS = { # of the part of the contents that says how the library is made -> folders of notebooks
     "Methods": ["methods"], "Metrics, encoders and settings": [""], "Data": ["data"], "Diagnose and compare": ["explain"],
-    "Pages": ["pages"],
 }
 PAPERS = {"itvreg": "Paper A: ITVReg", "arr": "Paper B: ARR", "scan": "Paper C: SCAN"}
 

@@ -16,7 +16,8 @@ from debias_nb.repro.cli import METRIC_NAMES
 from debias_nb.repro.pages.frame import all_experiments, only_stored, papers, stored
 from debias_nb.repro.pages.printed import printed_verdict
 from debias_nb.repro.pages.report import has_notebook
-from debias_nb.repro.pages.verdicts import _title, read_ledger
+from debias_nb.repro.pages.comparisons import _title
+from debias_nb.repro.pages.verdicts import read_ledger
 
 PARTS = Path(__file__).parent / "site"
 REPORTS = Path(__file__).parents[1] / "reports"
@@ -35,8 +36,7 @@ class Numbered(dict):
 
 def settings_of(record: dict) -> str:
     "What a record's configuration sets, as JSON."
-    said = {name: part for name, part in record["config"].items() if part not in (None, {}, [])}
-    return json.dumps(said, sort_keys=True)
+    return json.dumps(record["run"].model_dump(mode="json", exclude_defaults=True), sort_keys=True)
 
 
 def cells_and_runs() -> dict:

@@ -241,7 +241,7 @@ def _chosen(asked: list[str] | None, known: list[str]) -> list[str]: # asked: ta
 
 def _counted(name: str, profile: str, asked: dict) -> tuple[int | None, str]: # None: it has no table
     "How many cells of an experiment have a number, also in words. asked: as `narrow` takes it."
-    from .pages.frame import reasons
+    from .pages.cells import reasons
     try:
         cells = _study(name, profile, **asked).cells
     except ConfigError as e:
@@ -529,7 +529,7 @@ def status(
 
 def _print_status(cells):
     "A row a table."
-    from .pages.frame import reasons
+    from .pages.cells import reasons
     tables = {}
     for cell in cells:
         tables.setdefault((cell.paper, cell.table, cell.profile), []).append(cell)

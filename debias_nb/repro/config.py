@@ -353,6 +353,10 @@ class RunConfig(Strict):
     def task(self) -> str:
         return self.data.task if self.data else "pairs"
 
+    @property
+    def drawn(self) -> World | SplitConfig | None: # its synthetic dataset, or its random split of real texts
+        return (self.data and self.data.drawn) or self.eval_world
+
     def in_world(self, seed: int) -> "RunConfig":
         """The same run in another synthetic dataset: words, texts, and the base encoder that was made there, drawn again.
         Or on another random split of real texts."""

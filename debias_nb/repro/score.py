@@ -28,8 +28,8 @@ from ..encoders.tokens import is_static
 from ..losses.regularized import Regularized
 from ..losses.regularizers import Changing, Regularizer
 from .config import ExperimentConfig, MethodConfig, Names, RunConfig
-from .pages.pairing import Made, Side, alike, is_clean, made_by, mean_replicates, paired_sides, run_on
-from .pages.pairing import scaled, trained_in
+from .pages.pairing import Made, Side, alike, config_of, is_clean, made_by, mean_replicates, paired_sides
+from .pages.pairing import run_on, scaled, trained_in
 from .runs import runner
 from .runs.origin import environment, this_machine
 from .runs.records import Store, TrainingFailed, latest
@@ -301,7 +301,7 @@ def our_runs(
     found = {}
     for run in runs:
         if run.id in known:
-            found.setdefault(run.method.name, []).append(known[run.id])
+            found.setdefault(run.method.name, []).append(known[run.id] | {"run": run})
     return found
 
 
@@ -343,8 +343,8 @@ def side(
     "The values of a measure, a world and seed each: means over its tests."
     by_key = {}
     for record in records:
-        corpus = record["config"]["corpus"]
-        for name in [corpus["name"]] if corpus else corpora:
+        corpus = config_of(record).corpus
+        for name in [corpus.name] if corpus else corpora:
             for test in record["metrics"]:
                 if measure.takes(name, test):
                     run = run_on(record, test, measure.metric, "fraction")

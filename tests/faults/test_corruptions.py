@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from debias_nb.checks import ConfigError
 from debias_nb.settings import EncoderConfig
 from debias_nb.data.pairs import load_questions
-from debias_nb.data.registry import DataError, load_expected, load_registry, locate, only_pinned
+from debias_nb.data.registry import DataError, load_registry, locate, only_pinned
+from debias_nb.repro.pages.expected import load_expected
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError
 from debias_nb.encoders.loading import load_encoder

@@ -14,7 +14,8 @@ import pytest
 from debias_nb.checks import ConfigError
 from debias_nb.files import load_config, load_yaml, parse_yaml
 from debias_nb.data.authors import read_texts
-from debias_nb.data.registry import DataError, load_expected, load_registry
+from debias_nb.data.registry import DataError, load_registry
+from debias_nb.repro.pages.expected import load_expected
 from debias_nb.encoders.tokens import EncoderError
 from debias_nb.encoders.safe_folders import check_folder
 from debias_nb.encoders.loading import encoder_cards

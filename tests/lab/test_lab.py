@@ -30,7 +30,7 @@ KINDS = {
     "a table": "papers/itvreg/table03.ipynb",
     "a book": "papers/claims.ipynb",
     "a method": "losses/pair_losses.ipynb",
-    "figures": "pages/04_plots.ipynb",
+    "figures": "measures/metrics.ipynb",
     "the index": "index.ipynb",
 }
 RUN = "papers/itvreg/table03.ipynb" # run as a whole

@@ -1,0 +1,288 @@
+"""The cells of tables: which runs make a number, what they say, and what is lacking where they say nothing."""
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import product
+from operator import itemgetter
+
+from ...data.registry import load_registry
+from ..config import BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig
+from ..config import TableConfig
+from .expected import ExpectedTable, Printed, load_expected
+from .pairing import Side, level, run_on
+from ..runs.records import Records
+
+
+REFERENCE = "Finetuned" # plain fine-tuning
+COMPLETE = ("measured", "match", "near", "differs") # a status that all runs of the cell are behind
+UNTRAINED = ("Base", "Word overlap", "Zero-shot", "BOW", "TF-IDF", "Character 3-grams", "Function words", "Topics")
+
+
+@dataclass
+class Cell:
+    "One number of a table at one profile."
+    paper: str
+    table: str
+    profile: str
+    encoder: str                  # as displayed
+    method: str
+    column: str
+    shift: str                    # iid or ood
+    corpus: str
+    evaluate: str
+    metric: str = "auc05"         # key in the records
+    unit: str = "percent"         # or `fraction`
+    role: str | None = None       # weak or strong, of the encoder
+    against: str | None = REFERENCE # the method of its table that it is compared with
+    family: str = ""              # rows of one family differ in strength, or in another setting of one method
+    strength: float | None = None # lambda of a regularizer, or the share of tuned weights; None: neither
+    of: str = ""                  # of interpolated weights the method, as the table calls it; else `method`
+    command: str | None = None    # what fills it
+    runs: list[str] = field(default_factory=list)    # ids of all runs that make it
+    records: list[str] = field(default_factory=list) # ids of those that are there, and have the metric
+    value: float | None = None    # ours, in the table's unit: mean over seeds
+    low: float | None = None      # 95% interval
+    high: float | None = None
+    std: float | None = None      # over seeds
+    n: int = 0                    # runs
+    expected: float | None = None # the paper's number, where it is comparable: at profile `paper`
+    status: str = "not run"       # match, near, differs, measured, partial, failed, not run
+    why: str | None = None        # what is missing, or the sentence a difference needs
+
+    @property
+    def row(self) -> str:
+        return f"{self.encoder} · {self.method}"
+
+    @property
+    def place(self) -> tuple[str, str, str]: # in its table
+        return self.encoder, self.method, self.column
+
+
+def side_of(
+    cell: Cell,
+    found: Records,
+    unit: str, # of the numbers
+) -> Side:
+    "The side that a cell's records make."
+    return [run_on(found[i], cell.evaluate, cell.metric, unit) for i in cell.records]
+
+
+def measured(cell: Cell, found: Records) -> Cell: # found: id -> its newest record
+    "A cell with its value, interval and status. What is not finite is left out."
+    known = sorted((found[i] for i in cell.runs if i in found), key=itemgetter("seed"))
+    records = [one["id"] for one in known if cell.metric in one["metrics"].get(cell.evaluate, {})]
+    cell = replace(cell, records=records)
+    errors = [one["error"] for one in known if one["status"] == "failed"]
+    status = "failed" if errors else "not run"
+    numbers = {}
+    why = []
+    if records:
+        mean = level(side_of(cell, found, cell.unit))
+        numbers = {name: getattr(mean, name) for name in ("value", "low", "high", "std")}
+        numbers = {name: number for name, number in numbers.items() if math.isfinite(number)}
+        numbers["n"] = mean.n
+        status = "measured"
+        if len(records) < len(cell.runs):
+            status = "partial"
+            why.append(f"{len(records)} of {len(cell.runs)} runs are there")
+    if errors:
+        why.append(f"training stopped: {errors[0]}")
+    return replace(cell, status=status, why="; ".join(why) or None, **numbers)
+
+
+def status_of(
+    cell: Cell,       # with a value of ours and one of the paper
+    tolerance: float, # fixed beforehand, in the table's unit
+    decimals: int,    # as printed
+) -> str:
+    "`match`: the paper's value is inside our interval, or equal as printed; `near`: within the tolerance; else `differs`."
+    equal = round(cell.value, decimals) == round(cell.expected, decimals)
+    inside = cell.low is not None and cell.low <= cell.expected <= cell.high
+    if equal or inside:
+        return "match"
+    if abs(cell.value - cell.expected) <= tolerance:
+        return "near"
+    return "differs"
+
+
+FORMS = {"weight": " {:g}", "mask_share": " ({:.2f})", "rate": ", {:g}"} # of what stands behind a method's name
+
+
+def row_name(method: str, **settings) -> str: # settings: those of `FORMS`, others are no part of the name
+    "What tables call a method in a setting: `OutReg 0.1`, `MaskReg (0.15)`, `Finetuned, 1e-05`."
+    return method + "".join(form.format(float(settings[key])) for key, form in FORMS.items() if key in settings)
+
+
+def beside_paper(cell: Cell, expected: ExpectedTable) -> Cell:
+    "A cell next to the number that the paper prints there, where it prints one or says why it does not."
+    printed = next((one for one in expected.cells if is_printed(cell, one)), None)
+    if printed is None:
+        return cell
+    is_measured = cell.status == "measured"
+    cell = replace(cell, expected=printed.value)
+    if printed.value is None or is_measured:
+        cell.why = printed.note
+    if printed.value is not None and is_measured:
+        cell.status = status_of(cell, expected.tolerance, expected.decimals)
+    return cell
+
+
+def is_printed(cell: Cell, printed: Printed) -> bool:
+    "Whether a number of the same table is the paper's for a cell; rows without a base encoder hold for all."
+    base = printed.row.get("base", cell.encoder)
+    return cell.place == (base, row_name(**printed.row), printed.column)
+
+
+FAMILIES = { # regulariser or augmentation -> what tables call it
+    "itvreg": "ITVReg",
+    "maskreg": "MaskReg",
+    "outreg": "OutReg",
+    "simcse": "SimCSE",
+    "l2sp": "L2-SP",
+    "itvaug": "ITVAug",
+    "worddropout": "Word dropout",
+}
+
+
+def remedy_of(method: MethodConfig) -> str | None: # None: it has none
+    "The regularizer or augmentation that a method is a strength or a variant of."
+    return FAMILIES.get(method.regulariser) or FAMILIES.get(method.augmentation)
+
+
+def rows_of(
+    run: RunConfig,
+    block: BlockConfig,
+    tuned: bool = False, # of interpolated weights, whether the tuned ones make a row, too
+) -> Iterator[dict]: # of a cell: method, of, family, strength; and `suffix`
+    """The rows of a table that a run belongs to: one, of its learning rate where a block tries several; or one a share of
+    interpolated weights. `suffix` ends the name of their evaluation sets, `@0.5` for weights between base and tuned."""
+    method = run.method
+    row = dict(method=method.name, of="", family=method.name, strength=method.weight or None, suffix="")
+    for share in method.interpolate:
+        at_share = dict(strength=share, suffix=f"@{share:g}", of=method.name)
+        yield row | at_share | dict(method=row_name(method.name, weight=share))
+    if method.interpolate:
+        if tuned:
+            yield row | dict(strength=1.)
+    elif run.training and isinstance(block.training, tuple):
+        yield row | dict(method=row_name(method.name, rate=run.training.learning_rate))
+    else:
+        yield row | dict(family=remedy_of(method)) # None: what the table calls it
+
+
+def _is_of(run: RunConfig, column: ColumnConfig, corpus: CorpusConfig) -> bool:
+    """Whether a run belongs to a column: trained on its corpus and so long, or without training evaluated on it, or on
+    its synthetic dataset. A corpus that is drawn again with another seed is the same one."""
+    if run.data:
+        is_on = run.data.display == corpus.display
+    else:
+        tested, planted = (world and world.model_copy(update={"seed": 0}) for world in (run.eval_world, corpus.world))
+        is_on = tested == planted
+    is_trained_so = run.training is None or column.epochs in (None, run.training.epochs)
+    return column.evaluate in run.evaluate and is_trained_so and is_on
+
+
+def table_cells(
+    experiment: ExperimentConfig,
+    table: TableConfig,       # one of its `tables`
+    found: Records,           # id -> record
+) -> list[Cell]:
+    """Every cell of one table, with its status; at profile `paper` next to the paper's numbers. Encoders and methods stand
+    as configured, and interpolated weights of one method from weak to strong."""
+    expected = load_expected(experiment.paper).tables.get(table.id)
+    unit = table.unit or getattr(expected, "unit", "percent")
+    cells = {}
+    for cell, run in _empty_cells(experiment, table):
+        if cell.place in cells and cells[cell.place].value is not None:
+            continue
+        cell = measured(replace(cell, unit=unit), found)
+        if expected and experiment.profile == "paper":
+            cell = beside_paper(cell, expected)
+        if cell.status == "not run" and not cell.why:
+            cell.why = wanting(cell, run)
+        cells[cell.place] = cell
+    encoders = list(experiment.by_name("encoders"))
+    methods = table.methods or experiment.by_name("methods")
+    names = [table.rows.get(method, method) for method in methods]
+    order = [*names, *(cell.of for cell in cells.values())]
+
+    def place_of(cell):
+        strength = cell.strength if cell.of != cell.method else 0.
+        return encoders.index(cell.encoder), order.index(cell.of), strength
+
+    return sorted(cells.values(), key=place_of)
+
+
+def _empty_cells(experiment: ExperimentConfig, table: TableConfig) -> Iterator[tuple[Cell, RunConfig]]:
+    "The cells of a table with the ids of their runs, and one of these runs, block by block."
+    for block in experiment.blocks:
+        cells = {}
+        command = f"debias-nb run {experiment.name} --profile {experiment.profile}" + (" --full" if block.full else "")
+        for column, run, row in _rows_of_block(experiment, table, block):
+            place = (run.encoder.display, row["method"], column)
+            if place not in cells:
+                cell = _empty_cell(experiment, table, column, run, row)
+                cells[place] = replace(cell, command=command), run
+            cells[place][0].runs.append(run.id)
+        yield from cells.values()
+
+
+def _rows_of_block(
+    experiment: ExperimentConfig, table: TableConfig, block: BlockConfig,
+) -> Iterator[tuple[ColumnConfig, RunConfig, dict]]: # row: of `rows_of`
+    "Each run of a block in each column that it belongs to, in each of its rows."
+    corpora = {corpus.display: corpus for corpus in block.corpora}
+    columns = [column for column in table.columns if column.corpus in corpora]
+    if not columns:
+        return
+    encoders = table.encoders or block.encoders
+    for column, run in product(columns, experiment.block_runs(block)):
+        if run.encoder.display in encoders and _is_of(run, column, corpora[column.corpus]):
+            for row in rows_of(run, block, table.tuned):
+                if not table.methods or row["method"] in table.methods:
+                    yield column, run, row
+
+
+def _empty_cell(experiment: ExperimentConfig, table: TableConfig, column: ColumnConfig, run: RunConfig, row: dict) -> Cell:
+    "What is known of a cell before its records are read."
+    name = table.rows.get(row["method"], row["method"]) + column.suffix
+    against = table.against.get(run.method.name) if table.against else REFERENCE
+    metric = column.metric or table.metric
+    return Cell(
+        paper=experiment.paper, table=table.id, profile=experiment.profile, encoder=run.encoder.display,
+        role=run.encoder.role, method=name, column=column.label, shift=column.shift, corpus=column.corpus,
+        evaluate=column.evaluate + row["suffix"], metric=metric.replace("{row}", name),
+        against=table.rows.get(against, against), family=row["family"] or name, strength=row["strength"],
+        of=table.rows.get(row["of"], row["of"]) or name)
+
+
+def wanting(cell: Cell, run: RunConfig) -> str: # run: one that fills it
+    "Why a cell is empty, from the registry alone."
+    if cell.metric.startswith("leakage") and cell.profile == "small":
+        return "no test topic has texts of two authors, so that topics cannot be told from authors"
+    if cell.evaluate == "counts":
+        return "the file has no public download: download it manually (`debias-nb data`)"
+    is_full = cell.profile == "paper"
+    needs = {run.data.name: True} if run.data else {} # name of a data set -> whether all of its files are wanted
+    if run.method.transfer and run.training and run.training.transfer:
+        needs[run.training.transfer.corpus] = True
+    needs.setdefault(cell.evaluate, is_full) # a reduced run may want the test part alone
+    lacks = []
+    for name, whole in needs.items():
+        dataset = load_registry().datasets.get(name)
+        files = dataset.files if dataset else ()
+        hidden = [file.file for file in files if not file.url]
+        is_part = len(hidden) < len(files)
+        if hidden and (whole or not is_part):
+            what = f" of {', '.join(hidden)}" if is_part else ""
+            lacks.append(f"{name} has no public download{what}: download its files manually (`debias-nb data`)")
+    is_counted = run.method.authors is not None and run.method.authors.counted
+    if is_full and "/" in run.encoder.name and not is_counted:
+        lacks += [f"the encoder {run.encoder.name} from the hub (`debias-nb data`)", "a GPU"]
+    return "; ".join(lacks) or "has not been run"
+
+
+def reasons(cells: list[Cell]) -> list[str]: # each once, in order of appearance
+    "What the cells lack, taken apart where a cell lacks several things."
+    parts = [part for cell in cells if cell.why for part in cell.why.split("; ")]
+    return list(dict.fromkeys(parts))

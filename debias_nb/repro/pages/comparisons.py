@@ -1,0 +1,398 @@
+"""What a claim asks of our runs, and what they answer: each comparison gets one of four words, a claim that of four in five."""
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from operator import attrgetter
+
+import numpy as np
+import pandas as pd
+
+from ...checks import check_known
+from ..config import Names
+from .cells import COMPLETE, Cell, side_of
+from .frame import PROFILES, all_experiments, stored
+from .pairing import Side, Unpaired, paired_sides, scaled, signed
+from ..runs.records import Records
+from ...measures.stats import WORDS, Paired, detectable, endless, holm, threshold_p, verdict
+
+
+SHIFTS = {"iid": "in distribution", "ood": "out of distribution", "any": ""}
+
+
+def _title(table: str) -> str: # `table3`
+    "`Table 3`."
+    return table.replace("table", "Table ").replace("figure", "Figure ").replace("_once", ", one split").replace("_", " ")
+
+
+@dataclass(frozen=True)
+class At:
+    "A method, and where it is looked at if not where the comparison is."
+    names: tuple[str, ...]       # what tables call it; the first that an encoder has a number for counts
+    table: str = ""
+    column: str = ""             # one, by its name
+    metric: str = ""             # key in the records
+
+    def name(self, known, measured=()) -> str: # the methods that are there, and those with a number
+        "What the method is called there; the first name where there is none of them."
+        there = [name for methods in (measured, known) for name in self.names if name in methods]
+        return next(iter(there), self.names[0])
+
+
+@dataclass(frozen=True)
+class Asked:
+    "One line of a claim: which comparisons of our runs test it."
+    table: str
+    sides: tuple[At, ...]        # two, or four: (a minus b) minus (c minus d)
+    shift: str = "any"           # iid, ood or any
+    role: str = "any"            # of the base encoder: weak, strong or any
+    encoder: str = "any"         # its name in tables
+    column: Names = ("*",)       # patterns
+    profiles: Names = PROFILES
+    margin: float = 0.           # percentage points
+    delta: float = 1.            # percentage points
+    gain: str = ""               # a column: the sides are curves, compared where both gain as much there
+    analogue: str = ""           # where ours is not the paper's situation: in what it differs
+    primary: bool = True         # False: shown beside, and decides nothing
+
+    @property
+    def text(self) -> str:
+        "What is asked, in words: methods, and where they are looked at if not where the comparison is."
+        how = "above"
+        if self.margin > 0:
+            how = f"at most {self.margin:g} below"
+        elif self.margin < 0:
+            how = f"more than {-self.margin:g} above"
+        half = len(self.sides) // 2
+        words = []
+        for sides in (self.sides[:half], self.sides[half:]):
+            names = " − ".join(f"`{side.names[0]}`" for side in sides)
+            one = sides[0] # both are looked at in one place
+            place = ", ".join(filter(None, (_title(one.table), one.column, one.metric)))
+            words.append(f"{names} ({place})" if place else names)
+        end = f", at equal gain in {self.gain}" if self.gain else ""
+        return f" {how} ".join(words) + end
+
+    def word(self, d: Paired, p: float) -> str: # p: against the margin, adjusted
+        "The word that a difference gets."
+        return verdict(d, -self.margin, self.delta, p)
+
+    def covers(self, column: str) -> bool:
+        "Whether a column is one that is asked about."
+        return any(fnmatchcase(column, pattern) for pattern in self.column)
+
+    def fits(self, cell: Cell) -> bool:
+        "Whether the place of a cell is one that is asked about."
+        there = cell.profile in self.profiles and self.covers(cell.column)
+        places = (self.shift, cell.shift), (self.role, cell.role), (self.encoder, cell.encoder)
+        return there and all(asked in ("any", found) for asked, found in places)
+
+    def where(self, page: str) -> str: # page: of its table
+        "Markdown: where it is asked; of several patterns of columns the CSV file alone says what they are."
+        table = f"[{_title(self.table)}](./{page}.ipynb)"
+        column = self.column[0].replace("*", "").strip(" :") if len(self.column) == 1 else ""
+        role = f"{self.role} base" if self.role != "any" else ""
+        encoder = self.encoder if self.encoder != "any" else ""
+        return ", ".join(filter(None, (table, column, SHIFTS[self.shift], role, encoder)))
+
+
+def _as_tuple(names) -> tuple[str, ...]: # names: one or several
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def above(
+    table: str,
+    *methods,                    # each above the next: a name, or several, of which the first that an encoder has a number for counts
+    column="*",                  # a pattern, or several
+    metric: str = "",
+    than: dict | None = None,    # table, column or metric of the second method
+    minus: dict | None = None,   # methods, table, column or metric of a second difference
+    **more,                      # of `Asked`; a claim with a margin below a point has that for its delta, if no other is given
+) -> list[Asked]: # one a neighboring pair
+    "Raises `ValueError` for another number of methods than can be compared, and for a delta that is not above 0."
+    most = 2 if than or minus else len(methods)
+    if not 2 <= len(methods) <= most:
+        raise ValueError(f"{table}: a comparison takes two methods or more, and no more with `than` or `minus`")
+    margin = more.get("margin", 0.)
+    if 0 < margin < 1:
+        more.setdefault("delta", margin)
+    if not more.get("delta", 1.) > 0:
+        raise ValueError(f"{table}: delta must be above 0, got {more['delta']}: the smallest difference that matters")
+    here = {"metric": metric}
+    lines = []
+    for a, b in pairwise(methods):
+        sides = [At(_as_tuple(a), **here), At(_as_tuple(b), **here | (than or {}))]
+        if minus:
+            place = here | minus
+            others = place.pop("methods", methods)
+            sides += [At(_as_tuple(method), **place) for method in others]
+        lines.append(Asked(table, tuple(sides), column=_as_tuple(column), **more))
+    return lines
+
+
+@dataclass
+class Comparison:
+    "Two cells of ours, or two pairs of them, at one profile, encoder and column."
+    asked: Asked
+    profile: str
+    encoder: str
+    column: str
+    text: str                      # e.g. `ITVReg − Finetuned`
+    cells: tuple                   # two or four; None where no configuration makes one
+    difference: Paired | None = None # percentage points
+    p: float = math.nan            # against the margin, adjusted for the comparisons beside it
+    family: int = 1                # comparisons that are judged together, this one among them
+    verdict: str = "not run"       # one of `WORDS`, `not run` or `not compared`
+    why: str = ""                  # why there is none of the four words, or why it is inconclusive
+
+    @property
+    def seen(self) -> float: # percentage points
+        "The smallest difference from its margin that the first step of Holm's correction finds four times in five."
+        return detectable(self.difference, comparisons=self.family)
+
+
+SHARE_OF_GAIN = .9 # of the smaller of the two largest mean gains: where sides are compared at equal gain
+LEAST_GAIN = .01   # below it nothing is compared
+
+
+def at_gain(
+    gains: np.ndarray,  # (points,) of one run, from the base encoder's 0 on
+    values: np.ndarray, # (points,)
+    gain: float,        # above 0
+) -> float:
+    "The value where a curve first has a gain, linear between its points; at its largest gain where it never has."
+    if gains.max() < gain:
+        return float(values[1 + gains[1:].argmax()])
+    after = (gains >= gain).argmax()
+    piece = slice(after - 1, after + 1)
+    return float(np.interp(gain, gains[piece], values[piece]))
+
+
+class Evidence:
+    "What the stored records of one paper say."
+    def __init__(
+        self,
+        cells: list[Cell],
+        found: Records, # id -> record
+        pages: dict[str, str] | None = None, # table -> the page that shows it
+    ):
+        self.found = found
+        self.pages = pages or {}
+        self.at = {} # place -> method -> cell
+        for cell in cells:
+            place = (cell.profile, cell.encoder, cell.table, cell.column)
+            there = self.at.setdefault(place, {})
+            if cell.method not in there or there[cell.method].value is None:
+                there[cell.method] = cell
+        self.of_table = {}
+        for (_, _, table, _), there in self.at.items():
+            self.of_table.setdefault(table, []).extend(there.values())
+
+    @classmethod
+    def of(cls, paper: str) -> "Evidence":
+        "Of a paper's configurations."
+        cells = []
+        found = {}
+        pages = {}
+        for experiment in all_experiments(paper):
+            study = stored(experiment.name, experiment.profile)
+            cells += study.cells
+            found |= study.found
+            pages |= {cell.table: experiment.experiment for cell in study.cells}
+        return cls(cells, found, pages)
+
+    def cell(self, table: str, column: str, profile: str) -> Cell:
+        "The first cell of a column, for tables with one row. Raises `ValueError` for a column that no cell has."
+        mine = [cell for cell in self.of_table.get(table, []) if cell.profile == profile]
+        first = {cell.column: cell for cell in reversed(mine)}
+        check_known(f"column in {table} at {profile} called", column, first)
+        return first[column]
+
+    def check(self, asked: Asked):
+        "Raises `ValueError` for a table, method or column that no cell has, with the nearest."
+        for side in asked.sides:
+            table = side.table or asked.table
+            check_known("table", table, self.of_table)
+            methods = dict.fromkeys(cell.method for cell in self.of_table[table])
+            for name in (side.name(methods), *["Base"] * bool(asked.gain)):
+                check_known(f"method in {table} called", name, methods)
+            for column in filter(None, (side.column, asked.gain)):
+                check_known(f"column in {table} called", column, {cell.column for cell in self.of_table[table]})
+        columns = {cell.column for cell in self.of_table.get(asked.table, ())}
+        if not any(map(asked.covers, columns)):
+            check_known(f"column in {asked.table} called", asked.column[0], columns)
+
+    def comparisons(self, asked: Asked) -> list[Comparison]:
+        "Every comparison of one line, with its difference. Raises as `check`."
+        self.check(asked)
+        places = dict.fromkeys(
+            (cell.profile, cell.encoder, cell.column) for cell in self.of_table[asked.table] if asked.fits(cell))
+        there = [self._at_place(asked, *place) for place in places]
+        return [self._measured(one) for one in there if one]
+
+    def _at_place(self, asked: Asked, profile: str, encoder: str, column: str) -> Comparison | None:
+        "A comparison without its difference; None where nothing of it is configured."
+        names = []
+        cells = []
+        for side in asked.sides:
+            there = self.at.get((profile, encoder, side.table or asked.table, side.column or column))
+            if there is None:
+                return None
+            measured = [method for method, cell in there.items() if cell.value is not None]
+            name = side.name(there, measured)
+            cell = there.get(name)
+            if cell and side.metric:
+                cell = replace(cell, metric=side.metric)
+            names.append(name)
+            cells.append(cell)
+        if not any(cells):
+            return None
+        text = " − ".join(names[:2])
+        if len(names) == 4:
+            text = f"({text}) − ({' − '.join(names[2:])})"
+        return Comparison(asked, profile, encoder, column, text, tuple(cells))
+
+    def _measured(self, one: Comparison) -> Comparison:
+        "With its difference, or the reason why there is none."
+        lacking = dict.fromkeys(filter(None, map(self._lacks, one.cells)))
+        if lacking:
+            return replace(one, why="; ".join(lacking))
+        try:
+            if one.asked.gain:
+                gain, sides = self._at_equal_gain(one)
+                one = replace(one, text=f"{one.text}, at a gain of {100 * gain:.1f}")
+            else:
+                sides = [side_of(cell, self.found, "fraction") for cell in one.cells]
+            difference = scaled(paired_sides(sides), 100)
+            p = threshold_p(difference, -one.asked.margin)
+        except (Unpaired, ValueError) as e:
+            return replace(one, verdict="not compared", why=str(e))
+        return replace(one, difference=difference, p=p)
+
+    def _at_equal_gain(self, one: Comparison) -> tuple[float, list[Side]]: # the gain, fraction
+        "The sides where both gain as much. Raises `Unpaired` where that is below a point."
+        of_sides = [self._curves(cell, one.asked.gain) for cell in one.cells]
+        largest = [gains[1:].mean(axis=1).max() for gains, _, _ in of_sides]
+        gain = SHARE_OF_GAIN * min(largest)
+        if gain < LEAST_GAIN:
+            raise Unpaired(f"no gain to compare at: {signed(100 * gain)} points")
+        sides = []
+        for gains, values, tuned in of_sides:
+            found = [at_gain(*curve, gain) for curve in zip(gains.T, values.T)]
+            sides.append([run._replace(value=value, replicates=None) for run, value in zip(tuned, found)])
+        return gain, sides
+
+    def _curves(self, cell: Cell, gain: str) -> tuple[np.ndarray, np.ndarray, Side]: # (points, runs) twice, fractions
+        "What the runs of a method have more than the base encoder in column `gain` and in its own; the tuned runs."
+        found = []
+        for column in (gain, cell.column):
+            there = self.at[cell.profile, cell.encoder, cell.table, column]
+            steps = sorted((step for step in there.values() if step.family == cell.family), key=attrgetter("strength"))
+            base, *sides = [
+                side_of(replace(step, metric=cell.metric), self.found, "fraction") for step in (there["Base"], *steps)]
+            values = np.array([[run.value for run in side] for side in sides]) - base[0].value
+            found.append(np.vstack([np.zeros(len(sides[-1])), values]))
+        return *found, sides[-1]
+
+    def _lacks(self, cell: Cell | None) -> str | None: # None: nothing
+        "Why a cell cannot be compared."
+        if cell is None:
+            return "no configuration makes one of the cells"
+        if cell.status not in COMPLETE:
+            return cell.why or cell.status
+        if any(cell.metric not in self.found[i]["metrics"].get(cell.evaluate, {}) for i in cell.records):
+            return f"the records have no {cell.metric}"
+
+
+def judge(
+    comparisons: list[Comparison], # of one claim
+) -> list[Comparison]:
+    "Each with its word, adjusted for those of its profile that count alike, and why it is inconclusive."
+    out = list(comparisons)
+    families = {}
+    for i, one in enumerate(out):
+        if one.difference is not None:
+            families.setdefault((one.profile, one.asked.primary), []).append(i)
+    for family in families.values():
+        members = [replace(out[i], family=len(family)) for i in family]
+        adjusted = holm([one.p for one in members])
+        of_items = [endless(one.difference) for one in members]
+        adjusted_endless = holm([threshold_p(d, -one.asked.margin) for d, one in zip(of_items, members)])
+        for i, one, p, d, p_endless in zip(family, members, adjusted, of_items, adjusted_endless):
+            word = one.asked.word(one.difference, p)
+            why = ""
+            if word == "inconclusive":
+                why = "too few replicates"
+                if d is not one.difference and one.asked.word(d, p_endless) == "inconclusive":
+                    why = f"too few test items, which alone hide {detectable(d, comparisons=one.family):.1f}"
+                why += f"; could have seen {one.seen:.1f}"
+            out[i] = replace(one, p=p, verdict=word, why=why)
+    return out
+
+
+DECIDED = {*WORDS} - {"inconclusive"}
+MOSTLY = .8 # of the comparisons of a claim that were made
+
+
+def overall(words: list[str]) -> str:
+    """Sum up the words of several comparisons: the one that at least four of five have; `depends` if some hold and others
+    are reversed, else `inconclusive`; `not run` if no comparison was made."""
+    count = Counter(word for word in words if word in WORDS)
+    if not count:
+        return "not run"
+    if count["holds"] and count["reversed"]:
+        return "depends"
+    word, times = count.most_common(1)[0]
+    return word if times >= MOSTLY * count.total() else "inconclusive"
+
+
+def counted(words: list[str]) -> str: # e.g. `3 hold, 1 inconclusive`
+    "How many comparisons got which word."
+    count = Counter(words)
+    parts = [f"{count[word]} {word}" for word in (*WORDS, "not compared", "not run") if count[word]]
+    told = ", ".join(parts) or "no such cells"
+    if count["holds"] == 1:
+        return told
+    return told.replace("holds", "hold")
+
+
+LOSSES = {
+    "mse": "least squares on the cosine", "hinge": "hinge", "ranking": "MultipleNegativesRankingLoss",
+    "ranking-hard": "MultipleNegativesRankingLoss with a third column", "cosent": "CoSENTLoss",
+    "authors": "contrastive loss (CL) and multi-negative loss (MLL)", "cross-entropy": "cross-entropy",
+}
+
+
+def _losses(comparison: Comparison, found: Records) -> set[str]:
+    "The losses that the runs of a comparison were trained with."
+    trainings = [found[record]["run"].training for cell in comparison.cells for record in cell.records]
+    return {training.loss for training in trainings if training}
+
+
+def comparison_rows(comparisons: list[Comparison], found: Records) -> pd.DataFrame: # a row each; found: id -> record
+    "Comparisons that were judged together: where, how many points, what became of them, and losses and seeds."
+    return pd.DataFrame([
+        {"table": one.cells[0].table, "encoder": one.encoder, "test": one.column, "points": one.difference.difference,
+         "low": one.difference.low, "high": one.difference.high, "seeds": one.difference.n, "provisional": one.difference.provisional, "verdict": one.verdict,
+         "losses": _losses(one, found)} for one in comparisons])
+
+
+def losses_in(rows: pd.DataFrame) -> str: # rows: of `comparison_rows`
+    "Their losses in words."
+    return ", ".join(LOSSES[loss] for loss in LOSSES if loss in set().union(*rows.losses))
+
+
+def _seeds_told(rows: pd.DataFrame) -> str: # rows: of one encoder
+    "`10 seeds`, `3 seeds, provisional`."
+    ends = dict.fromkeys([rows.seeds.min(), rows.seeds.max()])
+    told = f"{' to '.join(map(str, ends))} seeds"
+    if rows.provisional.all():
+        return f"{told}, provisional"
+    return f"{told}, the fewest provisional" if rows.provisional.any() else told
+
+
+def encoders_in(rows: pd.DataFrame) -> str: # rows: of `comparison_rows`
+    "Their encoders, each with its seeds."
+    names = rows.encoder.str.partition(",")[0].replace("minilm", "MiniLM")
+    return ", ".join(f"{name} ({_seeds_told(own)})" for name, own in rows.groupby(names, sort=False))

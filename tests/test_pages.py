@@ -1,0 +1,143 @@
+"How records become the rows, sentences and files of pages."
+import pandas as pd
+import pytest
+
+from cells import a_run
+from debias_nb.checks import ConfigError
+from debias_nb.settings import EncoderConfig
+from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
+from debias_nb.repro.config import load_experiment
+from debias_nb.repro.pages.details import which_way
+from debias_nb.repro.pages.cells import Cell, measured, row_name, rows_of, status_of, table_cells
+from debias_nb.repro.pages.frame import scales, stored
+from debias_nb.repro.pages.search import best_settings, best_training
+from debias_nb.repro.pages.printed import PrintedCells, fact, in_words, printed_verdict
+from debias_nb.repro.pages.report import Shown, page_files, seen_from_page, tables_beside
+from debias_nb.repro.pages.tables import OUT, differences, means, missing, pairs, shared_texts, tally, told
+from debias_nb.repro.runs.records import Store, make_record
+
+PLACE = ("itvreg", "table3", "small", "MiniLM", "ITVReg", "AskUbuntu -> Quora", "ood", "askubuntu", "quora")
+
+
+def a_record(seed, value, **also):
+    "A record of one metric."
+    said = {"status": "finished", "metrics": {"quora": {"auc05": value}}, "replicates": {}}
+    return {"id": f"run{seed}", "seed": seed, "run": a_run(seed=seed)} | said | also
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return stored("itvreg/table03", "small")
+
+
+def test_a_cell_says_what_its_runs_do():
+    found = {f"run{seed}": a_record(seed, value) for seed, value in ((0, .25), (1, .35))}
+    full = measured(Cell(*PLACE, runs=["run0", "run1"]), found)
+    assert (round(full.value, 9), full.status) == (30, "measured")
+    part = measured(Cell(*PLACE, runs=["run0", "run1", "run2"]), found)
+    assert (part.status, part.why) == ("partial", "2 of 3 runs are there")
+    lost = {"run0": a_record(0, 0., status="failed", error="the loss is nan", metrics={})}
+    stopped = measured(Cell(*PLACE, runs=["run0"]), lost)
+    assert (stopped.status, stopped.why) == ("failed", "training stopped: the loss is nan")
+
+
+@pytest.mark.parametrize("printed, status", [(30.5, "match"), (30.1, "near"), (35., "differs")])
+def test_a_number_beside_the_printed_one(printed, status):
+    ours = Cell(*PLACE, value=31., low=30.2, high=31.8, expected=printed)
+    assert status_of(ours, tolerance=1., decimals=2) == status
+
+
+def test_rows_of_interpolated_weights_know_their_strength():
+    block = next(block for block in load_experiment("itvreg/beyond", "small").blocks if "WiSE-FT" in block.methods)
+    runs = load_experiment("itvreg/beyond", "small").block_runs(block)
+    run = next(run for run in runs if run.method.interpolate)
+    assert [row["strength"] for row in rows_of(run, block)] == [*run.method.interpolate]
+    assert [row["strength"] for row in rows_of(run, block, tuned=True)] == [*run.method.interpolate, 1]
+    assert row_name(base="NLI", method="OutReg", weight="0.1") == "OutReg 0.1"
+
+
+def test_a_table_without_runs_stands_beside_the_paper():
+    experiment = load_experiment("itvreg/table03", "paper")
+    cells = table_cells(experiment, experiment.tables[0], found={})
+    assert {cell.status for cell in cells} == {"not run"} and cells[0].expected == 31.8
+
+
+RATES = [(1e-3, 1), (1e-2, 1), (1e-2, 5)] # learning rate, epochs
+
+
+def a_search():
+    "Three settings on two corpora, of which the second and the third tie."
+    corpora = [CorpusConfig(name=name, holdout=.1) for name in ("askubuntu", "quora")]
+    training = [TrainConfig(learning_rate=rate, epochs=epochs, batch_size=8) for rate, epochs in RATES]
+    block = BlockConfig(
+        encoders=["table"], corpora=corpora, methods=["Finetuned"], training=training, seeds=[0], evaluate=["heldout"])
+    return ExperimentConfig(
+        paper="itvreg", experiment="a_search", profile="small", title="A search", scale="made up",
+        encoders=[EncoderConfig(name="table", kind="static")], methods=[MethodConfig(name="Finetuned")], blocks=[block])
+
+
+def test_of_settings_that_tie_the_one_with_the_fewest_epochs_is_chosen(tmp_path):
+    search = a_search()
+    store = Store(tmp_path)
+    for run, value in zip(search.runs(), [.5, .7, .7, .3, .4, .401], strict=True):
+        store.append(make_record(
+            run, {"heldout": {"auc05": value}}, data={}, encoder={}, device="cpu", dtype="fp32", seconds=1.,
+            peak_memory=0, curve={}))
+    assert best_training(search, store.all(), "static") == search.blocks[0].training[1]
+    incomplete = [record for record in store.all() if record["id"] != search.runs()[1].id]
+    with pytest.raises(ConfigError, match="1 of 3 settings for static encoders are not complete"):
+        best_training(search, incomplete, "static")
+
+
+def test_a_setting_that_lacks_a_run_is_not_chosen():
+    names = ["SCAN (tau 1)", "SCAN (tau 0.3)", "SCAN, ours (tau 1)", "SCAN, ours (tau 0.3)"]
+    tried = pd.DataFrame(dict(method=names, complete=[True, True, True, False], value=[.6, .7, .5, .9]))
+    assert best_settings(tried) == {"SCAN": "SCAN (tau 0.3)", "SCAN, ours": "SCAN, ours (tau 1)"}
+
+
+def test_tables_and_sentences_of_records(recorded):
+    assert scales("itvreg/table03") == ["small", "planted"]
+    table = recorded["table3"]
+    assert "SuperUser -> Quora" not in means(table), "nothing was trained there"
+    found = differences(table)
+    assert sum(map(int, tally(found).loc["ITVReg, minus Finetuned", OUT].split(" / "))) == 6
+    assert pairs(table).replicates.tolist() == [f"{n} seeds{' (provisional)' * (n < 4)}" for n in found.n]
+    assert told(found, method="OutReg", shift="ood").startswith("significantly higher in ")
+    assert told(found[:1]).endswith("]"), "one has its interval"
+    same = found[:3].assign(difference=[.04, -.2, .1], low=[-3., -4., -2.], high=[1., 2., 5.], p=.5)
+    assert told(same) == "no significant difference in 3 (differences up to 0.2, intervals from −4.0 to +5.0)"
+    mixed = same.assign(difference=[1., -2., 3.], p=[.001, .001, .9], seeds_alone=[False, True, True])
+    assert told(mixed) == "significantly higher in 1 of 3 (by up to 1.0) and lower in 1 (by up to 2.0; 1 over seeds alone)"
+    assert missing(recorded, "table3") in missing(recorded) and not missing(recorded, "another table")
+    assert shared_texts({"no corpus": "askubuntu"}) == ""
+    assert {"table03.csv", "table03.differences.csv"} <= tables_beside("table03", [recorded]).keys()
+
+
+def test_how_most_cases_go():
+    counts = [(24, 4), (4, 1), (0, 9)]
+    assert [which_way(*one) for one in counts] == ["as the paper tells it", "inconclusive", "against the paper"]
+
+
+def test_printed_numbers_to_calculate_with():
+    paper = PrintedCells("itvreg")
+    assert paper("table1", method="Base", column="IID") < paper("table1", method="Finetuned", column="IID")
+    best = paper.best("method", "table2", method="*", column="*")
+    assert (best >= paper("table2", method="Base", column="*")).all()
+    for names, message in (({"method": "OutRg", "column": "*"}, "OutReg"), ({"method": "OutReg"}, "several cells")):
+        with pytest.raises(ValueError, match=message):
+            paper("table2", **names)
+    columns = ["Amazon1.3M (OOD)", "AmazonCatOOD (OOD)"]
+    facts = fact("unseen", paper.gap("table2", "Base", "Finetuned", column=columns), ">")
+    assert printed_verdict(facts) == "holds in 1 of 2" and in_words(facts, False).startswith("unseen: ")
+    with pytest.raises(ValueError, match="no relation '=='"):
+        fact("x", 1., "==")
+
+
+def test_a_page_and_its_links(tmp_path):
+    parts = [Shown("text/markdown", "# Table 3"), Shown("image/svg+xml", "<svg/>", "dots"), Shown("text/plain", "3 runs")]
+    files = page_files("table03", parts, tmp_path)
+    assert files["table03.1.svg"] == b"<svg/>"
+    assert files["table03.md"].decode() == "# Table 3\n\n![dots](./table03.1.svg)\n\n```\n3 runs\n```\n"
+    text = "[a](https://a.b/c.ipynb), [b](#b), [claims](../claims.ipynb#a1), [table](./table02.ipynb), ![f](./f.svg)"
+    assert seen_from_page(text, "itvreg/table03") == (
+        "[a](https://a.b/c.ipynb), [b](#b), [claims](../CLAIMS.md#a1), [table](./table02.md), ![f](./f.svg)")
