@@ -328,7 +328,7 @@ def report_pages(names: dict[str, str], shown: dict[str, set[str]]) -> None:
 
 
 ROOMS = { # of the part of the contents that says how the library is made -> folders of notebooks
-    "Methods": ["methods"], "Metrics, encoders and settings": [""], "Data": ["data"], "Diagnose and compare": ["explain"],
+    "Losses": ["losses"], "Measures": ["measures"], "Encoders": ["encoders"], "Data": ["data"], "Diagnose and compare": ["explain"],
 }
 PAPERS = {"itvreg": "Paper A: ITVReg", "arr": "Paper B: ARR", "scan": "Paper C: SCAN"}
 
@@ -344,7 +344,7 @@ def contents(names: dict[str, str]) -> list:
         pages = by_folder[f"reports/{folder}"]
         first = [page for page in pages if page.endswith(("claims.md", "errata.md"))]
         papers.append({title: first + [page for page in pages if page not in first]})
-    own = ["readme.md", *(names[f"nbs/{name}.ipynb"] for name in ("own_pairs", "methods/regularized"))]
+    own = ["readme.md", *(names[f"nbs/{name}.ipynb"] for name in ("own_pairs", "losses/regularized"))]
     rooms = []
     for title, folders in ROOMS.items():
         pages = [page for folder in folders for page in by_folder[f"nbs/{folder}".rstrip("/")]]

@@ -129,7 +129,7 @@ def test_search_finds(tab, served):
 
 KINDS = {
     "start": "index.html", "contents": "reports/index.html", "page of a table": "reports/itvreg/table03.html",
-    "notebook of a page": "papers/itvreg/table03.html", "notebook of a method": "methods/itvreg.html",
+    "notebook of a page": "papers/itvreg/table03.html", "notebook of a method": "losses/pair_losses.html",
     "notebook to read": "read/itvreg.html", "diagnosis": "reports/diagnose/questions.html", "glossary": "glossary.html",
     "reference": "reference.html", "claims": "reports/CLAIMS.html", "explorer": "explorer.html", "explorer of claims": "explorer.html#view=claims",
 }
