@@ -225,7 +225,7 @@ def test_weights_that_are_lost_stop_training_name_the_setting_and_are_on_record(
     lost, store = run_of(as_printed(1000.)), Store(tmp_path)
     out = run_all([lost, run_of(PLAIN)], store, workers=1, progress=False)
     assert "`rate`" in out.failed[lost.id] and len(out.records) == 1
-    failed, finished = store.all()
+    failed, finished = sorted(store.all(), key=lambda record: record["status"])
     assert failed["status"] == "failed" and "`rate`" in failed["error"]
     assert finished["status"] == "finished" and "`rate`" not in finished.get("error", "")
 

@@ -320,7 +320,7 @@ def difference_plot(
 
 
 def _moved_apart(rows: pd.DataFrame, x: str, styles: dict[str, Look], log: bool) -> pd.Series:
-    "Where the methods stand on the axis: each a little beside the number, in the order of the legend."
+    "Where the methods stand on the axis: each a little off the number, in the order of the legend."
     most = 1 - 1 / len(styles)
     moves = np.linspace(-most, most, len(styles)) / 4
     move = rows.method.map(dict(zip(styles, moves)))

@@ -115,7 +115,7 @@ def richest(
     return with_records(name)[0]
 
 
-PICTURE = re.compile(r"!\[[^\]]*\]\((?:\./)?([\w.-]+\.svg)\)") # a file beside the notebook
+PICTURE = re.compile(r"!\[[^\]]*\]\((?:\./)?([\w.-]+\.svg)\)") # a file next to the notebook
 
 
 def page_files(
@@ -148,7 +148,7 @@ FURTHER = ["table", "encoder", "method", "test", "metric"]
 
 
 def _tables_of(study: Study) -> Iterator[tuple[str, pd.DataFrame]]: # ending of the file's name, rows
-    "What stands beside a page of one study, but for its cells."
+    "What stands next to a page of one study, except its cells."
     yield ".tests", question_tests(study)
     yield ".settings", chosen_settings(study.records)
     for table, runs in study.runs.groupby("table", sort=False):
@@ -182,7 +182,7 @@ def tables_beside(name: str, studies: list[Study]) -> dict[str, bytes]: # file -
     return files
 
 
-BOOKS = {"claims": "CLAIMS", "findings": "FINDINGS", "cost": "COST", "speed": "SPEED", "contents": "README"} # notebooks beside the papers' folders -> their pages
+BOOKS = {"claims": "CLAIMS", "findings": "FINDINGS", "cost": "COST", "speed": "SPEED", "contents": "README"} # notebooks next to the papers' folders -> their pages
 ADDRESS = re.compile(r"\]\(([^)\s#:]+)(?=\)|#[^)\s]*\))") # of a file of this project, and not its part behind a #
 
 
@@ -278,7 +278,7 @@ def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
 
 
 LISTED = (
-    "a list of texts, which stands beside ours on the page of case studies; its own data and a GPU are wanted for more"
+    "a list of texts, which stands next to ours on the page of case studies; its own data and a GPU are wanted for more"
 )
 
 
