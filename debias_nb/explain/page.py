@@ -12,9 +12,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
-import debias_nb
-
-from .. import files
+from .. import __version__, files
 from ..checks import ConfigError
 from .changes import TITLES, points
 from ..data.pairs_file import PairFile
@@ -102,7 +100,7 @@ PACKAGES = ("torch", "sentence-transformers", "transformers", "tokenizers", "num
 
 def versions() -> dict[str, str]:
     "Of what computes."
-    found = {"debias-nb": debias_nb.__version__, "Python": platform.python_version()}
+    found = {"debias-nb": __version__, "Python": platform.python_version()}
     return found | {name: metadata.version(name) for name in PACKAGES}
 
 

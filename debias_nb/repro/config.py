@@ -18,8 +18,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from ..settings import AnswersWorldConfig, AuthorsWorldConfig, EncoderConfig, WorldConfig
 from ..checks import ConfigError, check_known, quoted
 from ..files import Count, Natural, NotNegative, Positive, Probability, Several, Share, Strict, load_config
-from ..files import once_per_state, project_root
-from ..files import fingerprint
+from ..files import fingerprint, once_per_state, project_root
 
 
 Profile = Literal["planted", "small", "paper"]
