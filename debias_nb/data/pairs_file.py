@@ -13,7 +13,7 @@ import io
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +37,9 @@ class PairFile:
     path: str | None = None # as it was given; None for a data frame
     group: str | None = None # what the file calls the column of groups
     note: str = "" # what is unusual in how the file is written
+    form: str = "pairs" # or candidates, or retrieval
+    corpus: list[str] | None = None # of retrieval: every text that is searched
+    left_out: dict[str, int] = field(default_factory=dict) # in words -> how many
 
     def __len__(self):
         return len(self.frame)
@@ -60,7 +63,6 @@ class PairFile:
         if "group" in self.frame:
             read.append(self.frame.group.tolist())
         return fingerprint(read)
-
 
 # %% ../../nbs/data/12_pairs_file.ipynb #3a98f9a2
 FORMATS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
