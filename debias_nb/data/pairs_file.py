@@ -268,9 +268,11 @@ def named_tests(given: list[str], option: str = "--test") -> dict[str, str]: # o
 
 def read_pairs_file(
     source,
-    columns: tuple[str, str, str] = ("left", "right", "label"),
+    columns: tuple[str, ...] | None = None,
     group: str | None = None,
     name: str | None = None,
+    *,
+    form=None, match=None, match_from=None, other_to=None,
 ) -> PairFile:
     """Read labeled pairs of both classes from a file or a table.
 
@@ -307,6 +309,7 @@ def read_pairs_file(
     """
     if isinstance(source, PairFile):
         return source
+    columns = columns or ("left", "right", "label")
     wanted = [*columns, group] if group else [*columns]
     if len(columns) != 3 or len(set(wanted)) < len(wanted):
         raise DataError(f"columns: three different names are needed, left, right and label, got {', '.join(wanted)}")

@@ -6,9 +6,9 @@
 __all__ = ['LARGEST', 'AT_ONCE', 'RESAMPLES', 'FEWEST_UNITS', 'INVERTED', 'PAIR_COLUMNS', 'RANKED', 'NEAREST', 'FORMS', 'TITLES',
            'FIRST', 'MATCHES_ABOVE', 'ALIKE', 'TOGETHER', 'HARM', 'GAIN', 'NEITHER', 'LEVEL', 'SAID', 'DID', 'MANY',
            'Units', 'sampling_units', 'average_precision', 'TooSmall', 'Measured', 'Test', 'difference', 'figures',
-           'level', 'wrong_side', 'PairTest', 'first_rank', 'QueryTest', 'CandidateTest', 'RetrievalTest', 'as_test',
-           'part_of', 'check_metric', 'tfidf_model', 'tfidf_cosine', 'contributions', 'findable', 'power_table',
-           'verdicts', 'points', 'sentence', 'apart_sentence', 'has_one_score', 'score_table']
+           'level', 'wrong_side', 'suspects', 'PairTest', 'first_rank', 'QueryTest', 'CandidateTest', 'RetrievalTest',
+           'as_test', 'part_of', 'check_metric', 'tfidf_model', 'tfidf_cosine', 'contributions', 'findable',
+           'power_table', 'verdicts', 'points', 'sentence', 'apart_sentence', 'has_one_score', 'score_table']
 
 # %% ../../nbs/explain/03_changes.ipynb #18e1b298
 import math
@@ -124,6 +124,7 @@ class Test:
 
     counted: ClassVar[str]           # what a case is: pairs or queries
     metrics: ClassVar[tuple[str, ...]]
+    sample: ClassVar[int]            # cases whose words are looked at, at most
 
     def __post_init__(self):
         if self.metric not in self.metrics:
@@ -197,6 +198,20 @@ class Test:
         "What both models find wrong."
         return np.empty(0, int)
 
+    def fewer(self, most: int) -> "Test": # the test itself where it has no more cases
+        "Some of the cases, drawn at random; what is drawn together stays together."
+        if len(self.cases) <= most:
+            return self
+        group = np.unique(self.units.group, return_inverse=True)[1]
+        order = default_rng([self.seed, 5]).permutation(group.max() + 1)
+        size = np.bincount(group)[order].cumsum()
+        kept = self.units.group[np.isin(group, order[: max(FEWEST_UNITS, int((size <= most).sum()))])]
+        return part_of(self, np.isin(self.drawn_with, kept))
+
+    def sampled(self) -> "Test":
+        "The test whose words are looked at."
+        return self.fewer(self.sample)
+
     def ask(self, scorers: dict[str, Scorer], progress: bool = False, folder: Path | None = None) -> None:
         "Fill `scores` with what models say."
         self.scores |= pair_scores(scorers, self.left, self.right, f"{self.name}: scores", progress, folder)
@@ -244,10 +259,18 @@ def wrong_side(scores: np.ndarray, labels: np.ndarray) -> np.ndarray: # (n,) in 
     return out
 
 
+def suspects(labels: np.ndarray, scores: dict[str, np.ndarray]) -> np.ndarray: # rows, the most suspect first
+    "Pairs whose label both models find wrong."
+    surprise = np.minimum(wrong_side(scores["base"], labels), wrong_side(scores["tuned"], labels))
+    order = np.argsort(-surprise, kind="stable")
+    return order[surprise[order] > .9]
+
+
 class PairTest(Test):
     "Labeled pairs. Each is a case."
     counted = "pairs"
     metrics = ("auc05", "ap")
+    sample = 20_000
 
     @property
     def cases(self) -> pd.DataFrame:
@@ -293,12 +316,8 @@ class PairTest(Test):
                 return False
         return True
 
-    def suspects(self) -> np.ndarray: # rows, the most suspect first
-        "Pairs whose label both models find wrong."
-        of_models = [wrong_side(self.scores[model], self.labels) for model in ("base", "tuned")]
-        surprise = np.minimum(*of_models)
-        order = np.argsort(-surprise, kind="stable")
-        return order[surprise[order] > .9]
+    def suspects(self) -> np.ndarray:
+        return suspects(self.labels, self.scores)
 
     def lost(self, most: int) -> pd.DataFrame:
         "The pairs that fine-tuning put further on the wrong side, the worst first."
@@ -310,15 +329,6 @@ class PairTest(Test):
         scores = {model: self.scores[model][rows] for model in ("base", "tuned")}
         return found.assign(**{"wrong before": before[rows], "wrong after": after[rows]}, **scores)
 
-    def sampled(self, most: int) -> Test: # the test itself where it has no more
-        "A test of some of the pairs; what is drawn together stays together."
-        if len(self.cases) <= most:
-            return self
-        order = default_rng([self.seed, 5]).permutation(self.units.group.max() + 1)
-        size = np.bincount(self.units.group)[order]
-        kept = order[: max(FEWEST_UNITS, int((size.cumsum() <= most).sum()))]
-        return part_of(self, np.isin(self.units.group, kept))
-
 # %% ../../nbs/explain/03_changes.ipynb #c66390ac
 def first_rank(levels: rankings.Levels) -> np.ndarray: # (queries,)
     "The rank of the first relevant text of each query; the middle of those it may have."
@@ -329,6 +339,7 @@ def first_rank(levels: rankings.Levels) -> np.ndarray: # (queries,)
 class QueryTest(Test):
     "Queries, each a case; a metric is a mean over them, and queries of the same text are drawn together."
     counted = "queries"
+    sample = 1_000
 
     @cached_property
     def cases(self) -> pd.DataFrame: # its first relevant text stands next to a query
@@ -391,14 +402,6 @@ class CandidateTest(QueryTest):
         best = frame.loc[frame.groupby("query").score.idxmax()]
         return best.right.iloc[queries].tolist()
 
-    def sampled(self, most: int) -> Test:
-        if len(self.file) <= most:
-            return self
-        queries = default_rng([self.seed, 5]).permutation(len(self.cases))
-        size = np.bincount(self.file.frame["query"])[queries]
-        kept = queries[: max(FEWEST_UNITS, int((size.cumsum() <= most).sum()))]
-        return part_of(self, self.file.frame["query"].isin(kept).to_numpy())
-
 
 class RetrievalTest(QueryTest):
     "Queries that are answered from a corpus; scores are `Levels`."
@@ -416,7 +419,7 @@ class RetrievalTest(QueryTest):
     def ask_words(self, tfidf) -> None:
         "Nothing: words are looked at among the first texts, see `sampled`."
 
-    def sampled(self, most: int) -> Test:
+    def sampled(self) -> Test:
         "Each query with its relevant texts and the first others of the base and of the tuned model, as candidates."
         frame = self.file.frame
         relevant = frame.groupby("query").document.agg(set)
@@ -430,7 +433,7 @@ class RetrievalTest(QueryTest):
         table = pd.DataFrame(rows).sort_values(["query", "label"], ascending=[True, False], kind="stable")
         table["label"] = (table.label > 0).astype(int)
         file = PairFile(self.file.name, table.reset_index(drop=True), self.file.sha256, form="candidates")
-        return CandidateTest(self.name, file, {}, self.seed).sampled(most)
+        return CandidateTest(self.name, file, {}, self.seed).fewer(self.sample)
 
 # %% ../../nbs/explain/03_changes.ipynb #c66390ae
 FORMS = {"pairs": PairTest, "candidates": CandidateTest, "retrieval": RetrievalTest}
@@ -451,7 +454,7 @@ def part_of(test: Test, rows: np.ndarray) -> Test: # (comparisons,) booleans
     if "query" in frame:
         frame["query"] = pd.factorize(frame["query"])[0]
     file = replace(test.file, frame=frame)
-    scores = {model: values[rows] for model, values in test.scores.items()}
+    scores = {model: values[rows] for model, values in test.scores.items()} # of a corpus none are there yet
     return as_test(test.name, file, scores, test.seed, test.metric)
 
 

@@ -322,6 +322,6 @@ def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray) -> pd
 FLIPS = 20
 
 
-def flips(tests: list[Test]) -> list[pd.DataFrame]: # of each test `FLIPS` at most, the worst first
+def flips(tests: list[Test]) -> dict[str, pd.DataFrame]: # of each test `FLIPS` at most, the worst first
     "The pairs or queries that fine-tuning lost most."
-    return [test.lost(FLIPS).assign(test=test.name) for test in tests]
+    return {test.name: test.lost(FLIPS) for test in tests}

@@ -62,7 +62,7 @@ def environment() -> Environment:
         loader=PackageLoader("debias_nb.explain", "."), autoescape=select_autoescape(("html.j2",)),
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     env.filters |= {"percent": percent, "signed": signed, "repr": repr}
-    env.globals |= {"shaded": shaded, "titles": TITLES, "between": between}
+    env.globals |= {"shaded": shaded, "titles": TITLES, "between": between, "file_size": file_size}
     return env
 
 
@@ -106,16 +106,33 @@ def versions() -> dict[str, str]:
 
 def file_facts(file: PairFile) -> dict:
     "What a page says of a file."
+    matches = file.labels > 0
     told = {
-        "name": file.path or file.name, "path": file.path, "pairs": len(file), "matches": int(file.labels.sum()),
-        "mean": float(file.labels.mean()), "sha256": file.sha256, "columns": list(file.columns),
+        "name": file.path or file.name, "path": file.path, "form": file.form, "pairs": len(file), "matches": int(matches.sum()),
+        "mean": float(matches.mean()), "sha256": file.sha256, "columns": list(file.columns),
     }
-    return told | ({"note": file.note} if file.note else {})
+    if file.form != "pairs":
+        told["queries"] = int(file.frame["query"].nunique())
+    if file.corpus is not None:
+        told["corpus"] = len(file.corpus)
+    return told | {name: getattr(file, name) for name in ("note", "left_out") if getattr(file, name)}
+
+
+def file_size(told: dict) -> str: # of `file_facts`
+    "How much a file has, in words."
+    if told["form"] == "pairs":
+        return f"{told['pairs']:,} pairs"
+    if "corpus" in told:
+        return f"{told['queries']:,} queries, {told['corpus']:,} texts"
+    return f"{told['queries']:,} queries, {told['pairs']:,} candidates"
 
 
 def file_notes(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
-    "What is said of files that are written otherwise than their names say."
-    return [f"{name}: {file['note']}." for name, file in files.items() if "note" in file]
+    "What is said of files that are written otherwise than their names say, and of what was left out."
+    told = [f"{name}: {file['note']}." for name, file in files.items() if "note" in file]
+    for name, file in files.items():
+        told += [f"{name}: {count:,} {what} left out." for what, count in file.get("left_out", {}).items()]
+    return told
 
 
 def command_line(
@@ -133,7 +150,8 @@ def command_line(
 
 MARKS = ( # one of them stands at the beginning of each file that is written here
     b'<meta name="generator" content="debias-nb">', b'"made by": "debias-nb"', b"method,seed,test,metric,value\n",
-    b"method,test,difference,low,high,p,word")
+    b"method,test,metric,difference,low,high,p,word", b"method,test,difference,low,high,p,word", b"test,form,tests,counted,cases,",
+    b"test,scorer,metric,value,", b"test,kind,slice,cases,matches,")
 
 
 def is_ours(path: Path) -> bool:
