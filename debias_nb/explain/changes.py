@@ -212,9 +212,13 @@ class Test:
         "The test whose words are looked at."
         return self.fewer(self.sample)
 
+    def asked(self, scorers: dict[str, Scorer], progress: bool = False, folder: Path | None = None) -> dict:
+        "What models say, as the metrics take it."
+        return pair_scores(scorers, self.left, self.right, f"{self.name}: scores", progress, folder)
+
     def ask(self, scorers: dict[str, Scorer], progress: bool = False, folder: Path | None = None) -> None:
         "Fill `scores` with what models say."
-        self.scores |= pair_scores(scorers, self.left, self.right, f"{self.name}: scores", progress, folder)
+        self.scores |= self.asked(scorers, progress, folder)
 
     def ask_words(self, tfidf: TfidfVectorizer | None) -> None:
         "Fill `scores` with what needs no encoder."
@@ -413,8 +417,8 @@ class RetrievalTest(QueryTest):
     def first_texts(self, scores, queries) -> list[str]:
         return [self.file.corpus[place] for place in scores.first[queries, 0]]
 
-    def ask(self, scorers, progress=False, folder=None) -> None:
-        self.scores |= search_corpus(scorers, self.file, f"{self.name}: scores", progress, folder, first=NEAREST)
+    def asked(self, scorers, progress=False, folder=None) -> dict:
+        return search_corpus(scorers, self.file, f"{self.name}: scores", progress, folder, first=NEAREST)
 
     def ask_words(self, tfidf) -> None:
         "Nothing: words are looked at among the first texts, see `sampled`."

@@ -7,7 +7,7 @@ __all__ = ['A_POINT', 'FILES', 'ABOUT_TEST', 'FIGURES', 'SHARES', 'SAMPLE', 'SAM
            'LONGEST_SHOWN', 'OfLabels', 'OfMatches', 'OF_MATCHES', 'LOSSES', 'LEAST_SQUARES', 'BUDGETS', 'NO_HARM',
            'TRAINED', 'Diagnosis', 'settings_of', 'grown_from', 'loaded', 'with_prompts', 'same_tests', 'sampled_texts',
            'WordFindings', 'has_both_classes', 'training_program', 'folder_name', 'best_share', 'snippet', 'made_of',
-           'check_named', 'read_files', 'apart_of', 'diagnose']
+           'check_named', 'read_files', 'apart_of', 'diagnose', 'columns_told']
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import re
@@ -659,7 +659,7 @@ def diagnose(
     shares = {"base": 0., **dict(zip(mixes, SHARES)), "tuned": 1.}
     harmed = bool((found[[name for name in ("verdict", "apart verdict") if name in found]] == HARM).any(axis=None))
     options = {
-        "columns": _columns_told(columns), "group": group, "metric": metric, "prompts": prompts and ",".join(prompts),
+        "columns": columns_told(columns), "group": group, "metric": metric, "prompts": prompts and ",".join(prompts),
         "sample": sample, "match": match, "match-from": match_from, "other-to": other_to, "seed": seed or None,
     }
     told = {"seed": seed, "resamples": RESAMPLES, "sample": words.read}
@@ -690,7 +690,7 @@ def diagnose(
     )
 
 
-def _columns_told(columns) -> list[str] | None: # as the command takes them
+def columns_told(columns) -> list[str] | None: # as the command takes them
     if isinstance(columns, dict):
         return [f"{name}={','.join(own)}" for name, own in columns.items()]
     return None if columns is None else [",".join(columns)]
