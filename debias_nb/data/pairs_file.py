@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FORMATS', 'DELIMITERS', 'LINE_END', 'SAME_NAMES', 'QUOTED', 'SEEN', 'UNREAD', 'TRUTHS', 'NUMBER', 'PairFile',
-           'check_file', 'decoded', 'json_lines', 'columns_of', 'named_tests', 'read_pairs_file', 'texts_file',
-           'read_texts_file']
+           'check_file', 'decoded', 'json_lines', 'columns_of', 'named_tests', 'columns_by_name', 'read_pairs_file',
+           'texts_file', 'read_texts_file']
 
 # %% ../../nbs/data/12_pairs_file.ipynb #d79453f5
 import csv
@@ -264,6 +264,18 @@ def named_tests(given: list[str], option: str = "--test") -> dict[str, str]: # o
         check_file(Path(path))
         tests[name] = path
     return tests
+
+
+def columns_by_name(given: list[str]) -> tuple[tuple[str, ...] | None, dict[str, tuple[str, ...]]]:
+    "Columns of all files, and of some."
+    usual, by_name = None, {}
+    for text in given:
+        name, sign, names = text.partition("=")
+        if sign:
+            by_name[name] = tuple(names.split(","))
+        else:
+            usual = tuple(text.split(","))
+    return usual, by_name
 
 
 def read_pairs_file(

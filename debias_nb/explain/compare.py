@@ -417,6 +417,7 @@ def compare(
     match: str | None = None,
     match_from: float | None = None,
     other_to: float | None = None,
+    seed: int = 0,
 ) -> Comparison:
     """Train an encoder with each method, test it on each test, and say which differences are significant.
 
@@ -454,6 +455,8 @@ def compare(
         a file with one text a line, or a table with a column `text`, or another one as in new.csv:question. Methods such as outreg-texts hold the encoder there, instead of on training texts.
     metric, prompts, sample, match, match_from, other_to
         As in `diagnose`.
+    seed : int
+        The first seed, 0 or more.
 
     Returns
     -------
@@ -522,14 +525,14 @@ def compare(
     if held:
         asked, tried = chosen(asked, trials, held, progress)
     # all methods with one seed before the next; an encoder that is not trained has one
-    todo = [(seed, method) for seed in range(seeds) for method in asked if seed == 0 or method.kind != "base"]
-    for seed, method in tqdm(todo, disable=not progress, unit="trial"):
-        results.append(trials.result(method, seed, tested))
+    todo = [(number, method) for number in range(seed, seed + seeds) for method in asked if number == seed or method.kind != "base"]
+    for number, method in tqdm(todo, disable=not progress, unit="trial"):
+        results.append(trials.result(method, number, tested))
     options = {
         "validation": [f"{name}={files[VALIDATION + name].path}" for name in validation],
         "texts": texts and texts.path,
         "columns": columns_told(columns), "methods": ",".join(method.name for method in asked), "seeds": seeds,
-        "learning-rate": f"{settings.learning_rate:g}", "epochs": f"{settings.epochs:g}",
+        "seed": seed or None, "learning-rate": f"{settings.learning_rate:g}", "epochs": f"{settings.epochs:g}",
         "batch-size": settings.batch_size, "loss": settings.loss, "metric": metric,
         "prompts": prompts and ",".join(prompts), "sample": sample, "match": match, "match-from": match_from,
         "other-to": other_to, "out": folder,

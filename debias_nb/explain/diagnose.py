@@ -473,7 +473,7 @@ def check_named(option: str, files) -> None:
 
 
 def read_files(train, tests: dict, columns=None, group: str | None = None, **how) -> dict[str, PairFile]: # how: match …
-    """All files, `train` first where it is given. `columns` hold for all files, or are a dict by name.
+    """All files, `train` first where it is given. `columns` hold for all files, or are a dict by name, None for the others.
     Raises `DataError` also for names that cannot be told apart."""
     check_named("tests", tests)
     if not tests:
@@ -481,9 +481,9 @@ def read_files(train, tests: dict, columns=None, group: str | None = None, **how
     if "train" in tests:
         raise DataError("a test is called 'train', which is the name of the training file")
     of_file = columns if isinstance(columns, dict) else {}
-    for name in of_file.keys() - {"train", *tests}:
+    for name in of_file.keys() - {None, "train", *tests}:
         raise DataError(f"columns: there is no file called {name!r}")
-    usual = None if isinstance(columns, dict) else columns
+    usual = of_file.get(None) if isinstance(columns, dict) else columns
     files = {}
     if train is not None:
         files["train"] = read_pairs_file(train, of_file.get("train", usual), None, "train", **how)
@@ -692,5 +692,5 @@ def diagnose(
 
 def columns_told(columns) -> list[str] | None: # as the command takes them
     if isinstance(columns, dict):
-        return [f"{name}={','.join(own)}" for name, own in columns.items()]
+        return [",".join(own) if name is None else f"{name}={','.join(own)}" for name, own in columns.items() if own]
     return None if columns is None else [",".join(columns)]

@@ -638,43 +638,114 @@ def list_names():
         _print(experiments, "experiment")
 
 
-TEST_HELP = "Test pairs, NAME=FILE. Repeatable."
-Columns = Annotated[str, Option(
-    help="Column names of left text, right text and label in all files, separated by commas.")]
+FORMS_HELP = (
+    "Labeled pairs, triplets or query/pos/neg rows, anchor and positive alone, or a folder with queries, corpus and qrels; CSV, "
+    "TSV, JSON, JSONL or Parquet, told by names of columns.")
+TEST_HELP = f"What to test on, NAME=FILE. Repeatable. {FORMS_HELP}"
+Tests = Annotated[list[str], Option(help=TEST_HELP)]
+Columns = Annotated[list[str] | None, Option(
+    help="Names of columns, such as question1,question2,is_duplicate: of all files, or of one as in new=q1,q2,label. Repeatable.",
+    show_default="told by their names")]
+MetricName = Annotated[str | None, Option(
+    help="Metric that decides, on tests that have it: auc05, ap (pairs); accuracy, mrr (candidates); ndcg10, mrr10, recall10, "
+    "recall100, map (retrieval).", show_default="the first of each")]
+Prompts = Annotated[str | None, Option(
+    help="Prompts before left and right texts, LEFT,RIGHT: names of the model's prompts, or the prompts themselves.",
+    show_default="the model's own for queries and documents")]
+Sample = Annotated[int | None, Option(min=10, help="Pairs or queries of each test, at most.", show_default="all")]
+Match = Annotated[str | None, Option(help="Label that is a match, where labels are words.")]
+MatchFrom = Annotated[float | None, Option(help="Lowest grade that is a match, where labels are grades.")]
+OtherTo = Annotated[float | None, Option(help="Highest grade that is no match; pairs between are left out.", show_default="below --match-from")]
+Margin = Annotated[float, Option(min=0, help="Smallest loss that matters, in points, for --fail-on unsure.")]
+Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite page and tables.")]
+GONE = {"--html": "--out FOLDER writes index.html", "--json": "--out FOLDER writes report.json",
+        "--fail-if": "--fail-on worse, or unsure, ends with status 1; all figures are in report.json"}
 
-Page = Annotated[Path | None, Option(dir_okay=False, help="Write the page to this file.")]
-Numbers = Annotated[Path | None, Option(dir_okay=False, help="Write the numbers of the page to this file.")]
+
+def _gone(option: str):
+    "An option of before, which names the one that took its place."
+    def refuse(value):
+        if value:
+            raise ConfigError(f"{option} is gone: {GONE[option]}")
+    return Option(option, hidden=True, callback=refuse)
+
+
+HtmlGone = Annotated[list[str] | None, _gone("--html")]
+JsonGone = Annotated[list[str] | None, _gone("--json")]
+FailIfGone = Annotated[list[str] | None, _gone("--fail-if")]
+
+
+def _files(test: list[str], columns: list[str] | None, train: str | None) -> tuple[dict, object]:
+    "The tests by name, and the columns as `read_files` takes them; all before PyTorch is imported, which takes seconds."
+    from ..data.pairs_file import check_file, columns_by_name, named_tests
+    if train is not None:
+        check_file(Path(train))
+    usual, by_name = columns_by_name(columns or [])
+    return named_tests(test), {None: usual, **by_name} if by_name else usual
+
+
+def _two_prompts(prompts: str | None) -> tuple[str, str] | None:
+    if prompts is None:
+        return None
+    left, comma, right = prompts.partition(",")
+    if not comma:
+        raise ConfigError(f"--prompts wants LEFT,RIGHT, got {prompts!r}; a side without a prompt is left empty")
+    return left, right
 
 
 @app.command(rich_help_panel=OWN)
 def diagnose(
     base: Annotated[str, Option(help="Model before fine-tuning: a folder, a name, or a hub id (name@commit).")],
     tuned: Annotated[str, Option(help="Model after fine-tuning.")],
-    train: Annotated[str, Option(help="Its training pairs: CSV, TSV, JSONL or Parquet.")],
-    test: Annotated[list[str], Option(help=TEST_HELP)],
-    columns: Columns = "left,right,label",
+    test: Tests,
+    train: Annotated[str | None, Option(help="What it was trained on, in any of these forms.")] = None,
+    columns: Columns = None,
     group: Annotated[str | None, Option(help="Column of the test files; report each of its values separately.")] = None,
-    html: Page = None,
-    json: Numbers = None,
+    metric: MetricName = None,
+    prompts: Prompts = None,
+    match: Match = None,
+    match_from: MatchFrom = None,
+    other_to: OtherTo = None,
+    sample: Sample = None,
+    out: Annotated[Path | None, Option(file_okay=False, help="Folder for page, numbers and tables.")] = None,
     fail_on: Annotated[Literal["worse", "unsure"] | None, Option(
         help="Exit with status 1 if a test got worse; with unsure also if it may have, or is too small to tell.")] = None,
-    fail_if: Annotated[list[str] | None, Option(hidden=True)] = None,
+    margin: Margin = 1.,
     seed: Annotated[int, Option(min=0, help="Random seed for sampling and bootstrap.")] = 0,
-    overwrite: Annotated[bool, Option("--overwrite", help="Overwrite page and numbers.")] = False,
+    overwrite: Overwrite = False,
+    html: HtmlGone = None,
+    json: JsonGone = None,
+    fail_if: FailIfGone = None,
 ):
     "Report whether, where and why fine-tuning made a model worse."
-    if fail_if:
-        raise ConfigError("--fail-if is gone: --fail-on worse, or unsure, ends with status 1; all figures are in --json")
-    from ..data.pairs_file import check_file, named_tests
-    check_file(Path(train)) # and the tests, before PyTorch is imported, which takes seconds
-    tests = named_tests(test)
+    tests, names = _files(test, columns, train)
     from ..explain import diagnose as diagnosing
     from ..explain.page import check_targets
-    check_targets([html, json], overwrite)
-    found = diagnosing.diagnose(base, tuned, train, tests, columns.split(","), group, seed)
-    pages = {html: found.html, json: found.json}
-    _answer(found, {path: page() for path, page in pages.items() if path})
-    failing = found.failing(fail_on) if fail_on else []
+    vectors = None
+    if out is not None:
+        if out.is_dir():
+            check_targets([out / name for name in diagnosing.FILES], overwrite)
+        vectors = out / "vectors"
+        vectors.mkdir(parents=True, exist_ok=True)
+    try:
+        found = diagnosing.diagnose(
+            base, tuned, train, tests, names, group, seed, metric=metric, prompts=_two_prompts(prompts), sample=sample,
+            match=match, match_from=match_from, other_to=other_to, folder=vectors)
+    except KeyboardInterrupt:
+        kept = f"; vectors are kept in {vectors}, and the same command goes on from there" if vectors else ""
+        _end(f"interrupted{kept}", 130)
+    finally:
+        if vectors is not None and not any(vectors.iterdir()):
+            vectors.rmdir()
+    _answer(found, {out / name: text for name, text in found.files().items()} if out else {})
+    if vectors is not None:
+        shutil.rmtree(vectors, ignore_errors=True)
+    _fail(fail_on, found, margin / 100)
+
+
+def _fail(fail_on: str | None, found, margin: float) -> None:
+    "End with status 1 where a test fails."
+    failing = found.failing(fail_on, margin) if fail_on else []
     if failing:
         echo(f"--fail-on {fail_on}: {', '.join(failing)}")
         raise Exit(1)
@@ -693,44 +764,55 @@ def _answer(found, pages: dict[Path, str]) -> None:
 
 
 METHODS_HELP = (
-    "Methods, separated by commas: base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, worddropout; a weight follows a colon, e.g. outreg:1 "
-    "(default 0.1; of wise-ft 0.5, of l2sp 1e-6). With --texts also outreg-texts, itvreg-texts, maskreg-texts, simcse-texts.")
+    "Methods, separated by commas: base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, worddropout; a weight follows a "
+    "colon, e.g. outreg:1 (default 0.1; of wise-ft 0.5, of l2sp 1e-6). With --texts also outreg-texts, itvreg-texts, "
+    "maskreg-texts, simcse-texts.")
 SETTING_HELP = "Default: what suits the kind of encoder."
 
 
 @app.command(rich_help_panel=OWN)
 def compare(
     base: Annotated[str, Option(help="Base encoder: a folder, a name, or a hub id (name@commit).")],
-    train: Annotated[str, Option(help="Training pairs: CSV, TSV, JSONL or Parquet.")],
-    test: Annotated[list[str], Option(help=TEST_HELP)],
-    columns: Columns = "left,right,label",
+    train: Annotated[str, Option(help=f"What to train on. {FORMS_HELP}")],
+    test: Tests,
+    columns: Columns = None,
     methods: Annotated[str | None, Option(
         help=METHODS_HELP, show_default="base,plain,wise-ft,outreg,itvreg; with --texts outreg-texts too")] = None,
     seeds: Annotated[int, Option(
         min=2, help="Number of training runs of each method. 2 or 3 find large differences only: the page says how large. "
         "What rests on 2 is provisional.")] = 3,
+    seed: Annotated[int, Option(min=0, help="The first seed.")] = 0,
     learning_rate: Annotated[float | None, Option(help=SETTING_HELP)] = None,
     epochs: Annotated[float | None, Option(help=SETTING_HELP)] = None,
     batch_size: Annotated[int | None, Option(help=SETTING_HELP)] = None,
-    loss: Annotated[str, Option(
-        help="Loss of sentence-transformers. MultipleNegativesRankingLoss trains on matches only. Weights that suit one "
-        "loss may not suit another.")] = "CosineSimilarityLoss",
+    loss: Annotated[str | None, Option(
+        help="Loss of sentence-transformers. MultipleNegativesRankingLoss trains on matches only, with negatives of their own "
+        "where there are some. Weights that suit one loss may not suit another.",
+        show_default="CosineSimilarityLoss; without labels MultipleNegativesRankingLoss")] = None,
     validation: Annotated[list[str] | None, Option(
-        help="Validation pairs, NAME=FILE, used to choose every weight that you do not set. Repeatable.",
+        help="Validation data, NAME=FILE, used to choose every weight that you do not set. Repeatable.",
     )] = None,
     texts: Annotated[str | None, Option(
         help="Unlabeled texts of the kind that the encoder will meet and not from the tests: a file with one per line, or a "
         "table with a column text, or another one as in new.csv:question. Methods such as outreg-texts keep the encoder close "
         "to its base on them.")] = None,
+    metric: MetricName = None,
+    prompts: Prompts = None,
+    match: Match = None,
+    match_from: MatchFrom = None,
+    other_to: OtherTo = None,
+    sample: Sample = None,
     out: Annotated[Path, Option(
         file_okay=False,
         help="Output folder for trials, tables and page. Finished trials found there are reused.")] = Path("comparison"),
-    overwrite: Annotated[bool, Option("--overwrite", help="Overwrite page and tables.")] = False,
+    fail_on: Annotated[Literal["worse", "unsure"] | None, Option(
+        help="Exit with status 1 if every trained method is worse than the base on a test; with unsure also if it may be.")] = None,
+    margin: Margin = 1.,
+    overwrite: Overwrite = False,
 ):
     "Train each method on your pairs and report which differences are significant."
-    from ..data.pairs_file import check_file, named_tests, texts_file
-    check_file(Path(train)) # and the others, before PyTorch is imported, which takes seconds
-    tests = named_tests(test)
+    tests, names = _files(test, columns, train)
+    from ..data.pairs_file import named_tests, texts_file
     kept = named_tests(validation or [], "--validation")
     if texts is not None:
         texts_file(texts)
@@ -740,11 +822,13 @@ def compare(
         check_targets([out / name for name in comparing.FILES], overwrite)
     try:
         found = comparing.compare(
-            base, train, tests, columns.split(","), methods, seeds, learning_rate, epochs, batch_size, out, loss=loss,
-            validation=kept, texts=texts)
+            base, train, tests, names, methods, seeds, learning_rate, epochs, batch_size, out, loss=loss, validation=kept,
+            texts=texts, metric=metric, prompts=_two_prompts(prompts), sample=sample, match=match, match_from=match_from,
+            other_to=other_to, seed=seed)
     except KeyboardInterrupt:
         _end(f"interrupted; finished trials are kept in {out}, and the same command goes on from there", 130)
     _answer(found, {out / name: text for name, text in found.files().items()})
+    _fail(fail_on, found, margin)
 
 
 @app.command(rich_help_panel=OWN)
