@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
-from debias_nb.explain.changes import METRICS, RESAMPLES
+from debias_nb.explain.changes import PairTest, RESAMPLES
 
 from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
 
@@ -156,7 +156,7 @@ def some_pairs(n=120, seed=0):
 
 def trial(key="abc", value=.5, **changes):
     "A trial of a comparison: one test, every figure the same."
-    levels = {metric: value for metric in METRICS}
-    drawn = {metric: [value] * RESAMPLES for metric in METRICS}
+    levels = {metric: value for metric in PairTest.metrics}
+    drawn = {metric: [value] * RESAMPLES for metric in PairTest.metrics}
     about = {"id": key, "method": "plain", "seed": 0, "one score": []}
     return about | {"metrics": {"new": levels}, "resampled": {"new": drawn}} | changes

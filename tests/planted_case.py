@@ -15,7 +15,7 @@ def planted_case(world, steps: int, seed: int, tests, epochs: int = 3):
     from debias_nb.settings import EncoderConfig, PretrainConfig
     from debias_nb.data.worlds import Catalog
     from debias_nb.encoders.planted import planted_encoder
-    from debias_nb.explain.compare import Settings, fine_tune, read_method
+    from debias_nb.explain.methods import Settings, fine_tune, read_method
     from debias_nb.explain.diagnose import diagnose
     from debias_nb.explain.models import load_model
     from debias_nb.data.pairs_file import read_pairs_file
@@ -32,6 +32,6 @@ def planted_case(world, steps: int, seed: int, tests, epochs: int = 3):
 
 def alarms(found) -> list[str]:
     "What a diagnosis warns of."
-    harmed = found.verdicts[found.verdicts.verdict == "harm"].test
+    harmed = found.verdicts[found.verdicts.decides & (found.verdicts.verdict == "harm")].test
     short = found.shortcuts[found.shortcuts.shortcut].test
     return [f"harm on {name}" for name in harmed] + [f"shortcut on {name}" for name in short]

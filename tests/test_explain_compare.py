@@ -23,8 +23,10 @@ from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError, copied
-from debias_nb.explain import compare as comparing
-from debias_nb.explain.compare import GRIDS, STRENGTH, Comparison, compare, read_method, read_methods, settings_for
+from debias_nb.explain import compare as comparing, trials as trying
+from debias_nb.explain.changes import as_test
+from debias_nb.explain.compare import Comparison, compare
+from debias_nb.explain.methods import DEFAULTS, GRIDS, STRENGTH, HeldTexts, read_method, read_methods, settings_for
 from debias_nb.explain.models import load_model
 from debias_nb.explain.page import write_whole
 from debias_nb.data.pairs_file import read_pairs_file
@@ -65,7 +67,7 @@ def compared(encoder, pairs, **changes):
 @pytest.fixture
 def nothing_trained(monkeypatch):
     "Whoever trains fails the test."
-    monkeypatch.setattr(comparing, "fine_tune", lambda *args: pytest.fail("a training was about to begin"))
+    monkeypatch.setattr(trying, "fine_tune", lambda *args: pytest.fail("a training was about to begin"))
 
 
 # ---- names and settings
@@ -113,7 +115,7 @@ def test_every_method_is_tried_with_every_seed_and_none_twice(encoder, pairs, tm
     assert (differences.low <= differences.difference).all() and (differences.difference <= differences.high).all()
     fresh = compared(encoder, pairs, methods=asked["methods"])
     pd.testing.assert_frame_equal(fresh.scores, found.scores)
-    monkeypatch.setattr(comparing, "fine_tune", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(trying, "fine_tune", lambda *_: pytest.fail("trained again"))
     pd.testing.assert_frame_equal(compared(encoder, pairs, **asked).scores, found.scores)
     assert len(list((tmp_path / "trials").iterdir())) == 9
 
@@ -122,15 +124,17 @@ def test_what_changes_a_trial_makes_another_one(pairs, monkeypatch):
     train = read_pairs_file(pairs[0])
     turned = read_pairs_file(pairs[0].assign(label=1 - pairs[0].label))
 
-    def named(base="b", train=train, method="plain", seed=0, **settings):
-        return comparing.trial_id(base, train, {}, read_method(method), settings_for("static", **settings), seed)
+    def named(base="b", train=train, method="plain", seed=0, apart=None, **settings):
+        test = {"new": as_test("new", train)}
+        rows = {} if apart is None else {"new": np.arange(len(train)) < apart}
+        return trying.trial_id(base, train, test, rows, read_method(method), settings_for("static", **settings), seed)
 
     assert named() == named(epochs=5.) == named(epochs=5), "the command line reads 5 as 5.0"
-    ids = {named(), named(base="c"), named(train=turned), named(method="outreg"), named(seed=1), named(epochs=6)}
-    for package in comparing.TRAINERS:
-        monkeypatch.setattr(comparing, "versions", lambda found=comparing.versions() | {package: "0.0.0"}: found)
+    ids = {named(), named(base="c"), named(train=turned), named(method="outreg"), named(seed=1), named(epochs=6)} | {named(apart=count) for count in (100, 99)}
+    for package in trying.TRAINERS:
+        monkeypatch.setattr(trying, "versions", lambda found=trying.versions() | {package: "0.0.0"}: found)
         ids.add(named())
-    assert len(ids) == 10
+    assert len(ids) == 12
 
 
 def test_what_cannot_work_is_refused_before_training(encoder, pairs, nothing_trained, tmp_path):
@@ -237,15 +241,16 @@ def test_a_method_whose_seeds_agree_is_judged_with_the_others():
 def test_average_precision_has_a_verdict_of_its_own():
     found = of_values({"plain": .4, "outreg": .4, "itvreg": .5}, in_ap={"plain": .4, "outreg": .5, "itvreg": .5})
     assert found.sentences() == {"new": (
-        "On new, in AUC(0.05), better than plain fine-tuning: itvreg; no difference: outreg. "
+        "On new, in AUC(0.05), against plain fine-tuning, better: itvreg; no difference: outreg. "
         "Average precision differs: outreg is better.")}
     same = of_values({"plain": .4, "outreg": .5})
     assert same.sentences()["new"].endswith("Average precision says the same.")
-    rows = found.both().set_index("method")
-    assert rows["word ap"].tolist() == ["holds", "holds"] and rows.loc["outreg", "difference ap"] == pytest.approx(10)
-    in_ap = found.differences(metric="ap").set_index("method")
-    assert (in_ap.p == rows["p ap"]).all() and (in_ap.found == rows["found ap"]).all()
-    assert found.sentences()["new"] in repr(found) and "average precision" in repr(found)
+    rows = found.every_difference().set_index(["metric", "method"])
+    assert rows.loc["ap"].word.tolist() == ["holds", "holds"] and rows.loc[("ap", "outreg"), "difference"] == pytest.approx(10)
+    for metric in ("auc05", "ap"):
+        alone = found.differences(metric=metric).set_index("method")
+        assert (alone.p == rows.loc[metric].p).all() and (alone.found == rows.loc[metric].found).all()
+    assert found.sentences()["new"] in repr(found) and "Average precision" in repr(found)
 
 
 def test_what_few_seeds_do_not_find_is_told():
@@ -276,7 +281,7 @@ def files(pairs, encoder, tmp_path_factory):
     return folder
 
 
-WRITTEN = {"report.html", "report.json", "scores.csv", "differences.csv", "trials"}
+WRITTEN = {*comparing.FILES, "trials"}
 QUICK = ("--seeds", 2, "--epochs", .1, "--batch-size", 100, "--methods", "base,plain")
 
 
@@ -308,25 +313,24 @@ def reported(files):
 def test_page_twin_and_tables_are_written(reported, files):
     out = files / "out"
     assert written_in(out) == WRITTEN
-    page = (out / "report.html").read_text("utf-8")
+    page = (out / "index.html").read_text("utf-8")
     read_page(page)
     assert re.findall(r"<h2>(\d)\.", page) == list("1234") and page.count("<table>") == page.count('"scroll" tabindex="0"><table>')
-    assert "<i>" not in page and "&lt;i&gt;new" in page and page.count("<svg") == 2
+    assert "<i>" not in page and "&lt;i&gt;new" in page and page.count("<svg") == 4
     twin = json.loads((out / "report.json").read_text("utf-8"))
     assert set(twin) == {"warnings", "sentences", "found", "levels", "differences", "choices", "next", "facts", "made by"}
     assert all("was chosen on these tests" in text for text in (page, (out / "report.json").read_text("utf-8")))
     told = pd.DataFrame(twin["differences"])
-    assert told.columns.tolist() == reported.both().columns.tolist()
+    assert told.columns.tolist() == reported.every_difference().columns.tolist()
     assert pd.read_csv(out / "differences.csv").columns.tolist() == told.columns.tolist()
-    figures = {"difference", "low", "high", "p", "word", "found", "found at best", "provisional"}
-    assert set(told) == {"method", "test"} | figures | {f"{figure} ap" for figure in figures}
-    for metric in ("auc05", "ap"):
-        for row in reported.differences(metric=metric).to_dict("records"):
-            assert row["word"] in WORDS and f"{row['difference']:+.1f}".replace("-", "−") in page
-            assert row["method"] in twin["sentences"][row["test"]] and f"{row['p']:.4f}" in page
-            assert f"<td class=\"n soft\">{row['found']:.1f}</td>" in page
-    assert page.count(">average precision</td>") == 2 * 4 and all(text.replace("<i>new</i>", "&lt;i&gt;new&lt;/i&gt;") in page
-                                                                   for text in [*twin["found"].values(), *twin["warnings"]])
+    assert set(told.against) == {"plain", "base"} and set(told.metric) == {"auc05", "ap"}
+    for row in told.to_dict("records"):
+        assert row["word"] in WORDS and f"{row['difference']:+.1f}".replace("-", "−") in page
+        assert row["method"] in twin["sentences"][row["test"]] and f"{row['p']:.4f}" in page
+        assert f"<td class=\"n soft\">{row['found']:.1f}</td>" in page
+    assert page.count(">average precision</td>") == 4 * len(reported.trials[0]["metrics"])
+    said = [*twin["found"].values(), *twin["warnings"], *twin["sentences"].values()]
+    assert all(text.replace("<i>new</i>", "&lt;i&gt;new&lt;/i&gt;") in page for text in said)
     for row in reported.levels().to_dict("records"):
         assert row["low"] <= row["value"] <= row["high"] and f"{100 * row['value']:.1f}" in page
 
@@ -337,7 +341,7 @@ def test_the_command_on_the_page_gives_the_same_trials(reported, files):
     with contextlib.chdir(files):
         refused = CliRunner().invoke(app, command)
         done = CliRunner().invoke(app, [*command, "--overwrite"])
-    assert refused.exit_code == 2 and "out/report.html: the file exists" in refused.output
+    assert refused.exit_code == 2 and "out/index.html: the file exists" in refused.output
     assert done.exit_code == 0 and name == "debias-nb" and bytes_in(files / "out/trials") == before
 
 
@@ -376,8 +380,8 @@ def test_a_disk_that_fills_leaves_what_was_there(reported, files):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
-        with pytest.raises(ConfigError, match="report.html: not written: File too large"):
-            write_whole(files / "out/report.html", "x" * 5000)
+        with pytest.raises(ConfigError, match="index.html: not written: File too large"):
+            write_whole(files / "out/index.html", "x" * 5000)
         done = shell(files, "--test", "like=iid.csv", *QUICK, "--out", "out", "--overwrite")
         assert done.exit_code == 2 and re.search("trials/.*json: not written: File too large", done.stderr)
     finally:
@@ -398,7 +402,7 @@ def test_an_interruption_says_where_trials_are_kept(files, tmp_path, monkeypatch
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(comparing, "fine_tune", interrupted)
+    monkeypatch.setattr(trying, "fine_tune", interrupted)
     done = shell(files, "--test", "new=unseen.csv", *QUICK, "--out", tmp_path)
     assert done.exit_code == 130 and f"kept in {tmp_path}, and the same command goes on" in done.stderr.splitlines()[-1]
     assert len(list((tmp_path / "trials").iterdir())) == 1
@@ -416,22 +420,22 @@ def test_a_strength_that_is_not_given_is_the_best_on_the_validation_pairs(encode
     found = compared(encoder, pairs, **asked)
     assert found.tried.groupby("method", sort=False).strength.apply(list).to_dict() == {
         "wise-ft": list(GRIDS["wise-ft"]), "outreg": list(GRIDS["outreg"])}
-    best = found.tried.sort_values("auc05", ascending=False, kind="stable").drop_duplicates("method")
+    best = found.tried.sort_values("value", ascending=False, kind="stable").drop_duplicates("method")
     strengths = {method.name: method.strength for method in found.methods}
     assert strengths == dict(zip(best.method, best.strength)) | {"base": None, "plain": None, "outreg:1": 1.}
     assert "pairs that are no test" in found.html() and "0.01: " in found.html()
     turned = {"kept": held_out["kept"].assign(label=1 - held_out["kept"].label)}
     other = compared(encoder, pairs, methods="plain,wise-ft", validation=turned)
-    assert other.methods[1].strength == other.tried.loc[other.tried.auc05.idxmax()].strength
-    assert other.tried.auc05.tolist() != found.tried.auc05[:4].tolist()
-    monkeypatch.setattr(comparing, "fine_tune", None) # nothing is left to train
+    assert other.methods[1].strength == other.tried.loc[other.tried.value.idxmax()].strength
+    assert other.tried.value.tolist() != found.tried.value[:4].tolist()
+    monkeypatch.setattr(trying, "fine_tune", None) # nothing is left to train
     again = compared(encoder, pairs, **asked)
     assert again.tried.equals(found.tried) and again.scores.equals(found.scores)
 
 
 def test_the_edge_of_what_was_tried_is_told():
     trials = of_values({"plain": .4, "outreg": .5}).trials
-    tried = pd.DataFrame({"method": "outreg", "strength": GRIDS["outreg"], "auc05": (.1, .3, .2, .2)})
+    tried = pd.DataFrame({"method": "outreg", "strength": GRIDS["outreg"], "value": (.1, .3, .2, .2)})
     for strength, at_edge in ((.01, True), (.1, False), (10., True)):
         methods = [read_method("plain"), replace(read_method("outreg"), strength=strength)]
         choice, = Comparison(trials, methods, settings_for("static"), {}, tried).choices()
@@ -508,14 +512,14 @@ def test_what_was_lost_on_another_kind_is_won_back_on_texts_of_that_kind(new_kin
 
 
 def test_methods_on_texts_are_of_regularizers_and_have_texts():
-    texts = comparing.HeldTexts(["a", "b"], "0")
+    texts = HeldTexts(["a", "b"], "0")
     one = read_method("outreg-texts:2", texts)
     assert (one.kind, one.strength, one.texts) == ("outreg", 2, texts) and one.regularizer == "OutReg(2, texts=...)"
     assert read_method("outreg", texts).texts is None
     assert read_method("itvreg-texts", replace(texts, path="it's.txt")).regularizer == 'ITVReg(0.1, texts="it\'s.txt")'
     assert [method.name for method in read_methods(None, texts)] == [
         "base", "plain", "wise-ft", "outreg", "outreg-texts", "itvreg"]
-    assert [method.name for method in read_methods(None)] == list(comparing.DEFAULTS)
+    assert [method.name for method in read_methods(None)] == list(DEFAULTS)
     for name, given, said in (
         ("l2sp-texts", texts, "only itvreg, maskreg, outreg, simcse"), ("worddropout-texts:0.2", texts, "only itvreg"),
         ("wise-ft-texts", texts, "only itvreg"), ("plain-texts", texts, "only itvreg"),
@@ -546,9 +550,9 @@ def test_trials_on_texts_are_told_apart_by_the_texts_and_no_others(new_kind, tmp
     asked = {"epochs": .2, "folder": tmp_path}
     held(new_kind, methods="plain,outreg", texts=None, **asked)
     trained = []
-    fine_tune = comparing.fine_tune
+    fine_tune = trying.fine_tune
     monkeypatch.setattr(
-        comparing, "fine_tune", lambda *given: trained.append((given[2].name, given[4])) or fine_tune(*given))
+        trying, "fine_tune", lambda *given: trained.append((given[2].name, given[4])) or fine_tune(*given))
     for given in (texts, list(texts), texts[1:]):
         held(new_kind, methods="plain,outreg,outreg-texts", texts=given, **asked)
     assert trained == 2 * [("outreg-texts", 0), ("outreg-texts", 1)], "once for each two seeds and texts"
@@ -574,7 +578,7 @@ def test_the_command_on_texts_says_what_it_held_on(new_kind, tmp_path):
     assert about["outreg-texts"] == f"{about['outreg']}, on other texts than those of training (new.txt)"
     digest = hashlib.sha256((tmp_path / "new.txt").read_bytes()).hexdigest()
     assert facts["texts"] == {"name": "new.txt", "path": "new.txt", "texts": len(texts), "sha256": digest}
-    page = (tmp_path / "out/report.html").read_text("utf-8")
+    page = (tmp_path / "out/index.html").read_text("utf-8")
     assert f"{len(texts)} unlabeled texts" in page and digest in page and "(new.txt)" in page
     before = bytes_in(tmp_path / "out/trials")
     name, *command = shlex.split(facts["command"])
@@ -607,8 +611,8 @@ def test_what_to_know_of_a_test_is_told(reported, encoder, pairs):
     zero = without_a_vector_for_the_unknown()
     with torch.no_grad():
         zero[0].embedding.weight.zero_()
-    new = comparing.Test("new", read_pairs_file(some_pairs()), {})
-    assert comparing._tested(load_model(zero), {"new": new}, "zero")["one score"] == ["new"]
+    new = as_test("new", read_pairs_file(some_pairs()))
+    assert trying.tested(load_model(zero), {"new": new}, {}, "zero")["one score"] == ["new"]
     train, tests = pairs
     half = pd.concat([train.head(100), tests["unseen"].head(100)])
     found = compared(encoder, (train, {"leaked": half, "again": half}), methods="base,plain")

@@ -110,7 +110,7 @@ def by_others(pairs, left, right, similarity):
 
 
 def scored(found):
-    return [found.tests["new"][model][metric] for model in ("base", "tuned") for metric in ("auc05", "ap")]
+    return [found.tests["new"]["metrics"][metric][model] for model in ("base", "tuned") for metric in ("auc05", "ap")]
 
 
 def cosine(one, other):

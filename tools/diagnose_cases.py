@@ -53,6 +53,7 @@ CASES = {
 
 
 RESTRICTED = ("quora",) # corpora whose texts may not be offered here; see LICENCES.md
+OF_WORDS = [f"{side} {when}" for side in ("left", "right") for when in ("before", "after")] # columns of `flips`
 
 
 def without_texts(found, case: Case) -> None: # found: a `Diagnosis`, which is changed
@@ -64,12 +65,17 @@ def without_texts(found, case: Case) -> None: # found: a `Diagnosis`, which is c
     for file, examples in zip(found.flaws.file, found.flaws.examples):
         for row in examples if file in hidden else []:
             row |= {side: place(file, row["line"], side) for side in ("left", "right")}
-    flips = found.flips
-    if len(flips) and flips.test[0] in hidden: # all are of one test
-        for side in ("left", "right"):
-            flips[side] = [place(flips.test[0], line, side) for line in flips.line]
-            for when in ("before", "after"):
-                flips[f"{side} {when}"] = [[]] * len(flips) # nothing of a text's words
+    for test, rows in found.flips.items():
+        if test in hidden:
+            _hide(rows, test, place)
+
+
+def _hide(rows, test: str, place) -> None: # rows: of `flips`, which are changed
+    "Texts of the pairs or queries that fine-tuning lost, and all that is told of their words."
+    for side in rows.columns.intersection(["left", "right", "instead"]):
+        rows[side] = [place(test, line, side) for line in rows.line]
+    for told in rows.columns.intersection(OF_WORDS):
+        rows[told] = [[]] * len(rows)
 
 
 def written(pairs, path: Path) -> str:
@@ -109,38 +115,50 @@ def make(name: str, folder: Path) -> None:
     with chdir(folder): # so that the page says `tuned` and `train.csv`, and no path of this machine
         found = diagnose(case.encoder, "tuned", train, tests, progress=False)
     without_texts(found, case)
-    write_whole(OUT / f"{name}.html", found.html())
     write_whole(OUT / f"{name}.json", found.json())
+    reword(name) # the page is what the twin gives
+
+
+def verdict_rows(test: str, told: dict, tests: int) -> list[dict]: # told: of a twin; tests: how many there are
+    "The rows of `verdicts` of one test, the metric that decides first."
+    about = {name: told[name] for name in ("form", "counted", "cases", "matches", "units", "drawn", "planned", "inverted")}
+    apart = told.get("apart", {})
+    about |= {"test": test, "tests": tests, "apart": apart.get("cases", told["cases"])}
+    rows = []
+    for metric, figures in told["metrics"].items():
+        beside = {f"apart {name}": value for name, value in apart.get(metric, {}).items()}
+        rows.append(about | {"metric": metric, "decides": metric == told["metric"]} | figures | beside)
+    return rows
+
+
+def flips_of(lost: list[dict]): # of a twin -> a data frame
+    "What was lost on one test, with nan for a word that a model does not see."
+    import pandas as pd
+    rows = pd.DataFrame(lost)
+    for column in rows.columns.intersection(OF_WORDS):
+        rows[column] = [[math.nan if share is None else share for share in shares] for shares in rows[column]]
+    return rows
 
 
 def from_twin(twin: dict):
     "The `Diagnosis` that a twin holds, its sentences as they are worded now."
     import pandas as pd
     from debias_nb.explain import changes, diagnose as made
-    rows = []
-    for test, told in twin["tests"].items():
-        about = {name: told[name] for name in ("pairs", "matches", "units", "drawn", "planned", "inverted")}
-        row = {"test": test, "tests": len(twin["tests"])} | about
-        for metric, end in changes.ENDS.items():
-            of = told["change" + end.replace(" ", "_")]
-            row |= {f"{name}{end}": of[name] for name in ("low", "high", "p", "found")}
-            row |= {f"change{end}": of["value"], f"verdict{end}": told["verdict" + end.replace(" ", "_")]}
-            row |= {f"{model}{end}": told[model][metric] for model in ("base", "tuned")}
-        rows.append(row)
+    tests = twin["tests"]
+    rows = [row for name, told in tests.items() for row in verdict_rows(name, told, len(tests))]
     verdicts = pd.DataFrame(rows)
-    shortcuts = [told["shortcut"] for told in twin["tests"].values() if told["shortcut"]]
+    by_test = [[row for row in rows if row["test"] == name] for name in tests]
+    sentences = [said for own in by_test for said in (changes.sentence(own), changes.apart_sentence(own)) if said]
+    shortcuts = [told["shortcut"] for told in tests.values() if told["shortcut"]]
     mixes = {row["scorer"] for row in twin["scores"] if row["scorer"].startswith("WiSE-FT ")}
-    flips = pd.DataFrame(twin["flips"])
-    for column in flips.columns.intersection([f"{side} {when}" for side in ("left", "right") for when in ("before", "after")]):
-        flips[column] = [[math.nan if share is None else share for share in shares] for shares in flips[column]]
-    models = {name: model | {"prompt": model.get("prompt", "")} for name, model in twin["facts"]["models"].items()} # older twins name no prompt
+    flips = {name: flips_of(lost) for name, lost in twin["flips"].items()}
     return made.Diagnosis(
-        verdicts=verdicts, sentences=[made.sentence(row) for row in rows], warnings=twin.get("warnings", []),
+        verdicts=verdicts, sentences=sentences, warnings=twin["warnings"],
         reasons=[made._reason(row) for row in shortcuts if row["shortcut"]], scores=pd.DataFrame(twin["scores"]),
         shares={"base": 0., **{name: float(name.split()[1]) for name in sorted(mixes)}, "tuned": 1.},
         words={side: pd.DataFrame(table) for side, table in twin["words"].items()}, slices=pd.DataFrame(twin["slices"]),
         interventions=pd.DataFrame(twin["interventions"]), shortcuts=pd.DataFrame(shortcuts), flaws=pd.DataFrame(twin["data"]),
-        flips=flips, snippet=twin["next"], facts=twin["facts"] | {"models": models}, notes=twin["notes"],
+        flips=flips, snippet=twin["next"], facts=twin["facts"], notes=twin["notes"],
         left_out=twin["left out"])
 
 
