@@ -10,9 +10,10 @@ from torch.utils.data import RandomSampler
 from debias_nb.checks import ConfigError
 from debias_nb.settings import EncoderConfig, PretrainConfig
 from debias_nb.encoders.planted import planted_encoder
-from debias_nb.explain import compare as comparing
-from debias_nb.explain.compare import compare, read_method, settings_for, training_rows
+from debias_nb.explain.compare import compare
 from debias_nb.explain.diagnose import LOSSES, OF_MATCHES
+from debias_nb.explain.methods import read_method, settings_for, training_rows
+from debias_nb.explain.trials import trial_id
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.trainer import ApartMatches
 from made import WORLD
@@ -62,10 +63,8 @@ def test_another_loss_is_another_trial():
     ids = set()
     for loss in ("CosineSimilarityLoss", "CoSENTLoss"):
         settings = settings_for("static", loss=loss)
-        ids.add(comparing.trial_id("base", read_pairs_file(frame()), {}, read_method("plain"), settings, 0))
+        ids.add(trial_id("base", read_pairs_file(frame()), {}, {}, read_method("plain"), settings, 0))
     assert len(ids) == 2
-
-
 
 
 MATCHES = [(f"q{i}", f"a{i} {k}") for i in range(6) for k in range(4)] # each text on the left has four

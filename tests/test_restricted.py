@@ -52,8 +52,8 @@ def test_pages_name_restricted_texts_by_their_place(tmp_path):
     pairs["left"] = [f"{QUESTION} {text}" for text in pairs.left]
     found = diagnose(base, tuned, pairs, {"quora": pairs}, progress=False)
     diagnose_cases.without_texts(found, diagnose_cases.CASES["products"])
-    assert all("giraffe" in text for text in (found.flips.left[0], found.json()))
+    assert all("giraffe" in text for text in (found.flips["quora"].left[0], found.json()))
     diagnose_cases.without_texts(found, diagnose_cases.CASES["questions"])
     for text in (found.html(), found.json()):
-        assert "a purple giraffe" not in text and f"[quora, line {found.flips.line[0]}, left]" in text
+        assert "a purple giraffe" not in text and f"[quora, line {found.flips['quora'].line[0]}, left]" in text
         assert "[quora, line 1, right]" in text, "of a pair that stands in the training file"

@@ -721,26 +721,40 @@ def diagnose(
     tests, names = _files(test, columns, train)
     from ..explain import diagnose as diagnosing
     from ..explain.page import check_targets
-    vectors = None
-    if out is not None:
-        if out.is_dir():
-            check_targets([out / name for name in diagnosing.FILES], overwrite)
-        vectors = out / "vectors"
-        vectors.mkdir(parents=True, exist_ok=True)
-    try:
+    if out is not None and out.is_dir():
+        check_targets([out / name for name in diagnosing.FILES], overwrite)
+    with _vectors_in(out) as vectors:
         found = diagnosing.diagnose(
             base, tuned, train, tests, names, group, seed, metric=metric, prompts=_two_prompts(prompts), sample=sample,
             match=match, match_from=match_from, other_to=other_to, folder=vectors)
-    except KeyboardInterrupt:
-        kept = f"; vectors are kept in {vectors}, and the same command goes on from there" if vectors else ""
-        _end(f"interrupted{kept}", 130)
-    finally:
-        if vectors is not None and not any(vectors.iterdir()):
-            vectors.rmdir()
-    _answer(found, {out / name: text for name, text in found.files().items()} if out else {})
-    if vectors is not None:
-        shutil.rmtree(vectors, ignore_errors=True)
+        _answer(found, {out / name: text for name, text in found.files().items()} if out else {})
     _fail(fail_on, found, margin / 100)
+
+
+@contextmanager
+def _vectors_in(out: Path | None):
+    """A folder for vectors, which is gone when the page is written; after Ctrl-C the same command goes on from there. Raises
+    `ConfigError` where others keep something in it."""
+    if out is None:
+        yield None
+        return
+    folder = out / "vectors"
+    for path in folder.glob("*"):
+        if not re.fullmatch(r"[0-9a-f]{16}\.(safetensors|part)", path.name):
+            raise ConfigError(f"{path}: the file exists, and is none of debias-nb; give another --out")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+    except KeyboardInterrupt:
+        if any(folder.iterdir()):
+            _end(f"interrupted; vectors are kept in {folder}, and the same command goes on from there", 130)
+        raise
+    else:
+        shutil.rmtree(folder)
+    finally:
+        with suppress(OSError): # they are not empty
+            folder.rmdir()
+            out.rmdir()
 
 
 def _fail(fail_on: str | None, found, margin: float) -> None:
@@ -813,6 +827,8 @@ def compare(
     "Train each method on your pairs and report which differences are significant."
     tests, names = _files(test, columns, train)
     from ..data.pairs_file import named_tests, texts_file
+    if fail_on and methods is not None and "base" not in [name.strip() for name in methods.split(",")]:
+        raise ConfigError("--fail-on compares with the base: add base to --methods")
     kept = named_tests(validation or [], "--validation")
     if texts is not None:
         texts_file(texts)

@@ -19,8 +19,10 @@ from harness import CELL, NOTEBOOK, wait_until
 from debias_nb.checks import ConfigError, visible
 from debias_nb.files import load_config
 from debias_nb.data.registry import DataError
-from debias_nb.explain import compare as comparing
-from debias_nb.explain.compare import compare, read_trial
+from debias_nb.explain import diagnose as diagnosing, trials as trying
+from debias_nb.explain.compare import compare
+from debias_nb.explain.models import load_model
+from debias_nb.explain.trials import read_trial
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import ExperimentConfig
@@ -66,54 +68,72 @@ def contents(folder) -> dict[str, bytes]:
 # ---- pages
 
 def _hard_link(folder):
-    os.link(folder / "train.csv", folder / "other.csv")
+    (folder / "out").mkdir()
+    os.link(folder / "train.csv", folder / "out/scores.csv")
 
 
 def _link(folder):
-    (folder / "other.csv").symlink_to("train.csv")
+    (folder / "out").mkdir()
+    (folder / "out/report.json").symlink_to("../train.csv")
 
 
 def _foreign(folder):
-    (folder / "mine.html").write_text("<h1>my own page</h1>")
+    (folder / "out").mkdir()
+    (folder / "out/index.html").write_text("<h1>my own page</h1>")
+
+
+def _vectors(folder):
+    (folder / "out/vectors").mkdir(parents=True)
+    (folder / "out/vectors/mine.safetensors").write_text("my own vectors")
 
 
 def _nothing(folder):
     pass
 
 
-LOST = { # what is there, options of `diagnose`, words
-    "the training file": (_nothing, ["--html", "train.csv", "--overwrite"], "train.csv"),
-    "a test, by another path": (_nothing, ["--html", "./../{}/new.csv", "--overwrite"], "new.csv"),
-    "a hard link to a file": (_hard_link, ["--html", "other.csv", "--overwrite"], "other.csv"),
-    "a link to a file": (_link, ["--html", "other.csv", "--overwrite"], "other.csv"),
-    "the other page": (_nothing, ["--html", "x", "--json", "x"], "x: "),
-    "somebody's own file": (_foreign, ["--html", "mine.html", "--overwrite"], "mine.html"),
-    "weights": (_nothing, ["--html", "{model}/model.safetensors", "--overwrite"], "model.safetensors"),
-    "a device": (_nothing, ["--html", "/dev/null", "--overwrite"], "/dev/null"),
-    "no folder": (_nothing, ["--html", "none/x.html"], "none/x.html"),
+LOST = { # what is there, the folder for the page, words
+    "the training file": (_nothing, "train.csv", "train.csv"),
+    "a hard link to a file": (_hard_link, "out", "out/scores.csv: the file exists, and is no page"),
+    "a link to a file": (_link, "out", "out/report.json: the file exists, and is no page"),
+    "somebody's own page": (_foreign, "out", "out/index.html: the file exists, and is no page"),
+    "somebody's own vectors": (_vectors, "out", "out/vectors/mine.safetensors"),
+    "weights": (_nothing, "{model}/model.safetensors", "model.safetensors"),
+    "a device": (_nothing, "/dev/null", "/dev/null"),
+    "no folder": (_nothing, "train.csv/out", "train.csv/out"),
 }
 
 
-@pytest.mark.parametrize("before, options, words", LOST.values(), ids=LOST)
-def test_a_page_is_written_over_nothing_else(here, models, before, options, words):
+@pytest.mark.parametrize("before, out, words", LOST.values(), ids=LOST)
+def test_a_page_is_written_over_nothing_else(here, models, before, out, words):
     before(here)
     there = contents(here)
-    options = [option.format(here.name, model=models["base"]) for option in options]
-    refused(diagnosed(models, *options), words)
+    refused(diagnosed(models, "--out", out.format(model=models["base"]), "--overwrite"), words)
+    assert contents(here) == there
+
+
+def test_a_page_may_not_be_that_of_a_test(here, models):
+    "A test that is called like a table of the page, in its folder."
+    (here / "out").mkdir()
+    Path("new.csv").rename("out/scores.csv")
+    there = contents(here)
+    done = shell(
+        "diagnose", "--base", models["base"], "--tuned", models["tuned"], "--test", "new=out/scores.csv", "--out", "out", "--overwrite")
+    refused(done, "out/scores.csv: the file exists, and is no page of debias-nb")
     assert contents(here) == there
 
 
 def test_pages_of_ours_may_be_written_over_and_links_stay(here, models):
     (here / "kept").mkdir()
-    (here / "link.html").symlink_to("kept/page.html")
-    pages = ["--html", "link.html", "--json", "twin.json"]
+    (here / "out").mkdir()
+    (here / "out/index.html").symlink_to("../kept/page.html")
     (here / "kept/page.html").write_text('<meta name="generator" content="debias-nb">')
-    refused(diagnosed(models, *pages), "link.html: the file exists; remove it")
+    refused(diagnosed(models, "--out", "out"), "out/index.html: the file exists; remove it")
     for _ in range(2):
-        done = diagnosed(models, *pages, "--overwrite")
+        done = diagnosed(models, "--out", "out", "--overwrite")
         assert done.exit_code == 0, done.output
-        assert (here / "link.html").is_symlink() and "<h2>1." in (here / "kept/page.html").read_text("utf-8")
-        assert "sentences" in json.loads((here / "twin.json").read_text("utf-8"))
+        assert (here / "out/index.html").is_symlink() and "<h2>1." in (here / "kept/page.html").read_text("utf-8")
+        assert "sentences" in json.loads((here / "out/report.json").read_text("utf-8"))
+        assert {path.name for path in (here / "out").iterdir()} == set(diagnosing.FILES)
 
 
 def test_the_verdict_is_said_also_where_the_page_cannot_be_written(here, models, monkeypatch):
@@ -121,16 +141,38 @@ def test_the_verdict_is_said_also_where_the_page_cannot_be_written(here, models,
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr(os, "fsync", full)
-    done = diagnosed(models, "--html", "page.html")
-    refused(done, "page.html: not written: No space left on device")
-    assert done.stdout.startswith("new: ") and not list(here.glob("page*"))
+    done = diagnosed(models, "--out", "out")
+    refused(done, "out/index.html: not written: No space left on device")
+    assert done.stdout.startswith("new: ") and not list(here.glob("out/*"))
+
+
+def test_an_interrupted_diagnosis_keeps_its_vectors_and_uses_them_again(here, tmp_path_factory, monkeypatch):
+    folder = tmp_path_factory.mktemp("berts")
+    models = {name: made.bert(folder / name, seed=seed) for seed, name in enumerate(("base", "tuned"))}
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(diagnosing, "verdicts", interrupted)
+        done = diagnosed(models, "--out", "out")
+    assert done.exit_code == 130 and "vectors are kept in out/vectors, and the same command goes on" in done.stderr
+    kept = contents(here / "out/vectors")
+    assert kept
+    with monkeypatch.context() as patch:
+        patch.setattr(diagnosing, "verdicts", interrupted)
+        patch.setattr("debias_nb.explain.models.embed", lambda *_, **__: pytest.fail("a text was read again"))
+        assert diagnosed(models, "--out", "out").exit_code == 130
+    assert contents(here / "out/vectors") == kept
+    assert diagnosed(models, "--out", "out").exit_code == 0
+    assert {path.name for path in (here / "out").iterdir()} == set(diagnosing.FILES)
 
 
 def test_one_test_that_is_too_small_does_not_end_the_command(here, models):
     made.some_pairs(4).to_csv("few.csv", index=False)
-    done = diagnosed(models, "--test", "few=few.csv", "--json", "twin.json")
+    done = diagnosed(models, "--test", "few=few.csv", "--out", "out")
     assert done.exit_code == 0 and done.stdout.startswith("few: 4 pairs are too few"), done.output
-    assert list(json.loads(Path("twin.json").read_text("utf-8"))["tests"]) == ["new"]
+    assert list(json.loads(Path("out/report.json").read_text("utf-8"))["tests"]) == ["new"]
     done = diagnosed(models, "--test", "few=few.csv", "--fail-on", "unsure")
     assert done.exit_code == 1 and "few" in done.stdout.splitlines()[-1], done.output
     Path("new.csv").write_bytes(Path("few.csv").read_bytes())
@@ -168,9 +210,9 @@ def test_trials_with_a_resample_without_a_match_serve_again(tmp_path, models, mo
     asked = dict(
         base=str(models["base"]), train=made.some_pairs(), tests={"new": made.some_pairs(seed=1)}, methods="base,plain", seeds=2,
         folder=tmp_path, progress=False)
-    scorer = comparing.load_model(str(models["tuned"]))
+    scorer = load_model(str(models["tuned"]))
     trained = []
-    monkeypatch.setattr(comparing, "fine_tune", lambda *_: trained.append(1) or scorer)
+    monkeypatch.setattr(trying, "fine_tune", lambda *_: trained.append(1) or scorer)
     compare(**asked)
     for path in (tmp_path / "trials").iterdir():
         trial = json.loads(path.read_text())

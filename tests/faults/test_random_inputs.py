@@ -19,7 +19,8 @@ from debias_nb.repro.pages.expected import load_expected
 from debias_nb.encoders.tokens import EncoderError
 from debias_nb.encoders.safe_folders import check_folder
 from debias_nb.encoders.loading import encoder_cards
-from debias_nb.explain.compare import read_methods, read_trial
+from debias_nb.explain.methods import read_methods
+from debias_nb.explain.trials import read_trial
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import parse_parameter, parse_seeds
 from debias_nb.repro.notebooks import RunnerError, checked
