@@ -274,7 +274,7 @@ class PairTest(Test):
     "Labeled pairs. Each is a case."
     counted = "pairs"
     metrics = ("auc05", "ap")
-    sample = 20_000
+    sample = 10_000
 
     @property
     def cases(self) -> pd.DataFrame:

@@ -822,6 +822,7 @@ def compare(
     fail_on: Annotated[Literal["worse", "unsure"] | None, Option(
         help="Exit with status 1 if every trained method is worse than the base on a test; with unsure also if it may be.")] = None,
     margin: Margin = 1.,
+    workers: Annotated[int | None, Option(min=1, help="Trainings at a time.", show_default="as many as cores")] = None,
     overwrite: Overwrite = False,
 ):
     "Train each method on your pairs and report which differences are significant."
@@ -840,7 +841,7 @@ def compare(
         found = comparing.compare(
             base, train, tests, names, methods, seeds, learning_rate, epochs, batch_size, out, loss=loss, validation=kept,
             texts=texts, metric=metric, prompts=_two_prompts(prompts), sample=sample, match=match, match_from=match_from,
-            other_to=other_to, seed=seed)
+            other_to=other_to, seed=seed, workers=workers)
     except KeyboardInterrupt:
         _end(f"interrupted; finished trials are kept in {out}, and the same command goes on from there", 130)
     _answer(found, {out / name: text for name, text in found.files().items()})
