@@ -208,6 +208,12 @@ class Test:
         kept = self.units.group[np.isin(group, order[: max(FEWEST_UNITS, int((size <= most).sum()))])]
         return part_of(self, np.isin(self.drawn_with, kept))
 
+    def half(self) -> np.ndarray: # (n,) booleans
+        "One half of the cases; what is drawn together stays together."
+        names, unit = np.unique(self.units.group, return_inverse=True)
+        order = default_rng([self.seed, 7]).permutation(len(names))
+        return (order < len(names) // 2)[unit]
+
     def sampled(self) -> "Test":
         "The test whose words are looked at."
         return self.fewer(self.sample)

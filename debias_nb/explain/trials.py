@@ -211,6 +211,7 @@ def run_elsewhere(folder: str, about: tuple, *given) -> list[dict]: # about: nam
     "The same in a process of its own."
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
     name, prompts = about
     return run_group(replace(load_model(folder, "cpu"), name=name, prompts=prompts), *given)
 
