@@ -30,9 +30,10 @@ from debias_nb.explain import diagnose as diagnosing, evidence, models as scorin
 from debias_nb.explain.changes import GAIN, HARM, NEITHER, Measured, as_test, average_precision
 from debias_nb.explain.changes import difference, figures, findable, power_table, sampling_units, score_table, sentence
 from debias_nb.explain.changes import verdicts
-from debias_nb.explain.compare import compare, origin_of
+from debias_nb.explain.compare import compare
 from debias_nb.explain.diagnose import NO_HARM, Diagnosis, diagnose
 from debias_nb.explain.models import cutting, load_model, mixed_scorer, pair_scores
+from debias_nb.explain.trials import origin_of
 from debias_nb.data.pairs_file import PairFile, read_pairs_file
 from debias_nb.explain.words import WORD, _stretches, replaced, word_importance, word_owners, word_pairs, words_of
 from debias_nb.encoders.interventions import intervene

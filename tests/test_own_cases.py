@@ -117,7 +117,7 @@ def cosine(one, other):
     return torch.nn.functional.cosine_similarity(one, other)
 
 
-def of_models(change, encode, similarity=cosine):
+def of_models(change, encode, similarity=cosine, **options):
     "What `diagnose` gives, and the right numbers; change: of both models; encode: (model, texts, whether they stand on the left)."
     def run(folder):
         base, tuned = pair_of_models(folder)
@@ -127,7 +127,7 @@ def of_models(change, encode, similarity=cosine):
             model.save(str(folder / name), create_model_card=False)
             saved.append(str(folder / name))
         pairs = shop(80)
-        found = diagnose(*saved, shop(40, 1), {"new": pairs}, progress=False)
+        found = diagnose(*saved, shop(40, 1), {"new": pairs}, progress=False, **options)
         right = []
         for path in saved:
             model = SentenceTransformer(path, device="cpu")
@@ -146,6 +146,11 @@ def prompted(base, tuned):
     tuned.prompts = {"query": "why the ", "passage": "table of "}
 
 
+def named(base, tuned):
+    for model in (base, tuned):
+        model.prompts = {"search": "why the ", "query": "red ", "document": "blue "}
+
+
 def truncated(base, tuned):
     tuned[0].load_state_dict(base[0].state_dict())
     tuned.truncate_dim = 4
@@ -159,6 +164,10 @@ def behind_prompts(model, texts, left):
     if not any(model.prompts.values()):
         return model.encode(texts)
     return model.encode(texts, prompt_name="query" if left else "passage")
+
+
+def behind_asked(model, texts, left):
+    return model.encode(texts, prompt="why the " if left else "table of ")
 
 
 def cut(folder):
@@ -187,6 +196,8 @@ CASES = { # what is done with the input, what must come of it
     "a column of the test as texts": (held_test(":left"), [False, True]),
     "dot products": (of_models(dotted, plain, lambda one, other: (one * other).sum(1)), "dot for the base model"),
     "prompts of two sides": (of_models(prompted, behind_prompts), "left texts behind 'why the ' and right texts behind 'table of '"),
+    "prompts that are asked for": (
+        of_models(named, behind_asked, prompts=("search", "table of ")), "left texts behind 'why the ' and right texts behind 'table of '"),
     "numbers that are not kept": (of_models(truncated, plain), "16 in the base model and 4 in the tuned model"),
     "texts that are cut": (cut, [
         "new: 50 of 60 pairs have a text of more than 8 tokens, the limit of the base model and the tuned model: its end is not read."]),
