@@ -17,6 +17,7 @@ import json
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Literal
 
 import torch
@@ -292,9 +293,9 @@ def tokenize(model, texts: list[str], max_length: int | None = None, prompt: str
     _check_tokenizer(model)
     if is_static(model):
         encodings = model.tokenizer.encode_batch([prompt + text for text in texts], add_special_tokens=False)
-        rows = [torch.tensor(encoding.ids[:max_length], dtype=torch.long) for encoding in encodings]
+        rows = [encoding.ids[:max_length] for encoding in encodings]
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
-        flat = torch.cat([torch.zeros(0, dtype=torch.long), *rows])
+        flat = torch.tensor(list(chain.from_iterable(rows)), dtype=torch.long)
         return as_tokens(model, *_flat_to_padded(flat, lengths.cumsum(0) - lengths))
     if not texts: # which a tokenizer of transformers does not take
         nothing = torch.zeros(0, 1, dtype=torch.long)

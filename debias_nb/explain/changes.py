@@ -5,10 +5,11 @@
 # %% auto #0
 __all__ = ['LARGEST', 'AT_ONCE', 'RESAMPLES', 'FEWEST_UNITS', 'INVERTED', 'PAIR_COLUMNS', 'RANKED', 'NEAREST', 'FORMS', 'TITLES',
            'FIRST', 'MATCHES_ABOVE', 'ALIKE', 'TOGETHER', 'HARM', 'GAIN', 'NEITHER', 'LEVEL', 'SAID', 'DID', 'MANY',
-           'Units', 'sampling_units', 'average_precision', 'TooSmall', 'Measured', 'Test', 'difference', 'figures',
-           'level', 'wrong_side', 'suspects', 'PairTest', 'first_rank', 'QueryTest', 'CandidateTest', 'RetrievalTest',
-           'as_test', 'part_of', 'check_metric', 'tfidf_model', 'tfidf_cosine', 'contributions', 'findable',
-           'power_table', 'verdicts', 'points', 'sentence', 'apart_sentence', 'has_one_score', 'score_table']
+           'Units', 'sampling_units', 'average_precision', 'TooSmall', 'Measured', 'split_halves', 'Test', 'difference',
+           'figures', 'level', 'wrong_side', 'suspects', 'PairTest', 'first_rank', 'QueryTest', 'CandidateTest',
+           'RetrievalTest', 'as_test', 'part_of', 'check_metric', 'tfidf_model', 'tfidf_cosine', 'contributions',
+           'findable', 'power_table', 'verdicts', 'points', 'sentence', 'apart_sentence', 'has_one_score',
+           'score_table']
 
 # %% ../../nbs/explain/03_changes.ipynb #18e1b298
 import math
@@ -107,6 +108,13 @@ class Measured(NamedTuple):
     value: float
     resampled: np.ndarray # (RESAMPLES,) its value in each resample
     units: int            # how many of them a resample draws
+
+
+def split_halves(group: np.ndarray, seed: int) -> np.ndarray: # (n,) booleans
+    "One half of what is grouped; a group stays together."
+    names, unit = np.unique(group, return_inverse=True)
+    order = default_rng([seed, 4]).permutation(len(names))
+    return (order < len(names) // 2)[unit]
 
 
 @dataclass(eq=False)
@@ -208,6 +216,10 @@ class Test:
         kept = self.units.group[np.isin(group, order[: max(FEWEST_UNITS, int((size <= most).sum()))])]
         return part_of(self, np.isin(self.drawn_with, kept))
 
+    def half(self) -> np.ndarray: # (n,) booleans
+        "One half of the cases; what is drawn together stays together."
+        return split_halves(self.units.group, self.seed)
+
     def sampled(self) -> "Test":
         "The test whose words are looked at."
         return self.fewer(self.sample)
@@ -274,7 +286,7 @@ class PairTest(Test):
     "Labeled pairs. Each is a case."
     counted = "pairs"
     metrics = ("auc05", "ap")
-    sample = 20_000
+    sample = 10_000
 
     @property
     def cases(self) -> pd.DataFrame:

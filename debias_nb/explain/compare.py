@@ -14,7 +14,6 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from tqdm.auto import tqdm
 
 from ..checks import ConfigError, check_known
 from ..data.pairs_file import PairFile
@@ -418,6 +417,7 @@ def compare(
     match_from: float | None = None,
     other_to: float | None = None,
     seed: int = 0,
+    workers: int | None = None,
 ) -> Comparison:
     """Train an encoder with each method, test it on each test, and say which differences are significant.
 
@@ -457,6 +457,8 @@ def compare(
         As in `diagnose`.
     seed : int
         The first seed, 0 or more.
+    workers : int, optional
+        Trainings at a time, each with one thread; by default as many as cores, and one on a GPU.
 
     Returns
     -------
@@ -520,14 +522,12 @@ def compare(
         tested = {name: test.fewer(sample) for name, test in tested.items()}
     apart = _large_enough_apart(tested, apart_of(list(tested.values()), pairs))
     tried = None
-    results = []
     trials = Trials(base, pairs, settings, Path(folder) / "trials" if folder else None, apart)
     if held:
-        asked, tried = chosen(asked, trials, held, progress)
+        asked, tried = chosen(asked, trials, held, progress, workers)
     # all methods with one seed before the next; an encoder that is not trained has one
-    todo = [(number, method) for number in range(seed, seed + seeds) for method in asked if number == seed or method.kind != "base"]
-    for number, method in tqdm(todo, disable=not progress, unit="trial"):
-        results.append(trials.result(method, number, tested))
+    todo = [(method, number) for number in range(seed, seed + seeds) for method in asked if number == seed or method.kind != "base"]
+    results = trials.results(todo, tested, progress, workers)
     options = {
         "validation": [f"{name}={files[VALIDATION + name].path}" for name in validation],
         "texts": texts and texts.path,

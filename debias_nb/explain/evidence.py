@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['MOST_GROUPS', 'FEWEST', 'SLICE_COLUMNS', 'TOP', 'INTERVENTIONS', 'CANDIDATES', 'SEEN', 'SHOWN', 'OF_TRAINING', 'WEAK',
            'FLIPS', 'thirds', 'share_unseen', 'kinds_of_cases', 'slices', 'ranked_words', 'other_words',
-           'changed_pairs', 'interventions', 'candidate_words', 'halves', 'without_misleading', 'shortcuts',
-           'folded_pairs', 'shared_pairs', 'doubts', 'flaws', 'flips']
+           'changed_pairs', 'interventions', 'candidate_words', 'without_misleading', 'shortcuts', 'folded_pairs',
+           'shared_pairs', 'doubts', 'flaws', 'flips']
 
 # %% ../../nbs/explain/04_evidence.ipynb #98fd8c57
 import numpy as np
@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.random import default_rng
 
 from ..data.pairs import fold, word_overlap
-from .changes import LEVEL, PAIR_COLUMNS, Measured, Test, difference, figures
+from .changes import LEVEL, PAIR_COLUMNS, Measured, Test, difference, figures, split_halves
 from .models import Scorer, pair_scores
 from ..data.pairs_file import PairFile
 from .words import WordPairs, label_ties, replaced, shared_tie, word_pairs, words_of
@@ -182,16 +182,9 @@ def candidate_words(moved: pd.DataFrame, trained: WordPairs) -> list[str]: # mov
     return ties.index[tied & (ties.both >= SEEN)].tolist()
 
 
-def halves(test: Test) -> np.ndarray: # (n,) booleans
-    "One half of a test; what is drawn together stays together."
-    names, unit = np.unique(test.drawn_with, return_inverse=True)
-    order = default_rng([test.seed, 4]).permutation(len(names))
-    return (order < len(names) // 2)[unit]
-
-
 def without_misleading(test: Test, there: WordPairs, words: list[str]) -> tuple[list[str], list[str], list[str]]:
     "The texts of a test without the words that the other half finds misleading, and all these words."
-    one = halves(test)
+    one = split_halves(test.drawn_with, test.seed)
     left = test.left
     right = test.right
     found = set()

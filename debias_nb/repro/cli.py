@@ -656,7 +656,7 @@ Sample = Annotated[int | None, Option(min=10, help="Pairs or queries of each tes
 Match = Annotated[str | None, Option(help="Label that is a match, where labels are words.")]
 MatchFrom = Annotated[float | None, Option(help="Lowest grade that is a match, where labels are grades.")]
 OtherTo = Annotated[float | None, Option(help="Highest grade that is no match; pairs between are left out.", show_default="below --match-from")]
-Margin = Annotated[float, Option(min=0, help="Smallest loss that matters, in points, for --fail-on unsure.")]
+Margin = Annotated[float, Option(min=0, help="Smallest change that matters, in points.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite page and tables.")]
 GONE = {"--html": "--out FOLDER writes index.html", "--json": "--out FOLDER writes report.json",
         "--fail-if": "--fail-on worse, or unsure, ends with status 1; all figures are in report.json"}
@@ -711,6 +711,7 @@ def diagnose(
     fail_on: Annotated[Literal["worse", "unsure"] | None, Option(
         help="Exit with status 1 if a test got worse; with unsure also if it may have, or is too small to tell.")] = None,
     margin: Margin = 1.,
+    like: Annotated[str, Option(help="Name of the test that is like training; the others are new data.")] = "like",
     seed: Annotated[int, Option(min=0, help="Random seed for sampling and bootstrap.")] = 0,
     overwrite: Overwrite = False,
     html: HtmlGone = None,
@@ -726,7 +727,7 @@ def diagnose(
     with _vectors_in(out) as vectors:
         found = diagnosing.diagnose(
             base, tuned, train, tests, names, group, seed, metric=metric, prompts=_two_prompts(prompts), sample=sample,
-            match=match, match_from=match_from, other_to=other_to, folder=vectors)
+            match=match, match_from=match_from, other_to=other_to, margin=margin, like=like, folder=vectors)
         _answer(found, {out / name: text for name, text in found.files().items()} if out else {})
     _fail(fail_on, found, margin / 100)
 
@@ -822,6 +823,7 @@ def compare(
     fail_on: Annotated[Literal["worse", "unsure"] | None, Option(
         help="Exit with status 1 if every trained method is worse than the base on a test; with unsure also if it may be.")] = None,
     margin: Margin = 1.,
+    workers: Annotated[int | None, Option(min=1, help="Trainings at a time.", show_default="as many as cores")] = None,
     overwrite: Overwrite = False,
 ):
     "Train each method on your pairs and report which differences are significant."
@@ -840,7 +842,7 @@ def compare(
         found = comparing.compare(
             base, train, tests, names, methods, seeds, learning_rate, epochs, batch_size, out, loss=loss, validation=kept,
             texts=texts, metric=metric, prompts=_two_prompts(prompts), sample=sample, match=match, match_from=match_from,
-            other_to=other_to, seed=seed)
+            other_to=other_to, seed=seed, workers=workers)
     except KeyboardInterrupt:
         _end(f"interrupted; finished trials are kept in {out}, and the same command goes on from there", 130)
     _answer(found, {out / name: text for name, text in found.files().items()})
