@@ -598,8 +598,10 @@ def verdicts(
     table = pd.DataFrame(rows)
     table["family"] = np.where(table.decides, "", table.metric) # what decides is corrected together
     for prefix, changes in (("", "_change"), ("apart ", "_apart")):
-        known = table.dropna(subset=changes) if changes in table else table[:0]
-        for _, family in known.groupby("family", sort=False):
+        if changes not in table:
+            continue
+        table = table.assign(**{f"{prefix}p": math.nan, f"{prefix}found": math.nan, f"{prefix}verdict": None})
+        for _, family in table.dropna(subset=changes).groupby("family", sort=False):
             adjusted = holm([change.p for change in family[changes]])
             for place, change, p in zip(family.index, family[changes], adjusted):
                 table.loc[place, f"{prefix}p"] = p

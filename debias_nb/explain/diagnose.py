@@ -455,7 +455,7 @@ def _notes(scorers: dict[str, Scorer], mixed: bool, train: PairFile | None, test
         "No training file was given: what of the tests stands in training, unseen words and shortcuts are left out.": train is None,
         "The training file has no pairs that are no match: shortcuts (5) are left out.": unlabeled,
         f"Words, slices and interventions of {', '.join(searched)} are looked at among each query's relevant texts and the "
-        "first others of either model, as candidates of the query; word overlap and TF-IDF are left out there.": bool(searched),
+        "first others of either model, as candidates of the query, by their accuracy; word overlap and TF-IDF are left out there.": bool(searched),
         **{f"Words, interventions and what a model does not read are counted on {test.sample:,} of the {len(test.cases):,} "
            f"{test.counted} of {test.name}.": True for test in sampled},
         "Cross-encoders have no vector of a text: words and interventions (3, 5) are left out.": cross,
@@ -677,8 +677,8 @@ def diagnose(
     >>> pairs = pd.DataFrame([(f"red {a} {i}", f"old {b} {i}", int(a == b)) for i in range(40)
     ...                       for a in ("lamp", "chair") for b in ("lamp", "table")], columns=["left", "right", "label"])
     >>> found = diagnose(table(0), table(1), pairs, {"new": pairs}, progress=False)
-    >>> found.verdicts[["test", "pairs", "matches"]].values.tolist()
-    [['new', 160, 40]]
+    >>> found.verdicts[["test", "metric", "cases", "matches"]].values.tolist()
+    [['new', 'auc05', 160, 40], ['new', 'ap', 160, 40]]
     """
     files = read_files(train, tests or {}, columns, group, match=match, match_from=match_from, other_to=other_to)
     trained = files.get("train")

@@ -204,6 +204,7 @@ def _embedded(scorer: Scorer, tokens, path: Path | None) -> torch.Tensor: # (n, 
         return load_file(path)["vectors"]
     vectors = embed(scorer.model, tokens, unit=scorer.similarity == "cosine")
     if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".part")
         save_file({"vectors": vectors}, unfinished)
         unfinished.replace(path)
