@@ -22,7 +22,7 @@ import pandas as pd
 
 from ..checks import ConfigError, nearest, quoted
 from ..files import fingerprint, sha256_file
-from .query_files import Judged, is_retrieval, of_matches, read_dicts, read_folder, with_title
+from .query_files import Judged, is_retrieval, listed, of_matches, read_dicts, read_folder, with_title
 from .registry import DataError, bad_lines
 from .tables import FORMATS, LINE_END, SEEN, Choose, Table, check_cells, check_columns, check_file, check_texts
 from .tables import decoded, each, ending, file_table, folder_and_split, is_text, lines_of, named, number_of, table_of, whole_object
@@ -273,12 +273,12 @@ def texts_in(cell) -> list | None: # None: it is none
     return [] if cell is None or cell != cell else None
 
 
-def _lists(table: Table, column: str) -> list[list[str]]:
+def _lists(table: Table, column: str) -> list[str | list[str]]:
     "The texts of each cell of a column, which are readable. Raises `DataError`."
     cells = table.columns[column]
     if all(type(cell) is str for cell in cells):
         check_texts(table, column)
-        return [[cell] for cell in cells]
+        return cells
     found = list(map(texts_in, cells))
     check_cells(table, column, [texts is not None and all(map(is_text, texts)) for texts in found], "a text or a list of texts is expected")
     return found
@@ -360,30 +360,35 @@ def _candidate_rows(table: Table, columns: Columns, asked: Reading) -> Judged:
     queries = _joined(table, columns.left)
     positives = _lists(table, columns.right[0])
     check_cells(table, columns.right[0], list(map(bool, positives)), "a query without a match")
-    negatives = [list(chain(*texts)) for texts in zip(*(_lists(table, column) for column in columns.negatives))]
-    matches = {(query, text) for query, texts in zip(queries, positives) for text in texts}
-    groups = _groups(table, asked.group)
+    negatives = [_lists(table, column) for column in columns.negatives]
+    often = set(pd.Series(queries, dtype=object).loc[lambda texts: texts.duplicated()])
+    matches = {(query, text) for query, texts in zip(queries, positives) if query in often for text in listed(texts)}
     counts = dict.fromkeys(("negatives that match the same query", "texts that stand twice in a row", "queries without a negative"), 0)
-    rows = []
-    number = 0
-    for place, (query, good, other) in enumerate(zip(queries, positives, negatives)):
-        wrong = [text for text in dict.fromkeys(other) if (query, text) not in matches]
-        right = dict.fromkeys(good)
-        counts["negatives that match the same query"] += sum((query, text) in matches for text in dict.fromkeys(other))
-        counts["texts that stand twice in a row"] += len(good) - len(right) + len(other) - len(set(other))
-        if not wrong:
+    kept, texts, labels, sizes = [], [], [], []
+    for place, (query, *cells) in enumerate(zip(queries, positives, *negatives)):
+        good, *others = map(listed, cells)
+        other = list(chain(*others))
+        right, wrong = dict.fromkeys(good), dict.fromkeys(other)
+        counts["texts that stand twice in a row"] += len(good) - len(right) + len(other) - len(wrong)
+        some = [text for text in wrong if text not in right and (query, text) not in matches]
+        counts["negatives that match the same query"] += len(wrong) - len(some)
+        if not some:
             counts["queries without a negative"] += 1
             continue
-        rows += [(query, text, 1, table.lines[place], number, place) for text in right]
-        rows += [(query, text, 0, table.lines[place], number, place) for text in wrong]
-        number += 1
-    if not rows:
+        kept.append(place)
+        texts += [*right, *some]
+        labels += [1] * len(right) + [0] * len(some)
+        sizes.append(len(right) + len(some))
+    if not kept:
         raise DataError(f"{table.name}: no query with a negative")
-    cells = list(zip(*rows))
-    names = ("left", "right", "label", "line", "query")
-    frame = pd.DataFrame({name: pd.Series(column, dtype=object if name in ("left", "right") else int) for name, column in zip(names, cells)})
+    row = np.repeat(kept, sizes)
+    frame = pd.DataFrame({
+        "left": np.array(queries, dtype=object)[row], "right": pd.Series(texts, dtype=object), "label": labels,
+        "line": np.asarray(table.lines)[row], "query": np.repeat(np.arange(len(kept)), sizes)})
+    frame["left"] = frame.left.astype(object)
+    groups = _groups(table, asked.group)
     if groups:
-        frame["group"] = pd.Series([groups[place] for place in cells[-1]], dtype=object)
+        frame["group"] = pd.Series([groups[place] for place in row], dtype=object)
     return Judged(frame, None, {what: n for what, n in counts.items() if n}, "")
 
 

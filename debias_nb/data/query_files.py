@@ -6,12 +6,13 @@
 __all__ = ['IDS', 'TEXT', 'OF_QUERY', 'OF_DOCUMENT', 'GRADE', 'PASSAGES', 'TEXT_FILES', 'MOST', 'FROM_WHICH', 'Judgment', 'ROLES',
            'READ', 'SPLITS', 'HOLDS', 'QUERIES', 'CORPUS', 'JUDGMENTS', 'Judged', 'Texts', 'id_of', 'ids_in',
            'with_title', 'texts_of', 'add_texts', 'judgments_of', 'judgment_columns', 'table_judgments', 'judged',
-           'parts_of', 'read_folder', 'is_retrieval', 'read_dicts', 'of_matches']
+           'parts_of', 'read_folder', 'is_retrieval', 'read_dicts', 'listed', 'of_matches']
 
 # %% ../../nbs/data/13_query_files.ipynb #5d1f0b03
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -476,30 +477,34 @@ def read_dicts(name: str, given: dict, match_from: float | None = None) -> Judge
     return found
 
 # %% ../../nbs/data/13_query_files.ipynb #5d1f0b17
-def of_matches(name: str, anchors: list[str], matches: list[list[str]], lines, told: str, group: list | None = None) -> Judged:
+def listed(cell: str | list[str]) -> list[str]:
+    "One text as a list of it. A list is made where it is needed: a million of them at once slow Python down."
+    return [cell] if isinstance(cell, str) else cell
+
+
+def of_matches(name: str, anchors: list[str], matches: list[str | list[str]], lines, told: str, group: list | None = None) -> Judged:
     "Anchors, and the texts that match each, as queries of a corpus of all these texts."
-    places, corpus, rows, seen, left_out = {}, [], [], set(), {}
-    for anchor, texts, line in zip(anchors, matches, lines):
-        for text in texts:
-            if text not in places:
-                places[text] = len(corpus)
-                corpus.append(text)
-            if text == anchor:
-                _count(left_out, "pairs of a text with itself")
-            elif (anchor, text) in seen:
-                _count(left_out, "pairs that stand twice")
-            else:
-                seen.add((anchor, text))
-                rows.append((anchor, text, line))
-    if not rows:
+    counts = [1 if isinstance(cell, str) else len(cell) for cell in matches]
+    row = np.repeat(np.arange(len(counts)), counts) # of each pair
+    found = pd.DataFrame({"row": row, "left": np.array(anchors, dtype=object)[row], "right": list(chain.from_iterable(map(listed, matches)))}, dtype=object)
+    place, corpus = pd.factorize(found.right)
+    query, asked = pd.factorize(found.left)
+    with_itself = (found.left == found.right).to_numpy()
+    twice = ~with_itself & pd.DataFrame({"query": query, "document": place}).duplicated().to_numpy()
+    counted = {"pairs of a text with itself": with_itself, "pairs that stand twice": twice}
+    left_out = {what: int(rows.sum()) for what, rows in counted.items() if rows.any()}
+    kept = np.flatnonzero(~with_itself & ~twice)
+    if not len(kept):
         raise DataError(f"{name}: no pair of two different texts")
-    frame = pd.DataFrame(rows, columns=["left", "right", "line"]).astype({"left": object, "right": object})
-    frame.insert(2, "label", 1)
-    frame["query"] = pd.factorize(frame.left)[0]
-    frame["document"] = frame.right.map(places)
-    frame["itself"] = [places.get(anchor, -1) for anchor in frame.left]
+    kept = kept[np.argsort(query[kept], kind="stable")]
+    itself = pd.Index(corpus).get_indexer(asked)
+    frame = found.iloc[kept][["left", "right"]].reset_index(drop=True)
+    frame["label"] = 1
+    frame["line"] = np.asarray(lines)[row[kept]]
+    frame["query"] = pd.factorize(query[kept])[0]
+    frame["document"] = place[kept]
+    frame["itself"] = itself[query[kept]]
     if group is not None:
         kinds = dict(zip(reversed(anchors), reversed(group))) # of the first row of each anchor
         frame["group"] = pd.Series([kinds[anchor] for anchor in frame.left], dtype=object)
-    frame = frame.sort_values("query", kind="stable").reset_index(drop=True)
-    return Judged(frame, corpus, left_out, told)
+    return Judged(frame, corpus.tolist(), left_out, told)
