@@ -423,7 +423,7 @@ def test_a_strength_that_is_not_given_is_the_best_on_the_validation_pairs(encode
     best = found.tried.sort_values("value", ascending=False, kind="stable").drop_duplicates("method")
     strengths = {method.name: method.strength for method in found.methods}
     assert strengths == dict(zip(best.method, best.strength)) | {"base": None, "plain": None, "outreg:1": 1.}
-    assert "pairs that are no test" in found.html() and "0.01: " in found.html()
+    assert "which is no test" in found.html() and "0.01: " in found.html()
     turned = {"kept": held_out["kept"].assign(label=1 - held_out["kept"].label)}
     other = compared(encoder, pairs, methods="plain,wise-ft", validation=turned)
     assert other.methods[1].strength == other.tried.loc[other.tried.value.idxmax()].strength
