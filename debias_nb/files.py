@@ -79,11 +79,11 @@ StrictLoader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+012
 
 def each_key_once(pairs: list[tuple]) -> dict: # pairs: as `json.loads` gives them to an `object_pairs_hook`
     "An object of JSON. Raises `ValueError` naming a key that stands in it twice."
-    found = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"the key {quoted(key)} stands twice")
-        found[key] = value
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {quoted(twice)} stands twice")
     return found
 
 

@@ -113,7 +113,7 @@ def make(name: str, folder: Path) -> None:
     tests = {test: written(evaluation_pairs(test, None, None), folder / f"{test}.csv") for test in case.tests}
     OUT.mkdir(exist_ok=True)
     with chdir(folder): # so that the page says `tuned` and `train.csv`, and no path of this machine
-        found = diagnose(case.encoder, "tuned", train, tests, progress=False)
+        found = diagnose(case.encoder, "tuned", train, tests, like=case.corpus, progress=False)
     without_texts(found, case)
     write_whole(OUT / f"{name}.json", found.json())
     reword(name) # the page is what the twin gives
@@ -140,6 +140,14 @@ def flips_of(lost: list[dict]): # of a twin -> a data frame
     return rows
 
 
+def decision_of(told: dict): # of a twin
+    "The `Decision` that a twin holds."
+    from debias_nb.explain.decision import Averaged, Decision, Result
+    remedy = told["remedy"] and Averaged(**told["remedy"])
+    results = [Result(**result) for result in told["results"]]
+    return Decision(**told | {"results": results, "remedy": remedy})
+
+
 def from_twin(twin: dict):
     "The `Diagnosis` that a twin holds, its sentences as they are worded now."
     import pandas as pd
@@ -153,7 +161,7 @@ def from_twin(twin: dict):
     mixes = {row["scorer"] for row in twin["scores"] if row["scorer"].startswith("WiSE-FT ")}
     flips = {name: flips_of(lost) for name, lost in twin["flips"].items()}
     return made.Diagnosis(
-        verdicts=verdicts, sentences=sentences, warnings=twin["warnings"],
+        decision=decision_of(twin["decision"]), verdicts=verdicts, sentences=sentences, warnings=twin["warnings"],
         reasons=[made._reason(row) for row in shortcuts if row["shortcut"]], scores=pd.DataFrame(twin["scores"]),
         shares={"base": 0., **{name: float(name.split()[1]) for name in sorted(mixes)}, "tuned": 1.},
         words={side: pd.DataFrame(table) for side, table in twin["words"].items()}, slices=pd.DataFrame(twin["slices"]),

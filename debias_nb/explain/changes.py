@@ -8,7 +8,7 @@ __all__ = ['LARGEST', 'AT_ONCE', 'RESAMPLES', 'FEWEST_UNITS', 'INVERTED', 'PAIR_
            'Units', 'sampling_units', 'average_precision', 'TooSmall', 'Measured', 'split_halves', 'Test', 'difference',
            'figures', 'level', 'wrong_side', 'suspects', 'PairTest', 'first_rank', 'QueryTest', 'CandidateTest',
            'RetrievalTest', 'as_test', 'part_of', 'check_metric', 'tfidf_model', 'tfidf_cosine', 'contributions',
-           'findable', 'power_table', 'verdicts', 'points', 'sentence', 'apart_sentence', 'has_one_score',
+           'findable', 'power_table', 'verdicts', 'points', 'capital', 'sentence', 'apart_sentence', 'has_one_score',
            'score_table']
 
 # %% ../../nbs/explain/03_changes.ipynb #18e1b298
@@ -649,8 +649,9 @@ def _in_words(rows: list[dict], prefix: str = "") -> str: # rows: of one test
     return told
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def capital(text: str) -> str:
+    "With a capital letter, as at the beginning of a sentence."
+    return text if text[1:2].isupper() else text[:1].upper() + text[1:] # nDCG stays
 
 
 MANY = 2 # metrics, beyond which only those are told in full that decide, or say something else
@@ -661,7 +662,7 @@ def sentence(rows: list[dict]) -> str: # of `verdicts`, all metrics of one test,
     first = rows[0]
     full = [row for row in rows if len(rows) <= MANY or row is first or row["verdict"] != first["verdict"]]
     told = [f"{first['test']}: {_in_words(rows)}."]
-    told += [f"{_capital(TITLES[row['metric']])}: {_change_told(row)}." for row in full]
+    told += [f"{capital(TITLES[row['metric']])}: {_change_told(row)}." for row in full]
     if first["inverted"]:
         told.append("Matches score below other pairs in both models: are labels inverted?")
     return " ".join(told)
@@ -676,7 +677,7 @@ def apart_sentence(rows: list[dict]) -> str | None: # as of `sentence`; None whe
     if pd.isna(first["apart change"]):
         return f"{count}, too few to say what fine-tuning does to new texts."
     told = f"{count}. On these, {_in_words(rows, 'apart ')}. "
-    return told + f"{_capital(TITLES[first['metric']])}: {_change_told(first, 'apart ')}."
+    return told + f"{capital(TITLES[first['metric']])}: {_change_told(first, 'apart ')}."
 
 
 def has_one_score(scores: np.ndarray) -> bool:

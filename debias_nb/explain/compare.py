@@ -19,11 +19,11 @@ from ..checks import ConfigError, check_known
 from ..data.pairs_file import PairFile
 from ..data.registry import DataError
 from ..encoders.tokens import copied
-from .changes import RESAMPLES, TITLES, TooSmall, as_test, check_metric, figures, level
+from .changes import RESAMPLES, TITLES, TooSmall, as_test, capital, check_metric, figures, level
 from .diagnose import OfLabels, OfMatches, apart_of, check_named, columns_told, folder_name, made_of
 from .diagnose import read_files, same_tests, training_program, with_prompts
 from .evidence import doubts, shared_pairs
-from .methods import Method, Settings, check_untested, loss_of, ranking_notes, read_held_texts
+from .methods import Method, Settings, check_untested, fitting, loss_of, ranking_notes, read_held_texts
 from .methods import read_methods, settings_for, training_rows, usual_loss
 from .models import load_model, reading_doubts, scoring_notes
 from .page import file_notes, filled, json_text
@@ -227,8 +227,7 @@ class Comparison:
         return ". And ".join(parts)
 
     def _otherwise(self, rows: pd.DataFrame, words: pd.Series) -> str: # words: by method, of the metric that decides
-        title = TITLES[rows.metric.iloc[0]]
-        title = title[:1].upper() + title[1:]
+        title = capital(TITLES[rows.metric.iloc[0]])
         others = rows[rows.word != rows.method.map(words)]
         otherwise = ", ".join(f"{method} {SHORT[word]}" for method, word in zip(others.method, others.word))
         return f"{title} differs: {otherwise}." if otherwise else f"{title} says the same."
@@ -508,6 +507,7 @@ def compare(
         check_untested(texts, places)
     base = with_prompts(load_model(base), prompts)
     loss = loss or usual_loss(pairs)
+    asked = [fitting(method, loss) for method in asked]
     settings = settings_for(base.kind, learning_rate=learning_rate, epochs=epochs, batch_size=batch_size, loss=loss)
     training_rows(pairs, loss)
     model = copied(base.model)

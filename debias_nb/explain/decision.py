@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Word', 'MARGIN', 'LIKE', 'Call', 'MUCH', 'CALLS', 'MARKS', 'KINDS', 'word_of', 'Result', 'results_of', 'Averaged',
-           'averaged', 'picked_elsewhere', 'Decision', 'listed', 'fits', 'decide', 'cards']
+           'averaged', 'picked_elsewhere', 'Decision', 'listed', 'named', 'fits', 'decide', 'cards']
 
 # %% ../../nbs/explain/05_decision.ipynb #34e82e37
 import math
@@ -166,6 +166,12 @@ def listed(names: list[str]) -> str:
     return " and ".join([", ".join(distinct[:-1]), distinct[-1]]) if len(distinct) > 1 else distinct[0]
 
 
+def named(results: list[Result]) -> str:
+    "Tests by name; one that is named on all of it is not named again for what shares no text with training."
+    whole = {result.test for result in results if not result.apart}
+    return listed([result.name for result in results if not (result.apart and result.test in whole)])
+
+
 def fits(share: Averaged, margin: float) -> bool:
     "Whether a share loses less than the margin on every test, and is better than the base on one."
     rows = share.against_base.values()
@@ -177,7 +183,7 @@ def _size(results: list[Result]) -> str:
 
 
 def _did(better: list[Result], worse: list[Result]) -> str:
-    parts = [f"{_size(some)} {word} on {listed([result.name for result in some])}"
+    parts = [f"{_size(some)} {word} on {named(some)}"
              for word, some in (("better", better), ("worse", worse)) if some]
     return f"Fine-tuning made the encoder {' and '.join(parts)}." if parts else "No test shows a change beyond noise."
 
@@ -228,7 +234,7 @@ def decide(
             return answer("cannot tell", "Better on data like training; new data were not tested.",
                           "Add a test of the kind that the encoder will meet: --test new=FILE.")
         return answer("ship", "Ship the tuned encoder.",
-                      f"It is better on {listed([result.name for result in better])}, and loses less than {point} on every test.")
+                      f"It is better on {named(better)}, and loses less than {point} on every test.")
     if (worse or risky) and better and fitting:
         kept = _kept(best, better, margin)
         return answer(
@@ -237,7 +243,7 @@ def decide(
             f"{_did(better, worse)} {best.share:g} of the tuned weights {kept}, and loses less than {point} on every test, with 95% confidence.",
             best.share)
     if worse:
-        names = listed([result.name for result in worse])
+        names = named(worse)
         if not shares:
             return answer("do not ship", f"Do not ship. {names} got worse.",
                           f"{_did(better, worse)} The two encoders differ in make, so their weights cannot be averaged. Next: train again with OutReg.")
@@ -246,7 +252,7 @@ def decide(
     if not unsure and not better:
         return answer("either", "Ship either: fine-tuning changed nothing that matters.",
                       f"Every change is under {point}. Keep the base, which is simpler, or ask whether training learned at all.")
-    return answer("cannot tell", f"Cannot tell yet: {listed([result.name for result in unsure or risky])} {'are' if len(unsure or risky) > 1 else 'is'} too small.",
+    return answer("cannot tell", f"Cannot tell yet: {named(unsure or risky)} {'are' if len(unsure or risky) > 1 else 'is'} too small.",
                   f"{_did(better, worse)} {_more(unsure or risky, margin)}")
 
 # %% ../../nbs/explain/05_decision.ipynb #c8548822

@@ -25,7 +25,7 @@ from ..checks import ConfigError, visible
 from ..data.pairs import fold
 from ..data.registry import DataError
 from ..encoders.tokens import EncoderError, check_apart, has_template
-from .changes import GAIN, HARM, NEITHER, RESAMPLES, PairTest, Test, TooSmall, apart_sentence, as_test
+from .changes import GAIN, HARM, NEITHER, RESAMPLES, PairTest, TITLES, Test, TooSmall, apart_sentence, as_test
 from .changes import check_metric, has_one_score, points, score_table, sentence, suspects, tfidf_model, verdicts
 from .decision import LIKE, MARGIN, MARKS, Decision, averaged, cards, decide, picked_elsewhere, results_of
 from .evidence import OF_TRAINING, candidate_words, doubts, flaws, flips, interventions, other_words
@@ -149,7 +149,8 @@ class Diagnosis:
         return told
 
     def __repr__(self):
-        return "\n".join([f"{self.decision.heading} {self.decision.reason}", *self.warnings, *self.sentences, *self.reasons])
+        read = file_notes(self.facts["files"])
+        return "\n".join([f"{self.decision.heading} {self.decision.reason}", *read, *self.warnings, *self.sentences, *self.reasons])
 
     def _repr_html_(self) -> str:
         "The decision and a card a test, as a notebook shows them."
@@ -242,7 +243,7 @@ def same_tests(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
 
 def _warnings(tests: list[Test], flawed: pd.DataFrame, same_make: bool, files: dict) -> list[str]: # files: of `file_facts`
     "What to know before any verdict is believed."
-    told = file_notes(files) + same_tests(files)
+    told = same_tests(files)
     if not same_make:
         different = "The two are of different make, which no fine-tuning changes."
         told.append(f"Is the base the model that was fine-tuned? {different}")
@@ -578,10 +579,21 @@ def _not_tested(tests: list[Test], like: str) -> list[str]:
     return told
 
 
+def _contradictions(found: pd.DataFrame) -> list[str]: # found: of `verdicts`
+    "What other metrics say of tests that did not get worse in the one that decides."
+    told = []
+    for test, rows in found.groupby("test", sort=False):
+        lost = [TITLES[metric] for metric in rows.metric[(rows.verdict == HARM) & ~rows.decides]]
+        if lost and rows.verdict.iloc[0] != HARM:
+            told.append(f"{test} got worse in {', '.join(lost)}.")
+    return told
+
+
 def _decided(tests: list[Test], found: pd.DataFrame, shares: dict, flawed: pd.DataFrame, margin: float, like: str) -> Decision:
     "Whether to ship."
     results = results_of(found, like, margin)
     decision = decide(results, averaged(tests, shares), _void(tests, flawed), margin, _not_tested(tests, like))
+    decision = replace(decision, reason=" ".join([decision.reason, *_contradictions(found)]))
     if decision.call != "ship averaged":
         return decision
     remedy = replace(decision.remedy, elsewhere=picked_elsewhere(tests, shares))
@@ -739,7 +751,7 @@ def diagnose(
         flips=_flipped(tests, scorers, bool(words.tables)),
         snippet=snippet(scorers, trained, decision.remedy and decision.remedy.share, harmed),
         facts=facts,
-        notes=_notes(scorers, bool(mixes), trained, tests),
+        notes=file_notes(facts["files"]) + _notes(scorers, bool(mixes), trained, tests),
         left_out=left_out,
     )
 

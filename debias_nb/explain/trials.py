@@ -24,7 +24,7 @@ from ..data.pairs_file import PairFile
 from ..data.registry import DataError
 from .changes import Test, has_one_score
 from .diagnose import OF_MATCHES
-from .methods import GRIDS, Method, Settings, fine_tune
+from .methods import Method, Settings, fine_tune, grid_of
 from .models import Scorer, cutting, layers, load_model, mixed_scorer
 from .page import versions, write_whole
 from ..files import fingerprint
@@ -224,7 +224,7 @@ def chosen(
 ) -> tuple[list[Method], pd.DataFrame]: # the second: method, strength, the mean of what decides
     "The methods with the strengths that did best on validation pairs, the weakest of equals, and what was tried."
     open_ones = [method for method in methods if method.is_open]
-    tried = [replace(method, strength=strength) for method in open_ones for strength in GRIDS[method.kind]]
+    tried = [replace(method, strength=strength) for method in open_ones for strength in grid_of(method, trials.settings.loss)]
     found = trials.results([(method, FIRST) for method in tried], validation, progress, workers)
     rows = []
     for method, trial in zip(tried, found):

@@ -778,6 +778,21 @@ def _answer(found, pages: dict[Path, str]) -> None:
         echo(f"written: {path}")
 
 
+@app.command(rich_help_panel=OWN)
+def demo(
+    out: Annotated[Path, Option(file_okay=False, help="Folder for page, numbers and tables.")] = Path("demo"),
+    overwrite: Overwrite = False,
+):
+    "Diagnose a small encoder that took a planted shortcut: no data, no download."
+    from ..explain.page import check_targets
+    from ..explain import demo as demonstrating, diagnose as diagnosing
+    if out.is_dir():
+        check_targets([out / name for name in diagnosing.FILES], overwrite)
+    found = demonstrating.demo(progress=False)
+    out.mkdir(parents=True, exist_ok=True)
+    _answer(found, {out / name: text for name, text in found.files().items()})
+
+
 METHODS_HELP = (
     "Methods, separated by commas: base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, worddropout; a weight follows a "
     "colon, e.g. outreg:1 (default 0.1; of wise-ft 0.5, of l2sp 1e-6). With --texts also outreg-texts, itvreg-texts, "

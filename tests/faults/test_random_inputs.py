@@ -166,6 +166,19 @@ def of_files(contents: dict[str, bytes], call):
     return read_one
 
 
+PASSAGES = (
+    {"query": "q", "positive_passages": [{"docid": "1", "title": "T", "text": "p"}], "negative_passages": [{"text": "n"}, {"text": "m"}]},
+    {"query": "r", "positive_passages": [{"text": "s"}], "negative_passages": []})
+QUERIES = {
+    "corpus.jsonl": b'{"_id": "1", "title": "T", "text": "x"}\n{"_id": "2", "text": "y"}\n', "queries.tsv": b"1\tq\n2\tr\n",
+    "qrels.txt": b"1 0 1 1\n2 0 2 3\n2 0 1 0\n"}
+THREE = {"queries": {"1": "q", "2": "r"}, "corpus": {"1": "x", "2": {"title": "T", "text": "y"}}, "relevant_docs": {"1": ["2"], "2": {"1": 1}}}
+
+
+def graded(path):
+    return read_pairs_file(path, match_from=1, other_to=.5)
+
+
 def of_project(name: str, content: str, call):
     "A reader of a file in a project."
     def read_one(folder, rng):
@@ -223,6 +236,12 @@ READERS = {
     "own pairs, TSV": (of_file("a.tsv", FRAME.to_csv(index=False, sep="\t"), read_pairs_file), DataError),
     "own pairs, JSONL": (of_file("a.jsonl", json_lines(*LEFT_RIGHT), grouped), DataError),
     "own pairs, Parquet": (of_file("a.parquet", parquet(), read_pairs_file), DataError),
+    "own pairs, JSON": (of_file("a.json", json.dumps([*LEFT_RIGHT], indent=1), read_pairs_file), DataError),
+    "grades": (of_file("a.csv", FRAME.to_csv(index=False), graded), DataError),
+    "candidates": (of_file("a.jsonl", json_lines(*PASSAGES), read_pairs_file), DataError),
+    "matches alone": (of_file("a.tsv", "query\tanswer\nq\tp\nr\ts\n", read_pairs_file), DataError),
+    "queries, a folder": (of_files(QUERIES, read_pairs_file), DataError),
+    "queries, one file": (of_file("a.json", json.dumps(THREE), read_pairs_file), DataError),
     "texts, JSONL": (of_file("a.jsonl", json_lines(*AUTHORS), read_texts), DataError),
     "records": (of_file("a.json", encode(numbered(0)), read_file), RecordError),
     "trials": (of_file("a.json", json_lines(trial("a")), read_trial), DataError),

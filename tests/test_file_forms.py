@@ -1,0 +1,378 @@
+"Files in the forms that people's tools write: which form each one is, what comes of it, and what is refused with its line."
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from datasets import Dataset, DatasetDict
+
+from debias_nb.checks import ConfigError
+from debias_nb.data.pairs_file import columns_by_name, named_tests, read_pairs_file
+from debias_nb.data.registry import DataError
+from debias_nb.data.tables import FORMATS
+
+HEAD = "left,right,label\n"
+TWO = "a lamp,lamps,1\na chair,a table,0\n"
+
+
+def lines(*rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def placed(folder, files):
+    "Files by name: a text, bytes, or rows of a Parquet file."
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, dict):
+            pq.write_table(pa.table(content), path)
+        else:
+            data = content if isinstance(content, bytes) else content.encode()
+            path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return folder
+
+
+def found(file):
+    "Form, rows, matches, queries, texts in the corpus."
+    queries = file.frame["query"].nunique() if "query" in file.frame else 0
+    return file.form, len(file), int((file.labels > 0).sum()), queries, len(file.corpus or ())
+
+
+# ---------------------------------------------------------------- labeled pairs
+
+
+PAIRS = { # name of the file, content, options, labels
+    "sentence-transformers": ("a.csv", "sentence1,sentence2,label\n" + TWO, {}, [1, 0]),
+    "floats": ("a.csv", "sentence1,sentence2,score\na,b,1.0\nc,d,0.0\n", {}, [1, 0]),
+    "plural, as in MTEB": ("a.jsonl", lines({"sentence1": "a", "sentence2": "b", "labels": 1}, {"sentence1": "c", "sentence2": "d", "labels": 0}), {}, [1, 0]),
+    "one row of lists, as in MTEB": ("a.jsonl", lines({"sentence1": ["a", "b"], "sentence2": ["c", "d"], "labels": [0, 1]}), {}, [0, 1]),
+    "Quora": ("a.tsv", 'id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\ta "b\tc\t1\n1\t3\t4\td\te"\t0\n', {}, [1, 0]),
+    "AnglE": ("a.jsonl", lines({"text1": "a", "text2": "b", "label": 1}, {"text1": "c", "text2": "d", "label": 0}), {}, [1, 0]),
+    "capitals": ("a.tsv", "QuestionID\tQuestion\tSentence\tLabel\nQ0\ta\tb\t1\nQ0\ta\tc\t0\n", {}, [1, 0]),
+    "Microsoft's paraphrases": ("a.tsv", "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t1\t2\ta\tb\n0\t3\t4\tc\td\n", {}, [1, 0]),
+    "SNLI": ("a.jsonl", lines(*({"premise": "a", "hypothesis": "b", "gold_label": x} for x in ("entailment", "neutral", "-"))),
+             {"match": "entailment"}, [1, 0]),
+    "yes and no": ("a.csv", HEAD + "a,b,Yes\nc,d,no\n", {"match": "yes"}, [1, 0]),
+    "-1 and 1": ("a.csv", HEAD + "a,b,-1\nc,d,1.0\n", {"match": 1}, [0, 1]),
+    "grades": ("a.csv", "sentence1,sentence2,score\na,b,4.5\nc,d,3.9\ne,f,0\n", {"match_from": 4}, [1, 0, 0]),
+    "grades with a gap": ("a.csv", "sentence1,sentence2,score\na,b,4\nc,d,3.9\ne,f,2\n", {"match_from": 4, "other_to": 2}, [1, 0]),
+    "packed": ("a.csv.gz", HEAD + TWO, {}, [1, 0]),
+    "JSON": ("a.json", json.dumps([{"left": "a", "right": "b", "label": 1}, {"left": "c", "right": "d", "label": 0}], indent=1), {}, [1, 0]),
+    "lines in a .json": ("a.json", lines({"left": "a", "right": "b", "label": 1}, {"left": "c", "right": "d", "label": 0}), {}, [1, 0]),
+    "a list in a .jsonl": ("a.jsonl", '[{"left": "a", "right": "b", "label": 1},\n{"left": "c", "right": "d", "label": 0}]', {}, [1, 0]),
+    "columns in a .json": ("a.json", '{"left": ["a", "c"], "right": ["b", "d"], "label": [1, 0]}', {}, [1, 0]),
+    "pandas's JSON": ("a.json", pd.DataFrame({"left": ["a", "c"], "right": ["b", "d"], "label": [1, 0]}).to_json(), {}, [1, 0]),
+    "records under one key": ("a.json", json.dumps({"data": [{"left": "a", "right": "b", "label": 1}, {"left": "c", "right": "d", "label": 0}]}), {}, [1, 0]),
+    "tabs in a .txt": ("a.txt", "sentence1\tsentence2\tlabel\na\tb\t1\nc\td\t0\n", {}, [1, 0]),
+    "semicolons, packed": ("a.csv.gz", "left;right;label\na, b;c;1\nd;e;0\n", {}, [1, 0]),
+    "Ditto": ("a.txt", "COL title VAL a lamp COL price VAL -\tCOL title VAL lamp COL price VAL 9\t1\nCOL title VAL a\tCOL title VAL b\t0\n", {}, [1, 0]),
+    "Magellan, joined": ("a.csv", "id,left_id,left_title,left_price,right_id,right_title,right_price,label\n0,1,a lamp,9,2,lamp,,1\n1,1,b,,2,c,8,0\n", {}, [1, 0]),
+    "columns named": ("a.csv", "q,p,y\na,b,1\nc,d,0\n", {"columns": ("q", "p", "y")}, [1, 0]),
+}
+
+
+@pytest.mark.parametrize("name, content, options, labels", PAIRS.values(), ids=PAIRS)
+def test_labeled_pairs_are_told_by_their_names(tmp_path, name, content, options, labels):
+    file = read_pairs_file(placed(tmp_path, {name: content}) / name, **options)
+    assert file.form == "pairs" and file.labels.tolist() == labels
+    assert all(isinstance(text, str) for text in [*file.left, *file.right])
+
+
+def test_what_is_read_of_pairs(tmp_path):
+    def read(name):
+        return read_pairs_file(placed(tmp_path, {PAIRS[name][0]: PAIRS[name][1]}) / PAIRS[name][0], **PAIRS[name][2])
+    assert read("Ditto").left[0] == "a lamp" and read("Ditto").right[0] == "lamp 9"
+    joined = read("Magellan, joined")
+    assert (joined.left, joined.right) == (["a lamp 9", "b"], ["lamp", "c 8"])
+    assert joined.note == "read as labeled pairs: left_title, left_price, right_title, right_price, label"
+    graded = read("grades with a gap")
+    assert graded.left_out == {"pairs with a grade between 2 and 4": 1} and graded.frame.line.tolist() == [2, 4]
+    assert read("SNLI").left_out == {"pairs without a label": 1}
+    assert read("a list in a .jsonl").frame.line.tolist() == [1, 2] and read("JSON").frame.line.tolist() == [2, 7]
+    assert read("yes and no").note == "a match is labeled yes" and not read("packed").note
+
+
+def test_rows_of_two_tables(tmp_path):
+    files = {"tableA.csv": "id,title,price\n0,a lamp,9\n1,a chair,\n", "tableB.csv": "id,title\n0,lamp\n1,a table\n",
+             "test.csv": "ltable_id,rtable_id,label\n0,0,1\n1,1,0\n", "valid.csv": "ltable_id,rtable_id,label\n0,0,1\n1,2,0\n"}
+    folder = placed(tmp_path / "shop", files)
+    file = read_pairs_file(folder)
+    assert (file.left, file.right, file.labels.tolist()) == (["a lamp 9", "a chair"], ["lamp", "a table"], [1, 0])
+    with pytest.raises(DataError, match="valid.csv:3: column 'rtable_id'.*tableB.csv"):
+        read_pairs_file(f"{folder}:valid")
+
+
+# ---------------------------------------------------------------- candidates
+
+
+N_TUPLE = {"anchor": "q", "positive": "p", "negative_1": "n", "negative_2": "m"}
+PASSAGES = {"query_id": "1", "query": "q", "positive_passages": [{"docid": "d1", "title": "T", "text": "p"}],
+            "negative_passages": [{"docid": "d2", "title": "", "text": "n"}, {"docid": "d3", "text": "m"}]}
+CANDIDATES = { # name of the file, content, options, rows, queries
+    "triplets": ("a.csv", "anchor,positive,negative\nq,p,n\nr,s,t\n", {}, 4, 2),
+    "n-tuples": ("a.jsonl", lines(N_TUPLE, N_TUPLE | {"anchor": "r"}), {}, 6, 2),
+    "a tuple that is shorter": ("a.jsonl", lines(N_TUPLE, {"anchor": "r", "positive": "p", "negative_1": "n"}), {}, 5, 2),
+    "lists": ("a.jsonl", lines({"anchor": "q", "positive": ["p", "s"], "negative": ["n", "m"]}), {}, 4, 1),
+    "FlagEmbedding": ("a.jsonl", lines({"query": "q", "pos": ["p"], "neg": ["n", "m"], "pos_scores": [1], "neg_scores": [0, 0], "prompt": "x", "type": "normal"}), {}, 3, 1),
+    "AnglE": ("a.jsonl", lines({"query": "q", "positive": "p", "negative": ["n", "m"]}), {}, 3, 1),
+    "Tevatron": ("a.jsonl", lines(PASSAGES), {}, 3, 1),
+    "Parquet with lists": ("a.parquet", {"query": ["q", "r"], "pos": [["p"], ["s"]], "neg": [["n", "m"], ["t"]]}, {}, 5, 2),
+    "the same query twice": ("a.csv", "anchor,positive,negative\nq,p,n\nq,s,t\n", {}, 4, 2),
+    "columns named, of texts": ("a.csv", "q,p,y\na b,c d,e f\ng h,i j,k l\n", {"columns": ("q", "p", "y")}, 4, 2),
+    "columns named, with the form": ("a.csv", "q,p,y\na,b,c\nd,e,f\n", {"columns": ("q", "p", "y"), "form": "candidates"}, 4, 2),
+    "four columns named": ("a.csv", "q,p,y,z\na,b,c,d\n", {"columns": ("q", "p", "y", "z")}, 3, 1),
+}
+
+
+@pytest.mark.parametrize("name, content, options, rows, queries", CANDIDATES.values(), ids=CANDIDATES)
+def test_candidates_are_told_by_their_names(tmp_path, name, content, options, rows, queries):
+    file = read_pairs_file(placed(tmp_path, {name: content}) / name, **options)
+    assert found(file)[:2] + found(file)[3:] == ("candidates", rows, queries, 0)
+    assert file.frame["query"].is_monotonic_increasing
+    for _, some in file.frame.groupby("query"):
+        assert some.label.is_monotonic_decreasing and set(some.label) == {0, 1}, "positives first"
+
+
+def test_what_is_read_of_candidates(tmp_path):
+    file = read_pairs_file(placed(tmp_path, {"a.jsonl": lines(PASSAGES)}) / "a.jsonl")
+    assert file.right == ["T p", "n", "m"] and file.note == "read as triplets: query, positive_passages, negative_passages"
+    rows = [("q", "p", "n", "x"), ("q", "n", "p", "y"), ("r", "p", "p", "x"), ("r", "s", "t", "z")]
+    file = read_pairs_file(pd.DataFrame(rows, columns=["anchor", "positive", "negative", "kind"]), group="kind")
+    assert file.left_out == {"negatives that match the same query": 3, "queries without a negative": 3}
+    assert list(zip(file.left, file.right, file.labels, file.frame.line, file.frame.group)) == [
+        ("r", "s", 1, 4, "z"), ("r", "t", 0, 4, "z")]
+
+
+# ---------------------------------------------------------------- retrieval
+
+
+CORPUS = lines({"_id": "d1", "title": "T", "text": "x"}, {"_id": "d2", "title": "", "text": "y"}, {"_id": "d3", "text": "z"})
+QUERIES = lines({"_id": "0042", "text": "q"}, {"_id": "42", "text": "r"}, {"_id": "7", "text": "s"})
+QRELS = "query-id\tcorpus-id\tscore\n0042\td1\t1\n0042\td2\t0\n42\td2\t2\n42\td3\t1\n"
+TREC = "0042 0 d1 1\n0042 Q0 d2 -1\n42 0 d2 2\n42 0 d3 1\n"
+BEIR = {"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, "qrels/test.tsv": QRELS}
+BARE = "d1\tT x\nd2\ty\nd3\tz\n"
+FOLDERS = { # files, what is given behind the folder, options
+    "BEIR": (BEIR, "", {}),
+    "BEIR without a header": (BEIR | {"qrels/test.tsv": QRELS.partition("\n")[2]}, "", {}),
+    "grades written 1.0": (BEIR | {"qrels/test.tsv": QRELS.replace("\t1\n", "\t1.0\n")}, "", {}),
+    "BEIR packed": ({"corpus.jsonl.gz": CORPUS, "queries.jsonl.gz": QUERIES, "qrels/test.tsv.gz": QRELS}, "", {}),
+    "another split": (BEIR | {"qrels/dev.tsv": QRELS, "qrels/test.tsv": ""}, ":dev", {}),
+    "the only split": ({"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, "qrels/mine.tsv": QRELS}, "", {}),
+    "id": ({name: text.replace("_id", "id") for name, text in BEIR.items()}, "", {}),
+    "FlagEmbedding": ({"corpus.jsonl": CORPUS.replace("_id", "id"), "test_queries.jsonl": QUERIES.replace("_id", "id"), "test_qrels.jsonl": lines(
+        *({"qid": q, "docid": d, "relevance": g} for q, d, g in (line.split("\t") for line in QRELS.splitlines()[1:])))}, "", {}),
+    "MTEB's Parquet": ({
+        "corpus/corpus-00000-of-00002.parquet": {"_id": ["d1"], "title": ["T"], "text": ["x"]},
+        "corpus/corpus-00001-of-00002.parquet": {"_id": ["d2", "d3"], "title": ["", ""], "text": ["y", "z"]},
+        "queries/queries-00000-of-00001.parquet": {"_id": ["0042", "42", "7"], "text": ["q", "r", "s"]},
+        "data/test-00000-of-00001.parquet": {"query-id": ["0042", "0042", "42", "42"], "corpus-id": ["d1", "d2", "d2", "d3"], "score": [1, 0, 2, 1]}}, "", {}),
+    "TREC": ({"corpus.jsonl": CORPUS, "topics.txt": "0042\tq\n42\tr\n7\ts\n", "qrels.txt": TREC}, "", {}),
+    "TREC, .qrels": ({"corpus.jsonl": CORPUS, "queries.tsv": "0042\tq\n42\tr\n7\ts\n", "mine.qrels": TREC}, "", {}),
+    "MS MARCO": ({"collection.tsv": BARE, "queries.dev.tsv": "0042\tq\n42\tr\n7\ts\n", "qrels.dev.tsv": TREC.replace(" ", "\t")}, ":dev", {}),
+    "tables with a header": ({"corpus.csv": "id,title,text\nd1,T,x\nd2,,y\nd3,,z\n", "queries.csv": "id,text\n0042,q\n42,r\n7,s\n",
+                              "qrels.csv": "query_id,doc_id,relevance\n0042,d1,1\n0042,d2,0\n42,d2,2\n42,d3,1\n"}, "", {}),
+    "Tevatron": ({"corpus.jsonl": CORPUS.replace("_id", "docid"), "queries.jsonl": lines(
+        {"query_id": "0042", "query_text": "q", "positive_document_ids": ["d1"]}, {"query_id": "42", "query_text": "r", "positive_document_ids": ["d2", "d3"]})}, "", {}),
+}
+
+
+@pytest.mark.parametrize("files, behind, options", FOLDERS.values(), ids=FOLDERS)
+def test_folders_of_queries(tmp_path, files, behind, options):
+    folder = placed(tmp_path / "set", files)
+    file = read_pairs_file(f"{folder}{behind}", **options)
+    assert file.form == "retrieval" and file.corpus == ["T x", "y", "z"] and file.name == "set"
+    frame = file.frame
+    assert list(zip(file.left, file.right, frame["query"], frame.document, frame.itself)) == [
+        ("q", "T x", 0, 0, -1), ("r", "y", 1, 1, -1), ("r", "z", 1, 2, -1)]
+    assert named_tests([f"new={folder}{behind}"]) == {"new": f"{folder}{behind}"}
+
+
+THREE = {"queries": {"0042": "q", 42: "r"}, "corpus": {"d1": "x", "d2": {"title": "T", "text": "y"}}, "relevant_docs": {"0042": {"d1"}, 42: ["d2", "d1"]}}
+
+
+def test_three_dicts(tmp_path):
+    file = read_pairs_file(THREE, name="mine")
+    assert found(file) == ("retrieval", 3, 3, 2, 2) and file.corpus == ["x", "T y"] and file.name == "mine"
+    written = THREE | {"relevant_docs": {"0042": ["d1"], "42": ["d2", "d1"]}, "mode": "text"}
+    for indent in (None, 1):
+        path = placed(tmp_path, {"a.json": json.dumps(written, indent=indent)}) / "a.json"
+        assert read_pairs_file(path).frame.drop(columns="line").equals(file.frame.drop(columns="line"))
+    tables = {"corpus": Dataset.from_list([{"_id": "d1", "text": "x"}, {"_id": "d2", "title": "T", "text": "y"}]),
+              "queries": Dataset.from_list([{"_id": "0042", "text": "q"}, {"_id": "42", "text": "r"}]),
+              "qrels": Dataset.from_list([{"query-id": q, "corpus-id": d, "score": 1} for q, d in (("0042", "d1"), ("42", "d1"), ("42", "d2"))])}
+    assert found(read_pairs_file(DatasetDict(tables))) == found(file)
+    with pytest.raises(DataError, match="mine: relevant_docs:42: text 'd9' is not in mine: corpus"):
+        read_pairs_file(THREE | {"relevant_docs": {42: ["d9"]}}, name="mine")
+
+
+def test_what_is_left_out_of_retrieval_is_counted(tmp_path):
+    corpus = CORPUS + lines({"_id": "d4", "title": "", "text": " "}, {"_id": "7", "title": "", "text": "s"}, {"_id": "8", "text": "other"})
+    queries = QUERIES + lines({"_id": "8", "text": "t"})
+    qrels = QRELS + "7\td1\t1\n7\t7\t1\n8\td1\t1\n8\td1\t1\n"
+    folder = placed(tmp_path / "set", {"corpus.jsonl": corpus, "queries.jsonl": queries + lines({"_id": "9", "text": "u"}), "qrels/test.tsv": qrels})
+    file = read_pairs_file(folder)
+    assert file.left_out == {
+        "judgments with a grade below 1": 1, "judgments that stand twice": 1, "judgments of a query's own text": 1,
+        "queries without a judgment": 1, "texts of the corpus that have nothing to read": 1}
+    assert file.corpus == ["T x", "y", "z", "s", "other"]
+    assert dict(zip(file.left, file.frame.itself)) == {"q": -1, "r": -1, "s": 3, "t": -1}, "same id and same text"
+    assert file.frame.line.tolist() == [2, 4, 5, 6, 8] and file.labels.tolist() == [1, 2, 1, 1, 1]
+    strict = read_pairs_file(folder, match_from=2)
+    assert strict.left == ["r"] and strict.left_out["queries without a grade of 2 or more"] == 3
+
+
+ALONE = { # name, content, options
+    "anchor and positive": ("a.csv", "anchor,positive\nq,p\nr,s\nq,t\nr,q\nq,q\n", {}),
+    "a list of answers": ("a.jsonl", lines({"query": "q", "positive": ["p", "t", "q"]}, {"query": "r", "positive": ["s", "q"]}), {}),
+    "FlagEmbedding without negatives": ("a.jsonl", lines({"query": "q", "pos": ["p", "t", "q"]}, {"query": "r", "pos": ["s", "q"]}), {}),
+    "RAGAS": ("a.jsonl", lines({"user_input": "q", "reference_contexts": ["p", "t", "q"]}, {"user_input": "r", "reference_contexts": ["s", "q"]}), {}),
+    "two columns named": ("a.csv", "one,two\nq,p\nr,s\nq,t\nr,q\nq,q\n", {"columns": ("one", "two")}),
+    "pairs that all match": ("a.csv", "sentence1,sentence2\nq,p\nr,s\nq,t\nr,q\nq,q\n", {"form": "retrieval"}),
+}
+
+
+@pytest.mark.parametrize("name, content, options", ALONE.values(), ids=ALONE)
+def test_anchors_search_the_matches_of_all(tmp_path, name, content, options):
+    file = read_pairs_file(placed(tmp_path, {name: content}) / name, **options)
+    assert found(file) == ("retrieval", 4, 4, 2, 4) and file.note.startswith("read as matches without labels: ")
+    assert file.left_out == {"pairs of a text with itself": 1}
+    rows = {(left, right, file.corpus[place], itself) for left, right, place, itself in zip(file.left, file.right, file.frame.document, file.frame.itself)}
+    at = file.corpus.index("q")
+    assert rows == {("q", "p", "p", at), ("q", "t", "t", at), ("r", "s", "s", -1), ("r", "q", "q", -1)}
+
+
+# ---------------------------------------------------------------- tables in Python
+
+
+TRIPLETS = {"anchor": ["q", "r"], "positive": ["p", "s"], "negative": ["n", "t"]}
+
+
+@pytest.mark.parametrize("table", [
+    TRIPLETS, pd.DataFrame(TRIPLETS), Dataset.from_dict(TRIPLETS), pa.table(TRIPLETS), pd.DataFrame(TRIPLETS).to_dict("records"),
+    DatasetDict(test=Dataset.from_dict(TRIPLETS)), {"test": pd.DataFrame(TRIPLETS)}, {key: pd.Series(cells) for key, cells in TRIPLETS.items()},
+], ids=["dict of lists", "pandas", "datasets", "Arrow", "list of dicts", "one split", "one split of pandas", "dict of series"])
+def test_tables_are_as_good_as_files(table):
+    file = read_pairs_file(table, name="mine")
+    assert found(file) == ("candidates", 4, 2, 2, 0) and file.right == ["p", "n", "s", "t"]
+    assert file.sha256 == read_pairs_file(TRIPLETS).sha256 and file.rows_sha256 == read_pairs_file(TRIPLETS).rows_sha256
+
+
+def test_rows_of_each_form_have_their_own_sha256():
+    others = [read_pairs_file({"anchor": ["q", "q"], "positive": ["p", "s"]}), read_pairs_file(TRIPLETS),
+              read_pairs_file(TRIPLETS | {"negative": ["n", "u"]}), read_pairs_file(THREE),
+              read_pairs_file(THREE | {"corpus": THREE["corpus"] | {"d3": "z"}})]
+    assert len({file.rows_sha256 for file in others}) == len({file.sha256 for file in others}) == 5
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+BAD = { # files, what is given, options, words of the message
+    "an unknown query": (BEIR | {"qrels/test.tsv": QRELS + "9\td1\t1\n"}, "", {}, "test.tsv:6: query '9' is not in .*queries.jsonl"),
+    "an unknown text": (BEIR | {"qrels/test.tsv": QRELS + "7\td9\t1\n"}, "", {}, "test.tsv:6: text 'd9' is not in .*corpus.jsonl"),
+    "an unknown text that is not relevant": (BEIR | {"qrels/test.tsv": QRELS + "7\td9\t0\n"}, "", {}, "test.tsv:6: text 'd9'"),
+    "nothing relevant": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\t0\n"}, "", {}, "test.tsv:6: query '7' has no relevant text"),
+    "two grades": (BEIR | {"qrels/test.tsv": QRELS + "42\td2\t1\n"}, "", {}, "test.tsv:6: .*judged twice, .*line 4"),
+    "a grade in words": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\tyes\n"}, "", {}, "test.tsv:6: a grade is expected, found 'yes'"),
+    "half a grade": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\t0.5\n"}, "", {}, "test.tsv:6: grades are whole numbers.*--match-from"),
+    "a run": (BEIR | {"qrels/test.tsv": "7 Q0 d1 1 17.3 me\n"}, "", {}, "test.tsv:1: six cells, as in a TREC run"),
+    "two cells": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\n"}, "", {}, "test.tsv:6: 3 or 4 cells"),
+    "an empty corpus": (BEIR | {"corpus.jsonl": ""}, "", {}, "corpus.jsonl: no texts"),
+    "no corpus": ({"queries.jsonl": QUERIES, "qrels/test.tsv": QRELS}, "", {}, "no corpus among its files .*qrels, queries.jsonl"),
+    "no judgments": ({"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES}, "", {}, "no judgments among its files"),
+    "no such split": (BEIR, ":dev", {}, "no judgments of a split 'dev'; there are test"),
+    "several splits": ({"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, "qrels/dev.tsv": QRELS, "qrels/train.tsv": QRELS}, "", {},
+                       "splits dev, train: name one of them, e.g. .*set:dev"),
+    "an id twice": (BEIR | {"corpus.jsonl": CORPUS + CORPUS}, "", {}, "corpus.jsonl:4: the id 'd1' stands twice, first in line 1"),
+    "no id": (BEIR | {"queries.jsonl": QUERIES + lines({"text": "t"})}, "", {}, "queries.jsonl:4: column '_id': an id is expected"),
+    "no text": (BEIR | {"corpus.jsonl": CORPUS.replace('"x"', '7')}, "", {}, "corpus.jsonl:1: a text is expected, found 7"),
+    "a relevant text without a letter": (BEIR | {"corpus.jsonl": CORPUS.replace('"y"', '" "')}, "", {}, "corpus.jsonl:2: a text is expected"),
+    "a folder of something else": ({"a.csv": HEAD + TWO}, "", {}, "no corpus and no queries among its files"),
+    "an empty folder": ({"x/y": ""}, "", {}, "no corpus and no queries"),
+    "mixed rows": ({"a.jsonl": lines(N_TUPLE, {"left": "a", "right": "b", "label": 1})}, "/a.jsonl", {}, "a.jsonl:2: rows of two forms: "),
+    "a header that is data": ({"a.csv": "a lamp,lamps,1\na chair,a table,0\n"}, "/a.csv", {}, "names no column that is known .*'a lamp'.*header"),
+    "no label": ({"a.csv": "sentence1,sentence2\na,b\n"}, "/a.csv", {}, "no column 'label'.*form='retrieval'.*--columns sentence1,sentence2"),
+    "queries alone": ({"a.csv": "query,postive\na,b\n"}, "/a.csv", {}, "'query' looks like a column of queries.*did you mean 'postive'"),
+    "another form": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"form": "retrieval"},
+                     "form 'retrieval' is asked for, and it looks like 'candidates' .*triplets: anchor, positive, negative"),
+    "a folder asked as pairs": (BEIR, "", {"form": "pairs"}, "form 'pairs' is asked for, and it looks like 'retrieval'"),
+    "a query without a match": ({"a.jsonl": lines({"query": "q", "pos": ["p"], "neg": ["n"]}, {"query": "r", "pos": [], "neg": ["n"]})}, "/a.jsonl", {},
+                                "a.jsonl:2: column 'pos': a query without a match"),
+    "an empty text in a list": ({"a.jsonl": lines({"query": "q", "pos": ["p"], "neg": ["n", ""]})}, "/a.jsonl", {}, "a.jsonl:1: column 'neg'"),
+    "no negative at all": ({"a.jsonl": lines({"query": "q", "pos": ["p"], "neg": []})}, "/a.jsonl", {}, "no query with a negative"),
+    "words": ({"a.csv": HEAD + "a,b,yes\nc,d,no\n"}, "/a.csv", {}, "a.csv:2: .*found 'yes'.*they are 'no', 'yes'.*--match yes"),
+    "-1 and 1": ({"a.csv": HEAD + "a,b,-1\nc,d,1\n"}, "/a.csv", {}, "a.csv:2: .*--match 1"),
+    "grades": ({"a.csv": HEAD + "a,b,4.5\nc,d,1\n"}, "/a.csv", {}, "a.csv:2: .*found '4.5'; grades are read by --match-from 4"),
+    "a word that is no label": ({"a.csv": HEAD + "a,b,yes\nc,d,no\n"}, "/a.csv", {"match": "true"}, "all 2 labels are 0.*match is 'true', labels are 'no', 'yes'"),
+    "no grade": ({"a.csv": HEAD + "a,b,5\nc,d,x\n"}, "/a.csv", {"match_from": 4}, "a.csv:3: column 'label': a grade is expected, found 'x'"),
+    "a match of triplets": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"match": "yes"}, "match is given, and there are no labels"),
+    "a cell that goes on": ({"a.tsv": 'left\tright\tlabel\n"a\nb"\tc\t1\n'}, "/a.tsv", {}, "a.tsv:2: 1 cells.*Between tabs"),
+    "JSON that is cut off": ({"a.json": '[{"left": "a"},\n {"left": "b"}\n'}, "/a.json", {}, "a.json:3: the list of objects is not closed"),
+    "JSON that is none": ({"a.json": '{"left":\n ["a",]}'}, "/a.json", {}, "a.json:2: "),
+    "columns of several lengths": ({"a.json": '{"left": ["a"], "right": ["b", "c"]}'}, "/a.json", {}, "left 1, right 2"),
+    "splits in a file": ({"a.json": json.dumps({"train": [N_TUPLE], "test": [N_TUPLE]})}, "/a.json", {}, "2 splits, train, test: pass one"),
+    "a packed file that is cut off": ({"a.csv": gzip.compress((HEAD + TWO).encode())[:-5]}, "/a.csv", {}, "a.csv"),
+    "a name without an ending": ({"pairs": HEAD + TWO}, "/pairs", {}, "the name must end in one of"),
+}
+
+
+@pytest.mark.parametrize("files, given, options, words", BAD.values(), ids=BAD)
+def test_what_cannot_be_read_is_told_in_one_sentence(tmp_path, files, given, options, words):
+    folder = placed(tmp_path / "set", files)
+    with pytest.raises(DataError) as e:
+        read_pairs_file(f"{folder}{given}", **options)
+    assert re.search(words, str(e.value)), str(e.value)
+    assert "\n" not in str(e.value)
+
+
+def test_a_packed_file_that_is_damaged(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    for data in (gzip.compress((HEAD + TWO).encode())[:-5], b"no gzip"):
+        path.write_bytes(data)
+        with pytest.raises(DataError, match="a.csv.gz: the file is damaged, or not packed"):
+            read_pairs_file(path)
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"form": "triplets"}, "form: one of pairs, candidates, retrieval"), ({"match": "yes", "match_from": 3}, "got both"),
+    ({"other_to": 2}, "needs match_from"), ({"match_from": 2, "other_to": 2}, "must be below"), ({"match_from": "4"}, "a number is expected"),
+    ({"columns": ("left",)}, "left, right and label"),
+])
+def test_options_that_do_not_fit(options, words):
+    with pytest.raises(DataError, match=words):
+        read_pairs_file({"left": ["a", "b"], "right": ["c", "d"], "label": [1, 0]}, **options)
+
+
+def test_splits_are_named():
+    table = Dataset.from_dict(TRIPLETS)
+    with pytest.raises(DataError, match=r"mine: 2 splits, train, test: pass one of them, e.g. ds\['test'\]"):
+        read_pairs_file(DatasetDict(train=table, test=table), name="mine")
+
+
+def test_a_cell_that_pandas_emptied_is_explained():
+    frame = pd.DataFrame({"left": ["a", None], "right": ["b", "c"], "label": [1, 0]})
+    with pytest.raises(DataError, match="pandas and datasets make that of NA, null and None"):
+        read_pairs_file(frame)
+
+
+def test_columns_by_the_name_of_a_file():
+    assert columns_by_name([]) == (None, {})
+    assert columns_by_name(["a,b", "new=question1,question2,is_duplicate"]) == (("a", "b"), {"new": ("question1", "question2", "is_duplicate")})
+    for given in (["a,b", "c,d"], ["new=a,b", "new=c,d"], ["a"], ["=a,b"], ["new=a,"]):
+        with pytest.raises(ConfigError, match="--columns"):
+            columns_by_name(given)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_test_may_be_any_file_or_folder(tmp_path, kind):
+    for name in (f"a{kind}", f"a{kind}.gz", "a.txt"):
+        Path(tmp_path / name).touch()
+        assert named_tests([f"new={tmp_path / name}"]) == {"new": str(tmp_path / name)}
+    assert named_tests([f"new={tmp_path}"]) == {"new": str(tmp_path)}
+    with pytest.raises(DataError, match="no such file"):
+        named_tests([f"new={tmp_path}/none{kind}"])
