@@ -423,7 +423,7 @@ def test_a_strength_that_is_not_given_is_the_best_on_the_validation_pairs(encode
     best = found.tried.sort_values("value", ascending=False, kind="stable").drop_duplicates("method")
     strengths = {method.name: method.strength for method in found.methods}
     assert strengths == dict(zip(best.method, best.strength)) | {"base": None, "plain": None, "outreg:1": 1.}
-    assert "pairs that are no test" in found.html() and "0.01: " in found.html()
+    assert "which is no test" in found.html() and "0.01: " in found.html()
     turned = {"kept": held_out["kept"].assign(label=1 - held_out["kept"].label)}
     other = compared(encoder, pairs, methods="plain,wise-ft", validation=turned)
     assert other.methods[1].strength == other.tried.loc[other.tried.value.idxmax()].strength
@@ -618,5 +618,6 @@ def test_what_to_know_of_a_test_is_told(reported, encoder, pairs):
     found = compared(encoder, (train, {"leaked": half, "again": half}), methods="base,plain")
     told = found.warnings()
     assert told[0] == "leaked and again are the same pairs: one test under 2 names."
-    assert told[1].startswith("leaked: 100 of 200 pairs stand in the training file too") and "often missed" in told[2]
+    assert told[1].startswith("Provisional: 2 seeds")
+    assert told[2].startswith("leaked: 100 of 200 pairs stand in the training file too") and "often missed" in told[3]
     assert repr(found).startswith(told[0]) and json.loads(found.json())["warnings"] == told
