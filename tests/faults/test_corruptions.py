@@ -127,21 +127,10 @@ def test_claims(name, tally, tmp_path, monkeypatch):
         assert sentence in said and "claims.ipynb" in said, said
 
 
-# models: of folders, test_model_folders.py asks
+# encoders that are kept; of folders test_model_folders.py asks
 
 def cut(path, share=2):
     path.write_bytes(path.read_bytes()[:path.stat().st_size // share])
-
-
-def test_a_model_by_the_command_line(originals, tally, tmp_path):
-    with tally.trial("damaged models"):
-        folder = tmp_path / "table"
-        shutil.copytree(originals / "table", folder)
-        cut(folder / "modules.json")
-        pairs = write_pairs(tmp_path / "a.csv")
-        with unchanged(tmp_path):
-            done = shell("compare", "--base", folder, "--train", pairs, "--test", f"t={pairs}", "--out", tmp_path / "out")
-        refused(done, str(folder), "modules.json: ")
 
 
 DAMAGED_CACHE = {
