@@ -123,7 +123,7 @@ docs: $(VENV)/.stamp-docs | .cache ## build the pages in _docs/ from the noteboo
 	OMP_NUM_THREADS=1 $(BIN)/python tools/docs.py
 
 docs-check: $(VENV)/.stamp-lab docs ## build the pages and look at them, in a browser where there is a Chromium
-	$(BIN)/python -m pytest tests/site -rs
+	$(BIN)/python -m pytest tests/site -rs --numprocesses auto --dist worksteal
 
 bench: $(VENV)/.stamp-bench | .cache ## run every bench, one after the other: ratios of times, nothing is written
 	for bench in $(BENCHES); do $(BIN)/python bench/$$bench.py || exit 1; done

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from debias_nb.repro.agree import apart, why_not_compared
+from made import experiment
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.slow
@@ -93,7 +94,11 @@ def test_other_instructions_say_the_same(both, name):
 
 @pytest.mark.parametrize("loss, is_apart", [("mse", True), ("hinge", False)])
 def test_what_looks_for_the_hardest_items_may_be_a_point_apart(loss, is_apart):
+    run, = experiment(["Finetuned"], [0]).runs()
+    run = run.model_copy(update={"training": run.training.model_copy(update={"loss": loss})})
+
     def record(value):
-        return {"config": {"encoder": {"kind": "static"}, "training": {"loss": loss}}, "metrics": {"iid": {"p1": value}}}
+        return {"run": run, "metrics": {"iid": {"p1": value}}}
+
     assert apart({"a": record(.5)}, {"a": record(.509)}).apart.item() == is_apart
     assert apart({"a": record(.5)}, {"a": record(.511)}).apart.item()

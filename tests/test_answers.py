@@ -1,9 +1,5 @@
 """Training on answers: methods share their start, weights reach the loss, checkpoints hold everything, runs repeat, bad
 input is told."""
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +14,7 @@ from debias_nb.settings import AnswersWorldConfig, EncoderConfig
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
 from debias_nb.repro.runs.runner import absent, execute, run_all
 from debias_nb.data.answers import Answers, planted_answers, shared_words
-from debias_nb.repro.runs.records import Store, TrainingFailed, comparable
+from debias_nb.repro.runs.records import Store, TrainingFailed
 from debias_nb.data.registry import MissingData
 from dry import dry_step
 
@@ -300,26 +296,6 @@ def test_scores_do_not_depend_on_batches_or_mode(train):
 
 
 # runs
-
-EXECUTE = """
-import json, sys
-from debias_nb.repro.config import RunConfig
-from debias_nb.repro.runs.runner import execute
-print(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))
-"""
-
-
-@pytest.mark.slow
-def test_a_run_repeats_in_another_process(tmp_path):
-    run = run_of(SCAN, measure=("cases",))
-    here = comparable(execute(run))
-    env = os.environ | {
-        "PYTHONHASHSEED": "5", "DEBIAS_NB_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2"}
-    command = [sys.executable, "-c", EXECUTE, run.model_dump_json()]
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert comparable(json.loads(done.stdout.splitlines()[-1])) == here
-
 
 def test_noise_belongs_to_the_corpus_and_not_to_the_seed():
     def fingerprint(run):

@@ -135,13 +135,6 @@ def test_ratios_are_taken_inside_a_round():
     assert found["plain"]["ms"]["median"] == 100.
 
 
-@pytest.mark.parametrize("options", ["--repeats 0", "--quick --write"])
-def test_options_that_make_no_sense_are_refused(options, capsys):
-    with pytest.raises(SystemExit):
-        common.asked("", 5, {}, options.split())
-    assert options.split()[0] in capsys.readouterr().err
-
-
 def test_every_bench_has_its_turn_and_every_record_a_word():
     scripts = {path.stem for path in BENCH.glob("*.py")} - {"common"}
     lines = (ROOT / "Makefile").read_text("utf-8").splitlines()

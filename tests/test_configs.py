@@ -323,7 +323,6 @@ MASKED = {"regulariser": "itvreg", "mask_share": .5}
     (AuthorsConfig, {"bias": 0}, "bias"),
     (AuthorsConfig, {"student": "corrected"}, "gamma"),
     (AuthorsConfig, {"base": "mll", "gamma": 1}, "gamma"),
-    (MethodConfig, {"name": "x", **MASKED, "weight": -1}, "weight"),
     (MethodConfig, {"name": "x", "regulariser": "itvreg", "weight": 1}, "mask_share"),
     (MethodConfig, {"name": "x", "mask_share": .5}, "mask_share"),
     (MethodConfig, {"name": "x", "regulariser": "outreg", "trained": False}, "not trained"),

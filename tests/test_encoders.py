@@ -175,13 +175,6 @@ def test_the_hub_is_asked_for_a_commit_alone_and_where_downloads_are_allowed(fol
     assert not is_static(load_encoder(config(name))), "placed by hand it needs no revision"
 
 
-def test_what_the_hub_sends_is_checked_too(folder, offline):
-    (folder / "bert/model.safetensors").rename(folder / "bert/pytorch_model.bin")
-    offline.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: str(folder / "bert"))
-    with pytest.raises(EncoderError, match="pickles"):
-        load_encoder(config(HUB, revision=REVISION))
-
-
 def test_every_encoder_that_a_configuration_names_has_a_card():
     from debias_nb.repro.pages.frame import all_experiments, papers
     cards = encoder_cards()

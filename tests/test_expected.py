@@ -221,6 +221,7 @@ MISTAKES = [ # paper, what stands there, what is mistyped, what the error names
     ("itvreg", "tolerance: 1.0", "tolerance: 0", "tolerance"),
     ("itvreg", "value: null", "std: 1.0", "value"),
     ("itvreg", "paper: itvreg", "paper: arr", "arr"),
+    ("itvreg", "value: 22.50", "value: [22.50", "line "),
     ("scan", "{method: RE2}", "{model: RE2}", "model"),
     ("scan", "{method: RE2}", "{method: HyperQA}", "stands twice"),
 ]

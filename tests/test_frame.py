@@ -16,7 +16,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import lock as locking
-import readme
 import sync
 from notebooks import is_skipped, local, notebooks, outside_code, relink, settings
 
@@ -315,34 +314,6 @@ def test_unclean_notebooks_are_found_and_mended_and_keep_their_tags(toy):
     assert mended["execution_count"] is None and mended["metadata"] == {"tags": ["parameters"]}
     assert mended["outputs"], "outputs stay"
     assert sync.unclean(toy) == [foreign]
-
-
-SHOWN_TABLE = "from IPython.display import Markdown\nMarkdown('a table of [pages](../settings.ini)')"
-
-
-@pytest.mark.slow
-def test_readme_is_the_run_index_without_its_hidden_cells(toy):
-    notebook(
-        toy / "nbs/index.ipynb",
-        ("md", "# Toy\n\n> See [one](00_one.ipynb) and [settings](../settings.ini#x), not `](this)`."),
-        ("code", "#| hide\nx = 41"),
-        ("code", "#| eval: true\nx + 1"),
-        ("code", "#| echo: false\nprint('shown')"),
-        ("code", "#| eval: false\nraise SystemExit"),
-        ("code", "#| echo: false\n" + SHOWN_TABLE))
-    text = readme.readme(toy)
-    assert "a table of [pages](settings.ini)" in text, "what code shows is seen from the root, too"
-    assert "[one](nbs/00_one.ipynb)" in text and "[settings](settings.ini#x)" in text and "`](this)`" in text
-    assert "```python\nx + 1\n```\n\n    42\n" in text, "run with the hidden cell, shown without it"
-    assert "41" not in text and "#|" not in text and "print" not in text and "    shown" in text
-
-    assert readme.difference(toy)[2:], "there is no README.md yet"
-    (toy / "README.md").write_text(text, "utf-8")
-    assert readme.difference(toy) == []
-
-    notebook(toy / "nbs/index.ipynb", ("md", "# Toy\n\nSee [nothing](nothing.ipynb)."))
-    with pytest.raises(SystemExit, match="nbs/index.ipynb: a link leads to nbs/nothing.ipynb"):
-        readme.readme(toy)
 
 
 def test_code_is_left_alone_by_what_rewrites_text():

@@ -11,7 +11,7 @@ import pytest
 
 import lab
 import outputs
-from notebooks import ROOT, is_plumbing, notebooks, settle
+from notebooks import ROOT, notebooks
 from debias_nb.checks import ConfigError
 from debias_nb.repro.pages import frame
 from debias_nb.repro.notebooks import executed_path
@@ -87,24 +87,6 @@ def test_lab_is_told_so(tmp_path):
 
 
 # The order for a reader.
-
-def test_plumbing_is_folded_and_nothing_else(tmp_path):
-    def is_folded(source, of_paper, **metadata):
-        return is_plumbing({"cell_type": "code", "source": source, "metadata": metadata}, of_paper)
-
-    imports, function, table = "import re\nfrom pathlib import Path", "def f():\n    return 1", "show(table)"
-    assert [is_folded(source, True) for source in (imports, function, table)] == [True, True, False]
-    assert [is_folded(source, False) for source in (imports, function, table)] == [True, False, False]
-    assert is_folded("#| default_exp x", False) and is_folded("#| hide\nf()", False)
-    assert is_folded("#| echo: false\nplot()", False) and is_folded("#| echo: false\nplot()", True)
-    assert is_folded("import re\nx = 1", True) and not is_folded("import re\nx = 1", False)
-    assert is_folded("x = 1\n" * 16, True) and not is_folded("profile: str = 'small'\n" * 16, True, tags=["parameters"])
-    assert not is_folded("!ls", False)
-
-    nb = {"metadata": {}, "cells": [{"cell_type": "code", "source": table, "metadata": {"jupyter": {"source_hidden": True}}}]}
-    settle(nb)
-    assert nb["cells"][0]["metadata"] == {}
-
 
 @pytest.mark.parametrize("path", PAPERS, ids=named)
 def test_a_reading_fits_into_the_window(path):

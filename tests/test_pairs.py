@@ -3,7 +3,6 @@
 Pairs laid out as tokenizers lay them out, batches that do not matter, and encoders that are not what they should be.
 """
 import copy
-import json
 import shutil
 from functools import partial
 
@@ -489,23 +488,6 @@ NO_TEXTS = "'learned' makes its vocabulary of texts, and none were given"
 def test_encoders_that_cannot_be_had_are_named(models, config, message):
     with pytest.raises(EncoderError, match=message):
         load_pair_encoder(EncoderConfig(**config))
-
-
-def test_plain_folders_that_are_not_safe_are_refused(models):
-    plain = models / "plain"
-    config = CONFIGS["plain"]
-    written = (plain / "config.json").read_text()
-    with_code = json.loads(written) | {"auto_map": {"AutoModel": "modeling.Own"}}
-    (plain / "config.json").write_text(json.dumps(with_code))
-    with pytest.raises(EncoderError, match="auto_map names code of the repository, which is not run"):
-        load_pair_encoder(config)
-    (plain / "config.json").write_text(written)
-    (plain / "model.safetensors").rename(plain / "pytorch_model.bin")
-    with pytest.raises(EncoderError, match="plain: only pytorch_model.bin, which are pickles"):
-        load_pair_encoder(config)
-    (plain / "config.json").unlink()
-    with pytest.raises(EncoderError, match="plain: neither modules.json nor config.json"):
-        load_pair_encoder(config)
 
 
 def test_another_file_than_the_card_says_is_refused(models, monkeypatch):

@@ -1,9 +1,6 @@
 """Runs on authors: parts of a corpus, who is found and who is not, settings chosen on validation texts alone, records
 that repeat, bad input."""
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +18,7 @@ from debias_nb.settings import AuthorsWorldConfig, EncoderConfig
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, SplitConfig, TrainConfig
 from debias_nb.encoders.tokens import embed
 from debias_nb.repro.runs.runner import absent, execute
-from debias_nb.repro.runs.records import TrainingFailed, comparable
+from debias_nb.repro.runs.records import TrainingFailed
 from debias_nb.data.registry import MissingData
 from cells import defined_in
 from dry import dry_step
@@ -297,28 +294,6 @@ def test_infinite_losses_stop(base):
 
 
 # ---- records
-
-EXECUTE = """
-import json, sys
-from debias_nb.repro.config import RunConfig
-from debias_nb.repro.runs.runner import execute
-print(json.dumps(execute(RunConfig.model_validate_json(sys.argv[1]))))
-"""
-
-
-def test_a_record_repeats_in_another_process_and_after_other_runs():
-    run = run_of(ARR, seed=3)
-    execute(run_of(CL, seed=1))
-    here = comparable(execute(run))
-    env = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2"}
-    command = [sys.executable, "-c", EXECUTE, run.model_dump_json()]
-    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    there = json.loads(done.stdout.splitlines()[-1])
-    assert comparable(there) == here
-    assert 0 < there["extra"]["history"]["B"] < 1
-    assert there["extra"]["steps"] == there["curve"]["step"][-1]
-
 
 def test_what_a_record_keeps():
     bow, cl = execute(run_of(BOW)), execute(run_of(CL))

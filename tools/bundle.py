@@ -3,7 +3,7 @@ files they read, their encoders (transformers in half precision), and wheels tha
 
     python tools/bundle.py configs/device/itvreg.yaml                 # writes .bundle/bundle.tar.xz, says what is in it
     python tools/bundle.py configs/device/itvreg.yaml --wheels .whl   # with the wheels of a folder
-    python tools/bundle.py --list .bundle/bundle.tar.xz               # what is in one
+    tar xOf .bundle/bundle.tar.xz checkout/bundle.json                # what is in one
 
 There: unpack it, then run from its folder `checkout`, with its folders `data` and `models`:
 
@@ -15,7 +15,6 @@ The code is that of a commit: a checkout with changes is packed, too, and its re
 """
 import argparse
 import json
-import lzma
 import shutil
 import subprocess
 import sys
@@ -157,15 +156,6 @@ def make(manifest: Path, out: Path, wheels: Path | None, limit: float) -> dict:
     return about
 
 
-def listed(path: Path) -> str:
-    "What a bundle says is in it. Raises `BundleError` for what is no bundle."
-    try:
-        with tarfile.open(path) as tar:
-            return told(json.load(tar.extractfile("checkout/bundle.json")))
-    except (TypeError, AttributeError, tarfile.TarError, EOFError, lzma.LZMAError, KeyError, ValueError):
-        raise BundleError(f"{path} is no bundle, or not a whole one") from None
-
-
 def told(about: dict) -> str:
     "What is in a bundle, a line a folder."
     sizes = {}
@@ -181,18 +171,12 @@ def told(about: dict) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("manifest", nargs="?", type=Path)
+    parser.add_argument("manifest", type=Path)
     parser.add_argument("--out", type=Path, default=Path(".bundle/bundle.tar.xz"))
     parser.add_argument("--wheels", type=Path, help="a folder of wheels to carry along")
     parser.add_argument("--limit", type=float, default=LIMIT, help="MiB that the bundle may have")
-    parser.add_argument("--list", type=Path, dest="listed", help="say what is in a bundle")
     given = parser.parse_args()
-    if not given.listed and not given.manifest:
-        parser.error("a manifest, or --list and a bundle")
     try:
-        if given.listed:
-            print(listed(given.listed))
-            return
         print(told(make(given.manifest, given.out, given.wheels, given.limit)))
     except (BundleError, ValueError, OSError) as e:
         sys.exit(f"bundle: {e}")

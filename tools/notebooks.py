@@ -1,14 +1,9 @@
-"What the tools share: where the notebooks are, how one is run without being changed, and where its links lead."
+"What the tools share: where the notebooks are, what their cells say of themselves, and where their links lead."
 import ast
 import configparser
-import os
 import posixpath
 import re
 from pathlib import Path
-
-import nbformat
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, DeadKernelError
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -104,33 +99,6 @@ def settle(nb: dict) -> None: # nb: as it lies in its file
         cell["metadata"].pop("jupyter", None)
         if cell["cell_type"] == "raw" or (cell["cell_type"] == "code" and is_plumbing(cell, of_paper)):
             cell["metadata"]["jupyter"] = {"source_hidden": True}
-
-
-def mark_skipped(nb, root: Path) -> None:
-    "Tag the cells that are not run: those that say so, and those with a flag that settings.ini keeps out of tests."
-    left_out = set(settings(root)["tst_flags"].split())
-    for cell in nb.cells:
-        own = flags(cell)
-        if own.get("eval") == "false" or own.keys() & left_out:
-            cell.metadata.setdefault("tags", []).append("skip-execution")
-
-
-def executed(path: Path, root: Path = ROOT):
-    """A copy of the notebook with its outputs, run in its own folder as nbdev_test runs it.
-    Raises `RuntimeError` naming a notebook that fails."""
-    nb = nbformat.read(path, as_version=4)
-    mark_skipped(nb, root)
-    client = NotebookClient(
-        nb, timeout=900, kernel_name="python3", extra_arguments=["--log-level=40"],
-        resources={"metadata": {"path": str(path.parent)}})
-    above = [str(root), os.environ.get("PYTHONPATH")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, above))}
-    try:
-        client.execute(env=environment)
-    except (CellExecutionError, DeadKernelError, TimeoutError) as e:
-        raise RuntimeError(f"{path.relative_to(root)}: {plain(str(e)).strip()}") from None
-    nb.metadata["language_info"] = {"name": "python"} # a cleaned notebook has none; its code would have no language
-    return nb
 
 
 def change_shown(cell, change) -> None:

@@ -4,9 +4,11 @@ import re
 import sys
 from pathlib import Path
 
+import nbformat
 from nbconvert import MarkdownExporter
 
-from notebooks import ROOT, change_shown, executed, flags, local, plain, relink, take_flags
+import outputs
+from notebooks import ROOT, change_shown, flags, local, plain, relink, take_flags
 
 SOURCE = "nbs/index.ipynb"
 TARGET = "README.md"
@@ -57,13 +59,25 @@ def readable(nb, root: Path = ROOT):
     return nb
 
 
+def executed(path: Path):
+    "A notebook with the outputs of a run. Raises `SystemExit` with what went wrong."
+    [[(_, made, error, _)]] = outputs.run_apart([[path]], 1)
+    if made is None:
+        sys.exit(error)
+    nb = nbformat.read(path, as_version=4)
+    for cell, found in zip(nb.cells, made):
+        if cell.cell_type == "code":
+            cell.outputs = [nbformat.from_dict(output) for output in outputs.all_kept(found)]
+    return nb
+
+
 def readme(root: Path = ROOT) -> str:
     "The text of README.md. Raises `SystemExit` when there is no index notebook or when it fails."
     if not (root / SOURCE).is_file():
         sys.exit(f"{SOURCE}: there is no such notebook")
     preferred = ["text/markdown", "text/plain"]
     exporter = MarkdownExporter(config={"NbConvertBase": {"display_data_priority": preferred}})
-    nb = executed(root / SOURCE, root)
+    nb = executed(root / SOURCE)
     text, _ = exporter.from_notebook_node(readable(nb, root))
     text = re.sub(r"[ \t]+$", "", plain(text), flags=re.M)
     text = re.sub(r"\n{3,}", "\n\n", text)

@@ -88,14 +88,14 @@ def describe(
         several_grades = int((grades > 1).sum())
     _, first = np.unique(answers.groups(), return_index=True)
     texts = list(map("{}\n{}".format, answers.questions, answers.answers))
-    counts = {
-        "questions": len(size),
-        "candidates": len(answers),
-        "relevant": int(answers.labels.sum()),
+    counts = {"questions": len(size), "candidates": len(answers), "relevant": int(answers.labels.sum())}
+    counts |= {
         "questions without a relevant candidate": np.count_nonzero(relevant == 0),
         "questions with only relevant candidates": np.count_nonzero(relevant == size),
         "questions with one candidate": np.count_nonzero(size == 1),
         "questions worded as another": int(wordings[wordings > 1].sum()),
+    }
+    counts |= {
         "repeated candidates": len(answers) - candidates.ngroups,
         "candidates with both labels": int((labels > 1).sum()),
         "candidates with several grades": several_grades,

@@ -138,23 +138,18 @@ def make_titles(
         raise DataError(f"{name}: none of {len(queries):,} queries has a relevant item")
 
     blank = [int((codes < 0).sum()) for codes in (query_of, item_of)]
-    told = (counts or {}) | {
-        "queries read": len(queries),
-        "items read": len(items),
-        "pairs read": len(relevance),
-        "queries without a title": blank[0],
-        "items without a title": blank[1],
-        "pairs without a title": len(relevance) - len(titled),
+    told = dict(counts or {})
+    told |= {"queries read": len(queries), "items read": len(items), "pairs read": len(relevance)}
+    untitled = len(relevance) - len(titled)
+    told |= {"queries without a title": blank[0], "items without a title": blank[1], "pairs without a title": untitled}
+    told |= {
         "queries merged": len(queries) - blank[0] - shape[0],
         "items merged": len(items) - blank[1] - shape[1],
         "pairs merged": len(titled) - named.nnz,
-        "pairs to the own title": named.nnz - others.nnz,
-        "pairs excluded": others.nnz - relevant.nnz,
-        "queries without a relevant item": shape[0] - len(rows),
-        "queries": len(rows),
-        "items": shape[1],
-        "pairs": relevant.nnz,
     }
+    told |= {"pairs to the own title": named.nnz - others.nnz, "pairs excluded": others.nnz - relevant.nnz}
+    told |= {"queries without a relevant item": shape[0] - len(rows)}
+    told |= {"queries": len(rows), "items": shape[1], "pairs": relevant.nnz}
     first = [side[side != ""].drop_duplicates().index for side in lowered] # of the texts with a title
     kept = first[0][rows]
     columns = {}

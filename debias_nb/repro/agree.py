@@ -8,7 +8,8 @@ from collections import Counter
 
 import pandas as pd
 
-from .pages.pairing import alike, depends_on_processor, made_by
+from .config import RunConfig
+from .pages.pairing import alike, config_of, depends_on_processor, made_by
 from .runs.records import Records
 
 
@@ -19,11 +20,11 @@ COUNTED = ("queries", "targets", "excluded")
 
 def why_not_compared(here: dict, committed: dict) -> str | None: # two records of one run; None: they are compared
     "What processors or versions that are unlike may change without bound: the one rule of what is not compared."
-    encoder = committed["config"].get("encoder") or {}
     if alike([made_by(here), made_by(committed)]):
         return None
-    is_pretrained = encoder.get("kind") == "transformer" and not encoder.get("pretrain")
-    if is_pretrained and encoder.get("dtype") == "bf16":
+    encoder = config_of(committed).encoder
+    is_pretrained = encoder.kind == "transformer" and not encoder.pretrain
+    if is_pretrained and encoder.dtype == "bf16":
         return "a pretrained transformer in bf16, recorded on another processor or with other versions"
     return None
 
@@ -48,6 +49,14 @@ def _numbers(records: Records) -> pd.Series: # by run, test and metric
     return pd.Series(known.values(), pd.MultiIndex.from_tuples(known, names=["run", "test", "metric"]), float)
 
 
+def _allowed(run: RunConfig) -> float:
+    "How far a share may lie from its record."
+    allowed = ALLOWED[run.encoder.kind]
+    if run.training and run.training.loss == "hinge":
+        return max(HINGE, allowed)
+    return allowed
+
+
 def apart(
     fresh: Records, # id -> record
     reference: Records,
@@ -58,12 +67,7 @@ def apart(
     found = _numbers(wanted).to_frame("reference")
     found["here"] = _numbers(fresh)
     found = found.reset_index()
-    allowed = {}
-    for run, record in wanted.items():
-        config = record["config"]
-        allowed[run] = ALLOWED[(config.get("encoder") or {}).get("kind", "static")]
-        if (config.get("training") or {}).get("loss") == "hinge":
-            allowed[run] = max(HINGE, allowed[run])
+    allowed = {run: _allowed(config_of(record)) for run, record in wanted.items()}
     is_count = found.metric.isin(COUNTED) | (found.test == "counts") # numbers that have to be the same
     gap = (found.here - found.reference).abs().fillna(math.inf) # without end where one lacks, not at all where both do
     found["gap"] = gap.mask(found.here.isna() & found.reference.isna(), 0.)

@@ -6,22 +6,15 @@ import shutil
 from contextlib import contextmanager
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from debias_nb.checks import ConfigError
-from debias_nb.settings import EncoderConfig
-from debias_nb.data.pairs import load_questions
-from debias_nb.data.registry import DataError, load_registry, locate, only_pinned
-from debias_nb.repro.pages.expected import load_expected
+from debias_nb.data.registry import load_registry
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError
-from debias_nb.encoders.loading import load_encoder
 from debias_nb.repro.cli import app
-from debias_nb.repro.config import ExperimentConfig
-from debias_nb.repro.runs.records import Store, make_record
 from debias_nb.repro.pages.verdicts import read_ledger
-from harness import QUICK, ROOT, make_project, settings_of
+from harness import QUICK, make_project
 
 
 def contents(folder) -> dict[str, bytes]: # of all files but locks
@@ -47,27 +40,6 @@ def refused(done, *words):
     assert done.exit_code == 2 and done.stderr.startswith("debias-nb: "), done.output
     for word in words:
         assert word in done.stderr, (word, done.stderr)
-
-
-# records: what is none, tests/test_records.py asks
-
-def test_records(tally, tmp_path, monkeypatch):
-    with tally.trial("damaged records"):
-        project = make_project(tmp_path)
-        runs = [run for run in ExperimentConfig.model_validate(settings_of()).runs() if run.training][:3]
-        same = dict(data={}, encoder={"name": "x"}, device="cpu", dtype="fp32", seconds=1., peak_memory=1, curve={})
-        store = Store(project / "results")
-        first, second, third = (store.append(make_record(run, {"unseen": {"auc05": .5}}, **same)) for run in runs)
-        damaged = {store.file(second): b"<<<<<<< HEAD", store.file(third): json.dumps(first).encode()}
-        for path, content in damaged.items():
-            path.write_bytes(content)
-        monkeypatch.chdir(project)
-        with unchanged(project), pytest.warns(UserWarning) as told:
-            assert shell("agree").exit_code == 1
-            assert store.all() == [first]
-        said = " ".join(str(one.message) for one in told)
-        for path in damaged:
-            assert f"{path} is left out: " in said
 
 
 # configurations
@@ -109,34 +81,7 @@ def test_configurations(name, tally, tmp_path, monkeypatch):
             refused(shell("run", "itvreg/demo"), "configs/itvreg/demo.planted.yaml", sentence)
 
 
-# claims and printed cells
-
-def cells(number, **changes) -> str:
-    "The printed tables with one cell changed."
-    found = yaml.safe_load((ROOT / "expected/itvreg.yaml").read_text("utf-8"))
-    found["tables"]["table1"]["cells"][number].update(changes)
-    return yaml.safe_dump(found, sort_keys=False)
-
-
-DAMAGED_CELLS = {
-    "a percentage above 100": (lambda: cells(0, value=120.0), "is no percent"),
-    "a row of another make": (lambda: cells(1, row={"model": "Finetuned"}), "is not made like the others"),
-    "an unknown key": (lambda: cells(0, vlaue=1.0), "did you mean 'value'?"),
-    "another paper": (lambda: (ROOT / "expected/arr.yaml").read_text("utf-8"), "says it is arr"),
-    "half a file": (lambda: cells(0)[:5000] + "\n  [", "line "),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGED_CELLS)
-def test_printed_cells(name, tally, tmp_path):
-    change, sentence = DAMAGED_CELLS[name]
-    with tally.trial("damaged claims and printed cells"):
-        project = make_project(tmp_path)
-        (project / "expected/itvreg.yaml").write_text(change(), "utf-8")
-        with unchanged(project), pytest.raises(ConfigError) as e:
-            load_expected("itvreg", project)
-        assert "expected/itvreg.yaml" in str(e.value) and sentence in str(e.value), e.value
-
+# claims
 
 CLAIM = """book.claim("A1", printed=fact("Base", paper("table1", method="Base", column="IID"), ">="))"""
 IN_JSON = json.dumps(CLAIM)[1:-1]
@@ -168,7 +113,7 @@ def claims_notebook() -> str:
 @pytest.mark.parametrize("name", DAMAGED_CLAIMS)
 def test_claims(name, tally, tmp_path, monkeypatch):
     change, sentence = DAMAGED_CLAIMS[name]
-    with tally.trial("damaged claims and printed cells"):
+    with tally.trial("damaged claims"):
         project = make_project(tmp_path)
         text = claims_notebook()
         changed = change(text)
@@ -182,53 +127,10 @@ def test_claims(name, tally, tmp_path, monkeypatch):
         assert sentence in said and "claims.ipynb" in said, said
 
 
-# models
+# encoders that are kept; of folders test_model_folders.py asks
 
 def cut(path, share=2):
     path.write_bytes(path.read_bytes()[:path.stat().st_size // share])
-
-
-def modules(folder, change):
-    path = folder / "modules.json"
-    found = json.loads(path.read_text())
-    path.write_text(json.dumps(change(found)))
-
-
-def with_type(kind):
-    return lambda found: [found[0] | {"type": kind}, *found[1:]]
-
-
-def pickled(folder):
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-
-
-DAMAGED_MODELS = {
-    "half of modules.json": ("table", lambda folder: cut(folder / "modules.json"), "modules.json: "),
-    "foreign code as a module": ("table", lambda folder: modules(folder, with_type("evil.Module")), "is code from outside"),
-    "a module outside of the folder": (
-        "bert", lambda folder: modules(folder, lambda found: [found[0], found[1] | {"path": "../../1_Pooling"}]),
-        "modules.json: the module ../../1_Pooling lies outside"),
-    "pickled weights": ("table", pickled, "pickles"),
-    "half of the weights": ("table", lambda folder: cut(folder / "model.safetensors"), "cannot be loaded"),
-    "code of the repository": (
-        "bert", lambda folder: (folder / "config.json").write_text('{"auto_map": {"AutoModel": "evil.Model"}}'), "auto_map"),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGED_MODELS)
-def test_models(name, originals, tally, tmp_path, monkeypatch):
-    kind, change, sentence = DAMAGED_MODELS[name]
-    with tally.trial("damaged models"):
-        folder = tmp_path / kind
-        shutil.copytree(originals / kind, folder)
-        change(folder)
-        monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path))
-        with unchanged(tmp_path), pytest.raises(EncoderError) as e:
-            load_encoder(EncoderConfig(name=kind, kind="static" if kind == "table" else "transformer"))
-        assert sentence in str(e.value) and str(folder) in str(e.value), e.value
-        pairs = write_pairs(tmp_path / "a.csv")
-        done = shell("compare", "--base", folder, "--train", pairs, "--test", f"t={pairs}", "--out", tmp_path / "out")
-        refused(done, str(folder))
 
 
 DAMAGED_CACHE = {
@@ -286,27 +188,6 @@ def test_pairs_of_ones_own(name, tally, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         with unchanged(tmp_path):
             refused(shell("compare", "--base", "x", "--train", bad, "--test", f"t={good}"), str(bad), sentence)
-
-
-def test_a_published_file_that_was_changed(tally, tmp_path, monkeypatch):
-    with tally.trial("damaged data"):
-        (tmp_path / "quora").mkdir()
-        path = write_pairs(tmp_path / "quora/nlx-quora_train.tsv", "1\ta\tb\n")
-        monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
-        sentence = "sha256 .* expected .* the file was left as it is"
-        with unchanged(tmp_path), pytest.raises(DataError, match=sentence) as e:
-            load_questions("quora", "train", download=False)
-        assert str(path) in str(e.value)
-
-
-def test_a_file_that_nobody_knows(tally, tmp_path, monkeypatch):
-    with tally.trial("damaged data"):
-        (tmp_path / "superuser").mkdir()
-        path = write_pairs(tmp_path / "superuser/train.tsv", "1\ta\tb\n")
-        monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
-        with unchanged(tmp_path), only_pinned(), pytest.raises(DataError, match="no hash of this file is known") as e:
-            locate("superuser", "train.tsv")
-        assert str(path) in str(e.value)
 
 
 def test_a_registry_of_ones_own(tally, tmp_path, monkeypatch):

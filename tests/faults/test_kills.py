@@ -60,8 +60,8 @@ def interrupt(pid): os.killpg(pid, signal.SIGINT) # a terminal sends it to the w
 
 CODES = {kill: -signal.SIGKILL, terminate: -signal.SIGTERM, interrupt: 130}
 STOPS = { # kind -> how a batch is stopped, workers of each trial
-    "SIGKILL, one worker": (kill, (1, 1, 1, 1)),
-    "SIGKILL, two workers": (kill, (2, 2, 2, 2)),
+    "SIGKILL, one worker": (kill, (1, 1)),
+    "SIGKILL, two workers": (kill, (2, 2)),
     "SIGTERM": (terminate, (1, 2)),
     "Ctrl-C": (interrupt, (1, 2)),
 }

@@ -6,13 +6,12 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 from functools import partial
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
 
 from debias_nb.encoders import safe_folders
 from debias_nb.settings import EncoderConfig
@@ -20,6 +19,7 @@ from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError, embed_texts, encoder_fingerprint
 from debias_nb.explain.models import load_model
 from debias_nb.encoders.loading import load_encoder
+from debias_nb.repro.cli import app
 from debias_nb.repro.runs.pair_encoders import load_pair_encoder
 from made import STATIC, some_pairs
 
@@ -357,10 +357,10 @@ def test_commands_refuse_in_a_sentence(models, tmp_path):
     some_pairs(40).to_csv(tmp_path / "pairs.csv", index=False)
     without(QUERY)(models / "bert")
     command = [
-        sys.executable, "-m", "debias_nb.repro.cli", "diagnose", "--base", models / "bert", "--tuned", models / "table",
-        "--train", tmp_path / "pairs.csv", "--test", f"new={tmp_path / 'pairs.csv'}"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 2, done
+        "diagnose", "--base", models / "bert", "--tuned", models / "table", "--train", tmp_path / "pairs.csv",
+        "--test", f"new={tmp_path / 'pairs.csv'}"]
+    done = CliRunner().invoke(app, list(map(str, command)))
+    assert done.exit_code == 2 and isinstance(done.exception, SystemExit), done
     assert QUERY in done.stderr and "Traceback" not in done.stderr
 
 

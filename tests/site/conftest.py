@@ -3,6 +3,7 @@ import json
 import shutil
 import socketserver
 import threading
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
@@ -22,26 +23,51 @@ def browser():
         yield started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
 
 
-@pytest.fixture(scope="session")
-def served():
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *args):
-            pass
+class Quiet(SimpleHTTPRequestHandler):
+    "Serves the pages, and an index of the search, which each page that is opened builds: an empty one if `searched` is false."
+    searched = False
 
-    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), partial(Quiet, directory=SITE))
+    def do_GET(self):
+        if self.searched or not self.path.endswith("/search_index.json"):
+            return super().do_GET()
+        index = json.loads((SITE / "search" / "search_index.json").read_text("utf-8"))
+        body = json.dumps(index | {"docs": []}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+class Searched(Quiet):
+    searched = True
+
+
+@contextmanager
+def serving(handler):
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), partial(handler, directory=SITE))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
 
 
-INDEX = "**/search_index.json"
+@pytest.fixture(scope="session")
+def served():
+    with serving(Quiet) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def searched():
+    with serving(Searched) as address:
+        yield address
 
 
 @pytest.fixture
 def tab(browser):
-    "A page without an index of the search, which each page that is opened would build: `tab.unroute(INDEX)` gives it one."
-    index = json.loads((SITE / "search" / "search_index.json").read_text("utf-8"))
     page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.route(INDEX, lambda route: route.fulfill(json=index | {"docs": []}))
     yield page
     page.close()

@@ -246,14 +246,16 @@ def _rows_of_block(
 def _empty_cell(experiment: ExperimentConfig, table: TableConfig, column: ColumnConfig, run: RunConfig, row: dict) -> Cell:
     "What is known of a cell before its records are read."
     name = table.rows.get(row["method"], row["method"]) + column.suffix
+    metric = (column.metric or table.metric).replace("{row}", name)
+    evaluate = column.evaluate + row["suffix"]
+    encoder = run.encoder.display
+    cell = Cell(
+        experiment.paper, table.id, experiment.profile, encoder, name, column.label, column.shift, column.corpus, evaluate, metric)
     against = table.against.get(run.method.name) if table.against else REFERENCE
-    metric = column.metric or table.metric
-    return Cell(
-        paper=experiment.paper, table=table.id, profile=experiment.profile, encoder=run.encoder.display,
-        role=run.encoder.role, method=name, column=column.label, shift=column.shift, corpus=column.corpus,
-        evaluate=column.evaluate + row["suffix"], metric=metric.replace("{row}", name),
-        against=table.rows.get(against, against), family=row["family"] or name, strength=row["strength"],
-        of=table.rows.get(row["of"], row["of"]) or name)
+    against = table.rows.get(against, against)
+    of = table.rows.get(row["of"], row["of"]) or name
+    family = row["family"] or name
+    return replace(cell, role=run.encoder.role, against=against, family=family, strength=row["strength"], of=of)
 
 
 def wanting(cell: Cell, run: RunConfig) -> str: # run: one that fills it

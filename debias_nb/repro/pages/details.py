@@ -140,18 +140,30 @@ DIARY = ("effective size", "largest", "right answers", "conflicting", "fitted lo
 FRESH = ("fresh loss", "fresh loss, shuffled")
 
 
-def weight_rows(records: list[dict]) -> pd.DataFrame: # panel, corpus, method, seed, part, quantity, value
+def _moments(diary: dict) -> Iterator[tuple[str, np.ndarray, np.ndarray]]: # quantity; part and value at each moment
+    "What a diary of weights says of each quantity."
+    count = len(diary[DIARY[0]])
+    part = np.arange(1, count + 1) / count
+    for quantity in DIARY:
+        yield quantity, part, np.array(diary[quantity], float)
+    step = np.array([moment["step"] for moment in diary["fresh"]], float)
+    part = step / (step.max(initial=0) or 1)
+    for quantity in FRESH:
+        yield quantity, part, np.array([moment.get(quantity) for moment in diary["fresh"]], float)
+
+
+WEIGHTS = ["part", "quantity", "value", "panel", "encoder", "corpus", "method", "family", "seed"] # these last as `place` has them
+
+
+def weight_rows(records: list[dict]) -> pd.DataFrame: # `WEIGHTS`
     "The diaries of all runs that learned weights, one row a quantity and moment; `part` of the training, in [0, 1]."
-    parts = [pd.DataFrame(columns=["panel", "corpus", "method", "family", "seed", "part", "quantity", "value"])]
+    rows = []
     for record, diary in extras(records, "weights"):
-        along = pd.DataFrame({quantity: diary[quantity] for quantity in DIARY}, dtype=float)
-        along["part"] = (along.index + 1) / len(along)
-        fresh = pd.DataFrame(diary["fresh"], columns=["step", *FRESH], dtype=float)
-        step = fresh.pop("step")
-        fresh["part"] = step / (step.max() or 1)
-        moments = pd.concat([along, fresh]).melt("part", var_name="quantity").dropna()
-        parts.append(moments.assign(**place(record)))
-    return pd.concat(parts)
+        about = place(record).values()
+        for quantity, parts, values in _moments(diary):
+            known = ~np.isnan(values)
+            rows += [(part, quantity, value, *about) for part, value in zip(parts[known].tolist(), values[known].tolist())]
+    return pd.DataFrame(rows, columns=WEIGHTS, dtype=object) # how numbers lie in memory decides the last bit of their means
 
 
 def late_weights(diaries: pd.DataFrame) -> pd.DataFrame: # of `weight_rows`; runs down, quantities across

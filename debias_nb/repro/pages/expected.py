@@ -1,4 +1,5 @@
 """What a paper prints: every number of it, typed once, in `expected/<paper>.yaml`."""
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -34,25 +35,30 @@ class ExpectedTable(Strict):
     @model_validator(mode="after")
     def _coherent(self):
         keys = max([list(cell.row) for cell in self.cells], key=len)
-        top = LARGEST[self.unit]
         seen = set()
         for cell in self.cells:
             place = (*cell.row.items(), cell.column)
-            expected = keys
-            if cell.row.get("method") == "Base": # it has no weight, mask share or rate
-                expected = [key for key in keys if key in cell.row or key in ("base", "method")]
-            mistakes = {
-                "stands twice": place in seen,
-                f"is not made like the others, of {', '.join(keys)}": list(cell.row) != expected,
-                ": without a value it takes a note, and no std": cell.value is None and (cell.std is not None or not cell.note),
-                f"is no {self.unit}: {cell.value}": not 0 <= (cell.value or 0) <= top or (cell.std or 0) > top,
-                "is doubtful without a note": cell.doubtful and not cell.note,
-            }
-            for mistake, is_made in mistakes.items():
-                if is_made:
-                    raise ValueError(f"the cell {cell.row} × {cell.column!r} {mistake}")
+            mistakes = self._mistakes(cell, keys)
+            mistake = "stands twice" if place in seen else next(mistakes, None)
+            if mistake:
+                raise ValueError(f"the cell {cell.row} × {cell.column!r} {mistake}")
             seen.add(place)
         return self
+
+    def _mistakes(self, cell: Printed, keys: list[str]) -> Iterator[str]: # keys: of the longest row
+        "What is wrong with a cell by itself."
+        expected = keys
+        if cell.row.get("method") == "Base": # it has no weight, mask share or rate
+            expected = [key for key in keys if key in cell.row or key in ("base", "method")]
+        if list(cell.row) != expected:
+            yield f"is not made like the others, of {', '.join(keys)}"
+        if cell.value is None and (cell.std is not None or not cell.note):
+            yield ": without a value it takes a note, and no std"
+        most = LARGEST[self.unit]
+        if not 0 <= (cell.value or 0) <= most or (cell.std or 0) > most:
+            yield f"is no {self.unit}: {cell.value}"
+        if cell.doubtful and not cell.note:
+            yield "is doubtful without a note"
 
     def cell(self, column: str, **row: str) -> Printed:
         "One cell by its names. Raises `KeyError` naming what there is."

@@ -1,4 +1,5 @@
 """Printed numbers become series to subtract, and a sentence about them becomes a fact that can be wrong."""
+import math
 import operator
 from dataclasses import dataclass
 
@@ -9,7 +10,6 @@ from ...checks import check_known
 from .expected import load_expected
 
 
-KEYS = ("table", "base", "method", "column", "weight", "mask_share", "rate")
 NUMBERS = ["value", "std"]
 POINTS = {"percent": 1, "fraction": 100, "count": 1} # a printed number in percentage points; a count stays a count
 
@@ -18,30 +18,35 @@ class PrintedCells:
     "The printed numbers of one paper."
     def __init__(self, paper: str): # its name in `expected/`
         self.expected = load_expected(paper)
-        rows = []
+        self.rows = []
         for name, table in self.expected.tables.items():
-            about = dict(table=name, points=POINTS[table.unit])
-            rows += [cell.row | cell.model_dump() | about for cell in table.cells]
-        self.frame = pd.DataFrame(rows, columns=[*KEYS, *NUMBERS, "points"])
-        printed = self.frame[NUMBERS].astype(float) # nan for a dash
-        self.frame[NUMBERS] = printed.mul(self.frame.points, axis=0).round(6)
+            points = POINTS[table.unit]
+            for cell in table.cells:
+                numbers = {number: math.nan for number in NUMBERS} # of a dash
+                for number in NUMBERS:
+                    printed = getattr(cell, number)
+                    if printed is not None:
+                        numbers[number] = round(points * printed, 6)
+                self.rows.append(cell.row | dict(table=name, column=cell.column) | numbers)
+        self.frame = pd.DataFrame(self.rows)
 
     def __call__(
         self,
         table: str | list[str],
         number: str = "value", # or `std`
-        **names,               # of `KEYS`: a name, a list of names, or "*"
+        **names,               # of a cell: a name, a list of names, or "*"
     ) -> pd.Series | float:    # percentage points; the index is what was not fixed
         """Printed numbers by name.
         Raises `ValueError` for an unknown name, with the nearest, and where one name fits several cells."""
         asked = names | {"table": table}
         rows = self._rows(asked)
         free = [key for key, wanted in asked.items() if wanted == "*" or not isinstance(wanted, str)]
-        if rows.duplicated(free or "table").any():
+        places = {tuple(row.get(key) for key in free) for row in rows}
+        if len(places) < len(rows):
             raise ValueError(f"several cells of {table} fit {names}")
         if free:
-            return rows.set_index(free)[number]
-        return float(rows[number].iloc[0])
+            return pd.DataFrame(rows, columns=[*free, number]).set_index(free)[number]
+        return rows[0][number]
 
     def best(self, over: str, table: str, least: bool = False, but: str | None = None, **names) -> pd.Series | float:
         """The largest (or least) of the cells that differ in `over`, without those of the method `but`; nan where one
@@ -61,18 +66,19 @@ class PrintedCells:
         "One method minus another. Raises as a call."
         return self(table, method=a, **names) - self(table, method=b, **names)
 
-    def _rows(self, names: dict) -> pd.DataFrame:
+    def _rows(self, names: dict) -> list[dict]:
         "The cells that fit some names. Raises `ValueError` for an unknown name, and where none fits."
-        rows = self.frame
+        rows = self.rows
         for key, wanted in names.items():
             if wanted == "*":
                 continue
             if isinstance(wanted, str):
                 wanted = [wanted]
+            known = dict.fromkeys(row[key] for row in rows if key in row)
             for one in wanted:
-                check_known(key, one, rows[key].dropna().unique())
-            rows = rows[rows[key].isin(wanted)]
-        if rows.empty:
+                check_known(key, one, known)
+            rows = [row for row in rows if row.get(key) in wanted]
+        if not rows:
             raise ValueError(f"no cell has {names}")
         return rows
 

@@ -130,18 +130,17 @@ def _comparisons(
 ) -> Iterator[tuple]: # place, the other method, the runs of both
     "Every comparison of a table, whether its runs are pairs or not."
     rows = main(runs, metric)
-    complete = rows[rows.complete]
-    for _, own in complete.groupby(["encoder", "test"], sort=False):
-        methods = dict(list(own.groupby("method", sort=False)))
-        sides = {}
-        for method, of_method in methods.items():
-            fields = of_method[list(Run._fields)].itertuples(index=False, name=None)
-            sides[method] = [Run(*row) for row in fields]
-        for method, of_method in methods.items():
-            first = of_method.iloc[0]
+    complete = rows.loc[rows.complete, [*PLACE, "against", *Run._fields]]
+    of_tests = {} # encoder and test -> method -> its rows
+    for row in complete.itertuples(index=False):
+        of_test = of_tests.setdefault((row.encoder, row.test), {})
+        of_test.setdefault(row.method, []).append(row)
+    for methods in of_tests.values():
+        sides = {method: [Run(*row[-len(Run._fields):]) for row in own] for method, own in methods.items()}
+        for method, (first, *_) in methods.items():
             base = against or first.against
             if base != method and base in methods:
-                yield list(first[PLACE]), base, [sides[method], sides[base]]
+                yield list(first[:len(PLACE)]), base, [sides[method], sides[base]]
 
 
 def _minus(found: pd.DataFrame) -> pd.Series:
