@@ -45,7 +45,7 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-slow test-faults test-library test-lower test-notebooks test-python test-types lock docs docs-check bench lab-check sync check-sync check-fresh clean
+.PHONY: help venv reports test test-slow test-faults test-library test-lower test-notebooks test-python test-types lock dist docs docs-check bench lab-check sync check-sync check-fresh clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -131,6 +131,9 @@ lock: $(VENV)/.stamp-lock ## pin every package of an installation with its hashe
 	$(BIN)/python tools/lock.py
 	$(BIN)/python tools/licences.py
 
+dist: $(VENV)/.stamp-lock $(VENV)/.stamp-release ## build sdist and wheel of what is committed, check them, and diagnose with each in an empty environment
+	$(BIN)/python tools/dist.py
+
 docs: $(VENV)/.stamp-docs | .cache ## build the pages in _docs/ from the notebooks and their kept outputs
 	OMP_NUM_THREADS=1 $(BIN)/python tools/docs.py
 
@@ -161,5 +164,5 @@ check-fresh: $(VENV)/.stamp | .cache ## run `make reports` in a fresh clone, and
 	&& OMP_NUM_THREADS=1 $(abspath $(BIN))/python tools/sync.py reports
 
 clean: ## remove the environment, caches, unfinished and finished runs in _runs/, and built pages
-	rm -rf $(VENV) .cache .snakemake _runs _docs _proc .pytest_cache .ruff_cache .hypothesis .coverage *.egg-info
+	rm -rf $(VENV) .cache .snakemake _runs _docs _proc build dist .pytest_cache .ruff_cache .hypothesis .coverage *.egg-info
 	find $(wildcard bench debias_nb nbs tests tools workflow) \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
