@@ -28,8 +28,7 @@ OLDER = [
         "test_a_training_taken_up_with_another_base_is_refused", "test_a_resumed_training_is_the_uninterrupted_one",
         "test_a_training_resumed_without_the_callback_says_what_is_lost"]),
     ("transformers", "5", "draws and accumulates gradients in another way", [
-        "test_an_evaluation_has_no_influence[bert]", "test_what_saves_memory_trains_the_same[accumulation]",
-        "test_the_trainer_trains_logs_and_saves_a_plain_cross_encoder"]),
+        "test_an_evaluation_has_no_influence[bert]", "test_what_saves_memory_trains_the_same[accumulation]"]),
     ("sentence-transformers", "6", "has no EmbedDistillLoss, and a first token that is no prompt's", [
         "test_outreg_is_twice_the_distillation_loss_with_the_base_as_teacher",
         "test_a_prompt_that_pooling_leaves_out_is_left_out[right-cls]",
