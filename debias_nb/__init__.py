@@ -55,8 +55,9 @@ def _lacks(name: str, error: ModuleNotFoundError) -> str:
     if importlib.util.find_spec(package) is None:
         return f"debias_nb.{name} needs the package {package}"
     version = getattr(sys.modules.get(package), "__version__", "as installed")
-    lowest = _needed().get(package.replace("_", "-"), "of another version")
-    return f"debias_nb.{name}: {package} {version} has no module {error.name}; {package} {lowest} has it"
+    project = package.replace("_", "-")
+    needs = f"{project}>={_needed()[project]}" if project in _needed() else f"another version of {project}"
+    return f"debias_nb.{name}: {package} {version} has no module {error.name}; {needs} is needed"
 
 
 def __getattr__(name: str):
