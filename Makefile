@@ -27,9 +27,12 @@ GOMP_SPINCOUNT ?= 0
 TOKENIZERS_PARALLELISM ?= false
 HF_HUB_DISABLE_TELEMETRY ?= 1
 PIP_DISABLE_PIP_VERSION_CHECK ?= 1
+UV_CACHE_DIR ?= $(CACHE)/uv
+UV_PYTHON_DOWNLOADS ?= never
 export PIP_CACHE_DIR HF_HOME TORCH_HOME MPLCONFIGDIR IPYTHONDIR JUPYTER_CONFIG_DIR JUPYTER_DATA_DIR JUPYTER_RUNTIME_DIR
 export XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME RUSTUP_HOME NPM_CONFIG_CACHE
 export OMP_WAIT_POLICY GOMP_SPINCOUNT TOKENIZERS_PARALLELISM HF_HUB_DISABLE_TELEMETRY PIP_DISABLE_PIP_VERSION_CHECK
+export UV_CACHE_DIR UV_PYTHON_DOWNLOADS
 
 BENCHES = regularized importance ranking diagnose gpu
 
@@ -42,7 +45,7 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-slow test-faults test-lower test-notebooks test-python test-types lock docs docs-check bench lab-check sync check-sync check-fresh clean
+.PHONY: help venv reports test test-slow test-faults test-library test-lower test-notebooks test-python test-types lock dist docs docs-check bench lab-check sync check-sync check-fresh clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -100,17 +103,26 @@ test-slow: $(VENV)/.stamp | .cache ## run the tests that take long: kernels, whe
 test-faults: $(VENV)/.stamp | .cache ## kill runs, fill disks, damage files and cut off downloads
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --numprocesses auto --dist worksteal
 
-# The lower end of the supported range, laid over the environment. Lines of settings.ini and pyproject.toml name the same versions.
-LOWER = transformers==5.17.0 sentence-transformers==6.0.1 tokenizers==0.23.2 huggingface_hub==1.33.0
+# The library's tests in an environment of their own, with no notebook stack. For each Python and for the lowest versions:
+#   make test-library LIBRARY_PYTHON=3.13
+#   make test-library LIBRARY_PYTHON=3.10 RESOLUTION=lowest-direct
+# UV_TORCH_BACKEND=cpu takes the CPU build of torch where uv reaches PyTorch's own index.
+LIBRARY_PYTHON ?= 3.10
+RESOLUTION ?= highest
+UV ?= $(BIN)/uv
+LIBRARY_VENV = $(CACHE)/library/$(notdir $(LIBRARY_PYTHON))-$(RESOLUTION)
 
-$(CACHE)/lower/.stamp: $(VENV)/.stamp Makefile
+$(LIBRARY_VENV)/.stamp: pyproject.toml
 	@$(UNCHECKED)
-	rm -rf $(@D) && $(BIN)/python -m pip install --quiet --no-deps --target $(@D) $(LOWER)
+	$(UV) venv --quiet --clear --python $(LIBRARY_PYTHON) $(@D)
+	$(UV) pip install --quiet --python $(@D) --resolution $(RESOLUTION) --group library-tests --editable .
 	touch $@
 
-test-lower: $(CACHE)/lower/.stamp | .cache ## test what a machine with a GPU runs with the oldest packages that are supported
-	PYTHONPATH=$(CACHE)/lower OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_device.py tests/test_training.py tests/test_encoders.py \
-		tests/test_regularized.py tests/test_scan_training.py tests/test_author_losses.py tests/test_arr.py
+test-library: $(LIBRARY_VENV)/.stamp ## test the library alone, without a notebook stack (LIBRARY_PYTHON=3.10 RESOLUTION=highest)
+	OMP_NUM_THREADS=1 $(LIBRARY_VENV)/bin/python -m pytest -m "library and not slow" -p no:cacheprovider
+
+test-lower: $(if $(findstring $(BIN)/uv,$(UV)),$(VENV)/.stamp-lock) ## test the library with the lowest versions that it supports
+	$(MAKE) --no-print-directory test-library RESOLUTION=lowest-direct
 
 test-types: $(VENV)/.stamp | .cache
 	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python --summary=none
@@ -118,6 +130,9 @@ test-types: $(VENV)/.stamp | .cache
 lock: $(VENV)/.stamp-lock ## pin every package of an installation with its hashes, and list the licences
 	$(BIN)/python tools/lock.py
 	$(BIN)/python tools/licences.py
+
+dist: $(VENV)/.stamp-lock $(VENV)/.stamp-release ## build sdist and wheel of what is committed, check them, and diagnose with each in an empty environment
+	$(BIN)/python tools/dist.py
 
 docs: $(VENV)/.stamp-docs | .cache ## build the pages in _docs/ from the notebooks and their kept outputs
 	OMP_NUM_THREADS=1 $(BIN)/python tools/docs.py
@@ -149,5 +164,5 @@ check-fresh: $(VENV)/.stamp | .cache ## run `make reports` in a fresh clone, and
 	&& OMP_NUM_THREADS=1 $(abspath $(BIN))/python tools/sync.py reports
 
 clean: ## remove the environment, caches, unfinished and finished runs in _runs/, and built pages
-	rm -rf $(VENV) .cache .snakemake _runs _docs _proc .pytest_cache .ruff_cache .hypothesis .coverage *.egg-info
+	rm -rf $(VENV) .cache .snakemake _runs _docs _proc build dist .pytest_cache .ruff_cache .hypothesis .coverage *.egg-info
 	find $(wildcard bench debias_nb nbs tests tools workflow) \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +

@@ -3,7 +3,11 @@
 The public names stand in `__init__.pyi`, which editors read; each is imported at its first use."""
 import ast
 import importlib
+import importlib.util
+import re
+import sys
 import warnings
+from functools import lru_cache
 from pathlib import Path
 
 __version__ = "0.1.0"
@@ -16,16 +20,57 @@ __all__ = list(_HOMES)
 _FORMER = {"Catalogue": "Catalog", "tokenise": "tokenize"} # kept for one version
 
 
+def _numbers(version: str) -> list[int]: # 2.4.0+cpu -> [2, 4, 0]
+    return [int(number) for number in re.match(r"[\d.]*\d", version)[0].split(".")]
+
+
+@lru_cache
+def _needed() -> dict[str, str]:
+    "The lowest versions that pyproject.toml asks for; none where nothing has been installed, as in a folder on the path."
+    from importlib import metadata # takes longer than all else here
+    try:
+        lines = metadata.requires("debias-nb") or ()
+    except metadata.PackageNotFoundError:
+        return {}
+    return dict(found.groups() for line in lines if (found := re.fullmatch(r"([\w-]+)>=([\d.]+)", line)))
+
+
+@lru_cache
+def _check_versions() -> None:
+    "Raises `ImportError` for a package that is older than what is needed; one that is missing is named when it is imported."
+    from importlib import metadata
+    for package, lowest in _needed().items():
+        try:
+            version = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+        if _numbers(version) < _numbers(lowest):
+            needs = f"{package}>={lowest}"
+            raise ImportError(f"debias-nb {__version__} needs {needs}, found {version}: pip install --upgrade '{needs}'")
+
+
+def _lacks(name: str, error: ModuleNotFoundError) -> str:
+    "What a public name lacks: a package, or a module of one whose version does not fit."
+    package = (error.name or "?").partition(".")[0]
+    if importlib.util.find_spec(package) is None:
+        return f"debias_nb.{name} needs the package {package}"
+    version = getattr(sys.modules.get(package), "__version__", "as installed")
+    project = package.replace("_", "-")
+    needs = f"{project}>={_needed()[project]}" if project in _needed() else f"another version of {project}"
+    return f"debias_nb.{name}: {package} {version} has no module {error.name}; {needs} is needed"
+
+
 def __getattr__(name: str):
     if name in _FORMER:
         warnings.warn(f"debias_nb.{name} is called {_FORMER[name]}", FutureWarning, stacklevel=2)
         name = _FORMER[name]
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    _check_versions()
     try:
         found = getattr(importlib.import_module(_HOMES[name]), name)
     except ModuleNotFoundError as e:
-        raise ImportError(f"debias_nb.{name} needs the package {(e.name or '?').partition('.')[0]}") from e
+        raise ImportError(_lacks(name, e)) from e
     globals()[name] = found
     return found
 

@@ -9,6 +9,10 @@ class ConfigError(ValueError):
     "A configuration that cannot be used; the message names the file and the key."
 
 
+class RunnerError(ValueError):
+    "A command that does nothing, because what it is asked for is wrong."
+
+
 class EncoderError(RuntimeError):
     """An encoder cannot be found, trusted or used; the message says what to do.
 

@@ -218,8 +218,11 @@ def sha256_file(
     path: str | Path, # any file, read in pieces
 ) -> str: # 64 hex digits
     "The sha256 of a file's bytes. Raises `OSError` naming the file."
+    digest = hashlib.sha256()
     with open(path, "rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
+        while piece := f.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def sha256_text(

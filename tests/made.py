@@ -37,7 +37,7 @@ def bert(folder, layers=1, seed=0):
         intermediate_size=64, max_position_embeddings=40)
     torch.manual_seed(seed)
     BertModel(shape).save_pretrained(work)
-    BertTokenizerFast(vocab=str(vocabulary), model_max_length=40).save_pretrained(work)
+    BertTokenizerFast(str(vocabulary), model_max_length=40).save_pretrained(work)
     modules = [Transformer(str(work), max_seq_length=40), Pooling(32, pooling_mode="mean")]
     SentenceTransformer(modules=modules, device="cpu").save(str(folder / "bert"), create_model_card=False)
     return folder / "bert"

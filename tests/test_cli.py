@@ -18,8 +18,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from debias_nb.repro import cli
-
+from debias_nb.repro import notebooks
 from debias_nb.repro.pages import report as pages
 
 from debias_nb.repro import agree
@@ -275,8 +274,8 @@ def test_a_batch_of_runs_starts_no_kernel_and_asks_for_what_it_is_told(project, 
     (project.folder / "configs/other/c.planted.yaml").write_text(yaml.safe_dump(settings))
     asked = []
     failed = {}
-    monkeypatch.setattr(cli, "narrow", lambda settings, **what: asked.append((settings.name, what)) or settings)
-    monkeypatch.setattr(cli, "run_all", lambda *args: SimpleNamespace(failed=failed))
+    monkeypatch.setattr(runner, "narrow", lambda settings, **what: asked.append((settings.name, what)) or settings)
+    monkeypatch.setattr(runner, "run_all", lambda *args: SimpleNamespace(failed=failed))
     done = shell("batch", "--runs", "toy/b", "other", "--seeds", "0,2")
     assert done.exit_code == 0 and "toy/b: no table" in done.stdout and "executed" not in done.stdout, done.output
     assert asked[:2] == [(name, {"full": False, "seeds": [0, 2]}) for name in ("other/c", "toy/b")]
@@ -613,8 +612,8 @@ def test_a_batch_without_a_number_is_no_success(project, monkeypatch):
     project.add("a", "print('it ran')")
     project.add("b", "print('it ran')")
     counts = {"toy/a": (0, "0 of 3 cells; not run: a file is missing"), "toy/b": (None, "no table")}
-    monkeypatch.setattr(cli, "_counted", lambda name, profile, full: counts[name])
-    monkeypatch.setattr(cli, "execute_all", lambda *args: {})
+    monkeypatch.setattr("debias_nb.repro.cli._counted", lambda name, profile, full: counts[name])
+    monkeypatch.setattr(notebooks, "execute_all", lambda *args: {})
     done = shell("batch")
     assert done.exit_code == 1 and "not one cell at profile planted has a number" in done.stderr
     counts["toy/b"] = 1, "1 of 3 cells"
@@ -647,8 +646,8 @@ def test_data_can_be_read_in_eighty_columns(tmp_path, monkeypatch):
 
 def test_a_run_without_a_record_is_no_success(tmp_path, monkeypatch):
     "Seeds that nothing was run for: no number of other seeds is shown, and the exit code says so."
-    monkeypatch.setattr(cli, "execute", lambda *args: tmp_path / "executed.ipynb")
-    monkeypatch.setattr(cli, "made", lambda *args: None)
+    monkeypatch.setattr(notebooks, "execute", lambda *args: tmp_path / "executed.ipynb")
+    monkeypatch.setattr(notebooks, "made", lambda *args: None)
     done = shell("run", "itvreg/table03", "--profile", "small", "--seeds", "77")
     assert done.exit_code == 1 and "nothing of itvreg/table03 at small that was asked for has been run" in done.output
     assert "| Finetuned" not in done.output

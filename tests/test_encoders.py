@@ -15,8 +15,8 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Dense, Normalize, Router
-from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding, Transformer
+from sentence_transformers.base.modules import Dense, Router
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, StaticEmbedding, Transformer
 from transformers import BertTokenizerFast
 
 from debias_nb.losses.authors import ARR

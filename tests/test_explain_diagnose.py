@@ -8,7 +8,6 @@ import sys
 import tracemalloc
 from dataclasses import replace
 
-import diagnose_cases
 import made
 import numpy as np
 import pandas as pd
@@ -667,19 +666,6 @@ def test_page_and_twin_have_the_same_numbers(tables):
     assert twin["facts"]["models"]["base"]["fingerprint"] != twin["facts"]["models"]["tuned"]["fingerprint"]
     assert "--seed 3" in tables.facts["command"]
     assert all("was chosen on these tests" in text for text in (page, tables.json()))
-
-
-@pytest.mark.parametrize("name", diagnose_cases.CASES)
-def test_published_pages_are_what_their_twins_give(tmp_path, name):
-    for kind in ("html", "json"):
-        shutil.copy(diagnose_cases.OUT / f"{name}.{kind}", tmp_path)
-    diagnose_cases.reword(name, tmp_path)
-    for kind in ("html", "json"):
-        assert (tmp_path / f"{name}.{kind}").read_text("utf-8") == (diagnose_cases.OUT / f"{name}.{kind}").read_text("utf-8")
-
-
-def test_the_list_of_published_pages_says_what_they_say():
-    assert (diagnose_cases.OUT / "README.md").read_text("utf-8") == diagnose_cases.listed()
 
 
 def test_the_snippet_runs_and_saves_what_it_trains_and_mixes(tables, tmp_path):

@@ -112,11 +112,8 @@ def test_environment_repeats_the_pins():
     assert as_text(required(line for line in pip if line not in editable)) == as_text(pins())
     assert len(editable) == 1
     assert set(re.fullmatch(r"-e \.\[(.*)\]", editable[0])[1].split(",")) == set(EXTRAS)
-    assert f"python={INI['min_python']}" in env["dependencies"]
+    assert "python=3.11" in env["dependencies"] and "PYTHON ?= python3.11" in read("Makefile"), "what the locks are for"
     assert PROJECT["requires-python"] == f">={INI['min_python']}"
-    run = INI["requirements"].split() + INI.get("pip_requirements", "").split()
-    assert required(run) == required(PROJECT["dependencies"])
-    assert required(INI["dev_requirements"].split()) == required(EXTRAS["dev"])
 
 
 def names_imported(node):
@@ -356,8 +353,10 @@ WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 def test_a_workflow_may_read_and_runs_pinned_actions(path):
     workflow = yaml.safe_load(path.read_text("utf-8"))
     assert workflow["permissions"] == {"contents": "read"}
-    for job in workflow["jobs"].values():
-        assert "permissions" not in job
+    for name, job in workflow["jobs"].items():
+        publishes = (path.stem, name) == ("release", "publish") # which gets a token of PyPI, and runs nothing of ours
+        assert job.get("permissions") == ({"id-token": "write"} if publishes else None)
+        assert not publishes or not any("run" in step for step in job["steps"])
         for step in job["steps"]:
             if "uses" in step:
                 assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", step["uses"])
@@ -377,9 +376,7 @@ def test_what_is_installed_is_checked_or_said_not_to_be(name, tmp_path):
         shutil.copy(ROOT / file, tmp_path)
     for file in ROOT.glob("requirements*.lock"):
         shutil.copy(file, tmp_path)
-    target = ".cache/lower/.stamp" if name == "test-lower" else f".venv/{INSTALLS[name]}"
-    if name == "test-lower":
-        target = str(tmp_path / target)
+    target = name if name == "test-lower" else f".venv/{INSTALLS[name]}"
     stamp = tmp_path / ".venv/.stamp"
     if not name.startswith("venv"): # the environment is there
         stamp.parent.mkdir()

@@ -210,7 +210,7 @@ def test_dropout_of_a_further_pass_is_named_by_seed_and_step(model, tmp_path):
     with course.draws(load(bert(tmp_path)), False, columns_of(model)).aside(torch.device("cpu")):
         found = torch.rand(3)
     (bits,), = random_bits(3, 5, [0], 1, stream=2)
-    assert torch.equal(found, torch.rand(3, generator=torch.Generator().manual_seed(int(bits >> 1))))
+    assert torch.equal(found, torch.rand(3, generator=torch.Generator().manual_seed(int(bits) >> 1)))
     torch.manual_seed(8)
     with course.draws(model, False, columns_of(model)).aside(torch.device("cpu")): # a table's are torch's own
         found = torch.rand(3)

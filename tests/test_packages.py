@@ -69,7 +69,7 @@ def test_modules_import_each_other_in_no_circle():
 NAMES = {
     "sklearn": "scikit-learn", "yaml": "pyyaml", "sentence_transformers": "sentence-transformers",
     "pydantic_core": "pydantic"}
-LAZY = {"pooch", "huggingface_hub"} # for downloads; the second comes with transformers
+LAZY = {"huggingface_hub"} # comes with transformers
 LAZY |= {"markupsafe", "pyarrow"} # come with jinja2 and datasets
 
 

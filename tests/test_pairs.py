@@ -48,13 +48,13 @@ def originals(tmp_path_factory):
     size = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
     config = RobertaConfig(vocab_size=len(VOCABULARY), max_position_embeddings=60, pad_token_id=0, **size)
     RobertaModel(config).save_pretrained(folder / "plain")
-    BertTokenizerFast(vocab=str(folder / "work/vocab.txt")).save_pretrained(folder / "plain")
+    BertTokenizerFast(str(folder / "work/vocab.txt")).save_pretrained(folder / "plain")
     return folder
 
 
 @pytest.fixture(scope="module")
 def tokenizer(originals):
-    return BertTokenizerFast(vocab=str(originals / "work/vocab.txt"))
+    return BertTokenizerFast(str(originals / "work/vocab.txt"))
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def cross_encoder(folder, labels=1, kind="bert", dropout=.1, width=32):
         BertForSequenceClassification(BertConfig(**shape)).save_pretrained(folder)
     else:
         RobertaForSequenceClassification(RobertaConfig(**shape, pad_token_id=0, type_vocab_size=2)).save_pretrained(folder)
-    BertTokenizerFast(vocab=str(folder / "vocab.txt"), model_max_length=40).save_pretrained(folder)
+    BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=40).save_pretrained(folder)
     return CrossEncoder(str(folder), num_labels=labels, device="cpu")
 
 

@@ -22,7 +22,7 @@ def wheel(tmp_path_factory):
     "The wheel, built from a copy, so that nothing is left in the repository; a template stands in for later ones."
     folder = tmp_path_factory.mktemp("wheel")
     copy = folder / "source"
-    shutil.copytree(PACKAGE, copy / "debias_nb", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, copy / "debias_nb", ignore=shutil.ignore_patterns("__pycache__", "_modidx.py"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     for place in ("repro/page.html.j2", "data/deeper/page.html"):
@@ -59,6 +59,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     files = {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    files.discard("debias_nb/_modidx.py") # nbdev's index, which git does not have
     assert held == files | {"debias_nb/repro/page.html.j2", "debias_nb/data/deeper/page.html"}
     assert {"debias_nb/py.typed", "debias_nb/__init__.pyi", "debias_nb/encoders.yaml", "debias_nb/data/datasets.yaml"} <= held
 
@@ -66,6 +67,27 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
 def test_a_missing_package_is_named(away):
     done = away("-c", "import sys; sys.modules['scipy'] = None; from debias_nb import paired")
     assert done.stderr.splitlines()[-1] == "ImportError: debias_nb.paired needs the package scipy"
+
+
+def test_a_module_that_is_not_where_it_is_looked_for_is_no_missing_package(away):
+    code = "import sys; sys.modules['sentence_transformers.base.sampler'] = None; from debias_nb import AuthorPairSampler"
+    told = away("-c", code).stderr.splitlines()[-1]
+    assert told.startswith("ImportError: debias_nb.AuthorPairSampler: sentence_transformers "), told
+    assert told.endswith("has no module sentence_transformers.base.sampler; sentence-transformers>=5.4 is needed")
+
+
+OLD = """
+from importlib import metadata
+found = metadata.version
+metadata.version = lambda name: "1.24.3" if name == "numpy" else found(name)
+"""
+
+
+def test_a_version_that_is_too_old_is_named(away):
+    what = f"debias-nb {debias_nb.__version__} needs numpy>=1.26, found 1.24.3: pip install --upgrade 'numpy>=1.26'"
+    assert away("-c", f"{OLD}\nfrom debias_nb import paired").stderr.splitlines()[-1] == f"ImportError: {what}"
+    done = away("-c", f"{OLD}\nfrom debias_nb.repro.entry import main; main()", "list")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"debias-nb: {what}\n")
 
 
 LIBRARY = """
@@ -110,7 +132,7 @@ def test_without_the_packages_of_the_command_line(away, args, package):
 def test_an_editable_installation_is_a_path_that_editors_follow(tmp_path):
     "Pyright and Pylance read the lines of .pth files; hooks of the import system they do not know."
     copy = tmp_path / "source"
-    shutil.copytree(PACKAGE, copy / "debias_nb", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, copy / "debias_nb", ignore=shutil.ignore_patterns("__pycache__", "_modidx.py"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     code = f"from setuptools import build_meta; build_meta.build_editable({str(tmp_path)!r})"

@@ -344,7 +344,8 @@ def contents(names: dict[str, str]) -> list:
         pages = by_folder[f"reports/{folder}"]
         first = [page for page in pages if page.endswith(("claims.md", "errata.md"))]
         papers.append({title: first + [page for page in pages if page not in first]})
-    own = ["readme.md", *(names[f"nbs/{name}.ipynb"] for name in ("your_files", "own_pairs", "losses/regularized"))]
+    own = ["readme.md", *(names[f"nbs/{name}.ipynb"] for name in (
+        "your_files", "from_sentence_transformers", "own_pairs", "losses/regularized"))]
     rooms = []
     for title, folders in ROOMS.items():
         pages = [page for folder in folders for page in by_folder[f"nbs/{folder}".rstrip("/")]]

@@ -98,8 +98,8 @@ def answers_split(
     --------
     >>> from debias_nb import AnswersWorldConfig, answers_split
     >>> made = answers_split(AnswersWorldConfig(name="answers", tests=2), "iid")
-    >>> made.question_ids[:7], made.labels.sum()
-    (['iid 0', 'iid 0', 'iid 0', 'iid 0', 'iid 0', 'iid 0', 'iid 1'], np.int64(2))
+    >>> made.question_ids[:7], int(made.labels.sum())
+    (['iid 0', 'iid 0', 'iid 0', 'iid 0', 'iid 0', 'iid 0', 'iid 1'], 2)
     """
     check_known("split", name, ANSWER_SPLITS)
     c = config

@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -29,6 +29,9 @@ from pydantic import Field, ValidationError, model_validator
 from ..checks import ConfigError, check_known
 from ..files import Natural, Strict, cache_dir, load_config, once_per_state, own_file, package_file
 from ..files import sha256_file, sha256_text
+
+if TYPE_CHECKING:
+    from typing import Self # from Python 3.11 on
 
 # %% ../../nbs/data/00_registry.ipynb #a896d12f
 class DataFile(Strict):
@@ -439,7 +442,7 @@ class Table:
         import pandas as pd
         return pd.DataFrame({column.removesuffix("s"): values for column, values in self._columns().items()})
 
-    def take(self, rows, **changes) -> Self: # rows by position or mask; `changes` replace other fields
+    def take(self, rows, **changes) -> "Self": # rows by position or mask; `changes` replace other fields
         "Some of the rows."
         positions = np.arange(len(self))[rows].tolist()
         columns = {column: [values[i] for i in positions] for column, values in self._columns().items()}

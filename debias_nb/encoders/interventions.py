@@ -25,11 +25,11 @@ def _mix(x: np.ndarray) -> np.ndarray:
     "SplitMix64: bits that look random, from any bits."
     with np.errstate(over="ignore"):
         x = x + 0x9E3779B97F4A7C15
-        x ^= x >> 30
+        x ^= x >> np.uint64(30)
         x *= 0xBF58476D1CE4E5B9
-        x ^= x >> 27
+        x ^= x >> np.uint64(27)
         x *= 0x94D049BB133111EB
-    return x ^ (x >> 31)
+    return x ^ (x >> np.uint64(31))
 
 
 @lru_cache
@@ -115,7 +115,7 @@ def choose(tokens: Tokens, share: float, seed: int, epoch: int, rows=None) -> tu
     wanted = (share * n).round().clamp(min=1)
     k = torch.minimum(wanted, n - 1).clamp(min=0) # one token at least stays
 
-    bits = _token_bits(tokens, seed, epoch, rows, stream=0) >> 1
+    bits = _token_bits(tokens, seed, epoch, rows, stream=0) >> np.uint64(1)
     key = torch.from_numpy(bits.astype(np.int64)).to(ordinary.device)
     key = key.masked_fill(~ordinary, torch.iinfo(torch.long).max)
     place = key.argsort(dim=1, stable=True).argsort(1) # in the order of the bits, ordinary tokens first

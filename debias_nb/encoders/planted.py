@@ -37,7 +37,7 @@ def blank_encoder(config: EncoderConfig, vocabulary: list[str], folder: Path):
     from transformers import BertConfig, BertModel, BertTokenizerFast # pyrefly: ignore[missing-module-attribute]
     words = folder / "vocab.txt"
     words.write_text("\n".join(vocabulary) + "\n", "utf-8")
-    tokenizer = BertTokenizerFast(vocab=str(words), model_max_length=config.max_length)
+    tokenizer = BertTokenizerFast(str(words), model_max_length=config.max_length)
     torch.manual_seed(config.pretrain.seed)
     if config.kind == "static":
         table = StaticEmbedding(tokenizer._tokenizer, embedding_dim=WIDTH)

@@ -314,18 +314,21 @@ PADDED = "set model[0].unpad_inputs = False"
 def _preprocessed(model, texts: list[str], max_length: int | None, prompt: str) -> dict:
     """What a transformer makes of texts, padded also where it packs them otherwise (`unpad_inputs`).
     Raises `EncoderError` for one that does not make padded tokens of them."""
-    options = {}
-    if max_length:
-        options["processing_kwargs"] = {"text": {"max_length": max_length}} # which goes before the encoder's own
     first = model[0]
-    packs = getattr(first, "can_flatten_inputs", False)
-    if packs:
-        first.can_flatten_inputs = False
+    meanwhile = {}
+    if getattr(first, "can_flatten_inputs", False):
+        meanwhile["can_flatten_inputs"] = False
+    if max_length: # sentence-transformers 5 takes it in no call
+        own = getattr(first, "processing_kwargs", {})
+        meanwhile["processing_kwargs"] = own | {"text": own.get("text", {}) | {"max_length": max_length}}
+    before = {name: getattr(first, name) for name in meanwhile if hasattr(first, name)}
     try:
-        features = model.preprocess(texts, prompt=prompt or None, **options)
+        for name, value in meanwhile.items():
+            setattr(first, name, value)
+        features = model.preprocess(texts, prompt=prompt or None)
     finally:
-        if packs:
-            first.can_flatten_inputs = True
+        for name, value in before.items():
+            setattr(first, name, value)
     if "input_ids" not in features or "attention_mask" not in features:
         raise EncoderError(f"the encoder makes {', '.join(features)} of texts, and padded tokens are needed: {PADDED}")
     return features

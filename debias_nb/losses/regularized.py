@@ -204,7 +204,8 @@ def chain(loss) -> list: # the loss itself first
 def mini_batch(loss) -> int | None: # None: it embeds a whole batch with gradient
     "Texts in one pass of a loss with a gradient cache, or of one that has such a loss among its parts."
     for part in loss.modules():
-        if getattr(part, "uses_gradient_cache", False) and hasattr(part, "mini_batch_size"):
+        caches = getattr(part, "uses_gradient_cache", hasattr(part, "random_states")) # sentence-transformers 5 says it in no name
+        if caches and hasattr(part, "mini_batch_size"):
             return part.mini_batch_size
     return None
 

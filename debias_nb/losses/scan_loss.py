@@ -168,14 +168,15 @@ class SCAN(nn.Module):
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from sentence_transformers import CrossEncoder
     >>> from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
     >>> from debias_nb import SCAN
     >>> folder = tempfile.mkdtemp() # a random model; in its place name your own
-    >>> words = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "won", "me"])}
+    >>> _ = Path(folder, "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nwho\nwon\nme\n")
     >>> shape = BertConfig(vocab_size=8, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, num_labels=1)
     >>> BertForSequenceClassification(shape).save_pretrained(folder)
-    >>> _ = BertTokenizerFast(vocab=words).save_pretrained(folder)
+    >>> _ = BertTokenizerFast(f"{folder}/vocab.txt").save_pretrained(folder)
     >>> model = CrossEncoder(folder, device="cpu")
     >>> loss = SCAN(model)
     >>> import torch

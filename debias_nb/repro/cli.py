@@ -8,7 +8,7 @@ import re
 import shutil
 import textwrap
 from collections import Counter
-from contextlib import chdir, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from itertools import chain, groupby
 from pathlib import Path
 from time import time as now
@@ -18,16 +18,7 @@ import typer
 from typer import Argument, Exit, Option
 from typer.core import TyperGroup
 
-from ..checks import ConfigError, EncoderError, module_and_name, quoted, visible
-from ..settings import EncoderConfig
-from ..files import parse_yaml, project_root
-from ..data.registry import DataError, inventory
-from .config import configured, load_experiment
-from .notebooks import ASKED, NotebookFailed, RunnerError, execute, execute_all, made, meant, templates
-from .runs.origin import NO_HISTORY, history
-from .runs.records import Store, WorkerLost, latest
-from .runs.schema import RecordError
-from .runs.runner import cores, narrow, run_all, store_for
+from ..checks import ConfigError, EncoderError, RunnerError, module_and_name, quoted, visible
 
 
 def echo(text: str = "", err: bool = False) -> None:
@@ -41,17 +32,27 @@ def _end(why: str, code: int = 1):
     raise Exit(code) from None
 
 
+def errors_for_users() -> tuple[type[Exception], ...]:
+    "Errors whose message a user can act on. Their modules are loaded when there is an error: `--help` waits for none."
+    from ..data.registry import DataError
+    from .runs.records import WorkerLost
+    from .runs.schema import RecordError
+    # OSError: a disk that is full, a file that may not be read
+    return RunnerError, ConfigError, EncoderError, RecordError, DataError, WorkerLost, OSError
+
+
 class Told(TyperGroup):
     "Commands whose errors with a message for the user become that message."
     def invoke(self, ctx):
         try:
             return super().invoke(ctx)
-        except BrokenPipeError: # who reads the answer has seen enough
+        except (BrokenPipeError, Exit): # who reads the answer has seen enough; a command has said why
             raise
         except KeyboardInterrupt: # where a command has no more to say of it
             _end("interrupted", 130)
-        except (RunnerError, ConfigError, EncoderError, RecordError, DataError, WorkerLost, OSError) as e:
-            # OSError: a disk that is full, a file that may not be read
+        except Exception as e:
+            if not isinstance(e, errors_for_users()):
+                raise
             _end(str(e), 2)
 
     def format_commands(self, ctx, formatter):
@@ -80,6 +81,7 @@ def _version(asked: bool):
 def project_here() -> Path:
     """The root of the clone around the current folder. Raises `RunnerError` outside of one: a command that writes never
     writes into a clone somewhere else."""
+    from ..files import project_root
     try:
         return project_root(Path.cwd())
     except ConfigError:
@@ -105,10 +107,16 @@ def options(
     version: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ):
     "Diagnose fine-tuned text encoders, and reproduce three papers on spurious correlations in text matching."
+    from .. import _check_versions
+    try:
+        _check_versions()
+    except ImportError as e:
+        _end(str(e), 2)
     settle_folders()
 
 
 def _experiments(incomplete: str) -> list[str]: # for the shell
+    from .notebooks import templates
     try:
         return [name for name in templates(project_here()) if name.startswith(incomplete)]
     except RunnerError:
@@ -135,6 +143,7 @@ def parse_seeds(text: str) -> list[int]: # e.g. `0,1,2`
 
 def parse_parameter(text: str) -> tuple[str, object]: # `name=value`
     "One `-p` argument. Raises `RunnerError`."
+    from ..files import parse_yaml
     name, sign, value = text.partition("=")
     if not sign or not name.isidentifier():
         raise RunnerError(f"-p wants name=value, got {text!r}")
@@ -155,7 +164,9 @@ def _interruptible():
 
 def _study(name: str, profile: str, **asked): # asked: as `narrow` takes it
     "What this machine's records say of an experiment, or of the part of it that is asked for."
+    from .config import load_experiment
     from .pages.frame import study_of
+    from .runs.runner import narrow, store_for
     study = study_of(narrow(load_experiment(name, profile), **asked), store_for(profile))
     study.own = True
     return study
@@ -198,6 +209,7 @@ def run(
 ):
     "Execute one notebook; load the runs that are recorded."
     root = project_here()
+    from .notebooks import ASKED, NotebookFailed, execute, made
     from .pages.frame import RunsFailed
     given = [("profile", profile)]
     given += [(key, value) for key, value in (("fresh", fresh), ("full", full), ("workers", workers)) if value]
@@ -230,6 +242,7 @@ Tables = Annotated[list[str] | None, Argument(
 
 def _chosen(asked: list[str] | None, known: list[str]) -> list[str]: # asked: tables, or papers for all of theirs; None: all
     "What is asked for, in the order of all. Raises `RunnerError` with the closest names."
+    from .notebooks import meant
     wanted = set()
     for name in asked or known:
         own = [one for one in known if one == name or one.startswith(f"{name}/")]
@@ -272,7 +285,10 @@ def batch(
     """Make all runs of a profile, then execute its notebooks, whatever fails.
 
     With names of tables or papers, only theirs."""
+    from .config import configured, load_experiment
+    from .notebooks import execute_all
     from .pages.report import has_notebook
+    from .runs.runner import cores, narrow, run_all, store_for
     asked = {"full": full}
     if seeds is not None:
         asked["seeds"] = parse_seeds(seeds)
@@ -328,6 +344,7 @@ def device_batch(
     begun = now()
     root = project_here()
     from .runs import device as devices
+    from .runs.runner import store_for
     asked = devices.asked_runs(runs, profile, full, root)
     if part:
         asked = devices.part_of(asked, part)
@@ -362,6 +379,7 @@ def merge(
     Those of code that this clone does not know go to _runs/apart/. Exits with status 1 if a record differs from one that is
     there, or a file is not the record of a run."""
     from .runs.device import Merged, merge as merged
+    from .runs.records import Store
     root = project_here()
     folders = [folder]
     if jobs: # each has its own, for each version of the code
@@ -395,6 +413,7 @@ def _record_folders(folder: Path, depth: str) -> list[Path]: # depth: `*/*`
 
 def _publish(folder: Path) -> bool: # whether every file was a record
     "Puts records into the Parquet files next to them, and says what is left out."
+    from .runs.records import Store
     store = Store(folder)
     every = [store.publish(*place) for place in store.unpublished()]
     rows, trimmed = (sum(getattr(one, what) for one in every) for what in ("rows", "trimmed"))
@@ -419,6 +438,7 @@ def publish(
     """Add this machine's records of a table, in _runs/, to those in results/, from which pages are made.
 
     No record in results/ is left out. Records made with uncommitted changes are refused."""
+    from .config import configured
     from .runs.device import publish as published
     root = project_here()
     for name in _chosen(tables, configured(f"*/*.{profile}.yaml", root)):
@@ -436,6 +456,7 @@ def convert(
     """Convert records: JSON lines of an earlier version to a file per run, and those in results/ to Parquet.
 
     Exits with status 1 if a line or a file is not a record; such a file is kept, and all lines are, in .jsonl.old."""
+    from .runs.records import Store
     store = Store(folder or project_here() / "results")
     told = [one for place in store.with_lines() for one in store.convert(*place)]
     for one in told:
@@ -445,12 +466,24 @@ def convert(
         raise Exit(1)
 
 
+@contextmanager
+def _inside(folder: Path):
+    "The current folder is another one meanwhile; `contextlib.chdir` is there from Python 3.11 on."
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
 def _write_pages(names: list[str], folder: Path, fresh: bool, here: Path) -> list[Path]: # what was written
     "Some pages of the project in `here`: a worker may have begun elsewhere. What has no notebook yet is left out."
+    from .config import configured
     from .pages.frame import only_stored
     from .pages.report import has_notebook, write_notebook, write_page
     written = []
-    with chdir(here), only_stored(fresh):
+    with _inside(here), only_stored(fresh):
         for name in filter(has_notebook, names):
             if configured(f"{name}.*.yaml"):
                 written += write_page(name, folder, fresh)
@@ -471,6 +504,7 @@ def report(
 
     Notebooks are executed; nothing is trained."""
     from joblib import Parallel, cpu_count, delayed
+    from .config import configured
     from .pages.frame import papers
     from .pages.report import BOOKS
     root = project_here()
@@ -510,6 +544,8 @@ def status(
 
     Exits with status 1 if records in results/ were made by code that is not in the history of this clone."""
     from .pages.report import all_cells, status_json
+    from .runs.origin import NO_HISTORY, history
+    from .runs.records import Store
     root = project_here()
     cells = all_cells(fresh=fresh, paper=paper)
     if json_:
@@ -551,6 +587,7 @@ def agree(
     Exit code 1 where there is nothing to compare, or where one metric of one run is further from its record than its kind
     of encoder may be on any processor; every count has to be the same."""
     from .pages.frame import results
+    from .runs.records import latest
     from .agree import SAME, compute_untrained, said
     project_here()
     if untrained:
@@ -579,7 +616,9 @@ def data(ctx: typer.Context):
     Exits with status 1 if a file differs from the published one."""
     if ctx.invoked_subcommand:
         return
+    from ..data.registry import inventory
     from ..encoders.loading import encoder_cards, find_folder
+    from ..settings import EncoderConfig
     found = inventory()
     for dataset, files in groupby(found, key=lambda one: one["dataset"]):
         echo(visible(dataset))
@@ -618,6 +657,7 @@ def list_names():
     "List methods, and the experiments of a clone of the repository. Data sets and encoders: `data`."
     from typing import get_args
     from .config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, REGULARIZER_NAMES
+    from .notebooks import templates
     values = {
         "augmentations of pairs": MethodConfig.model_fields["augmentation"].annotation,
         "interventions": Intervention,

@@ -11,13 +11,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
-from ..checks import ConfigError, check_known, nearest
+from ..checks import ConfigError, RunnerError, check_known, nearest
 from ..files import fingerprint
 from .config import load_experiment, typed
-
-
-class RunnerError(ValueError):
-    "A notebook that is not run, because template or parameters are wrong."
 
 
 class NotebookFailed(RuntimeError):

@@ -1,4 +1,5 @@
 "A later method for authorship, which goes at the texts in place of the loss; the page on it compares it with ARR."
+import numpy as np
 import torch
 
 from ...losses.authors import ContrastiveAuthorLoss
@@ -79,7 +80,7 @@ class ContentMasking(ContrastiveAuthorLoss):
         ids = tokens.ids.cpu()
         ordinary = tokens.ordinary.cpu()
         bits = random_bits(self.seed, len(self.history), row_keys(tokens), ids.shape[1], stream=2)
-        drawn = torch.from_numpy((bits >> 11) * 2.**-53 < self.probability)
+        drawn = torch.from_numpy((bits >> np.uint64(11)) * 2.**-53 < self.probability)
         content = ordinary & ~torch.isin(ids, self.kept)
         chosen = content & drawn
         rest = ordinary & ~chosen

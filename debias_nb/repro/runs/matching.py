@@ -142,7 +142,7 @@ class NamedDraws(Draws):
             yield
             return
         bits, = self._bits(1, stream=2)
-        with own_dropout(device, int(bits >> 1)):
+        with own_dropout(device, int(bits) >> 1):
             yield
 
     def _bits(self, n: int, stream: int) -> np.ndarray: # (n,)

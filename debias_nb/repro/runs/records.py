@@ -256,7 +256,7 @@ class Store:
     ): # yields whether the run is this process's
         """Claim a run, one at a time, so that two batches share the work. The claim ends with the block, or the process.
         Where no claim can be had at all, as in a folder that may not be written to, the run is taken as claimed."""
-        place = int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7])
+        place = int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             claims = (self.folder / ".claims.lock").open("ab")
