@@ -20,6 +20,7 @@ Comparison(trials, methods, settings, facts=<factory>, tried=None, units=<factor
 ContrastiveAuthorLoss(model, temperature=0.1)
 DataError
 Diagnosis(decision, verdicts, sentences, warnings, reasons, scores, shares, words, slices, interventions, shortcuts, flaws, flips, snippet, facts, notes=<factory>, left_out=<factory>)
+DiagnosisEvaluator(tests, base, columns=None, metric=None, name='')
 EncoderError
 Hinge(model, margin=0.3, hardest=10, temperature=0.1)
 ITVReg(weight=0.1, mask_share=0.5, intervention='mask', *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)

@@ -148,6 +148,16 @@ class Diagnosis:
             told[test]["shortcut"] = shortcut.get(test)
         return told
 
+    def to_model_card(self, folder: str | Path) -> None: # of a saved model
+        "Put the decision and a table of the tests into the card of a model, in place of those that are there."
+        path = Path(folder) / "README.md"
+        told = filled("card.md.j2", decision=self.decision, cards=self.cards, base=self.facts["models"]["base"]["name"],
+                      version=self.facts["versions"]["debias-nb"])
+        card = path.read_text("utf-8") if path.exists() else ""
+        before, mark, rest = card.partition("<!-- debias-nb -->")
+        behind = rest.partition("<!-- /debias-nb -->")[2].lstrip("\n")
+        write_whole(path, f"{before.rstrip()}\n\n{told.strip()}\n{behind}".lstrip())
+
     def __repr__(self):
         read = file_notes(self.facts["files"])
         return "\n".join([f"{self.decision.heading} {self.decision.reason}", *read, *self.warnings, *self.sentences, *self.reasons])
