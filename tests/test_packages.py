@@ -70,7 +70,7 @@ NAMES = {
     "sklearn": "scikit-learn", "yaml": "pyyaml", "sentence_transformers": "sentence-transformers",
     "pydantic_core": "pydantic"}
 LAZY = {"pooch", "huggingface_hub"} # for downloads; the second comes with transformers
-LAZY |= {"markupsafe", "pyarrow"} # come with jinja2 and datasets
+LAZY |= {"markupsafe", "pyarrow", "joblib"} # come with jinja2, datasets and scikit-learn
 
 
 def test_the_library_imports_what_it_depends_on_and_no_more():
