@@ -150,7 +150,7 @@ class Trials:
         return [self.known[key] | {"method": method.name} for key, (method, _) in zip(keys, todo)]
 
     def _run(self, groups: list, tests: dict[str, Test], workers: int): # -> the trials of one group after another
-        "The first group here; the others beside each other, where they take longer than it takes to begin."
+        "The first group here; the others at the same time, where they take longer than it takes to begin."
         given = self.train, self.settings, self.apart, tests
         began = time.monotonic()
         for group in groups[:1]:
