@@ -93,6 +93,7 @@ def test_what_is_read_of_pairs(tmp_path):
     assert graded.left_out == {"pairs with a grade between 2 and 4": 1} and graded.frame.line.tolist() == [2, 4]
     assert read("SNLI").left_out == {"pairs without a label": 1}
     assert read("a list in a .jsonl").frame.line.tolist() == [1, 2] and read("JSON").frame.line.tolist() == [2, 7]
+    assert read_pairs_file(placed(tmp_path, {"a.v2.csv.gz": HEAD + TWO}) / "a.v2.csv.gz").name == "a.v2"
     assert read("yes and no").note == "a match is labeled yes" and not read("packed").note
 
 
@@ -190,6 +191,8 @@ def test_folders_of_queries(tmp_path, files, behind, options):
     assert list(zip(file.left, file.right, frame["query"], frame.document, frame.itself)) == [
         ("q", "T x", 0, 0, -1), ("r", "y", 1, 1, -1), ("r", "z", 1, 2, -1)]
     assert named_tests([f"new={folder}{behind}"]) == {"new": f"{folder}{behind}"}
+    again = placed(tmp_path / "elsewhere", files)
+    assert file.sha256 == read_pairs_file(f"{again}{behind}", **options).sha256
 
 
 THREE = {"queries": {"0042": "q", 42: "r"}, "corpus": {"d1": "x", "d2": {"title": "T", "text": "y"}}, "relevant_docs": {"0042": {"d1"}, 42: ["d2", "d1"]}}
@@ -295,6 +298,8 @@ BAD = { # files, what is given, options, words of the message
     "a folder of something else": ({"a.csv": HEAD + TWO}, "", {}, "no corpus and no queries among its files"),
     "an empty folder": ({"x/y": ""}, "", {}, "no corpus and no queries"),
     "mixed rows": ({"a.jsonl": lines(N_TUPLE, {"left": "a", "right": "b", "label": 1})}, "/a.jsonl", {}, "a.jsonl:2: rows of two forms: "),
+    "columns of another form": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"columns": ("left", "right", "label")},
+                                "no column 'left'.*looks like triplets: anchor, positive, negative"),
     "a header that is data": ({"a.csv": "a lamp,lamps,1\na chair,a table,0\n"}, "/a.csv", {}, "names no column that is known .*'a lamp'.*header"),
     "no label": ({"a.csv": "sentence1,sentence2\na,b\n"}, "/a.csv", {}, "no column 'label'.*form='retrieval'.*--columns sentence1,sentence2"),
     "queries alone": ({"a.csv": "query,postive\na,b\n"}, "/a.csv", {}, "'query' looks like a column of queries.*did you mean 'postive'"),
