@@ -109,16 +109,16 @@ def labels(fig):
 
 @each
 def test_the_same_bytes_whatever_the_style_and_dots_beside_the_lines(name, monkeypatch):
-    frame = table(name)
-    first = pictures.svg(drawn(name))
+    frame = table(name, "a")
+    first = pictures.svg(drawn(name, frame))
     settings = dict(matplotlib.rcParams)
     with matplotlib.style.context("dark_background"), matplotlib.rc_context({"font.size": 20, "svg.fonttype": "path"}):
         assert pictures.svg(drawn(name, frame)) == first
     assert len(first) < 60_000 and b"<text" in first and b"<dc:date>" not in first
-    assert frame.equals(table(name)) and dict(matplotlib.rcParams) == settings
+    assert frame.equals(table(name, "a")) and dict(matplotlib.rcParams) == settings
     ET.fromstring(first)
     monkeypatch.setattr(pictures, "get_ipython", lambda: None) # the shell of another test may show lines alone
-    data, metadata = pictures.Picture(drawn(name), "what it says")._repr_mimebundle_()
+    data, metadata = pictures.Picture(drawn(name, frame), "what it says")._repr_mimebundle_()
     assert data["image/svg+xml"] == pictures.SVG(first).data and data["text/plain"] == metadata["alt"] == "what it says"
     assert len(data["image/png"]) < 60_000
     with Image.open(io.BytesIO(base64.b64decode(data["image/png"]))) as image:

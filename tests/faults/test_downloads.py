@@ -191,13 +191,14 @@ def test_an_encoder(name, hub, tally):
         assert load_encoder(EncoderConfig(name="pinned", kind="static")) is not None
 
 
-@pytest.mark.parametrize("mode", ["cut off", "404", "hung up", "a page of a login"])
+@pytest.mark.parametrize("mode", ["cut off", "404", "503", "hung up", "a page of a login", "sent in a circle"])
 def test_a_hub_that_answers_wrongly(mode, site, hub, tally, monkeypatch, tmp_path):
     "With the hub's own client."
     with tally.trial("bad downloads"):
         monkeypatch.undo()
         monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path / "own"))
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        monkeypatch.setattr("time.sleep", lambda seconds: None) # it asks again and again, and waits up to eight seconds between
         site.mode = mode
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         monkeypatch.setattr(constants, "ENDPOINT", site.address)
