@@ -31,7 +31,7 @@ from ..data.pairs_file import PairFile
 from .models import Scorer, pair_scores, search_corpus
 from .words import words_of
 from ..measures import rankings
-from ..measures.metrics import auc_at, bootstrap_weights, ends_of_ties, with_itself
+from ..measures.metrics import auc_at, bootstrap_weights, ends_of_ties, in_threads, with_itself
 from ..measures.stats import LACKING, Paired, detectable, holm, interval, paired, verdict
 
 # %% ../../nbs/explain/03_changes.ipynb #13993691
@@ -83,16 +83,16 @@ def average_precision(
     order = np.argsort(-scores, kind="stable")
     ends = ends_of_ties(scores[order])
     positive = np.asarray(labels)[order] == 1
-    parts = []
-    for some in _stretches(weights):
+    def of_stretch(some):
         counted = some.take(order, axis=1)
         found = np.cumsum(counted * positive, axis=1, dtype=float)[:, ends] # matches down to the end of each tie
         drawn = np.cumsum(counted, axis=1, dtype=float)[:, ends]
         gained = np.diff(found, axis=1, prepend=0)
         with np.errstate(invalid="ignore"): # no pair drawn so far, or no match at all
             precision = np.nan_to_num(found / drawn)
-            parts.append((gained * precision).sum(1) / found[:, -1])
-    return np.concatenate(parts)
+            return (gained * precision).sum(1) / found[:, -1]
+
+    return np.concatenate(in_threads(of_stretch, _stretches(weights)))
 
 # %% ../../nbs/explain/03_changes.ipynb #c66390a8
 RESAMPLES = 200
