@@ -143,9 +143,9 @@ def flips_of(lost: list[dict]): # of a twin -> a data frame
 def decision_of(told: dict): # of a twin
     "The `Decision` that a twin holds."
     from debias_nb.explain.decision import Averaged, Decision, Result
-    remedy = told["remedy"] and Averaged(**told["remedy"])
+    averaged = told["averaged"] and Averaged(**told["averaged"])
     results = [Result(**result) for result in told["results"]]
-    return Decision(**told | {"results": results, "remedy": remedy})
+    return Decision(**told | {"results": results, "averaged": averaged})
 
 
 def from_twin(twin: dict):

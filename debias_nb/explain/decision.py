@@ -134,7 +134,7 @@ class Decision:
         The smallest change that matters, a fraction.
     results : list of Result
         What each test found.
-    remedy : Averaged, optional
+    averaged : Averaged, optional
         The best share, whether or not it is good enough.
     not_tested : list of str
         What nobody looked at.
@@ -145,7 +145,7 @@ class Decision:
     share: float | None = None
     margin: float = MARGIN
     results: list[Result] = field(default_factory=list)
-    remedy: Averaged | None = None
+    averaged: Averaged | None = None
     not_tested: list[str] = field(default_factory=list)
 
     @property

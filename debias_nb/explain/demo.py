@@ -39,7 +39,7 @@ def offers(pairs: int, seed: int, brand_of_match: float, brand_of_other: float) 
 
 
 def small_encoder(seed: int = 0, width: int = 16):
-    "A table of word vectors, in which brands weigh little."
+    "A static embedding model in which brands weigh little."
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
     from tokenizers import Tokenizer, models, pre_tokenizers

@@ -606,8 +606,8 @@ def _decided(tests: list[Test], found: pd.DataFrame, shares: dict, flawed: pd.Da
     decision = replace(decision, reason=" ".join([decision.reason, *_contradictions(found)]))
     if decision.call != "ship averaged":
         return decision
-    remedy = replace(decision.remedy, elsewhere=picked_elsewhere(tests, shares))
-    return replace(decision, remedy=remedy)
+    best = replace(decision.averaged, elsewhere=picked_elsewhere(tests, shares))
+    return replace(decision, averaged=best)
 
 
 def diagnose(
@@ -759,7 +759,7 @@ def diagnose(
         shortcuts=words.shortcuts,
         flaws=wrong,
         flips=_flipped(tests, scorers, bool(words.tables)),
-        snippet=snippet(scorers, trained, decision.remedy and decision.remedy.share, harmed),
+        snippet=snippet(scorers, trained, decision.averaged and decision.averaged.share, harmed),
         facts=facts,
         notes=file_notes(facts["files"]) + _notes(scorers, bool(mixes), trained, tests),
         left_out=left_out,
