@@ -208,6 +208,13 @@ def _more(results: list[Result], margin: float) -> str:
     return " ".join(parts)
 
 
+def _not_on_new_texts(results: list[Result]) -> list[str]:
+    "Gains that what shares no text with training does not show."
+    better = {result.test for result in results if result.word == "better" and not result.apart}
+    return [f"On the {result.cases:,} {result.counted} of {result.test} that share no text with training, the gain is not shown."
+            for result in results if result.apart and result.test in better and result.word != "better"]
+
+
 def decide(
     results: list[Result],
     shares: list[Averaged],      # empty where weights cannot be averaged
@@ -219,13 +226,14 @@ def decide(
     better = [result for result in results if result.word == "better"]
     worse = [result for result in results if result.word == "worse"]
     unsure = [result for result in results if result.word == "cannot tell"]
-    risky = [result for result in results if not result.low > -margin]
+    risky = [result for result in results if not result.apart and not result.low > -margin]
     fitting = [share for share in shares if fits(share, margin)]
     best = max(fitting or shares, key=lambda share: share.mean, default=None)
     point = f"{100 * margin:g} {'point' if margin == .01 else 'points'}"
 
     def answer(call, heading, reason, share=None):
-        return Decision(call, heading, reason, share, margin, results, best, list(not_tested))
+        told = " ".join([reason, *_not_on_new_texts(results)])
+        return Decision(call, heading, told, share, margin, results, best, list(not_tested))
 
     if void:
         return answer("cannot tell", f"Cannot tell. {void}", "Repair this first; the numbers below are not to be used.")
