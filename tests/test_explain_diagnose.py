@@ -717,7 +717,7 @@ WRONG = { # options, words of the message
     "no outcome": (dict(fail_on="better"), "--fail-on", "'better'"),
     "folder": (dict(html="nowhere/r.html"), "nowhere"),
     "a folder": (dict(html="."), "--html"),
-    "columns": (dict(columns="left,right"), "columns"),
+    "columns": (dict(columns="left"), "columns"),
     "train": (dict(test=["train=new.csv"]), "'train'"),
     "model": (dict(html="r.html"), "./none: no such folder"),
 }
