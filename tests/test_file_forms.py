@@ -195,7 +195,7 @@ def test_folders_of_queries(tmp_path, files, behind, options):
     assert file.sha256 == read_pairs_file(f"{again}{behind}", **options).sha256
 
 
-THREE = {"queries": {"0042": "q", 42: "r"}, "corpus": {"d1": "x", "d2": {"title": "T", "text": "y"}}, "relevant_docs": {"0042": {"d1"}, 42: ["d2", "d1"]}}
+THREE = {"queries": {"0042": "q", 42: "r"}, "corpus": {"d1": "x", "d2": {"title": "T", "text": "y"}}, "relevant_docs": {"0042": {"d1"}, "42": ["d2", "d1"]}} # 42 and "42" are one id
 
 
 def test_three_dicts(tmp_path):
