@@ -1,6 +1,8 @@
 # The promised names and their modules: the one list, read by editors as a stub and by __init__.py when it is imported.
 __version__: str
 
+def _check_versions() -> None: ...
+
 from debias_nb.losses.authors import ARR as ARR
 from debias_nb.losses.author_batches import AuthorPairSampler as AuthorPairSampler
 from debias_nb.losses.authors import ContrastiveAuthorLoss as ContrastiveAuthorLoss
