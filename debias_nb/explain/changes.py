@@ -64,7 +64,7 @@ def sampling_units(left: list[str], right: list[str]) -> Units:
     return Units(sides[fewer], f"{distinct[fewer]:,} {fewer} texts; what pairs share on the other side is not covered")
 
 # %% ../../nbs/explain/03_changes.ipynb #96da0c3c
-AT_ONCE = 2**20 # numbers: eight arrays of doubles in about 64 MB
+AT_ONCE = 2**19 # numbers: eight arrays of doubles in about 32 MB, twice
 
 
 def _stretches(weights: np.ndarray) -> list[np.ndarray]: # of (B, n): parts of it, one below the other
