@@ -604,10 +604,10 @@ def _decided(tests: list[Test], found: pd.DataFrame, shares: dict, flawed: pd.Da
     results = results_of(found, like, margin)
     decision = decide(results, averaged(tests, shares), _void(tests, flawed), margin, _not_tested(tests, like))
     decision = replace(decision, reason=" ".join([decision.reason, *_contradictions(found)]))
-    if decision.call != "ship averaged":
+    best = decision.averaged
+    if decision.share is None or best is None:
         return decision
-    best = replace(decision.averaged, elsewhere=picked_elsewhere(tests, shares))
-    return replace(decision, averaged=best)
+    return replace(decision, averaged=replace(best, elsewhere=picked_elsewhere(tests, shares)))
 
 
 def diagnose(
