@@ -26,8 +26,10 @@ from debias_nb.encoders.tokens import EncoderError, copied
 from debias_nb.explain import compare as comparing, trials as trying
 from debias_nb.explain.changes import as_test
 from debias_nb.explain.compare import Comparison, compare
-from debias_nb.explain.methods import DEFAULTS, GRIDS, STRENGTH, HeldTexts, read_method, read_methods, settings_for
-from debias_nb.explain.models import load_model
+from debias_nb.explain.diagnose import with_prompts
+from debias_nb.explain.methods import DEFAULTS, GRIDS, STRENGTH, HeldTexts, fine_tune, read_method, read_methods
+from debias_nb.explain.methods import settings_for
+from debias_nb.explain.models import load_model, mixed_scorer
 from debias_nb.explain.page import write_whole
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import METHODS_HELP, app
@@ -191,6 +193,14 @@ def test_an_encoder_with_a_prompt_of_its_own_is_trained_behind_it(tmp_path, monk
     assert {text.split()[1] for text in read} == {"why", "how"}
     assert "prompts={'left': 'why ', 'right': 'how '}," in found.snippet()
     assert any(note.startswith("The base model reads left texts behind 'why '") for note in found.facts["notes"])
+
+
+def test_prompts_that_were_asked_for_stay_with_what_is_trained_and_mixed(tmp_path):
+    base = with_prompts(load_model(str(bert(tmp_path))), ("why ", "how "))
+    settings = settings_for("transformer", epochs=.1, batch_size=30)
+    tuned = fine_tune(base, read_pairs_file(some_pairs()), read_method("plain"), settings, 0)
+    assert tuned.prefixes == mixed_scorer(base, tuned, .5).prefixes == ("why ", "how ")
+    assert tuned.source is None and tuned.name == "plain"
 
 
 # ---- words

@@ -21,10 +21,10 @@ from ..data.registry import DataError
 from ..encoders.tokens import copied
 from .changes import RESAMPLES, TITLES, TooSmall, as_test, capital, check_metric, figures, level
 from .diagnose import OfLabels, OfMatches, apart_of, check_named, columns_told, folder_name, made_of
-from .diagnose import read_files, same_tests, training_program, with_prompts
+from .diagnose import read_files, same_tests, training_program, usual_loss, with_prompts
 from .evidence import doubts, shared_pairs
 from .methods import Method, Settings, check_untested, fitting, loss_of, ranking_notes, read_held_texts
-from .methods import read_methods, settings_for, training_rows, usual_loss
+from .methods import read_methods, settings_for, training_rows
 from .models import load_model, reading_doubts, scoring_notes
 from .page import file_notes, filled, json_text
 from .trials import APART, Trials, apart_name, chosen

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['SCHEMA', 'FILES', 'ABOUT_TEST', 'FIGURES', 'SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'NAMED', 'REASON',
            'LONGEST_SHOWN', 'OfLabels', 'OfMatches', 'OF_MATCHES', 'LOSSES', 'LEAST_SQUARES', 'BUDGETS', 'NO_HARM',
-           'TRAINED', 'Diagnosis', 'settings_of', 'grown_from', 'loaded', 'with_prompts', 'same_tests', 'sampled_texts',
-           'WordFindings', 'has_both_classes', 'training_program', 'folder_name', 'snippet', 'made_of', 'check_named',
-           'read_files', 'apart_of', 'diagnose', 'columns_told']
+           'TRAINED', 'Diagnosis', 'rows_by_test', 'settings_of', 'grown_from', 'loaded', 'with_prompts', 'same_tests',
+           'sampled_texts', 'WordFindings', 'has_both_classes', 'usual_loss', 'training_program', 'folder_name',
+           'snippet', 'made_of', 'check_named', 'read_files', 'apart_of', 'diagnose', 'columns_told']
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import re
@@ -27,7 +27,7 @@ from ..data.registry import DataError
 from ..encoders.tokens import EncoderError, check_apart, has_template
 from .changes import GAIN, HARM, NEITHER, RESAMPLES, PairTest, TITLES, Test, TooSmall, apart_sentence, as_test
 from .changes import check_metric, has_one_score, points, score_table, sentence, suspects, tfidf_model, verdicts
-from .decision import LIKE, MARGIN, MARKS, Decision, averaged, cards, decide, picked_elsewhere, results_of
+from .decision import LIKE, MARGIN, Decision, averaged, cards, decide, picked_elsewhere, results_of
 from .evidence import OF_TRAINING, candidate_words, doubts, flaws, flips, interventions, other_words
 from .evidence import ranked_words, shortcuts, slices
 from .models import Scorer, asked_prompts, cutting, layers, load_model, mixed_scorer, pair_scores
@@ -104,7 +104,7 @@ class Diagnosis:
 
     @property
     def by_test(self) -> dict[str, list[dict]]: # of each test its rows of `verdicts`, the metric that decides first
-        return {test: rows.to_dict("records") for test, rows in self.verdicts.groupby("test", sort=False)}
+        return rows_by_test(self.verdicts)
 
     def html(self) -> str:
         "Write one self-contained page."
@@ -117,7 +117,7 @@ class Diagnosis:
             along = own.assign(share=own.scorer.map(self.shares)).dropna(subset="share")
             curves = along.sort_values("share", kind="stable").groupby("test", sort=False)
         return filled(
-            "diagnosis.html.j2", d=self, changes=changes, curves=curves, deciding=deciding, tests=self.by_test, cards=self.cards, marks=MARKS,
+            "diagnosis.html.j2", d=self, changes=changes, curves=curves, deciding=deciding, cards=self.cards,
             **vars(self) | {"flips": {test: rows.to_dict("records") for test, rows in self.flips.items()}})
 
     def files(self) -> dict[str, str]: # of `FILES`: what is in them
@@ -164,7 +164,7 @@ class Diagnosis:
 
     def _repr_html_(self) -> str:
         "The decision and a card a test, as a notebook shows them."
-        return filled("cards.html.j2", alone=True, decision=self.decision, cards=self.cards, marks=MARKS)
+        return filled("cards.html.j2", alone=True, decision=self.decision, cards=self.cards)
 
     @property
     def cards(self) -> list[dict]:
@@ -196,6 +196,11 @@ class Diagnosis:
 
 ABOUT_TEST = ("form", "counted", "cases", "matches", "units", "drawn", "metric", "verdict", "planned", "inverted")
 FIGURES = ("base", "tuned", "change", "low", "high", "p", "found", "verdict")
+
+
+def rows_by_test(verdicts: pd.DataFrame) -> dict[str, list[dict]]:
+    "Of each test its rows of `verdicts`, the metric that decides first."
+    return {test: rows.to_dict("records") for test, rows in verdicts.groupby("test", sort=False)}
 
 
 def _apart(row: dict) -> dict: # of `verdicts`
@@ -384,6 +389,11 @@ NO_HARM = """\
 """
 
 
+def usual_loss(train: PairFile) -> str: # one of `LOSSES`
+    "The loss where none is asked for: of labels, or where training has none, of matches."
+    return LEAST_SQUARES if train.form == "pairs" and has_both_classes(train) else OF_MATCHES[0]
+
+
 def training_program(
     why: str,            # the first line
     base: str | None,    # what `load_model` takes; None: a model in memory
@@ -422,11 +432,10 @@ def snippet(
     if share is not None:
         parts.append(filled("mixed.py.j2", base=base.source, tuned=tuned.source, share=share, folder=folder))
     if train is not None and base.kind != "cross":
-        loss = LEAST_SQUARES if has_both_classes(train) and train.form == "pairs" else OF_MATCHES[0]
         parts.append(training_program(
             "Fine-tune again, held to what the base says of each text (OutReg). Train as long as before: a shorter training "
             "keeps a model near its base whatever its loss.", base.source, file_facts(train),
-            "OutReg(0.1)", f"{folder}-outreg", loss, prompt=base.prompt, **BUDGETS[base.kind]))
+            "OutReg(0.1)", f"{folder}-outreg", usual_loss(train), prompt=base.prompt, **BUDGETS[base.kind]))
     return "\n".join(parts)
 
 # %% ../../nbs/explain/06_diagnose.ipynb #36ac6350
@@ -740,8 +749,7 @@ def diagnose(
     told = {"seed": seed, "resamples": RESAMPLES, "sample": words.read}
     facts = made_of("diagnose", scorers, files, of_tests, options, told)
     same_make = bool(mixes) or grown_from(**scorers)
-    by_test = [rows.to_dict("records") for _, rows in found.groupby("test", sort=False)]
-    sentences = [told for rows in by_test for told in (sentence(rows), apart_sentence(rows)) if told]
+    sentences = [told for rows in rows_by_test(found).values() for told in (sentence(rows), apart_sentence(rows)) if told]
     warnings = [f"{why}; it is left out." for why in left_out.values()]
     warnings += _warnings(tests, wrong, same_make, facts["files"]) + reading_doubts(scorers, smaller)
     misleading = words.shortcuts.to_dict("records")

@@ -68,7 +68,8 @@ class DiagnosisEvaluator(SentenceEvaluator):
         return test.measured(scores, test.metric).value
 
     def __call__(self, model, output_path=None, epoch: int = -1, steps: int = -1) -> dict[str, float]:
-        values = {test: self._value(own, load_model(model)) for test, own in self.tests.items()}
+        scorer = load_model(model)
+        values = {test: self._value(own, scorer) for test, own in self.tests.items()}
         changes = {test: value - self.base[test] for test, value in values.items()}
         found = {"worst_change": min(changes.values())}
         for test, own in self.tests.items():

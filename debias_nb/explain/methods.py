@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['STRENGTH', 'GRIDS', 'RANKING_STRENGTH', 'RANKING_GRIDS', 'DEFAULTS', 'SUFFIX', 'OF_TEXTS', 'ABOUT', 'HeldTexts',
-           'read_held_texts', 'check_untested', 'Method', 'read_method', 'read_methods', 'Settings', 'usual_loss',
-           'settings_for', 'fitting', 'grid_of', 'loss_of', 'training_rows', 'ranking_notes', 'fine_tune']
+           'read_held_texts', 'check_untested', 'Method', 'read_method', 'read_methods', 'Settings', 'settings_for',
+           'fitting', 'grid_of', 'loss_of', 'training_rows', 'ranking_notes', 'fine_tune']
 
 # %% ../../nbs/explain/07_methods.ipynb #aa10
 import tempfile
@@ -180,11 +180,6 @@ class Settings:
                 raise ConfigError(f"{name} must be above 0, got {value}")
 
 
-def usual_loss(train: PairFile) -> str: # one of `LOSSES`
-    "The loss where none is asked for: of labels, or where training has none, of matches."
-    return LEAST_SQUARES if train.form == "pairs" and has_both_classes(train) else OF_MATCHES[0]
-
-
 def settings_for(
     kind: str, # static or transformer
     **asked,   # learning_rate, epochs, batch_size, loss; None: what fits the kind
@@ -294,4 +289,4 @@ def fine_tune(
             **batches)
         trainer = QuietTrainer(model=model, args=args, train_dataset=pairs, loss=loss_of(method, model, settings.loss))
         trainer.train()
-    return Scorer(method.name, model.eval(), base.kind)
+    return replace(base, name=method.name, model=model.eval(), source=None)

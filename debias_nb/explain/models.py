@@ -10,7 +10,7 @@ __all__ = ['QUERIES', 'DOCUMENTS', 'BLOCK', 'AT_ONCE', 'DECIMALS', 'NO_LIMIT', '
 
 # %% ../../nbs/explain/01_models.ipynb #8132ce3b
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -499,4 +499,4 @@ def mixed_scorer(
 ) -> Scorer:
     "A new model with weights between two. Raises `ValueError` for a share outside [0, 1] or models of different make."
     model = wise_ft(base.model, tuned.model, share)
-    return Scorer(f"{share:g} of {tuned.name}", model, tuned.kind)
+    return replace(tuned, name=f"{share:g} of {tuned.name}", model=model, source=None)
