@@ -612,7 +612,7 @@ def test_a_batch_without_a_number_is_no_success(project, monkeypatch):
     project.add("a", "print('it ran')")
     project.add("b", "print('it ran')")
     counts = {"toy/a": (0, "0 of 3 cells; not run: a file is missing"), "toy/b": (None, "no table")}
-    monkeypatch.setattr("debias_nb.repro.cli._counted", lambda name, profile, full: counts[name])
+    monkeypatch.setattr("debias_nb.repro.commands.reproduction._counted", lambda name, profile, full: counts[name])
     monkeypatch.setattr(notebooks, "execute_all", lambda *args: {})
     done = shell("batch")
     assert done.exit_code == 1 and "not one cell at profile planted has a number" in done.stderr

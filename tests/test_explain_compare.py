@@ -32,7 +32,8 @@ from debias_nb.explain.methods import settings_for
 from debias_nb.explain.models import load_model, mixed_scorer
 from debias_nb.explain.page import write_whole
 from debias_nb.data.pairs_file import read_pairs_file
-from debias_nb.repro.cli import METHODS_HELP, app
+from debias_nb.repro.cli import app
+from debias_nb.repro.commands.own import METHODS_HELP
 from debias_nb.measures.stats import WORDS
 from made import WORLD, bert, read_page, some_pairs, trial, without_a_vector_for_the_unknown
 
@@ -403,7 +404,7 @@ def test_files_are_written_also_where_nobody_reads_the_answer(files, tmp_path, m
     def closed(*_, **__):
         raise BrokenPipeError
 
-    monkeypatch.setattr("debias_nb.repro.cli.echo", closed)
+    monkeypatch.setattr("debias_nb.repro.commands.own.echo", closed)
     shell(files, "--test", "new=unseen.csv", *QUICK, "--out", tmp_path)
     assert written_in(tmp_path) == WRITTEN
 

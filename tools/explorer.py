@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from debias_nb import __version__
-from debias_nb.repro.cli import METRIC_NAMES
+from debias_nb.repro.commands.reproduction import METRIC_NAMES
 from debias_nb.repro.pages.frame import all_experiments, only_stored, papers, stored
 from debias_nb.repro.pages.printed import printed_verdict
 from debias_nb.repro.pages.report import has_notebook

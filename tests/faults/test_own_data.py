@@ -300,14 +300,14 @@ def test_ctrl_c_ends_with_one_line_at_any_moment(here, models, seconds):
 STOPPED = """
 from pathlib import Path
 from typer import Typer
-from debias_nb.repro.cli import Told, _interruptible
+from debias_nb.repro.commands.terminal import Told, interruptible
 from debias_nb.repro.notebooks import run_notebook
 
 app = Typer(cls=Told)
 
 @app.command()
 def go():
-    with _interruptible():
+    with interruptible():
         run_notebook(Path("t.ipynb"), Path("out.ipynb"), {}, cwd=Path("."))
 
 @app.command()

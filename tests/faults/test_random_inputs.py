@@ -22,7 +22,7 @@ from debias_nb.encoders.loading import encoder_cards
 from debias_nb.explain.methods import read_methods
 from debias_nb.explain.trials import read_trial
 from debias_nb.data.pairs_file import read_pairs_file
-from debias_nb.repro.cli import parse_parameter, parse_seeds
+from debias_nb.repro.commands.reproduction import parse_parameter, parse_seeds
 from debias_nb.repro.notebooks import RunnerError, checked
 from debias_nb.repro.config import load_experiment
 from debias_nb.repro.runs.device import Manifest

@@ -1,0 +1,301 @@
+"Commands for your own pairs: diagnose, demo, compare, score, data."
+import re
+import shutil
+import textwrap
+from contextlib import contextmanager, suppress
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from typer import Argument, Exit, Option
+
+from ...checks import ConfigError, EncoderError, module_and_name, visible
+from .terminal import OWN, Workers, echo, end, interruptible
+
+app = typer.Typer()
+
+FORMS_HELP = (
+    "Labeled pairs, triplets or query/pos/neg rows, anchor and positive alone, or a folder with queries, corpus and qrels; CSV, "
+    "TSV, JSON, JSONL or Parquet, told by names of columns.")
+TEST_HELP = f"What to test on, NAME=FILE. Repeatable. {FORMS_HELP}"
+Tests = Annotated[list[str], Option(help=TEST_HELP)]
+Columns = Annotated[list[str] | None, Option(
+    help="Names of columns, such as question1,question2,is_duplicate: of all files, or of one as in new=q1,q2,label. Repeatable.",
+    show_default="told by their names")]
+MetricName = Annotated[str | None, Option(
+    help="Metric that decides, on tests that have it: auc05, ap (pairs); accuracy, mrr (candidates); ndcg10, mrr10, recall10, "
+    "recall100, map (retrieval).", show_default="the first of each")]
+Prompts = Annotated[str | None, Option(
+    help="Prompts before left and right texts, LEFT,RIGHT: names of the model's prompts, or the prompts themselves.",
+    show_default="the model's own for queries and documents")]
+Sample = Annotated[int | None, Option(min=10, help="Pairs or queries of each test, at most.", show_default="all")]
+Match = Annotated[str | None, Option(help="Label that is a match, where labels are words.")]
+MatchFrom = Annotated[float | None, Option(help="Lowest grade that is a match, where labels are grades.")]
+OtherTo = Annotated[float | None, Option(help="Highest grade that is no match; pairs between are left out.", show_default="below --match-from")]
+Margin = Annotated[float, Option(min=0, help="Smallest change that matters, in points.")]
+Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite page and tables.")]
+GONE = {"--html": "--out FOLDER writes index.html", "--json": "--out FOLDER writes report.json",
+        "--fail-if": "--fail-on worse, or unsure, ends with status 1; all figures are in report.json"}
+
+
+def _gone(option: str):
+    "An option of before, which names the one that took its place."
+    def refuse(value):
+        if value:
+            raise ConfigError(f"{option} is gone: {GONE[option]}")
+    return Option(option, hidden=True, callback=refuse)
+
+
+HtmlGone = Annotated[list[str] | None, _gone("--html")]
+JsonGone = Annotated[list[str] | None, _gone("--json")]
+FailIfGone = Annotated[list[str] | None, _gone("--fail-if")]
+
+
+def _files(test: list[str], columns: list[str] | None, train: str | None) -> tuple[dict, object]:
+    "The tests by name, and the columns as `read_files` takes them; all before PyTorch is imported, which takes seconds."
+    from ...data.pairs_file import check_file, columns_by_name, named_tests
+    if train is not None:
+        check_file(Path(train))
+    usual, by_name = columns_by_name(columns or [])
+    return named_tests(test), {None: usual, **by_name} if by_name else usual
+
+
+def _two_prompts(prompts: str | None) -> tuple[str, str] | None:
+    if prompts is None:
+        return None
+    left, comma, right = prompts.partition(",")
+    if not comma:
+        raise ConfigError(f"--prompts wants LEFT,RIGHT, got {prompts!r}; a side without a prompt is left empty")
+    return left, right
+
+
+@app.command(rich_help_panel=OWN)
+def diagnose(
+    base: Annotated[str, Option(help="Model before fine-tuning: a folder, a name, or a hub id (name@commit).")],
+    tuned: Annotated[str, Option(help="Model after fine-tuning.")],
+    test: Tests,
+    train: Annotated[str | None, Option(help="What it was trained on, in any of these forms.")] = None,
+    columns: Columns = None,
+    group: Annotated[str | None, Option(help="Column of the test files; report each of its values separately.")] = None,
+    metric: MetricName = None,
+    prompts: Prompts = None,
+    match: Match = None,
+    match_from: MatchFrom = None,
+    other_to: OtherTo = None,
+    sample: Sample = None,
+    out: Annotated[Path | None, Option(file_okay=False, help="Folder for page, numbers and tables.")] = None,
+    fail_on: Annotated[Literal["worse", "unsure"] | None, Option(
+        help="Exit with status 1 if a test got worse; with unsure also if it may have, or is too small to tell.")] = None,
+    margin: Margin = 1.,
+    like: Annotated[str, Option(help="Name of the test that is like training; the others are new data.")] = "like",
+    seed: Annotated[int, Option(min=0, help="Random seed for sampling and bootstrap.")] = 0,
+    overwrite: Overwrite = False,
+    html: HtmlGone = None,
+    json: JsonGone = None,
+    fail_if: FailIfGone = None,
+):
+    "Report whether, where and why fine-tuning made a model worse."
+    tests, names = _files(test, columns, train)
+    from ...explain import diagnose as diagnosing
+    from ...explain.page import check_targets
+    if out is not None and out.is_dir():
+        check_targets([out / name for name in diagnosing.FILES], overwrite)
+    with _vectors_in(out) as vectors:
+        found = diagnosing.diagnose(
+            base, tuned, train, tests, names, group, seed, metric=metric, prompts=_two_prompts(prompts), sample=sample,
+            match=match, match_from=match_from, other_to=other_to, margin=margin, like=like, folder=vectors)
+        _answer(found, {out / name: text for name, text in found.files().items()} if out else {})
+    _fail(fail_on, found, margin / 100)
+
+
+@contextmanager
+def _vectors_in(out: Path | None):
+    """A folder for vectors, which is gone when the page is written; after Ctrl-C the same command goes on from there. Raises
+    `ConfigError` where others keep something in it."""
+    if out is None:
+        yield None
+        return
+    folder = out / "vectors"
+    for path in folder.glob("*"):
+        if not re.fullmatch(r"[0-9a-f]{16}\.(safetensors|part)", path.name):
+            raise ConfigError(f"{path}: the file exists, and is none of debias-nb; give another --out")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+    except KeyboardInterrupt:
+        if any(folder.iterdir()):
+            end(f"interrupted; vectors are kept in {folder}, and the same command goes on from there", 130)
+        raise
+    else:
+        shutil.rmtree(folder)
+    finally:
+        with suppress(OSError): # they are not empty
+            folder.rmdir()
+            out.rmdir()
+
+
+def _fail(fail_on: str | None, found, margin: float) -> None:
+    "End with status 1 where a test fails."
+    failing = found.failing(fail_on, margin) if fail_on else []
+    if failing:
+        echo(f"--fail-on {fail_on}: {', '.join(failing)}")
+        raise Exit(1)
+
+
+def _answer(found, pages: dict[Path, str]) -> None:
+    "Say what was found, and write it also where nobody reads the answer to its end."
+    from ...explain.page import write_whole
+    try:
+        echo(repr(found))
+    finally:
+        for path, text in pages.items():
+            write_whole(path, text)
+    for path in pages:
+        echo(f"written: {path}")
+
+
+@app.command(rich_help_panel=OWN)
+def demo(
+    out: Annotated[Path, Option(file_okay=False, help="Folder for page, numbers and tables.")] = Path("demo"),
+    overwrite: Overwrite = False,
+):
+    "Diagnose a small encoder that took a planted shortcut: no data, no download."
+    from ...explain.page import check_targets
+    from ...explain import demo as demonstrating, diagnose as diagnosing
+    if out.is_dir():
+        check_targets([out / name for name in diagnosing.FILES], overwrite)
+    found = demonstrating.demo(progress=False)
+    out.mkdir(parents=True, exist_ok=True)
+    _answer(found, {out / name: text for name, text in found.files().items()})
+
+
+METHODS_HELP = (
+    "Methods, separated by commas: base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, worddropout; a weight follows a "
+    "colon, e.g. outreg:1 (default 0.1; of wise-ft 0.5, of l2sp 1e-6). With --texts also outreg-texts, itvreg-texts, "
+    "maskreg-texts, simcse-texts.")
+SETTING_HELP = "Default: what suits the kind of encoder."
+
+
+@app.command(rich_help_panel=OWN)
+def compare(
+    base: Annotated[str, Option(help="Base encoder: a folder, a name, or a hub id (name@commit).")],
+    train: Annotated[str, Option(help=f"What to train on. {FORMS_HELP}")],
+    test: Tests,
+    columns: Columns = None,
+    methods: Annotated[str | None, Option(
+        help=METHODS_HELP, show_default="base,plain,wise-ft,outreg,itvreg; with --texts outreg-texts too")] = None,
+    seeds: Annotated[int, Option(
+        min=2, help="Number of training runs of each method. 2 or 3 find large differences only: the page says how large. "
+        "What rests on 2 is provisional.")] = 3,
+    seed: Annotated[int, Option(min=0, help="The first seed.")] = 0,
+    learning_rate: Annotated[float | None, Option(help=SETTING_HELP)] = None,
+    epochs: Annotated[float | None, Option(help=SETTING_HELP)] = None,
+    batch_size: Annotated[int | None, Option(help=SETTING_HELP)] = None,
+    loss: Annotated[str | None, Option(
+        help="Loss of sentence-transformers. MultipleNegativesRankingLoss trains on matches only, with negatives of their own "
+        "where there are some. Weights that suit one loss may not suit another.",
+        show_default="CosineSimilarityLoss; without labels MultipleNegativesRankingLoss")] = None,
+    validation: Annotated[list[str] | None, Option(
+        help="Validation data, NAME=FILE, used to choose every weight that you do not set. Repeatable.",
+    )] = None,
+    texts: Annotated[str | None, Option(
+        help="Unlabeled texts of the kind that the encoder will meet and not from the tests: a file with one per line, or a "
+        "table with a column text, or another one as in new.csv:question. Methods such as outreg-texts keep the encoder close "
+        "to its base on them.")] = None,
+    metric: MetricName = None,
+    prompts: Prompts = None,
+    match: Match = None,
+    match_from: MatchFrom = None,
+    other_to: OtherTo = None,
+    sample: Sample = None,
+    out: Annotated[Path, Option(
+        file_okay=False,
+        help="Output folder for trials, tables and page. Finished trials found there are reused.")] = Path("comparison"),
+    fail_on: Annotated[Literal["worse", "unsure"] | None, Option(
+        help="Exit with status 1 if every trained method is worse than the base on a test; with unsure also if it may be.")] = None,
+    margin: Margin = 1.,
+    workers: Annotated[int | None, Option(min=1, help="Trainings at a time.", show_default="as many as cores")] = None,
+    overwrite: Overwrite = False,
+):
+    "Train each method on your pairs and report which differences are significant."
+    tests, names = _files(test, columns, train)
+    from ...data.pairs_file import named_tests, texts_file
+    if fail_on and methods is not None and "base" not in [name.strip() for name in methods.split(",")]:
+        raise ConfigError("--fail-on compares with the base: add base to --methods")
+    kept = named_tests(validation or [], "--validation")
+    if texts is not None:
+        texts_file(texts)
+    from ...explain import compare as comparing
+    from ...explain.page import check_targets
+    if out.is_dir():
+        check_targets([out / name for name in comparing.FILES], overwrite)
+    try:
+        found = comparing.compare(
+            base, train, tests, names, methods, seeds, learning_rate, epochs, batch_size, out, loss=loss, validation=kept,
+            texts=texts, metric=metric, prompts=_two_prompts(prompts), sample=sample, match=match, match_from=match_from,
+            other_to=other_to, seed=seed, workers=workers)
+    except KeyboardInterrupt:
+        end(f"interrupted; finished trials are kept in {out}, and the same command goes on from there", 130)
+    _answer(found, {out / name: text for name, text in found.files().items()})
+    _fail(fail_on, found, margin)
+
+
+@app.command(rich_help_panel=OWN)
+def score(
+    loss: Annotated[str, Argument(
+        help="Your loss as module:Name, from the current folder or installed, e.g. mymodule:MyLoss.")],
+    weight: Annotated[float | None, Option(min=0, help="Weight (lambda) of a regularizer; default: its own.")] = None,
+    on: Annotated[str, Option(
+        help="planted, questions or products, separated by commas. All take hours; planted takes most of one.")] = "planted,questions,products",
+    out: Annotated[Path, Option(
+        file_okay=False, help="Output folder for records and scorecard. Runs found there are reused.")] = Path("score"),
+    workers: Workers = None,
+):
+    "Train your own loss as the methods here are trained, and compare it with them."
+    module_and_name(loss) # refuses another form before PyTorch is imported, which takes seconds
+    from ..score import score as scored
+    asked = tuple(part.strip() for part in on.split(","))
+    with interruptible():
+        scored(loss, weight, asked, out, workers, say=echo)
+
+
+@app.command(rich_help_panel=OWN)
+def data():
+    """List data files and base encoders: where they are, and how to get the others.
+
+    Exits with status 1 if a file differs from the published one."""
+    from ...data.registry import inventory
+    from ...encoders.loading import encoder_cards, find_folder
+    from ...settings import EncoderConfig
+    found = inventory()
+    for dataset, files in groupby(found, key=lambda one: one["dataset"]):
+        echo(visible(dataset))
+        for one in files:
+            size = f", {one['bytes']:,} bytes" if one["bytes"] else ""
+            _print_entry(f"{one['file']}: {one['status']}{size}", one["path"] or one["how"])
+    echo("\nbase encoders")
+    for name, card in encoder_cards().items():
+        try:
+            place = str(find_folder(EncoderConfig(name=name, kind=card.kind), download=False))
+        except EncoderError as e: # how to get it
+            place = str(e)
+        zero_shot = "" if card.zero_shot else ", not for zero-shot use"
+        _print_entry(f"{name}: {card.kind}{zero_shot}, trained on {card.trained_on}", place)
+    for name, kind in (("tiny", "transformer"), ("tiny-static", "static")):
+        _print_entry(f"{name}: {kind}, trained on synthetic data", "trained here when first used")
+    refused = [f"{one['dataset']}/{one['file']}" for one in found if one["status"] == "refused"]
+    if refused:
+        end(f"other contents than the registry's: {', '.join(refused)}")
+
+
+def _print_entry(what: str, where) -> None: # where: a path or words, or nothing
+    "A line, and where it is below it: words are wrapped to the terminal, and a path is left whole to be copied."
+    width = shutil.get_terminal_size().columns - 1
+    for text, indent in ((what, "  "), (str(where or ""), "      ")):
+        for line in text.splitlines():
+            wrapped = textwrap.wrap(
+                visible(line), width, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False,
+                break_on_hyphens=False)
+            for part in wrapped:
+                echo(part)

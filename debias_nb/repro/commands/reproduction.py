@@ -1,0 +1,357 @@
+"Commands for a reader of the companion: run, batch, report, status, agree, list."
+import os
+import re
+from collections import Counter
+from contextlib import contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument, Exit, Option
+
+from ...checks import ConfigError, RunnerError, quoted, visible
+from .terminal import REPRODUCTION, Full, Profile, Workers, chosen, echo, end, interruptible, print_failed, project_here
+
+app = typer.Typer()
+
+
+def _experiments(incomplete: str) -> list[str]: # for the shell
+    from ..notebooks import templates
+    try:
+        return [name for name in templates(project_here()) if name.startswith(incomplete)]
+    except RunnerError:
+        return []
+
+
+Fresh = Annotated[bool, Option(
+    "--fresh", help="Read your own synthetic-data runs from _runs/ instead of the committed ones.")]
+Again = Annotated[bool, Option("--fresh", help="Repeat runs that are already recorded.")]
+Seeds = Annotated[str | None, Option(help="Seeds, e.g. 0,1,2.")]
+SEEDS = re.compile(r"(\s*\d{1,99}\s*,)*\s*\d{1,99}\s*") # Python reads no number of thousands of digits
+
+
+def parse_seeds(text: str) -> list[int]: # e.g. `0,1,2`
+    "The value of `--seeds`. Raises `RunnerError`."
+    if not SEEDS.fullmatch(text):
+        raise RunnerError(f"--seeds wants whole numbers with commas between them, such as 0,1,2; got {text!r}")
+    return [int(part) for part in text.split(",")]
+
+
+def parse_parameter(text: str) -> tuple[str, object]: # `name=value`
+    "One `-p` argument. Raises `RunnerError`."
+    from ...files import parse_yaml
+    name, sign, value = text.partition("=")
+    if not sign or not name.isidentifier():
+        raise RunnerError(f"-p wants name=value, got {text!r}")
+    try:
+        return name, parse_yaml(value, name)
+    except ConfigError:
+        raise RunnerError(f"-p {name}: {quoted(value)} is no YAML value") from None
+
+
+def _study(name: str, profile: str, **asked): # asked: as `narrow` takes it
+    "What this machine's records say of an experiment, or of the part of it that is asked for."
+    from ..config import load_experiment
+    from ..pages.frame import study_of
+    from ..runs.runner import narrow, store_for
+    study = study_of(narrow(load_experiment(name, profile), **asked), store_for(profile))
+    study.own = True
+    return study
+
+
+METRIC_NAMES = {"auc05": "AUC(0.05)", "auc": "AUC", "psp1": "PSP@1", "psp5": "PSP@5", "p1": "P@1", "p5": "P@5",
+                "ap": "average precision", "ndcg10": "nDCG@10", "map": "MAP", "mrr": "MRR", "r8": "R@8"}
+
+
+def _print_tables(study) -> None:
+    "The tables of what was asked for, and what they lack."
+    from ..pages.frame import ONE_SEED
+    from ..pages.tables import markdown, means, missing
+    if study.cells:
+        echo(f"\n{study.experiment.title} ({study.experiment.scale})")
+    if study.unlike:
+        echo(f"not the settings of the configuration: {study.unlike}")
+    if study.is_of_one_seed:
+        echo(ONE_SEED.replace("**", ""))
+    for table, runs in study.runs.groupby("table", sort=False):
+        rows = means(runs)
+        if len(rows):
+            metric = runs.metric.iloc[0].partition("[")[0]
+            echo(f"\n{table}, {METRIC_NAMES.get(metric, metric)}, {runs.unit.iloc[0]}\n{markdown(rows)}")
+    lacking = missing(study)
+    if lacking:
+        echo(f"\n{lacking}")
+
+
+@app.command(rich_help_panel=REPRODUCTION)
+def run(
+    name: Annotated[str, Argument(help="Paper and experiment, e.g. itvreg/table03.", autocompletion=_experiments)],
+    profile: Profile = "planted",
+    p: Annotated[list[str] | None, Option(
+        "-p", help="Set a parameter of the notebook, name=value (YAML). Repeatable.")] = None,
+    seeds: Seeds = None,
+    fresh: Again = False,
+    full: Full = False,
+    workers: Workers = None,
+):
+    "Execute one notebook; load the runs that are recorded."
+    root = project_here()
+    from ..notebooks import ASKED, NotebookFailed, execute, made
+    from ..pages.frame import RunsFailed
+    given = [("profile", profile)]
+    given += [(key, value) for key, value in (("fresh", fresh), ("full", full), ("workers", workers)) if value]
+    if seeds is not None:
+        given.append(("seeds", parse_seeds(seeds)))
+    given += map(parse_parameter, p or [])
+    for key, count in Counter(key for key, _ in given).items():
+        if count > 1:
+            raise RunnerError(f"{key} is given twice")
+    parameters = dict(given[1:])
+    try:
+        with interruptible():
+            study = made(name, profile, parameters, root, lambda words: echo(words, err=True))
+            if study:
+                parameters.pop("fresh", None) # they have just been made
+            out = execute(name, profile, parameters, root)
+    except (NotebookFailed, RunsFailed) as e:
+        end(f"{name} at {profile} failed: {e}")
+    echo(f"executed: {os.path.relpath(out)}")
+    study = study or _study(name, profile, **{key: value for key, value in parameters.items() if key in ASKED})
+    _print_tables(study)
+    trained = {run.id for run in study.experiment.runs() if run.training}
+    if trained and trained.isdisjoint(record["id"] for record in study.finished):
+        end(f"nothing of {name} at {profile} that was asked for has been run")
+
+
+Tables = Annotated[list[str] | None, Argument(
+    help="Tables or papers, e.g. itvreg/table05 scan; default: all.", show_default=False)]
+
+
+def _counted(name: str, profile: str, asked: dict) -> tuple[int | None, str]: # None: it has no table
+    "How many cells of an experiment have a number, also in words. asked: as `narrow` takes it."
+    from ..pages.cells import reasons
+    try:
+        cells = _study(name, profile, **asked).cells
+    except ConfigError as e:
+        return 0, str(e)
+    if not cells:
+        return None, "no table"
+    empty = [cell for cell in cells if cell.value is None]
+    lacking = f"; not run: {'; '.join(reasons(empty))}" if empty else ""
+    filled = len(cells) - len(empty)
+    return filled, f"{filled} of {len(cells)} cells{lacking}"
+
+
+@app.command(rich_help_panel=REPRODUCTION)
+def batch(
+    tables: Tables = None,
+    profile: Profile = "planted",
+    seeds: Seeds = None,
+    fresh: Again = False,
+    full: Full = False,
+    workers: Workers = None,
+    runs: Annotated[bool, Option("--runs", help="Only make the runs; `debias-nb report` executes the notebooks.")] = False,
+):
+    """Make all runs of a profile, then execute its notebooks, whatever fails.
+
+    With names of tables or papers, only theirs."""
+    from ..config import configured, load_experiment
+    from ..notebooks import execute_all
+    from ..pages.report import has_notebook
+    from ..runs.runner import cores, narrow, run_all, store_for
+    asked = {"full": full}
+    if seeds is not None:
+        asked["seeds"] = parse_seeds(seeds)
+    root = project_here()
+    known = configured(f"*/*.{profile}.yaml", root)
+    if not known:
+        raise RunnerError(f"no notebook has a configuration at profile {profile}")
+    names = chosen(tables, known)
+    first = {} # all runs in one pool of processes, each of which loads its libraries once
+    for name in names:
+        with suppress(ConfigError): # its notebook says so
+            first |= {run.id: run for run in narrow(load_experiment(name, profile), **asked).runs()}
+    with interruptible():
+        failed = run_all(list(first.values()), store_for(profile), fresh, workers).failed
+        if not runs: # a notebook tells of its own runs that failed
+            parameters = asked | ({"workers": workers} if workers else {})
+            shown = [name for name in names if has_notebook(name)]
+            failed = execute_all(shown, profile, parameters, root, workers or cores())
+    filled = []
+    for name in names:
+        count, words = _counted(name, profile, asked)
+        filled.append(count)
+        echo(f"{name}: {words}")
+    if not runs:
+        echo(f"\n{len(shown) - len(failed)} of {len(shown)} notebooks at profile {profile} executed")
+    print_failed(failed)
+    if 0 in filled and not any(filled):
+        end(f"not one cell at profile {profile} has a number")
+    if failed:
+        raise Exit(1)
+
+
+@contextmanager
+def _inside(folder: Path):
+    "The current folder is another one meanwhile; `contextlib.chdir` is there from Python 3.11 on."
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _write_pages(names: list[str], folder: Path, fresh: bool, here: Path) -> list[Path]: # what was written
+    "Some pages of the project in `here`: a worker may have begun elsewhere. What has no notebook yet is left out."
+    from ..config import configured
+    from ..pages.frame import only_stored
+    from ..pages.report import has_notebook, write_notebook, write_page
+    written = []
+    with _inside(here), only_stored(fresh):
+        for name in filter(has_notebook, names):
+            if configured(f"{name}.*.yaml"):
+                written += write_page(name, folder, fresh)
+            else:
+                written += write_notebook(name, folder, {"folder": str(folder)})
+    return written
+
+
+@app.command(rich_help_panel=REPRODUCTION)
+def report(
+    names: Annotated[list[str] | None, Argument(
+        help="Pages, or papers for all of theirs; default: all.", show_default=False)] = None,
+    fresh: Fresh = False,
+    out: Annotated[Path | None, Option(
+        help="Output folder; default: reports/, or _runs/reports/ with --fresh.")] = None,
+):
+    """Write the pages with their tables and figures from records.
+
+    Notebooks are executed; nothing is trained."""
+    from joblib import Parallel, cpu_count, delayed
+    from ..config import configured
+    from ..pages.frame import papers
+    from ..pages.report import BOOKS
+    root = project_here()
+    folder = out.absolute() if out else root / ("_runs/reports" if fresh else "reports")
+    groups = [[*configured(f"{paper}/*.yaml"), f"{paper}/claims", f"{paper}/errata"] for paper in papers()] # claims rest on tables
+    if names:
+        written = [_write_pages(chosen(names, [*chain(*groups), *BOOKS]), folder, fresh, root)]
+    else: # papers side by side; the books speak of all of them
+        pool = Parallel(min(cpu_count(), len(groups)))
+        written = pool(delayed(_write_pages)(group, folder, fresh, root) for group in groups)
+        written.append(_write_pages(list(BOOKS), folder, fresh, root))
+    for path in chain(*written):
+        echo(os.path.relpath(path))
+
+
+@app.command(rich_help_panel=REPRODUCTION)
+def status(
+    paper: Annotated[str | None, Argument(help="itvreg, arr or scan; default: all.")] = None,
+    json_: Annotated[bool, Option("--json", help="Print every cell as a JSON list.")] = False,
+    fresh: Fresh = False,
+):
+    """Say which cells of which tables have a number, and why others have none.
+
+    Exits with status 1 if records in results/ were made by code that is not in the history of this clone."""
+    from ..pages.report import all_cells, status_json
+    from ..runs.origin import NO_HISTORY, history
+    from ..runs.records import Store
+    root = project_here()
+    cells = all_cells(fresh=fresh, paper=paper)
+    if json_:
+        echo(status_json(cells))
+    else:
+        _print_status(cells)
+    commits = history(root)
+    if commits is None:
+        echo(NO_HISTORY, err=True)
+        return
+    unfounded = Store(root / "results").unfounded(commits, paper)
+    for told in unfounded:
+        echo(told, err=True)
+    if unfounded:
+        raise Exit(1)
+
+
+def _print_status(cells):
+    "A row a table."
+    from ..pages.cells import reasons
+    tables = {}
+    for cell in cells:
+        tables.setdefault((cell.paper, cell.table, cell.profile), []).append(cell)
+    rows = []
+    for key, own in tables.items():
+        counts = ", ".join(f"{count} {kind}" for kind, count in Counter(cell.status for cell in own).items())
+        lacking = reasons([cell for cell in own if cell.status in ("not run", "failed", "partial")])
+        rows.append([*key, str(len(own)), counts, "; ".join(lacking)])
+    _print(rows, "paper", "table", "profile", "cells", "status", "why not")
+
+
+WIDE = 120 # characters of a line, at least: narrower, names would be cut
+
+
+def _print(rows, *columns):
+    "A table on the terminal. Nothing is cut: the first column is as wide as it must be, the others go on in further lines."
+    from rich.console import Console
+    from rich.table import Column, Table
+    first, *others = columns
+    table = Table(Column(first, no_wrap=True), *(Column(name, overflow="fold") for name in others), box=None)
+    for row in rows:
+        table.add_row(*map(visible, row))
+    Console(width=max(Console().width, WIDE)).print(table)
+
+
+@app.command(rich_help_panel=REPRODUCTION)
+def agree(
+    untrained: Annotated[bool, Option(
+        "--untrained", help="Recompute what needs no training on real data, which is the same on any processor.")] = False,
+):
+    """Compare this machine's synthetic-data records with the committed ones.
+
+    Exit code 1 where there is nothing to compare, or where one metric of one run is further from its record than its kind
+    of encoder may be on any processor; every count has to be the same."""
+    from ..pages.frame import results
+    from ..runs.records import latest
+    from ..agree import SAME, compute_untrained, said
+    project_here()
+    if untrained:
+        here, committed = compute_untrained()
+        lines, do_agree = said(here, committed, "committed runs that train nothing", SAME)
+    else:
+        sides = []
+        for store in (results("planted", fresh=True), results("planted")):
+            places = [place for place in store.places() if place[2] == "planted"]
+            sides.append(latest(record for place in places for record in store.records(*place, short=True)))
+        lines, do_agree = said(*sides, "committed planted runs")
+    for line in lines:
+        echo(line)
+    if not do_agree:
+        raise Exit(1)
+
+
+@app.command("list", rich_help_panel=REPRODUCTION)
+def list_names():
+    "List methods, and the experiments of a clone of the repository. Data sets and encoders: `data`."
+    from typing import get_args
+    from ..config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, REGULARIZER_NAMES
+    from ..notebooks import templates
+    values = {
+        "augmentations of pairs": MethodConfig.model_fields["augmentation"].annotation,
+        "interventions": Intervention,
+        "losses of authors": AuthorsConfig.model_fields["base"].annotation,
+        "students of authors": AuthorsConfig.model_fields["student"].annotation,
+        "sample weights of answers": ScanConfig.model_fields["weights"].annotation,
+        "language debiasing of answers": ScanConfig.model_fields["debias"].annotation,
+    }
+    rows = [("regularisers of pairs", ", ".join(REGULARIZER_NAMES))]
+    for what, kind in values.items():
+        rows.append((what, ", ".join(name for name in get_args(kind) if name != "none")))
+    _print(rows, "method", "names")
+    try:
+        experiments = [(name,) for name in templates(project_here())]
+    except RunnerError:
+        echo("experiments: those of a clone of the repository, and this folder is not in one")
+    else:
+        _print(experiments, "experiment")
